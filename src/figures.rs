@@ -18,6 +18,14 @@ pub(crate) fn plural(number: u64, noun: &str) -> String {
     format!("{} {noun}{}", grouped(number), if number == 1 { "" } else { "s" })
 }
 
+/// Generations above this are counted from the moment of a restore, not from 0.
+const COUNTED_N_MAX: u32 = 1_000_000;
+
+/// How often an event was run again. After a restore its generation no longer says that.
+pub(crate) fn reruns(generation: u32) -> String {
+    if generation > COUNTED_N_MAX { "since a restore".to_owned() } else { plural(generation.into(), "time") }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -33,6 +41,8 @@ mod tests {
         check(999, "999 events");
         check(1_000, "1,000 events");
         check(12_345_678, "12,345,678 events");
+        assert_eq!(reruns(2), "2 times");
+        assert_eq!(reruns(28_000_000), "since a restore");
         assert_eq!(grouped(u64::MAX), "18,446,744,073,709,551,615");
     }
 }

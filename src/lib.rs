@@ -55,6 +55,7 @@ pub mod cli;
 pub mod config;
 mod console;
 mod database_url;
+mod doctor;
 mod fetch;
 mod figures;
 pub mod handler;
@@ -66,6 +67,8 @@ mod kinds;
 #[doc(hidden)]
 pub mod load;
 mod logging;
+#[doc(hidden)]
+pub mod meters;
 mod minutes;
 #[doc(hidden)]
 pub mod mistakes;
@@ -88,6 +91,7 @@ mod receive;
 mod retention;
 #[doc(hidden)]
 pub mod seal;
+mod service;
 mod setup;
 #[doc(hidden)]
 pub mod spec;
@@ -101,6 +105,8 @@ mod template;
 pub mod testing;
 mod times;
 mod tls;
+#[cfg_attr(not(feature = "otel"), expect(dead_code, reason = "nobody exports what is told"))]
+mod traces;
 #[doc(hidden)]
 pub mod types;
 #[doc(hidden)]

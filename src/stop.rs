@@ -2,8 +2,12 @@
 //!
 //! One [`Stopper`] tells any number of [`Stop`]s, once. Nothing here ends a part by force: a part looks at its [`Stop`]
 //! where it may end, which is never in the middle of a database operation.
+//!
+//! A stop may be announced: then everything goes on, and those who ask hear that they had better not come again.
 
 use std::future::pending;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -11,46 +15,73 @@ use tokio::time::timeout;
 
 /// Tells every [`Stop`] that was made with it to stop; dropping its last clone tells them, too.
 #[derive(Debug, Clone)]
-pub struct Stopper(watch::Sender<bool>);
+pub struct Stopper {
+    told: watch::Sender<bool>,
+    leaving: Leaving,
+}
 
 /// The ear of one part of the program for a stop.
 ///
 /// It is set once its [`Stopper`] has said so or is gone: a part that nobody can stop any more must not run on. Clones
 /// hear the same.
 #[derive(Debug, Clone)]
-pub struct Stop(watch::Receiver<bool>);
+pub struct Stop {
+    told: watch::Receiver<bool>,
+    leaving: Leaving,
+}
 
-impl Stopper {
-    /// Tells all to stop. A second time changes nothing.
-    pub fn stop(&self) {
-        self.0.send_replace(true);
+/// Whether a stop is near: the program still takes what comes, and tells those who come not to come again. A look at it
+/// is one at memory.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Leaving(Arc<AtomicBool>);
+
+impl Leaving {
+    /// True once a stop was announced.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
     }
 }
 
 impl Stopper {
+    /// Tells all to stop. A second time changes nothing.
+    pub fn stop(&self) {
+        self.announce();
+        self.told.send_replace(true);
+    }
+
+    /// Says that the stop is near.
+    pub(crate) fn announce(&self) {
+        self.leaving.0.store(true, Ordering::Relaxed);
+    }
+
     /// Returns a stop that this stopper sets.
     #[cfg(test)]
     pub(crate) fn listener(&self) -> Stop {
-        Stop(self.0.subscribe())
+        Stop { told: self.told.subscribe(), leaving: self.leaving.clone() }
     }
 }
 
 impl Stop {
     /// A stop that is not set, and the stopper that sets it.
     pub fn channel() -> (Stopper, Self) {
-        let (stopper, stop) = watch::channel(false);
-        (Stopper(stopper), Self(stop))
+        let ((stopper, told), leaving) = (watch::channel(false), Leaving::default());
+        (Stopper { told: stopper, leaving: leaving.clone() }, Self { told, leaving })
+    }
+
+    /// Whether this stop is near.
+    pub(crate) fn leaving(&self) -> &Leaving {
+        &self.leaving
     }
 
     /// True once it is time to stop.
     pub fn is_set(&self) -> bool {
-        *self.0.borrow() || self.0.has_changed().is_err()
+        *self.told.borrow() || self.told.has_changed().is_err()
     }
 
     /// Waits until it is set.
     pub async fn wait(&mut self) {
         // An error says that the stopper is gone, which is a stop as well.
-        drop(self.0.wait_for(|is_set| *is_set).await);
+        drop(self.told.wait_for(|is_set| *is_set).await);
     }
 
     /// Waits for `duration`, or until it is set. True when it is set.
@@ -90,6 +121,16 @@ mod tests {
         first.wait().await;
         later.wait().await;
         later.wait().await;
+    }
+
+    #[tokio::test]
+    async fn a_stop_that_is_announced_is_not_set_yet_and_one_that_is_set_was_announced() {
+        let ((first, near), (second, set)) = (Stop::channel(), Stop::channel());
+        assert!(!near.leaving().has_begun());
+        first.announce();
+        second.stop();
+        assert!(near.leaving().has_begun() && !near.is_set());
+        assert!(set.leaving().has_begun() && set.is_set());
     }
 
     #[tokio::test]

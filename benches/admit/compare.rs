@@ -35,7 +35,7 @@ impl Figures {
 /// A ratio that the comparison is about: its name, and which figure of whom over which of whom.
 type Ratio = (&'static str, Contestant, Contestant, fn(Figures, Figures) -> f64);
 
-const RATIOS: [Ratio; 9] = [
+const RATIOS: [Ratio; 12] = [
     ("events, Hooklatch / by hand (c/a)", Contestant::Hooklatch, Contestant::HandWritten, |c, a| {
         c.per_second / a.per_second
     }),
@@ -62,6 +62,18 @@ const RATIOS: [Ratio; 9] = [
     }),
     ("events, Hooklatch / Express (c/f)", Contestant::Hooklatch, Contestant::Express, |c, f| {
         c.per_second / f.per_second
+    }),
+    ("events, collector gone / not traced (g/c)", Contestant::TracedGone, Contestant::Hooklatch, |g, c| {
+        g.per_second / c.per_second
+    }),
+    (
+        "events, collector stalls / not traced (h/c)",
+        Contestant::TracedStalled,
+        Contestant::Hooklatch,
+        |h, c| h.per_second / c.per_second,
+    ),
+    ("events, collector takes / not traced (i/c)", Contestant::TracedTaken, Contestant::Hooklatch, |i, c| {
+        i.per_second / c.per_second
     }),
     ("events, by hand / Express (a/f)", Contestant::HandWritten, Contestant::Express, |a, f| {
         a.per_second / f.per_second

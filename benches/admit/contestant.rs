@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use hooklatch::bench::{Load, LoadPace, Measured, Scratch, Until, WatchedProcesses, listener_of, run};
 
+use crate::collector::CollectorStandIn;
 use crate::database::{Database, Db, server_port};
 use crate::hand_written;
 use crate::requests::{Body, SECRET, mix};
@@ -22,6 +23,12 @@ pub(crate) enum Contestant {
     Hooklatch,
     /// As `Hooklatch`, of a kind that goes by the content instead of the sender's id.
     ContentKeys,
+    /// As `Hooklatch`, telling spans to a collector that is not there.
+    TracedGone,
+    /// As `Hooklatch`, telling spans to a collector that never answers.
+    TracedStalled,
+    /// As `Hooklatch`, with a collector that takes everything.
+    TracedTaken,
     FastApi,
     Express,
 }
@@ -42,6 +49,9 @@ impl Contestant {
             Self::VerifyOnly => "(b) Hooklatch, verification alone",
             Self::Hooklatch => "(c) Hooklatch, admitted",
             Self::ContentKeys => "(d) the same, content keys",
+            Self::TracedGone => "(g) (c), traced, collector gone",
+            Self::TracedStalled => "(h) (c), traced, collector stalls",
+            Self::TracedTaken => "(i) (c), traced, collector takes",
             Self::FastApi => "(e) FastAPI + asyncpg",
             Self::Express => "(f) Express + pg",
         }
@@ -76,7 +86,9 @@ impl Contestant {
         if matches!(self, Self::HandWritten | Self::FastApi | Self::Express) {
             hand_written::create_tables(&database.url).await;
         }
-        let mut command = self.command(&scratch, &database.url, more);
+        let collector = CollectorStandIn::of(self);
+        let more = format!("{more}{}", collector.as_ref().map_or_else(String::new, CollectorStandIn::config));
+        let mut command = self.command(&scratch, &database.url, &more);
         scratch.start(&mut command).unwrap();
         wait_for_answers(scratch.addr());
         let postmaster = (database.db == Db::Postgres).then(|| server_port().and_then(listener_of).unwrap());
@@ -134,7 +146,12 @@ impl Contestant {
                 command.env("WORKERS_N", workers_n.to_string());
                 command
             }
-            Self::VerifyOnly | Self::Hooklatch | Self::ContentKeys => {
+            Self::VerifyOnly
+            | Self::Hooklatch
+            | Self::ContentKeys
+            | Self::TracedGone
+            | Self::TracedStalled
+            | Self::TracedTaken => {
                 let kinds = if self == Self::ContentKeys { content_kind(scratch.folder()) } else { "" };
                 let secrets = format!(
                     "secrets = [\"{SECRET}\"]\n[providers.slack]\nsecrets = [\"{SECRET}\"]\n{more}{kinds}"

@@ -8,6 +8,7 @@
 //!   scripts/bench                         both databases; 1, 4, 64 and 256 connections; 5 rounds
 //!   scripts/bench --quick                 a look
 //!   scripts/bench compare                 (a), (e), (f) and (c) on PostgreSQL
+//!   scripts/bench traced                  (c) with tracing off, and on with a collector gone, stalled, taking
 //!   scripts/bench remembered              CPU with 5 and 10 million ids remembered, against none
 //!   scripts/bench pruning                 p99 while as much is pruned as arrives
 //!   cargo bench --bench admit -- --db sqlite --connections 4,64 --rounds 3 --json FILE --svg FILE
@@ -18,6 +19,7 @@
 #![expect(clippy::print_stdout, clippy::disallowed_methods, reason = "a bench")]
 #![expect(clippy::cast_precision_loss, reason = "figures")]
 
+mod collector;
 mod compare;
 mod contestant;
 mod database;
@@ -43,6 +45,7 @@ fn main() {
             match plan.what.as_str() {
                 "remembered" => remembered::measure(db, &mut plan).await,
                 "pruning" => pruning::measure(db, &mut plan).await,
+                "traced" => against_traced(db, &mut plan).await,
                 "compare" => against_others(db, &mut plan).await,
                 _ => against_hand_written(db, &mut plan).await,
             }
@@ -56,6 +59,13 @@ async fn against_hand_written(db: Db, plan: &mut Plan) {
         [Contestant::HandWritten, Contestant::VerifyOnly, Contestant::Hooklatch, Contestant::ContentKeys];
     for connections_n in plan.connections.clone().unwrap_or_else(|| vec![1, 4, 64, 256]) {
         compare::compare(db, connections_n, &all, plan).await;
+    }
+}
+
+async fn against_traced(db: Db, plan: &mut Plan) {
+    use Contestant::{Hooklatch, TracedGone, TracedStalled, TracedTaken};
+    for connections_n in plan.connections.clone().unwrap_or_else(|| vec![64]) {
+        compare::compare(db, connections_n, &[Hooklatch, TracedGone, TracedStalled, TracedTaken], plan).await;
     }
 }
 

@@ -5,7 +5,24 @@
 CREATE TABLE installation (
     one             INTEGER NOT NULL PRIMARY KEY CHECK (one = 1),
     installation_id TEXT    NOT NULL,
-    created_at_ms   INTEGER NOT NULL
+    created_at_ms   INTEGER NOT NULL,
+    -- When the newest restore was taken over, in seconds since 2026: what counts goes on above it. 0: never.
+    restored_s      INTEGER NOT NULL DEFAULT 0,
+    -- In a backup alone: when it was made. Whoever finds it in his database was restored.
+    backup_at_ms    INTEGER,
+    -- Which database it was when a node last started on it; NULL: not known.
+    database_id     TEXT,
+    timeline        INTEGER,
+    -- How often the file beside SQLite's was told of changes; 0 on PostgreSQL.
+    witnessed_n     INTEGER NOT NULL DEFAULT 0
+) STRICT;
+
+-- Restores that were taken over: what happened in between is not in these tables, and may have been done.
+CREATE TABLE restores (
+    restored_s  INTEGER NOT NULL PRIMARY KEY,
+    from_ms     INTEGER NOT NULL,
+    until_ms    INTEGER NOT NULL,
+    reason      TEXT    NOT NULL
 ) STRICT;
 
 -- Which older binaries may still run on this schema: those that want this version or a later one. A migration that only
@@ -61,6 +78,10 @@ CREATE UNIQUE INDEX processed_webhook_events_replay ON processed_webhook_events 
 CREATE INDEX processed_webhook_events_due ON processed_webhook_events (due_at_ms) WHERE state = 'retry';
 CREATE INDEX processed_webhook_events_open ON processed_webhook_events (state, event_seq)
     WHERE state IN ('retry', 'failed', 'unreadable', 'conflict');
+-- How many of each provider do, without a look at those of the others. IS TRUE: said otherwise than above, so that
+-- nobody who asks for the names of providers is shown the way by state.
+CREATE INDEX processed_webhook_events_waiting ON processed_webhook_events (provider, state, event_seq)
+    WHERE (state IN ('retry', 'failed', 'unreadable', 'conflict')) IS TRUE;
 -- For people who ask for all that came about one object. Events whose kind names none are not in it.
 CREATE INDEX processed_webhook_events_object ON processed_webhook_events (object, event_seq) WHERE object IS NOT NULL;
 
@@ -172,6 +193,12 @@ CREATE INDEX outbox_queue_due ON outbox_queue (destination, visible_at_ms, messa
     WHERE state IN ('ready', 'leased');
 CREATE INDEX outbox_queue_stuck ON outbox_queue (destination, state, message_id)
     WHERE state IN ('held', 'dead', 'waiting');
+-- Lanes whose head waits for a person.
+CREATE INDEX outbox_queue_blocked ON outbox_queue (destination, lane)
+    WHERE lane IS NOT NULL AND state IN ('held', 'dead');
+-- Whose key is known for the shortest time yet. What is done at its first attempt never gets here.
+CREATE INDEX outbox_queue_key ON outbox_queue (destination, key_valid_until_ms)
+    WHERE key_valid_until_ms IS NOT NULL AND state IN ('ready', 'held');
 CREATE UNIQUE INDEX outbox_queue_lane ON outbox_queue (destination, lane, lane_seq) WHERE lane IS NOT NULL;
 -- Never two under way in one lane, whatever the code says.
 CREATE UNIQUE INDEX outbox_queue_lane_leased ON outbox_queue (destination, lane)
@@ -407,11 +434,30 @@ CREATE TABLE secret_uses (
     PRIMARY KEY (provider, fingerprint)
 ) STRICT, WITHOUT ROWID;
 
+-- How often each sender sends: when its newest event was accepted, and how long the gaps between minutes with accepted
+-- events were, as seconds that lay in gaps of each size. A row for each provider, changed once a minute at most.
+CREATE TABLE provider_rhythms (
+    provider            TEXT    NOT NULL PRIMARY KEY,
+    last_accepted_at_ms INTEGER NOT NULL,
+    gaps_n              INTEGER NOT NULL,
+    -- A list in JSON.
+    gap_seconds         TEXT    NOT NULL
+) STRICT;
+
 -- A secret that a sender taught us while a person allowed it: the newest of each provider, until it was shown once.
 CREATE TABLE taught_secrets (
     provider     TEXT    NOT NULL PRIMARY KEY,
     secret       TEXT    NOT NULL,
     taught_at_ms INTEGER NOT NULL
+) STRICT;
+
+-- Nodes that run, or ran within the hour, for whoever asks whether all are of one version.
+CREATE TABLE nodes (
+    node           TEXT NOT NULL PRIMARY KEY,
+    version        TEXT NOT NULL,
+    -- Version of the schema that its binary wants.
+    schema_version INTEGER NOT NULL,
+    seen_at_ms     INTEGER NOT NULL
 ) STRICT;
 
 -- Which node prunes: one at a time.

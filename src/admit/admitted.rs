@@ -1,12 +1,15 @@
 //! The answer of admission: an outcome for each event, or the reason why nothing was admitted.
 
+use crate::traces::AdmissionTimes;
 use crate::types::Outcome;
 
 /// The outcome of a request that was admitted, event by event, in the order of the request.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct AdmittedEvents {
     /// Id of the event, as the sender or we gave it, and what was found.
     pub events: Vec<(String, Outcome)>,
+    /// How they were admitted; empty where nobody traces.
+    pub times: AdmissionTimes,
 }
 
 /// The reason why nothing was admitted. The sender may send all of it again.

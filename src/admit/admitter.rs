@@ -13,6 +13,7 @@ use super::entry::{ProviderEntry, WaitingPlace};
 use super::room::{EVENT_BYTES, HeldMemory};
 use super::submission::Submission;
 use super::transactional::TransactionalAdmission;
+use crate::traces::RequestTrace;
 use crate::types::IncomingEvent;
 
 /// The entrance to admission. Cloning is cheap; when the last clone is dropped, the tasks finish what
@@ -55,12 +56,14 @@ pub(crate) fn admitter(
 
 impl Admitter {
     /// Admits the events of one request atomically. Cancelling this future cancels only the waiting: what
-    /// was submitted is committed or not, and the sender's next copy finds out. `held` goes with the events.
+    /// was submitted is committed or not, and the sender's next copy finds out. `held` goes with the events, and `trace`
+    /// is told of by this side only when nobody awaits the answer any more.
     pub(crate) async fn admit(
         &self,
         entry: &Arc<ProviderEntry>,
         mut events: Vec<IncomingEvent>,
         mut held: HeldMemory,
+        trace: Option<RequestTrace>,
     ) -> Result<AdmittedEvents, AdmitError> {
         self.context.unreadable.cut(&self.context.lines, &mut events);
         if !held.add(events.len().saturating_mul(EVENT_BYTES)) {
@@ -84,6 +87,7 @@ impl Admitter {
             events: events.into_iter().map(Arc::new).collect(),
             answer,
             since: Instant::now(),
+            trace,
             _held: held,
             _place: place,
         };

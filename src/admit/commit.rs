@@ -9,14 +9,16 @@ use tokio::time::Instant;
 use super::admitted::{AdmitError, AdmittedEvents};
 use super::context::AdmitContext;
 use super::dispatch::dispatched;
+use super::dispatched::Dispatched;
 use super::entry::ProviderEntry;
 use super::failures::is_failure;
 use super::fate::{Fate, candidate, fate, is_known_beforehand, outcome};
 use super::handover::{Committed, hand_over};
-use super::plan::{Dispatched, NotPlanned, Planned};
+use super::plan::{NotPlanned, Planned};
 use super::slots::Reserved;
 use super::submission::Submission;
 use crate::store::{Candidate, Decide, Latched, NewMessage, Plan, StoreError, Writes};
+use crate::traces::{AdmissionTimes, CommitSpan, HandlerRun};
 use crate::types::{IncomingEvent, Outcome};
 
 /// Longest time that an event of a suspect batch may wait for another node's transaction. Milliseconds.
@@ -56,6 +58,8 @@ struct DecideBatch {
     /// Position of the first request that is to go into another transaction, as handlers took too long before it.
     cut: Option<usize>,
     reserved: Reserved,
+    /// Handlers that ran, by the positions of their events here; empty where nobody traces.
+    runs: Vec<HandlerRun>,
 }
 
 impl Decide for DecideBatch {
@@ -78,7 +82,7 @@ impl Decide for DecideBatch {
 
     fn decide(&mut self, found: &[(Latched, bool)]) -> Plan {
         let (mut writes, since) = (Writes::default(), Instant::now());
-        for (row, (latched, is_stale)) in self.rows.iter().zip(found) {
+        for (n, (row, (latched, is_stale))) in self.rows.iter().zip(found).enumerate() {
             if row.request_n > 0 && since.elapsed() > DECIDING_MAX {
                 self.cut = Some(row.request_n);
                 return Plan::RollBack;
@@ -87,7 +91,10 @@ impl Decide for DecideBatch {
             let fate = fate(entry, event, latched, *is_stale);
             self.superseded.push(fate == Fate::Superseded);
             if fate == Fate::Dispatch {
-                match self.follow(row, *is_stale) {
+                let began = self.context.traces.now().filter(|_| !is_known_beforehand(entry, event));
+                let followed = self.follow(row, *is_stale);
+                HandlerRun::note(&mut self.runs, n, began, followed.is_err());
+                match followed {
                     Ok(planned) => planned.add_to(&mut writes),
                     Err(NotPlanned::Rejected(why)) => drop(self.rejected.insert(row.request_n, why)),
                     Err(NotPlanned::Failed(error)) => {
@@ -125,6 +132,7 @@ pub(super) async fn commit(
     batch: &[Submission],
     is_suspect: bool,
 ) -> Result<BatchEnd, StoreError> {
+    let began = context.traces.now();
     let events_n = batch.iter().map(|one| one.events.len()).sum();
     let mut numbers = context.store.event_numbers(events_n).await?.into_iter();
     let mut rows = Vec::with_capacity(events_n);
@@ -144,9 +152,10 @@ pub(super) async fn commit(
         rejected: HashMap::new(),
         cut: None,
         reserved: Reserved::default(),
+        runs: Vec::new(),
     };
     let admitted = context.store.admit(candidates, decide, is_suspect.then_some(SUSPECT_WAIT_MS)).await?;
-    let DecideBatch { rejected, cut, reserved, superseded, .. } = admitted.decide;
+    let DecideBatch { rejected, cut, reserved, superseded, runs, .. } = admitted.decide;
     if let Some(request_n) = cut {
         return Ok(BatchEnd::Cut(request_n));
     }
@@ -166,18 +175,23 @@ pub(super) async fn commit(
         let is_superseded = superseded.get(position).copied().unwrap_or_default();
         Ok(outcome(&latched, &row.event, is_superseded))
     });
-    Ok(BatchEnd::Committed(answers(context, batch.len(), &rows, outcomes)))
+    let commit = began.map(|began| CommitSpan::ended(began, rows.len(), batch.len()));
+    let empty =
+        AdmittedEvents { times: AdmissionTimes { commit, runs: Vec::new() }, ..AdmittedEvents::default() };
+    let mut answers = vec![Ok(empty); batch.len()];
+    answer_each(context, &rows, outcomes, &mut answers);
+    place_runs(&rows, runs, &mut answers);
+    Ok(BatchEnd::Committed(answers))
 }
 
 /// The answer to each request after the commit: the outcomes of its events, unless one of them could not be found out.
-fn answers(
+fn answer_each(
     context: &AdmitContext,
-    requests_n: usize,
     rows: &[BatchRow],
     outcomes: impl Iterator<Item = Result<Outcome, AdmitError>>,
-) -> Vec<Result<AdmittedEvents, AdmitError>> {
+    answers: &mut [Result<AdmittedEvents, AdmitError>],
+) {
     context.batch_events.record(f64::from(u32::try_from(rows.len()).unwrap_or(u32::MAX)));
-    let mut answers = vec![Ok(AdmittedEvents { events: Vec::new() }); requests_n];
     for (row, outcome) in rows.iter().zip(outcomes) {
         let Some(answer) = answers.get_mut(row.request_n) else { continue };
         match (outcome, answer) {
@@ -189,5 +203,15 @@ fn answers(
             (Ok(_), Err(_)) => {}
         }
     }
-    answers
+}
+
+/// Gives each request the handlers that ran for its events.
+fn place_runs(rows: &[BatchRow], runs: Vec<HandlerRun>, answers: &mut [Result<AdmittedEvents, AdmitError>]) {
+    for run in runs {
+        let Some(row) = rows.get(run.event_n) else { continue };
+        let first = rows.partition_point(|one| one.request_n < row.request_n);
+        if let Some(Ok(admitted)) = answers.get_mut(row.request_n) {
+            admitted.times.runs.push(HandlerRun { event_n: run.event_n - first, ..run });
+        }
+    }
 }

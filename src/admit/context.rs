@@ -12,6 +12,7 @@ use super::under_way::UnderWay;
 use super::unreadable::Unreadable;
 use crate::logging::Lines;
 use crate::store::Store;
+use crate::traces::Traces;
 use crate::types::Clock;
 
 /// The things that every part of admission shares.
@@ -39,6 +40,8 @@ pub(crate) struct AdmitContext {
     pub(crate) under_way: UnderWay,
     /// Sizes of batches, in events.
     pub(crate) batch_events: metrics::Histogram,
+    /// Where is told what was done and when.
+    pub(crate) traces: Traces,
     /// Told when an event may be due that was not due before.
     pub(crate) wake_retries: Notify,
 }

@@ -7,13 +7,13 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use tokio::runtime::{Handle, RuntimeFlavor};
 
-use super::failures::contained;
+use super::failures::{contained, with_panic_counted};
 use crate::handler::{Handled, HandlerError, Handlers, NoAnswer, RawEvent, panic_text};
 use crate::store::{self, StoreError};
 
 /// Runs the plain handlers and routes of an event.
 pub(super) fn dispatched(handlers: &Handlers, event: &RawEvent, is_stale: bool) -> Handled {
-    contained("dispatch", || handlers.dispatch(event, is_stale))
+    with_panic_counted(contained("dispatch", || handlers.dispatch(event, is_stale)))
 }
 
 /// The error of a handler that did not leave the transaction as it was given.

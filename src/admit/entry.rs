@@ -83,7 +83,7 @@ impl ProviderEntry {
             caller: None,
             retry: RetryConfig { first_ms: 1_000, max_ms: 60_000, attempts_n: 3, age_max_ms: 3_600_000 },
             fetcher: None,
-            admit_seconds: metrics::histogram!("hooklatch_admit_seconds"),
+            admit_seconds: metrics::Histogram::noop(),
             waiting_n: AtomicUsize::new(0),
         }
     }

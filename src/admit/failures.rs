@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tracing::{error, warn};
 
-use crate::handler::{Handled, HandlerError, panic_text};
+use crate::handler::{Handled, HandlerError, NoAnswer, panic_text};
 use crate::logging::Lines;
 use crate::store::EventUpdate;
 use crate::types::EventState;
@@ -53,7 +53,21 @@ pub(super) fn panicked(part: &'static str, panic: &(dyn Any + Send)) -> HandlerE
 /// Counts a panic in a part of admission. Returns what it said.
 pub(super) fn panic_told(part: &'static str, panic: &(dyn Any + Send)) -> String {
     let what = format!("{part} panicked: {}", panic_text(panic));
-    metrics::counter!("hooklatch_panics_total", "part" => part).increment(1);
-    error!(part, reason = what, "contained a panic");
+    count_panic(part, &what);
     what
+}
+
+/// Counts the panic of a handler, if that is why there is no answer; gives the answer back.
+pub(super) fn with_panic_counted(handled: Handled) -> Handled {
+    if let Err(HandlerError::Retry(error)) = &handled
+        && let Some(why @ NoAnswer::Panicked(_)) = error.downcast_ref()
+    {
+        count_panic("handler", &why.to_string());
+    }
+    handled
+}
+
+fn count_panic(part: &'static str, reason: &str) {
+    metrics::counter!("hooklatch_panics_total", "part" => part).increment(1);
+    error!(part, reason, "contained a panic");
 }

@@ -10,7 +10,8 @@
 //! - `committer.rs` commits what waits, together: `batch.rs` says how much, `commit.rs` is one pass;
 //! - `transactional.rs` admits events whose handlers write in the same transaction, each request in one of its own, by
 //!   turns (`fair.rs`); `retry.rs` dispatches again what failed for now;
-//! - what all three share: `fate.rs` and `plan.rs` decide, without I/O, what becomes of an event; `dispatch.rs` runs
+//! - what all three share: `fate.rs` and `plan.rs` decide, without I/O, what becomes of an event
+//!   (`dispatched.rs`; `restored.rs` after a restore); `dispatch.rs` runs
 //!   handlers and `failures.rs` contains them; `slots.rs` and `handover.rs` start calls right after the commit;
 //! - `what_if/` runs handlers on stored events without writing, for people who want to know before they deploy;
 //! - what they stand on: `context.rs`, `entry.rs` (one provider), `room.rs` (memory), `templates.rs`, `unreadable.rs`,
@@ -25,12 +26,14 @@ mod commit;
 mod committer;
 mod context;
 mod dispatch;
+mod dispatched;
 mod entry;
 mod failures;
 mod fair;
 mod fate;
 mod handover;
 mod plan;
+mod restored;
 mod retry;
 mod room;
 mod slots;

@@ -2,67 +2,19 @@
 
 use std::collections::BTreeSet;
 
-use bytes::Bytes;
 use uuid::Uuid;
 
+use super::dispatched::Dispatched;
 use super::entry::ProviderEntry;
 use super::failures::contained;
 use super::fate::Fate;
+use super::restored::{PlaceRoom, Restored};
 use super::templates::Templates;
 use crate::backoff;
 use crate::config::OnHandlerError;
 use crate::handler::{Effects, Handled, HandlerError, Message, RawEvent};
-use crate::store::{EventUpdate, NewMessage, Writes};
-use crate::types::{
-    Clock, EventKey, EventState, IncomingEvent, MESSAGES_N_MAX, MessageId, UnixMs, idempotency_key,
-};
-
-/// An event that was dispatched, and how often.
-pub(super) struct Dispatched<'a> {
-    pub(super) key: &'a EventKey,
-    pub(super) event_seq: i64,
-    /// First place that no message of the event has.
-    pub(super) next_place: u16,
-    pub(super) received_at_ms: UnixMs,
-    /// Number of dispatches, this one included.
-    pub(super) attempts_n: u32,
-    /// Number of deliberate re-runs: part of every key.
-    pub(super) generation: i32,
-    /// True when its row says something else than that it was dispatched: an earlier dispatch failed.
-    pub(super) is_again: bool,
-}
-
-impl<'a> Dispatched<'a> {
-    /// An event that is dispatched for the first time.
-    pub(super) fn first(event: &'a IncomingEvent, event_seq: i64) -> Self {
-        Self { attempts_n: 1, ..Self::never(event, event_seq) }
-    }
-
-    /// An event that is not dispatched.
-    pub(super) fn never(event: &'a IncomingEvent, event_seq: i64) -> Self {
-        Self {
-            key: &event.key,
-            event_seq,
-            next_place: 0,
-            received_at_ms: event.received_at_ms,
-            attempts_n: 0,
-            generation: 0,
-            is_again: false,
-        }
-    }
-
-    /// The event as its handlers see it.
-    pub(super) fn seen(&self, event_type: &str, payload: Bytes) -> RawEvent {
-        RawEvent {
-            provider: self.key.provider.clone(),
-            event_id: self.key.event_id.clone(),
-            event_type: event_type.to_owned(),
-            payload,
-            received_at_ms: self.received_at_ms,
-            attempt_n: self.attempts_n,
-        }
-    }
-}
+use crate::store::{EventUpdate, LostTime, NewMessage, Writes};
+use crate::types::{Clock, EventKey, EventState, IncomingEvent, MESSAGES_N_MAX, MessageId, idempotency_key};
 
 /// Rows and messages of one event whose handlers answered.
 #[derive(Debug)]
@@ -97,6 +49,8 @@ pub(crate) struct Planner {
     templates: Templates,
     /// Names of the destinations that there are.
     destinations: BTreeSet<String>,
+    /// What a restore took away, if there was one.
+    restored: Restored,
 }
 
 impl Planner {
@@ -107,7 +61,12 @@ impl Planner {
         templates: Templates,
         destinations: BTreeSet<String>,
     ) -> Self {
-        Self { clock, installation_id, templates, destinations }
+        Self { clock, installation_id, templates, destinations, restored: Restored::default() }
+    }
+
+    /// The same after a restore: of what this time may have seen nobody knows whether it was sent.
+    pub(crate) fn after(self, lost: Vec<LostTime>) -> Self {
+        Self { restored: Restored(lost), ..self }
     }
 
     /// The end of an event's fate, after its handlers answered: destinations are looked at and templates filled in, a
@@ -246,6 +205,10 @@ impl Planner {
     ) -> Result<Vec<NewMessage>, HandlerError> {
         let (now_ms, shard) = (self.clock.now_ms(), event.key.shard());
         let wanted_n = effects.messages().len();
+        let times = (event.created_at_ms, event.received_at_ms);
+        let unknown_since_ms = self.restored.unknown_since(event.generation, times);
+        let room = PlaceRoom { next_place: event.next_place, wanted_n };
+        let first_place = self.restored.first_place(event.generation, event.received_at_ms, &room);
         let one = |(place, message): (u16, Message)| {
             Some(NewMessage {
                 message_id: MessageId::of(event.event_seq, place)?,
@@ -260,10 +223,10 @@ impl Planner {
                 lane: message.lane,
                 created_at_ms: now_ms,
                 lease: None,
+                unknown_since_ms,
             })
         };
-        let planned: Vec<NewMessage> =
-            (event.next_place..).zip(effects.into_messages()).filter_map(one).collect();
+        let planned: Vec<NewMessage> = (first_place..).zip(effects.into_messages()).filter_map(one).collect();
         if planned.len() < wanted_n {
             let why =
                 format!("an event has {MESSAGES_N_MAX} messages at most, those of its re-runs included");
@@ -280,10 +243,12 @@ pub(super) fn rejects(entry: &ProviderEntry) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
+
     use super::*;
     use crate::handler::{ignore, refuse};
     use crate::provider::Provider;
-    use crate::types::Name;
+    use crate::types::{Name, UnixMs};
 
     const NOW_MS: UnixMs = 1_000_000;
 
@@ -307,6 +272,7 @@ mod tests {
             event_seq: 7,
             next_place: 0,
             received_at_ms: NOW_MS,
+            created_at_ms: None,
             attempts_n: 1,
             generation: 0,
             is_again: false,

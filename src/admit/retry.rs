@@ -16,14 +16,16 @@ use tracing::{info, warn};
 
 use super::context::AdmitContext;
 use super::dispatch::{handled_in_tx, is_ended};
+use super::dispatched::Dispatched;
 use super::entry::ProviderEntry;
-use super::failures::{panic_told, panicked, tell_failed};
+use super::failures::{panic_told, panicked, tell_failed, with_panic_counted};
 use super::handover::{Committed, hand_over, write};
-use super::plan::{Dispatched, NotPlanned};
+use super::plan::NotPlanned;
 use crate::handler::HandlerError;
 use crate::seal::SealError;
 use crate::stop::{self, Stop};
 use crate::store::{self, DueEvent, EventUpdate, StoreError, Writes};
+use crate::traces::DispatchedEvent;
 use crate::types::{EventState, Name};
 
 /// Dispatches events in `retry` again when they are due, until `stop` turns true.
@@ -132,15 +134,20 @@ impl Retries {
             tx.rollback().await?;
             return self.wait_for_key(&due, error).await;
         }
+        let (traces, began) = (&self.context.traces, self.context.traces.now());
         let once = AssertUnwindSafe(self.dispatch_once(tx, entry, &due)).catch_unwind();
         let error = match once.await {
-            Ok(Ok(())) => return Ok(()),
+            Ok(Ok(())) => {
+                traces.dispatched(&traced(&due), began, false);
+                return Ok(());
+            }
             Ok(Err(error)) if is_ended(&error) => HandlerError::Refused(error.to_string()),
             Ok(Err(error)) => error,
             Err(panic) => panicked("retry", panic.as_ref()),
         };
         let update = self.context.planner.failed(entry, &dispatched(&due), &error);
         self.context.store.event_retry_later(&update, due.attempts_n).await?;
+        traces.dispatched(&traced(&due), began, true);
         tell_failed(&self.context.lines, &[update]);
         Ok(())
     }
@@ -212,6 +219,7 @@ impl Retries {
         };
         let seen = event.seen(&due.event_type, payload);
         let handled = handled_in_tx(handlers, context.handler_timeout, tx.tx(), &seen, is_stale).await;
+        let handled = with_panic_counted(handled);
         match context.planner.conclude(entry, &event, &seen, handled) {
             Ok(planned) => planned.add_to(&mut writes),
             Err(NotPlanned::Failed(error)) => return Err(error),
@@ -241,6 +249,16 @@ fn note_end(busy: &mut HashMap<Id, Name>, ended: Result<(Id, ()), JoinError>) {
     busy.remove(&id);
 }
 
+/// The event as its trace has it.
+fn traced(due: &DueEvent) -> DispatchedEvent<'_> {
+    DispatchedEvent {
+        key: &due.key,
+        event_type: &due.event_type,
+        generation: due.generation,
+        dispatch_n: due.attempts_n.saturating_add(1),
+    }
+}
+
 /// The event, counted as dispatched once more.
 fn dispatched(due: &DueEvent) -> Dispatched<'_> {
     Dispatched {
@@ -248,6 +266,7 @@ fn dispatched(due: &DueEvent) -> Dispatched<'_> {
         event_seq: due.event_seq,
         next_place: due.next_place,
         received_at_ms: due.received_at_ms,
+        created_at_ms: None,
         attempts_n: due.attempts_n.saturating_add(1),
         generation: due.generation,
         is_again: true,

@@ -31,10 +31,11 @@ pub(super) struct Reserved(pub(super) Vec<(MessageId, Box<dyn StartCall>)>);
 
 impl Reserved {
     /// Takes a slot for each message that there is one for, and writes its lease into the message. Those in a
-    /// lane wait for their turn in the database.
+    /// lane wait for their turn in the database; those that may have been sent are judged by whoever claims them.
     pub(super) fn take(slots: &dyn TakeSlot, messages: &mut [NewMessage]) -> Self {
         let one = |message: &mut NewMessage| {
-            let (lease, start) = message.lane.is_none().then(|| slots.take_slot(&message.destination))??;
+            let is_for_slot = message.lane.is_none() && message.unknown_since_ms.is_none();
+            let (lease, start) = is_for_slot.then(|| slots.take_slot(&message.destination))??;
             message.lease = Some(lease);
             Some((message.message_id, start))
         };
@@ -92,6 +93,7 @@ mod tests {
             lane: lane.map(str::to_owned),
             created_at_ms: 0,
             lease: None,
+            unknown_since_ms: None,
         }
     }
 

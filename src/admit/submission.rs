@@ -8,6 +8,7 @@ use tokio::time::Instant;
 use super::admitted::{AdmitError, AdmittedEvents};
 use super::entry::{ProviderEntry, WaitingPlace};
 use super::room::HeldMemory;
+use crate::traces::{AdmittedRequest, RequestTrace};
 use crate::types::IncomingEvent;
 
 /// One request's events on their way to a commit.
@@ -16,6 +17,8 @@ pub(super) struct Submission {
     pub(super) events: Vec<Arc<IncomingEvent>>,
     pub(super) answer: oneshot::Sender<Result<AdmittedEvents, AdmitError>>,
     pub(super) since: Instant,
+    /// Its way, where it is traced.
+    pub(super) trace: Option<RequestTrace>,
     /// The memory that it takes up, also when nobody waits for it any more.
     pub(super) _held: HeldMemory,
     /// Its place among the requests of its provider that wait.
@@ -43,6 +46,10 @@ impl Submission {
     pub(super) fn settle(self, result: Result<AdmittedEvents, AdmitError>) {
         self.entry.admit_seconds.record(self.since.elapsed().as_secs_f64());
         // The request may have gone; what was committed stands, and its next copy is a duplicate.
-        drop(self.answer.send(result));
+        if let (Err(Ok(admitted)), Some(trace)) = (self.answer.send(result), self.trace) {
+            let AdmittedEvents { events, times } = admitted;
+            let provider = self.entry.provider.name();
+            trace.admitted(AdmittedRequest { provider, status: None, event_type: None, events, times });
+        }
     }
 }

@@ -30,16 +30,18 @@ use tracing::error;
 use super::admitted::{AdmitError, AdmittedEvents};
 use super::context::AdmitContext;
 use super::dispatch::{broken, handled_in_tx, is_broken};
+use super::dispatched::Dispatched;
 use super::entry::ProviderEntry;
-use super::failures::panic_told;
+use super::failures::{panic_told, with_panic_counted};
 use super::fair::Fair;
 use super::fate::{Fate, candidate, fate, outcome};
 use super::handover::{Committed, hand_over, write};
-use super::plan::{Dispatched, NotPlanned, Planned, rejects};
+use super::plan::{NotPlanned, Planned, rejects};
 use super::submission::Submission;
 use crate::handler::HandlerError;
 use crate::stop;
 use crate::store::{self, Candidate, Latched, StoreError, Writes};
+use crate::traces::{AdmissionTimes, CommitSpan, HandlerRun};
 use crate::types::{EventState, IncomingEvent};
 
 /// Most requests in a transaction of their own at once.
@@ -129,6 +131,8 @@ struct TransactionalRequest<'a> {
     /// Positions of the events whose handlers had run when one of them left a transaction that was not the one it was
     /// given: what it did with that one is not known.
     ended: Option<Vec<usize>>,
+    /// Handlers that ran, those that failed in an earlier pass included; empty where nobody traces.
+    runs: Vec<HandlerRun>,
 }
 
 /// Admits one request, in as many passes as it takes, and answers it.
@@ -150,6 +154,7 @@ async fn admit(context: &AdmitContext, submission: Submission) {
         left: context.handler_timeout,
         ran: Vec::new(),
         ended: None,
+        runs: Vec::new(),
     };
     let mut repeats_n = 0;
     // Each pass adds at least one failed event or is counted, so this ends.
@@ -173,10 +178,12 @@ async fn admit(context: &AdmitContext, submission: Submission) {
 impl TransactionalRequest<'_> {
     /// One transaction, from its beginning to its commit or rollback.
     async fn pass(&mut self) -> Result<AdmittedEvents, TransactionError> {
+        let began = self.context.traces.now();
         let mut tx = self.context.store.admission_begin().await?;
         self.ran.clear();
+        self.runs.retain(|run| run.is_failed);
         match self.written(&mut tx).await {
-            Ok((admitted, committed)) => match tx.commit().await {
+            Ok((mut admitted, committed)) => match tx.commit().await {
                 Ok(()) => {
                     hand_over(self.context, committed, |event_seq| {
                         let position = self.numbers.binary_search(&event_seq).ok()?;
@@ -185,6 +192,8 @@ impl TransactionalRequest<'_> {
                     for (event, (_, outcome)) in self.events.iter().zip(&admitted.events) {
                         self.context.unreadable.note(event, *outcome);
                     }
+                    let commit = began.map(|began| CommitSpan::ended(began, self.events.len(), 1));
+                    admitted.times = AdmissionTimes { commit, runs: std::mem::take(&mut self.runs) };
                     Ok(admitted)
                 }
                 Err(failure) => Err(blame_handlers(failure, &self.ran)),
@@ -210,7 +219,7 @@ impl TransactionalRequest<'_> {
             numbered.map(|(event, event_seq)| candidate(entry, event, *event_seq)).collect();
         let latched = tx.events_insert(&candidates).await?;
         let stale = tx.versions_raise(&candidates, &latched).await?;
-        let mut admitted = AdmittedEvents { events: Vec::new() };
+        let mut admitted = AdmittedEvents::default();
         let mut writes = Writes::default();
         for (n, ((candidate, latched), is_stale)) in candidates.iter().zip(&latched).zip(stale).enumerate() {
             let (event, event_seq) = (&*candidate.event, candidate.event_seq);
@@ -285,10 +294,13 @@ impl TransactionalRequest<'_> {
         self.ran.push(n);
         let event = Dispatched::first(&candidate.event, candidate.event_seq);
         let seen = event.seen(&candidate.event.event_type, candidate.event.payload.clone());
-        let since = Instant::now();
+        let (since, began) = (Instant::now(), self.context.traces.now());
         let handlers = self.entry.provider.handlers();
         let handled = handled_in_tx(handlers, self.left, tx.tx(), &seen, is_stale).await;
+        let handled = with_panic_counted(handled);
         self.left = self.left.saturating_sub(since.elapsed());
+        let is_failed = matches!(&handled, Err(error) if !matches!(error, HandlerError::Ignore(_)));
+        HandlerRun::note(&mut self.runs, n, began, is_failed);
         let failed = |error| TransactionError::Handlers(HashMap::from([(n, error)]));
         match handled {
             // Never a rejection: what the handler wrote may stand, and is looked for in the next pass.

@@ -162,6 +162,12 @@ pub struct LedgerView {
     /// nobody has dispatched it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beside_event_id: Option<String>,
+    /// Id of its trace, in hexadecimal, where the node that answers traces; a deliberate re-run has another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace_id: Option<String>,
+    /// True when that trace is one of those that are recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub is_trace_recorded: Option<bool>,
     /// Everything that happened, in order of time.
     pub entries: Vec<LedgerEntry>,
     /// Other contents that came under its id and were not kept, copies included.

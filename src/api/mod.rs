@@ -6,13 +6,14 @@
 //!
 //! In reading order: `page.rs` and `problem.rs` are common to all; `event.rs`, `message.rs`, `destination.rs`,
 //! `provider.rs`, `statistics.rs`, `activity.rs`, `search.rs`, `setting.rs` and `tail.rs` are what there is to see; `order.rs` and `operation.rs`
-//! what there is to ask for, `what_if.rs` what handlers would make of events, `explain.rs` why a request is believed; `reason.rs` and `whole.rs` the texts and
+//! what there is to ask for, `what_if.rs` what handlers would make of events, `explain.rs` why a request is believed, `doctor.rs` what a live system shows; `reason.rs` and `whole.rs` the texts and
 //! numbers in it; `etag.rs` the version of what can change, `if_match.rs` which version a request is about, `audit.rs` and `token.rs` who did it. `routes.rs` is the list of routes, and
 //! `document.rs` makes `openapi.json` of it. Nothing here reads a database or a socket.
 
 mod activity;
 mod audit;
 mod destination;
+mod doctor;
 mod document;
 mod etag;
 mod event;
@@ -37,6 +38,9 @@ mod whole;
 pub use activity::{ActivityView, AttemptMinute, DestinationActivity, ProviderActivity, RequestMinute};
 pub use audit::{AuditVerified, AuditView};
 pub use destination::{BacklogCount, CallTimesView, DestinationView, PauseView};
+pub use doctor::{
+    ArrivedHeader, ArrivedView, DoctorView, FindingVerdict, FindingView, ProbeAnswer, ProbePath, ProbeView,
+};
 pub use document::document;
 pub use etag::Tagged;
 pub(crate) use etag::{event_tag, message_tag, pause_tag};
@@ -71,3 +75,4 @@ pub use what_if::{
     WHAT_IF_N_DEFAULT, WHAT_IF_N_MAX, WhatIfCall, WhatIfChange, WhatIfEffect, WhatIfEvent, WhatIfOrder,
     WhatIfSaid, WhatIfTaken, WhatIfVerdict, WhatIfView,
 };
+pub(crate) use whole::TIME_MS_MAX;

@@ -334,6 +334,27 @@ pub const ROUTES: &[RouteFacts] = &[
          those; tokens are told to an admin who reaches everything.",
     )
     .query(&[CURSOR, LIMIT]),
+    get(
+        "/doctor",
+        Role::Operator,
+        "DoctorView",
+        "What a live system shows about the node that answers and its database. Who reaches some providers or \
+         destinations alone hears of those.",
+    )
+    .query(&[RouteParameter {
+        name: "deep",
+        schema: r#"{"type":"boolean","default":false}"#,
+        about: "True to read every page of SQLite's file as well.",
+        is_required: false,
+    }]),
+    post(
+        "/probes",
+        Role::Operator,
+        None,
+        "ProbeView",
+        "What it takes to send the receiver requests that make no event and are answered with what arrived.",
+    )
+    .question(),
     get("/audit", Role::Operator, "Page<AuditView>", "The audit log, the newest first.")
         .query(&[CURSOR, LIMIT]),
     get(

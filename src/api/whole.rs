@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Deserializer};
 
+/// Latest time: the end of the year 9999. Unix milliseconds.
+pub(crate) const TIME_MS_MAX: i64 = 253_402_300_799_999;
 /// Largest whole number that every program reads the same: 2^53.
 const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
 
@@ -38,7 +40,7 @@ pub(super) fn number_or_null<'de, D: Deserializer<'de>>(deserializer: D) -> Resu
 /// Reads a time or `null`: milliseconds since 1970, to the end of the year 9999.
 pub(super) fn time_or_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i64>, D::Error> {
     let time = number_or_null(deserializer)?;
-    if time.is_some_and(|at_ms| !(0..=253_402_300_799_999).contains(&at_ms)) {
+    if time.is_some_and(|at_ms| !(0..=TIME_MS_MAX).contains(&at_ms)) {
         return Err(serde::de::Error::custom("a time is wanted: milliseconds since 1970, to the year 9999"));
     }
     Ok(time)

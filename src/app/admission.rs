@@ -3,15 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
 use super::builder::App;
-use super::counts::Counts;
 use super::entries::Entries;
-use super::health;
+use super::gauges::Counting;
 use super::parts::Parts;
 use super::tasks::spawn;
 use crate::admit::{self, AdmitContext, Planner, StartCall, TakeSlot, Templates, UnderWay, Unreadable};
@@ -21,7 +19,7 @@ use crate::outbox::{Handover, Outbox};
 use crate::receive::RequestNotes;
 use crate::retention::{Pruner, delete_wholes};
 use crate::stop::Stop;
-use crate::store::{InitialLease, Store};
+use crate::store::{InitialLease, LostTime, Store};
 use crate::tail::TailHub;
 
 /// The things that the parts besides admission and outbox share.
@@ -29,7 +27,7 @@ pub(super) struct Helpers<'a> {
     pub(super) admission: &'a Arc<AdmitContext>,
     pub(super) entries: &'a Entries,
     pub(super) notes: &'a RequestNotes,
-    pub(super) metrics: &'a PrometheusHandle,
+    pub(super) counting: Counting,
     pub(super) tail: &'a TailHub,
 }
 
@@ -48,7 +46,7 @@ impl App {
     pub(super) fn admission(
         &self,
         store: &Store,
-        installation_id: &Uuid,
+        (installation_id, lost): (&Uuid, Vec<LostTime>),
         outbox: &Outbox,
         lines: &Arc<logging::Lines>,
     ) -> anyhow::Result<AdmitContext> {
@@ -59,7 +57,7 @@ impl App {
             store: store.clone(),
             clock: self.clock.clone(),
             installation_id: *installation_id,
-            planner: Planner::new(self.clock.clone(), *installation_id, templates, destinations),
+            planner: Planner::new(self.clock.clone(), *installation_id, templates, destinations).after(lost),
             unreadable: Unreadable::new(self.config.server.unreadable_bytes_max.into()),
             lines: Arc::clone(lines),
             handler_timeout: Duration::from_millis(self.config.server.handler_timeout_ms),
@@ -68,6 +66,7 @@ impl App {
             wake_outbox: Box::new(move || waker.wake()),
             under_way: UnderWay::default(),
             batch_events: metrics::histogram!("hooklatch_batch_events"),
+            traces: outbox.traces(),
             wake_retries: Notify::new(),
         })
     }
@@ -76,21 +75,17 @@ impl App {
     pub(super) fn helpers(
         &self,
         parts: &Parts,
-        helpers: &Helpers<'_>,
+        helpers: Helpers<'_>,
         stopping: &Stop,
     ) -> Vec<JoinHandle<()>> {
-        let Helpers { admission, entries, notes, metrics, tail } = helpers;
+        let Helpers { admission, entries, notes, mut counting, tail } = helpers;
         let poll = Duration::from_millis(self.config.outbox.poll_ms);
         let (shared, entries, stop) = (Arc::clone(admission), Arc::clone(entries), stopping.clone());
         let retries = async move || {
             admit::run_retries(Arc::clone(&shared), Arc::clone(&entries), poll, stop.clone()).await;
         };
-        let (shared, metrics, stop) =
-            (Arc::clone(admission), PrometheusHandle::clone(metrics), stopping.clone());
-        let mut counts = Counts::new(&self.config);
-        let counting = async move || {
-            health::count_tables(&shared, &mut counts, &metrics, stop.clone()).await;
-        };
+        let stop = stopping.clone();
+        let counting = async move || counting.run(stop.clone()).await;
         let (store, notes, stop) = (admission.store.clone(), RequestNotes::clone(notes), stopping.clone());
         let noting = async move || notes.run(&store, stop.clone()).await;
         let tail = TailHub::clone(tail);

@@ -1,12 +1,13 @@
 //! The database at the start: opened, migrated or checked, its clock compared with ours.
 
 use anyhow::Context;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use crate::config::Config;
 use crate::outbox::clock_offset_ms_max;
 use crate::setup::{self, Opened};
-use crate::store::{ProgramMigrations, SchemaState, Store};
+use crate::store::{ProgramMigrations, RestoreStanding, SchemaState, Store, WitnessState, WitnessWord};
+use crate::times::rfc3339;
 use crate::types::Clock;
 
 const DAY_MS: i64 = 86_400_000;
@@ -31,6 +32,8 @@ pub(super) async fn open_store(
         state if state.is_usable() => info!("schema of the database is {state}"),
         state => anyhow::bail!("schema of the database is {state}"),
     }
+    known(&store, config.database.replicated).await?;
+    witnessed(&store, clock).await;
     if config.database.migrate {
         migrate(&store, migrations).await?;
     } else {
@@ -46,6 +49,81 @@ pub(super) async fn open_store(
         "clock of the database is {offset_ms} ms away from ours, at most {max_ms} ms are allowed (outbox.lease_ms, and never more than two minutes): set one of them right",
     );
     Ok(store.keeping_answers(i64::from(config.retention.answers_days) * DAY_MS))
+}
+
+/// Refuses a database that was restored to an earlier moment and that nobody has taken over: what it would send again
+/// may have been forgotten at the destination, and what it would count has other names there.
+async fn known(store: &Store, is_replicated: bool) -> anyhow::Result<()> {
+    let standing =
+        store.restore_standing().await.context("could not tell whether it is the same database")?;
+    let what = match standing {
+        RestoreStanding::Same => None,
+        RestoreStanding::TookOver => {
+            if is_replicated {
+                info!("another server of the database took over; commits waited for it");
+            } else {
+                warn!(
+                    "another server of the database took over since the last start, and no commit waited for it: what was \
+                     confirmed last may be missing. `hooklatch restore-check` says which senders to ask"
+                );
+            }
+            None
+        }
+        RestoreStanding::Backup { made_at_ms } => {
+            let at = rfc3339(made_at_ms).unwrap_or_else(|| made_at_ms.to_string());
+            Some(format!("is a backup that was made at {at}"))
+        }
+        RestoreStanding::Older { ran_until_ms } => {
+            let at = rfc3339(ran_until_ms).unwrap_or_else(|| ran_until_ms.to_string());
+            Some(format!(
+                "is older than what ran last, which was here until {at} at least: a copy was put back"
+            ))
+        }
+        RestoreStanding::Elsewhere => Some(
+            "was read in from a dump, or is in another server or database than the one that ran last"
+                .to_owned(),
+        ),
+        RestoreStanding::PointInTime => Some("was restored to an earlier point in time".to_owned()),
+    };
+    if let Some(what) = what {
+        anyhow::bail!(
+            "this database {what}: events that were acknowledged since are not in it, and what was sent since would be \
+             sent again. Let nobody run on it, and ask `hooklatch restore-check`; docs/backup.md says what to do"
+        );
+    }
+    store.restore_note().await.context("could not note which database it is")
+}
+
+/// Has the file beside the database say from now on how far it is. Nothing that goes wrong here keeps anybody from
+/// starting.
+async fn witnessed(store: &Store, clock: &Clock) {
+    match store.witness_state().await {
+        Ok(Some(WitnessState { path, word, .. })) => {
+            let file = path.display();
+            match word {
+                WitnessWord::Absent => info!(%file, "the database has no witness yet: it gets one"),
+                WitnessWord::Other => {
+                    warn!(
+                        %file,
+                        "the database is of another installation than the one that ran here last, or was begun anew: all keys \
+                         differ from those of before. If nobody meant that, stop and put the right file back"
+                    );
+                }
+                WitnessWord::Unreadable(why) => warn!(
+                    %file,
+                    why,
+                    "the witness of the database cannot be read, so nobody knows whether an older copy was put in its \
+                     place; it is written anew. If one was, stop and see docs/backup.md"
+                ),
+                WitnessWord::Same { .. } | WitnessWord::Older { .. } => {}
+            }
+        }
+        Ok(None) => return,
+        Err(error) => debug!(%error, "the witness was not looked at"),
+    }
+    if let Err(error) = store.witness_begin(clock.now_ms()).await {
+        debug!(%error, "the witness was not told of the start");
+    }
 }
 
 /// Applies what is missing of the program's own migrations; gives back the names of the steps, behind their program's.

@@ -10,6 +10,7 @@ use super::builder::App;
 use crate::admit::{AdmitContext, CallerRules, ProviderEntry};
 use crate::api::SenderView;
 use crate::config::{DestinationConfig, ProviderConfig};
+use crate::doctor::NodeDoctor;
 use crate::fetch::Fetcher;
 use crate::http::api::{ApiState, DestinationFacts, NodeActivity, ProviderFacts};
 use crate::http::keys;
@@ -18,7 +19,7 @@ use crate::mistakes::Mistake;
 use crate::outbox::NodeCalls;
 use crate::provider::Provider;
 use crate::receive::{CountedRequests, Explainer, fingerprint};
-use crate::spec::{Spec, words};
+use crate::spec::{Scheme, Source, Spec, words};
 use crate::store::{PeopleDoor, ProgramMigrations, Store, TokenBook};
 use crate::tail::TailHub;
 use crate::types::Name;
@@ -32,6 +33,7 @@ pub(super) struct LookedAt {
     pub(super) calls: NodeCalls,
     pub(super) requests: CountedRequests,
     pub(super) tail: TailHub,
+    pub(super) doctor: NodeDoctor,
 }
 
 impl App {
@@ -109,11 +111,13 @@ impl App {
         &self,
         admission: &Arc<AdmitContext>,
         entries: &Entries,
-        LookedAt { calls, requests, tail }: LookedAt,
+        LookedAt { calls, requests, tail, doctor }: LookedAt,
         gate: Arc<TokenGate>,
     ) -> anyhow::Result<ApiState> {
         let woken = Arc::clone(admission);
         let (breakers, times) = (calls.clone(), calls.clone());
+        let requests = Arc::new(requests);
+        let delayed = Arc::clone(&requests);
         let activity = NodeActivity {
             node: calls.node().to_owned(),
             since_ms: self.clock.now_ms(),
@@ -126,6 +130,10 @@ impl App {
         Ok(ApiState {
             activity,
             what_if,
+            traces: admission.traces.clone(),
+            doctor,
+            probes: self.probes(admission),
+            delays_ms: Box::new(move |name| delayed.delays_ms(name)),
             explainer: Explainer::new(Arc::clone(entries)),
             providers: self.provider_facts(entries, &admission.installation_id),
             people: PeopleDoor::new(admission.store.clone()),
@@ -161,6 +169,7 @@ impl App {
                 is_pairing: spec.handshake.iter().filter_map(|one| one.armed_by.as_ref()).any(is_open),
                 ids_days: self.config.retention.ids_days_for(name),
                 sender: sender(spec),
+                headers: headers(spec),
                 fingerprints: secrets.map(|secret| fingerprint(installation_id, name, secret)).collect(),
             }
         };
@@ -192,6 +201,30 @@ fn sender(spec: &Spec) -> SenderView {
         identities: spec.event.iter().map(words::identities).collect(),
         answer_within_ms: spec.answer_within_ms,
     }
+}
+
+/// The headers that a kind reads: signatures first, and what its events are read from.
+fn headers(spec: &Spec) -> Vec<String> {
+    let of_signature = std::iter::once(&spec.signature).chain(&spec.alternative);
+    let mut names: Vec<String> = Vec::new();
+    for signature in of_signature {
+        let prefix = |name: &String| match signature.scheme {
+            Scheme::StandardWebhooks => {
+                ["id", "timestamp", "signature"].map(|part| format!("{name}{part}")).to_vec()
+            }
+            _ => vec![name.trim_end_matches('*').to_owned()],
+        };
+        names.extend(signature.headers.iter().flat_map(prefix));
+    }
+    for event in &spec.event {
+        names.extend(event.when_header.clone());
+        for source in &event.event_type.0 {
+            if let Source::Header(text) = source {
+                names.extend(text.split('|').map(str::to_owned));
+            }
+        }
+    }
+    names
 }
 
 /// The rules by which events of a kind are told apart, as rows have them, in the order in which they are tried.

@@ -1,25 +1,26 @@
 //! The two listeners: what answers on them, and how many connections, which are files, they may take.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
 use axum::Router;
-use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tracing::warn;
+use uuid::Uuid;
 
 use super::builder::App;
 use super::tasks::spawn;
 use crate::admit::MemoryRoom;
 use crate::config::{DEV_TOKEN, Secret};
 use crate::console::{self, ConsoleState};
+use crate::doctor::ProbeKey;
 use crate::http::api::ApiState;
 use crate::http::guard::{self, OperatorHosts};
 use crate::http::operator::OperatorState;
 use crate::http::receiver::ReceiverState;
-use crate::http::{self, Front, Limits, OriginRule, echo};
+use crate::http::{self, Front, Limits, Listener, OriginRule, echo};
 use crate::receive::Receiver;
 use crate::stop::Stop;
 use crate::tls::ListenerTls;
@@ -29,7 +30,7 @@ const OPERATOR_CONNECTIONS_N_MAX: usize = 256;
 
 impl App {
     /// The state of the receiver, on whichever server it runs.
-    pub(super) fn receiver_state(&self, receiver: Receiver) -> Arc<ReceiverState> {
+    pub(super) fn receiver_state(&self, receiver: Receiver, installation_id: &Uuid) -> Arc<ReceiverState> {
         let server = &self.config.server;
         Arc::new(ReceiverState {
             receiver,
@@ -37,6 +38,7 @@ impl App {
             public_url: server.public_url.clone(),
             body_bytes_max: server.body_bytes_max as usize,
             body_timeout: Duration::from_millis(server.body_timeout_ms),
+            probes: ProbeKey::new(installation_id),
             room: MemoryRoom::new(server.inflight_bytes_max as usize),
         })
     }
@@ -44,11 +46,11 @@ impl App {
     /// Serves webhooks until the stop.
     pub(super) fn serve_receiver(
         &self,
-        listener: TcpListener,
-        receiver: Receiver,
+        listener: Listener,
+        (receiver, installation_id): (Receiver, &Uuid),
         stop: Stop,
     ) -> anyhow::Result<JoinHandle<()>> {
-        let state = self.receiver_state(receiver);
+        let state = self.receiver_state(receiver, installation_id);
         let front = if self.has_echo {
             Front::from(guard::without_browsers(http::receiver::router(state)))
         } else {
@@ -60,7 +62,7 @@ impl App {
     /// Serves operators until the stop.
     pub(super) fn serve_operator(
         &self,
-        listener: TcpListener,
+        listener: Listener,
         state: OperatorState,
         api: ApiState,
         stop: Stop,
@@ -75,7 +77,7 @@ impl App {
         let names = admin.hosts.iter().cloned().chain(public.map(|url| url.host.clone())).collect();
         let origin = public.map(|url| url.origin.clone());
         let router = guard::operators(router, OperatorHosts::new(admin.listen, names, origin));
-        let base = public.map(|url| url.base.clone()).unwrap_or_default();
+        let base = admin.base();
         let front = Front::from(http::below(base, router));
         Ok(spawn(served(listener, front, self.limits("operator")?, stop)))
     }
@@ -87,7 +89,7 @@ impl App {
             contract: http::api::inner_router(Arc::clone(api)),
             gate: Arc::clone(&api.gate),
             clock: self.clock.clone(),
-            base: public.map(|url| url.base.clone()).unwrap_or_default(),
+            base: admin.base(),
             is_secure: public.map_or(admin.tls.is_some(), |url| url.is_secure),
             everybodys: self.has_echo.then(|| Secret::new(DEV_TOKEN)),
             signed_again: self.sign_again()?,
@@ -95,7 +97,7 @@ impl App {
     }
 
     /// Files that are open at most besides the receiver's connections: operators', the database's, calls'.
-    fn files_n(&self) -> usize {
+    pub(super) fn files_n(&self) -> usize {
         let calls_n = self.config.destinations.values().map(|one| one.concurrency_n as usize).sum::<usize>();
         OPERATOR_CONNECTIONS_N_MAX + 3 * self.config.database.connections_n as usize + calls_n
     }
@@ -143,7 +145,7 @@ impl App {
 }
 
 /// Serves until the stop, and reads the listener's certificate again when it changes.
-async fn served(listener: TcpListener, front: Front, limits: Limits, stop: Stop) {
+async fn served(listener: Listener, front: Front, limits: Limits, stop: Stop) {
     let tls = limits.tls.clone();
     let watched = async {
         if let Some(tls) = tls {
@@ -153,7 +155,8 @@ async fn served(listener: TcpListener, front: Front, limits: Limits, stop: Stop)
     tokio::join!(http::serve(listener, front, limits, stop.clone()), watched);
 }
 
-/// Listens on `addr`, or says where it could not.
-pub(super) fn bind(addr: SocketAddr) -> anyhow::Result<TcpListener> {
-    http::listen(addr).with_context(|| format!("could not listen on {addr}"))
+/// Listens on `lent` where that is open already, else on `addr`; or says where it could not.
+pub(super) fn opened(lent: Option<TcpListener>, addr: SocketAddr) -> anyhow::Result<Listener> {
+    let listener = lent.map_or_else(|| http::listen(addr), Listener::lent);
+    listener.with_context(|| format!("could not listen on {addr}"))
 }

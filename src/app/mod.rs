@@ -6,25 +6,29 @@
 //!
 //! In reading order: `builder.rs` is an [`App`] before it runs; `start.rs` starts it, step by step, out of
 //! `database.rs` (open and migrate), `entries.rs` (providers), `admission.rs` and `listeners.rs` (with `dev_curl.rs` for `--dev`); `running.rs` is what
-//! runs, and how it stops. `trial.rs` is an app for tests of handlers. `parts.rs` starts parts again that panicked,
-//! `health.rs` and `counts.rs` say how it is. `tasks.rs` spawns.
+//! runs, and how it stops; `run.rs` is the life of a process that does nothing else, from what its service manager
+//! hands it to its exit. `trial.rs` is an app for tests of handlers. `parts.rs` starts parts again that panicked,
+//! `health.rs` and `gauges/` say how it is, `doctor.rs` what the doctor needs. `tasks.rs` spawns.
 //!
 //! Nothing here knows a request: that is `http` and `receive`.
 
 mod admission;
 mod builder;
-mod counts;
 mod database;
 mod dev_curl;
+mod doctor;
 mod entries;
+mod gauges;
 mod health;
 mod listeners;
 mod parts;
+mod run;
 mod running;
 mod start;
 mod tasks;
 mod trial;
 mod what_if;
+mod witness;
 
 pub use builder::App;
 pub(crate) use database::migrate;

@@ -4,18 +4,41 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use super::tasks::join;
+use super::health::ReadinessSources;
+use super::parts::Parts;
+use super::tasks::{join, spawn};
+use super::witness::Witnessing;
 use crate::admit::Admitter;
+use crate::http::operator::Readiness;
 use crate::idempotency::{IdempotencyLayer, RequestRules};
-use crate::stop::Stopper;
+use crate::stop::{Stop, Stopper};
 use crate::store::Store;
+use crate::traces::SpanExporter;
 use crate::types::Clock;
 
 /// Time that a stop may take beyond `stop_timeout_ms`: results that are written, commits that are confirmed.
-const STOP_MARGIN: Duration = Duration::from_secs(5);
+pub(super) const STOP_MARGIN: Duration = Duration::from_secs(5);
+
+/// Time that a stop may take for the last spans: longer than they need.
+const EXPORT_MARGIN: Duration = Duration::from_secs(3);
+
+/// The task that exports spans.
+pub(super) struct Exporting {
+    stop: Stopper,
+    task: JoinHandle<()>,
+}
+
+impl Exporting {
+    pub(super) fn start(parts: &Parts, mut exporter: SpanExporter) -> Self {
+        let (stop, stopping) = Stop::channel();
+        let run = async move || exporter.run(stopping.clone()).await;
+        Self { stop, task: spawn(parts.clone().keep("traces", run)) }
+    }
+}
 
 /// A Hooklatch that runs. Dropping it tells its parts to stop and waits for none of them: see [`Running::stop`].
 pub struct Running {
@@ -23,6 +46,8 @@ pub struct Running {
     pub receiver_addr: SocketAddr,
     /// Address where operators reach it.
     pub admin_addr: SocketAddr,
+    pub(super) readiness: watch::Receiver<Readiness>,
+    pub(super) watched: ReadinessSources,
     pub(super) background: Background,
 }
 
@@ -45,6 +70,10 @@ pub struct Background {
     pub(super) admitter: Admitter,
     pub(super) admission: Vec<JoinHandle<()>>,
     pub(super) workers: Vec<JoinHandle<()>>,
+    /// Stopped after all that is told of.
+    pub(super) exporting: Option<Exporting>,
+    /// Stopped after all who write.
+    pub(super) witnessing: Witnessing,
     pub(super) store: Store,
     pub(super) clock: Clock,
     pub(super) stop_timeout: Duration,
@@ -75,6 +104,11 @@ impl Background {
         drop(self.admitter);
         join("admission", self.admission, until).await;
         join("workers", self.workers, until).await;
+        if let Some(exporting) = self.exporting {
+            exporting.stop.stop();
+            join("traces", vec![exporting.task], Instant::now() + EXPORT_MARGIN).await;
+        }
+        self.witnessing.stop().await;
         self.store.close().await;
     }
 }

@@ -7,26 +7,32 @@ use anyhow::Context;
 use axum::Router;
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::sync::watch;
-use tracing::{info, warn};
+use tokio::task::JoinHandle;
+use tracing::warn;
 use uuid::Uuid;
 
 use super::admission::Helpers;
 use super::builder::App;
 use super::database::open_store;
+use super::doctor::be_seen;
 use super::entries::{Entries, LookedAt};
+use super::gauges::{self, Counting, Counts, LiveGauges, Rhythms};
 use super::health::{self, ReadinessSources};
-use super::listeners::bind;
+use super::listeners::opened;
 use super::parts::Parts;
-use super::running::{Background, Running};
+use super::running::{Background, Exporting, Running};
 use super::tasks::spawn;
+use super::witness::Witnessing;
 use crate::admit::{self, AdmitContext, AdmitTasks, Admitter};
 use crate::http::operator::{OperatorState, Readiness};
 use crate::logging;
 use crate::outbox::{NodeCalls, Outbox};
 use crate::receive::{Receiver, RequestNotes};
+use crate::service::Sockets;
 use crate::stop::Stop;
-use crate::store::Store;
+use crate::store::{LostTime, Store};
 use crate::tail::TailHub;
+use crate::traces::{TraceOptions, Traces};
 
 /// The things that all parts stand on.
 struct Ground {
@@ -34,6 +40,8 @@ struct Ground {
     entries: Entries,
     store: Store,
     installation_id: Uuid,
+    /// The times that restores took away.
+    lost: Vec<LostTime>,
 }
 
 /// The parts that run before anybody listens.
@@ -46,41 +54,43 @@ struct Core {
     tail: TailHub,
     stopping: Stop,
     parts: Parts,
+    readiness: watch::Receiver<Readiness>,
+    watched: ReadinessSources,
 }
 
 impl App {
-    /// Runs until SIGTERM or SIGINT, then stops in order. Installs neither a log nor a panic hook: see
-    /// [`App::install_log`].
-    pub async fn run(self) -> anyhow::Result<()> {
-        let running = self.start().await?;
-        info!(receiver.addr = %running.receiver_addr, admin.addr = %running.admin_addr, "started");
-        stop_signal().await?;
-        info!("stopping");
-        running.stop().await;
-        info!("stopped");
-        Ok(())
-    }
-
     /// Starts every part and gives back the handle that stops them.
     pub async fn start(self) -> anyhow::Result<Running> {
+        self.start_on(Sockets::default()).await
+    }
+
+    /// Starts as [`App::start`] does, on the listeners that are open already.
+    pub(super) async fn start_on(self, sockets: Sockets) -> anyhow::Result<Running> {
         let ground = self.ground().await?;
-        let listener = bind(self.config.server.listen)?;
-        let admin_listener = bind(self.config.admin.listen)?;
-        let (receiver_addr, admin_addr) = (listener.local_addr()?, admin_listener.local_addr()?);
+        let listener = opened(sockets.server, self.config.server.listen)?;
+        let admin_listener = opened(sockets.admin, self.config.admin.listen)?;
+        let (receiver_addr, admin_addr) = (listener.address()?, admin_listener.address()?);
         let entries = Arc::clone(&ground.entries);
         let mut core = self.core(ground)?;
         let gate = self.token_gate(&core.admission.store);
-        let looked_at = LookedAt { calls: core.calls, requests: core.receiver.counted(), tail: core.tail };
+        let doctor = self.doctor(&core.admission, core.calls.clone(), core.operator.readiness.clone());
+        let looked_at =
+            LookedAt { calls: core.calls, requests: core.receiver.counted(), tail: core.tail, doctor };
         let api = self.api(&core.admission, &entries, looked_at, Arc::clone(&gate))?;
         let stopping = core.stopping.clone();
         core.background
             .workers
             .push(spawn(core.parts.keep("tokens", async move || gate.run(stopping.clone()).await)));
         core.background.listeners = vec![
-            self.serve_receiver(listener, core.receiver, core.stopping.clone())?,
+            self.serve_receiver(
+                listener,
+                (core.receiver, &core.admission.installation_id),
+                core.stopping.clone(),
+            )?,
             self.serve_operator(admin_listener, core.operator, api, core.stopping)?,
         ];
-        Ok(Running { receiver_addr, admin_addr, background: core.background })
+        let (readiness, watched) = (core.readiness, core.watched);
+        Ok(Running { receiver_addr, admin_addr, readiness, watched, background: core.background })
     }
 
     /// The receiver for a server of your own, and everything behind it, which runs already. For axum 0.8, behind the
@@ -106,69 +116,107 @@ impl App {
         let core = self.core(ground)?;
         // What is latched must also be sent: nothing stops while the router lives, whatever becomes of the other half.
         let keeps_running = axum::Extension(core.background.stop.clone());
-        let router = crate::http::receiver::router(self.receiver_state(core.receiver)).layer(keeps_running);
+        let router = crate::http::receiver::router(
+            self.receiver_state(core.receiver, &core.admission.installation_id),
+        )
+        .layer(keeps_running);
         Ok((router, core.background))
     }
 
     /// Checks the providers and opens the database.
     async fn ground(&self) -> anyhow::Result<Ground> {
         // First: what the parts measure is registered as they are made.
-        let metrics = health::metrics_handle();
+        let metrics = gauges::metrics_handle();
         let entries = self.entries()?;
+        gauges::tell(&self.config, &entries);
         for warning in &self.warnings {
             warn!("{warning}");
         }
         let store = open_store(&self.config, &self.clock, &self.migrations).await?;
         let installation_id =
             store.installation_id().await.context("could not read the installation's id")?;
-        Ok(Ground { metrics, entries, store, installation_id })
+        let lost = store.lost_times().await.context("could not read which restores there were")?;
+        Ok(Ground { metrics, entries, store, installation_id, lost })
     }
 
     /// Starts admission, the outbox and what runs beside them.
     fn core(&self, ground: Ground) -> anyhow::Result<Core> {
-        let Ground { metrics, entries, store, installation_id } = ground;
+        let Ground { metrics, entries, store, installation_id, lost } = ground;
         let (stop, stopping) = Stop::channel();
-        let outbox = self.outbox(&store)?;
+        let parts = Parts::default();
+        let (outbox, exporting) = self.outbox(&store, &installation_id, &parts)?;
         let lines = Arc::new(logging::Lines::default());
-        let admission = Arc::new(self.admission(&store, &installation_id, &outbox, &lines)?);
+        let admission = Arc::new(self.admission(&store, (&installation_id, lost), &outbox, &lines)?);
         let (admitter, tasks) = self.admitter(&admission, entries.len() > 1);
         let notes = RequestNotes::new(Arc::clone(&entries), &installation_id, lines);
         let (readiness, ready) = watch::channel(Readiness::default());
         let (is_outbox_running, calls) = (outbox.is_well(), outbox.calls());
-        let parts = Parts::default();
-        let watched =
-            ReadinessSources { is_outbox_running: Arc::clone(&is_outbox_running), parts: parts.clone() };
+        let watched = ReadinessSources {
+            is_outbox_running: Arc::clone(&is_outbox_running),
+            parts: parts.clone(),
+            admission: Arc::clone(&admission),
+        };
         let mut workers = vec![
             spawn(health::noted(outbox.run(stopping.clone()), is_outbox_running)),
-            spawn(health::watch(Arc::clone(&admission), readiness, watched, stopping.clone())),
+            spawn(health::watch(readiness, watched.clone(), stopping.clone())),
         ];
         let tail = TailHub::new(store.clone(), stopping.clone());
-        let helpers = Helpers {
-            admission: &admission,
-            entries: &entries,
-            notes: &notes,
-            metrics: &metrics,
-            tail: &tail,
-        };
-        workers.extend(self.helpers(&parts, &helpers, &stopping));
+        workers.push(self.seen(&parts, &store, calls.node(), &stopping));
         let events_n_max = self.config.server.events_n_max as usize;
-        let receiver = Receiver::new(&entries, admitter.clone(), notes, store.clone(), events_n_max);
-        let AdmitTasks { mut committer, mut transactional } = tasks;
+        let receiver = Receiver::new(&entries, admitter.clone(), notes.clone(), store.clone(), events_n_max)
+            .traced(admission.traces.clone());
+        let rhythms = Arc::new(Rhythms::new(entries.keys().cloned(), self.clock.clone()));
+        let counting = Counting {
+            admission: Arc::clone(&admission),
+            counts: Counts::new(&self.config),
+            rhythms: Arc::clone(&rhythms),
+            requests: receiver.counted(),
+            handle: metrics.clone(),
+            database: store.file(),
+        };
+        let helpers =
+            Helpers { admission: &admission, entries: &entries, notes: &notes, counting, tail: &tail };
+        workers.extend(self.helpers(&parts, helpers, &stopping));
         let background = Background {
             stop,
             listeners: Vec::new(),
             admitter,
-            admission: vec![
-                spawn(parts.clone().keep("committer", async move || committer.run().await)),
-                spawn(parts.clone().keep("transactional", async move || transactional.run().await)),
-            ],
+            admission: admitting(&parts, tasks),
             workers,
+            exporting,
+            witnessing: Witnessing::start(&parts, &store, &self.clock),
             store,
             clock: self.clock.clone(),
             stop_timeout: Duration::from_millis(self.config.outbox.stop_timeout_ms),
         };
-        let operator = OperatorState { readiness: ready, metrics };
-        Ok(Core { background, admission, receiver, operator, calls, tail, stopping, parts })
+        let live = LiveGauges {
+            handle: metrics,
+            readiness: ready.clone(),
+            entries,
+            requests: receiver.counted(),
+            rhythms,
+            store: admission.store.clone(),
+        };
+        let (readiness, leaving) = (ready.clone(), stopping.leaving().clone());
+        let operator = OperatorState { readiness: ready, metrics: Box::new(move || live.text()), leaving };
+        Ok(Core {
+            background,
+            admission,
+            receiver,
+            operator,
+            calls,
+            tail,
+            stopping,
+            parts,
+            readiness,
+            watched,
+        })
+    }
+
+    /// Has other nodes, and the doctor, see this one.
+    fn seen(&self, parts: &Parts, store: &Store, node: &str, stop: &Stop) -> JoinHandle<()> {
+        let (store, clock, node, stop) = (store.clone(), self.clock.clone(), node.to_owned(), stop.clone());
+        spawn(parts.clone().keep("nodes", async move || be_seen(&store, &clock, &node, stop.clone()).await))
     }
 
     /// The way into admission, and the tasks behind it.
@@ -183,25 +231,34 @@ impl App {
         )
     }
 
-    fn outbox(&self, store: &Store) -> anyhow::Result<Outbox> {
+    /// The outbox, whose attempts are told of as configured, and the task that this needs.
+    fn outbox(
+        &self,
+        store: &Store,
+        installation_id: &Uuid,
+        parts: &Parts,
+    ) -> anyhow::Result<(Outbox, Option<Exporting>)> {
         let (config, destinations) = (self.config.outbox.clone(), self.config.destinations.clone());
-        Outbox::new(store.clone(), self.clock.clone(), config, destinations, node_name())
-            .context("could not set up the destinations")
+        let outbox = Outbox::new(store.clone(), self.clock.clone(), config, destinations, node_name())
+            .context("could not set up the destinations")?;
+        let (config, clock, calls) = (&self.config.tracing, &self.clock, outbox.calls());
+        let options = TraceOptions { config, installation_id, node: calls.node(), clock };
+        let (traces, exporter) = Traces::new(&options).map_err(anyhow::Error::msg)?;
+        outbox.trace(traces);
+        Ok((outbox, exporter.map(|exporter| Exporting::start(parts, exporter))))
     }
+}
+
+/// The tasks of admission, which run until the last who could admit anything is gone.
+fn admitting(parts: &Parts, tasks: AdmitTasks) -> Vec<JoinHandle<()>> {
+    let AdmitTasks { mut committer, mut transactional } = tasks;
+    vec![
+        spawn(parts.clone().keep("committer", async move || committer.run().await)),
+        spawn(parts.clone().keep("transactional", async move || transactional.run().await)),
+    ]
 }
 
 /// Name of this node in leases, for people who look at the tables: the process's id and a random part.
 fn node_name() -> String {
     format!("{}-{:08x}", std::process::id(), fastrand::u32(..))
-}
-
-async fn stop_signal() -> anyhow::Result<()> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut terminate = signal(SignalKind::terminate()).context("could not listen for SIGTERM")?;
-    let mut interrupt = signal(SignalKind::interrupt()).context("could not listen for SIGINT")?;
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-    }
-    Ok(())
 }

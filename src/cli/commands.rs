@@ -7,11 +7,11 @@ use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
 use super::ending::{EXIT_CODES, Ending};
-use super::shared::complain;
+use super::shared::{complain, with_causes};
 use super::{
-    audit, bench, check, destinations, erase, events, explain, health, keys, lanes, manual, messages,
-    operations, providers, prune, rejected, search, send, serve, settings, sign, statistics, tail, taught,
-    tokens, vectors, what_if, whoami,
+    alerts, audit, backup, bench, check, destinations, doctor, erase, events, explain, health, keys, lanes,
+    manual, messages, operations, providers, prune, rejected, restore, search, send, serve, settings, sign,
+    statistics, tail, taught, tokens, vectors, what_if, whoami,
 };
 use crate::app::App;
 use crate::load::kinds;
@@ -42,8 +42,12 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Say what only a live system shows: proxies that rewrite, clocks, secrets, the database, versions.
+    Doctor(doctor::DoctorArgs),
     /// Bring the database's schema up to date.
     Migrate,
+    /// Print alert rules for Prometheus, with the numbers of the configuration.
+    Alerts(alerts::AlertsArgs),
     /// List the provider kinds, or describe one.
     Providers(providers::ProvidersArgs),
     /// Print a signed request as a ready curl command.
@@ -92,6 +96,10 @@ enum Command {
     Keys(keys::KeysArgs),
     /// Delete what is older than `[retention]` says, as a running server does by itself.
     Prune(prune::PruneArgs),
+    /// Copy the SQLite database to a file, beside a running server.
+    Backup(backup::BackupArgs),
+    /// After a restore: say what may be missing and what may be sent twice, and take the database over.
+    RestoreCheck(restore::RestoreArgs),
     /// Print a script that completes commands and options in a shell.
     Completions {
         /// Name of the shell.
@@ -105,10 +113,11 @@ enum Command {
     },
     /// Ask a running server whether it is ready (for container health checks).
     Health {
-        /// URL of the operator side, without a path.
-        #[arg(long, default_value = "http://127.0.0.1:8081")]
-        url: String,
-        /// The authority of its certificate, where that is your own: a PEM file.
+        /// URL of the operator side, without a path; `admin.listen` of the configuration by default, and behind TLS the
+        /// certificate of `admin.tls` is believed.
+        #[arg(long)]
+        url: Option<String>,
+        /// The authority of its certificate, where that is your own and --url is given: a PEM file.
         #[arg(long, value_name = "FILE", env = "HOOKLATCH_CA_FILE")]
         ca_file: Option<PathBuf>,
     },
@@ -136,7 +145,9 @@ pub fn main_with(own: Vec<Provider>, more: impl FnOnce(App) -> App) -> ExitCode 
     let result = match cli.command {
         Command::Serve { dev } => serve::serve(file, dev, kinds, more),
         Command::Check { json } => Ok(check::check(file, json, &kinds)),
+        Command::Doctor(args) => doctor::doctor(&args, file, &kinds),
         Command::Migrate => serve::migrate(file, kinds, more),
+        Command::Alerts(args) => alerts::alerts(&args, file, &kinds),
         Command::Providers(args) => providers::providers(&args, file, &kinds),
         Command::Sign(args) => sign::sign(&args, file, &kinds),
         Command::Send(args) => send::send(&args, file, &kinds),
@@ -163,10 +174,13 @@ pub fn main_with(own: Vec<Provider>, more: impl FnOnce(App) -> App) -> ExitCode 
         Command::Erase(args) => erase::erase(&args, file, &kinds),
         Command::Keys(args) => keys::keys(&args, file, &kinds),
         Command::Prune(args) => prune::prune(&args, file, &kinds),
-        Command::Health { url, ca_file } => health::health(&url, ca_file.as_deref()),
+        Command::Backup(args) => backup::backup(&args, file, &kinds),
+        Command::RestoreCheck(args) => restore::restore_check(&args, file, &kinds),
+        Command::Health { url: Some(url), ca_file } => health::health(&url, ca_file.as_deref()),
+        Command::Health { url: None, .. } => health::own_health(file, &kinds),
     };
     result.unwrap_or_else(|error| {
-        complain(format!("hooklatch: {error:#}"));
+        complain(format!("hooklatch: {}", with_causes(&error)));
         Ending::of(&error).code()
     })
 }

@@ -24,6 +24,8 @@ pub(super) enum Ending {
     Denied = 6,
     /// Counted and not done: `--yes` is missing.
     NotDone = 7,
+    /// Nothing fails, and something is to be warned of.
+    Warned = 8,
 }
 
 /// The table of exit codes, for `--help` and the man page.
@@ -35,7 +37,8 @@ pub(super) const EXIT_CODES: &str = "Exit codes:
   4  refused as things stand: another state, another number, changed meanwhile
   5  no server was reached, or none that could answer now
   6  the token is missing or wrong, or its role does not suffice
-  7  counted, and not done: --yes is missing";
+  7  counted, and not done: --yes is missing
+  8  nothing fails, and there are warnings";
 
 impl Ending {
     /// The same for the shell.
@@ -122,6 +125,7 @@ mod tests {
             Ending::Unreached,
             Ending::Denied,
             Ending::NotDone,
+            Ending::Warned,
         ];
         let told =
             EXIT_CODES.lines().skip(1).map(|line| line.trim_start().split(' ').next().map(str::to_owned));

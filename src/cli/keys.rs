@@ -7,7 +7,7 @@ use anyhow::Context;
 use clap::{Args, Subcommand};
 use serde_json::json;
 
-use super::shared::{complain, runtime, say};
+use super::shared::{block_on, complain, say};
 use crate::load::{Kinds, loaded};
 use crate::setup;
 use crate::store::{KeyUse, ResealPlace, SEALED_COUNTED_MAX, SealedTable, Store};
@@ -39,7 +39,7 @@ const PROGRESS_N: u64 = 10_000;
 /// `hooklatch keys`: on PostgreSQL also beside running servers.
 pub(super) fn keys(args: &KeysArgs, file: Option<&Path>, kinds: &Kinds) -> anyhow::Result<ExitCode> {
     let config = loaded(file, false, kinds)?.config;
-    runtime()?.block_on(async {
+    block_on(async {
         let opened = setup::store(&config.database, &config.encryption, false)
             .await
             .context("while a server runs on SQLite, nobody else can open its file")?;

@@ -7,7 +7,7 @@ use anyhow::Context;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::shared::{complain, runtime, say};
+use super::shared::{block_on, complain, say};
 use crate::load::{Kinds, loaded};
 use crate::retention::{PruneRound, Pruner};
 use crate::setup;
@@ -31,7 +31,7 @@ const PROGRESS_N: u64 = 100_000;
 /// `hooklatch prune`: on PostgreSQL also beside running servers, one at a time.
 pub(super) fn prune(args: &PruneArgs, file: Option<&Path>, kinds: &Kinds) -> anyhow::Result<ExitCode> {
     let config = loaded(file, false, kinds)?.config;
-    let round = runtime()?.block_on(async {
+    let round = block_on(async {
         let opened = setup::store(&config.database, &config.encryption, false)
             .await
             .context("a running server on SQLite prunes by itself, and nobody else can open its file")?;

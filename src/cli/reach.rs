@@ -7,7 +7,7 @@ use clap::Args;
 use super::output::ColourChoice;
 use super::shared::{Usage, complain};
 use crate::config::{DEV_TOKEN, Environment};
-use crate::load::{Kinds, Profile, Settings, find_profile, load_for_tools, profiles_file};
+use crate::load::{Kinds, Profile, Settings, find_profile, load_for_tools, profiles_file, reachable};
 
 /// Arguments of every command that asks a running server.
 #[derive(Args, Default)]
@@ -95,7 +95,9 @@ const TOKEN_REMEDY: &str =
 /// Without a usable configuration the arguments may still say all that is needed.
 fn own_server(file: Option<&Path>, kinds: &Kinds) -> OwnServer {
     let admin = load_for_tools(&Settings::of_process(file), kinds).ok().map(|config| config.admin);
-    let listen = admin.as_ref().map_or_else(|| "127.0.0.1:8081".to_owned(), |admin| admin.listen.to_string());
+    let listen = admin
+        .as_ref()
+        .map_or_else(|| "127.0.0.1:8081".to_owned(), |admin| reachable(admin.listen).to_string());
     let scheme = if admin.as_ref().is_some_and(|admin| admin.tls.is_some()) { "https" } else { "http" };
     let token = admin.and_then(|admin| {
         let strongest = admin.tokens.into_iter().max_by_key(|token| token.role)?;

@@ -11,7 +11,7 @@ use clap::Args;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use super::shared::{complain, runtime, say};
+use super::shared::{block_on, complain, say};
 use super::sign::{Signer, fresh_id, signer};
 use crate::bench::spoil;
 use crate::load::Kinds;
@@ -77,7 +77,7 @@ pub(super) fn send(args: &SendArgs, file: Option<&Path>, kinds: &Kinds) -> anyho
     let url = signer.url_or(args.url.as_deref());
     let requests = requests(args, &signer, &url)?;
     let wants_401 = args.bad_signature || (args.stale && signer.provider.spec().has_signed_time());
-    let heard = runtime()?.block_on(send_all(url, requests, args.concurrency))?;
+    let heard = block_on(send_all(url, requests, args.concurrency))?;
     let wrong_n =
         if wants_401 { heard.iter().filter(|one| one.status != 401).count() } else { unexpected(&heard) };
     report(&heard, args.json);

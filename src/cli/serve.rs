@@ -3,13 +3,13 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use super::shared::{complain, runtime, say};
+use super::shared::{block_on, complain, say};
 use super::sign;
 use crate::app::{self, App};
 use crate::config::Config;
 use crate::load::{Kinds, loaded};
 use crate::setup::Opened;
-use crate::store::ProgramMigrations;
+use crate::store::{ProgramMigrations, SchemaState};
 use crate::{logging, setup};
 
 /// Runs until SIGTERM or SIGINT.
@@ -29,7 +29,7 @@ pub(super) fn serve(
     if is_dev {
         app = app.echo();
     }
-    runtime()?.block_on(async {
+    block_on(async {
         if let Some(text) = banner {
             say(text);
         }
@@ -64,14 +64,20 @@ pub(super) fn migrate(
     // Before anything is applied: the start would refuse these names for ever after.
     let mistakes = ProgramMigrations::mistakes(app.migrations());
     anyhow::ensure!(mistakes.is_empty(), "{}", mistakes.join("\n"));
-    runtime()?.block_on(async {
+    block_on(async {
         let config = app.config();
-        let Opened { store, applied, .. } = setup::store(&config.database, &config.encryption, true).await?;
+        let Opened { store, applied, schema } =
+            setup::store(&config.database, &config.encryption, true).await?;
+        // An older program than the schema's has nothing to apply, which does not mean that it would start.
+        anyhow::ensure!(schema.is_usable(), "schema of the database is {schema}");
         let of_program = app::migrate(&store, app.migrations()).await;
         store.close().await;
         let of_program = of_program?;
         if applied.is_empty() && of_program.is_empty() {
-            say("the schema is up to date");
+            match schema {
+                SchemaState::Current => say("the schema is up to date"),
+                newer => say(format!("nothing to apply: the schema is {newer}")),
+            }
         }
         if !applied.is_empty() {
             say(format!("applied {applied:?}"));

@@ -72,6 +72,28 @@ pub(super) fn client(ca: Option<&Path>) -> anyhow::Result<reqwest::Client> {
     http_client_believing(&pem).with_context(unusable)
 }
 
+/// An error with its causes, each said once: many say their cause themselves.
+pub(super) fn with_causes(error: &anyhow::Error) -> String {
+    let mut words = String::new();
+    for cause in error.chain().map(ToString::to_string).filter(|cause| !cause.is_empty()) {
+        if words.is_empty() {
+            words = cause;
+        } else if !words.contains(&cause) {
+            words = format!("{words}: {cause}");
+        }
+    }
+    words
+}
+
+/// Does `work` on a runtime of its own and waits for nothing else: a name that is being looked up may take half a minute,
+/// and its thread can be told nothing.
+pub(super) fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    let runtime = runtime()?;
+    let done = runtime.block_on(work);
+    runtime.shutdown_background();
+    done
+}
+
 pub(super) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     Ok(tokio::runtime::Builder::new_multi_thread().enable_all().build()?)
 }
@@ -79,6 +101,24 @@ pub(super) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_error_says_each_of_its_causes_once() {
+        use anyhow::Context;
+        let error = anyhow::anyhow!("no such file").context("database refused `open`: no such file");
+        let error = Err::<(), _>(error).context("could not open the database").expect_err("an error");
+        assert_eq!(with_causes(&error), "could not open the database: database refused `open`: no such file");
+    }
+
+    #[test]
+    fn what_hangs_beside_the_work_is_not_waited_for() {
+        let (_open, never) = std::sync::mpsc::channel::<()>();
+        let done = block_on(async {
+            drop(tokio::task::spawn_blocking(move || never.recv()));
+            Ok("done")
+        });
+        assert_eq!(done.expect("done"), "done");
+    }
 
     #[test]
     fn certificates_that_are_none_are_told() {

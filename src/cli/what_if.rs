@@ -10,7 +10,7 @@ use clap::Args;
 use super::ending::Ending;
 use super::events::EventFilterArgs;
 use super::output::{plural, with_times};
-use super::shared::{Usage, complain, runtime, say};
+use super::shared::{Usage, block_on, complain, say};
 use crate::admit::{ShownBytes, WhatIf};
 use crate::api::{
     WHAT_IF_N_DEFAULT, WHAT_IF_N_MAX, WhatIfCall, WhatIfChange, WhatIfEffect, WhatIfEvent, WhatIfView,
@@ -57,7 +57,7 @@ pub(super) fn what_if(
 ) -> anyhow::Result<ExitCode> {
     let which = which(args)?;
     let app = more(App::of_loaded(loaded(file, false, &kinds)?, kinds));
-    let view = runtime()?.block_on(async {
+    let view = block_on(async {
         let config = app.config();
         let opened = setup::store(&config.database, &config.encryption, false).await.context(
             "while a server runs on SQLite, nobody else can open its file: stop it, use a copy, or ask it with POST /v1/what-if",

@@ -41,6 +41,13 @@ pub(crate) struct OperatorUrl {
     pub(crate) is_secure: bool,
 }
 
+impl AdminConfig {
+    /// Path under which people reach it through a proxy, without a slash at its end; empty for none.
+    pub(crate) fn base(&self) -> String {
+        self.public_url.as_ref().map(|url| url.base.clone()).unwrap_or_default()
+    }
+}
+
 /// The operators' token of `serve --dev`; published, like its other secrets.
 pub const DEV_TOKEN: &str = "hooklatch-dev-token";
 

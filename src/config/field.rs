@@ -28,6 +28,8 @@ pub(crate) struct Checker<'a> {
     pub default_source: String,
     /// Everything that is wrong so far.
     pub problems: Vec<ConfigProblem>,
+    /// What is allowed and most likely not meant.
+    pub warnings: Vec<ConfigProblem>,
     /// Files that hold secrets themselves.
     pub secret_files: BTreeSet<PathBuf>,
     /// The keys that the program knows, with `NAME` and `[]` for what varies, and the ranges of numbers; for the test
@@ -93,7 +95,7 @@ impl Field {
     }
 
     /// True when an environment variable says it, as text.
-    fn is_env_text(&self) -> bool {
+    pub(super) fn is_env_text(&self) -> bool {
         self.source.starts_with(ENV_PREFIX) && matches!(self.value.kind, ValueKind::String(_))
     }
 

@@ -5,9 +5,9 @@
 //! settings: that is `load`. In reading order:
 //!
 //! 1. The types, a file for each section: `whole`, `server`, `admin`, `database`, `encryption`, `retention`, `provider` with
-//!    `kind_settings`, `outbox`, `destinations` with `target`, `status` and `http`, `fetch`, `log`, `kinds`; and what
+//!    `kind_settings`, `outbox`, `destinations` with `target`, `status` and `http`, `fetch`, `tracing`, `log`, `kinds`; and what
 //!    several have: `secret`, `retry`, `listener_tls`, `forwarded`.
-//! 2. The reader: `problem` (what is told), `field` (a key at a time), `value` and `secret_source` (values that several
+//! 2. The reader: `problem` (what is told), `field` (a key at a time), `value`, `ratio` and `secret_source` (values that several
 //!    sections have), `origin` and `environment` (where a value stands), `read_values` (what was
 //!    read, and may be shown) and `effective` (what is shown of it).
 //!
@@ -31,6 +31,7 @@ mod origin;
 mod outbox;
 mod problem;
 mod provider;
+mod ratio;
 mod read_values;
 mod retention;
 mod retry;
@@ -39,6 +40,7 @@ mod secret_source;
 mod server;
 mod status;
 mod target;
+mod tracing;
 mod value;
 mod whole;
 
@@ -75,5 +77,6 @@ pub(crate) use secret_source::open_to_all;
 pub use server::{EdgeConfig, ServerConfig};
 pub use status::StatusMeaning;
 pub use target::{Format, Target};
+pub use tracing::{InboundTraces, TracingConfig};
 pub(crate) use value::{UrlRule, entry_name, http_url, private_hosts, proxy};
 pub use whole::Config;

@@ -1,4 +1,4 @@
-//! Secrets: a text, `{ env = "NAME" }` or `{ file = "PATH" }`, read once at the start.
+//! Secrets: a text, `{ env = "NAME" }`, `{ file = "PATH" }` or `{ credential = "NAME" }`, read once at the start.
 //!
 //! What is read here is never part of a problem: those name the place and the reason only.
 
@@ -14,6 +14,10 @@ use super::secret::Secret;
 
 /// Largest secret file. Bytes.
 const FILE_BYTES_MAX: u64 = 65_536;
+/// The ways to write a secret.
+const FORMS: &str = "{ env = \"NAME\" }, { file = \"PATH\" } or { credential = \"NAME\" }";
+/// Variable with the folder in which a service manager puts secrets, each a file: systemd's for `LoadCredential=`.
+const CREDENTIALS: &str = "CREDENTIALS_DIRECTORY";
 
 impl Field {
     /// A secret that is not empty, from wherever it is.
@@ -29,11 +33,7 @@ impl Field {
             }
             ValueKind::Table(_) => self.clone().referred(checker)?,
             _ => {
-                checker.problem(
-                    &self,
-                    "is not a secret",
-                    "write a text, { env = \"NAME\" } or { file = \"PATH\" }",
-                );
+                checker.problem(&self, "is not a secret", format!("write a text, {FORMS}"));
                 return None;
             }
         };
@@ -42,6 +42,11 @@ impl Field {
             checker.problem(&self, "is an empty secret", remedy);
             return None;
         }
+        if let Some(why) = oddity(&text) {
+            let remedy = "copy it again without that, unless the sender's own has it, too".to_owned();
+            let (source, key, why) = (self.source, self.key, why.to_owned());
+            checker.warnings.push(ConfigProblem { source, key, value: None, why, remedy });
+        }
         Some(Secret::new(text))
     }
 
@@ -49,27 +54,29 @@ impl Field {
         let place = self.clone();
         let problems_before = checker.problems.len();
         let mut table = self.table(checker)?;
-        // A manual that lists `env` and `file` under every secret would say nothing new.
+        // A manual that lists these under every secret would say nothing new.
         let (asked, read) = (checker.asked.clone(), checker.read.clone());
         let env = table.text(checker, "env");
         let file = table.text(checker, "file");
+        let credential = table.text(checker, "credential");
         (checker.asked, checker.read) = (asked, read);
         table.finish(checker);
         if checker.problems.len() > problems_before {
             return None;
         }
-        let from = match (&env, &file) {
-            (Some((_, name)), None) => Some(format!("variable {name}")),
-            (None, Some((_, path))) => Some(format!("file {path}")),
+        let from = match (&env, &file, &credential) {
+            (Some((_, name)), None, None) => Some(format!("variable {name}")),
+            (None, Some((_, path)), None) => Some(format!("file {path}")),
+            (None, None, Some((_, name))) => Some(format!("credential {name}")),
             _ => None,
         };
         checker.read.secret(&place.key, &place.source, from);
-        match (env, file) {
-            (Some((_, name)), None) => from_env(checker, &place, &name),
-            (None, Some((_, path))) => from_file(checker, &place, &path),
+        match (env, file, credential) {
+            (Some((_, name)), None, None) => from_env(checker, &place, &name),
+            (None, Some((_, path)), None) => from_file(checker, &place, &path),
+            (None, None, Some((_, name))) => from_credential(checker, &place, &name),
             _ => {
-                let remedy = "write either { env = \"NAME\" } or { file = \"PATH\" }";
-                checker.problem(&place, "names no place, or two", remedy);
+                checker.problem(&place, "names no place, or two", format!("write one of {FORMS}"));
                 None
             }
         }
@@ -90,11 +97,58 @@ fn from_env(checker: &mut Checker<'_>, place: &Field, name: &str) -> Option<Stri
         }
         Some(_) => {}
     }
-    text
+    text.map(without_line_end)
+}
+
+/// What a copy brings along that no sender signs with: all of its requests would be refused.
+fn oddity(text: &str) -> Option<&'static str> {
+    if text.contains('\u{feff}') {
+        return Some("has a byte order mark in it, which some editors put at the beginning of a file");
+    }
+    if text.contains("-----BEGIN") || text.trim_start().starts_with(['{', '[']) {
+        return None;
+    }
+    if text.trim() != text {
+        return Some("begins or ends with white space");
+    }
+    text.contains(char::is_control).then_some("is more than one line, or has control characters in it")
 }
 
 fn from_file(checker: &mut Checker<'_>, place: &Field, path: &str) -> Option<String> {
     let full = checker.folder.join(path);
+    let remedy = "a path is relative to the config file's folder; check it and its rights";
+    from_path(checker, place, full, remedy)
+}
+
+fn from_credential(checker: &mut Checker<'_>, place: &Field, name: &str) -> Option<String> {
+    let is_plain = !name.starts_with('.')
+        && (1..=255).contains(&name.len())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
+    if !is_plain {
+        let why = "is not the name of a credential";
+        checker.problem(
+            place,
+            why,
+            "write letters, digits, `.`, `_` and `-`, and put the file's path into { file = … }",
+        );
+        return None;
+    }
+    let Some(folder) = checker.env.get(CREDENTIALS).filter(|folder| !folder.is_empty()) else {
+        let why = format!("is credential `{name}`, and ${CREDENTIALS} is not set");
+        let remedy = format!(
+            "systemd sets it in a unit with LoadCredential={name}:PATH; elsewhere set it to the folder that has the file `{name}`"
+        );
+        checker.problem(place, why, remedy);
+        return None;
+    };
+    let full = checker.folder.join(folder).join(name);
+    let remedy = format!(
+        "credentials are the files of ${CREDENTIALS}: add LoadCredential={name}:PATH to the unit, or a file of this name to the folder"
+    );
+    from_path(checker, place, full, &remedy)
+}
+
+fn from_path(checker: &mut Checker<'_>, place: &Field, full: PathBuf, remedy: &str) -> Option<String> {
     match read(&full) {
         Ok(text) if text.trim().is_empty() => {
             let why = format!("file `{}` holds an empty secret", full.display());
@@ -107,11 +161,7 @@ fn from_file(checker: &mut Checker<'_>, place: &Field, path: &str) -> Option<Str
         }
         Err(why) => {
             let why = format!("file `{}` cannot be read: {why}", full.display());
-            checker.problem(
-                place,
-                why,
-                "a path is relative to the config file's folder; check it and its rights",
-            );
+            checker.problem(place, why, remedy);
             None
         }
     }
@@ -143,12 +193,45 @@ fn read(path: &Path) -> Result<String, String> {
     if u64::try_from(bytes.len()).is_ok_and(|length| length > FILE_BYTES_MAX) {
         return Err(format!("it is larger than {FILE_BYTES_MAX} bytes"));
     }
-    let mut text = String::from_utf8(bytes).map_err(|_| "it is not UTF-8 text".to_owned())?;
+    let text = String::from_utf8(bytes).map_err(|_| "it is not UTF-8 text".to_owned())?;
+    Ok(without_line_end(text))
+}
+
+/// A secret without the line end that editors and `echo` put behind it.
+fn without_line_end(mut text: String) -> String {
     if text.ends_with('\n') {
         text.pop();
         if text.ends_with('\r') {
             text.pop();
         }
     }
-    Ok(text)
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_copy_brings_along_is_odd_and_what_senders_give_out_is_not() {
+        for (text, part) in [
+            (" whsec_1", Some("white space")),
+            ("whsec_1\t", Some("white space")),
+            ("whsec_1\u{a0}", Some("white space")),
+            ("whsec_1\nwhsec_2", Some("more than one line")),
+            ("whsec\0_1", Some("control characters")),
+            ("\u{feff}whsec_1", Some("byte order mark")),
+            ("whsec_1", None),
+            ("a pass phrase", None),
+            ("-----BEGIN PUBLIC KEY-----\nMCow\n-----END PUBLIC KEY-----\n", None),
+            ("{\n  \"kty\": \"OKP\"\n}\n", None),
+        ] {
+            let found = oddity(text);
+            assert_eq!(found.is_some(), part.is_some(), "{text:?}: {found:?}");
+            assert!(found.unwrap_or_default().contains(part.unwrap_or_default()), "{text:?}: {found:?}");
+        }
+        for (text, want) in [("a\n", "a"), ("a\r\n", "a"), ("a\n\n", "a\n"), ("a", "a"), ("", "")] {
+            assert_eq!(without_line_end(text.to_owned()), want);
+        }
+    }
 }

@@ -22,6 +22,8 @@ pub struct ServerConfig {
     pub body_timeout_ms: u64,
     /// Longest time from the last body byte to our answer; then 503. Milliseconds.
     pub answer_timeout_ms: u64,
+    /// Time between the word to stop and its beginning, in which requests are taken as ever. Milliseconds.
+    pub stop_delay_ms: u64,
     /// Most connections that are open at once.
     pub connections_n_max: u32,
     /// Most requests that wait for a commit; then 503.

@@ -14,6 +14,7 @@ use super::problem::ConfigProblem;
 use super::provider::ProviderConfig;
 use super::retention::RetentionConfig;
 use super::server::ServerConfig;
+use super::tracing::TracingConfig;
 use crate::types::Name;
 
 /// The whole configuration, checked.
@@ -37,6 +38,8 @@ pub struct Config {
     pub destinations: BTreeMap<Name, DestinationConfig>,
     /// `[fetch]`: how senders' hosts are asked.
     pub fetch: FetchConfig,
+    /// `[tracing]`: the spans that are sent.
+    pub tracing: TracingConfig,
     /// `[log]`: the lines that are written.
     pub log: LogConfig,
     /// Every value that is in force, for people.

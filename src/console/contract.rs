@@ -3,10 +3,11 @@
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
+use http::request::Builder;
 use http::{HeaderValue, Method, StatusCode, header};
 use http_body_util::{BodyExt, Limited};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::utf8_percent_encode;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tower::ServiceExt;
@@ -15,16 +16,15 @@ use super::trouble::Trouble;
 use crate::api::ProblemView;
 use crate::http::ConnectionEnd;
 use crate::http::token_gate::Credential;
+use crate::template::URL_ESCAPED;
 use crate::types::Principal;
 
-/// What stands for something else in a path, or cannot stand there: all but RFC 3986's unreserved characters.
-const NOT_IN_A_PART: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 /// Longest answer that is read. Bytes.
 const ANSWER_BYTES_MAX: usize = 16 << 20;
 
 /// A path made of these parts, each of which may hold anything; begins with a slash.
 pub(super) fn path(parts: &[&str]) -> String {
-    let parts = parts.iter().map(|part| utf8_percent_encode(part, NOT_IN_A_PART).to_string());
+    let parts = parts.iter().map(|part| utf8_percent_encode(part, URL_ESCAPED).to_string());
     parts.fold(String::new(), |path, part| path + "/" + &part)
 }
 
@@ -80,11 +80,11 @@ pub(super) struct LeftOff {
 /// Asks for a stream.
 pub(super) async fn followed(
     contract: &Router,
-    (principal, credential): (&Principal, &Credential),
+    who: (&Principal, &Credential),
     target: &str,
     left_off: LeftOff,
 ) -> Response {
-    let mut request = Request::get(target).extension(principal.clone()).extension(credential.clone());
+    let mut request = asking(who, target);
     if let Some(after) = left_off.after {
         request = request.header("last-event-id", after);
     }
@@ -96,24 +96,24 @@ pub(super) async fn followed(
 
 async fn send(
     contract: &Router,
-    (principal, credential): (&Principal, &Credential),
+    who: (&Principal, &Credential),
     (method, target): (Method, &str),
     headers: &OrderHeaders,
     body: Body,
 ) -> Response {
-    let mut request = Request::builder().method(method).uri(target);
+    let mut request = asking(who, target).method(method).header(header::CONTENT_TYPE, "application/json");
     let given = [("idempotency-key", &headers.key), (header::IF_MATCH.as_str(), &headers.if_match)];
     for (name, value) in given {
-        if let Some(value) = value.as_ref().and_then(|value| HeaderValue::from_str(value).ok()) {
+        if let Some(value) = value {
             request = request.header(name, value);
         }
     }
-    let request = request
-        .header(header::CONTENT_TYPE, "application/json")
-        .extension(principal.clone())
-        .extension(credential.clone())
-        .body(body);
-    answered(contract, request).await
+    answered(contract, request.body(body)).await
+}
+
+/// A request of somebody who is known.
+fn asking((principal, credential): (&Principal, &Credential), target: &str) -> Builder {
+    Request::builder().uri(target).extension(principal.clone()).extension(credential.clone())
 }
 
 async fn answered(contract: &Router, request: http::Result<Request>) -> Response {
@@ -122,21 +122,8 @@ async fn answered(contract: &Router, request: http::Result<Request>) -> Response
             Ok(response) => response,
             Err(never) => match never {},
         },
-        // Nothing that a page asks for: a path is made of encoded parts.
-        Err(_) => StatusCode::BAD_REQUEST.into_response_empty(),
-    }
-}
-
-/// A status without a body, as an answer.
-trait EmptyAnswer {
-    fn into_response_empty(self) -> Response;
-}
-
-impl EmptyAnswer for StatusCode {
-    fn into_response_empty(self) -> Response {
-        let mut response = Response::new(Body::empty());
-        *response.status_mut() = self;
-        response
+        // No page asks for what is no address, and no form brings what is no header: nothing of it is left out.
+        Err(_) => StatusCode::BAD_REQUEST.into_response(),
     }
 }
 

@@ -23,6 +23,7 @@ use super::framing;
 use super::origin::OriginRule;
 use super::receiver::{self, Came, ReceiverState};
 use super::room::ConnectionSlot;
+use crate::stop::Leaving;
 use crate::types::ClientCertificate;
 
 /// Time that a body may take before its rate is looked at.
@@ -73,6 +74,8 @@ pub(super) struct Edge {
     pub(super) requests_n_left: AtomicU32,
     /// After this it is closed behind an answer.
     pub(super) ends_at: Instant,
+    /// The same once a stop was announced: whoever asks again then asks another node.
+    pub(super) leaving: Leaving,
 }
 
 impl Edge {
@@ -105,7 +108,7 @@ impl Edge {
         }
         let is_last = self.requests_n_left.fetch_sub(1, Ordering::Relaxed) <= 1;
         let now = Instant::now();
-        if is_last || now >= self.ends_at {
+        if is_last || now >= self.ends_at || self.leaving.has_begun() {
             response = closing(response);
         }
         self.slot().answered(is_believed, now);

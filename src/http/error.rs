@@ -47,6 +47,11 @@ impl Problem {
         Self::new(StatusCode::FORBIDDEN, "forbidden", title)
     }
 
+    /// True when it is the server that cannot: its sender may send it again.
+    pub(super) fn is_ours(self) -> bool {
+        self.status.is_server_error()
+    }
+
     const fn retry_after(mut self, seconds: u32) -> Self {
         self.retry_after_s = Some(seconds);
         self
@@ -201,7 +206,6 @@ impl From<KeyMistake> for Problem {
 impl From<&ReceiveError> for Problem {
     fn from(error: &ReceiveError) -> Self {
         match error {
-            ReceiveError::UnknownProvider => Self::NO_SUCH_PROVIDER,
             ReceiveError::Verify(_) => Self::REJECTED,
             ReceiveError::Admit(AdmitError::Saturated) => Self::SATURATED,
             ReceiveError::Keys(_) | ReceiveError::Admit(AdmitError::Unavailable(_)) => Self::UNAVAILABLE,
@@ -247,7 +251,6 @@ mod tests {
             let problem = Problem::from(error);
             assert_eq!((problem.status.as_u16(), problem.retry_after_s), (status, retry_after_s), "{error}");
         }
-        check(&ReceiveError::UnknownProvider, 404, None);
         let request = RawRequest {
             method: http::Method::POST,
             url: String::new(),

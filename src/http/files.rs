@@ -28,6 +28,19 @@ pub(crate) fn connections_n(wanted_n: usize, others_n: usize) -> usize {
     wanted_n.min(left_n.max(CONNECTIONS_N_MIN))
 }
 
+/// The same, and nothing is raised.
+pub(crate) fn fit_n(wanted_n: usize, others_n: usize) -> usize {
+    let has_n = getrlimit(Resource::Nofile).current.and_then(|current| usize::try_from(current).ok());
+    let left_n = has_n.unwrap_or(usize::MAX).saturating_sub(others_n).saturating_sub(OWN_N);
+    wanted_n.min(left_n.max(CONNECTIONS_N_MIN))
+}
+
+/// Number of files that are open, and of those that may be; 0 open where the system does not say.
+pub(crate) fn open() -> (u64, u64) {
+    let open_n = std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
+    (open_n as u64, getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

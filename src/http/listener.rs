@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
@@ -12,6 +13,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::response::Response;
+use futures_util::FutureExt;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{HttpService, service_fn};
@@ -36,6 +38,14 @@ use crate::tls::ListenerTls;
 const HEADER_BYTES_MAX: usize = 64 * 1024;
 /// Pause after `accept` failed, for want of file descriptors as a rule.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Time that a connection stays open at a stop although nothing is under way on it: its next request may have been sent
+/// before anybody could know, and would be lost. It is the last one.
+const STOP_GRACE: Duration = Duration::from_millis(200);
+
+/// Time after that for the rest of a head that has begun to come in: nothing is under way yet, and who sends a few bytes
+/// and no more must not hold up a stop.
+const HEAD_GRACE: Duration = Duration::from_secs(1);
 
 /// Connections that may wait to be accepted; beyond it the kernel leaves newcomers to try again.
 const BACKLOG_N: u32 = 4096;
@@ -72,13 +82,39 @@ pub(crate) struct Limits {
     pub(crate) origin: Arc<OriginRule>,
 }
 
+/// A socket that is listened on, for [`serve`].
+pub(crate) struct Listener {
+    socket: TcpListener,
+    /// True when somebody else holds it, too, and gives it to the process that comes after us.
+    is_lent: bool,
+}
+
+impl Listener {
+    /// The address that it listens on.
+    pub(crate) fn address(&self) -> io::Result<SocketAddr> {
+        self.socket.local_addr()
+    }
+
+    /// Listens on a socket that listens already, and that its owner keeps.
+    pub(crate) fn lent(socket: std::net::TcpListener) -> io::Result<Self> {
+        socket.set_nonblocking(true)?;
+        // A socket is a socket; only the names of the types differ.
+        let socket = TcpSocket::from_std_stream(OwnedFd::from(socket).into());
+        Ok(Self { socket: listening(socket)?, is_lent: true })
+    }
+}
+
 /// Listens on `address`, for [`serve`].
-pub(crate) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+pub(crate) fn listen(address: SocketAddr) -> io::Result<Listener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
     socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    Ok(Listener { socket: listening(socket)?, is_lent: false })
+}
+
+fn listening(socket: TcpSocket) -> io::Result<TcpListener> {
     // Connections get it from their listener.
     socket.set_send_buffer_size(SEND_BUFFER_BYTES)?;
-    socket.bind(address)?;
     socket.listen(BACKLOG_N)
 }
 
@@ -86,7 +122,10 @@ pub(crate) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 ///
 /// `axum::serve` bounds nothing of this, so we have our own loop. It always accepts: a peer that waits in the kernel's
 /// queue could not be told from who attacks.
-pub(crate) async fn serve(listener: TcpListener, front: Front, limits: Limits, mut stop: Stop) {
+///
+/// Connections that wait to be accepted when the stop comes are left to the process that comes next, or still served
+/// where there is none who could.
+pub(crate) async fn serve(listener: Listener, front: Front, limits: Limits, mut stop: Stop) {
     let room =
         ConnectionRoom::new(limits.name, limits.connections_n_max, limits.peer_n_max, limits.proxies.clone());
     let mut builder = http1::Builder::new();
@@ -95,10 +134,16 @@ pub(crate) async fn serve(listener: TcpListener, front: Front, limits: Limits, m
         .max_buf_size(HEADER_BYTES_MAX)
         .half_close(false)
         .writev(false);
+    let mut left_n = if listener.is_lent { 0 } else { BACKLOG_N };
     loop {
         let next = tokio::select! {
-            next = accept(&listener, &room) => next,
-            () = stop.wait() => break,
+            next = accept(&listener.socket, &room) => next,
+            () = stop.wait() => {
+                let Some(n) = left_n.checked_sub(1) else { break };
+                left_n = n;
+                let Some(next) = accept(&listener.socket, &room).now_or_never() else { break };
+                next
+            }
         };
         let Some((stream, address, place)) = next else { continue };
         let edge = Edge {
@@ -110,6 +155,7 @@ pub(crate) async fn serve(listener: TcpListener, front: Front, limits: Limits, m
             body_bytes_per_s_min: limits.body_bytes_per_s_min,
             refusals_n: AtomicU32::new(0),
             requests_n_left: AtomicU32::new(limits.requests_n_max),
+            leaving: stop.leaving().clone(),
             ends_at: Instant::now() + limits.life,
         };
         let mut builder = builder.clone();
@@ -208,7 +254,17 @@ where
         match next.await {
             Err(ended) => return ended,
             Ok(Told::Stop) => {
+                if let Ok(ended) = tokio::time::timeout(STOP_GRACE, connection.as_mut()).await {
+                    return ended;
+                }
                 connection.as_mut().graceful_shutdown();
+                if let Ok(ended) = tokio::time::timeout(HEAD_GRACE, connection.as_mut()).await {
+                    return ended;
+                }
+                if place.slot.is_in_head() {
+                    debug!("connection had sent a part of a head at the stop");
+                    return Ok(());
+                }
                 continue;
             }
             Ok(Told::Go) => {}

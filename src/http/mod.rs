@@ -11,7 +11,7 @@
 //!    and `throttle.rs` say who may come there, `keys.rs` what is carried out once; `prefix.rs` takes off what a proxy
 //!    puts before their paths, `random.rs` makes what nobody can guess.
 //! 5. `error.rs` and `reply.rs` write answers; `extensions.rs` is what a request carries through these files;
-//!    `files.rs` counts open files; `echo.rs` is the destination of `serve --dev`.
+//!    `files.rs` counts open files; `probe.rs` answers the doctor's requests; `echo.rs` is the destination of `serve --dev`.
 //!
 //! It is not where a request is believed or admitted (`receive`, `admit`), and it makes no calls of its own.
 
@@ -31,6 +31,7 @@ pub(crate) mod operator;
 mod origin;
 mod patience;
 mod prefix;
+mod probe;
 mod random;
 pub(crate) mod receiver;
 mod reply;
@@ -41,6 +42,6 @@ pub(crate) mod token_gate;
 
 pub(crate) use edge::Front;
 pub(crate) use extensions::{ConnectionEnd, KnownCaller, Peer};
-pub(crate) use listener::{Limits, listen, serve};
+pub(crate) use listener::{Limits, Listener, listen, serve};
 pub(crate) use origin::OriginRule;
 pub(crate) use prefix::below;

@@ -8,10 +8,10 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use http::{StatusCode, header};
-use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::sync::watch;
 
 use super::api::{self, ApiState};
+use crate::stop::Leaving;
 
 /// Parts that this node needs to take traffic. Kept up to date by the app's health task.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -30,16 +30,43 @@ pub(crate) struct Readiness {
 }
 
 impl Readiness {
-    fn is_ready(&self) -> bool {
-        let is_running = self.is_outbox_running && self.are_parts_running;
-        self.is_database_there && self.is_schema_current && is_running && self.is_accepting
+    /// What is amiss, for people; empty when it is ready.
+    pub(crate) fn amiss(&self) -> Vec<&'static str> {
+        let words = [
+            "the database does not answer",
+            "the schema is another one",
+            "the outbox does not run",
+            "a part is away after a panic, or hangs in a handler",
+            "it stops",
+        ];
+        let parts = self.parts().into_iter().zip(words);
+        parts.filter(|((_, is_well), _)| !is_well).map(|(_, words)| words).collect()
+    }
+
+    /// True when it takes traffic.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.parts().into_iter().all(|(_, is_there)| is_there)
+    }
+
+    /// The parts by their names, and whether each is there.
+    pub(crate) fn parts(&self) -> [(&'static str, bool); 5] {
+        [
+            ("database", self.is_database_there),
+            ("migrations", self.is_schema_current),
+            ("outbox", self.is_outbox_running),
+            ("parts", self.are_parts_running),
+            ("accepting", self.is_accepting),
+        ]
     }
 }
 
 /// State of the operator side: all that it needs of the app.
 pub(crate) struct OperatorState {
     pub(crate) readiness: watch::Receiver<Readiness>,
-    pub(crate) metrics: PrometheusHandle,
+    /// The text of `/metrics`, which is made at once.
+    pub(crate) metrics: Box<dyn Fn() -> String + Send + Sync>,
+    /// Asked by each question, for the time until `readiness` says so.
+    pub(crate) leaving: Leaving,
 }
 
 /// The operator's routes, with those of `api` under `/v1`; all else is for `console`.
@@ -55,16 +82,13 @@ pub(crate) fn router(state: Arc<OperatorState>, api: Arc<ApiState>, console: Rou
 }
 
 async fn readyz(State(state): State<Arc<OperatorState>>) -> Response {
-    let readiness = state.readiness.borrow().clone();
+    let mut readiness = state.readiness.borrow().clone();
+    readiness.is_accepting &= !state.leaving.has_begun();
     let word = |is_good: bool| if is_good { "ok" } else { "away" };
-    let body = serde_json::json!({
-        "ready": readiness.is_ready(),
-        "database": word(readiness.is_database_there),
-        "migrations": word(readiness.is_schema_current),
-        "outbox": word(readiness.is_outbox_running),
-        "parts": word(readiness.are_parts_running),
-        "accepting": word(readiness.is_accepting),
-    });
+    let parts = readiness.parts().map(|(name, is_there)| (name.to_owned(), word(is_there).into()));
+    let mut body: serde_json::Map<String, serde_json::Value> = parts.into_iter().collect();
+    body.insert("ready".to_owned(), readiness.is_ready().into());
+    let body = serde_json::Value::Object(body);
     let status = if readiness.is_ready() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     (status, [(header::CONTENT_TYPE, "application/json")], format!("{body}\n")).into_response()
 }
@@ -75,7 +99,7 @@ async fn openapi() -> Response {
 }
 
 async fn metrics(State(state): State<Arc<OperatorState>>) -> Response {
-    let text = state.metrics.render();
+    let text = (state.metrics)();
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response()
 }
 

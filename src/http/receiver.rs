@@ -18,8 +18,10 @@ use hyper::body::Body as HttpBody;
 
 use super::error::Problem;
 use super::extensions::{KnownCaller, Neighbours, Peer};
+use super::probe;
 use crate::admit::{HeldMemory, MemoryRoom, ProviderEntry};
-use crate::receive::{ReceiveError, Receiver, RefusedRequest, SenderAnswer};
+use crate::doctor::ProbeKey;
+use crate::receive::{Receiver, RefusedRequest, SenderAnswer};
 use crate::stop;
 use crate::types::{ClientCertificate, Clock};
 use crate::verify::RawRequest;
@@ -43,6 +45,8 @@ pub(crate) struct ReceiverState {
     pub(crate) public_url: String,
     pub(crate) body_bytes_max: usize,
     pub(crate) body_timeout: Duration,
+    /// Knows requests of the doctor, which are answered with what arrived.
+    pub(crate) probes: ProbeKey,
     /// Room for requests, from their headers until their events are written or given up.
     pub(crate) room: MemoryRoom,
 }
@@ -64,6 +68,26 @@ impl ReceiverState {
         if request.method() == Method::POST { self.receiver.entry(name) } else { None }
     }
 
+    /// The same request, or the answer to one of the doctor.
+    async fn no_probe<B>(
+        &self,
+        request: http::Request<B>,
+        neighbours: Option<&Neighbours>,
+    ) -> Result<http::Request<B>, Box<Response>>
+    where
+        B: HttpBody<Data = Bytes> + Unpin,
+    {
+        let Some(key) = probe::probed(&self.probes, &self.clock, request.headers(), request.uri()) else {
+            return Ok(request);
+        };
+        let (parts, body) = request.into_parts();
+        let answer = match read_body(self, &parts.headers, body, neighbours).await {
+            Ok((body, _held)) => probe::answered(&key, &parts, &body),
+            Err(problem) => problem.into_response(),
+        };
+        Err(Box::new(answer))
+    }
+
     /// The URL as the sender called it.
     fn url_of(&self, uri: &http::Uri) -> String {
         let path = uri.path_and_query().map_or("", |path| path.as_str());
@@ -80,6 +104,10 @@ impl ReceiverState {
     where
         B: HttpBody<Data = Bytes> + Unpin,
     {
+        let request = match self.no_probe(request, from.neighbours).await {
+            Ok(request) => request,
+            Err(answer) => return *answer,
+        };
         match take(self, entry, request, from).await {
             Ok(answer) if entry.caller.is_some() => known(response(answer)),
             Ok(answer) => response(answer),
@@ -93,8 +121,17 @@ pub(crate) fn router(state: Arc<ReceiverState>) -> Router {
     Router::new()
         .route("/webhooks/{provider}", any(webhook))
         .route("/webhooks/{provider}/{key}", any(receipt))
-        .fallback(|| async { Problem::NO_SUCH_PROVIDER })
+        .fallback(nobodys)
         .with_state(state)
+}
+
+/// A path that no provider has; the doctor may ask how a request came there.
+async fn nobodys(State(state): State<Arc<ReceiverState>>, request: Request) -> Response {
+    let neighbours = request.extensions().get::<Neighbours>().cloned();
+    match state.no_probe(request, neighbours.as_ref()).await {
+        Ok(_) => Problem::NO_SUCH_PROVIDER.into_response(),
+        Err(answer) => *answer,
+    }
 }
 
 async fn webhook(
@@ -103,7 +140,7 @@ async fn webhook(
     request: Request,
 ) -> Response {
     let Some(entry) = state.receiver.entry(&name) else {
-        return Problem::from(&ReceiveError::UnknownProvider).into_response();
+        return nobodys(State(state), request).await;
     };
     let neighbours = request.extensions().get::<Neighbours>().cloned();
     let peer = request.extensions().get::<Peer>().copied();
@@ -117,7 +154,7 @@ async fn receipt(
     request: Request,
 ) -> Response {
     let Some(entry) = state.receiver.entry(&name).filter(|entry| entry.caller.is_some()) else {
-        return Problem::NO_SUCH_PROVIDER.into_response();
+        return nobodys(State(state), request).await;
     };
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         return ([(header::ALLOW, "GET, HEAD")], Problem::OTHER_METHOD).into_response();
@@ -183,7 +220,11 @@ where
         return Err(Problem::METHOD);
     }
     let url = state.url_of(&parts.uri);
-    let (body, held) = read_body(state, &parts.headers, body, from.neighbours).await?;
+    let read = read_body(state, &parts.headers, body, from.neighbours).await;
+    if matches!(&read, Err(problem) if problem.is_ours()) {
+        state.receiver.refused_unread(state.clock.now_ms());
+    }
+    let (body, held) = read?;
     let raw = RawRequest {
         method: parts.method,
         url,

@@ -20,7 +20,7 @@ use super::kind_list::{Kinds, kind_of};
 use super::provider::KnownNames;
 use super::settings::Settings;
 use super::sources::ConfigSources;
-use super::{admin, database, effective, encryption, provider, retention, section, server};
+use super::{admin, database, effective, encryption, provider, retention, section, server, tracing};
 use crate::config::{Checker, Config, ConfigProblem, Field, ProviderConfig, Table, open_to_all};
 use crate::outbox::parse_destination;
 use crate::provider::{ActiveProvider, Provider, published_mistakes};
@@ -64,8 +64,8 @@ fn checked(settings: &Settings, kinds: &Kinds, is_activated: bool) -> Result<Loa
     problems.dedup();
     match loaded {
         Some(mut loaded) if problems.is_empty() => {
-            loaded.config.warnings =
-                checker.secret_files.iter().filter_map(|path| open_to_all(path)).collect();
+            let open = checker.secret_files.iter().filter_map(|path| open_to_all(path));
+            loaded.config.warnings = checker.warnings.into_iter().chain(open).collect();
             loaded.config.settings = effective::settings(checker.read);
             Ok(loaded)
         }
@@ -87,6 +87,7 @@ fn whole(
     let encryption = encryption::encryption(checker, &mut root);
     let outbox = section::outbox(checker, &mut root);
     let fetch = section::fetch(checker, &mut root);
+    let tracing = tracing::tracing(checker, &mut root);
     let log = section::log(checker, &mut root);
     section::kinds(checker, &mut root);
     let places = root.table(checker, "destinations").map_or_else(Vec::new, |table| table.entries(checker));
@@ -124,6 +125,7 @@ fn whole(
         outbox: outbox?.0,
         destinations,
         fetch: fetch?,
+        tracing: tracing?,
         log: log?,
         settings: Vec::new(),
         warnings: Vec::new(),

@@ -20,7 +20,7 @@ pub(super) fn listen(checker: &mut Checker<'_>, table: &mut Table) -> SocketAddr
 }
 
 /// An address that this machine can call: all interfaces are reached by loopback.
-pub(super) fn reachable(listen: SocketAddr) -> SocketAddr {
+pub(crate) fn reachable(listen: SocketAddr) -> SocketAddr {
     let ip = match listen.ip() {
         ip if !ip.is_unspecified() => ip,
         IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::LOCALHOST),

@@ -7,7 +7,7 @@
 //! 2. `settings`, `sources`, `layers`, `dev` (with `dev_keys`): where the keys come from, as one table.
 //! 3. `kind_list`: the kinds that a configuration may name.
 //! 4. A file for each section: `server` (with `listen`, `edge` and `tls`), `admin`, `database`, `encryption`, `provider` (with `age` and
-//!    `kind_settings`), `retention`; `section` has the small ones.
+//!    `kind_settings`), `retention`, `tracing`; `section` has the small ones.
 //! 5. `profiles`: the servers that an operator's commands reach, in a file of the person's own.
 //! 6. `effective`: what is in force, for people. `warnings`: what is allowed and most likely not meant. `refusal`: all problems as one error.
 
@@ -35,12 +35,14 @@ mod sources;
 #[cfg(test)]
 mod tests;
 mod tls;
+mod tracing;
 mod warnings;
 
 pub use configuration::{Loaded, load, load_for_tools};
 pub(crate) use dev_keys::of_folder as dev_keys_of_folder;
 pub use kind_list::Kinds;
 pub(crate) use kind_list::{kinds, kinds_beside};
+pub(crate) use listen::reachable;
 pub(crate) use profiles::{Profile, find_profile, folder_of_person, profiles_file};
 pub(crate) use refusal::{loaded, unusable};
 pub use settings::Settings;

@@ -72,6 +72,7 @@ pub(crate) fn find_profile(
         is_dev: false,
         default_source: source,
         problems: Vec::new(),
+        warnings: Vec::new(),
         secret_files: BTreeSet::new(),
         asked: BTreeMap::new(),
         read: ReadValues::default(),
@@ -87,7 +88,8 @@ pub(crate) fn find_profile(
         checker.problems.sort();
         return Err(checker.problems);
     }
-    let warnings = checker.secret_files.iter().filter_map(|path| open_to_all(path)).collect();
+    let open = checker.secret_files.iter().filter_map(|path| open_to_all(path));
+    let warnings = checker.warnings.into_iter().chain(open).collect();
     Ok(FoundProfile { profile: found, names, warnings })
 }
 

@@ -28,6 +28,7 @@ pub(super) fn server(checker: &mut Checker<'_>, root: &mut Table) -> Option<(Ser
         header_timeout_ms: table.number(checker, "header_timeout_ms", 100..=300_000).unwrap_or_default(),
         body_timeout_ms: table.number(checker, "body_timeout_ms", 100..=300_000).unwrap_or_default(),
         answer_timeout_ms,
+        stop_delay_ms: table.number(checker, "stop_delay_ms", 0..=300_000).unwrap_or_default(),
         connections_n_max: table.number_u32(checker, "connections_n_max", 1..=100_000).unwrap_or_default(),
         queue_n_max: table.number_u32(checker, "queue_n_max", 1..=100_000).unwrap_or_default(),
         inflight_bytes_max: table

@@ -42,6 +42,7 @@ impl<'a> ConfigSources<'a> {
             is_dev: self.settings.dev.is_some(),
             default_source: file.map_or_else(|| USER_FILE.to_owned(), |path| path.display().to_string()),
             problems: Vec::new(),
+            warnings: Vec::new(),
             secret_files: BTreeSet::new(),
             asked: BTreeMap::new(),
             read: ReadValues::default(),

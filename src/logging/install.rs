@@ -1,6 +1,7 @@
 //! The process's log: for people in a terminal, one JSON object a line otherwise.
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Stderr};
+use std::sync::LazyLock;
 
 use anyhow::Context;
 use tracing_subscriber::EnvFilter;
@@ -8,8 +9,12 @@ use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
+use super::unhindered::Unhindered;
 use crate::config::{LogConfig, LogFormat};
 use crate::plain::Plain;
+
+/// Where the lines go, one at a time.
+static FILE: LazyLock<Unhindered<Stderr>> = LazyLock::new(|| Unhindered::new(std::io::stderr()));
 
 /// `silent`: beginnings of the names of libraries whose lines are not written, whatever the filter says.
 fn is_written(target: &str, silent: &[&str]) -> bool {
@@ -31,7 +36,8 @@ pub(crate) fn install(config: &LogConfig, silent: Vec<&'static str>) -> anyhow::
     let has_colours = !is_json && std::io::stderr().is_terminal();
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(move || Plain::new(std::io::stderr(), has_colours));
+        .log_internal_errors(false)
+        .with_writer(move || Plain::new(&*FILE, has_colours));
     let installed = if is_json {
         builder.json().flatten_event(true).finish().with(written).try_init()
     } else if has_colours {

@@ -12,8 +12,10 @@ use super::destinations::Asked;
 use super::meters::AttemptEnd;
 use super::policy::{self, CallAnswer, Facts, NextStep, SendPlan};
 use super::post::Post;
+use super::spans::attempt_of;
 use crate::stop::Stop;
 use crate::store::{LeasedMessage, SettleTo, Settlement};
+use crate::traces::{AttemptSpan, Traces};
 use crate::types::{AttemptResult, Clock};
 
 /// The two stops that a call listens to.
@@ -44,13 +46,17 @@ pub(super) struct Attempt<'a> {
     pub(super) stops: &'a mut Stops,
     /// Time for which its call took, once there was one.
     pub(super) call: Option<Duration>,
+    /// Where it is told of.
+    pub(super) traces: Option<&'a Traces>,
 }
 
 impl Attempt<'_> {
     /// Does what the policy allows; says what to write, and how long the call took if one was made.
     pub(super) async fn make(mut self) -> (Settlement, Option<Duration>) {
+        let began = self.traces.and_then(Traces::now);
         let ruling = self.ruling().await;
         self.report(&ruling);
+        self.tell(&ruling, began);
         let settlement = Settlement {
             message_id: self.message.message_id,
             destination: self.message.destination.clone(),
@@ -165,12 +171,37 @@ impl Attempt<'_> {
         }
     }
 
+    /// Tells of the attempt, where its trace is recorded.
+    fn tell(&self, ruling: &Ruling, began: Option<std::time::Instant>) {
+        let (Some(traces), Some(began)) = (self.traces, began) else { return };
+        let message = self.message;
+        let place = traces.attempt(&attempt_of(message)).filter(|place| place.context.is_sampled);
+        let Some(place) = place else { return };
+        traces.attempted(AttemptSpan {
+            context: place.context,
+            root_id: place.root_id,
+            destination: message.destination.clone(),
+            message_id: message.message_id,
+            attempt_n: message.attempt_n,
+            began,
+            ended: std::time::Instant::now(),
+            result: ruling.result,
+            next: ruling.next(),
+            method: self.post.destination.is_http().then(|| message.method.clone()),
+            http_status: ruling.http_status,
+            is_unsent: ruling.is_unsent,
+        });
+    }
+
     fn report(&self, ruling: &Ruling) {
         let (message, result) = (self.message, ruling.result.as_str());
         self.post.meters.ended(message.destination.as_str(), ruling.result);
         let end = AttemptEnd::of(ruling.to, ruling.result, ruling.is_unsent);
         self.post.meters.ended_in_minute(end, self.clock.now_ms());
         if ruling.to == SettleTo::Done {
+            let age_ms = self.clock.now_ms().saturating_sub(message.created_at_ms);
+            let age = Duration::from_millis(u64::try_from(age_ms).unwrap_or(0));
+            self.post.meters.done(message.destination.as_str(), age);
             debug!(
                 message.id = %message.message_id,
                 event.id = %message.key.event_id,
@@ -180,12 +211,7 @@ impl Attempt<'_> {
             );
             return;
         }
-        let next = match ruling.to {
-            SettleTo::Done => "done",
-            SettleTo::Ready { .. } => "ready",
-            SettleTo::Dead => "dead",
-            SettleTo::Held => "held",
-        };
+        let next = ruling.next();
         warn!(
             message.id = %message.message_id,
             event.id = %message.key.event_id,
@@ -197,6 +223,18 @@ impl Attempt<'_> {
             next,
             "attempt did not end done"
         );
+    }
+}
+
+impl Ruling {
+    /// The word for the state that follows.
+    fn next(&self) -> &'static str {
+        match self.to {
+            SettleTo::Done => "done",
+            SettleTo::Ready { .. } => "ready",
+            SettleTo::Dead => "dead",
+            SettleTo::Held => "held",
+        }
     }
 }
 

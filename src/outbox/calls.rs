@@ -18,7 +18,7 @@ use crate::store::{LeasedMessage, Settlement};
 
 impl OutboxState {
     /// Sees to it that a message's call is made, in its turn. Where nobody works any more, its lease ends by itself.
-    pub(super) fn start(self: &Arc<Self>, message: LeasedMessage, slot: MessageSlot) {
+    pub(super) fn start(self: &Arc<Self>, mut message: LeasedMessage, slot: MessageSlot) {
         let Some(stops) = self.stops.get().filter(|_| !self.is_closed.load(Ordering::SeqCst)) else { return };
         let post = Arc::clone(slot.post());
         let is_noted = !self.store.is_own_clock();
@@ -27,6 +27,7 @@ impl OutboxState {
             self.settler.settle(known, slot);
             return;
         }
+        self.propagate(&mut message);
         // Now, not when the task comes to it: the next look must not count this call's place as free.
         let begun = post.destination.gate.started();
         if post.add(Work { message, begun, slot }) {
@@ -63,7 +64,8 @@ impl OutboxState {
     ) -> Settlement {
         let gate = &post.destination.gate;
         let turn = gate.turn().await;
-        let attempt = Attempt { post, message, clock: &self.clock, stops, call: None };
+        let traces = self.traces();
+        let attempt = Attempt { post, message, clock: &self.clock, stops, call: None, traces };
         let (settlement, call) = match post.destination.times.beat_ms {
             None => attempt.make().await,
             Some(beat_ms) => {

@@ -49,6 +49,8 @@ impl AttemptEnd {
 /// Meters of a destination's calls. Each is looked up once.
 pub(super) struct Meters {
     took: OnceLock<Histogram>,
+    /// From the event's receipt until its message was done.
+    age: OnceLock<Histogram>,
     /// Counters of attempts, one for each result.
     ended: [OnceLock<Counter>; AttemptResult::ALL.len()],
     minutes: MinuteRing<ENDS_N>,
@@ -59,6 +61,7 @@ impl Meters {
     pub(super) fn new() -> Self {
         Self {
             took: OnceLock::new(),
+            age: OnceLock::new(),
             ended: Default::default(),
             minutes: MinuteRing::new(),
             newest: CallTimes::new(),
@@ -71,6 +74,13 @@ impl Meters {
             || metrics::histogram!("hooklatch_attempt_seconds", "destination" => destination.to_owned());
         self.took.get_or_init(meter).record(took.as_secs_f64());
         self.newest.add(took);
+    }
+
+    /// A message was done so long after it was made.
+    pub(super) fn done(&self, destination: &str, age: Duration) {
+        let meter =
+            || metrics::histogram!("hooklatch_message_age_seconds", "destination" => destination.to_owned());
+        self.age.get_or_init(meter).record(age.as_secs_f64());
     }
 
     /// How long the newest calls took; `None` before the first.

@@ -9,7 +9,7 @@
 //! 3. `settler.rs` is the queue of results, and `writer.rs` writes them under the fencing token.
 //! 4. `worker.rs` is the loop that looks for more work, `due.rs` knows when what was put back is due, and `handover.rs`
 //!    is the short way from admission.
-//! 5. `node.rs` starts and stops all of it; `state.rs` is what the parts share; `watch.rs` looks after clocks, and
+//! 5. `node.rs` starts and stops all of it; `state.rs` is what the parts share, `spans.rs` what an attempt is called in traces; `watch.rs` looks after clocks, and
 //!    after messages that nobody takes. Start at [`Outbox`].
 //!
 //! No transaction is open while a call is under way, and a written result is never preceded by a second call. What a
@@ -22,12 +22,14 @@ mod destinations;
 mod due;
 mod gate;
 mod handover;
+mod handshakes;
 mod meters;
 mod node;
 mod pause;
 mod policy;
 mod post;
 mod settler;
+mod spans;
 mod state;
 mod under_way;
 mod watch;
@@ -35,7 +37,10 @@ mod worker;
 mod writer;
 
 pub use destinations::{BareCalls, DestinationError};
-pub(crate) use destinations::{http_client, http_client_believing, parse_destination, silent_log_targets};
+pub(crate) use destinations::{
+    Handshake, HandshakeEnd, Handshakes, http_client, http_client_believing, parse_destination,
+    silent_log_targets,
+};
 pub use handover::Handover;
 pub use node::{NodeCalls, Outbox, Waker};
 pub use watch::clock_offset_ms_max;

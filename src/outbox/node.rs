@@ -27,6 +27,7 @@ use crate::config::{DestinationConfig, OutboxConfig};
 use crate::minutes::MinuteSpan;
 use crate::stop::{Stop, to_end};
 use crate::store::{LeaseWant, Settlement, Store, StoreError};
+use crate::traces::Traces;
 use crate::types::{Clock, Name};
 
 /// Most messages of one destination that [`Outbox::run_due`] takes.
@@ -69,6 +70,10 @@ impl NodeCalls {
     /// Name of the node, as attempts have it.
     pub(crate) fn node(&self) -> &str {
         &self.0.node
+    }
+
+    pub(super) fn posts(&self) -> impl Iterator<Item = &Arc<Post>> {
+        self.0.posts.values()
     }
 
     /// The minutes of `span` in which attempts for this destination ended.
@@ -118,8 +123,19 @@ impl Outbox {
             tasks: Mutex::default(),
             stops: OnceLock::new(),
             is_closed: AtomicBool::new(false),
+            traces: OnceLock::new(),
         });
         Ok(Self { shared, waiting })
+    }
+
+    /// Has its attempts told of; once, before anything is sent.
+    pub(crate) fn trace(&self, traces: Traces) {
+        self.shared.traces.get_or_init(|| traces);
+    }
+
+    /// Where its attempts are told of.
+    pub(crate) fn traces(&self) -> Traces {
+        self.shared.traces().cloned().unwrap_or_default()
     }
 
     /// Lets admission hand over what it has just committed.
@@ -175,7 +191,10 @@ impl Outbox {
         let shared = &self.shared;
         shared.steady().await;
         let wants: Vec<LeaseWant> = shared.posts.values().map(|post| post.want(DUE_N_MAX)).collect();
-        let leased = shared.lease(&wants, &shared.holder()).await?;
+        let mut leased = shared.lease(&wants, &shared.holder()).await?;
+        for message in &mut leased {
+            shared.propagate(message);
+        }
         let attempts = leased.iter().filter_map(|message| {
             let post = shared.posts.get(&message.destination)?;
             let mut stops = stops.clone();

@@ -12,9 +12,11 @@ use super::attempt::Stops;
 use super::due::DueTimes;
 use super::post::{OccupiedSlot, Post};
 use super::settler::Settler;
+use super::spans::attempt_of;
 use super::under_way::CallsUnderWay;
 use crate::config::OutboxConfig;
 use crate::store::{LeaseWant, LeasedMessage, SettleTo, Settlement, Store, StoreError};
+use crate::traces::Traces;
 use crate::types::{Clock, Name};
 
 /// A clock that is further from where it should be was set. Milliseconds.
@@ -43,6 +45,8 @@ pub(super) struct OutboxState {
     pub(super) stops: OnceLock<Stops>,
     /// True when nobody works here any more.
     pub(super) is_closed: AtomicBool,
+    /// Where attempts are told of; unset where nobody traces.
+    pub(super) traces: OnceLock<Traces>,
 }
 
 impl OutboxState {
@@ -53,6 +57,16 @@ impl OutboxState {
     /// A name for the claims of one look, which tells them from those of any other.
     pub(super) fn holder(&self) -> String {
         format!("{}/{}", self.node, self.looks_n.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Where attempts are told of.
+    pub(super) fn traces(&self) -> Option<&Traces> {
+        self.traces.get()
+    }
+
+    /// Lets the call of a message say which attempt it is of.
+    pub(super) fn propagate(&self, message: &mut LeasedMessage) {
+        message.traceparent = self.traces().and_then(|traces| traces.propagated(&attempt_of(message)));
     }
 
     pub(super) fn lease_ms(&self) -> i64 {

@@ -1,7 +1,5 @@
-//! An eye on what no message tells: how far our clock is from the database's, and messages that nobody here takes
-//! because no destination of theirs is configured.
+//! An eye on what no message tells: how far our clock is from the database's.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,10 +14,6 @@ use crate::store::StoreError;
 
 /// Longest time between two looks; the shortest is half of it. Milliseconds.
 const WATCH_MS: u64 = 30_000;
-/// Number of looks with the same outcome after which it says so again.
-const SAY_AGAIN_N: u32 = 20;
-/// Most destinations that one line of the log names.
-const NAMES_N_MAX: usize = 10;
 /// However long a lease is: senders' signatures and our own are judged by the clock. Milliseconds.
 const CLOCK_OFFSET_MS_MAX: i64 = 120_000;
 
@@ -30,17 +24,15 @@ pub fn clock_offset_ms_max(lease_ms: u64) -> i64 {
     i64::try_from(lease_ms).unwrap_or(i64::MAX).min(CLOCK_OFFSET_MS_MAX)
 }
 
-/// Findings of the last look, so that they are not said at every look.
+/// The clock's watch, with the finding of its last look: it is not said at every look.
 pub(super) struct Watch {
     shared: Arc<OutboxState>,
-    unknown: BTreeMap<String, u64>,
-    unsaid_n: u32,
     is_far: bool,
 }
 
 impl Watch {
     pub(super) fn new(shared: Arc<OutboxState>) -> Self {
-        Self { shared, unknown: BTreeMap::new(), unsaid_n: 0, is_far: false }
+        Self { shared, is_far: false }
     }
 
     /// Looks until the stop. What is being asked of the database is awaited to its end.
@@ -56,9 +48,6 @@ impl Watch {
     async fn look(&mut self) {
         if let Err(error) = self.look_at_clock().await {
             warn!(%error, "could not compare our clock with the database's");
-        }
-        if let Err(error) = self.look_for_strays().await {
-            warn!(%error, "could not look for messages to unknown destinations");
         }
     }
 
@@ -79,31 +68,6 @@ impl Watch {
             info!(offset_ms, "clock of the database is near ours again");
         }
         self.is_far = is_far;
-        Ok(())
-    }
-
-    async fn look_for_strays(&mut self) -> Result<(), StoreError> {
-        let mut found = BTreeMap::new();
-        for count in self.shared.store.message_counts().await? {
-            if !self.shared.posts.contains_key(count.destination.as_str()) {
-                *found.entry(count.destination).or_default() += count.messages_n;
-            }
-        }
-        #[expect(clippy::cast_precision_loss, reason = "a gauge")]
-        let messages_n = found.values().sum::<u64>() as f64;
-        metrics::gauge!("hooklatch_outbox_stray_messages").set(messages_n);
-        let is_new = found.keys().ne(self.unknown.keys());
-        self.unsaid_n = if is_new { 0 } else { (self.unsaid_n + 1) % SAY_AGAIN_N };
-        if !found.is_empty() && self.unsaid_n == 0 {
-            let names: Vec<&str> = found.keys().map(String::as_str).take(NAMES_N_MAX).collect();
-            warn!(
-                destinations = names.join(", "),
-                destinations_n = found.len(),
-                messages_n,
-                "messages wait for destinations that are not configured here: configure them, or discard the messages"
-            );
-        }
-        self.unknown = found;
         Ok(())
     }
 }

@@ -39,6 +39,11 @@ impl SenderAnswer {
         }
     }
 
+    /// The HTTP status that is told.
+    pub(super) fn told_status(&self) -> u16 {
+        if self.is_conflict_told { 409 } else { self.status }
+    }
+
     /// The answer to a request that was admitted; `of_kind` is what its kind wants to hear instead of our JSON.
     pub(super) fn of(entry: &ProviderEntry, of_kind: Option<&AnswerSpec>, admitted: &AdmittedEvents) -> Self {
         let outcome = Outcome::strongest(admitted.events.iter().map(|(_, outcome)| *outcome));
@@ -95,7 +100,7 @@ mod tests {
         #[track_caller]
         fn check(events: &[(&str, Outcome)], want: &serde_json::Value) {
             let events = events.iter().map(|(id, outcome)| ((*id).to_owned(), *outcome)).collect();
-            let admitted = AdmittedEvents { events };
+            let admitted = AdmittedEvents { events, ..AdmittedEvents::default() };
             let outcome = Outcome::strongest(admitted.events.iter().map(|(_, outcome)| *outcome));
             assert_eq!(body_of(outcome, &admitted), want.to_string());
         }

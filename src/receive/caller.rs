@@ -167,7 +167,12 @@ mod tests {
         let events = outcomes.iter().map(|(key, outcome)| ((*key).to_owned(), *outcome)).collect();
         let rules = CallerRules { accepted_status: 202, mismatch_status: 409, kept_ms: 0 };
         let is_batch = outcomes.len() != 1;
-        answer(&Name::parse("shop").unwrap(), rules, is_batch, &AdmittedEvents { events })
+        answer(
+            &Name::parse("shop").unwrap(),
+            rules,
+            is_batch,
+            &AdmittedEvents { events, ..AdmittedEvents::default() },
+        )
     }
 
     fn has(answer: &SenderAnswer, name: &str) -> bool {

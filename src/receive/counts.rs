@@ -2,6 +2,7 @@
 //! looking one up by its labels costs more than all else that is counted of a request; and minute by minute, for people.
 
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use metrics::Counter;
 
@@ -54,11 +55,13 @@ impl RequestEnd {
 pub(super) struct RequestCounts {
     counters: [OnceLock<Counter>; ENDS_N],
     minutes: MinuteRing<ENDS_N>,
+    /// When the newest request came that was accepted; 0 before the first.
+    last_accepted_ms: AtomicI64,
 }
 
 impl RequestCounts {
     pub(super) fn new() -> Self {
-        Self { counters: Default::default(), minutes: MinuteRing::new() }
+        Self { counters: Default::default(), minutes: MinuteRing::new(), last_accepted_ms: AtomicI64::new(0) }
     }
 
     /// Counts one more request of `provider` that came at this time and ended so.
@@ -67,6 +70,15 @@ impl RequestCounts {
         let made = || metrics::counter!("hooklatch_requests_total", "provider" => provider.to_string(), "outcome" => end.as_str());
         counter.get_or_init(made).increment(1);
         self.minutes.add(end.place(), received_at_ms);
+        if end == RequestEnd::Admitted(Outcome::Accepted) {
+            // Not the latest of all: a clock that was set back is right again at once.
+            self.last_accepted_ms.store(received_at_ms, Ordering::Relaxed);
+        }
+    }
+
+    /// When the newest request came that was accepted here; `None` before the first.
+    pub(super) fn last_accepted_ms(&self) -> Option<UnixMs> {
+        Some(self.last_accepted_ms.load(Ordering::Relaxed)).filter(|ms| *ms != 0)
     }
 
     /// The minutes of `span` in which requests came.

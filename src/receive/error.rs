@@ -7,9 +7,6 @@ use crate::verify::Unbelieved;
 /// The reason why a request was not admitted.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReceiveError {
-    /// Nothing is configured under this name.
-    #[error("no provider of that name")]
-    UnknownProvider,
     /// The request is not believed.
     #[error("not believed: {0}")]
     Verify(#[from] Box<Unbelieved>),

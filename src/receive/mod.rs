@@ -7,7 +7,7 @@
 //! threads that serve everybody when it is large; `error.rs` says why it was not admitted, and `answer.rs` what the
 //! sender hears. `caller.rs` is what callers of ours hear
 //! instead, and `receipt.rs` what followed from their commands. `notes.rs` and `diagnose.rs` tell the operator why a request was refused, `explain/` says it of saved ones, and `counts.rs` counts how
-//! requests ended.
+//! requests ended; `refusing.rs` knows since when none was admitted.
 
 mod answer;
 mod believe;
@@ -21,6 +21,8 @@ mod heavy;
 mod notes;
 mod receipt;
 mod receiver;
+mod refusing;
+mod signed_times;
 
 pub(crate) use answer::SenderAnswer;
 pub(crate) use error::ReceiveError;

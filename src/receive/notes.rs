@@ -73,6 +73,8 @@ struct SecretMatches {
     number: i64,
     matched_n: AtomicU64,
     last_matched_at_ms: AtomicI64,
+    /// Follows when notes are written.
+    counter: metrics::Counter,
 }
 
 /// The name that a secret goes by where it is not to be known: a digest that is keyed with the installation's id.
@@ -91,16 +93,23 @@ impl RequestNotes {
         lines: Arc<Lines>,
     ) -> Self {
         let uses = entries.iter().map(|(name, entry)| {
-            let one = |secret: &str| {
+            let one = |(slot, secret): (usize, &str)| {
                 let fingerprint = fingerprint(installation_id, name, secret);
+                let slot = slot.to_string();
                 SecretMatches {
+                    // From the start on, so that the first match of an old secret is seen to be one more.
+                    counter: metrics::counter!(
+                        "hooklatch_secret_matched_total",
+                        "provider" => name.to_string(),
+                        "slot" => slot,
+                    ),
                     number: u64::from_str_radix(&fingerprint, 16).unwrap_or_default().cast_signed(),
                     fingerprint,
                     matched_n: AtomicU64::new(0),
                     last_matched_at_ms: AtomicI64::new(0),
                 }
             };
-            (name.clone(), entry.provider.secrets().map(one).collect())
+            (name.clone(), entry.provider.secrets().enumerate().map(one).collect())
         });
         let uses = Arc::new(uses.collect());
         Self {
@@ -243,6 +252,7 @@ impl RequestNotes {
         let all = self.uses.iter().flat_map(|(name, uses)| uses.iter().map(move |one| (name, one)));
         let taken = all.filter_map(|(name, one)| {
             let matched_n = one.matched_n.swap(0, Ordering::Relaxed);
+            one.counter.increment(matched_n);
             (matched_n > 0).then(|| SecretUse {
                 provider: name.to_string(),
                 fingerprint: one.fingerprint.clone(),

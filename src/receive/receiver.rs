@@ -14,16 +14,19 @@ use super::diagnose::Diagnosis;
 use super::error::ReceiveError;
 use super::heavy::Heavy;
 use super::notes::{RefusedRequest, RequestNotes};
+use super::refusing::RefusingSince;
+use super::signed_times::SignedTimes;
 use super::{caller, receipt};
 use crate::admit::{AdmitError, AdmittedEvents, Admitter, HeldMemory, ProviderEntry};
 use crate::api::RequestMinute;
 use crate::minutes::MinuteSpan;
 use crate::store::Store;
+use crate::traces::{AdmittedRequest, Traces};
 use crate::types::{EventKey, IdempotencyKey, IncomingEvent, Name, Outcome, UnixMs};
 use crate::verify::{RawRequest, Unbelieved};
 
 /// The configured providers, each with its counters.
-type CountedEntries = BTreeMap<Name, (Arc<ProviderEntry>, RequestCounts)>;
+type CountedEntries = BTreeMap<Name, (Arc<ProviderEntry>, RequestCounts, SignedTimes)>;
 
 /// The receiving side of the app. Cloning is cheap.
 #[derive(Clone)]
@@ -34,17 +37,38 @@ pub(crate) struct Receiver {
     events_n_max: usize,
     heavy: Heavy,
     store: Store,
+    traces: Traces,
     /// Places for those who look up what followed from their commands.
     looks: Arc<Semaphore>,
+    refusing: Arc<RefusingSince>,
 }
 
 /// What one node counted of requests, for whoever looks.
-pub(crate) struct CountedRequests(Arc<CountedEntries>);
+#[derive(Clone)]
+pub(crate) struct CountedRequests {
+    entries: Arc<CountedEntries>,
+    refusing: Arc<RefusingSince>,
+}
 
 impl CountedRequests {
     /// The minutes of `span` in which requests of this provider came.
     pub(crate) fn minutes(&self, provider: &Name, span: MinuteSpan) -> Vec<RequestMinute> {
-        self.0.get(provider).map(|(_, counts)| counts.minutes(span)).unwrap_or_default()
+        self.entries.get(provider).map(|(_, counts, _)| counts.minutes(span)).unwrap_or_default()
+    }
+
+    /// When the newest request of this provider came that was accepted here; `None` before the first.
+    pub(crate) fn last_accepted_ms(&self, provider: &Name) -> Option<UnixMs> {
+        self.entries.get(provider).and_then(|(_, counts, _)| counts.last_accepted_ms())
+    }
+
+    /// Since when every request that could have been admitted was refused; 0 while that is not so.
+    pub(crate) fn refusing_since_ms(&self, now_ms: UnixMs, is_ready: bool) -> UnixMs {
+        self.refusing.at_ms(now_ms, is_ready)
+    }
+
+    /// How long after they were signed the newest requests of this provider came. Milliseconds.
+    pub(crate) fn delays_ms(&self, provider: &str) -> Vec<i64> {
+        self.entries.get(provider).map(|(_, _, times)| times.delays_ms()).unwrap_or_default()
     }
 }
 
@@ -58,27 +82,39 @@ impl Receiver {
         events_n_max: usize,
     ) -> Self {
         let counted = |(name, entry): (&Name, &Arc<ProviderEntry>)| {
-            (name.clone(), (Arc::clone(entry), RequestCounts::new()))
+            (name.clone(), (Arc::clone(entry), RequestCounts::new(), SignedTimes::new()))
         };
         let entries = Arc::new(entries.iter().map(counted).collect());
         let looks = Arc::new(Semaphore::new(receipt::LOOKS_N));
-        Self { entries, admitter, notes, events_n_max, heavy: Heavy::new(), store, looks }
+        let (heavy, traces, refusing) = (Heavy::new(), Traces::default(), Arc::default());
+        Self { entries, admitter, notes, events_n_max, heavy, store, traces, looks, refusing }
+    }
+
+    /// Has what is admitted told of.
+    #[must_use]
+    pub(crate) fn traced(self, traces: Traces) -> Self {
+        Self { traces, ..self }
     }
 
     /// The provider configured under `name`.
     pub(crate) fn entry(&self, name: &str) -> Option<&Arc<ProviderEntry>> {
-        self.entries.get(name).map(|(entry, _)| entry)
+        self.entries.get(name).map(|(entry, _, _)| entry)
     }
 
     /// What is counted of requests, for whoever looks.
     pub(crate) fn counted(&self) -> CountedRequests {
-        CountedRequests(Arc::clone(&self.entries))
+        CountedRequests { entries: Arc::clone(&self.entries), refusing: Arc::clone(&self.refusing) }
     }
 
     fn count(&self, provider: &Name, end: RequestEnd, received_at_ms: UnixMs) {
-        if let Some((_, counts)) = self.entries.get(provider) {
+        if let Some((_, counts, _)) = self.entries.get(provider) {
             counts.count(provider, end, received_at_ms);
         }
+    }
+
+    /// A request was answered 5xx before it was read: there was no room for it.
+    pub(crate) fn refused_unread(&self, now_ms: UnixMs) {
+        self.refusing.refused(now_ms);
     }
 
     /// Takes one request to its answer, and writes the one log line about it, unless too many of its sort were
@@ -159,10 +195,9 @@ impl Receiver {
                 }
                 RequestEnd::Unavailable
             }
-            // Told before anything of its request was read.
-            Err(ReceiveError::UnknownProvider) => return result,
         };
         self.count(name, end, received_at_ms);
+        self.refusing.ended(end, received_at_ms);
         result
     }
 
@@ -219,6 +254,7 @@ impl Receiver {
         held: HeldMemory,
     ) -> Result<SenderAnswer, ReceiveError> {
         let provider = &entry.provider;
+        let trace = self.traces.request(&request.headers);
         if let Some(reply) = provider.handshake(&request) {
             self.answered_a_handshake(entry);
             if let Some(secret) = &reply.taught {
@@ -237,6 +273,11 @@ impl Receiver {
             return Ok(SenderAnswer::to_handshake(reply));
         }
         let received_at_ms = verified.request().received_at_ms;
+        if let (Some(signed), Some((_, _, times))) =
+            (verified.believed().signed_time(), self.entries.get(provider.name()))
+        {
+            times.note(signed, received_at_ms);
+        }
         let secret = self.notes.matched(provider.name(), verified.secret_n(), received_at_ms);
         let mut events = provider.read_at_most(&verified, self.events_n_max);
         for event in &mut events {
@@ -252,21 +293,23 @@ impl Receiver {
             if let Some(left_out_n) = self.may_write(entry, "no_events") {
                 info!(provider.name = %provider.name(), left_out_n, "acknowledged a request without events");
             }
-            return Ok(SenderAnswer::of(
-                entry,
-                provider.answer(&verified),
-                &AdmittedEvents { events: Vec::new() },
-            ));
+            return Ok(SenderAnswer::of(entry, provider.answer(&verified), &AdmittedEvents::default()));
         }
         self.tell_unidentified(entry, &events);
         let event_type = events.first().map(|event| event.event_type.clone()).unwrap_or_default();
-        let admitted = self.admitter.admit(entry, events, held).await?;
+        let admitted = self.admitter.admit(entry, events, held, trace.clone()).await?;
         self.notes.copies.note(provider.name(), &admitted.events, received_at_ms);
         let answer = match entry.caller {
             Some(rules) => caller::answer(provider.name(), rules, caller::is_batch(&verified), &admitted),
             None => SenderAnswer::of(entry, provider.answer(&verified), &admitted),
         };
         self.tell_answered(entry, &answer, &admitted, (&event_type, verified.secret_n()));
+        if let Some(trace) = trace {
+            let AdmittedEvents { events, times } = admitted;
+            let (provider, status, event_type) =
+                (provider.name(), Some(answer.told_status()), Some(event_type));
+            trace.admitted(AdmittedRequest { provider, status, event_type, events, times });
+        }
         Ok(answer)
     }
 

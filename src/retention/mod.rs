@@ -2,12 +2,14 @@
 //! take, with pauses between, so that admission hardly notices. One node at a time.
 //!
 //! `pruner.rs` makes the rounds, `pace.rs` says how much at once. `wholes.rs` does the same for what redaction leaves
-//! for a while. What may go, and that nothing else does, is the
+//! for a while. `overdue.rs` says how late it is. What may go, and that nothing else does, is the
 //! store's part (`src/store/retention/`).
 
+mod overdue;
 mod pace;
 mod pruner;
 mod wholes;
 
+pub(crate) use overdue::overdue;
 pub(crate) use pruner::{PruneRound, Pruner};
 pub(crate) use wholes::delete_wholes;

@@ -84,12 +84,15 @@ impl Pruner {
     /// A round every so often until the stop.
     pub(crate) async fn run(&mut self, mut stop: Stop) {
         let every = Duration::from_millis(self.config.every_ms);
+        let through = metrics::gauge!("hooklatch_pruned_timestamp_seconds");
+        through.set(seconds(self.clock.now_ms()));
         while !stop.pause(every).await {
             let started = Instant::now();
             match self.round(&mut stop, |_, _| {}).await {
                 Ok(round) if round.is_anothers => {}
                 Ok(round) => {
                     let rows_n: u64 = round.pruned.values().sum();
+                    through.set(seconds(self.clock.now_ms()));
                     metrics::gauge!("hooklatch_prune_round_seconds").set(started.elapsed().as_secs_f64());
                     if rows_n > 0 {
                         info!(rows_n, took_s = started.elapsed().as_secs(), "pruned what is old");
@@ -107,7 +110,7 @@ impl Pruner {
         mut told: impl FnMut(PrunedKind, u64) + Send,
     ) -> Result<PruneRound, StoreError> {
         let now_ms = self.store.prune_now(self.clock.now_ms()).await?;
-        let (cuts, round) = (self.cuts(now_ms), PruneRound::default());
+        let (cuts, round) = (cuts(&self.config, now_ms), PruneRound::default());
         let mut run = Run { now_ms, cuts, round, stop, told: &mut told };
         if self.is_dry {
             self.prune(&mut run).await?;
@@ -115,11 +118,15 @@ impl Pruner {
         }
         if !self.store.prune_begin(&self.lease()).await? {
             run.round.is_anothers = true;
+            says_no_lag();
             return Ok(run.round);
         }
         let pruned = self.prune(&mut run).await;
         let given = self.give_back(run.stop).await;
         self.store.prune_end(&self.node).await?;
+        if run.round.is_anothers {
+            says_no_lag();
+        }
         pruned.and(given).map(|()| run.round)
     }
 
@@ -192,7 +199,7 @@ impl Pruner {
         run: &mut Run<'_>,
     ) -> Result<Walked, StoreError> {
         let kind = walk.kind;
-        let lag = metrics::gauge!("hooklatch_prune_lag_seconds", "table" => kind.table());
+        let lag = lag_of(kind);
         let rows = metrics::counter!("hooklatch_pruned_rows_total", "table" => kind.table());
         loop {
             if run.stop.is_set() {
@@ -206,10 +213,16 @@ impl Pruner {
             let (mut overdue_ms, mut gone_n) = (0, 0);
             if !found.is_empty() {
                 let gone = if self.is_dry {
-                    Some(self.store.prune_count(kind, &found, &run.cuts).await?)
+                    self.store.prune_count(kind, &found, &run.cuts).await.map(Some)
                 } else {
-                    self.store.prune_delete(kind, &found, &self.lease()).await?
+                    self.store.prune_delete(kind, &found, &self.lease()).await
                 };
+                // What cannot be deleted at all is the worst lag.
+                let gone = gone.inspect_err(|_| {
+                    if !self.is_dry {
+                        lag.set(seconds(found.overdue_ms()));
+                    }
+                })?;
                 let Some(rows_n) = gone else { return Ok(Walked::Anothers) };
                 gone_n = rows_n;
                 if gone_n > 0 {
@@ -250,28 +263,38 @@ impl Pruner {
             );
         }
     }
+}
 
-    /// Returns what is older than its window may go.
-    fn cuts(&self, now_ms: UnixMs) -> Cuts {
-        let config = &self.config;
-        let cut = |days: u32| now_ms.saturating_sub(i64::from(days) * DAY_MS);
-        let of = |name: &crate::types::Name| (name.clone(), cut(config.ids_days_for(name)));
-        Cuts {
-            now_ms,
-            bodies_ms: cut(config.bodies_days),
-            attempts_ms: cut(config.attempts_days),
-            messages_ms: cut(config.messages_days),
-            ids_ms: cut(config.ids_days_unknown()),
-            ids_of: config.ids_of.keys().map(of).collect(),
-            lanes_ms: cut(config.lanes_days),
-            rejections_ms: cut(config.rejections_days),
-            secret_uses_ms: cut(config.secret_uses_days),
-            taught_ms: cut(config.taught_days),
-            // Each row says itself when its window is over.
-            answers_ms: now_ms,
-            operations_ms: cut(config.messages_days),
-            audit_ms: cut(config.audit_days),
-        }
+/// Returns what is older than its window may go.
+pub(super) fn cuts(config: &RetentionConfig, now_ms: UnixMs) -> Cuts {
+    let cut = |days: u32| now_ms.saturating_sub(i64::from(days) * DAY_MS);
+    let of = |name: &crate::types::Name| (name.clone(), cut(config.ids_days_for(name)));
+    Cuts {
+        now_ms,
+        bodies_ms: cut(config.bodies_days),
+        attempts_ms: cut(config.attempts_days),
+        messages_ms: cut(config.messages_days),
+        ids_ms: cut(config.ids_days_unknown()),
+        ids_of: config.ids_of.keys().map(of).collect(),
+        lanes_ms: cut(config.lanes_days),
+        rejections_ms: cut(config.rejections_days),
+        secret_uses_ms: cut(config.secret_uses_days),
+        taught_ms: cut(config.taught_days),
+        // Each row says itself when its window is over.
+        answers_ms: now_ms,
+        operations_ms: cut(config.messages_days),
+        audit_ms: cut(config.audit_days),
+    }
+}
+
+fn lag_of(kind: PrunedKind) -> metrics::Gauge {
+    metrics::gauge!("hooklatch_prune_lag_seconds", "table" => kind.table())
+}
+
+/// Another node prunes, and knows how far it is behind: what was the lag here is none any more.
+fn says_no_lag() {
+    for kind in PrunedKind::ALL {
+        lag_of(*kind).set(f64::NAN);
     }
 }
 

@@ -1,11 +1,12 @@
 //! The store's handle: how a database is opened, what it is, and how it is closed.
 
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use tokio::sync::Notify;
 use uuid::Uuid;
 
-use super::db::{Backend, PostgresSettings, StoreError, StoreSettings};
+use super::db::{Backend, PlacesUsed, PostgresSettings, StoreError, StoreSettings};
 use super::numbers::EventNumbers;
 use crate::seal::KeyRing;
 use crate::types::{Clock, UnixMs};
@@ -99,6 +100,16 @@ impl Store {
     /// everything else.
     pub(crate) fn handlers_n(&self) -> usize {
         self.parts.backend.handlers_n()
+    }
+
+    /// The file that the database is; `None` for a server.
+    pub(crate) fn file(&self) -> Option<PathBuf> {
+        self.parts.backend.file().map(Path::to_owned)
+    }
+
+    /// How much of the node's connections is taken, by what they are for.
+    pub(crate) fn connections(&self) -> Vec<PlacesUsed> {
+        self.parts.backend.used()
     }
 
     /// Name of the database's dialect: `sqlite` or `postgres`.

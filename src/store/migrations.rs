@@ -18,6 +18,16 @@ pub(super) const ALL: &[Migration] = &[Migration::new(
     include_str!("../../migrations/postgres/0001_hooklatch.sql"),
 )];
 
+/// Texts of all of them, in order, for one of the databases.
+pub(super) fn texts(is_postgres: bool) -> impl Iterator<Item = &'static str> {
+    ALL.iter().map(move |migration| migration.text_for(is_postgres))
+}
+
+/// Version of the schema that this binary wants.
+pub(super) fn latest() -> i64 {
+    super::db::migrations::latest(ALL)
+}
+
 /// A step beyond those, for tests that show what one costs beside traffic.
 #[derive(Debug, Clone, Copy)]
 pub struct FurtherStep {

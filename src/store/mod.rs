@@ -11,10 +11,12 @@
 //! event through `numbers/`, `admission/` and `event/`, and that of its messages through `message/` and `lane/`.
 //! `people/` is all of it as one person may see it; `decision/` is what people decide about one,
 //! `operations/` what they order to be done to many, `look.rs`, `apart.rs` and
-//! `rejection.rs` what they look at, `tail.rs` what comes in while they look, `receipt.rs` what senders of ours do, `audit/` the record of both, `idempotency/` the
+//! `rejection.rs` what they look at, `open_counts.rs` and `rhythm.rs` what `/metrics` says of the tables, `tail.rs` what comes in while they look, `receipt.rs` what senders of ours do, `audit/` the record of both, `idempotency/` the
 //! keys of requests with their answers, `token.rs` by which tokens people come, `session.rs` in which browsers, `retention/` what is deleted. `reseal.rs`
-//! brings what is sealed under the newest key. `trial.rs` is what handlers are run on to see what they would do. `signal.rs` knows copies of events that nothing tells apart.
-//! `migrations.rs`, `installation.rs` and `program_migrations.rs` make the tables; `statements.rs` lists the hot
+//! brings what is sealed under the newest key. `restore/` is about a database that is a copy of an earlier one. `trial.rs`
+//! is what handlers are run on to see what they would do. `signal.rs` knows copies of events that nothing tells apart.
+//! `migrations.rs`, `installation.rs` and `program_migrations.rs` make the tables; `checkup/` is what the database says
+//! about itself. `statements.rs` lists the hot
 //! statements for tests. Nothing here decides what becomes of an event or a message: callers say what is to be written.
 
 #[macro_use]
@@ -23,6 +25,7 @@ mod operation;
 mod admission;
 mod apart;
 mod audit;
+mod checkup;
 mod copies;
 mod db;
 mod decision;
@@ -35,13 +38,16 @@ mod look;
 mod message;
 mod migrations;
 mod numbers;
+mod open_counts;
 mod operations;
 mod people;
 mod program_migrations;
 mod receipt;
 mod rejection;
 mod reseal;
+mod restore;
 mod retention;
+mod rhythm;
 mod session;
 mod signal;
 mod statements;
@@ -52,12 +58,13 @@ mod trial;
 pub use admission::{AdmissionTx, AdmittedBatch, Candidate, Decide, Plan, Writes};
 pub use apart::{Conflicts, KeptContent};
 pub use audit::{AUDIT_VERIFIED_N_MAX, AuditPlace, AuditVerdict};
+pub use checkup::{DatabaseState, FileState, NodeSeen, SchemaParts, ServerState, TableState};
 pub use copies::CopyCount;
-pub(crate) use db::waiting;
 pub use db::{
     DbError, MigrationStep, Pooling, PostgresSettings, ProgramMigrationError, Row, SchemaState, StoreError,
     StoreSettings, Tx, Value,
 };
+pub(crate) use db::{copy_file, waiting};
 pub use decision::{Answered, Decision, Ordered, Refusal};
 pub use event::{DueEvent, EventCount, EventRow, EventUpdate, Latched};
 pub use handle::Store;
@@ -68,6 +75,7 @@ pub use message::{
     Settlement,
 };
 pub use migrations::FurtherStep;
+pub use open_counts::{OPEN_COUNTED_N_MAX, OpenCounts};
 pub use operations::{OPERATION_ROWS_N_MAX, OperationStep};
 pub use people::{
     DestinationStanding, EventPlace, EventQuery, LanePlace, NewToken, People, PeopleDoor, PeopleError,
@@ -77,8 +85,14 @@ pub use program_migrations::ProgramMigrations;
 pub use receipt::{EventReceipt, ReceiptAttempt};
 pub use rejection::{REJECTIONS_N_MAX, Rejection, SecretUse, Taught};
 pub use reseal::{KeyUse, ResealPlace, ResealStep, SEALED_COUNTED_MAX, SealedTable};
+pub use restore::{
+    LostTime, OpenCount, ProviderTrace, RestoreFacts, RestoreStanding, TakeOver, TakenOver, WitnessState,
+    WitnessWord,
+};
 pub use retention::{Cuts, OldRows, PRUNED_N_MAX, PruneLease, PrunePlace, PruneWalk, PrunedKind};
+pub(crate) use rhythm::AHEAD_MS_MAX;
+pub use rhythm::{GAPS_N_MIN, Rhythm};
 pub use session::OperatorSession;
-pub use statements::{list_statements, rare_statements, statements, tail_statements};
+pub use statements::{list_statements, meter_statements, rare_statements, statements, tail_statements};
 pub use token::{TOKENS_GOOD_N_MAX, TokenBook, TokenRow};
 pub use trial::{CameContent, CommittedCall, CommittedEffect, CommittedEvent};

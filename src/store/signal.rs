@@ -56,17 +56,17 @@ impl Store {
     }
 }
 
-/// The number of the firing that each copy belongs to.
+/// The number of the firing that each copy belongs to. A new one is above all that were given before a restore.
 async fn signals_number(db: &mut Door<'_>, copies: &[SignalCopy]) -> DbResult<Vec<i64>> {
     let mut firings = Vec::with_capacity(copies.len());
     for copy in copies {
         let row = db
             .fetch_one(
                 "/* signals_number */ INSERT INTO signal_firings AS f (provider, signal, firing_n, counted_from_ms)
-                 VALUES ($1, $2, 1, $3)
+                 VALUES ($1, $2, (SELECT restored_s FROM installation) + 1, $3)
                  ON CONFLICT (provider, signal) DO UPDATE SET
-                     firing_n = f.firing_n
-                         + CASE WHEN ABS(excluded.counted_from_ms - f.counted_from_ms) > $4 THEN 1 ELSE 0 END,
+                     firing_n = CASE WHEN ABS(excluded.counted_from_ms - f.counted_from_ms) > $4
+                         THEN GREATEST(excluded.firing_n, f.firing_n + 1) ELSE f.firing_n END,
                      counted_from_ms = CASE
                          WHEN ABS(excluded.counted_from_ms - f.counted_from_ms) > $4 THEN excluded.counted_from_ms
                          WHEN $5 = 1 THEN GREATEST(f.counted_from_ms, excluded.counted_from_ms)

@@ -1,6 +1,6 @@
 //! Statements by name, for tests that look at their plans.
 
-use super::{admission, lane, look, message, tail};
+use super::{admission, lane, look, message, open_counts, rhythm, tail};
 
 /// The statements of the hot operations on PostgreSQL, by name, for tests that look at their plans.
 pub fn statements() -> Vec<(&'static str, &'static str)> {
@@ -21,4 +21,9 @@ pub fn rare_statements() -> Vec<(&'static str, &'static str)> {
 /// Returns the statements of the live tail, in the words of both databases.
 pub fn tail_statements() -> &'static [(&'static str, &'static str)] {
     tail::STATEMENTS
+}
+
+/// Returns the statements of `/metrics` that no page of people has, in the words of both databases.
+pub fn meter_statements() -> Vec<(&'static str, &'static str)> {
+    [open_counts::STATEMENTS, rhythm::STATEMENTS].concat()
 }

@@ -18,6 +18,11 @@ pub(crate) fn client_certificate(der: &[u8]) -> Option<ClientCertificate> {
     })
 }
 
+/// The end of a certificate's validity, in unix seconds; `None` when it cannot be read.
+pub(crate) fn not_after_s(der: &[u8]) -> Option<i64> {
+    X509Certificate::from_der(der).ok().map(|(_, found)| found.validity().not_after.timestamp())
+}
+
 fn name(name: &GeneralName<'_>) -> Option<String> {
     match name {
         GeneralName::DNSName(name) => Some(format!("dns:{name}")),

@@ -32,6 +32,13 @@ pub(crate) struct MadeTls {
     pub(super) not_after_s: i64,
 }
 
+impl MadeTls {
+    /// End of our certificate's validity. Unix seconds.
+    pub(crate) fn not_after_s(&self) -> i64 {
+        self.not_after_s
+    }
+}
+
 /// What is seen of a file without reading it: device, inode, length, time of its last change.
 pub(super) type FileStamp = Option<(u64, u64, u64, i64, i64)>;
 
@@ -81,7 +88,10 @@ fn mistake(key: &'static str, path: &Path, why: &str) -> TlsMistake {
     TlsMistake { key, why: format!("file `{}` {why}", path.display()) }
 }
 
-fn certificates(key: &'static str, path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsMistake> {
+pub(super) fn certificates(
+    key: &'static str,
+    path: &Path,
+) -> Result<Vec<CertificateDer<'static>>, TlsMistake> {
     let found: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(&read(key, path)?)
         .collect::<Result<_, _>>()
         .map_err(|_| mistake(key, path, "holds a certificate that cannot be read"))?;

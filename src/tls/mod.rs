@@ -2,15 +2,17 @@
 //! is.
 //!
 //! Reading order: `files.rs` (what the files make), `listener.rs` (the configuration that counts now), `client.rs` (the
-//! certificate of a client). Whom our calls believe is not here: that is each destination's own
+//! certificate of a client), `pinned.rs` (how we ask our own listener). Whom our calls believe is not here: that is each destination's own
 //! (`outbox/destinations/kinds/http/tls.rs`).
 
 mod client;
 mod files;
 mod listener;
+mod pinned;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use client::client_certificate;
+pub(crate) use client::{client_certificate, not_after_s};
 pub(crate) use files::server_config;
 pub(crate) use listener::ListenerTls;
+pub(crate) use pinned::pinned_client;

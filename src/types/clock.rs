@@ -61,6 +61,23 @@ impl Clock {
         }
     }
 
+    /// The same, to the nanosecond where the machine knows it: for spans.
+    #[cfg(feature = "otel")]
+    #[expect(clippy::disallowed_methods, reason = "the one place that reads the wall clock")]
+    pub(crate) fn now_ns(&self) -> u64 {
+        let since = match &self.source {
+            ClockSource::System(_) => SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(),
+            ClockSource::Manual(_) => std::time::Duration::ZERO,
+        };
+        let ahead_ms = match &self.source {
+            ClockSource::System(ahead_ms) => *ahead_ms,
+            ClockSource::Manual(shown) => shown.0.load(Ordering::SeqCst),
+        };
+        let ahead_ns = i128::from(ahead_ms) * 1_000_000;
+        let now_ns = i128::try_from(since.as_nanos()).unwrap_or(i128::MAX).saturating_add(ahead_ns);
+        u64::try_from(now_ns.max(0)).unwrap_or(u64::MAX)
+    }
+
     /// Milliseconds since some moment of this process; never goes back, and nobody can set it.
     pub fn ticks_ms(&self) -> i64 {
         static START: OnceLock<Instant> = OnceLock::new();

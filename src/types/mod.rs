@@ -3,7 +3,7 @@
 //! Nothing here does I/O, reads a clock (but for `clock.rs`, which is the clock) or knows a format. A value that exists
 //! has been checked; no layer above checks it again. To read it: `name.rs`, `event.rs`, `type_pattern.rs`,
 //! `words.rs`, `message_id.rs`, `idempotency_key.rs`, `client_certificate.rs`, `access.rs` (who asks) and
-//! `token_text.rs` (by which token), `session_text.rs` (in which browser), then `clock.rs` and `text.rs`.
+//! `token_text.rs` (by which token), `session_text.rs` (in which browser), `span_context.rs`, then `clock.rs` and `text.rs`.
 
 mod access;
 mod client_certificate;
@@ -13,6 +13,7 @@ mod idempotency_key;
 mod message_id;
 mod name;
 mod session_text;
+mod span_context;
 mod text;
 mod token_text;
 mod type_pattern;
@@ -27,6 +28,7 @@ pub use idempotency_key::{IdempotencyKey, KeyMistake};
 pub use message_id::{InvalidMessageId, MESSAGES_N_MAX, MessageId, idempotency_key};
 pub use name::{InvalidName, Name};
 pub(crate) use session_text::SessionText;
+pub use span_context::SpanContext;
 pub use text::{TEXT_BYTES_MAX, stored_text};
 pub(crate) use text::{is_media_type, media_type};
 pub use token_text::TokenText;

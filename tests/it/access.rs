@@ -155,8 +155,10 @@ pub(crate) async fn tables(database: &Database) -> BTreeMap<String, String> {
         "retention_lease",
         "retention_marks",
         "secret_uses",
+        "provider_rhythms",
         "rejected_requests",
         "installation",
+        "nodes",
     ];
     let mut found = BTreeMap::new();
     for name in names.filter(|name| !of_the_server.contains(name)) {

@@ -1,6 +1,7 @@
 //! A fresh database for each test: a file in a folder of its own, or a PostgreSQL database that is dropped
 //! at the end.
 
+use std::any::Any;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use hooklatch::store::{Store, StoreSettings};
@@ -108,6 +109,19 @@ impl Database {
         }
         let mut db = PgConnection::connect(&self.url).await?;
         sqlx::raw_sql(sql).execute(&mut db).await.map(drop)
+    }
+
+    /// A session that has run these statements and is left open, such as one that somebody forgot: dropping it ends it.
+    pub(crate) async fn session(&self, sql: &str) -> Box<dyn Any + Send> {
+        let sql = AssertSqlSafe(sql.to_owned());
+        if self.url.starts_with("sqlite") {
+            let mut db = SqliteConnection::connect(&self.url).await.unwrap();
+            sqlx::raw_sql(sql).execute(&mut db).await.unwrap();
+            return Box::new(db);
+        }
+        let mut db = PgConnection::connect(&self.url).await.unwrap();
+        sqlx::raw_sql(sql).execute(&mut db).await.unwrap();
+        Box::new(db)
     }
 
     /// Lets nobody in and ends every session, or lets them in again. PostgreSQL alone.

@@ -14,7 +14,7 @@ on_both!(a_column_and_an_index_come_under_load,);
 
 /// What it takes on each database, as a later version would have it. What has to be filled has an index of its own as
 /// long as it is filled: else each part would look through all that is filled already.
-const STEPS: [FurtherStep; 4] = [
+pub(crate) const STEPS: [FurtherStep; 4] = [
     FurtherStep {
         version: 2,
         sqlite: "ALTER TABLE outbox_finished ADD COLUMN tenant TEXT",

@@ -15,7 +15,7 @@ fn mode(path: &Path) -> u32 {
 /// The files of a server's database, which is `hl.db` in its folder.
 fn files(server: &Server) -> Vec<PathBuf> {
     let folder = server.config().parent().unwrap().to_owned();
-    ["hl.db", "hl.db-wal", "hl.db-shm", "hl.db.lock"].map(|name| folder.join(name)).into()
+    ["hl.db", "hl.db-wal", "hl.db-shm", "hl.db.lock", "hl.db.witness"].map(|name| folder.join(name)).into()
 }
 
 #[tokio::test]

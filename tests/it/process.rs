@@ -1,8 +1,13 @@
 //! The real binary as a process of its own: started, asked, killed, started again.
 
+use std::fs::Permissions;
 use std::net::{SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
@@ -15,6 +20,8 @@ pub struct Server {
     child: Option<Child>,
     /// What a shell does before it becomes the server.
     before: Option<String>,
+    /// What it gets as its standard input.
+    input: Option<OwnedFd>,
     is_dev: bool,
 }
 
@@ -38,8 +45,11 @@ impl Server {
              [admin]\nlisten = \"{admin}\"\n[database]\nurl = \"{database_url}\"\n[log]\nfilter = \"warn\"\n\
              [providers.stripe]\nsecrets = [\"{SECRET}\"]\n{more}"
         );
-        std::fs::write(folder.path().join("hooklatch.toml"), config).unwrap();
-        Self { receiver, admin, folder, child: None, before: None, is_dev: false }
+        let file = folder.path().join("hooklatch.toml");
+        std::fs::write(&file, config).unwrap();
+        // It holds secrets.
+        std::fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
+        Self { receiver, admin, folder, child: None, before: None, input: None, is_dev: false }
     }
 
     /// Puts these lines in place of what `[server]` says besides where it listens; before the start.
@@ -61,6 +71,12 @@ impl Server {
     /// Starts it from a shell that has done this, such as `ulimit -n 400`.
     pub fn start_after(&mut self, command: impl Into<String>) {
         self.before = Some(command.into());
+    }
+
+    /// Starts it from a shell that has done this, with a socket as its standard input.
+    pub fn start_with(&mut self, input: impl Into<OwnedFd>, command: impl Into<String>) {
+        self.input = Some(input.into());
+        self.start_after(command);
     }
 
     /// Path of its configuration file.
@@ -90,6 +106,7 @@ impl Server {
             .args(if self.is_dev { &["serve", "--dev", "--config"][..] } else { &["serve", "--config"] })
             .arg(self.config())
             .current_dir(self.folder.path())
+            .stdin(self.input.as_ref().map_or_else(Stdio::null, |input| input.try_clone().unwrap().into()))
             .stdout(Stdio::null())
             .stderr(log)
             .spawn()
@@ -114,10 +131,22 @@ impl Server {
 
     /// SIGTERM, and whether it ended well.
     pub fn terminate(&mut self) -> bool {
-        let Some(mut child) = self.child.take() else { return false };
-        let id = child.id().to_string();
+        if self.child.is_none() {
+            return false;
+        }
+        self.signal();
+        self.wait()
+    }
+
+    /// SIGTERM, and no more.
+    pub fn signal(&self) {
+        let id = self.process_id().to_string();
         assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
-        child.wait().unwrap().success()
+    }
+
+    /// Waits for its end, and says whether it ended well.
+    pub fn wait(&mut self) -> bool {
+        self.child.take().is_some_and(|mut child| child.wait().unwrap().success())
     }
 
     /// Id of the process that runs now.
@@ -161,13 +190,22 @@ pub fn free_ports() -> (SocketAddr, SocketAddr) {
 }
 
 /// A port that nobody has now, and that nobody is given for a call of his own while its server is being restarted: it
-/// is below those that the system gives away (from 32,768 on Linux, from 49,152 elsewhere).
+/// is below those that the system gives away (from 32,768 on Linux, from 49,152 elsewhere). No other test that runs at
+/// the same time is given it either, and this one is given it once.
 pub fn free_port() -> SocketAddr {
     free_listener().local_addr().unwrap()
 }
 
 fn free_listener() -> TcpListener {
-    let mut tries = (0..1_000).map(|_| TcpListener::bind(("127.0.0.1", fastrand::u16(12_000..32_000))));
+    /// Ports of each of the tests that run at the same time.
+    const SLOT_PORTS_N: u16 = 500;
+    static NEXT: LazyLock<AtomicU16> = LazyLock::new(|| AtomicU16::new(fastrand::u16(..)));
+    let slot = std::env::var("NEXTEST_TEST_GLOBAL_SLOT").ok().and_then(|slot| slot.parse::<u16>().ok());
+    let (first, ports_n) = slot.map_or((12_000, 20_000), |n| (12_000 + n % 40 * SLOT_PORTS_N, SLOT_PORTS_N));
+    let mut tries = (0..1_000).map(|_| {
+        let port = first + NEXT.fetch_add(1, Ordering::SeqCst) % ports_n;
+        TcpListener::bind(("127.0.0.1", port))
+    });
     tries.find_map(Result::ok).expect("a port that is free")
 }
 
@@ -224,7 +262,7 @@ pub fn stripe_signed(body: impl AsRef<[u8]>, secret: &str, at_s: i64) -> String 
 pub async fn post_stripe(client: &reqwest::Client, url: &str, id: &str) -> Result<String, String> {
     let (body, header) = stripe(id, now_s());
     let sent = client.post(url).header("stripe-signature", header).body(body).send().await;
-    let response = sent.map_err(|error| error.to_string())?;
+    let response = sent.map_err(|error| format!("{error:?}"))?;
     match (response.status().as_u16(), response.headers().get("hooklatch-outcome")) {
         (200, Some(outcome)) => Ok(outcome.to_str().unwrap().to_owned()),
         (status, _) => Err(status.to_string()),

@@ -30,14 +30,27 @@ impl Authority {
 
     /// A certificate for `name` and its key, both in PEM form.
     pub(crate) fn certify(&self, name: &str) -> (String, String) {
+        self.certify_as(&CertificateParams::new(vec![name.to_owned()]).unwrap())
+    }
+
+    fn certify_as(&self, params: &CertificateParams) -> (String, String) {
         let key = KeyPair::generate().unwrap();
-        let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
         (params.signed_by(&key, &self.0).unwrap().pem(), key.serialize_pem())
     }
 
     /// Writes a certificate for `localhost` where both listeners look for it.
     pub(crate) fn write(&self, folder: &Path) {
-        let (certificate, key) = self.certify("localhost");
+        self.put(folder, self.certify("localhost"));
+    }
+
+    /// The same, which ends so soon.
+    pub(crate) fn write_until(&self, folder: &Path, ends_in: Duration) {
+        let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+        params.not_after = (std::time::SystemTime::now() + ends_in).into();
+        self.put(folder, self.certify_as(&params));
+    }
+
+    fn put(&self, folder: &Path, (certificate, key): (String, String)) {
         std::fs::write(folder.join("cert.pem"), certificate).unwrap();
         std::fs::write(folder.join("key.pem"), key).unwrap();
         std::fs::write(folder.join("ca.pem"), self.0.pem()).unwrap();
@@ -136,6 +149,26 @@ async fn both_listeners_speak_http_1_1_over_tls_and_the_commands_reach_them() {
     };
     assert!(health(&["--ca-file", "ca.pem"]).await);
     assert!(!health(&[]).await && !health(&["--ca-file", "key.pem"]).await);
+    let (file, address) = (folder.join("hooklatch.toml"), app.running.admin_addr.to_string());
+    let own = async |more: &str| {
+        let text =
+            std::fs::read_to_string(&file).unwrap().replace("[admin.tls]\n", &format!("[admin.tls]\n{more}"));
+        std::fs::write(folder.join("own.toml"), text).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hooklatch"));
+        command
+            .args(["health", "--config", "own.toml"])
+            .env("HOOKLATCH__ADMIN__LISTEN", &address)
+            .current_dir(&folder);
+        let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
+        (output.status.success(), String::from_utf8(output.stderr).unwrap())
+    };
+    assert_eq!(own("").await, (true, String::new()), "its own certificate is believed, whatever its name");
+    let (is_healthy, said) = own("client_ca_file = \"ca.pem\"\nclient_needed = true\n").await;
+    assert!(!is_healthy && said.contains("`health` has none"), "{said}");
+    Authority::new().write(&folder);
+    let (is_healthy, said) = own("").await;
+    // The listener looks at its files every second: until then it shows what these files no longer hold.
+    assert!(is_healthy || said.contains("no answer from"), "{said}");
     app.running.stop().await;
 }
 

@@ -38,6 +38,23 @@ fn warnings_of(key: &str, text: &str) -> Vec<String> {
 }
 
 #[test]
+fn a_secret_that_was_copied_with_more_than_itself_is_told_by_its_place_and_never_shown() {
+    let list = |secret: &str| {
+        let text = format!("[providers.github]\nsecrets = [\"{secret}\"]\n");
+        warnings_of("providers.github.secrets[0]", &text)
+    };
+    for (secret, part) in [
+        ("canary-0123456789abcdef ", "white space"),
+        ("canary-0123456789abcdef\\nand-another-one", "more than one line"),
+        ("\\uFEFFcanary-0123456789abcdef", "byte order mark"),
+    ] {
+        let list = list(secret);
+        assert!(list.len() == 1 && list[0].contains(part) && !list[0].contains("canary"), "{list:?}");
+    }
+    assert!(list("canary-0123456789abcdef").is_empty());
+}
+
+#[test]
 fn a_secret_that_two_providers_share_is_told_by_both_places_and_never_shown() {
     let canary = "canary-0123456789abcdef";
     let own = |name: &str, more: &str, secret: &str| {

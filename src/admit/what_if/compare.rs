@@ -156,6 +156,7 @@ mod tests {
             lane: None,
             created_at_ms: 0,
             lease: None,
+            unknown_since_ms: None,
         }
     }
 

@@ -6,8 +6,9 @@ use tokio::runtime::Handle;
 
 use super::parts::WhatIfParts;
 use crate::admit::dispatch::handled_in_tx;
+use crate::admit::dispatched::Dispatched;
 use crate::admit::entry::ProviderEntry;
-use crate::admit::plan::Dispatched;
+
 use crate::handler::{Handled, HandlerError, Handlers, RawEvent};
 use crate::stop;
 use crate::store::{CameContent, CommittedEvent, NewMessage};
@@ -47,6 +48,7 @@ impl DryRun {
             event_seq: event.event_seq,
             next_place: 0,
             received_at_ms: event.view.received_at_ms,
+            created_at_ms: None,
             // As in the dispatch whose effects were committed.
             attempts_n: event.view.attempts_n.max(1),
             generation: generation(event),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::utf8_percent_encode;
 use reqwest::{RequestBuilder, Response, Url};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -10,15 +10,15 @@ use serde_json::Value;
 use tokio::runtime::Runtime;
 
 use super::error::ApiError;
+use super::heard::Heard;
 use super::keys::{CommandKeys, PendingOrder};
 use super::patience::patience;
 use crate::api::ProblemView;
 use crate::cli::reach::ReachedServer;
 use crate::cli::shared::{client, complain, runtime};
 use crate::net::read_capped;
+use crate::template::URL_ESCAPED;
 
-/// What stands for something else in a path, or cannot stand there: all but RFC 3986's unreserved characters.
-const NOT_IN_A_PART: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 /// Longest answer that is read. Bytes.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
 /// Longest time for one answer.
@@ -60,15 +60,6 @@ pub(crate) struct OrderPlace<'a> {
     pub(crate) if_match: Option<&'a str>,
 }
 
-/// An answer as bytes.
-struct Heard {
-    status: u16,
-    etag: Option<String>,
-    retry_after_s: Option<u64>,
-    is_replayed: bool,
-    body: Vec<u8>,
-}
-
 impl ApiClient {
     pub(crate) fn new(server: ReachedServer, keys: CommandKeys) -> anyhow::Result<Self> {
         let http = client(server.ca_file.as_deref())?;
@@ -88,7 +79,7 @@ impl ApiClient {
     fn url(&self, path: &[&str], query: &[(&str, Option<&str>)]) -> Url {
         let mut url = self.base.clone();
         // By hand: a URL's own way leaves out line ends and tabs, and what is asked for would be something else.
-        let parts = path.iter().map(|part| utf8_percent_encode(part, NOT_IN_A_PART).to_string());
+        let parts = path.iter().map(|part| utf8_percent_encode(part, URL_ESCAPED).to_string());
         let parts = std::iter::once("v1".to_owned()).chain(parts).collect::<Vec<_>>().join("/");
         url.set_path(&format!("{}/{parts}", self.base.path().trim_end_matches('/')));
         let given: Vec<(&str, &str)> =
@@ -116,6 +107,12 @@ impl ApiClient {
     ) -> Result<ApiAnswer<T>, ApiError> {
         let heard = self.exchange(self.http.get(self.url(path, query)).timeout(ANSWER_WITHIN)).await?;
         self.view(&heard)
+    }
+
+    /// The answer to a question without a body.
+    pub(crate) fn ask<T: DeserializeOwned>(&self, path: &[&str]) -> Result<ApiAnswer<T>, ApiError> {
+        let question = self.http.post(self.url(path, &[])).timeout(ANSWER_WITHIN);
+        self.run(async { self.view(&self.exchange(question).await?) })
     }
 
     /// One answer, as bytes.
@@ -246,14 +243,7 @@ impl ApiClient {
     }
 
     async fn read(&self, response: Response) -> Result<Heard, ApiError> {
-        let header = |name: &str| Some(response.headers().get(name)?.to_str().ok()?.to_owned());
-        let mut heard = Heard {
-            status: response.status().as_u16(),
-            etag: header("etag"),
-            retry_after_s: header("retry-after").and_then(|text| text.parse().ok()),
-            is_replayed: header("idempotency-replayed").as_deref() == Some("true"),
-            body: Vec::new(),
-        };
+        let mut heard = Heard::of(&response);
         let read = read_capped(response, ANSWER_BYTES_MAX).await;
         let body = read.map_err(|error| ApiError::of_transport(&self.base, error))?;
         heard.body = body.ok_or_else(|| self.foreign(&heard, "the answer is longer than 64 MiB"))?;

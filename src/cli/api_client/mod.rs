@@ -1,11 +1,12 @@
 //! The operators' API of a running server, as the commands ask it: views come back, orders go out.
 //!
 //! In reading order: `error.rs` says what can go wrong, in words; `keys.rs` remembers the key of a command until its
-//! answer came; `client.rs` asks, and asks again where an answer was lost; `patience.rs` waits between two tries;
+//! answer came; `heard.rs` is an answer as it came; `client.rs` asks, and asks again where an answer was lost; `patience.rs` waits between two tries;
 //! `sse.rs` reads server-sent events.
 
 mod client;
 mod error;
+mod heard;
 mod keys;
 mod patience;
 mod sse;

@@ -1,7 +1,7 @@
 //! The ledger of one event as a timeline: what it is, then a line for each thing that happened.
 
 use crate::api::{AttemptView, ContentView, LedgerEntry, LedgerView, LedgerWhat};
-use crate::cli::output::{Screen, Shown, Tone, day, fields, grouped, in_day, plural, told};
+use crate::cli::output::{Screen, Shown, Tone, day, fields, grouped, in_day, plural, reruns, told};
 use crate::plain;
 
 /// The whole page. With `has_content`, headers and body follow.
@@ -45,8 +45,12 @@ fn facts(view: &LedgerView, screen: &Screen, version: Option<&str>) -> String {
     facts.extend(event.due_at_ms.map(|ms| ("due", time(ms))));
     facts.push(("identity", Shown::text(&event.identity)));
     if event.generation > 0 {
-        facts.push(("run again", Shown::text(format!("{} times by people", event.generation))));
+        facts.push(("run again", Shown::text(format!("{} by people", reruns(event.generation)))));
     }
+    facts.extend(view.trace_id.as_deref().map(|trace_id| {
+        let unrecorded = if view.is_trace_recorded == Some(false) { ", not recorded" } else { "" };
+        ("trace", Shown::text(format!("{trace_id}{unrecorded}")))
+    }));
     let content = match (&view.content, view.content_missing.as_deref()) {
         (Some(content), _) => format!("{}; --content shows it", content_in_words(content)),
         (None, Some("role")) => "not for the role of this token".to_owned(),

@@ -9,7 +9,7 @@ mod screen;
 mod shown;
 mod table;
 
-pub(crate) use crate::figures::{grouped, plural};
+pub(crate) use crate::figures::{grouped, plural, reruns};
 pub(crate) use crate::times::{ago, day, in_day, parse_time, told};
 pub(crate) use json::with_times;
 pub(crate) use screen::{ColourChoice, Screen};

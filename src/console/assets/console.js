@@ -41,12 +41,14 @@ function label(root) {
 }
 label(document);
 
-// The page as it is now, of which one part is taken. Answers whether that part is to be drawn again.
-async function draw(part) {
+// The page as it is now, of which one part is taken, unless somebody is busy there by then. Answers whether that part is to
+// be drawn again.
+async function draw(part, isBusy) {
     try {
         const answer = await fetch(location.href, { headers: { accept: "text/html" } });
         if (!answer.ok || answer.redirected) return true;
         const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+        if (isBusy()) return true;
         const fresh = page.getElementById(part.id);
         if (fresh) {
             part.replaceChildren(...fresh.childNodes);
@@ -62,10 +64,10 @@ const isSelecting = (part) => !getSelection().isCollapsed && part.contains(getSe
 
 // Unless somebody looks elsewhere, or is in the middle of it.
 for (const part of document.querySelectorAll("[data-refresh]")) {
+    const isBusy = () => document.hidden || part.contains(document.activeElement) || isSelecting(part)
+        || part.querySelector("details[open]");
     const again = async () => {
-        const isBusy = document.hidden || part.contains(document.activeElement) || isSelecting(part)
-            || part.querySelector("details[open]");
-        if (isBusy || await draw(part)) setTimeout(again, Number(part.dataset.refresh) * 1000);
+        if (isBusy() || await draw(part, isBusy)) setTimeout(again, Number(part.dataset.refresh) * 1000);
     };
     setTimeout(again, Number(part.dataset.refresh) * 1000);
 }
@@ -85,22 +87,25 @@ function follow(bar) {
         if (isSelecting(list)) return "Paused while text is selected.";
         return body()?.contains(document.activeElement) ? "Paused while a row is selected." : "";
     };
+    const parsed = (text) =>
+        new DOMParser().parseFromString(`<table><tbody>${text}</tbody></table>`, "text/html").querySelector("tr");
+    const isThere = (row) => [...body()?.rows ?? []].some((old) => old.dataset.row === row.dataset.row);
     const put = (text) => {
-        const page = new DOMParser().parseFromString(`<table><tbody>${text}</tbody></table>`, "text/html");
-        const row = page.querySelector("tr");
-        for (const old of body().rows) if (old.dataset.row === row.dataset.row) return;
+        const row = parsed(text);
+        if (isThere(row)) return;
         row.classList.add("fresh");
         body().prepend(row);
         while (body().rows.length > rowsMax) body().lastElementChild.remove();
     };
     const show = async () => {
-        if (!why() && !isDrawing) {
+        if (isDrawing) return; // Who draws shows what has come meanwhile.
+        if (!why()) {
             if (isToDraw || (waiting.length && !body())) {
                 [isToDraw, isDrawing] = [false, true];
-                await draw(list);
-                isDrawing = false;
+                const isLeft = await draw(list, why);
+                [isToDraw, isDrawing] = [isToDraw || isLeft, false];
             }
-            if (body()) waiting.splice(0).forEach(put);
+            if (!why() && body()) waiting.splice(0).forEach(put);
             label(list);
         }
         const connected = source?.readyState === EventSource.OPEN ? "Live." : "Not connected; trying again.";
@@ -129,7 +134,8 @@ function follow(bar) {
         };
         source.addEventListener("row", (event) => {
             after = event.lastEventId;
-            if (waiting.push(event.data) > rowsMax) {
+            // The stream begins a little before the page was made: what is there already is not waited for.
+            if (!isThere(parsed(event.data)) && waiting.push(event.data) > rowsMax) {
                 waiting.shift();
                 skippedN += 1;
             }

@@ -98,14 +98,11 @@ fn pair_up<'a>(rows: &mut Vec<DiffRow<'a>>, gone: &mut Vec<&'a str>, new: &mut V
 
 /// The same without equal lines that are far from every difference.
 fn folded<'a>(rows: &[DiffRow<'a>]) -> Vec<DiffRow<'a>> {
-    let runs = rows.chunk_by(|one, two| is_same(one) == is_same(two));
-    let (mut folded, mut is_first) = (Vec::new(), true);
-    let runs: Vec<&[DiffRow<'a>]> = runs.collect();
-    let runs_n = runs.len();
-    for (n, run) in runs.into_iter().enumerate() {
-        let before_n = if is_first { 0 } else { AROUND_N };
-        let after_n = if n + 1 == runs_n { 0 } else { AROUND_N };
-        is_first = false;
+    let mut folded = Vec::new();
+    let runs: Vec<&[DiffRow<'a>]> = rows.chunk_by(|one, two| is_same(one) == is_same(two)).collect();
+    for (n, run) in runs.iter().enumerate() {
+        let before_n = if n == 0 { 0 } else { AROUND_N };
+        let after_n = if n + 1 == runs.len() { 0 } else { AROUND_N };
         let left_out_n = run.len().saturating_sub(before_n + after_n);
         // One line is not worth a sentence about it.
         if !run.first().is_some_and(is_same) || left_out_n < 2 {

@@ -144,13 +144,13 @@ pub(in crate::console) fn page_with(
     title: &str,
     body: &Markup,
 ) -> Response {
-    answer(status, &frame.draw(title, body))
+    answer(status, frame.draw(title, body))
 }
 
 /// A page that goes on to another address of ours by itself.
 pub(in crate::console) fn passing(frame: &Frame<'_>, to: &str, body: &Markup) -> Response {
     let refresh = html! { meta http-equiv="refresh" content=(format!("0; url={to}")); };
-    answer(StatusCode::OK, &frame.draw_with("One moment", &refresh, body))
+    answer(StatusCode::OK, frame.draw_with("One moment", &refresh, body))
 }
 
 /// A page about what went wrong.
@@ -176,7 +176,7 @@ pub(in crate::console) fn trouble(frame: &Frame<'_>, trouble: &Trouble) -> Respo
         @if trouble.status == StatusCode::UNAUTHORIZED { p { a href=(frame.link("/sign-in")) { "Sign in" } } }
         @else { p { a href=(frame.link("/")) { "To the overview" } } }
     };
-    answer(trouble.status, &frame.draw(title, &body))
+    answer(trouble.status, frame.draw(title, &body))
 }
 
 /// The same for somebody of whom nothing is known.
@@ -185,8 +185,8 @@ pub(in crate::console) fn lonely(state: &ConsoleState, what: &Trouble) -> Respon
 }
 
 /// A page with the headers that every page has.
-fn answer(status: StatusCode, page: &Markup) -> Response {
-    let mut response = Response::new(Body::from(page.0.clone()));
+fn answer(status: StatusCode, page: Markup) -> Response {
+    let mut response = Response::new(Body::from(page.0));
     *response.status_mut() = status;
     let headers = [
         (header::CONTENT_TYPE, "text/html; charset=utf-8"),

@@ -2,6 +2,7 @@
 
 use maud::{Markup, html};
 
+use super::field;
 use crate::console::contract::with_query;
 use crate::console::visit::Visit;
 use crate::times;
@@ -37,12 +38,9 @@ pub(in crate::console) fn onwards(
     next: Option<&str>,
     looked_back_to_ms: Option<i64>,
 ) -> Markup {
-    let is_later = values.iter().any(|(name, _)| name == "cursor");
-    let kept: Vec<(&str, Option<&str>)> = values
-        .iter()
-        .filter(|(name, _)| name != "cursor")
-        .map(|(name, value)| (name.as_str(), Some(value.as_str())))
-        .collect();
+    let mut kept = field::pairs(values);
+    kept.retain(|(name, _)| *name != "cursor");
+    let is_later = kept.len() < values.len();
     let mut later = kept.clone();
     later.push(("cursor", next));
     html! {

@@ -9,14 +9,11 @@ use http::StatusCode;
 use super::super::error::Problem;
 use super::super::reply::view_reply;
 use super::asking::Asking;
-use super::query::{name, query};
+use super::query::{minutes_n, name, query};
 use super::state::ApiState;
 use crate::api::{ActivityView, DestinationActivity, ProviderActivity};
 use crate::minutes::{MINUTES_N_MAX, MinuteSpan};
 use crate::types::{Name, Reach};
-
-/// Minutes to look back, unless `minutes_n` says otherwise.
-const MINUTES_N_DEFAULT: u32 = 60;
 
 /// The counts of every name in scope; with `provider` or `destination` those of what is named, and no others.
 pub(super) async fn show(
@@ -25,9 +22,7 @@ pub(super) async fn show(
     RawQuery(raw): RawQuery,
 ) -> Result<Response, Problem> {
     let values = query(raw.as_deref(), ["provider", "destination", "minutes_n"])?;
-    let minutes_n = values.get("minutes_n").map_or(Some(MINUTES_N_DEFAULT), |text| text.parse().ok());
-    let minutes_n = minutes_n.filter(|n| (1..=MINUTES_N_MAX).contains(n));
-    let minutes_n = minutes_n.ok_or(Problem::bad_request("`minutes_n` is a number from 1 to 180"))?;
+    let minutes_n = minutes_n(&values, MINUTES_N_MAX, "`minutes_n` is a number from 1 to 180")?;
     let (provider, destination) = (name(&values, "provider")?, name(&values, "destination")?);
     let is_narrow = provider.is_some() || destination.is_some();
     let principal = people.principal();

@@ -11,16 +11,21 @@ use super::super::reply::{tagged_reply, view_reply};
 use super::asking::Asking;
 use super::state::ApiState;
 use crate::api::{DestinationView, Page};
-use crate::store::DestinationStanding;
+use crate::store::{DestinationStanding, People};
 use crate::types::Name;
 
 pub(super) async fn list(
     State(state): State<Arc<ApiState>>,
     Asking(people): Asking,
 ) -> Result<Response, Problem> {
-    let found = people.destinations(state.destinations.keys(), state.clock.now_ms()).await?;
-    let items = found.into_iter().map(|standing| view(&state, standing)).collect();
+    let items = views(&state, &people).await?;
     Ok(view_reply(StatusCode::OK, &Page::<DestinationView>::whole(items)))
+}
+
+/// Those destinations that are in scope.
+pub(super) async fn views(state: &ApiState, people: &People) -> Result<Vec<DestinationView>, Problem> {
+    let found = people.destinations(state.destinations.keys(), state.clock.now_ms()).await?;
+    Ok(found.into_iter().map(|standing| view(state, standing)).collect())
 }
 
 pub(super) async fn show(

@@ -94,6 +94,10 @@ pub(super) async fn show(
     let key = event_key(path)?;
     let mut ledger = people.event_ledger(&key, state.clock.now_ms()).await?;
     place_secret(&state, &key, &mut ledger);
+    let generation = i32::try_from(ledger.event.generation).unwrap_or(i32::MAX);
+    let root = state.traces.root(&key, generation);
+    ledger.trace_id = root.map(|root| hex::encode(root.trace_id));
+    ledger.is_trace_recorded = root.map(|root| root.is_sampled);
     Ok(tagged_reply(&ledger, &ledger.event))
 }
 

@@ -11,10 +11,10 @@ use super::super::error::Problem;
 use super::super::reply::view_reply;
 use super::asking::Asking;
 use super::decide::{DecisionRequest, answer, busy};
-use super::query::{cursor, limit, query, uuid_text};
+use super::query::{cursor, is_text, limit, query, uuid_text};
 use super::state::ApiState;
 use crate::api::{OperationOrder, OperationSubject, ReasonOrder};
-use crate::types::{Name, TEXT_BYTES_MAX};
+use crate::types::Name;
 
 pub(super) async fn begin(
     State(state): State<Arc<ApiState>>,
@@ -74,10 +74,7 @@ fn known(id: &str) -> Result<&str, Problem> {
 /// Refuses a filter that finds nothing for what is written in it.
 fn check(subject: &OperationSubject) -> Result<(), Problem> {
     let is_name = |text: &Option<String>| text.as_deref().is_none_or(|text| Name::parse(text).is_ok());
-    let is_text = |text: &Option<String>| {
-        text.as_deref()
-            .is_none_or(|text| !text.is_empty() && text.len() <= TEXT_BYTES_MAX && !text.contains('\0'))
-    };
+    let is_text = |text: &Option<String>| text.as_deref().is_none_or(is_text);
     let (has_state, has_names, has_texts) = match subject {
         OperationSubject::Messages { filter, .. } => (
             filter.state.is_some(),

@@ -51,7 +51,7 @@ pub(super) async fn show(
 }
 
 /// Those of these providers that are configured and in scope.
-async fn views(
+pub(super) async fn views(
     state: &ApiState,
     people: &People,
     names: BTreeSet<Name>,
@@ -124,6 +124,7 @@ mod tests {
                 identities: Vec::new(),
                 answer_within_ms: 1_000,
             },
+            headers: Vec::new(),
             fingerprints: ["new", "old", "never"].map(str::to_owned).to_vec(),
         };
         let used = |fingerprint: &str| SecretUse {

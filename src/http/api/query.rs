@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::super::error::Problem;
-use crate::api::{PAGE_N_DEFAULT, PAGE_N_MAX};
+use crate::api::{PAGE_N_DEFAULT, PAGE_N_MAX, TIME_MS_MAX};
 use crate::types::{Name, TEXT_BYTES_MAX, UnixMs};
 
-/// Latest time that is asked for: the end of the year 9999.
-const TIME_MS_MAX: UnixMs = 253_402_300_799_999;
+/// Minutes to look back, unless `minutes_n` says otherwise.
+const MINUTES_N_DEFAULT: u32 = 60;
 /// Longest value, in bytes.
 const VALUE_BYTES_MAX: usize = 1_024;
 
@@ -45,10 +45,26 @@ pub(super) fn name(values: &BTreeMap<String, String>, key: &str) -> Result<Optio
 /// The text that the query gives under `key`: 1 to 255 bytes.
 pub(super) fn text(values: &BTreeMap<String, String>, key: &str) -> Result<Option<String>, Problem> {
     let Some(text) = values.get(key) else { return Ok(None) };
-    if (1..=TEXT_BYTES_MAX).contains(&text.len()) && !text.contains('\0') {
+    if is_text(text) {
         return Ok(Some(text.clone()));
     }
     Err(Problem::bad_request("a text in the query has 1 to 255 bytes, and no NUL"))
+}
+
+/// True for a text that something may be looked for by.
+pub(super) fn is_text(text: &str) -> bool {
+    (1..=TEXT_BYTES_MAX).contains(&text.len()) && !text.contains('\0')
+}
+
+/// The minutes to look back, 60 unless the query says otherwise; `wrong` says what they may be.
+pub(super) fn minutes_n(
+    values: &BTreeMap<String, String>,
+    n_max: u32,
+    wrong: &'static str,
+) -> Result<u32, Problem> {
+    let Some(text) = values.get("minutes_n") else { return Ok(MINUTES_N_DEFAULT) };
+    let minutes_n = text.parse().ok().filter(|n| (1..=n_max).contains(n));
+    minutes_n.ok_or(Problem::bad_request(wrong))
 }
 
 /// The time that the query gives under `key`.

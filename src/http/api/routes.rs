@@ -14,7 +14,7 @@ use super::super::auth::authenticated;
 use super::super::error::Problem;
 use super::state::ApiState;
 use super::{
-    activity, audit, backlog, chain, decisions, destinations, events, explain, lanes, me, messages,
+    activity, audit, backlog, chain, decisions, destinations, doctor, events, explain, lanes, me, messages,
     operations, providers, requests, search, settings, statistics, tail, tokens, what_if,
 };
 use crate::api::ROUTES;
@@ -87,6 +87,8 @@ fn routes() -> Routes {
         .route("/operations/{operation_id}/cancel", post(operations::cancel))
         .route("/tail", get(tail::show))
         .route("/settings", get(settings::list))
+        .route("/doctor", get(doctor::show))
+        .route("/probes", post(doctor::make_probe))
         .route("/audit", get(audit::list))
         .route("/audit/verify", get(chain::verify))
         .route("/tokens", get(tokens::list))

@@ -7,11 +7,13 @@ use super::super::token_gate::TokenGate;
 use crate::admit::WhatIf;
 use crate::api::{AttemptMinute, CallTimesView, RequestMinute, SenderView};
 use crate::config::EffectiveSetting;
+use crate::doctor::{NodeDoctor, ProbeKey};
 use crate::idempotency::IdempotencyLayer;
 use crate::minutes::MinuteSpan;
 use crate::receive::Explainer;
 use crate::store::PeopleDoor;
 use crate::tail::TailHub;
+use crate::traces::Traces;
 use crate::types::{Clock, Name, UnixMs};
 
 /// The word for how the circuit breaker of a destination stands on this node; `None` for one that it does not call.
@@ -19,6 +21,9 @@ pub(crate) type BreakerState = dyn Fn(&str) -> Option<&'static str> + Send + Syn
 
 /// How long this node's newest calls to a destination took; `None` before the first.
 pub(crate) type CallTimesOf = dyn Fn(&str) -> Option<CallTimesView> + Send + Sync;
+
+/// Delays of a provider's newest requests behind the times that they were signed at. Milliseconds.
+pub(crate) type DelaysOf = dyn Fn(&str) -> Vec<i64> + Send + Sync;
 
 /// The minutes in which something of this name was counted.
 pub(crate) type CountedMinutes<T> = dyn Fn(&Name, MinuteSpan) -> Vec<T> + Send + Sync;
@@ -60,10 +65,28 @@ pub(crate) struct ApiState {
     pub(crate) explainer: Explainer,
     /// Every value of the configuration that is in force, by key.
     pub(crate) settings: Vec<EffectiveSetting>,
+    /// Knows the traces of events.
+    pub(crate) traces: Traces,
+    /// Says how long after they were signed the newest requests of a provider of that name came. Milliseconds.
+    pub(crate) delays_ms: Box<DelaysOf>,
+    /// Examines this node and its database.
+    pub(crate) doctor: NodeDoctor,
+    /// What it takes to send probes to the receiver.
+    pub(crate) probes: ProbeFacts,
     /// Runs the handlers of this server without writing.
     pub(crate) what_if: WhatIf,
     /// Called when a decision may have made something due: nobody should wait for the next look.
     pub(crate) decided: Box<dyn Fn() + Send + Sync>,
+}
+
+/// What it takes to send probes to the receiver.
+pub(crate) struct ProbeFacts {
+    /// The key of tokens.
+    pub(crate) key: ProbeKey,
+    /// The URL that senders call, without a trailing slash.
+    pub(crate) public_url: String,
+    /// Largest body of a request. Bytes.
+    pub(crate) body_bytes_max: u32,
 }
 
 /// One configured destination, for the API.
@@ -94,6 +117,8 @@ pub(crate) struct ProviderFacts {
     pub(crate) ids_days: u32,
     /// What is known of its sender.
     pub(crate) sender: SenderView,
+    /// Headers that its kind reads.
+    pub(crate) headers: Vec<String>,
     /// Its secrets by what they go by, newest first.
     pub(crate) fingerprints: Vec<String>,
 }

@@ -9,11 +9,9 @@ use http::StatusCode;
 use super::super::error::Problem;
 use super::super::reply::view_reply;
 use super::asking::Asking;
-use super::query::{name, query};
+use super::query::{minutes_n, name, query};
 use super::state::ApiState;
 
-/// Minutes to look back, unless `minutes_n` says otherwise.
-const MINUTES_N_DEFAULT: u32 = 60;
 /// Most minutes to look back: a day.
 const MINUTES_N_MAX: u32 = 1_440;
 
@@ -23,9 +21,7 @@ pub(super) async fn show(
     RawQuery(raw): RawQuery,
 ) -> Result<Response, Problem> {
     let values = query(raw.as_deref(), ["provider", "minutes_n"])?;
-    let minutes_n = values.get("minutes_n").map_or(Some(MINUTES_N_DEFAULT), |text| text.parse().ok());
-    let minutes_n = minutes_n.filter(|n| (1..=MINUTES_N_MAX).contains(n));
-    let minutes_n = minutes_n.ok_or(Problem::bad_request("`minutes_n` is a number from 1 to 1440"))?;
+    let minutes_n = minutes_n(&values, MINUTES_N_MAX, "`minutes_n` is a number from 1 to 1440")?;
     let provider = name(&values, "provider")?.map(|name| name.to_string());
     let found = people.statistics(provider, minutes_n, state.clock.now_ms()).await?;
     Ok(view_reply(StatusCode::OK, &found))

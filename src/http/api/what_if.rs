@@ -13,11 +13,12 @@ use super::super::reply::view_reply;
 use super::asking::Asking;
 use super::events::{EventPath, event_key};
 use super::order::{body_of, order};
+use super::query::is_text;
 use super::state::ApiState;
 use crate::admit::ShownBytes;
 use crate::api::{EventFilter, WHAT_IF_N_DEFAULT, WHAT_IF_N_MAX, WhatIfOrder};
 use crate::store::{EventPlace, EventQuery};
-use crate::types::{Name, Role, TEXT_BYTES_MAX};
+use crate::types::{Name, Role};
 
 /// Time after which no further event is asked about.
 const TIME_MAX: Duration = Duration::from_secs(10);
@@ -56,15 +57,11 @@ fn query(order: WhatIfOrder) -> Result<EventQuery, Problem> {
     let limit = order.limit.unwrap_or(i64::from(WHAT_IF_N_DEFAULT));
     let limit = u32::try_from(limit).ok().filter(|limit| (1..=WHAT_IF_N_MAX).contains(limit));
     let limit = limit.ok_or(Problem::bad_request("`limit` is a number from 1 to 100"))?;
-    let place = order
-        .cursor
-        .as_deref()
-        .map(|text| EventPlace::parse(text).filter(|place| matches!(place, EventPlace::Before(_))));
-    let place = match place {
-        Some(None) => return Err(Problem::NO_SUCH_CURSOR),
-        Some(place) => place,
-        None => None,
+    let place = |text: &str| {
+        let place = EventPlace::parse(text).filter(|place| matches!(place, EventPlace::Before(_)));
+        place.ok_or(Problem::NO_SUCH_CURSOR)
     };
+    let place = order.cursor.as_deref().map(place).transpose()?;
     check(&order.filter)?;
     Ok(EventQuery { filter: order.filter, place, limit })
 }
@@ -74,11 +71,7 @@ fn check(filter: &EventFilter) -> Result<(), Problem> {
     if filter.provider.as_deref().is_some_and(|text| Name::parse(text).is_err()) {
         return Err(Problem::bad_request("`provider` is a name"));
     }
-    let is_text = |text: &Option<String>| {
-        text.as_deref()
-            .is_none_or(|text| !text.is_empty() && text.len() <= TEXT_BYTES_MAX && !text.contains('\0'))
-    };
-    if is_text(&filter.event_type) && is_text(&filter.object) {
+    if filter.event_type.iter().chain(&filter.object).all(|text| is_text(text)) {
         return Ok(());
     }
     Err(Problem::bad_request("`type` and `object` are texts of 1 to 255 bytes"))

@@ -140,6 +140,11 @@ impl ConnectionSlot {
         self.has_read.store(true, Ordering::Relaxed);
     }
 
+    /// True when it has sent a part of a head, and the rest is waited for.
+    pub(crate) fn is_in_head(&self) -> bool {
+        self.waits_since_ms().is_some() && !self.is_in_request() && self.has_read.load(Ordering::Relaxed)
+    }
+
     /// True when the request that begins now was there before: its sender did not wait for the last answer.
     pub(crate) fn is_pipelined(&self) -> bool {
         !self.has_read.swap(false, Ordering::Relaxed)

@@ -9,6 +9,7 @@ use super::client::DestinationClient;
 use super::client_settings::ClientSettings;
 use super::envelope;
 use super::error::DestinationError;
+use super::handshake::HandshakeEnd;
 use super::kinds::kinds;
 use super::outcome::{Asked, CallOutcome};
 use super::times::Times;
@@ -58,6 +59,28 @@ impl Destination {
     pub(in crate::outbox) fn key_valid_for_ms(&self) -> i64 {
         let for_ms = self.config.key_valid_for_ms;
         i64::try_from(for_ms - for_ms / 20).unwrap_or(i64::MAX)
+    }
+
+    /// True when it is called over HTTP.
+    pub(in crate::outbox) fn is_http(&self) -> bool {
+        matches!(self.client, DestinationClient::Http(_))
+    }
+
+    /// Host and port that every call goes to over TLS; the empty text where each message names its own, and `None`
+    /// where there is no TLS, or none of HTTP's.
+    pub(in crate::outbox) fn tls_host(&self) -> Option<String> {
+        match &self.client {
+            DestinationClient::Http(http) => http.tls_host(),
+            DestinationClient::Broker(_) => None,
+        }
+    }
+
+    /// Connects to a destination of HTTP and hangs up; `None` for others, and where it cannot be told whereto.
+    pub(in crate::outbox) async fn handshake(&self, limit: Duration) -> Option<HandshakeEnd> {
+        match &self.client {
+            DestinationClient::Http(http) => http.handshake(limit).await,
+            DestinationClient::Broker(_) => None,
+        }
     }
 
     /// Makes the call, once.

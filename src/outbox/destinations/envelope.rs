@@ -83,7 +83,8 @@ pub(super) fn content_type(message: &LeasedMessage) -> Option<&str> {
     own.map(|(_, value)| value.as_str()).or(message.event_content_type.as_deref())
 }
 
-/// The metadata beside the body: ours first, then the content type, then the message's own headers, in lower case.
+/// The metadata beside the body: ours first, then the content type, then the message's own headers, in lower case, then
+/// the span that the call is of.
 #[cfg(feature = "brokers")]
 pub(super) fn metadata(message: &LeasedMessage) -> Vec<(String, String)> {
     let message_id = message.message_id.to_string();
@@ -104,6 +105,8 @@ pub(super) fn metadata(message: &LeasedMessage) -> Vec<(String, String)> {
             all.push((name, value.clone()));
         }
     }
+    let span = message.traceparent.filter(|_| !all.iter().any(|(taken, _)| taken == "traceparent"));
+    all.extend(span.map(|span| ("traceparent".to_owned(), span.to_string())));
     all
 }
 

@@ -7,7 +7,7 @@
 //! sends one message and says what came back (`outcome.rs`), and it may ask whether an earlier attempt took effect.
 //! `client.rs` is what a kind connects to (made of `client_settings.rs`; `error.rs` says why it cannot), `broker.rs`
 //! the connection that all kinds but HTTP share, `envelope.rs` what goes along with a body, `times.rs` how long a call
-//! may take. `silent.rs` keeps the log lines of libraries away.
+//! may take. `handshake.rs` is what a look without a request tells. `silent.rs` keeps the log lines of libraries away.
 //!
 //! Nothing in here retries, stores or decides: that is `outbox/policy/` and what calls it.
 
@@ -17,6 +17,7 @@ mod client_settings;
 mod destination;
 mod envelope;
 mod error;
+mod handshake;
 mod key;
 mod kind;
 mod kinds;
@@ -31,6 +32,7 @@ mod times;
 
 pub(super) use destination::{Destination, ready};
 pub use error::DestinationError;
+pub(crate) use handshake::{Handshake, HandshakeEnd, Handshakes};
 pub use kinds::BareCalls;
 pub(crate) use kinds::{http_client, http_client_believing};
 pub(super) use outcome::Asked;

@@ -49,26 +49,27 @@ macro_rules! latch_sql {
     };
 }
 
-/// Queues the messages of `$19` to `$28` whose event is new, leased where their destination is not paused. Whether it
+/// Queues the messages of `$19` to `$29` whose event is new, leased where their destination is not paused. Whether it
 /// is is read in the same snapshot that decides about leases.
 macro_rules! queue_sql {
     () => {
         ", queued AS (
              INSERT INTO outbox_queue (message_id, visible_at_ms, created_at_ms, leased_at_ms, first_sent_at_ms,
-                 key_valid_until_ms, attempts_n, generation, shard, state, destination, effect_name, node)
+                 key_valid_until_ms, attempts_n, generation, shard, state, destination, effect_name, node, last_result)
              SELECT m.message_id,
                  CASE WHEN k.is_leased THEN m.until_ms + k.ahead_ms ELSE LEAST(m.created_at_ms, n.now_ms) END,
                  m.created_at_ms,
                  CASE WHEN k.is_leased THEN COALESCE(m.taken_at_ms, m.created_at_ms) + k.ahead_ms END,
-                 CASE WHEN k.is_leased THEN COALESCE(m.taken_at_ms, m.created_at_ms) + k.ahead_ms END,
+                 CASE WHEN k.is_leased THEN COALESCE(m.taken_at_ms, m.created_at_ms) + k.ahead_ms ELSE m.unknown_since_ms END,
                  CASE WHEN k.is_leased THEN m.key_valid_until_ms + k.ahead_ms END,
                  CASE WHEN k.is_leased THEN 1 ELSE 0 END, m.generation, m.shard,
                  CASE WHEN k.is_leased THEN 'leased' ELSE 'ready' END, m.destination, m.effect_name,
-                 CASE WHEN k.is_leased THEN m.node END
+                 CASE WHEN k.is_leased THEN m.node END,
+                 CASE WHEN m.unknown_since_ms IS NOT NULL THEN 'unknown' END
              FROM unnest($19::bigint[], $20::bigint[], $21::int[], $22::smallint[], $23::text[], $24::text[],
-                 $25::text[], $26::bigint[], $27::bigint[], $28::bigint[])
+                 $25::text[], $26::bigint[], $27::bigint[], $28::bigint[], $29::bigint[])
                  AS m (message_id, created_at_ms, generation, shard, destination, effect_name,
-                       node, until_ms, key_valid_until_ms, taken_at_ms)
+                       node, until_ms, key_valid_until_ms, taken_at_ms, unknown_since_ms)
              CROSS JOIN (SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now_ms OFFSET 0) n
              CROSS JOIN LATERAL (SELECT m.node IS NOT NULL AND NOT EXISTS (
                  SELECT 1 FROM destination_pauses p WHERE p.destination = m.destination) AS is_leased,
@@ -78,13 +79,13 @@ macro_rules! queue_sql {
     };
 }
 
-/// Keeps what the messages of `$29` to `$34` say whose event is new.
+/// Keeps what the messages of `$30` to `$35` say whose event is new.
 macro_rules! contents_sql {
     () => {
         ", contents AS (
              INSERT INTO outbox_contents (message_id, shard, method, path, headers, body, key_id)
              SELECT c.message_id, c.shard, c.method, c.path, c.headers, c.body, $17::text
-             FROM unnest($29::bigint[], $30::smallint[], $31::text[], $32::text[], $33::text[], $34::bytea[])
+             FROM unnest($30::bigint[], $31::smallint[], $32::text[], $33::text[], $34::text[], $35::bytea[])
                  AS c (message_id, shard, method, path, headers, body)
              WHERE c.message_id / 1024 IN (SELECT event_seq FROM latched)
          )"
@@ -97,19 +98,20 @@ const ADMIT_WITH_CONTENTS: &str = latch_sql!("admit", concat!(queue_sql!(), cont
 
 const MESSAGES: &str = "/* messages_insert */ INSERT INTO outbox_queue (message_id, visible_at_ms, created_at_ms,
          leased_at_ms, first_sent_at_ms, key_valid_until_ms, attempts_n, generation, shard, state, destination,
-         effect_name, node, lane, lane_seq)
+         effect_name, node, lane, lane_seq, last_result)
      SELECT message_id,
          COALESCE(until_ms + COALESCE(now_ms - taken_at_ms, 0), LEAST(created_at_ms, now_ms)), created_at_ms,
          CASE WHEN node IS NOT NULL THEN COALESCE(taken_at_ms + (now_ms - taken_at_ms), created_at_ms) END,
-         CASE WHEN node IS NOT NULL THEN COALESCE(taken_at_ms + (now_ms - taken_at_ms), created_at_ms) END,
+         CASE WHEN node IS NOT NULL THEN COALESCE(taken_at_ms + (now_ms - taken_at_ms), created_at_ms) ELSE unknown_since_ms END,
          key_valid_until_ms + COALESCE(now_ms - taken_at_ms, 0),
          CASE WHEN node IS NULL THEN 0 ELSE 1 END, generation, shard, state, destination, effect_name, node, lane,
-         lane_seq
+         lane_seq, CASE WHEN unknown_since_ms IS NOT NULL THEN 'unknown' END
      FROM (SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now_ms OFFSET 0) n
      CROSS JOIN unnest($1::bigint[], $2::bigint[], $3::int[], $4::smallint[], $5::text[], $6::text[], $7::text[],
-         $8::bigint[], $9::bigint[], $10::bigint[], $11::text[], $12::text[], $13::bigint[])
+         $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::text[], $13::text[],
+         $14::bigint[])
          AS t (message_id, created_at_ms, generation, shard, destination, effect_name, node, until_ms,
-               key_valid_until_ms, taken_at_ms, state, lane, lane_seq)";
+               key_valid_until_ms, taken_at_ms, unknown_since_ms, state, lane, lane_seq)";
 
 const CONTENTS: &str =
     "/* messages_insert */ INSERT INTO outbox_contents (message_id, shard, method, path, headers, body, key_id)
@@ -184,7 +186,7 @@ fn bind_events<'q>(sql: &'static str, rows: &[&'q EventInsert], ring: &'q KeyRin
     Ok(query.bind(headers).bind(bodies).bind(ring.key_id()).bind(secrets))
 }
 
-/// Binds what every queued message has, from `message_id` to `taken_at_ms`.
+/// Binds what every queued message has, from `message_id` to `unknown_since_ms`.
 fn bind_messages<'q>(
     query: PgQuery<'q>,
     messages: &[&'q NewMessage],
@@ -201,6 +203,7 @@ fn bind_messages<'q>(
         .bind(leases.iter().map(|lease| lease.map(|lease| lease.until_ms)).collect::<Vec<_>>())
         .bind(leases.iter().map(|lease| lease.map(|lease| lease.key_valid_until_ms)).collect::<Vec<_>>())
         .bind(leases.iter().map(|lease| lease.and_then(|lease| lease.taken_at_ms)).collect::<Vec<_>>())
+        .bind(messages.iter().map(|message| message.unknown_since_ms).collect::<Vec<_>>())
 }
 
 fn bind_contents<'q>(

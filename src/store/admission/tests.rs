@@ -128,6 +128,7 @@ fn message(destination: &str, lane: Option<&str>, is_leased: bool) -> NewMessage
             key_valid_until_ms: 3_000,
             taken_at_ms: None,
         }),
+        unknown_since_ms: None,
     }
 }
 

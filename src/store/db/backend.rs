@@ -1,6 +1,7 @@
 //! The database, whichever it is: who gets which connection, and what is asked of it as a whole.
 
 use std::future::Future;
+use std::path::Path;
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use super::limit::{OPERATION_LIMIT, PROBE_LIMIT, limited, whole};
 use super::migrations::{self, Migration};
 use super::opening::is_postgres;
 use super::opening::{PostgresSettings, StoreSettings};
-use super::pool::{HeldSession, Trust};
+use super::pool::{HeldSession, PlacesUsed, Trust};
 use super::postgres::{self, IS_WRITABLE, Postgres};
 use super::schema_state::SchemaState;
 use super::sqlite::{self, Sqlite, SqliteSession};
@@ -120,6 +121,30 @@ impl Backend {
         }
     }
 
+    /// The file that it is, if it is one.
+    pub(in crate::store) fn file(&self) -> Option<&Path> {
+        match self {
+            Self::Sqlite(db) => Some(db.path()),
+            Self::Postgres(_) => None,
+        }
+    }
+
+    /// The database as SQLite's file, where it is one.
+    pub(in crate::store) fn sqlite(&self) -> Option<&Sqlite> {
+        match self {
+            Self::Sqlite(db) => Some(db),
+            Self::Postgres(_) => None,
+        }
+    }
+
+    /// How much of the node's connections is taken, by what they are for.
+    pub(in crate::store) fn used(&self) -> Vec<PlacesUsed> {
+        match self {
+            Self::Sqlite(db) => db.used(),
+            Self::Postgres(db) => db.used(),
+        }
+    }
+
     /// Name of the database's dialect: `sqlite` or `postgres`.
     pub(in crate::store) fn dialect(&self) -> &'static str {
         match self {
@@ -167,7 +192,9 @@ impl Backend {
         whole(op, OPERATION_LIMIT, async move {
             let answer = async {
                 let mut hand = backend.take(purpose).await?;
+                let quiet = backend.sqlite().and_then(|db| db.changes().quiet(op));
                 let answer = refused_with_warning(work(hand.door()?)).await;
+                drop(quiet);
                 hand.give_back_after(answer)
             };
             let answer = answer.await.map_err(|source| StoreError::from_db(op, source));
@@ -206,7 +233,9 @@ impl Backend {
         let backend = self.clone();
         whole(op, OPERATION_LIMIT, async move {
             let mut tx = backend.begin(op, purpose).await?;
+            let quiet = backend.sqlite().and_then(|db| db.changes().quiet(op));
             let answer = work(&mut tx).await;
+            drop(quiet);
             let answer = tx.end(answer).await;
             backend.note(&answer);
             answer

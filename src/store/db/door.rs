@@ -68,8 +68,12 @@ impl Door<'_> {
         }
     }
 
-    /// The same as it stands, for as long as it takes; for statements of others.
-    pub(super) async fn fetch_as_is(&mut self, sql: &'static str, values: &[Value]) -> DbResult<Vec<Row>> {
+    /// The same as it stands, for as long as it takes; for statements of others, and those that read all there is.
+    pub(in crate::store) async fn fetch_as_is(
+        &mut self,
+        sql: &'static str,
+        values: &[Value],
+    ) -> DbResult<Vec<Row>> {
         match self {
             Self::Sqlite(db) => fetch_on_sqlite(db, sql, values).await,
             Self::Postgres(db) => postgres::statement::fetch(db, sql, values).await,

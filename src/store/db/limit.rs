@@ -7,6 +7,9 @@
 use std::future::Future;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
+use tokio::sync::oneshot;
+use tokio::task::{JoinError, JoinHandle};
 use tokio::time::timeout;
 
 use super::error::{DbError, DbResult};
@@ -21,20 +24,40 @@ pub(in crate::store) const OPERATION_LIMIT: Duration = Duration::from_secs(12);
 pub(in crate::store) const PROBE_LIMIT: Duration = Duration::from_secs(2);
 
 /// Runs `work` in a task of its own, for `limit` at most.
-#[expect(clippy::disallowed_methods, reason = "ends by itself within its limit, whoever asked for it")]
 pub(in crate::store) async fn whole<T: Send + 'static>(
     op: &'static str,
     limit: Duration,
     work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
 ) -> Result<T, StoreError> {
-    match tokio::spawn(timeout(limit, work)).await {
+    let (told, answer) = oneshot::channel();
+    let task = spawned(Box::pin(async move {
+        // Whoever asked may have gone.
+        drop(told.send(timeout(limit, work).await));
+    }));
+    match answer.await {
         Ok(Ok(answer)) => answer,
         Ok(Err(_)) => Err(StoreError::silent(op, limit)),
-        Err(error) => {
+        Err(_) => {
+            let error = task.await.err();
+            if error.as_ref().is_some_and(JoinError::is_panic) {
+                count_panic();
+            }
+            let error = error.map_or_else(String::new, |error| error.to_string());
             let why = format!("operation ended badly: {error}");
             Err(StoreError::Unavailable { op, source: DbError::lost(why) })
         }
     }
+}
+
+/// An operation panicked, and its connection is closed.
+pub(super) fn count_panic() {
+    metrics::counter!("hooklatch_panics_total", "part" => "store").increment(1);
+}
+
+/// A task of one type for all operations: a task for each type of operation is code that is compiled 150 times.
+#[expect(clippy::disallowed_methods, reason = "ends by itself within its limit, whoever asked for it")]
+fn spawned(work: BoxFuture<'static, ()>) -> JoinHandle<()> {
+    tokio::spawn(work)
 }
 
 /// One statement, for [`STATEMENT_LIMIT`] at most. Its connection must be closed after a time-out.

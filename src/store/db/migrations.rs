@@ -53,6 +53,11 @@ impl Migration {
         Self { version, name, sqlite, postgres, is_outside: false, filling: None }
     }
 
+    /// Text of the step for one of the databases.
+    pub(in crate::store) fn text_for(&self, is_postgres: bool) -> &'static str {
+        if is_postgres { self.postgres } else { self.sqlite }
+    }
+
     /// Outside of any transaction, statement by statement; each ends with `;` at the end of a line. Whatever happens in
     /// the middle, all of it is done again, so each has to bear that: `DROP INDEX CONCURRENTLY IF EXISTS` comes before
     /// `CREATE INDEX CONCURRENTLY`.
@@ -263,7 +268,7 @@ async fn filled(door: &mut Door<'_>, one: &Migration, filled_n: u64, started: In
 
 impl Migration {
     fn text(&self, door: &Door<'_>) -> &'static str {
-        if door.is_postgres() { self.postgres } else { self.sqlite }
+        self.text_for(door.is_postgres())
     }
 }
 

@@ -66,6 +66,17 @@ impl Trust {
     }
 }
 
+/// How much of a pool is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PlacesUsed {
+    /// Purpose of its connections, in one word.
+    pub(crate) pool: &'static str,
+    /// Connections that operations hold.
+    pub(crate) in_use_n: u32,
+    /// Most connections that there may be.
+    pub(crate) places_n: u32,
+}
+
 /// Connections to one database, up to a maximum. Cloning is cheap and shares them.
 pub(in crate::store) struct SessionPool<S: Session>(Arc<PoolShared<S>>);
 
@@ -81,6 +92,7 @@ struct PoolShared<S> {
     places_n: u32,
     idle: Mutex<Vec<OpenConnection<S>>>,
     trust: Arc<Trust>,
+    waited: metrics::Histogram,
 }
 
 struct OpenConnection<S> {
@@ -93,16 +105,25 @@ impl<S: Session> SessionPool<S> {
     /// Makes a pool, which opens nothing yet.
     pub(super) fn new(places_n: u32, trust: Arc<Trust>, connect: Connect<S>) -> Self {
         let places = Arc::new(Semaphore::new(places_n as usize));
-        Self(Arc::new(PoolShared { connect, places, places_n, idle: Mutex::default(), trust }))
+        let waited = metrics::histogram!("hooklatch_db_wait_seconds");
+        Self(Arc::new(PoolShared { connect, places, places_n, idle: Mutex::default(), trust, waited }))
     }
 
     pub(in crate::store) fn trust(&self) -> &Trust {
         &self.0.trust
     }
 
+    /// Connections that operations hold, and the most that there may be, under the word for what they are for.
+    pub(super) fn used(&self, pool: &'static str) -> PlacesUsed {
+        let free_n = u32::try_from(self.0.places.available_permits()).unwrap_or(u32::MAX);
+        PlacesUsed { pool, in_use_n: self.0.places_n.saturating_sub(free_n), places_n: self.0.places_n }
+    }
+
     /// A connection for one operation, the one that was used last or a new one.
     pub(in crate::store) async fn take(&self) -> DbResult<HeldSession<S>> {
+        let since = Instant::now();
         let place = timeout(TAKE_LIMIT, Arc::clone(&self.0.places).acquire_owned()).await;
+        self.0.waited.record(since.elapsed().as_secs_f64());
         let place = place.map_err(|_| DbError::lost("every connection is taken, for seconds"))?;
         let place = place.map_err(|_| DbError::lost("the store is closed"))?;
         let generation = self.0.trust.generation.load(Ordering::Relaxed);

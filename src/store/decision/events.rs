@@ -25,16 +25,19 @@ pub(in crate::store) async fn decide(
     let sql = match act {
         EventAct::Erase | EventAct::EraseAndDiscard => return erase(db, key, found, act, deciding).await,
         EventAct::Rerun | EventAct::Dispatch if !found.has_body => return Ok(Err(Refusal::BodyGone)),
-        // Under the next generation.
+        // Under the next generation: above those of the event, and above all that were given before a restore.
         EventAct::Rerun => {
             "/* event_decide */ UPDATE processed_webhook_events
-             SET state = 'retry', due_at_ms = $2, attempts_n = 0, error = NULL, generation = generation + 1
+             SET state = 'retry', due_at_ms = $2, attempts_n = 0, error = NULL,
+                 generation = CAST(GREATEST(generation, (SELECT restored_s FROM installation)) + 1 AS INTEGER)
              WHERE event_seq = $1"
         }
         // Its attempts begin now, which its generation says.
         EventAct::Dispatch => {
             "/* event_decide */ UPDATE processed_webhook_events
-             SET state = 'retry', due_at_ms = $2, attempts_n = 0, generation = generation + 1 WHERE event_seq = $1"
+             SET state = 'retry', due_at_ms = $2, attempts_n = 0,
+                 generation = CAST(GREATEST(generation, (SELECT restored_s FROM installation)) + 1 AS INTEGER)
+             WHERE event_seq = $1"
         }
         EventAct::Dismiss => {
             "/* event_decide */ UPDATE processed_webhook_events SET state = 'dismissed', processed_at_ms = $2

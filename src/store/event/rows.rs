@@ -1,8 +1,8 @@
-//! The rows of events: how they are found, counted and written after admission.
+//! The rows of events: how they are found and written after admission.
 
-use super::types::{DueEvent, EventCount, EventRow, EventUpdate, event_state};
+use super::types::{DueEvent, EventRow, EventUpdate};
 use crate::seal::KeyRing;
-use crate::store::db::{DbResult, Door, Row, StoreError, Value};
+use crate::store::db::{DbResult, Door, StoreError, Value};
 use crate::store::handle::Store;
 use crate::types::{EventKey, Name, UnixMs};
 
@@ -22,11 +22,6 @@ impl Store {
     pub async fn event_get(&self, key: &EventKey) -> Result<Option<EventRow>, StoreError> {
         let key = key.clone();
         alone!(self.people.event_get(&key))
-    }
-
-    /// Returns how many events of each provider wait for a retry, have failed, or could not be read.
-    pub async fn event_counts_open(&self) -> Result<Vec<EventCount>, StoreError> {
-        alone!(self.reader.event_counts_open())
     }
 
     /// Returns how many bytes are kept of events that could not be read, by provider.
@@ -114,26 +109,6 @@ pub(in crate::store) async fn events_with(
         )
         .await?;
     rows.iter().map(EventRow::of).collect()
-}
-
-async fn event_counts_open(db: &mut Door<'_>) -> DbResult<Vec<EventCount>> {
-    let rows = db
-        .fetch(
-            "/* event_counts_open */ SELECT provider, state, COUNT(*) AS events_n, MIN(received_at_ms) AS oldest_at_ms
-             FROM processed_webhook_events WHERE state IN ('retry', 'failed', 'unreadable', 'conflict')
-             GROUP BY provider, state ORDER BY provider, state",
-            &[],
-        )
-        .await?;
-    let one = |row: &Row| {
-        Ok(EventCount {
-            provider: row.text("provider")?,
-            state: event_state(row)?,
-            events_n: row.int("events_n")?.unsigned_abs(),
-            oldest_received_at_ms: row.int("oldest_at_ms")?,
-        })
-    };
-    rows.iter().map(one).collect()
 }
 
 async fn unreadable_bytes(db: &mut Door<'_>) -> DbResult<Vec<(String, u64)>> {

@@ -1,8 +1,8 @@
-//! Lists and counts of messages: those of one event, how many stand where, the latest time that they tell of.
+//! Lists of messages: those of one event, and the latest time that the open ones tell of.
 
 use uuid::Uuid;
 
-use super::types::{MessageCount, MessageRow};
+use super::types::MessageRow;
 use crate::store::db::{DbError, DbResult, Door, Row, StoreError};
 use crate::store::handle::Store;
 use crate::types::{AttemptResult, EventKey, MessageId, MessageState, Name, UnixMs, idempotency_key};
@@ -19,11 +19,6 @@ impl Store {
     pub async fn message_latest_ms(&self) -> Result<Option<UnixMs>, StoreError> {
         alone!(self.reader.message_latest_ms())
     }
-
-    /// Returns how many unfinished messages stand where.
-    pub async fn message_counts(&self) -> Result<Vec<MessageCount>, StoreError> {
-        alone!(self.reader.message_counts())
-    }
 }
 
 async fn message_latest_ms(db: &mut Door<'_>) -> DbResult<Option<UnixMs>> {
@@ -31,20 +26,6 @@ async fn message_latest_ms(db: &mut Door<'_>) -> DbResult<Option<UnixMs>> {
             COALESCE(first_sent_at_ms, 0), COALESCE(leased_at_ms, 0))) AS latest_ms
         FROM outbox_queue WHERE state IN ('ready', 'leased')";
     db.fetch_one(sql, &[]).await?.int_or_null("latest_ms")
-}
-
-async fn message_counts(db: &mut Door<'_>) -> DbResult<Vec<MessageCount>> {
-    let sql = "/* message_counts */ SELECT destination, state, COUNT(*) AS messages_n, MIN(visible_at_ms) AS oldest_ms
-        FROM outbox_queue GROUP BY destination, state";
-    let count = |row: &Row| {
-        Ok(MessageCount {
-            destination: row.text("destination")?,
-            state: message_state(row)?,
-            messages_n: row.int("messages_n")?.unsigned_abs(),
-            oldest_visible_at_ms: row.int("oldest_ms")?,
-        })
-    };
-    db.fetch(sql, &[]).await?.iter().map(count).collect()
 }
 
 const OF_EVENT: &str = "/* message_list_of_event */ SELECT m.* FROM outbox_messages m

@@ -49,7 +49,7 @@ const LEASE: &str = "/* message_lease */ WITH clock AS MATERIALIZED (
             last_ended_at_ms = CASE WHEN q.state = 'leased' THEN q.visible_at_ms ELSE q.last_ended_at_ms END,
             first_sent_at_ms = COALESCE(q.first_sent_at_ms, c.now_ms),
             key_valid_until_ms = COALESCE(q.key_valid_until_ms,
-                c.now_ms + ($3::bigint[])[array_position($1::text[], q.destination)])
+                COALESCE(q.first_sent_at_ms, c.now_ms) + ($3::bigint[])[array_position($1::text[], q.destination)])
         FROM clock c WHERE q.message_id = ANY (ARRAY(SELECT message_id FROM due))
         RETURNING q.message_id, q.generation, q.effect_name, q.destination, q.lane, q.attempts_n, q.attempts_before_n,
                   q.last_result, q.created_at_ms, q.visible_at_ms, q.first_sent_at_ms, q.key_valid_until_ms,

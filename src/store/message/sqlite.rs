@@ -96,6 +96,7 @@ fn due_row(row: &Row<'_>, want: &LeaseWant, lease: &Lease<'_>) -> rusqlite::Resu
     let is_lapsed: bool = row.get("is_lapsed")?;
     let attempts_n: u32 = row.get("attempts_n")?;
     let first_sent_at_ms: Option<UnixMs> = row.get("first_sent_at_ms")?;
+    let first_sent_at_ms = first_sent_at_ms.unwrap_or(lease.now_ms);
     let key_valid_until_ms: Option<UnixMs> = row.get("key_valid_until_ms")?;
     let last_result: Option<String> = row.get("last_result")?;
     Ok(ClaimedRow {
@@ -112,9 +113,9 @@ fn due_row(row: &Row<'_>, want: &LeaseWant, lease: &Lease<'_>) -> rusqlite::Resu
         last_ended_at_ms: row.get(if is_lapsed { "visible_at_ms" } else { "last_ended_at_ms" })?,
         created_at_ms: row.get("created_at_ms")?,
         lease_until_ms: lease.until_ms,
-        first_sent_at_ms: first_sent_at_ms.unwrap_or(lease.now_ms),
+        first_sent_at_ms,
         key_valid_until_ms: key_valid_until_ms
-            .unwrap_or_else(|| lease.now_ms.saturating_add(want.key_valid_for_ms)),
+            .unwrap_or_else(|| first_sent_at_ms.saturating_add(want.key_valid_for_ms)),
         event: None,
         content: None,
         payload: None,

@@ -79,6 +79,7 @@ fn nothing_is_kept_of_a_message_that_forwards_the_events_own_bytes() {
         lane: None,
         created_at_ms: 0,
         lease: None,
+        unknown_since_ms: None,
     };
     assert!(forward.is_forward());
     assert_eq!((forward.effect_name_column(), forward.headers_json().as_str()), (None, "{}"));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::store::lane::Lane;
-use crate::types::{AttemptResult, EventKey, MessageId, MessageState, Name, UnixMs};
+use crate::types::{AttemptResult, EventKey, MessageId, MessageState, Name, SpanContext, UnixMs};
 
 /// A message to write: one call to make, frozen.
 #[derive(Debug, Clone)]
@@ -35,6 +35,9 @@ pub struct NewMessage {
     pub created_at_ms: UnixMs,
     /// Its first lease, when the worker takes it over right after the commit.
     pub lease: Option<InitialLease>,
+    /// Time since when it may have been sent by an installation that this one was restored from: the destination's
+    /// `unknown` decides about it, and its key counts from then on.
+    pub unknown_since_ms: Option<UnixMs>,
 }
 
 impl NewMessage {
@@ -113,6 +116,8 @@ pub struct LeasedMessage {
     pub key: EventKey,
     /// Type of the event.
     pub event_type: String,
+    /// Number of deliberate re-runs of its event when it was written.
+    pub generation: i32,
     /// Names the effect within the event.
     pub effect_name: String,
     /// Goes with every attempt.
@@ -129,6 +134,8 @@ pub struct LeasedMessage {
     pub body: Bytes,
     /// Content type of the event's own bytes, when those are sent.
     pub event_content_type: Option<String>,
+    /// The span that the call is of, where calls say so. It is no part of what is kept, and in no signature.
+    pub traceparent: Option<SpanContext>,
     /// Its lane, where others may wait behind it.
     pub lane: Option<String>,
     /// The fencing token: counts claims, this one included.

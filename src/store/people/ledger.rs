@@ -133,6 +133,9 @@ impl People {
             conflicts_unkept_n: facts.unkept_n,
             hidden_messages_n: hidden_n,
             is_cut: cut_n > 0 || facts.is_cut,
+            // The node that answers knows.
+            trace_id: None,
+            is_trace_recorded: None,
         }
     }
 }

@@ -355,7 +355,7 @@ async fn names(db: &mut Door<'_>, sql: &'static str) -> DbResult<Vec<String>> {
 }
 
 /// The destinations that open messages go to, by name.
-pub(super) async fn open_destinations(db: &mut Door<'_>) -> DbResult<Vec<String>> {
+pub(in crate::store) async fn open_destinations(db: &mut Door<'_>) -> DbResult<Vec<String>> {
     let mut found = names(db, DUE_DESTINATIONS).await?;
     found.extend(names(db, STUCK_DESTINATIONS).await?);
     Ok(found)

@@ -41,6 +41,7 @@ pub use cursor::EventPlace;
 pub use destinations::DestinationStanding;
 pub use events::EventQuery;
 pub use lanes::LanePlace;
+pub(in crate::store) use message_sources::open_destinations;
 pub use person::{People, PeopleDoor, PeopleError};
 pub use providers::{ProviderStanding, WaitingEvents};
 pub use statements::{people_statements, read_statements};

@@ -72,6 +72,14 @@ async fn what_is_sent_twice_has_one_key_and_a_lost_answer_is_unknown() {
     Bench::new(&kafka, port, true).await.shows().await;
 }
 
+#[cfg(feature = "otel")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_sent_says_of_which_span_it_is() {
+    let Some((kafka, port)) = kafka().await else { return };
+    kafka.create().await;
+    super::shows_its_span(&kafka, port).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_topic_that_is_not_there_is_tried_again_until_it_is() {
     let Some((kafka, port)) = kafka().await else { return };

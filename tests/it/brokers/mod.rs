@@ -245,6 +245,30 @@ fn config(fixture: &Fixture, keys: &str, unknown: UnknownPolicy) -> DestinationC
     DestinationConfig { url, target, headers: BTreeMap::new(), timeout_ms: 3_000, ..fixture.config(unknown) }
 }
 
+/// Has a server that traces send an event there, and gives the span that the destination is told.
+#[cfg(all(feature = "brokers", feature = "otel"))]
+async fn shows_its_span<F: TestDestination>(destination: &F, port: u16) {
+    use crate::process::{Server, client, post_stripe, until};
+    let database = Database::create(On::Sqlite).await.unwrap();
+    // Nobody listens there: what is told does not depend on a collector.
+    let config = format!(
+        "[[providers.stripe.routes]]\non = [\"*\"]\nto = \"billing\"\n\
+         [tracing]\nendpoint = \"http://127.0.0.1:9\"\n[destinations.billing]\n{}\n",
+        destination.keys(port)
+    );
+    let server = Server::start(&database.url, &config).await;
+    post_stripe(&client(), &server.url("/webhooks/stripe"), "evt_1").await.unwrap();
+    let log = || server.log();
+    let is_there = async || !destination.received().await.is_empty();
+    until("it is there", std::time::Duration::from_secs(20), log, is_there).await;
+    let received = destination.received().await.remove(0);
+    let told = received.metadata.get("traceparent").unwrap_or_else(|| panic!("{received:?}"));
+    let parts: Vec<&str> = told.split('-').collect();
+    let is_hex = |part: &&str| part.chars().all(|c| c.is_ascii_digit() || ('a'..='f').contains(&c));
+    assert!(parts.iter().all(is_hex) && parts.iter().map(|part| part.len()).eq([2, 32, 16, 2]), "{told}");
+    assert_eq!((parts[0], parts[3]), ("00", "01"), "{told}");
+}
+
 /// Has a destination fail whose url, among `keys`, has the password `canary` in it; nothing of that is shown.
 async fn shows_no_password(keys: &str) {
     let database = Database::create(On::Sqlite).await.unwrap();

@@ -45,7 +45,8 @@ impl TestDestination for Nats {
     async fn received(&self) -> Vec<Received> {
         let state = self.stream.get_info().await.unwrap().state;
         let mut all = Vec::new();
-        for sequence in state.first_sequence..=state.last_sequence {
+        // Numbers begin at 1; a stream that is empty says 0.
+        for sequence in state.first_sequence.max(1)..=state.last_sequence {
             let message = self.stream.get_raw_message(sequence).await.unwrap();
             let metadata = message.headers.iter().map(|(name, values)| {
                 (name.to_string(), values.first().map(ToString::to_string).unwrap_or_default())
@@ -61,6 +62,13 @@ impl TestDestination for Nats {
 async fn what_is_sent_twice_is_there_once_and_a_lost_answer_is_unknown() {
     let Some((nats, port)) = nats().await else { return };
     Bench::new(&nats, port, false).await.shows().await;
+}
+
+#[cfg(feature = "otel")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_sent_says_of_which_span_it_is() {
+    let Some((nats, port)) = nats().await else { return };
+    super::shows_its_span(&nats, port).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -74,6 +74,14 @@ async fn what_is_sent_twice_has_one_message_id_and_a_lost_answer_is_unknown() {
     Bench::new(&rabbitmq, port, false).await.shows().await;
 }
 
+#[cfg(feature = "otel")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_sent_says_of_which_span_it_is() {
+    let Some((rabbitmq, port)) = rabbitmq().await else { return };
+    rabbitmq.declare().await;
+    super::shows_its_span(&rabbitmq, port).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_no_queue_takes_is_dead_and_not_lost() {
     let Some((rabbitmq, port)) = rabbitmq().await else { return };

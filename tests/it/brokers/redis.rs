@@ -65,6 +65,13 @@ async fn what_is_sent_twice_is_there_once_and_a_lost_answer_is_unknown() {
     );
 }
 
+#[cfg(feature = "otel")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_sent_says_of_which_span_it_is() {
+    let Some((redis, port)) = redis() else { return };
+    super::shows_its_span(&redis, port).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_could_not_be_added_is_not_taken_for_a_copy_later() {
     let Some((redis, port)) = redis() else { return };

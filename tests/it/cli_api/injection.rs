@@ -11,13 +11,14 @@ const ODD: &str =
     "a\u{1b}[35mb\u{1b}]0;t\u{7}c\u{9b}1md\0e\nf\rg\u{202e}h\u{2066}i\u{200b}j\u{2028}k\u{e0041}l\u{feff}m";
 
 /// Commands over the API, each with arguments; the words of the command come first.
-const COMMANDS: [(&str, &[&str]); 40] = [
+const COMMANDS: [(&str, &[&str]); 41] = [
     ("audit list", &[]),
     ("audit verify", &["--head", "00"]),
     ("destinations list", &[]),
     ("destinations pause", &["billing", "--reason", "x"]),
     ("destinations resume", &["billing", "--reason", "x"]),
     ("destinations show", &["billing"]),
+    ("doctor", &["--all"]),
     ("erase", &["stripe", "ODD", "--reason", "x"]),
     ("events body", &["stripe", "ODD"]),
     ("events count", &["--state", "failed"]),
@@ -55,7 +56,9 @@ const COMMANDS: [(&str, &[&str]); 40] = [
 ];
 
 /// Commands that ask no server for what others wrote; `shown.rs` has those that read files.
-const ASK_NOBODY: [&str; 13] = [
+const ASK_NOBODY: [&str; 16] = [
+    "alerts",
+    "backup",
     "bench",
     "check",
     "completions",
@@ -64,6 +67,7 @@ const ASK_NOBODY: [&str; 13] = [
     "man",
     "migrate",
     "prune",
+    "restore-check",
     "send",
     "serve",
     "sign",

@@ -138,6 +138,7 @@ fn shells_and_readers_of_manuals_are_told_of_every_command() {
         "check",
         "completions",
         "destinations",
+        "doctor",
         "erase",
         "events",
         "explain",

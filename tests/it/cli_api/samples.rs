@@ -173,6 +173,17 @@ pub(super) fn answer(heard: &Heard, text: &str) -> Says {
             "key": text, "value": text, "is_secret": false, "secret_in": null, "layer": "file", "source": text,
             "is_default": false,
         })]),
+        ("GET", ["doctor"]) => json!({
+            "node": text, "version": text, "at_ms": AT_MS, "is_deep": false, "is_whole": true,
+            "findings": [{
+                "check": text, "subject": text, "verdict": "failure", "looked_at": text, "found": text, "bound": text,
+                "meaning": text, "remedy": text,
+            }],
+        }),
+        ("POST", ["probes"]) => json!({
+            "token": "t", "answer_key": "00".repeat(32), "good_until_ms": AT_MS, "public_url": text,
+            "paths": [{ "path": text, "headers": [text] }], "body_bytes_max": 1024, "answer_within_ms": 1000,
+        }),
         ("GET", ["audit"]) => page(&[decision(text)]),
         ("GET", ["audit", "verify"]) => json!({
             "is_whole": false, "rows_n": 5, "first_seq": 1, "last_seq": 5, "head": text, "broken_at_seq": 3,

@@ -145,7 +145,7 @@ fn mistakes_of_senders_and_destinations_name_their_place() {
     check(
         "[providers.stripe]\nsecrets = [{ path = \"x\" }]",
         "providers.stripe.secrets[0].path",
-        "known here: env, file",
+        "known here: env, file, credential",
     );
     check(
         "[providers.stripe]\nsecrets = [{ env = \"A\", file = \"b\" }]",

@@ -1,7 +1,9 @@
 //! What an operator writes, and what is said about it: all mistakes at once, each with its key and remedy.
 
+mod credentials;
 mod mistakes;
 mod target;
+mod tracing;
 
 use std::path::Path;
 

@@ -200,7 +200,7 @@ async fn other_content_is_shown_beside_what_stands_until_somebody_decides(databa
     }
     let viewer = stage.person(VIEWER).await.get(&kept).await.text;
     assert!(
-        viewer.contains("compared for those who may see contents") && !viewer.contains("700"),
+        viewer.contains("compared for those who may see contents") && !viewer.contains("&quot;amount&quot;"),
         "{viewer}"
     );
     let form = person.get(&kept).await;

@@ -1,7 +1,7 @@
 //! How PostgreSQL goes about what people look at, with a million messages behind them: by an index, and no further than
 //! a page may look.
 
-use hooklatch::store::{people_statements, read_statements, tail_statements};
+use hooklatch::store::{meter_statements, people_statements, read_statements, tail_statements};
 use serde_json::Value;
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
 
@@ -42,7 +42,7 @@ const BIG: [&str; 5] =
     ["outbox_queue", "outbox_finished", "processed_webhook_events", "audit_log", "outbox_attempts"];
 
 /// What is asked, with values that find something, and how many rows any step may look at for it.
-const ASKED: [(&str, &str, u32); 35] = [
+const ASKED: [(&str, &str, u32); 45] = [
     // Everything, from the newest on.
     ("messages of the queue", "9223372036854775807, 0, NULL, NULL, NULL, 0, '{}', 0, '{}', 50", 200),
     ("messages of history", "9223372036854775807, 0, NULL, NULL, NULL, 0, '{}', 0, '{}', 50", 200),
@@ -97,6 +97,29 @@ const ASKED: [(&str, &str, u32); 35] = [
     ("decisions about a message", "1024000", 200),
     ("numbers from one on", "990000, 40000", 10_200),
     ("events by number", "'{5,500000,999999}'", 200),
+    // What `/metrics` counts.
+    ("due messages", "'many', 10000", 10_200),
+    ("due messages", "'d4', 10000", 10_200),
+    ("stuck messages", "'many', 10000", 30_200),
+    ("stuck messages", "'d1', 10000", 30_200),
+    ("blocked lanes", "'many', 10000", 10_200),
+    ("key of the open ones", "'many'", 200),
+    ("open providers", "1000", 200),
+    ("open events", "'stripe', 10000", 40_200),
+    ("open events", "'rare', 10000", 40_200),
+    ("open events", "'nobody', 10000", 200),
+];
+/// Statements of a transaction that sees one moment.
+const OF_ONE_MOMENT: [&str; 9] = [
+    "waiting events",
+    "backlog",
+    "due messages",
+    "stuck messages",
+    "blocked lanes",
+    "key of the open ones",
+    "open providers",
+    "open events",
+    "search",
 ];
 
 async fn run(db: &mut PgConnection, sql: &str) {
@@ -130,7 +153,8 @@ async fn what_people_look_at_is_found_by_an_index_within_bounds_among_a_million(
     for sql in FILL {
         run(&mut db, sql).await;
     }
-    let all = [people_statements(), read_statements(), tail_statements().to_vec()].concat();
+    let all =
+        [people_statements(), read_statements(), tail_statements().to_vec(), meter_statements()].concat();
     // With a plan for these values, and with one for any: a session that lives long has that.
     for mode in ["force_custom_plan", "force_generic_plan"] {
         run(&mut db, &format!("SET plan_cache_mode = {mode}")).await;
@@ -138,8 +162,7 @@ async fn what_people_look_at_is_found_by_an_index_within_bounds_among_a_million(
         for (what, values, rows_n_max) in ASKED {
             let (_, sql) = all.iter().find(|(name, _)| *name == what).unwrap_or_else(|| panic!("no {what}"));
             // Asked in a transaction that sees one moment, which has it so.
-            let is_of_one_moment =
-                ["waiting events", "backlog"].contains(&what) || what.starts_with("search");
+            let is_of_one_moment = OF_ONE_MOMENT.iter().any(|name| what.starts_with(name));
             let is_on = if is_of_one_moment { "off" } else { "on" };
             for plan in ["bitmapscan", "seqscan", "hashjoin", "mergejoin"] {
                 run(&mut db, &format!("SET enable_{plan} = {is_on}")).await;

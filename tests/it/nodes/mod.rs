@@ -2,8 +2,10 @@
 //! falls silent, a schema that somebody else brings up to date.
 
 mod failover;
+mod judged;
 mod load;
 mod patroni;
+mod point_in_time;
 mod pooler;
 mod proxy;
 mod schema;

@@ -23,6 +23,15 @@ async fn run(database: &Database, sql: &str) {
     }
 }
 
+/// What `hooklatch migrate` comes to.
+fn migrated(database: &Database) -> (bool, String) {
+    let server = Server::prepare(&database.url, "");
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_hooklatch"));
+    let output = command.arg("--config").arg(server.config()).arg("migrate").output().unwrap();
+    let said = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap()).concat();
+    (output.status.success(), said)
+}
+
 /// What a newer binary's migration 99 leaves behind.
 async fn newer_migration(database: &Database, and: &str) {
     drop(database.store().await);
@@ -34,6 +43,8 @@ async fn newer_migration(database: &Database, and: &str) {
 
 async fn the_old_binary_starts_on_a_newer_schema_that_only_expands(database: &Database) {
     newer_migration(database, "ALTER TABLE secret_uses ADD COLUMN later INTEGER NULL").await;
+    let (is_done, said) = migrated(database);
+    assert!(is_done && said.contains("nothing to apply") && said.contains("version 99"), "{said}");
     let server = Server::start(&database.url, "").await;
     let taken = post_stripe(&client(), &server.url("/webhooks/stripe"), "evt_1").await;
     assert_eq!(taken, Ok("accepted".to_owned()));
@@ -43,6 +54,8 @@ async fn the_old_binary_is_refused_by_a_newer_schema_that_is_not_for_it(database
     newer_migration(database, "UPDATE schema_floor SET version = 98").await;
     let said = refused(&database.url, "");
     assert!(said.contains("binaries from version 98 on") && said.contains("or a later one"), "{said}");
+    let (is_done, said) = migrated(database);
+    assert!(!is_done && said.contains("binaries from version 98 on"), "{said}");
 }
 
 async fn a_schema_from_before_the_floor_and_newer_is_refused(database: &Database) {

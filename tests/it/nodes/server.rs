@@ -91,6 +91,23 @@ impl Postgres {
         server
     }
 
+    /// A copy of this one as `pg_basebackup` makes it, which does not run and is no standby.
+    pub fn base(&self) -> Self {
+        let folder = folder();
+        ran(command(self.bin.join("pg_basebackup"), folder.path())
+            .args(["--no-sync", "-c", "fast", "-X", "stream", "-D"])
+            .arg(folder.path().join("data"))
+            .arg("-d")
+            .arg(format!("host=127.0.0.1 port={} user=postgres dbname=postgres", self.port)));
+        Self { port: free_port().port(), folder, bin: self.bin.clone(), child: None }
+    }
+
+    /// Has its next start recover from an archive, as far as the settings of that start say.
+    pub fn recovers(&self) {
+        let signal = self.folder.path().join("data/recovery.signal");
+        ran(command("touch", self.folder.path()).arg(signal));
+    }
+
     /// Starts the process and waits until it answers.
     pub async fn run(&mut self, settings: &[&str]) {
         let log = std::fs::File::create(self.folder.path().join("log")).unwrap();

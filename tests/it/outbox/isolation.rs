@@ -190,7 +190,7 @@ async fn messages_to_destinations_that_nobody_knows_are_seen(database: &Database
         async || {
             let metrics = server.admin_text("/metrics").await;
             metrics.contains("hooklatch_outbox_stray_messages 1\n")
-                && server.log().contains("destinations that are not configured here")
+                && server.log().contains("messages wait for a destination that is not configured")
                 && server.log().contains("gone")
         },
     )

@@ -11,7 +11,7 @@ mod panics;
 mod reruns;
 mod running;
 mod sooner;
-mod tls;
+pub(crate) mod tls;
 mod unknown;
 
 use std::collections::BTreeMap;

@@ -74,7 +74,7 @@ async fn a_dead_destination_delays_no_other(database: &Database) {
     for n in 20..40 {
         fixture.until(&format!("evt_{n}"), "done").await;
     }
-    let counts = fixture.store.message_counts().await.unwrap();
+    let counts = fixture.store.open_counts().await.unwrap().messages;
     let leased = counts.iter().find(|count| count.state.as_str() == "leased").map(|count| count.messages_n);
     assert_eq!(leased, Some(2), "no more than its slots are held: {counts:?}");
     stopper.stop();

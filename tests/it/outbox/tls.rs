@@ -19,16 +19,16 @@ on_both!(
 );
 
 /// An authority and what it vouches for.
-struct Authority(CertifiedIssuer<'static, KeyPair>);
+pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 impl Authority {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
     }
 
-    fn pem(&self) -> Secret {
+    pub(crate) fn pem(&self) -> Secret {
         Secret::new(self.0.pem())
     }
 
@@ -42,7 +42,7 @@ impl Authority {
     }
 
     /// A destination at `localhost`; with `clients`, only for those that it vouches for.
-    async fn destination(&self, clients: Option<&Self>) -> Stub {
+    pub(crate) async fn destination(&self, clients: Option<&Self>) -> Stub {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = rustls::ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()

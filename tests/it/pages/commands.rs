@@ -15,7 +15,7 @@ use super::text::{blocks, inline, page, pages};
 const NOT_RUN: [(&str, &str); 1] = [("./scripts/test", "it is the gate, which runs this test")];
 
 /// What starts the server of a page.
-const SERVE: &str = "cargo run --release -- serve --dev";
+const SERVE: &str = "cargo run -- serve --dev";
 
 const OUTCOMES: [&str; 6] = ["accepted", "duplicate", "conflict", "superseded", "replayed", "unreadable"];
 
@@ -117,7 +117,7 @@ impl Reader {
             .replace("127.0.0.1:8080", &self.receiver.to_string())
             .replace("127.0.0.1:8081", &self.admin.to_string());
         let script = format!(
-            "cargo() {{ shift 3; hooklatch \"$@\"; }}\n[ -e state ] && . ./state\n{command}\nstatus=$?\n\
+            "cargo() {{ shift 2; hooklatch \"$@\"; }}\n[ -e state ] && . ./state\n{command}\nstatus=$?\n\
              {{ declare -p | grep '^declare -- '; declare -f; }} >state\nexit $status\n"
         );
         self.command("bash").args(["-c", &script]).output().unwrap()

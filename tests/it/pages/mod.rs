@@ -4,4 +4,4 @@
 mod commands;
 mod configurations;
 mod names;
-mod text;
+pub(crate) mod text;

@@ -240,7 +240,7 @@ async fn a_due_event_is_taken_once_and_its_retry_is_fenced(database: &Database) 
         "somebody counted before us"
     );
     assert_eq!(store.event_get(&key("evt_1")).await.unwrap().unwrap().due_at_ms, Some(3_000));
-    let counts = store.event_counts_open().await.unwrap();
+    let counts = store.open_counts().await.unwrap().events;
     let one = |count: &EventCount| (count.provider.clone(), count.state, count.events_n);
     assert_eq!(counts.iter().map(one).collect::<Vec<_>>(), [("stripe".to_owned(), EventState::Retry, 1)]);
 }

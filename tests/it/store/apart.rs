@@ -65,7 +65,7 @@ async fn other_content_is_kept_whole_beside_the_event_that_stands(database: &Dat
     assert_eq!(found.unkept_n, 0, "its copies are the same content");
     assert!(row.error.as_ref().unwrap().contains("evt_1"));
     assert_eq!(store.event_get(&first.key).await.unwrap().unwrap().state, EventState::Done);
-    let counts = store.event_counts_open().await.unwrap();
+    let counts = store.open_counts().await.unwrap().events;
     assert_eq!(
         counts.iter().map(|one| (one.state.as_str(), one.events_n)).collect::<Vec<_>>(),
         [("conflict", 1)]

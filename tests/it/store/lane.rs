@@ -97,7 +97,7 @@ async fn a_stuck_head_blocks_its_own_lane_until_a_person_decides(database: &Data
     settle(&store, &first[0], SettleTo::Held).await;
     assert!(take(&store).await.is_empty());
     assert_eq!(state(&store, "evt_2").await, MessageState::Waiting, "seen as such");
-    let counts = store.message_counts().await.unwrap();
+    let counts = store.open_counts().await.unwrap().messages;
     let waiting = counts.iter().find(|count| count.state == MessageState::Waiting);
     assert_eq!(waiting.map(|count| count.messages_n), Some(3), "and counted");
     decide(&store, "evt_1", MessageAct::Done).await;

@@ -166,8 +166,14 @@ async fn open_messages_are_counted_by_state(database: &Database) {
     }
     let one = lease(&store, 1, 1_000).await.remove(0);
     store.message_settle(&[settlement(&one, SettleTo::Held, AttemptResult::Unknown)]).await.unwrap();
-    let mut counts: Vec<_> =
-        store.message_counts().await.unwrap().into_iter().map(|one| (one.state, one.messages_n)).collect();
+    let mut counts: Vec<_> = store
+        .open_counts()
+        .await
+        .unwrap()
+        .messages
+        .into_iter()
+        .map(|one| (one.state, one.messages_n))
+        .collect();
     counts.sort_by_key(|(state, _)| state.as_str());
     assert_eq!(counts, [(MessageState::Held, 1), (MessageState::Ready, 1)]);
 }

@@ -67,6 +67,7 @@ pub(crate) fn message(destination: &str) -> NewMessage {
         lane: None,
         created_at_ms: 1_000,
         lease: None,
+        unknown_since_ms: None,
     }
 }
 

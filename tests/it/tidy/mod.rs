@@ -3,7 +3,9 @@
 
 mod arrows;
 mod doors;
+mod metrics;
 mod people;
+mod ranks;
 mod store;
 mod words;
 
@@ -11,63 +13,10 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use ranks::RANKS;
+
 /// Longest source file, in lines.
 const LINES_N_MAX: usize = 400;
-
-/// Ranks of modules: a module imports only from lower ranks. Modules of one rank do not know each other.
-const RANKS: &[(&str, u8)] = &[
-    ("types", 0),
-    ("template", 0),
-    ("database_url", 0),
-    ("net", 0),
-    ("plain", 0),
-    ("figures", 0),
-    ("times", 0),
-    ("mistakes", 0),
-    ("stop", 0),
-    ("seal", 0),
-    ("fetch", 3),
-    ("json", 1),
-    ("config", 1),
-    ("spec", 1),
-    ("minutes", 1),
-    ("backoff", 2),
-    ("api", 1),
-    ("store", 2),
-    ("verify", 2),
-    ("logging", 2),
-    ("tls", 2),
-    ("read", 3),
-    ("retention", 3),
-    ("operations", 3),
-    ("tail", 3),
-    ("handler", 4),
-    ("provider", 5),
-    ("pairs", 6),
-    ("vectors", 6),
-    ("admit", 6),
-    ("outbox", 6),
-    // What a kind's module is written with, the kinds themselves, and one of them by its name.
-    ("kind", 6),
-    ("providers", 7),
-    ("builtin", 8),
-    ("receive", 7),
-    ("idempotency", 7),
-    ("kinds", 7),
-    ("bench", 6),
-    ("setup", 8),
-    // Reads a configuration, and asks the kinds about it.
-    ("load", 8),
-    ("http", 8),
-    ("console", 9),
-    ("app", 10),
-    ("cli", 11),
-    // What a program of a user is written with.
-    ("prelude", 11),
-    ("testing", 11),
-    ("lib", 12),
-    ("main", 12),
-];
 
 /// Words and the only places that may use them.
 const PLACES: [(&str, &[&str], &str); 12] = [
@@ -112,7 +61,7 @@ fn root() -> &'static Path {
 }
 
 /// Every file below `folder` with this ending: its path from the root, and its text.
-fn files(folder: &str, ending: &str) -> Vec<(String, String)> {
+pub(crate) fn files(folder: &str, ending: &str) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut folders = vec![root().join(folder)];
     while let Some(folder) = folders.pop() {

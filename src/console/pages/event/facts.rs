@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use crate::api::{LedgerView, LedgerWhat};
 use crate::console::parts::{chip, link, list, moment};
 use crate::console::visit::Visit;
-use crate::figures::{grouped, plural};
+use crate::figures::{grouped, plural, reruns};
 use crate::types::MessageState;
 
 pub(super) fn facts(visit: &Visit, view: &LedgerView) -> Markup {
@@ -32,9 +32,12 @@ pub(super) fn facts(visit: &Visit, view: &LedgerView) -> Markup {
     let dispatches = plural(event.attempts_n.into(), "time");
     rows.push(("Dispatched", html! { (dispatches) }));
     if event.generation > 0 {
-        let runs = plural(event.generation.into(), "time");
-        rows.push(("Run again by people", html! { (runs) }));
+        rows.push(("Run again by people", html! { (reruns(event.generation)) }));
     }
+    rows.extend(view.trace_id.as_deref().map(|trace_id| {
+        let is_recorded = view.is_trace_recorded != Some(false);
+        ("Trace", html! { code { (trace_id) } @if !is_recorded { ", not recorded" } })
+    }));
     html! { section aria-label="The event" { (list::facts(&rows)) } }
 }
 

@@ -13,7 +13,7 @@ use crate::stop::to_end;
 use crate::store::db::error::DbResult;
 use crate::store::db::limit::limited;
 use crate::store::db::opening::PostgresSettings;
-use crate::store::db::pool::{SessionPool, Trust};
+use crate::store::db::pool::{PlacesUsed, SessionPool, Trust};
 use crate::store::db::store_error::StoreError;
 use crate::store::db::warnings::listen;
 
@@ -57,6 +57,16 @@ impl Postgres {
     /// Returns how many sessions of the pool handlers may take up.
     pub(in crate::store) fn handlers_n(&self) -> usize {
         self.handlers_n
+    }
+
+    /// How much of its connections is taken, by what they are for.
+    pub(in crate::store::db) fn used(&self) -> Vec<PlacesUsed> {
+        vec![
+            self.pool.used("shared"),
+            self.people.used("people"),
+            self.committer.used("committer"),
+            self.worker.used("worker"),
+        ]
     }
 
     /// Returns how a session is put right after a handler had it.

@@ -1,11 +1,14 @@
 //! The database's file: where it is, and that nobody else has it.
 
 use std::fs::File;
+use std::io::{Error, ErrorKind, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use percent_encoding::percent_decode_str;
+use rustix::fs::Access;
 
-use super::private;
+use super::private::{self, WITNESS, WITNESS_PARTIAL};
 use crate::store::db::store_error::StoreError;
 
 /// File systems whose locks cannot be trusted.
@@ -48,16 +51,75 @@ pub(super) fn locked(path: &Path) -> Result<File, StoreError> {
     if let Some(kind) = network_file_system(path) {
         return Err(refused(format!("is on a network file system ({kind}), whose locks cannot be trusted")));
     }
-    let file = private::options().open(private::beside(path, ".lock"));
-    let file = file.map_err(|error| refused(format!("cannot be locked: {error}")))?;
+    let lock = private::beside(path, ".lock");
+    let file = private::opened_or_made(&lock);
+    let file = file.map_err(|error| refused(format!("cannot be locked: {error}{}", whose(&lock, &error))))?;
     file.try_lock().map_err(|_| refused("is held by another process: stop that one first".to_owned()))?;
+    if let Err(errno) = rustix::fs::access(path, Access::READ_OK | Access::WRITE_OK)
+        && path.exists()
+    {
+        let error = Error::from(errno);
+        return Err(refused(format!("cannot be written: {error}{}", whose(path, &error))));
+    }
     Ok(file)
+}
+
+/// Who we are, and whose this file or its folder is: people mount folders of somebody else, and put files there as root.
+fn whose(path: &Path, error: &Error) -> String {
+    if !matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem) {
+        return String::new();
+    }
+    let us = rustix::process::geteuid().as_raw();
+    let owner = |path: &Path| std::fs::metadata(path).ok().map(|found| found.uid());
+    if let Some(owner) = owner(path).filter(|owner| *owner != us) {
+        return format!(
+            "; `{}` belongs to user {owner}, and must belong to user {us}: chown it",
+            path.display()
+        );
+    }
+    let folder = private::folder_of(path);
+    let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+    let owner = owner(&folder).map_or_else(|| "?".to_owned(), |owner| owner.to_string());
+    format!("; the folder `{}` must be writable for user {us}, and belongs to user {owner}", folder.display())
+}
+
+/// Refuses a file beside which the log of another one was left. A copy that `hooklatch backup` made has no log, and says
+/// so in its head; SQLite would write what it finds there over it all the same.
+pub(super) fn log_is_its_own(path: &Path) -> Result<(), StoreError> {
+    let log = private::beside(path, "-wal");
+    let is_there = std::fs::metadata(&log).is_ok_and(|found| found.len() > 0);
+    if !is_there || !is_without_log(path) {
+        return Ok(());
+    }
+    Err(StoreError::Refused(format!(
+        "database `{}` is a copy, and `{}` beside it is the log of the database that was there before, which would be \
+         written over it: move that file and the one that ends with -shm away, and start from a fresh copy of the backup \
+         if anything else has opened it since",
+        path.display(),
+        log.display()
+    )))
+}
+
+/// True when the head of the file says that it has no log: byte 18 is 1, where a file with a log has 2.
+fn is_without_log(path: &Path) -> bool {
+    let mut head = [0; 19];
+    let read = File::open(path).and_then(|mut file| file.read_exact(&mut head));
+    read.is_ok() && head.last() == Some(&1)
+}
+
+/// True when `to` is a file that SQLite or we keep beside the database `from`.
+pub(super) fn is_beside(from: &Path, to: &Path) -> bool {
+    let Some((folder, name)) = private::folder_of(to).canonicalize().ok().zip(to.file_name()) else {
+        return false;
+    };
+    ["-wal", "-shm", "-journal", ".lock", WITNESS, WITNESS_PARTIAL]
+        .iter()
+        .any(|ending| private::beside(from, ending) == folder.join(name))
 }
 
 /// The kind of file system `path` is on, when it is one of [`NETWORK_FILE_SYSTEMS`]. Linux only.
 fn network_file_system(path: &Path) -> Option<String> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let folder = folder.canonicalize().ok()?;
+    let folder = private::folder_of(path).canonicalize().ok()?;
     let mounts = std::fs::read_to_string("/proc/self/mounts").ok()?;
     let mut best = (0, "");
     for line in mounts.lines() {

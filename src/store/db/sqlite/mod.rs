@@ -2,8 +2,10 @@
 //!
 //! To read it: `pools.rs` (what each connection is for, and what a file must be like), `session.rs` (a connection and
 //! its thread), `transactions.rs` and `statement.rs` (what is asked of it), `file.rs` and `private.rs` (the file
-//! itself).
+//! itself), `copy.rs` (a backup of it), `changes.rs` and `witness.rs` (what is kept beside it to know an older copy by).
 
+mod changes;
+mod copy;
 mod file;
 mod pools;
 mod private;
@@ -12,9 +14,12 @@ pub(in crate::store::db) mod statement;
 #[cfg(test)]
 mod tests;
 mod transactions;
+mod witness;
 
+pub(crate) use copy::copy_file;
 pub(in crate::store) use pools::Sqlite;
 pub(super) use pools::open;
 #[cfg(test)]
 pub(in crate::store::db) use pools::opened;
 pub(in crate::store) use session::SqliteSession;
+pub(in crate::store) use witness::{WitnessTurn, Witnessed};

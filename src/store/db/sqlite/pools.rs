@@ -7,10 +7,12 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
 
+use super::changes::FileChanges;
 use super::session::SqliteSession;
+use super::witness::WitnessFile;
 use super::{file, private};
 use crate::store::db::error::DbResult;
-use crate::store::db::pool::{SessionPool, Trust};
+use crate::store::db::pool::{PlacesUsed, SessionPool, Trust};
 use crate::store::db::store_error::StoreError;
 
 /// The oldest library without the WAL-reset corruption (sqlite.org/wal.html#walresetbug).
@@ -49,6 +51,12 @@ pub(in crate::store) struct Sqlite {
     reader: SessionPool<SqliteSession>,
     /// Read only, for what people look at: their questions may be long, and nothing else waits behind them.
     people: SessionPool<SqliteSession>,
+    /// Where the file is, as the URL has it.
+    path: Arc<Path>,
+    /// What this process changed in it.
+    changes: Arc<FileChanges>,
+    /// The file beside it that says how far it is.
+    witness: Arc<WitnessFile>,
     /// Held for the life of the process, so that no second one opens the file.
     _lock: Arc<File>,
 }
@@ -66,6 +74,24 @@ impl Sqlite {
         &self.people
     }
 
+    /// The file that it is.
+    pub(in crate::store::db) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(in crate::store) fn changes(&self) -> &FileChanges {
+        &self.changes
+    }
+
+    pub(in crate::store) fn witness(&self) -> &Arc<WitnessFile> {
+        &self.witness
+    }
+
+    /// How much of its connections is taken, by what they are for.
+    pub(in crate::store::db) fn used(&self) -> Vec<PlacesUsed> {
+        vec![self.writer.used("writer"), self.reader.used("reader"), self.people.used("people")]
+    }
+
     pub(in crate::store::db) async fn close(&self, bound: Duration) {
         tokio::join!(self.reader.close(bound), self.people.close(bound));
         self.writer.close(bound).await;
@@ -76,15 +102,20 @@ impl Sqlite {
 pub(in crate::store::db) async fn open(url: &str, connections_n: u32) -> Result<Sqlite, StoreError> {
     let path = file::path(url).map_err(StoreError::Refused)?;
     let lock = file::locked(&path)?;
+    file::log_is_its_own(&path)?;
     private::keep(&path);
     let unavailable = |source| StoreError::from_db("open", source);
     let trust = Arc::new(Trust::default());
+    let changes = Arc::new(FileChanges::default());
     let pool = |places_n: u32, name: &'static str, is_writing: bool| {
-        let path = path.clone();
+        let (path, changes) = (path.clone(), is_writing.then(|| Arc::clone(&changes)));
         let connect = move || {
-            let path = path.clone();
+            let (path, changes) = (path.clone(), changes.clone());
             let begin = if is_writing { BEGIN_WRITING } else { BEGIN_READING };
-            Box::pin(SqliteSession::open(name, begin, move || connected(&path, is_writing))) as _
+            Box::pin(async move {
+                let opened = SqliteSession::open(name, begin, move || connected(&path, is_writing)).await?;
+                Ok(opened.counting(changes))
+            }) as _
         };
         SessionPool::<SqliteSession>::new(places_n, Arc::clone(&trust), Box::new(connect))
     };
@@ -95,7 +126,8 @@ pub(in crate::store::db) async fn open(url: &str, connections_n: u32) -> Result<
     let found = first.session().map_err(unavailable)?.run(|db| found(db)).await.map_err(unavailable)?;
     found.check()?;
     first.give_back();
-    Ok(Sqlite { writer, reader, people, _lock: Arc::new(lock) })
+    let witness = Arc::new(WitnessFile::beside(&path));
+    Ok(Sqlite { writer, reader, people, path: path.into(), changes, witness, _lock: Arc::new(lock) })
 }
 
 /// Opens the connection; runs on the connection's own thread.

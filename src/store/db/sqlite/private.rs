@@ -2,7 +2,8 @@
 //! it.
 
 use std::fs::{File, OpenOptions, Permissions};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::io;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
 use tracing::warn;
@@ -12,11 +13,36 @@ const MODE: u32 = 0o600;
 /// Rights of everybody on the machine.
 const OTHERS: u32 = 0o007;
 
+/// Endings of the witness, and of one that is being written.
+pub(super) const WITNESS: &str = ".witness";
+pub(super) const WITNESS_PARTIAL: &str = ".witness.partial";
+
 /// Returns how a file is made that is not there yet, whatever the umask allows.
 pub(super) fn options() -> OpenOptions {
     let mut options = File::options();
     options.create(true).write(true).truncate(false).mode(MODE);
     options
+}
+
+/// Opens a file, and makes it if it is missing. What root makes by hand in the folder of a service belongs to that service,
+/// which could not open it otherwise. No link is followed to what is given away: it is new.
+pub(super) fn opened_or_made(path: &Path) -> io::Result<File> {
+    let made = match options().create_new(true).open(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return options().open(path),
+        made => made?,
+    };
+    let owner = std::fs::metadata(folder_of(path)).ok().filter(|_| rustix::process::geteuid().is_root());
+    if let Some(owner) = owner.filter(|owner| owner.uid() != 0)
+        && let Err(error) = fchown(&made, Some(owner.uid()), Some(owner.gid()))
+    {
+        warn!(file = %path.display(), %error, "could not give this file to the owner of its folder");
+    }
+    Ok(made)
+}
+
+/// The folder of a file.
+pub(super) fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// The path of a file beside the database. SQLite follows a link to its file, so these do.
@@ -31,8 +57,8 @@ pub(super) fn beside(path: &Path, ending: &str) -> PathBuf {
 /// and stays.
 pub(super) fn keep(path: &Path) {
     // If the file cannot be made, SQLite says why in a moment.
-    drop(options().open(path));
-    for ending in ["", "-wal", "-shm", ".lock"] {
+    drop(opened_or_made(path));
+    for ending in ["", "-wal", "-shm", ".lock", WITNESS] {
         let file = beside(path, ending);
         let Ok(found) = std::fs::metadata(&file) else { continue };
         if found.permissions().mode() & OTHERS == 0 {
@@ -46,5 +72,32 @@ pub(super) fn keep(path: &Path) {
                 warn!(file = %file.display(), %error, "everybody can read this file of the database; make it 0600");
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::chown;
+
+    use super::*;
+
+    #[test]
+    fn what_root_makes_in_the_folder_of_a_service_belongs_to_the_service() {
+        /// Nobody's, here and elsewhere.
+        const SERVICE: u32 = 54_321;
+        let folder = tempfile::tempdir().unwrap();
+        let is_root = rustix::process::geteuid().is_root();
+        if is_root {
+            chown(folder.path(), Some(SERVICE), Some(SERVICE)).unwrap();
+        }
+        let (new, old) = (folder.path().join("new"), folder.path().join("old"));
+        std::fs::write(&old, "old").unwrap();
+        for path in [&new, &old] {
+            drop(opened_or_made(path).unwrap());
+        }
+        let owner = |path| std::fs::metadata(path).unwrap().uid();
+        assert_eq!(owner(&new), if is_root { SERVICE } else { owner(&old) });
+        assert_ne!(owner(&old), SERVICE, "what was there stays whose it was");
+        assert_eq!(std::fs::read_to_string(&old).unwrap(), "old");
     }
 }

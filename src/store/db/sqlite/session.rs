@@ -22,8 +22,9 @@ use rusqlite::{Connection, InterruptHandle};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
+use super::changes::FileChanges;
 use crate::store::db::error::{DbError, DbResult};
-use crate::store::db::limit::STATEMENT_LIMIT;
+use crate::store::db::limit::{STATEMENT_LIMIT, count_panic};
 use crate::store::db::store_error::StoreError;
 
 /// After how many steps of a statement it is asked whether somebody still waits for it: some tens of microseconds.
@@ -42,6 +43,8 @@ pub(in crate::store) struct SqliteSession {
     pub(super) errands: Sender<Errand>,
     pub(super) shared: Arc<SessionShared>,
     pub(super) begin: &'static str,
+    /// Told when rows were changed here; nobody for a connection that only reads.
+    changes: Option<Arc<FileChanges>>,
 }
 
 /// State that both sides know: the caller and the thread.
@@ -127,7 +130,12 @@ impl SqliteSession {
         };
         std::thread::Builder::new().name(name.to_owned()).spawn(body).map_err(DbError::lost)?;
         let shared = told.await.unwrap_or_else(|_| Err(ended()))?;
-        Ok(Self { errands, shared, begin })
+        Ok(Self { errands, shared, begin, changes: None })
+    }
+
+    /// The same connection, whose changes are counted.
+    pub(super) fn counting(self, changes: Option<Arc<FileChanges>>) -> Self {
+        Self { changes, ..self }
     }
 
     /// Runs `work` on the connection's thread: one hop, whatever it does there. It must not leave a statement open; a
@@ -172,16 +180,20 @@ impl SqliteSession {
         work: impl FnOnce(&mut Connection) -> DbResult<T> + Send + 'static,
     ) -> DbResult<T> {
         let (answer, awaited) = oneshot::channel();
-        let shared = Arc::clone(&self.shared);
+        let (shared, changes) = (Arc::clone(&self.shared), self.changes.clone());
         let errand = Errand::Work(Box::new(move |db| {
+            let before_n = db.total_changes();
             let done = catch_unwind(AssertUnwindSafe(|| work(db)));
+            if let Some(changes) = changes.filter(|_| db.total_changes() != before_n) {
+                changes.note();
+            }
             shared.is_in_transaction.store(!db.is_autocommit(), Ordering::SeqCst);
             let goes_on = done.is_ok();
             if !goes_on {
                 shared.is_lost.store(true, Ordering::SeqCst);
             }
             // The caller may have gone away.
-            drop(answer.send(done.unwrap_or_else(|_| Err(DbError::lost("work on a connection panicked")))));
+            drop(answer.send(done.unwrap_or_else(|_| Err(panicked()))));
             goes_on
         }));
         self.errands.send(errand).map_err(|_| ended())?;
@@ -231,6 +243,11 @@ fn watched(db: &Connection) -> DbResult<Arc<SessionShared>> {
     Ok(shared)
 }
 
+fn panicked() -> DbError {
+    count_panic();
+    DbError::lost("work on a connection panicked")
+}
+
 /// Runs one transaction on the connection's thread.
 fn transaction<T>(
     db: &mut Connection,
@@ -242,7 +259,7 @@ fn transaction<T>(
     let failed = |error: DbError| StoreError::from_db(op, error);
     db.execute_batch(begin).map_err(|error| failed(error.into()))?;
     let answer = catch_unwind(AssertUnwindSafe(|| work(db)));
-    let answer = answer.unwrap_or_else(|_| Err(DbError::lost("work on a connection panicked")));
+    let answer = answer.unwrap_or_else(|_| Err(panicked()));
     let answer = match answer {
         Ok(value) if stage.turns(COMMITTING) => {
             let committed =

@@ -81,6 +81,14 @@ impl Base {
         Ok(Self::Template { origin, allowed: Allowed::new(&config.http.private_hosts) })
     }
 
+    /// Where calls go, as far as the configuration fixes it.
+    pub(super) fn origin(&self) -> Option<Arc<Origin>> {
+        match self {
+            Self::Fixed(home) => Some(Arc::clone(&home.origin)),
+            Self::Template { origin, .. } => Address::new(origin.clone()?).ok().map(|address| address.origin),
+        }
+    }
+
     /// True when `url` is on the destination's own host, as far as the config names one.
     pub(super) fn is_home_of(&self, url: &Url) -> bool {
         match self {

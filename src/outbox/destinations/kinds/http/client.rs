@@ -10,12 +10,14 @@ use reqwest::{Client, ClientBuilder, Proxy, Response};
 use rustls::ClientConfig;
 use tokio::time::{Instant, timeout_at};
 
+use super::address::Origin;
 use super::call::{ANSWER_BYTES_MAX, BodyCut, Call, CallFailure, HttpAnswer, IDLE, no_answer, retry_after};
 use super::lean::{Lean, LeanOptions, LeanStop};
 use super::tls::tls;
 use crate::config::{DestinationConfig, HttpVersion, UnknownPolicy};
 use crate::net::{Allowed, Guard, client_builder, is_private_host, read_capped};
 use crate::outbox::destinations::error::DestinationError;
+use crate::outbox::destinations::handshake::HandshakeEnd;
 use crate::template;
 
 fn builder() -> ClientBuilder {
@@ -84,6 +86,14 @@ impl Caller {
             other.client()?;
         }
         Ok(Self { lean, is_lean: AtomicBool::new(is_lean), other })
+    }
+
+    /// Connects to `origin`, which has TLS, and hangs up; `None` where calls go through a proxy.
+    pub(super) async fn handshake(&self, origin: &Origin, limit: Duration) -> Option<HandshakeEnd> {
+        if self.other.options.proxy.is_some() {
+            return None;
+        }
+        Some(self.lean.handshake(origin, limit).await)
     }
 
     /// Makes one call, once.

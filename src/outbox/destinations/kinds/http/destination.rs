@@ -11,12 +11,13 @@ use super::address::{Address, Base};
 use super::answer_body::AnswerReader;
 use super::call::{self, ANSWER_BYTES_MAX, BodyCut, Call, CallFailure, HttpAnswer};
 use super::client::Caller;
-use super::headers::Headers;
+use super::headers::{self, Headers};
 use super::question::Question;
 use super::sign::Signers;
 use crate::config::UnknownPolicy;
 use crate::outbox::destinations::client_settings::ClientSettings;
 use crate::outbox::destinations::error::DestinationError;
+use crate::outbox::destinations::handshake::HandshakeEnd;
 use crate::outbox::destinations::outcome::{Asked, CallOutcome};
 use crate::outbox::policy::CallAnswer;
 use crate::store::LeasedMessage;
@@ -79,6 +80,22 @@ impl HttpDestination {
         }
     }
 
+    /// Host and port that every call goes to over TLS; the empty text where each message names its own, and `None`
+    /// where there is no TLS.
+    pub(in crate::outbox::destinations) fn tls_host(&self) -> Option<String> {
+        match self.base.origin() {
+            None => Some(String::new()),
+            Some(origin) if origin.is_tls => Some(origin.header.to_str().unwrap_or_default().to_owned()),
+            Some(_) => None,
+        }
+    }
+
+    /// Connects there and hangs up; `None` where calls go elsewhere or through a proxy.
+    pub(in crate::outbox::destinations) async fn handshake(&self, limit: Duration) -> Option<HandshakeEnd> {
+        let origin = self.base.origin().filter(|origin| origin.is_tls)?;
+        self.caller.handshake(&origin, limit).await
+    }
+
     fn call<'a>(
         &self,
         message: &LeasedMessage,
@@ -91,6 +108,8 @@ impl HttpDestination {
             .ok_or_else(|| format!("`{}` is not a method", message.method))?;
         let mut headers = self.headers.of(message)?;
         self.signers.sign(message, now_ms / 1_000, &mut headers)?;
+        // Last, so that it is in no signature; another attempt has another one.
+        headers::say_span(message, &mut headers);
         let (body, is_body_wanted) = (message.body.clone(), self.reader.wants_body());
         Ok(Call { method, address, headers, body, timeout: self.timeout, is_body_wanted })
     }

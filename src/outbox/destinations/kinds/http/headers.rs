@@ -16,6 +16,7 @@ static MESSAGE_ID: HeaderName = HeaderName::from_static("hooklatch-message-id");
 static ATTEMPT: HeaderName = HeaderName::from_static("hooklatch-attempt");
 static PROVIDER: HeaderName = HeaderName::from_static("hooklatch-provider");
 static EVENT_ID: HeaderName = HeaderName::from_static("hooklatch-event-id");
+const TRACEPARENT: &str = "traceparent";
 static EVENT_TYPE: HeaderName = HeaderName::from_static("hooklatch-event-type");
 
 /// The headers that every call of one destination carries.
@@ -64,6 +65,14 @@ impl Headers {
         headers.insert(&ATTEMPT, HeaderValue::from(message.attempt_n));
         introduce(&mut headers);
         Ok(headers)
+    }
+}
+
+/// Says which span the call is of, unless the message or the destination says something else by the same name.
+pub(super) fn say_span(message: &LeasedMessage, headers: &mut HeaderMap) {
+    if let (Some(span), Entry::Vacant(entry)) = (message.traceparent, headers.entry(TRACEPARENT)) {
+        // Digits and hyphens are always a value.
+        entry.insert(HeaderValue::try_from(span.to_string()).unwrap_or(HeaderValue::from_static("")));
     }
 }
 

@@ -26,8 +26,8 @@ use crate::outbox::destinations::kinds::http::call::{
 
 /// Makes the calls of one destination.
 pub(in crate::outbox::destinations::kinds::http) struct Lean {
-    connector: Connector,
-    connect_timeout: Duration,
+    pub(super) connector: Connector,
+    pub(super) connect_timeout: Duration,
     pub(super) pool: Arc<LinkPool>,
 }
 

@@ -29,7 +29,7 @@ const KEEPALIVES_N: u32 = 3;
 #[cfg(target_os = "linux")]
 const UNACKNOWLEDGED: Duration = Duration::from_secs(30);
 
-type BoxError = Box<dyn std::error::Error + Send + Sync>;
+pub(super) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Makes connections for one destination.
 pub(super) struct Connector {
@@ -61,19 +61,29 @@ impl Connector {
     }
 
     pub(super) async fn connect(&self, origin: &Origin) -> Result<Connected, BoxError> {
-        let tcp = self.tcp.clone().call(origin.uri.clone()).await?;
-        let wire = Wire::new(tcp.into_inner());
+        let wire = self.wire(origin).await?;
         let seen = wire.seen();
         if !origin.is_tls {
             return Ok(Connected::Http1(Stream::Plain(wire), seen));
         }
-        let tls = self.tls.as_ref().ok_or_else(|| io::Error::other("no TLS was made ready"))?;
-        let name = ServerName::try_from(origin.host.clone())?;
-        let stream = tls.connect(name, wire).await?;
+        let stream = self.over(origin, wire).await?;
         if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
             return Ok(Connected::Http2);
         }
         Ok(Connected::Http1(Stream::Tls(Box::new(stream)), seen))
+    }
+
+    /// A connection, without TLS yet.
+    pub(super) async fn wire(&self, origin: &Origin) -> Result<Wire, BoxError> {
+        let tcp = self.tcp.clone().call(origin.uri.clone()).await?;
+        Ok(Wire::new(tcp.into_inner()))
+    }
+
+    /// TLS over such a connection.
+    pub(super) async fn over(&self, origin: &Origin, wire: Wire) -> Result<TlsStream<Wire>, BoxError> {
+        let tls = self.tls.as_ref().ok_or_else(|| io::Error::other("no TLS was made ready"))?;
+        let name = ServerName::try_from(origin.host.clone())?;
+        Ok(tls.connect(name, wire).await?)
     }
 }
 

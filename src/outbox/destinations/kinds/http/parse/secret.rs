@@ -8,5 +8,11 @@ pub(super) fn needed_secret(
     table: &mut Table,
     key: &'static str,
 ) -> Option<Secret> {
-    table.needed(checker, key, "write a text, { env = \"NAME\" } or { file = \"PATH\" }")?.secret(checker)
+    table
+        .needed(
+            checker,
+            key,
+            "write a text, { env = \"NAME\" }, { file = \"PATH\" } or { credential = \"NAME\" }",
+        )?
+        .secret(checker)
 }

@@ -1,0 +1,56 @@
+//! One dispatch of an event: what its plan depends on.
+
+use bytes::Bytes;
+
+use crate::handler::RawEvent;
+use crate::types::{EventKey, IncomingEvent, UnixMs};
+
+/// An event that was dispatched, and how often.
+pub(super) struct Dispatched<'a> {
+    pub(super) key: &'a EventKey,
+    pub(super) event_seq: i64,
+    /// First place that no message of the event has.
+    pub(super) next_place: u16,
+    pub(super) received_at_ms: UnixMs,
+    /// When it happened at the sender, where that is known here.
+    pub(super) created_at_ms: Option<UnixMs>,
+    /// Number of dispatches, this one included.
+    pub(super) attempts_n: u32,
+    /// Number of deliberate re-runs: part of every key.
+    pub(super) generation: i32,
+    /// True when its row says something else than that it was dispatched: an earlier dispatch failed.
+    pub(super) is_again: bool,
+}
+
+impl<'a> Dispatched<'a> {
+    /// An event that is dispatched for the first time.
+    pub(super) fn first(event: &'a IncomingEvent, event_seq: i64) -> Self {
+        Self { attempts_n: 1, ..Self::never(event, event_seq) }
+    }
+
+    /// An event that is not dispatched.
+    pub(super) fn never(event: &'a IncomingEvent, event_seq: i64) -> Self {
+        Self {
+            key: &event.key,
+            event_seq,
+            next_place: 0,
+            received_at_ms: event.received_at_ms,
+            created_at_ms: event.created_at_ms,
+            attempts_n: 0,
+            generation: 0,
+            is_again: false,
+        }
+    }
+
+    /// The event as its handlers see it.
+    pub(super) fn seen(&self, event_type: &str, payload: Bytes) -> RawEvent {
+        RawEvent {
+            provider: self.key.provider.clone(),
+            event_id: self.key.event_id.clone(),
+            event_type: event_type.to_owned(),
+            payload,
+            received_at_ms: self.received_at_ms,
+            attempt_n: self.attempts_n,
+        }
+    }
+}

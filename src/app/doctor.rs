@@ -1,0 +1,91 @@
+//! What the doctor needs of a node, and the row by which others know that it is there.
+
+use tokio::sync::watch;
+
+use super::builder::App;
+use crate::admit::AdmitContext;
+use crate::config::ListenerTlsConfig;
+use crate::doctor::{DoctorParts, FileFacts, NodeDoctor, ProbeKey};
+use crate::http::api::ProbeFacts;
+use crate::http::files;
+use crate::http::operator::Readiness;
+use crate::outbox::NodeCalls;
+use crate::stop::Stop;
+use crate::store::Store;
+use crate::types::Clock;
+
+use std::time::Duration;
+
+use tracing::debug;
+
+/// Pause between two writings of a node's row.
+const SEEN_EVERY: Duration = Duration::from_secs(15);
+
+impl App {
+    /// The doctor of this node.
+    pub(super) fn doctor(
+        &self,
+        admission: &AdmitContext,
+        calls: NodeCalls,
+        readiness: watch::Receiver<Readiness>,
+    ) -> NodeDoctor {
+        let config = &self.config;
+        let (wanted_n, others_n) = (config.server.connections_n_max as usize, self.files_n());
+        let of_files = move || {
+            let (open_n, open_n_max) = files::open();
+            let fit_n = files::fit_n(wanted_n, others_n) as u64;
+            FileFacts { open_n, open_n_max, wanted_n: wanted_n as u64, fit_n }
+        };
+        let tls = [("receiver", &config.server.tls), ("operator", &config.admin.tls)];
+        let listeners: Vec<(&'static str, ListenerTlsConfig)> =
+            tls.into_iter().filter_map(|(name, files)| Some((name, files.clone()?))).collect();
+        let warnings = config.warnings.iter().map(ToString::to_string).chain(self.warnings.iter().cloned());
+        NodeDoctor::new(DoctorParts {
+            store: admission.store.clone(),
+            clock: self.clock.clone(),
+            calls,
+            is_dev: self.has_echo,
+            database: config.database.clone(),
+            retention: config.retention.clone(),
+            lease_ms: config.outbox.lease_ms,
+            warnings: warnings.collect(),
+            listeners,
+            hosts: self.hosts(),
+            files: Box::new(of_files),
+            amiss: Box::new(move || readiness.borrow().amiss()),
+        })
+    }
+
+    /// What it takes to send probes to the receiver.
+    pub(super) fn probes(&self, admission: &AdmitContext) -> ProbeFacts {
+        ProbeFacts {
+            key: ProbeKey::new(&admission.installation_id),
+            public_url: self.config.server.public_url.clone(),
+            body_bytes_max: self.config.server.body_bytes_max,
+        }
+    }
+
+    /// The hosts of HTTP destinations, as far as no template decides about them.
+    fn hosts(&self) -> Vec<(String, String, u16)> {
+        let host = |(name, config): (&crate::types::Name, &crate::config::DestinationConfig)| {
+            let url = reqwest::Url::parse(&config.url).ok()?;
+            let host = url.host_str().filter(|host| !host.contains(['{', '%']))?;
+            let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+            Some((name.to_string(), host, url.port_or_known_default()?))
+        };
+        self.config.destinations.iter().filter_map(host).collect()
+    }
+}
+
+/// Writes this node's row again and again until the stop, and takes it away then.
+pub(super) async fn be_seen(store: &Store, clock: &Clock, node: &str, mut stop: Stop) {
+    while !stop.is_set() {
+        if let Err(error) = store.node_seen(node, env!("CARGO_PKG_VERSION"), clock.now_ms()).await {
+            debug!(%error, "could not write that this node is there");
+        }
+        stop.pause(SEEN_EVERY).await;
+    }
+    if let Err(error) = store.node_gone(node).await {
+        debug!(%error, "could not write that this node is gone");
+    }
+}

@@ -1,0 +1,124 @@
+//! Counts in the background what only the tables and the system know.
+//!
+//! A count looks at a bounded number of rows, by indexes, and takes a hundredth of the time, however much there is: the
+//! pause after it grows with it, up to two minutes. A database that is away keeps the counts as they were, with their
+//! time. What the system says is asked for every few seconds all the same.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use metrics_exporter_prometheus::PrometheusHandle;
+use tokio::time::Instant;
+use tracing::warn;
+
+use super::counts::Counts;
+use super::numbers::seconds;
+use super::rhythms::Rhythms;
+use super::system;
+use crate::admit::AdmitContext;
+use crate::receive::CountedRequests;
+use crate::stop::Stop;
+
+/// Pause between two looks at the system, and the shortest between two counts.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// Counting takes up this part of the time, as long as the pause is not the longest.
+const COUNT_PART: u32 = 100;
+/// Longest pause after a count. A lock that keeps one waiting for seconds must not leave all numbers old for a quarter of
+/// an hour: the alert `counts-old` bears five minutes.
+const COUNT_PAUSE_MAX: Duration = Duration::from_mins(2);
+/// Time between two looks at how much is kept of what could not be read, and at how often senders send.
+const SELDOM_EVERY: Duration = Duration::from_mins(1);
+
+/// The part that counts.
+pub(in crate::app) struct Counting {
+    pub(in crate::app) admission: Arc<AdmitContext>,
+    pub(in crate::app) counts: Counts,
+    pub(in crate::app) rhythms: Arc<Rhythms>,
+    pub(in crate::app) requests: CountedRequests,
+    pub(in crate::app) handle: PrometheusHandle,
+    /// The database's file, where it is one.
+    pub(in crate::app) database: Option<PathBuf>,
+}
+
+impl Counting {
+    /// Counts until the stop, and writes down at the end how often senders sent.
+    pub(in crate::app) async fn run(&mut self, mut stop: Stop) {
+        let (mut seldom, mut due): (Option<Instant>, _) = (None, Instant::now());
+        let counted = metrics::gauge!("hooklatch_counted_timestamp_seconds");
+        // What was never counted grows old as well.
+        counted.set(seconds(self.admission.clock.now_ms()));
+        while !stop.is_set() {
+            self.handle.run_upkeep();
+            self.system().await;
+            let since = Instant::now();
+            if since >= due {
+                let is_counted = self.count().await;
+                if seldom.is_none_or(|last| last.elapsed() >= SELDOM_EVERY) {
+                    seldom = self.exchange().await.then_some(since);
+                    self.unreadable().await;
+                }
+                if is_counted && seldom.is_some() {
+                    counted.set(seconds(self.admission.clock.now_ms()));
+                }
+                due = Instant::now() + pause_after(since.elapsed());
+            }
+            stop.pause(LOOK_EVERY).await;
+        }
+        self.exchange().await;
+    }
+
+    /// True when it could count.
+    async fn count(&mut self) -> bool {
+        let (store, clock) = (&self.admission.store, &self.admission.clock);
+        let found = store.open_counts().await;
+        match &found {
+            Ok(found) => self.counts.publish(found, clock.now_ms()),
+            Err(error) => warn!(%error, "could not count what is open"),
+        }
+        found.is_ok()
+    }
+
+    /// True when it could tell and read how often senders send.
+    async fn exchange(&self) -> bool {
+        let exchanged = self.rhythms.exchange(&self.requests, &self.admission.store).await;
+        if let Err(error) = &exchanged {
+            warn!(%error, "could not write down how often senders send");
+        }
+        exchanged.is_ok()
+    }
+
+    async fn unreadable(&self) {
+        match self.admission.store.unreadable_bytes().await {
+            Ok(kept) => self.admission.unreadable.set(kept.into_iter()),
+            Err(error) => warn!(%error, "could not count what is kept of unreadable events"),
+        }
+    }
+
+    async fn system(&self) {
+        let database = self.database.clone();
+        let asked = tokio::task::spawn_blocking(move || system::publish(database.as_deref()));
+        if let Err(error) = asked.await {
+            warn!(%error, "could not ask the system for open files and disk");
+        }
+    }
+}
+
+/// Time for which nothing is counted after a count that took so long.
+fn pause_after(took: Duration) -> Duration {
+    took.saturating_mul(COUNT_PART).min(COUNT_PAUSE_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counting_takes_a_hundredth_of_the_time_and_begins_again_within_two_minutes() {
+        for (took_ms, pause_ms) in
+            [(0, 0), (20, 2_000), (1_000, 100_000), (12_000, 120_000), (u64::MAX, 120_000)]
+        {
+            assert_eq!(pause_after(Duration::from_millis(took_ms)), Duration::from_millis(pause_ms));
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! What is read at each scrape, because it stands in memory.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use metrics_exporter_prometheus::PrometheusHandle;
+use tokio::sync::watch;
+
+use super::numbers::{number, seconds};
+use super::recorder::written;
+use super::rhythms::Rhythms;
+use crate::app::entries::Entries;
+use crate::http::operator::Readiness;
+use crate::receive::CountedRequests;
+use crate::store::Store;
+
+/// All that a scrape reads.
+pub(in crate::app) struct LiveGauges {
+    pub(in crate::app) handle: PrometheusHandle,
+    pub(in crate::app) readiness: watch::Receiver<Readiness>,
+    pub(in crate::app) entries: Entries,
+    pub(in crate::app) requests: CountedRequests,
+    pub(in crate::app) rhythms: Arc<Rhythms>,
+    pub(in crate::app) store: Store,
+}
+
+impl LiveGauges {
+    /// The text of `/metrics` as it is now. Asks neither the database nor the system.
+    pub(in crate::app) fn text(&self) -> String {
+        let (is_ready, is_database_there) = {
+            let readiness = self.readiness.borrow();
+            (readiness.is_ready(), readiness.is_database_there)
+        };
+        metrics::gauge!("hooklatch_ready").set(f64::from(u8::from(is_ready)));
+        metrics::gauge!("hooklatch_database_up").set(f64::from(u8::from(is_database_there)));
+        let waiting_n: usize =
+            self.entries.values().map(|entry| entry.waiting_n.load(Ordering::Relaxed)).sum();
+        metrics::gauge!("hooklatch_admit_waiting").set(number(waiting_n));
+        metrics::gauge!("hooklatch_refusing_since_timestamp_seconds")
+            .set(seconds(self.requests.refusing_since_ms(self.rhythms.now_ms(), is_ready)));
+        for used in self.store.connections() {
+            metrics::gauge!("hooklatch_db_connections_in_use", "pool" => used.pool)
+                .set(f64::from(used.in_use_n));
+            metrics::gauge!("hooklatch_db_connections_max", "pool" => used.pool)
+                .set(f64::from(used.places_n));
+        }
+        self.rhythms.publish(&self.requests);
+        written(&self.handle)
+    }
+}

@@ -1,0 +1,65 @@
+//! How often senders send: what this node saw, and what all nodes know together.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use super::numbers::seconds;
+use crate::receive::CountedRequests;
+use crate::store::{AHEAD_MS_MAX, Rhythm, Store, StoreError};
+use crate::types::{Clock, Name, UnixMs};
+
+/// What is known of the configured senders, as of the last look at the tables.
+pub(in crate::app) struct Rhythms {
+    providers: Vec<Name>,
+    clock: Clock,
+    known: Mutex<BTreeMap<String, Rhythm>>,
+    /// What was written of this node's last, so that a sender that is silent costs nothing.
+    written: Mutex<BTreeMap<String, UnixMs>>,
+}
+
+impl Rhythms {
+    /// Nothing is known yet of these providers.
+    pub(in crate::app) fn new(providers: impl Iterator<Item = Name>, clock: Clock) -> Self {
+        Self { providers: providers.collect(), clock, known: Mutex::default(), written: Mutex::default() }
+    }
+
+    /// Adds what this node saw to what the nodes know together, and reads that.
+    pub(super) async fn exchange(&self, requests: &CountedRequests, store: &Store) -> Result<(), StoreError> {
+        let seen: BTreeMap<String, UnixMs> = {
+            let written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+            let last =
+                self.providers.iter().filter_map(|name| Some((name, requests.last_accepted_ms(name)?)));
+            let is_new = |name: &Name, at_ms: UnixMs| written.get(name.as_str()) != Some(&at_ms);
+            last.filter(|(name, at_ms)| is_new(name, *at_ms))
+                .map(|(name, at_ms)| (name.to_string(), at_ms))
+                .collect()
+        };
+        let known = store.rhythms_add(&seen, self.clock.now_ms()).await?;
+        self.written.lock().unwrap_or_else(PoisonError::into_inner).extend(seen);
+        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = known;
+        Ok(())
+    }
+
+    /// The time by the clock that everything here goes by.
+    pub(in crate::app) fn now_ms(&self) -> UnixMs {
+        self.clock.now_ms()
+    }
+
+    /// Publishes the newest accepted event of each provider, by whichever node, and its usual gap. A time that a clock told
+    /// which was ahead is none: until it has come, a silent sender would look well.
+    pub(super) fn publish(&self, requests: &CountedRequests) {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let latest_ms = self.clock.now_ms().saturating_add(AHEAD_MS_MAX);
+        for name in &self.providers {
+            let rhythm = known.get(name.as_str());
+            let (here_ms, there_ms) =
+                (requests.last_accepted_ms(name), rhythm.map(|known| known.last_accepted_at_ms));
+            let told = [here_ms, there_ms].into_iter().flatten().filter(|ms| *ms <= latest_ms);
+            let last_s = told.max().map_or(f64::NAN, seconds);
+            let gap_s = rhythm.and_then(Rhythm::usual_gap_s).unwrap_or(f64::NAN);
+            metrics::gauge!("hooklatch_last_accepted_timestamp_seconds", "provider" => name.to_string())
+                .set(last_s);
+            metrics::gauge!("hooklatch_usual_gap_seconds", "provider" => name.to_string()).set(gap_s);
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! The life of a process that is Hooklatch and nothing else: started, told to its service manager, stopped in order.
+//!
+//! The order of a stop is that of those who send us traffic. The word to stop turns `/readyz` to no at once, and for
+//! `server.stop_delay_ms` nothing else: a load balancer goes on sending until it has looked. Then the listeners close,
+//! and what is under way is finished.
+
+use std::time::Duration;
+
+use anyhow::Context;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
+use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
+use tracing::info;
+
+use super::builder::App;
+use super::running::{Running, STOP_MARGIN};
+use crate::http::operator::Readiness;
+use crate::service::{Manager, Sockets};
+
+/// What a stop may take beyond its time-outs and their margin: the last connections to the database are closed.
+const CLOSE_MARGIN: Duration = Duration::from_secs(5);
+
+impl App {
+    /// Runs until SIGTERM or SIGINT, then stops in order; a second one ends the delay that `server.stop_delay_ms` puts
+    /// before the stop. Takes the sockets that a service manager opened for us, and tells it how it goes. Installs
+    /// neither a log nor a panic hook: see [`App::install_log`].
+    pub async fn run(self) -> anyhow::Result<()> {
+        let (server, outbox) = (&self.config.server, &self.config.outbox);
+        let delay = Duration::from_millis(server.stop_delay_ms);
+        let stop_timeout = Duration::from_millis(outbox.stop_timeout_ms);
+        let manager = Manager::of_process();
+        let sockets = Sockets::of_process(server.listen, self.config.admin.listen)?;
+        let mut signals = StopSignals::of_process()?;
+        manager.status("starting: database, migrations, providers");
+        let running = tokio::select! {
+            running = self.start_on(sockets) => running?,
+            () = signals.next() => {
+                info!("stopped before the start was over");
+                return Ok(());
+            }
+        };
+        info!(receiver.addr = %running.receiver_addr, admin.addr = %running.admin_addr, "started");
+        until_told(&running, &manager, &mut signals).await;
+        info!(?delay, "stopping");
+        running.background.stop.announce();
+        let within = delay + stop_timeout + STOP_MARGIN + CLOSE_MARGIN;
+        manager.stopping("stopping: takes what still comes, then ends what is under way", within);
+        if timeout(delay, signals.next()).await.is_ok() {
+            info!("stopping without further delay");
+        }
+        running.stop().await;
+        info!("stopped");
+        Ok(())
+    }
+}
+
+/// Tells the manager how it goes, until somebody tells us to stop.
+async fn until_told(running: &Running, manager: &Manager, signals: &mut StopSignals) {
+    let mut readiness = running.readiness.clone();
+    let mut told = Told::default();
+    let mut beats = manager.beat().map(|beat| {
+        let mut beats = interval(beat);
+        beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        beats
+    });
+    loop {
+        let now = readiness.borrow_and_update().clone();
+        told.tell(manager, &now, running);
+        tokio::select! {
+            () = signals.next() => return,
+            () = changed(&mut readiness) => {}
+            () = beat(beats.as_mut()) => {
+                if running.watched.are_running() {
+                    manager.alive();
+                }
+            }
+        }
+    }
+}
+
+/// Waits for the next look at the parts; for ever once nobody looks any more.
+async fn changed(readiness: &mut watch::Receiver<Readiness>) {
+    if readiness.changed().await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+async fn beat(beats: Option<&mut Interval>) {
+    match beats {
+        Some(beats) => drop(beats.tick().await),
+        None => std::future::pending().await,
+    }
+}
+
+/// What the manager was told so far.
+#[derive(Default)]
+struct Told {
+    was_ready: bool,
+    status: String,
+}
+
+impl Told {
+    /// Tells what is new. That the start is over is told once, when traffic may come.
+    fn tell(&mut self, manager: &Manager, now: &Readiness, running: &Running) {
+        let away: Vec<&str> =
+            now.parts().into_iter().filter_map(|(name, is_there)| (!is_there).then_some(name)).collect();
+        let status = if away.is_empty() {
+            format!("ready: receiver on {}, operators on {}", running.receiver_addr, running.admin_addr)
+        } else {
+            format!("not ready: {} away", away.join(", "))
+        };
+        if now.is_ready() && !self.was_ready {
+            self.was_ready = true;
+            manager.ready(&status);
+        } else if status != self.status {
+            manager.status(&status);
+        }
+        self.status = status;
+    }
+}
+
+/// The signals that mean a stop.
+struct StopSignals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl StopSignals {
+    /// From here on they end nothing by themselves: in a container they would not even have done that.
+    fn of_process() -> anyhow::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate()).context("could not listen for SIGTERM")?,
+            interrupt: signal(SignalKind::interrupt()).context("could not listen for SIGINT")?,
+        })
+    }
+
+    /// Waits for the next one.
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! The node itself: its version, its listeners, its log, its telemetry.
+
+use super::metric::{Metric, MetricGroup, counter, gauge};
+
+pub(super) const NODE: MetricGroup = MetricGroup { title: "The node", metrics: ROWS };
+
+const ROWS: &[Metric] = &[
+    gauge(
+        "hooklatch_build_info",
+        &["version", "features"],
+        "1",
+        "1, with the version and the features that the program was built with.",
+    ),
+    gauge("hooklatch_ready", &[], "0 or 1", "1 while `/readyz` answers 200."),
+    gauge(
+        "hooklatch_process_open_files",
+        &[],
+        "files",
+        "Files and sockets that the process has open (Linux).",
+    ),
+    gauge(
+        "hooklatch_process_open_files_max",
+        &[],
+        "files",
+        "Most files and sockets that the process may have open (Linux).",
+    ),
+    counter(
+        "hooklatch_panics_total",
+        &["part"],
+        "panics",
+        "Panics that were contained, by the part of the program.",
+    ),
+    counter(
+        "hooklatch_connections_closed_total",
+        &["listener", "reason"],
+        "connections",
+        "Connections that had to give way or were refused, by reason.",
+    ),
+    counter(
+        "hooklatch_operator_refused_total",
+        &["reason"],
+        "requests",
+        "Requests of the operator side that were refused, by reason.",
+    ),
+    gauge(
+        "hooklatch_tls_files_broken",
+        &["listener"],
+        "0 or 1",
+        "1 while a listener's certificate files cannot be used and it goes on with the ones before.",
+    ),
+    gauge(
+        "hooklatch_tls_not_after_seconds",
+        &["listener"],
+        "unix seconds",
+        "When a listener's certificate ends.",
+    ),
+    counter(
+        "hooklatch_log_lines_left_out_total",
+        &[],
+        "lines",
+        "Log lines that were not written, because there were too many of their kind or nobody took them.",
+    ),
+    gauge("hooklatch_tail_viewers", &[], "viewers", "Who views the live tail of this node now."),
+    counter(
+        "hooklatch_tail_polls_total",
+        &[],
+        "looks",
+        "Looks at the database for all who view the live tail.",
+    ),
+    counter(
+        "hooklatch_spans_exported_total",
+        &[],
+        "spans",
+        "Spans that the collector took (built with `otel`).",
+    ),
+    counter(
+        "hooklatch_spans_dropped_total",
+        &[],
+        "spans",
+        "Spans that were thrown away, because the collector was away or slow (built with `otel`).",
+    ),
+];

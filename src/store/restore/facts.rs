@@ -1,0 +1,130 @@
+//! What a restored database knows, for the person who restored it.
+
+use crate::store::db::{DbResult, Door, Row, StoreError};
+use crate::store::handle::Store;
+use crate::store::message::message_state;
+use crate::types::{MessageState, UnixMs};
+
+/// The newest events that are looked at, and most messages of a kind that are counted.
+const LOOKED_N_MAX: i64 = 100_000;
+const DAY_MS: i64 = 86_400_000;
+
+/// What a restored database knows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RestoreFacts {
+    /// Id of the installation.
+    pub installation_id: String,
+    /// The newest moment that it knows of: nothing that was committed before is missing.
+    pub newest_at_ms: UnixMs,
+    /// Restores before this one.
+    pub restores_n: u64,
+    /// What came of each provider, among the newest events.
+    pub providers: Vec<ProviderTrace>,
+    /// Messages that are open, by destination and state.
+    pub open: Vec<OpenCount>,
+    /// Events that wait to be dispatched again.
+    pub retry_n: u64,
+    /// Operations that were running.
+    pub operations_n: u64,
+    /// Tokens that were made at run time and are good.
+    pub tokens_n: u64,
+    /// The newest row of the audit log, as `hooklatch audit verify --head` takes it.
+    pub audit_head: String,
+}
+
+/// The last that is known of a provider.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProviderTrace {
+    /// Name of the provider.
+    pub provider: String,
+    /// When its newest event came.
+    pub newest_at_ms: UnixMs,
+    /// Events of the day before the newest moment.
+    pub day_n: u64,
+}
+
+/// Open messages of one destination in one state.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpenCount {
+    /// Name of the destination.
+    pub destination: String,
+    /// State that they are in.
+    pub state: MessageState,
+    /// Number of them, counted up to a bound.
+    pub messages_n: u64,
+    /// When the oldest of those that were sent before was sent first.
+    pub first_sent_at_ms: Option<UnixMs>,
+}
+
+impl Store {
+    /// What a restored database knows, as it is now.
+    pub async fn restore_facts(&self) -> Result<RestoreFacts, StoreError> {
+        snapshot!(self.restore_facts())
+    }
+}
+
+async fn restore_facts(db: &mut Door<'_>) -> DbResult<RestoreFacts> {
+    let newest_at_ms = newest_at(db).await?;
+    let sql = "/* restore_facts */ SELECT installation_id, (SELECT COUNT(*) FROM restores) AS restores_n,
+            (SELECT audit_seq FROM audit_head WHERE one = 1) AS audit_seq,
+            (SELECT hash FROM audit_head WHERE one = 1) AS audit_hash,
+            (SELECT COUNT(*) FROM operations WHERE state = 'running') AS operations_n,
+            (SELECT COUNT(*) FROM operator_tokens WHERE revoked_at_ms IS NULL AND expires_at_ms > $1) AS tokens_n
+        FROM installation";
+    let row = db.fetch_one(sql, &[newest_at_ms.into()]).await?;
+    let counted = |row: &Row, column: &str| row.int(column).map(i64::unsigned_abs);
+    let sql = "/* restore_facts */ SELECT COUNT(*) AS n FROM (
+                   SELECT 1 FROM processed_webhook_events WHERE state IN ('retry', 'failed', 'unreadable', 'conflict')
+                       AND state = 'retry' LIMIT $1) few";
+    let retry = db.fetch_one(sql, &[LOOKED_N_MAX.into()]).await?;
+    Ok(RestoreFacts {
+        installation_id: row.text("installation_id")?,
+        newest_at_ms,
+        restores_n: counted(&row, "restores_n")?,
+        providers: providers(db, newest_at_ms).await?,
+        open: open(db).await?,
+        retry_n: counted(&retry, "n")?,
+        operations_n: counted(&row, "operations_n")?,
+        tokens_n: counted(&row, "tokens_n")?,
+        audit_head: format!("{}.{}", row.int("audit_seq")?, row.text("audit_hash")?),
+    })
+}
+
+/// Numbers of several nodes are in the order of time to some seconds: the newest is among the last few.
+pub(super) async fn newest_at(db: &mut Door<'_>) -> DbResult<UnixMs> {
+    let sql = "/* restore_facts */ SELECT COALESCE(MAX(received_at_ms), (SELECT created_at_ms FROM installation)) AS at_ms
+               FROM (SELECT received_at_ms FROM processed_webhook_events ORDER BY event_seq DESC LIMIT 1000) few";
+    db.fetch_one(sql, &[]).await?.int("at_ms")
+}
+
+async fn providers(db: &mut Door<'_>, newest_at_ms: UnixMs) -> DbResult<Vec<ProviderTrace>> {
+    let sql = "/* restore_facts */ SELECT provider, MAX(received_at_ms) AS at_ms,
+                   CAST(SUM(CASE WHEN received_at_ms > $1 THEN 1 ELSE 0 END) AS BIGINT) AS day_n
+               FROM (SELECT provider, received_at_ms FROM processed_webhook_events ORDER BY event_seq DESC LIMIT $2) few
+               GROUP BY provider ORDER BY provider";
+    let rows = db.fetch(sql, &[newest_at_ms.saturating_sub(DAY_MS).into(), LOOKED_N_MAX.into()]).await?;
+    let one = |row: &Row| {
+        Ok(ProviderTrace {
+            provider: row.text("provider")?,
+            newest_at_ms: row.int("at_ms")?,
+            day_n: row.int("day_n")?.unsigned_abs(),
+        })
+    };
+    rows.iter().map(one).collect()
+}
+
+async fn open(db: &mut Door<'_>) -> DbResult<Vec<OpenCount>> {
+    let sql = "/* restore_facts */ SELECT destination, state, COUNT(*) AS n, MIN(first_sent_at_ms) AS first_sent_at_ms
+               FROM (SELECT destination, state, first_sent_at_ms FROM outbox_queue ORDER BY message_id LIMIT $1) few
+               GROUP BY destination, state ORDER BY destination, state";
+    let rows = db.fetch(sql, &[LOOKED_N_MAX.into()]).await?;
+    let one = |row: &Row| {
+        Ok(OpenCount {
+            destination: row.text("destination")?,
+            state: message_state(row)?,
+            messages_n: row.int("n")?.unsigned_abs(),
+            first_sent_at_ms: row.int_or_null("first_sent_at_ms")?,
+        })
+    };
+    rows.iter().map(one).collect()
+}

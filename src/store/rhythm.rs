@@ -1,0 +1,227 @@
+//! How often each sender sends, so that its silence can be told from its pauses: the time of its newest accepted event,
+//! and how long the gaps before it were.
+//!
+//! Minutes with accepted events are told apart, and no more: what comes within a minute is one sign of life. Of a gap
+//! between two such minutes its seconds are added to those of all gaps of about its size, and seconds that are long ago
+//! count for less. The usual gap is the one within which 95 of 100 seconds lay: a night without events is usual where
+//! every night is one, whatever the number of gaps in a day; a single outage is not, until it lasts half a day.
+//!
+//! Nodes share a row of each provider. Each adds, once a minute, the newest time that it knows.
+
+use std::collections::BTreeMap;
+
+use super::db::{DbError, DbResult, Door, Row, StoreError};
+use super::handle::Store;
+use crate::types::UnixMs;
+
+const MINUTE_MS: i64 = 60_000;
+/// Each size of gaps is longer than the one before by this factor; the first is a minute.
+const STEP: f64 = 1.25;
+/// Sizes that are told apart: the last one is above 40 days.
+const SIZES_N: usize = 50;
+/// Time after which seconds count for half. Seconds.
+const HALF_LIFE_S: f64 = 7.0 * 86_400.0;
+/// The part of the time that lay in usual gaps.
+const USUAL_PART: f64 = 0.95;
+/// Fewest gaps that say anything.
+pub const GAPS_N_MIN: u64 = 20;
+/// Times that are further ahead than this were told by a clock that was wrong. Milliseconds.
+pub(crate) const AHEAD_MS_MAX: i64 = 5 * MINUTE_MS;
+
+const LIST: &str =
+    "/* rhythms */ SELECT provider, last_accepted_at_ms, gaps_n, gap_seconds FROM provider_rhythms
+    ORDER BY provider LIMIT 10000";
+const LOCKED: &str =
+    "/* rhythms_add */ SELECT provider, last_accepted_at_ms, gaps_n, gap_seconds FROM provider_rhythms
+    WHERE provider = $1 FOR UPDATE";
+const FIRST: &str =
+    "/* rhythms_add */ INSERT INTO provider_rhythms (provider, last_accepted_at_ms, gaps_n, gap_seconds)
+    VALUES ($1, $2, 0, '[]') ON CONFLICT (provider) DO NOTHING";
+const CHANGED: &str = "/* rhythms_add */ UPDATE provider_rhythms
+    SET last_accepted_at_ms = $2, gaps_n = $3, gap_seconds = $4 WHERE provider = $1";
+
+/// The statements by name, for tests that look at their plans.
+pub(super) const STATEMENTS: &[(&str, &str)] = &[("rhythms", LIST), ("rhythm of one", LOCKED)];
+
+/// What is known of how often a sender sends.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Rhythm {
+    /// When its newest event was accepted.
+    pub last_accepted_at_ms: UnixMs,
+    /// Gaps that were seen.
+    pub gaps_n: u64,
+    /// Seconds that lay in gaps of each size.
+    gap_seconds: Vec<f64>,
+}
+
+impl Rhythm {
+    /// One event was accepted at this time, of which nothing came before.
+    pub fn begun(at_ms: UnixMs) -> Self {
+        Self { last_accepted_at_ms: at_ms, ..Self::default() }
+    }
+
+    /// Another event was accepted.
+    pub fn add(&mut self, at_ms: UnixMs, now_ms: UnixMs) {
+        if self.last_accepted_at_ms > now_ms.saturating_add(AHEAD_MS_MAX) {
+            // The clock that told it was set right since: nobody knows how long that gap was.
+            self.last_accepted_at_ms = at_ms;
+            return;
+        }
+        let gap = at_ms.div_euclid(MINUTE_MS) - self.last_accepted_at_ms.div_euclid(MINUTE_MS);
+        self.last_accepted_at_ms = self.last_accepted_at_ms.max(at_ms);
+        if gap < 1 {
+            return;
+        }
+        #[expect(clippy::cast_precision_loss, reason = "minutes")]
+        let gap_s = (gap * (MINUTE_MS / 1_000)) as f64;
+        self.gap_seconds.resize(SIZES_N, 0.0);
+        let kept = (-gap_s / HALF_LIFE_S).exp2();
+        for seconds in &mut self.gap_seconds {
+            *seconds *= kept;
+        }
+        let size = (0..SIZES_N - 1).find(|size| size_s(*size) >= gap_s).unwrap_or(SIZES_N - 1);
+        if let Some(seconds) = self.gap_seconds.get_mut(size) {
+            *seconds += gap_s;
+        }
+        self.gaps_n = self.gaps_n.saturating_add(1);
+    }
+
+    /// The gap within which 95 of 100 seconds lay; `None` while too few were seen. Seconds, a minute or more.
+    pub fn usual_gap_s(&self) -> Option<f64> {
+        let all: f64 = self.gap_seconds.iter().sum();
+        if self.gaps_n < GAPS_N_MIN || all <= 0.0 {
+            return None;
+        }
+        let mut within = 0.0;
+        let is_usual = |seconds: &f64| {
+            within += seconds;
+            within >= all * USUAL_PART
+        };
+        let size = self.gap_seconds.iter().position(is_usual)?;
+        Some(size_s(size))
+    }
+}
+
+/// The longest gap of a size. Seconds.
+fn size_s(size: usize) -> f64 {
+    60.0 * STEP.powi(i32::try_from(size).unwrap_or(i32::MAX))
+}
+
+impl Store {
+    /// What is known of each sender that ever sent.
+    pub async fn rhythms(&self) -> Result<BTreeMap<String, Rhythm>, StoreError> {
+        alone!(self.reader.rhythms())
+    }
+
+    /// Adds the newest accepted event of some providers. Gives back what is known of all of them now.
+    pub async fn rhythms_add(
+        &self,
+        accepted: &BTreeMap<String, UnixMs>,
+        now_ms: UnixMs,
+    ) -> Result<BTreeMap<String, Rhythm>, StoreError> {
+        if accepted.is_empty() {
+            return self.rhythms().await;
+        }
+        let accepted = accepted.clone();
+        together!(self.rhythms_add(&accepted, now_ms))
+    }
+}
+
+async fn rhythms(db: &mut Door<'_>) -> DbResult<BTreeMap<String, Rhythm>> {
+    db.fetch(LIST, &[]).await?.iter().map(|row| Ok((row.text("provider")?, rhythm(row)?))).collect()
+}
+
+/// In the order of their names, so that two nodes do not wait for each other.
+async fn rhythms_add(
+    db: &mut Door<'_>,
+    accepted: &BTreeMap<String, UnixMs>,
+    now_ms: UnixMs,
+) -> DbResult<BTreeMap<String, Rhythm>> {
+    let latest_ms = now_ms.saturating_add(AHEAD_MS_MAX);
+    for (provider, at_ms) in accepted.iter().filter(|(_, at_ms)| **at_ms <= latest_ms) {
+        if db.execute(FIRST, &[provider.into(), (*at_ms).into()]).await? > 0 {
+            continue;
+        }
+        let row = db.fetch_one(LOCKED, &[provider.into()]).await?;
+        let mut known = rhythm(&row)?;
+        known.add(*at_ms, now_ms);
+        let seconds: Vec<f64> = known.gap_seconds.iter().map(|seconds| seconds.round()).collect();
+        let text = serde_json::to_string(&seconds).unwrap_or_else(|_| "[]".to_owned());
+        let gaps_n = i64::try_from(known.gaps_n).unwrap_or(i64::MAX);
+        db.execute(CHANGED, &[provider.into(), known.last_accepted_at_ms.into(), gaps_n.into(), text.into()])
+            .await?;
+    }
+    rhythms(db).await
+}
+
+fn rhythm(row: &Row) -> DbResult<Rhythm> {
+    let text = row.text("gap_seconds")?;
+    let gap_seconds = serde_json::from_str(&text)
+        .map_err(|why| DbError::decode("gap_seconds", format_args!("`{text}`: {why}")))?;
+    Ok(Rhythm {
+        last_accepted_at_ms: row.int("last_accepted_at_ms")?,
+        gaps_n: row.int("gaps_n")?.unsigned_abs(),
+        gap_seconds,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR_MS: i64 = 3_600_000;
+    const DAY_MS: i64 = 24 * HOUR_MS;
+
+    /// A sender that sends for so many days, at these times of each.
+    fn sent(days_n: i64, times_ms: &[i64]) -> Rhythm {
+        let mut rhythm = Rhythm::begun(0);
+        for day in 0..days_n {
+            for at_ms in times_ms {
+                let at_ms = day * DAY_MS + at_ms;
+                rhythm.add(at_ms, at_ms);
+            }
+        }
+        rhythm
+    }
+
+    fn gap_s(rhythm: &Rhythm) -> i64 {
+        rhythm.usual_gap_s().map_or(-1, |gap_s| format!("{gap_s:.0}").parse().expect("a number"))
+    }
+
+    #[test]
+    fn the_usual_gap_is_that_within_which_most_of_the_time_lay() {
+        let every_minute: Vec<i64> = (0..1_440).map(|n| n * MINUTE_MS).collect();
+        assert_eq!(gap_s(&sent(2, &every_minute)), 60, "a minute is the floor");
+        let bursts: Vec<i64> = (0..24).flat_map(|h| (0..5_000).map(move |n| h * HOUR_MS + n)).collect();
+        let hourly = gap_s(&sent(3, &bursts));
+        assert!((3_600..4_500).contains(&hourly), "what comes at once is one sign of life: {hourly}");
+        let by_day: Vec<i64> = (540..1_080).map(|n| n * MINUTE_MS).collect();
+        let night = gap_s(&sent(10, &by_day));
+        assert!((15 * 3_600..20 * 3_600).contains(&night), "15 hours without events are usual: {night}");
+    }
+
+    #[test]
+    fn one_outage_of_hours_changes_nothing_and_few_gaps_say_nothing() {
+        let every_minute: Vec<i64> = (0..1_440).map(|n| n * MINUTE_MS).collect();
+        let mut rhythm = sent(10, &every_minute);
+        let back_ms = 10 * DAY_MS + 4 * HOUR_MS;
+        rhythm.add(back_ms, back_ms);
+        assert_eq!(gap_s(&rhythm), 60);
+        let few: Vec<i64> = (0..20).map(|n| n * MINUTE_MS).collect();
+        assert_eq!(sent(1, &few).gaps_n, 19);
+        assert_eq!(sent(1, &few).usual_gap_s(), None);
+        let enough: Vec<i64> = (0..21).map(|n| n * MINUTE_MS).collect();
+        assert_eq!(gap_s(&sent(1, &enough)), 60);
+    }
+
+    #[test]
+    fn a_clock_that_jumped_leaves_no_gap_and_no_time_ahead() {
+        let mut rhythm = Rhythm::begun(DAY_MS);
+        rhythm.add(2 * HOUR_MS, 2 * HOUR_MS);
+        assert_eq!((rhythm.last_accepted_at_ms, rhythm.gaps_n), (2 * HOUR_MS, 0), "it was wrong by a day");
+        rhythm.add(2 * HOUR_MS - MINUTE_MS, 2 * HOUR_MS);
+        assert_eq!((rhythm.last_accepted_at_ms, rhythm.gaps_n), (2 * HOUR_MS, 0), "another node's, older");
+        rhythm.add(i64::MAX, i64::MAX);
+        assert!(rhythm.gap_seconds.iter().all(|seconds| seconds.is_finite()));
+    }
+}

@@ -1,0 +1,135 @@
+//! What the parts of the program tell of what they did. It is told as it is at hand: the exporter makes spans of it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use crate::types::{AttemptResult, EventKey, MessageId, Name, Outcome, SpanContext};
+
+/// One thing that was done, on its way to the exporter.
+#[derive(Debug)]
+pub(super) enum ToldSpan {
+    /// A request was admitted.
+    Request(RequestSpan),
+    /// An event was dispatched again.
+    Dispatch(DispatchSpan),
+    /// An attempt of a message ended.
+    Attempt(AttemptSpan),
+}
+
+/// A request whose events were admitted.
+#[derive(Debug)]
+pub(super) struct RequestSpan {
+    pub(super) provider: Name,
+    pub(super) began: Instant,
+    pub(super) ended: Instant,
+    /// The HTTP status of the answer; `None` when nobody waited for it any more.
+    pub(super) status: Option<u16>,
+    /// Type of its event, where it has one.
+    pub(super) event_type: Option<String>,
+    /// Ids of its events that are recorded, and what was found.
+    pub(super) events: Vec<(String, Outcome)>,
+    pub(super) times: AdmissionTimes,
+    /// The span that the sender says it came from, where that is believed.
+    pub(super) inbound: Option<SpanContext>,
+}
+
+/// What is known of how a request was admitted; empty where nobody traces.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct AdmissionTimes {
+    /// The commit that it shared with others.
+    pub(crate) commit: Option<Arc<CommitSpan>>,
+    /// The handlers that ran for its events.
+    pub(crate) runs: Vec<HandlerRun>,
+}
+
+/// The handlers of one event, run once.
+#[derive(Debug, Clone)]
+pub(crate) struct HandlerRun {
+    /// Position of the event in its request.
+    pub(crate) event_n: usize,
+    /// Time when the first of them began.
+    pub(crate) began: Instant,
+    /// Time when the last of them answered.
+    pub(crate) ended: Instant,
+    /// True when one of them failed.
+    pub(crate) is_failed: bool,
+}
+
+impl HandlerRun {
+    /// Notes handlers that ended now, where they began at a time that was taken.
+    pub(crate) fn note(runs: &mut Vec<Self>, event_n: usize, began: Option<Instant>, is_failed: bool) {
+        runs.extend(began.map(|began| Self { event_n, began, ended: Instant::now(), is_failed }));
+    }
+}
+
+/// One commit, which many requests may share. It is told with the first of them that is recorded.
+#[derive(Debug)]
+pub(crate) struct CommitSpan {
+    /// Its place, in a trace of its own.
+    pub(super) context: SpanContext,
+    pub(super) began: Instant,
+    pub(super) ended: Instant,
+    pub(super) events_n: usize,
+    pub(super) requests_n: usize,
+    is_told: AtomicBool,
+}
+
+impl CommitSpan {
+    /// A commit that ended now.
+    pub(crate) fn ended(began: Instant, events_n: usize, requests_n: usize) -> Arc<Self> {
+        // Never zero, which would be no id.
+        let context = SpanContext {
+            trace_id: fastrand::u128(1..).to_be_bytes(),
+            span_id: random_id(),
+            is_sampled: true,
+        };
+        let (ended, is_told) = (Instant::now(), AtomicBool::new(false));
+        Arc::new(Self { context, began, ended, events_n, requests_n, is_told })
+    }
+
+    /// True for the first one who asks.
+    pub(super) fn is_to_be_told(&self) -> bool {
+        !self.is_told.swap(true, Ordering::Relaxed)
+    }
+}
+
+/// An id for a span that nobody else has to know.
+pub(super) fn random_id() -> [u8; 8] {
+    fastrand::u64(1..).to_be_bytes()
+}
+
+/// An event that was dispatched later than at its admission.
+#[derive(Debug)]
+pub(super) struct DispatchSpan {
+    pub(super) key: EventKey,
+    pub(super) event_type: String,
+    pub(super) generation: i32,
+    /// Number of dispatches in this generation, this one included.
+    pub(super) dispatch_n: u32,
+    pub(super) began: Instant,
+    pub(super) ended: Instant,
+    pub(super) is_failed: bool,
+}
+
+/// The attempt of a message, with what it came to.
+#[derive(Debug)]
+pub(crate) struct AttemptSpan {
+    /// Its place in the trace.
+    pub(crate) context: SpanContext,
+    /// The first span of its trace.
+    pub(crate) root_id: [u8; 8],
+    pub(crate) destination: Name,
+    pub(crate) message_id: MessageId,
+    pub(crate) attempt_n: u32,
+    pub(crate) began: Instant,
+    pub(crate) ended: Instant,
+    pub(crate) result: AttemptResult,
+    /// The state that the message has now: `done`, `ready`, `dead` or `held`.
+    pub(crate) next: &'static str,
+    /// Method of the call; `None` where the destination is not called over HTTP.
+    pub(crate) method: Option<String>,
+    pub(crate) http_status: Option<u16>,
+    /// Neither a call nor a question was made.
+    pub(crate) is_unsent: bool,
+}

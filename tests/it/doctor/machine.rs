@@ -1,0 +1,113 @@
+//! The doctor on a machine that is short of something: room on a disk, files.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use super::{OPERATOR, examine};
+use crate::database::{Database, On};
+use crate::process::{Server, client, post_stripe};
+
+/// A small disk of its own, which goes with this value.
+struct SmallDisk(
+    PathBuf,
+    #[expect(dead_code, reason = "the folder that it is mounted on")] tempfile::TempDir,
+);
+
+impl SmallDisk {
+    /// `None`, said aloud, where nobody may mount one.
+    fn new(mib: u32) -> Option<Self> {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().to_owned();
+        let size = format!("size={mib}m");
+        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &size, "none"]).arg(&place).output();
+        if mounted.is_ok_and(|done| done.status.success()) {
+            return Some(Self(place, folder));
+        }
+        eprintln!("SKIPPED: only root may mount a small disk");
+        None
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        drop(Command::new("umount").arg("-l").arg(&self.0).status());
+    }
+}
+
+#[tokio::test]
+async fn a_disk_without_room_is_told_by_its_folder() {
+    for (mib, verdict) in [(100, "failure"), (1_000, "warning")] {
+        let Some(disk) = SmallDisk::new(mib) else { return };
+        let url = format!("sqlite://{}", disk.0.join("hl.db").display());
+        let mut server = Server::start(&url, OPERATOR).await;
+        let found = examine(&server, &["--no-probe"]).await;
+        let told = found.find("disk", None);
+        assert_eq!(told["verdict"], verdict, "{told}");
+        let words = told["found"].as_str().unwrap();
+        assert!(words.contains("MiB") && words.contains(disk.0.to_str().unwrap()), "{words}");
+        assert_eq!(told["remedy"], "make room, or shorten [retention]");
+        assert_eq!(found.code, if verdict == "failure" { 1 } else { 8 }, "{}", found.text);
+        assert!(server.terminate());
+    }
+}
+
+#[tokio::test]
+async fn a_full_disk_is_told_with_its_witness_and_is_over_when_there_is_room() {
+    let Some(disk) = SmallDisk::new(24) else { return };
+    let url = format!("sqlite://{}", disk.0.join("hl.db").display());
+    let mut server = Server::start(&url, OPERATOR).await;
+    let (client, url) = (client(), server.url("/webhooks/stripe"));
+    assert_eq!(post_stripe(&client, &url, "evt_1").await.unwrap(), "accepted");
+    let fill = disk.0.join("fill");
+    let block = vec![0; 1 << 16];
+    let mut file = std::fs::File::create(&fill).unwrap();
+    while std::io::Write::write_all(&mut file, &block).is_ok() {}
+    drop(file);
+    let mut refused_n = 0;
+    for n in 0..40 {
+        refused_n += u32::from(post_stripe(&client, &url, &format!("evt_full_{n}")).await.is_err());
+    }
+    assert!(refused_n > 0, "the disk is full");
+    let found = examine(&server, &["--no-probe"]).await;
+    assert_eq!(found.find("disk", None)["verdict"], "failure", "{}", found.text);
+    std::fs::remove_file(&fill).unwrap();
+    crate::process::until(
+        "it takes events again",
+        std::time::Duration::from_secs(30),
+        || server.log(),
+        async || post_stripe(&client, &url, "evt_after").await.is_ok(),
+    )
+    .await;
+    assert!(server.terminate());
+    server.spawn().await;
+}
+
+#[tokio::test]
+async fn a_low_limit_of_files_is_told_with_how_to_raise_it() {
+    let database = Database::create(On::Sqlite).await.unwrap();
+    let mut server = Server::prepare(&database.url, OPERATOR);
+    server.start_after("ulimit -n 300");
+    server.spawn().await;
+    let found = examine(&server, &["--no-probe"]).await;
+    let told = found.find("files", Some("server.connections_n_max"));
+    assert_eq!(told["verdict"], "warning", "{told}");
+    let text = format!("{} {}", told["found"], told["remedy"]);
+    for word in ["connections fit of the", "server.connections_n_max wants", "LimitNOFILE=", "ulimit -n"] {
+        assert!(text.contains(word), "{word}: {text}");
+    }
+    found.ends_with(8);
+    // The limit is lowered to a little more than what is open.
+    let id = server.process_id().to_string();
+    let open_n = server.usage().1;
+    let limit = format!("--nofile={}", open_n + 3);
+    let Ok(done) = Command::new("prlimit").args(["--pid", &id, &limit]).status() else {
+        eprintln!("SKIPPED: there is no prlimit here");
+        return;
+    };
+    assert!(done.success());
+    let found = examine(&server, &["--no-probe"]).await;
+    let told = found.find("files", None);
+    assert_eq!(told["verdict"], "failure", "{told}");
+    assert!(told["found"].as_str().unwrap().contains("are open"), "{told}");
+    found.ends_with(1);
+}

@@ -1,0 +1,178 @@
+//! Alerts about the database.
+
+use std::process::Command;
+use std::time::Duration;
+
+use super::watched::{Watched, reworded};
+use crate::database::{Database, On, on_both};
+use crate::process::{Server, until};
+
+on_both!(
+    what_cannot_be_pruned_is_told,
+    rounds_of_pruning_that_never_come_through_are_told,
+    tables_that_cannot_be_counted_are_told,
+    what_could_never_be_counted_is_told,
+    connections_that_are_all_taken_are_told,
+);
+
+async fn what_cannot_be_pruned_is_told(database: &Database) {
+    let more = "[retention]\nevery_ms = 100\n";
+    let Some(watched) = Watched::start(database, more).await else { return };
+    for id in ["evt_1", "evt_2"] {
+        assert_eq!(watched.event(id, "paid").await, 200);
+    }
+    watched.prometheus.is_quiet_about(&["RetentionLag warning"]).await;
+    // Somebody lets nobody delete bodies, which should have gone seventy days ago.
+    let (refuse, allow) = if database.url.starts_with("sqlite") {
+        (
+            "CREATE TRIGGER kept BEFORE DELETE ON webhook_payloads BEGIN SELECT RAISE(ABORT, 'kept'); END",
+            "DROP TRIGGER kept",
+        )
+    } else {
+        (
+            "CREATE FUNCTION kept() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'kept'; END $$;
+             CREATE TRIGGER kept BEFORE DELETE ON webhook_payloads FOR EACH ROW EXECUTE FUNCTION kept()",
+            "DROP TRIGGER kept ON webhook_payloads",
+        )
+    };
+    database.run(refuse).await.unwrap();
+    let aged = "UPDATE processed_webhook_events SET received_at_ms = received_at_ms - 8640000000,
+            processed_at_ms = processed_at_ms - 8640000000";
+    database.run(aged).await.unwrap();
+    let log = || watched.server.log();
+    let is_told = async || {
+        let told = watched.server.admin_text("/metrics").await;
+        let of = "hooklatch_prune_lag_seconds{table=\"webhook_payloads\"} ";
+        let lag_s = told.lines().find_map(|line| line.strip_prefix(of));
+        lag_s.is_some_and(|lag_s| lag_s.parse::<f64>().unwrap() > 69.0 * 86_400.0)
+    };
+    until("the lag is told", Duration::from_secs(20), log, is_told).await;
+    watched.prometheus.fires(&["RetentionLag warning"]).await;
+    assert_eq!(database.count("SELECT COUNT(*) FROM webhook_payloads").await, 2);
+    database.run(allow).await.unwrap();
+    watched.prometheus.is_quiet_about(&["RetentionLag warning"]).await;
+    assert_eq!(database.count("SELECT COUNT(*) FROM webhook_payloads").await, 0);
+}
+
+async fn rounds_of_pruning_that_never_come_through_are_told(database: &Database) {
+    let Some(watched) = Watched::start(database, "[retention]\nevery_ms = 100\n").await else { return };
+    watched.prometheus.is_quiet_about(&["RetentionLag warning"]).await;
+    database.run("ALTER TABLE retention_marks RENAME TO retention_marks_of_somebody").await.unwrap();
+    watched.prometheus.fires(&["RetentionLag warning"]).await;
+    database.run("ALTER TABLE retention_marks_of_somebody RENAME TO retention_marks").await.unwrap();
+    watched.prometheus.is_quiet_about(&["RetentionLag warning"]).await;
+}
+
+async fn tables_that_cannot_be_counted_are_told(database: &Database) {
+    let Some(watched) = Watched::start(database, "").await else { return };
+    watched.prometheus.is_quiet_about(&["CountsOld warning"]).await;
+    database.run("ALTER TABLE outbox_queue RENAME TO outbox_queue_of_somebody").await.unwrap();
+    watched.prometheus.fires(&["CountsOld warning"]).await;
+    database.run("ALTER TABLE outbox_queue_of_somebody RENAME TO outbox_queue").await.unwrap();
+    watched.prometheus.is_quiet_about(&["CountsOld warning"]).await;
+}
+
+async fn what_could_never_be_counted_is_told(database: &Database) {
+    drop(database.store().await);
+    // How often senders send: without it nobody knows who is silent.
+    database.run("ALTER TABLE provider_rhythms RENAME TO rhythms_of_somebody").await.unwrap();
+    let Some(watched) = Watched::start(database, "").await else { return };
+    watched.prometheus.is_quiet_about(&["CountsOld warning"]).await;
+    watched.prometheus.fires(&["CountsOld warning"]).await;
+    database.run("ALTER TABLE rhythms_of_somebody RENAME TO provider_rhythms").await.unwrap();
+    watched.prometheus.is_quiet_about(&["CountsOld warning"]).await;
+}
+
+async fn connections_that_are_all_taken_are_told(database: &Database) {
+    let server = Watched::prepared(database, "[retention]\nevery_ms = 100\n");
+    reworded(&server, "[database]\n", "[database]\nconnections_n = 6\n");
+    let Some(watched) = Watched::of(server).await else { return };
+    // A file has one writer, whose connection is busy as long as somebody else writes; who only reads waits for nobody.
+    let (held, all) = if database.url.starts_with("sqlite") {
+        ("BEGIN IMMEDIATE", &["DbConnectionsExhausted critical"][..])
+    } else {
+        (
+            "BEGIN; LOCK TABLE nodes, provider_rhythms, processed_webhook_events, webhook_payloads, outbox_queue
+                IN ACCESS EXCLUSIVE MODE",
+            &["DbConnectionsExhausted warning", "DbConnectionsExhausted critical"][..],
+        )
+    };
+    watched.prometheus.is_quiet_about(all).await;
+    let forgotten = database.session(held).await;
+    let send = async {
+        loop {
+            let ids: Vec<String> = (0..8).map(|_| format!("evt_{}", fastrand::u64(..))).collect();
+            futures_util::future::join_all(ids.iter().map(|id| watched.event(id, "paid"))).await;
+        }
+    };
+    tokio::select! {
+        () = send => {}
+        () = watched.prometheus.fires(all) => {}
+    }
+    drop(forgotten);
+    let log = || watched.server.log();
+    until("it accepts", Duration::from_secs(20), log, async || watched.event("evt_1", "paid").await == 200)
+        .await;
+    watched.prometheus.is_quiet_about(&["DbConnectionsExhausted warning"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_whose_clock_is_off_is_told() {
+    let Some(database) = Database::create(On::Postgres).await else { return };
+    let (_, name) = database.url.rsplit_once('/').unwrap();
+    // Whoever asks in this database what time it is hears another one.
+    let off_by = async |seconds: u32| {
+        let clock = format!(
+            "CREATE OR REPLACE FUNCTION off.clock_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE AS
+                $$ SELECT pg_catalog.clock_timestamp() - interval '{seconds} seconds' $$"
+        );
+        database.run(&clock).await.unwrap();
+    };
+    database.run("CREATE SCHEMA off").await.unwrap();
+    off_by(25).await;
+    let found_first = format!("ALTER DATABASE {name} SET search_path = public, off, pg_catalog");
+    database.run(&found_first).await.unwrap();
+    let Some(mut watched) = Watched::start(&database, "").await else { return };
+    let all = ["ClockOff warning", "ClockOff critical"];
+    watched.prometheus.fires(&all).await;
+    // It looks twice a minute, and at its start.
+    watched.server.kill();
+    off_by(0).await;
+    watched.server.spawn().await;
+    watched.prometheus.is_quiet_about(&all).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_disk_that_fills_is_told() {
+    // A disk of memory, which is as large as its mount says, and which nobody but the server and its children has.
+    let own = |command: &str| {
+        Command::new("unshare").args(["-rm", "sh", "-c", command]).status().is_ok_and(|ended| ended.success())
+    };
+    if !own("mount -t tmpfs -o size=3g hooklatch /mnt") {
+        eprintln!("SKIPPED: nobody but root may mount anything here (unshare -rm)");
+        return;
+    }
+    let mut server = Server::prepare("sqlite://disk/test.db", "");
+    let disk = server.config().with_file_name("disk");
+    std::fs::create_dir(&disk).unwrap();
+    server.start_after(
+        "exec unshare -rm sh -c 'mount -t tmpfs -o size=3g hooklatch disk && exec \"$0\" \"$@\"' \"$0\" \"$@\"",
+    );
+    let Some(watched) = Watched::of(server).await else { return };
+    let is_large = |size: &str| {
+        let id = watched.server.process_id().to_string();
+        let mut command = Command::new("nsenter");
+        command.args(["--target", &id, "--user", "--mount", "--preserve-credentials"]);
+        command.args(["mount", "-o", &format!("remount,size={size}")]).arg(&disk);
+        assert!(command.status().unwrap().success());
+    };
+    let all = ["DiskFull warning", "DiskFull critical"];
+    watched.prometheus.is_quiet_about(&all).await;
+    is_large("1g");
+    watched.prometheus.fires(&["DiskFull warning"]).await;
+    watched.prometheus.is_quiet_about(&["DiskFull critical"]).await;
+    is_large("400m");
+    watched.prometheus.fires(&all).await;
+    is_large("3g");
+    watched.prometheus.is_quiet_about(&all).await;
+}

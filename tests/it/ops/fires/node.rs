@@ -1,0 +1,151 @@
+//! Alerts about a node itself.
+
+use std::process::Command;
+use std::time::Duration;
+
+use super::watched::Watched;
+use crate::database::{Database, On, on_both};
+use crate::process::{client, free_port};
+use crate::stub::{Mode, Stub};
+use crate::tls_listeners::Authority;
+
+on_both!(
+    a_key_that_is_missing_is_told,
+    what_strangers_and_mistakes_do_to_a_node_is_told,
+    a_collector_that_is_away_is_told,
+);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_receiver_that_is_gone_is_told_and_for_whom_it_is_too_late() {
+    let database = Database::create(On::Sqlite).await.unwrap();
+    let never =
+        "[providers.shop]\nkind = \"woocommerce\"\nsecrets = [\"0123456789abcdef0123456789abcdef\"]\n";
+    let Some(mut watched) = Watched::start(&database, never).await else { return };
+    let all = ["ReceiverGone warning", "ReceiverGone critical", "ReceiverGoneLong critical"];
+    watched.prometheus.is_quiet_about(&all).await;
+    watched.prometheus.was_ready().await;
+    watched.server.kill();
+    watched.prometheus.fires(&all).await;
+    watched.server.spawn().await;
+    watched.prometheus.is_quiet_about(&all).await;
+}
+
+async fn a_key_that_is_missing_is_told(database: &Database) {
+    let key = |id: &str, byte: &str| {
+        format!("[encryption]\nkeys = [{{ id = \"{id}\", key = \"{byte}{}\" }}]\n", "3c".repeat(31))
+    };
+    let stub = Stub::start().await;
+    let routes = format!(
+        "[[providers.stripe.routes]]\non = [\"*\"]\nto = \"billing\"\n[destinations.billing]\nurl = \"{}\"\n",
+        stub.url()
+    );
+    let Some(mut watched) = Watched::start(database, &format!("{routes}{}", key("old", "01"))).await else {
+        return;
+    };
+    stub.next(&vec![Mode::Status(503); 50]);
+    assert_eq!(watched.event("evt_1", "paid").await, 200);
+    watched.prometheus.is_quiet_about(&["SealedUnopened critical"]).await;
+    watched.server.kill();
+    let text = std::fs::read_to_string(watched.server.config()).unwrap();
+    std::fs::write(watched.server.config(), text.replace(&key("old", "01"), &key("new", "02"))).unwrap();
+    watched.server.spawn().await;
+    watched.prometheus.fires(&["SealedUnopened critical"]).await;
+}
+
+async fn what_strangers_and_mistakes_do_to_a_node_is_told(database: &Database) {
+    let server =
+        Watched::prepared(database, "[server.tls]\ncert_file = \"cert.pem\"\nkey_file = \"key.pem\"\n");
+    let folder = server.config().parent().unwrap().to_owned();
+    let authority = Authority::new();
+    authority.write_until(&folder, Duration::from_hours(48));
+    let Some(watched) = Watched::of(server).await else { return };
+    watched.prometheus.fires(&["TlsEnds warning", "TlsEnds critical"]).await;
+    watched
+        .prometheus
+        .is_quiet_about(&["TlsBroken warning", "OpenFiles warning", "OperatorGuessed warning"])
+        .await;
+    authority.write(&folder);
+    watched.prometheus.is_quiet_about(&["TlsEnds warning", "TlsEnds critical"]).await;
+    std::fs::write(folder.join("key.pem"), "half a key").unwrap();
+    watched.prometheus.fires(&["TlsBroken warning"]).await;
+    let url = format!("http://{}/v1/me", watched.server.admin);
+    let guess = async || {
+        let sent = client().get(&url).bearer_auth("wrong-token-0123456789").send().await.unwrap();
+        assert!([401, 429].contains(&sent.status().as_u16()), "{}", sent.status());
+    };
+    guess().await;
+    watched.prometheus.has_looked().await;
+    for _ in 0..40 {
+        guess().await;
+    }
+    watched.prometheus.fires(&["OperatorGuessed warning"]).await;
+    // It takes no more connections than it has files for, so its limit is what is broken.
+    let limit = |files_n: usize| {
+        let id = watched.server.process_id().to_string();
+        let limited = Command::new("prlimit").args(["--pid", &id, &format!("--nofile={files_n}:")]).status();
+        assert!(limited.unwrap().success());
+    };
+    limit(watched.server.usage().1 + 1);
+    watched.prometheus.fires(&["OpenFiles warning", "OpenFiles critical"]).await;
+    limit(1024);
+    watched.prometheus.is_quiet_about(&["OpenFiles warning", "OpenFiles critical"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_target_at_which_something_else_answers_is_told() {
+    let database = Database::create(On::Sqlite).await.unwrap();
+    let Some(mut watched) = Watched::start(&database, "").await else { return };
+    let all = ["ReceiverGone warning", "ReceiverGone critical"];
+    watched.prometheus.is_quiet_about(&all).await;
+    watched.server.kill();
+    // Another program has its port by now, and says 200 to everything.
+    let listener = tokio::net::TcpListener::bind(watched.server.admin).await.unwrap();
+    let other = axum::Router::new().fallback(async || "of_somebody_else 1\n");
+    let serving = tokio::spawn(async move { axum::serve(listener, other).await });
+    watched.prometheus.is_up().await;
+    watched.prometheus.fires(&all).await;
+    serving.abort();
+    watched.server.spawn().await;
+    watched.prometheus.is_quiet_about(&all).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nodes_of_two_versions_are_told() {
+    let Some(database) = Database::create(On::Postgres).await else { return };
+    let mut server = Watched::prepared(&database, "");
+    server.spawn().await;
+    // A program of another version: ours, with another number in it.
+    let version = env!("CARGO_PKG_VERSION");
+    let (front, last) = version.split_at(version.len() - 1);
+    let another = format!("{front}{}", if last == "7" { "8" } else { "7" });
+    let program = server.config().with_file_name("another");
+    let mut command = Command::new("sh");
+    command.args(["-c", "sed \"s/$2/$3/g\" \"$0\" > \"$1\" && chmod 755 \"$1\""]).env("LC_ALL", "C");
+    command.arg(env!("CARGO_BIN_EXE_hooklatch")).arg(&program).arg(version.replace('.', "\\.")).arg(&another);
+    assert!(command.status().unwrap().success());
+    let mut beside = Watched::prepared(&database, "");
+    beside.start_after(format!("exec '{}' \"$@\"", program.display()));
+    beside.spawn().await;
+    let told = beside.admin_text("/metrics").await;
+    assert!(told.contains(&format!("hooklatch_build_info{{version=\"{another}\"")), "{told}");
+    let Some(watched) = Watched::look(server, &[beside.admin], &[]).await else { return };
+    watched.prometheus.fires(&["VersionsDiffer warning"]).await;
+    assert!(beside.terminate());
+    watched.prometheus.is_quiet_about(&["VersionsDiffer warning"]).await;
+}
+
+async fn a_collector_that_is_away_is_told(database: &Database) {
+    let tracing =
+        format!("[tracing]\nendpoint = \"http://{}\"\nqueue_n_max = 20\ntimeout_ms = 500\n", free_port());
+    let Some(watched) = Watched::start(database, &tracing).await else { return };
+    watched.prometheus.is_quiet_about(&["SpansDropped warning"]).await;
+    let send = async {
+        loop {
+            assert_eq!(watched.event(&format!("evt_{}", fastrand::u64(..)), "paid").await, 200);
+        }
+    };
+    tokio::select! {
+        () = send => {}
+        () = watched.prometheus.fires(&["SpansDropped warning"]) => {}
+    }
+}

@@ -1,0 +1,129 @@
+//! Alerts about what goes out.
+
+use super::watched::Watched;
+use crate::database::{Database, on_both};
+use crate::process::until;
+use crate::stub::{Mode, Stub};
+use std::time::Duration;
+
+on_both!(
+    calls_that_wait_for_a_person_are_told_and_over_when_one_has_decided,
+    calls_that_are_late_and_keys_that_run_out_are_told,
+    a_destination_that_fails_and_an_answer_after_its_lease_are_told,
+    many_within_an_hour_that_fail_are_held_or_are_given_up_wake_somebody,
+);
+
+/// Everything goes to `stub`: in a lane, held where it is unknown.
+fn routed(stub: &Stub, more: &str) -> String {
+    format!(
+        "[[providers.stripe.routes]]\non = [\"paid\"]\nto = \"billing\"\n\
+         [[providers.stripe.routes]]\non = [\"lane\"]\nto = \"billing\"\nlane = \"/customer\"\n\
+         [destinations.billing]\nurl = \"{}\"\n{more}\n",
+        stub.url()
+    )
+}
+
+async fn calls_that_wait_for_a_person_are_told_and_over_when_one_has_decided(database: &Database) {
+    let stub = Stub::start().await;
+    let more = routed(&stub, "unknown = \"hold\"\nbreaker_failures_n = 0");
+    let Some(watched) = Watched::start(database, &more).await else { return };
+    let all = ["MessagesHeld warning", "MessagesDead warning", "LanesBlocked warning"];
+    watched.prometheus.is_quiet_about(&all).await;
+    stub.next(&[Mode::ActThenDrop]);
+    assert_eq!(watched.event("evt_held", "paid").await, 200);
+    watched.prometheus.fires(&["MessagesHeld warning"]).await;
+    stub.next(&[Mode::Status(400)]);
+    assert_eq!(watched.event("evt_dead", "lane").await, 200);
+    watched.prometheus.fires(&all).await;
+    let many = ["--destination", "billing", "--reason", "x", "--yes"];
+    watched.order(&[&["messages", "done", "--state", "held"], &many[..]].concat());
+    watched.order(&[&["messages", "send", "--state", "dead"], &many[..]].concat());
+    watched.prometheus.is_quiet_about(&all).await;
+}
+
+async fn calls_that_are_late_and_keys_that_run_out_are_told(database: &Database) {
+    let stub = Stub::start().await;
+    let retry = "retry = { first_ms = 86400000, max_ms = 86400000, attempts_n = 9, age_max_ms = 500000000 }\n\
+         key_valid_for_ms = 600000000";
+    let Some(watched) = Watched::start(database, &routed(&stub, retry)).await else { return };
+    let all = [
+        "MessagesOverdue warning",
+        "MessagesOverdue critical",
+        "KeysRunOut warning",
+        "KeysRunOut critical",
+        "StrayMessages warning",
+    ];
+    stub.next(&[Mode::Status(503), Mode::Status(503)]);
+    assert_eq!(watched.event("evt_1", "paid").await, 200);
+    assert_eq!(watched.event("evt_2", "paid").await, 200);
+    let tried = "SELECT COUNT(*) FROM outbox_queue WHERE state = 'ready' AND first_sent_at_ms IS NOT NULL";
+    let log = || watched.server.log();
+    until("both were tried", Duration::from_secs(20), log, async || database.count(tried).await == 2).await;
+    watched.prometheus.has_looked().await;
+    watched.prometheus.is_quiet_about(&all).await;
+    watched.order(&["destinations", "pause", "billing", "--reason", "x"]);
+    // Two hours late, and a minute before the end of its key; the other one goes to a name that nobody has.
+    let change = "UPDATE outbox_queue SET visible_at_ms = created_at_ms - 7200000,
+            key_valid_until_ms = created_at_ms + 60000
+            WHERE message_id = (SELECT MIN(message_id) FROM outbox_queue);
+        UPDATE outbox_queue SET destination = 'nowhere'
+            WHERE message_id = (SELECT MAX(message_id) FROM outbox_queue)";
+    database.run(change).await.unwrap();
+    watched.prometheus.fires(&all).await;
+    watched.order(&["destinations", "resume", "billing", "--reason", "x"]);
+    let over =
+        ["MessagesOverdue critical", "MessagesOverdue warning", "KeysRunOut warning", "KeysRunOut critical"];
+    watched.prometheus.is_quiet_about(&over).await;
+}
+
+async fn a_destination_that_fails_and_an_answer_after_its_lease_are_told(database: &Database) {
+    let stub = Stub::start().await;
+    let retry = "breaker_failures_n = 3\nbreaker_open_ms = 1500\n\
+         retry = { first_ms = 1, max_ms = 10, attempts_n = 99, age_max_ms = 600000 }";
+    let Some(watched) = Watched::start(database, &routed(&stub, retry)).await else { return };
+    let open = ["BreakerOpen warning", "BreakerOpen critical"];
+    watched.prometheus.is_quiet_about(&[&open[..], &["Fenced warning"]].concat()).await;
+    stub.next(&vec![Mode::Status(500); 8]);
+    assert_eq!(watched.event("evt_1", "paid").await, 200);
+    watched.prometheus.fires(&open).await;
+    watched.prometheus.is_quiet_about(&open).await;
+    // Another worker takes the message while its call is under way.
+    stub.next(&[Mode::WhenTold]);
+    assert_eq!(watched.event("evt_2", "paid").await, 200);
+    let under_way = "SELECT COUNT(*) FROM outbox_queue WHERE state = 'leased'";
+    let log = || watched.server.log();
+    until("it is called", Duration::from_secs(20), log, async || database.count(under_way).await == 1).await;
+    database.run("UPDATE outbox_queue SET attempts_n = attempts_n + 1").await.unwrap();
+    stub.tell();
+    watched.prometheus.fires(&["Fenced warning"]).await;
+}
+
+async fn many_within_an_hour_that_fail_are_held_or_are_given_up_wake_somebody(database: &Database) {
+    const N: usize = 22;
+    let stub = Stub::start().await;
+    let broken = "[[providers.stripe.routes]]\non = [\"broken\"]\nto = \"templated\"\n\
+        [destinations.templated]\nurl = \"http://127.0.0.1:9/{{ payload.nowhere.deep }}\"\n";
+    let more = routed(&stub, &format!("unknown = \"hold\"\nbreaker_failures_n = 0\n{broken}"));
+    let mut server = Watched::prepared(database, &more);
+    server.spawn().await;
+    // An hour ago all was well.
+    let past = [(Duration::from_secs(3_630), server.admin_text("/metrics").await)];
+    let Some(watched) = Watched::look(server, &[], &past).await else { return };
+    let all = ["EventsFailed critical", "MessagesHeld critical", "MessagesDead critical"];
+    watched.prometheus.is_quiet_about(&all).await;
+    stub.next(&vec![Mode::ActThenDrop; N]);
+    for n in 0..N {
+        assert_eq!(watched.event(&format!("evt_failed_{n}"), "broken").await, 200);
+        assert_eq!(watched.event(&format!("evt_held_{n}"), "paid").await, 200);
+    }
+    watched.prometheus.fires(&["EventsFailed critical", "MessagesHeld critical"]).await;
+    watched.prometheus.is_quiet_about(&["MessagesDead critical"]).await;
+    stub.next(&vec![Mode::Status(400); N]);
+    for n in 0..N {
+        assert_eq!(watched.event(&format!("evt_dead_{n}"), "paid").await, 200);
+    }
+    watched.prometheus.fires(&all).await;
+    let many = ["--destination", "billing", "--reason", "x", "--yes"];
+    watched.order(&[&["messages", "done", "--state", "held"], &many[..]].concat());
+    watched.prometheus.is_quiet_about(&["MessagesHeld critical"]).await;
+}

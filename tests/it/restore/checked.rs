@@ -1,0 +1,35 @@
+//! What the two commands do with arguments that cannot be, and what they say.
+
+use super::world::World;
+use crate::database::{Database, On};
+
+#[tokio::test]
+async fn arguments_that_cannot_be_are_told() {
+    let database = Database::create(On::Sqlite).await.unwrap();
+    let mut world = World::start(&database).await;
+    let (code, _, said) = world.run(&["restore-check"]);
+    assert!(code == 1 && said.contains("nobody else can open its file"), "{said}");
+    assert!(world.server.terminate());
+    for (arguments, wanted_code, wanted) in [
+        (&["restore-check"][..], 0, "the database that ran last"),
+        (&["restore-check", "--yes"], 2, "--reason"),
+        (&["restore-check", "--yes", "--reason", ""], 2, "--reason is one line"),
+        (&["restore-check", "--yes", "--reason", "r"], 4, "name the moment of its backup"),
+        (&["restore-check", "--backed-up-at", "soon"], 2, "--backed-up-at: `soon` is no time"),
+        (&["restore-check", "--backed-up-at", "1h", "--acknowledged-until", "2h"], 2, "is later than"),
+        (&["restore-check", "--moved", "--pause"], 2, "cannot be used with"),
+        (
+            &["restore-check", "--backed-up-at", "1h", "--acknowledged-until", "5m"],
+            0,
+            "as far as it can tell",
+        ),
+        (&["restore-check", "--yes", "--moved", "--reason", "r"], 0, "nothing is missing"),
+        // A copy that nobody marked: a person knows.
+        (&["restore-check", "--yes", "--backed-up-at", "1h", "--reason", "r"], 0, "Taken over"),
+    ] {
+        let (code, out, err) = world.run(arguments);
+        assert_eq!(code, wanted_code, "{arguments:?}: {out}{err}");
+        assert!(format!("{out}{err}").contains(wanted), "{arguments:?}: {out}{err}");
+    }
+    world.server.spawn().await;
+}

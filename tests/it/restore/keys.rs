@@ -1,0 +1,119 @@
+//! After a backup more happens, the database is restored, senders send again and new things come: the destination judges.
+
+use std::time::Duration;
+
+use super::world::{Saved, World};
+use crate::database::{Database, on_both};
+use crate::process::{now_s, until};
+
+on_both!(
+    no_key_that_the_destination_has_seen_is_used_for_another_content,
+    a_restored_database_serves_nobody_before_it_is_taken_over,
+);
+
+async fn seen(world: &World, destination: &str, event_id: &str, calls_n: usize) {
+    let log = || format!("{:?}\n{}", world.far.seen(), world.server.log());
+    until(&format!("{event_id} at {destination}"), Duration::from_secs(20), log, async || {
+        world.far.of(destination, event_id).len() >= calls_n
+    })
+    .await;
+}
+
+async fn held_n(database: &Database) -> i64 {
+    database.count("SELECT COUNT(*) FROM outbox_queue WHERE state = 'held'").await
+}
+
+async fn no_key_that_the_destination_has_seen_is_used_for_another_content(database: &Database) {
+    let mut world = World::start(database).await;
+    let before_s = now_s() - 60;
+    assert_eq!(world.post("evt_1", before_s).await, "accepted");
+    seen(&world, "billing", "evt_1", 1).await;
+    seen(&world, "ledger", "evt_1", 1).await;
+    until(
+        "it is written",
+        Duration::from_secs(20),
+        || world.server.log(),
+        async || database.count("SELECT COUNT(*) FROM outbox_finished").await == 2,
+    )
+    .await;
+    let saved = Saved::of(database, &world);
+
+    // What the backup does not know: two events, and a person's second run of the first one.
+    for id in ["evt_2", "evt_3"] {
+        assert_eq!(world.post(id, before_s).await, "accepted");
+        seen(&world, "billing", id, 1).await;
+        seen(&world, "ledger", id, 1).await;
+    }
+    let rerun = ["events", "rerun", "stripe", "evt_1", "--reason", "r"];
+    assert_eq!(world.run(&rerun).0, 0);
+    seen(&world, "billing", "evt_1", 2).await;
+    world.server.kill();
+    let lost = world.far.seen();
+
+    saved.restore(database).await;
+    let taken = world.run(&["restore-check", "--yes", "--reason", "disk lost"]);
+    assert_eq!(taken.0, 0, "{taken:?}");
+    world.server.spawn().await;
+
+    // The sender is asked for one of them; a new one comes that happened after; a person runs the first one once more.
+    assert_eq!(world.post("evt_1", before_s).await, "duplicate");
+    assert_eq!(world.post("evt_2", before_s).await, "accepted");
+    seen(&world, "billing", "evt_2", 2).await;
+    assert_eq!(world.post("evt_9", now_s() + 60).await, "accepted");
+    seen(&world, "billing", "evt_9", 1).await;
+    seen(&world, "ledger", "evt_9", 1).await;
+    assert_eq!(world.run(&rerun).0, 0);
+    seen(&world, "billing", "evt_1", 3).await;
+
+    world.far.check_names();
+    let again = world.far.of("billing", "evt_2");
+    assert_eq!(again[0].key, again[1].key, "the destination knows it, and does nothing twice");
+    let runs = world.far.of("billing", "evt_1");
+    assert_ne!(runs[1].key, runs[2].key, "a person's further run is not swallowed as one that is lost");
+    assert_eq!(
+        world.far.of("ledger", "evt_2").len(),
+        1,
+        "who knows no keys is called by a person's word alone"
+    );
+    until("it is held", Duration::from_secs(20), || world.server.log(), async || held_n(database).await == 1)
+        .await;
+    assert!(lost.len() >= 6);
+}
+
+async fn a_restored_database_serves_nobody_before_it_is_taken_over(database: &Database) {
+    let mut world = World::start(database).await;
+    assert_eq!(world.post("evt_1", now_s() - 60).await, "accepted");
+    seen(&world, "ledger", "evt_1", 1).await;
+    let saved = Saved::of(database, &world);
+    assert!(world.server.terminate());
+    // What ran last may run again, as often as it likes.
+    assert_eq!(world.run(&["restore-check"]).0, 0);
+    world.server.spawn().await;
+    assert!(world.server.terminate());
+
+    saved.restore(database).await;
+    let (code, _, said) = world.run(&["serve"]);
+    assert!(code == 1 && said.contains("hooklatch restore-check") && said.contains("sent again"), "{said}");
+    let (code, out, _) = world.run(&["restore-check"]);
+    assert_eq!(code, 7, "{out}");
+    for wanted in ["stripe (Stripe)", "720 h old at most", "https://docs.stripe.com", "Nothing was changed"] {
+        assert!(out.contains(wanted), "{wanted}: {out}");
+    }
+    let (code, out, _) = world.run(&["restore-check", "--json"]);
+    let found: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((code, found["providers"][0]["asking"].as_str()), (7, Some("possible")), "{found}");
+    assert!(found["from_ms"].as_i64() <= found["to_ms"].as_i64() && found["from"].is_string(), "{found}");
+
+    // Paused, nothing is called, not even for what is new.
+    let taken = world.run(&["restore-check", "--yes", "--pause", "--reason", "r", "--json"]);
+    assert_eq!(taken.0, 0, "{taken:?}");
+    let done: serde_json::Value = serde_json::from_str(&taken.1).unwrap();
+    assert_eq!(done["taken_over"]["paused_n"], 2, "{done}");
+    world.server.spawn().await;
+    assert_eq!(world.run(&["restore-check"]).0, i32::from(database.url.starts_with("sqlite")));
+    assert_eq!(world.post("evt_2", now_s() + 60).await, "accepted");
+    assert_eq!(world.run(&["destinations", "resume", "billing", "--reason", "r"]).0, 0);
+    seen(&world, "billing", "evt_2", 1).await;
+    assert!(world.far.of("ledger", "evt_2").is_empty());
+    assert_eq!(database.count("SELECT COUNT(*) FROM audit_log WHERE action = 'restore_take_over'").await, 1);
+}
