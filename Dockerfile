@@ -1,27 +1,39 @@
-# A small image that runs as a user without rights. Build: docker build -t hooklatch .
-# Run: docker run -p 8080:8080 -v hooklatch:/data -v ./hooklatch.toml:/etc/hooklatch/hooklatch.toml:ro hooklatch
+# An image with the program and what it is linked with, and nothing else: no shell, no package manager, a user without
+# rights, a root that may be read-only. docs/packages.md says how to run it.
+#   docker build -t hooklatch --build-arg VERSION=0.1.0 --build-arg REVISION="$(git rev-parse HEAD)" .
 FROM rust:1.95-slim-bookworm AS build
-RUN apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev make && rm -rf /var/lib/apt/lists/*
+RUN apt-get update \
+    && apt-get install -y --no-install-recommends ca-certificates gcc libc6-dev make python3 \
+    && rm -rf /var/lib/apt/lists/*
 WORKDIR /src
 COPY . .
 RUN --mount=type=cache,target=/usr/local/cargo/registry --mount=type=cache,target=/src/target \
-    cargo build --release --locked --bin hooklatch && cp target/release/hooklatch /hooklatch
+    cargo build --profile dist --locked --features full --bin hooklatch && cp target/dist/hooklatch /hooklatch \
+    && packaging/image/rootfs /hooklatch /rootfs \
+    && scripts/sbom /rootfs/usr/share/doc/hooklatch/sbom.cdx.json
 
-FROM debian:bookworm-slim
-RUN apt-get update && apt-get install -y --no-install-recommends ca-certificates && rm -rf /var/lib/apt/lists/* \
-    && useradd --uid 10001 --no-create-home --shell /usr/sbin/nologin hooklatch \
-    && install -d -o hooklatch -g hooklatch /data /etc/hooklatch
-COPY --from=build /hooklatch /usr/local/bin/hooklatch
+FROM scratch
+ARG VERSION=0.1.0
+ARG REVISION=unknown
+LABEL org.opencontainers.image.title="hooklatch" \
+      org.opencontainers.image.description="A webhook receiver that a team can trust with money" \
+      org.opencontainers.image.licenses="MIT OR Apache-2.0" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}"
+COPY --from=build /rootfs /
 USER 10001:10001
 WORKDIR /data
 VOLUME /data
 # In a container loopback is nobody's; publish 8080 only, and keep 8081 inside your network: /metrics needs no token.
 # Names that it is called by, such as the service's, go into HOOKLATCH__ADMIN__HOSTS; addresses and probes need nothing.
+# { credential = "NAME" } is the file NAME among the secrets of Docker. The default of database.url is a file in /data.
 ENV HOOKLATCH__SERVER__LISTEN=0.0.0.0:8080 \
     HOOKLATCH__ADMIN__LISTEN=0.0.0.0:8081 \
-    HOOKLATCH__DATABASE__URL=sqlite:///data/hooklatch.db
+    CREDENTIALS_DIRECTORY=/run/secrets \
+    PATH=/usr/local/bin
 EXPOSE 8080 8081
 STOPSIGNAL SIGTERM
-HEALTHCHECK --interval=10s --timeout=3s --start-period=10s CMD ["hooklatch", "health"]
+HEALTHCHECK --interval=10s --timeout=6s --start-period=60s \
+    CMD ["hooklatch", "health", "--config", "/etc/hooklatch/hooklatch.toml"]
 ENTRYPOINT ["hooklatch"]
 CMD ["serve", "--config", "/etc/hooklatch/hooklatch.toml"]

@@ -6,7 +6,7 @@ check:
 
 # Tests only, on both databases; words pick tests by name.
 test *WORDS:
-    scripts/postgres -- scripts/brokers -- cargo nextest run {{WORDS}}
+    scripts/postgres -- scripts/brokers -- cargo nextest run --all-features {{WORDS}}
 
 # A server to play with: loopback, SQLite in .hooklatch/, published secrets, a destination called echo.
 dev:
