@@ -55,6 +55,7 @@ pub mod cli;
 pub mod config;
 mod console;
 mod database_url;
+mod disk;
 mod doctor;
 mod fetch;
 mod figures;

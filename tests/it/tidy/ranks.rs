@@ -7,6 +7,7 @@ pub(super) const RANKS: &[(&str, u8)] = &[
     ("database_url", 0),
     ("net", 0),
     ("plain", 0),
+    ("disk", 0),
     ("figures", 0),
     ("meters", 0),
     ("times", 0),

@@ -13,7 +13,8 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
 
-use super::{file, private};
+use super::file;
+use crate::disk::{beside, folder_of};
 use crate::store::db::error::{DbError, DbResult};
 use crate::store::db::store_error::StoreError;
 use crate::types::UnixMs;
@@ -121,13 +122,9 @@ impl Drop for Partial {
 }
 
 fn remove(partial: &Path) {
-    for path in [private::beside(partial, "-journal"), partial.to_owned()] {
+    for path in [beside(partial, "-journal"), partial.to_owned()] {
         drop(std::fs::remove_file(path));
     }
-}
-
-fn folder_of(to: &Path) -> &Path {
-    to.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// Takes away what backups to the same place left when they were killed: each is as large as the database.

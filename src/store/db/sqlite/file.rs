@@ -9,6 +9,7 @@ use percent_encoding::percent_decode_str;
 use rustix::fs::Access;
 
 use super::private::{self, WITNESS, WITNESS_PARTIAL};
+use crate::disk::{beside, folder_of};
 use crate::store::db::store_error::StoreError;
 
 /// File systems whose locks cannot be trusted.
@@ -51,7 +52,7 @@ pub(super) fn locked(path: &Path) -> Result<File, StoreError> {
     if let Some(kind) = network_file_system(path) {
         return Err(refused(format!("is on a network file system ({kind}), whose locks cannot be trusted")));
     }
-    let lock = private::beside(path, ".lock");
+    let lock = beside(path, ".lock");
     let file = private::opened_or_made(&lock);
     let file = file.map_err(|error| refused(format!("cannot be locked: {error}{}", whose(&lock, &error))))?;
     file.try_lock().map_err(|_| refused("is held by another process: stop that one first".to_owned()))?;
@@ -77,7 +78,7 @@ fn whose(path: &Path, error: &Error) -> String {
             path.display()
         );
     }
-    let folder = private::folder_of(path);
+    let folder = folder_of(path);
     let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
     let owner = owner(&folder).map_or_else(|| "?".to_owned(), |owner| owner.to_string());
     format!("; the folder `{}` must be writable for user {us}, and belongs to user {owner}", folder.display())
@@ -86,7 +87,7 @@ fn whose(path: &Path, error: &Error) -> String {
 /// Refuses a file beside which the log of another one was left. A copy that `hooklatch backup` made has no log, and says
 /// so in its head; SQLite would write what it finds there over it all the same.
 pub(super) fn log_is_its_own(path: &Path) -> Result<(), StoreError> {
-    let log = private::beside(path, "-wal");
+    let log = beside(path, "-wal");
     let is_there = std::fs::metadata(&log).is_ok_and(|found| found.len() > 0);
     if !is_there || !is_without_log(path) {
         return Ok(());
@@ -109,17 +110,17 @@ fn is_without_log(path: &Path) -> bool {
 
 /// True when `to` is a file that SQLite or we keep beside the database `from`.
 pub(super) fn is_beside(from: &Path, to: &Path) -> bool {
-    let Some((folder, name)) = private::folder_of(to).canonicalize().ok().zip(to.file_name()) else {
+    let Some((folder, name)) = folder_of(to).canonicalize().ok().zip(to.file_name()) else {
         return false;
     };
     ["-wal", "-shm", "-journal", ".lock", WITNESS, WITNESS_PARTIAL]
         .iter()
-        .any(|ending| private::beside(from, ending) == folder.join(name))
+        .any(|ending| beside(from, ending) == folder.join(name))
 }
 
 /// The kind of file system `path` is on, when it is one of [`NETWORK_FILE_SYSTEMS`]. Linux only.
 fn network_file_system(path: &Path) -> Option<String> {
-    let folder = private::folder_of(path).canonicalize().ok()?;
+    let folder = folder_of(path).canonicalize().ok()?;
     let mounts = std::fs::read_to_string("/proc/self/mounts").ok()?;
     let mut best = (0, "");
     for line in mounts.lines() {

@@ -4,9 +4,11 @@
 use std::fs::{File, OpenOptions, Permissions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use tracing::warn;
+
+use crate::disk::{beside, folder_of};
 
 /// Read and written by their owner.
 const MODE: u32 = 0o600;
@@ -38,18 +40,6 @@ pub(super) fn opened_or_made(path: &Path) -> io::Result<File> {
         warn!(file = %path.display(), %error, "could not give this file to the owner of its folder");
     }
     Ok(made)
-}
-
-/// The folder of a file.
-pub(super) fn folder_of(path: &Path) -> &Path {
-    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
-}
-
-/// The path of a file beside the database. SQLite follows a link to its file, so these do.
-pub(super) fn beside(path: &Path, ending: &str) -> PathBuf {
-    let mut name = path.canonicalize().unwrap_or_else(|_| path.to_owned()).into_os_string();
-    name.push(ending);
-    PathBuf::from(name)
 }
 
 /// Makes the database's file if it is missing, and takes away the rights to it that an earlier version, or a copy, gave

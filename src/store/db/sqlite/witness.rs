@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use super::private::{self, WITNESS, WITNESS_PARTIAL};
+use crate::disk::beside;
 use crate::types::UnixMs;
 
 const OPEN: &str = "open";
@@ -57,8 +58,8 @@ impl WitnessFile {
     /// The one of this database.
     pub(super) fn beside(database: &Path) -> Self {
         Self {
-            path: private::beside(database, WITNESS),
-            partial: private::beside(database, WITNESS_PARTIAL),
+            path: beside(database, WITNESS),
+            partial: beside(database, WITNESS_PARTIAL),
             failed: Mutex::default(),
         }
     }
