@@ -3,8 +3,9 @@
 //! What is read here is never part of a problem: those name the place and the reason only.
 
 use std::io::Read;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use config::ValueKind;
 
@@ -14,6 +15,8 @@ use super::secret::Secret;
 
 /// Largest secret file. Bytes.
 const FILE_BYTES_MAX: u64 = 65_536;
+/// Time within which a pipe gives its secret.
+const PIPE_WITHIN: Duration = Duration::from_secs(5);
 /// The ways to write a secret.
 const FORMS: &str = "{ env = \"NAME\" }, { file = \"PATH\" } or { credential = \"NAME\" }";
 /// Variable with the folder in which a service manager puts secrets, each a file: systemd's for `LoadCredential=`.
@@ -186,7 +189,20 @@ pub(crate) fn open_to_all(path: &Path) -> Option<ConfigProblem> {
     })
 }
 
+/// Reads a file, or a pipe to which some program writes secrets: whoever starts us hears when none does.
 fn read(path: &Path) -> Result<String, String> {
+    let is_pipe = std::fs::metadata(path).is_ok_and(|found| found.file_type().is_fifo());
+    if !is_pipe {
+        return read_whole(path);
+    }
+    let (told, read) = std::sync::mpsc::sync_channel(1);
+    let pipe = path.to_owned();
+    std::thread::spawn(move || told.send(read_whole(&pipe)));
+    let silent = |_| format!("it is a pipe to which nobody has written for {} s", PIPE_WITHIN.as_secs());
+    read.recv_timeout(PIPE_WITHIN).map_err(silent)?
+}
+
+fn read_whole(path: &Path) -> Result<String, String> {
     let file = std::fs::File::open(path).map_err(|error| error.to_string())?;
     let mut bytes = Vec::new();
     file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;

@@ -19,9 +19,23 @@ fn a_credential_is_a_file_of_the_folder_that_the_service_manager_names() {
     }
     let add = "LoadCredential=adyen:PATH";
     check(&text("adyen"), &env, "cannot be read: No such file", add);
+    pipe(&folder.path().join("nobody"));
+    check(&text("nobody"), &env, "it is a pipe to which nobody has written", "LoadCredential=nobody:PATH");
+    let path = folder.path().join("program");
+    pipe(&path);
+    let writes = std::thread::spawn(move || std::fs::write(path, "whsec_of_a_program\n"));
+    let config = right(&text("program"), &env);
+    assert!(config.providers[&name("stripe")].secrets[0].is("whsec_of_a_program"));
+    writes.join().expect("it ends").expect("written");
     check(&text("adyen"), &[], "$CREDENTIALS_DIRECTORY is not set", add);
     check(&text("adyen"), &[("CREDENTIALS_DIRECTORY", "")], "$CREDENTIALS_DIRECTORY is not set", add);
     for odd in ["../shadow", "/etc/shadow", "", ".", "a b"] {
         check(&text(odd), &env, "is not the name of a credential", "into { file = … }");
     }
+}
+
+/// Makes a pipe that has a name.
+fn pipe(path: &std::path::Path) {
+    let made = std::process::Command::new("mkfifo").arg(path).status().expect("mkfifo");
+    assert!(made.success());
 }
