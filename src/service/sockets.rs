@@ -10,6 +10,9 @@ use crate::config::Environment;
 
 /// Variable with the names of the sockets, between colons: `FileDescriptorName=` of their units.
 const NAMES: &str = "LISTEN_FDNAMES";
+/// Variables with their number, and with the id of the process that they are for.
+const COUNT: &str = "LISTEN_FDS";
+const FOR: &str = "LISTEN_PID";
 
 /// The open sockets of this process, by whose they are.
 #[derive(Debug, Default)]
@@ -65,9 +68,16 @@ impl Sockets {
     /// Takes the sockets of this process. `server` and `admin` are the addresses in the configuration: what people read
     /// there must be where we listen.
     pub(crate) fn of_process(server: SocketAddr, admin: SocketAddr) -> Result<Self, SocketMistake> {
-        let mut handed = ListenFd::from_env();
         let env = Environment::of_process();
-        let owners = owners(env.get(NAMES).unwrap_or_default(), handed.len())?;
+        let names = env.get(NAMES).unwrap_or_default();
+        // Before there is a list of them: whatever number somebody wrote would be its length.
+        let is_ours = env.get(FOR).is_none_or(|id| id.is_empty() || id == std::process::id().to_string());
+        let n = env.get(COUNT).and_then(|n| n.parse().ok()).filter(|_| is_ours).unwrap_or(0);
+        if n > SocketOwner::ALL.len() {
+            return Err(SocketMistake::TooMany { n, names: names.to_owned() });
+        }
+        let mut handed = ListenFd::from_env();
+        let owners = owners(names, handed.len())?;
         let mut sockets = Self::default();
         for (n, owner) in owners.into_iter().enumerate() {
             let unfit = |why: String| SocketMistake::Kind { name: owner.as_str(), why };
@@ -85,9 +95,6 @@ impl Sockets {
 
 /// Whose each of `n` sockets is: by the names that are between the colons, or by their order.
 fn owners(names: &str, n: usize) -> Result<Vec<SocketOwner>, SocketMistake> {
-    if n > SocketOwner::ALL.len() {
-        return Err(SocketMistake::TooMany { n, names: names.to_owned() });
-    }
     // Systemd calls a socket by its unit when that says nothing else, and `unknown` when there is no unit.
     let named: Vec<(&str, Option<SocketOwner>)> = names
         .split(':')
@@ -159,7 +166,6 @@ mod tests {
             let told = owners(names, n).expect_err(names).to_string();
             assert!(told.contains(part), "{told}");
         }
-        check("a:b:c", 3, "3 sockets");
         check("server:web", 2, "is called `web`");
         check("server", 2, "is called ``");
         check("admin:admin", 2, "two sockets that were handed to us are called `admin`");
