@@ -90,8 +90,7 @@ function follow(bar) {
     const parsed = (text) =>
         new DOMParser().parseFromString(`<table><tbody>${text}</tbody></table>`, "text/html").querySelector("tr");
     const isThere = (row) => [...body()?.rows ?? []].some((old) => old.dataset.row === row.dataset.row);
-    const put = (text) => {
-        const row = parsed(text);
+    const put = (row) => {
         if (isThere(row)) return;
         row.classList.add("fresh");
         body().prepend(row);
@@ -135,7 +134,8 @@ function follow(bar) {
         source.addEventListener("row", (event) => {
             after = event.lastEventId;
             // The stream begins a little before the page was made: what is there already is not waited for.
-            if (!isThere(parsed(event.data)) && waiting.push(event.data) > rowsMax) {
+            const row = parsed(event.data);
+            if (!isThere(row) && waiting.push(row) > rowsMax) {
                 waiting.shift();
                 skippedN += 1;
             }

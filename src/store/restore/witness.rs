@@ -47,15 +47,19 @@ pub enum WitnessWord {
     },
 }
 
+/// What the file beside the database says, or why it says nothing.
+type WitnessRead = Result<Option<Witnessed>, String>;
+/// What the database holds: its installation, and its number.
+type Held = (String, i64);
+
 impl Store {
     /// What the witness says of this database; `None` where there is none, on PostgreSQL.
     pub async fn witness_state(&self) -> Result<Option<WitnessState>, StoreError> {
         let Some(db) = self.parts.backend.sqlite() else { return Ok(None) };
-        let file = Arc::clone(db.witness());
-        let (path, failed) = (file.path().to_owned(), file.failed());
-        // The file first: what it says is in the database already, whatever is changed meanwhile.
-        let read = apart(move || file.read()).await.unwrap_or_else(Err);
-        let (installation_id, changes_n): (String, i64) = alone!(self.reader.witness_held())?;
+        let (path, failed) = (db.witness().path().to_owned(), db.witness().failed());
+        let Some((read, (installation_id, changes_n))) = self.witness_compared().await? else {
+            return Ok(None);
+        };
         let word = match read {
             Err(why) => WitnessWord::Unreadable(why),
             Ok(None) => WitnessWord::Absent,
@@ -68,22 +72,26 @@ impl Store {
         Ok(Some(WitnessState { path, word, failed }))
     }
 
+    /// What the witness says, and the installation and the number that the database holds; `None` where there is no
+    /// witness, on PostgreSQL.
+    async fn witness_compared(&self) -> Result<Option<(WitnessRead, Held)>, StoreError> {
+        let Some(db) = self.parts.backend.sqlite() else { return Ok(None) };
+        let file = Arc::clone(db.witness());
+        // The file first: what it says is in the database already, whatever is changed meanwhile.
+        let read = apart(move || file.read()).await.unwrap_or_else(Err);
+        Ok(Some((read, alone!(self.reader.witness_held())?)))
+    }
+
     /// How high the number in the witness is, if it is of this installation; 0 otherwise.
     pub(super) async fn witness_seen_n(&self) -> Result<i64, StoreError> {
-        let Some(db) = self.parts.backend.sqlite() else { return Ok(0) };
-        let file = Arc::clone(db.witness());
-        let (installation_id, _): (String, i64) = alone!(self.reader.witness_held())?;
-        let read = apart(move || file.read()).await.unwrap_or_else(Err);
+        let Some((read, (installation_id, _))) = self.witness_compared().await? else { return Ok(0) };
         let is_ours = |found: &Witnessed| found.installation_id == installation_id;
         Ok(read.ok().flatten().filter(is_ours).map_or(0, |found| found.changes_n))
     }
 
     /// Begins: what the process before may have changed without a step is witnessed, and that this one runs.
     pub async fn witness_begin(&self, now_ms: UnixMs) -> Result<(), StoreError> {
-        let Some(db) = self.parts.backend.sqlite() else { return Ok(()) };
-        let file = Arc::clone(db.witness());
-        let held: (String, i64) = alone!(self.reader.witness_held())?;
-        let read = apart(move || file.read()).await.unwrap_or_else(Err);
+        let Some((read, held)) = self.witness_compared().await? else { return Ok(()) };
         let is_closed =
             |found: Witnessed| found.is_closed && held == (found.installation_id, found.changes_n);
         if !read.ok().flatten().is_some_and(is_closed) {
@@ -154,7 +162,7 @@ async fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> 
     tokio::task::spawn_blocking(work).await.map_err(|error| error.to_string())
 }
 
-async fn witness_held(db: &mut Door<'_>) -> DbResult<(String, i64)> {
+async fn witness_held(db: &mut Door<'_>) -> DbResult<Held> {
     let sql = "/* witness_held */ SELECT installation_id, witnessed_n FROM installation";
     let row = db.fetch_one(sql, &[]).await?;
     Ok((row.text("installation_id")?, row.int("witnessed_n")?))

@@ -56,20 +56,21 @@ async fn what_cannot_be_pruned_is_told(database: &Database) {
 
 async fn rounds_of_pruning_that_never_come_through_are_told(database: &Database) {
     let Some(watched) = Watched::start(database, "[retention]\nevery_ms = 100\n").await else { return };
-    watched.prometheus.is_quiet_about(&["RetentionLag warning"]).await;
-    database.run("ALTER TABLE retention_marks RENAME TO retention_marks_of_somebody").await.unwrap();
-    watched.prometheus.fires(&["RetentionLag warning"]).await;
-    database.run("ALTER TABLE retention_marks_of_somebody RENAME TO retention_marks").await.unwrap();
-    watched.prometheus.is_quiet_about(&["RetentionLag warning"]).await;
+    without_table_fires(database, &watched, "retention_marks", "RetentionLag warning").await;
 }
 
 async fn tables_that_cannot_be_counted_are_told(database: &Database) {
     let Some(watched) = Watched::start(database, "").await else { return };
-    watched.prometheus.is_quiet_about(&["CountsOld warning"]).await;
-    database.run("ALTER TABLE outbox_queue RENAME TO outbox_queue_of_somebody").await.unwrap();
-    watched.prometheus.fires(&["CountsOld warning"]).await;
-    database.run("ALTER TABLE outbox_queue_of_somebody RENAME TO outbox_queue").await.unwrap();
-    watched.prometheus.is_quiet_about(&["CountsOld warning"]).await;
+    without_table_fires(database, &watched, "outbox_queue", "CountsOld warning").await;
+}
+
+/// Takes a table away and gives it back: the alert fires in between, and only then.
+async fn without_table_fires(database: &Database, watched: &Watched, table: &str, alert: &str) {
+    watched.prometheus.is_quiet_about(&[alert]).await;
+    database.run(&format!("ALTER TABLE {table} RENAME TO {table}_of_somebody")).await.unwrap();
+    watched.prometheus.fires(&[alert]).await;
+    database.run(&format!("ALTER TABLE {table}_of_somebody RENAME TO {table}")).await.unwrap();
+    watched.prometheus.is_quiet_about(&[alert]).await;
 }
 
 async fn what_could_never_be_counted_is_told(database: &Database) {
