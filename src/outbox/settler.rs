@@ -14,6 +14,8 @@ use crate::types::MessageId;
 pub(super) struct Waiting {
     pub(super) settlement: Settlement,
     pub(super) slot: OccupiedSlot,
+    /// Once it waits for long, and when it answers a claim because an earlier one waits for long.
+    pub(super) noted: Option<NotedResult>,
 }
 
 /// Hands settlements to the task that writes them.
@@ -26,7 +28,7 @@ pub(super) struct Settler {
     pub(super) closing: Notify,
 }
 
-/// Results that wait apart, by message. One whose lease ended meanwhile may be claimed again before they are written:
+/// Results that wait for long, by message. One whose lease ended meanwhile may be claimed again before they are written:
 /// then what became of its call is known, and it is neither made again nor left to a person.
 #[derive(Clone, Default)]
 pub(super) struct UnwrittenResults(Arc<Mutex<HashMap<MessageId, Settlement>>>);
@@ -75,7 +77,13 @@ impl Settler {
     /// Has a settlement written or fenced; its slot is free then.
     pub(super) fn settle(&self, settlement: Settlement, slot: OccupiedSlot) {
         // An error means that the writing task is gone: the process is stopping.
-        drop(self.results.send(Waiting { settlement, slot }));
+        drop(self.results.send(Waiting { settlement, slot, noted: None }));
+    }
+
+    /// The same for one that answers a claim after that of its call: it does not wait behind the earlier one.
+    pub(super) fn settle_known(&self, settlement: Settlement, slot: OccupiedSlot) {
+        let noted = Some(self.known.note(&settlement));
+        drop(self.results.send(Waiting { settlement, slot, noted }));
     }
 
     /// Nothing more will come: the writer ends when all is written.

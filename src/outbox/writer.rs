@@ -11,16 +11,19 @@
 //!
 //! A batch that is refused for another reason is written one by one, so that its culprit stands alone: one that
 //! somebody has locked waits for that lock with its lease prolonged, one that the database refuses is written without
-//! its texts. A lease that ends meanwhile may be claimed again: then the known result answers that claim
-//! (`Settler::known`), and no second call is made.
+//! its texts. A lease that ends meanwhile may be claimed again, also while a batch waits for such a lock: then the
+//! known result answers that claim (`Settler::known`), and no second call is made.
 
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 use tracing::{error, warn};
 
 use super::pause::{PAUSE_MS, pause, wait};
@@ -34,6 +37,9 @@ const BATCH_N_MAX: usize = 256;
 /// Most settlements that are written each by itself at once, besides one of those that are known to be locked: each
 /// holds a connection, perhaps while it waits for somebody's lock.
 const ALONE_N_MAX: usize = 2;
+/// Time after which what a batch holds, and what comes meanwhile, is noted: much less than any lease, and than a wait
+/// for a lock.
+const NOTED_AFTER: Duration = Duration::from_millis(200);
 
 /// The task that writes results.
 #[derive(Clone)]
@@ -41,6 +47,15 @@ pub(super) struct Writer {
     shared: Arc<OutboxState>,
     turns: Arc<Semaphore>,
     turns_of_locked: Arc<Semaphore>,
+}
+
+/// What there is besides a batch that is being written.
+#[derive(Default)]
+struct Beside {
+    /// Came while the batch was slow: the next batches.
+    later: Vec<Waiting>,
+    /// Each of these is written by itself.
+    apart: JoinSet<()>,
 }
 
 impl Writer {
@@ -51,15 +66,25 @@ impl Writer {
 
     /// Writes until [`Settler::close`], and then what is left.
     pub(super) async fn run(self, mut waiting: mpsc::UnboundedReceiver<Waiting>) {
-        let (mut settlements, mut slots) = (Vec::new(), Vec::new());
+        let (mut settlements, mut rest) = (Vec::new(), Vec::new());
         let mut batch = Vec::new();
-        let mut apart = JoinSet::new();
+        let mut beside = Beside::default();
         loop {
             tokio::select! {
                 biased;
+                () = std::future::ready(()), if !beside.later.is_empty() => {
+                    let n = beside.later.len().min(BATCH_N_MAX);
+                    batch.extend(beside.later.drain(..n));
+                }
                 taken_n = waiting.recv_many(&mut batch, BATCH_N_MAX) => {
                     if taken_n == 0 {
                         break;
+                    }
+                    for one in batch.extract_if(.., |one| one.noted.is_some()) {
+                        self.begin_apart(one, &mut beside);
+                    }
+                    if batch.is_empty() {
+                        continue;
                     }
                 }
                 () = self.shared.settler.closing.notified() => {
@@ -67,29 +92,68 @@ impl Writer {
                     continue;
                 }
             }
-            for one in batch.drain(..) {
-                let Waiting { settlement, slot } = one;
+            for Waiting { settlement, slot, noted } in batch.drain(..) {
                 settlements.push(settlement);
-                slots.push(slot);
+                rest.push((slot, noted));
             }
-            let together = AssertUnwindSafe(self.write_together(&settlements)).catch_unwind().await;
-            let is_done = together.unwrap_or_else(|_| {
-                self.shared.panicked("settler");
-                false
-            });
-            for (settlement, slot) in settlements.drain(..).zip(slots.drain(..)) {
+            let is_done = self.write_noting(&settlements, &mut rest, &mut waiting, &mut beside).await;
+            for (settlement, (slot, noted)) in settlements.drain(..).zip(rest.drain(..)) {
                 if is_done {
+                    drop(noted);
                     self.shared.settled(&settlement, slot);
                 } else {
                     // Whichever it was, it must not take the others with it, nor keep those that come after it.
-                    let noted = self.shared.settler.known.note(&settlement);
-                    apart.spawn(self.clone().write_apart(settlement, slot, noted));
+                    self.begin_apart(Waiting { settlement, slot, noted }, &mut beside);
                 }
             }
             self.shared.freed.notify_one();
-            while apart.try_join_next().is_some() {}
+            while beside.apart.try_join_next().is_some() {}
         }
-        while apart.join_next().await.is_some() {}
+        while beside.apart.join_next().await.is_some() {}
+    }
+
+    fn begin_apart(&self, one: Waiting, beside: &mut Beside) {
+        let Waiting { settlement, slot, noted } = one;
+        let noted = noted.unwrap_or_else(|| self.shared.settler.known.note(&settlement));
+        beside.apart.spawn(self.clone().write_apart(settlement, slot, noted));
+    }
+
+    /// Writes a batch. Once that is slow, what is in it and what comes meanwhile is noted: their leases may end before they
+    /// are written.
+    async fn write_noting(
+        &self,
+        batch: &[Settlement],
+        rest: &mut [(OccupiedSlot, Option<NotedResult>)],
+        waiting: &mut mpsc::UnboundedReceiver<Waiting>,
+        beside: &mut Beside,
+    ) -> bool {
+        let known = &self.shared.settler.known;
+        let mut together = pin!(AssertUnwindSafe(self.write_together(batch)).catch_unwind());
+        let mut written = timeout(NOTED_AFTER, &mut together).await.ok();
+        if written.is_none() {
+            for (settlement, (_, noted)) in batch.iter().zip(rest) {
+                noted.get_or_insert_with(|| known.note(settlement));
+            }
+        }
+        loop {
+            if let Some(written) = written {
+                return written.unwrap_or_else(|_| {
+                    self.shared.panicked("settler");
+                    false
+                });
+            }
+            tokio::select! {
+                ended = &mut together => written = Some(ended),
+                Some(mut one) = waiting.recv() => {
+                    if one.noted.is_some() {
+                        self.begin_apart(one, beside);
+                    } else {
+                        one.noted = Some(known.note(&one.settlement));
+                        beside.later.push(one);
+                    }
+                }
+            }
+        }
     }
 
     /// All in one transaction, for as long as the database is away; `false` when something about one of them is in the

@@ -10,6 +10,7 @@ mod outage;
 mod panics;
 mod reruns;
 mod running;
+mod short_leases;
 mod sooner;
 pub(crate) mod tls;
 mod unknown;
