@@ -7,7 +7,7 @@ use crate::admit::AdmitContext;
 use crate::config::ListenerTlsConfig;
 use crate::doctor::{DoctorParts, FileFacts, NodeDoctor, ProbeKey};
 use crate::http::api::ProbeFacts;
-use crate::http::files;
+use crate::http::files::{self, OpenFiles};
 use crate::http::operator::Readiness;
 use crate::outbox::NodeCalls;
 use crate::stop::Stop;
@@ -32,7 +32,8 @@ impl App {
         let config = &self.config;
         let (wanted_n, others_n) = (config.server.connections_n_max as usize, self.files_n());
         let of_files = move || {
-            let (open_n, open_n_max) = files::open();
+            let OpenFiles { n, n_max } = OpenFiles::of_process();
+            let (open_n, open_n_max) = (n.unwrap_or(0), n_max.unwrap_or(u64::MAX));
             let fit_n = files::fit_n(wanted_n, others_n) as u64;
             FileFacts { open_n, open_n_max, wanted_n: wanted_n as u64, fit_n }
         };

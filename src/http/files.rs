@@ -3,6 +3,9 @@
 //! A process starts with 1024 of them as a rule, whatever it may have. Without one that is left over no message goes
 //! out and no row is written, so strangers' connections must not take the last.
 
+use std::io;
+
+use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit, setrlimit};
 
 /// Files that the process needs besides connections, calls and the database: its log, its clocks, its libraries.
@@ -35,15 +38,53 @@ pub(crate) fn fit_n(wanted_n: usize, others_n: usize) -> usize {
     wanted_n.min(left_n.max(CONNECTIONS_N_MIN))
 }
 
-/// Number of files that are open, and of those that may be; 0 open where the system does not say.
-pub(crate) fn open() -> (u64, u64) {
-    let open_n = std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
-    (open_n as u64, getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX))
+/// Files that are open, and those that may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct OpenFiles {
+    /// `None` where the system does not say.
+    pub(crate) n: Option<u64>,
+    /// `None` where there is no limit.
+    pub(crate) n_max: Option<u64>,
+}
+
+impl OpenFiles {
+    /// Those of this process.
+    pub(crate) fn of_process() -> Self {
+        let n_max = getrlimit(Resource::Nofile).current;
+        // The one that is open while they are counted is not among them.
+        let counted = std::fs::read_dir("/proc/self/fd").map(|all| all.count().saturating_sub(1) as u64);
+        Self { n: open_n(counted, n_max), n_max }
+    }
+}
+
+/// Who may open none any more cannot count either, and has all.
+fn open_n(counted: io::Result<u64>, n_max: Option<u64>) -> Option<u64> {
+    match counted {
+        Ok(n) => Some(n),
+        Err(error) if error.raw_os_error() == Some(Errno::MFILE.raw_os_error()) => n_max,
+        Err(_) => None,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn files_that_are_open_are_counted() {
+        let Some(before_n) = OpenFiles::of_process().n else { return };
+        let held: Vec<_> = (0..10).map(|_| std::fs::File::open("/dev/null").expect("a file")).collect();
+        assert_eq!(OpenFiles::of_process().n, Some(before_n + 10));
+        drop(held);
+    }
+
+    #[test]
+    fn who_cannot_open_a_file_to_count_them_has_all_open() {
+        let failed = |errno: Errno| Err(io::Error::from_raw_os_error(errno.raw_os_error()));
+        assert_eq!(open_n(failed(Errno::MFILE), Some(1_024)), Some(1_024));
+        assert_eq!(open_n(failed(Errno::MFILE), None), None, "without a limit that is known");
+        assert_eq!(open_n(failed(Errno::NOENT), Some(1_024)), None, "not on Linux");
+    }
 
     #[test]
     fn connections_fit_into_what_the_system_gives_and_some_are_always_left() {
