@@ -4,7 +4,7 @@ use anyhow::Context;
 use tracing::{debug, info, warn};
 
 use crate::config::Config;
-use crate::outbox::clock_offset_ms_max;
+use crate::outbox::ClockOffset;
 use crate::setup::{self, Opened};
 use crate::store::{ProgramMigrations, RestoreStanding, SchemaState, Store, WitnessState, WitnessWord};
 use crate::times::rfc3339;
@@ -41,11 +41,11 @@ pub(super) async fn open_store(
             store.program_check(all).await?;
         }
     }
-    let offset_ms =
-        store.clock_offset_ms(clock.now_ms()).await.context("could not read the database's clock")?;
-    let max_ms = clock_offset_ms_max(config.outbox.lease_ms);
+    let found = ClockOffset::ask(&store, clock, config.outbox.lease_ms).await;
+    let found = found.context("could not read the database's clock")?;
+    let ClockOffset { offset_ms, max_ms, .. } = found;
     anyhow::ensure!(
-        offset_ms.abs() <= max_ms,
+        !found.is_far(),
         "clock of the database is {offset_ms} ms away from ours, at most {max_ms} ms are allowed (outbox.lease_ms, and never more than two minutes): set one of them right",
     );
     Ok(store.keeping_answers(i64::from(config.retention.answers_days) * DAY_MS))

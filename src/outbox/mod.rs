@@ -43,4 +43,5 @@ pub(crate) use destinations::{
 };
 pub use handover::Handover;
 pub use node::{NodeCalls, Outbox, Waker};
+pub(crate) use watch::ClockOffset;
 pub use watch::clock_offset_ms_max;

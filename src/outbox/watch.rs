@@ -10,7 +10,8 @@ use tracing::{info, warn};
 use super::pause::jittered;
 use super::state::OutboxState;
 use crate::stop::Stop;
-use crate::store::StoreError;
+use crate::store::{Store, StoreError};
+use crate::types::Clock;
 
 /// Longest time between two looks; the shortest is half of it. Milliseconds.
 const WATCH_MS: u64 = 30_000;
@@ -22,6 +23,35 @@ const CLOCK_OFFSET_MS_MAX: i64 = 120_000;
 /// versions would do to leases are not. So it is a lease, and never more than two minutes. Milliseconds.
 pub fn clock_offset_ms_max(lease_ms: u64) -> i64 {
     i64::try_from(lease_ms).unwrap_or(i64::MAX).min(CLOCK_OFFSET_MS_MAX)
+}
+
+/// What one question to the database tells of its clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ClockOffset {
+    /// The database's clock minus ours. Milliseconds.
+    pub(crate) offset_ms: i64,
+    /// How far it may be away. Milliseconds.
+    pub(crate) max_ms: i64,
+    /// Time from the question to its answer: the database looked somewhere in between.
+    took: Duration,
+}
+
+impl ClockOffset {
+    /// Asks the database.
+    pub(crate) async fn ask(store: &Store, clock: &Clock, lease_ms: u64) -> Result<Self, StoreError> {
+        let (before_ms, ticks_ms) = (clock.now_ms(), clock.ticks_ms());
+        let offset_ms = store.clock_offset_ms(before_ms).await?;
+        let took_ms = clock.ticks_ms().saturating_sub(ticks_ms);
+        let offset_ms = offset_ms.saturating_sub(took_ms / 2);
+        let took = Duration::from_millis(took_ms.unsigned_abs());
+        Ok(Self { offset_ms, max_ms: clock_offset_ms_max(lease_ms), took })
+    }
+
+    /// True when it is too far away, however slow the answer was.
+    pub(crate) fn is_far(self) -> bool {
+        let took_ms = i64::try_from(self.took.as_millis()).unwrap_or(i64::MAX);
+        self.offset_ms.saturating_abs() > self.max_ms.saturating_add(took_ms)
+    }
 }
 
 /// The clock's watch, with the finding of its last look: it is not said at every look.
@@ -52,16 +82,12 @@ impl Watch {
     }
 
     async fn look_at_clock(&mut self) -> Result<(), StoreError> {
-        let clock = &self.shared.clock;
-        let (before_ms, ticks_ms) = (clock.now_ms(), clock.ticks_ms());
-        let offset_ms = self.shared.store.clock_offset_ms(before_ms).await?;
-        // The question and its answer took this long; the database looked somewhere in between.
-        let took_ms = clock.ticks_ms().saturating_sub(ticks_ms);
-        let offset_ms = offset_ms.saturating_sub(took_ms / 2);
+        let (clock, lease_ms) = (&self.shared.clock, self.shared.config.lease_ms);
+        let found = ClockOffset::ask(&self.shared.store, clock, lease_ms).await?;
+        let ClockOffset { offset_ms, max_ms, .. } = found;
         let offset = Duration::from_millis(offset_ms.unsigned_abs()).as_secs_f64();
         metrics::gauge!("hooklatch_clock_offset_seconds").set(if offset_ms < 0 { -offset } else { offset });
-        let max_ms = clock_offset_ms_max(self.shared.config.lease_ms);
-        let is_far = offset_ms.saturating_abs() > max_ms.saturating_add(took_ms);
+        let is_far = found.is_far();
         if is_far {
             warn!(offset_ms, max_ms, "clock of the database is far from ours: set one of them right");
         } else if self.is_far {
@@ -83,5 +109,14 @@ mod tests {
         {
             assert_eq!(clock_offset_ms_max(lease_ms), max_ms);
         }
+    }
+
+    #[test]
+    fn an_answer_that_took_long_is_no_reason_to_call_a_clock_wrong() {
+        let is_far = |offset_ms, took_ms| {
+            ClockOffset { offset_ms, max_ms: 1_500, took: Duration::from_millis(took_ms) }.is_far()
+        };
+        assert_eq!([is_far(1_500, 0), is_far(-1_501, 0), is_far(3_000, 1_500)], [false, true, false]);
+        assert!(is_far(3_001, 1_500) && is_far(i64::MIN, 0));
     }
 }
