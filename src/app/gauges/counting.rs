@@ -1,7 +1,8 @@
 //! Counts in the background what only the tables and the system know.
 //!
 //! A count looks at a bounded number of rows, by indexes, and takes a hundredth of the time, however much there is: the
-//! pause after it grows with it, up to two minutes. A database that is away keeps the counts as they were, with their
+//! pause after it grows with it, up to two minutes, and one slow count between two quick ones does not make the numbers
+//! old. A database that is away keeps the counts as they were, with their
 //! time. What the system says is asked for every few seconds all the same.
 
 use std::path::PathBuf;
@@ -45,6 +46,7 @@ impl Counting {
     /// Counts until the stop, and writes down at the end how often senders sent.
     pub(in crate::app) async fn run(&mut self, mut stop: Stop) {
         let (mut seldom, mut due): (Option<Instant>, _) = (None, Instant::now());
+        let mut took_before = Duration::ZERO;
         let counted = metrics::gauge!("hooklatch_counted_timestamp_seconds");
         // What was never counted grows old as well.
         counted.set(seconds(self.admission.clock.now_ms()));
@@ -61,7 +63,9 @@ impl Counting {
                 if is_counted && seldom.is_some() {
                     counted.set(seconds(self.admission.clock.now_ms()));
                 }
-                due = Instant::now() + pause_after(since.elapsed());
+                let took = since.elapsed();
+                due = Instant::now() + pause_after(took.min(took_before));
+                took_before = took;
             }
             stop.pause(LOOK_EVERY).await;
         }
