@@ -103,10 +103,7 @@ mod tests {
             (port, "/webhooks/x?y=1", true)
         );
         let error = |url: &str, allowed| LoadTarget::find(url, allowed).expect_err(url).to_string();
-        drop(listener);
-        assert!(
-            error(&format!("http://127.0.0.1:{port}/"), None).starts_with("nobody listens on 127.0.0.1:")
-        );
+        assert!(error("http://127.0.0.1:9/", None).starts_with("nobody listens on 127.0.0.1:9"));
         for url in ["https://127.0.0.1/", "127.0.0.1:80", "/webhooks", "http://"] {
             assert!(error(url, None).contains("http://"), "{url}");
         }

@@ -117,7 +117,7 @@ async fn what_requests_take_up_stays_within_its_bound_though_their_senders_hang_
     assert!(most_mib < idle_mib + BOUND_MIB + 128, "idle {idle_mib} MiB, at most {most_mib} MiB");
     let memory = || format!("idle {idle_mib} MiB, now {} MiB", memory_mib(&server));
     let is_within = async || memory_mib(&server) < idle_mib + BOUND_MIB + 64;
-    until("it is within its bound", Duration::from_secs(2), memory, is_within).await;
+    until("it is within its bound", Duration::from_secs(20), memory, is_within).await;
     hung.go_on().await;
     until(
         "it takes events again",
@@ -239,7 +239,7 @@ async fn sixteen_other_contents_of_one_event_are_kept_and_further_ones_counted(d
     assert!(metrics.contains("hooklatch_conflicts_kept_total{provider=\"stripe\"} 18"), "{metrics}");
     until(
         "people see how many there are",
-        Duration::from_secs(10),
+        Duration::from_mins(1),
         || server.log(),
         async || {
             let metrics = server.admin_text("/metrics").await;
@@ -256,19 +256,14 @@ const OTHER: &str = "[providers.other]\nkind = \"stripe\"\nsecrets = [\"whsec_ot
 
 async fn a_provider_that_fills_its_share_of_the_queue_leaves_room_for_others(database: &Database) {
     let server = server(database, "queue_n_max = 8\nanswer_timeout_ms = 1000", OTHER).await;
+    // One for all: to make one takes a while, and a session that hangs is replaced after 5 s.
+    let client = client();
     let code = async |provider: &str, id: &str, secret: &str| {
         let (body, _) = stripe(id, now_s());
         let url = server.url(&format!("/webhooks/{provider}"));
         let header = stripe_signed(&body, secret, now_s());
-        let text = client()
-            .post(url)
-            .header("stripe-signature", header)
-            .body(body)
-            .send()
-            .await
-            .unwrap()
-            .text()
-            .await;
+        let request = client.post(url).header("stripe-signature", header).body(body);
+        let text = request.send().await.unwrap().text().await;
         serde_json::from_str::<serde_json::Value>(&text.unwrap()).unwrap()["code"]
             .as_str()
             .unwrap_or("none")

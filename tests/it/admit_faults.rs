@@ -80,7 +80,7 @@ async fn a_dispatch_that_failed_is_told_counted_and_shown(database: &Database) {
     let shown = "hooklatch_events{provider=\"stripe\",state=\"failed\"} 1";
     until(
         "both numbers are there",
-        Duration::from_secs(15),
+        Duration::from_mins(1),
         || server.log(),
         async || {
             let metrics = server.admin_text("/metrics").await;
@@ -276,21 +276,24 @@ async fn slow_transactional_handlers_refuse_nobody_else(database: &Database) {
     }
     let kind = stripe_kind().on_tx("slow", slow).on("plain", |_: Event<Invoice>| Ok(Effects::new()));
     let more = format!("[providers.other]\nkind = \"stripe\"\nsecrets = [\"{SECRET}\"]\n");
-    let app = Arc::new(TestApp::start(database, kind, &more).await);
-    let mut slow_ones = tokio::task::JoinSet::new();
-    for n in 0..6 {
+    // Less than the slow ones take one after the other: who waits for all of them is refused.
+    let app = TestApp::start_with(database, kind, "answer_timeout_ms = 10000", &more).await;
+    let app = Arc::new(app);
+    let slow = |n: u32| {
         let app = Arc::clone(&app);
-        slow_ones.spawn(async move { app.event(&format!("slow_{n}"), "slow", 1).await });
-    }
+        tokio::spawn(async move { app.event(&format!("slow_{n}"), "slow", 1).await })
+    };
+    let slow_ones: Vec<_> = (0..6).map(slow).collect();
     for n in 0..12 {
         assert_eq!(app.event(&format!("plain_{n}"), "plain", 1).await, "accepted", "{n}");
         if n == 0 {
-            let since = Instant::now();
             assert_eq!(send_to(&app, "other", "other", 1).await, "accepted");
-            assert!(since.elapsed() < Duration::from_secs(4), "{:?}", since.elapsed());
+            assert!(slow_ones.iter().any(|one| !one.is_finished()), "it waited for all the slow ones");
         }
     }
-    while slow_ones.join_next().await.is_some() {}
+    for one in slow_ones {
+        one.await.unwrap();
+    }
 }
 
 async fn the_handlers_of_one_request_have_a_bounded_time_together(database: &Database) {
@@ -306,7 +309,7 @@ async fn the_handlers_of_one_request_have_a_bounded_time_together(database: &Dat
     }
     RAN_N.store(0, Ordering::SeqCst);
     let kind = Provider::from_spec(&batches()).on_tx("*", slow);
-    let app = TestApp::start(database, kind, "").await;
+    let app = TestApp::start_with(database, kind, "answer_timeout_ms = 20000", "").await;
     let events: Vec<String> = (0..40).map(|n| format!(r#"{{"id":"evt_{n}","type":"x"}}"#)).collect();
     let since = Instant::now();
     let (status, outcome, _) = app.post(&format!(r#"{{"events":[{}]}}"#, events.join(","))).await;

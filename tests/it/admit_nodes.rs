@@ -47,7 +47,9 @@ async fn only_the_event_that_waits_for_another_node_is_refused() {
         // Without a handler all is one statement.
         stripe_kind(),
     ] {
-        let app = Arc::new(TestApp::start(&database, kind, "").await);
+        // The others wait with it until it is known which one has to wait.
+        let app = TestApp::start_with(&database, kind, "answer_timeout_ms = 20000", "").await;
+        let app = Arc::new(app);
         let run = app.clock.now_ms();
         let other = database.store().await;
         let held = event(&format!("held_{run}"), "{}");

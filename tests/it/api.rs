@@ -305,13 +305,12 @@ async fn a_refusal_is_explained_to_operators_and_to_nobody_else(database: &Datab
         assert!(answer.text().await.unwrap().contains("the request was not believed"), "and no more");
     };
     let body = r#"{"id":"evt_1","type":"x"}"#;
-    let now_s = now_s();
-    let by = |body: &str, secret: &str, at_s: i64| stripe_signed(body, secret, at_s);
-    refused(body, by(body, "whsec_another_one_0123456789", now_s)).await;
-    refused(&format!("{body}\n"), by(body, SECRET, now_s)).await;
-    refused(&body.replace(':', ": ").replace(',', ", "), by(body, SECRET, now_s)).await;
-    refused(body, by(body, SECRET, now_s - 412)).await;
-    refused(body, by(body, "whsec_nobody_has_this", now_s)).await;
+    let by = |body: &str, secret: &str, age_s: i64| stripe_signed(body, secret, now_s() - age_s);
+    refused(body, by(body, "whsec_another_one_0123456789", 0)).await;
+    refused(&format!("{body}\n"), by(body, SECRET, 0)).await;
+    refused(&body.replace(':', ": ").replace(',', ", "), by(body, SECRET, 0)).await;
+    refused(body, by(body, SECRET, 412)).await;
+    refused(body, by(body, "whsec_nobody_has_this", 0)).await;
     let mut found = Vec::new();
     until(
         "all are noted",
@@ -329,14 +328,15 @@ async fn a_refusal_is_explained_to_operators_and_to_nobody_else(database: &Datab
         ("other_secret", "matches the secret of provider `stripe_test`"),
         ("rewritten_body", "with a trailing newline removed"),
         ("rewritten_body", "without white space"),
-        ("stale", "timestamp is 412 s old, tolerance is 300 s; at its own time it would be believed"),
+        ("stale", "timestamp is AGE s old, tolerance is 300 s; at its own time it would be believed"),
         ("mismatch", "matches none of the 1 configured secrets"),
     ];
     for (one, (reason, detail)) in found.iter().zip(wanted) {
         assert_eq!(one["reason"], reason, "{one}");
-        // A second may pass between signing and judging.
-        let told = one["detail"].as_str().unwrap().replace("413 s", "412 s");
-        assert!(told.contains(detail), "{one}");
+        // Seconds may pass between signing and judging.
+        let told = one["detail"].as_str().unwrap();
+        let is_told = (412..=440).any(|age_s| told.contains(&detail.replace("AGE", &age_s.to_string())));
+        assert!(is_told, "{one}");
         assert!(!one["headers"].to_string().contains("v1="), "no signature is kept: {one}");
     }
     let metrics = server.admin_text("/metrics").await;

@@ -54,13 +54,18 @@ impl TestApp {
     /// Starts `kind` on `database`; `more` TOML goes into `[providers.stripe]`, and what follows a line
     /// `[destinations.billing]` in it there.
     pub async fn start(database: &Database, kind: Provider, more: &str) -> Self {
+        Self::start_with(database, kind, "", more).await
+    }
+
+    /// The same with these keys in `[server]`.
+    pub async fn start_with(database: &Database, kind: Provider, keys: &str, more: &str) -> Self {
         let (more, billing) = more.split_once("[destinations.billing]\n").unwrap_or((more, ""));
         let destination = TestDestination::default();
         let url = destination.serve().await;
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("hooklatch.toml");
         let toml = format!(
-            "[server]\nlisten = \"127.0.0.1:0\"\n[admin]\nlisten = \"127.0.0.1:0\"\n\
+            "[server]\nlisten = \"127.0.0.1:0\"\n{keys}\n[admin]\nlisten = \"127.0.0.1:0\"\n\
              [database]\nurl = \"{}\"\n[outbox]\npoll_ms = 50\n[destinations.billing]\nurl = \"{url}\"\n{billing}\n\
              [providers.stripe]\nsecrets = [\"{SECRET}\"]\n{more}\n",
             database.url

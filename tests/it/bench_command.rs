@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::app::{TestApp, stripe_kind};
 use crate::database::{Database, On};
-use crate::process::SECRET;
+use crate::process::{SECRET, free_port};
 
 /// Runs the bench for `stripe` away from any configuration.
 async fn bench(arguments: &[&str]) -> Output {
@@ -131,8 +131,7 @@ async fn it_starts_a_server_of_its_own_and_takes_it_away() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_loaded_is_refused_with_its_reason() {
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let nobody = format!("http://{free}");
+    let nobody = format!("http://{}", free_port());
     for (arguments, code, why) in [
         (&["--url", &nobody][..], 1, "nobody listens on"),
         // An address of documentation's: it is refused before anybody is asked.

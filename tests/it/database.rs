@@ -128,11 +128,13 @@ impl Database {
     pub(crate) async fn allow_connections(&self, is_allowed: bool) {
         let (server, name) = self.dropped.as_ref().unwrap();
         let mut admin = PgConnection::connect(server).await.unwrap();
-        let sql = format!(
-            "ALTER DATABASE {name} ALLOW_CONNECTIONS {is_allowed};
-             SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}' AND NOT {is_allowed}"
+        let allow = format!("ALTER DATABASE {name} ALLOW_CONNECTIONS {is_allowed}");
+        sqlx::raw_sql(AssertSqlSafe(allow)).execute(&mut admin).await.unwrap();
+        // Only once that is committed: a session that ends before is opened again.
+        let end = format!(
+            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = '{name}' AND NOT {is_allowed}"
         );
-        sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut admin).await.unwrap();
+        sqlx::raw_sql(AssertSqlSafe(end)).execute(&mut admin).await.unwrap();
     }
 
     /// Opens a store on it and migrates it.

@@ -14,7 +14,7 @@ use crate::process::{Server, client, now_s, post_stripe, stripe, stripe_header, 
 const SILENT_N: usize = 1_000;
 /// How long an honest sender waits at most, while the machine is busy with other tests too. It was minutes, or for
 /// ever.
-const ANSWER_WITHIN: Duration = Duration::from_secs(3);
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 /// What an attack may cost besides the bodies. Bytes.
 const MEMORY_BYTES_MAX: u64 = 64 << 20;
 
@@ -69,8 +69,9 @@ async fn honest(server: &Server, name: &str, is_over: &std::sync::atomic::Atomic
     while !is_over.load(std::sync::atomic::Ordering::Relaxed) || n < 20 {
         n += 1;
         // A connection of its own for each, as most senders do.
+        let client = client();
         let began = Instant::now();
-        let outcome = post_stripe(&client(), &url, &format!("evt_{name}_{n}")).await;
+        let outcome = post_stripe(&client, &url, &format!("evt_{name}_{n}")).await;
         assert_eq!(outcome.as_deref(), Ok("accepted"), "{name}: request {n}");
         slowest = slowest.max(began.elapsed());
         assert!(slowest < ANSWER_WITHIN, "{name}: request {n} took {slowest:?}");
@@ -84,7 +85,8 @@ async fn silent(name: &str, bytes: &[u8]) {
     open_files();
     let database = Database::create(On::Sqlite).await.unwrap();
     let mut server = Server::prepare(&database.url, "");
-    server.server_keys("inflight_bytes_max = 2147483648");
+    // Strangers may stay for longer than honest senders wait.
+    server.server_keys("inflight_bytes_max = 2147483648\nheader_timeout_ms = 60000\nbody_timeout_ms = 60000");
     server.spawn().await;
     let (idle_bytes, _) = server.usage();
     let is_over = std::sync::atomic::AtomicBool::new(false);
@@ -189,15 +191,20 @@ async fn who_only_gets_refusals_gets_few_a_second_and_who_is_believed_waits_for_
         }
         began.elapsed()
     };
-    // 20, 40, 60, … ms from the fifth on.
-    assert!(refused(14).await >= Duration::from_millis(1_100));
-    let began = Instant::now();
-    assert_eq!(post_stripe(&client, &url, "evt_1").await.as_deref(), Ok("accepted"));
-    let believed = began.elapsed();
-    assert!(
-        refused(4).await < Duration::from_secs(1) && believed < Duration::from_millis(200),
-        "{believed:?}"
-    );
+    let (mut believed, mut again) = (Duration::MAX, Duration::MAX);
+    // The least of several rounds: a machine that stalls only adds.
+    for round in 0..20 {
+        // 20, 40, 60, … ms from the fifth on.
+        assert!(refused(14).await >= Duration::from_millis(1_100));
+        let began = Instant::now();
+        assert_eq!(post_stripe(&client, &url, &format!("evt_{round}")).await.as_deref(), Ok("accepted"));
+        believed = believed.min(began.elapsed());
+        again = again.min(refused(4).await);
+        if again < Duration::from_secs(1) && believed < Duration::from_millis(200) {
+            return;
+        }
+    }
+    panic!("{believed:?}, and {again:?} for four refusals after it");
 }
 
 #[tokio::test]

@@ -68,8 +68,8 @@ async fn a_burst_of_events_whose_handlers_are_slow_is_admitted(database: &Databa
         Ok(Effects::new())
     });
     let app = Arc::new(TestApp::start(database, kind, "").await);
-    // Whom nobody answered in time comes again, as senders do; twice at most.
-    for _ in 0..3 {
+    // Whom nobody answered in time comes again, as senders do. A burst that is never admitted ends this too.
+    for _ in 0..20 {
         let mut burst = tokio::task::JoinSet::new();
         for n in 0..EVENTS_N {
             let app = Arc::clone(&app);

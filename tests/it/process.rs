@@ -41,7 +41,7 @@ impl Server {
         let folder = tempfile::tempdir().unwrap();
         let (receiver, admin) = free_ports();
         let config = format!(
-            "[server]\nlisten = \"{receiver}\"\nbody_timeout_ms = 700\nheader_timeout_ms = 2000\n\
+            "[server]\nlisten = \"{receiver}\"\nheader_timeout_ms = 2000\n\
              [admin]\nlisten = \"{admin}\"\n[database]\nurl = \"{database_url}\"\n[log]\nfilter = \"warn\"\n\
              [providers.stripe]\nsecrets = [\"{SECRET}\"]\n{more}"
         );
@@ -55,7 +55,7 @@ impl Server {
     /// Puts these lines in place of what `[server]` says besides where it listens; before the start.
     pub fn server_keys(&self, keys: &str) {
         let text = std::fs::read_to_string(self.config()).unwrap();
-        let (before, rest) = text.split_once("body_timeout_ms").unwrap();
+        let (before, rest) = text.split_once("header_timeout_ms").unwrap();
         let (_, after) = rest.split_once("[admin]").unwrap();
         std::fs::write(self.config(), format!("{before}{keys}\n[admin]{after}")).unwrap();
     }

@@ -33,10 +33,10 @@ impl Senders {
             let (url, accepted_n, is_over) =
                 (url.to_owned(), Arc::clone(&senders.accepted_n), Arc::clone(&senders.is_over));
             senders.tasks.spawn(async move {
-                let (kept, mut failed) = (client(), Vec::new());
+                let client = if sender % 2 == 0 { client() } else { forgetful_client() };
+                let mut failed = Vec::new();
                 let mut n = 0;
                 while !is_over.load(Ordering::Relaxed) {
-                    let client = if sender % 2 == 0 { kept.clone() } else { client() };
                     let id = format!("evt_{sender}_{n}");
                     n += 1;
                     match post_stripe(&client, &url, &id).await.as_deref() {
@@ -70,6 +70,17 @@ impl Senders {
     }
 }
 
+/// A client that keeps no connection.
+fn forgetful_client() -> reqwest::Client {
+    drop(rustls::crypto::ring::default_provider().install_default());
+    reqwest::Client::builder()
+        .no_proxy()
+        .pool_max_idle_per_host(0)
+        .timeout(Duration::from_secs(30))
+        .build()
+        .unwrap()
+}
+
 async fn is_ready(server: &Server) -> Option<bool> {
     let answer = client().get(format!("http://{}/readyz", server.admin)).send().await.ok()?;
     Some(answer.status().is_success())
@@ -84,7 +95,7 @@ async fn a_stop_with_a_delay_turns_the_readiness_and_refuses_and_resets_nothing(
     server.signal();
     until(
         "it says that it goes",
-        Duration::from_secs(5),
+        Duration::from_secs(20),
         || server.log(),
         async || is_ready(&server).await == Some(false),
     )

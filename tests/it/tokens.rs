@@ -220,7 +220,7 @@ async fn a_token_made_on_one_node_is_good_on_another_at_once_and_refused_there_s
     let there = Operator::new(other.admin, &token);
     until(
         "it is good there",
-        Duration::from_secs(2),
+        Duration::from_secs(20),
         || other.log(),
         async || there.get("/me").await.status == 200,
     )
@@ -229,7 +229,7 @@ async fn a_token_made_on_one_node_is_good_on_another_at_once_and_refused_there_s
     assert_eq!(Operator::new(one.admin, &token).get("/me").await.status, 401);
     until(
         "it is refused there",
-        Duration::from_secs(5),
+        Duration::from_secs(20),
         || other.log(),
         async || there.get("/me").await.status == 401,
     )

@@ -10,6 +10,14 @@ const COPIES_N: usize = 64;
 const ROUTE: &str = "[[providers.stripe.routes]]\non = [\"*\"]\nto = \"nowhere\"\n\
      [destinations.nowhere]\nurl = \"http://127.0.0.1:9/\"\n";
 
+/// A server that has time for all copies.
+async fn start(database: &Database) -> Server {
+    let mut server = Server::prepare(&database.url, ROUTE);
+    server.server_keys("answer_timeout_ms = 20000");
+    server.spawn().await;
+    server
+}
+
 /// Sends the copies, spread over `urls`, and counts the outcomes.
 async fn send_copies(urls: &[String], id: &'static str) -> HashMap<String, usize> {
     let client = client();
@@ -33,7 +41,7 @@ fn one_accepted() -> HashMap<String, usize> {
 on_both!(of_64_copies_at_once_one_is_accepted);
 
 async fn of_64_copies_at_once_one_is_accepted(database: &Database) {
-    let server = Server::start(&database.url, ROUTE).await;
+    let server = start(database).await;
     assert_eq!(send_copies(&[server.url("/webhooks/stripe")], "evt_1").await, one_accepted());
     assert_eq!(database.count("SELECT COUNT(*) FROM outbox_messages").await, 1);
 }
@@ -41,8 +49,7 @@ async fn of_64_copies_at_once_one_is_accepted(database: &Database) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_64_copies_at_once_to_two_nodes_one_is_accepted() {
     let Some(database) = Database::create(On::Postgres).await else { return };
-    let one = Server::start(&database.url, ROUTE).await;
-    let other = Server::start(&database.url, ROUTE).await;
+    let (one, other) = (start(&database).await, start(&database).await);
     let urls = [one.url("/webhooks/stripe"), other.url("/webhooks/stripe")];
     for id in ["evt_1", "evt_2", "evt_3"] {
         assert_eq!(send_copies(&urls, id).await, one_accepted());

@@ -91,6 +91,11 @@ impl<'a, F: TestDestination> Bench<'a, F> {
         self.fixture.outbox(self.config(unknown))
     }
 
+    /// One that does not wait for long for what does not come.
+    fn impatient_outbox(&self, unknown: UnknownPolicy) -> Outbox {
+        self.fixture.outbox(DestinationConfig { timeout_ms: 5_000, ..self.config(unknown) })
+    }
+
     async fn error(&self, event_id: &str) -> String {
         self.fixture.row(event_id).await.last_error.unwrap_or_default()
     }
@@ -137,7 +142,7 @@ impl<'a, F: TestDestination> Bench<'a, F> {
 
     async fn a_lost_answer_is_unknown_and_the_next_attempt_has_the_same_key(&self) {
         self.fixture.message("evt_2", &["billing"]).await;
-        let outbox = self.outbox(UnknownPolicy::Retry);
+        let outbox = self.impatient_outbox(UnknownPolicy::Retry);
         self.proxy.is(Mode::LoseAnswer);
         outbox.run_due().await.unwrap();
         let error = self.error("evt_2").await;
@@ -153,7 +158,7 @@ impl<'a, F: TestDestination> Bench<'a, F> {
     async fn a_lost_answer_is_held_where_a_person_decides(&self) {
         self.fixture.message("evt_3", &["billing"]).await;
         self.proxy.is(Mode::LoseAnswer);
-        self.outbox(UnknownPolicy::Hold).run_due().await.unwrap();
+        self.impatient_outbox(UnknownPolicy::Hold).run_due().await.unwrap();
         self.proxy.is(Mode::Pass);
         assert_eq!(self.fixture.state("evt_3").await, "held", "{}", self.error("evt_3").await);
         assert!(self.keys().await.contains(&self.key("evt_3").await), "it was there all the same");
@@ -199,15 +204,15 @@ impl<'a, F: TestDestination> Bench<'a, F> {
         self.fixture.message("evt_5", &["billing"]).await;
         outbox.run_due().await.unwrap();
         assert_eq!(self.fixture.state("evt_5").await, "done", "{}", self.error("evt_5").await);
-        self.proxy.is(Mode::Away);
+        self.proxy.goes_away().await;
         if !F::NOTICES {
             self.proxy.is(Mode::Pass);
             self.fixture.message("evt_idle", &["billing"]).await;
             outbox.run_due().await.unwrap();
             assert_eq!(self.fixture.state("evt_idle").await, "done", "an idle connection is not trusted");
-            self.proxy.is(Mode::Away);
+            self.proxy.goes_away().await;
         }
-        let fresh = self.outbox(UnknownPolicy::Hold);
+        let fresh = self.impatient_outbox(UnknownPolicy::Hold);
         self.fixture.message("evt_6", &["billing"]).await;
         fresh.run_due().await.unwrap();
         let error = self.error("evt_6").await;
@@ -219,7 +224,7 @@ impl<'a, F: TestDestination> Bench<'a, F> {
         let again = self.outbox(UnknownPolicy::Retry);
         self.fixture.step_to_the_end(&again).await;
         assert_eq!(self.fixture.state("evt_6").await, "done", "{}", self.error("evt_6").await);
-        self.proxy.is(Mode::Away);
+        self.proxy.goes_away().await;
         self.proxy.is(Mode::Pass);
         self.fixture.message("evt_7", &["billing"]).await;
         self.fixture.step_to_the_end(&again).await;
@@ -242,7 +247,7 @@ fn config(fixture: &Fixture, keys: &str, unknown: UnknownPolicy) -> DestinationC
     let settings = Settings { file: Some(file), ..Settings::default() };
     let loaded = load_for_tools(&settings, &Kinds::of(Vec::new())).unwrap();
     let DestinationConfig { url, target, .. } = loaded.destinations[&name("billing")].clone();
-    DestinationConfig { url, target, headers: BTreeMap::new(), timeout_ms: 3_000, ..fixture.config(unknown) }
+    DestinationConfig { url, target, headers: BTreeMap::new(), timeout_ms: 15_000, ..fixture.config(unknown) }
 }
 
 /// Has a server that traces send an event there, and gives the span that the destination is told.

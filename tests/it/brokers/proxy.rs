@@ -1,6 +1,7 @@
 //! What stands between us and a server and can lose answers: everything passes, until it is told otherwise.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
@@ -27,7 +28,25 @@ pub(crate) struct Proxy {
     mode: watch::Sender<Mode>,
     /// Told when an answer was kept back.
     pub(crate) answered: Arc<Notify>,
+    /// Number of connections that stand.
+    lines_n: Arc<watch::Sender<usize>>,
     _connections: JoinSet<()>,
+}
+
+/// One of the connections that stand, until it is dropped.
+struct LineCount(Arc<watch::Sender<usize>>);
+
+impl LineCount {
+    fn of(lines_n: &Arc<watch::Sender<usize>>) -> Self {
+        lines_n.send_modify(|lines_n| *lines_n += 1);
+        Self(Arc::clone(lines_n))
+    }
+}
+
+impl Drop for LineCount {
+    fn drop(&mut self) {
+        self.0.send_modify(|lines_n| *lines_n -= 1);
+    }
 }
 
 struct Line {
@@ -37,6 +56,7 @@ struct Line {
     answered: Arc<Notify>,
     /// Bytes that are replaced on their way back, such as the address that a server tells others.
     replace: Option<([u8; 4], [u8; 4])>,
+    _count: LineCount,
 }
 
 impl Proxy {
@@ -49,10 +69,14 @@ impl Proxy {
         let replace =
             tells_its_port.then(|| (u32::from(server_port).to_be_bytes(), u32::from(port).to_be_bytes()));
         let told = Arc::clone(&answered);
+        let lines_n = Arc::new(watch::Sender::new(0));
+        let counted = Arc::clone(&lines_n);
         let mut connections = JoinSet::new();
         connections.spawn(async move {
             let mut lines = JoinSet::new();
             while let Ok((ours, _)) = listener.accept().await {
+                // Before the mode is looked at: who counts them after it has changed misses none.
+                let count = LineCount::of(&counted);
                 if *watched.borrow() == Mode::Away {
                     continue;
                 }
@@ -63,15 +87,25 @@ impl Proxy {
                     mode: watched.clone(),
                     answered: Arc::clone(&told),
                     replace,
+                    _count: count,
                 };
                 lines.spawn(line.run(ours, theirs));
             }
         });
-        Self { port, mode, answered, _connections: connections }
+        Self { port, mode, answered, lines_n, _connections: connections }
     }
 
     pub(crate) fn is(&self, mode: Mode) {
         self.mode.send_replace(mode);
+    }
+
+    /// [`Mode::Away`], once all that stood is cut.
+    pub(crate) async fn goes_away(&self) {
+        self.is(Mode::Away);
+        let mut cut = self.lines_n.subscribe();
+        let in_time =
+            tokio::time::timeout(Duration::from_secs(20), cut.wait_for(|lines_n| *lines_n == 0)).await;
+        in_time.expect("all are cut").unwrap();
     }
 }
 

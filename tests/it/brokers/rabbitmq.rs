@@ -117,7 +117,7 @@ async fn a_message_that_comes_back_is_not_logged() {
     let server = Server::start(&database.url, &more).await;
     post_stripe(&client(), &server.url("/webhooks/stripe"), "evt_1").await.unwrap();
     let logged = async || server.log().contains("returned with 312 NO_ROUTE");
-    until("it is logged as refused", Duration::from_secs(10), || server.log(), logged).await;
+    until("it is logged as refused", Duration::from_secs(30), || server.log(), logged).await;
     assert!(!server.log().contains("BasicReturnMessage"), "{}", server.log());
 }
 

@@ -207,7 +207,7 @@ async fn a_sender_is_registered_by_its_page(database: &Database) {
     assert_eq!(sent.status(), 200);
     until(
         "the secret is kept",
-        Duration::from_secs(10),
+        Duration::from_secs(30),
         || server.log(),
         async || vic.get("/senders/pairing").await.text.contains("hooklatch taught pairing"),
     )
@@ -232,7 +232,7 @@ async fn secrets_show_which_of_them_match(database: &Database) {
     assert_eq!(post_stripe(&client(), &url, "evt_1").await.unwrap(), "accepted");
     until(
         "the older one matched",
-        Duration::from_secs(10),
+        Duration::from_secs(30),
         || server.log(),
         async || vic.get("/senders").await.text.contains("newest not in use"),
     )
@@ -248,7 +248,7 @@ async fn secrets_show_which_of_them_match(database: &Database) {
     assert_eq!(sent.status(), 200);
     until(
         "the newest one matched",
-        Duration::from_secs(10),
+        Duration::from_secs(30),
         || server.log(),
         async || vic.get("/senders").await.text.contains("newest matches"),
     )

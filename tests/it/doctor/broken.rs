@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Examined, OPERATOR, examine};
+use super::{Examined, OPERATOR, examine, no_host};
 use crate::contract::Operator;
 use crate::database::{Database, On, on_both};
 use crate::process::{Server, client, now_s, stripe, stripe_signed, until};
@@ -78,7 +78,8 @@ async fn a_first_look_gives_no_false_alarm() {
 async fn what_is_broken_in_the_database_is_told(database: &Database) {
     let more = format!(
         "{OPERATOR}[[providers.stripe.routes]]\non = [\"*\"]\nto = \"billing\"\n[destinations.billing]\n\
-         url = \"http://nowhere.invalid/\"\n"
+         url = \"http://{}/\"\n",
+        no_host()
     );
     let server = Server::start(&database.url, &more).await;
     seen(&server, database, 1).await;

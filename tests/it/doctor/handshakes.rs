@@ -13,7 +13,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-use super::{OPERATOR, examine};
+use super::{OPERATOR, examine, no_host};
 use crate::database::{Database, On};
 use crate::process::Server;
 
@@ -133,7 +133,8 @@ async fn each_destinations_tls_is_judged_without_a_request() {
         more += &destination(name, port, "");
     }
     more += &destination("proxied", well, "proxy = \"http://127.0.0.1:1\"\n");
-    more += "[destinations.nowhere]\nurl = \"https://nowhere.invalid/\"\n[destinations.open]\nurl = \"http://127.0.0.1:1/\"\n";
+    more += &["[destinations.nowhere]\nurl = \"https://", &no_host(), "/\"\n"].concat();
+    more += "[destinations.open]\nurl = \"http://127.0.0.1:1/\"\n";
     let database = Database::create(On::Sqlite).await.unwrap();
     let server = Server::start(&database.url, &more).await;
     let began = Instant::now();

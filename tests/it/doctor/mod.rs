@@ -61,6 +61,11 @@ pub(super) async fn examine(server: &Server, more: &[&str]) -> Examined {
     Examined { code: ran.status.code().unwrap(), findings, text }
 }
 
+/// A host that is not found. With a label of 64 letters it is no name, so no resolver is asked, which might not answer.
+pub(super) fn no_host() -> String {
+    format!("{}.invalid", "x".repeat(64))
+}
+
 /// An operator's token, as configuration.
 pub(super) const OPERATOR: &str =
     "[[admin.tokens]]\nname = \"ann\"\nrole = \"operator\"\ntoken = \"anns-token-0123456789\"\n";

@@ -192,7 +192,7 @@ async fn a_caller_that_hangs_up_finds_its_answer(database: &Database) {
     let busy = post(&router, "k").await;
     assert_eq!((busy.0, code(&busy).as_str()), (409, "idempotency_key_in_use"));
     effects.go.notify_one();
-    crate::process::until("it is carried out", Duration::from_secs(10), String::new, async || {
+    crate::process::until("it is carried out", Duration::from_secs(30), String::new, async || {
         is_replayed(&post(&router, "k").await)
     })
     .await;

@@ -22,6 +22,8 @@ pub(super) struct Load {
 struct Told {
     acked: Mutex<Vec<(String, Instant)>>,
     refused_n: AtomicU64,
+    /// Those of them that were not told to come again.
+    failed: Mutex<Vec<String>>,
     next: AtomicU64,
 }
 
@@ -39,10 +41,13 @@ impl Load {
                     let sent = tokio::time::timeout(PATIENCE, post_stripe(&client, &url, &id)).await;
                     if matches!(sent, Ok(Ok(_))) {
                         told.acked.lock().unwrap().push((id, Instant::now()));
-                    } else {
-                        told.refused_n.fetch_add(1, Ordering::Relaxed);
-                        tokio::time::sleep(Duration::from_millis(50)).await;
+                        continue;
                     }
+                    if !matches!(&sent, Ok(Err(status)) if status == "503") {
+                        told.failed.lock().unwrap().push(format!("{id}: {sent:?}"));
+                    }
+                    told.refused_n.fetch_add(1, Ordering::Relaxed);
+                    tokio::time::sleep(Duration::from_millis(50)).await;
                 }
             });
         }
@@ -55,6 +60,11 @@ impl Load {
 
     pub fn refused_n(&self) -> u64 {
         self.told.refused_n.load(Ordering::Relaxed)
+    }
+
+    /// What became of events that were neither taken nor answered with 503.
+    pub fn failed(&self) -> Vec<String> {
+        self.told.failed.lock().unwrap().clone()
     }
 
     /// Waits until `more_n` further events are taken.

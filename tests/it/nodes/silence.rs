@@ -14,8 +14,8 @@ const READY_WITHIN: Duration = Duration::from_secs(5);
 /// What a test waits for what is bound otherwise.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-async fn is_ready(server: &Server) -> bool {
-    let asked = client().get(format!("http://{}/readyz", server.admin)).send().await;
+async fn is_ready(client: &reqwest::Client, server: &Server) -> bool {
+    let asked = client.get(format!("http://{}/readyz", server.admin)).send().await;
     asked.is_ok_and(|answer| answer.status().is_success())
 }
 
@@ -24,6 +24,7 @@ async fn a_database_that_falls_silent_behind_one_address_is_left_and_found_again
     let Some(postgres) = Postgres::start(&[]).await else { return };
     let proxy = SilentProxy::before(postgres.port).await;
     let mut server = Server::start(&proxy.url(), "").await;
+    let client = client();
     let load = Load::start(&[&server], 4);
     load.flows(50, PATIENCE).await;
 
@@ -32,12 +33,13 @@ async fn a_database_that_falls_silent_behind_one_address_is_left_and_found_again
     let gap = load.gap(cut, Duration::from_millis(200), PATIENCE).await;
     assert!(gap < LEFT_WITHIN, "first event taken {gap:?} after the cut");
     load.flows(50, PATIENCE).await;
-    until("it is ready", READY_WITHIN, || server.log(), async || is_ready(&server).await).await;
+    until("it is ready", READY_WITHIN, || server.log(), async || is_ready(&client, &server).await).await;
 
     proxy.silence_everything();
-    until("it is not ready", READY_WITHIN, || server.log(), async || !is_ready(&server).await).await;
+    until("it is not ready", READY_WITHIN, || server.log(), async || !is_ready(&client, &server).await).await;
     proxy.silence_what_stands(postgres.port);
-    until("it is ready again", READY_WITHIN, || server.log(), async || is_ready(&server).await).await;
+    until("it is ready again", READY_WITHIN, || server.log(), async || is_ready(&client, &server).await)
+        .await;
     load.flows(50, LEFT_WITHIN).await;
 
     proxy.silence_everything();
@@ -53,13 +55,14 @@ async fn a_host_that_says_nothing_does_not_keep_us_from_the_other() {
     let proxy = SilentProxy::before(postgres.port).await;
     let url = format!("postgres://postgres@127.0.0.1:{},127.0.0.1:{}/postgres", proxy.port, postgres.port);
     let server = Server::start(&url, "").await;
+    let client = client();
     let load = Load::start(&[&server], 2);
     load.flows(20, PATIENCE).await;
     let cut = Instant::now();
     proxy.silence_everything();
     let gap = load.gap(cut, Duration::from_millis(200), PATIENCE).await;
     assert!(gap < LEFT_WITHIN, "first event taken {gap:?} after the cut");
-    until("it is ready", READY_WITHIN, || server.log(), async || is_ready(&server).await).await;
+    until("it is ready", READY_WITHIN, || server.log(), async || is_ready(&client, &server).await).await;
     // A node that starts now finds the other one as well.
     drop(Server::start(&url, "").await);
     assert_eq!(load.lost(postgres.event_ids()).await, Vec::<String>::new());
@@ -71,13 +74,15 @@ async fn an_address_that_pointed_to_a_standby_for_a_while_is_used_again_when_it_
     let standby = primary.standby("one", &[]).await;
     let proxy = SilentProxy::before(primary.port).await;
     let server = Server::start(&proxy.url(), "").await;
+    let client = client();
     let load = Load::start(&[&server], 2);
     load.flows(20, PATIENCE).await;
     proxy.cut(standby.port);
-    until("it is not ready", READY_WITHIN, || server.log(), async || !is_ready(&server).await).await;
+    until("it is not ready", READY_WITHIN, || server.log(), async || !is_ready(&client, &server).await).await;
     // What stands by now, stands on the standby, and is not cut.
     proxy.point_to(primary.port);
-    until("it is ready again", READY_WITHIN, || server.log(), async || is_ready(&server).await).await;
-    load.flows(20, READY_WITHIN).await;
+    until("it is ready again", READY_WITHIN, || server.log(), async || is_ready(&client, &server).await)
+        .await;
+    load.flows(20, PATIENCE).await;
     assert_eq!(load.lost(primary.event_ids()).await, Vec::<String>::new());
 }

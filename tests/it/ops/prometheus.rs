@@ -153,14 +153,15 @@ impl Prometheus {
             last.replace(firing);
             is_so(&last.borrow())
         };
-        until(what, Duration::from_secs(45), || self.told(&last.borrow()), look).await;
+        until(what, Duration::from_secs(90), || self.told(&last.borrow()), look).await;
         last.into_inner()
     }
 
     /// Waits until it has scraped and judged the rules a few times since now.
     pub(crate) async fn has_looked(&self) {
         let count = async || {
-            let path = "query?query=count_over_time(up%5B1m%5D)";
+            // Over a day: over less the number would stop growing.
+            let path = "query?query=count_over_time(up%5B1d%5D)";
             let told = self.ask(path).await.unwrap_or_default();
             let n = told["data"]["result"][0]["value"][1].as_str().and_then(|n| n.parse::<u32>().ok());
             n.unwrap_or_default()

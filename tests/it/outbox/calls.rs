@@ -10,6 +10,7 @@ use tokio::net::TcpListener;
 
 use super::{Fixture, HOUR_MS, START_MS, die_holding};
 use crate::database::{Database, on_both};
+use crate::process::until;
 use crate::store::{admit, event, message, name};
 use crate::stub::{Mode, Stub};
 
@@ -101,9 +102,8 @@ async fn what_is_refused_or_redirected_is_dead_and_not_followed(database: &Datab
 async fn a_destination_that_is_down_is_tried_again_and_then_given_up(database: &Database) {
     let fixture = Fixture::new(database).await;
     fixture.message("evt_1", &["billing"]).await;
-    let port = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
     let mut config = fixture.config(UnknownPolicy::Hold);
-    config.url = format!("http://127.0.0.1:{port}/secret-path");
+    "http://127.0.0.1:9/secret-path".clone_into(&mut config.url);
     let outbox = fixture.outbox(config);
     outbox.run_due().await.unwrap();
     let row = fixture.row("evt_1").await;
@@ -128,8 +128,14 @@ async fn an_unknown_outcome_is_treated_as_configured(database: &Database) {
             let asked_before_n = fixture.stub.questions_n();
             fixture.message(&id, &["billing"]).await;
             fixture.stub.next(std::slice::from_ref(&mode));
-            let config = DestinationConfig { timeout_ms: 500, ..fixture.config(unknown.clone()) };
-            fixture.step_to_the_end(&fixture.outbox(config)).await;
+            let outbox = |timeout_ms| {
+                fixture.outbox(DestinationConfig { timeout_ms, ..fixture.config(unknown.clone()) })
+            };
+            // Only the call that hangs is to reach its time-out.
+            let first_ms = if how == "hang" { 2_000 } else { 10_000 };
+            assert_eq!(outbox(first_ms).run_due().await.unwrap(), 1, "{id}");
+            fixture.clock.advance(70_000);
+            fixture.step_to_the_end(&outbox(10_000)).await;
             assert_eq!(fixture.state(&id).await, *state, "{id}");
             assert_eq!(fixture.stub.counts(&fixture.key(&id, "billing")), *counts, "{id}");
             assert_eq!(fixture.stub.questions_n() - asked_before_n, *questions_n, "{id}");
@@ -193,11 +199,12 @@ async fn retry_after_is_honoured_and_capped(database: &Database) {
 async fn a_body_that_never_ends_costs_no_more_than_the_timeout(database: &Database) {
     let fixture = Fixture::new(database).await;
     // The endless one is cut at 64 KiB, long before its timeout; the stalled one at its timeout.
-    for (id, mode, timeout_ms) in [("evt_endless", Mode::Endless, 25_000), ("evt_stall", Mode::Stall, 700)] {
+    for (id, mode, timeout_ms) in [("evt_endless", Mode::Endless, 25_000), ("evt_stall", Mode::Stall, 3_000)]
+    {
         let outbox = fixture.outbox(DestinationConfig { timeout_ms, ..fixture.config(UnknownPolicy::Hold) });
         fixture.message(id, &["billing"]).await;
         fixture.stub.next(&[mode]);
-        let in_time = tokio::time::timeout(Duration::from_secs(10), outbox.run_due()).await;
+        let in_time = tokio::time::timeout(Duration::from_secs(20), outbox.run_due()).await;
         assert_eq!(in_time.unwrap().unwrap(), 1);
         assert_eq!(fixture.state(id).await, "done", "the status decides");
     }
@@ -336,6 +343,12 @@ async fn an_open_breaker_sends_one_probe_and_then_the_rest(database: &Database) 
     // The clock stands, so the breaker stays open: polls pass and nothing is sent.
     tokio::time::timeout(Duration::from_millis(300), std::future::pending::<()>()).await.ok();
     assert_eq!(called(0).await, 3);
+    // A failure that is written later than the clock is advanced would be due when it never is.
+    let failed = "SELECT COUNT(*) FROM outbox_queue WHERE state = 'ready' AND last_result IS NOT NULL";
+    until("they are written", Duration::from_secs(20), String::new, async || {
+        database.count(failed).await == 3
+    })
+    .await;
     fixture.clock.advance(70_000);
     for n in 0..6 {
         fixture.until(&format!("evt_{n}"), "done").await;
@@ -360,7 +373,7 @@ async fn headers_that_never_end_leave_the_outcome_unknown(database: &Database) {
             said = stream.write_all(b"x-more: and more\r\n").await;
         }
     });
-    let config = DestinationConfig { url, timeout_ms: 1_000, ..fixture.config(UnknownPolicy::Hold) };
+    let config = DestinationConfig { url, timeout_ms: 10_000, ..fixture.config(UnknownPolicy::Hold) };
     fixture.outbox(config).run_due().await.unwrap();
     let row = fixture.row("evt_1").await;
     assert_eq!(

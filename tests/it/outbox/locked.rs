@@ -20,13 +20,15 @@ use crate::stub::Mode;
 on_both!(a_call_is_not_repeated_while_the_database_refuses_what_it_came_to);
 
 /// Short, so that it ends while the row is locked.
-const LEASE_MS: u64 = 3_000;
+const LEASE_MS: u64 = 10_000;
+/// From the call on: well after its lease would have ended.
+const LEASE_OVER: Duration = Duration::from_millis(LEASE_MS + 2_000);
 
 fn run(fixture: &Fixture) -> (JoinSet<()>, Stopper) {
     let (stopper, stopping) = Stop::channel();
     let outbox = OutboxConfig { lease_ms: LEASE_MS, poll_ms: 200, stop_timeout_ms: 3_000 };
     let mut config = fixture.config(UnknownPolicy::Hold);
-    config.timeout_ms = 1_000;
+    config.timeout_ms = 5_000;
     let destinations = [(name("billing"), config)].into();
     let store = fixture.store.clone();
     let outbox = Outbox::new(store, Clock::system(), outbox, destinations, "node-1".to_owned()).unwrap();
@@ -43,9 +45,10 @@ async fn nobody_waits_for(sql: &str) {
     first.lane = Some("customer".to_owned());
     admit(&fixture.store, &event("evt_0", "{}"), &[first]).await;
     fixture.stub.next(&[Mode::WhenTold]);
+    // Before: the call, which has its time-out, waits for the lock.
+    let mut somebody = PgConnection::connect(&database.url).await.unwrap();
     let (mut running, stopper) = run(&fixture);
     fixture.until_called(&fixture.key("evt_0", "billing")).await;
-    let mut somebody = PgConnection::connect(&database.url).await.unwrap();
     let locking = AssertSqlSafe(format!("BEGIN; {sql} FOR UPDATE"));
     sqlx::raw_sql(locking).execute(&mut somebody).await.unwrap();
     let locked_at = Instant::now();
@@ -58,10 +61,8 @@ async fn nobody_waits_for(sql: &str) {
         fixture.until(&format!("evt_{n}"), "done").await;
     }
     let took = locked_at.elapsed();
-    assert!(took < Duration::from_secs(8), "nobody waits for the one that is locked: {took:?}");
-    // Until well after the lease would have ended.
-    let over = locked_at + Duration::from_millis(2 * LEASE_MS);
-    let left = over.saturating_duration_since(Instant::now());
+    assert!(took < Duration::from_millis(LEASE_MS), "nobody waits for the one that is locked: {took:?}");
+    let left = (locked_at + LEASE_OVER).saturating_duration_since(Instant::now());
     tokio::time::timeout(left, std::future::pending::<()>()).await.ok();
     assert_eq!(fixture.state("evt_0").await, "leased");
 
@@ -96,8 +97,7 @@ async fn a_call_is_not_repeated_while_the_database_refuses_what_it_came_to(datab
     let called_at = Instant::now();
     fixture.message("evt_1", &["billing"]).await;
     fixture.until("evt_1", "done").await;
-    // Until well after the lease would have ended.
-    let left = (called_at + Duration::from_millis(2 * LEASE_MS)).saturating_duration_since(Instant::now());
+    let left = (called_at + LEASE_OVER).saturating_duration_since(Instant::now());
     tokio::time::timeout(left, std::future::pending::<()>()).await.ok();
     let again = if is_sqlite { "DROP TRIGGER refuse" } else { "DROP TRIGGER refuse ON outbox_queue" };
     meddle(database, again).await;

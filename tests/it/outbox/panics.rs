@@ -94,7 +94,7 @@ fn run(fixture: &Fixture, config: DestinationConfig) -> (JoinSet<()>, Stopper) {
 
 async fn ended(mut running: JoinSet<()>, stopper: &Stopper) {
     stopper.stop();
-    let in_time = tokio::time::timeout(Duration::from_secs(10), running.join_next()).await;
+    let in_time = tokio::time::timeout(Duration::from_secs(30), running.join_next()).await;
     in_time.expect("it stops in time").unwrap().expect("and well");
 }
 
@@ -113,6 +113,7 @@ async fn a_panic_inside_a_probe_is_counted_and_the_breaker_is_probed_again() {
     }
     fixture.stub.next(&[Mode::Status(503)]);
     let (running, stopper) = run(&fixture, config);
+    fixture.until_called(&fixture.key("evt_1", PANICKY)).await;
     fixture.until("evt_1", "ready").await;
     // The next one is the probe.
     let trap = trap("hooklatch_attempts_total");

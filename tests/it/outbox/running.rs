@@ -36,7 +36,7 @@ fn run(outbox: Outbox) -> (JoinSet<()>, Stopper) {
 }
 
 async fn ended(mut running: JoinSet<()>) {
-    let in_time = tokio::time::timeout(Duration::from_secs(10), running.join_next()).await;
+    let in_time = tokio::time::timeout(Duration::from_secs(30), running.join_next()).await;
     in_time.expect("it stops in time").unwrap().unwrap();
 }
 
@@ -59,8 +59,13 @@ async fn a_dead_destination_delays_no_other(database: &Database) {
     let fixture = Fixture::new(database).await;
     let dead = Stub::start().await;
     dead.next(&vec![Mode::ActThenHang; 40]);
-    let slow =
-        DestinationConfig { url: dead.url(), concurrency_n: 2, ..fixture.config(UnknownPolicy::Retry) };
+    // A long time-out: its calls hang as long as the test looks.
+    let slow = DestinationConfig {
+        url: dead.url(),
+        concurrency_n: 2,
+        timeout_ms: 25_000,
+        ..fixture.config(UnknownPolicy::Retry)
+    };
     for n in 0..20 {
         fixture.message(&format!("evt_{n}"), &["dead"]).await;
     }

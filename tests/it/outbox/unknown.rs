@@ -25,6 +25,9 @@ on_both!(
 /// What gateways, and destinations that fail in the middle of their work, answer.
 const LOST: [u16; 11] = [408, 499, 500, 502, 504, 520, 521, 522, 523, 524, 599];
 
+/// Time for calls that nobody answers: enough for each to be there.
+const SHORT_MS: u64 = 2_000;
+
 fn after_ms() -> i64 {
     i64::try_from(AFTER_MS).unwrap()
 }
@@ -33,12 +36,14 @@ async fn a_call_that_is_still_worked_on_is_not_asked_about_and_not_made_again(da
     let fixture = Fixture::new(database).await;
     fixture.message("evt_1", &["billing"]).await;
     fixture.stub.next(&[Mode::WorkUntilTold]);
-    let outbox = fixture.outbox(DestinationConfig { timeout_ms: 300, ..fixture.config(fixture.query()) });
+    let outbox =
+        fixture.outbox(DestinationConfig { timeout_ms: SHORT_MS, ..fixture.config(fixture.query()) });
     assert_eq!(outbox.run_due().await.unwrap(), 1);
     assert_eq!(fixture.row("evt_1").await.visible_at_ms, fixture.clock.now_ms() + after_ms());
     fixture.clock.advance(after_ms() - 1);
     assert_eq!(outbox.run_due().await.unwrap(), 0);
     assert_eq!(fixture.stub.questions_n(), 0, "its answer could only be no, of what is yet to happen");
+    fixture.until_called(&fixture.key("evt_1", "billing")).await;
     fixture.stub.work_ends();
     fixture.clock.advance(1);
     assert_eq!(outbox.run_due().await.unwrap(), 1);
@@ -81,7 +86,7 @@ async fn a_value_that_is_not_the_wanted_one_never_leads_to_a_second_call(databas
             pending,
             after_ms: AFTER_MS,
         });
-        let outbox = fixture.outbox(DestinationConfig { timeout_ms: 300, ..fixture.config(query) });
+        let outbox = fixture.outbox(DestinationConfig { timeout_ms: SHORT_MS, ..fixture.config(query) });
         fixture.message(id, &["billing"]).await;
         fixture.stub.next(&[Mode::WorkUntilTold]);
         outbox.run_due().await.unwrap();
@@ -90,6 +95,7 @@ async fn a_value_that_is_not_the_wanted_one_never_leads_to_a_second_call(databas
         outbox.run_due().await.unwrap();
         let row = fixture.row(id).await;
         assert_eq!((row.state.as_str(), row.visible_at_ms), ("ready", fixture.clock.now_ms() + after_ms()));
+        fixture.until_called(&fixture.key(id, "billing")).await;
         fixture.stub.work_ends();
         fixture.clock.advance(after_ms());
         fixture.stub.next_question(&[Mode::Says("{\"state\":\"booked\"}")]);
@@ -146,7 +152,7 @@ async fn a_longer_wait_that_is_configured_later_holds_for_calls_made_before(data
     let fixture = Fixture::new(database).await;
     fixture.message("evt_1", &["billing"]).await;
     fixture.stub.next(&[Mode::WorkUntilTold]);
-    let config = DestinationConfig { timeout_ms: 300, ..fixture.config(UnknownPolicy::Retry) };
+    let config = DestinationConfig { timeout_ms: SHORT_MS, ..fixture.config(UnknownPolicy::Retry) };
     fixture.outbox(config).run_due().await.unwrap();
     fixture.clock.advance(1_000);
     let outbox = fixture.outbox(fixture.config(fixture.query()));
@@ -157,6 +163,7 @@ async fn a_longer_wait_that_is_configured_later_holds_for_calls_made_before(data
     assert_eq!(fixture.stub.questions_n(), 0);
     let row = fixture.row("evt_1").await;
     assert_eq!((row.state.as_str(), row.visible_at_ms), ("ready", super::START_MS + after_ms()));
+    fixture.until_called(&fixture.key("evt_1", "billing")).await;
     fixture.stub.work_ends();
     fixture.clock.advance(HOUR_MS);
     fixture.step_to_the_end(&outbox).await;
@@ -187,8 +194,8 @@ async fn the_program_calls_a_slow_destination_once() {
     stub.next(&[Mode::WorkUntilTold, Mode::ActThenStatus(504)]);
     let more = format!(
         "[[providers.stripe.routes]]\non = [\"*\"]\nto = \"bank\"\n[outbox]\npoll_ms = 50\n\
-         [destinations.bank]\nurl = \"{}\"\nunknown = \"query\"\ntimeout_ms = 200\nconcurrency_n = 1\n\
-         query = {{ url = \"{}\", pointer = \"\", after_ms = 2000 }}\n",
+         [destinations.bank]\nurl = \"{}\"\nunknown = \"query\"\ntimeout_ms = 1000\nconcurrency_n = 1\n\
+         query = {{ url = \"{}\", pointer = \"\", after_ms = 10000 }}\n",
         stub.url(),
         stub.query_url()
     );
@@ -212,7 +219,7 @@ async fn the_program_calls_a_slow_destination_once() {
     stub.work_ends();
     until(
         "both are done",
-        Duration::from_secs(20),
+        Duration::from_secs(40),
         || server.log(),
         async || counted("SELECT COUNT(*) FROM outbox_messages WHERE state = 'done'").await == 2,
     )

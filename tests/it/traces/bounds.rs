@@ -42,7 +42,7 @@ async fn with_a_collector_that_is_gone_or_stalls_or_refuses_events_are_admitted_
         assert_eq!(counter(&server, "hooklatch_spans_exported_total").await, 0);
         let stopped = Instant::now();
         assert!(server.terminate(), "{}", server.log());
-        assert!(stopped.elapsed() < Duration::from_secs(6), "a stop does not wait for it");
+        assert!(stopped.elapsed() < Duration::from_secs(20), "a stop does not wait for it");
         let lines = server.log();
         assert_eq!(lines.matches(AWAY).count(), 1, "one line, not one a span: {lines}");
     }

@@ -24,8 +24,8 @@ fn traced(collector: &Collector, far: &CalledDestination, tracing: &str) -> Stri
         "[[providers.stripe.routes]]\non = [\"*\"]\nto = \"billing\"\n\
          [[admin.tokens]]\nname = \"ann\"\nrole = \"operator\"\ntoken = \"{TOKEN}\"\n\
          [tracing]\nendpoint = \"{}\"\n{tracing}\n\
-         [outbox]\nlease_ms = 1500\npoll_ms = 50\n\
-         [destinations.billing]\nurl = \"{}\"\nunknown = \"retry\"\ntimeout_ms = 1000\nsign_secret = \"{}\"\n\
+         [outbox]\nlease_ms = 30000\npoll_ms = 50\n\
+         [destinations.billing]\nurl = \"{}\"\nunknown = \"retry\"\ntimeout_ms = 20000\nsign_secret = \"{}\"\n\
          retry = {{ first_ms = 20, max_ms = 100, attempts_n = 100, age_max_ms = 3600000 }}\n",
         collector.url(),
         far.url(),

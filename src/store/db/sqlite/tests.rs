@@ -36,7 +36,7 @@ async fn assert_writes(db: &Sqlite) {
     held.door().unwrap().execute("INSERT INTO t (n) VALUES ($1)", &[7.into()]).await.unwrap();
     let answer = held.commit().await;
     held.end(answer).unwrap();
-    assert!(since.elapsed() < Duration::from_secs(2), "took {:?}", since.elapsed());
+    assert!(since.elapsed() < Duration::from_secs(20), "took {:?}", since.elapsed());
 }
 
 #[tokio::test]
