@@ -37,7 +37,7 @@ pub(crate) struct ClockOffset {
 }
 
 impl ClockOffset {
-    /// Asks the database.
+    /// Asks the database for its time; `lease_ms` bounds how far that may be away.
     pub(crate) async fn ask(store: &Store, clock: &Clock, lease_ms: u64) -> Result<Self, StoreError> {
         let (before_ms, ticks_ms) = (clock.now_ms(), clock.ticks_ms());
         let offset_ms = store.clock_offset_ms(before_ms).await?;
