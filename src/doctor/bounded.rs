@@ -6,12 +6,12 @@ use super::check::Check;
 use crate::api::FindingView;
 
 /// Longest time of one look.
-pub(super) const LOOK_LIMIT: Duration = Duration::from_secs(4);
+pub(crate) const LOOK_LIMIT: Duration = Duration::from_secs(4);
 /// Longest time of a look at every page.
 pub(super) const DEEP_LIMIT: Duration = Duration::from_secs(14);
 
 /// The findings of a look, or that there was no answer in time, or why there is none.
-pub(super) async fn bounded<T, E: std::fmt::Display>(
+pub(crate) async fn bounded<T, E: std::fmt::Display>(
     check: Check,
     limit: Duration,
     look: impl Future<Output = Result<T, E>>,

@@ -26,6 +26,7 @@ mod server;
 mod tables;
 mod witness;
 
+pub(crate) use bounded::{LOOK_LIMIT, bounded};
 pub(crate) use check::{CONFIG, DESTINATIONS, PLAIN, REACHED, SECRETS, SERVER, in_order};
 pub(crate) use database::database;
 pub(crate) use destinations::destinations;

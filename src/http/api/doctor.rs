@@ -1,7 +1,6 @@
 //! `/v1/doctor` and `/v1/probes`: what a live system shows, and what it takes to look at the receiver from outside.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::extract::{RawQuery, State};
 use axum::response::Response;
@@ -17,9 +16,6 @@ use crate::api::{DoctorView, FindingView, ProbePath, ProbeView};
 use crate::doctor;
 use crate::store::People;
 use crate::types::Role;
-
-/// Longest time of a look at providers or destinations.
-const LOOK_LIMIT: Duration = Duration::from_secs(4);
 
 /// Findings; who reaches some names alone hears of those.
 pub(super) async fn show(
@@ -54,17 +50,16 @@ pub(super) async fn show(
 
 async fn senders(state: &ApiState, people: &People) -> Vec<FindingView> {
     let names = state.providers.iter().map(|facts| facts.name.clone()).collect();
-    match tokio::time::timeout(LOOK_LIMIT, providers::views(state, people, names)).await {
-        Ok(Ok(views)) => doctor::senders(&views, state.doctor.is_dev(), |name| (state.delays_ms)(name)),
-        Ok(Err(_)) | Err(_) => vec![doctor::SECRETS.unknown("the database did not answer in time")],
-    }
+    let asked = async { providers::views(state, people, names).await.map_err(|problem| problem.title) };
+    let judged =
+        |views: Vec<_>| doctor::senders(&views, state.doctor.is_dev(), |name| (state.delays_ms)(name));
+    doctor::bounded(doctor::SECRETS, doctor::LOOK_LIMIT, asked, judged).await
 }
 
 async fn where_to(state: &ApiState, people: &People) -> Vec<FindingView> {
-    match tokio::time::timeout(LOOK_LIMIT, destinations::views(state, people)).await {
-        Ok(Ok(views)) => doctor::destinations(&views),
-        Ok(Err(_)) | Err(_) => vec![doctor::DESTINATIONS.unknown("the database did not answer in time")],
-    }
+    let asked = async { destinations::views(state, people).await.map_err(|problem| problem.title) };
+    let judged = |views: Vec<_>| doctor::destinations(&views);
+    doctor::bounded(doctor::DESTINATIONS, doctor::LOOK_LIMIT, asked, judged).await
 }
 
 /// A token for probes, for operators, with the paths of the providers that they reach.
