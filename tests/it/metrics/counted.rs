@@ -28,19 +28,8 @@ async fn take(store: &Store) -> Vec<LeasedMessage> {
 }
 
 async fn settle(store: &Store, message: &LeasedMessage, to: SettleTo) {
-    let settlement = Settlement {
-        message_id: message.message_id,
-        destination: message.destination.clone(),
-        lane: message.lane.clone(),
-        attempt_n: message.attempt_n,
-        to,
-        result: AttemptResult::Retry,
-        http_status: None,
-        error: None,
-        response: None,
-        is_unsent: false,
-        settled_at_ms: 11_000,
-    };
+    let settlement =
+        Settlement { settled_at_ms: 11_000, ..crate::store::settlement(message, to, AttemptResult::Retry) };
     assert_eq!(store.message_settle(&[settlement]).await.unwrap(), [true]);
 }
 

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use hooklatch::config::{OutboxConfig, UnknownPolicy};
+use hooklatch::config::{DestinationConfig, OutboxConfig, UnknownPolicy};
 use hooklatch::outbox::Outbox;
 use hooklatch::stop::{Stop, Stopper};
 use hooklatch::store::NewMessage;
@@ -24,11 +24,15 @@ const LEASE_MS: u64 = 10_000;
 /// From the call on: well after its lease would have ended.
 const LEASE_OVER: Duration = Duration::from_millis(LEASE_MS + 2_000);
 
-fn run(fixture: &Fixture) -> (JoinSet<()>, Stopper) {
+/// One node that works with leases of `lease_ms`, and waits `timeout_ms` for an answer.
+pub(super) fn run(
+    fixture: &Fixture,
+    unknown: UnknownPolicy,
+    (lease_ms, timeout_ms): (u64, u64),
+) -> (JoinSet<()>, Stopper) {
     let (stopper, stopping) = Stop::channel();
-    let outbox = OutboxConfig { lease_ms: LEASE_MS, poll_ms: 200, stop_timeout_ms: 3_000 };
-    let mut config = fixture.config(UnknownPolicy::Hold);
-    config.timeout_ms = 5_000;
+    let outbox = OutboxConfig { lease_ms, poll_ms: 100, stop_timeout_ms: 3_000 };
+    let config = DestinationConfig { timeout_ms, ..fixture.config(unknown) };
     let destinations = [(name("billing"), config)].into();
     let store = fixture.store.clone();
     let outbox = Outbox::new(store, Clock::system(), outbox, destinations, "node-1".to_owned()).unwrap();
@@ -47,7 +51,7 @@ async fn nobody_waits_for(sql: &str) {
     fixture.stub.next(&[Mode::WhenTold]);
     // Before: the call, which has its time-out, waits for the lock.
     let mut somebody = PgConnection::connect(&database.url).await.unwrap();
-    let (mut running, stopper) = run(&fixture);
+    let (mut running, stopper) = run(&fixture, UnknownPolicy::Hold, (LEASE_MS, 5_000));
     fixture.until_called(&fixture.key("evt_0", "billing")).await;
     let locking = AssertSqlSafe(format!("BEGIN; {sql} FOR UPDATE"));
     sqlx::raw_sql(locking).execute(&mut somebody).await.unwrap();
@@ -92,7 +96,7 @@ async fn a_call_is_not_repeated_while_the_database_refuses_what_it_came_to(datab
     let named = NewMessage { effect_name: "evt_0".to_owned(), ..message("billing") };
     admit(&fixture.store, &event("evt_0", "{}"), &[named]).await;
     let key = fixture.row("evt_0").await.idempotency_key;
-    let (mut running, stopper) = run(&fixture);
+    let (mut running, stopper) = run(&fixture, UnknownPolicy::Hold, (LEASE_MS, 5_000));
     fixture.until_called(&key).await;
     let called_at = Instant::now();
     fixture.message("evt_1", &["billing"]).await;

@@ -1,15 +1,12 @@
 //! Leases that are shorter than what a result may wait for.
 
-use hooklatch::config::{OutboxConfig, UnknownPolicy};
-use hooklatch::outbox::Outbox;
-use hooklatch::stop::Stop;
-use hooklatch::types::Clock;
+use hooklatch::config::UnknownPolicy;
 use sqlx::{Connection, PgConnection};
-use tokio::task::JoinSet;
 
 use super::Fixture;
+use super::locked::run;
 use crate::database::{Database, On};
-use crate::store::{admit, event, message, name};
+use crate::store::{admit, event, message};
 use crate::stub::Mode;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -22,15 +19,7 @@ async fn a_call_is_not_repeated_because_its_lease_ends_while_another_ones_lock_h
     fixture.stub.next(&[Mode::WhenTold]);
     let mut somebody = PgConnection::connect(&database.url).await.unwrap();
     // A statement waits two seconds for a lock, so these end meanwhile.
-    let outbox = OutboxConfig { lease_ms: 1_700, poll_ms: 100, stop_timeout_ms: 3_000 };
-    let mut config = fixture.config(UnknownPolicy::Retry);
-    config.timeout_ms = 1_400;
-    let destinations = [(name("billing"), config)].into();
-    let (stopper, stopping) = Stop::channel();
-    let store = fixture.store.clone();
-    let outbox = Outbox::new(store, Clock::system(), outbox, destinations, "node-1".to_owned()).unwrap();
-    let mut running = JoinSet::new();
-    running.spawn(outbox.run(stopping));
+    let (mut running, stopper) = run(&fixture, UnknownPolicy::Retry, (1_700, 1_400));
     fixture.until_called(&fixture.key("evt_0", "billing")).await;
     let lock = "BEGIN; SELECT 1 FROM outbox_lanes WHERE lane = 'customer' FOR UPDATE";
     sqlx::raw_sql(lock).execute(&mut somebody).await.unwrap();

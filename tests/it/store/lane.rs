@@ -1,10 +1,10 @@
 //! Lanes: strict order, one under way, each blocked by its own head alone.
 
 use hooklatch::api::MessageAct;
-use hooklatch::store::{LeaseWant, LeasedMessage, NewMessage, SettleTo, Settlement, Store};
+use hooklatch::store::{LeaseWant, LeasedMessage, NewMessage, SettleTo, Store};
 use hooklatch::types::{AttemptResult, MessageState};
 
-use super::{admit, decision_at, event, key, message, name, on_message, ops};
+use super::{admit, decision_at, event, key, message, name, on_message, ops, settlement};
 use crate::database::{Database, on_both};
 
 on_both!(
@@ -35,19 +35,7 @@ fn ids(leased: &[LeasedMessage]) -> Vec<&str> {
 }
 
 async fn settle(store: &Store, message: &LeasedMessage, to: SettleTo) {
-    let settlement = Settlement {
-        message_id: message.message_id,
-        destination: message.destination.clone(),
-        lane: message.lane.clone(),
-        attempt_n: message.attempt_n,
-        to,
-        result: AttemptResult::Done,
-        http_status: None,
-        error: None,
-        response: None,
-        is_unsent: false,
-        settled_at_ms: 5_000,
-    };
+    let settlement = settlement(message, to, AttemptResult::Done);
     assert_eq!(store.message_settle(&[settlement]).await.unwrap(), [true]);
 }
 

@@ -7,7 +7,7 @@ use hooklatch::store::{
 use hooklatch::types::{AttemptResult, EventKey, EventState, IncomingEvent, ObjectVersion, Role};
 
 use super::reads::{LATER_MS, people, put};
-use super::{admit, event, key, message, name};
+use super::{admit, event, key, message, name, settlement};
 use crate::database::{Database, on_both};
 
 on_both!(
@@ -24,17 +24,10 @@ async fn attempted(store: &Store, now_ms: i64, to: SettleTo, result: AttemptResu
     let want = LeaseWant { destination: name("billing"), free_n: 1, key_valid_for_ms: 100_000 };
     let one = store.message_lease(&[want], now_ms, 30_000, "node-1").await.unwrap().remove(0);
     let settlement = Settlement {
-        message_id: one.message_id,
-        destination: one.destination.clone(),
-        lane: None,
-        attempt_n: one.attempt_n,
-        to,
-        result,
         http_status: Some(503),
-        error: None,
         response: Some("the answer".to_owned()),
-        is_unsent: false,
         settled_at_ms: now_ms + 100,
+        ..settlement(&one, to, result)
     };
     assert_eq!(store.message_settle(&[settlement]).await.unwrap(), [true]);
 }

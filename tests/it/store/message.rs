@@ -35,17 +35,9 @@ async fn lease(store: &Store, free_n: u32, now_ms: i64) -> Vec<LeasedMessage> {
 
 fn settlement(message: &LeasedMessage, to: SettleTo, result: AttemptResult) -> Settlement {
     Settlement {
-        message_id: message.message_id,
-        destination: message.destination.clone(),
-        lane: message.lane.clone(),
-        attempt_n: message.attempt_n,
-        to,
-        result,
         http_status: Some(200),
-        error: None,
-        response: None,
         is_unsent: result == AttemptResult::Released,
-        settled_at_ms: 5_000,
+        ..super::settlement(message, to, result)
     }
 }
 

@@ -28,10 +28,12 @@ use bytes::Bytes;
 use hooklatch::api::{DestinationAct, EventAct, IfMatch, MessageAct};
 use hooklatch::store::{
     AdmittedBatch, Answered, Candidate, Decide, Decision, EventPlace, EventQuery, EventRow, Latched,
-    NewMessage, Ordered, People, PeopleDoor, PeopleError, Plan, Refusal, Store, StoreError, StoreSettings,
-    Writes,
+    LeasedMessage, NewMessage, Ordered, People, PeopleDoor, PeopleError, Plan, Refusal, SettleTo, Settlement,
+    Store, StoreError, StoreSettings, Writes,
 };
-use hooklatch::types::{EventKey, EventState, IncomingEvent, MessageId, Name, Principal, Reach, Role};
+use hooklatch::types::{
+    AttemptResult, EventKey, EventState, IncomingEvent, MessageId, Name, Principal, Reach, Role,
+};
 use sha2::{Digest, Sha256};
 
 use crate::database::{Database, on_both};
@@ -49,6 +51,23 @@ pub(crate) fn event(event_id: &str, body: &str) -> IncomingEvent {
     IncomingEvent {
         headers: r#"{"content-type":"application/json"}"#.into(),
         ..IncomingEvent::new(key(event_id), "invoice.paid", digest, bytes, 1_000)
+    }
+}
+
+/// What became of the attempt that this lease is for; without an answer.
+pub(crate) fn settlement(message: &LeasedMessage, to: SettleTo, result: AttemptResult) -> Settlement {
+    Settlement {
+        message_id: message.message_id,
+        destination: message.destination.clone(),
+        lane: message.lane.clone(),
+        attempt_n: message.attempt_n,
+        to,
+        result,
+        http_status: None,
+        error: None,
+        response: None,
+        is_unsent: false,
+        settled_at_ms: 5_000,
     }
 }
 

@@ -39,19 +39,7 @@ pub(super) async fn settled(store: &Store, event_id: &str, to: SettleTo) -> Mess
 
 /// An attempt that nobody knows the end of.
 pub(super) fn settlement(one: &LeasedMessage, to: SettleTo) -> Settlement {
-    Settlement {
-        message_id: one.message_id,
-        destination: one.destination.clone(),
-        lane: None,
-        attempt_n: one.attempt_n,
-        to,
-        result: AttemptResult::Unknown,
-        http_status: None,
-        error: Some("no answer".to_owned()),
-        response: None,
-        is_unsent: false,
-        settled_at_ms: 5_000,
-    }
+    Settlement { error: Some("no answer".to_owned()), ..super::settlement(one, to, AttemptResult::Unknown) }
 }
 
 async fn a_decision_is_made_once_and_recorded(database: &Database) {
@@ -108,17 +96,8 @@ async fn what_a_dead_worker_held_is_decided_about_when_its_lease_has_ended(datab
         assert_eq!(decided(8_999).await, "not_allowed leased", "it may be under way");
         assert_eq!(decided(9_000).await, "changed 1");
         let late = Settlement {
-            message_id: one.message_id,
-            destination: one.destination.clone(),
-            lane: None,
-            attempt_n: one.attempt_n,
-            to: SettleTo::Ready { visible_at_ms: 1 },
-            result: AttemptResult::Retry,
-            http_status: None,
-            error: None,
-            response: None,
-            is_unsent: false,
             settled_at_ms: 9_500,
+            ..super::settlement(&one, SettleTo::Ready { visible_at_ms: 1 }, AttemptResult::Retry)
         };
         assert_eq!(store.message_settle(&[late]).await.unwrap(), [false], "whoever comes back is too late");
         assert_eq!(store.message_get(one.message_id).await.unwrap().unwrap().state.as_str(), state);
@@ -192,17 +171,8 @@ async fn settle_some(store: &Store, n: u32) -> Vec<MessageId> {
     let want = LeaseWant { destination: name("billing"), free_n: n, key_valid_for_ms: 10_000 };
     let leased = store.message_lease(&[want], 1_000, 30_000, "node-1").await.unwrap();
     let done = |one: &LeasedMessage| Settlement {
-        message_id: one.message_id,
-        destination: one.destination.clone(),
-        lane: one.lane.clone(),
-        attempt_n: one.attempt_n,
-        to: SettleTo::Done,
-        result: AttemptResult::Done,
         http_status: Some(204),
-        error: None,
-        response: None,
-        is_unsent: false,
-        settled_at_ms: 5_000,
+        ..super::settlement(one, SettleTo::Done, AttemptResult::Done)
     };
     let settlements: Vec<Settlement> = leased.iter().map(done).collect();
     assert!(store.message_settle(&settlements).await.unwrap().iter().all(|is_ours| *is_ours));

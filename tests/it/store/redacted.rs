@@ -9,6 +9,7 @@ use hooklatch::types::{AttemptResult, EventState, IncomingEvent, MessageState, R
 use super::retention::run;
 use super::{
     admit, admit_at_once, candidates, decide, decision_at, event, key, message, name, on_event, ops,
+    settlement,
 };
 use crate::database::{Database, on_both};
 
@@ -87,19 +88,7 @@ async fn a_message_sends_what_came_and_then_it_is_gone(database: &Database) {
 }
 
 fn done(one: &LeasedMessage) -> Settlement {
-    Settlement {
-        message_id: one.message_id,
-        destination: one.destination.clone(),
-        lane: None,
-        attempt_n: one.attempt_n,
-        to: SettleTo::Done,
-        result: AttemptResult::Done,
-        http_status: Some(200),
-        error: None,
-        response: None,
-        is_unsent: false,
-        settled_at_ms: 5_000,
-    }
+    Settlement { http_status: Some(200), ..settlement(one, SettleTo::Done, AttemptResult::Done) }
 }
 
 async fn what_messages_say_of_a_redacted_event_goes_when_all_of_them_are_done(database: &Database) {

@@ -9,7 +9,7 @@ use hooklatch::store::{
 use hooklatch::types::{AttemptResult, EventState, IncomingEvent, ObjectVersion};
 use sqlx::{Connection, Executor, PgConnection};
 
-use super::{admit, candidates, decision_at, event, key, message, name, on_message, ops};
+use super::{admit, candidates, decision_at, event, key, message, name, on_message, ops, settlement};
 use crate::database::{Database, On, on_both};
 
 on_both!(
@@ -91,22 +91,8 @@ pub(super) async fn settle(store: &Store, to: SettleTo, settled_at_ms: i64) {
     let want = LeaseWant { destination: name("billing"), free_n: 100, key_valid_for_ms: 10_000 };
     let leased = store.message_lease(&[want], settled_at_ms - 1, 30_000, "node-1").await.unwrap();
     let result = if to == SettleTo::Done { AttemptResult::Done } else { AttemptResult::Refused };
-    let settlements: Vec<Settlement> = leased
-        .iter()
-        .map(|one| Settlement {
-            message_id: one.message_id,
-            destination: one.destination.clone(),
-            lane: one.lane.clone(),
-            attempt_n: one.attempt_n,
-            to,
-            result,
-            http_status: None,
-            error: None,
-            response: None,
-            is_unsent: false,
-            settled_at_ms,
-        })
-        .collect();
+    let settlements: Vec<Settlement> =
+        leased.iter().map(|one| Settlement { settled_at_ms, ..settlement(one, to, result) }).collect();
     assert!(store.message_settle(&settlements).await.unwrap().iter().all(|is_ours| *is_ours));
 }
 

@@ -12,6 +12,7 @@ use hooklatch::types::{AttemptResult, EventState, MessageState};
 use super::retention::run;
 use super::{
     admit, admit_at_once, candidates, decide, decision_at, event, key, message, name, on_event, ops,
+    settlement,
 };
 use crate::database::{Database, on_both};
 
@@ -43,17 +44,9 @@ async fn lease(store: &Store, now_ms: i64) -> Vec<LeasedMessage> {
 
 fn settled(message: &LeasedMessage, to: SettleTo) -> Settlement {
     Settlement {
-        message_id: message.message_id,
-        destination: message.destination.clone(),
-        lane: message.lane.clone(),
-        attempt_n: message.attempt_n,
-        to,
-        result: AttemptResult::Done,
         http_status: Some(200),
-        error: None,
         response: Some("{\"answer\":\"ann@example.com\"}".to_owned()),
-        is_unsent: false,
-        settled_at_ms: 5_000,
+        ..settlement(message, to, AttemptResult::Done)
     }
 }
 

@@ -17,9 +17,10 @@ use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message;
 
 /// How it answers whoever posts.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Mood {
     /// It takes everything and says so.
+    #[default]
     Takes,
     /// It answers with this status.
     Refuses(u16),
@@ -31,6 +32,7 @@ pub(super) enum Mood {
     Babbles,
 }
 
+#[derive(Default)]
 struct Memory {
     mood: Mood,
     posts_n: usize,
@@ -68,14 +70,7 @@ impl Collector {
     pub(super) async fn start() -> Self {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let memory = Memory {
-            mood: Mood::Takes,
-            posts_n: 0,
-            spans: Vec::new(),
-            headers: HeaderMap::new(),
-            path: String::new(),
-        };
-        let collector = Self { url, memory: Arc::new(Mutex::new(memory)) };
+        let collector = Self { url, memory: Arc::default() };
         let router = Router::new().fallback(post).with_state(collector.clone());
         tokio::spawn(async move { axum::serve(listener, router).await });
         collector
@@ -83,15 +78,8 @@ impl Collector {
 
     /// An address where nobody listens.
     pub(super) fn gone() -> Self {
-        let memory = Memory {
-            mood: Mood::Takes,
-            posts_n: 0,
-            spans: Vec::new(),
-            headers: HeaderMap::new(),
-            path: String::new(),
-        };
         let url = format!("http://{}", crate::process::free_port());
-        Self { url, memory: Arc::new(Mutex::new(memory)) }
+        Self { url, memory: Arc::default() }
     }
 
     pub(super) fn url(&self) -> &str {
