@@ -116,10 +116,12 @@ pub async fn run(load: &Load, mut mix: impl FnMut(usize) -> Mix) -> Result<Measu
     let (started, before) = if let Some(begun) = begun {
         begun
     } else {
+        // The load runs meanwhile and is not measured.
         tokio::time::sleep(load.warm_up).await;
         shared.begin(load)?
     };
     match load.until {
+        // The window that is measured.
         Until::Elapsed(window) => tokio::time::sleep(window).await,
         Until::Count(_) => shared.is_used_up.notified().await,
     }

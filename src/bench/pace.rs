@@ -48,6 +48,7 @@ impl Pacer {
                 told_n = due_n;
             }
             let wait = self.time_of(told_n).saturating_duration_since(Instant::now());
+            // The pace of the load.
             std::thread::sleep(wait.min(Duration::from_millis(20)));
         }
     }

@@ -93,6 +93,7 @@ impl Scratch {
             if started.elapsed() > STARTS {
                 return Err(io::Error::other(format!("nobody listened on {} in time", self.addr)));
             }
+            // The pause between two connection attempts.
             std::thread::sleep(Duration::from_millis(20));
         }
         Ok(())

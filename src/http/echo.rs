@@ -129,6 +129,7 @@ async fn call(State(state): State<EchoState>, headers: HeaderMap, body: Bytes) -
     );
     if let Some(failing) = failing {
         state.remember(call);
+        // A destination that hangs, as it was configured to.
         tokio::time::sleep(Duration::from_millis(failing.hang_ms)).await;
         let status = StatusCode::from_u16(failing.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         return json_reply(status, &serde_json::json!({ "echo": "failed as told" }));

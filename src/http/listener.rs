@@ -300,6 +300,7 @@ async fn accept(
         Err(error) => {
             warn!(%error, "could not accept a connection");
             room.give_way(None);
+            // No file descriptor is free: retrying at once would spin.
             tokio::time::sleep(ACCEPT_PAUSE).await;
             None
         }

@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Row, SqliteConnection};
 
 use crate::contract;
-use crate::database::{Database, on_both};
+use crate::database::{Database, on_sqlite};
 use crate::process::{Server, client, now_s, stripe_header, until};
 
-on_both!(every_route_lets_in_who_may_and_nobody_else);
+on_sqlite!(every_route_lets_in_who_may_and_nobody_else);
 
 /// Routes with an order about a filter or about nobody's: what they answer when it is out of scope.
 const OUT_OF_SCOPE: &[(&str, &[u16])] = &[

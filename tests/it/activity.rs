@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 
 use crate::app::{TestApp, event_body, stripe_kind};
 use crate::contract::{Answer, Operator};
-use crate::database::{Database, on_both};
+use crate::database::{Database, on_sqlite};
 use crate::process::{client, stripe_header, until};
 
-on_both!(
+on_sqlite!(
     requests_and_attempts_are_counted_in_the_minute_in_which_they_came,
     each_attempt_is_counted_by_what_became_of_its_message,
     a_token_sees_what_was_counted_within_its_scope_alone,

@@ -6,10 +6,10 @@ use hooklatch::load::{Kinds, Settings, load_for_tools};
 use hooklatch::{App, Running};
 
 use crate::app::stripe_kind;
-use crate::database::{Database, On, on_both};
+use crate::database::{Database, On, on_sqlite};
 use crate::process::{SECRET, now_s, stripe, until};
 
-on_both!(an_allow_list_refuses_before_the_body_and_leaves_a_note);
+on_sqlite!(an_allow_list_refuses_before_the_body_and_leaves_a_note);
 
 async fn start(database: &Database, server: &str, admin: &str, provider: &str) -> Running {
     let folder = tempfile::tempdir().unwrap();

@@ -77,6 +77,7 @@ async fn stalling(for_ms: u64) -> String {
             let mut served_n = served_n.lock().await;
             *served_n += 1;
             if *served_n == 50 {
+                // The receiver stalls once, in the middle of the load.
                 tokio::time::sleep(Duration::from_millis(for_ms)).await;
             }
             StatusCode::OK
@@ -114,7 +115,7 @@ async fn it_starts_a_server_of_its_own_and_takes_it_away() {
     let picture = folder.path().join("bench.svg");
     let svg = picture.display().to_string();
     for (on, kind) in [(On::Sqlite, "stripe"), (On::Postgres, "github")] {
-        let Some(database) = Database::create(on).await else { continue };
+        let Some(database) = Database::empty(on).await else { continue };
         let start = if on == On::Sqlite { "--start".to_owned() } else { format!("--start={}", database.url) };
         let mut command = Command::new(env!("CARGO_BIN_EXE_hooklatch"));
         command.args(["bench", kind, &start, "--count", "50", "--warm-up", "0.1", "--svg", &svg, "--json"]);

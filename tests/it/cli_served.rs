@@ -3,11 +3,14 @@
 use std::process::Command;
 use std::time::Duration;
 
-use crate::database::{Database, on_both};
+use crate::database::{Database, on_sqlite};
 use crate::process::{Server, client, post_stripe, until};
 use crate::stub::{Mode, Stub};
 
-on_both!(a_viewer_changes_nothing_by_any_command, an_operator_finds_what_is_stuck_and_acts_on_all_of_it_once,);
+on_sqlite!(
+    a_viewer_changes_nothing_by_any_command,
+    an_operator_finds_what_is_stuck_and_acts_on_all_of_it_once,
+);
 
 const OPERATOR: &str = "operator-token-0123456789";
 const VIEWER: &str = "viewer-token-0123456789";

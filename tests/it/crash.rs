@@ -11,10 +11,11 @@ use axum::extract::State;
 use http::{HeaderMap, StatusCode};
 
 use crate::database::{Database, on_both};
+use crate::needs;
 use crate::process::{Server, client, post_stripe, until};
 
-/// Number of times that the server is killed in each scenario.
-const KILLS_N: u32 = 20;
+/// Number of events that are confirmed between two kills, at least.
+const CONFIRMED_N: u64 = 20;
 /// Number of senders that send at once.
 const SENDERS_N: u64 = 12;
 
@@ -101,15 +102,16 @@ async fn torment(database: &Database, ledger: &Ledger, unknown: &str) -> BTreeSe
             tokio::spawn(send(server.url("/webhooks/stripe"), n, Arc::clone(&stop), Arc::clone(&sent_n)))
         })
         .collect();
-    for _ in 0..KILLS_N {
+    for _ in 0..needs::kills_n() {
         let before = sent_n.load(Ordering::Relaxed);
         until(
             "some events are confirmed",
             Duration::from_secs(20),
             || server.log(),
-            async || sent_n.load(Ordering::Relaxed) > before,
+            async || sent_n.load(Ordering::Relaxed) > before + CONFIRMED_N,
         )
         .await;
+        // A random moment to kill at.
         tokio::time::sleep(Duration::from_millis(fastrand::u64(0..200))).await;
         server.kill();
         server.spawn().await;
@@ -130,8 +132,6 @@ async fn torment(database: &Database, ledger: &Ledger, unknown: &str) -> BTreeSe
     )
     .await;
     assert!(server.terminate(), "it stops when asked: {}", server.log());
-    assert!(confirmed.len() > 100, "the load was one: {}", confirmed.len());
-    eprintln!("{} events confirmed over {KILLS_N} kills", confirmed.len());
     confirmed
 }
 

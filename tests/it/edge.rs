@@ -75,6 +75,7 @@ async fn honest(server: &Server, name: &str, is_over: &std::sync::atomic::Atomic
         assert_eq!(outcome.as_deref(), Ok("accepted"), "{name}: request {n}");
         slowest = slowest.max(began.elapsed());
         assert!(slowest < ANSWER_WITHIN, "{name}: request {n} took {slowest:?}");
+        // The pace of a polite client.
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     slowest

@@ -22,7 +22,8 @@ fn keys(ids: &[(&str, &str)]) -> String {
 
 fn routed(url: &str) -> String {
     format!(
-        "[[providers.stripe.routes]]\non = [\"*\"]\nto = \"billing\"\n[destinations.billing]\nurl = \"{url}\"\n"
+        "[[providers.stripe.routes]]\non = [\"*\"]\nto = \"billing\"\n[outbox]\nlease_ms = 4000\n\
+         [destinations.billing]\nurl = \"{url}\"\ntimeout_ms = 2000\n"
     )
 }
 

@@ -6,10 +6,10 @@ use serde_json::json;
 
 use crate::app::event_body;
 use crate::contract::{Answer, Operator};
-use crate::database::{Database, on_both};
+use crate::database::{Database, on_sqlite};
 use crate::process::{Server, client, now_s, stripe_header, until};
 
-on_both!(
+on_sqlite!(
     a_list_is_read_page_by_page_and_what_is_wrong_with_a_question_is_said,
     a_ledger_tells_of_copies_and_of_the_secret_that_matched,
     a_body_leaves_as_a_file_and_not_without_a_word_in_the_audit_log,

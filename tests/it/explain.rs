@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 
 use crate::contract::{Answer, Operator};
-use crate::database::{Database, on_both};
+use crate::database::{Database, on_sqlite};
 use crate::process::{Server, client, now_s, post_stripe, stripe_header};
 
-on_both!(
+on_sqlite!(
     a_saved_request_is_judged_step_by_step_and_an_event_that_is_known_is_told,
     another_secret_that_matches_is_told_within_the_scope_of_who_asks,
     line_ends_that_were_changed_are_told,

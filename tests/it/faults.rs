@@ -13,17 +13,21 @@ use hooklatch::types::{AttemptResult, EventState, IncomingEvent, MessageState};
 use http::{HeaderMap, StatusCode};
 
 use crate::database::{Database, On, on_both};
+use crate::needs;
 use crate::process::{Server, until};
 use crate::store::{call_key, candidates, event, message, numbered};
 use crate::stub::{Mode, Stub};
 
+/// Number of messages for each time that the server is killed while it sends them.
+const MESSAGES_A_KILL_N: usize = 500;
+
 /// Number of messages that wait when the first server starts.
-const MESSAGES_N: usize = 10_000;
-/// Number of times that it is killed while it sends them.
-const KILLS_N: usize = 20;
+fn messages_n() -> usize {
+    needs::kills_n() as usize * MESSAGES_A_KILL_N
+}
 
 on_both!(
-    of_10_000_messages_each_takes_effect_once_under_its_key,
+    each_of_many_messages_takes_effect_once_under_its_key,
     a_destination_that_ignores_keys_but_can_be_asked_is_never_called_twice,
 );
 
@@ -61,6 +65,7 @@ async fn book(State(bank): State<Bank>, headers: HeaderMap) -> StatusCode {
     match mood {
         // Longer than the caller waits.
         5..10 => tokio::time::sleep(Duration::from_secs(5)).await,
+        // A slow answer.
         10..12 => tokio::time::sleep(Duration::from_millis(150)).await,
         _ => {}
     }
@@ -74,7 +79,7 @@ async fn ask(State(bank): State<Bank>, Path(key): Path<String>) -> (StatusCode, 
 
 /// Writes the messages as admission would have.
 async fn fill(store: &Store) {
-    let all: Vec<usize> = (0..MESSAGES_N).collect();
+    let all: Vec<usize> = (0..messages_n()).collect();
     for ns in all.chunks(500) {
         let events: Vec<IncomingEvent> = ns.iter().map(|n| event(&format!("evt_{n}"), "{}")).collect();
         let candidates = candidates(store, &events.iter().collect::<Vec<_>>(), EventState::Done).await;
@@ -106,12 +111,13 @@ async fn send_with_kills(database: &Database, bank: &Bank, unknown: &str) -> Has
          retry = {{ first_ms = 20, max_ms = 200, attempts_n = 1000, age_max_ms = 3600000 }}\n"
     );
     let mut server = Server::start(&database.url, &more).await;
-    for kill in 1..=KILLS_N {
+    let kills_n = needs::kills_n() as usize;
+    for kill in 1..=kills_n {
         until(
             "some more are done",
             Duration::from_mins(2),
             || server.log(),
-            async || done_n(database).await >= (MESSAGES_N * kill).div_ceil(KILLS_N + 2),
+            async || done_n(database).await >= (messages_n() * kill).div_ceil(kills_n + 2),
         )
         .await;
         server.kill();
@@ -121,25 +127,25 @@ async fn send_with_kills(database: &Database, bank: &Bank, unknown: &str) -> Has
         "all are done",
         Duration::from_mins(2),
         || server.log(),
-        async || done_n(database).await == MESSAGES_N,
+        async || done_n(database).await == messages_n(),
     )
     .await;
     assert!(server.terminate());
     bank.effects.lock().unwrap().clone()
 }
 
-async fn of_10_000_messages_each_takes_effect_once_under_its_key(database: &Database) {
+async fn each_of_many_messages_takes_effect_once_under_its_key(database: &Database) {
     let bank = Bank::default();
     let effects = send_with_kills(database, &bank, "unknown = \"retry\"").await;
-    assert_eq!(effects.len(), MESSAGES_N);
-    assert_eq!(effects.values().sum::<u32>() as usize, MESSAGES_N);
+    assert_eq!(effects.len(), messages_n());
+    assert_eq!(effects.values().sum::<u32>() as usize, messages_n());
 }
 
 async fn a_destination_that_ignores_keys_but_can_be_asked_is_never_called_twice(database: &Database) {
     let bank = Bank { ignores_keys: true, ..Bank::default() };
     let query = "unknown = \"query\"\nquery = { url = \"BANK/{{ idempotency_key }}\", pointer = \"\" }";
     let effects = send_with_kills(database, &bank, query).await;
-    assert_eq!(effects.len(), MESSAGES_N);
+    assert_eq!(effects.len(), messages_n());
     let repeated: Vec<_> = effects.iter().filter(|(_, effects_n)| **effects_n > 1).collect();
     assert!(repeated.is_empty(), "{repeated:?}");
 }
@@ -229,7 +235,8 @@ pub(crate) async fn stopped_for(pause: Duration, policy: &str) {
         async || state().await.0 == MessageState::Dead,
     )
     .await;
-    tokio::time::timeout(pause, std::future::pending::<()>()).await.ok();
+    // The time for which the node is stopped.
+    tokio::time::sleep(pause).await;
     stub.tell();
     signal(&first, "-CONT");
     until(

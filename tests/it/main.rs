@@ -68,6 +68,7 @@ mod look;
 mod metrics;
 mod migrations;
 mod model;
+mod needs;
 mod nodes;
 mod odd_requests;
 mod openapi;

@@ -96,7 +96,7 @@ async fn plain_index(database: &Database) -> Duration {
 }
 
 async fn a_column_and_an_index_come_under_load(database: &Database) {
-    let rows_n = if std::env::var("HOOKLATCH_TEST_NIGHTLY").is_ok() { 1_000_000 } else { 100_000 };
+    let rows_n = if crate::needs::is_nightly() { 1_000_000 } else { 100_000 };
     let store = database.store().await;
     fill(database, rows_n).await;
     // On SQLite an index holds the only writer for as long as it takes.

@@ -5,11 +5,11 @@ use hooklatch::provider::{ActiveProvider, filled_sample};
 use hooklatch::providers::builtin;
 use hooklatch::spec::{LayoutSlot, Piece};
 
-use crate::database::{Database, on_both};
+use crate::database::{Database, on_sqlite};
 use crate::process::{Server, client};
 use crate::providers::{NOW_S, dev, request, sign_at};
 
-on_both!(what_a_stranger_had_signed_by_a_handshake_is_no_event);
+on_sqlite!(what_a_stranger_had_signed_by_a_handshake_is_no_event);
 
 /// Kinds that answer handshakes with code: whoever adds one says below how its answer would be sent as a signature.
 const BY_CODE: [&str; 1] = ["braintree"];

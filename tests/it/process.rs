@@ -219,6 +219,7 @@ pub async fn until(
     let started = Instant::now();
     while !is_so().await {
         assert!(started.elapsed() < within, "not within {within:?}: {what}\n{}", more());
+        // The pause between two looks, within the bound above.
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }

@@ -156,6 +156,7 @@ async fn the_app_migrates_after_our_own_schema(database: &Database) {
 }
 
 async fn names_that_cannot_be_are_told_by_the_start(database: &Database) {
+    let database = &Database::empty(database.on()).await.unwrap();
     for (program, steps, want) in [
         ("Ledger of ours", &[FIRST][..], "`Ledger of ours` is not a name"),
         ("ledger", &[FIRST, FIRST], "two migrations of `ledger` are called `0001_ledger`"),

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use crate::database::{Database, On, on_both};
+use crate::database::{Database, On, on_sqlite};
 use crate::process::{SECRET, Server, client, now_s, post_stripe, stripe_signed, until};
 use crate::stub::{Mode, Stub};
 
-on_both!(while_a_secret_is_rotated_nothing_signed_by_either_is_refused);
+on_sqlite!(while_a_secret_is_rotated_nothing_signed_by_either_is_refused);
 
 const NEW_SECRET: &str = "whsec_the_next_one_0123456789";
 

@@ -3,10 +3,10 @@
 use std::process::Command;
 use std::time::Duration;
 
-use crate::database::{Database, on_both};
+use crate::database::{Database, on_sqlite};
 use crate::process::{Server, client, until};
 
-on_both!(a_token_that_notion_posts_is_shown_to_an_operator_once_and_to_nobody_else);
+on_sqlite!(a_token_that_notion_posts_is_shown_to_an_operator_once_and_to_nobody_else);
 
 const OPERATOR: &str = "operator-token-0123456789";
 const VIEWER: &str = "viewer-token-0123456789";

@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 
 use crate::app::{TestApp, stripe_kind};
 use crate::contract::{Answer, Operator};
-use crate::database::{Database, On, on_both};
+use crate::database::{Database, On, on_sqlite};
 use crate::process::{Server, until};
 
-on_both!(
+on_sqlite!(
     a_token_is_shown_once_good_at_once_and_refused_when_it_is_revoked,
     a_token_is_good_until_it_expires_and_its_name_is_free_after_that,
     nobody_makes_or_revokes_a_token_that_reaches_further_than_his_own,

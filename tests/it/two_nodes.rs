@@ -59,6 +59,6 @@ async fn of_64_copies_at_once_to_two_nodes_one_is_accepted() {
 
 /// Here and not among the faults: those run one by one, and this one only waits.
 #[tokio::test]
-async fn a_node_that_was_stopped_for_a_minute_under_a_long_call_changes_nothing() {
+async fn nightly_a_node_that_was_stopped_for_a_minute_under_a_long_call_changes_nothing() {
     crate::faults::stopped_for(std::time::Duration::from_mins(1), "heartbeat = true\n").await;
 }

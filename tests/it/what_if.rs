@@ -357,6 +357,7 @@ async fn many_are_asked_about_a_page_at_a_time_and_the_audit_log_tells_of_each(d
 }
 
 async fn the_command_says_before_a_deploy_what_would_be_otherwise(database: &Database) {
+    let database = &Database::empty(database.on()).await.unwrap();
     let routes = |lane: &str| {
         format!(
             "[[providers.stripe.routes]]\non = [\"*\"]\nto = \"billing\"\n{lane}\

@@ -51,14 +51,9 @@ trait TestDestination {
 }
 
 #[cfg(feature = "brokers")]
-/// Where a server is; `None`, said aloud, when there is none and none is required.
+/// Where a server is; `None` where there is none, and the test is skipped then.
 fn server(variable: &str) -> Option<reqwest::Url> {
-    if let Ok(url) = std::env::var(variable) {
-        return Some(url.parse().unwrap());
-    }
-    assert!(std::env::var("HOOKLATCH_TEST_REQUIRE_BROKERS").is_err(), "{variable} is not set");
-    eprintln!("SKIPPED: set {variable}, or run ./scripts/test");
-    None
+    Some(crate::needs::place(variable)?.parse().unwrap())
 }
 
 #[cfg(feature = "brokers")]

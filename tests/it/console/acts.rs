@@ -2,11 +2,11 @@
 
 use super::Browser;
 use super::form::{Form, has, has_not, text};
-use crate::database::{Database, on_both};
+use crate::database::{Database, on_sqlite};
 use crate::look::{add_event, add_message, fill, run};
 use crate::process::Server;
 
-on_both!(
+on_sqlite!(
     a_held_message_is_decided_once_however_often_its_form_is_sent,
     a_form_about_what_has_changed_meanwhile_is_told_so,
     forms_of_strangers_and_half_forms_do_nothing,

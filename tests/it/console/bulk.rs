@@ -5,12 +5,12 @@ use std::time::Duration;
 use super::Browser;
 use super::acts::{filled, serve};
 use super::form::{Form, has, has_not, text};
-use crate::database::{Database, on_both};
+use crate::database::{Database, on_sqlite};
 use crate::look::{add_event, add_message};
 use crate::operations::{MANY_ROWS_N, many_dead_messages};
 use crate::process::{Server, until};
 
-on_both!(
+on_sqlite!(
     an_operation_is_counted_confirmed_and_run,
     a_number_that_moved_is_confirmed_anew,
     an_operation_is_watched_and_cancelled,

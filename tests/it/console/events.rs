@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use super::Browser;
-use crate::database::{Database, on_both};
+use crate::database::{Database, on_sqlite};
 use crate::look::{add_event, run, serve};
 use crate::process::{client, post_stripe};
 
-on_both!(
+on_sqlite!(
     events_are_filtered_by_what_stands_in_the_address,
     all_that_a_filter_finds_can_be_acted_on_by_those_who_may,
     what_comes_in_is_told_as_the_rows_of_the_list,

@@ -1,10 +1,10 @@
 //! The page on which a pasted request is explained.
 
 use super::Browser;
-use crate::database::{Database, on_both};
+use crate::database::{Database, on_sqlite};
 use crate::process::{Server, client, now_s, post_stripe, stripe_header};
 
-on_both!(a_pasted_request_is_explained_whatever_the_browser_did_to_its_lines);
+on_sqlite!(a_pasted_request_is_explained_whatever_the_browser_did_to_its_lines);
 
 const TOKENS: &str = "[[admin.tokens]]\nname = \"rita\"\nrole = \"reader\"\ntoken = \"reader-token-0123456789\"\n\
     [[admin.tokens]]\nname = \"vic\"\nrole = \"viewer\"\ntoken = \"viewer-token-0123456789\"\n";

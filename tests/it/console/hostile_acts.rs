@@ -2,10 +2,10 @@
 
 use super::acts::serve;
 use super::form::{Form, text};
-use crate::database::{Database, on_both};
+use crate::database::{Database, on_sqlite};
 use crate::look::{add_event, add_message, run};
 
-on_both!(what_a_stranger_wrote_is_text_on_every_page);
+on_sqlite!(what_a_stranger_wrote_is_text_on_every_page);
 
 /// Tags, ends of attributes, what turns text around, what steers a terminal.
 const HOSTILE: &str = "<script>alert(1)</script>\" onfocus=\"x\" '--><img src=x>\u{202e}\u{1b}[31m\u{200b}";

@@ -1,11 +1,11 @@
 //! What strangers wrote, on the pages of an event and of a search: text, whatever it is, and never much of it.
 
 use super::staged::{OPERATOR, READER, Stage};
-use crate::database::{Database, on_both};
+use crate::database::{Database, on_sqlite};
 use crate::look::run;
 use crate::stub::Mode;
 
-on_both!(
+on_sqlite!(
     whatever_is_stored_is_shown_as_text,
     a_body_that_is_no_utf_8_is_marked,
     a_megabyte_on_one_line_is_shown_in_part,

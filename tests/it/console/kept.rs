@@ -4,10 +4,10 @@ use serde_json::{Value, json};
 
 use super::Browser;
 use crate::contract::Operator;
-use crate::database::{Database, On, on_both};
+use crate::database::{Database, On, on_sqlite};
 use crate::process::Server;
 
-on_both!(the_audit_log_is_read_page_by_page_and_verified_by_an_admin);
+on_sqlite!(the_audit_log_is_read_page_by_page_and_verified_by_an_admin);
 
 const ADMIN: &str = "admin-token-0123456789";
 const OPERATOR: &str = "operator-token-0123456789";

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use super::Browser;
 use super::staged::{OPERATOR, READER, Stage, VIEWER};
-use crate::database::{Database, on_both};
+use crate::database::{Database, on_sqlite};
 use crate::process::until;
 use crate::stub::Mode;
 
-on_both!(
+on_sqlite!(
     large_numbers_and_doubled_keys_stand_as_they_were_sent,
     everything_that_happened_is_told_in_order,
     a_viewer_sees_no_contents_a_reader_no_buttons_and_an_operator_both,

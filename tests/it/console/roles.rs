@@ -10,9 +10,9 @@ use super::browser::Shown;
 use crate::access::{EVENT_ID, MARK, ROLES, World, tables, token, world};
 use crate::config::loaded;
 use crate::contract::Operator;
-use crate::database::{Database, on_both};
+use crate::database::{Database, on_sqlite};
 
-on_both!(every_page_is_shown_to_who_may_see_it_and_acts_for_nobody_else);
+on_sqlite!(every_page_is_shown_to_who_may_see_it_and_acts_for_nobody_else);
 
 /// Weakest role for each route; an empty word where nobody needs one.
 const ROUTES: [(&str, &str); 37] = [

@@ -2,11 +2,11 @@
 
 use super::Browser;
 use super::staged::{READER, Stage, VIEWER};
-use crate::database::{Database, on_both};
+use crate::database::{Database, on_sqlite};
 use crate::look::{add_event, run};
 use crate::process::{client, now_s, stripe_signed};
 
-on_both!(the_id_of_an_event_leads_to_its_ledger, an_id_climbs_the_ladder_and_is_always_told_why);
+on_sqlite!(the_id_of_an_event_leads_to_its_ledger, an_id_climbs_the_ladder_and_is_always_told_why);
 
 async fn the_id_of_an_event_leads_to_its_ledger(database: &Database) {
     let stage = Stage::set(database).await;

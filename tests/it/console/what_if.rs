@@ -5,9 +5,9 @@ use serde_json::{Value as Json, json};
 
 use super::Browser;
 use crate::app::{TestApp, stripe_kind};
-use crate::database::{Database, on_both};
+use crate::database::{Database, on_sqlite};
 
-on_both!(what_would_follow_is_shown_beside_what_was_committed);
+on_sqlite!(what_would_follow_is_shown_beside_what_was_committed);
 
 const TOKENS: &str = "[[admin.tokens]]\nname = \"ops\"\nrole = \"operator\"\ntoken = \"operator-token-0123456789\"\n\
     [[admin.tokens]]\nname = \"vic\"\nrole = \"viewer\"\ntoken = \"viewer-token-0123456789\"\n";

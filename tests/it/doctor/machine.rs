@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::{OPERATOR, examine};
 use crate::database::{Database, On};
+use crate::needs;
 use crate::process::{Server, client, post_stripe, until};
 
 /// A small disk of its own, which goes with this value.
@@ -15,7 +16,7 @@ struct SmallDisk(
 );
 
 impl SmallDisk {
-    /// `None`, said aloud, where nobody may mount one.
+    /// `None` where we may not mount one; the test is skipped then.
     fn new(mib: u32) -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         let place = folder.path().to_owned();
@@ -24,7 +25,7 @@ impl SmallDisk {
         if mounted.is_ok_and(|done| done.status.success()) {
             return Some(Self(place, folder));
         }
-        eprintln!("SKIPPED: only root may mount a small disk");
+        needs::skip("the right to mount a small disk");
         None
     }
 }
@@ -98,7 +99,7 @@ async fn a_low_limit_of_files_is_told_with_how_to_raise_it() {
     }
     found.ends_with(8);
     if Command::new("prlimit").arg("--version").output().is_err() {
-        eprintln!("SKIPPED: there is no prlimit here");
+        needs::skip("prlimit");
         return;
     }
     // The limit is a little more than what is open: it follows, since connections of before may end after the count.

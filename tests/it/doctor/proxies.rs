@@ -12,10 +12,10 @@ use http_body_util::BodyExt;
 use serde_json::{Value, json};
 
 use super::{OPERATOR, examine};
-use crate::database::{Database, on_both};
+use crate::database::{Database, on_sqlite};
 use crate::process::{Server, client};
 
-on_both!(each_thing_that_proxies_do_is_told_by_its_check_and_makes_no_event);
+on_sqlite!(each_thing_that_proxies_do_is_told_by_its_check_and_makes_no_event);
 
 /// What a proxy does besides passing on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,18 +4,16 @@ use std::time::Duration;
 
 use super::*;
 use crate::database::{Database, on_both};
+use crate::needs::kills_n;
 use crate::process::until;
 
 on_both!(a_command_that_is_repeated_after_a_kill_is_carried_out_once_and_answered_the_same);
-
-/// Number of times that the server is killed.
-const KILLS_N: usize = 15;
 
 async fn a_command_that_is_repeated_after_a_kill_is_carried_out_once_and_answered_the_same(
     database: &Database,
 ) {
     let mut server = serve(database).await;
-    for n in 0..KILLS_N {
+    for n in 0..kills_n() {
         let key = format!("k{n}");
         let asked = tokio::spawn(Told::of(by_token(&server, Some(&key), BODY)));
         // A moment drawn at random, somewhere before, in and after the commit.
@@ -37,10 +35,10 @@ async fn a_command_that_is_repeated_after_a_kill_is_carried_out_once_and_answere
     server.kill();
     // Another node, of which the first one knows nothing.
     let other = serve(database).await;
-    for n in 0..KILLS_N {
+    for n in 0..kills_n() {
         let told = Told::of(by_token(&other, Some(&format!("k{n}")), BODY)).await.unwrap();
         assert_eq!((told.status, told.is_replayed(), told.outcome()), (202, true, "duplicate"));
     }
-    let (commands_n, sql) = (i64::try_from(KILLS_N).unwrap(), "SELECT COUNT(*) FROM outbox_messages");
+    let (commands_n, sql) = (i64::from(kills_n()), "SELECT COUNT(*) FROM outbox_messages");
     assert_eq!(database.count(sql).await, commands_n);
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::database::{Database, on_both};
+use crate::needs::kills_n;
 use crate::process::{Server, client, until};
 
 on_both!(
@@ -13,8 +14,6 @@ on_both!(
 );
 
 const OPERATOR: &str = "operator-token-0123456789";
-/// Number of times that the server is killed.
-const KILLS_N: usize = 15;
 
 async fn serve(database: &Database) -> Server {
     let more = "[destinations.billing]\nurl = \"http://127.0.0.1:9/\"\n";
@@ -59,7 +58,7 @@ async fn a_hundred_decisions_under_one_key_are_one(database: &Database) {
 
 async fn killed_between_the_effect_and_the_answer_a_repeated_request_acts_once(database: &Database) {
     let mut server = serve(database).await;
-    for n in 0..KILLS_N {
+    for n in 0..kills_n() {
         let (key, act) = (format!("k-{n}"), if n % 2 == 0 { "pause" } else { "resume" });
         let asked = tokio::spawn({
             let (admin, key) = (server.admin, key.clone());
@@ -81,7 +80,7 @@ async fn killed_between_the_effect_and_the_answer_a_repeated_request_acts_once(d
         let told = decide(admin, &key, act).await.unwrap();
         assert_eq!((told.0, told.1), (200, true), "{told:?}");
     }
-    let decisions_n = i64::try_from(KILLS_N).unwrap();
+    let decisions_n = i64::from(kills_n());
     assert_eq!(database.count("SELECT COUNT(*) FROM audit_log").await, decisions_n, "each acted once");
     let kept = "SELECT COUNT(*) FROM idempotency_keys WHERE state = 'succeeded' AND body IS NOT NULL";
     assert_eq!(database.count(kept).await, decisions_n);

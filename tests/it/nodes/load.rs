@@ -47,6 +47,7 @@ impl Load {
                         told.failed.lock().unwrap().push(format!("{id}: {sent:?}"));
                     }
                     told.refused_n.fetch_add(1, Ordering::Relaxed);
+                    // The sender pauses before it retries.
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
             });

@@ -18,25 +18,6 @@ use std::time::{Duration, Instant};
 
 use crate::process::Server;
 
-/// Where a program is; `None`, said aloud, when it is not known and not required.
-fn program(variable: &str) -> Option<String> {
-    if let Ok(place) = std::env::var(variable) {
-        return Some(place);
-    }
-    assert!(std::env::var("HOOKLATCH_TEST_REQUIRE_NODES").is_err(), "{variable} is not set");
-    eprintln!("SKIPPED: set {variable}, or run ./scripts/test");
-    None
-}
-
-/// True when the tests that take long are wanted; said aloud when not.
-fn is_nightly() -> bool {
-    let is_wanted = std::env::var("HOOKLATCH_TEST_NIGHTLY").is_ok();
-    if !is_wanted {
-        eprintln!("SKIPPED: set HOOKLATCH_TEST_NIGHTLY for the tests that take long");
-    }
-    is_wanted
-}
-
 /// What goes between the quotes of `url = "…"`, so that more keys of `[database]` follow.
 fn database(url: &str, keys: &str) -> String {
     format!("{url}\"\n{keys}\n# \"")
@@ -59,6 +40,7 @@ fn refused(url: &str, keys: &str) -> String {
             let Output { stderr, .. } = child.wait_with_output().unwrap();
             panic!("it did not end: {}", String::from_utf8_lossy(&stderr));
         }
+        // The pause between two looks, within the bound above.
         std::thread::sleep(Duration::from_millis(20));
     }
     let Output { status, stderr, .. } = child.wait_with_output().unwrap();

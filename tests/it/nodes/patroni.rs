@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use super::load::Load;
 use super::server::{command, event_ids, folder, signal};
-use super::{is_nightly, program};
+use crate::needs;
 use crate::process::{Server, client, free_port, until};
 
 const PATIENCE: Duration = Duration::from_mins(2);
@@ -32,8 +32,8 @@ struct Cluster {
 
 impl Cluster {
     async fn start() -> Option<Self> {
-        let (etcd, haproxy) = (program("HOOKLATCH_TEST_ETCD")?, program("HOOKLATCH_TEST_HAPROXY")?);
-        program("HOOKLATCH_TEST_PATRONI")?;
+        let (etcd, haproxy) = (needs::place("HOOKLATCH_TEST_ETCD")?, needs::place("HOOKLATCH_TEST_HAPROXY")?);
+        needs::place("HOOKLATCH_TEST_PATRONI")?;
         let folder = folder();
         let (client_port, peer_port) = (free_port().port(), free_port().port());
         let log = |name: &str| std::fs::File::create(folder.path().join(name)).unwrap();
@@ -63,7 +63,7 @@ impl Cluster {
     }
 
     fn write_member(&self, n: usize, etcd_port: u16) {
-        let bin = program("HOOKLATCH_TEST_PG_BIN").unwrap();
+        let bin = needs::place("HOOKLATCH_TEST_PG_BIN").unwrap();
         let Member { name, port, api_port, .. } = &self.members[n];
         let folder = self.folder.path().display();
         let config = format!(
@@ -97,7 +97,7 @@ impl Cluster {
             .append(true)
             .open(self.folder.path().join(format!("{}.log", member.name)))
             .unwrap();
-        let child = command(program("HOOKLATCH_TEST_PATRONI").unwrap(), self.folder.path())
+        let child = command(needs::place("HOOKLATCH_TEST_PATRONI").unwrap(), self.folder.path())
             .arg(format!("{}.yml", member.name))
             .stdout(Stdio::null())
             .stderr(log)
@@ -175,7 +175,7 @@ impl Drop for Cluster {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nightly_a_killed_patroni_primary_loses_nothing_that_was_taken() {
-    if !is_nightly() {
+    if !needs::is_nightly() {
         return;
     }
     let Some(mut cluster) = Cluster::start().await else { return };

@@ -7,8 +7,9 @@ use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use tempfile::TempDir;
 
 use super::server::{command, folder, signal};
-use super::{database, program, refused};
+use super::{database, refused};
 use crate::database::{Database, On};
+use crate::needs;
 use crate::process::{Server, client, free_port, post_stripe, until};
 
 /// A PgBouncer as it is installed, but for what is said here.
@@ -20,7 +21,7 @@ struct Pooler {
 
 impl Pooler {
     async fn start(database: &Database, settings: &str) -> Option<Self> {
-        let place = program("HOOKLATCH_TEST_PGBOUNCER")?;
+        let place = needs::place("HOOKLATCH_TEST_PGBOUNCER")?;
         let folder = folder();
         let port = free_port().port();
         let at = database.url.rsplit_once('@').unwrap().1;
@@ -75,7 +76,7 @@ fn plain(url: &str) -> sqlx::postgres::PgConnectOptions {
 
 /// Major and minor number of the one that is there.
 fn version() -> Option<(u32, u32)> {
-    let output = Command::new(program("HOOKLATCH_TEST_PGBOUNCER")?).arg("--version").output().unwrap();
+    let output = Command::new(needs::place("HOOKLATCH_TEST_PGBOUNCER")?).arg("--version").output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     let number = text.split_whitespace().nth(1).unwrap();
     let mut parts = number.split('.').map(|part| part.parse().unwrap());

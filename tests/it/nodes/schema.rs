@@ -69,7 +69,7 @@ const LOCK: &str = "SELECT pg_advisory_xact_lock(7525356009529898083)";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_starts_while_another_one_migrates_waits() {
-    let Some(database) = Database::create(On::Postgres).await else { return };
+    let Some(database) = Database::empty(On::Postgres).await else { return };
     let mut other = PgConnection::connect(&database.url).await.unwrap();
     let mut tx = other.begin().await.unwrap();
     tx.execute(LOCK).await.unwrap();
@@ -93,7 +93,7 @@ async fn a_node_that_starts_while_another_one_migrates_waits() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_nodes_that_start_at_once_on_an_empty_database_both_come_up() {
-    let Some(database) = Database::create(On::Postgres).await else { return };
+    let Some(database) = Database::empty(On::Postgres).await else { return };
     let mut one = Server::prepare(&database.url, "");
     let mut other = Server::prepare(&database.url, "");
     tokio::join!(one.spawn(), other.spawn());

@@ -8,7 +8,7 @@ use std::time::Duration;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use tempfile::TempDir;
 
-use super::program;
+use crate::needs;
 use crate::process::{free_port, until};
 
 /// A server, running or not.
@@ -61,7 +61,7 @@ fn ran(command: &mut Command) {
 impl Postgres {
     /// A new one, started with these settings besides its own.
     pub async fn start(settings: &[&str]) -> Option<Self> {
-        let bin = PathBuf::from(program("HOOKLATCH_TEST_PG_BIN")?);
+        let bin = PathBuf::from(needs::place("HOOKLATCH_TEST_PG_BIN")?);
         let folder = folder();
         let data = folder.path().join("data");
         ran(command(bin.join("initdb"), folder.path())

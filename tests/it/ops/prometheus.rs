@@ -11,26 +11,13 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::needs;
 use crate::process::{client, free_port, now_s, until};
 use crate::tidy::files;
 
-/// Where a program of Prometheus is; `None`, said aloud, when it is nowhere and not required.
-fn program(variable: &str, name: &str) -> Option<PathBuf> {
-    if let Some(set) = std::env::var_os(variable) {
-        return Some(set.into());
-    }
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file());
-    if found.is_none() {
-        assert!(std::env::var_os("HOOKLATCH_TEST_REQUIRE_PROMETHEUS").is_none(), "{variable} is not set");
-        eprintln!("SKIPPED: {name} is not installed; scripts/rules installs it");
-    }
-    found
-}
-
-/// Where `promtool` is, if it is installed.
+/// Where `promtool` is; `None` where it is not installed, and the test is skipped then.
 pub(crate) fn promtool() -> Option<PathBuf> {
-    program("HOOKLATCH_TEST_PROMTOOL", "promtool")
+    needs::place("HOOKLATCH_TEST_PROMTOOL").map(PathBuf::from)
 }
 
 /// A Prometheus that runs until it is dropped.
@@ -68,7 +55,7 @@ impl Prometheus {
     /// Starts one that asks `targets` for our metrics. `numbers` are further rules, as `hooklatch alerts --numbers` prints;
     /// `past` is what the first target told before.
     pub(crate) fn start(targets: &[SocketAddr], numbers: &str, past: &[Told]) -> Option<Self> {
-        let prometheus = program("HOOKLATCH_TEST_PROMETHEUS", "prometheus")?;
+        let prometheus = needs::place("HOOKLATCH_TEST_PROMETHEUS")?;
         let folder = tempfile::tempdir().unwrap();
         let data = folder.path().join("data");
         if !past.is_empty() {

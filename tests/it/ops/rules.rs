@@ -54,7 +54,7 @@ fn every_rule_has_a_runbook_and_tests_and_is_printed() {
 }
 
 #[test]
-fn every_rule_says_what_a_rule_says() {
+fn every_rule_has_a_severity_its_texts_and_its_runbook() {
     let mut wrong = Vec::new();
     for name in rule_names() {
         let alert = alert_of(&name);
@@ -66,14 +66,14 @@ fn every_rule_says_what_a_rule_says() {
             if !["warning", "critical"].contains(&severity.as_str()) {
                 no("severity is `warning` or `critical`");
             }
-            if of("for").is_empty() || of("summary").is_empty() || of("description").len() < 40 {
-                no("it needs `for`, a summary and a description that says what it means");
+            if ["for", "summary", "description"].iter().any(|key| of(key).is_empty()) {
+                no("`for`, `summary` or `description` is missing");
             }
             if of("runbook_url") != format!("docs/runbooks/{name}.md") {
                 no("runbook_url names another page");
             }
-            if !page.contains(&format!("- **{severity}**: ")) || !page.contains(&format!("`{alert}`")) {
-                no("its runbook does not tell of it");
+            if !page.contains(&format!("`{alert}`")) {
+                no("its runbook does not name it");
             }
         }
     }

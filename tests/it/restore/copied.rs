@@ -217,7 +217,7 @@ async fn whoever_is_killed_under_load_starts_again_every_time() {
         })
         .collect();
     let mut numbers = vec![it.seen_n()];
-    for n in 0..20 {
+    for n in 0..crate::needs::kills_n() {
         // A moment drawn at random.
         tokio::time::sleep(Duration::from_millis(fastrand::u64(0..400))).await;
         it.world.server.kill();
@@ -233,7 +233,7 @@ async fn whoever_is_killed_under_load_starts_again_every_time() {
         sent_n += sender.await.unwrap();
     }
     assert!(numbers.is_sorted_by(|one, next| one < next), "{numbers:?}");
-    eprintln!("MEASURED: {sent_n} events over 20 kills, witness {numbers:?}");
+    eprintln!("MEASURED: {sent_n} events over {} kills, witness {numbers:?}", crate::needs::kills_n());
     it.stop();
     it.world.server.spawn().await;
 }

@@ -47,13 +47,9 @@ pub struct Runner {
     output: BufReader<ChildStdout>,
 }
 
-/// Where the SDKs are; `None`, said aloud, when they are not installed and not required.
+/// Where the SDKs are; `None` where they are not installed, and the test is skipped then.
 pub fn installed() -> Option<PathBuf> {
-    let found = std::env::var("HOOKLATCH_TEST_SDK").ok();
-    if found.is_none() {
-        eprintln!("SKIPPED: the senders' SDKs are not installed; ./scripts/test installs them");
-    }
-    found.map(PathBuf::from)
+    crate::needs::place("HOOKLATCH_TEST_SDK").map(PathBuf::from)
 }
 
 impl Runner {

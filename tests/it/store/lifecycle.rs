@@ -30,6 +30,7 @@ async fn run(database: &Database, sql: String) {
 }
 
 async fn nodes_may_migrate_at_once(database: &Database) {
+    let database = &Database::empty(database.on()).await.unwrap();
     let store = open(database).await.unwrap();
     let mut nodes = tokio::task::JoinSet::new();
     for _ in 0..4 {
@@ -59,6 +60,7 @@ async fn a_newer_schema_is_said_to_be_ahead(database: &Database) {
 }
 
 async fn a_database_of_an_earlier_layout_is_refused_with_the_remedy_and_left_as_it_is(database: &Database) {
+    let database = &Database::empty(database.on()).await.unwrap();
     let store = open(database).await.unwrap();
     let sql =
         "CREATE TABLE _sqlx_migrations (version BIGINT); CREATE TABLE processed_webhook_events (n BIGINT)";
@@ -78,6 +80,7 @@ async fn a_database_of_an_earlier_layout_is_refused_with_the_remedy_and_left_as_
 }
 
 async fn a_table_of_somebody_elses_migrations_is_in_nobodys_way(database: &Database) {
+    let database = &Database::empty(database.on()).await.unwrap();
     let store = open(database).await.unwrap();
     let sql = "CREATE TABLE schema_migrations (version BIGINT PRIMARY KEY, dirty BOOLEAN NOT NULL);
                INSERT INTO schema_migrations VALUES (1, false)";

@@ -240,6 +240,7 @@ pub(crate) async fn decide(people: &People, ordered: &Ordered, decision: &Decisi
 on_both!(migrating_twice_changes_nothing, installation_keeps_its_id, database_answers_and_its_clock_is_near,);
 
 async fn migrating_twice_changes_nothing(database: &Database) {
+    let database = &Database::empty(database.on()).await.unwrap();
     let store = Store::open(&StoreSettings { url: database.url.clone(), connections_n: 4 }).await.unwrap();
     assert_ne!(store.schema_state().await.unwrap().to_string(), "current");
     assert_eq!(store.migrate().await.unwrap(), [1]);

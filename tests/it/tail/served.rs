@@ -7,10 +7,10 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::add_events;
-use crate::database::{Database, On, on_both};
+use crate::database::{Database, On, on_sqlite};
 use crate::process::{Server, client, post_stripe, until};
 
-on_both!(events_are_told_as_they_come_in_and_a_client_that_comes_back_misses_none);
+on_sqlite!(events_are_told_as_they_come_in_and_a_client_that_comes_back_misses_none);
 
 const TOKEN: &str = "viewer-token-0123456789";
 

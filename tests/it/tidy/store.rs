@@ -1,21 +1,8 @@
-//! The rules of `src/store`: what has a twin, and what each statement says.
+//! The rules of `src/store`: each statement has a name, and uses the words of the index that it needs.
 
-use std::collections::BTreeSet;
 use std::fs;
 
 use super::{files, nothing, root};
-
-#[test]
-fn what_is_hot_has_a_twin_for_each_database_and_nothing_else_has() {
-    let of = |dialect: &str| -> BTreeSet<String> {
-        let ending = format!("/{dialect}.rs");
-        let names = files("src/store", ".rs").into_iter().map(|(name, _)| name);
-        names.filter_map(|name| name.strip_suffix(&ending).map(str::to_owned)).collect()
-    };
-    let lanes = "src/store/lane".to_owned();
-    let wanted: BTreeSet<String> = of("postgres").into_iter().chain([lanes]).collect();
-    assert_eq!(of("sqlite"), wanted, "lanes are hot on SQLite alone");
-}
 
 #[test]
 fn each_statement_says_which_operation_it_is_of() {

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 use super::called::CalledDestination;
 use super::collector::{Collector, Mood};
 use super::{counter, soon, traced};
-use crate::database::{Database, on_both};
+use crate::database::{Database, on_sqlite};
 use crate::process::{Server, client, post_stripe};
 
-on_both!(with_a_collector_that_is_gone_or_stalls_or_refuses_events_are_admitted_and_called);
+on_sqlite!(with_a_collector_that_is_gone_or_stalls_or_refuses_events_are_admitted_and_called);
 
 /// Events of one round, and the queue that is shorter than what is told of them.
 const EVENTS_N: usize = 60;

@@ -8,10 +8,10 @@ use hooklatch::prelude::{Effects, Event};
 
 use super::collector::{Collector, Taken};
 use crate::app::{TestApp, stripe_kind};
-use crate::database::{Database, on_both};
+use crate::database::{Database, on_sqlite};
 use crate::process::until;
 
-on_both!(
+on_sqlite!(
     a_handler_that_fails_and_works_later_is_in_the_trace_of_its_event,
     an_event_that_people_have_run_again_begins_a_trace_that_follows_from_the_first,
     a_transactional_handler_is_in_the_trace_of_its_event,

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use super::watched::{Watched, body, post, reworded};
-use crate::database::{Database, On, on_both};
+use crate::database::{Database, On, on_sqlite};
 use crate::process::{SECRET, now_s, until};
 
-on_both!(
+on_sqlite!(
     a_burst_of_forgeries_events_that_fail_and_conflicts_are_told,
     a_secret_that_was_changed_at_the_sender_is_told_of_and_so_is_its_silence,
     an_old_secret_with_which_a_sender_signs_for_days_is_told,

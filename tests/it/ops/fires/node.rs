@@ -4,12 +4,12 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::watched::Watched;
-use crate::database::{Database, On, on_both};
+use crate::database::{Database, On, on_sqlite};
 use crate::process::{client, free_port};
 use crate::stub::{Mode, Stub};
 use crate::tls_listeners::Authority;
 
-on_both!(
+on_sqlite!(
     a_key_that_is_missing_is_told,
     what_strangers_and_mistakes_do_to_a_node_is_told,
     a_collector_that_is_away_is_told,

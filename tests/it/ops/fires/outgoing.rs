@@ -1,12 +1,12 @@
 //! Alerts about what goes out.
 
 use super::watched::Watched;
-use crate::database::{Database, on_both};
+use crate::database::{Database, on_sqlite};
 use crate::process::until;
 use crate::stub::{Mode, Stub};
 use std::time::Duration;
 
-on_both!(
+on_sqlite!(
     calls_that_wait_for_a_person_are_told_and_over_when_one_has_decided,
     calls_that_are_late_and_keys_that_run_out_are_told,
     a_destination_that_fails_and_an_answer_after_its_lease_are_told,

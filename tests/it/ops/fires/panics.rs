@@ -5,10 +5,10 @@ use std::time::Duration;
 use hooklatch::prelude::*;
 
 use super::watched::Watched;
-use crate::database::{Database, on_both};
+use crate::database::{Database, on_sqlite};
 use crate::process::until;
 
-on_both!(a_handler_that_panics_is_told_and_one_that_does_it_again_and_again);
+on_sqlite!(a_handler_that_panics_is_told_and_one_that_does_it_again_and_again);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "run by `a_handler_that_panics_is_told_and_one_that_does_it_again_and_again`, as its server"]
