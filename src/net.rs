@@ -17,6 +17,14 @@ use reqwest::{ClientBuilder, Response, Url, redirect};
 /// The `User-Agent` of our calls.
 pub(crate) const AGENT: &str = concat!("hooklatch/", env!("CARGO_PKG_VERSION"));
 
+/// Returns the peer that an address belongs to: in IPv6 a peer has a /64 at least.
+pub(crate) fn peer_of(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64)),
+        v4 @ IpAddr::V4(_) => v4,
+    }
+}
+
 /// Builds an HTTP client with what all of ours have in common: no redirects, no retries of its own, no proxies of the
 /// environment.
 pub(crate) fn client_builder() -> ClientBuilder {

@@ -428,7 +428,8 @@ CREATE TABLE rejected_requests (
     detail         TEXT COLLATE "C" NOT NULL,
     headers        TEXT COLLATE "C" NOT NULL,
     body_digest    BYTEA  NOT NULL,
-    body_bytes_n   BIGINT NOT NULL
+    body_bytes_n   BIGINT NOT NULL,
+    client_address TEXT COLLATE "C"
 );
 CREATE INDEX rejected_requests_provider ON rejected_requests (provider, rejection_id);
 

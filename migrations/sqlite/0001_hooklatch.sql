@@ -421,7 +421,8 @@ CREATE TABLE rejected_requests (
     detail         TEXT    NOT NULL,
     headers        TEXT    NOT NULL,
     body_digest    BLOB    NOT NULL,
-    body_bytes_n   INTEGER NOT NULL
+    body_bytes_n   INTEGER NOT NULL,
+    client_address TEXT
 ) STRICT;
 CREATE INDEX rejected_requests_provider ON rejected_requests (provider, rejection_id);
 

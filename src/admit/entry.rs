@@ -18,6 +18,8 @@ pub(crate) struct ProviderEntry {
     pub on_handler_error: OnHandlerError,
     /// Addresses that its requests may come from; empty for any.
     pub allow_from: Vec<IpNet>,
+    /// Largest body. Bytes.
+    pub body_bytes_max: usize,
     /// True when the sender can act on 409.
     pub is_first_party: bool,
     /// Rules for a caller of ours; `None` for senders out there.
@@ -80,6 +82,7 @@ impl ProviderEntry {
             on_handler_error,
             allow_from: Vec::new(),
             is_first_party: false,
+            body_bytes_max: 1 << 20,
             caller: None,
             retry: RetryConfig { first_ms: 1_000, max_ms: 60_000, attempts_n: 3, age_max_ms: 3_600_000 },
             fetcher: None,

@@ -50,7 +50,7 @@ pub(crate) use context::AdmitContext;
 pub(crate) use entry::{CallerRules, ProviderEntry};
 pub(crate) use plan::Planner;
 pub(crate) use retry::run_retries;
-pub(crate) use room::{HeldMemory, MemoryRoom};
+pub(crate) use room::{HeldMemory, LARGE_BYTES, MemoryRoom};
 pub(crate) use slots::{StartCall, TakeSlot};
 pub(crate) use templates::Templates;
 pub(crate) use under_way::UnderWay;

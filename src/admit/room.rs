@@ -10,11 +10,17 @@ const UNIT_BYTES: usize = 1024;
 /// Memory that an event takes besides its own bytes: its texts, its row, its messages and their statement.
 pub(crate) const EVENT_BYTES: usize = 2_048;
 
+/// A body beyond this is large. Bytes.
+pub(crate) const LARGE_BYTES: usize = 1 << 20;
+/// Large bodies at a time: parsed, one takes up several times its length, for which no unit is counted.
+const LARGE_N_MAX: usize = 2;
+
 /// A bound on bytes. Cloning shares it.
 #[derive(Clone)]
 pub(crate) struct MemoryRoom {
     units: Arc<Semaphore>,
     units_n_max: usize,
+    large: Arc<Semaphore>,
 }
 
 /// The memory that one request holds of a [`MemoryRoom`]; dropping it gives it back.
@@ -22,23 +28,43 @@ pub(crate) struct HeldMemory {
     room: MemoryRoom,
     units: Option<OwnedSemaphorePermit>,
     bytes_n: usize,
+    /// Its place among the large ones.
+    large: Option<OwnedSemaphorePermit>,
 }
 
 impl MemoryRoom {
     /// Makes room for `bytes_max` bytes.
     pub(crate) fn new(bytes_max: usize) -> Self {
         let units_n_max = bytes_max.div_ceil(UNIT_BYTES).clamp(1, Semaphore::MAX_PERMITS);
-        Self { units: Arc::new(Semaphore::new(units_n_max)), units_n_max }
+        let large = Arc::new(Semaphore::new(LARGE_N_MAX));
+        Self { units: Arc::new(Semaphore::new(units_n_max)), units_n_max, large }
     }
 
     /// Holds `bytes_n`; `None` when there is no room.
     pub(crate) fn hold(&self, bytes_n: usize) -> Option<HeldMemory> {
-        let mut held = HeldMemory { room: self.clone(), units: None, bytes_n: 0 };
+        let mut held = HeldMemory { room: self.clone(), units: None, bytes_n: 0, large: None };
         held.add(bytes_n).then_some(held)
     }
 }
 
 impl HeldMemory {
+    /// Takes a place among the large ones now; `false` when there is none.
+    #[must_use]
+    pub(crate) fn try_large(&mut self) -> bool {
+        if self.large.is_none() {
+            self.large = Arc::clone(&self.room.large).try_acquire_owned().ok();
+        }
+        self.large.is_some()
+    }
+
+    /// Waits for a place among the large ones; those who came first have it first.
+    pub(crate) async fn large(&mut self) {
+        if self.large.is_none() {
+            // It is never closed.
+            self.large = Arc::clone(&self.room.large).acquire_owned().await.ok();
+        }
+    }
+
     /// Holds `bytes_n` more; `false` when there is no room for them: then nothing has changed. What would not
     /// fit into the empty room may have all of it, so that nobody waits for what never comes.
     #[must_use]
@@ -85,6 +111,19 @@ mod tests {
         drop(large);
         let _small = room.hold(1).expect("empty again");
         assert!(room.hold(9 * UNIT_BYTES).is_none());
+    }
+
+    #[tokio::test]
+    async fn two_large_bodies_are_held_at_a_time_and_the_next_one_waits() {
+        let room = MemoryRoom::new(10 * UNIT_BYTES);
+        let held = || room.hold(1).expect("room");
+        let (mut one, mut two, mut three) = (held(), held(), held());
+        assert!(one.try_large() && one.try_large() && two.try_large() && !three.try_large());
+        let mut waiting = std::pin::pin!(three.large());
+        assert!(futures_util::future::poll_immediate(&mut waiting).await.is_none());
+        drop(one);
+        waiting.await;
+        assert_eq!(room.large.available_permits(), 0);
     }
 
     #[test]

@@ -53,6 +53,8 @@ pub struct RequestMinute {
     pub rejected_n: u64,
     /// Requests that nobody can say anything of: their senders were asked to send them again.
     pub unavailable_n: u64,
+    /// Refused before they were verified: too large, too slow, another method.
+    pub refused_n: u64,
 }
 
 /// Attempts for one destination.

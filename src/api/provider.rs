@@ -120,7 +120,7 @@ pub struct RejectedView {
     pub provider: String,
     /// Time when its last byte came.
     pub received_at_ms: i64,
-    /// Step that failed: `address`, `header`, `timestamp`, `secret` or `signature`.
+    /// Step that failed: `request` (refused unread), `address`, `header`, `timestamp`, `secret` or `signature`.
     pub step: String,
     /// Reason, as one word of a closed set.
     pub reason: String,
@@ -128,10 +128,33 @@ pub struct RejectedView {
     pub detail: String,
     /// Its headers, secrets and signatures blanked; empty for tokens that may not see contents.
     pub headers: BTreeMap<String, Vec<String>>,
-    /// SHA-256 of its body, in hexadecimal.
+    /// SHA-256 of its body, in hexadecimal; empty where the body was not read.
     pub body_digest: String,
-    /// Length of its body. Bytes.
+    /// Length of its body, as announced where it was not read. Bytes.
     pub body_bytes_n: u64,
+    /// Address of the client; absent where it is not known, and for tokens that may not see contents.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub client_address: Option<String>,
+}
+
+/// A path of the receiver that no provider has, and that was posted to. Kept in memory by each node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct UnknownPathView {
+    /// The path without its query, at most 80 characters; `…` stands for parts with other than plain characters.
+    pub path: String,
+    /// Name of the configured provider that was probably meant.
+    pub nearest_provider: Option<String>,
+    /// Kind of a configured provider that looks for its signature in a header which the requests have.
+    pub signature_of_kind: Option<String>,
+    /// Address of the newest client; absent where it is not known, and for tokens that may not see contents.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub client_address: Option<String>,
+    /// Number of requests since `first_at_ms`.
+    pub requests_n: u64,
+    /// Time of the first of them.
+    pub first_at_ms: i64,
+    /// Time of the newest.
+    pub last_at_ms: i64,
 }
 
 /// Everything that waits for somebody.
@@ -143,6 +166,9 @@ pub struct BacklogView {
     pub events: Vec<BacklogEvents>,
     /// Messages by destination and state.
     pub messages: Vec<BacklogMessages>,
+    /// Paths that no provider has and that were posted to on this node since its start, at most 32; empty for tokens
+    /// with a scope.
+    pub unknown_paths: Vec<UnknownPathView>,
 }
 
 /// Events of one provider in one state.

@@ -73,6 +73,7 @@ impl App {
             on_handler_error: config.on_handler_error,
             allow_from: config.allow_from.clone(),
             is_first_party: config.is_first_party,
+            body_bytes_max: config.body_bytes_max as usize,
             retry: config.retry,
             admit_seconds: metrics::histogram!("hooklatch_admit_seconds", "provider" => name.to_string()),
             waiting_n: AtomicUsize::new(0),
@@ -117,7 +118,7 @@ impl App {
         let woken = Arc::clone(admission);
         let (breakers, times) = (calls.clone(), calls.clone());
         let requests = Arc::new(requests);
-        let delayed = Arc::clone(&requests);
+        let (delayed, paths) = (Arc::clone(&requests), Arc::clone(&requests));
         let activity = NodeActivity {
             node: calls.node().to_owned(),
             since_ms: self.clock.now_ms(),
@@ -134,6 +135,7 @@ impl App {
             doctor,
             probes: self.probes(admission),
             delays_ms: Box::new(move |name| delayed.delays_ms(name)),
+            unknown_paths: Box::new(move || paths.unknown_paths()),
             explainer: Explainer::new(Arc::clone(entries)),
             providers: self.provider_facts(entries, &admission.installation_id),
             people: PeopleDoor::new(admission.store.clone()),

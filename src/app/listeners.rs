@@ -52,7 +52,7 @@ impl App {
     ) -> anyhow::Result<JoinHandle<()>> {
         let state = self.receiver_state(receiver, installation_id);
         let front = if self.has_echo {
-            Front::from(guard::without_browsers(http::receiver::router(state)))
+            Front::wrapped(state, guard::without_browsers)
         } else {
             Front::receiver(state)
         };

@@ -1,14 +1,15 @@
-//! `rejected`: requests that were not believed, and at which step.
+//! `rejected`: requests that were refused, and why.
 
 use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
-use super::desk::{Desk, ListRow, PagingArgs};
+use super::api_client::ApiAnswer;
+use super::desk::{Desk, ListRow, PagingArgs, rows};
 use super::output::{Column, Screen, Shown, told};
 use super::reach::ReachArgs;
-use crate::api::RejectedView;
+use crate::api::{BacklogView, RejectedView, UnknownPathView};
 use crate::load::Kinds;
 
 #[derive(Args)]
@@ -21,7 +22,10 @@ pub(super) struct RejectedArgs {
 
 #[derive(Subcommand)]
 enum RejectedCommand {
-    /// List the newest refused requests, and why each was not believed.
+    /// List the newest refused requests, and why each was refused.
+    ///
+    /// Step `request`: refused before it was verified, because of its size, its speed or its method. Step `address`: not
+    /// in `allow_from`. All others: its signature was not valid.
     List {
         /// Name of the provider that they were for.
         #[arg(long)]
@@ -29,13 +33,25 @@ enum RejectedCommand {
         #[command(flatten)]
         paging: PagingArgs,
     },
+    /// List paths that no provider has and that were posted to, with the provider that was probably meant.
+    ///
+    /// Each node keeps 32 of them in memory, since its start.
+    Paths,
 }
 
 /// Runs `hooklatch rejected …`.
 pub(super) fn rejected(args: &RejectedArgs, file: Option<&Path>, kinds: &Kinds) -> anyhow::Result<ExitCode> {
     let desk = Desk::open(&args.reach, file, kinds)?;
-    let RejectedCommand::List { provider, paging } = &args.command;
-    list_rejected(&desk, provider.as_deref(), paging)?;
+    match &args.command {
+        RejectedCommand::List { provider, paging } => list_rejected(&desk, provider.as_deref(), paging)?,
+        RejectedCommand::Paths => {
+            let answer: ApiAnswer<BacklogView> = desk.api.get(&["backlog"], &[])?;
+            desk.show(&answer, |view| match view.unknown_paths.as_slice() {
+                [] => "no path without a provider was posted to since this node started".to_owned(),
+                paths => rows(&desk.screen, paths, true),
+            });
+        }
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -51,6 +67,7 @@ impl ListRow for RejectedView {
         Column::Whole("provider"),
         Column::Whole("step"),
         Column::Whole("reason"),
+        Column::Whole("client"),
         Column::Loose("detail"),
     ];
 
@@ -60,7 +77,32 @@ impl ListRow for RejectedView {
             Shown::text(&self.provider),
             Shown::text(&self.step),
             Shown::text(&self.reason),
+            Shown::text(self.client_address.as_deref().unwrap_or("-")),
             Shown::text(&self.detail),
+        ]
+    }
+}
+
+impl ListRow for UnknownPathView {
+    const NOUN: &'static str = "path";
+    const COLUMNS: &'static [Column] = &[
+        Column::Whole("last (UTC)"),
+        Column::Whole("requests"),
+        Column::Whole("client"),
+        Column::Whole("did it mean"),
+        Column::Whole("signed like"),
+        Column::Loose("path"),
+    ];
+
+    fn cells(&self, screen: &Screen) -> Vec<Shown> {
+        let or_none = |text: &Option<String>| Shown::text(text.as_deref().unwrap_or("-"));
+        vec![
+            Shown::text(told(self.last_at_ms, screen.now_ms)),
+            Shown::text(self.requests_n.to_string()),
+            or_none(&self.client_address),
+            or_none(&self.nearest_provider),
+            or_none(&self.signature_of_kind),
+            Shown::text(&self.path),
         ]
     }
 }

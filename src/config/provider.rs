@@ -32,6 +32,8 @@ pub struct ProviderConfig {
     pub allow_from: Vec<IpNet>,
     /// True when the sender is ours and can act on 409 for `conflict`.
     pub is_first_party: bool,
+    /// Largest body. Bytes.
+    pub body_bytes_max: u32,
     /// Type patterns to destinations.
     pub routes: Vec<RouteConfig>,
     /// Delays and bounds with which failing handlers are tried again.

@@ -57,6 +57,8 @@ checks! {
         "an old secret that leaked goes on being believed; a new one that is wrong refuses everything after the switch";
     OPEN = "providers.open", "providers that believe more than signatures", "unsigned requests are accepted, or pairing is open", "",
         "whoever knows the URL can write events";
+    PATHS = "receiver.paths", "paths without a provider that were posted to since the start", "one is like a provider's, or is signed like one", "",
+        "a sender calls the wrong URL: its events are answered 404, and lost when it gives up";
     CONFIG = "config", "warnings about the configuration, files with secrets included", "any", "it is not good",
         "see each: what is allowed and most likely not meant";
     CERTIFICATES = "certificates", "certificates of our listeners", "14 days left", "none left",

@@ -35,4 +35,4 @@ pub(crate) use node::{FileFacts, days_left, warnings};
 pub(crate) use probe::{
     AnswerKey, PROBE_HEADER, ProbeHeard, ProbeKey, ProbeRequest, judge, plan, probe_answer, probe_token,
 };
-pub(crate) use senders::senders;
+pub(crate) use senders::{paths, senders};

@@ -1,8 +1,9 @@
 //! Providers: which secrets match, what is believed without one, and what their signed times say of our clock.
 
-use super::check::{CLOCK_SENDERS, OPEN, SECRETS, or_well};
+use super::check::{CLOCK_SENDERS, OPEN, PATHS, SECRETS, or_well};
 use super::clocks::senders_clock;
-use crate::api::{FindingView, ProviderView};
+use crate::api::{FindingView, ProviderView, UnknownPathView};
+use crate::figures::plural;
 
 /// Findings about these providers; `delays_ms` tells how long after they were signed their newest requests came.
 pub(crate) fn senders(
@@ -19,6 +20,29 @@ pub(crate) fn senders(
     let open = if is_dev { Vec::new() } else { views.iter().flat_map(open).collect() };
     findings.extend(or_well(open, || OPEN.well("none")));
     findings
+}
+
+/// Findings about paths without a provider that were posted to.
+pub(crate) fn paths(paths: &[UnknownPathView]) -> Vec<FindingView> {
+    let found = paths.iter().filter_map(|one| {
+        let requests = plural(one.requests_n, "request");
+        let (words, remedy) = match (&one.nearest_provider, &one.signature_of_kind) {
+            (Some(name), _) => (
+                format!(
+                    "{requests} for {}: no provider has this path; probably meant for `{name}`",
+                    one.path
+                ),
+                format!("correct the URL at the sender: it ends in /webhooks/{name}"),
+            ),
+            (None, Some(kind)) => (
+                format!("{requests} for {}, signed like `{kind}`: no provider has this path", one.path),
+                "add the provider to the configuration, or correct the URL at the sender".to_owned(),
+            ),
+            (None, None) => return None,
+        };
+        Some(PATHS.warning(words).cure(remedy))
+    });
+    or_well(found.collect(), || PATHS.well("none that is like a provider's"))
 }
 
 fn secrets(view: &ProviderView) -> Vec<FindingView> {

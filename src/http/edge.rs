@@ -23,6 +23,7 @@ use super::framing;
 use super::origin::OriginRule;
 use super::receiver::{self, Came, ReceiverState};
 use super::room::ConnectionSlot;
+use crate::receive::Arrival;
 use crate::stop::Leaving;
 use crate::types::ClientCertificate;
 
@@ -36,24 +37,31 @@ const REFUSALS_AT_ONCE_N: u32 = 4;
 const REFUSAL_DELAY_STEP: Duration = Duration::from_millis(20);
 const REFUSAL_DELAY_MAX: Duration = Duration::from_millis(500);
 
-/// The front of a listener: its routes, and the receiver that is asked before them.
+/// What a listener serves: its routes, and the receiver where it is one.
 #[derive(Clone)]
 pub(crate) struct Front {
     router: Router,
-    /// Asked before the router, which takes longer to find it.
-    receiver: Option<Arc<ReceiverState>>,
+    pub(super) receiver: Option<Arc<ReceiverState>>,
+    /// True when the receiver is called without the router, which takes longer to find it.
+    is_direct: bool,
 }
 
 impl Front {
     /// The front of the receiver: webhooks alone.
     pub(crate) fn receiver(state: Arc<ReceiverState>) -> Self {
-        Self { router: receiver::router(Arc::clone(&state)), receiver: Some(state) }
+        Self { is_direct: true, ..Self::wrapped(state, |router| router) }
+    }
+
+    /// The same behind what `wrap` puts around its routes.
+    pub(crate) fn wrapped(state: Arc<ReceiverState>, wrap: impl FnOnce(Router) -> Router) -> Self {
+        let router = wrap(receiver::router(Arc::clone(&state)));
+        Self { router, receiver: Some(state), is_direct: false }
     }
 }
 
 impl From<Router> for Front {
     fn from(router: Router) -> Self {
-        Self { router, receiver: None }
+        Self { router, receiver: None, is_direct: false }
     }
 }
 
@@ -94,11 +102,16 @@ impl Edge {
         }
         self.slot().is_too_slow.store(false, Ordering::Relaxed);
         let mut response = match framing::mistake(&request) {
-            Some(problem) => closing(problem.into_response()),
+            Some(problem) => closing(self.misframed(&request, problem)),
             None => self.routed(request, began).await,
         };
-        if self.slot().is_too_slow.load(Ordering::Relaxed) {
-            response = closing(Problem::TOO_SLOW.into_response());
+        let is_too_slow = self.slot().is_too_slow.load(Ordering::Relaxed);
+        // The receiver says so itself.
+        if is_too_slow && self.front.receiver.is_none() {
+            response = Problem::TOO_SLOW.into_response();
+        }
+        if is_too_slow {
+            response = closing(response);
         }
         let is_believed = response.headers().contains_key(&receiver::OUTCOME)
             || response.extensions().get::<KnownCaller>().is_some();
@@ -131,8 +144,17 @@ impl Edge {
         }
     }
 
+    /// The answer to a request whose framing is wrong.
+    fn misframed(&self, request: &Request<Incoming>, problem: Problem) -> Response {
+        let Some(state) = &self.front.receiver else { return problem.into_response() };
+        let arrival = Arrival::now(Some(self.origin.origin(self.peer.0, request.headers())));
+        let head = (request.method(), request.uri(), request.headers());
+        state.refused(state.usual(request), head, arrival, problem)
+    }
+
     async fn routed(&self, request: Request<Incoming>, began: Instant) -> Response {
-        let usual = self.front.receiver.as_ref().and_then(|state| Some((state, state.usual(&request)?)));
+        let direct = self.front.receiver.as_ref().filter(|_| self.front.is_direct);
+        let usual = direct.and_then(|state| Some((state, state.usual(&request)?)));
         let (mut parts, body) = request.into_parts();
         let origin = Peer(self.origin.origin(self.peer.0, &parts.headers));
         if let Some(client) = &self.client {

@@ -230,6 +230,11 @@ impl IntoResponse for Problem {
         if let Some(seconds) = self.retry_after_s {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
+        // RFC 9110, 15.5.2: a 401 names a scheme. That of a webhook is its kind's own.
+        if self.status == StatusCode::UNAUTHORIZED {
+            let scheme = if self == Self::REJECTED { "Signature" } else { "Bearer" };
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(scheme));
+        }
         // Elsewhere the router knows.
         if self == Self::METHOD {
             headers.insert(header::ALLOW, HeaderValue::from_static("POST"));

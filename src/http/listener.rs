@@ -29,6 +29,7 @@ use super::extensions::{Neighbours, Peer};
 use super::handshake::{handshake, shown_by};
 use super::origin::OriginRule;
 use super::patience::Patience;
+use super::receiver::ReceiverState;
 use super::room::{ConnectionPlace, ConnectionRoom, Told};
 use super::stream::Bounded;
 use crate::stop::Stop;
@@ -163,7 +164,8 @@ pub(crate) async fn serve(listener: Listener, front: Front, limits: Limits, mut 
         match &limits.tls {
             None => {
                 let stream = Bounded::new(stream, Arc::clone(&place.slot), limits.write_timeout);
-                spawn_connection(builder.serve_connection(stream, service(edge)), place);
+                let receiver = edge.front.receiver.clone();
+                spawn_connection(builder.serve_connection(stream, service(edge)), place, receiver);
             }
             Some(tls) => {
                 spawn_encrypted(tls.current(), stream, edge, place, Timed { builder, limits: &limits });
@@ -213,9 +215,10 @@ fn spawn_encrypted(
         let Some(stream) = handshake(config, stream, &place, within).await else { return };
         edge.client = shown_by(&stream);
         let stream = Bounded::new(stream, Arc::clone(&place.slot), write_timeout);
+        let receiver = edge.front.receiver.clone();
         let connection = builder.serve_connection(stream, service(edge));
         if let Err(error) = served(std::pin::pin!(connection), &place).await {
-            debug!(%error, "connection ended early");
+            ended_early(&error, receiver.as_deref());
         }
     });
 }
@@ -224,16 +227,27 @@ fn spawn_encrypted(
     clippy::disallowed_methods,
     reason = "a connection ends by itself; `ConnectionRoom::stop` waits for it"
 )]
-fn spawn_connection<S>(connection: http1::Connection<Bounded<TcpStream>, S>, place: ConnectionPlace)
-where
+fn spawn_connection<S>(
+    connection: http1::Connection<Bounded<TcpStream>, S>,
+    place: ConnectionPlace,
+    receiver: Option<Arc<ReceiverState>>,
+) where
     S: HttpService<Incoming, ResBody = Body, Error = Infallible> + Send + 'static,
     S::Future: Send,
 {
     tokio::spawn(async move {
         if let Err(error) = served(std::pin::pin!(connection), &place).await {
-            debug!(%error, "connection ended early");
+            ended_early(&error, receiver.as_deref());
         }
     });
+}
+
+/// Records that a connection failed. What is no HTTP was answered 400 or 431 by hyper, before there was a request.
+fn ended_early(error: &hyper::Error, receiver: Option<&ReceiverState>) {
+    debug!(%error, "connection ended early");
+    if let Some(state) = receiver.filter(|_| error.is_parse()) {
+        state.receiver.count_malformed(state.clock.now_ms());
+    }
 }
 
 /// Serves a connection until it ends, or gives way to another one.

@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -12,16 +13,17 @@ use axum::extract::{Path, Request, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use http_body_util::BodyExt;
 use hyper::body::Body as HttpBody;
+use uuid::Uuid;
 
 use super::error::Problem;
 use super::extensions::{KnownCaller, Neighbours, Peer};
 use super::probe;
-use crate::admit::{HeldMemory, MemoryRoom, ProviderEntry};
+use crate::admit::{HeldMemory, LARGE_BYTES, MemoryRoom, ProviderEntry};
 use crate::doctor::ProbeKey;
-use crate::receive::{Receiver, RefusedRequest, SenderAnswer};
+use crate::receive::{Arrival, Receiver, SenderAnswer, UnreadReason, UnreadRequest};
 use crate::stop;
 use crate::types::{ClientCertificate, Clock};
 use crate::verify::RawRequest;
@@ -43,6 +45,7 @@ pub(crate) struct ReceiverState {
     pub(crate) clock: Clock,
     /// The URL that providers call, without a trailing slash.
     pub(crate) public_url: String,
+    /// Largest body of a request for no provider. Bytes.
     pub(crate) body_bytes_max: usize,
     pub(crate) body_timeout: Duration,
     /// Knows requests of the doctor, which are answered with what arrived.
@@ -81,7 +84,7 @@ impl ReceiverState {
             return Ok(request);
         };
         let (parts, body) = request.into_parts();
-        let answer = match read_body(self, &parts.headers, body, neighbours).await {
+        let answer = match read_body(self, self.body_bytes_max, &parts.headers, body, neighbours).await {
             Ok((body, _held)) => probe::answered(&key, &parts, &body),
             Err(problem) => problem.into_response(),
         };
@@ -108,12 +111,89 @@ impl ReceiverState {
             Ok(request) => request,
             Err(answer) => return *answer,
         };
-        match take(self, entry, request, from).await {
+        let arrival = Arrival::now(from.peer.map(|peer| peer.0));
+        let (mut parts, body) = request.into_parts();
+        if !entry.is_allowed(arrival.address) {
+            self.receiver.refused_address(entry, &parts.headers, arrival, self.clock.now_ms());
+            return identified(Problem::ADDRESS.into_response(), arrival);
+        }
+        if entry.caller.is_some() {
+            show_certificate(&mut parts);
+        }
+        let is_event = parts.method == Method::POST;
+        if !is_event && !entry.provider.has_handshake(parts.method.as_str()) {
+            return self.refused(Some(entry), head(&parts), arrival, Problem::METHOD);
+        }
+        let (body, held) =
+            match read_body(self, entry.body_bytes_max, &parts.headers, body, from.neighbours).await {
+                Ok(read) => read,
+                Err(problem) => return self.refused(Some(entry), head(&parts), arrival, problem),
+            };
+        let raw = RawRequest {
+            method: parts.method,
+            url: self.url_of(&parts.uri),
+            headers: parts.headers,
+            body,
+            received_at_ms: self.clock.now_ms(),
+        };
+        let answer = if is_event {
+            self.receiver.receive(entry, raw, held, arrival).await
+        } else {
+            match self.receiver.answer(entry, &raw) {
+                Some(answer) => Ok(answer),
+                None => {
+                    return self.refused(
+                        Some(entry),
+                        (&raw.method, &parts.uri, &raw.headers),
+                        arrival,
+                        Problem::METHOD,
+                    );
+                }
+            }
+        };
+        let response = match answer {
             Ok(answer) if entry.caller.is_some() => known(response(answer)),
             Ok(answer) => response(answer),
-            Err(problem) => problem.into_response(),
-        }
+            Err(error) => Problem::from(&error).into_response(),
+        };
+        identified(response, arrival)
     }
+
+    /// Refuses a request that was not verified, and records it.
+    pub(super) fn refused(
+        &self,
+        entry: Option<&Arc<ProviderEntry>>,
+        (method, uri, headers): (&Method, &Uri, &HeaderMap),
+        arrival: Arrival,
+        problem: Problem,
+    ) -> Response {
+        let request = UnreadRequest {
+            method,
+            path: uri.path(),
+            headers,
+            body_bytes_max: entry.map_or(self.body_bytes_max, |entry| entry.body_bytes_max),
+            received_at_ms: self.clock.now_ms(),
+        };
+        let Problem { code, title, .. } = problem;
+        let reason = UnreadReason { code, title, is_ours: problem.is_ours() };
+        self.receiver.refused_unread(entry, &request, arrival, reason);
+        identified(problem.into_response(), arrival)
+    }
+}
+
+/// The facts of a request that decide about it before its body is read.
+fn head(parts: &http::request::Parts) -> (&Method, &Uri, &HeaderMap) {
+    (&parts.method, &parts.uri, &parts.headers)
+}
+
+/// The answer with the id of its request, by which its log line and its rejection are found.
+fn identified(mut response: Response, arrival: Arrival) -> Response {
+    let mut text = Uuid::encode_buffer();
+    // Hexadecimal is always a value.
+    if let Ok(value) = HeaderValue::from_str(arrival.request_id.hyphenated().encode_lower(&mut text)) {
+        response.headers_mut().insert(REQUEST_ID.clone(), value);
+    }
+    response
 }
 
 /// The routes of the receiver, one for each provider's path.
@@ -128,8 +208,12 @@ pub(crate) fn router(state: Arc<ReceiverState>) -> Router {
 /// A path that no provider has; the doctor may ask how a request came there.
 async fn nobodys(State(state): State<Arc<ReceiverState>>, request: Request) -> Response {
     let neighbours = request.extensions().get::<Neighbours>().cloned();
+    let arrival = Arrival::now(request.extensions().get::<Peer>().map(|peer| peer.0));
     match state.no_probe(request, neighbours.as_ref()).await {
-        Ok(_) => Problem::NO_SUCH_PROVIDER.into_response(),
+        Ok(request) => {
+            let (parts, _) = request.into_parts();
+            state.refused(None, head(&parts), arrival, Problem::NO_SUCH_PROVIDER)
+        }
         Err(answer) => *answer,
     }
 }
@@ -156,15 +240,15 @@ async fn receipt(
     let Some(entry) = state.receiver.entry(&name).filter(|entry| entry.caller.is_some()) else {
         return nobodys(State(state), request).await;
     };
-    if !matches!(*request.method(), Method::GET | Method::HEAD) {
-        return ([(header::ALLOW, "GET, HEAD")], Problem::OTHER_METHOD).into_response();
-    }
     let (mut parts, _) = request.into_parts();
-    let address = parts.extensions.get::<Peer>().map(|peer| peer.0);
-    if !entry.is_allowed(address) {
-        let refused = RefusedRequest { headers: parts.headers, now_ms: state.clock.now_ms() };
-        state.receiver.refused_address(entry, address, refused);
-        return Problem::ADDRESS.into_response();
+    let arrival = Arrival::now(parts.extensions.get::<Peer>().map(|peer| peer.0));
+    if !matches!(parts.method, Method::GET | Method::HEAD) {
+        let refused = state.refused(Some(entry), head(&parts), arrival, Problem::OTHER_METHOD);
+        return ([(header::ALLOW, "GET, HEAD")], refused).into_response();
+    }
+    if !entry.is_allowed(arrival.address) {
+        state.receiver.refused_address(entry, &parts.headers, arrival, state.clock.now_ms());
+        return identified(Problem::ADDRESS.into_response(), arrival);
     }
     show_certificate(&mut parts);
     let raw = RawRequest {
@@ -174,10 +258,11 @@ async fn receipt(
         body: Bytes::new(),
         received_at_ms: state.clock.now_ms(),
     };
-    match state.receiver.receipt(entry, raw, &key).await {
+    let response = match state.receiver.receipt(entry, raw, &key, arrival).await {
         Ok(answer) => known(response(answer)),
         Err(error) => Problem::from(&error).into_response(),
-    }
+    };
+    identified(response, arrival)
 }
 
 /// Puts the client certificate that TLS has verified where kinds look for it, and takes out what a stranger put there.
@@ -196,51 +281,10 @@ fn known(mut response: Response) -> Response {
     response
 }
 
-async fn take<B>(
-    state: &ReceiverState,
-    entry: &Arc<ProviderEntry>,
-    request: http::Request<B>,
-    from: Came<'_>,
-) -> Result<SenderAnswer, Problem>
-where
-    B: HttpBody<Data = Bytes> + Unpin,
-{
-    let (mut parts, body) = request.into_parts();
-    let address = from.peer.map(|peer| peer.0);
-    if !entry.is_allowed(address) {
-        let now_ms = state.clock.now_ms();
-        state.receiver.refused_address(entry, address, RefusedRequest { headers: parts.headers, now_ms });
-        return Err(Problem::ADDRESS);
-    }
-    if entry.caller.is_some() {
-        show_certificate(&mut parts);
-    }
-    let is_event = parts.method == Method::POST;
-    if !is_event && !entry.provider.has_handshake(parts.method.as_str()) {
-        return Err(Problem::METHOD);
-    }
-    let url = state.url_of(&parts.uri);
-    let read = read_body(state, &parts.headers, body, from.neighbours).await;
-    if matches!(&read, Err(problem) if problem.is_ours()) {
-        state.receiver.refused_unread(state.clock.now_ms());
-    }
-    let (body, held) = read?;
-    let raw = RawRequest {
-        method: parts.method,
-        url,
-        headers: parts.headers,
-        body,
-        received_at_ms: state.clock.now_ms(),
-    };
-    if !is_event {
-        return state.receiver.answer(entry, &raw).ok_or(Problem::METHOD);
-    }
-    state.receiver.receive(entry, raw, held).await.map_err(|error| Problem::from(&error))
-}
-
 /// The whole body, and the room that its request takes up from here on.
 async fn read_body<B>(
     state: &ReceiverState,
+    bytes_max: usize,
     headers: &HeaderMap,
     body: B,
     neighbours: Option<&Neighbours>,
@@ -250,7 +294,7 @@ where
 {
     let declared =
         headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
-    if declared.is_some_and(|bytes| bytes > state.body_bytes_max) {
+    if declared.is_some_and(|bytes| bytes > bytes_max) {
         // A sender that is still writing when the connection closes may never see the answer.
         stop::to_end(tokio::time::timeout(state.body_timeout, drain(body))).await;
         return Err(Problem::TOO_LARGE);
@@ -263,17 +307,21 @@ where
     };
     with_memory(neighbours, &mut is_held).await;
     let held = held.ok_or(Problem::SATURATED)?;
-    let collect = collected(body, declared, state.body_bytes_max, held, neighbours);
+    let collect = collected(body, declared, bytes_max, held, neighbours);
     let mut collect = std::pin::pin!(collect);
     // Most bodies came with their headers, and need nobody who looks at the time.
     let first = std::future::poll_fn(|cx| Poll::Ready(collect.as_mut().poll(cx))).await;
-    match first {
+    let read = match first {
         Poll::Ready(collected) => collected,
         Poll::Pending => {
             let in_time = tokio::time::timeout(state.body_timeout, collect).await;
             in_time.unwrap_or(Err(Problem::TOO_SLOW))
         }
-    }
+    };
+    let is_too_slow = neighbours.is_some_and(|it| it.slot.is_too_slow.load(Ordering::Relaxed));
+    read.map_err(
+        |problem| if is_too_slow && problem == Problem::BROKEN_BODY { Problem::TOO_SLOW } else { problem },
+    )
 }
 
 /// Takes memory, from those who keep it longest if need be.
@@ -303,6 +351,10 @@ where
         let needed = bytes.len() + data.len();
         if needed > bytes_max {
             return Err(Problem::TOO_LARGE);
+        }
+        // A stranger that sends slowly goes first; then those that are at work are waited for.
+        if needed > LARGE_BYTES && !with_memory(neighbours, &mut || held.try_large()).await {
+            held.large().await;
         }
         if needed > bytes.capacity() {
             let whole = declared.unwrap_or(bytes_max).max(needed);
@@ -363,6 +415,9 @@ fn response(answer: SenderAnswer) -> Response {
 
 /// The header that a kind reads a verified client certificate from.
 static CLIENT_CERTIFICATE: HeaderName = HeaderName::from_static("hooklatch-client-certificate");
+
+/// The header with the id of the request.
+static REQUEST_ID: HeaderName = HeaderName::from_static("hooklatch-request-id");
 
 /// The header that says what became of a believed request.
 pub(super) static OUTCOME: HeaderName = HeaderName::from_static("hooklatch-outcome");

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::room::peer_of;
+use crate::net::peer_of;
 
 /// Cost of a wrong token to its sender, and the most that may be owed at once: 10 of them, then one a second.
 const PEER_COST: Duration = Duration::from_secs(1);

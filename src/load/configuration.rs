@@ -98,7 +98,8 @@ fn whole(
         .into_iter()
         .filter_map(|(name, field)| parse_destination(checker, &name, field, lease_ms))
         .collect();
-    let known = KnownNames { kinds, broken_kinds: &kinds.broken, destinations: &names };
+    let body_bytes_max = server.as_ref().map_or(0, |(server, _)| server.body_bytes_max);
+    let known = KnownNames { kinds, broken_kinds: &kinds.broken, destinations: &names, body_bytes_max };
     let public_url = server.as_ref().map_or("", |(server, _)| server.public_url.as_str());
     let (mut providers, mut active) = (BTreeMap::new(), BTreeMap::new());
     for (name, field) in senders {

@@ -1,5 +1,6 @@
 //! `[providers.NAME]`: who may send, how it signs, and where its events go.
 
+use super::server::BODY_BYTES;
 use super::{age, kind_settings};
 use crate::config::{
     Checker, Field, OnHandlerError, ProviderConfig, RetryConfig, RouteConfig, Secret, Table, entry_name,
@@ -25,6 +26,8 @@ pub(super) struct KnownNames<'a> {
     pub broken_kinds: &'a [String],
     /// The names under `[destinations]`, right or wrong.
     pub destinations: &'a [String],
+    /// `server.body_bytes_max`.
+    pub body_bytes_max: u32,
 }
 
 /// Reads one provider; what is wrong with it is recorded.
@@ -54,6 +57,8 @@ pub(super) fn provider(
     let redact = pointers(checker, &mut table, "redact");
     let allow_from = super::edge::nets(checker, &mut table, "allow_from");
     let is_first_party = table.flag(checker, "first_party").unwrap_or(false);
+    let body_bytes_max = table.number_u32(checker, "body_bytes_max", BODY_BYTES);
+    let of_kind = spec.and_then(|spec| spec.body_bytes_max).unwrap_or_default();
     let retry = retry(checker, &mut table, RETRY);
     let routes = match table.take(checker, "routes") {
         Some(field) => field.list(checker).unwrap_or_default(),
@@ -73,6 +78,7 @@ pub(super) fn provider(
         redact,
         allow_from,
         is_first_party,
+        body_bytes_max: body_bytes_max.unwrap_or_else(|| known.body_bytes_max.max(of_kind)),
         routes,
         retry,
     };

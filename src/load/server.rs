@@ -1,9 +1,14 @@
 //! `[server]`: the receiver's listener and its bounds.
 
+use std::ops::RangeInclusive;
+
 use super::edge::edge;
 use super::listen::{listen, reachable};
 use super::tls::listener_tls;
 use crate::config::{Checker, ServerConfig, Table, UrlRule, http_url};
+
+/// Values of `body_bytes_max`. Bytes.
+pub(super) const BODY_BYTES: RangeInclusive<u64> = 1_024..=67_108_864;
 
 /// `[server]`. The second value is whether the operator set `public_url`.
 pub(super) fn server(checker: &mut Checker<'_>, root: &mut Table) -> Option<(ServerConfig, bool)> {
@@ -17,7 +22,7 @@ pub(super) fn server(checker: &mut Checker<'_>, root: &mut Table) -> Option<(Ser
         Some((field, text)) => http_url(checker, &field, &text, UrlRule::Public),
         None => Some(format!("{scheme}://{}", reachable(listen))),
     };
-    let body_bytes_max = table.number_u32(checker, "body_bytes_max", 1_024..=67_108_864).unwrap_or_default();
+    let body_bytes_max = table.number_u32(checker, "body_bytes_max", BODY_BYTES).unwrap_or_default();
     let inflight_range = u64::from(body_bytes_max)..=u64::from(u32::MAX);
     let answer_timeout_ms = table.number(checker, "answer_timeout_ms", 100..=60_000).unwrap_or_default();
     let handler_timeout_ms = table.number(checker, "handler_timeout_ms", 10..=30_000).unwrap_or_default();

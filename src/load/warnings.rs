@@ -14,6 +14,7 @@ pub(crate) fn warnings(config: &Config, kinds: &[Provider]) -> Vec<String> {
         let Some(spec) = kind.and_then(|kind| kind.spec().ok()) else { continue };
         settings(&mut warnings, name, provider, spec);
         age(&mut warnings, name, provider, spec);
+        warnings.extend(body_size(name, provider, spec));
         warnings.extend(types(name, provider, spec));
         let own = secrets(name, provider, spec);
         warnings.extend(own.iter().filter_map(|one| shared(one, &seen)));
@@ -39,6 +40,19 @@ fn settings(warnings: &mut Vec<String>, name: &Name, provider: &ProviderConfig, 
             warnings.push(format!("providers.{name}.settings.{}: {warn}", setting.name));
         }
     }
+}
+
+/// A body cap below what the sender documents.
+fn body_size(name: &Name, provider: &ProviderConfig, spec: &Spec) -> Option<String> {
+    let (largest, cap) = (spec.body_bytes_max?, provider.body_bytes_max);
+    let warning = || {
+        format!(
+            "providers.{name}.body_bytes_max: {cap} bytes are less than the largest body of {}, {largest} bytes: a larger \
+             event is refused with 413, and lost unless its sender sends it again",
+            spec.title
+        )
+    };
+    (cap < largest).then(warning)
 }
 
 /// Bounds of a signed time that are not the sender's.

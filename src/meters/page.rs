@@ -9,13 +9,14 @@ const BEGINS: &str =
     "<!-- `scripts/metrics-page` writes what follows; a test compares it with the source. -->\n";
 
 /// Labels, and none of their values is written by a stranger.
-const LABELS: [&str; 15] = [
+const LABELS: [&str; 16] = [
     "provider",
     "destination",
     "kind",
     "outcome",
     "state",
     "reason",
+    "signed",
     "result",
     "slot",
     "table",

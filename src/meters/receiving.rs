@@ -15,7 +15,7 @@ const ROWS: &[Metric] = &[
         "hooklatch_requests_total",
         &["provider", "outcome"],
         "requests",
-        "Webhook requests of a provider that ended, by how they ended.",
+        "Webhook requests that ended, by how they ended; provider is - for paths that no provider has.",
     ),
     histogram(
         "hooklatch_admit_seconds",
@@ -85,6 +85,12 @@ const ROWS: &[Metric] = &[
         &["provider", "reason"],
         "requests",
         "Requests that were not believed, by reason.",
+    ),
+    counter(
+        "hooklatch_refused_total",
+        &["provider", "reason", "signed"],
+        "requests",
+        "Requests that were neither admitted nor rejected, by the code of the answer; signed is yes where a signature header was there or none can be, provider is - for paths that no provider has.",
     ),
     counter(
         "hooklatch_rejections_dropped_total",

@@ -14,6 +14,8 @@ pub(crate) struct SenderAnswer {
     /// The strongest of the request's events; `None` when there was nothing to admit (a challenge, an
     /// empty batch).
     pub outcome: Option<Outcome>,
+    /// Code of the refusal, when something is wrong with the request that its caller can set right.
+    pub refused: Option<&'static str>,
     /// True when the sender is a program of the operator's and is to hear 409.
     pub is_conflict_told: bool,
     /// HTTP status, unless a conflict is told.
@@ -31,6 +33,7 @@ impl SenderAnswer {
     pub(super) fn to_handshake(reply: Reply) -> Self {
         Self {
             outcome: None,
+            refused: None,
             is_conflict_told: false,
             status: reply.status,
             headers: reply.headers,
@@ -54,7 +57,7 @@ impl SenderAnswer {
             }
             _ => (200, body_of(outcome, admitted), Cow::Borrowed("application/json")),
         };
-        Self { outcome, is_conflict_told, status, headers: Vec::new(), body, content_type }
+        Self { outcome, refused: None, is_conflict_told, status, headers: Vec::new(), body, content_type }
     }
 }
 

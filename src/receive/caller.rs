@@ -111,6 +111,7 @@ pub(super) fn answer(
     }
     SenderAnswer {
         outcome,
+        refused: None,
         is_conflict_told: false,
         status: if is_conflict { rules.mismatch_status } else { rules.accepted_status },
         headers,
@@ -147,10 +148,11 @@ fn word(outcome: Outcome) -> &'static str {
 }
 
 /// A refusal as its caller reads it.
-pub(super) fn problem(status: u16, code: &str, title: &str) -> SenderAnswer {
+pub(super) fn problem(status: u16, code: &'static str, title: &str) -> SenderAnswer {
     let body = serde_json::json!({ "type": "about:blank", "status": status, "code": code, "title": title });
     SenderAnswer {
         outcome: None,
+        refused: Some(code).filter(|_| status >= 400),
         is_conflict_told: false,
         status,
         headers: Vec::new(),

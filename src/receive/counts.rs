@@ -11,7 +11,7 @@ use crate::minutes::{MinuteRing, MinuteSpan};
 use crate::types::{Name, Outcome, UnixMs};
 
 /// Number of ways in which a request ends.
-const ENDS_N: usize = Outcome::ALL.len() + 3;
+const ENDS_N: usize = Outcome::ALL.len() + 4;
 
 /// The end of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +24,8 @@ pub(super) enum RequestEnd {
     Rejected,
     /// Nobody can say yet; its sender may send it again.
     Unavailable,
+    /// Refused before it was verified, because of something that its sender can change: its size, its method, its path.
+    Refused,
 }
 
 impl RequestEnd {
@@ -38,6 +40,7 @@ impl RequestEnd {
             Self::Nothing => "none",
             Self::Rejected => "rejected",
             Self::Unavailable => "unavailable",
+            Self::Refused => "refused",
         }
     }
 
@@ -46,7 +49,8 @@ impl RequestEnd {
             Self::Nothing => 0,
             Self::Rejected => 1,
             Self::Unavailable => 2,
-            Self::Admitted(outcome) => 3 + outcome as usize,
+            Self::Refused => 3,
+            Self::Admitted(outcome) => 4 + outcome as usize,
         }
     }
 }
@@ -101,6 +105,7 @@ fn minute((at_ms, numbers): (UnixMs, [u64; ENDS_N])) -> RequestMinute {
         none_n: of(RequestEnd::Nothing),
         rejected_n: of(RequestEnd::Rejected),
         unavailable_n: of(RequestEnd::Unavailable),
+        refused_n: of(RequestEnd::Refused),
     }
 }
 
@@ -110,7 +115,8 @@ mod tests {
 
     #[test]
     fn each_end_has_a_place_of_its_own() {
-        let others = [RequestEnd::Nothing, RequestEnd::Rejected, RequestEnd::Unavailable];
+        let others =
+            [RequestEnd::Nothing, RequestEnd::Rejected, RequestEnd::Unavailable, RequestEnd::Refused];
         let ends =
             others.into_iter().chain(Outcome::ALL.iter().map(|outcome| RequestEnd::Admitted(*outcome)));
         let mut places: Vec<usize> = ends.map(RequestEnd::place).collect();
@@ -122,7 +128,8 @@ mod tests {
     fn each_end_is_told_under_its_own_name() {
         let minute = minute((60_000, std::array::from_fn(|place| 1 << place)));
         let told = serde_json::to_value(&minute).expect("JSON");
-        let others = [RequestEnd::Nothing, RequestEnd::Rejected, RequestEnd::Unavailable];
+        let others =
+            [RequestEnd::Nothing, RequestEnd::Rejected, RequestEnd::Unavailable, RequestEnd::Refused];
         for end in others.into_iter().chain(Outcome::ALL.iter().map(|outcome| RequestEnd::Admitted(*outcome)))
         {
             assert_eq!(told[format!("{}_n", end.as_str())], 1 << end.place(), "{end:?}");

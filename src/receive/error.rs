@@ -17,3 +17,16 @@ pub(crate) enum ReceiveError {
     #[error(transparent)]
     Admit(#[from] AdmitError),
 }
+
+impl ReceiveError {
+    /// The reason as one word for metrics and log lines.
+    pub(crate) fn code(&self) -> &'static str {
+        match self {
+            Self::Verify(_) => "rejected",
+            Self::Keys(_) => "keys_unavailable",
+            Self::Admit(AdmitError::Saturated) => "saturated",
+            Self::Admit(AdmitError::Unavailable(_)) => "unavailable",
+            Self::Admit(AdmitError::Rejected(_)) => "handler_failed",
+        }
+    }
+}

@@ -8,6 +8,7 @@
 //! sender hears. `caller.rs` is what callers of ours hear
 //! instead, and `receipt.rs` what followed from their commands. `notes.rs` and `diagnose.rs` tell the operator why a request was refused, `explain/` says it of saved ones, and `counts.rs` counts how
 //! requests ended; `refusing.rs` knows since when none was admitted.
+//! `unread.rs` records requests that are refused before they are verified, and `unknown_paths.rs` those for no provider.
 
 mod answer;
 mod believe;
@@ -23,9 +24,12 @@ mod receipt;
 mod receiver;
 mod refusing;
 mod signed_times;
+mod unknown_paths;
+mod unread;
 
 pub(crate) use answer::SenderAnswer;
 pub(crate) use error::ReceiveError;
 pub(crate) use explain::{Explainer, SavedRequest, judged, parse as parse_saved};
-pub(crate) use notes::{RefusedRequest, RequestNotes, fingerprint};
+pub(crate) use notes::{RequestNotes, fingerprint};
 pub(crate) use receiver::{CountedRequests, Receiver};
+pub(crate) use unread::{Arrival, UnreadReason, UnreadRequest};

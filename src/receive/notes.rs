@@ -14,12 +14,13 @@ use uuid::Uuid;
 
 use super::copies::CopyCounts;
 use super::diagnose::{Diagnosis, diagnose};
+use super::unread::Arrival;
 use crate::admit::ProviderEntry;
 use crate::logging::Lines;
 use crate::stop::Stop;
 use crate::store::{Rejection, SecretUse, Store, Taught};
 use crate::types::{Name, UnixMs};
-use crate::verify::{Hash, RawRequest, Unbelieved, digest, hex_text, hmac};
+use crate::verify::{Hash, Unbelieved, digest, hex_text, hmac};
 
 /// Most notes of one provider that wait to be written.
 const NOTES_N_MAX: usize = 16;
@@ -48,12 +49,15 @@ pub(crate) struct RequestNotes {
     pub(super) lines: Arc<Lines>,
 }
 
-/// A request of which nothing but its headers was read.
-pub(crate) struct RefusedRequest {
-    /// Headers as they came.
-    pub(crate) headers: http::HeaderMap,
-    /// Time when it came.
-    pub(crate) now_ms: UnixMs,
+/// What is kept of a refused request, besides the reason.
+pub(super) struct Noted<'a> {
+    pub(super) arrival: Arrival,
+    pub(super) headers: &'a http::HeaderMap,
+    /// SHA-256 of the body in hexadecimal; empty where the body was not read.
+    pub(super) body_digest: String,
+    /// Length of the body; as its sender announced it where it was not read. Bytes.
+    pub(super) body_bytes_n: u64,
+    pub(super) received_at_ms: UnixMs,
 }
 
 /// Numbers of refusals that were looked into in the second that is running.
@@ -141,7 +145,12 @@ impl RequestNotes {
     }
 
     /// Looks into a request that was not believed, if there is time, and notes it. Returns why it was refused.
-    pub(super) fn refused(&self, entry: &ProviderEntry, unbelieved: &Unbelieved) -> Diagnosis {
+    pub(super) fn refused(
+        &self,
+        entry: &ProviderEntry,
+        unbelieved: &Unbelieved,
+        arrival: Arrival,
+    ) -> Diagnosis {
         let Unbelieved { why, request } = unbelieved;
         let provider = &entry.provider;
         let is_same_kind = |other: &&Arc<ProviderEntry>| {
@@ -159,47 +168,51 @@ impl RequestNotes {
             "reason" => diagnosis.reason,
         )
         .increment(1);
-        if !self.note(entry, request, why.step(), &diagnosis) {
+        // Looked at before the work, which a flood would be.
+        if self.is_full(provider.name()) {
             metrics::counter!("hooklatch_rejections_dropped_total").increment(1);
+            return diagnosis;
         }
+        let noted = Noted {
+            arrival,
+            headers: &request.headers,
+            body_digest: hex_text(&digest(Hash::Sha256, &[&request.body])),
+            body_bytes_n: request.body.len() as u64,
+            received_at_ms: request.received_at_ms,
+        };
+        self.note(entry, &noted, why.step(), diagnosis.reason, &diagnosis.detail);
         diagnosis
     }
 
-    /// Notes a request that came from `from`, which its provider's list does not have.
-    pub(super) fn refused_address(&self, entry: &ProviderEntry, from: &str, request: RefusedRequest) {
-        let provider = entry.provider.name().to_string();
-        metrics::counter!("hooklatch_rejected_total", "provider" => provider, "reason" => "address")
-            .increment(1);
-        let request = RawRequest {
-            method: http::Method::POST,
-            url: String::new(),
-            headers: request.headers,
-            body: bytes::Bytes::new(),
-            received_at_ms: request.now_ms,
-        };
-        let detail = format!("it came from {from}, which is not in allow_from; its body was not read");
-        if !self.note(entry, &request, "address", &Diagnosis { reason: "address", detail }) {
-            metrics::counter!("hooklatch_rejections_dropped_total").increment(1);
-        }
+    fn is_full(&self, provider: &Name) -> bool {
+        let notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        notes.get(provider).is_some_and(|noted| noted.len() >= NOTES_N_MAX)
     }
 
-    /// Leaves a note, if the provider's share is not used up.
-    fn note(&self, entry: &ProviderEntry, request: &RawRequest, step: &str, diagnosis: &Diagnosis) -> bool {
-        let notes = || self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Notes a refused request, unless its provider's share is used up.
+    pub(super) fn note(
+        &self,
+        entry: &ProviderEntry,
+        noted: &Noted<'_>,
+        step: &str,
+        reason: &str,
+        detail: &str,
+    ) {
         let name = entry.provider.name();
-        let is_full = |noted: &Vec<Rejection>| noted.len() >= NOTES_N_MAX;
         // Looked at before the work, which a flood would be.
-        if notes().get(name).is_some_and(is_full) {
-            return false;
-        }
-        let rejection = rejection(entry, request, step, diagnosis);
-        let mut notes = notes();
-        let noted = notes.entry(name.clone()).or_default();
-        let is_noted = !is_full(noted);
+        let mut is_noted = !self.is_full(name);
         if is_noted {
-            noted.push(rejection);
+            let rejection = rejection(entry, noted, step, reason, detail);
+            let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+            let waiting = notes.entry(name.clone()).or_default();
+            is_noted = waiting.len() < NOTES_N_MAX;
+            if is_noted {
+                waiting.push(rejection);
+            }
         }
-        is_noted
+        if !is_noted {
+            metrics::counter!("hooklatch_rejections_dropped_total").increment(1);
+        }
     }
 
     fn may_diagnose(&self, provider: &Name, now_ms: UnixMs) -> bool {
@@ -264,20 +277,20 @@ impl RequestNotes {
     }
 }
 
-fn rejection(entry: &ProviderEntry, request: &RawRequest, step: &str, diagnosis: &Diagnosis) -> Rejection {
-    let detail = diagnosis.detail.chars().filter(|c| !c.is_control()).take(DETAIL_CHARS_MAX).collect();
+fn rejection(entry: &ProviderEntry, noted: &Noted<'_>, step: &str, reason: &str, detail: &str) -> Rejection {
     Rejection {
-        rejection_id: Uuid::now_v7().to_string(),
+        rejection_id: noted.arrival.request_id.to_string(),
         provider: entry.provider.name().to_string(),
-        received_at_ms: request.received_at_ms,
+        received_at_ms: noted.received_at_ms,
         step: step.to_owned(),
-        reason: diagnosis.reason.to_owned(),
-        detail,
-        headers: Some(entry.provider.kept_headers(&request.headers))
+        reason: reason.to_owned(),
+        detail: detail.chars().filter(|c| !c.is_control()).take(DETAIL_CHARS_MAX).collect(),
+        headers: Some(entry.provider.kept_headers(noted.headers))
             .filter(|headers| headers.len() <= HEADERS_BYTES_MAX)
             .unwrap_or_else(|| "{}".to_owned()),
-        body_digest: hex_text(&digest(Hash::Sha256, &[&request.body])),
-        body_bytes_n: i64::try_from(request.body.len()).unwrap_or(i64::MAX),
+        body_digest: noted.body_digest.clone(),
+        body_bytes_n: i64::try_from(noted.body_bytes_n).unwrap_or(i64::MAX),
+        client_address: noted.arrival.address.map(|address| address.to_string()),
     }
 }
 

@@ -1,7 +1,6 @@
 //! The way of one request: handshake, verify, read, admit, answer; and its one log line.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use tokio::sync::Semaphore;
@@ -13,12 +12,14 @@ use super::counts::{RequestCounts, RequestEnd};
 use super::diagnose::Diagnosis;
 use super::error::ReceiveError;
 use super::heavy::Heavy;
-use super::notes::{RefusedRequest, RequestNotes};
+use super::notes::{Noted, RequestNotes};
 use super::refusing::RefusingSince;
 use super::signed_times::SignedTimes;
+use super::unknown_paths::UnknownPaths;
+use super::unread::Arrival;
 use super::{caller, receipt};
 use crate::admit::{AdmitError, AdmittedEvents, Admitter, HeldMemory, ProviderEntry};
-use crate::api::RequestMinute;
+use crate::api::{RequestMinute, UnknownPathView};
 use crate::minutes::MinuteSpan;
 use crate::store::Store;
 use crate::traces::{AdmittedRequest, Traces};
@@ -33,14 +34,17 @@ type CountedEntries = BTreeMap<Name, (Arc<ProviderEntry>, RequestCounts, SignedT
 pub(crate) struct Receiver {
     entries: Arc<CountedEntries>,
     admitter: Admitter,
-    notes: RequestNotes,
+    pub(super) notes: RequestNotes,
+    pub(super) unknown_paths: Arc<UnknownPaths>,
+    /// Requests for no provider, and what stands for its name.
+    others: Arc<(Name, RequestCounts)>,
     events_n_max: usize,
     heavy: Heavy,
     store: Store,
     traces: Traces,
     /// Places for those who look up what followed from their commands.
     looks: Arc<Semaphore>,
-    refusing: Arc<RefusingSince>,
+    pub(super) refusing: Arc<RefusingSince>,
 }
 
 /// What one node counted of requests, for whoever looks.
@@ -48,9 +52,15 @@ pub(crate) struct Receiver {
 pub(crate) struct CountedRequests {
     entries: Arc<CountedEntries>,
     refusing: Arc<RefusingSince>,
+    unknown_paths: Arc<UnknownPaths>,
 }
 
 impl CountedRequests {
+    /// Paths that no provider has, and that were posted to since the start.
+    pub(crate) fn unknown_paths(&self) -> Vec<UnknownPathView> {
+        self.unknown_paths.list()
+    }
+
     /// The minutes of `span` in which requests of this provider came.
     pub(crate) fn minutes(&self, provider: &Name, span: MinuteSpan) -> Vec<RequestMinute> {
         self.entries.get(provider).map(|(_, counts, _)| counts.minutes(span)).unwrap_or_default()
@@ -84,10 +94,24 @@ impl Receiver {
         let counted = |(name, entry): (&Name, &Arc<ProviderEntry>)| {
             (name.clone(), (Arc::clone(entry), RequestCounts::new(), SignedTimes::new()))
         };
+        let unknown_paths = Arc::new(UnknownPaths::new(entries.values().cloned()));
         let entries = Arc::new(entries.iter().map(counted).collect());
         let looks = Arc::new(Semaphore::new(receipt::LOOKS_N));
         let (heavy, traces, refusing) = (Heavy::new(), Traces::default(), Arc::default());
-        Self { entries, admitter, notes, events_n_max, heavy, store, traces, looks, refusing }
+        let others = Arc::new((Name::of_none(), RequestCounts::new()));
+        Self {
+            entries,
+            admitter,
+            notes,
+            unknown_paths,
+            others,
+            events_n_max,
+            heavy,
+            store,
+            traces,
+            looks,
+            refusing,
+        }
     }
 
     /// Has what is admitted told of.
@@ -103,18 +127,23 @@ impl Receiver {
 
     /// What is counted of requests, for whoever looks.
     pub(crate) fn counted(&self) -> CountedRequests {
-        CountedRequests { entries: Arc::clone(&self.entries), refusing: Arc::clone(&self.refusing) }
-    }
-
-    fn count(&self, provider: &Name, end: RequestEnd, received_at_ms: UnixMs) {
-        if let Some((_, counts, _)) = self.entries.get(provider) {
-            counts.count(provider, end, received_at_ms);
+        CountedRequests {
+            entries: Arc::clone(&self.entries),
+            refusing: Arc::clone(&self.refusing),
+            unknown_paths: Arc::clone(&self.unknown_paths),
         }
     }
 
-    /// A request was answered 5xx before it was read: there was no room for it.
-    pub(crate) fn refused_unread(&self, now_ms: UnixMs) {
-        self.refusing.refused(now_ms);
+    /// Counts the end of one request; `None`: of no provider.
+    pub(super) fn count(&self, entry: Option<&Arc<ProviderEntry>>, end: RequestEnd, received_at_ms: UnixMs) {
+        let name = self.name_of(entry);
+        let of_entry = entry.and_then(|_| self.entries.get(name)).map(|(_, counts, _)| counts);
+        of_entry.unwrap_or(&self.others.1).count(name, end, received_at_ms);
+    }
+
+    /// The name of the provider in metrics and log lines.
+    pub(super) fn name_of<'a>(&'a self, entry: Option<&'a Arc<ProviderEntry>>) -> &'a Name {
+        entry.map_or(&self.others.0, |entry| entry.provider.name())
     }
 
     /// Takes one request to its answer, and writes the one log line about it, unless too many of its sort were
@@ -124,10 +153,11 @@ impl Receiver {
         entry: &Arc<ProviderEntry>,
         request: RawRequest,
         held: HeldMemory,
+        arrival: Arrival,
     ) -> Result<SenderAnswer, ReceiveError> {
         let received_at_ms = request.received_at_ms;
-        let result = self.verify_and_admit(entry, request, held).await;
-        self.ended(entry, received_at_ms, result).await
+        let result = self.verify_and_admit(entry, request, held, arrival).await;
+        self.ended(entry, received_at_ms, arrival, result).await
     }
 
     /// What followed from the command under `key`, told to the caller that sent it.
@@ -136,10 +166,11 @@ impl Receiver {
         entry: &Arc<ProviderEntry>,
         request: RawRequest,
         key: &str,
+        arrival: Arrival,
     ) -> Result<SenderAnswer, ReceiveError> {
         let received_at_ms = request.received_at_ms;
         let result = self.verify_and_look(entry, request, key).await;
-        self.ended(entry, received_at_ms, result).await
+        self.ended(entry, received_at_ms, arrival, result).await
     }
 
     async fn verify_and_look(
@@ -171,32 +202,35 @@ impl Receiver {
         &self,
         entry: &Arc<ProviderEntry>,
         received_at_ms: UnixMs,
+        arrival: Arrival,
         result: Result<SenderAnswer, ReceiveError>,
     ) -> Result<SenderAnswer, ReceiveError> {
         let name = entry.provider.name();
+        let request_id = arrival.request_id;
         let end = match &result {
+            Ok(SenderAnswer { refused: Some(reason), .. }) => {
+                self.count_refused(Some(entry), reason, true);
+                RequestEnd::Refused
+            }
             Ok(answer) => RequestEnd::of(answer.outcome),
             Err(ReceiveError::Verify(unbelieved)) => {
-                let found = self.looked_into(entry, unbelieved).await;
-                if let Some(left_out_n) = self.may_write(entry, found.reason) {
-                    info!(provider.name = %name, reason = found.reason, detail = found.detail, left_out_n, "rejected a request");
+                let found = self.looked_into(entry, unbelieved, arrival).await;
+                if let Some(left_out_n) = self.may_write(Some(entry), found.reason) {
+                    info!(provider.name = %name, reason = found.reason, detail = found.detail, client.address = arrival.client(), %request_id, left_out_n, "rejected a request");
                 }
                 RequestEnd::Rejected
             }
-            Err(ReceiveError::Admit(why)) => {
-                if let Some(left_out_n) = self.may_write(entry, "unavailable") {
-                    warn!(provider.name = %name, reason = %why, left_out_n, "could not admit a request; the sender may send it again");
-                }
-                RequestEnd::Unavailable
-            }
-            Err(ReceiveError::Keys(why)) => {
-                if let Some(left_out_n) = self.may_write(entry, "no_keys") {
-                    warn!(provider.name = %name, reason = %why, left_out_n, "could not verify a request; the sender may send it again");
+            Err(error @ (ReceiveError::Admit(_) | ReceiveError::Keys(_))) => {
+                let code = error.code();
+                self.count_refused(Some(entry), code, true);
+                if let Some(left_out_n) = self.may_write(Some(entry), code) {
+                    let what = if matches!(error, ReceiveError::Keys(_)) { "verify" } else { "admit" };
+                    warn!(provider.name = %name, reason = %error, %request_id, left_out_n, "could not {what} a request; the sender may send it again");
                 }
                 RequestEnd::Unavailable
             }
         };
-        self.count(name, end, received_at_ms);
+        self.count(Some(entry), end, received_at_ms);
         self.refusing.ended(end, received_at_ms);
         result
     }
@@ -205,36 +239,40 @@ impl Receiver {
     /// body was read.
     pub(crate) fn refused_address(
         &self,
-        entry: &ProviderEntry,
-        address: Option<IpAddr>,
-        request: RefusedRequest,
+        entry: &Arc<ProviderEntry>,
+        headers: &http::HeaderMap,
+        arrival: Arrival,
+        received_at_ms: UnixMs,
     ) {
-        let from = address.map_or_else(|| "an address that is not known".to_owned(), |it| it.to_string());
-        if let Some(left_out_n) = self.may_write(entry, "address") {
-            let name = entry.provider.name();
-            info!(provider.name = %name, from, left_out_n, "refused a request from an address that is not in allow_from");
+        let (name, client) = (entry.provider.name(), arrival.client());
+        if let Some(left_out_n) = self.may_write(Some(entry), "address") {
+            let request_id = arrival.request_id;
+            info!(provider.name = %name, client.address = client, %request_id, left_out_n, "refused a request from an address that is not in allow_from");
         }
-        let received_at_ms = request.now_ms;
-        self.notes.refused_address(entry, &from, request);
-        self.count(entry.provider.name(), RequestEnd::Rejected, received_at_ms);
+        metrics::counter!("hooklatch_rejected_total", "provider" => name.to_string(), "reason" => "address")
+            .increment(1);
+        let detail = format!("it came from {client}, which is not in allow_from; its body was not read");
+        let noted = Noted { arrival, headers, body_digest: String::new(), body_bytes_n: 0, received_at_ms };
+        self.notes.note(entry, &noted, "address", "address", &detail);
+        self.count(Some(entry), RequestEnd::Rejected, received_at_ms);
     }
 
     /// The number of lines of this sort that were left out, when another one may be written.
-    fn may_write(&self, entry: &ProviderEntry, word: &'static str) -> Option<u64> {
-        self.notes.lines.may_write(entry.provider.name(), word)
+    pub(super) fn may_write(&self, entry: Option<&Arc<ProviderEntry>>, word: &'static str) -> Option<u64> {
+        self.notes.lines.may_write(self.name_of(entry), word)
     }
 
     /// The same of a request that was believed. What is new has its line, beside its row; what is not, anybody who has
     /// seen one request can send without end.
-    fn may_tell(&self, entry: &ProviderEntry, outcome: Option<Outcome>) -> Option<u64> {
+    fn may_tell(&self, entry: &Arc<ProviderEntry>, outcome: Option<Outcome>) -> Option<u64> {
         match outcome {
             Some(Outcome::Accepted) => Some(0),
-            other => self.may_write(entry, other.map_or("none", Outcome::as_str)),
+            other => self.may_write(Some(entry), other.map_or("none", Outcome::as_str)),
         }
     }
 
-    fn answered_a_handshake(&self, entry: &ProviderEntry) {
-        if let Some(left_out_n) = self.may_write(entry, "handshake") {
+    fn answered_a_handshake(&self, entry: &Arc<ProviderEntry>) {
+        if let Some(left_out_n) = self.may_write(Some(entry), "handshake") {
             info!(provider.name = %entry.provider.name(), left_out_n, "answered a handshake");
         }
     }
@@ -243,7 +281,7 @@ impl Receiver {
     pub(crate) fn answer(&self, entry: &Arc<ProviderEntry>, request: &RawRequest) -> Option<SenderAnswer> {
         let reply = entry.provider.handshake(request)?;
         self.answered_a_handshake(entry);
-        self.count(entry.provider.name(), RequestEnd::Nothing, request.received_at_ms);
+        self.count(Some(entry), RequestEnd::Nothing, request.received_at_ms);
         Some(SenderAnswer::to_handshake(reply))
     }
 
@@ -252,6 +290,7 @@ impl Receiver {
         entry: &Arc<ProviderEntry>,
         request: RawRequest,
         held: HeldMemory,
+        arrival: Arrival,
     ) -> Result<SenderAnswer, ReceiveError> {
         let provider = &entry.provider;
         let trace = self.traces.request(&request.headers);
@@ -267,7 +306,7 @@ impl Receiver {
             Some(fetcher) => verified_and_confirmed(&self.heavy, entry, fetcher, request).await?,
         };
         if let Some(reply) = provider.challenge(&verified) {
-            if let Some(left_out_n) = self.may_write(entry, "challenge") {
+            if let Some(left_out_n) = self.may_write(Some(entry), "challenge") {
                 info!(provider.name = %provider.name(), left_out_n, "answered a challenge");
             }
             return Ok(SenderAnswer::to_handshake(reply));
@@ -284,13 +323,13 @@ impl Receiver {
             event.secret = secret;
         }
         if let Some(refused) = entry.caller.and_then(|_| caller::refusal(&verified, &events)) {
-            if let Some(left_out_n) = self.may_write(entry, "refused") {
+            if let Some(left_out_n) = self.may_write(Some(entry), "refused") {
                 info!(provider.name = %provider.name(), answer = refused.body, left_out_n, "refused a caller's request");
             }
             return Ok(refused);
         }
         if events.is_empty() {
-            if let Some(left_out_n) = self.may_write(entry, "no_events") {
+            if let Some(left_out_n) = self.may_write(Some(entry), "no_events") {
                 info!(provider.name = %provider.name(), left_out_n, "acknowledged a request without events");
             }
             return Ok(SenderAnswer::of(entry, provider.answer(&verified), &AdmittedEvents::default()));
@@ -303,7 +342,7 @@ impl Receiver {
             Some(rules) => caller::answer(provider.name(), rules, caller::is_batch(&verified), &admitted),
             None => SenderAnswer::of(entry, provider.answer(&verified), &admitted),
         };
-        self.tell_answered(entry, &answer, &admitted, (&event_type, verified.secret_n()));
+        self.tell_answered(entry, &answer, &admitted, (&event_type, verified.secret_n()), arrival);
         if let Some(trace) = trace {
             let AdmittedEvents { events, times } = admitted;
             let (provider, status, event_type) =
@@ -316,19 +355,23 @@ impl Receiver {
     /// Says what became of a request, as often as lines may be written.
     fn tell_answered(
         &self,
-        entry: &ProviderEntry,
+        entry: &Arc<ProviderEntry>,
         answer: &SenderAnswer,
         admitted: &AdmittedEvents,
         (event_type, secret_n): (&str, usize),
+        arrival: Arrival,
     ) {
         let provider = &entry.provider;
         let event_id = admitted.events.first().map_or("", |(id, _)| id.as_str());
+        let request_id = arrival.request_id;
         if answer.outcome == Some(Outcome::Conflict) {
             if let Some(left_out_n) = self.may_tell(entry, answer.outcome) {
                 warn!(
                     provider.name = %provider.name(),
                     event.id = event_id,
                     event.kind = event_type,
+                    client.address = arrival.client(),
+                    %request_id,
                     left_out_n,
                     "received other content under an id or a signed text that is taken: `hooklatch events show` has both"
                 );
@@ -341,6 +384,9 @@ impl Receiver {
                 events_n = admitted.events.len(),
                 outcome = answer.outcome.map_or("none", Outcome::as_str),
                 secret_n,
+                took_ms = u64::try_from(arrival.began.elapsed().as_millis()).unwrap_or(u64::MAX),
+                %request_id,
+                trace_id = self.traces.trace_id(provider.name(), event_id),
                 left_out_n,
                 "received a request"
             );
@@ -349,11 +395,11 @@ impl Receiver {
 
     /// Counts events that are told apart by their content, because nothing that their kind looks for is there: the
     /// sender has changed, or the kind is wrong.
-    fn tell_unidentified(&self, entry: &ProviderEntry, events: &[IncomingEvent]) {
+    fn tell_unidentified(&self, entry: &Arc<ProviderEntry>, events: &[IncomingEvent]) {
         for (event, why) in events.iter().filter_map(|event| Some((event, event.unidentified()?))) {
             let name = entry.provider.name();
             metrics::counter!("hooklatch_unidentified_total", "provider" => name.to_string()).increment(1);
-            if let Some(left_out_n) = self.may_write(entry, "unidentified") {
+            if let Some(left_out_n) = self.may_write(Some(entry), "unidentified") {
                 warn!(
                     provider.name = %name,
                     event.kind = event.event_type,
@@ -365,10 +411,15 @@ impl Receiver {
         }
     }
 
-    async fn looked_into(&self, entry: &Arc<ProviderEntry>, unbelieved: &Unbelieved) -> Diagnosis {
+    async fn looked_into(
+        &self,
+        entry: &Arc<ProviderEntry>,
+        unbelieved: &Unbelieved,
+        arrival: Arrival,
+    ) -> Diagnosis {
         let (notes, entry, looked) = (self.notes.clone(), Arc::clone(entry), unbelieved.clone());
         let bytes_n = unbelieved.request.body.len();
-        let found = self.heavy.done(bytes_n, move || notes.refused(&entry, &looked)).await;
+        let found = self.heavy.done(bytes_n, move || notes.refused(&entry, &looked, arrival)).await;
         found.unwrap_or_else(|| Diagnosis::plain(&unbelieved.why))
     }
 }

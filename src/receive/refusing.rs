@@ -26,12 +26,11 @@ impl RefusingSince {
             // Read first: while all is well nothing is written that others share.
             RequestEnd::Admitted(_) if self.since_ms() != 0 => self.since_ms.store(0, Ordering::Relaxed),
             RequestEnd::Unavailable => self.refused(at_ms),
-            RequestEnd::Admitted(_) | RequestEnd::Nothing | RequestEnd::Rejected => {}
+            RequestEnd::Admitted(_) | RequestEnd::Nothing | RequestEnd::Rejected | RequestEnd::Refused => {}
         }
     }
 
-    /// A request was refused before anything of it was known.
-    pub(super) fn refused(&self, at_ms: UnixMs) {
+    fn refused(&self, at_ms: UnixMs) {
         // An error says that it was refused before.
         let _since = self.since_ms.compare_exchange(0, at_ms, Ordering::Relaxed, Ordering::Relaxed);
         self.last_ms.store(at_ms, Ordering::Relaxed);

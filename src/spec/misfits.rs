@@ -33,6 +33,7 @@ impl Spec {
             self.check_retry_span(),
             self.resend_h.map_or(Ok(()), Resend::check),
             bounded("answer_within_ms", self.answer_within_ms, ANSWER_WITHIN_MS_MAX),
+            self.body_bytes_max.map_or(Ok(()), |bytes| bounded("body_bytes_max", bytes, 64 << 20)),
             self.signature.check(),
             self.check_settings(),
             self.check_answer(),

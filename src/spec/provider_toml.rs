@@ -37,6 +37,8 @@ pub struct Spec {
     /// Time for which a person or an API can have it sent again; absent where nothing is known of that. Ids live for
     /// the longer of the two, and for the sender's own attempts after it.
     pub resend_h: Option<Resend>,
+    /// Largest body that the sender documents; absent where it does not say. Bytes.
+    pub body_bytes_max: Option<u32>,
     /// Time within which the sender wants its answer. Milliseconds.
     pub answer_within_ms: u32,
     /// The signature of a request.
@@ -105,6 +107,22 @@ impl Spec {
     /// The kind's signature, and its alternative where it has one.
     pub fn signatures(&self) -> impl Iterator<Item = &SignatureSpec> {
         std::iter::once(&self.signature).chain(&self.alternative)
+    }
+
+    /// True when a request has a header in which this kind looks for a signature.
+    pub fn names_signature_header(&self, headers: &http::HeaderMap) -> bool {
+        self.signatures().any(|one| {
+            one.headers.iter().any(|name| match (one.scheme, name.strip_suffix('*')) {
+                (Scheme::StandardWebhooks, _) => headers.contains_key(format!("{name}signature")),
+                (_, Some(stem)) => headers.keys().any(|name| name.as_str().starts_with(stem)),
+                (_, None) => headers.contains_key(name),
+            })
+        })
+    }
+
+    /// The same, and true of a kind that signs in no header: nobody can say.
+    pub fn has_signature_header(&self, headers: &http::HeaderMap) -> bool {
+        self.signatures().all(|one| one.headers.is_empty()) || self.names_signature_header(headers)
     }
 
     /// True when a provider of this kind must have `secrets`.

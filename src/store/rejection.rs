@@ -18,7 +18,7 @@ pub struct Rejection {
     pub provider: String,
     /// Time when its last byte came.
     pub received_at_ms: UnixMs,
-    /// Step that failed: `header`, `timestamp`, `secret` or `signature`.
+    /// Step that failed: `request`, `address`, `header`, `timestamp`, `secret` or `signature`.
     pub step: String,
     /// Reason, as one word of a closed set.
     pub reason: String,
@@ -26,10 +26,12 @@ pub struct Rejection {
     pub detail: String,
     /// Its headers as a JSON object, secrets and signatures blanked.
     pub headers: String,
-    /// SHA-256 of its body, in hexadecimal.
+    /// SHA-256 of its body, in hexadecimal; empty where it was not read.
     pub body_digest: String,
     /// Length of its body. Bytes.
     pub body_bytes_n: i64,
+    /// Address of the client; `None` where it is not known.
+    pub client_address: Option<String>,
 }
 
 /// Count of the requests that one secret matched, with the time of the last one.
@@ -91,8 +93,9 @@ async fn rejections_insert(db: &mut Door<'_>, rejections: &[Rejection]) -> DbRes
     for one in rejections {
         db.execute(
             "/* rejections_insert */ INSERT INTO rejected_requests
-                 (rejection_id, provider, received_at_ms, step, reason, detail, headers, body_digest, body_bytes_n)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING",
+                 (rejection_id, provider, received_at_ms, step, reason, detail, headers, body_digest, body_bytes_n,
+                  client_address)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT DO NOTHING",
             &[
                 one.rejection_id.as_str().into(),
                 one.provider.as_str().into(),
@@ -103,6 +106,7 @@ async fn rejections_insert(db: &mut Door<'_>, rejections: &[Rejection]) -> DbRes
                 one.headers.as_str().into(),
                 hex::decode(&one.body_digest).unwrap_or_default().into(),
                 one.body_bytes_n.into(),
+                one.client_address.as_deref().into(),
             ],
         )
         .await?;

@@ -11,7 +11,7 @@ use super::options::TraceOptions;
 use super::request::RequestTrace;
 use super::span::{AttemptSpan, DispatchSpan, ToldSpan};
 use super::tracer::Tracer;
-use crate::types::{EventKey, MessageId, SpanContext};
+use crate::types::{EventKey, MessageId, Name, SpanContext};
 
 /// The header by which a caller says which span it is in.
 const TRACEPARENT: &str = "traceparent";
@@ -54,6 +54,12 @@ impl Traces {
             _ => None,
         };
         Some(RequestTrace::begun(Arc::clone(tracer), inbound))
+    }
+
+    /// Id of the trace of an event's first generation, where it is recorded.
+    pub(crate) fn trace_id(&self, provider: &Name, event_id: &str) -> Option<String> {
+        let trace = self.0.as_ref()?.recorded(provider, event_id, 0)?;
+        Some(hex::encode(trace.trace_id))
     }
 
     /// Tells that an event was dispatched again, or once more by somebody's will.

@@ -22,6 +22,11 @@ impl Name {
         if fits { Ok(Self(text.into())) } else { Err(InvalidName(text.chars().take(80).collect())) }
     }
 
+    /// Stands in metrics and logs where a request is for no provider.
+    pub(crate) fn of_none() -> Self {
+        Self("-".into())
+    }
+
     /// The name as text.
     #[doc(hidden)]
     pub fn as_str(&self) -> &str {

@@ -122,6 +122,7 @@ fn what_an_operator_says_of_age_and_types_holds_for_the_provider_alone() {
         redact: Vec::new(),
         allow_from: Vec::new(),
         is_first_party: false,
+        body_bytes_max: 1 << 20,
         routes: Vec::new(),
         retry: RetryConfig { first_ms: 1, max_ms: 1, attempts_n: 1, age_max_ms: 1 },
     };

@@ -41,6 +41,7 @@ fn mistakes(kind: &Provider, secrets: &[String], mut settings: KindSettings) -> 
         redact: Vec::new(),
         allow_from: Vec::new(),
         is_first_party: false,
+        body_bytes_max: 1 << 20,
         routes: Vec::new(),
         retry: RetryConfig { first_ms: 1, max_ms: 1, attempts_n: 1, age_max_ms: 1 },
     };

@@ -42,6 +42,7 @@ mod edge;
 mod encrypted;
 mod events_read;
 mod examples;
+mod exits;
 mod explain;
 mod faults;
 mod faults_page;

@@ -26,7 +26,7 @@ pub fn skip(what: &str) {
 
 /// How often a server is killed: a few times with every push, many times at night.
 pub fn kills_n() -> u32 {
-    if is_nightly() { 20 } else { 5 }
+    if is_nightly() { 60 } else { 5 }
 }
 
 /// True in the long runs of `scripts/test --nightly`.

@@ -55,10 +55,14 @@ impl Counting {
             self.system().await;
             let since = Instant::now();
             if since >= due {
-                let is_counted = self.count().await;
-                if seldom.is_none_or(|last| last.elapsed() >= SELDOM_EVERY) {
-                    seldom = self.exchange().await.then_some(since);
+                let is_due_seldom = seldom.is_none_or(|last| last.elapsed() >= SELDOM_EVERY);
+                if is_due_seldom {
+                    // Before numbers are published: where they are seen, the bound holds.
                     self.unreadable().await;
+                }
+                let is_counted = self.count().await;
+                if is_due_seldom {
+                    seldom = self.exchange().await.then_some(since);
                 }
                 if is_counted && seldom.is_some() {
                     counted.set(seconds(self.admission.clock.now_ms()));

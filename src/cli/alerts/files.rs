@@ -41,6 +41,7 @@ rule_files! {
     "panics",
     "receiver-gone",
     "receiver-gone-long",
+    "refused-unread",
     "rejected-burst",
     "retention-lag",
     "sealed-unopened",

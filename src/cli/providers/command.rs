@@ -83,6 +83,7 @@ fn summary(spec: &Spec) -> serde_json::Value {
         "secret_hint": spec.secret_hint, "horizon_h": spec.horizon_h,
         "retry_span_s": spec.retry_span_s,
         "resend_h": retention::resend_json(spec), "answer_within_ms": spec.answer_within_ms,
+        "body_bytes_max": spec.body_bytes_max,
         "signature": words::signed_by(spec),
         "identity": spec.event.iter().map(words::identities).collect::<Vec<_>>(), "has_signed_time": spec.has_signed_time(),
         "weakness": spec.signature.weak.map(Weakness::as_str),

@@ -1,4 +1,4 @@
-//! Requests that were not believed, and why.
+//! Requests that were refused, and why.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use axum::response::Response;
 use axum::routing::get;
 use maud::{Markup, html};
 
-use crate::api::{Page, RejectedView};
+use crate::api::{BacklogView, Page, RejectedView, UnknownPathView};
 use crate::console::contract::with_query;
 use crate::console::parts::chip::{Mood, chip};
 use crate::console::parts::frame::Place;
@@ -42,20 +42,53 @@ async fn draw(visit: &Visit, values: &[(String, String)]) -> Result<Markup, Trou
     let page: Page<RejectedView> = visit.ask(&with_query("/rejected", &asked)).await?;
     let rows: Vec<Markup> = page.items.iter().map(|one| row(visit, one)).collect();
     let name = field::text("provider", "Provider", values);
+    let backlog: BacklogView = visit.ask("/backlog").await?;
     let nothing = match provider {
-        Some(_) => "Nothing that this provider was sent has been refused.",
-        None => "Nothing has been refused: every request was believed.",
+        Some(_) => "No request of this provider was refused.",
+        None => "No request was refused.",
     };
     Ok(html! {
         p class="hint" {
-            "Requests that were not believed: nothing of them was stored as an event, and their sender heard 401. Of each
-             provider the newest 100 are kept."
+            "Requests that Hooklatch refused: no event was stored, and the sender got a 4xx. The newest 100 of each provider
+             are kept."
         }
         (field::filter(&visit.link("/rejected"), &name, provider.is_some()))
         @if rows.is_empty() { (list::nothing(nothing)) }
         @else { (list::table("Rejected requests", &HEADINGS, &rows)) }
         (list::onwards(visit, "/rejected", values, page.next.as_deref(), page.looked_back_to_ms))
+        @if provider.is_none() { (unknown_paths(visit, &backlog.unknown_paths)) }
     })
+}
+
+/// Paths that no provider has, and that were posted to.
+fn unknown_paths(visit: &Visit, paths: &[UnknownPathView]) -> Markup {
+    let row = |one: &UnknownPathView| {
+        html! {
+            tr {
+                td { (moment::moment(one.last_at_ms, visit.now_ms)) }
+                td { (moment::foreign(&one.path)) }
+                td {
+                    @match (&one.nearest_provider, &one.signature_of_kind) {
+                        (Some(name), _) => { "Probably meant for " (link::provider(visit, name)) ": correct the URL at the sender." }
+                        (None, Some(kind)) => { "Signed like " (moment::foreign(kind)) ": add the provider, or correct the URL at the sender." }
+                        (None, None) => { span class="none" { "nothing like a provider" } }
+                    }
+                }
+                td { (moment::foreign(one.client_address.as_deref().unwrap_or("—"))) }
+                td { (moment::figure(one.requests_n, false)) }
+            }
+        }
+    };
+    let rows: Vec<Markup> = paths.iter().map(row).collect();
+    html! {
+        h2 { "Paths without a provider" }
+        p class="hint" {
+            "POSTs to paths that no provider has. They were answered 404, so their senders may give up. This node keeps 32 of
+             them since its start."
+        }
+        @if rows.is_empty() { (list::nothing("None since this node started.")) }
+        @else { (list::table("Paths without a provider", &["Last", "Path", "What to do", "Client", "Requests"], &rows)) }
+    }
 }
 
 fn row(visit: &Visit, one: &RejectedView) -> Markup {
@@ -92,10 +125,20 @@ fn request(visit: &Visit, one: &RejectedView) -> Markup {
     } else {
         headers(&one.headers)
     };
+    let client = match &one.client_address {
+        Some(address) => html! { code { (moment::foreign(address)) } },
+        None if !visit.may(Role::Reader) => html! { span class="none" { "for readers" } },
+        None => html! { span class="none" { "not known" } },
+    };
+    let digest = match one.body_digest.as_str() {
+        "" => html! { span class="none" { "the body was not read" } },
+        digest => html! { code { (digest) } },
+    };
     let facts = [
+        ("Client", client),
         ("Headers", headers),
-        ("SHA-256 of the body", html! { code { (one.body_digest) } }),
-        ("Id", html! { code { (one.rejection_id) } }),
+        ("SHA-256 of the body", digest),
+        ("Request id", html! { code { (one.rejection_id) } }),
     ];
     list::facts(&facts)
 }
@@ -126,6 +169,12 @@ fn headers(headers: &BTreeMap<String, Vec<String>>) -> Markup {
 /// What a reason means, and what to do about it; a word of a later version stands for itself.
 fn in_words(reason: &str) -> (Option<&'static str>, &'static str) {
     let (word, hint) = match reason {
+        "body_too_large" => ("body too large", "The event is lost unless its sender sends it again."),
+        "body_too_slow" => ("body too slow", "The sender, or a proxy, sends too slowly. It usually retries."),
+        "body_broken" => {
+            ("connection lost", "The sender, or a proxy, closed the connection. It usually retries.")
+        }
+        "method_not_allowed" => ("wrong method", "A redirect on the way can turn a POST into a GET."),
         "address" => ("address not allowed", "Is it the sender's? Then add it to allow_from."),
         "header_missing" => {
             ("header missing", "A sender always sends it: a proxy may take it away, or somebody tries.")

@@ -15,12 +15,13 @@ use crate::types::UnixMs;
 type Counted<T> = (&'static str, Mood, bool, fn(&T) -> u64);
 
 /// Requests as they are drawn, from the ground up.
-const REQUESTS: [Counted<RequestMinute>; 6] = [
+const REQUESTS: [Counted<RequestMinute>; 7] = [
     ("accepted", Mood::Good, false, |one| one.accepted_n),
     ("duplicate", Mood::Quiet, true, |one| one.duplicate_n),
     ("other", Mood::Busy, false, |one| one.none_n + one.superseded_n + one.replayed_n),
     ("conflict or unreadable", Mood::Needed, false, |one| one.conflict_n + one.unreadable_n),
     ("unavailable", Mood::Bad, true, |one| one.unavailable_n),
+    ("refused", Mood::Bad, true, |one| one.refused_n),
     ("rejected", Mood::Bad, false, |one| one.rejected_n),
 ];
 /// Attempts as they are drawn, from the ground up.

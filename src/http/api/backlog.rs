@@ -34,6 +34,11 @@ pub(super) async fn show(
             count,
         })
     });
-    let view = BacklogView { now_ms, events: events.collect(), messages: messages.collect() };
+    let mut unknown_paths =
+        if people.principal().is_everywhere() { (state.unknown_paths)() } else { Vec::new() };
+    if !people.may_see_contents() {
+        unknown_paths.iter_mut().for_each(|one| one.client_address = None);
+    }
+    let view = BacklogView { now_ms, events: events.collect(), messages: messages.collect(), unknown_paths };
     Ok(view_reply(StatusCode::OK, &view))
 }

@@ -37,6 +37,9 @@ pub(super) async fn show(
     let mut findings = whole;
     findings.extend(of_senders);
     findings.extend(of_destinations);
+    if is_whole {
+        findings.extend(doctor::paths(&(state.unknown_paths)()));
+    }
     let view = DoctorView {
         node: state.doctor.node().to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),

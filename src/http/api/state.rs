@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::super::token_gate::TokenGate;
 use crate::admit::WhatIf;
-use crate::api::{AttemptMinute, CallTimesView, RequestMinute, SenderView};
+use crate::api::{AttemptMinute, CallTimesView, RequestMinute, SenderView, UnknownPathView};
 use crate::config::EffectiveSetting;
 use crate::doctor::{NodeDoctor, ProbeKey};
 use crate::idempotency::IdempotencyLayer;
@@ -24,6 +24,9 @@ pub(crate) type CallTimesOf = dyn Fn(&str) -> Option<CallTimesView> + Send + Syn
 
 /// Delays of a provider's newest requests behind the times that they were signed at. Milliseconds.
 pub(crate) type DelaysOf = dyn Fn(&str) -> Vec<i64> + Send + Sync;
+
+/// The paths that no provider has, and that were posted to since the start.
+pub(crate) type UnknownPathsOf = dyn Fn() -> Vec<UnknownPathView> + Send + Sync;
 
 /// The minutes in which something of this name was counted.
 pub(crate) type CountedMinutes<T> = dyn Fn(&Name, MinuteSpan) -> Vec<T> + Send + Sync;
@@ -69,6 +72,8 @@ pub(crate) struct ApiState {
     pub(crate) traces: Traces,
     /// Says how long after they were signed the newest requests of a provider of that name came. Milliseconds.
     pub(crate) delays_ms: Box<DelaysOf>,
+    /// Paths that no provider has, and that were posted to.
+    pub(crate) unknown_paths: Box<UnknownPathsOf>,
     /// Examines this node and its database.
     pub(crate) doctor: NodeDoctor,
     /// What it takes to send probes to the receiver.

@@ -8,5 +8,5 @@ mod slot;
 #[cfg(test)]
 mod tests;
 
-pub(super) use places::{ConnectionPlace, ConnectionRoom, peer_of};
+pub(super) use places::{ConnectionPlace, ConnectionRoom};
 pub(super) use slot::{ConnectionSlot, Told};

@@ -7,7 +7,7 @@
 //! loses its own.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use super::slot::{ConnectionSlot, Standing, Told, ms_between};
+use crate::net::peer_of;
 use crate::stop;
 
 /// A connection that has waited for less than this is left alone: its peer may be about to go on. Not when it had its
@@ -249,13 +250,5 @@ impl ConnectionPlace {
 impl Drop for ConnectionPlace {
     fn drop(&mut self) {
         self.room.inner().leave(&self.slot);
-    }
-}
-
-/// Returns the peer that an address belongs to: in IPv6 a peer has a /64 at least.
-pub(crate) fn peer_of(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64)),
-        v4 @ IpAddr::V4(_) => v4,
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::places::{ConnectionPlace, ConnectionRoom, GRACE_MS, MEMORY_GRACE_MS, peer_of};
+use super::places::{ConnectionPlace, ConnectionRoom, GRACE_MS, MEMORY_GRACE_MS};
 use super::slot::Told;
 
 fn ip(text: &str) -> IpAddr {
@@ -94,7 +94,7 @@ async fn one_peer_has_its_share_and_who_is_exempt_has_all() {
     }
     assert!(places[0].slot.waiting(Instant::now()));
     tokio::time::advance(Duration::from_millis(GRACE_MS)).await;
-    assert_eq!(room.give_way(Some(peer_of(ip("2001:db8::9")))), 1);
+    assert_eq!(room.give_way(Some(crate::net::peer_of(ip("2001:db8::9")))), 1);
     assert!(is_asked(&places[0]).await, "its own give way to it");
     places.clear();
     assert!(room.is_empty());

@@ -13,13 +13,13 @@ use crate::types::{Name, UnixMs};
 
 const REJECTED: &str =
     "/* people_rejected */ SELECT rejection_id, provider, received_at_ms, step, reason, detail,
-        headers, body_digest, body_bytes_n
+        headers, body_digest, body_bytes_n, client_address
     FROM rejected_requests
     WHERE rejection_id < $1 AND (CAST($2 AS BIGINT) = 0 OR provider = ANY($3))
     ORDER BY rejection_id DESC LIMIT $4";
 const REJECTED_OF_ONE: &str =
     "/* people_rejected */ SELECT rejection_id, provider, received_at_ms, step, reason,
-        detail, headers, body_digest, body_bytes_n
+        detail, headers, body_digest, body_bytes_n, client_address
     FROM rejected_requests WHERE provider = $2 AND rejection_id < $1 ORDER BY rejection_id DESC LIMIT $3";
 
 /// The statements by name, for tests that look at their plans.
@@ -43,7 +43,10 @@ impl People {
         let (store, before) = (&self.store, before.unwrap_or_else(|| AFTER_ALL.to_owned()));
         let mut page = alone!(store.people.people_rejected(names, &before, limit))?;
         if !self.may_see_contents() {
-            page.items.iter_mut().for_each(|one| one.headers.clear());
+            for one in &mut page.items {
+                one.headers.clear();
+                one.client_address = None;
+            }
         }
         self.headers_read(&page.items, now_ms).await?;
         Ok(page)
@@ -106,6 +109,7 @@ pub(super) fn rejected_view(row: &Row) -> DbResult<RejectedView> {
         headers: headers_of(&row.text("headers")?),
         body_digest: hex::encode(row.bytes("body_digest")?),
         body_bytes_n: row.int("body_bytes_n")?.unsigned_abs(),
+        client_address: row.text_or_null("client_address")?,
     })
 }
 

@@ -161,6 +161,13 @@ pub(super) fn answer(heard: &Heard, text: &str) -> Says {
         ("GET", ["providers"]) => page(&[provider(text)]),
         ("GET", ["providers", _]) => provider(text),
         ("GET", ["rejected"]) => page(&[rejected(text)]),
+        ("GET", ["backlog"]) => json!({
+            "now_ms": AT_MS, "events": [], "messages": [],
+            "unknown_paths": [{
+                "path": text, "nearest_provider": text, "signature_of_kind": text, "client_address": text,
+                "requests_n": 1, "first_at_ms": AT_MS, "last_at_ms": AT_MS,
+            }],
+        }),
         ("GET", ["search"]) => search(text),
         ("GET", ["statistics"]) => json!({
             "from_ms": AT_MS, "to_ms": AT_MS, "counted_from_ms": AT_MS,

@@ -120,5 +120,6 @@ pub(super) fn refusal(n: u32, provider: &str) -> Rejection {
         headers: r#"{"user-agent":["Stripe/1.0"]}"#.to_owned(),
         body_digest: "ab".repeat(32),
         body_bytes_n: 7,
+        client_address: None,
     }
 }

@@ -227,6 +227,7 @@ async fn any_id_leads_to_what_it_is_an_id_of(database: &Database) {
         headers: r#"{"webhook-id":["msg_50%_x"]}"#.to_owned(),
         body_digest: "ab".repeat(32),
         body_bytes_n: 7,
+        client_address: None,
     };
     store.rejections_insert(&[rejection]).await.unwrap();
     for id in ["msg_50%_x", "0190-1", &"ab".repeat(32)] {

@@ -24,6 +24,7 @@ fn rejection(n: u32, provider: &str) -> Rejection {
         headers: "{}".to_owned(),
         body_digest: "ab".repeat(32),
         body_bytes_n: 7,
+        client_address: None,
     }
 }
 
@@ -40,6 +41,7 @@ fn shown(one: &Rejection) -> RejectedView {
         headers: BTreeMap::new(),
         body_digest,
         body_bytes_n: one.body_bytes_n.unsigned_abs(),
+        client_address: None,
     }
 }
 

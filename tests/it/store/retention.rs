@@ -320,6 +320,7 @@ async fn small_things_go_by_their_age(database: &Database) {
         headers: "{}".to_owned(),
         body_digest: "ab".repeat(32),
         body_bytes_n: 7,
+        client_address: None,
     };
     let rejections: Vec<_> = (0..40).map(|n| rejection(n, if n < 30 { 1_000 } else { 90_000 })).collect();
     store.rejections_insert(&rejections).await.unwrap();

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use crate::api::{
     ActivityView, BacklogEvents, BacklogMessages, BacklogView, DestinationView, ProviderActivity,
-    RequestMinute,
+    RequestMinute, UnknownPathView,
 };
 use crate::console::contract::{path, with_query};
 use crate::console::parts::chip::{Mood, chip};
@@ -63,6 +63,8 @@ fn needs(visit: &Visit, answers: &OverviewAnswers<'_>) -> Vec<Need> {
         messages.clone().filter(is_decided).map(|one| of_messages(visit, one, None)).collect();
     needs.extend(backlog.events.iter().filter(is_event_decided).map(|one| of_events(visit, one, None)));
     needs.extend(activity.providers.iter().filter_map(|one| disbelieved(visit, one)));
+    needs.extend(activity.providers.iter().filter_map(|one| refused(visit, one)));
+    needs.extend(backlog.unknown_paths.iter().filter_map(|one| misdirected(visit, one)));
     let nobody = "Nothing of that name is configured: add it again, or discard them.";
     needs.extend(messages.filter(is_astray).map(|one| of_messages(visit, one, Some(nobody))));
     let nobody = "Nothing of that name is configured: add it again.";
@@ -115,6 +117,39 @@ fn disbelieved(visit: &Visit, one: &ProviderActivity) -> Option<Need> {
         place: link::provider(visit, &one.provider),
         number: moment::figure(rejected_n, false),
         since: moment::moment(first.at_ms, visit.now_ms),
+    })
+}
+
+/// A provider whose requests were refused before they were verified.
+fn refused(visit: &Visit, one: &ProviderActivity) -> Option<Need> {
+    let refused_n: u64 = one.minutes.iter().map(|minute| minute.refused_n).sum();
+    let first = one.minutes.iter().find(|minute| minute.refused_n > 0)?;
+    let target = with_query("/rejected", &[("provider", Some(one.provider.as_str()))]);
+    let hint = "Too large, too slow or not a POST. What a sender does not send again is lost.";
+    Some(Need {
+        what: what(&visit.link(&target), "Requests", Some(hint)),
+        state: chip(Mood::Bad, "refused"),
+        place: link::provider(visit, &one.provider),
+        number: moment::figure(refused_n, false),
+        since: moment::moment(first.at_ms, visit.now_ms),
+    })
+}
+
+/// A path without a provider to which a sender of ours seems to post.
+fn misdirected(visit: &Visit, one: &UnknownPathView) -> Option<Need> {
+    let hint = match (&one.nearest_provider, &one.signature_of_kind) {
+        (Some(name), _) => {
+            format!("No provider has this path. Probably meant for {name}: correct the URL at the sender.")
+        }
+        (None, Some(kind)) => format!("No provider has this path. The requests are signed like {kind}."),
+        (None, None) => return None,
+    };
+    Some(Need {
+        what: what(&visit.link("/rejected"), "Requests", Some(&hint)),
+        state: chip(Mood::Bad, "404"),
+        place: moment::foreign(&one.path),
+        number: moment::figure(one.requests_n, false),
+        since: moment::moment(one.first_at_ms, visit.now_ms),
     })
 }
 

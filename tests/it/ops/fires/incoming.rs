@@ -23,6 +23,7 @@ async fn a_burst_of_forgeries_events_that_fail_and_conflicts_are_told(database: 
         "EventsFailed warning",
         "EventsUnreadable warning",
         "EventsConflict warning",
+        "RefusedUnread warning",
     ];
     watched.prometheus.is_quiet_about(&all).await;
     // A counter begins with its first number: the burst is what comes after it.
@@ -31,6 +32,8 @@ async fn a_burst_of_forgeries_events_that_fail_and_conflicts_are_told(database: 
     for _ in 0..30 {
         assert_eq!(watched.post("{}", "whsec_another_0123456789").await, 401);
     }
+    // Signed, and larger than what is accepted.
+    assert_eq!(watched.post(&" ".repeat((1 << 20) + 1), SECRET).await, 413);
     assert_eq!(watched.event("evt_1", "broken").await, 200);
     assert_eq!(watched.post("no JSON", SECRET).await, 200);
     assert_eq!(watched.event("evt_2", "paid").await, 200);

@@ -1,0 +1,202 @@
+//! Paths that no provider has and that were posted to: a sender whose URL has a typo, a provider that was renamed, a
+//! proxy that changes paths. A few of them are kept in memory, with the provider that was probably meant.
+//!
+//! Strangers choose paths, so the list is bounded: [`PLACES_N`] places, half of them for requests that look like a
+//! sender's, and one for each client. Where there is none left, the path that was posted to least often goes.
+
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::unread::{Arrival, UnreadRequest};
+use crate::admit::ProviderEntry;
+use crate::api::UnknownPathView;
+use crate::mistakes::nearest;
+use crate::net::peer_of;
+
+/// Most paths that are kept.
+const PLACES_N: usize = 32;
+/// Most characters of a path that are shown.
+const SHOWN_CHARS_MAX: usize = 80;
+
+/// The paths of one node since its start.
+pub(super) struct UnknownPaths {
+    entries: Vec<Arc<ProviderEntry>>,
+    places: Mutex<Vec<UnknownPath>>,
+}
+
+struct UnknownPath {
+    view: UnknownPathView,
+    peer: Option<IpAddr>,
+    /// True when it looks like a sender's.
+    is_likely: bool,
+}
+
+impl UnknownPaths {
+    pub(super) fn new(entries: impl Iterator<Item = Arc<ProviderEntry>>) -> Self {
+        Self { entries: entries.collect(), places: Mutex::default() }
+    }
+
+    /// Records a request; only POSTs are kept. Returns whether it has a header in which a configured kind looks for a
+    /// signature.
+    pub(super) fn note(&self, request: &UnreadRequest<'_>, arrival: Arrival) -> bool {
+        let with_header = self
+            .entries
+            .iter()
+            .find(|entry| entry.provider.spec().names_signature_header(request.headers))
+            .map(|entry| entry.provider.spec().kind.clone());
+        let has_signature = with_header.is_some();
+        if request.method == http::Method::POST {
+            let segment = request.path.rsplit('/').find(|segment| !segment.is_empty()).unwrap_or_default();
+            let names: Vec<&str> = self.entries.iter().map(|entry| entry.provider.name().as_str()).collect();
+            let exact = names.contains(&segment).then_some(segment);
+            let near = exact.or_else(|| nearest(&segment.to_ascii_lowercase(), names.iter().copied()));
+            let now_ms = request.received_at_ms;
+            let view = UnknownPathView {
+                path: shown(request.path),
+                nearest_provider: near.map(str::to_owned),
+                signature_of_kind: with_header,
+                client_address: arrival.address.map(|address| address.to_string()),
+                requests_n: 1,
+                first_at_ms: now_ms,
+                last_at_ms: now_ms,
+            };
+            let is_likely = view.nearest_provider.is_some() || has_signature;
+            self.keep(UnknownPath { view, peer: arrival.address.map(peer_of), is_likely });
+        }
+        has_signature
+    }
+
+    fn keep(&self, new: UnknownPath) {
+        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        let same =
+            places.iter_mut().find(|one| one.view.path == new.view.path && one.is_likely == new.is_likely);
+        if let Some(one) = same {
+            one.view.requests_n += 1;
+            one.view.last_at_ms = new.view.last_at_ms;
+            one.view.client_address = new.view.client_address;
+            one.view.signature_of_kind = new.view.signature_of_kind.or(one.view.signature_of_kind.take());
+            return;
+        }
+        // A client that tries many paths has one place.
+        if let Some(at) = places.iter().position(|one| one.peer.is_some() && one.peer == new.peer) {
+            if new.is_likely || !places.get(at).is_some_and(|one| one.is_likely) {
+                places.remove(at);
+            } else {
+                return;
+            }
+        }
+        let same_half = |one: &&UnknownPath| one.is_likely == new.is_likely;
+        if places.iter().filter(same_half).count() >= PLACES_N / 2 {
+            let oldest = places.iter().enumerate().filter(|(_, one)| same_half(one));
+            let least = oldest.min_by_key(|(_, one)| (one.view.requests_n, one.view.last_at_ms));
+            if let Some(at) = least.map(|(at, _)| at) {
+                places.remove(at);
+            }
+        }
+        places.push(new);
+    }
+
+    /// What is kept: first what looks like a sender's, then by number of requests.
+    pub(super) fn list(&self) -> Vec<UnknownPathView> {
+        let places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all: Vec<&UnknownPath> = places.iter().collect();
+        all.sort_by_key(|one| (!one.is_likely, std::cmp::Reverse(one.view.requests_n)));
+        all.into_iter().map(|one| one.view.clone()).collect()
+    }
+}
+
+/// A path as it may be shown: without its query, cut, and `…` for each part that is not made of plain characters.
+pub(super) fn shown(path: &str) -> String {
+    let is_plain = |part: &str| part.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.~".contains(&b));
+    let parts: Vec<&str> = path.split('/').map(|part| if is_plain(part) { part } else { "…" }).collect();
+    let text = parts.join("/");
+    if text.chars().count() <= SHOWN_CHARS_MAX {
+        return text;
+    }
+    let mut cut: String = text.chars().take(SHOWN_CHARS_MAX - 1).collect();
+    cut.push('…');
+    cut
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{HeaderMap, Method};
+
+    use super::*;
+    use crate::config::OnHandlerError;
+    use crate::provider::Provider;
+
+    fn paths() -> UnknownPaths {
+        let kind = Provider::from_spec(include_str!("../../providers/stripe/provider.toml"));
+        UnknownPaths::new(std::iter::once(Arc::new(ProviderEntry::example(&kind, OnHandlerError::Keep))))
+    }
+
+    fn post(paths: &UnknownPaths, path: &str, header: Option<&'static str>, from: &str, at_ms: i64) {
+        let mut headers = HeaderMap::new();
+        if let Some(name) = header {
+            headers.insert(name, http::HeaderValue::from_static("x"));
+        }
+        let request = UnreadRequest {
+            method: &Method::POST,
+            path,
+            headers: &headers,
+            body_bytes_max: 1,
+            received_at_ms: at_ms,
+        };
+        paths.note(&request, Arrival::now(from.parse().ok()));
+    }
+
+    #[test]
+    fn the_provider_that_was_meant_is_guessed_from_the_name_and_the_kind_from_the_header() {
+        let name = paths().entries[0].provider.name().to_string();
+        for (path, header, want) in [
+            (format!("/webhooks/{}", &name[1..]), None, (Some(name.as_str()), None)),
+            (format!("/webhooks/{name}/"), None, (Some(name.as_str()), None)),
+            (format!("/hooks/{}", name.to_uppercase()), None, (Some(name.as_str()), None)),
+            ("/webhooks/other-things".to_owned(), Some("stripe-signature"), (None, Some("stripe"))),
+            ("/wp-login.php".to_owned(), None, (None, None)),
+        ] {
+            let paths = paths();
+            post(&paths, &path, header, "192.0.2.1", 1);
+            let [found] = paths.list().try_into().expect("one path");
+            let found: UnknownPathView = found;
+            assert_eq!(
+                (found.nearest_provider.as_deref(), found.signature_of_kind.as_deref()),
+                want,
+                "{path}"
+            );
+        }
+    }
+
+    #[test]
+    fn strangers_push_out_neither_a_senders_path_nor_more_than_one_place_a_client() {
+        let paths = paths();
+        for n in 0..3 {
+            post(&paths, "/webhooks/old-name", Some("stripe-signature"), "192.0.2.1", n);
+        }
+        for n in 0..1_000 {
+            post(&paths, &format!("/{n}"), None, "198.51.100.1", n);
+        }
+        assert_eq!(paths.list().len(), 2, "a client has one place");
+        for n in 0..1_000_i64 {
+            let from = format!("203.0.{}.{}", n / 250, n % 250);
+            post(&paths, &format!("/{n}"), None, &from, n);
+            post(&paths, &format!("/x/{n}"), Some("stripe-signature"), &from, n);
+        }
+        let found = paths.list();
+        assert!(found.len() <= PLACES_N, "{}", found.len());
+        assert_eq!((found[0].path.as_str(), found[0].requests_n), ("/webhooks/old-name", 3));
+    }
+
+    #[test]
+    fn a_path_is_shown_without_what_is_not_plain() {
+        for (path, want) in [
+            ("/webhooks/strpe", "/webhooks/strpe".to_owned()),
+            ("/a%20b/c", "/…/c".to_owned()),
+            ("/<script>/x", "/…/x".to_owned()),
+            (&format!("/{}", "a".repeat(100)), format!("/{}…", "a".repeat(78))),
+        ] {
+            assert_eq!(shown(path), want);
+        }
+    }
+}

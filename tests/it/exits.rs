@@ -1,0 +1,331 @@
+//! Every way in which the receiver refuses a request: each moves one counter by one, and leaves a trace that has the
+//! request's id.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::database::{Database, On};
+use crate::process::{Server, now_s, stripe, stripe_header, until};
+
+/// One way out.
+struct Exit {
+    /// The constant of `http::error::Problem` that answers; empty where another layer does.
+    problem: &'static str,
+    sent: Sent,
+    status: u16,
+    /// The provider, the outcome and the reason that are counted, and whether the request looked signed; no `signed`
+    /// where it is rejected.
+    counted: (&'static str, &'static str, &'static str, Option<&'static str>),
+    trace: Trace,
+}
+
+enum Sent {
+    /// These bytes.
+    Raw(&'static str),
+    /// A signed event of stripe for this provider.
+    Event(&'static str),
+    /// A signed event for stripe while another request holds all the memory.
+    Beside(&'static str),
+}
+
+/// Where a request is found afterwards.
+#[derive(PartialEq)]
+enum Trace {
+    /// A log line.
+    Log,
+    /// A log line and a rejection.
+    Rejection,
+    /// The counter alone: it was no request yet.
+    Counter,
+}
+
+/// Begins a body that is not sent on.
+const HELD: &str = "POST /webhooks/stripe HTTP/1.1\r\nhost: a\r\ncontent-length: 16000\r\n\r\n";
+
+const EXITS: &[Exit] = &[
+    Exit {
+        problem: "METHOD",
+        sent: Sent::Raw("PUT /webhooks/stripe HTTP/1.1\r\nhost: a\r\n\r\n"),
+        status: 405,
+        counted: ("stripe", "refused", "method_not_allowed", Some("no")),
+        trace: Trace::Rejection,
+    },
+    Exit {
+        problem: "OTHER_METHOD",
+        sent: Sent::Raw("DELETE /webhooks/shop/key HTTP/1.1\r\nhost: a\r\n\r\n"),
+        status: 405,
+        counted: ("shop", "refused", "method_not_allowed", Some("no")),
+        trace: Trace::Rejection,
+    },
+    Exit {
+        problem: "NO_SUCH_PROVIDER",
+        sent: Sent::Raw(
+            "POST /webhooks/strpe?a=b HTTP/1.1\r\nhost: a\r\nstripe-signature: x\r\ncontent-length: 0\r\n\r\n",
+        ),
+        status: 404,
+        counted: ("-", "refused", "no_such_provider", Some("yes")),
+        trace: Trace::Log,
+    },
+    Exit {
+        problem: "TOO_LARGE",
+        sent: Sent::Raw(
+            "POST /webhooks/stripe HTTP/1.1\r\nhost: a\r\nstripe-signature: x\r\ncontent-length: 20000\r\n\r\n",
+        ),
+        status: 413,
+        counted: ("stripe", "refused", "body_too_large", Some("yes")),
+        trace: Trace::Rejection,
+    },
+    Exit {
+        problem: "TOO_SLOW",
+        sent: Sent::Raw("POST /webhooks/stripe HTTP/1.1\r\nhost: a\r\ncontent-length: 10\r\n\r\n{"),
+        status: 408,
+        counted: ("stripe", "refused", "body_too_slow", Some("no")),
+        trace: Trace::Rejection,
+    },
+    Exit {
+        problem: "BROKEN_BODY",
+        sent: Sent::Raw(
+            "POST /webhooks/stripe HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\nZZ\r\n",
+        ),
+        status: 400,
+        counted: ("stripe", "refused", "body_broken", Some("no")),
+        trace: Trace::Rejection,
+    },
+    Exit {
+        problem: "BAD_HOST",
+        sent: Sent::Raw("POST /webhooks/stripe HTTP/1.1\r\ncontent-length: 0\r\n\r\n"),
+        status: 400,
+        counted: ("stripe", "refused", "host_bad", Some("no")),
+        trace: Trace::Rejection,
+    },
+    Exit {
+        problem: "EXPECTATION",
+        sent: Sent::Raw("POST /else HTTP/1.1\r\nhost: a\r\nexpect: tea\r\ncontent-length: 0\r\n\r\n"),
+        status: 417,
+        counted: ("-", "refused", "expectation_unknown", Some("no")),
+        trace: Trace::Log,
+    },
+    Exit {
+        problem: "BAD_CODING",
+        sent: Sent::Raw(
+            "POST /webhooks/stripe HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked, chunked\r\n\r\n0\r\n\r\n",
+        ),
+        status: 400,
+        counted: ("stripe", "refused", "coding_bad", Some("no")),
+        trace: Trace::Rejection,
+    },
+    Exit {
+        problem: "UNKNOWN_CODING",
+        sent: Sent::Raw(
+            "POST /webhooks/stripe HTTP/1.1\r\nhost: a\r\ntransfer-encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+        ),
+        status: 501,
+        counted: ("stripe", "unavailable", "coding_unknown", Some("no")),
+        trace: Trace::Log,
+    },
+    Exit {
+        problem: "ADDRESS",
+        sent: Sent::Event("fenced"),
+        status: 403,
+        counted: ("fenced", "rejected", "address", None),
+        trace: Trace::Rejection,
+    },
+    Exit {
+        problem: "REJECTED",
+        sent: Sent::Raw("POST /webhooks/stripe HTTP/1.1\r\nhost: a\r\ncontent-length: 2\r\n\r\n{}"),
+        status: 401,
+        counted: ("stripe", "rejected", "header_missing", None),
+        trace: Trace::Rejection,
+    },
+    Exit {
+        problem: "HANDLER_FAILED",
+        sent: Sent::Event("strict"),
+        status: 500,
+        counted: ("strict", "unavailable", "handler_failed", Some("yes")),
+        trace: Trace::Log,
+    },
+    Exit {
+        problem: "SATURATED",
+        sent: Sent::Beside(HELD),
+        status: 503,
+        counted: ("stripe", "unavailable", "saturated", Some("yes")),
+        trace: Trace::Log,
+    },
+    Exit {
+        problem: "",
+        sent: Sent::Raw("NONSENSE\r\n\r\n"),
+        status: 400,
+        counted: ("-", "refused", "head_malformed", Some("no")),
+        trace: Trace::Counter,
+    },
+];
+
+/// The last one, because it takes the database away.
+const UNAVAILABLE: Exit = Exit {
+    problem: "UNAVAILABLE",
+    sent: Sent::Event("stripe"),
+    status: 503,
+    counted: ("stripe", "unavailable", "unavailable", Some("yes")),
+    trace: Trace::Log,
+};
+
+const PROVIDERS: &str = "[providers.shop]\nkind = \"first_party\"\nsettings = { auth = \"bearer\" }\nsecrets = [\"token_of_a_shop_0123456789\"]\n\
+    [providers.fenced]\nkind = \"stripe\"\nsecrets = [\"whsec_test_0123456789abcdef\"]\nallow_from = [\"192.0.2.0/24\"]\n\
+    [providers.strict]\nkind = \"stripe\"\nsecrets = [\"whsec_test_0123456789abcdef\"]\non_handler_error = \"reject\"\n\
+    [[providers.strict.routes]]\non = [\"*\"]\nto = \"templated\"\n\
+    [destinations.templated]\nurl = \"http://127.0.0.1:9/{{ payload.nowhere.deep }}\"\n";
+
+#[tokio::test]
+async fn every_refusal_moves_one_counter_and_leaves_one_trace() {
+    let database = Database::create(On::Sqlite).await.unwrap();
+    let mut server = Server::prepare(&database.url, PROVIDERS);
+    server.server_keys(
+        "header_timeout_ms = 2000\nbody_timeout_ms = 1500\nbody_bytes_max = 16384\ninflight_bytes_max = 16384",
+    );
+    let config = std::fs::read_to_string(server.config()).unwrap();
+    std::fs::write(server.config(), config.replace("filter = \"warn\"", "filter = \"info\"")).unwrap();
+    server.spawn().await;
+    for exit in EXITS {
+        is_recorded(&server, &database, exit).await;
+    }
+    database.run("ALTER TABLE processed_webhook_events RENAME TO gone").await.unwrap();
+    is_recorded(&server, &database, &UNAVAILABLE).await;
+}
+
+async fn is_recorded(server: &Server, database: &Database, exit: &Exit) {
+    let before = counted(&server.admin_text("/metrics").await);
+    // Open until the end: a connection that is lost is a refusal, too.
+    let mut holding = None;
+    let (status, request_id) = match exit.sent {
+        Sent::Raw(bytes) => answered(server.receiver, bytes.as_bytes()).await,
+        Sent::Event(provider) => answered(server.receiver, &event(provider)).await,
+        Sent::Beside(head) => {
+            let mut held = TcpStream::connect(server.receiver).await.unwrap();
+            held.write_all([head.as_bytes(), &[b' '; 15_000]].concat().as_slice()).await.unwrap();
+            let mut last = (0, None);
+            until(
+                "there is no memory left",
+                Duration::from_secs(20),
+                || server.log(),
+                async || {
+                    last = answered(server.receiver, &event("stripe")).await;
+                    last.0 != 200
+                },
+            )
+            .await;
+            holding = Some(held);
+            last
+        }
+    };
+    let what = format!("{} {:?}", exit.problem, exit.counted);
+    assert_eq!(status, exit.status, "{what}\n{}", server.log());
+    let (provider, outcome, reason, signed) = exit.counted;
+    let ended = format!("hooklatch_requests_total{{provider=\"{provider}\",outcome=\"{outcome}\"}}");
+    let why = match signed {
+        Some(signed) => {
+            format!(
+                "hooklatch_refused_total{{provider=\"{provider}\",reason=\"{reason}\",signed=\"{signed}\"}}"
+            )
+        }
+        None => format!("hooklatch_rejected_total{{provider=\"{provider}\",reason=\"{reason}\"}}"),
+    };
+    let mut moved = BTreeMap::new();
+    // Hyper answers what is no request before we hear of it.
+    until(
+        &what,
+        Duration::from_secs(20),
+        || server.log(),
+        async || {
+            moved = counted(&server.admin_text("/metrics").await);
+            moved.retain(|series, n| *n != before.get(series).copied().unwrap_or_default());
+            !moved.is_empty()
+        },
+    )
+    .await;
+    let is_other =
+        |series: &&String| !series.contains("outcome=\"accepted\"") && !series.contains("\"duplicate\"");
+    let moved: BTreeSet<&String> = moved.keys().filter(is_other).collect();
+    assert_eq!(moved, BTreeSet::from([&ended, &why]), "{what}");
+    drop(holding);
+    let Some(id) = request_id else {
+        assert!(exit.trace == Trace::Counter, "{what}");
+        return;
+    };
+    assert!(server.log().contains(&id), "{what}: the log has {id}\n{}", server.log());
+    if exit.trace == Trace::Rejection {
+        let noted = "SELECT rejection_id || ' ' || provider || ' ' || reason || ' ' || client_address FROM rejected_requests";
+        let wanted = format!("{id} {provider} {reason} 127.0.0.1");
+        until(
+            &what,
+            Duration::from_secs(20),
+            || server.log(),
+            async || database.texts(noted).await.contains(&wanted),
+        )
+        .await;
+    }
+}
+
+fn event(provider: &str) -> Vec<u8> {
+    let (body, _) = stripe(&format!("evt_{}", fastrand::u64(..)), now_s());
+    let signature = stripe_header(&body, now_s());
+    format!(
+        "POST /webhooks/{provider} HTTP/1.1\r\nhost: a\r\nstripe-signature: {signature}\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .into_bytes()
+}
+
+/// Status and request id of the answer to these bytes.
+async fn answered(to: SocketAddr, bytes: &[u8]) -> (u16, Option<String>) {
+    let mut stream = TcpStream::connect(to).await.unwrap();
+    stream.write_all(bytes).await.unwrap();
+    let mut answer = vec![0; 4_096];
+    let n = tokio::time::timeout(Duration::from_secs(20), stream.read(&mut answer)).await.unwrap().unwrap();
+    let answer = String::from_utf8_lossy(&answer[..n]).into_owned();
+    let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or_default();
+    let id = answer.lines().find_map(|line| line.strip_prefix("hooklatch-request-id: "));
+    (status, id.map(str::to_owned))
+}
+
+/// The counters of requests.
+fn counted(metrics: &str) -> BTreeMap<String, u64> {
+    let names = ["hooklatch_requests_total{", "hooklatch_refused_total{", "hooklatch_rejected_total{"];
+    let lines = metrics.lines().filter(|line| names.iter().any(|name| line.starts_with(name)));
+    lines
+        .filter_map(|line| {
+            let (series, n) = line.rsplit_once(' ')?;
+            Some((series.to_owned(), n.parse().ok()?))
+        })
+        .collect()
+}
+
+#[test]
+fn no_refusal_of_the_receiver_is_missing_here() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/http");
+    let mut in_source = BTreeSet::new();
+    let mut text: String = ["receiver.rs", "edge.rs", "framing.rs"]
+        .map(|file| std::fs::read_to_string(root.join(file)).unwrap())
+        .concat();
+    let errors = std::fs::read_to_string(root.join("error.rs")).unwrap();
+    let (_, of_receive) = errors.split_once("impl From<&ReceiveError> for Problem {").unwrap();
+    text.push_str(&of_receive.split_once("\n}\n").unwrap().0.replace("Self::", "Problem::"));
+    for (at, _) in text.match_indices("Problem::") {
+        let name: String =
+            text[at + 9..].chars().take_while(|c| c.is_ascii_uppercase() || *c == '_').collect();
+        if name.len() > 1 {
+            in_source.insert(name);
+        }
+    }
+    let forced: BTreeSet<String> = EXITS
+        .iter()
+        .chain([&UNAVAILABLE])
+        .map(|exit| exit.problem)
+        .filter(|name| !name.is_empty())
+        .map(str::to_owned)
+        .collect();
+    assert_eq!(in_source, forced, "each exit of the receiver is forced by the test above");
+}
