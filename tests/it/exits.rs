@@ -8,8 +8,10 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+use crate::console::Browser;
+use crate::contract::Operator;
 use crate::database::{Database, On};
-use crate::process::{Server, now_s, stripe, stripe_header, until};
+use crate::process::{Server, client, now_s, stripe, stripe_header, until};
 
 /// One way out.
 struct Exit {
@@ -328,4 +330,74 @@ fn no_refusal_of_the_receiver_is_missing_here() {
         .map(str::to_owned)
         .collect();
     assert_eq!(in_source, forced, "each exit of the receiver is forced by the test above");
+}
+
+const TOKENS: &str = "[[admin.tokens]]\nname = \"ann\"\nrole = \"operator\"\ntoken = \"anns-token-0123456789\"\n\
+    [[admin.tokens]]\nname = \"vic\"\nrole = \"viewer\"\ntoken = \"vics-token-0123456789\"\n\
+    [[admin.tokens]]\nname = \"bob\"\nrole = \"operator\"\ntoken = \"bobs-token-0123456789\"\nproviders = [\"stripe\"]\n";
+
+#[tokio::test]
+async fn a_path_with_a_typo_is_shown_with_the_provider_that_was_meant() {
+    let database = Database::create(On::Sqlite).await.unwrap();
+    let server = Server::start(&database.url, TOKENS).await;
+    for path in ["/webhooks/strpe?secret=of-a-query", "/webhooks/strpe", "/wp-login.php"] {
+        let head = format!("POST {path} HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\n\r\n");
+        assert_eq!(answered(server.receiver, head.as_bytes()).await.0, 404);
+    }
+    let ann = Operator::new(server.admin, "anns-token-0123456789");
+    let found = ann.ask("GET", "/backlog", &[], None).await.body["unknown_paths"].clone();
+    // A client has one place, and what is like a sender's keeps it.
+    assert_eq!(found.as_array().unwrap().len(), 1, "{found}");
+    let wanted = [
+        ("path", "/webhooks/strpe".into()),
+        ("nearest_provider", "stripe".into()),
+        ("requests_n", 2.into()),
+        ("client_address", "127.0.0.1".into()),
+    ];
+    for (field, want) in wanted {
+        let want: serde_json::Value = want;
+        assert_eq!(found[0][field], want, "{found}");
+    }
+    let vic = Operator::new(server.admin, "vics-token-0123456789");
+    let seen = vic.ask("GET", "/backlog", &[], None).await.body["unknown_paths"].clone();
+    assert!(seen[0]["path"] == "/webhooks/strpe" && seen[0]["client_address"].is_null(), "{seen}");
+    let bob = Operator::new(server.admin, "bobs-token-0123456789");
+    assert_eq!(bob.ask("GET", "/backlog", &[], None).await.body["unknown_paths"], serde_json::json!([]));
+    let findings = ann.ask("GET", "/doctor", &[], None).await.body["findings"].clone();
+    let paths = findings.as_array().unwrap().iter().find(|one| one["check"] == "receiver.paths").unwrap();
+    assert!(paths["verdict"] == "warning" && paths["found"].to_string().contains("`stripe`"), "{paths}");
+    let person = Browser::signed_in(server.admin, "anns-token-0123456789").await;
+    for page in ["/", "/rejected"] {
+        let text = person.get(page).await.text;
+        assert!(text.contains("/webhooks/strpe") && text.contains("Probably meant for"), "{page}: {text}");
+        assert!(!text.contains("of-a-query"), "{page}");
+    }
+}
+
+#[tokio::test]
+async fn the_largest_push_that_github_documents_is_not_too_large() {
+    let database = Database::create(On::Sqlite).await.unwrap();
+    let more = "[providers.github]\nsecrets = [\"secret_of_github_0123456789\"]\n";
+    let server = Server::start(&database.url, more).await;
+    let body = format!("{{\"ref\":\"{}\"}}", "x".repeat(1_500_000));
+    let mut mac =
+        <hmac::Hmac<sha2::Sha256> as hmac::KeyInit>::new_from_slice(b"secret_of_github_0123456789").unwrap();
+    hmac::Mac::update(&mut mac, body.as_bytes());
+    let signature = hex::encode(hmac::Mac::finalize(mac).into_bytes());
+    let request = client().post(server.url("/webhooks/github")).header("x-github-event", "push");
+    let request = request
+        .header("x-github-delivery", "d1")
+        .header("x-hub-signature-256", format!("sha256={signature}"));
+    let sent = request.header("content-type", "application/json").body(body).send().await.unwrap();
+    assert_eq!(
+        (sent.status().as_u16(), &sent.headers()["hooklatch-outcome"]),
+        (200, &"accepted".parse().unwrap())
+    );
+    let head = "POST /webhooks/github HTTP/1.1\r\nhost: a\r\ncontent-length: 26214401\r\n\r\n";
+    let mut stream = TcpStream::connect(server.receiver).await.unwrap();
+    stream.write_all(head.as_bytes()).await.unwrap();
+    stream.shutdown().await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 413 "), "{answer}");
 }

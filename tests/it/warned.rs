@@ -147,3 +147,13 @@ fn a_type_in_an_unsigned_header_is_told_unless_the_types_are_listed() {
     assert_eq!(of("stripe", ""), [""; 0]);
     assert!(of("stripe", "types = [\"invoice.*\"]")[0].contains("changes nothing"));
 }
+
+#[test]
+fn a_body_limit_below_what_the_sender_documents_is_warned_of() {
+    let github =
+        |more: &str| format!("[providers.github]\nsecrets = [\"whsec_another_one_0123456789\"]\n{more}");
+    let key = "providers.github.body_bytes_max";
+    assert_eq!(warnings_of(key, &github("")), Vec::<String>::new());
+    let [warning] = warnings_of(key, &github("body_bytes_max = 1048576\n")).try_into().unwrap();
+    assert!(warning.contains("26214400 bytes: a larger event is refused with 413"), "{warning}");
+}
