@@ -59,7 +59,7 @@ const ROWS: &[Metric] = &[
         "hooklatch_usual_gap_seconds",
         &["provider"],
         "seconds",
-        "How long the sender is silent as a rule: 95 of 100 seconds lay in gaps between accepted events that were no longer; a minute or more, absent while fewer than 20 gaps were seen.",
+        "How long the sender is silent as a rule: 95 of 100 seconds lay in gaps between accepted events that were no longer; a minute or more, absent while fewer than 20 gaps, or less than a day, were seen.",
     ),
     gauge(
         "hooklatch_sender_retry_span_seconds",
