@@ -82,7 +82,7 @@ fn breaker(destination: &DestinationView) -> Markup {
         Some("open") => {
             " It failed too often in a row: nothing is sent for a while, and then one call probes."
         }
-        Some("half_open") => " One call probes whether it is back.",
+        Some("half_open") => " The next call probes whether it is back.",
         _ => "",
     };
     html! { (standing::breaker(destination)) (meaning) }
