@@ -164,7 +164,7 @@ pub(super) fn answer(heard: &Heard, text: &str) -> Says {
         ("GET", ["search"]) => search(text),
         ("GET", ["statistics"]) => json!({
             "from_ms": AT_MS, "to_ms": AT_MS, "counted_from_ms": AT_MS,
-            "minutes": [{ "at_ms": AT_MS, "provider": text, "events_n": 5, "waiting_n": 1 }],
+            "minutes": [{ "at_ms": AT_MS, "provider": text, "events_n": 5, "waiting_n": 1, "is_cut": true }],
         }),
         ("GET", ["operations"]) => page(&[operation("running", text)]),
         ("GET", ["operations", _]) | ("POST", ["operations", _, "cancel"]) => operation("done", text),
