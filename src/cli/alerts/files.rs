@@ -39,6 +39,7 @@ rule_files! {
     "open-files",
     "operator-guessed",
     "panics",
+    "pause-long",
     "receiver-gone",
     "receiver-gone-long",
     "rejected-burst",
