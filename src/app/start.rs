@@ -196,6 +196,7 @@ impl App {
             requests: receiver.counted(),
             rhythms,
             store: admission.store.clone(),
+            memory: self.memory.clone(),
         };
         let (readiness, leaving) = (ready.clone(), stopping.leaving().clone());
         let operator = OperatorState { readiness: ready, metrics: Box::new(move || live.text()), leaving };

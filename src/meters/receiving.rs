@@ -43,6 +43,18 @@ const ROWS: &[Metric] = &[
         "requests",
         "Most requests that may wait for a commit; one more is answered 503.",
     ),
+    gauge(
+        "hooklatch_inflight_bytes",
+        &[],
+        "bytes",
+        "Memory that requests hold now, from their first byte until their events are written.",
+    ),
+    gauge(
+        "hooklatch_inflight_bytes_max",
+        &[],
+        "bytes",
+        "Most memory that requests may hold; one more is answered 503.",
+    ),
     counter(
         "hooklatch_requests_given_up_total",
         &["provider"],

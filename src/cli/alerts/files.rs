@@ -43,6 +43,7 @@ rule_files! {
     "receiver-gone",
     "receiver-gone-long",
     "rejected-burst",
+    "restarts",
     "retention-lag",
     "sealed-unopened",
     "sender-silent",
