@@ -70,11 +70,7 @@ fn whatever_is_counted_or_an_alert_is_about_is_on_the_dashboard() {
         .map(|one| base(&one.name))
         .collect();
     // What is only joined with, told as a text, or is Prometheus' own.
-    let besides = [
-        "up",
-        "hooklatch_provider_info",
-        "hooklatch_destination_info",
-    ];
+    let besides = ["up", "hooklatch_provider_info", "hooklatch_destination_info"];
     let rules = printed().iter().flat_map(|rule| selectors(rule["expr"].as_str().unwrap()));
     let counted = METRIC_GROUPS.iter().flat_map(|group| group.metrics).map(|row| row.name.to_owned());
     let asked = rules.map(|one| base(&one.name)).chain(counted);
