@@ -66,6 +66,14 @@ pub(crate) fn parse_time(text: &str, now_ms: i64) -> Result<i64, String> {
     })
 }
 
+/// Reads a time to come: as [`parse_time`] does, but a length of time is from now on.
+pub(crate) fn parse_end(text: &str, now_ms: i64) -> Result<i64, String> {
+    let found = length(text).map(|ms| now_ms.saturating_add(ms)).or_else(|| parse_time(text, now_ms).ok());
+    found.ok_or_else(|| {
+        format!("`{text}` is not a time: write 2026-11-22T14:02:11Z, 2026-11-22, or 15m, 2h, 3d from now")
+    })
+}
+
 fn length(text: &str) -> Option<i64> {
     let (n, unit_ms) = [("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)]
         .into_iter()
@@ -150,6 +158,9 @@ mod tests {
         for odd in ["", "m", "-1h", "1.5h", "yesterday", "14:02", "2026-13-01", "99999999999d"] {
             check(odd, None);
         }
+        assert_eq!(parse_end("2h", NOW_MS), Ok(NOW_MS + 7_200_000));
+        assert_eq!(parse_end("2026-11-22T14:05:11.5Z", NOW_MS), Ok(NOW_MS));
+        assert!(parse_end("soon", NOW_MS).expect_err("no time").contains("2h"));
         assert!(parse_time("soon", NOW_MS).expect_err("no time").contains("2026-11-22"));
     }
 }

@@ -215,12 +215,13 @@ CREATE TABLE outbox_lanes (
     PRIMARY KEY (destination, lane)
 );
 
--- Destinations that a person has paused: nothing is taken for them until they are resumed.
+-- Destinations that an operator has paused: nothing is taken for them until they are resumed, by an operator or at their end.
 CREATE TABLE destination_pauses (
     destination  TEXT COLLATE "C" NOT NULL PRIMARY KEY,
     actor        TEXT COLLATE "C" NOT NULL,
     reason       TEXT COLLATE "C" NOT NULL,
-    paused_at_ms BIGINT NOT NULL
+    paused_at_ms BIGINT NOT NULL,
+    until_ms     BIGINT
 );
 
 -- History: appended, never changed -----------------------------------------------------------------------------------

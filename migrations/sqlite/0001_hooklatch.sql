@@ -214,12 +214,13 @@ CREATE TABLE outbox_lanes (
     PRIMARY KEY (destination, lane)
 ) STRICT, WITHOUT ROWID;
 
--- Destinations that a person has paused: nothing is taken for them until they are resumed.
+-- Destinations that an operator has paused: nothing is taken for them until they are resumed, by an operator or at their end.
 CREATE TABLE destination_pauses (
     destination  TEXT    NOT NULL PRIMARY KEY,
     actor        TEXT    NOT NULL,
     reason       TEXT    NOT NULL,
-    paused_at_ms INTEGER NOT NULL
+    paused_at_ms INTEGER NOT NULL,
+    until_ms     INTEGER
 ) STRICT;
 
 -- History: appended, never changed -----------------------------------------------------------------------------------

@@ -40,6 +40,11 @@ impl MemoryRoom {
         Self { units: Arc::new(Semaphore::new(units_n_max)), units_n_max, large }
     }
 
+    /// Returns how many bytes are held.
+    pub(crate) fn held_bytes(&self) -> usize {
+        (self.units_n_max - self.units.available_permits()) * UNIT_BYTES
+    }
+
     /// Holds `bytes_n`; `None` when there is no room.
     pub(crate) fn hold(&self, bytes_n: usize) -> Option<HeldMemory> {
         let mut held = HeldMemory { room: self.clone(), units: None, bytes_n: 0, large: None };

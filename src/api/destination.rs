@@ -51,6 +51,9 @@ pub struct PauseView {
     pub reason: String,
     /// Time of the pause.
     pub paused_at_ms: i64,
+    /// Time when the destination resumes by itself; `null` when only an operator resumes it.
+    #[serde(default)]
+    pub until_ms: Option<i64>,
 }
 
 /// Number of open messages in one state.

@@ -86,8 +86,25 @@ pub struct Order<A> {
 pub type MessageOrder = Order<MessageAct>;
 /// An order about an event.
 pub type EventOrder = Order<EventAct>;
+
 /// An order about a destination.
-pub type DestinationOrder = Order<DestinationAct>;
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DestinationOrder {
+    /// The act that is asked for.
+    pub act: DestinationAct,
+    /// Reason, for the audit log: 1 to 255 characters on one line.
+    #[schemars(length(min = 1, max = 255), regex(pattern = super::reason::REASON_PATTERN))]
+    pub reason: String,
+    /// With `pause`: time in the future when the destination resumes by itself. Without it, only an operator resumes it.
+    #[serde(
+        default,
+        deserialize_with = "super::whole::time_or_null",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schemars(range(min = 0, max = 253_402_300_799_999_i64))]
+    pub until_ms: Option<i64>,
+}
 
 /// An order that needs a reason alone: to cancel an operation, to revoke a token.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -12,7 +12,7 @@ pub struct StatisticsView {
     pub to_ms: i64,
     /// The counted minutes, the oldest first; minutes without events are left out.
     pub minutes: Vec<MinuteView>,
-    /// Time before which nothing was counted because the bound on rows was reached; `null` when all was counted.
+    /// Time from which on every minute was counted whole, when the bound on rows was reached; `null` when all was counted.
     pub counted_from_ms: Option<i64>,
 }
 
@@ -27,4 +27,7 @@ pub struct MinuteView {
     pub events_n: u64,
     /// Those of them that stand in `retry`, `failed`, `unreadable` or `conflict` now.
     pub waiting_n: u64,
+    /// True when the bound on rows ended within this minute: it had more events.
+    #[serde(default)]
+    pub is_cut: bool,
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use crate::admit::MemoryRoom;
 use crate::config::Config;
 use crate::load::{self, Kinds, Loaded};
 use crate::logging;
@@ -19,6 +20,8 @@ pub struct App {
     pub(super) migrations: Vec<ProgramMigrations>,
     pub(super) clock: Clock,
     pub(super) has_echo: bool,
+    /// What requests under way may hold; shared by the receiver, which fills it, and by `/metrics`.
+    pub(super) memory: MemoryRoom,
     /// Told by the start, when the program has had the time to install its log.
     pub(super) warnings: Vec<String>,
 }
@@ -48,6 +51,7 @@ impl App {
     /// Starts from these kinds alone: nobody else makes the built-in ones again, whose specs take time to read.
     fn of_kinds(config: Config, active: BTreeMap<Name, ActiveProvider>, kinds: Vec<Provider>) -> Self {
         Self {
+            memory: MemoryRoom::new(config.server.inflight_bytes_max as usize),
             config,
             active,
             kinds,

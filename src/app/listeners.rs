@@ -12,7 +12,6 @@ use uuid::Uuid;
 
 use super::builder::App;
 use super::tasks::spawn;
-use crate::admit::MemoryRoom;
 use crate::config::{DEV_TOKEN, Secret};
 use crate::console::{self, ConsoleState};
 use crate::doctor::ProbeKey;
@@ -39,7 +38,7 @@ impl App {
             body_bytes_max: server.body_bytes_max as usize,
             body_timeout: Duration::from_millis(server.body_timeout_ms),
             probes: ProbeKey::new(installation_id),
-            room: MemoryRoom::new(server.inflight_bytes_max as usize),
+            room: self.memory.clone(),
         })
     }
 

@@ -174,9 +174,8 @@ impl App {
             handle: metrics.clone(),
             database: store.file(),
         };
-        let helpers =
-            Helpers { admission: &admission, entries: &entries, notes: &notes, counting, tail: &tail };
-        workers.extend(self.helpers(&parts, helpers, &stopping));
+        let more = Helpers { admission: &admission, entries: &entries, notes: &notes, counting, tail: &tail };
+        workers.extend(self.helpers(&parts, more, &stopping));
         let background = Background {
             stop,
             listeners: Vec::new(),
@@ -196,6 +195,7 @@ impl App {
             requests: receiver.counted(),
             rhythms,
             store: admission.store.clone(),
+            memory: self.memory.clone(),
         };
         let (readiness, leaving) = (ready.clone(), stopping.leaving().clone());
         let operator = OperatorState { readiness: ready, metrics: Box::new(move || live.text()), leaving };

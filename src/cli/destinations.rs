@@ -9,9 +9,10 @@ use clap::{Args, Subcommand};
 use super::api_client::ApiAnswer;
 use super::decide::{VersionArgs, WhyArgs};
 use super::desk::{Desk, ListRow};
-use super::output::{Column, Screen, Shown, Tone, fields, grouped, told};
+use super::output::{Column, Screen, Shown, Tone, fields, grouped, parse_end, told};
 use super::reach::ReachArgs;
-use crate::api::{BacklogCount, CallTimesView, DestinationAct, DestinationView};
+use super::shared::Usage;
+use crate::api::{BacklogCount, CallTimesView, DestinationAct, DestinationOrder, DestinationView};
 use crate::load::Kinds;
 
 #[derive(Args)]
@@ -32,7 +33,13 @@ enum DestinationsCommand {
         name: String,
     },
     /// Take nothing for it, on any node, until it is resumed; calls under way end as they do.
-    Pause(SwitchArgs),
+    Pause {
+        #[command(flatten)]
+        switch: SwitchArgs,
+        /// When it resumes by itself: 2026-11-22T14:02:11Z, or 30m, 4h, 2d from now. Without it, only `resume` does that.
+        #[arg(long, value_name = "TIME")]
+        until: Option<String>,
+    },
     /// Resume a paused destination.
     Resume(SwitchArgs),
 }
@@ -54,7 +61,7 @@ pub(super) fn destinations(
     kinds: &Kinds,
 ) -> anyhow::Result<ExitCode> {
     let desk = Desk::open(&args.reach, file, kinds)?;
-    let (act, switch, done) = match &args.command {
+    let (act, switch, until, done) = match &args.command {
         DestinationsCommand::List => {
             desk.whole_list::<DestinationView>(&["destinations"], &[])?;
             return Ok(ExitCode::SUCCESS);
@@ -64,13 +71,18 @@ pub(super) fn destinations(
             desk.show(&found, |view| in_full(view, &desk.screen, found.etag.as_deref()));
             return Ok(ExitCode::SUCCESS);
         }
-        DestinationsCommand::Pause(switch) => (DestinationAct::Pause, switch, "paused"),
-        DestinationsCommand::Resume(switch) => (DestinationAct::Resume, switch, "resumed"),
+        DestinationsCommand::Pause { switch, until } => {
+            (DestinationAct::Pause, switch, until.as_deref(), "paused")
+        }
+        DestinationsCommand::Resume(switch) => (DestinationAct::Resume, switch, None, "resumed"),
     };
     let path = ["destinations", &switch.name, "decide"];
     let version = switch.version.header();
+    let until_ms = until.map(|text| parse_end(text, desk.screen.now_ms)).transpose();
+    let until_ms = until_ms.map_err(|why| Usage(format!("--until: {why}")))?;
+    let order = DestinationOrder { act, reason: switch.why.reason.clone(), until_ms };
     let answer =
-        desk.decide(&path, act, &switch.why, version.as_deref()).with_context(|| switch.name.clone())?;
+        desk.order(&path, &order, &switch.why, version.as_deref()).with_context(|| switch.name.clone())?;
     desk.tell_done(&answer, &switch.name, done);
     Ok(ExitCode::SUCCESS)
 }
@@ -142,6 +154,7 @@ fn in_full(view: &DestinationView, screen: &Screen, version: Option<&str>) -> St
     if let Some(pause) = &view.pause {
         facts.push(("paused by", Shown::text(&pause.actor)));
         facts.push(("paused", time(pause.paused_at_ms)));
+        facts.extend(pause.until_ms.map(|ms| ("until", time(ms))));
         facts.push(("reason", Shown::text(&pause.reason)));
     }
     facts.push(("breaker", breaker(view.breaker.as_deref())));

@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::api_client::ApiAnswer;
 use super::desk::{Desk, ListRow, rows};
-use super::output::{Column, Screen, Shown, Tone, told};
+use super::output::{Column, Screen, Shown, Tone, grouped, told};
 use super::reach::ReachArgs;
 use super::shared::complain;
 use crate::api::{MinuteView, StatisticsView};
@@ -37,11 +37,11 @@ pub(super) fn statistics(
     let found: ApiAnswer<StatisticsView> = desk.api.get(&["statistics"], &query)?;
     desk.show(&found, |view| rows::<MinuteView>(&desk.screen, &view.minutes, true));
     if !desk.screen.is_json {
-        if found.view.minutes.is_empty() {
-            complain(format!("no events in the last {minutes} minutes"));
-        }
         if let Some(from_ms) = found.view.counted_from_ms {
-            complain(format!("counted back to {}, and no further", told(from_ms, desk.screen.now_ms)));
+            let from = told(from_ms, desk.screen.now_ms);
+            complain(format!("there are too many events to count them all: whole minutes begin at {from}"));
+        } else if found.view.minutes.is_empty() {
+            complain(format!("no events in the last {minutes} minutes"));
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -61,7 +61,11 @@ impl ListRow for MinuteView {
         vec![
             Shown::text(told(self.at_ms, screen.now_ms)),
             Shown::text(&self.provider),
-            Shown::number(self.events_n),
+            if self.is_cut {
+                Shown::text(grouped(self.events_n) + "+")
+            } else {
+                Shown::number(self.events_n)
+            },
             Shown::number(self.waiting_n).in_tone(tone),
         ]
     }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::check::{DESTINATIONS, NAMES, or_well};
 use crate::api::{DestinationView, FindingView};
+use crate::times::rfc3339;
 
 /// Longest time that all names together may take.
 const NAMES_LIMIT: Duration = Duration::from_secs(3);
@@ -20,7 +21,9 @@ fn standing(view: &DestinationView) -> Vec<FindingView> {
     let mut found = Vec::new();
     let name = &view.name;
     if let Some(pause) = &view.pause {
-        let words = format!("paused by {}: {}", pause.actor, pause.reason);
+        let until =
+            pause.until_ms.and_then(rfc3339).map_or_else(String::new, |until| format!(" until {until}"));
+        let words = format!("paused by {}{until}: {}", pause.actor, pause.reason);
         found.push(
             DESTINATIONS
                 .warning(words)
@@ -89,7 +92,12 @@ mod tests {
 
     #[test]
     fn what_takes_nothing_is_told() {
-        let pause = PauseView { actor: "ann".to_owned(), reason: "they move".to_owned(), paused_at_ms: 0 };
+        let pause = PauseView {
+            actor: "ann".to_owned(),
+            reason: "they move".to_owned(),
+            paused_at_ms: 0,
+            until_ms: None,
+        };
         let backlog = vec![BacklogCount {
             state: MessageState::Ready,
             messages_n: 1,

@@ -185,6 +185,7 @@ impl From<Refusal> for Problem {
                 let title = "so many operations are running already: wait for one to end, or cancel one";
                 Self { counted_n: Some(running_n), ..conflict("too_many_running", title) }
             }
+            Refusal::EndPassed => Self::bad_request("`until_ms` has passed: a pause ends in the future"),
             Refusal::NeverAllowed => conflict("never_allowed", "that act is for nothing in that `state`"),
         }
     }

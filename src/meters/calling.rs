@@ -59,7 +59,19 @@ const ROWS: &[Metric] = &[
         "hooklatch_breaker_open",
         &["destination"],
         "0 or 1",
-        "1 while a destination gets no calls because too many in a row failed.",
+        "1 while a node makes calls only now and then because too many in a row failed; 0 after one that worked, and when nothing was left to try with for as long as the longest back-off.",
+    ),
+    gauge(
+        "hooklatch_destination_paused",
+        &["destination"],
+        "0 or 1",
+        "1 while an operator has paused a destination: no node sends to it.",
+    ),
+    gauge(
+        "hooklatch_pause_due_timestamp_seconds",
+        &["destination"],
+        "unix seconds",
+        "When a pause should be over: its end, or a day after it began where it has none; absent while there is none.",
     ),
     gauge(
         "hooklatch_concurrency",

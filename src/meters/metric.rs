@@ -28,7 +28,7 @@ impl MetricType {
 /// One metric of `/metrics`.
 #[derive(Debug, Clone, Copy)]
 pub struct Metric {
-    /// The whole name, with `hooklatch_` in front.
+    /// The whole name, with `hooklatch_` in front; `process_` where every program has it.
     pub name: &'static str,
     /// What kind of number it is.
     pub metric_type: MetricType,

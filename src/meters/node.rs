@@ -12,17 +12,32 @@ const ROWS: &[Metric] = &[
         "1, with the version and the features that the program was built with.",
     ),
     gauge("hooklatch_ready", &[], "0 or 1", "1 while `/readyz` answers 200."),
-    gauge(
-        "hooklatch_process_open_files",
+    gauge("process_start_time_seconds", &[], "unix seconds", "When the server started."),
+    counter(
+        "process_cpu_seconds_total",
         &[],
-        "files",
-        "Files and sockets that the process has open (Linux).",
+        "seconds",
+        "Time of processors that the process took, in whole seconds (Linux).",
     ),
     gauge(
-        "hooklatch_process_open_files_max",
+        "process_resident_memory_bytes",
         &[],
-        "files",
-        "Most files and sockets that the process may have open (Linux).",
+        "bytes",
+        "Memory of the process that is not swapped out (Linux).",
+    ),
+    gauge("process_open_fds", &[], "files", "Files and sockets that the process has open (Linux)."),
+    gauge("process_max_fds", &[], "files", "Most files and sockets that the process may have open."),
+    gauge(
+        "hooklatch_connections_open",
+        &["listener"],
+        "connections",
+        "Connections of a listener that are open now.",
+    ),
+    gauge(
+        "hooklatch_connections_max",
+        &["listener"],
+        "connections",
+        "Most connections of a listener; past it the one that has been idle longest is closed.",
     ),
     counter(
         "hooklatch_panics_total",
@@ -49,7 +64,7 @@ const ROWS: &[Metric] = &[
         "1 while a listener's certificate files cannot be used and it goes on with the ones before.",
     ),
     gauge(
-        "hooklatch_tls_not_after_seconds",
+        "hooklatch_tls_not_after_timestamp_seconds",
         &["listener"],
         "unix seconds",
         "When a listener's certificate ends.",

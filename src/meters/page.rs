@@ -66,12 +66,13 @@ fn the_page_of_metrics_says_what_the_table_says() {
 fn a_name_says_type_and_unit() {
     for one in all() {
         let Metric { name, unit, help, .. } = one;
-        assert!(name.starts_with("hooklatch_"), "{name}");
+        assert!(name.starts_with("hooklatch_") || name.starts_with("process_"), "{name}");
         let is_counter = one.metric_type == MetricType::Counter;
         assert_eq!(name.ends_with("_total"), is_counter, "{name}: counters alone end in _total");
         assert_eq!(name.ends_with("_info"), *unit == "1", "{name}");
-        assert_eq!(name.ends_with("_bytes"), *unit == "bytes", "{name}");
-        assert_eq!(name.ends_with("_seconds"), unit.ends_with("seconds"), "{name} is in {unit}");
+        let base = name.trim_end_matches("_max").trim_end_matches("_total");
+        assert_eq!(base.ends_with("_bytes"), *unit == "bytes", "{name}");
+        assert_eq!(base.ends_with("_seconds"), unit.ends_with("seconds"), "{name} is in {unit}");
         assert!(
             !help.contains('|') && !help.contains('\n'),
             "{name}: HELP and the page take one line without a bar"

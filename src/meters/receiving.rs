@@ -43,6 +43,18 @@ const ROWS: &[Metric] = &[
         "requests",
         "Most requests that may wait for a commit; one more is answered 503.",
     ),
+    gauge(
+        "hooklatch_inflight_bytes",
+        &[],
+        "bytes",
+        "Memory that requests hold now, from their first byte until their events are written.",
+    ),
+    gauge(
+        "hooklatch_inflight_bytes_max",
+        &[],
+        "bytes",
+        "Most memory that requests may hold; one more is answered 503.",
+    ),
     counter(
         "hooklatch_requests_given_up_total",
         &["provider"],
@@ -59,7 +71,7 @@ const ROWS: &[Metric] = &[
         "hooklatch_usual_gap_seconds",
         &["provider"],
         "seconds",
-        "How long the sender is silent as a rule: 95 of 100 seconds lay in gaps between accepted events that were no longer; a minute or more, absent while fewer than 20 gaps were seen.",
+        "How long the sender is silent as a rule: 95 of 100 seconds lay in gaps between accepted events that were no longer; a minute or more, absent while fewer than 20 gaps, or less than a day, were seen.",
     ),
     gauge(
         "hooklatch_sender_retry_span_seconds",

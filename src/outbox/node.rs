@@ -89,7 +89,8 @@ impl NodeCalls {
     /// How the breaker of a destination stands: `closed`, `open` or `half_open`; `None` for a destination that is not
     /// configured.
     pub fn state_of(&self, destination: &str) -> Option<&'static str> {
-        self.0.posts.get(destination).map(|post| post.destination.gate.breaker())
+        let ticks_ms = self.0.clock.ticks_ms();
+        self.0.posts.get(destination).map(|post| post.destination.gate.breaker(ticks_ms))
     }
 }
 

@@ -1,4 +1,4 @@
-//! An eye on what no message tells: how far our clock is from the database's.
+//! Looks now and then at what no message tells: how far our clock is from the database's, and which pauses have ended.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::pause::jittered;
 use super::state::OutboxState;
 use crate::stop::Stop;
 use crate::store::{Store, StoreError};
-use crate::types::Clock;
+use crate::types::{Clock, UnixMs};
 
 /// Longest time between two looks; the shortest is half of it. Milliseconds.
 const WATCH_MS: u64 = 30_000;
@@ -76,12 +76,22 @@ impl Watch {
     }
 
     async fn look(&mut self) {
-        if let Err(error) = self.look_at_clock().await {
-            warn!(%error, "could not compare our clock with the database's");
+        let ended = match self.look_at_clock().await {
+            Ok(now_ms) => self.shared.store.pauses_end(now_ms).await,
+            Err(error) => return warn!(%error, "could not compare our clock with the database's"),
+        };
+        match ended {
+            Ok(names) if names.is_empty() => {}
+            Ok(names) => {
+                info!(destinations = ?names, "pauses ended; destinations resumed");
+                self.shared.wake.notify_one();
+            }
+            Err(error) => warn!(%error, "could not look for pauses that have ended"),
         }
     }
 
-    async fn look_at_clock(&mut self) -> Result<(), StoreError> {
+    /// Returns the time by the database's clock, which is the same for all nodes.
+    async fn look_at_clock(&mut self) -> Result<UnixMs, StoreError> {
         let (clock, lease_ms) = (&self.shared.clock, self.shared.config.lease_ms);
         let found = ClockOffset::ask(&self.shared.store, clock, lease_ms).await?;
         let ClockOffset { offset_ms, max_ms, .. } = found;
@@ -94,7 +104,7 @@ impl Watch {
             info!(offset_ms, "clock of the database is near ours again");
         }
         self.is_far = is_far;
-        Ok(())
+        Ok(clock.now_ms().saturating_add(offset_ms))
     }
 }
 

@@ -35,6 +35,10 @@ const PROVIDERS: &str = "/* open_counts */ WITH RECURSIVE p AS (
             ORDER BY e.provider LIMIT 1) FROM p WHERE p.name IS NOT NULL)
     SELECT name FROM p WHERE name IS NOT NULL LIMIT $1";
 
+const PAUSES: &str =
+    "/* open_counts */ SELECT destination, COALESCE(until_ms, paused_at_ms + 86400000) AS due_ms
+    FROM destination_pauses ORDER BY destination LIMIT 1000";
+
 /// A part of a count, by the index alone: the numbers of the oldest messages of a destination in one state.
 macro_rules! stuck_in {
     ($state:literal) => {
@@ -120,6 +124,8 @@ pub struct OpenCounts {
     pub keys_until_ms: Vec<(String, UnixMs)>,
     /// Events that wait for somebody, by provider and state.
     pub events: Vec<EventCount>,
+    /// Paused destinations, each with when its pause should be over: its end, or a day after it began.
+    pub pauses_due_ms: Vec<(String, UnixMs)>,
 }
 
 impl Store {
@@ -154,6 +160,9 @@ async fn open_counts(db: &mut Door<'_>) -> DbResult<OpenCounts> {
         for row in db.fetch(EVENTS, &[(&name).into(), OPEN_COUNTED_N_MAX.into()]).await? {
             found.events.push(event_count(&name, &row)?);
         }
+    }
+    for row in db.fetch(PAUSES, &[]).await? {
+        found.pauses_due_ms.push((row.text("destination")?, row.int("due_ms")?));
     }
     Ok(found)
 }

@@ -25,6 +25,9 @@ const HALF_LIFE_S: f64 = 7.0 * 86_400.0;
 const USUAL_PART: f64 = 0.95;
 /// Fewest gaps that say anything.
 pub const GAPS_N_MIN: u64 = 20;
+/// Least time of gaps that says anything: a day, less what it counts for by its end. Whoever was only seen by day has a first
+/// night.
+const SEEN_S_MIN: f64 = 0.9 * 86_400.0;
 /// Times that are further ahead than this were told by a clock that was wrong. Milliseconds.
 pub(crate) const AHEAD_MS_MAX: i64 = 5 * MINUTE_MS;
 
@@ -86,10 +89,11 @@ impl Rhythm {
         self.gaps_n = self.gaps_n.saturating_add(1);
     }
 
-    /// The gap within which 95 of 100 seconds lay; `None` while too few were seen. Seconds, a minute or more.
+    /// The gap within which 95 of 100 seconds lay; `None` while too few were seen, or for less than
+    /// a day. Seconds, a minute or more.
     pub fn usual_gap_s(&self) -> Option<f64> {
         let all: f64 = self.gap_seconds.iter().sum();
-        if self.gaps_n < GAPS_N_MIN || all <= 0.0 {
+        if self.gaps_n < GAPS_N_MIN || all < SEEN_S_MIN {
             return None;
         }
         let mut within = 0.0;
@@ -207,11 +211,13 @@ mod tests {
         let back_ms = 10 * DAY_MS + 4 * HOUR_MS;
         rhythm.add(back_ms, back_ms);
         assert_eq!(gap_s(&rhythm), 60);
-        let few: Vec<i64> = (0..20).map(|n| n * MINUTE_MS).collect();
+        let few: Vec<i64> = (0..20).map(|n| n * 75 * MINUTE_MS).collect();
         assert_eq!(sent(1, &few).gaps_n, 19);
         assert_eq!(sent(1, &few).usual_gap_s(), None);
-        let enough: Vec<i64> = (0..21).map(|n| n * MINUTE_MS).collect();
-        assert_eq!(gap_s(&sent(1, &enough)), 60);
+        let enough: Vec<i64> = (0..21).map(|n| n * 75 * MINUTE_MS).collect();
+        assert!((4_500..5_625).contains(&gap_s(&sent(1, &enough))));
+        let by_day: Vec<i64> = (0..1_080).map(|n| n * MINUTE_MS).collect();
+        assert_eq!(sent(1, &by_day).usual_gap_s(), None, "its first night is still to come");
     }
 
     #[test]

@@ -85,7 +85,7 @@ impl ListenerTls {
     fn note(&self, made: &MadeTls) {
         metrics::gauge!("hooklatch_tls_files_broken", "listener" => self.name).set(0.0);
         #[expect(clippy::cast_precision_loss, reason = "seconds of our time fit")]
-        metrics::gauge!("hooklatch_tls_not_after_seconds", "listener" => self.name)
+        metrics::gauge!("hooklatch_tls_not_after_timestamp_seconds", "listener" => self.name)
             .set(made.not_after_s as f64);
     }
 }

@@ -12,6 +12,7 @@ use crate::stub::{Mode, Stub};
 on_both!(
     a_person_decides_about_what_is_held_and_it_happens_once,
     an_event_is_run_again_under_new_keys_on_a_persons_word,
+    a_destination_whose_pause_has_ended_resumes_by_itself,
     a_refusal_is_explained_to_operators_and_to_nobody_else,
     what_a_person_decides_is_not_left_until_the_next_look,
 );
@@ -69,6 +70,25 @@ async fn what_a_person_decides_is_not_left_until_the_next_look(database: &Databa
 
     decided("/events/stripe/evt_2/decide", "k-4", "rerun").await;
     called("the event is dispatched again", 4).await;
+}
+
+async fn a_destination_whose_pause_has_ended_resumes_by_itself(database: &Database) {
+    let stub = Stub::start().await;
+    let mut server = serve(database, &stub).await;
+    let until_ms = (now_s() + 3_600) * 1_000;
+    let order = json!({ "act": "pause", "reason": "they move", "until_ms": until_ms });
+    let answer = decide(&server, "/destinations/billing/decide", (OPERATOR, Some("k-1")), &order).await;
+    assert_eq!(answer.0, 200, "{answer:?}");
+    let (_, shown) = get(&server, "/destinations/billing", VIEWER).await;
+    assert_eq!(shown["pause"]["until_ms"], until_ms);
+    post_stripe(&client(), &server.url("/webhooks/stripe"), "evt_1").await.unwrap();
+    // A server looks when it starts, and every half minute.
+    server.kill();
+    database.run("UPDATE destination_pauses SET until_ms = paused_at_ms + 1").await.unwrap();
+    server.spawn().await;
+    let log = || server.log();
+    until("it is called", Duration::from_secs(20), log, async || stub.requests_n() == 1).await;
+    assert_eq!(get(&server, "/destinations/billing", VIEWER).await.1["pause"], Value::Null);
 }
 
 async fn get(server: &Server, path: &str, token: &str) -> (u16, Value) {
@@ -232,6 +252,8 @@ async fn what_the_api_cannot_take_is_said_plainly() {
         ("/destinations/billing/decide", json!({ "act": "send", "reason": "r" }), 400),
         ("/destinations/nobody/decide", json!({ "act": "pause", "reason": "r" }), 404),
         ("/destinations/billing/decide", json!({ "act": "resume", "reason": "r" }), 409),
+        ("/destinations/billing/decide", json!({ "act": "resume", "reason": "r", "until_ms": 9e12 }), 400),
+        ("/destinations/billing/decide", json!({ "act": "pause", "reason": "r", "until_ms": 1 }), 400),
         ("/messages/nobody/decide", json!({ "act": "send", "reason": " " }), 400),
         ("/messages/nobody/decide", json!({ "act": "send" }), 400),
         ("/messages/nobody/decide", json!({ "act": "send", "reason": "r", "state": "dead" }), 400),

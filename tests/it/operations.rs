@@ -59,7 +59,7 @@ pub(super) async fn many_dead_messages(database: &Database, rows_n: u32) {
          SELECT CAST(10000000 + n AS BIGINT) * 1024, 1, 1, 20, 0, 0, 0, 'dead', 'billing' FROM numbers"
     );
     run(database, &messages).await;
-    run(database, "INSERT INTO destination_pauses VALUES ('billing', 'ann', 'they migrate', 1)").await;
+    run(database, "INSERT INTO destination_pauses VALUES ('billing', 'ann', 'they migrate', 1, NULL)").await;
 }
 
 fn order(act: &str, state: &str, counted_n: u32) -> Value {

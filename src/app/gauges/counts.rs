@@ -64,6 +64,7 @@ impl Counts {
         self.messages(&found.messages, now_ms);
         self.lanes(&found.blocked_lanes);
         self.keys(&found.keys_until_ms, now_ms);
+        self.pauses(&found.pauses_due_ms);
         self.events(&found.events, now_ms);
     }
 
@@ -127,6 +128,17 @@ impl Counts {
             let left_ms = until.get(destination.as_str()).map(|until_ms| until_ms.saturating_sub(now_ms));
             metrics::gauge!("hooklatch_key_left_seconds", "destination" => destination.clone())
                 .set(left_ms.map_or(f64::NAN, seconds));
+        }
+    }
+
+    /// Publishes which destinations are paused, and when that should be over.
+    fn pauses(&self, due_ms: &[(String, UnixMs)]) {
+        for destination in &self.destinations.configured {
+            let due_ms = due_ms.iter().find(|(name, _)| name == destination).map(|(_, due_ms)| *due_ms);
+            metrics::gauge!("hooklatch_destination_paused", "destination" => destination.clone())
+                .set(f64::from(u8::from(due_ms.is_some())));
+            metrics::gauge!("hooklatch_pause_due_timestamp_seconds", "destination" => destination.clone())
+                .set(due_ms.map_or(f64::NAN, seconds));
         }
     }
 

@@ -9,6 +9,7 @@ use tokio::sync::watch;
 use super::numbers::{number, seconds};
 use super::recorder::written;
 use super::rhythms::Rhythms;
+use crate::admit::MemoryRoom;
 use crate::app::entries::Entries;
 use crate::http::operator::Readiness;
 use crate::receive::CountedRequests;
@@ -22,6 +23,7 @@ pub(in crate::app) struct LiveGauges {
     pub(in crate::app) requests: CountedRequests,
     pub(in crate::app) rhythms: Arc<Rhythms>,
     pub(in crate::app) store: Store,
+    pub(in crate::app) memory: MemoryRoom,
 }
 
 impl LiveGauges {
@@ -38,6 +40,7 @@ impl LiveGauges {
         metrics::gauge!("hooklatch_admit_waiting").set(number(waiting_n));
         metrics::gauge!("hooklatch_refusing_since_timestamp_seconds")
             .set(seconds(self.requests.refusing_since_ms(self.rhythms.now_ms(), is_ready)));
+        metrics::gauge!("hooklatch_inflight_bytes").set(number(self.memory.held_bytes()));
         for used in self.store.connections() {
             metrics::gauge!("hooklatch_db_connections_in_use", "pool" => used.pool)
                 .set(f64::from(used.in_use_n));

@@ -6,16 +6,25 @@ use super::numbers::number;
 use crate::disk::{DiskRoom, beside};
 use crate::http::files::OpenFiles;
 
-/// Publishes how many files are open, and how large the database's files are. Reads folders: to be called where that
+/// Ticks of a second in /proc: `USER_HZ`, which is 100 wherever Rust has a Linux target.
+const TICKS_PER_S: u64 = 100;
+
+/// Publishes what the process has of files, memory and processor, and how large the database's files are. Reads folders: to be called where that
 /// keeps nobody waiting.
 pub(super) fn publish(database: Option<&Path>) {
     let OpenFiles { n, n_max } = OpenFiles::of_process();
     let number_of = |n: u64| number(usize::try_from(n).unwrap_or(usize::MAX));
     if let Some(n) = n {
-        metrics::gauge!("hooklatch_process_open_files").set(number_of(n));
+        metrics::gauge!("process_open_fds").set(number_of(n));
     }
     if let Some(n_max) = n_max {
-        metrics::gauge!("hooklatch_process_open_files_max").set(number_of(n_max));
+        metrics::gauge!("process_max_fds").set(number_of(n_max));
+    }
+    if let Some(kib) = resident_kib() {
+        metrics::gauge!("process_resident_memory_bytes").set(number_of(kib * 1_024));
+    }
+    if let Some(ticks_n) = cpu_ticks_n() {
+        metrics::counter!("process_cpu_seconds_total").absolute(ticks_n / TICKS_PER_S);
     }
     let Some(file) = database else { return };
     let bytes = ["", "-wal", "-shm"].map(|ending| bytes_of(&beside(file, ending))).into_iter().sum::<u64>();
@@ -25,6 +34,20 @@ pub(super) fn publish(database: Option<&Path>) {
     }
 }
 
+/// Memory of the process that is not swapped out, `VmRSS` of `proc_pid_status(5)`.
+fn resident_kib() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    line.trim().trim_end_matches(" kB").parse().ok()
+}
+
+/// Time of the processor that the process took, user and system: fields 14 and 15 of `proc_pid_stat(5)`, behind its name.
+fn cpu_ticks_n() -> Option<u64> {
+    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
+    Some(fields.next()?.parse::<u64>().ok()? + fields.next()?.parse::<u64>().ok()?)
+}
+
 fn bytes_of(file: &Path) -> u64 {
     std::fs::metadata(file).map_or(0, |found| found.len())
 }
@@ -32,6 +55,17 @@ fn bytes_of(file: &Path) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn linux_says_what_a_process_takes() {
+        let kib = resident_kib().expect("a size");
+        assert!((1_000..100_000_000).contains(&kib), "{kib}");
+        let before_n = cpu_ticks_n().expect("a time");
+        while cpu_ticks_n().expect("a time") < before_n + 2 {
+            std::hint::black_box((0..100_000_u64).sum::<u64>());
+        }
+    }
 
     #[test]
     fn a_file_that_is_not_there_has_no_size() {

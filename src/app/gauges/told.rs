@@ -1,8 +1,9 @@
 //! What does not change while the program runs: its build, and what the configuration says.
 
-use super::numbers::number;
+use super::numbers::{number, seconds};
 use crate::app::entries::Entries;
 use crate::config::Config;
+use crate::types::Clock;
 
 /// The features that this program can be built with, and whether it was.
 const FEATURES: [(&str, bool); 6] = [
@@ -25,6 +26,8 @@ pub(in crate::app) fn tell(config: &Config, entries: &Entries) {
     )
     .set(1.0);
     metrics::gauge!("hooklatch_admit_waiting_max").set(number(config.server.queue_n_max as usize));
+    metrics::gauge!("hooklatch_inflight_bytes_max").set(number(config.server.inflight_bytes_max as usize));
+    metrics::gauge!("process_start_time_seconds").set(seconds(Clock::system().now_ms()));
     for (name, entry) in entries.iter() {
         let spec = entry.provider.spec();
         metrics::gauge!("hooklatch_provider_info", "provider" => name.to_string(), "kind" => spec.kind.clone())

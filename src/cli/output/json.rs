@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::times::rfc3339;
 
 /// Times of the contract whose names end otherwise than in `at_ms`. Lengths of time end in `_ms` too.
-const OTHER_TIMES: [&str; 10] = [
+const OTHER_TIMES: [&str; 11] = [
     "good_until_ms",
     "now_ms",
     "from_ms",
@@ -14,6 +14,7 @@ const OTHER_TIMES: [&str; 10] = [
     "counted_from_ms",
     "looked_back_to_ms",
     "key_valid_until_ms",
+    "until_ms",
     "received_from_ms",
     "received_to_ms",
 ];

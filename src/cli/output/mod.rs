@@ -10,7 +10,7 @@ mod shown;
 mod table;
 
 pub(crate) use crate::figures::{grouped, plural, reruns};
-pub(crate) use crate::times::{ago, day, in_day, parse_time, told};
+pub(crate) use crate::times::{ago, day, in_day, parse_end, parse_time, told};
 pub(crate) use json::with_times;
 pub(crate) use screen::{ColourChoice, Screen};
 pub(crate) use shown::{Shown, Tone};

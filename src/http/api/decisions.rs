@@ -9,7 +9,7 @@ use super::super::error::Problem;
 use super::asking::Asking;
 use super::decide::DecisionRequest;
 use super::state::ApiState;
-use crate::api::{DestinationOrder, EventOrder, MessageOrder};
+use crate::api::{DestinationAct, DestinationOrder, EventOrder, MessageOrder};
 use crate::store::Ordered;
 use crate::types::{EventKey, MessageId, Name};
 
@@ -48,9 +48,13 @@ pub(super) async fn decide_destination(
     request: Request,
 ) -> Result<Response, Problem> {
     let request = DecisionRequest::read(people, request).await?;
-    let DestinationOrder { act, reason } =
-        request.order("the body is a JSON object with `act` (pause or resume) and `reason`")?;
+    let DestinationOrder { act, reason, until_ms } = request.order(
+        "the body is a JSON object with `act` (pause or resume) and `reason`, and with `pause` perhaps `until_ms`",
+    )?;
+    if until_ms.is_some() && act == DestinationAct::Resume {
+        return Err(Problem::bad_request("`until_ms` goes with `pause` alone"));
+    }
     let name = Name::parse(&name).ok().filter(|name| state.destinations.contains_key(name));
     let name = name.ok_or(Problem::NOT_FOUND)?;
-    request.decide(&state, &Ordered::Destination { name, act }, &reason).await
+    request.decide(&state, &Ordered::Destination { name, act, until_ms }, &reason).await
 }

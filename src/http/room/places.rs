@@ -72,7 +72,8 @@ impl ConnectionRoom {
         exempt: Vec<IpNet>,
     ) -> Arc<Self> {
         let permits_n = u32::try_from(connections_n_max).unwrap_or(u32::MAX);
-        Arc::new(Self {
+        metrics::gauge!("hooklatch_connections_max", "listener" => name).set(f64::from(permits_n));
+        let room = Arc::new(Self {
             name,
             permits: Arc::new(Semaphore::new(permits_n as usize)),
             permits_n,
@@ -80,7 +81,9 @@ impl ConnectionRoom {
             exempt,
             opened: Instant::now(),
             inner: Mutex::default(),
-        })
+        });
+        room.publish(&room.inner());
+        room
     }
 
     /// Takes a place for a connection of this address, as soon as there is one; `None` when its peer has its share
@@ -110,6 +113,7 @@ impl ConnectionRoom {
         let slot = Arc::new(ConnectionSlot::new(inner.next_id, peer, self.opened));
         inner.slots.insert(slot.id, Arc::clone(&slot));
         *inner.peers.entry(peer).or_default() += 1;
+        self.publish(&inner);
         Some(ConnectionPlace { slot, room: Arc::clone(self), _permit: permit })
     }
 
@@ -211,6 +215,12 @@ impl ConnectionRoom {
         ms_between(self.opened, Instant::now())
     }
 
+    /// Publishes how many connections are open.
+    fn publish(&self, inner: &Occupants) {
+        let open_n = u32::try_from(inner.slots.len()).unwrap_or(u32::MAX);
+        metrics::gauge!("hooklatch_connections_open", "listener" => self.name).set(f64::from(open_n));
+    }
+
     fn count(&self, reason: &'static str) {
         metrics::counter!("hooklatch_connections_closed_total", "listener" => self.name, "reason" => reason)
             .increment(1);
@@ -249,6 +259,8 @@ impl ConnectionPlace {
 
 impl Drop for ConnectionPlace {
     fn drop(&mut self) {
-        self.room.inner().leave(&self.slot);
+        let mut inner = self.room.inner();
+        inner.leave(&self.slot);
+        self.room.publish(&inner);
     }
 }

@@ -17,6 +17,9 @@ const QUICK_MS: i64 = 100;
 /// Slots for each call that may be under way, when calls are quick.
 const AHEAD: u32 = 4;
 
+/// Shortest time without a probe after which a breaker closes, in milliseconds.
+const QUIET_MS_MIN: u64 = 600_000;
+
 /// Part of a second whose calls are let through together, where a rate holds them back.
 const REFILLS_PER_S: i64 = 20;
 
@@ -28,6 +31,9 @@ pub(in crate::outbox) struct CallGate {
     /// Failures in a row that open the breaker; 0: never.
     failures_n_max: u32,
     open_ms: i64,
+    /// When a breaker could have been probed for so long, no message is left whose attempt failed: the longest delay
+    /// before another attempt.
+    quiet_ms: i64,
     state: Arc<Mutex<GateState>>,
     /// One permit for each call that may be under way.
     pub(super) calls: Semaphore,
@@ -110,6 +116,8 @@ impl CallGate {
             rate_per_s: config.rate_per_s,
             failures_n_max: config.breaker_failures_n,
             open_ms: i64::try_from(config.breaker_open_ms).unwrap_or(i64::MAX),
+            quiet_ms: i64::try_from(config.retry.max_ms.max(config.retry_after_max_ms).max(QUIET_MS_MIN))
+                .unwrap_or(i64::MAX),
             calls: Semaphore::new(window.n() as usize),
             state: Arc::new(Mutex::new(GateState::new(window))),
             ahead: if config.unknown == UnknownPolicy::Hold { 1 } else { AHEAD },
@@ -141,6 +149,7 @@ impl CallGate {
     /// Number of the `free_n` slots that may be used now.
     pub(in crate::outbox) fn allowed_n(&self, free_n: u32, now_ms: i64) -> u32 {
         let mut state = self.state();
+        self.close_if_quiet(&mut state, now_ms);
         let is_probe_due = state.probe_at_ms.is_some_and(|at_ms| now_ms >= at_ms) && !state.is_probing;
         let allowed_n = match state.probe_at_ms {
             Some(_) if !is_probe_due => 0,
@@ -151,6 +160,16 @@ impl CallGate {
         // When no slot is free, waiting for a time does not help: giving one back wakes the worker.
         state.is_probe_offered |= is_probe_due && (allowed_n > 0 || free_n == 0);
         allowed_n
+    }
+
+    /// Closes a breaker that nothing is left to probe with. The count of failures stays: the next one opens it again.
+    fn close_if_quiet(&self, state: &mut GateState, now_ms: i64) {
+        let is_quiet = state.probe_at_ms.is_some_and(|at_ms| now_ms.saturating_sub(at_ms) >= self.quiet_ms);
+        if is_quiet && !state.is_probing {
+            info!(destination = %self.name, "nothing was left to probe with; breaker closed");
+            state.probe_at_ms = None;
+            self.tell(state);
+        }
     }
 
     /// Number of the `allowed_n` calls that the rate lets through now.
@@ -195,13 +214,13 @@ impl CallGate {
         self.state().probe_at_ms.is_some()
     }
 
-    /// How its breaker stands: `closed`, `open`, or `half_open` while one call probes.
-    pub(in crate::outbox) fn breaker(&self) -> &'static str {
+    /// How its breaker stands: `closed`, `open`, or `half_open` while one call probes or may probe.
+    pub(in crate::outbox) fn breaker(&self, now_ms: i64) -> &'static str {
         let state = self.state();
-        match (state.probe_at_ms, state.is_probing) {
-            (None, _) => "closed",
-            (Some(_), true) => "half_open",
-            (Some(_), false) => "open",
+        match state.probe_at_ms {
+            None => "closed",
+            Some(at_ms) if state.is_probing || now_ms >= at_ms => "half_open",
+            Some(_) => "open",
         }
     }
 

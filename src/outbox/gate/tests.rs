@@ -64,6 +64,22 @@ fn a_breaker_opens_after_failures_in_a_row_and_probes_with_one_call() {
 }
 
 #[test]
+fn a_breaker_that_nothing_is_left_to_probe_with_does_not_stay_open() {
+    const QUIET_MS: i64 = 3_600_000;
+    let gate = gate(0, 2);
+    for _ in 0..2 {
+        gate.ended(AttemptResult::Unknown, None, Some(Duration::ZERO), 1_000);
+    }
+    assert_eq!((gate.breaker(1_499), gate.breaker(1_500)), ("open", "half_open"));
+    assert_eq!(gate.allowed_n(8, 1_500 + QUIET_MS - 1), 1, "a message may still be in its back-off");
+    assert_eq!(gate.breaker(1_500 + QUIET_MS - 1), "half_open");
+    assert_eq!(gate.allowed_n(8, 1_500 + QUIET_MS), 8);
+    assert_eq!(gate.breaker(1_500 + QUIET_MS), "closed");
+    gate.ended(AttemptResult::Retry, None, Some(Duration::ZERO), 1_600 + QUIET_MS);
+    assert_eq!(gate.breaker(1_600 + QUIET_MS), "open", "the first failure opens it again");
+}
+
+#[test]
 fn a_panic_while_probing_is_another_ones_turn() {
     let gate = gate(0, 1);
     gate.ended(AttemptResult::Retry, None, Some(Duration::ZERO), 1_000);

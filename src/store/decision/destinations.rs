@@ -3,28 +3,36 @@
 use super::once::Verdict;
 use super::types::{Audited, Deciding, Refusal};
 use crate::api::{DestinationAct, OrderResult, pause_tag};
+use crate::store::db::StoreError;
 use crate::store::db::{DbResult, Door};
-use crate::types::Name;
+use crate::store::handle::Store;
+use crate::times::rfc3339;
+use crate::types::{Name, UnixMs};
 
 /// Pauses or resumes a destination.
 pub(in crate::store) async fn decide(
     db: &mut Door<'_>,
     name: &Name,
-    act: DestinationAct,
+    (act, until_ms): (DestinationAct, Option<UnixMs>),
     deciding: &mut Deciding,
 ) -> DbResult<Verdict<OrderResult>> {
     if !deciding.if_match.admits(&version(db, name).await?) {
         return Ok(Err(Refusal::Changed));
     }
+    if until_ms.is_some_and(|until_ms| until_ms <= deciding.now_ms) {
+        return Ok(Err(Refusal::EndPassed));
+    }
     let changed_n = match act {
         DestinationAct::Pause => {
-            let sql = "/* destination_pause */ INSERT INTO destination_pauses (destination, actor, reason, paused_at_ms)
-                       VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING";
+            let sql = "/* destination_pause */ INSERT INTO destination_pauses
+                       (destination, actor, reason, paused_at_ms, until_ms)
+                       VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING";
             let pause = [
                 name.as_str().into(),
                 deciding.who.name.as_str().into(),
                 deciding.reason.as_str().into(),
                 deciding.now_ms.into(),
+                until_ms.into(),
             ];
             db.execute(sql, &pause).await?
         }
@@ -40,9 +48,22 @@ pub(in crate::store) async fn decide(
         return Ok(Err(if is_admitted { Refusal::NotAllowed { state } } else { Refusal::Changed }));
     }
     let mut record = deciding.record(act.audited());
-    record.detail = format!("{name}: {}", deciding.reason);
+    let until = until_ms.and_then(rfc3339).map_or_else(String::new, |until| format!(" (until {until})"));
+    record.detail = format!("{name}: {}{until}", deciding.reason);
     deciding.records.push(record);
     Ok(Ok(OrderResult::changed(0)))
+}
+
+impl Store {
+    /// Resumes the destinations whose pause had its end by now. Returns their names.
+    pub async fn pauses_end(&self, now_ms: UnixMs) -> Result<Vec<String>, StoreError> {
+        together!(self.pauses_end(now_ms))
+    }
+}
+
+async fn pauses_end(db: &mut Door<'_>, now_ms: UnixMs) -> DbResult<Vec<String>> {
+    let sql = "/* pauses_end */ DELETE FROM destination_pauses WHERE until_ms <= $1 RETURNING destination";
+    db.fetch(sql, &[now_ms.into()]).await?.iter().map(|row| row.text("destination")).collect()
 }
 
 /// The version of a destination, whose pause is locked if there is one.

@@ -27,6 +27,8 @@ pub enum Ordered {
         name: Name,
         /// The act on it.
         act: DestinationAct,
+        /// When a pause ends by itself.
+        until_ms: Option<UnixMs>,
     },
 }
 
@@ -130,6 +132,9 @@ pub enum Refusal {
     /// No row in this state can be acted on so.
     #[error("the act is for no row in that state")]
     NeverAllowed,
+    /// The end of a pause is not in the future.
+    #[error("its end has passed")]
+    EndPassed,
 }
 
 /// Result of a request that decided something.

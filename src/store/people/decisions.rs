@@ -31,10 +31,12 @@ impl People {
                 })
                 .await?
             }
-            Ordered::Destination { name, act } => {
+            Ordered::Destination { name, act, until_ms } => {
                 self.needs_destination(name.as_str())?;
                 once(&self.store, "destination_decide", deciding, move |mut db, deciding| {
-                    Box::pin(async move { destination_decide(&mut db, &name, act, deciding).await })
+                    Box::pin(
+                        async move { destination_decide(&mut db, &name, (act, until_ms), deciding).await },
+                    )
                 })
                 .await?
             }

@@ -99,13 +99,14 @@ async fn people_destination(db: &mut Door<'_>, name: &str, now_ms: UnixMs) -> Db
 
 /// The pauses by destination: as many as people have made.
 async fn pauses(db: &mut Door<'_>) -> DbResult<BTreeMap<String, PauseView>> {
-    let sql = "/* people_pauses */ SELECT destination, actor, reason, paused_at_ms FROM destination_pauses
-        ORDER BY destination LIMIT 1000";
+    let sql = "/* people_pauses */ SELECT destination, actor, reason, paused_at_ms, until_ms
+        FROM destination_pauses ORDER BY destination LIMIT 1000";
     let pause = |row: &Row| {
         let view = PauseView {
             actor: row.text("actor")?,
             reason: row.text("reason")?,
             paused_at_ms: row.int("paused_at_ms")?,
+            until_ms: row.int_or_null("until_ms")?,
         };
         Ok((row.text("destination")?, view))
     };

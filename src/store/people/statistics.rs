@@ -1,5 +1,5 @@
 //! Events per minute and provider, counted from the newest down, [`COUNTED_N_MAX`] at most: nothing is counted on the
-//! way in.
+//! way in. The minutes in which that bound ended are shown with what was found of them.
 
 use super::person::{People, PeopleError};
 use super::walk::{ORDER_MS, number_before};
@@ -71,6 +71,7 @@ async fn statistics(
             provider: row.text("provider")?,
             events_n: row.int("events_n")?.unsigned_abs(),
             waiting_n: row.int("waiting_n")?.unsigned_abs(),
+            is_cut: false,
         })
     };
     let mut minutes: Vec<MinuteView> = rows.iter().map(minute).collect::<DbResult<_>>()?;
@@ -82,7 +83,9 @@ async fn statistics(
     let is_full = minutes.len() >= ROWS_N_MAX as usize;
     let by_rows = minutes.last().filter(|_| is_full).map(|oldest| oldest.at_ms + MINUTE_MS);
     let counted_from_ms = by_events.max(by_rows).map(|at_ms| at_ms.min(to_ms));
-    minutes.retain(|minute| counted_from_ms.is_none_or(|from_ms| minute.at_ms >= from_ms));
+    for minute in &mut minutes {
+        minute.is_cut = counted_from_ms.is_some_and(|from_ms| minute.at_ms < from_ms);
+    }
     minutes.reverse();
     Ok(StatisticsView { from_ms, to_ms, minutes, counted_from_ms })
 }

@@ -91,7 +91,7 @@ fn token(text: &str) -> Value {
 fn destination(text: &str) -> Value {
     json!({
         "name": "billing", "kind": text, "is_configured": true, "breaker": "open", "concurrency_n": 8,
-        "pause": { "actor": text, "reason": text, "paused_at_ms": AT_MS }, "rate_per_s": 2.5,
+        "pause": { "actor": text, "reason": text, "paused_at_ms": AT_MS, "until_ms": AT_MS }, "rate_per_s": 2.5,
         "backlog": [{ "state": "held", "messages_n": 1200, "oldest_visible_at_ms": AT_MS }],
         "oldest_due_at_ms": AT_MS, "call_times": { "calls_n": 256, "p50_ms": 12, "p95_ms": 1_040 },
     })
@@ -171,7 +171,7 @@ pub(super) fn answer(heard: &Heard, text: &str) -> Says {
         ("GET", ["search"]) => search(text),
         ("GET", ["statistics"]) => json!({
             "from_ms": AT_MS, "to_ms": AT_MS, "counted_from_ms": AT_MS,
-            "minutes": [{ "at_ms": AT_MS, "provider": text, "events_n": 5, "waiting_n": 1 }],
+            "minutes": [{ "at_ms": AT_MS, "provider": text, "events_n": 5, "waiting_n": 1, "is_cut": true }],
         }),
         ("GET", ["operations"]) => page(&[operation("running", text)]),
         ("GET", ["operations", _]) | ("POST", ["operations", _, "cancel"]) => operation("done", text),

@@ -23,7 +23,7 @@ async fn what_a_stranger_wrote_is_text_on_every_page(database: &Database) {
              UPDATE outbox_queue SET effect_name = '{hostile}', lane = '{hostile}', last_error = '{hostile}';
              INSERT INTO outbox_attempts (message_id, attempt_n, started_at_ms, finished_at_ms, shard, node, result,
                  error, response) VALUES (1024, 1, 1, 2, 0, '{hostile}', 'unknown', '{hostile}', '{lines}');
-             INSERT INTO destination_pauses VALUES ('billing', '{hostile}', '{hostile}', 1)"
+             INSERT INTO destination_pauses VALUES ('billing', '{hostile}', '{hostile}', 1, 32503680000000)"
         ),
     )
     .await;

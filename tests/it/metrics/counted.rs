@@ -127,20 +127,20 @@ async fn nodes_know_together_how_often_a_sender_sends(database: &Database) {
     let store = database.store().await;
     assert!(store.rhythms().await.unwrap().is_empty());
     let gaps_n = i64::try_from(GAPS_N_MIN).unwrap();
-    // Two nodes take turns: each saw every other event, which is ten minutes after the one before.
+    // Two nodes take turns: each saw every other event, which is 150 minutes after the one before.
     let (one, other) = (store.clone(), store.clone());
     for n in 0..=gaps_n {
         let node = if n % 2 == 0 { &one } else { &other };
-        let minute = n * 5;
+        let minute = n * 75;
         let known = node.rhythms_add(&at("stripe", minute), minute * MINUTE_MS).await.unwrap();
         let stripe = &known["stripe"];
         assert_eq!((stripe.last_accepted_at_ms, stripe.gaps_n), (minute * MINUTE_MS, n.unsigned_abs()));
         assert_eq!(stripe.usual_gap_s().is_some(), n == gaps_n, "after {n} gaps");
     }
-    let older = one.rhythms_add(&at("stripe", 3), gaps_n * 5 * MINUTE_MS).await.unwrap();
-    assert_eq!(older["stripe"].last_accepted_at_ms, gaps_n * 5 * MINUTE_MS, "an older time changes nothing");
+    let older = one.rhythms_add(&at("stripe", 3), gaps_n * 75 * MINUTE_MS).await.unwrap();
+    assert_eq!(older["stripe"].last_accepted_at_ms, gaps_n * 75 * MINUTE_MS, "an older time changes nothing");
     let usual_s = older["stripe"].usual_gap_s().unwrap();
-    assert!((300.0..375.0).contains(&usual_s), "five minutes, not ten: {usual_s}");
+    assert!((4_500.0..5_625.0).contains(&usual_s), "75 minutes, not 150: {usual_s}");
     // A node that starts later reads the same.
     for store in [store, one, other] {
         store.close().await;

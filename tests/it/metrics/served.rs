@@ -80,8 +80,14 @@ async fn a_scrape_tells_of_the_node_and_of_its_senders(database: &Database) {
     let places = |name: &str| of(&format!("hooklatch_db_connections_{name}{{pool=\"{pool}\"}}"));
     assert!(places("in_use") <= places("max") && places("max") >= 1.0);
     assert!(of("hooklatch_db_wait_seconds_count") > 0.0);
-    assert!(of("hooklatch_process_open_files") > 5.0);
-    assert!(of("hooklatch_process_open_files") < of("hooklatch_process_open_files_max"));
+    assert!(of("process_open_fds") > 5.0);
+    assert!(of("process_open_fds") < of("process_max_fds"));
+    assert!(of("process_resident_memory_bytes") > 1e6);
+    assert!((now_s - 60.0..=now_s + 1.0).contains(&of("process_start_time_seconds")));
+    // The scrape's own connection.
+    assert!(of(r#"hooklatch_connections_open{listener="operator"}"#) >= 1.0);
+    assert!(of(r#"hooklatch_connections_max{listener="receiver"}"#) >= 8.0);
+    assert!(of("hooklatch_inflight_bytes") < of("hooklatch_inflight_bytes_max"));
     for absent in ["hooklatch_usual_gap_seconds{", "hooklatch_key_left_seconds{", "NaN"] {
         assert!(!text.contains(absent), "nothing is known of that yet: {absent}\n{text}");
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
+use hooklatch::meters::METRIC_GROUPS;
 use serde_json::Value;
 
 use super::expressions::{mistakes, selectors};
@@ -58,7 +59,7 @@ fn every_name_and_label_on_the_dashboard_is_there() {
 }
 
 #[test]
-fn whatever_an_alert_is_about_is_on_the_dashboard() {
+fn whatever_is_counted_or_an_alert_is_about_is_on_the_dashboard() {
     let base = |name: &str| {
         let ends = ["_bucket", "_sum", "_count"];
         ends.iter().fold(name, |name, end| name.strip_suffix(end).unwrap_or(name)).to_owned()
@@ -69,17 +70,10 @@ fn whatever_an_alert_is_about_is_on_the_dashboard() {
         .map(|one| base(&one.name))
         .collect();
     // What is only joined with, told as a text, or is Prometheus' own.
-    let besides = [
-        "up",
-        "hooklatch_provider_info",
-        "hooklatch_destination_info",
-        "hooklatch_conflicts_unkept_total",
-        "hooklatch_tls_files_broken",
-        "hooklatch_events_oldest_seconds",
-    ];
-    let asked = printed();
-    let asked =
-        asked.iter().flat_map(|rule| selectors(rule["expr"].as_str().unwrap())).map(|one| base(&one.name));
+    let besides = ["up", "hooklatch_provider_info", "hooklatch_destination_info"];
+    let rules = printed().iter().flat_map(|rule| selectors(rule["expr"].as_str().unwrap()));
+    let counted = METRIC_GROUPS.iter().flat_map(|group| group.metrics).map(|row| row.name.to_owned());
+    let asked = rules.map(|one| base(&one.name)).chain(counted);
     let missing: BTreeSet<String> = asked
         .filter(|name| !name.contains(':') && !shown.contains(name) && !besides.contains(&name.as_str()))
         .collect();

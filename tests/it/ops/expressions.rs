@@ -53,6 +53,7 @@ pub(super) fn selectors(expr: &str) -> Vec<Selector> {
         let (name, after) = from.split_at(end);
         rest = after;
         if !(name.starts_with("hooklatch_")
+            || name.starts_with("process_")
             || name.starts_with("hooklatch:")
             || name == "up"
             || name == "ALERTS")

@@ -10,3 +10,4 @@ mod printed;
 pub(crate) mod prometheus;
 mod rules;
 mod runbooks;
+mod silence;

@@ -209,7 +209,7 @@ pub(crate) fn on_event(event_id: &str, act: EventAct) -> Ordered {
 }
 
 pub(crate) fn on_destination(destination: &str, act: DestinationAct) -> Ordered {
-    Ordered::Destination { name: name(destination), act }
+    Ordered::Destination { name: name(destination), act, until_ms: None }
 }
 
 /// What an order came to, in words: `changed 1`, `again changed 1`, `not_allowed done`, ….

@@ -1,7 +1,7 @@
 //! What people decide: once, recorded, and never over a worker's head.
 
 use hooklatch::api::{DestinationAct, EventAct, MessageAct};
-use hooklatch::store::{Decision, Filter, LeaseWant, LeasedMessage, SettleTo, Settlement, Store};
+use hooklatch::store::{Decision, Filter, LeaseWant, LeasedMessage, Ordered, SettleTo, Settlement, Store};
 use hooklatch::types::{AttemptResult, EventState, MessageId, MessageState};
 
 use super::{
@@ -22,6 +22,7 @@ on_both!(
     the_bytes_of_an_event_are_erased_and_what_became_of_it_stays,
     what_is_kept_beside_an_event_is_erased_with_it,
     nothing_is_taken_for_a_paused_destination,
+    a_pause_is_over_at_its_end_and_not_before,
 );
 
 fn decision(idempotency_key: &str) -> Decision<'_> {
@@ -164,6 +165,30 @@ async fn nothing_is_taken_for_a_paused_destination(database: &Database) {
     assert_eq!(taken(&wants).await, Vec::<String>::new());
     assert_eq!(decided(DestinationAct::Resume, "k3").await, "changed 0");
     assert_eq!(taken(&wants).await, ["billing"]);
+}
+
+async fn a_pause_is_over_at_its_end_and_not_before(database: &Database) {
+    const DAY_MS: i64 = 86_400_000;
+    let store = database.store().await;
+    let people = ops(&store);
+    let pause = async |to: &str, until_ms: Option<i64>| {
+        let ordered = Ordered::Destination { name: name(to), act: DestinationAct::Pause, until_ms };
+        decide(&people, &ordered, &decision(&format!("pause {to} {until_ms:?}"))).await
+    };
+    // The decision is made at 9 seconds.
+    assert_eq!(pause("billing", Some(9_000)).await, "EndPassed");
+    assert_eq!(pause("billing", Some(20_000)).await, "changed 0");
+    assert_eq!(pause("mail", None).await, "changed 0");
+    let shown = people.destination(&name("billing"), true, 0).await.unwrap();
+    assert_eq!(shown.pause.unwrap().until_ms, Some(20_000));
+    let counted = store.open_counts().await.unwrap();
+    let due = [("billing".to_owned(), 20_000), ("mail".to_owned(), 9_000 + DAY_MS)];
+    assert_eq!(counted.pauses_due_ms, due, "without an end, a day is long");
+    assert_eq!(store.pauses_end(19_999).await.unwrap(), Vec::<String>::new());
+    assert_eq!(store.pauses_end(20_000).await.unwrap(), ["billing"]);
+    assert_eq!(store.pauses_end(20_000).await.unwrap(), Vec::<String>::new());
+    assert_eq!(store.open_counts().await.unwrap().pauses_due_ms, due[1..]);
+    assert_eq!(pause("billing", None).await, "changed 0", "it was resumed");
 }
 
 /// The oldest `n` messages to `billing` are done; their ids.

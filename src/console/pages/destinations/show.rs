@@ -9,7 +9,7 @@ use crate::api::{BacklogCount, CallTimesView, DestinationView, PauseView};
 use crate::console::contract::{ContractAnswer, path, with_query};
 use crate::console::parts::form::{self, ActForm};
 use crate::console::parts::frame::Place;
-use crate::console::parts::{chip, list, moment};
+use crate::console::parts::{chip, field, list, moment};
 use crate::console::trouble::Trouble;
 use crate::console::visit::Visit;
 use crate::figures::grouped;
@@ -51,6 +51,7 @@ fn paused(visit: &Visit, pause: &PauseView) -> Markup {
         p class="note" {
             (moment::foreign(&pause.actor)) " paused it at " (moment::moment(pause.paused_at_ms, visit.now_ms)) ": "
             (moment::foreign(&pause.reason))
+            @if let Some(until_ms) = pause.until_ms { ". It resumes by itself at " (moment::moment(until_ms, visit.now_ms)) "." }
         }
     }
 }
@@ -82,7 +83,7 @@ fn breaker(destination: &DestinationView) -> Markup {
         Some("open") => {
             " It failed too often in a row: nothing is sent for a while, and then one call probes."
         }
-        Some("half_open") => " One call probes whether it is back.",
+        Some("half_open") => " The next call probes whether it is back.",
         _ => "",
     };
     html! { (standing::breaker(destination)) (meaning) }
@@ -125,10 +126,13 @@ fn decide(visit: &Visit, destination: &DestinationView, etag: Option<&str>) -> M
         ),
         Some(_) => ("Resume", RESUME, "All nodes take messages for it again."),
     };
+    let until = html! {
+        @if destination.pause.is_none() { (field::time("until", "Resumes by itself at (UTC); empty: never", None)) }
+    };
     html! {
         section aria-labelledby="decide" {
             h2 id="decide" { (title) }
-            (form::act(&ActForm { action: &action, etag, acts, hint }))
+            (form::act_with(&ActForm { action: &action, etag, acts, hint }, &until))
         }
     }
 }

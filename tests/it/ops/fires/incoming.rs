@@ -60,7 +60,7 @@ async fn a_secret_that_was_changed_at_the_sender_is_told_of_and_so_is_its_silenc
     drop(database.store().await);
     // An event every minute, until three hours ago.
     let mut gaps = vec!["0.0"; 50];
-    gaps[0] = "60000.0";
+    gaps[0] = "86400.0";
     let row = format!(
         "INSERT INTO provider_rhythms (provider, last_accepted_at_ms, gaps_n, gap_seconds)
          VALUES ('stripe', {}, 1000, '[{}]')",

@@ -105,6 +105,19 @@ async fn what_strangers_and_mistakes_do_to_a_node_is_told(database: &Database) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_restarts_again_and_again_is_told() {
+    let database = Database::create(On::Sqlite).await.unwrap();
+    let Some(mut watched) = Watched::start(&database, "").await else { return };
+    for _ in 0..3 {
+        watched.prometheus.is_quiet_about(&["Restarts warning"]).await;
+        watched.server.kill();
+        watched.server.spawn().await;
+        watched.prometheus.has_looked().await;
+    }
+    watched.prometheus.fires(&["Restarts warning"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_target_at_which_something_else_answers_is_told() {
     let database = Database::create(On::Sqlite).await.unwrap();
     let Some(mut watched) = Watched::start(&database, "").await else { return };

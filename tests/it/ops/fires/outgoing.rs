@@ -43,7 +43,9 @@ async fn calls_that_wait_for_a_person_are_told_and_over_when_one_has_decided(dat
 
 async fn calls_that_are_late_and_keys_that_run_out_are_told(database: &Database) {
     let stub = Stub::start().await;
-    let retry = "retry = { first_ms = 86400000, max_ms = 86400000, attempts_n = 9, age_max_ms = 500000000 }\n\
+    // Two failures open the breaker for an hour, so that what is due is not sent.
+    let retry = "breaker_failures_n = 2\nbreaker_open_ms = 3600000\n\
+         retry = { first_ms = 86400000, max_ms = 86400000, attempts_n = 9, age_max_ms = 500000000 }\n\
          key_valid_for_ms = 600000000";
     let Some(watched) = Watched::start(database, &routed(&stub, retry)).await else { return };
     let all = [
@@ -61,7 +63,6 @@ async fn calls_that_are_late_and_keys_that_run_out_are_told(database: &Database)
     until("both were tried", Duration::from_secs(20), log, async || database.count(tried).await == 2).await;
     watched.prometheus.has_looked().await;
     watched.prometheus.is_quiet_about(&all).await;
-    watched.order(&["destinations", "pause", "billing", "--reason", "x"]);
     // Two hours late, and a minute before the end of its key; the other one goes to a name that nobody has.
     let change = "UPDATE outbox_queue SET visible_at_ms = created_at_ms - 7200000,
             key_valid_until_ms = created_at_ms + 60000
@@ -70,10 +71,17 @@ async fn calls_that_are_late_and_keys_that_run_out_are_told(database: &Database)
             WHERE message_id = (SELECT MAX(message_id) FROM outbox_queue)";
     database.run(change).await.unwrap();
     watched.prometheus.fires(&all).await;
+    // What waits for a paused destination is late on purpose, as long as the pause lasts.
+    watched.order(&["destinations", "pause", "billing", "--until", "4h", "--reason", "x"]);
+    watched.prometheus.is_quiet_about(&["MessagesOverdue critical", "MessagesOverdue warning"]).await;
+    watched.prometheus.is_quiet_about(&["PauseLong warning"]).await;
+    let aged = "UPDATE destination_pauses SET paused_at_ms = paused_at_ms - 90000000, until_ms = NULL";
+    database.run(aged).await.unwrap();
+    watched.prometheus.fires(&["PauseLong warning"]).await;
     watched.order(&["destinations", "resume", "billing", "--reason", "x"]);
-    let over =
-        ["MessagesOverdue critical", "MessagesOverdue warning", "KeysRunOut warning", "KeysRunOut critical"];
-    watched.prometheus.is_quiet_about(&over).await;
+    watched.prometheus.is_quiet_about(&["PauseLong warning"]).await;
+    database.run("UPDATE outbox_queue SET key_valid_until_ms = NULL").await.unwrap();
+    watched.prometheus.is_quiet_about(&["KeysRunOut warning", "KeysRunOut critical"]).await;
 }
 
 async fn a_destination_that_fails_and_an_answer_after_its_lease_are_told(database: &Database) {
