@@ -76,6 +76,7 @@ fn whatever_an_alert_is_about_is_on_the_dashboard() {
         "hooklatch_conflicts_unkept_total",
         "hooklatch_tls_files_broken",
         "hooklatch_events_oldest_seconds",
+        "hooklatch_taken_total",
     ];
     let asked = printed();
     let asked =
