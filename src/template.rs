@@ -159,7 +159,13 @@ impl Template {
     /// Fills the template in. An error is in words without values.
     pub(crate) fn render(&self, values: &serde_json::Value) -> Result<String, String> {
         let template = self.environment.get_template(NAME).map_err(|error| words(&error))?;
-        let text = template.render(Value::from(Serde(values))).map_err(|error| words(&error))?;
+        let text = template.render(Value::from(Serde(values))).map_err(|error| match error.kind() {
+            ErrorKind::UndefinedError => match self.missing(values).as_slice() {
+                [] => words(&error),
+                names => format!("{}: there is no `{}`", words(&error), names.join("`, `")),
+            },
+            _ => words(&error),
+        })?;
         if text.len() > BYTES_MAX {
             return Err(format!("the result is longer than {BYTES_MAX} bytes"));
         }
@@ -169,6 +175,19 @@ impl Template {
             );
         }
         Ok(text)
+    }
+}
+
+impl Template {
+    /// The names that the template uses and `values` lack, such as `payload.idd`.
+    pub(crate) fn missing(&self, values: &serde_json::Value) -> Vec<String> {
+        let Ok(template) = self.environment.get_template(NAME) else { return Vec::new() };
+        let is_missing = |name: &String| values.pointer(&format!("/{}", name.replace('.', "/"))).is_none();
+        let is_function = |name: &String| self.environment.globals().any(|(known, _)| known == name);
+        let names = template.undeclared_variables(true).into_iter();
+        let mut names: Vec<String> = names.filter(|name| is_missing(name) && !is_function(name)).collect();
+        names.sort();
+        names
     }
 }
 

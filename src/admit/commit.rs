@@ -11,7 +11,7 @@ use super::context::AdmitContext;
 use super::dispatch::dispatched;
 use super::dispatched::Dispatched;
 use super::entry::ProviderEntry;
-use super::failures::is_failure;
+use super::failures::is_undone;
 use super::fate::{Fate, candidate, fate, is_known_beforehand, outcome};
 use super::handover::{Committed, hand_over};
 use super::plan::{NotPlanned, Planned};
@@ -162,9 +162,9 @@ pub(super) async fn commit(
     if !rejected.is_empty() {
         return Ok(BatchEnd::Rejected(rejected));
     }
-    let failed = admitted.writes.updates.into_iter().filter(is_failure).collect();
+    let undone = admitted.writes.updates.into_iter().filter(is_undone).collect();
     let committed =
-        Committed { messages: admitted.writes.messages, reserved, paused: admitted.paused, failed };
+        Committed { messages: admitted.writes.messages, reserved, paused: admitted.paused, undone };
     hand_over(context, committed, |event_seq| {
         let found = rows.binary_search_by_key(&event_seq, |row| row.event_seq).ok()?;
         rows.get(found).map(|row| row.event.as_ref())

@@ -11,8 +11,14 @@ use crate::logging::Lines;
 use crate::store::EventUpdate;
 use crate::types::EventState;
 
-/// Tells of committed rows of events that were not dispatched as they should have been.
-pub(super) fn tell_failed(lines: &Lines, updates: &[EventUpdate]) {
+/// Tells of committed rows of events that were not dispatched as they should have been, and counts those that their
+/// handlers ignored.
+pub(super) fn tell_undone(lines: &Lines, updates: &[EventUpdate]) {
+    for update in updates.iter().filter(|update| update.state == EventState::Ignored) {
+        let provider = update.key.provider.to_string();
+        metrics::counter!("hooklatch_ignored_total", "provider" => provider, "reason" => "handler")
+            .increment(1);
+    }
     for update in updates.iter().filter(|update| is_failure(update)) {
         let provider = &update.key.provider;
         metrics::counter!(
@@ -33,6 +39,11 @@ pub(super) fn tell_failed(lines: &Lines, updates: &[EventUpdate]) {
             "an event was kept, but its dispatch failed"
         );
     }
+}
+
+/// True when a row says that nothing was done: the dispatch failed, or a handler ignored the event.
+pub(super) fn is_undone(update: &EventUpdate) -> bool {
+    is_failure(update) || update.state == EventState::Ignored
 }
 
 /// True when a row says that a dispatch failed.

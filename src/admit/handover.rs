@@ -16,7 +16,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::context::AdmitContext;
-use super::failures::{is_failure, tell_failed};
+use super::failures::{is_undone, tell_undone};
 use super::slots::{Reserved, StartCall, TakeSlot};
 use crate::store::{AdmissionTx, EventUpdate, NewMessage, StoreError, Writes};
 use crate::types::{IncomingEvent, MessageId};
@@ -28,8 +28,8 @@ pub(super) struct Committed {
     pub(super) reserved: Reserved,
     /// Names of the destinations whose messages were written without their lease.
     pub(super) paused: HashSet<String>,
-    /// Events whose dispatch failed.
-    pub(super) failed: Vec<EventUpdate>,
+    /// Events whose dispatch failed, or that a handler ignored.
+    pub(super) undone: Vec<EventUpdate>,
 }
 
 /// Writes what was planned in an open transaction. With `slots`, what there are slots for is written as leased,
@@ -41,8 +41,8 @@ pub(super) async fn write(
 ) -> Result<Committed, StoreError> {
     let reserved = slots.map_or_else(Reserved::default, |slots| Reserved::take(slots, &mut writes.messages));
     let paused = tx.write(&writes).await?;
-    let failed = writes.updates.into_iter().filter(is_failure).collect();
-    Ok(Committed { messages: writes.messages, reserved, paused, failed })
+    let undone = writes.updates.into_iter().filter(is_undone).collect();
+    Ok(Committed { messages: writes.messages, reserved, paused, undone })
 }
 
 /// After the commit: starts what has a slot, wakes the worker for the rest, and tells what failed. `event_of` finds
@@ -52,8 +52,8 @@ pub(super) fn hand_over<'a>(
     committed: Committed,
     event_of: impl Fn(i64) -> Option<&'a IncomingEvent>,
 ) {
-    let Committed { messages, reserved, paused, failed } = committed;
-    tell_failed(&context.lines, &failed);
+    let Committed { messages, reserved, paused, undone } = committed;
+    tell_undone(&context.lines, &undone);
     let mut starts: HashMap<MessageId, Box<dyn StartCall>> = reserved.0.into_iter().collect();
     // Not by counts: slots may have been taken for messages of events that were not new.
     let is_any_left = messages.iter().any(|message| !starts.contains_key(&message.message_id));

@@ -52,7 +52,7 @@ pub(crate) use plan::Planner;
 pub(crate) use retry::run_retries;
 pub(crate) use room::{HeldMemory, LARGE_BYTES, MemoryRoom};
 pub(crate) use slots::{StartCall, TakeSlot};
-pub(crate) use templates::Templates;
+pub(crate) use templates::{TemplateError, Templates};
 pub(crate) use under_way::UnderWay;
 pub(crate) use unreadable::Unreadable;
 pub(crate) use what_if::{ShownBytes, WhatIf, WhatIfParts};

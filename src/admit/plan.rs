@@ -144,7 +144,8 @@ impl Planner {
             return Ok(effects);
         }
         let key_of = |name: &str| self.key_of(event.key, event.generation, name);
-        self.templates.fill(seen, effects, key_of).map_err(HandlerError::Refused)
+        let filled = self.templates.fill(seen, effects, key_of);
+        filled.map_err(|error| HandlerError::Refused(error.to_string()))
     }
 
     /// Refuses messages to destinations that nobody configured: they would wait for ever, unseen.

@@ -18,7 +18,7 @@ use super::context::AdmitContext;
 use super::dispatch::{handled_in_tx, is_ended};
 use super::dispatched::Dispatched;
 use super::entry::ProviderEntry;
-use super::failures::{panic_told, panicked, tell_failed, with_panic_counted};
+use super::failures::{is_failure, panic_told, panicked, tell_undone, with_panic_counted};
 use super::handover::{Committed, hand_over, write};
 use super::plan::NotPlanned;
 use crate::handler::HandlerError;
@@ -148,7 +148,7 @@ impl Retries {
         let update = self.context.planner.failed(entry, &dispatched(&due), &error);
         self.context.store.event_retry_later(&update, due.attempts_n).await?;
         traces.dispatched(&traced(&due), began, true);
-        tell_failed(&self.context.lines, &[update]);
+        tell_undone(&self.context.lines, &[update]);
         Ok(())
     }
 
@@ -187,7 +187,7 @@ impl Retries {
                 Err(error)
             }
         }?;
-        if committed.failed.is_empty() {
+        if !committed.undone.iter().any(is_failure) {
             info!(provider.name = %due.key.provider, event.id = due.key.event_id, attempts_n = due.attempts_n.saturating_add(1), "dispatched an event again");
         }
         hand_over(&self.context, committed, |_| None);

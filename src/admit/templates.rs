@@ -21,6 +21,20 @@ struct Parts {
     body: Option<(Template, String)>,
 }
 
+/// The reason why a destination's template cannot be filled in for an event.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("template of destination `{destination}`, {part}: {why}")]
+pub(crate) struct TemplateError {
+    /// Name of the destination.
+    pub(crate) destination: String,
+    /// Its key that is a template: `url`, `method` or `body`.
+    pub(crate) part: &'static str,
+    /// What is wrong, without values.
+    pub(crate) why: String,
+    /// The names that the template uses and the event lacks.
+    pub(crate) missing: Vec<String>,
+}
+
 impl Templates {
     /// Reads those of all destinations; the error names the destination and says what is wrong.
     pub(crate) fn new(destinations: &BTreeMap<Name, DestinationConfig>) -> Result<Self, String> {
@@ -53,21 +67,24 @@ impl Templates {
 
     /// Fills in what `effects` send to destinations with templates. `key_of` tells the idempotency key of an
     /// effect. The error is for people, and stays with the event.
-    pub(super) fn fill(
+    pub(crate) fn fill(
         &self,
         event: &RawEvent,
         mut effects: Effects,
         key_of: impl Fn(&str) -> String,
-    ) -> Result<Effects, String> {
+    ) -> Result<Effects, TemplateError> {
         let mut payload = None;
         for message in effects.messages_mut() {
             let Some(parts) = self.0.get(&message.destination) else { continue };
             let payload =
                 payload.get_or_insert_with(|| serde_json::from_slice(&event.payload).unwrap_or(Value::Null));
             let values = values(event, payload, message, &key_of(&message.name));
-            parts
-                .fill(message, &values)
-                .map_err(|why| format!("template of destination `{}`, {why}", message.destination))?;
+            parts.fill(message, &values).map_err(|(part, why, missing)| TemplateError {
+                destination: message.destination.clone(),
+                part,
+                why,
+                missing,
+            })?;
         }
         Ok(effects)
     }
@@ -95,28 +112,31 @@ fn values(event: &RawEvent, payload: &Value, message: &Message, idempotency_key:
 }
 
 impl Parts {
-    fn fill(&self, message: &mut Message, values: &Value) -> Result<(), String> {
+    /// The error says which part does not fit, why, and which names the values lack.
+    fn fill(&self, message: &mut Message, values: &Value) -> Result<(), (&'static str, String, Vec<String>)> {
+        let render = |part, template: &Template| {
+            template.render(values).map_err(|why| (part, why, template.missing(values)))
+        };
+        let misfit = |part, why: &str| (part, why.to_owned(), Vec::new());
         if let Some(template) = &self.url {
-            let url = template.render(values).map_err(|why| format!("url: {why}"))?;
+            let url = render("url", template)?;
             if climbs(&url) {
-                return Err("url: a value is `.` or `..`, which would climb out of its path".to_owned());
+                return Err(misfit("url", "a value is `.` or `..`, which would climb out of its path"));
             }
             if url.parse::<http::Uri>().is_err() {
-                return Err("url: the result is not an address".to_owned());
+                return Err(misfit("url", "the result is not an address"));
             }
             message.path = url;
         }
         if let Some(template) = &self.method {
-            let method = template.render(values).map_err(|why| format!("method: {why}"))?;
-            let method = method.trim().to_owned();
+            let method = render("method", template)?.trim().to_owned();
             if method.is_empty() || !method.bytes().all(|byte| byte.is_ascii_uppercase()) {
-                return Err("method: the result is not a method in capitals".to_owned());
+                return Err(misfit("method", "the result is not a method in capitals"));
             }
             message.method = method;
         }
         if let Some((template, content_type)) = &self.body {
-            let body = template.render(values).map_err(|why| format!("body: {why}"))?;
-            message.body = Some(body.into());
+            message.body = Some(render("body", template)?.into());
             message.headers.insert("content-type".to_owned(), content_type.clone());
         }
         Ok(())
@@ -127,7 +147,12 @@ impl Parts {
 mod tests {
     use super::*;
 
-    fn filled(url: &str, method: Option<&str>, body: Option<&str>, payload: &str) -> Result<Message, String> {
+    fn filled(
+        url: &str,
+        method: Option<&str>,
+        body: Option<&str>,
+        payload: &str,
+    ) -> Result<Message, TemplateError> {
         let template = |text: &str, escape| Template::parse(text, escape).expect("a template");
         let parts = Parts {
             url: Some(template(url, Escape::Url)),
@@ -169,11 +194,16 @@ mod tests {
     fn an_event_that_does_not_fit_its_template_says_so() {
         #[track_caller]
         fn check(url: &str, method: Option<&str>, payload: &str, want: &str) {
-            let why = filled(url, method, None, payload).expect_err(want);
+            let why = filled(url, method, None, payload).expect_err(want).to_string();
             assert!(why.starts_with("template of destination `far`, ") && why.contains(want), "{why}");
             assert!(!why.contains("canary"), "values are not shown: {why}");
         }
-        check("https://far.test/{{ payload.id }}", None, "{}", "url: undefined value");
+        check(
+            "https://far.test/{{ payload.id }}",
+            None,
+            "{}",
+            "url: undefined value in line 1: there is no `payload.id`",
+        );
         check("https://far.test/{{ payload.id }}/x", None, r#"{"id":".."}"#, "would climb");
         check("https://{{ payload.host }}/x", None, r#"{"host":"canary/evil"}"#, "not an address");
         check("https://far.test/", Some("{{ payload.m }}"), r#"{"m":"canary"}"#, "not a method");

@@ -37,6 +37,8 @@ pub struct RequestMinute {
     pub at_ms: i64,
     /// Requests with an event that was new.
     pub accepted_n: u64,
+    /// The part of those with an event that was new, and none that a route or a handler takes.
+    pub untaken_n: u64,
     /// Requests whose events were all known already.
     pub duplicate_n: u64,
     /// Requests with other content under an event's key.

@@ -1,5 +1,6 @@
-//! `check`: all that is wrong with the configuration.
+//! `check`: all that is wrong with the configuration, and what it does with the sample events of its kinds.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -7,25 +8,36 @@ use serde_json::json;
 
 use super::retention;
 use super::shared::{complain, say};
+use crate::figures::plural;
 use crate::kinds::{judge_pairs, judge_vectors};
-use crate::load::{Kinds, Loaded, Settings, load};
+use crate::load::{Kinds, SampleCall, SampleOutcome, SampleResult, Settings, load, prove};
 use crate::seal::SealKey;
 
 /// Everything that is wrong, or that nothing is; the signed requests beside kinds of a folder included.
 pub(super) fn check(file: Option<&Path>, is_json: bool, kinds: &Kinds) -> ExitCode {
     let (mut warnings, mut ids, mut encryption) = (Vec::new(), None, None);
-    let (mut problems, mut summary) = match load(&Settings::of_process(file), kinds) {
+    let mut samples = Vec::new();
+    let settings = Settings::of_process(file);
+    let (mut problems, mut summary) = match load(&settings, kinds) {
         Err(problems) => (problems, String::new()),
-        Ok(Loaded { config, .. }) => {
-            warnings.extend(config.warnings.iter().map(ToString::to_string));
+        Ok(loaded) => {
+            let proof = prove(&settings, &loaded, kinds);
+            let config = loaded.config;
+            warnings.extend(config.warnings.iter().chain(&proof.warnings).map(ToString::to_string));
             warnings.extend(crate::load::warnings(&config, kinds));
+            samples = proof.samples;
             ids = Some(config.retention.clone());
             encryption = Some(config.encryption.clone());
-            let (providers_n, destinations_n) = (config.providers.len(), config.destinations.len());
-            (
-                Vec::new(),
-                format!("the configuration is good: {providers_n} providers, {destinations_n} destinations"),
-            )
+            let found = match config.providers.len() {
+                0 => "the configuration has no mistake, and receives nothing".to_owned(),
+                n => format!("the configuration is good: {}", plural(n as u64, "provider")),
+            };
+            let destinations = plural(config.destinations.len() as u64, "destination");
+            let warned = match warnings.len() {
+                0 => String::new(),
+                n => format!("; {}", plural(n as u64, "warning")),
+            };
+            (Vec::new(), format!("{found}, {destinations}{warned}"))
         }
     };
     if let Some(folder) = &kinds.folder {
@@ -34,8 +46,10 @@ pub(super) fn check(file: Option<&Path>, is_json: bool, kinds: &Kinds) -> ExitCo
         let (pairs_n, more) = judge_pairs(folder, &kinds.broken, kinds);
         problems.extend(more);
         summary = format!(
-            "{summary}; kinds of {}: {vectors_n} vectors and {pairs_n} pairs are judged as they say",
-            folder.path.display()
+            "{summary}; kinds of {}: {} and {} are judged as they say",
+            folder.path.display(),
+            plural(vectors_n as u64, "vector"),
+            plural(pairs_n as u64, "pair")
         );
     }
     if is_json {
@@ -43,7 +57,7 @@ pub(super) fn check(file: Option<&Path>, is_json: bool, kinds: &Kinds) -> ExitCo
         let key_ids: Option<Vec<&str>> =
             encryption.as_ref().map(|config| config.keys.iter().map(SealKey::id).collect());
         say(json!({
-            "ok": problems.is_empty(), "problems": problems, "warnings": warnings, "ids": ids,
+            "ok": problems.is_empty(), "problems": problems, "warnings": warnings, "samples": samples, "ids": ids,
             "encryption_key_ids": key_ids,
         }));
     } else if problems.is_empty() {
@@ -57,11 +71,49 @@ pub(super) fn check(file: Option<&Path>, is_json: bool, kinds: &Kinds) -> ExitCo
         if let Some(words) = ids.as_ref().and_then(retention::in_words) {
             say(words);
         }
+        say_samples(&samples);
     } else {
         for problem in &problems {
             complain(problem);
         }
-        complain(format!("{} problems", problems.len()));
+        complain(plural(problems.len() as u64, "problem"));
     }
     if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// What follows from the samples, provider by provider; types that nothing takes are one line.
+fn say_samples(samples: &[SampleResult]) {
+    let mut providers: BTreeMap<&str, Vec<&SampleResult>> = BTreeMap::new();
+    for sample in samples {
+        providers.entry(sample.provider.as_str()).or_default().push(sample);
+    }
+    for (provider, samples) in providers {
+        say(format!("samples of {provider}:"));
+        let (untaken, taken): (Vec<_>, Vec<_>) =
+            samples.into_iter().partition(|one| one.outcome == SampleOutcome::Untaken);
+        for one in taken {
+            say(format!("  {}: {}", one.event_type, in_words(one)));
+        }
+        let untaken: Vec<&str> = untaken.iter().map(|one| one.event_type.as_str()).collect();
+        if !untaken.is_empty() {
+            say(format!("  nothing takes: {}", untaken.join(", ")));
+        }
+    }
+}
+
+fn in_words(sample: &SampleResult) -> String {
+    let call = |call: &SampleCall| match &call.lane {
+        Some(lane) => format!("{} in lane {lane}", call.destination),
+        None => call.destination.clone(),
+    };
+    let calls: Vec<String> = sample.calls.iter().map(call).collect();
+    let why = sample.why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+    match sample.outcome {
+        SampleOutcome::Done if calls.is_empty() => format!("no call{why}"),
+        SampleOutcome::Done => format!("calls {}{why}", calls.join(", ")),
+        SampleOutcome::Ignored => format!("ignored{why}"),
+        SampleOutcome::Failed => format!("would fail{why}"),
+        SampleOutcome::NotRun => format!("not run{why}"),
+        SampleOutcome::Untaken => "nothing takes it".to_owned(),
+    }
 }

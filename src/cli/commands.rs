@@ -36,7 +36,7 @@ enum Command {
         #[arg(long)]
         dev: bool,
     },
-    /// Say all that is wrong with the configuration.
+    /// Say all that is wrong with the configuration, and what follows from each sample event.
     Check {
         /// One JSON object instead of text.
         #[arg(long)]

@@ -10,6 +10,7 @@ use std::time::Duration;
 use config::ValueKind;
 
 use super::field::{Checker, Field};
+use super::origin::toml_value;
 use super::problem::ConfigProblem;
 use super::secret::Secret;
 
@@ -19,6 +20,8 @@ const FILE_BYTES_MAX: u64 = 65_536;
 const PIPE_WITHIN: Duration = Duration::from_secs(5);
 /// The ways to write a secret.
 const FORMS: &str = "{ env = \"NAME\" }, { file = \"PATH\" } or { credential = \"NAME\" }";
+/// The keys of those that are tables.
+const PLACES: [&str; 3] = ["env", "file", "credential"];
 /// Variable with the folder in which a service manager puts secrets, each a file: systemd's for `LoadCredential=`.
 const CREDENTIALS: &str = "CREDENTIALS_DIRECTORY";
 
@@ -26,6 +29,9 @@ impl Field {
     /// A secret that is not empty, from wherever it is.
     pub(crate) fn secret(self, checker: &mut Checker<'_>) -> Option<Secret> {
         let text = match &self.value.kind {
+            ValueKind::String(text) if self.is_env_text() && is_reference(text) => {
+                self.clone().referred(checker)?
+            }
             ValueKind::String(text) => {
                 // Where the source is a variable, there is no such file. An address without a user opens nothing.
                 if !text.contains("://") || text.contains('@') {
@@ -45,9 +51,17 @@ impl Field {
             checker.problem(&self, "is an empty secret", remedy);
             return None;
         }
-        if let Some(why) = oddity(&text) {
-            let remedy = "copy it again without that, unless the sender's own has it, too".to_owned();
-            let (source, key, why) = (self.source, self.key, why.to_owned());
+        let odd = if is_reference(&text) {
+            Some((
+                "is a table within quotes, and is taken for the secret itself",
+                "take the quotes away around { … }",
+            ))
+        } else {
+            let remedy = "copy it again without that, unless the sender's own has it, too";
+            oddity(&text).map(|why| (why, remedy))
+        };
+        if let Some((why, remedy)) = odd {
+            let (source, key, why, remedy) = (self.source, self.key, why.to_owned(), remedy.to_owned());
             checker.warnings.push(ConfigProblem { source, key, value: None, why, remedy });
         }
         Some(Secret::new(text))
@@ -101,6 +115,15 @@ fn from_env(checker: &mut Checker<'_>, place: &Field, name: &str) -> Option<Stri
         Some(_) => {}
     }
     text.map(without_line_end)
+}
+
+/// True for a text that is `{ env = "NAME" }` or another place of a secret, as TOML writes it.
+fn is_reference(text: &str) -> bool {
+    let table = text.trim_start().starts_with('{').then(|| toml_value("", text)).flatten();
+    match table.map(|value| value.kind) {
+        Some(ValueKind::Table(keys)) => keys.keys().any(|key| PLACES.contains(&key.as_str())),
+        _ => false,
+    }
 }
 
 /// What a copy brings along that no sender signs with: all of its requests would be refused.

@@ -65,6 +65,11 @@ impl Handlers {
         self.list.push(Registration { pattern, latest: route.latest, action });
     }
 
+    /// The patterns of what was registered, in order.
+    pub(crate) fn patterns(&self) -> impl Iterator<Item = &TypePattern> {
+        self.list.iter().map(|one| &one.pattern)
+    }
+
     fn matching(&self, event_type: &str) -> impl Iterator<Item = &Registration> {
         self.list.iter().filter(move |one| one.pattern.matches(event_type))
     }

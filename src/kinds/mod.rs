@@ -13,4 +13,5 @@ mod vectors;
 
 pub(crate) use folder::{TakenNames, read};
 pub(crate) use pairs::judge_pairs;
+pub(crate) use samples::sample_events;
 pub(crate) use vectors::judge_vectors;

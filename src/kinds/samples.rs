@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use super::files::{problem, text_of};
 use crate::config::ConfigProblem;
 use crate::provider::{Provider, filled_sample};
+use crate::types::IncomingEvent;
 use crate::verify::{DevKeys, SignAt};
 
 /// Most samples of one kind.
@@ -45,23 +46,38 @@ pub(super) fn samples(folder: &Path, kind: &Provider) -> (Vec<(String, String)>,
     (samples, problems)
 }
 
-/// The type that a signed sample turns out to have; the file's name where nobody but the sender can sign.
-fn event_type(kind: &Provider, stem: &str, sample: &str) -> Result<String, String> {
-    // Keys that only the sender has are not made for a look at samples.
-    let Ok(provider) = kind.dev(&DevKeys::default()) else { return Ok(stem.to_owned()) };
+/// Signs a sample with the kind's published secret, or with `keys`, and reads its events as admission would; `None` where
+/// only the sender can sign.
+pub(crate) fn sample_events(
+    kind: &Provider,
+    event_type: &str,
+    sample: &str,
+    keys: &DevKeys,
+) -> Option<Result<Vec<IncomingEvent>, String>> {
+    let provider = kind.dev(keys).ok()?;
     let body = filled_sample(sample, "1", SAMPLE_NOW_S);
     let at = SignAt {
         now_s: SAMPLE_NOW_S,
         url: provider.url().to_owned(),
         id: "1".to_owned(),
-        event_type: stem.to_owned(),
+        event_type: event_type.to_owned(),
     };
-    let Ok(signed) = provider.sign(body.as_bytes(), &at) else { return Ok(stem.to_owned()) };
-    let request = signed.request(&at).map_err(|why| why.to_string())?;
-    let verified = provider
-        .verify(request)
-        .map_err(|why| format!("signed as provider.toml says it is not believed: {why}"))?;
-    match provider.read(&verified).first() {
+    let signed = provider.sign(body.as_bytes(), &at).ok()?;
+    let request = signed.request(&at).map_err(|why| why.to_string());
+    let verified = request.and_then(|request| {
+        let unbelieved = |why| format!("signed as provider.toml says it is not believed: {why}");
+        provider.verify(request).map_err(unbelieved)
+    });
+    Some(verified.map(|verified| provider.read(&verified)))
+}
+
+/// The type that a signed sample turns out to have; the file's name where nobody but the sender can sign.
+fn event_type(kind: &Provider, stem: &str, sample: &str) -> Result<String, String> {
+    // Keys that only the sender has are not made for a look at samples.
+    let Some(events) = sample_events(kind, stem, sample, &DevKeys::default()) else {
+        return Ok(stem.to_owned());
+    };
+    match events?.first() {
         Some(event) if event.unreadable.is_none() => match event.unidentified() {
             None => Ok(event.event_type.clone()),
             Some(why) => Err(format!("has nothing that tells it from others: {why}")),

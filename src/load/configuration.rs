@@ -20,7 +20,9 @@ use super::kind_list::{Kinds, kind_of};
 use super::provider::KnownNames;
 use super::settings::Settings;
 use super::sources::ConfigSources;
-use super::{admin, database, effective, encryption, provider, retention, section, server, tracing};
+use super::{
+    admin, database, effective, encryption, provider, retention, section, server, tracing, variables,
+};
 use crate::config::{Checker, Config, ConfigProblem, Field, ProviderConfig, Table, open_to_all};
 use crate::outbox::parse_destination;
 use crate::provider::{ActiveProvider, Provider, published_mistakes};
@@ -67,6 +69,8 @@ fn checked(settings: &Settings, kinds: &Kinds, is_activated: bool) -> Result<Loa
             let open = checker.secret_files.iter().filter_map(|path| open_to_all(path));
             loaded.config.warnings = checker.warnings.into_iter().chain(open).collect();
             loaded.config.settings = effective::settings(checker.read);
+            let misspelt = variables::misspelt(&settings.env, &checker.asked, &loaded.config.settings);
+            loaded.config.warnings.extend(misspelt);
             Ok(loaded)
         }
         _ => Err(problems),

@@ -9,7 +9,9 @@
 //! 4. A file for each section: `server` (with `listen`, `edge` and `tls`), `admin`, `database`, `encryption`, `provider` (with `age` and
 //!    `kind_settings`), `retention`, `tracing`; `section` has the small ones.
 //! 5. `profiles`: the servers that an operator's commands reach, in a file of the person's own.
-//! 6. `effective`: what is in force, for people. `warnings`: what is allowed and most likely not meant. `refusal`: all problems as one error.
+//! 6. `effective`: what is in force, for people. `refusal`: all problems as one error.
+//! 7. What is allowed and most likely not meant: `warnings` of keys, `variables` of the environment, and `proof` (with
+//!    `meant`), which runs the samples of the kinds.
 
 mod admin;
 mod age;
@@ -24,7 +26,9 @@ mod kind_list;
 mod kind_settings;
 mod layers;
 mod listen;
+mod meant;
 mod profiles;
+mod proof;
 mod provider;
 mod refusal;
 mod retention;
@@ -36,6 +40,7 @@ mod sources;
 mod tests;
 mod tls;
 mod tracing;
+mod variables;
 mod warnings;
 
 pub use configuration::{Loaded, load, load_for_tools};
@@ -44,6 +49,7 @@ pub use kind_list::Kinds;
 pub(crate) use kind_list::{kinds, kinds_beside};
 pub(crate) use listen::reachable;
 pub(crate) use profiles::{Profile, find_profile, folder_of_person, profiles_file};
+pub(crate) use proof::{SampleCall, SampleOutcome, SampleResult, prove};
 pub(crate) use refusal::{loaded, unusable};
 pub use settings::Settings;
 pub(crate) use warnings::warnings;

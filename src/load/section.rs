@@ -3,7 +3,10 @@
 //! The defaults are those of `config.default.toml`, so a key is always there unless it was spoilt; then a
 //! problem is recorded and the value given back here is of no matter.
 
-use crate::config::{Checker, FetchConfig, LogConfig, LogFormat, OutboxConfig, Table, private_hosts, proxy};
+use crate::config::{
+    Checker, ConfigProblem, FetchConfig, LogConfig, LogFormat, OutboxConfig, Table, private_hosts, proxy,
+};
+use crate::mistakes::{nearest, shown};
 
 /// `[kinds]`; its folder is read before the rest is checked, because the kinds in it say what is right.
 pub(super) fn kinds(checker: &mut Checker<'_>, root: &mut Table) {
@@ -37,6 +40,27 @@ pub(super) fn fetch(checker: &mut Checker<'_>, root: &mut Table) -> Option<Fetch
     Some(config)
 }
 
+/// The words that are levels.
+const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+
+/// The first word of a filter that is neither a level nor a module that is likely to exist: a wrong level is read as a
+/// module, and then nothing at all is logged.
+fn stray_word(filter: &str) -> Option<&str> {
+    let is_level = |word: &str| {
+        LEVELS.iter().any(|level| level.eq_ignore_ascii_case(word)) || word.parse::<u8>().is_ok()
+    };
+    let words = filter.split(',').map(str::trim).filter(|word| !word.is_empty() && !word.contains('['));
+    let stray = |word: &str| match word.split_once('=') {
+        // Modules of a program of somebody's own, and of its libraries, are not known here.
+        Some((module, _)) => {
+            let first = module.split("::").next().unwrap_or_default();
+            first != "hooklatch" && nearest(first, ["hooklatch"]).is_some()
+        }
+        None => !is_level(word) && !word.starts_with("hooklatch") && !word.contains("::"),
+    };
+    words.into_iter().find(|word| stray(word))
+}
+
 /// Reads `[log]` and tries its filter.
 pub(super) fn log(checker: &mut Checker<'_>, root: &mut Table) -> Option<LogConfig> {
     let mut table = root.table(checker, "log")?;
@@ -47,6 +71,14 @@ pub(super) fn log(checker: &mut Checker<'_>, root: &mut Table) -> Option<LogConf
                 "is not a log filter",
                 "write info, or \"info,hooklatch::outbox=debug\"",
             );
+        } else if let Some(word) = stray_word(&text) {
+            let remedy = match nearest(word, LEVELS.into_iter().chain(["hooklatch"])) {
+                Some(near) => format!("did you mean \"{near}\"?"),
+                None => format!("write a level ({}), or MODULE=LEVEL", LEVELS.join(", ")),
+            };
+            let why = format!("has `{word}`, which is no level, and a module of that name has no lines");
+            let (source, key, value) = (field.source, field.key, Some(shown(&text)));
+            checker.warnings.push(ConfigProblem { source, key, value, why, remedy });
         }
         text
     });

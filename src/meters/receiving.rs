@@ -146,6 +146,13 @@ const ROWS: &[Metric] = &[
         "events",
         "Events that could not be read and whose bytes were not kept, because their provider has too many of them.",
     ),
+    counter("hooklatch_taken_total", &["provider"], "events", "New events that a route or a handler takes."),
+    counter(
+        "hooklatch_ignored_total",
+        &["provider", "reason"],
+        "events",
+        "New events from which nothing followed, by reason: no_route when no route and no handler takes their type, handler when a handler ignored them.",
+    ),
     counter(
         "hooklatch_dispatch_failures_total",
         &["provider", "state"],

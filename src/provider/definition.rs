@@ -156,6 +156,11 @@ impl Provider {
         self.spec.as_ref().map(Arc::clone).map_err(ToString::to_string)
     }
 
+    /// The handlers of the program's own code; routes are not among them.
+    pub(crate) fn handlers(&self) -> &Handlers {
+        &self.handlers
+    }
+
     /// The sample event of this type, or which types there are.
     pub(crate) fn sample(&self, event_type: &str) -> anyhow::Result<&str> {
         let samples = self.samples.list();

@@ -12,6 +12,10 @@ use crate::types::{Name, Outcome, UnixMs};
 
 /// Number of ways in which a request ends.
 const ENDS_N: usize = Outcome::ALL.len() + 4;
+/// Place of accepted requests none of whose events is taken, behind the ends.
+const UNTAKEN: usize = ENDS_N;
+/// Number of things that are counted minute by minute.
+const COUNTED_N: usize = ENDS_N + 1;
 
 /// The end of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,14 +62,22 @@ impl RequestEnd {
 /// The counters of one provider. One that never counted is not shown.
 pub(super) struct RequestCounts {
     counters: [OnceLock<Counter>; ENDS_N],
-    minutes: MinuteRing<ENDS_N>,
+    taken: OnceLock<Counter>,
+    untaken: OnceLock<Counter>,
+    minutes: MinuteRing<COUNTED_N>,
     /// When the newest request came that was accepted; 0 before the first.
     last_accepted_ms: AtomicI64,
 }
 
 impl RequestCounts {
     pub(super) fn new() -> Self {
-        Self { counters: Default::default(), minutes: MinuteRing::new(), last_accepted_ms: AtomicI64::new(0) }
+        Self {
+            counters: Default::default(),
+            taken: OnceLock::new(),
+            untaken: OnceLock::new(),
+            minutes: MinuteRing::new(),
+            last_accepted_ms: AtomicI64::new(0),
+        }
     }
 
     /// Counts one more request of `provider` that came at this time and ended so.
@@ -80,6 +92,26 @@ impl RequestCounts {
         }
     }
 
+    /// Counts the new events of one request of `provider`: how many a route or a handler takes, and how many nothing does.
+    pub(super) fn count_taken(
+        &self,
+        provider: &Name,
+        (taken_n, untaken_n): (usize, usize),
+        received_at_ms: UnixMs,
+    ) {
+        if taken_n > 0 {
+            let made = || metrics::counter!("hooklatch_taken_total", "provider" => provider.to_string());
+            self.taken.get_or_init(made).increment(taken_n as u64);
+        }
+        if untaken_n > 0 {
+            let made = || metrics::counter!("hooklatch_ignored_total", "provider" => provider.to_string(), "reason" => "no_route");
+            self.untaken.get_or_init(made).increment(untaken_n as u64);
+            if taken_n == 0 {
+                self.minutes.add(UNTAKEN, received_at_ms);
+            }
+        }
+    }
+
     /// When the newest request came that was accepted here; `None` before the first.
     pub(super) fn last_accepted_ms(&self) -> Option<UnixMs> {
         Some(self.last_accepted_ms.load(Ordering::Relaxed)).filter(|ms| *ms != 0)
@@ -91,12 +123,13 @@ impl RequestCounts {
     }
 }
 
-fn minute((at_ms, numbers): (UnixMs, [u64; ENDS_N])) -> RequestMinute {
+fn minute((at_ms, numbers): (UnixMs, [u64; COUNTED_N])) -> RequestMinute {
     let of = |end: RequestEnd| numbers.get(end.place()).copied().unwrap_or_default();
     let of_outcome = |outcome| of(RequestEnd::Admitted(outcome));
     RequestMinute {
         at_ms,
         accepted_n: of_outcome(Outcome::Accepted),
+        untaken_n: numbers.get(UNTAKEN).copied().unwrap_or_default(),
         duplicate_n: of_outcome(Outcome::Duplicate),
         conflict_n: of_outcome(Outcome::Conflict),
         replayed_n: of_outcome(Outcome::Replayed),
@@ -134,6 +167,7 @@ mod tests {
         {
             assert_eq!(told[format!("{}_n", end.as_str())], 1 << end.place(), "{end:?}");
         }
-        assert_eq!(told.as_object().expect("an object").len(), ENDS_N + 1);
+        assert_eq!(told["untaken_n"], 1 << UNTAKEN);
+        assert_eq!(told.as_object().expect("an object").len(), COUNTED_N + 1);
     }
 }

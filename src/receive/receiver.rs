@@ -336,7 +336,15 @@ impl Receiver {
         }
         self.tell_unidentified(entry, &events);
         let event_type = events.first().map(|event| event.event_type.clone()).unwrap_or_default();
+        let is_taken = |event: &IncomingEvent| provider.handlers().wants(&event.event_type);
+        let taken: Vec<bool> = events.iter().map(is_taken).collect();
         let admitted = self.admitter.admit(entry, events, held, trace.clone()).await?;
+        if let Some((_, counts, _)) = self.entries.get(provider.name()) {
+            let accepted =
+                admitted.events.iter().zip(taken).filter(|((_, outcome), _)| *outcome == Outcome::Accepted);
+            let (taken, untaken): (Vec<_>, Vec<_>) = accepted.partition(|(_, is_taken)| *is_taken);
+            counts.count_taken(provider.name(), (taken.len(), untaken.len()), received_at_ms);
+        }
         self.notes.copies.note(provider.name(), &admitted.events, received_at_ms);
         let answer = match entry.caller {
             Some(rules) => caller::answer(provider.name(), rules, caller::is_batch(&verified), &admitted),

@@ -83,6 +83,7 @@ mod pages;
 mod private;
 mod process;
 mod program_migrations;
+mod proven;
 mod providers;
 mod reading;
 mod restore;

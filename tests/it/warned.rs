@@ -19,17 +19,24 @@ fn what_is_allowed_and_most_likely_not_meant_is_told() {
     );
     assert!(said.contains("warning: providers.rfc9421.settings.required_components: the body"), "{said}");
     assert!(!said.contains("providers.good"), "{said}");
-    assert_eq!((told["ok"].as_bool(), told["warnings"].as_array().unwrap().len()), (Some(true), 2));
+    let of_settings =
+        told["warnings"].as_array().unwrap().iter().filter(|one| !is_of_routes(one.as_str().unwrap()));
+    assert_eq!((told["ok"].as_bool(), of_settings.count()), (Some(true), 2));
 }
 
-/// What `check` warns about, of a configuration that is good.
+/// True for what is warned of because these configurations are short: `proven.rs` tests that.
+fn is_of_routes(warning: &str) -> bool {
+    warning.contains("has no route") || warning.contains("admin.tokens: there is none")
+}
+
+/// What else `check` warns about, of a configuration that is good.
 fn warnings(text: &str) -> Vec<String> {
     let (is_good, said, told) = check(text);
     assert!(is_good, "{said}");
     let list = told["warnings"].as_array().unwrap();
     let list: Vec<String> = list.iter().map(|one| one.as_str().unwrap().to_owned()).collect();
     assert!(list.iter().all(|one| said.contains(&format!("warning: {one}\n"))), "{said}");
-    list
+    list.into_iter().filter(|one| !is_of_routes(one)).collect()
 }
 
 /// Those about one key.

@@ -26,6 +26,7 @@ rule_files! {
     "disk-full",
     "events-conflict",
     "events-failed",
+    "events-ignored",
     "events-retry-old",
     "events-unreadable",
     "fenced",

@@ -13,6 +13,7 @@ use crate::process::{SECRET, Server, client, now_s, post_stripe, stripe, stripe_
 on_sqlite!(
     before_anything_came_the_overview_says_what_to_register,
     what_came_is_drawn_and_told_in_figures,
+    a_sender_of_which_nothing_is_taken_needs_a_person,
     what_needs_a_person_comes_first,
     a_sender_is_registered_by_its_page,
     secrets_show_which_of_them_match,
@@ -98,6 +99,43 @@ async fn what_came_is_drawn_and_told_in_figures(database: &Database) {
     }
     let one = page(&vic, "/senders/stripe").await;
     in_order(&one, &["Requests in the last hour", title, "Counted in memory"]);
+}
+
+async fn a_sender_of_which_nothing_is_taken_needs_a_person(database: &Database) {
+    let more = format!(
+        "[[providers.stripe.routes]]\non = [\"charge.*\"]\nto = \"billing\"\n\
+         [[admin.tokens]]\nname = \"vic\"\nrole = \"viewer\"\ntoken = \"{VIEWER}\"\n\
+         [destinations.billing]\nurl = \"http://127.0.0.1:9/\"\n"
+    );
+    let server = Server::start(&database.url, &more).await;
+    let vic = Browser::signed_in(server.admin, VIEWER).await;
+    let post = async |id: &str, event_type: &str| {
+        let body = stripe(id, now_s()).0.replace("invoice.paid", event_type);
+        let header = stripe_signed(&body, SECRET, now_s());
+        let sent =
+            client().post(server.url("/webhooks/stripe")).header("stripe-signature", header).body(body);
+        assert_eq!(sent.send().await.unwrap().status(), 200);
+    };
+    for id in ["evt_1", "evt_2", "evt_2"] {
+        post(id, "invoice.paid").await;
+    }
+    let shown = page(&vic, "/").await;
+    let list = "href=\"/events?state=ignored&amp;provider=stripe\"";
+    in_order(&shown, &["Needs a person", list, "No route and no handler takes any", "ignored</span>", ">2<"]);
+    let counted = server.admin_text("/metrics").await;
+    assert!(
+        counted.contains("hooklatch_ignored_total{provider=\"stripe\",reason=\"no_route\"} 2\n"),
+        "a copy is not counted: {counted}"
+    );
+    assert!(!counted.contains("hooklatch_taken_total{"), "{counted}");
+    post("evt_3", "charge.refunded").await;
+    let shown = page(&vic, "/").await;
+    assert!(
+        !shown.contains("No route and no handler takes any"),
+        "some that nobody needs are usual: {shown}"
+    );
+    let counted = server.admin_text("/metrics").await;
+    assert!(counted.contains("hooklatch_taken_total{provider=\"stripe\"} 1\n"), "{counted}");
 }
 
 async fn what_needs_a_person_comes_first(database: &Database) {

@@ -94,6 +94,7 @@ impl Reader {
             .env("HOOKLATCH__SERVER__PUBLIC_URL", format!("http://{}", self.receiver))
             .env("HOOKLATCH__ADMIN__LISTEN", self.admin.to_string())
             .env("STRIPE_WEBHOOK_SECRET", "whsec_0123456789abcdef0123456789abcdef")
+            .env("HOOKLATCH_OPS_TOKEN", "0123456789abcdef0123456789abcdef")
             .env("SHOP_TOKEN", "tok_0123456789abcdef0123456789abcdef")
             .stdin(Stdio::null());
         command

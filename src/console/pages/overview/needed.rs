@@ -65,6 +65,7 @@ fn needs(visit: &Visit, answers: &OverviewAnswers<'_>) -> Vec<Need> {
     needs.extend(activity.providers.iter().filter_map(|one| disbelieved(visit, one)));
     needs.extend(activity.providers.iter().filter_map(|one| refused(visit, one)));
     needs.extend(backlog.unknown_paths.iter().filter_map(|one| misdirected(visit, one)));
+    needs.extend(activity.providers.iter().filter_map(|one| untaken(visit, one)));
     let nobody = "Nothing of that name is configured: add it again, or discard them.";
     needs.extend(messages.filter(is_astray).map(|one| of_messages(visit, one, Some(nobody))));
     let nobody = "Nothing of that name is configured: add it again.";
@@ -131,6 +132,24 @@ fn refused(visit: &Visit, one: &ProviderActivity) -> Option<Need> {
         state: chip(Mood::Bad, "refused"),
         place: link::provider(visit, &one.provider),
         number: moment::figure(refused_n, false),
+        since: moment::moment(first.at_ms, visit.now_ms),
+    })
+}
+
+/// A provider of which nothing was taken, though new events came. Some that are not taken are usual: senders send more
+/// types than anybody needs.
+fn untaken(visit: &Visit, one: &ProviderActivity) -> Option<Need> {
+    let untaken_n: u64 = one.minutes.iter().map(|minute| minute.untaken_n).sum();
+    let accepted_n: u64 = one.minutes.iter().map(|minute| minute.accepted_n).sum();
+    let first = one.minutes.iter().find(|minute| minute.untaken_n > 0).filter(|_| untaken_n >= accepted_n)?;
+    let values = [("state", Some(EventState::Ignored.as_str())), ("provider", Some(one.provider.as_str()))];
+    let hint = "No route and no handler takes any of its new events of the last hour, and its sender was answered 200. Compare \
+                their types with `on` of its routes: `hooklatch check` shows what follows from each.";
+    Some(Need {
+        what: what(&visit.link(&with_query("/events", &values)), "Requests", Some(hint)),
+        state: chip(Mood::Needed, EventState::Ignored.as_str()),
+        place: link::provider(visit, &one.provider),
+        number: moment::figure(untaken_n, false),
         since: moment::moment(first.at_ms, visit.now_ms),
     })
 }

@@ -10,6 +10,7 @@ on_sqlite!(
     a_burst_of_forgeries_events_that_fail_and_conflicts_are_told,
     a_secret_that_was_changed_at_the_sender_is_told_of_and_so_is_its_silence,
     an_old_secret_with_which_a_sender_signs_for_days_is_told,
+    a_sender_of_which_nothing_is_taken_is_told,
 );
 
 /// Events of these types go nowhere, or to a template that lacks a value.
@@ -108,6 +109,19 @@ async fn an_old_secret_with_which_a_sender_signs_for_days_is_told(database: &Dat
     watched.prometheus.is_quiet_about(&["OldSecretMatches warning"]).await;
     assert_eq!(watched.event("evt_3", "paid").await, 200);
     watched.prometheus.fires(&["OldSecretMatches warning"]).await;
+}
+
+async fn a_sender_of_which_nothing_is_taken_is_told(database: &Database) {
+    let Some(watched) = Watched::start(database, ROUTES).await else { return };
+    for id in ["evt_1", "evt_2"] {
+        assert_eq!(watched.event(id, "payd").await, 200);
+    }
+    watched.prometheus.has_looked().await;
+    watched.prometheus.is_quiet_about(&["EventsIgnored warning"]).await;
+    assert_eq!(watched.event("evt_3", "payd").await, 200);
+    watched.prometheus.fires(&["EventsIgnored warning"]).await;
+    assert_eq!(watched.event("evt_4", "broken").await, 200);
+    watched.prometheus.is_quiet_about(&["EventsIgnored warning"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

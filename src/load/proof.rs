@@ -1,0 +1,491 @@
+//! What a configuration does with the sample events of its kinds, and what in it is most likely not meant: `check` prints
+//! both.
+//!
+//! Each sample goes through routes, lanes, plain handlers and templates, without a database and without calls. A running
+//! server answers 200 to an event that no route takes, whose lane is missing or whose template names nothing, so nobody
+//! notices there. All of it are warnings: a sample is an example, and a sender has types of which there is no sample.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::configuration::Loaded;
+use super::kind_list::{Kinds, kind_of};
+use super::meant::{meant_name, meant_type};
+use super::settings::Settings;
+use super::sources::ConfigSources;
+use crate::admit::{TemplateError, Templates};
+use crate::config::{Config, ConfigLayer, ConfigProblem, EffectiveSetting, ProviderConfig, RouteConfig};
+use crate::figures::plural;
+use crate::handler::{HandlerError, Message, RawEvent};
+use crate::kinds::sample_events;
+use crate::mistakes::shown;
+use crate::provider::{ActiveProvider, Provider};
+use crate::read::json_text;
+use crate::spec::{EventSpec, Spec};
+use crate::types::{IncomingEvent, Name, TypePattern};
+use crate::verify::DevKeys;
+
+/// What follows from the samples, and what is most likely not meant.
+#[derive(Default)]
+pub(crate) struct Proof {
+    pub(crate) samples: Vec<SampleResult>,
+    pub(crate) warnings: Vec<ConfigProblem>,
+}
+
+/// What follows from one sample event at one provider.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct SampleResult {
+    pub(crate) provider: String,
+    pub(crate) event_type: String,
+    pub(crate) outcome: SampleOutcome,
+    /// The calls that would be made.
+    pub(crate) calls: Vec<SampleCall>,
+    /// The reason why it is ignored, failed or was not run.
+    pub(crate) why: Option<String>,
+}
+
+impl SampleResult {
+    fn new(provider: &Name, event_type: &str, outcome: SampleOutcome, why: Option<String>) -> Self {
+        let (provider, event_type) = (provider.to_string(), event_type.to_owned());
+        Self { provider, event_type, outcome, calls: Vec::new(), why }
+    }
+}
+
+/// One call that would be made.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct SampleCall {
+    pub(crate) destination: String,
+    pub(crate) lane: Option<String>,
+}
+
+/// What would become of a sample event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum SampleOutcome {
+    /// Routes and handlers answered with these calls, or with none.
+    Done,
+    /// No route and no handler takes its type.
+    Untaken,
+    /// Its handler ignores it.
+    Ignored,
+    /// It would be kept as `failed`, or tried again.
+    Failed,
+    /// It could not be run here.
+    NotRun,
+}
+
+/// Runs the samples of every configured provider, and looks for what is most likely not meant.
+pub(crate) fn prove(settings: &Settings, loaded: &Loaded, kinds: &Kinds) -> Proof {
+    let config = &loaded.config;
+    let keys = DevKeys::generate().and_then(|text| DevKeys::parse(&text)).unwrap_or_default();
+    let mut prover = Prover {
+        config,
+        templates: Templates::new(&config.destinations).unwrap_or_default(),
+        keys,
+        default_source: ConfigSources::of(settings).checker().default_source,
+        reached_n: BTreeMap::new(),
+        misfits: BTreeMap::new(),
+        proof: Proof::default(),
+    };
+    if config.providers.is_empty() {
+        let remedy = "write a [providers.NAME], as in README.md, or name the file with --config FILE";
+        prover.warn("providers", None, "there is none, so that nothing can be received", remedy);
+    }
+    if config.admin.tokens.is_empty() {
+        let remedy = "write tokens = [{ name = \"ops\", role = \"admin\", token = { env = \"HOOKLATCH_OPS_TOKEN\" } }]";
+        prover.warn(
+            "admin.tokens",
+            None,
+            "there is none, so that nobody can use the console or the API",
+            remedy,
+        );
+    }
+    for (name, active) in &loaded.active {
+        let Some(provider) = config.providers.get(name) else { continue };
+        let Some(kind) = kind_of(kinds, provider) else { continue };
+        let Ok(spec) = kind.spec() else { continue };
+        prover.provider(&Proven { name, provider, kind, spec, active });
+    }
+    prover.unused_handlers(kinds);
+    prover.misfits();
+    prover.proof
+}
+
+/// One configured provider.
+struct Proven<'a> {
+    name: &'a Name,
+    provider: &'a ProviderConfig,
+    kind: &'a Provider,
+    spec: &'a Spec,
+    active: &'a ActiveProvider,
+}
+
+/// What a template lacks.
+struct Misfit {
+    /// The pointer into the payload that was probably meant.
+    meant: Option<String>,
+    types: BTreeSet<String>,
+    events_n: usize,
+}
+
+struct Prover<'a> {
+    config: &'a Config,
+    templates: Templates,
+    /// Keys with which senders are played that have private ones.
+    keys: DevKeys,
+    /// The file that is named where a key is missing.
+    default_source: String,
+    /// Number of sample events that reached a destination.
+    reached_n: BTreeMap<String, usize>,
+    /// What templates lack, by destination, key and reason.
+    misfits: BTreeMap<(String, &'static str, String), Misfit>,
+    proof: Proof,
+}
+
+impl Prover<'_> {
+    /// Warns about a key, and names the file or variable that says it; for a key that nothing says, the file.
+    fn warn(&mut self, key: &str, value: Option<&str>, why: impl Into<String>, remedy: impl Into<String>) {
+        let is_said =
+            |one: &&EffectiveSetting| one.layer != ConfigLayer::Default && key.starts_with(&one.key);
+        let found = self.config.settings.iter().find(is_said);
+        let source = found.map_or_else(|| self.default_source.clone(), |one| one.source.clone());
+        let (key, value) = (key.to_owned(), value.map(shown));
+        self.proof.warnings.push(ConfigProblem {
+            source,
+            key,
+            value,
+            why: why.into(),
+            remedy: remedy.into(),
+        });
+    }
+
+    /// A batch may hold several events of one type.
+    fn add(&mut self, result: SampleResult) {
+        if !self.proof.samples.contains(&result) {
+            self.proof.samples.push(result);
+        }
+    }
+
+    fn provider(&mut self, proven: &Proven<'_>) {
+        let (mut events, mut known) = (Vec::new(), BTreeSet::new());
+        for (event_type, sample) in proven.kind.sample_list() {
+            let read = sample_events(proven.kind, event_type, sample, &self.keys);
+            match read.unwrap_or_else(|| Err("only its sender can sign its samples".to_owned())) {
+                Ok(read) => {
+                    known.extend(read.iter().map(|event| event.event_type.clone()));
+                    events.extend(read);
+                }
+                Err(why) => {
+                    known.insert(event_type.to_owned());
+                    self.add(SampleResult::new(proven.name, event_type, SampleOutcome::NotRun, Some(why)));
+                }
+            }
+        }
+        let key = format!("providers.{}", proven.name);
+        if proven.active.handlers().patterns().next().is_none() {
+            let why = "has no route, and this program has no handler for it: its events are stored and answered 200, and \
+                       nothing follows";
+            self.warn(
+                &key,
+                None,
+                why,
+                format!("write a [[{key}.routes]] with on = [\"*\"] and to = \"NAME\""),
+            );
+        }
+        self.patterns(proven, known);
+        let without_lane = self.lanes(proven, &events);
+        let mut failures: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
+        for event in &events {
+            let (name, event_type) = (proven.name, event.event_type.as_str());
+            let result = match self.follow(proven, event) {
+                Ok(result) => {
+                    let failed = result.why.as_ref().filter(|_| result.outcome == SampleOutcome::Failed);
+                    if let Some(why) = failed.filter(|_| !without_lane.contains(event_type)) {
+                        failures.entry(why.clone()).or_default().insert(event_type);
+                    }
+                    result
+                }
+                Err(error) => {
+                    let why = Some(error.to_string());
+                    self.misfit(proven, event, error);
+                    SampleResult::new(name, event_type, SampleOutcome::Failed, why)
+                }
+            };
+            self.add(result);
+        }
+        for (why, types) in failures {
+            let types: Vec<&str> = types.into_iter().collect();
+            let why = format!("the samples of `{}` would fail: {why}", types.join("`, `"));
+            self.warn(&key, None, why, "correct the handler or the route, unless such an event is to fail");
+        }
+    }
+
+    /// What follows from one event, without calls; the error is that of a template.
+    fn follow(&mut self, proven: &Proven<'_>, event: &IncomingEvent) -> Result<SampleResult, TemplateError> {
+        let (handlers, event_type) = (proven.active.handlers(), event.event_type.as_str());
+        let result = |outcome, why| SampleResult::new(proven.name, event_type, outcome, why);
+        if let Some(why) = &event.unreadable {
+            return Ok(result(SampleOutcome::NotRun, Some(format!("cannot be read: {why}"))));
+        }
+        if !handlers.wants(event_type) {
+            return Ok(result(SampleOutcome::Untaken, None));
+        }
+        let is_transactional = handlers.needs_transaction(event_type);
+        let not_run = is_transactional.then(|| "its transactional handler is not run here".to_owned());
+        let seen = RawEvent {
+            provider: proven.name.clone(),
+            event_id: event.key.event_id.clone(),
+            event_type: event.event_type.clone(),
+            payload: event.payload.clone(),
+            received_at_ms: event.received_at_ms,
+            attempt_n: 1,
+        };
+        let effects = match handlers.dispatch(&seen, false) {
+            Ok(effects) => effects,
+            Err(HandlerError::Ignore(_)) if is_transactional => {
+                return Ok(result(SampleOutcome::NotRun, not_run));
+            }
+            Err(HandlerError::Ignore(why)) => {
+                return Ok(result(SampleOutcome::Ignored, Some(why.to_owned())));
+            }
+            Err(error) => return Ok(result(SampleOutcome::Failed, Some(error.to_string()))),
+        };
+        for message in effects.messages() {
+            *self.reached_n.entry(message.destination.clone()).or_default() += 1;
+        }
+        let effects = self.templates.fill(&seen, effects, |effect_name| format!("key-{effect_name}"))?;
+        Ok(match self.called(effects.messages()) {
+            Ok(calls) => SampleResult { calls, ..result(SampleOutcome::Done, not_run) },
+            Err(why) => result(SampleOutcome::Failed, Some(why)),
+        })
+    }
+
+    /// The calls, unless one goes to a destination that is not configured.
+    fn called(&self, messages: &[Message]) -> Result<Vec<SampleCall>, String> {
+        let call = |message: &Message| {
+            let destination = message.destination.clone();
+            if !self.config.destinations.contains_key(destination.as_str()) {
+                return Err(format!("no destination is called `{destination}`"));
+            }
+            Ok(SampleCall { destination, lane: message.lane.clone() })
+        };
+        messages.iter().map(call).collect()
+    }
+
+    fn misfit(&mut self, proven: &Proven<'_>, event: &IncomingEvent, error: TemplateError) {
+        let TemplateError { destination, part, why, missing } = error;
+        let payload = || serde_json::from_slice(&event.payload).unwrap_or_default();
+        let path = |name: &String| Some(format!("/{}", name.strip_prefix("payload.")?.replace('.', "/")));
+        let meant = || missing.iter().find_map(|name| meant_pointer(proven.spec, &payload(), &path(name)?));
+        let misfit = self.misfits.entry((destination, part, why)).or_insert_with(|| Misfit {
+            meant: meant(),
+            types: BTreeSet::new(),
+            events_n: 0,
+        });
+        misfit.events_n += 1;
+        misfit.types.insert(event.event_type.clone());
+    }
+
+    /// Warns of templates that did not fit the samples that reached their destination.
+    fn misfits(&mut self) {
+        for ((destination, part, why), misfit) in std::mem::take(&mut self.misfits) {
+            let reached_n = self.reached_n.get(&destination).copied().unwrap_or_default();
+            let which = part_of(&misfit.types, misfit.events_n, reached_n);
+            let why = format!(
+                "does not fit {which} that reach it: {why}; an event like that is kept as failed, and nothing is sent"
+            );
+            let remedy = match &misfit.meant {
+                Some(meant) => format!("did you mean `payload{}`?", meant.replace('/', ".")),
+                None => "templates see `payload`, `event`, `message` and `idempotency_key`; give a value that some events \
+                         lack a default: {{ payload.NAME | default(\"\") }}"
+                    .to_owned(),
+            };
+            self.warn(&format!("destinations.{destination}.{part}"), None, why, remedy);
+        }
+    }
+
+    /// Warns of lanes that point nowhere; returns the types of the events that fail for it.
+    fn lanes(&mut self, proven: &Proven<'_>, events: &[IncomingEvent]) -> BTreeSet<String> {
+        let mut all = BTreeSet::new();
+        for (n, route) in proven.provider.routes.iter().enumerate() {
+            let Some(pointer) = &route.lane else { continue };
+            let is_taken =
+                |event: &&IncomingEvent| event.unreadable.is_none() && takes(route, &event.event_type);
+            let taken: Vec<&IncomingEvent> = events.iter().filter(is_taken).collect();
+            let is_missing = |event: &&&IncomingEvent| json_text(&event.payload, pointer).is_err();
+            let missing: Vec<&&IncomingEvent> = taken.iter().filter(is_missing).collect();
+            let Some(first) = missing.first() else { continue };
+            let types: BTreeSet<String> = missing.iter().map(|event| event.event_type.clone()).collect();
+            let payload = serde_json::from_slice(&first.payload).unwrap_or_default();
+            let remedy = match meant_pointer(proven.spec, &payload, pointer) {
+                Some(meant) => format!("did you mean \"{meant}\"?"),
+                None => "write a pointer that every such event has, or narrow `on`".to_owned(),
+            };
+            let which = part_of(&types, missing.len(), taken.len());
+            let why = format!(
+                "leads nowhere in {which} that the route takes: an event like that is kept as failed, and nothing is sent"
+            );
+            self.warn(&format!("providers.{}.routes[{n}].lane", proven.name), Some(pointer), why, remedy);
+            all.extend(types);
+        }
+        all
+    }
+
+    /// Warns of patterns that fit no type that is known, and are near to one.
+    fn patterns(&mut self, proven: &Proven<'_>, mut known: BTreeSet<String>) {
+        let (name, kind) = (proven.name, proven.kind.kind());
+        let rules = proven.spec.event.iter().flat_map(|event| &event.identity).flat_map(|one| &one.types);
+        let rules: Vec<&TypePattern> = rules.collect();
+        let exact = rules.iter().map(|one| one.as_str()).filter(|one| !one.ends_with('*'));
+        known.extend(exact.map(str::to_owned));
+        let known: Vec<&str> = known.iter().map(String::as_str).collect();
+        let meant = |pattern: &TypePattern| {
+            let is_known =
+                known.iter().any(|one| pattern.matches(one)) || rules.iter().any(|one| overlap(one, pattern));
+            if is_known { None } else { meant_type(pattern.as_str(), &known) }
+        };
+        let why =
+            format!("fits no type that Hooklatch knows of `{kind}`, so that such events may be ignored");
+        let remedy =
+            |meant: &str| format!("did you mean \"{meant}\"? Leave it if the sender has such a type");
+        let routes = &proven.provider.routes;
+        let routed = routes.iter().enumerate().flat_map(|(n, route)| {
+            route.on.iter().enumerate().map(move |(i, pattern)| (format!("routes[{n}].on[{i}]"), pattern))
+        });
+        let types = &proven.provider.types;
+        let listed = types.iter().enumerate().map(|(i, pattern)| (format!("types[{i}]"), pattern));
+        let is_read_by_list = proven.spec.event.iter().any(EventSpec::is_type_unsigned) && !types.is_empty();
+        for (key, pattern) in routed.chain(listed) {
+            let key = format!("providers.{name}.{key}");
+            if let Some(meant) = meant(pattern) {
+                self.warn(&key, Some(pattern.as_str()), &why, remedy(&meant));
+            } else if is_read_by_list && !types.iter().any(|one| overlap(one, pattern)) {
+                let why = format!(
+                    "is not in providers.{name}.types, so that such events are kept as `unknown` and not taken"
+                );
+                self.warn(&key, Some(pattern.as_str()), why, "add it to `types`");
+            }
+        }
+        for pattern in proven.kind.handlers().patterns() {
+            if let Some(meant) = meant(pattern) {
+                let key = format!("handlers of `{kind}`");
+                let (source, value) = ("this program".to_owned(), Some(pattern.as_str().to_owned()));
+                let (why, remedy) = (why.clone(), remedy(&meant));
+                self.proof.warnings.push(ConfigProblem { source, key, value, why, remedy });
+            }
+        }
+    }
+
+    /// Warns of handlers that nothing calls.
+    fn unused_handlers(&mut self, kinds: &[Provider]) {
+        let is_configured =
+            |kind: &Provider| self.config.providers.values().any(|one| one.kind.as_str() == kind.kind());
+        let unused =
+            kinds.iter().filter(|kind| kind.handlers().patterns().next().is_some() && !is_configured(kind));
+        let warnings = unused.map(|kind| ConfigProblem {
+            source: "this program".to_owned(),
+            key: format!("handlers of `{}`", kind.kind()),
+            value: None,
+            why: "no provider of this kind is configured, so that they never run".to_owned(),
+            remedy: format!("write [providers.{}] with its secrets, or take them out", kind.kind()),
+        });
+        let warnings: Vec<ConfigProblem> = warnings.collect();
+        self.proof.warnings.extend(warnings);
+    }
+}
+
+/// The pointer that was probably meant by one that leads nowhere in `payload`.
+fn meant_pointer(spec: &Spec, payload: &Value, pointer: &str) -> Option<String> {
+    // Whoever looks at the sender's own page counts from the top of the body.
+    let prefixes = spec.event.iter().map(|event| event.payload.as_str()).filter(|prefix| !prefix.is_empty());
+    let mut shorter = prefixes.filter_map(|prefix| pointer.strip_prefix(prefix));
+    let found = shorter.find(|rest| payload.pointer(rest).is_some_and(|value| value != payload));
+    found.map(str::to_owned).or_else(|| meant_name(payload, pointer))
+}
+
+fn takes(route: &RouteConfig, event_type: &str) -> bool {
+    route.on.iter().any(|pattern| pattern.matches(event_type))
+}
+
+/// True when some type may fit both patterns.
+fn overlap(one: &TypePattern, other: &TypePattern) -> bool {
+    let stem = |pattern: &TypePattern| pattern.as_str().trim_end_matches('*').to_owned();
+    let fits = |pattern: &TypePattern, other: &TypePattern| pattern.matches(&stem(other));
+    fits(one, other) || fits(other, one)
+}
+
+/// How many of the samples, and which.
+fn part_of(types: &BTreeSet<String>, part_n: usize, all_n: usize) -> String {
+    let list: Vec<&str> = types.iter().map(String::as_str).collect();
+    format!("{part_n} of {} (`{}`)", plural(all_n as u64, "sample event"), list.join("`, `"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::handler::{Effects, Event, Handled, ignore, refuse};
+    use crate::load::load;
+    use crate::store::Tx;
+
+    /// What `check` finds of this configuration, with these kinds beside the built-in ones.
+    fn proven(text: &str, own: Vec<Provider>) -> Proof {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("hooklatch.toml");
+        let tokens = "admin.tokens = [{ name = \"a\", role = \"admin\", token = \"0123456789abcdef\" }]\n";
+        std::fs::write(&file, format!("{tokens}{text}")).expect("written");
+        let settings = Settings { file: Some(file), ..Settings::default() };
+        let kinds = crate::load::kinds_beside(&settings, own);
+        let loaded = load(&settings, &kinds).unwrap_or_else(|problems| panic!("{problems:?}"));
+        prove(&settings, &loaded, &kinds)
+    }
+
+    #[test]
+    fn every_built_in_kind_has_samples_of_which_something_follows_and_no_warning() {
+        let keys = DevKeys::generate().and_then(|text| DevKeys::parse(&text)).expect("keys");
+        let settings = Settings { dev: Some(keys), ..Settings::default() };
+        let kinds = Kinds::of(crate::providers::builtin());
+        let loaded = load(&settings, &kinds).unwrap_or_else(|problems| panic!("{problems:?}"));
+        let proof = prove(&settings, &loaded, &kinds);
+        assert!(proof.warnings.is_empty(), "`serve --dev` is warned of nothing: {:?}", proof.warnings);
+        let odd: Vec<_> = proof.samples.iter().filter(|one| one.outcome != SampleOutcome::Done).collect();
+        assert!(odd.is_empty() && proof.samples.len() > 400, "{odd:#?}");
+    }
+
+    #[test]
+    fn plain_handlers_are_run_and_what_they_come_to_is_told() {
+        async fn in_tx(_: &mut Tx, _: Event<Value>) -> Handled {
+            Ok(Effects::new())
+        }
+        let kind = crate::kind("stripe")
+            .on("invoice.paid", |_: Event<Value>| Ok(Effects::new().call("receipts", ())))
+            .on("charge.refunded", |_: Event<Value>| refuse("no account"))
+            .on("plan.created", |_: Event<Value>| ignore("nobody needs it"))
+            .on("payment_intent.succeded", |_: Event<Value>| Ok(Effects::new()))
+            .on_tx("payment_intent.succeeded", in_tx);
+        let unused = crate::kind("github").on("push", |_: Event<Value>| Ok(Effects::new()));
+        let stripe = "[providers.stripe]\nsecrets = [\"whsec_0123456789abcdef\"]\n";
+        let proof = proven(stripe, vec![kind, unused]);
+        let of = |event_type: &str| {
+            let one = proof.samples.iter().find(|one| one.event_type == event_type).expect("a sample");
+            (one.outcome, one.why.as_deref().unwrap_or_default())
+        };
+        assert_eq!(of("invoice.paid"), (SampleOutcome::Failed, "no destination is called `receipts`"));
+        assert_eq!(of("charge.refunded"), (SampleOutcome::Failed, "no account"));
+        assert_eq!(of("plan.created"), (SampleOutcome::Ignored, "nobody needs it"));
+        assert_eq!(of("payment_intent.succeeded").0, SampleOutcome::NotRun);
+        assert_eq!(of("v1.billing.meter.error_report_triggered").0, SampleOutcome::Untaken);
+        let told: Vec<String> = proof.warnings.iter().map(ToString::to_string).collect();
+        for part in [
+            "providers.stripe: the samples of `charge.refunded` would fail: no account",
+            "providers.stripe: the samples of `invoice.paid` would fail: no destination is called `receipts`",
+            "this program: handlers of `stripe`: `payment_intent.succeded` fits no type",
+            "did you mean \"payment_intent.succeeded\"?",
+            "this program: handlers of `github`: no provider of this kind is configured",
+        ] {
+            assert!(told.iter().any(|one| one.contains(part)), "no `{part}` in {told:#?}");
+        }
+        assert_eq!(told.len(), 4, "{told:#?}");
+    }
+}

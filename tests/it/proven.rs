@@ -1,0 +1,339 @@
+//! `check` proves a configuration: what would swallow payments in silence is named, by file, key, value and remedy, and what
+//! is meant is left alone.
+
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::pages::text::{blocks, page};
+
+const STRIPE: &str = "[providers.stripe]\nsecrets = [\"whsec_0123456789abcdef\"]\n";
+const GITHUB: &str = "[providers.github]\nsecrets = [\"0123456789abcdef0123456789abcdef\"]\n";
+const ADYEN: &str =
+    "[providers.adyen]\nsecrets = [\"44782DEF547AAA06C910C43932B1EB0C71FC68D9D0C057550C48EC2ACF6BA056\"]\n";
+const TOKENS: &str =
+    "[admin]\ntokens = [{ name = \"ops\", role = \"admin\", token = \"0123456789abcdef\" }]\n";
+const BILLING: &str = "[destinations.billing]\nurl = \"http://127.0.0.1:9/\"\n";
+
+/// What `check` comes to.
+struct Checked {
+    code: i32,
+    out: String,
+    err: String,
+    told: Value,
+}
+
+fn checked(text: &str, env: &[(&str, &str)]) -> Checked {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("hooklatch.toml");
+    std::fs::write(&file, text).unwrap();
+    // What everybody could read would be told as well.
+    std::fs::set_permissions(&file, PermissionsExt::from_mode(0o600)).unwrap();
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hooklatch"));
+        command.args(arguments).envs(env.iter().copied()).current_dir(folder.path()).output().unwrap()
+    };
+    let plain = run(&["check"]);
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    Checked {
+        code: plain.status.code().unwrap(),
+        out: text(plain.stdout),
+        err: text(plain.stderr),
+        told: serde_json::from_slice(&run(&["check", "--json"]).stdout).unwrap(),
+    }
+}
+
+/// The warnings about a configuration that is good otherwise.
+#[track_caller]
+fn warnings(text: &str, env: &[(&str, &str)]) -> Vec<String> {
+    let checked = checked(text, env);
+    assert_eq!(checked.code, 0, "{text}\n{}", checked.err);
+    let list = checked.told["warnings"].as_array().unwrap();
+    let list: Vec<String> = list.iter().map(|one| one.as_str().unwrap().to_owned()).collect();
+    assert!(list.iter().all(|one| checked.err.contains(&format!("warning: {one}\n"))), "{}", checked.err);
+    list
+}
+
+/// A provider with a route.
+fn routed(provider: &str, on: &str, more: &str) -> String {
+    let name = provider.trim_start_matches("[providers.").split(']').next().unwrap();
+    format!("{TOKENS}{provider}[[providers.{name}.routes]]\non = {on}\nto = \"billing\"\n{more}")
+}
+
+fn stripe(on: &str) -> String {
+    routed(STRIPE, on, BILLING)
+}
+
+fn github(more: &str, on: &str) -> String {
+    routed(&format!("{GITHUB}{more}"), on, BILLING)
+}
+
+/// A lane of events of one type.
+fn lane(on: &str, pointer: &str) -> String {
+    routed(STRIPE, on, &format!("lane = \"{pointer}\"\n{BILLING}"))
+}
+
+/// A destination of `invoice.paid` with a template.
+fn template(key: &str, template: &str) -> String {
+    let body = if key == "url" { String::new() } else { "url = \"http://127.0.0.1:9/\"\n".to_owned() };
+    let more = format!("[destinations.billing]\n{body}{key} = '{template}'\n");
+    routed(STRIPE, "[\"invoice.paid\"]", &more)
+}
+
+#[test]
+fn what_would_swallow_events_in_silence_is_named_with_its_place_and_the_remedy() {
+    let log = |filter: &str| format!("{}[log]\nfilter = \"{filter}\"\n", stripe("[\"*\"]"));
+    let types = "types = [\"push\", \"issues.*\"]\n";
+    let row = |text: String, place: &str, remedy: &str| (text, place.to_owned(), remedy.to_owned());
+    let on = "hooklatch.toml: providers.stripe.routes[0].on[0]: ";
+    let rows = [
+        // Types that are almost others.
+        row(
+            stripe("[\"invoice.payd\"]"),
+            &format!("{on}`invoice.payd` fits no type"),
+            "did you mean \"invoice.paid\"?",
+        ),
+        row(stripe("[\"invoice.piad\"]"), on, "did you mean \"invoice.paid\"?"),
+        row(stripe("[\"Invoice.Paid\"]"), on, "did you mean \"invoice.paid\"?"),
+        row(stripe("[\"invoice_paid\"]"), on, "did you mean \"invoice.paid\"?"),
+        row(stripe("[\"invoice.paid \"]"), on, "did you mean \"invoice.paid\"?"),
+        row(stripe("[\"invoice\"]"), on, "did you mean \"invoice.*\"?"),
+        row(stripe("[\"invoce.*\"]"), on, "did you mean \"invoice.*\"?"),
+        row(stripe("[\"invoices.*\"]"), on, "did you mean \"invoice.*\"?"),
+        row(stripe("[\"INVOICE.*\"]"), on, "did you mean \"invoice.*\"?"),
+        row(stripe("[\"invoice.paid.*\"]"), on, "did you mean \"invoice.paid\"?"),
+        row(
+            stripe("[\"charge.refunded\", \"payment_intent.suceeded\"]"),
+            "providers.stripe.routes[0].on[1]: ",
+            "did you mean \"payment_intent.succeeded\"?",
+        ),
+        row(
+            routed(ADYEN, "[\"AUTHORIZATION\"]", BILLING),
+            "providers.adyen.routes[0].on[0]: `AUTHORIZATION`",
+            "did you mean \"AUTHORISATION\"?",
+        ),
+        row(github(types, "[\"push.*\"]"), "providers.github.routes[0].on[0]: ", "did you mean \"push\"?"),
+        row(
+            github("types = [\"psuh\", \"*\"]\n", "[\"*\"]"),
+            "providers.github.types[0]: ",
+            "did you mean \"push\"?",
+        ),
+        row(
+            github(types, "[\"pull_request.opened\"]"),
+            "providers.github.routes[0].on[0]: `pull_request.opened` is not in providers.github.types",
+            "add it to `types`",
+        ),
+        // Lanes that lead nowhere.
+        row(
+            lane("[\"invoice.paid\"]", "/data/object/customer"),
+            "hooklatch.toml: providers.stripe.routes[0].lane: `/data/object/customer` leads nowhere in 1 of 1 sample event \
+             (`invoice.paid`)",
+            "did you mean \"/customer\"?",
+        ),
+        row(
+            lane("[\"invoice.paid\"]", "/custmer"),
+            "providers.stripe.routes[0].lane: ",
+            "did you mean \"/customer\"?",
+        ),
+        row(
+            lane("[\"invoice.*\", \"plan.created\"]", "/customer"),
+            "leads nowhere in 1 of 2 sample events (`plan.created`)",
+            "write a pointer that every such event has",
+        ),
+        // Templates with names that nothing has.
+        row(
+            template("body", "{\"id\":{{ payload.idd }}}"),
+            "hooklatch.toml: destinations.billing.body: does not fit 1 of 1 sample event (`invoice.paid`) that reach it: \
+             undefined value in line 1: there is no `payload.idd`",
+            "did you mean `payload.id`?",
+        ),
+        row(
+            template("body", "{\"id\":{{ payload.data.object.id }}}"),
+            "there is no `payload.data.object.id`",
+            "did you mean `payload.id`?",
+        ),
+        row(
+            template("body", "{\"id\":{{ data.id }}}"),
+            "there is no `data.id`",
+            "templates see `payload`, `event`",
+        ),
+        row(
+            template("body", "{\"t\":{{ event.typ }}}"),
+            "there is no `event.typ`",
+            "templates see `payload`, `event`",
+        ),
+        row(
+            template("body", "{\"id\":\"{{ payload.id }}\"}"),
+            "destinations.billing.body: ",
+            "the result is not JSON",
+        ),
+        row(
+            template("url", "http://127.0.0.1:9/{{ payload.custmer }}"),
+            "destinations.billing.url: does not fit",
+            "did you mean `payload.customer`?",
+        ),
+        row(
+            template("method", "{{ payload.status }}"),
+            "destinations.billing.method: ",
+            "not a method in capitals",
+        ),
+        // What takes nothing, or nobody can look at.
+        row(
+            format!("{TOKENS}{STRIPE}"),
+            "hooklatch.toml: providers.stripe: has no route, and this program",
+            "to = ",
+        ),
+        row(
+            format!("{TOKENS}{STRIPE}{BILLING}"),
+            "providers.stripe: has no route",
+            "[[providers.stripe.routes]]",
+        ),
+        row(TOKENS.to_owned(), "hooklatch.toml: providers: there is none", "write a [providers.NAME]"),
+        row(
+            stripe("[\"*\"]").replace(TOKENS, ""),
+            "hooklatch.toml: admin.tokens: there is none",
+            "write tokens = [",
+        ),
+        // Filters that silence the log.
+        row(
+            log("loud"),
+            "hooklatch.toml: log.filter: `loud` has `loud`, which is no level",
+            "write a level (off, error",
+        ),
+        row(log("inf"), "log.filter: ", "did you mean \"info\"?"),
+        row(log("info,debgu"), "log.filter: `info,debgu` has `debgu`", "did you mean \"debug\"?"),
+        row(log("info,hooklach=debug"), "log.filter: ", "did you mean \"hooklatch\"?"),
+        // A reference within quotes.
+        row(
+            stripe("[\"*\"]").replace("\"whsec_0123456789abcdef\"", "\"{ env = 'STRIPE_SECRET' }\""),
+            "hooklatch.toml: providers.stripe.secrets[0]: is a table within quotes",
+            "take the quotes away",
+        ),
+    ];
+    for (text, place, remedy) in rows {
+        let list = warnings(&text, &[]);
+        let found = list.iter().any(|one| one.contains(&place) && one.contains(&remedy));
+        assert!(found && list.len() == 1, "no `{place}` with `{remedy}` of\n{text}\nin {list:#?}");
+    }
+}
+
+#[test]
+fn variables_that_look_as_if_they_were_read_are_named() {
+    let good = stripe("[\"*\"]");
+    for (name, meant) in [
+        ("HOOKLATCH_SERVER_LISTEN", "HOOKLATCH__SERVER__LISTEN"),
+        ("HOOKLATCH_SERVER__LISTEN", "HOOKLATCH__SERVER__LISTEN"),
+        ("HOOKLATCH_DATABASE_URL", "HOOKLATCH__DATABASE__URL"),
+        ("hooklatch__log__filter", "HOOKLATCH__LOG__FILTER"),
+        ("HOOKLATCH_RETENTION_IDS_DAYS", "HOOKLATCH__RETENTION__IDS_DAYS"),
+        ("HOOKLATCH_PROVIDERS_STRIPE_SECRETS", "HOOKLATCH__PROVIDERS__NAME__STRIPE_SECRETS"),
+    ] {
+        let list = warnings(&good, &[(name, "x")]);
+        let want = format!(
+            "{name}: is a variable that nothing reads; write two underscores between the parts of a key: {meant}"
+        );
+        assert_eq!(list, [want]);
+    }
+    let named = good.replace("\"whsec_0123456789abcdef\"", "{ env = \"HOOKLATCH_PROVIDERS_STRIPE\" }");
+    let env = [
+        ("HOOKLATCH_PROVIDERS_STRIPE", "whsec_0123456789abcdef"),
+        ("HOOKLATCH_URL", "x"),
+        ("HOOKLATCH_TOKEN", "x"),
+    ];
+    assert_eq!(warnings(&named, &env), [""; 0], "what is named, or read by commands");
+}
+
+#[test]
+fn a_reference_in_a_variable_is_followed_as_in_a_file() {
+    let file = checked(STRIPE, &[("HOOKLATCH__PROVIDERS__STRIPE__SECRETS", "{file=\"/none\"}")]);
+    assert_eq!(file.code, 1);
+    assert!(
+        file.err.contains(
+            "HOOKLATCH__PROVIDERS__STRIPE__SECRETS: providers.stripe.secrets[0]: file `/none` cannot be read"
+        ),
+        "{}",
+        file.err
+    );
+    assert!(file.err.ends_with("\n1 problem\n"), "{}", file.err);
+    let env = [("HOOKLATCH__PROVIDERS__STRIPE__SECRETS", "{ env = \"A\" }"), ("A", "whsec_0123456789abcdef")];
+    assert_eq!(warnings(&stripe("[\"*\"]"), &env), [""; 0]);
+}
+
+#[test]
+fn what_follows_from_each_sample_is_printed_and_told_to_programs() {
+    let text = lane("[\"invoice.*\", \"plan.created\"]", "/customer");
+    let Checked { code, out, told, .. } = checked(&text, &[]);
+    assert_eq!(code, 0);
+    assert!(out.starts_with("the configuration is good: 1 provider, 1 destination; 1 warning\n"), "{out}");
+    for line in [
+        "samples of stripe:",
+        "  invoice.paid: calls billing in lane cus_NffrFeUfNV2Hib",
+        "  plan.created: would fail: lane of the route",
+        "  nothing takes: ",
+    ] {
+        assert!(out.lines().any(|one| one.starts_with(line)), "no `{line}` in {out}");
+    }
+    let of = |event_type: &str| {
+        let samples = told["samples"].as_array().unwrap();
+        samples.iter().find(|one| one["event_type"] == event_type && one["provider"] == "stripe").unwrap()
+    };
+    assert_eq!(of("invoice.paid")["calls"][0]["destination"], "billing");
+    assert_eq!(of("plan.created")["outcome"], "failed");
+    assert_eq!(of("charge.refunded")["outcome"], "untaken");
+    let empty = checked("", &[]);
+    assert!(
+        empty.code == 0
+            && empty
+                .out
+                .starts_with("the configuration has no mistake, and receives nothing, 0 destinations"),
+        "{}",
+        empty.out
+    );
+}
+
+/// The examples of the manual, with their lines uncommented.
+fn uncommented() -> String {
+    let text = page("config.default.toml");
+    let wanted = [
+        "[providers.stripe]",
+        "secrets = [{ env",
+        "[[providers.stripe.routes]]",
+        "on = [\"invoice",
+        "to = \"billing\"",
+        "[destinations.billing]",
+        "url = \"https://billing",
+        "tokens = [{ name",
+    ];
+    let lines = text.lines().filter_map(|line| line.strip_prefix('#'));
+    let lines: Vec<&str> = lines.filter(|line| wanted.iter().any(|one| line.starts_with(one))).collect();
+    let (tokens, others): (Vec<&str>, Vec<&str>) =
+        lines.into_iter().partition(|line| line.starts_with("tokens"));
+    format!("[admin]\n{}\n{}\n", tokens.join("\n"), others.join("\n"))
+}
+
+#[test]
+fn what_is_meant_is_left_alone() {
+    let readme = blocks(&page("README.md")).into_iter();
+    let readme = readme.filter(|block| block.language == "toml").map(|block| block.text);
+    let env = [
+        ("STRIPE_WEBHOOK_SECRET", "whsec_0123456789abcdef0123456789abcdef"),
+        ("HOOKLATCH_OPS_TOKEN", "0123456789abcdef0123456789abcdef"),
+        ("SHOP_TOKEN", "tok_0123456789abcdef0123456789abcdef"),
+    ];
+    let whole = readme.filter(|text| text.contains("[server]"));
+    let others = [
+        uncommented(),
+        stripe("[\"customer.*\", \"checkout.session.completed\"]"),
+        stripe("[\"invoice.voided\", \"charge.dispute.created\", \"plan.updated\"]"),
+        github("types = [\"issues.*\", \"push\"]\n", "[\"issues.reopened\", \"push\"]"),
+        lane("[\"invoice.*\"]", "/customer"),
+        template("body", "{\"id\":{{ payload.id }},\"x\":{{ payload.nothing | default(0) }}}"),
+    ];
+    let mut texts_n = 0;
+    for text in whole.chain(others) {
+        texts_n += 1;
+        assert_eq!(warnings(&text, &env), [""; 0], "{text}");
+    }
+    assert_eq!(texts_n, 7, "README has one whole configuration");
+}
