@@ -3,6 +3,14 @@
 //! Everything is simulated but the usual gap, which the program computes ([`Rhythm`]). The expressions of the rule are evaluated
 //! here, every five minutes, and compared with the text of the rule.
 
+#![expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_possible_wrap,
+    reason = "seconds of some months, and counts of them"
+)]
+
 use hooklatch::store::Rhythm;
 
 use super::printed::printed;
@@ -85,14 +93,18 @@ impl Limits {
     fn fires_at(&self, events_s: &[i64]) -> Vec<i64> {
         let mut quarters = vec![0; (DAYS_N * DAY_S / QUARTER_S) as usize + 1];
         // An event changes what is seen at the end of its quarter.
-        events_s.iter().for_each(|at_s| quarters[(at_s + QUARTER_S - 1) as usize / QUARTER_S as usize] = 1);
+        for at_s in events_s {
+            quarters[(at_s + QUARTER_S - 1) as usize / QUARTER_S as usize] = 1;
+        }
         (1..quarters.len()).for_each(|n| quarters[n] += quarters[n - 1]);
         let (mut rhythm, mut usual_s, mut rest) = (Rhythm::begun(events_s[0] * 1_000), None, &events_s[1..]);
         let (mut fires, mut true_since_s) = (Vec::new(), None::<i64>);
         for now_s in (events_s[0]..DAYS_N * DAY_S).step_by(STEP_S as usize) {
             let (seen, later) = rest.split_at(rest.partition_point(|at_s| *at_s <= now_s));
             rest = later;
-            seen.iter().for_each(|at_s| rhythm.add(at_s * 1_000, at_s * 1_000));
+            for at_s in seen {
+                rhythm.add(at_s * 1_000, at_s * 1_000);
+            }
             if !seen.is_empty() {
                 usual_s = rhythm.usual_gap_s();
             }
@@ -160,7 +172,7 @@ fn healthy_senders_cause_a_critical_alert_less_than_every_second_year() {
         };
         let (warning, critical) = (per_month(&WARNING), per_month(&CRITICAL));
         let Sender(per_day, hours, days) = &sender;
-        println!(
+        eprintln!(
             "{per_day}/day, hours {hours:?}, days {days:?}: {warning:.2} warnings, {critical:.2} critical a month"
         );
         assert!(critical <= 0.05 && warning <= 0.3, "{per_day}/day {hours:?} {days:?}: {warning} {critical}");

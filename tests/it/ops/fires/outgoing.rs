@@ -91,7 +91,7 @@ async fn a_destination_that_fails_and_an_answer_after_its_lease_are_told(databas
     let Some(watched) = Watched::start(database, &routed(&stub, retry)).await else { return };
     let open = ["BreakerOpen warning", "BreakerOpen critical"];
     watched.prometheus.is_quiet_about(&[&open[..], &["Fenced warning"]].concat()).await;
-    stub.next(&vec![Mode::Status(500); 8]);
+    stub.next(&vec![Mode::Status(500); 12]);
     assert_eq!(watched.event("evt_1", "paid").await, 200);
     watched.prometheus.fires(&open).await;
     watched.prometheus.is_quiet_about(&open).await;
