@@ -95,12 +95,8 @@ pub(crate) fn prove(settings: &Settings, loaded: &Loaded, kinds: &Kinds) -> Proo
     }
     if config.admin.tokens.is_empty() {
         let remedy = "write tokens = [{ name = \"ops\", role = \"admin\", token = { env = \"HOOKLATCH_OPS_TOKEN\" } }]";
-        prover.warn(
-            "admin.tokens",
-            None,
-            "there is none, so that nobody can use the console or the API",
-            remedy,
-        );
+        let why = "there is none, so that nobody can use the console or the API";
+        prover.warn("admin.tokens", None, why, remedy);
     }
     for (name, active) in &loaded.active {
         let Some(provider) = config.providers.get(name) else { continue };
@@ -146,19 +142,26 @@ struct Prover<'a> {
 
 impl Prover<'_> {
     /// Warns about a key, and names the file or variable that says it; for a key that nothing says, the file.
-    fn warn(&mut self, key: &str, value: Option<&str>, why: impl Into<String>, remedy: impl Into<String>) {
+    fn warn(&mut self, key: &str, value: Option<&str>, why: &str, remedy: &str) {
         let is_said =
             |one: &&EffectiveSetting| one.layer != ConfigLayer::Default && key.starts_with(&one.key);
         let found = self.config.settings.iter().find(is_said);
-        let source = found.map_or_else(|| self.default_source.clone(), |one| one.source.clone());
+        let source = found.map_or(&self.default_source, |one| &one.source).clone();
+        self.push(source, key, value, (why, remedy));
+    }
+
+    /// Warns about the handlers of this program for a kind.
+    fn warn_program(&mut self, kind: &str, value: Option<&str>, why: &str, remedy: &str) {
+        self.push("this program".to_owned(), &format!("handlers of `{kind}`"), value, (why, remedy));
+    }
+
+    /// Two providers of one kind have the same handlers, which are told once.
+    fn push(&mut self, source: String, key: &str, value: Option<&str>, (why, remedy): (&str, &str)) {
         let (key, value) = (key.to_owned(), value.map(shown));
-        self.proof.warnings.push(ConfigProblem {
-            source,
-            key,
-            value,
-            why: why.into(),
-            remedy: remedy.into(),
-        });
+        let warning = ConfigProblem { source, key, value, why: why.to_owned(), remedy: remedy.to_owned() };
+        if !self.proof.warnings.contains(&warning) {
+            self.proof.warnings.push(warning);
+        }
     }
 
     /// A batch may hold several events of one type.
@@ -187,12 +190,8 @@ impl Prover<'_> {
         if proven.active.handlers().patterns().next().is_none() {
             let why = "has no route, and this program has no handler for it: its events are stored and answered 200, and \
                        nothing follows";
-            self.warn(
-                &key,
-                None,
-                why,
-                format!("write a [[{key}.routes]] with on = [\"*\"] and to = \"NAME\""),
-            );
+            let remedy = format!("write a [[{key}.routes]] with on = [\"*\"] and to = \"NAME\"");
+            self.warn(&key, None, why, &remedy);
         }
         self.patterns(proven, known);
         let without_lane = self.lanes(proven, &events);
@@ -218,7 +217,7 @@ impl Prover<'_> {
         for (why, types) in failures {
             let types: Vec<&str> = types.into_iter().collect();
             let why = format!("the samples of `{}` would fail: {why}", types.join("`, `"));
-            self.warn(&key, None, why, "correct the handler or the route, unless such an event is to fail");
+            self.warn(&key, None, &why, "correct the handler or the route, unless such an event is to fail");
         }
     }
 
@@ -302,7 +301,7 @@ impl Prover<'_> {
                          lack a default: {{ payload.NAME | default(\"\") }}"
                     .to_owned(),
             };
-            self.warn(&format!("destinations.{destination}.{part}"), None, why, remedy);
+            self.warn(&format!("destinations.{destination}.{part}"), None, &why, &remedy);
         }
     }
 
@@ -327,7 +326,7 @@ impl Prover<'_> {
             let why = format!(
                 "leads nowhere in {which} that the route takes: an event like that is kept as failed, and nothing is sent"
             );
-            self.warn(&format!("providers.{}.routes[{n}].lane", proven.name), Some(pointer), why, remedy);
+            self.warn(&format!("providers.{}.routes[{n}].lane", proven.name), Some(pointer), &why, &remedy);
             all.extend(types);
         }
         all
@@ -360,39 +359,31 @@ impl Prover<'_> {
         for (key, pattern) in routed.chain(listed) {
             let key = format!("providers.{name}.{key}");
             if let Some(meant) = meant(pattern) {
-                self.warn(&key, Some(pattern.as_str()), &why, remedy(&meant));
+                self.warn(&key, Some(pattern.as_str()), &why, &remedy(&meant));
             } else if is_read_by_list && !types.iter().any(|one| overlap(one, pattern)) {
                 let why = format!(
                     "is not in providers.{name}.types, so that such events are kept as `unknown` and not taken"
                 );
-                self.warn(&key, Some(pattern.as_str()), why, "add it to `types`");
+                self.warn(&key, Some(pattern.as_str()), &why, "add it to `types`");
             }
         }
         for pattern in proven.kind.handlers().patterns() {
             if let Some(meant) = meant(pattern) {
-                let key = format!("handlers of `{kind}`");
-                let (source, value) = ("this program".to_owned(), Some(pattern.as_str().to_owned()));
-                let (why, remedy) = (why.clone(), remedy(&meant));
-                self.proof.warnings.push(ConfigProblem { source, key, value, why, remedy });
+                self.warn_program(kind, Some(pattern.as_str()), &why, &remedy(&meant));
             }
         }
     }
 
     /// Warns of handlers that nothing calls.
     fn unused_handlers(&mut self, kinds: &[Provider]) {
-        let is_configured =
-            |kind: &Provider| self.config.providers.values().any(|one| one.kind.as_str() == kind.kind());
-        let unused =
-            kinds.iter().filter(|kind| kind.handlers().patterns().next().is_some() && !is_configured(kind));
-        let warnings = unused.map(|kind| ConfigProblem {
-            source: "this program".to_owned(),
-            key: format!("handlers of `{}`", kind.kind()),
-            value: None,
-            why: "no provider of this kind is configured, so that they never run".to_owned(),
-            remedy: format!("write [providers.{}] with its secrets, or take them out", kind.kind()),
-        });
-        let warnings: Vec<ConfigProblem> = warnings.collect();
-        self.proof.warnings.extend(warnings);
+        for kind in kinds.iter().filter(|kind| kind.handlers().patterns().next().is_some()) {
+            let name = kind.kind();
+            if !self.config.providers.values().any(|one| one.kind.as_str() == name) {
+                let remedy = format!("write [providers.{name}] with its secrets, or take them out");
+                let why = "no provider of this kind is configured, so that they never run";
+                self.warn_program(name, None, why, &remedy);
+            }
+        }
     }
 }
 
@@ -411,8 +402,7 @@ fn takes(route: &RouteConfig, event_type: &str) -> bool {
 
 /// True when some type may fit both patterns.
 fn overlap(one: &TypePattern, other: &TypePattern) -> bool {
-    let stem = |pattern: &TypePattern| pattern.as_str().trim_end_matches('*').to_owned();
-    let fits = |pattern: &TypePattern, other: &TypePattern| pattern.matches(&stem(other));
+    let fits = |one: &TypePattern, other: &TypePattern| one.matches(other.as_str().trim_end_matches('*'));
     fits(one, other) || fits(other, one)
 }
 

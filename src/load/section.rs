@@ -58,7 +58,7 @@ fn stray_word(filter: &str) -> Option<&str> {
         }
         None => !is_level(word) && !word.starts_with("hooklatch") && !word.contains("::"),
     };
-    words.into_iter().find(|word| stray(word))
+    words.into_iter().find(|word| stray(word)).and_then(|word| word.split(['=', ':']).next())
 }
 
 /// Reads `[log]` and tries its filter.

@@ -18,13 +18,12 @@ pub(super) fn misspelt<T>(
     let meant = |name: &str| {
         let words = name.to_ascii_lowercase().replace("__", "_");
         let words = words.strip_prefix("hooklatch_").filter(|_| !name.starts_with(ENV_PREFIX))?;
-        let is_named = ["providers_", "destinations_"].iter().any(|section| words.starts_with(section));
+        let named = ["providers", "destinations"]
+            .into_iter()
+            .find(|section| words.starts_with(&format!("{section}_")));
         let key = asked.keys().find(|key| key.contains('.') && key.replace('.', "_") == words);
-        match key {
-            Some(key) => Some(key.replace('.', "__").to_uppercase()),
-            None if is_named => Some(words.replacen('_', "__NAME__", 1).to_uppercase()),
-            None => None,
-        }
+        let meant = key.map(|key| key.replace('.', "__"));
+        Some(meant.or_else(|| Some(format!("{}__NAME__KEY", named?)))?.to_uppercase())
     };
     let problem = |name: &String| {
         let meant = meant(name).filter(|_| !is_secret(name))?;

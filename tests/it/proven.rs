@@ -115,9 +115,9 @@ fn what_would_swallow_events_in_silence_is_named_with_its_place_and_the_remedy()
         ),
         row(github(types, "[\"push.*\"]"), "providers.github.routes[0].on[0]: ", "did you mean \"push\"?"),
         row(
-            github("types = [\"psuh\", \"*\"]\n", "[\"*\"]"),
+            github("types = [\"issues.opend\", \"*\"]\n", "[\"*\"]"),
             "providers.github.types[0]: ",
-            "did you mean \"push\"?",
+            "did you mean \"issues.opened\"?",
         ),
         row(
             github(types, "[\"pull_request.opened\"]"),
@@ -227,7 +227,7 @@ fn variables_that_look_as_if_they_were_read_are_named() {
         ("HOOKLATCH_DATABASE_URL", "HOOKLATCH__DATABASE__URL"),
         ("hooklatch__log__filter", "HOOKLATCH__LOG__FILTER"),
         ("HOOKLATCH_RETENTION_IDS_DAYS", "HOOKLATCH__RETENTION__IDS_DAYS"),
-        ("HOOKLATCH_PROVIDERS_STRIPE_SECRETS", "HOOKLATCH__PROVIDERS__NAME__STRIPE_SECRETS"),
+        ("HOOKLATCH_PROVIDERS_STRIPE_SECRETS", "HOOKLATCH__PROVIDERS__NAME__KEY"),
     ] {
         let list = warnings(&good, &[(name, "x")]);
         let want = format!(

@@ -179,12 +179,15 @@ mod tests {
     fn whatever_is_counted_is_drawn_under_one_word() {
         let numbers = |told: serde_json::Value| {
             let told = told.as_object().expect("a minute").clone();
-            told.into_iter().filter(|(name, _)| name != "at_ms").map(|(name, _)| name).collect::<Vec<_>>()
+            // Part of `accepted_n`.
+            let is_drawn = |name: &str| !["at_ms", "untaken_n"].contains(&name);
+            told.into_iter().filter(|(name, _)| is_drawn(name)).map(|(name, _)| name).collect::<Vec<_>>()
         };
         let filled = |names: &[String], one: &String| {
             let all = names.iter().map(|name| (name.clone(), serde_json::json!(u8::from(name == one))));
             let mut all: serde_json::Map<String, serde_json::Value> = all.collect();
             all.insert("at_ms".to_owned(), 60_000.into());
+            all.insert("untaken_n".to_owned(), 0.into());
             serde_json::Value::Object(all)
         };
         let of_requests = numbers(serde_json::to_value(RequestMinute::default()).expect("JSON"));
