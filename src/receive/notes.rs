@@ -180,7 +180,7 @@ impl RequestNotes {
             body_bytes_n: request.body.len() as u64,
             received_at_ms: request.received_at_ms,
         };
-        self.note(entry, &noted, why.step(), diagnosis.reason, &diagnosis.detail);
+        self.note(entry, &noted, (why.step(), diagnosis.reason, &diagnosis.detail));
         diagnosis
     }
 
@@ -189,20 +189,13 @@ impl RequestNotes {
         notes.get(provider).is_some_and(|noted| noted.len() >= NOTES_N_MAX)
     }
 
-    /// Notes a refused request, unless its provider's share is used up.
-    pub(super) fn note(
-        &self,
-        entry: &ProviderEntry,
-        noted: &Noted<'_>,
-        step: &str,
-        reason: &str,
-        detail: &str,
-    ) {
+    /// Notes a refused request, with the step, the reason and the detail, unless its provider's share is used up.
+    pub(super) fn note(&self, entry: &ProviderEntry, noted: &Noted<'_>, why: (&str, &str, &str)) {
         let name = entry.provider.name();
         // Looked at before the work, which a flood would be.
         let mut is_noted = !self.is_full(name);
         if is_noted {
-            let rejection = rejection(entry, noted, step, reason, detail);
+            let rejection = rejection(entry, noted, why);
             let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
             let waiting = notes.entry(name.clone()).or_default();
             is_noted = waiting.len() < NOTES_N_MAX;
@@ -277,7 +270,11 @@ impl RequestNotes {
     }
 }
 
-fn rejection(entry: &ProviderEntry, noted: &Noted<'_>, step: &str, reason: &str, detail: &str) -> Rejection {
+fn rejection(
+    entry: &ProviderEntry,
+    noted: &Noted<'_>,
+    (step, reason, detail): (&str, &str, &str),
+) -> Rejection {
     Rejection {
         rejection_id: noted.arrival.request_id.to_string(),
         provider: entry.provider.name().to_string(),

@@ -253,7 +253,7 @@ impl Receiver {
             .increment(1);
         let detail = format!("it came from {client}, which is not in allow_from; its body was not read");
         let noted = Noted { arrival, headers, body_digest: String::new(), body_bytes_n: 0, received_at_ms };
-        self.notes.note(entry, &noted, "address", "address", &detail);
+        self.notes.note(entry, &noted, ("address", "address", &detail));
         self.count(Some(entry), RequestEnd::Rejected, received_at_ms);
     }
 
@@ -350,7 +350,7 @@ impl Receiver {
             Some(rules) => caller::answer(provider.name(), rules, caller::is_batch(&verified), &admitted),
             None => SenderAnswer::of(entry, provider.answer(&verified), &admitted),
         };
-        self.tell_answered(entry, &answer, &admitted, (&event_type, verified.secret_n()), arrival);
+        self.tell_answered(entry, &answer, &admitted, (&event_type, verified.secret_n(), arrival));
         if let Some(trace) = trace {
             let AdmittedEvents { events, times } = admitted;
             let (provider, status, event_type) =
@@ -366,8 +366,7 @@ impl Receiver {
         entry: &Arc<ProviderEntry>,
         answer: &SenderAnswer,
         admitted: &AdmittedEvents,
-        (event_type, secret_n): (&str, usize),
-        arrival: Arrival,
+        (event_type, secret_n, arrival): (&str, usize, Arrival),
     ) {
         let provider = &entry.provider;
         let event_id = admitted.events.first().map_or("", |(id, _)| id.as_str());

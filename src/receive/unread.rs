@@ -128,7 +128,7 @@ impl Receiver {
                 body_bytes_n,
                 received_at_ms: request.received_at_ms,
             };
-            self.notes.note(entry, &noted, "request", reason.code, &detail);
+            self.notes.note(entry, &noted, ("request", reason.code, &detail));
         }
     }
 

@@ -37,7 +37,9 @@ pub(super) async fn show(
     let mut unknown_paths =
         if people.principal().is_everywhere() { (state.unknown_paths)() } else { Vec::new() };
     if !people.may_see_contents() {
-        unknown_paths.iter_mut().for_each(|one| one.client_address = None);
+        for one in &mut unknown_paths {
+            one.client_address = None;
+        }
     }
     let view = BacklogView { now_ms, events: events.collect(), messages: messages.collect(), unknown_paths };
     Ok(view_reply(StatusCode::OK, &view))
