@@ -76,6 +76,8 @@ impl Problem {
     );
     pub(super) const BAD_REASON: Self =
         Self::bad_request("`reason` is a text of 1 to 255 characters on one line");
+    pub(super) const END_WITHOUT_PAUSE: Self =
+        Self::new(StatusCode::CONFLICT, "end_without_pause", "`until_ms` goes with `pause` alone");
     pub(crate) const CHANGED: Self = Self::new(
         StatusCode::PRECONDITION_FAILED,
         "changed",
@@ -185,7 +187,7 @@ impl From<Refusal> for Problem {
                 let title = "so many operations are running already: wait for one to end, or cancel one";
                 Self { counted_n: Some(running_n), ..conflict("too_many_running", title) }
             }
-            Refusal::EndPassed => Self::bad_request("`until_ms` has passed: a pause ends in the future"),
+            Refusal::EndPassed => conflict("end_passed", "`until_ms` has passed: a pause ends in the future"),
             Refusal::NeverAllowed => conflict("never_allowed", "that act is for nothing in that `state`"),
         }
     }

@@ -52,7 +52,7 @@ pub(super) async fn decide_destination(
         "the body is a JSON object with `act` (pause or resume) and `reason`, and with `pause` perhaps `until_ms`",
     )?;
     if until_ms.is_some() && act == DestinationAct::Resume {
-        return Err(Problem::bad_request("`until_ms` goes with `pause` alone"));
+        return Err(Problem::END_WITHOUT_PAUSE);
     }
     let name = Name::parse(&name).ok().filter(|name| state.destinations.contains_key(name));
     let name = name.ok_or(Problem::NOT_FOUND)?;
