@@ -53,15 +53,6 @@ impl MemoryRoom {
 }
 
 impl HeldMemory {
-    /// Takes a place among the large ones now; `false` when there is none.
-    #[must_use]
-    pub(crate) fn try_large(&mut self) -> bool {
-        if self.large.is_none() {
-            self.large = Arc::clone(&self.room.large).try_acquire_owned().ok();
-        }
-        self.large.is_some()
-    }
-
     /// Waits for a place among the large ones; those who came first have it first.
     pub(crate) async fn large(&mut self) {
         if self.large.is_none() {
@@ -123,7 +114,10 @@ mod tests {
         let room = MemoryRoom::new(10 * UNIT_BYTES);
         let held = || room.hold(1).expect("room");
         let (mut one, mut two, mut three) = (held(), held(), held());
-        assert!(one.try_large() && one.try_large() && two.try_large() && !three.try_large());
+        one.large().await;
+        one.large().await;
+        two.large().await;
+        assert_eq!(room.large.available_permits(), 0, "one has a place once");
         let mut waiting = std::pin::pin!(three.large());
         assert!(futures_util::future::poll_immediate(&mut waiting).await.is_none());
         drop(one);

@@ -352,8 +352,8 @@ where
         if needed > bytes_max {
             return Err(Problem::TOO_LARGE);
         }
-        // A stranger that sends slowly goes first; then those that are at work are waited for.
-        if needed > LARGE_BYTES && !with_memory(neighbours, &mut || held.try_large()).await {
+        // Nobody goes for it: whoever sends a small body slowly has no such place.
+        if needed > LARGE_BYTES {
             held.large().await;
         }
         if needed > bytes.capacity() {
