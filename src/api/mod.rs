@@ -19,6 +19,7 @@ mod etag;
 mod event;
 mod explain;
 mod if_match;
+mod judgement;
 mod message;
 mod operation;
 mod order;
@@ -50,6 +51,7 @@ pub use explain::{
     ExplainVerdict, ExplainView,
 };
 pub use if_match::{IfMatch, InvalidIfMatch};
+pub use judgement::{JudgedAct, Judgement, Risk};
 pub use message::{AttemptView, CountView, LaneView, MessageDetail, MessageView};
 pub use operation::{
     EventFilter, MessageFilter, OperationOrder, OperationState, OperationSubject, OperationView, SkippedRow,
