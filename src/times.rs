@@ -43,11 +43,13 @@ pub(crate) fn rfc3339(at_ms: i64) -> Option<String> {
     Timestamp::from_millisecond(at_ms).ok().map(|at| format!("{at:.3}"))
 }
 
-/// A length of time in its largest whole unit below two days. Milliseconds.
+/// A length of time in its largest unit below two days, with the next smaller one where there is one alone. Milliseconds.
 pub(crate) fn ago(ms: i64) -> String {
     match ms.max(0) / 1_000 {
-        s @ 0..=119 => format!("{s} s"),
-        s @ 120..=7_199 => format!("{} min", s / 60),
+        s @ 0..=59 => format!("{s} s"),
+        s @ 60..=119 => format!("1 min {} s", s - 60),
+        s @ 120..=3_599 => format!("{} min", s / 60),
+        s @ 3_600..=7_199 => format!("1 h {} min", s / 60 - 60),
         s @ 7_200..=172_799 => format!("{} h", s / 3_600),
         s => format!("{} days", s / 86_400),
     }
@@ -101,7 +103,7 @@ mod tests {
         }
         check(0, "14:05:11, 0 s ago");
         check(-180_000, "14:02:11, 3 min ago");
-        check(90_000, "14:06:41, in 90 s");
+        check(90_000, "14:06:41, in 1 min 30 s");
         check(-50_711_500, "00:00:00, 14 h ago");
         check(-50_711_501, "2026-11-21 23:59:59, 14 h ago");
         check(-864_000_000, "2026-11-12 14:05:11, 10 days ago");
@@ -131,9 +133,11 @@ mod tests {
             assert_eq!(ago(s * 1_000), want);
         }
         check(-5, "0 s");
-        check(119, "119 s");
+        check(59, "59 s");
+        check(115, "1 min 55 s");
         check(120, "2 min");
-        check(7_199, "119 min");
+        check(3_599, "59 min");
+        check(7_199, "1 h 59 min");
         check(7_200, "2 h");
         check(172_799, "47 h");
         check(172_800, "2 days");

@@ -16,10 +16,20 @@ pub struct ProblemView {
     pub code: String,
     /// One sentence for people: what is wrong, and what to do about it.
     pub title: String,
+    /// What is wrong with this one request: which name, which value, and what to write instead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
     /// State in which the subject stands, where that is why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
     /// Number that was counted, where that is why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counted_n: Option<u64>,
+}
+
+impl ProblemView {
+    /// The most exact sentence that there is.
+    pub(crate) fn sentence(&self) -> &str {
+        self.detail.as_deref().unwrap_or(&self.title)
+    }
 }

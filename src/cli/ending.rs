@@ -86,6 +86,7 @@ mod tests {
                 status,
                 code: "x".to_owned(),
                 title: "x".to_owned(),
+                detail: None,
                 state: None,
                 counted_n: None,
             })))

@@ -65,10 +65,16 @@ impl Checker<'_> {
     }
 
     fn push(&mut self, place: &Field, value: Option<String>, why: String, remedy: String) {
-        let (source, key) = (place.source.clone(), place.key.clone());
+        // Nobody can change the defaults: what they do not go with is in the file of the user.
+        let is_default = place.source == DEFAULTS_ORIGIN;
+        let source = if is_default { self.default_source.clone() } else { place.source.clone() };
+        let key = place.key.clone();
         self.problems.push(ConfigProblem { source, key, value, why, remedy });
     }
 }
+
+/// The source of what a user did not write.
+pub(crate) const DEFAULTS_ORIGIN: &str = "config.default.toml";
 
 /// A value with its place.
 #[derive(Debug, Clone)]

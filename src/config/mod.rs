@@ -52,7 +52,7 @@ pub use effective::{ConfigLayer, EffectiveSetting};
 pub use encryption::EncryptionConfig;
 pub use environment::Environment;
 pub use fetch::FetchConfig;
-pub(crate) use field::{Checker, Field, Table};
+pub(crate) use field::{Checker, DEFAULTS_ORIGIN, Field, Table};
 pub use forwarded::ForwardedHeader;
 pub use http::{
     AuthConfig, BodyConfig, CaptureConfig, HmacAlgorithm, HmacConfig, HmacEncoding, HttpConfig, HttpVersion,

@@ -51,7 +51,8 @@ impl Trouble {
 
     /// What the contract answered instead.
     pub(super) fn of_problem(status: StatusCode, problem: ProblemView, retry_after_s: Option<u32>) -> Self {
-        let ProblemView { code, title, state, counted_n, .. } = problem;
+        let title = problem.sentence().to_owned();
+        let ProblemView { code, state, counted_n, .. } = problem;
         Self { status, code, title, state, counted_n, retry_after_s, about: None }
     }
 

@@ -58,14 +58,12 @@ const EXPIRED: Problem = Problem::new(
 );
 const REVOKED: Problem = Problem::new(StatusCode::UNAUTHORIZED, "token_revoked", "this token was revoked");
 /// Tokens made at run time cannot be judged; whether this is one is not told.
-const AWAY: Problem = Problem {
-    retry_after_s: Some(5),
-    ..Problem::new(
-        StatusCode::SERVICE_UNAVAILABLE,
-        "tokens_unknown",
-        "the database does not answer: only tokens of the configuration can be judged now",
-    )
-};
+const AWAY: Problem = Problem::new(
+    StatusCode::SERVICE_UNAVAILABLE,
+    "tokens_unknown",
+    "the database does not answer: only tokens of the configuration can be judged now",
+)
+.retry_after(5);
 
 /// What is told about it; `wait_s` when it is one of too many.
 fn wrong_token(wait_s: Option<u32>) -> Response {

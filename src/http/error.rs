@@ -11,13 +11,15 @@ use crate::store::{PeopleError, Refusal, StoreError};
 use crate::types::{KeyMistake, Role};
 
 /// An error as a client sees it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Problem {
     pub(crate) status: StatusCode,
     /// Stable word for programs, such as `body_too_large`.
     pub(crate) code: &'static str,
     /// One sentence for people.
     pub(crate) title: &'static str,
+    /// What is wrong with this one request: which name, which value, and what to write instead.
+    pub(crate) detail: Option<String>,
     /// Seconds until another try makes sense.
     pub(crate) retry_after_s: Option<u32>,
     /// State in which the subject stands, where that is why.
@@ -28,12 +30,17 @@ pub(crate) struct Problem {
 
 impl Problem {
     pub(super) const fn new(status: StatusCode, code: &'static str, title: &'static str) -> Self {
-        Self { status, code, title, retry_after_s: None, state: None, counted_n: None }
+        Self { status, code, title, detail: None, retry_after_s: None, state: None, counted_n: None }
     }
 
     /// A request of an operator that cannot be understood; `title` says what to write instead.
     pub(super) const fn bad_request(title: &'static str) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "bad_request", title)
+    }
+
+    /// The same, with what is wrong with this one request.
+    pub(super) fn with_detail(self, detail: impl Into<String>) -> Self {
+        Self { detail: Some(detail.into()), ..self }
     }
 
     /// A token whose role does not suffice.
@@ -48,11 +55,11 @@ impl Problem {
     }
 
     /// True when it is the server that cannot: its sender may send it again.
-    pub(super) fn is_ours(self) -> bool {
+    pub(super) fn is_ours(&self) -> bool {
         self.status.is_server_error()
     }
 
-    const fn retry_after(mut self, seconds: u32) -> Self {
+    pub(super) const fn retry_after(mut self, seconds: u32) -> Self {
         self.retry_after_s = Some(seconds);
         self
     }
@@ -63,7 +70,7 @@ impl Problem {
         Self::new(StatusCode::FORBIDDEN, "address_refused", "requests from this address are not taken");
     pub(crate) const NO_SUCH_PROVIDER: Self =
         Self::new(StatusCode::NOT_FOUND, "no_such_provider", "no provider is configured at this address");
-    pub(crate) const NOT_FOUND: Self = Self::new(StatusCode::NOT_FOUND, "not_found", "nothing is here");
+    pub(crate) const NOT_FOUND: Self = Self::new(StatusCode::NOT_FOUND, "not_found", "not found");
     pub(crate) const SEALED: Self = Self::new(
         StatusCode::CONFLICT,
         "sealed",
@@ -223,9 +230,10 @@ impl IntoResponse for Problem {
             "type": "about:blank", "status": self.status.as_u16(), "code": self.code, "title": self.title,
         });
         if let Some(fields) = body.as_object_mut() {
+            let detail = self.detail.as_deref().map(|detail| ("detail".to_owned(), detail.into()));
             let state = self.state.map(|state| ("state".to_owned(), state.into()));
             let counted_n = self.counted_n.map(|counted_n| ("counted_n".to_owned(), counted_n.into()));
-            fields.extend(state.into_iter().chain(counted_n));
+            fields.extend(detail.into_iter().chain(state).chain(counted_n));
         }
         let mut response = (self.status, body.to_string()).into_response();
         let headers = response.headers_mut();

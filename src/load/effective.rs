@@ -6,7 +6,8 @@ use ::config::{Map, Value, ValueKind};
 
 use super::dev;
 use super::layers;
-use super::sources::{DEFAULTS, DEFAULTS_ORIGIN};
+use super::sources::DEFAULTS;
+use crate::config::DEFAULTS_ORIGIN;
 use crate::config::{ConfigLayer, ENV_PREFIX, EffectiveSetting, ReadValue, ReadValues, quoted};
 
 /// The list, by key; a list of plain values is one of them.

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::kind_list::kind_of;
-use super::sources::DEFAULTS_ORIGIN;
+use crate::config::DEFAULTS_ORIGIN;
 use crate::config::{
     AgeConfig, Checker, ENDLESS_DAYS, Field, IdsKept, ProviderConfig, RetentionConfig, Table,
 };

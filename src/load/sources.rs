@@ -9,13 +9,11 @@ use ::config::{Map, Value, ValueKind};
 use super::dev;
 use super::layers::{self, Layer};
 use super::settings::Settings;
-use crate::config::{Checker, ConfigProblem, ReadValues};
+use crate::config::{Checker, ConfigProblem, DEFAULTS_ORIGIN, ReadValues};
 use crate::provider::Provider;
 
 /// The defaults, and the manual: every key with its meaning, unit and range.
 pub(super) const DEFAULTS: &str = include_str!("../../config.default.toml");
-/// Named as the source of what the operator left alone.
-pub(super) const DEFAULTS_ORIGIN: &str = "config.default.toml";
 /// The file that is read when none is named.
 const USER_FILE: &str = "hooklatch.toml";
 

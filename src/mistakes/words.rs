@@ -24,22 +24,30 @@ pub(crate) fn nearest<'a>(text: &str, known: impl IntoIterator<Item = &'a str>) 
         .map(|(_, candidate)| candidate)
 }
 
-/// Levenshtein distance in characters.
+/// Edits between two texts: characters put in, left out, replaced, or swapped with their neighbour.
 fn distance(left: &str, right: &str) -> usize {
+    let left: Vec<char> = left.chars().take(SHOWN_CHARS_MAX).collect();
     let right: Vec<char> = right.chars().collect();
-    let mut row: Vec<usize> = (0..=right.len()).collect();
-    for (line, from) in left.chars().take(SHOWN_CHARS_MAX).enumerate() {
-        let mut above_left = line;
-        let mut before = line + 1;
-        let mut next = vec![before];
-        for (to, above) in right.iter().zip(row.iter().skip(1)) {
-            before = (above_left + usize::from(from != *to)).min(before + 1).min(above + 1);
-            above_left = *above;
-            next.push(before);
+    let mut rows: Vec<Vec<usize>> = vec![(0..=right.len()).collect()];
+    let at = |rows: &[Vec<usize>], line: usize, column: usize| {
+        rows.get(line).and_then(|row| row.get(column)).copied().unwrap_or(usize::MAX - 1)
+    };
+    for (line, from) in (1..).zip(&left) {
+        rows.push(vec![line]);
+        for (column, to) in (1..).zip(&right) {
+            let replaced = at(&rows, line - 1, column - 1) + usize::from(from != to);
+            let mut fewest =
+                replaced.min(at(&rows, line - 1, column) + 1).min(at(&rows, line, column - 1) + 1);
+            if line > 1 && column > 1 && left.get(line - 2) == Some(to) && right.get(column - 2) == Some(from)
+            {
+                fewest = fewest.min(at(&rows, line - 2, column - 2) + 1);
+            }
+            if let Some(row) = rows.last_mut() {
+                row.push(fewest);
+            }
         }
-        row = next;
     }
-    row.last().copied().unwrap_or_default()
+    at(&rows, left.len(), right.len())
 }
 
 #[cfg(test)]
@@ -51,6 +59,7 @@ mod tests {
         let known = ["listen", "public_url", "body_bytes_max"];
         assert_eq!(nearest("listn", known), Some("listen"));
         assert_eq!(nearest("public-url", known), Some("public_url"));
+        assert_eq!(nearest("ulr", ["unknown", "url"]), Some("url"));
         assert_eq!(nearest("port", known), None);
         assert_eq!(nearest("", ["on", "to"]), None);
     }
@@ -63,7 +72,9 @@ mod tests {
 
     #[test]
     fn distance_counts_edits() {
-        for (left, right, want) in [("", "", 0), ("a", "", 1), ("", "ab", 2), ("kitten", "sitting", 3)] {
+        for (left, right, want) in
+            [("", "", 0), ("a", "", 1), ("", "ab", 2), ("kitten", "sitting", 3), ("ulr", "url", 1)]
+        {
             assert_eq!(distance(left, right), want, "{left} {right}");
         }
     }

@@ -64,7 +64,7 @@ pub enum VerifyError {
     Unsigned,
     /// Well-formed and in time, but signed with none of our secrets.
     #[doc(hidden)]
-    #[error("signature matches none of the {keys_n} configured secrets")]
+    #[error("signature {}", unmatched(*keys_n))]
     Mismatch {
         /// Number of secrets that were tried.
         keys_n: usize,
@@ -125,6 +125,14 @@ impl VerifyError {
 /// A stranger's text, cut and without what a screen or a log could take for something else.
 fn shown(id: &str) -> String {
     id.chars().filter(char::is_ascii_graphic).take(SHOWN_CHARS_MAX).collect()
+}
+
+/// How many secrets were tried in vain.
+fn unmatched(keys_n: usize) -> String {
+    match keys_n {
+        1 => "does not match the configured secret".to_owned(),
+        n => format!("matches none of the {n} configured secrets"),
+    }
 }
 
 /// The reason why configured secrets are no keys. It never shows the secrets.

@@ -351,7 +351,7 @@ async fn a_refusal_is_explained_to_operators_and_to_nobody_else(database: &Datab
         ("rewritten_body", "with a trailing newline removed"),
         ("rewritten_body", "without white space"),
         ("stale", "timestamp is AGE s old, tolerance is 300 s; at its own time it would be believed"),
-        ("mismatch", "matches none of the 1 configured secrets"),
+        ("mismatch", "does not match the configured secret"),
     ];
     for (one, (reason, detail)) in found.iter().zip(wanted) {
         assert_eq!(one["reason"], reason, "{one}");

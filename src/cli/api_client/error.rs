@@ -51,9 +51,9 @@ impl fmt::Display for ApiError {
     }
 }
 
-/// `title (404 not_found)`, what else is known, and what to do where the title does not say so.
+/// `sentence (404 not_found)`, what else is known, and what to do where the sentence does not say so.
 fn refusal(f: &mut fmt::Formatter<'_>, problem: &ProblemView) -> fmt::Result {
-    write!(f, "{} ({} {})", problem.title, problem.status, problem.code)?;
+    write!(f, "{} ({} {})", problem.sentence(), problem.status, problem.code)?;
     if let Some(state) = &problem.state {
         write!(f, "; it is {state}")?;
     }
@@ -62,7 +62,7 @@ fn refusal(f: &mut fmt::Formatter<'_>, problem: &ProblemView) -> fmt::Result {
     }
     f.write_str(match problem.status {
         401 => "; say who you are with --token, HOOKLATCH_TOKEN or a profile",
-        404 => "; or it is out of this token's reach: `hooklatch whoami`",
+        404 => "; `hooklatch whoami` shows what this token reaches",
         412 => "; `show` prints its version for --if-match",
         _ => "",
     })
@@ -106,6 +106,7 @@ mod tests {
             status,
             code: "a_word".to_owned(),
             title: "this is so".to_owned(),
+            detail: None,
             state: None,
             counted_n: None,
         }

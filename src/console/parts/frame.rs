@@ -156,19 +156,19 @@ pub(in crate::console) fn passing(frame: &Frame<'_>, to: &str, body: &Markup) ->
 /// A page about what went wrong.
 pub(in crate::console) fn trouble(frame: &Frame<'_>, trouble: &Trouble) -> Response {
     let title = match trouble.status {
-        StatusCode::NOT_FOUND => "Nothing here",
+        StatusCode::NOT_FOUND => "Not found",
         StatusCode::UNAUTHORIZED => "You are not signed in",
-        StatusCode::FORBIDDEN => "Not with this token",
-        StatusCode::PRECONDITION_FAILED => "It has changed meanwhile",
-        StatusCode::CONFLICT => "That cannot be done now",
+        StatusCode::FORBIDDEN => "This token may not do that",
+        StatusCode::PRECONDITION_FAILED => "It has changed in the meantime",
+        StatusCode::CONFLICT => "This cannot be done now",
         status if status.is_server_error() => "This did not work",
-        _ => "That was not understood",
+        _ => "This request is not valid",
     };
     let sentence =
         if trouble.title.is_empty() { "the answer was incomplete: try again" } else { &trouble.title };
     let body = html! {
         p class="trouble" role="alert" { (moment::foreign(sentence)) "." }
-        @if let Some(state) = &trouble.state { p { "It stands in " (chip(Mood::Quiet, state)) "." } }
+        @if let Some(state) = &trouble.state { p { "Its state is " (chip(Mood::Quiet, state)) "." } }
         @if let Some(counted_n) = trouble.counted_n { p { "The number is " (counted_n) "." } }
         @if let Some(wait_s) = trouble.retry_after_s { p { "Try again in " (wait_s) " s." } }
         p class="hint" { "HTTP " (trouble.status.as_u16()) @if !trouble.code.is_empty() { ", " code { (trouble.code) } } }

@@ -58,8 +58,8 @@ fn chosen<'a>(
     named: Option<&Name>,
     is_narrow: bool,
 ) -> Result<Vec<&'a Name>, Problem> {
-    if named.is_some_and(|name| !reach.has(name.as_str())) {
-        return Err(Problem::NOT_FOUND);
+    if let Some(name) = named.filter(|name| !reach.has(name.as_str())) {
+        return Err(Problem::NOT_FOUND.with_detail(format!("this token does not reach `{name}`")));
     }
     let is_chosen =
         |name: &&Name| named.map_or(!is_narrow, |named| named == *name) && reach.has(name.as_str());

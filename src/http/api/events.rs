@@ -11,7 +11,7 @@ use http::{HeaderName, HeaderValue, StatusCode, header};
 use super::super::error::Problem;
 use super::super::reply::{tagged_reply, view_reply};
 use super::asking::Asking;
-use super::query::{limit, name, query, text, time};
+use super::query::{limit, name, query, text, time, word};
 use super::state::ApiState;
 use crate::api::{EventFilter, LedgerView, LedgerWhat};
 use crate::store::{EventPlace, EventQuery};
@@ -28,11 +28,9 @@ pub(super) fn event_key(path: EventPath) -> Result<EventKey, Problem> {
 }
 
 fn filter(values: &BTreeMap<String, String>) -> Result<EventFilter, Problem> {
-    let state = |word: &String| {
-        EventState::parse(word).ok_or_else(|| Problem::bad_request("no event is ever in that state"))
-    };
+    let states = EventState::ALL.iter().map(|state| state.as_str());
     Ok(EventFilter {
-        state: values.get("state").map(state).transpose()?,
+        state: word(values, "state", states, EventState::parse)?,
         provider: name(values, "provider")?.map(|name| name.to_string()),
         event_type: text(values, "type")?,
         object: text(values, "object")?,

@@ -34,7 +34,10 @@ pub(super) async fn ask(
     }
     let reach = &people.principal().providers;
     let view = state.explainer.explain(order, reach, state.clock.now_ms()).await;
-    let mut view = view.ok_or(Problem::NOT_FOUND)?;
+    let mut view = view.ok_or_else(|| {
+        let detail = "no provider of this name is configured here, or this token does not reach it";
+        Problem::NOT_FOUND.with_detail(detail)
+    })?;
     if let Some(provider) = &view.provider {
         people.mark_known(provider, &mut view.events).await?;
     }

@@ -10,17 +10,15 @@ use http::StatusCode;
 use super::super::error::Problem;
 use super::super::reply::{tagged_reply, view_reply};
 use super::asking::Asking;
-use super::query::{cursor, limit, name, query, text, time};
+use super::query::{cursor, limit, name, query, text, time, word};
 use super::state::ApiState;
 use crate::api::MessageFilter;
 use crate::types::{MessageId, MessageState};
 
 fn wanted(values: &BTreeMap<String, String>) -> Result<MessageFilter, Problem> {
-    let parse = |word: &String| {
-        MessageState::parse(word).ok_or_else(|| Problem::bad_request("no message is ever in that state"))
-    };
+    let states = MessageState::ALL.iter().map(|state| state.as_str());
     Ok(MessageFilter {
-        state: values.get("state").map(parse).transpose()?,
+        state: word(values, "state", states, MessageState::parse)?,
         destination: name(values, "destination")?.map(|name| name.to_string()),
         provider: name(values, "provider")?.map(|name| name.to_string()),
         lane: text(values, "lane")?,

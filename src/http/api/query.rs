@@ -4,12 +4,16 @@ use std::collections::BTreeMap;
 
 use super::super::error::Problem;
 use crate::api::{PAGE_N_DEFAULT, PAGE_N_MAX, TIME_MS_MAX};
+use crate::plain;
 use crate::types::{Name, TEXT_BYTES_MAX, UnixMs};
 
 /// Minutes to look back, unless `minutes_n` says otherwise.
 const MINUTES_N_DEFAULT: u32 = 60;
 /// Longest value, in bytes.
 const VALUE_BYTES_MAX: usize = 1_024;
+/// Longest piece of a wrong name or value that an answer repeats. Characters.
+const NAME_SHOWN_CHARS: usize = 64;
+const BAD_QUERY: Problem = Problem::bad_request("the query has a name or a value that is not valid");
 
 /// The query's values; a name that is there twice or is not known is an error.
 pub(super) fn query<const N: usize>(
@@ -18,16 +22,44 @@ pub(super) fn query<const N: usize>(
 ) -> Result<BTreeMap<String, String>, Problem> {
     let mut values = BTreeMap::new();
     for (name, value) in form_urlencoded::parse(raw.unwrap_or_default().as_bytes()) {
-        if !known.contains(&name.as_ref())
-            || value.len() > VALUE_BYTES_MAX
-            || values.insert(name.into_owned(), value.into_owned()).is_some()
-        {
-            return Err(Problem::bad_request(
-                "the query has a name that is not known, one twice, or a value of more than 1,024 bytes",
-            ));
-        }
+        let flaw = if !known.contains(&name.as_ref()) {
+            format!("does not exist; the names here are {}", quoted(known.into_iter()))
+        } else if value.len() > VALUE_BYTES_MAX {
+            "has a value of more than 1,024 bytes".to_owned()
+        } else if values.insert(name.clone().into_owned(), value.into_owned()).is_some() {
+            "is given more than once".to_owned()
+        } else {
+            continue;
+        };
+        let name = shown(&name);
+        return Err(BAD_QUERY.with_detail(format!("query parameter `{name}` {flaw}")));
     }
     Ok(values)
+}
+
+/// The value that the query gives under `key`, as one of the words that `parse` reads.
+pub(super) fn word<T>(
+    values: &BTreeMap<String, String>,
+    key: &str,
+    words: impl Iterator<Item = &'static str>,
+    parse: impl FnOnce(&str) -> Option<T>,
+) -> Result<Option<T>, Problem> {
+    let Some(text) = values.get(key) else { return Ok(None) };
+    let found = parse(text).ok_or_else(|| {
+        let text = shown(text);
+        BAD_QUERY.with_detail(format!("`{key}` cannot be `{text}`; it is one of {}", quoted(words)))
+    });
+    found.map(Some)
+}
+
+fn quoted<'a>(words: impl Iterator<Item = &'a str>) -> String {
+    words.map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
+}
+
+/// The beginning of what a stranger wrote, as one line.
+fn shown(text: &str) -> String {
+    let beginning: String = text.chars().take(NAME_SHOWN_CHARS).collect();
+    plain::line(&beginning).into_owned()
 }
 
 pub(super) fn limit(values: &BTreeMap<String, String>) -> Result<u32, Problem> {
@@ -114,6 +146,22 @@ mod tests {
         check(Some("state=held&state=dead"), None);
         check(Some("stat=held"), None);
         check(Some("state=held&&limit"), Some(&[("limit", ""), ("state", "held")]));
+    }
+
+    #[test]
+    fn an_error_names_what_is_wrong_and_what_can_be_written_instead() {
+        #[track_caller]
+        fn check(raw: &str, want: &str) {
+            let found = query(Some(raw), ["state", "limit"])
+                .and_then(|values| word(&values, "state", ["held", "dead"].into_iter(), |_| None::<()>));
+            assert_eq!(found.unwrap_err().detail.as_deref(), Some(want));
+        }
+        check("stat=held", "query parameter `stat` does not exist; the names here are `state`, `limit`");
+        check("state=a&state=b", "query parameter `state` is given more than once");
+        check("state=heldd", "`state` cannot be `heldd`; it is one of `held`, `dead`");
+        check("%1b%5b=1", "query parameter `\\u001b[` does not exist; the names here are `state`, `limit`");
+        let long = format!("{}=1", "x".repeat(5_000));
+        assert!(query(Some(&long), ["state"]).unwrap_err().detail.unwrap().len() < 200);
     }
 
     #[test]

@@ -4,11 +4,12 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{Request, State};
+use axum::extract::{RawPathParams, Request, State};
 use axum::handler::Handler;
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{self, MethodRouter};
+use http::StatusCode;
 
 use super::super::auth::authenticated;
 use super::super::error::Problem;
@@ -18,7 +19,11 @@ use super::{
     operations, providers, requests, search, settings, statistics, tail, tokens, what_if,
 };
 use crate::api::ROUTES;
+use crate::plain;
 use crate::types::{Principal, Role};
+
+/// What a path with parameters is about, as the path names it.
+const SUBJECTS: [&str; 6] = ["events", "messages", "destinations", "providers", "operations", "tokens"];
 
 /// What answers a route; carried out once for each key, when it is.
 struct BuiltRoute {
@@ -109,6 +114,27 @@ async fn has_role(State(needed): State<Role>, request: Request, next: Next) -> R
     }
 }
 
+/// Says what was not found, by the parameters of the route.
+async fn named_when_missing(
+    State(path): State<&'static str>,
+    parameters: RawPathParams,
+    request: Request,
+    next: Next,
+) -> Response {
+    let response = next.run(request).await;
+    let values: Vec<&str> = parameters.iter().map(|(_, value)| value).collect();
+    if response.status() != StatusCode::NOT_FOUND || values.is_empty() {
+        return response;
+    }
+    let missing = match (path.split('/').find(|part| SUBJECTS.contains(part)), values.as_slice()) {
+        (Some("events"), [provider, event_id]) => format!("event `{event_id}` of provider `{provider}`"),
+        (Some(subject), [value]) => format!("{} `{value}`", subject.trim_end_matches('s')),
+        _ => return response,
+    };
+    let detail = format!("there is no {} here, or this token does not reach it", plain::line(&missing));
+    Problem::NOT_FOUND.with_detail(detail).into_response()
+}
+
 /// The routes, to be nested under `/v1`: for those who have a token.
 pub(crate) fn router(state: Arc<ApiState>) -> Router {
     let gate = Arc::clone(&state.gate);
@@ -126,11 +152,14 @@ pub(crate) fn inner_router(state: Arc<ApiState>) -> Router {
             let role = middleware::from_fn_with_state(needed(method, path), has_role);
             answered = answered.layer(state.once.clone()).layer(role);
         }
+        let answered = answered.layer(middleware::from_fn_with_state(path, named_when_missing));
         router = router.route(path, answered);
     }
     router
         .method_not_allowed_fallback(|| async { Problem::OTHER_METHOD })
-        .fallback(|| async { Problem::NOT_FOUND })
+        .fallback(|| async {
+            Problem::NOT_FOUND.with_detail("the API has no such path; /openapi.json lists those that it has")
+        })
         .with_state(state)
 }
 

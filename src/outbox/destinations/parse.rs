@@ -45,7 +45,10 @@ pub(crate) fn destination(
         let schemes = schemes_text(kind);
         let why =
             format!("needs the feature `{feature}` for {schemes}, which this program was built without");
-        checker.problem(field, why, format!("build it with `cargo build --features {feature}`"));
+        let remedy = format!(
+            "use the package or the image, which have it, or build with `cargo build --release --features {feature}`"
+        );
+        checker.problem(field, why, remedy);
     }
     let mut reading = Reading { checker, table: &mut table, url, lease_ms };
     let unknown = kind.unknown(&mut reading);
@@ -182,11 +185,11 @@ fn timeout(checker: &mut Checker<'_>, table: &mut Table, lease_ms: Option<u64>) 
     if let (Some(timeout_ms), Some(lease_ms)) = (timeout_ms, lease_ms)
         && timeout_ms >= lease_ms
     {
-        let why = format!("timeout of {timeout_ms} ms is not below outbox.lease_ms, {lease_ms}");
+        let why = format!("is not below outbox.lease_ms ({lease_ms})");
         let remedy = "make it shorter, or the lease longer: another worker would send the same message";
         match field {
             Some(field) => checker.problem_shown(&field, why, remedy),
-            None => checker.missing(key, format!("{why}, with the default; {remedy}")),
+            None => checker.missing(key, format!("the default of {timeout_ms} {why}; {remedy}")),
         }
     }
     timeout_ms.unwrap_or(TIMEOUT_MS)

@@ -4,6 +4,7 @@ use super::answer::{CallAnswer, retry_after_ms};
 use super::facts::Facts;
 use crate::backoff;
 use crate::config::{DestinationConfig, StatusMeaning, UnknownPolicy};
+use crate::figures::plural;
 use crate::types::{AttemptResult, UnixMs};
 
 /// Shortest `Retry-After` that is honoured as such, in milliseconds; a shorter one counts as this.
@@ -84,7 +85,10 @@ pub(in crate::outbox) fn before_send(facts: &Facts, config: &DestinationConfig, 
     // up when its last attempt was settled.
     if facts.was_uncertain && facts.attempt_n > config.retry.attempts_n {
         return SendPlan::Dead {
-            why: format!("{} attempts were made, the last one unsettled", facts.attempt_n - 1),
+            why: format!(
+                "given up after {}: the last one was never settled",
+                plural(u64::from(facts.attempt_n - 1), "attempt")
+            ),
         };
     }
     SendPlan::Send
@@ -141,9 +145,9 @@ fn unknown(
     match &config.unknown {
         UnknownPolicy::Retry => again(asked_ms, facts, config, now_ms, jitter),
         UnknownPolicy::Hold => NextStep::Hold { why: "outcome is unknown".to_owned() },
-        UnknownPolicy::Query(_) if is_exhausted(facts, config, now_ms) => {
-            NextStep::Hold { why: format!("outcome is still unknown after {} attempts", facts.attempt_n) }
-        }
+        UnknownPolicy::Query(_) if is_exhausted(facts, config, now_ms) => NextStep::Hold {
+            why: format!("outcome is still unknown after {}", plural(u64::from(facts.attempt_n), "attempt")),
+        },
         // By then the call is over at the destination, too. A question that comes sooner is answered "no" although the
         // effect may still happen.
         UnknownPolicy::Query(query) => {
@@ -203,7 +207,9 @@ fn again(
 ) -> NextStep {
     if is_exhausted(facts, config, now_ms) {
         let age_s = now_ms.saturating_sub(facts.first_sent_at_ms) / 1_000;
-        return NextStep::Dead { why: format!("given up after {} attempts and {age_s} s", facts.attempt_n) };
+        return NextStep::Dead {
+            why: format!("given up after {} and {age_s} s", plural(u64::from(facts.attempt_n), "attempt")),
+        };
     }
     let at_ms = due_ms(asked_ms, facts, config, now_ms, jitter);
     if at_ms >= facts.key_valid_until_ms {

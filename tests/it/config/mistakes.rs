@@ -214,12 +214,17 @@ fn mistakes_of_senders_and_destinations_name_their_place() {
     check(
         &billing("timeout_ms = 30000"),
         "destinations.billing.timeout_ms",
-        "is not below outbox.lease_ms, 30000",
+        "is not below outbox.lease_ms (30000)",
     );
     check(
         &billing("[outbox]\nlease_ms = 5000"),
         "destinations.billing.timeout_ms",
-        "not below outbox.lease_ms, 5000",
+        "is not below outbox.lease_ms (5000)",
+    );
+    check(
+        "[server]\nlisten = \"127.0.0.1:8081\"",
+        "admin.listen",
+        "is where the receiver listens",
     );
     check(&billing("unknown = \"query\""), "destinations.billing.query", "say how to ask");
     check(

@@ -85,7 +85,7 @@ async fn a_form_about_what_has_changed_meanwhile_is_told_so(database: &Database)
     assert_eq!(of_bob.act("send", "they are back").send(&ann).await.status, 303);
     let late = of_ann.act("discard", "nobody wants it").send(&ann).await;
     assert_eq!(late.status, 412);
-    has(&late.text, &["It has changed meanwhile", "href=\"/messages/6144\">Look at it again"]);
+    has(&late.text, &["It has changed in the meantime", "href=\"/messages/6144\">Look at it again"]);
     let shown = text(&ann, "/messages/6144").await;
     has(&shown, &["chip busy\">ready"]);
     assert_eq!(Form::of(&shown, "/messages/6144/decide").acts, ["discard"]);

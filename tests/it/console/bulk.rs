@@ -128,7 +128,7 @@ async fn an_operation_is_watched_and_cancelled(database: &Database) {
     has_not(&shown, &["data-refresh", "<noscript>", "<form class=\"act\""]);
     let late = cancel.with("key", "another").send(&ann).await;
     assert_eq!(late.status, 409);
-    has(&late.text, &["It stands in", "cancelled", &format!("href=\"{}\"", begun.header("location"))]);
+    has(&late.text, &["Its state is", "cancelled", &format!("href=\"{}\"", begun.header("location"))]);
     let left_n = database.count("SELECT COUNT(*) FROM outbox_queue WHERE state = 'dead'").await;
     assert!((1..i64::from(MANY_ROWS_N)).contains(&left_n), "{left_n}");
 }

@@ -141,7 +141,7 @@ async fn a_decision_by_form_is_carried_out_once_and_a_form_that_is_out_of_date_i
     stage.until_done(2).await;
     let told = send(fields("another-key", "rerun")).await;
     assert_eq!(told.status, 412, "{}", told.text);
-    assert!(told.text.contains("It has changed meanwhile"), "{}", told.text);
+    assert!(told.text.contains("It has changed in the meantime"), "{}", told.text);
     for (name, wrong) in [("act", "sell"), ("act", ""), ("reason", ""), ("key", "")] {
         let mut odd = fields("third-key", "rerun");
         wrong.clone_into(&mut odd.iter_mut().find(|(one, _)| one == name).unwrap().1);
@@ -246,6 +246,6 @@ async fn an_event_that_is_not_there_has_a_page_that_says_so(database: &Database)
     ] {
         let page = person.get(path).await;
         assert_eq!(page.status, 404, "{path}");
-        assert!(page.text.contains("Nothing here"), "{path}: {}", page.text);
+        assert!(page.text.contains("Not found"), "{path}: {}", page.text);
     }
 }

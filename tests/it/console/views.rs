@@ -299,8 +299,7 @@ async fn why_a_request_was_rejected_is_told_and_its_headers_to_readers_alone(dat
     let mut rejections: Vec<Rejection> = (1..=25).map(|n| refusal(n, "stripe")).collect();
     HOSTILE.clone_into(&mut rejections[24].detail);
     rejections[24].headers = json!({ "x-odd": [HOSTILE, "y".repeat(9_000)], HOSTILE: "1" }).to_string();
-    let other =
-        "signature matches none of the 1 configured secrets; it matches the secret of provider `shop`";
+    let other = "signature does not match the configured secret; it matches the secret of provider `shop`";
     rejections[23] =
         Rejection { reason: "other_secret".to_owned(), detail: other.to_owned(), ..rejections[23].clone() };
     "of_a_later_version".clone_into(&mut rejections[22].reason);

@@ -20,7 +20,7 @@ fn rejection(n: u32, provider: &str) -> Rejection {
         received_at_ms: i64::from(n),
         step: "signature".to_owned(),
         reason: "mismatch".to_owned(),
-        detail: "signature matches none of the 1 configured secrets".to_owned(),
+        detail: "signature does not match the configured secret".to_owned(),
         headers: "{}".to_owned(),
         body_digest: "ab".repeat(32),
         body_bytes_n: 7,

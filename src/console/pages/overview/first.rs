@@ -46,7 +46,7 @@ pub(super) fn draw(visit: &Visit, providers: &[ProviderView]) -> Markup {
         }
         (list::table("Addresses to register", &["Provider", "Sender", "Address"], &rows))
         @if providers.len() > shown.len() {
-            p { a href=(visit.link("/senders")) { "All " (providers.len()) " providers" } }
+            p { a href=(visit.link("/senders")) { "All providers" } }
         }
     }
 }

@@ -49,6 +49,10 @@ pub(crate) fn copy_file(
     if let Some(why) = hindrance(&from, to, is_replacing) {
         return Err(StoreError::Refused(format!("`{}` {why}", to.display())));
     }
+    if let Some(folder) = to.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.is_dir()) {
+        let why = format!("there is no folder `{}`: create it first", folder.display());
+        return Err(StoreError::Refused(why));
+    }
     file::log_is_its_own(&from)?;
     partials_clear(to);
     let partial = Partial::create(to)?;
