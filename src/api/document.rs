@@ -9,8 +9,8 @@ use super::{
     ActivityView, AuditVerified, AuditView, BacklogView, CountView, DestinationOrder, DestinationView,
     DoctorView, EventOrder, EventView, ExplainOrder, ExplainView, LaneView, LedgerView, MeView,
     MessageDetail, MessageOrder, MessageView, OperationOrder, OperationView, OrderResult, Page, ProbeView,
-    ProblemView, ProviderView, ReasonOrder, RejectedView, SearchView, SettingView, StatisticsView, TailView,
-    TaughtView, TokenMade, TokenOrder, TokenView, WhatIfOrder, WhatIfView,
+    ProblemView, ProviderView, ReasonOrder, RejectedGroup, RejectedView, SearchView, SettingView,
+    StatisticsView, TailView, TaughtView, TokenMade, TokenOrder, TokenView, WhatIfOrder, WhatIfView,
 };
 use crate::types::{EventState, MessageState};
 
@@ -68,7 +68,7 @@ fn named(generator: &mut SchemaGenerator) -> Map<String, Value> {
         "Page<DestinationView>": Page<DestinationView>, "Page<EventView>": Page<EventView>,
         "Page<LaneView>": Page<LaneView>, "Page<MessageView>": Page<MessageView>,
         "Page<OperationView>": Page<OperationView>, "Page<ProviderView>": Page<ProviderView>,
-        "Page<RejectedView>": Page<RejectedView>, "Page<SettingView>": Page<SettingView>, "Page<TokenView>": Page<TokenView>, "ProblemView": ProblemView,
+        "Page<RejectedGroup>": Page<RejectedGroup>, "Page<RejectedView>": Page<RejectedView>, "Page<SettingView>": Page<SettingView>, "Page<TokenView>": Page<TokenView>, "ProblemView": ProblemView,
         "ProviderView": ProviderView, "ReasonOrder": ReasonOrder, "SearchView": SearchView,
         "StatisticsView": StatisticsView, "TailView": TailView, "TaughtView": TaughtView, "TokenMade": TokenMade,
         "TokenOrder": TokenOrder, "TokenView": TokenView, "ExplainOrder": ExplainOrder, "ExplainView": ExplainView, "WhatIfOrder": WhatIfOrder, "WhatIfView": WhatIfView,

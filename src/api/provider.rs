@@ -137,6 +137,22 @@ pub struct RejectedView {
     pub client_address: Option<String>,
 }
 
+/// Refused requests of one provider, for one reason, from one client.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RejectedGroup {
+    /// Name of the provider that they were for.
+    pub provider: String,
+    /// Reason, as one word of a closed set.
+    pub reason: String,
+    /// Address of the client; absent where it is not known, and for tokens that may not see contents.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub client_address: Option<String>,
+    /// Number of the requests that are kept.
+    pub requests_n: u64,
+    /// Time when the newest of them came.
+    pub last_at_ms: i64,
+}
+
 /// A path of the receiver that no provider has, and that was posted to. Kept in memory by each node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct UnknownPathView {

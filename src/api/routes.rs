@@ -270,7 +270,18 @@ pub const ROUTES: &[RouteFacts] = &[
         "Page<RejectedView>",
         "Requests that were not believed, the newest first.",
     )
-    .query(&[PROVIDER, CURSOR, LIMIT]),
+    .query(&[
+        PROVIDER,
+        RouteParameter { name: "reason", schema: TEXT, about: "Reason, as the answer has it.", is_required: false },
+        CURSOR,
+        LIMIT,
+    ]),
+    get(
+        "/rejected/groups",
+        Role::Viewer,
+        "Page<RejectedGroup>",
+        "The refused requests that are kept, counted by provider, reason and client: the 50 largest groups.",
+    ),
     get("/backlog", Role::Viewer, "BacklogView", "What waits for somebody."),
     get("/statistics", Role::Viewer, "StatisticsView", "Events per minute and provider, from the log.")
         .query(&[

@@ -86,6 +86,8 @@ impl App {
         let (admin, public) = (&self.config.admin, self.config.admin.public_url.as_ref());
         Ok(ConsoleState {
             contract: http::api::inner_router(Arc::clone(api)),
+            providers: api.providers.iter().map(|one| one.name.clone()).collect(),
+            destinations: api.destinations.keys().cloned().collect(),
             gate: Arc::clone(&api.gate),
             clock: self.clock.clone(),
             base: admin.base(),

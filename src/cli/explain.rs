@@ -41,7 +41,7 @@ pub(super) struct ExplainArgs {
 pub(super) fn explain(args: &ExplainArgs, file: Option<&Path>, kinds: &Kinds) -> anyhow::Result<ExitCode> {
     let Some(path) = args.file.as_ref().filter(|_| !args.recent) else {
         let desk = Desk::open(&args.reach, file, kinds)?;
-        list_rejected(&desk, args.provider.as_deref(), &PagingArgs::default())?;
+        list_rejected(&desk, &[("provider", args.provider.as_deref())], &PagingArgs::default())?;
         return Ok(ExitCode::SUCCESS);
     };
     let saved = std::fs::read(path).with_context(|| format!("could not read `{}`", path.display()))?;

@@ -9,7 +9,7 @@ use super::api_client::ApiAnswer;
 use super::desk::{Desk, ListRow, PagingArgs, rows};
 use super::output::{Column, Screen, Shown, told};
 use super::reach::ReachArgs;
-use crate::api::{BacklogView, RejectedView, UnknownPathView};
+use crate::api::{BacklogView, Page, RejectedGroup, RejectedView, UnknownPathView};
 use crate::load::Kinds;
 
 #[derive(Args)]
@@ -30,9 +30,14 @@ enum RejectedCommand {
         /// Name of the provider that they were for.
         #[arg(long)]
         provider: Option<String>,
+        /// Reason for which they were refused, such as `mismatch`.
+        #[arg(long)]
+        reason: Option<String>,
         #[command(flatten)]
         paging: PagingArgs,
     },
+    /// Count the refused requests that are kept, by provider, reason and client: the 50 largest groups.
+    Groups,
     /// List paths that no provider has and that were posted to, with the provider that was probably meant.
     ///
     /// Each node keeps 32 of them in memory, since its start.
@@ -43,7 +48,20 @@ enum RejectedCommand {
 pub(super) fn rejected(args: &RejectedArgs, file: Option<&Path>, kinds: &Kinds) -> anyhow::Result<ExitCode> {
     let desk = Desk::open(&args.reach, file, kinds)?;
     match &args.command {
-        RejectedCommand::List { provider, paging } => list_rejected(&desk, provider.as_deref(), paging)?,
+        RejectedCommand::List { provider, reason, paging } => {
+            list_rejected(
+                &desk,
+                &[("provider", provider.as_deref()), ("reason", reason.as_deref())],
+                paging,
+            )?;
+        }
+        RejectedCommand::Groups => {
+            let answer: ApiAnswer<Page<RejectedGroup>> = desk.api.get(&["rejected", "groups"], &[])?;
+            desk.show(&answer, |page| match page.items.as_slice() {
+                [] => "no refused request is kept".to_owned(),
+                groups => rows(&desk.screen, groups, true),
+            });
+        }
         RejectedCommand::Paths => {
             let answer: ApiAnswer<BacklogView> = desk.api.get(&["backlog"], &[])?;
             desk.show(&answer, |view| match view.unknown_paths.as_slice() {
@@ -55,9 +73,13 @@ pub(super) fn rejected(args: &RejectedArgs, file: Option<&Path>, kinds: &Kinds) 
     Ok(ExitCode::SUCCESS)
 }
 
-/// The newest refusals, of one provider or of all.
-pub(super) fn list_rejected(desk: &Desk, provider: Option<&str>, paging: &PagingArgs) -> anyhow::Result<()> {
-    desk.list::<RejectedView>(&["rejected"], &[("provider", provider)], paging)
+/// The newest refused requests that the filter finds.
+pub(super) fn list_rejected(
+    desk: &Desk,
+    filter: &[(&'static str, Option<&str>)],
+    paging: &PagingArgs,
+) -> anyhow::Result<()> {
+    desk.list::<RejectedView>(&["rejected"], filter, paging)
 }
 
 impl ListRow for RejectedView {
@@ -79,6 +101,27 @@ impl ListRow for RejectedView {
             Shown::text(&self.reason),
             Shown::text(self.client_address.as_deref().unwrap_or("-")),
             Shown::text(&self.detail),
+        ]
+    }
+}
+
+impl ListRow for RejectedGroup {
+    const NOUN: &'static str = "group";
+    const COLUMNS: &'static [Column] = &[
+        Column::Whole("requests"),
+        Column::Whole("last (UTC)"),
+        Column::Whole("provider"),
+        Column::Whole("client"),
+        Column::Loose("reason"),
+    ];
+
+    fn cells(&self, screen: &Screen) -> Vec<Shown> {
+        vec![
+            Shown::text(self.requests_n.to_string()),
+            Shown::text(told(self.last_at_ms, screen.now_ms)),
+            Shown::text(&self.provider),
+            Shown::text(self.client_address.as_deref().unwrap_or("-")),
+            Shown::text(&self.reason),
         ]
     }
 }

@@ -6,12 +6,16 @@ use axum::Router;
 
 use crate::config::Secret;
 use crate::http::token_gate::TokenGate;
-use crate::types::Clock;
+use crate::types::{Clock, Name};
 
 /// State of the console: all that it needs of the app.
 pub(crate) struct ConsoleState {
     /// The routes below `/v1`, for those who are known already.
     pub(crate) contract: Router,
+    /// Configured providers, for filters.
+    pub(crate) providers: Vec<Name>,
+    /// Configured destinations, for filters.
+    pub(crate) destinations: Vec<Name>,
     /// Judges the tokens and sessions of those who come.
     pub(crate) gate: Arc<TokenGate>,
     pub(crate) clock: Clock,

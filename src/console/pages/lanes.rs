@@ -39,7 +39,7 @@ async fn draw(visit: &Visit, values: &[(String, String)]) -> Result<Markup, Trou
     let rows: Vec<Markup> = page.items.iter().map(|lane| row(visit, lane)).collect();
     Ok(html! {
         p class="hint" { "The messages of a lane go one after the other: all wait for the one at the head. Messages without a lane wait for no other, and are not here." }
-        (field::filter(&visit.link("/lanes"), &field::text("destination", "Destination", values), destination.is_some()))
+        (field::filter(&visit.link("/lanes"), &field::destination(visit, values), destination.is_some()))
         @if rows.is_empty() { (list::nothing("No lane has open messages.")) }
         @else { (list::table("Lanes", &HEADINGS, &rows)) }
         (onwards(visit, destination, cursor.is_some(), page.next.as_deref()))

@@ -9,7 +9,7 @@ use axum::response::Response;
 use axum::routing::get;
 use maud::{Markup, html};
 
-use crate::api::{BacklogView, Page, RejectedView, UnknownPathView};
+use crate::api::{BacklogView, Page, RejectedGroup, RejectedView, UnknownPathView};
 use crate::console::contract::with_query;
 use crate::console::parts::chip::{Mood, chip};
 use crate::console::parts::frame::Place;
@@ -37,27 +37,58 @@ async fn show(visit: Visit, raw: RawQuery) -> Response {
 }
 
 async fn draw(visit: &Visit, values: &[(String, String)]) -> Result<Markup, Trouble> {
-    let (provider, cursor) = (field::value(values, "provider"), field::value(values, "cursor"));
-    let asked = [("provider", provider), ("cursor", cursor), ("limit", Some(LIMIT))];
+    let (provider, reason) = (field::value(values, "provider"), field::value(values, "reason"));
+    let cursor = field::value(values, "cursor");
+    let asked = [("provider", provider), ("reason", reason), ("cursor", cursor), ("limit", Some(LIMIT))];
     let page: Page<RejectedView> = visit.ask(&with_query("/rejected", &asked)).await?;
     let rows: Vec<Markup> = page.items.iter().map(|one| row(visit, one)).collect();
-    let name = field::text("provider", "Provider", values);
+    let is_first = provider.is_none() && reason.is_none() && cursor.is_none();
+    let groups =
+        if is_first { visit.ask::<Page<RejectedGroup>>("/rejected/groups").await?.items } else { Vec::new() };
     let backlog: BacklogView = visit.ask("/backlog").await?;
-    let nothing = match provider {
-        Some(_) => "No request of this provider was refused.",
-        None => "No request was refused.",
-    };
+    let is_filtered = provider.is_some() || reason.is_some();
+    let nothing =
+        if is_filtered { "No refused request matches this filter." } else { "No request was refused." };
+    let fields = html! { (field::provider(visit, values)) (field::text("reason", "Reason", values)) };
     Ok(html! {
         p class="hint" {
             "Requests that Hooklatch refused: no event was stored, and the sender got a 4xx. The newest 100 of each provider
              are kept."
         }
-        (field::filter(&visit.link("/rejected"), &name, provider.is_some()))
+        (field::filter(&visit.link("/rejected"), &fields, is_filtered))
+        @if groups.len() > 1 { (grouped(visit, &groups)) }
         @if rows.is_empty() { (list::nothing(nothing)) }
         @else { (list::table("Rejected requests", &HEADINGS, &rows)) }
         (list::onwards(visit, "/rejected", values, page.next.as_deref(), page.looked_back_to_ms))
-        @if provider.is_none() { (unknown_paths(visit, &backlog.unknown_paths)) }
+        @if is_first { (unknown_paths(visit, &backlog.unknown_paths)) }
     })
+}
+
+/// The refused requests by provider, reason and client: a fault of one sender is one line.
+fn grouped(visit: &Visit, groups: &[RejectedGroup]) -> Markup {
+    let row = |one: &RejectedGroup| {
+        let filter = [("provider", Some(one.provider.as_str())), ("reason", Some(one.reason.as_str()))];
+        let client = one.client_address.as_deref();
+        html! {
+            tr {
+                td { a href=(visit.link(&with_query("/rejected", &filter))) { (moment::figure(one.requests_n, false)) } }
+                td { (moment::moment(one.last_at_ms, visit.now_ms)) }
+                td { (link::provider(visit, &one.provider)) }
+                td { (chip(Mood::Bad, in_words(&one.reason).0.unwrap_or(&one.reason))) }
+                td {
+                    @if let Some(client) = client { (moment::foreign(client)) }
+                    @else if visit.may(Role::Reader) { span class="none" { "not known" } }
+                    @else { span class="none" { "for readers" } }
+                }
+            }
+        }
+    };
+    let rows: Vec<Markup> = groups.iter().map(row).collect();
+    html! {
+        h2 { "By cause" }
+        (list::table("Rejected requests by cause", &["Requests", "Last", "Provider", "Reason", "Client"], &rows))
+        h2 { "Newest" }
+    }
 }
 
 /// Paths that no provider has, and that were posted to.

@@ -3,8 +3,10 @@
 use axum::extract::RawQuery;
 use maud::{Markup, html};
 
+use crate::console::visit::Visit;
+use crate::mistakes::nearest;
 use crate::times;
-use crate::types::UnixMs;
+use crate::types::{Name, Reach, UnixMs};
 
 /// The values of a query, without those that were left empty.
 pub(in crate::console) fn values(raw: &RawQuery) -> Vec<(String, String)> {
@@ -38,6 +40,40 @@ pub(in crate::console) fn text(name: &str, label: &str, values: &[(String, Strin
         label { span { (label) }
             input type="text" name=(name) value=(value(values, name).unwrap_or_default()) maxlength="255" autocomplete="off" spellcheck="false";
         }
+    }
+}
+
+/// A field for the name of a provider: those that are configured and in reach are offered.
+pub(in crate::console) fn provider(visit: &Visit, values: &[(String, String)]) -> Markup {
+    name(("provider", "Provider"), values, in_reach(&visit.state.providers, &visit.principal.providers))
+}
+
+/// A field for the name of a destination: those that are configured and in reach are offered.
+pub(in crate::console) fn destination(visit: &Visit, values: &[(String, String)]) -> Markup {
+    let offered = in_reach(&visit.state.destinations, &visit.principal.destinations);
+    name(("destination", "Destination"), values, offered)
+}
+
+fn in_reach<'a>(names: &'a [Name], reach: &Reach) -> Vec<&'a str> {
+    names.iter().map(Name::as_str).filter(|name| reach.has(name)).collect()
+}
+
+/// A field for a name, and what was probably meant by one that is not offered.
+fn name((field, label): (&str, &str), values: &[(String, String)], offered: Vec<&str>) -> Markup {
+    let list = format!("{field}-names");
+    let value = value(values, field).unwrap_or_default();
+    let is_unknown = !value.is_empty() && !offered.contains(&value);
+    html! {
+        label { span { (label) }
+            input type="text" name=(field) value=(value) list=(list) maxlength="255" autocomplete="off" spellcheck="false";
+            @if is_unknown {
+                small class="hint" {
+                    "Not configured."
+                    @if let Some(near) = nearest(value, offered.iter().copied()) { " Did you mean " code { (near) } "?" }
+                }
+            }
+        }
+        datalist id=(list) { @for name in offered { option value=(name) {} } }
     }
 }
 

@@ -79,6 +79,7 @@ fn routes() -> Routes {
         .route("/destinations/{name}", get(destinations::show))
         .route("/destinations/{name}/decide", post(decisions::decide_destination))
         .route("/rejected", get(requests::list_rejected))
+        .route("/rejected/groups", get(requests::group_rejected))
         .route("/providers", get(providers::list))
         .route("/providers/{name}", get(providers::show))
         .route("/providers/{name}/taught", post(providers::show_taught).once())

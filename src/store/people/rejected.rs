@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::choice::within;
 use super::message::people_told;
 use super::person::{People, PeopleError};
-use crate::api::{Page, RejectedView};
+use crate::api::{Page, RejectedGroup, RejectedView};
 use crate::figures::plural;
 use crate::store::audit::AuditEntry;
 use crate::store::db::{DbResult, Door, Row};
@@ -16,32 +16,54 @@ const REJECTED: &str =
         headers, body_digest, body_bytes_n, client_address
     FROM rejected_requests
     WHERE rejection_id < $1 AND (CAST($2 AS BIGINT) = 0 OR provider = ANY($3))
+        AND (CAST($5 AS TEXT) IS NULL OR reason = $5)
     ORDER BY rejection_id DESC LIMIT $4";
 const REJECTED_OF_ONE: &str =
     "/* people_rejected */ SELECT rejection_id, provider, received_at_ms, step, reason,
         detail, headers, body_digest, body_bytes_n, client_address
-    FROM rejected_requests WHERE provider = $2 AND rejection_id < $1 ORDER BY rejection_id DESC LIMIT $3";
+    FROM rejected_requests WHERE provider = $2 AND rejection_id < $1 AND (CAST($4 AS TEXT) IS NULL OR reason = $4)
+    ORDER BY rejection_id DESC LIMIT $3";
+/// At most 100 rows of each provider are kept, so all of them are read.
+const GROUPS: &str = "/* people_rejected_groups */ SELECT provider, reason, client, COUNT(*) AS requests_n, \
+        MAX(received_at_ms) AS last_at_ms
+    FROM (SELECT provider, reason, received_at_ms,
+              CASE WHEN CAST($3 AS BIGINT) = 1 THEN client_address END AS client
+          FROM rejected_requests WHERE CAST($1 AS BIGINT) = 0 OR provider = ANY($2)) r
+    GROUP BY provider, reason, client ORDER BY requests_n DESC, last_at_ms DESC LIMIT 50";
 
 /// The statements by name, for tests that look at their plans.
-pub(super) const STATEMENTS: &[(&str, &str)] =
-    &[("rejected requests", REJECTED), ("rejected requests of one provider", REJECTED_OF_ONE)];
+pub(super) const STATEMENTS: &[(&str, &str)] = &[
+    ("rejected requests", REJECTED),
+    ("rejected requests of one provider", REJECTED_OF_ONE),
+    ("rejected requests by reason", GROUPS),
+];
 
 /// Comes after every id of a rejection: those are of hexadecimal digits.
 const AFTER_ALL: &str = "~";
 
+/// Which refused requests are wanted.
+#[derive(Debug, Clone, Default)]
+pub struct RejectedQuery {
+    /// Of this provider alone.
+    pub provider: Option<Name>,
+    /// For this reason alone.
+    pub reason: Option<String>,
+    /// Before the one with this id.
+    pub before: Option<String>,
+    /// Most rows.
+    pub limit: u32,
+}
+
 impl People {
-    /// The newest requests that were not believed, before the one with the id `before`; their headers are for those who
-    /// may see contents, and that they see them is on record before they do.
+    /// The newest refused requests; their headers are for those who may see contents, and that they see them is on record before they do.
     pub async fn rejected(
         &self,
-        provider: Option<&Name>,
-        before: Option<String>,
-        limit: u32,
+        query: RejectedQuery,
         now_ms: UnixMs,
     ) -> Result<Page<RejectedView>, PeopleError> {
-        let names = within(&self.principal.providers, provider.map(Name::as_str));
-        let (store, before) = (&self.store, before.unwrap_or_else(|| AFTER_ALL.to_owned()));
-        let mut page = alone!(store.people.people_rejected(names, &before, limit))?;
+        let names = within(&self.principal.providers, query.provider.as_ref().map(Name::as_str));
+        let store = &self.store;
+        let mut page = alone!(store.people.people_rejected(names, query))?;
         if !self.may_see_contents() {
             for one in &mut page.items {
                 one.headers.clear();
@@ -50,6 +72,13 @@ impl People {
         }
         self.headers_read(&page.items, now_ms).await?;
         Ok(page)
+    }
+
+    /// The requests that were refused, counted by provider, reason and, for those who may see contents, client.
+    pub async fn rejected_groups(&self) -> Result<Vec<RejectedGroup>, PeopleError> {
+        let (names, with_clients) = (within(&self.principal.providers, None), self.may_see_contents());
+        let store = &self.store;
+        Ok(alone!(store.people.people_rejected_groups(names, with_clients))?)
     }
 
     /// Says in the audit log whose headers are about to be shown: a row for each provider.
@@ -81,20 +110,40 @@ impl People {
 async fn people_rejected(
     db: &mut Door<'_>,
     names: Option<Vec<String>>,
-    before: &str,
-    limit: u32,
+    query: RejectedQuery,
 ) -> DbResult<Page<RejectedView>> {
+    let before = query.before.unwrap_or_else(|| AFTER_ALL.to_owned());
+    let (limit, reason) = (query.limit, query.reason);
     let rows = if let Some([one]) = names.as_deref() {
-        db.fetch(REJECTED_OF_ONE, &[before.into(), one.into(), limit.into()]).await?
+        db.fetch(REJECTED_OF_ONE, &[before.into(), one.into(), limit.into(), reason.into()]).await?
     } else {
         let is_some = i64::from(names.is_some());
-        let values = [before.into(), is_some.into(), names.unwrap_or_default().into(), limit.into()];
-        db.fetch(REJECTED, &values).await?
+        let names = names.unwrap_or_default().into();
+        db.fetch(REJECTED, &[before.into(), is_some.into(), names, limit.into(), reason.into()]).await?
     };
     let mut page = Page::whole(rows.iter().map(rejected_view).collect::<DbResult<Vec<_>>>()?);
     page.next =
         page.items.last().filter(|_| rows.len() == limit as usize).map(|one| one.rejection_id.clone());
     Ok(page)
+}
+
+async fn people_rejected_groups(
+    db: &mut Door<'_>,
+    names: Option<Vec<String>>,
+    with_clients: bool,
+) -> DbResult<Vec<RejectedGroup>> {
+    let is_some = i64::from(names.is_some());
+    let values = [is_some.into(), names.unwrap_or_default().into(), i64::from(with_clients).into()];
+    let group = |row: &Row| {
+        Ok(RejectedGroup {
+            provider: row.text("provider")?,
+            reason: row.text("reason")?,
+            client_address: row.text_or_null("client")?,
+            requests_n: row.int("requests_n")?.unsigned_abs(),
+            last_at_ms: row.int("last_at_ms")?,
+        })
+    };
+    db.fetch(GROUPS, &values).await?.iter().map(group).collect()
 }
 
 /// A refusal as those see it who may see contents.

@@ -161,6 +161,9 @@ pub(super) fn answer(heard: &Heard, text: &str) -> Says {
         ("GET", ["providers"]) => page(&[provider(text)]),
         ("GET", ["providers", _]) => provider(text),
         ("GET", ["rejected"]) => page(&[rejected(text)]),
+        ("GET", ["rejected", "groups"]) => page(&[json!({
+            "provider": text, "reason": text, "client_address": text, "requests_n": 3, "last_at_ms": 1,
+        })]),
         ("GET", ["backlog"]) => json!({
             "now_ms": AT_MS, "events": [], "messages": [],
             "unknown_paths": [{

@@ -74,7 +74,7 @@ async fn an_id_climbs_the_ladder_and_is_always_told_why(database: &Database) {
         ("in_77", "found", "It is an object of events"),
         (&message_id, "found", "It is the id of a message"),
         (&key, "found", "It is the idempotency key of a message"),
-        ("order-4711", "rejected", "signature matches none"),
+        ("order-4711", "rejected", "signature does not match the configured secret"),
         ("evt_forged", "not ours", "it never came, was refused before its id was read, or came before"),
         ("nothing", "not ours", "and 0 of them tell of it"),
         ("nowhere", "not ours", "Objects were compared whole"),

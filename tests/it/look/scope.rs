@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use hooklatch::api::{LedgerEntry, LedgerWhat, MessageFilter};
-use hooklatch::store::{PeopleDoor, PeopleError, Store};
+use hooklatch::store::{PeopleDoor, PeopleError, RejectedQuery, Store};
 use hooklatch::types::{EventKey, MessageId, MessageState, Name, Principal, Reach, Role};
 
 use super::{fill, refusal, run};
@@ -78,8 +78,10 @@ async fn nothing_out_of_scope_is_there(database: &Database) {
     let both: BTreeSet<Name> = ["adyen", "stripe"].map(name).into();
     let shown = stripe.providers(both).await.unwrap();
     assert_eq!(shown.into_keys().collect::<Vec<_>>(), [name("stripe")]);
-    let refused =
-        async |provider: Option<&Name>| stripe.rejected(provider, None, 9, 1).await.unwrap().items.len();
+    let refused = async |provider: Option<&Name>| {
+        let query = RejectedQuery { provider: provider.cloned(), limit: 9, ..RejectedQuery::default() };
+        stripe.rejected(query, 1).await.unwrap().items.len()
+    };
     assert_eq!((refused(None).await, refused(Some(&name("adyen"))).await), (1, 0));
     let lanes = async |providers: &[&str], destinations: &[&str]| {
         open(providers, destinations).lanes(None, None, 9, 1).await.unwrap().0.items.len()

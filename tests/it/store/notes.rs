@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use hooklatch::api::RejectedView;
-use hooklatch::store::{REJECTIONS_N_MAX, Rejection, SecretUse};
+use hooklatch::store::{REJECTIONS_N_MAX, RejectedQuery, Rejection, SecretUse};
 
 use super::{name, ops};
 use crate::database::{Database, on_both};
+use hooklatch::types::Name;
 
 on_both!(
     the_newest_refusals_of_each_provider_are_kept,
@@ -53,7 +54,10 @@ async fn the_newest_refusals_of_each_provider_are_kept(database: &Database) {
     }
     store.rejections_insert(&[rejection(900, "adyen")]).await.unwrap();
     store.rejections_insert(&[rejection(900, "adyen")]).await.unwrap();
-    let listed = async |provider, limit| ops(&store).rejected(provider, None, limit, 0).await.unwrap().items;
+    let listed = async |provider: Option<&Name>, limit| {
+        let query = RejectedQuery { provider: provider.cloned(), limit, ..RejectedQuery::default() };
+        ops(&store).rejected(query, 0).await.unwrap().items
+    };
     let stripe = name("stripe");
     let kept = listed(Some(&stripe), 500).await;
     assert_eq!(kept.len(), REJECTIONS_N_MAX as usize);
@@ -62,6 +66,28 @@ async fn the_newest_refusals_of_each_provider_are_kept(database: &Database) {
     let all = listed(None, 500).await;
     assert_eq!(all.len(), 101, "a flood at one provider costs the others nothing");
     assert_eq!(listed(None, 3).await.len(), 3);
+    let stale = Rejection {
+        reason: "stale".to_owned(),
+        client_address: Some("192.0.2.7".to_owned()),
+        ..rejection(901, "adyen")
+    };
+    store.rejections_insert(&[stale]).await.unwrap();
+    let query = RejectedQuery { reason: Some("stale".to_owned()), limit: 500, ..RejectedQuery::default() };
+    assert_eq!(ops(&store).rejected(query.clone(), 0).await.unwrap().items.len(), 1);
+    let query = RejectedQuery { provider: Some(stripe.clone()), ..query };
+    assert_eq!(ops(&store).rejected(query, 0).await.unwrap().items.len(), 0);
+    let groups = ops(&store).rejected_groups().await.unwrap();
+    let found: Vec<_> = groups
+        .iter()
+        .map(|one| {
+            (one.provider.as_str(), one.reason.as_str(), one.client_address.as_deref(), one.requests_n)
+        })
+        .collect();
+    let client = Some("192.0.2.7");
+    assert_eq!(
+        found,
+        [("stripe", "mismatch", None, 100), ("adyen", "stale", client, 1), ("adyen", "mismatch", None, 1)]
+    );
 }
 
 async fn uses_of_a_secret_add_up_and_its_last_time_never_goes_back(database: &Database) {

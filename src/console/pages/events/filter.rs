@@ -87,7 +87,7 @@ impl EventSieve {
     pub(super) fn fields(&self, visit: &Visit) -> Markup {
         let values = &self.values;
         let fields = html! {
-            (field::text("provider", "Provider", values))
+            (field::provider(visit, values))
             (field::text("type", "Type", values))
             (field::choice("state", "State", values, EventState::ALL.iter().map(|state| state.as_str())))
             (field::text("object", "Object", values))

@@ -132,8 +132,8 @@ async fn found(visit: &Visit, values: &[(String, String)], asked: &Asked) -> Res
 fn filter(visit: &Visit, values: &[(String, String)], is_filtered: bool) -> Markup {
     let fields = html! {
         (field::choice("state", "State", values, MessageState::ALL.iter().map(|state| state.as_str())))
-        (field::text("destination", "Destination", values))
-        (field::text("provider", "Provider", values))
+        (field::destination(visit, values))
+        (field::provider(visit, values))
         (field::text("lane", "Lane", values))
         (field::text(CREATED_BEFORE, "Before (2h, or a date)", values))
     };

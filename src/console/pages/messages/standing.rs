@@ -148,7 +148,7 @@ mod tests {
             assert_eq!(key_in_words(&message("held", &more), 60_000), want);
         }
         check(None, "safe to send");
-        check(Some(120_000), "safe to send again until 00:02:00, in 60 s");
+        check(Some(120_000), "safe to send again until 00:02:00, in 1 min");
         let late = "no longer safe to send again (it was until 00:01:00, 0 s ago): if it took effect, it may do so twice";
         check(Some(60_000), late);
     }

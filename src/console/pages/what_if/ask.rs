@@ -42,7 +42,7 @@ pub(super) fn form(visit: &Visit, values: &[(String, String)]) -> Markup {
     let limits = ["20", "50", "100"];
     html! {
         form class="filter" method="post" action=(visit.link("/what-if")) {
-            (field::text("provider", "Provider", values))
+            (field::provider(visit, values))
             (field::text("type", "Type", values))
             (field::choice("state", "State", values, EventState::ALL.iter().map(|state| state.as_str())))
             (field::text("object", "Object", values))
