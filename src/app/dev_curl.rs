@@ -3,7 +3,7 @@
 use anyhow::Context;
 
 use super::builder::App;
-use crate::console::{SignAgain, SignedAgain};
+use crate::console::{SignAgain, SignedAgain, SignedCopy};
 use crate::load::dev_keys_of_folder;
 use crate::provider::{ActiveProvider, Provider, curl};
 use crate::types::Name;
@@ -37,7 +37,7 @@ fn signed(
     ours: &ActiveProvider,
     keys: &DevKeys,
     wanted: &SignedAgain<'_>,
-) -> Result<String, String> {
+) -> Result<SignedCopy, String> {
     let at = SignAt {
         now_s: wanted.now_s,
         url: ours.url().to_owned(),
@@ -47,12 +47,24 @@ fn signed(
     let sender = kind.dev(keys).map_err(|why| format!("Nothing is published to sign it with: {why}."))?;
     let signed = sender.sign(wanted.body, &at).map_err(|why| format!("It cannot be signed: {why}."))?;
     let request = signed.request(&at).map_err(|why| format!("It cannot be sent: {why}."))?;
-    if ours.believe(request).is_err() {
+    let verified = ours.believe(request).map_err(|_| {
         let name = wanted.provider;
-        return Err(format!(
+        format!(
             "This provider has secrets of its own, and does not believe the published one: download the body and sign it \
              with `hooklatch sign {name} --body FILE`."
-        ));
-    }
-    Ok(curl(&at.url, &signed))
+        )
+    })?;
+    let read = ours.read(&verified);
+    let event = match read.as_slice() {
+        [event] if event.unreadable.is_none() => event,
+        _ => {
+            return Err(
+                "What is stored is one event of a request that carried a list of them, so there is no \
+                        request to repeat: use the provider's samples with `hooklatch send`."
+                    .to_owned(),
+            );
+        }
+    };
+    let is_duplicate = event.key.event_id == wanted.event_id && event.window_ms.is_none();
+    Ok(SignedCopy { command: curl(&at.url, &signed), is_duplicate })
 }

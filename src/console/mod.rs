@@ -21,4 +21,4 @@ mod trouble;
 mod visit;
 
 pub(crate) use router::router;
-pub(crate) use state::{ConsoleState, SignAgain, SignedAgain};
+pub(crate) use state::{ConsoleState, SignAgain, SignedAgain, SignedCopy};

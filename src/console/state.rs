@@ -30,7 +30,14 @@ pub(crate) struct ConsoleState {
 }
 
 /// Makes the command that sends a request once more, or says why there is none.
-pub(crate) type SignAgain = Box<dyn Fn(&SignedAgain<'_>) -> Result<String, String> + Send + Sync>;
+pub(crate) type SignAgain = Box<dyn Fn(&SignedAgain<'_>) -> Result<SignedCopy, String> + Send + Sync>;
+
+/// The command that sends a request once more.
+pub(crate) struct SignedCopy {
+    pub(crate) command: String,
+    /// True when the receiver identifies it as the stored event; otherwise it can become a new one.
+    pub(crate) is_duplicate: bool,
+}
 
 /// A stored request that is to be signed anew.
 pub(crate) struct SignedAgain<'a> {

@@ -79,7 +79,7 @@ function follow(bar) {
     const [state, button] = [bar.querySelector("[role=status]"), bar.querySelector("button")];
     const body = () => list.querySelector("tbody");
     let [source, after, waiting, skippedN] = [null, "", [], 0];
-    let [isPaused, isToDraw, isDrawing] = [false, false, false];
+    let [isPaused, isToDraw, isDrawing, wasOpen] = [false, false, false, false];
 
     const why = () => {
         if (isPaused) return "Paused.";
@@ -107,7 +107,8 @@ function follow(bar) {
             if (!why() && body()) waiting.splice(0).forEach(put);
             label(list);
         }
-        const connected = source?.readyState === EventSource.OPEN ? "Live." : "Not connected; trying again.";
+        const connected = source?.readyState === EventSource.OPEN ? "Live."
+            : wasOpen ? "Not connected; trying again." : "Connecting.";
         const parts = [why() || connected];
         if (waiting.length) parts.push(`${waiting.length} waiting.`);
         if (skippedN) parts.push(`${skippedN} skipped.`);
@@ -121,10 +122,12 @@ function follow(bar) {
         if (after) at.searchParams.set("after", after);
         source = new EventSource(at);
         source.onopen = () => {
+            wasOpen = true;
             isToDraw ||= !after; // What came between the page and its stream.
             show();
         };
         source.onerror = () => {
+            wasOpen = true; // Known not to be connected.
             if (source?.readyState === EventSource.CLOSED) {
                 close();
                 setTimeout(open, againMs);

@@ -1,5 +1,8 @@
 //! The command that sends a stored request once more: with `serve --dev` alone, and with published secrets alone.
 
+use hooklatch::verify::SignAt;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+
 use super::Browser;
 use crate::process::{Server, client, now_s, stripe_header};
 use crate::providers::{dev, sign_at};
@@ -41,6 +44,58 @@ async fn what_is_copied_from_a_ledger_is_a_copy_that_is_believed() {
         request = request.header(name, value);
     }
     assert_eq!(request.send().await.unwrap().headers()["hooklatch-outcome"], "duplicate");
+}
+
+/// Sends the command of a page, and says which outcome the receiver answered.
+async fn outcome_of(server: &Server, command: &str) -> String {
+    let words = quoted(command);
+    let path = words[0].split_once("/webhooks").unwrap().1;
+    let mut request =
+        client().post(server.url(&format!("/webhooks{path}"))).body(words.last().unwrap().clone());
+    for (name, value) in words[1..words.len() - 1].iter().map(|header| header.split_once(": ").unwrap()) {
+        request = request.header(name, value);
+    }
+    request.send().await.unwrap().headers()["hooklatch-outcome"].to_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn the_page_says_of_every_kind_whether_the_command_makes_a_new_event() {
+    let server = Server::dev().await;
+    let person = Browser::new(server.admin);
+    let mut said = [0, 0, 0];
+    for (kind, event_type) in [
+        ("github", "push"),
+        ("adyen", "AUTHORISATION"),
+        ("gocardless", "payments-confirmed"),
+        ("shopify", "orders-paid"),
+    ] {
+        let provider = dev(&hooklatch::kind(kind));
+        let sample = std::fs::read(format!("providers/{kind}/samples/{event_type}.json")).unwrap();
+        let at = SignAt { now_s: now_s(), ..sign_at(&provider, event_type) };
+        let signed = provider.sign(&sample, &at).unwrap();
+        let mut request = client().post(server.url(&format!("/webhooks/{kind}"))).body(signed.body.clone());
+        for (name, value) in &signed.headers {
+            request = request.header(name, value);
+        }
+        let answer = request.send().await.unwrap();
+        assert!(answer.status().is_success(), "{kind}: {}", answer.status());
+        let events = server.admin_text(&format!("/v1/events?provider={kind}")).await;
+        let events: serde_json::Value = serde_json::from_str(&events).unwrap();
+        let id = events["items"][0]["event_id"].as_str().unwrap();
+        let id = utf8_percent_encode(id, NON_ALPHANUMERIC);
+        let page = person.get(&format!("/events/{kind}/{id}")).await.text;
+        if !page.contains("<pre id=\"curl\"") {
+            said[2] += 1;
+            continue;
+        }
+        let is_duplicate = page.contains("Hooklatch identifies it as this event");
+        assert_ne!(is_duplicate, page.contains("can store it as a new event"), "{kind}: {page}");
+        let outcome = outcome_of(&server, &command(&page)).await;
+        // A new event is possible, not certain.
+        assert!(!is_duplicate || outcome == "duplicate", "{kind}: {outcome}");
+        said[usize::from(is_duplicate)] += 1;
+    }
+    assert!(said.iter().all(|n| *n > 0), "each of the three is seen: {said:?}");
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use super::content::is_cut;
 use crate::api::{ContentView, LedgerView};
 use crate::console::parts::list;
-use crate::console::state::SignedAgain;
+use crate::console::state::{SignedAgain, SignedCopy};
 use crate::console::visit::Visit;
 
 /// Largest body that is put into a command: a shell takes 128 KiB as one word, in which each byte may need five.
@@ -31,10 +31,12 @@ pub(super) async fn again(visit: &Visit, view: &LedgerView, path: &str) -> Optio
         section aria-labelledby="again" {
             h2 id="again" { "Send it once more" }
             @match made {
-                Ok(command) => {
+                Ok(SignedCopy { command, is_duplicate }) => {
                     p {
-                        "The stored body, signed now with the published development secret: a copy that changes nothing. "
-                        "Signatures with a time in them are good for a few minutes; this page makes a new one each time."
+                        "The stored body, signed now with the published development secret. "
+                        @if is_duplicate { "Hooklatch identifies it as this event and answers " code { "duplicate" } ": no call follows. " }
+                        @else { strong { "Hooklatch can store it as a new event, and its calls follow again" } ": what is signed does not contain this event’s id. " }
+                        "A signature with a time in it is valid for a few minutes; each load of this page makes a new one."
                     }
                     @if is_redacted {
                         p class="note" { "Values were left out of the body before it was stored, so this is other content: a conflict." }
