@@ -120,6 +120,7 @@ impl ActiveProvider {
             types: &self.options.types,
             on_conflict: self.options.on_conflict,
             n_max,
+            has_search: !self.options.is_search_off,
         };
         let mut events = read::read(by, verified, &|json| self.opened(json));
         if !self.options.redact.is_empty() {
@@ -127,6 +128,10 @@ impl ActiveProvider {
                 let redacted = self.options.redact.redacted(&event.body);
                 event.redacted =
                     redacted.map(|it| RedactedBody { body: it.text.into(), values_n: it.values_n });
+                // Nobody knows what is in a body that was replaced as a whole.
+                if event.redacted.as_ref().is_some_and(|redacted| redacted.values_n == 0) {
+                    event.search_ids.clear();
+                }
             }
         }
         events
