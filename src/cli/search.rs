@@ -53,6 +53,7 @@ fn hits(view: &SearchView, screen: &Screen) -> String {
 fn cells(hit: &SearchHit, screen: &Screen) -> Vec<Shown> {
     match hit {
         SearchHit::EventId { event } => of_event("an event", event, screen),
+        SearchHit::SearchId { event } => of_event("inside", event, screen),
         SearchHit::Object { event } => of_event("an object", event, screen),
         SearchHit::MessageId { message } => of_message("a message", message, screen),
         SearchHit::IdempotencyKey { message } => of_message("a key", message, screen),

@@ -47,9 +47,10 @@ fn netstrings(text: &str) -> (Vec<&str>, &str) {
     let (mut parts, mut rest) = (Vec::new(), text);
     while let Some((part, after)) = netstring(rest) {
         parts.push(part);
-        rest = after.strip_prefix(',').unwrap_or(after);
-        if after.is_empty() {
-            break;
+        rest = after;
+        match after.strip_prefix(',') {
+            Some(behind) if !behind.is_empty() => rest = behind,
+            _ => break,
         }
     }
     (parts, rest)

@@ -44,5 +44,6 @@ pub use lanes::LanePlace;
 pub(in crate::store) use message_sources::open_destinations;
 pub use person::{People, PeopleDoor, PeopleError};
 pub use providers::{ProviderStanding, WaitingEvents};
+pub use search::Unsearched;
 pub use statements::{people_statements, read_statements};
 pub use tokens::{NewToken, TokenMaking};

@@ -78,7 +78,7 @@ fn reached(found: &[SearchHit]) -> Vec<Rung> {
 
 fn rung(hit: &SearchHit) -> Rung {
     match hit {
-        SearchHit::EventId { event } => of_event(event),
+        SearchHit::EventId { event } | SearchHit::SearchId { event } => of_event(event),
         SearchHit::Rejected { .. } => Rung::Rejected,
         _ => Rung::Found,
     }

@@ -30,7 +30,7 @@ pub(super) async fn show(visit: Visit, raw: RawQuery) -> Response {
 
 /// The page of the event that is all there is to find, unless something is to be said first.
 fn only_event(found: &SearchView) -> Option<String> {
-    let [SearchHit::EventId { event }] = &found.found[..] else { return None };
+    let [SearchHit::EventId { event } | SearchHit::SearchId { event }] = &found.found[..] else { return None };
     found.notes.is_empty().then(|| link::event_path(&event.provider, &event.event_id))
 }
 
