@@ -77,9 +77,9 @@ pub use message::{
 pub use migrations::FurtherStep;
 pub use open_counts::{OPEN_COUNTED_N_MAX, OpenCounts};
 pub use operations::{OPERATION_ROWS_N_MAX, OperationStep};
-pub use people::{Unsearched, 
+pub use people::{
     DestinationStanding, EventPlace, EventQuery, LanePlace, NewToken, People, PeopleDoor, PeopleError,
-    ProviderStanding, TokenMaking, WaitingEvents, people_statements, read_statements,
+    ProviderStanding, TokenMaking, Unsearched, WaitingEvents, people_statements, read_statements,
 };
 pub use program_migrations::ProgramMigrations;
 pub use receipt::{EventReceipt, ReceiptAttempt};

@@ -254,7 +254,8 @@ async fn search_ids(
     ring: &KeyRing,
 ) -> DbResult<Vec<String>> {
     if of.is_none() {
-        let sql = "/* reseal */ SELECT search_key FROM event_search_ids WHERE event_seq = $1 ORDER BY search_key";
+        let sql =
+            "/* reseal */ SELECT search_key FROM event_search_ids WHERE event_seq = $1 ORDER BY search_key";
         let rows = db.fetch(sql, &[event_seq.into()]).await?;
         return rows.iter().map(|row| row.text("search_key")).collect();
     }

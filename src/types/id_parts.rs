@@ -85,7 +85,17 @@ mod tests {
         check("unreadable:0123456789abcdef", &[], Some("unreadable 01234567"));
         check("conflict:0123456789abcdef", &[], Some("conflict 01234567"));
         // Ids of senders that only look like it.
-        for id in ["evt_1", "", "3:abc", "3:abcd,1:x", "3:abc,1:x,", "3:abc,1:x,y", "1:\u{e4},1:x", "0004:abcd,1:x", "+1:a,1:b"] {
+        for id in [
+            "evt_1",
+            "",
+            "3:abc",
+            "3:abcd,1:x",
+            "3:abc,1:x,",
+            "3:abc,1:x,y",
+            "1:\u{e4},1:x",
+            "0004:abcd,1:x",
+            "+1:a,1:b",
+        ] {
             check(id, &[], None);
         }
     }

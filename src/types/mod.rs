@@ -31,8 +31,8 @@ pub use message_id::{InvalidMessageId, MESSAGES_N_MAX, MessageId, idempotency_ke
 pub use name::{InvalidName, Name};
 pub(crate) use session_text::SessionText;
 pub use span_context::SpanContext;
-pub use text::{TEXT_BYTES_MAX, stored_text};
 pub(crate) use text::{SEARCH_CHARS_MIN, folded_id, is_media_type, media_type};
+pub use text::{TEXT_BYTES_MAX, stored_text};
 pub use token_text::TokenText;
 pub(crate) use token_text::token_digest;
 pub use type_pattern::TypePattern;

@@ -9,9 +9,7 @@ use uuid::Uuid;
 
 use super::messages::message_view;
 use super::person::{People, PeopleError};
-use super::search_rows::{
-    KEYS_N, QUEUE_N, REJECTED_N, SearchFacts, SearchWant, is_beginning, search_facts,
-};
+use super::search_rows::{KEYS_N, QUEUE_N, REJECTED_N, SearchFacts, SearchWant, is_beginning, search_facts};
 use crate::api::{EventView, SearchHit, SearchView};
 use crate::store::db::{DbResult, Door};
 use crate::times;
@@ -53,7 +51,9 @@ impl People {
         facts.messages.retain(|(_, message)| is_seen(&message.destination));
         self.headers_read(&facts.rejected, now_ms).await?;
         let mut notes = self.notes(id, &facts);
-        if !is_found(id, &facts) {
+        if !is_possible {
+            notes.push("Nothing was compared: an id has 1 to 255 bytes, and no NUL.".to_owned());
+        } else if !is_found(id, &facts) {
             notes.extend(self.not_looked_at(id, &facts, unsearched));
         }
         Ok(SearchView { query: id.to_owned(), found: found(id, facts), notes })
@@ -61,7 +61,8 @@ impl People {
 
     /// What is known besides the finds, one sentence each.
     fn notes(&self, id: &str, facts: &SearchFacts) -> Vec<String> {
-        let mut notes: Vec<String> = facts.events.iter().filter(|one| one.event_id == id).filter_map(told).collect();
+        let mut notes: Vec<String> =
+            facts.events.iter().filter(|one| one.event_id == id).filter_map(told).collect();
         if let [first, _, ..] = &facts.events[..]
             && facts.events.iter().all(|one| one.event_id == first.event_id)
         {
@@ -122,7 +123,9 @@ impl People {
             notes.push(format!("The kind of {names} names no ids inside its events."));
         }
         if facts.is_queue_cut {
-            notes.push(format!("Names of effects were compared with the newest {QUEUE_N} open messages alone."));
+            notes.push(format!(
+                "Names of effects were compared with the newest {QUEUE_N} open messages alone."
+            ));
         } else {
             notes.push("Names of effects were compared with those of open messages alone.".to_owned());
         }

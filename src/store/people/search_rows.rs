@@ -10,9 +10,7 @@ use crate::api::{EventView, RejectedView};
 use crate::store::db::{DbError, DbResult, Door, Row, Value};
 use crate::store::event::{event_columns, event_view, numbered_event};
 use crate::store::message::MessageRow;
-use crate::types::{
-    EventKey, MessageId, Name, SEARCH_CHARS_MIN, UnixMs, folded_id, idempotency_key,
-};
+use crate::types::{EventKey, MessageId, Name, SEARCH_CHARS_MIN, UnixMs, folded_id, idempotency_key};
 
 /// Messages whose idempotency keys are made again, of those that are open and of those that are finished.
 pub(super) const KEYS_N: u32 = 5_000;
@@ -49,8 +47,6 @@ pub(super) struct SearchFacts {
     /// Messages, each with whether it was found by its idempotency key.
     pub(super) messages: Vec<(bool, MessageRow)>,
     pub(super) rejected: Vec<RejectedView>,
-    /// Number of providers that were asked.
-    pub(super) providers_n: usize,
     /// Time when the oldest event came that is remembered.
     pub(super) oldest_at_ms: Option<UnixMs>,
     /// Time when the oldest event came whose body is kept, and with it the ids inside.
@@ -174,7 +170,6 @@ pub(super) async fn search_facts(db: &mut Door<'_>, want: &SearchWant) -> DbResu
         of_object,
         messages: messages(db, want, &providers).await?,
         rejected: rejected(db, want).await?,
-        providers_n: providers.len(),
         oldest_at_ms: oldest.map(|row| row.int("received_at_ms")).transpose()?,
         oldest_body_at_ms: oldest_body.map(|row| row.int("received_at_ms")).transpose()?,
         is_queue_cut: open_n > i64::from(QUEUE_N),
@@ -218,8 +213,7 @@ async fn with_id(db: &mut Door<'_>, want: &SearchWant, providers: &[String]) -> 
     }
     if found.is_empty() && is_beginning(&want.id) {
         let id = folded_id(want.id.clone());
-        let values =
-            [id.as_str().into(), behind(&id).into(), SEARCH_IDS_N.into(), all, FOUND_N_MAX.into()];
+        let values = [id.as_str().into(), behind(&id).into(), SEARCH_IDS_N.into(), all, FOUND_N_MAX.into()];
         found = db.fetch(WITH_ID_FROM, &values).await?;
     }
     newest(&found)
