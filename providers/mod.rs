@@ -175,7 +175,7 @@ pub(crate) const KINDS: &[BuiltIn] = &[
     kind!("slack": "message" in "message", "app_mention" in "app_mention", "reaction_added" in "reaction_added"),
     kind!("square": "payment.created" in "payment.created", "payment.updated" in "payment.updated", "webhooks.test_notification" in "webhooks.test_notification", "order.created" in "order.created", "refund.created" in "refund.created"),
     kind!("standard_webhooks": "contact.created" in "contact.created", "example.event" in "example.event", "contact.created" in "contact.created-thin"),
-    kind!("stripe": "payment_intent.succeeded" in "payment_intent.succeeded", "invoice.paid" in "invoice.paid", "charge.refunded" in "charge.refunded", "plan.created" in "plan.created", "v1.billing.meter.error_report_triggered" in "v1.billing.meter.error_report_triggered"),
+    kind!("stripe": "payment_intent.succeeded" in "payment_intent.succeeded", "invoice.paid" in "invoice.paid", "charge.refunded" in "charge.refunded", "plan.created" in "plan.created", "v1.billing.meter.error_report_triggered" in "v1.billing.meter.error_report_triggered", "checkout.session.completed" in "checkout.session.completed"),
     ("sumsub", sumsub::provider),
     kind!("supabase": "sms" in "sms", "email_data" in "email_data", "claims" in "claims", "factor_id" in "factor_id", "valid" in "valid"),
     kind!("svix": "user.created" in "user.created", "invoice.paid" in "invoice.paid", "email.delivered" in "email.delivered"),

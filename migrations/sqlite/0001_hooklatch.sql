@@ -136,11 +136,23 @@ CREATE TABLE webhook_payloads (
     -- Values that were replaced before `body` was written; NULL: it is as it came.
     redacted_n INTEGER,
     -- The bytes as they came, of a redacted body, for as long as something is to be made of them.
-    whole     BLOB
+    whole     BLOB,
+    -- With `[encryption]`: the search ids of the event, sealed, so that another key can make their digests anew.
+    search_ids TEXT
 ) STRICT;
 -- Which keys are still needed, and which rows need them.
 CREATE INDEX webhook_payloads_key ON webhook_payloads (key_id, event_seq) WHERE key_id IS NOT NULL;
 CREATE INDEX webhook_payloads_whole ON webhook_payloads (event_seq) WHERE whole IS NOT NULL;
+
+-- Ids inside an event that people search for: its payment, invoice, order. In lower case, or with `[encryption]` a keyed
+-- digest (`H:…`). Deleted with the event's body.
+CREATE TABLE event_search_ids (
+    search_key TEXT    NOT NULL,
+    event_seq  INTEGER NOT NULL,
+    shard      INTEGER NOT NULL,
+    PRIMARY KEY (search_key, event_seq)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX event_search_ids_event ON event_search_ids (event_seq);
 
 -- What is to be sent, where that is not a POST of the event's own bytes: a message without a row here is one.
 CREATE TABLE outbox_contents (

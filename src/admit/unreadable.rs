@@ -63,6 +63,7 @@ impl Unreadable {
             }
             event.unreadable = Some(format!("its bytes are not kept, there are too many already; {why}"));
             event.headers = "{}".into();
+            event.search_ids.clear();
             (event.body, event.payload, event.redacted) = (Bytes::new(), Bytes::new(), None);
         }
     }

@@ -16,6 +16,9 @@ pub struct EventView {
     pub provider: String,
     /// Id of the event, as its sender has it.
     pub event_id: String,
+    /// The texts of the sender that `event_id` is composed of; absent where it is the sender's own id.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<String>,
     /// Type of the event, in the sender's words.
     #[serde(rename = "type")]
     pub event_type: String,

@@ -313,7 +313,7 @@ pub const ROUTES: &[RouteFacts] = &[
         &[RouteParameter {
             name: "id",
             schema: TEXT,
-            about: "Id of an event or a message, an object, an idempotency key or the name of an effect.",
+            about: "Id of an event or inside one, of a message or an object, an idempotency key, the name of an effect, or the address of a page that ends with an id.",
             is_required: true,
         }],
     ),

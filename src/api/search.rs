@@ -22,9 +22,15 @@ pub struct SearchView {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "by", rename_all = "snake_case")]
 pub enum SearchHit {
-    /// It is the id of an event.
+    /// It is the id of an event, or ids of events begin with it.
     EventId {
         /// The event of this id.
+        event: EventView,
+    },
+    /// It is an id inside an event, where its kind names one, or a part of the event's composed id; or such an id begins
+    /// with it.
+    SearchId {
+        /// The event that has it.
         event: EventView,
     },
     /// It is an object of events.

@@ -171,6 +171,11 @@ impl App {
                 is_pairing: spec.handshake.iter().filter_map(|one| one.armed_by.as_ref()).any(is_open),
                 ids_days: self.config.retention.ids_days_for(name),
                 sender: sender(spec),
+                has_search: spec
+                    .event
+                    .iter()
+                    .any(|event| !event.search.0.is_empty())
+                    .then(|| config.is_none_or(|one| one.has_search)),
                 headers: headers(spec),
                 fingerprints: secrets.map(|secret| fingerprint(installation_id, name, secret)).collect(),
             }

@@ -17,7 +17,8 @@ use crate::load::Kinds;
 pub(super) struct SearchArgs {
     #[command(flatten)]
     reach: ReachArgs,
-    /// Id of an event or a message, an object, an idempotency key, or the name of an effect.
+    /// Id of an event or inside one (payment, order, invoice; six characters are enough), of a message or object, an
+    /// idempotency key, the name of an effect, or the address of a page that ends with an id.
     id: String,
 }
 
@@ -41,7 +42,7 @@ const COLUMNS: [Column; 6] = [
 fn hits(view: &SearchView, screen: &Screen) -> String {
     let mut parts = Vec::new();
     if view.found.is_empty() {
-        parts.push(format!("nothing is known of {}", Shown::text(&view.query).as_str()));
+        parts.push(format!("nothing found for {}", Shown::text(&view.query).as_str()));
     } else {
         let rows: Vec<Vec<Shown>> = view.found.iter().map(|hit| cells(hit, screen)).collect();
         parts.push(table(screen, &COLUMNS, &rows, true));
@@ -53,6 +54,7 @@ fn hits(view: &SearchView, screen: &Screen) -> String {
 fn cells(hit: &SearchHit, screen: &Screen) -> Vec<Shown> {
     match hit {
         SearchHit::EventId { event } => of_event("an event", event, screen),
+        SearchHit::SearchId { event } => of_event("inside an event", event, screen),
         SearchHit::Object { event } => of_event("an object", event, screen),
         SearchHit::MessageId { message } => of_message("a message", message, screen),
         SearchHit::IdempotencyKey { message } => of_message("a key", message, screen),
@@ -75,7 +77,11 @@ fn of_event(what: &str, event: &EventView, screen: &Screen) -> Vec<Shown> {
         Shown::text(&event.provider),
         Shown::text(&event.event_id),
         Shown::event_state(event.state),
-        Shown::text(&event.event_type),
+        Shown::text(if event.parts.is_empty() {
+            event.event_type.clone()
+        } else {
+            format!("{} ({})", event.event_type, event.parts.join(" · "))
+        }),
     ]
 }
 

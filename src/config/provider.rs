@@ -28,6 +28,8 @@ pub struct ProviderConfig {
     pub types: Vec<TypePattern>,
     /// JSON pointers to values that are not stored; `*` for every element of an array.
     pub redact: Vec<String>,
+    /// True when its events are found by the ids in them that its kind names.
+    pub has_search: bool,
     /// Addresses that its requests may come from; empty for any.
     pub allow_from: Vec<IpNet>,
     /// True when the sender is ours and can act on 409 for `conflict`.

@@ -49,6 +49,13 @@ impl RedactedPaths {
         self.0.is_empty()
     }
 
+    /// True when the value at this pointer, or one that it is in, is replaced.
+    pub(crate) fn covers(&self, pointer: &str) -> bool {
+        let steps: Vec<Cow<'_, str>> = pointer.split('/').skip(1).map(unescaped).collect();
+        let fits = |(path, step): (&String, &Cow<'_, str>)| path == "*" || path == step;
+        self.0.iter().any(|path| path.len() <= steps.len() && path.iter().zip(&steps).all(fits))
+    }
+
     /// The text as it may be stored; `None` when that is as it is. Every value goes that a name leads to, also where a
     /// name is there twice or written with escapes. What is not JSON goes as a whole: nobody knows what is in it.
     pub(crate) fn redacted(&self, text: &[u8]) -> Option<RedactedText> {

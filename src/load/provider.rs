@@ -55,6 +55,7 @@ pub(super) fn provider(
     let on_conflict = table.word(checker, "on_conflict", &words);
     let types = table.take(checker, "types").map_or_else(Vec::new, |field| types(checker, &field));
     let redact = pointers(checker, &mut table, "redact");
+    let has_search = table.flag(checker, "search").unwrap_or(true);
     let allow_from = super::edge::nets(checker, &mut table, "allow_from");
     let is_first_party = table.flag(checker, "first_party").unwrap_or(false);
     let body_bytes_max = table.number_u32(checker, "body_bytes_max", BODY_BYTES);
@@ -76,6 +77,7 @@ pub(super) fn provider(
         on_conflict,
         types,
         redact,
+        has_search,
         allow_from,
         is_first_party,
         body_bytes_max: body_bytes_max.unwrap_or_else(|| known.body_bytes_max.max(of_kind)),

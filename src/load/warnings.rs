@@ -15,6 +15,12 @@ pub(crate) fn warnings(config: &Config, kinds: &[Provider]) -> Vec<String> {
         settings(&mut warnings, name, provider, spec);
         age(&mut warnings, name, provider, spec);
         warnings.extend(body_size(name, provider, spec));
+        if !provider.has_search {
+            warnings.push(format!(
+                "providers.{name}.search: is off: a search finds events of this provider by their event ids alone, not by \
+                 a payment, order or invoice in them"
+            ));
+        }
         warnings.extend(types(name, provider, spec));
         let own = secrets(name, provider, spec);
         warnings.extend(own.iter().filter_map(|one| shared(one, &seen)));

@@ -11,7 +11,7 @@ use super::verifier::{ActiveOptions, Verifier};
 use crate::config::{KindSettings, ProviderConfig, Secret};
 use crate::json::RedactedPaths;
 use crate::mistakes::{Mistake, shown};
-use crate::spec::Spec;
+use crate::spec::{Source, Spec};
 use crate::types::Name;
 use crate::verify::DevKeys;
 
@@ -31,6 +31,24 @@ fn caller_mistake(spec: &Spec, config: &ProviderConfig) -> Option<Mistake> {
         }
         _ => None,
     }
+}
+
+/// The spec without those places of search ids whose values are not to be stored.
+fn unredacted(spec: &Arc<Spec>, redact: &RedactedPaths) -> Arc<Spec> {
+    let mut spec = Arc::clone(spec);
+    if redact.is_empty() {
+        return spec;
+    }
+    for event in &mut Arc::make_mut(&mut spec).event {
+        for source in &mut event.search.0 {
+            if let Source::Json(pointers) = source {
+                let kept: Vec<&str> = pointers.split('|').filter(|one| !redact.covers(one)).collect();
+                *pointers = kept.join("|");
+            }
+        }
+        event.search.0.retain(|source| !matches!(source, Source::Json(pointers) if pointers.is_empty()));
+    }
+    spec
 }
 
 impl Provider {
@@ -59,11 +77,17 @@ impl Provider {
                 mistakes.push(said("redact", format!("`{}` {why}", shown(pointer))));
             })
             .unwrap_or_default();
-        let options = ActiveOptions { on_conflict: config.on_conflict, types: config.types.clone(), redact };
+        let options = ActiveOptions {
+            on_conflict: config.on_conflict,
+            types: config.types.clone(),
+            redact,
+            is_search_off: !config.has_search,
+        };
         mistakes.extend(caller_mistake(spec, config));
         match verifier {
             Ok(verifier) if mistakes.is_empty() => {
-                let active = self.active(name, spec, verifier, public_url).with_age(config.age);
+                let spec = unredacted(spec, &options.redact);
+                let active = self.active(name, &spec, verifier, public_url).with_age(config.age);
                 Ok(ActiveProvider { handlers, options, ..active })
             }
             _ => Err(mistakes),

@@ -120,6 +120,7 @@ impl ActiveProvider {
             types: &self.options.types,
             on_conflict: self.options.on_conflict,
             n_max,
+            has_search: !self.options.is_search_off,
         };
         let mut events = read::read(by, verified, &|json| self.opened(json));
         if !self.options.redact.is_empty() {
@@ -127,6 +128,10 @@ impl ActiveProvider {
                 let redacted = self.options.redact.redacted(&event.body);
                 event.redacted =
                     redacted.map(|it| RedactedBody { body: it.text.into(), values_n: it.values_n });
+                // Nobody knows what is in a body that was replaced as a whole.
+                if event.redacted.as_ref().is_some_and(|redacted| redacted.values_n == 0) {
+                    event.search_ids.clear();
+                }
             }
         }
         events
@@ -191,5 +196,92 @@ fn bounded(signature: &mut SignatureSpec, age: AgeConfig) {
             (signature.tolerance_s, signature.tolerance_future_s) = (Some(past_s), Some(u32::MAX));
         }
         _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::provider::filled_sample;
+    use crate::providers::builtin;
+    use crate::spec::{Identity, Source, Sources};
+    use crate::verify::DevKeys;
+
+    const NOW_S: i64 = 1_767_225_600;
+
+    /// The samples of a kind, signed and believed.
+    fn believed(kind: &crate::provider::Provider, provider: &ActiveProvider) -> Vec<Verified> {
+        let one = |(event_type, sample): (&str, &str)| {
+            let (url, id) = (provider.url().to_owned(), "id_1234567890".to_owned());
+            let at = SignAt { now_s: NOW_S, url: url.clone(), id, event_type: event_type.to_owned() };
+            let signed = provider.sign(filled_sample(sample, "1234567890", NOW_S).as_bytes(), &at).ok()?;
+            let header = |(name, value): (String, String)| {
+                Some((http::HeaderName::from_bytes(name.as_bytes()).ok()?, value.parse().ok()?))
+            };
+            let request = RawRequest {
+                method: http::Method::POST,
+                url,
+                headers: signed.headers.into_iter().filter_map(header).collect(),
+                body: signed.body.into(),
+                received_at_ms: NOW_S * 1_000,
+            };
+            provider.verify(request).ok()
+        };
+        kind.sample_list().into_iter().filter_map(one).collect()
+    }
+
+    /// Each source by itself: of several places, each must be right.
+    fn alternatives(source: &Source) -> Vec<Source> {
+        let each = |names: &str, make: fn(String) -> Source| {
+            names.split('|').map(|name| make(name.to_owned())).collect()
+        };
+        match source {
+            Source::Json(pointers) => each(pointers, Source::Json),
+            Source::Outer(pointers) => each(pointers, Source::Outer),
+            other => vec![other.clone()],
+        }
+    }
+
+    #[test]
+    fn each_place_of_search_ids_leads_to_an_id_in_a_sample_of_its_kind() {
+        let keys = DevKeys::parse(&DevKeys::generate().expect("keys")).expect("keys");
+        let (mut wrong, mut kinds_n) = (BTreeSet::new(), 0);
+        for kind in builtin() {
+            let provider = kind.dev(&keys).expect("a provider");
+            if provider.spec.event.iter().all(|event| event.search.0.is_empty()) {
+                continue;
+            }
+            kinds_n += 1;
+            let requests = believed(&kind, &provider);
+            // What two `[[event]]` of one kind have in common needs one sample.
+            let mut found = BTreeSet::new();
+            let mut missed = BTreeSet::new();
+            for (n, event) in provider.spec.event.iter().enumerate() {
+                for source in event.search.0.iter().flat_map(alternatives) {
+                    let mut alone = provider.clone();
+                    for (other_n, other) in Arc::make_mut(&mut alone.spec).event.iter_mut().enumerate() {
+                        let is_it = other_n == n;
+                        other.search = Sources(is_it.then(|| source.clone()).into_iter().collect());
+                        // Parts of composed ids are found without a place.
+                        other.identity.truncate(1);
+                        for identity in &mut other.identity {
+                            (identity.is, identity.id) = (Identity::Content, Sources::default());
+                            identity.types.clear();
+                            identity.has.clear();
+                        }
+                    }
+                    let is_found = requests
+                        .iter()
+                        .any(|request| alone.read(request).iter().any(|one| !one.search_ids.is_empty()));
+                    let of = if is_found { &mut found } else { &mut missed };
+                    of.insert(format!("{}: {source:?}", provider.spec.kind));
+                }
+            }
+            wrong.extend(missed.difference(&found).cloned());
+        }
+        assert!(wrong.is_empty(), "no sample has an id there: {wrong:#?}");
+        assert!(kinds_n >= 25, "{kinds_n}");
     }
 }

@@ -46,4 +46,6 @@ pub(super) struct ActiveOptions {
     pub(super) types: Vec<TypePattern>,
     /// Values that are not stored.
     pub(super) redact: RedactedPaths,
+    /// True when nobody searches its events by the ids in them.
+    pub(super) is_search_off: bool,
 }

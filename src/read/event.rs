@@ -8,6 +8,7 @@ use sha2::{Digest, Sha256};
 
 use super::identity::identified;
 use super::reader::{EventReader, EventText, TYPE_UNKNOWN, UNREADABLE};
+use super::search::search_ids;
 use super::source::{joined, text_at};
 use crate::json::{Document, PointerTarget};
 use crate::spec::{EventSpec, Source, Sources};
@@ -47,9 +48,13 @@ pub(super) fn one(reader: &EventReader<'_>, event_n: usize, body: &Bytes, json: 
     let event_type = event_type(reader, event);
     let identified = match identified(reader, event, &event_type) {
         Ok(identified) => identified,
-        Err(why) => return IncomingEvent { event_type, ..unreadable(reader, body, why) },
+        Err(why) => {
+            let search_ids = search_ids(reader, event, "");
+            return IncomingEvent { event_type, search_ids, ..unreadable(reader, body, why) };
+        }
     };
     IncomingEvent {
+        search_ids: search_ids(reader, event, &identified.event_id),
         key: EventKey { provider: reader.provider.clone(), event_id: identified.event_id },
         replay_key: identified.replay_key,
         identity: identified.identity,
@@ -103,6 +108,7 @@ pub(super) fn unreadable(reader: &EventReader<'_>, body: &Bytes, why: String) ->
         is_window_renewed: false,
         on_conflict: OnConflict::Keep,
         object: None,
+        search_ids: Vec::new(),
         created_at_ms: None,
         received_at_ms: reader.received_at_ms,
         body: body.clone(),

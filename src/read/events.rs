@@ -37,6 +37,8 @@ pub(crate) struct ReadAs<'a> {
     pub(crate) on_conflict: Option<OnConflict>,
     /// Most events of one request.
     pub(crate) n_max: usize,
+    /// True when the ids that people search for are kept.
+    pub(crate) has_search: bool,
 }
 
 /// The events of a believed request, in its order. A batch may be empty; one of more than `n_max` is not read, and
@@ -57,6 +59,7 @@ pub(crate) fn read(by: ReadAs<'_>, verified: &Verified, open: Opener<'_>) -> Vec
         outer: None,
         list: None,
         n_max,
+        has_search: by.has_search,
         is_opened: false,
     };
     let body = &without_token(spec, &request.body);

@@ -6,7 +6,7 @@
 //!
 //! Reading order: `events.rs` (`read`) takes a request apart, with `body.rs` (the JSON text that a body stands for),
 //! `batch.rs` (requests of several events) and `event.rs` (one event); `identity.rs` says which event it is;
-//! `source.rs` finds one text, and `reader.rs` is what they share. `headers.rs` and `redact.rs` blank secrets before
+//! `search.rs` which other ids people find it by; `source.rs` finds one text, and `reader.rs` is what they share. `headers.rs` and `redact.rs` blank secrets before
 //! anything is kept. `fields.rs` and `xml.rs` are for kinds that verify with code. Nothing here asks who signed: a
 //! `Verified` says so.
 
@@ -19,6 +19,7 @@ mod headers;
 mod identity;
 mod reader;
 mod redact;
+mod search;
 mod source;
 mod xml;
 

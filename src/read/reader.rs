@@ -30,6 +30,8 @@ pub(super) struct EventReader<'a> {
     pub(super) list: Option<&'a str>,
     /// Most events that are read.
     pub(super) n_max: usize,
+    /// True when the ids that people search for are kept.
+    pub(super) has_search: bool,
     /// True when the kind made the JSON text of the one that came.
     pub(super) is_opened: bool,
 }

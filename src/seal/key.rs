@@ -2,6 +2,8 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use ring::hkdf::{HKDF_SHA256, Salt};
+use ring::hmac;
 
 /// Length of a key. Bytes.
 pub(super) const KEY_BYTES: usize = 32;
@@ -11,6 +13,8 @@ pub(super) const KEY_BYTES: usize = 32;
 pub struct SealKey {
     id: Box<str>,
     bytes: [u8; KEY_BYTES],
+    /// Makes the digests of search ids; derived of `bytes`.
+    search: hmac::Key,
 }
 
 /// Reason why a text is not a key. It quotes nothing of the text.
@@ -38,7 +42,8 @@ impl SealKey {
         if bytes.windows(2).all(|pair| pair.first() == pair.last()) {
             return Err(SealKeyError::Plain);
         }
-        Ok(Self { id: id.into(), bytes })
+        let search = search_key(&bytes).ok_or(SealKeyError::Form)?;
+        Ok(Self { id: id.into(), bytes, search })
     }
 
     /// The id that is stored beside what it sealed.
@@ -50,10 +55,19 @@ impl SealKey {
         &self.bytes
     }
 
+    pub(super) fn search(&self) -> &hmac::Key {
+        &self.search
+    }
+
     /// True when both are the same 32 bytes; for whoever checks a list of keys.
     pub fn is_same_as(&self, other: &Self) -> bool {
         subtle::ConstantTimeEq::ct_eq(self.bytes.as_slice(), other.bytes.as_slice()).into()
     }
+}
+
+fn search_key(bytes: &[u8]) -> Option<hmac::Key> {
+    let prk = Salt::new(HKDF_SHA256, b"hooklatch search ids").extract(bytes);
+    prk.expand(&[b"hooklatch search key 1".as_slice()], hmac::HMAC_SHA256).ok().map(Into::into)
 }
 
 impl std::fmt::Debug for SealKey {

@@ -7,6 +7,9 @@
 //! (docs/adr/0054-encryption-at-rest.md). The place of a value, its table, column and number, is part of what is
 //! authenticated: a value that somebody copies to another row does not open there.
 //!
+//! Search ids are found by keyed digests: HMAC-SHA-256 under a key that HKDF makes of a key of the ring, so `reseal` writes
+//! them anew for another key.
+//!
 //! Reading order: `key.rs`, `place.rs`, `sealed.rs` (one value under one key), `ring.rs` (which key).
 
 mod error;

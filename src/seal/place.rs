@@ -13,7 +13,7 @@ pub struct SealedPlace {
 }
 
 impl SealedPlace {
-    /// What was received with the event of this number: `headers`, `body` or `whole` of `webhook_payloads`.
+    /// What was received with the event of this number: `headers`, `body`, `whole` or `search_ids` of `webhook_payloads`.
     pub fn of_event(column: &'static str, event_seq: i64) -> Self {
         Self { table: "webhook_payloads", column, number: event_seq, attempt_n: 0 }
     }

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use ring::hmac;
 
 use super::error::SealError;
 use super::key::SealKey;
@@ -35,6 +36,17 @@ impl KeyRing {
     /// True when what is written is sealed.
     pub fn is_on(&self) -> bool {
         self.0.is_some()
+    }
+
+    /// The text by which a table has a search id, which is in lower case: itself, or its digest under the newest key.
+    pub fn search_key<'a>(&self, id: &'a str) -> Cow<'a, str> {
+        self.keys().first().map_or(Cow::Borrowed(id), |key| search_digest(key, id).into())
+    }
+
+    /// All texts by which a table may have it: rows are older than the newest key, or than encryption.
+    pub fn search_keys(&self, id: &str) -> Vec<String> {
+        let digests = self.keys().iter().map(|key| search_digest(key, id));
+        std::iter::once(id.to_owned()).chain(digests).collect()
     }
 
     fn keys(&self) -> &[SealKey] {
@@ -81,6 +93,15 @@ impl KeyRing {
         let whole = STANDARD.decode(stored).map_err(|_| not_opened())?;
         String::from_utf8(self.open(key_id, place, whole)?).map_err(|_| not_opened())
     }
+}
+
+/// Bytes of the digest of a search id.
+const SEARCH_DIGEST_BYTES: usize = 16;
+
+/// No id in lower case begins as this does.
+fn search_digest(key: &SealKey, id: &str) -> String {
+    let digest = hmac::sign(key.search(), id.as_bytes());
+    format!("H:{}", URL_SAFE_NO_PAD.encode(digest.as_ref().get(..SEARCH_DIGEST_BYTES).unwrap_or_default()))
 }
 
 #[cfg(test)]
@@ -141,6 +162,19 @@ mod tests {
         let error = other.open_text(Some("new"), &place(1), text(&new)).expect_err("another key");
         assert_eq!(error, SealError::NotOpened { key_id: "new".to_owned() });
         assert_ne!(text(&new), text(&new), "each has a salt of its own");
+    }
+
+    #[test]
+    fn a_search_id_has_one_digest_under_each_key_and_is_itself_without_one() {
+        let (new, both) = (KeyRing::new(&[key("new", 1)]), KeyRing::new(&[key("old", 2), key("new", 1)]));
+        let digest = new.search_key("pi_3mtw").into_owned();
+        assert!(digest.starts_with("H:") && digest.len() == 24 && !digest.contains("3mtw"), "{digest}");
+        assert_eq!(new.search_keys("pi_3mtw"), ["pi_3mtw".to_owned(), digest.clone()]);
+        assert_ne!(new.search_key("pi_3mtx"), digest);
+        let all = both.search_keys("pi_3mtw");
+        assert_eq!((all.len(), &all[2]), (3, &digest), "the older key finds what it was written with");
+        assert_eq!(both.search_key("pi_3mtw"), all[1]);
+        assert_eq!(KeyRing::new(&[]).search_key("pi_3mtw"), "pi_3mtw");
     }
 
     #[test]

@@ -47,7 +47,14 @@ pub struct EventSpec {
     pub created: Option<Source>,
     /// The answer that the sender wants to hear after such events, where it is not the kind's `[answer]`.
     pub answer: Option<AnswerSpec>,
+    /// Places of ids that people search for, besides the event's own: its payment, order, invoice. Up to four; a place
+    /// where an event has none is skipped.
+    #[serde(default)]
+    pub search: Sources,
 }
+
+/// Most places in `search`, and most ids of one event that a search finds it by.
+pub(crate) const SEARCH_N_MAX: usize = 4;
 
 /// Forms of a body.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
@@ -100,6 +107,7 @@ impl EventSpec {
         let object = self.object.iter().flat_map(|sources| &sources.0);
         let sources = self.event_type.0.iter().chain(object).chain(&self.version).chain(&self.created);
         sources.into_iter().try_for_each(|source| source.check("event"))?;
+        self.check_search()?;
         if self.object.is_some() != self.version.is_some() {
             return Err(misfit("event", "object and version go together"));
         }
@@ -120,6 +128,22 @@ impl EventSpec {
             }
         }
         Ok(())
+    }
+
+    fn check_search(&self) -> Result<(), Mistake> {
+        let wrong = |why: &str| Err(misfit("event.search", why));
+        if self.search.0.len() > SEARCH_N_MAX {
+            return wrong("write up to four places");
+        }
+        let is_id = |source: &Source| match source {
+            Source::Json(pointer) | Source::Outer(pointer) => !pointer.is_empty(),
+            Source::Header(_) | Source::SignedId(_) => true,
+            _ => false,
+        };
+        if !self.search.0.iter().all(is_id) {
+            return wrong("an id is at a `json` or `outer` pointer, in a `header`, or the `signed_id`");
+        }
+        self.search.0.iter().try_for_each(|source| source.check("event.search"))
     }
 }
 

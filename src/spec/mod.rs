@@ -35,6 +35,7 @@ pub(crate) mod words;
 
 pub use answer::AnswerSpec;
 pub use chars::Chars;
+pub(crate) use event::SEARCH_N_MAX;
 pub use event::{BodyFormat, EventSpec};
 pub use fetch::{ConfirmSpec, FetchForm, FetchSpec};
 pub use handshake::{HandshakeSpec, MacSpec, TokenSpec};

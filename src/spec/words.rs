@@ -51,6 +51,13 @@ pub(crate) fn identities(event: &EventSpec) -> String {
     event.identity.iter().map(identity).collect::<Vec<_>>().join("; else ")
 }
 
+/// The ids, besides the event's own, by which a search finds the events of one `[[event]]`; `None` without any.
+pub(crate) fn search_places(event: &EventSpec) -> Option<String> {
+    let one = |source: &Source| places(&Sources(vec![source.clone()]));
+    let all: Vec<String> = event.search.0.iter().map(one).collect();
+    (!all.is_empty()).then(|| all.join(", "))
+}
+
 /// A scheme in words for people.
 pub(crate) fn scheme_name(scheme: Scheme) -> &'static str {
     match scheme {

@@ -79,7 +79,8 @@ macro_rules! counted {
 const PAYLOADS: SealedSql = SealedSql {
     next_key: next_key!("webhook_payloads"),
     counted: counted!("webhook_payloads"),
-    of_key: "/* reseal */ SELECT event_seq AS number, 0 AS attempt_n, key_id, headers AS sealed_text, body, whole
+    of_key: "/* reseal */ SELECT event_seq AS number, 0 AS attempt_n, key_id, headers AS sealed_text, body, whole,
+            search_ids
         FROM webhook_payloads WHERE key_id = $4 AND event_seq > $1 AND CAST($2 AS BIGINT) >= 0
         ORDER BY event_seq LIMIT $3",
     // What is sealed is gone past without its columns.
@@ -228,13 +229,60 @@ async fn reseal(
                 let mut values = vec![at.number.into(), at.attempt_n.into(), of.unwrap_or_default().into()];
                 values.extend(columns);
                 values.push(ring.key_id().into());
-                step.resealed_n += u32::from(db.execute(table.sql().write, &values).await? > 0);
+                if db.execute(table.sql().write, &values).await? == 0 {
+                    continue;
+                }
+                step.resealed_n += 1;
+                if table == SealedTable::Payloads {
+                    let ids = search_ids(db, at.number, row, of, ring).await?;
+                    reseal_search_ids(db, at.number, ids, ring).await?;
+                }
             }
             Err(ResealError::Sealed) => step.unopened_n += 1,
             Err(ResealError::Row(error)) => return Err(error),
         }
     }
     Ok(step)
+}
+
+/// The search ids of an event: sealed with its body, or in the clear in their table.
+async fn search_ids(
+    db: &mut Door<'_>,
+    event_seq: i64,
+    row: &Row,
+    of: Option<&str>,
+    ring: &KeyRing,
+) -> DbResult<Vec<String>> {
+    if of.is_none() {
+        let sql =
+            "/* reseal */ SELECT search_key FROM event_search_ids WHERE event_seq = $1 ORDER BY search_key";
+        let rows = db.fetch(sql, &[event_seq.into()]).await?;
+        return rows.iter().map(|row| row.text("search_key")).collect();
+    }
+    let Some(sealed) = row.text_or_null("search_ids")? else { return Ok(Vec::new()) };
+    let clear = ring.open_text(of, &SealedPlace::of_event("search_ids", event_seq), sealed)?;
+    Ok(clear.lines().map(str::to_owned).collect())
+}
+
+/// Writes the digests of these search ids anew, and the ids themselves beside the body that was just sealed.
+async fn reseal_search_ids(
+    db: &mut Door<'_>,
+    event_seq: i64,
+    ids: Vec<String>,
+    ring: &KeyRing,
+) -> DbResult<()> {
+    if ids.is_empty() {
+        return Ok(());
+    }
+    let sql = "/* reseal */ UPDATE event_search_ids SET search_key = $1 WHERE event_seq = $2 AND search_key = ANY($3)";
+    for id in &ids {
+        let values = [ring.search_key(id).as_ref().into(), event_seq.into(), ring.search_keys(id).into()];
+        db.execute(sql, &values).await?;
+    }
+    let (place, clear) = (SealedPlace::of_event("search_ids", event_seq), ids.join("\n"));
+    let sealed = ring.seal_text(&place, &clear)?.into_owned();
+    let sql = "/* reseal */ UPDATE webhook_payloads SET search_ids = $2 WHERE event_seq = $1";
+    db.execute(sql, &[event_seq.into(), sealed.into()]).await.map(drop)
 }
 
 /// Reason why a row stays as it is.

@@ -8,6 +8,7 @@ pub(super) fn event(provider: &str, seq: i64) -> EventView {
     EventView {
         provider: provider.to_owned(),
         event_id: format!("evt_{seq}"),
+        parts: Vec::new(),
         event_type: "paid".to_owned(),
         state: EventState::Done,
         object: None,

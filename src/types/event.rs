@@ -56,6 +56,9 @@ pub struct IncomingEvent {
     pub on_conflict: OnConflict,
     /// Object that it is about and which state of it, when the kind says so.
     pub object: Option<ObjectVersion>,
+    /// Ids that people find it by besides its own, in lower case: those that its kind's `search` names, and parts of a
+    /// composed id. Up to four, each once.
+    pub search_ids: Vec<String>,
     /// Time when it happened at the sender.
     pub created_at_ms: Option<UnixMs>,
     /// Time when it reached us.
@@ -93,6 +96,7 @@ impl IncomingEvent {
             is_window_renewed: false,
             on_conflict: OnConflict::Keep,
             object: None,
+            search_ids: Vec::new(),
             created_at_ms: None,
             received_at_ms,
             payload: body.clone(),

@@ -21,6 +21,18 @@ pub fn stored_text(text: &str) -> Result<(), String> {
     Ok(())
 }
 
+/// Fewest characters of an id that is searched for by its beginning, and of one that is kept for that.
+pub(crate) const SEARCH_CHARS_MIN: usize = 6;
+
+/// An id in the letter case that search ids are kept and compared in.
+pub(crate) fn folded_id(mut id: String) -> String {
+    if id.is_ascii() {
+        id.make_ascii_lowercase();
+        return id;
+    }
+    id.to_lowercase()
+}
+
 /// True when a `Content-Type` names this media type, whatever its parameters.
 pub(crate) fn is_media_type(content_type: &str, wanted: &str) -> bool {
     let essence = content_type.split(';').next().unwrap_or_default();

@@ -132,7 +132,7 @@ async fn an_operator_finds_what_is_stuck_and_acts_on_all_of_it_once(database: &D
     let (code, said) = run(&["search", "evt_3"]);
     assert!(code == 0 && said.contains("an event") && said.contains("evt_3"), "{said}");
     let (code, said) = run(&["search", "evt_nobody"]);
-    assert!(code == 3 && said.contains("nothing is known of evt_nobody"), "{said}");
+    assert!(code == 3 && said.contains("nothing found for evt_nobody"), "{said}");
     let (_, said) = run(&["events", "show", "stripe", "evt_3"]);
     let order = ["received", "latched", "effect", "attempt"].map(|word| said.find(&format!("  {word}")));
     assert!(order.iter().all(Option::is_some) && order.is_sorted(), "{said}");

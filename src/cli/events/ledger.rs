@@ -34,6 +34,9 @@ fn facts(view: &LedgerView, screen: &Screen, version: Option<&str>) -> String {
         ("type", Shown::text(&event.event_type)),
         ("state", Shown::event_state(event.state)),
     ];
+    if !event.parts.is_empty() {
+        facts.insert(1, ("parts", Shown::text(event.parts.join(" · "))));
+    }
     facts.extend(event.error.as_deref().map(|error| ("error", Shown::text(error))));
     facts.extend(event.object.as_deref().map(|object| {
         let version = event.version.map(|version| format!(" at {version}")).unwrap_or_default();

@@ -56,13 +56,19 @@ pub(crate) fn providers(
 fn described(kind: &Provider, spec: &Spec) -> String {
     let samples: Vec<&str> = kind.sample_list().into_iter().map(|(event_type, _)| event_type).collect();
     let identities: Vec<String> = spec.event.iter().map(words::identities).collect();
+    let found_by: Vec<String> = spec.event.iter().filter_map(words::search_places).collect();
+    let found_by = if found_by.is_empty() {
+        String::new()
+    } else {
+        format!("\n  found by      its event id, {}", found_by.join("\n                its event id, "))
+    };
     let setting = |setting: &SettingSpec| {
         let needed = if setting.needed { ", needed" } else { "" };
         format!("\n  setting       {}{needed}: {}", setting.name, setting.hint)
     };
     let settings: String = spec.setting.iter().map(setting).collect();
     format!(
-        "{} ({})\n  facts         {} ({})\n  signature     {}\n  told apart by {}\n  secret        {}\n  \
+        "{} ({})\n  facts         {} ({})\n  signature     {}\n  told apart by {}{found_by}\n  secret        {}\n  \
          resends for   {}\n  answer within {} ms\n  samples       {}{settings}",
         spec.title,
         spec.kind,
@@ -86,6 +92,7 @@ fn summary(spec: &Spec) -> serde_json::Value {
         "body_bytes_max": spec.body_bytes_max,
         "signature": words::signed_by(spec),
         "identity": spec.event.iter().map(words::identities).collect::<Vec<_>>(), "has_signed_time": spec.has_signed_time(),
+        "search": spec.event.iter().filter_map(words::search_places).collect::<Vec<_>>(),
         "weakness": spec.signature.weak.map(Weakness::as_str),
         "settings": spec.setting.iter().map(|one| json!({
             "name": one.name, "needed": one.needed, "hint": one.hint,

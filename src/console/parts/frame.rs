@@ -102,7 +102,7 @@ impl Frame<'_> {
                 a class="brand" href=(self.link("/")) { "Hooklatch" }
                 @if let Some(principal) = self.principal {
                     form class="search" role="search" method="get" action=(self.link("/search")) {
-                        input id="search" type="search" name="id" placeholder="Any id: event, object, message, key …" aria-label="Search by any id" required maxlength="255" autocomplete="off" spellcheck="false";
+                        input id="search" type="search" name="id" placeholder="Any id: event, payment, order, message …" aria-label="Search by any id" required maxlength="1000" autocomplete="off" spellcheck="false";
                         button type="submit" { "Search" }
                     }
                     div class="who" {

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::moment::foreign;
+use super::moment::{foreign, short_id};
 use crate::console::contract::path;
 use crate::console::visit::Visit;
 
@@ -13,7 +13,13 @@ pub(in crate::console) fn event_path(provider: &str, event_id: &str) -> String {
 
 /// An event's id, which leads to its ledger.
 pub(in crate::console) fn event(visit: &Visit, provider: &str, event_id: &str) -> Markup {
-    html! { a class="id" href=(visit.link(&event_path(provider, event_id))) { (foreign(event_id)) } }
+    let short = short_id(event_id);
+    html! {
+        a class="id" href=(visit.link(&event_path(provider, event_id)))
+            title=[short.is_some().then(|| crate::plain::line(event_id))] {
+            (foreign(short.as_deref().unwrap_or(event_id)))
+        }
+    }
 }
 
 /// A message's id, which leads to its page.

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use crate::figures::grouped;
 use crate::times;
-use crate::types::UnixMs;
+use crate::types::{UnixMs, readable_id};
 
 /// A time with how long ago it was; the date where it is not today's. The tooltip has it to the millisecond.
 pub(in crate::console) fn moment(at_ms: UnixMs, now_ms: UnixMs) -> Markup {
@@ -31,6 +31,31 @@ pub(in crate::console) fn none() -> Markup {
 /// A text that a stranger wrote, on one line: what would hide or turn something around is shown as `\uXXXX`.
 pub(in crate::console) fn foreign(text: &str) -> Markup {
     html! { bdi { (crate::plain::line(text)) } }
+}
+
+/// Longest id that is shown whole in a list, and what is left of a longer one at its begin and end. Characters.
+const ID_SHOWN_N: usize = 44;
+const ID_ENDS_N: (usize, usize) = (30, 10);
+
+/// An id as people read it: a composed one by its parts, a long one without its middle. `None`: as it is.
+pub(in crate::console) fn short_id(id: &str) -> Option<String> {
+    let readable = readable_id(id);
+    let text = readable.as_deref().unwrap_or(id);
+    let chars_n = text.chars().count();
+    if chars_n <= ID_SHOWN_N {
+        return readable;
+    }
+    let begin: String = text.chars().take(ID_ENDS_N.0).collect();
+    let end: String = text.chars().skip(chars_n.saturating_sub(ID_ENDS_N.1)).collect();
+    Some(format!("{begin}…{end}"))
+}
+
+/// The same with all of the id as its tooltip.
+pub(in crate::console) fn id(id: &str) -> Markup {
+    match short_id(id) {
+        Some(short) => html! { span title=(crate::plain::line(id)) { (foreign(&short)) } },
+        None => foreign(id),
+    }
 }
 
 /// A sentence of ours about a stranger's requests, in which what stands between backticks is code.
@@ -64,5 +89,21 @@ mod tests {
         check("`<b>`, \u{202e}", "<code><bdi>&lt;b&gt;</bdi></code><bdi>, \\u202e</bdi>");
         check("one ` alone", "<bdi>one ` alone</bdi>");
         check("", "");
+    }
+
+    #[test]
+    fn an_id_of_parts_is_shown_by_them_and_a_long_one_without_its_middle() {
+        let long = "x".repeat(70);
+        for (text, want) in [
+            ("evt_1", None),
+            ("16:7914073381342284,7:CAPTURE,4:true", Some("7914073381342284 · CAPTURE · true".to_owned())),
+            (&long, Some(format!("{}…{}", "x".repeat(30), "x".repeat(10)))),
+        ] {
+            assert_eq!(short_id(text), want, "{text}");
+        }
+        assert_eq!(
+            id("7:a\"b/c/d,1:x").0,
+            "<span title=\"7:a&quot;b/c/d,1:x\"><bdi>a&quot;b/c/d · x</bdi></span>"
+        );
     }
 }

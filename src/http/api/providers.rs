@@ -124,6 +124,7 @@ mod tests {
                 identities: Vec::new(),
                 answer_within_ms: 1_000,
             },
+            has_search: None,
             headers: Vec::new(),
             fingerprints: ["new", "old", "never"].map(str::to_owned).to_vec(),
         };

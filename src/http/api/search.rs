@@ -9,8 +9,9 @@ use http::StatusCode;
 use super::super::error::Problem;
 use super::super::reply::view_reply;
 use super::asking::Asking;
-use super::query::{query, text};
-use super::state::ApiState;
+use super::query::query;
+use super::state::{ApiState, ProviderFacts};
+use crate::store::Unsearched;
 
 pub(super) async fn show(
     State(state): State<Arc<ApiState>>,
@@ -18,6 +19,13 @@ pub(super) async fn show(
     RawQuery(raw): RawQuery,
 ) -> Result<Response, Problem> {
     let values = query(raw.as_deref(), ["id"])?;
-    let id = text(&values, "id")?.ok_or(Problem::bad_request("say which `id` to look for"))?;
-    Ok(view_reply(StatusCode::OK, &people.search(&id, state.clock.now_ms()).await?))
+    // The address of a page may be longer than any id.
+    let id = values.get("id").filter(|id| !id.is_empty() && !id.contains('\0'));
+    let id = id.ok_or(Problem::bad_request("say which `id` to look for"))?;
+    let names = |has_search: Option<bool>| {
+        let is_so = |facts: &&ProviderFacts| facts.has_search == has_search;
+        state.providers.iter().filter(is_so).map(|facts| facts.name.to_string()).collect()
+    };
+    let unsearched = Unsearched { off: names(Some(false)), unnamed: names(None) };
+    Ok(view_reply(StatusCode::OK, &people.search(id, &unsearched, state.clock.now_ms()).await?))
 }

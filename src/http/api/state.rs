@@ -122,6 +122,8 @@ pub(crate) struct ProviderFacts {
     pub(crate) ids_days: u32,
     /// What is known of its sender.
     pub(crate) sender: SenderView,
+    /// False when its events are not found by the ids inside them; `None`: its kind names none.
+    pub(crate) has_search: Option<bool>,
     /// Headers that its kind reads.
     pub(crate) headers: Vec<String>,
     /// Its secrets by what they go by, newest first.

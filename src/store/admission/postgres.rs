@@ -23,7 +23,8 @@ use crate::types::IncomingEvent;
 type PgQuery<'q> = Query<'q, sqlx::Postgres, PgArguments>;
 
 /// Latches the events of `$1` to `$14` and keeps what they said, `$15` and `$16`, sealed with the key `$17` if there is
-/// one, and whose secret it was said with, `$18`. What may follow reads `latched`.
+/// one, and whose secret it was said with, `$18`. The search ids of all, sealed with that key, are `$19`; `$20` to `$22`
+/// are the rows that they are found by. What may follow reads `latched`.
 macro_rules! latch_sql {
     ($name:literal $(, $more:expr)?) => {
         concat!(
@@ -35,11 +36,16 @@ macro_rules! latch_sql {
                      $14::bytea[])
                  ON CONFLICT DO NOTHING RETURNING event_seq
              ), kept AS (
-                 INSERT INTO webhook_payloads (event_seq, shard, secret, headers, body, key_id)
-                 SELECT p.event_seq, p.shard, p.secret, p.headers, p.body, $17::text
-                 FROM unnest($3::bigint[], $8::smallint[], $15::text[], $16::bytea[], $18::bigint[])
-                     AS p (event_seq, shard, headers, body, secret)
+                 INSERT INTO webhook_payloads (event_seq, shard, secret, headers, body, key_id, search_ids)
+                 SELECT p.event_seq, p.shard, p.secret, p.headers, p.body, $17::text, p.search_ids
+                 FROM unnest($3::bigint[], $8::smallint[], $15::text[], $16::bytea[], $18::bigint[], $19::text[])
+                     AS p (event_seq, shard, headers, body, secret, search_ids)
                  WHERE p.event_seq IN (SELECT event_seq FROM latched)
+             ), searched AS (
+                 INSERT INTO event_search_ids (search_key, event_seq, shard)
+                 SELECT s.search_key, s.event_seq, s.shard
+                 FROM unnest($20::text[], $21::bigint[], $22::smallint[]) AS s (search_key, event_seq, shard)
+                 WHERE s.event_seq IN (SELECT event_seq FROM latched)
              )",
             $($more,)?
             " SELECT (SELECT array_agg(s) FROM unnest($3::bigint[]) AS s
@@ -49,7 +55,7 @@ macro_rules! latch_sql {
     };
 }
 
-/// Queues the messages of `$19` to `$29` whose event is new, leased where their destination is not paused. Whether it
+/// Queues the messages of `$23` to `$33` whose event is new, leased where their destination is not paused. Whether it
 /// is is read in the same snapshot that decides about leases.
 macro_rules! queue_sql {
     () => {
@@ -66,8 +72,8 @@ macro_rules! queue_sql {
                  CASE WHEN k.is_leased THEN 'leased' ELSE 'ready' END, m.destination, m.effect_name,
                  CASE WHEN k.is_leased THEN m.node END,
                  CASE WHEN m.unknown_since_ms IS NOT NULL THEN 'unknown' END
-             FROM unnest($19::bigint[], $20::bigint[], $21::int[], $22::smallint[], $23::text[], $24::text[],
-                 $25::text[], $26::bigint[], $27::bigint[], $28::bigint[], $29::bigint[])
+             FROM unnest($23::bigint[], $24::bigint[], $25::int[], $26::smallint[], $27::text[], $28::text[],
+                 $29::text[], $30::bigint[], $31::bigint[], $32::bigint[], $33::bigint[])
                  AS m (message_id, created_at_ms, generation, shard, destination, effect_name,
                        node, until_ms, key_valid_until_ms, taken_at_ms, unknown_since_ms)
              CROSS JOIN (SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now_ms OFFSET 0) n
@@ -79,13 +85,13 @@ macro_rules! queue_sql {
     };
 }
 
-/// Keeps what the messages of `$30` to `$35` say whose event is new.
+/// Keeps what the messages of `$34` to `$39` say whose event is new.
 macro_rules! contents_sql {
     () => {
         ", contents AS (
              INSERT INTO outbox_contents (message_id, shard, method, path, headers, body, key_id)
              SELECT c.message_id, c.shard, c.method, c.path, c.headers, c.body, $17::text
-             FROM unnest($30::bigint[], $31::smallint[], $32::text[], $33::text[], $34::text[], $35::bytea[])
+             FROM unnest($34::bigint[], $35::smallint[], $36::text[], $37::text[], $38::text[], $39::bytea[])
                  AS c (message_id, shard, method, path, headers, body)
              WHERE c.message_id / 1024 IN (SELECT event_seq FROM latched)
          )"
@@ -171,19 +177,37 @@ fn bind_events<'q>(sql: &'static str, rows: &[&'q EventInsert], ring: &'q KeyRin
         .bind(rows.iter().map(|row| row.replay_key()).collect::<Vec<_>>());
     let secrets: Vec<Option<i64>> = rows.iter().map(|row| row.event.secret).collect();
     if !ring.is_on() {
-        return Ok(query
+        let query = query
             .bind(text(|event| &event.headers))
             .bind(rows.iter().map(|row| row.event.stored_body().as_ref()).collect::<Vec<_>>())
             .bind(ring.key_id())
-            .bind(secrets));
+            .bind(secrets)
+            .bind(vec![None::<String>; rows.len()]);
+        return Ok(bind_search_ids(query, rows, ring));
     }
     let (mut headers, mut bodies) = (Vec::with_capacity(rows.len()), Vec::with_capacity(rows.len()));
+    let mut search_ids = Vec::with_capacity(rows.len());
     for row in rows {
         let sealed = SealedPayload::of(ring, row.event_seq, &row.event)?;
         headers.push(sealed.headers);
         bodies.push(sealed.body);
+        search_ids.push(sealed.search_ids);
     }
-    Ok(query.bind(headers).bind(bodies).bind(ring.key_id()).bind(secrets))
+    let query = query.bind(headers).bind(bodies).bind(ring.key_id()).bind(secrets).bind(search_ids);
+    Ok(bind_search_ids(query, rows, ring))
+}
+
+/// Binds a row for each search id of these events.
+fn bind_search_ids<'q>(query: PgQuery<'q>, rows: &[&'q EventInsert], ring: &'q KeyRing) -> PgQuery<'q> {
+    let (mut keys, mut seqs, mut shards) = (Vec::new(), Vec::new(), Vec::new());
+    for row in rows {
+        for id in &row.event.search_ids {
+            keys.push(ring.search_key(id));
+            seqs.push(row.event_seq);
+            shards.push(row.event.key.shard());
+        }
+    }
+    query.bind(keys).bind(seqs).bind(shards)
 }
 
 /// Binds what every queued message has, from `message_id` to `unknown_since_ms`.

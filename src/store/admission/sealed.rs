@@ -11,6 +11,7 @@ use crate::types::IncomingEvent;
 pub(super) struct SealedPayload {
     pub(super) headers: String,
     pub(super) body: Vec<u8>,
+    pub(super) search_ids: Option<String>,
 }
 
 impl SealedPayload {
@@ -18,8 +19,23 @@ impl SealedPayload {
     pub(super) fn of(ring: &KeyRing, event_seq: i64, event: &IncomingEvent) -> DbResult<Self> {
         let headers = ring.seal_text(&SealedPlace::of_event("headers", event_seq), &event.headers)?;
         let body = ring.seal(&SealedPlace::of_event("body", event_seq), event.stored_body())?;
-        Ok(Self { headers: headers.into_owned(), body: body.into_owned() })
+        let search_ids = sealed_search_ids(ring, event_seq, &event.search_ids)?;
+        Ok(Self { headers: headers.into_owned(), body: body.into_owned(), search_ids })
     }
+}
+
+/// The search ids of an event, to be sealed with its body; `None` without a key, when their table has them as they are.
+pub(super) fn sealed_search_ids(
+    ring: &KeyRing,
+    event_seq: i64,
+    search_ids: &[String],
+) -> DbResult<Option<String>> {
+    if search_ids.is_empty() || !ring.is_on() {
+        return Ok(None);
+    }
+    // No id has a control character.
+    let (place, clear) = (SealedPlace::of_event("search_ids", event_seq), search_ids.join("\n"));
+    Ok(Some(ring.seal_text(&place, &clear)?.into_owned()))
 }
 
 /// What is kept of a message's own content, sealed if there is a key for it.

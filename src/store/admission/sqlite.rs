@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::batch::{self, Batch, EventInsert, Holder, Raise};
 use super::rows::{MessageInsert, lanes_wanted, message_rows};
-use super::sealed::SealedContents;
+use super::sealed::{SealedContents, sealed_search_ids};
 use super::types::{AdmittedBatch, Candidate, Decide, Plan, Quick, Writes};
 use crate::seal::{KeyRing, SealedPlace};
 use crate::store::db::sqlite::Sqlite;
@@ -22,7 +22,8 @@ const EVENT: &str =
     "INSERT INTO processed_webhook_events (provider, event_id, event_seq, received_at_ms, created_at_ms,
          version, attempts_n, shard, event_type, digest, identity, state, object, replay_key)
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14) ON CONFLICT DO NOTHING";
-const PAYLOAD: &str = "INSERT INTO webhook_payloads (event_seq, shard, headers, body, key_id, secret) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+const PAYLOAD: &str = "INSERT INTO webhook_payloads (event_seq, shard, headers, body, key_id, secret, search_ids) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+const SEARCH_ID: &str = "INSERT INTO event_search_ids (search_key, event_seq, shard) VALUES (?1, ?2, ?3)";
 const MESSAGE: &str = "INSERT INTO outbox_queue (message_id, visible_at_ms, created_at_ms, leased_at_ms,
          first_sent_at_ms, key_valid_until_ms, attempts_n, generation, shard, state, destination, effect_name, node,
          lane, lane_seq, last_result)
@@ -117,6 +118,7 @@ fn write(db: &Connection, writes: &Writes, ring: &KeyRing) -> DbResult<HashSet<S
 pub(super) fn events_insert(db: &Connection, rows: &[EventInsert], ring: &KeyRing) -> DbResult<Vec<i64>> {
     let mut event_insert = db.prepare_cached(EVENT)?;
     let mut payload_insert = db.prepare_cached(PAYLOAD)?;
+    let mut search_id_insert = db.prepare_cached(SEARCH_ID)?;
     let mut lost = Vec::new();
     for row in rows {
         let event = &row.event;
@@ -149,8 +151,12 @@ pub(super) fn events_insert(db: &Connection, rows: &[EventInsert], ring: &KeyRin
                 headers,
                 &*body,
                 ring.key_id(),
-                event.secret
+                event.secret,
+                sealed_search_ids(ring, row.event_seq, &event.search_ids)?,
             ])?;
+            for id in &event.search_ids {
+                search_id_insert.execute(params![ring.search_key(id), row.event_seq, shard])?;
+            }
         }
     }
     Ok(lost)

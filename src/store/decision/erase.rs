@@ -82,6 +82,8 @@ async fn erase_one(
     }
     let sql = "/* event_erase */ DELETE FROM webhook_payloads WHERE event_seq = $1";
     db.execute(sql, &[found.event_seq.into()]).await?;
+    let sql = "/* event_erase */ DELETE FROM event_search_ids WHERE event_seq = $1";
+    db.execute(sql, &[found.event_seq.into()]).await?;
     let sql = "/* event_erase */ DELETE FROM outbox_contents WHERE message_id >= $1 AND message_id < $2";
     db.execute(sql, &range).await?;
     // Texts of errors quote what did not fit, and what a destination said of it.

@@ -45,5 +45,6 @@ pub(in crate::store) use message_sources::open_destinations;
 pub use person::{People, PeopleDoor, PeopleError};
 pub use providers::{ProviderStanding, WaitingEvents};
 pub use rejected::RejectedQuery;
+pub use search::Unsearched;
 pub use statements::{people_statements, read_statements};
 pub use tokens::{NewToken, TokenMaking};

@@ -1,26 +1,46 @@
 //! Search by whatever id a person holds, and why it leads nowhere.
 //!
-//! Ids of events and messages and objects are found by their keys. Idempotency keys are one-way and stand in no table:
-//! those of the newest messages are made again and compared. Names of effects are compared with those of the newest
-//! open messages, and refused requests, of which no body is kept, by their headers. How far each of these went is said.
+//! Ids of events, messages and objects, and the ids inside events that their kinds name, are found by their keys; ids of
+//! events and those inside them by their beginning, too. Idempotency keys are one-way and stand in no table: those of the
+//! newest messages are made again and compared. Names of effects are compared with those of the newest open messages, and
+//! refused requests, of which no body is kept, by their headers. Whoever finds nothing is told what was not looked at.
 
 use uuid::Uuid;
 
 use super::messages::message_view;
 use super::person::{People, PeopleError};
-use super::search_rows::{KEYS_N, QUEUE_N, REJECTED_N, SearchFacts, SearchWant, search_facts};
+use super::search_rows::{KEYS_N, QUEUE_N, REJECTED_N, SearchFacts, SearchWant, is_beginning, search_facts};
 use crate::api::{EventView, SearchHit, SearchView};
-use crate::figures::plural;
 use crate::store::db::{DbResult, Door};
-use crate::types::{EventState, MessageId, UnixMs};
+use crate::times;
+use crate::types::{EventState, MessageId, SEARCH_CHARS_MIN, UnixMs, folded_id};
+
+/// Configured providers whose events are not found by the ids inside them.
+#[derive(Debug, Clone, Default)]
+pub struct Unsearched {
+    /// Those with `search = false`.
+    pub off: Vec<String>,
+    /// Those whose kind names no such ids.
+    pub unnamed: Vec<String>,
+}
+
+/// Names of providers in one sentence, at most.
+const NAMES_N_MAX: usize = 10;
 
 impl People {
-    /// Everything in reach that `id` leads to.
-    pub async fn search(&self, id: &str, now_ms: UnixMs) -> Result<SearchView, PeopleError> {
+    /// Everything in reach that `query` leads to: an id, or the address of a page whose last part is one.
+    pub async fn search(
+        &self,
+        query: &str,
+        unsearched: &Unsearched,
+        now_ms: UnixMs,
+    ) -> Result<SearchView, PeopleError> {
+        let id = id_of(query);
         let want = SearchWant {
             id: id.to_owned(),
             providers: self.principal.providers.names(),
-            has_headers: self.may_see_contents(),
+            has_contents: self.may_see_contents(),
+            search_keys: self.store.ring().search_keys(&folded_id(id.to_owned())),
             installation_id: self.store.installation_id().await?,
         };
         // No text in a table holds a NUL, and no id is longer.
@@ -30,9 +50,112 @@ impl People {
         let is_seen = |destination: &str| self.principal.destinations.has(destination);
         facts.messages.retain(|(_, message)| is_seen(&message.destination));
         self.headers_read(&facts.rejected, now_ms).await?;
-        let notes = notes(id, &facts, self.may_see_contents(), now_ms);
+        let mut notes = self.notes(id, &facts);
+        if !is_possible {
+            notes.push("Nothing was compared: an id has 1 to 255 bytes, and no NUL.".to_owned());
+        } else if !is_found(id, &facts) {
+            notes.extend(self.not_looked_at(id, &facts, unsearched));
+        }
         Ok(SearchView { query: id.to_owned(), found: found(id, facts), notes })
     }
+
+    /// What is known besides the finds, one sentence each.
+    fn notes(&self, id: &str, facts: &SearchFacts) -> Vec<String> {
+        let mut notes: Vec<String> =
+            facts.events.iter().filter(|one| one.event_id == id).filter_map(told).collect();
+        if let [first, _, ..] = &facts.events[..]
+            && facts.events.iter().all(|one| one.event_id == first.event_id)
+        {
+            let n = facts.events.len();
+            notes.push(format!("{n} providers have an event of the id `{}`.", first.event_id));
+        }
+        if Uuid::parse_str(id).is_ok() && !is_found(id, facts) {
+            notes.push(format!(
+                "Idempotency keys are not stored: those of the newest {KEYS_N} open and {KEYS_N} finished messages \
+                 were compared. An older message is found by its `Hooklatch-Message-Id`, which every call has."
+            ));
+        }
+        notes
+    }
+
+    /// What a search that found nothing looked at, and what it did not.
+    fn not_looked_at(&self, id: &str, facts: &SearchFacts, unsearched: &Unsearched) -> Vec<String> {
+        let has_contents = self.may_see_contents();
+        let mut notes = vec![
+            "Compared with: ids of events, of objects and of messages, idempotency keys, names of effects, and ids inside \
+             events where their kind names them (`hooklatch providers KIND` says which)."
+                .to_owned(),
+            "Not looked at: bodies and headers of events. So this does not show that the sender never sent it."
+                .to_owned(),
+        ];
+        notes.push(if is_beginning(id) {
+            "Objects, messages and effects were compared whole; ids of events, and those inside them, by their beginning."
+                .to_owned()
+        } else {
+            format!("It is shorter than {SEARCH_CHARS_MIN} characters, so whole ids alone were compared.")
+        });
+        notes.push(match facts.oldest_at_ms {
+            None => "No event that this token may see has been received yet.".to_owned(),
+            Some(at_ms) => {
+                format!("Ids of events from before {} are pruned.", times::day(at_ms))
+            }
+        });
+        if !has_contents {
+            notes.push("Ids inside events were not searched: that takes the role `reader`.".to_owned());
+        } else if let Some(at_ms) = facts.oldest_body_at_ms {
+            notes.push(format!(
+                "Ids inside events are deleted with their bodies; the oldest body is from {}.",
+                times::day(at_ms)
+            ));
+        }
+        if has_contents && self.store.ring().is_on() {
+            notes.push("Bodies are encrypted: ids inside events are found whole only.".to_owned());
+        }
+        let seen = |names: &[String]| {
+            let seen = names.iter().filter(|name| self.principal.providers.has(name));
+            let names: Vec<String> = seen.take(NAMES_N_MAX).map(|name| format!("`{name}`")).collect();
+            (!names.is_empty()).then(|| names.join(", "))
+        };
+        if let Some(names) = seen(&unsearched.off) {
+            notes.push(format!("Ids inside events of {names} are not kept: `search = false`."));
+        }
+        if let Some(names) = seen(&unsearched.unnamed) {
+            notes.push(format!("The kind of {names} names no ids inside its events."));
+        }
+        if facts.is_queue_cut {
+            notes.push(format!(
+                "Names of effects were compared with the newest {QUEUE_N} open messages alone."
+            ));
+        } else {
+            notes.push("Names of effects were compared with those of open messages alone.".to_owned());
+        }
+        let what = if has_contents { "ids, body digests and headers" } else { "ids and body digests" };
+        let of_role = if has_contents { "" } else { "; their headers take the role `reader`" };
+        notes.push(match facts.rejected.len() {
+            0 => format!("No match in the {what} of the newest {REJECTED_N} rejected requests{of_role}."),
+            n => format!("{n} of the newest {REJECTED_N} rejected requests match by {what}{of_role}."),
+        });
+        notes
+    }
+}
+
+/// The id in what a person pasted: all of it, or of the address of a page its last part.
+fn id_of(query: &str) -> &str {
+    let query = query.trim();
+    let Some(address) = query.strip_prefix("https://").or_else(|| query.strip_prefix("http://")) else {
+        return query;
+    };
+    let path = address.split(['?', '#']).next().unwrap_or_default();
+    let last = path.split_once('/').and_then(|(_, path)| path.split('/').rfind(|part| !part.is_empty()));
+    last.unwrap_or(query)
+}
+
+/// True when it is the id of something, not only a text that something holds.
+fn is_found(id: &str, facts: &SearchFacts) -> bool {
+    !facts.events.is_empty()
+        || !facts.with_id.is_empty()
+        || !facts.of_object.is_empty()
+        || facts.messages.iter().any(|(is_by_key, message)| *is_by_key || is_number(id, message.message_id))
 }
 
 async fn search(db: &mut Door<'_>, want: &SearchWant) -> DbResult<SearchFacts> {
@@ -48,6 +171,18 @@ fn is_number(id: &str, message_id: MessageId) -> bool {
 fn found(id: &str, facts: SearchFacts) -> Vec<SearchHit> {
     let mut found: Vec<SearchHit> =
         facts.events.into_iter().map(|event| SearchHit::EventId { event }).collect();
+    let is_shown = |hits: &[SearchHit], one: &EventView| {
+        let is_it = |it: &EventView| (&it.provider, &it.event_id) == (&one.provider, &one.event_id);
+        hits.iter().any(|hit| match hit {
+            SearchHit::EventId { event } | SearchHit::SearchId { event } => is_it(event),
+            _ => false,
+        })
+    };
+    for event in facts.with_id {
+        if !is_shown(&found, &event) {
+            found.push(SearchHit::SearchId { event });
+        }
+    }
     let mut of_effect = Vec::new();
     for (is_by_key, row) in facts.messages {
         let message = message_view(row);
@@ -59,74 +194,14 @@ fn found(id: &str, facts: SearchFacts) -> Vec<SearchHit> {
             of_effect.push(SearchHit::EffectName { message });
         }
     }
-    found.extend(facts.of_object.into_iter().map(|event| SearchHit::Object { event }));
+    for event in facts.of_object {
+        if !is_shown(&found, &event) {
+            found.push(SearchHit::Object { event });
+        }
+    }
     found.extend(of_effect);
     found.extend(facts.rejected.into_iter().map(|rejected| SearchHit::Rejected { rejected }));
     found
-}
-
-/// What else is known, one sentence each.
-fn notes(id: &str, facts: &SearchFacts, has_headers: bool, now_ms: UnixMs) -> Vec<String> {
-    let mut notes: Vec<String> = facts.events.iter().filter_map(told).collect();
-    if let [first, _, ..] = &facts.events[..] {
-        let n = facts.events.len();
-        notes.push(format!("{n} providers have an event of the id `{}`.", first.event_id));
-    }
-    if Uuid::parse_str(id).is_ok() && !facts.messages.iter().any(|(is_by_key, _)| *is_by_key) {
-        notes.push(format!(
-            "Idempotency keys are not stored: those of the newest {KEYS_N} open and {KEYS_N} finished messages were \
-             compared; an older message is found by its `Hooklatch-Message-Id`, which goes with every call."
-        ));
-    }
-    let is_found = !facts.events.is_empty()
-        || !facts.of_object.is_empty()
-        || facts.messages.iter().any(|(is_by_key, message)| *is_by_key || is_number(id, message.message_id));
-    if is_found {
-        return notes;
-    }
-    notes.push(if facts.is_queue_cut {
-        format!("Names of effects were compared with the newest {QUEUE_N} open messages alone.")
-    } else {
-        "Names of effects were compared with those of open messages alone.".to_owned()
-    });
-    notes.push("Objects were compared whole, as the list of events shows them.".to_owned());
-    notes.push(nowhere(facts, now_ms));
-    notes.push(if has_headers {
-        format!(
-            "Of a refused request no body is kept: its id, the digest of its body and its headers were compared, of \
-             the newest {REJECTED_N}, and {} of them tell of it.",
-            facts.rejected.len()
-        )
-    } else {
-        format!(
-            "Of the newest {REJECTED_N} refused requests their ids and the digests of their bodies were compared, and \
-             {} of them tell of it; their headers are for the role `reader` to see.",
-            facts.rejected.len()
-        )
-    });
-    notes
-}
-
-/// The reason why nothing has this id.
-fn nowhere(facts: &SearchFacts, now_ms: UnixMs) -> String {
-    let providers_n = facts.providers_n;
-    match facts.oldest_at_ms {
-        None => "No event has come yet that this token may see.".to_owned(),
-        Some(at_ms) => format!(
-            "None of {providers_n} providers has an event of this id: it never came, was refused before its id was \
-             read, or came before what is remembered, which goes back {}.",
-            span(now_ms.saturating_sub(at_ms))
-        ),
-    }
-}
-
-/// A time span in words, as long as it surely is.
-fn span(span_ms: UnixMs) -> String {
-    match u64::try_from(span_ms).unwrap_or_default() / 3_600_000 {
-        0 => "less than an hour".to_owned(),
-        hours_n @ 1..48 => plural(hours_n, "hour"),
-        hours_n => plural(hours_n / 24, "day"),
-    }
 }
 
 /// The reason why nothing, or not what one may expect, followed from an event.
@@ -147,4 +222,24 @@ fn told(event: &EventView) -> Option<String> {
         EventState::Done | EventState::Retry | EventState::Failed => return None,
     };
     Some(format!("`{}` of {} {why}.", event.event_id, event.provider))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_taken_out_of_the_address_of_a_page() {
+        for (query, want) in [
+            ("https://dashboard.stripe.com/test/events/evt_1Abc", "evt_1Abc"),
+            ("https://dashboard.stripe.com/payments/pi_1/?x=y/z#top", "pi_1"),
+            (" http://example.com/a ", "a"),
+            ("https://example.com/", "https://example.com/"),
+            ("https://example.com", "https://example.com"),
+            ("orders/1042", "orders/1042"),
+            (" evt_1\n", "evt_1"),
+        ] {
+            assert_eq!(id_of(query), want, "{query}");
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! The rows that a search finds, each question bounded by a key or by a number of rows.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use uuid::Uuid;
 
@@ -8,9 +8,9 @@ use super::rejected::rejected_view;
 use super::walk::LOOK_N;
 use crate::api::{EventView, RejectedView};
 use crate::store::db::{DbError, DbResult, Door, Row, Value};
-use crate::store::event::{event_columns, event_view};
+use crate::store::event::{event_columns, event_view, numbered_event};
 use crate::store::message::MessageRow;
-use crate::types::{EventKey, MessageId, Name, UnixMs, idempotency_key};
+use crate::types::{EventKey, MessageId, Name, SEARCH_CHARS_MIN, UnixMs, folded_id, idempotency_key};
 
 /// Messages whose idempotency keys are made again, of those that are open and of those that are finished.
 pub(super) const KEYS_N: u32 = 5_000;
@@ -18,6 +18,8 @@ pub(super) const KEYS_N: u32 = 5_000;
 pub(super) const QUEUE_N: u32 = 10_000;
 /// Refused requests whose headers are compared.
 pub(super) const REJECTED_N: u32 = 2_000;
+/// Rows of search ids that are looked at: what of them the token may not see is left out after that.
+const SEARCH_IDS_N: u32 = 1_000;
 /// Most finds of each kind.
 const FOUND_N_MAX: u32 = 50;
 
@@ -26,8 +28,10 @@ pub(super) struct SearchWant {
     pub(super) id: String,
     /// The only providers that may be seen; `None`: any.
     pub(super) providers: Option<Vec<String>>,
-    /// True when headers of refused requests may be seen.
-    pub(super) has_headers: bool,
+    /// True when headers of refused requests, and ids inside events, may be seen.
+    pub(super) has_contents: bool,
+    /// The texts by which the table of search ids may have this one.
+    pub(super) search_keys: Vec<String>,
     pub(super) installation_id: Uuid,
 }
 
@@ -36,15 +40,17 @@ pub(super) struct SearchWant {
 pub(super) struct SearchFacts {
     /// Events of this id.
     pub(super) events: Vec<EventView>,
+    /// Events with this id inside, or with one that begins so.
+    pub(super) with_id: Vec<EventView>,
     /// Events about this object.
     pub(super) of_object: Vec<EventView>,
     /// Messages, each with whether it was found by its idempotency key.
     pub(super) messages: Vec<(bool, MessageRow)>,
     pub(super) rejected: Vec<RejectedView>,
-    /// Number of providers that were asked.
-    pub(super) providers_n: usize,
     /// Time when the oldest event came that is remembered.
     pub(super) oldest_at_ms: Option<UnixMs>,
+    /// Time when the oldest event came whose body is kept, and with it the ids inside.
+    pub(super) oldest_body_at_ms: Option<UnixMs>,
     /// True when not all open messages were compared by their effects.
     pub(super) is_queue_cut: bool,
 }
@@ -60,6 +66,29 @@ const EVENTS: &str = concat!(
     "/* search */ SELECT ",
     event_columns!(),
     " FROM processed_webhook_events e WHERE e.provider = ANY($1) AND e.event_id = $2 LIMIT $3"
+);
+const EVENTS_FROM: &str = concat!(
+    "/* search */ SELECT ",
+    event_columns!(),
+    " FROM processed_webhook_events e WHERE e.provider = ANY($1)
+         AND e.event_id >= CAST($2 AS TEXT) AND e.event_id < CAST($3 AS TEXT) LIMIT $4"
+);
+const WITH_ID: &str = concat!(
+    "/* search */ SELECT ",
+    event_columns!(),
+    " FROM (SELECT event_seq FROM event_search_ids WHERE search_key = CAST($1 AS TEXT)
+            ORDER BY event_seq DESC LIMIT $2) s
+     JOIN processed_webhook_events e ON e.event_seq = s.event_seq
+     WHERE e.provider = ANY($3) ORDER BY e.event_seq DESC LIMIT $4"
+);
+const WITH_ID_FROM: &str = concat!(
+    "/* search */ SELECT ",
+    event_columns!(),
+    " FROM (SELECT event_seq FROM event_search_ids
+            WHERE search_key >= CAST($1 AS TEXT) AND search_key < CAST($2 AS TEXT)
+            ORDER BY search_key, event_seq LIMIT $3) s
+     JOIN processed_webhook_events e ON e.event_seq = s.event_seq
+     WHERE e.provider = ANY($4) ORDER BY e.event_seq DESC LIMIT $5"
 );
 const OF_OBJECT: &str = concat!(
     "/* search */ SELECT ",
@@ -96,11 +125,17 @@ const REJECTED: &str = "/* search */ SELECT r.* FROM (
      ORDER BY r.rejection_id DESC LIMIT $8";
 const OLDEST: &str =
     "/* search */ SELECT received_at_ms FROM processed_webhook_events ORDER BY event_seq LIMIT 1";
+const OLDEST_BODY: &str = "/* search */ SELECT e.received_at_ms
+     FROM (SELECT event_seq FROM webhook_payloads ORDER BY event_seq LIMIT 1) p
+     JOIN processed_webhook_events e ON e.event_seq = p.event_seq";
 
 /// The statements by name, for tests that look at their plans.
 pub(super) const STATEMENTS: &[(&str, &str)] = &[
     ("search providers", PROVIDERS),
     ("search events", EVENTS),
+    ("search events from", EVENTS_FROM),
+    ("search ids", WITH_ID),
+    ("search ids from", WITH_ID_FROM),
     ("search object", OF_OBJECT),
     ("search messages", MESSAGES),
     ("search open keys", OPEN_KEYS),
@@ -109,6 +144,7 @@ pub(super) const STATEMENTS: &[(&str, &str)] = &[
     ("search queue", QUEUE),
     ("search rejected", REJECTED),
     ("search oldest", OLDEST),
+    ("search oldest body", OLDEST_BODY),
 ];
 
 /// Asks the tables, one after the other.
@@ -120,22 +156,73 @@ pub(super) async fn search_facts(db: &mut Door<'_>, want: &SearchWant) -> DbResu
         rows.iter().map(|row| row.text("name")).collect::<DbResult<_>>()?
     };
     let id: Value = want.id.as_str().into();
-    let by_id = [providers.clone().into(), id.clone(), FOUND_N_MAX.into()];
     let by_object = [id.clone(), LOOK_N.into(), providers.clone().into(), FOUND_N_MAX.into()];
     let views = |rows: Vec<Row>| rows.iter().map(event_view).collect::<DbResult<Vec<_>>>();
-    let events = views(db.fetch(EVENTS, &by_id).await?)?;
+    let events = events(db, want, &providers).await?;
+    let with_id = if want.has_contents { with_id(db, want, &providers).await? } else { Vec::new() };
     let of_object = views(db.fetch(OF_OBJECT, &by_object).await?)?;
     let open_n = db.fetch_one(QUEUE, &[(QUEUE_N + 1).into()]).await?.int("open_n")?;
     let oldest = db.fetch_optional(OLDEST, &[]).await?;
+    let oldest_body = db.fetch_optional(OLDEST_BODY, &[]).await?;
     Ok(SearchFacts {
         events,
+        with_id,
         of_object,
         messages: messages(db, want, &providers).await?,
         rejected: rejected(db, want).await?,
-        providers_n: providers.len(),
         oldest_at_ms: oldest.map(|row| row.int("received_at_ms")).transpose()?,
+        oldest_body_at_ms: oldest_body.map(|row| row.int("received_at_ms")).transpose()?,
         is_queue_cut: open_n > i64::from(QUEUE_N),
     })
+}
+
+/// True when an id is long enough to be found by its beginning.
+pub(super) fn is_beginning(id: &str) -> bool {
+    id.chars().nth(SEARCH_CHARS_MIN - 1).is_some()
+}
+
+/// The first text behind all that begin with `id`, in the order of bytes.
+fn behind(id: &str) -> String {
+    format!("{id}{}", char::MAX)
+}
+
+/// Events of this id; if there is none, those whose ids begin with it, in the letter case that was written, in lower
+/// and in upper case.
+async fn events(db: &mut Door<'_>, want: &SearchWant, providers: &[String]) -> DbResult<Vec<EventView>> {
+    let all: Value = providers.to_vec().into();
+    let of_id = db.fetch(EVENTS, &[all.clone(), want.id.as_str().into(), FOUND_N_MAX.into()]).await?;
+    if !of_id.is_empty() || !is_beginning(&want.id) {
+        return of_id.iter().map(event_view).collect();
+    }
+    let cases = BTreeSet::from([want.id.clone(), want.id.to_lowercase(), want.id.to_uppercase()]);
+    let mut found = Vec::new();
+    for id in cases {
+        let values = [all.clone(), id.as_str().into(), behind(&id).into(), FOUND_N_MAX.into()];
+        found.extend(db.fetch(EVENTS_FROM, &values).await?);
+    }
+    newest(&found)
+}
+
+/// Events with this id inside; if there is none, those with one that begins so.
+async fn with_id(db: &mut Door<'_>, want: &SearchWant, providers: &[String]) -> DbResult<Vec<EventView>> {
+    let all: Value = providers.to_vec().into();
+    let mut found = Vec::new();
+    for key in &want.search_keys {
+        let values = [key.as_str().into(), SEARCH_IDS_N.into(), all.clone(), FOUND_N_MAX.into()];
+        found.extend(db.fetch(WITH_ID, &values).await?);
+    }
+    if found.is_empty() && is_beginning(&want.id) {
+        let id = folded_id(want.id.clone());
+        let values = [id.as_str().into(), behind(&id).into(), SEARCH_IDS_N.into(), all, FOUND_N_MAX.into()];
+        found = db.fetch(WITH_ID_FROM, &values).await?;
+    }
+    newest(&found)
+}
+
+/// The newest of these events, each once.
+fn newest(rows: &[Row]) -> DbResult<Vec<EventView>> {
+    let by_number: BTreeMap<i64, EventView> = rows.iter().map(numbered_event).collect::<DbResult<_>>()?;
+    Ok(by_number.into_values().rev().take(FOUND_N_MAX as usize).collect())
 }
 
 /// Messages by their number, by their key and by their effect.
@@ -193,13 +280,13 @@ async fn rejected(db: &mut Door<'_>, want: &SearchWant) -> DbResult<Vec<Rejected
         want.providers.clone().unwrap_or_default().into(),
         want.id.as_str().into(),
         digest.into(),
-        i64::from(want.has_headers).into(),
+        i64::from(want.has_contents).into(),
         pattern(&want.id).into(),
         FOUND_N_MAX.into(),
     ];
     let rows = db.fetch(REJECTED, &values).await?;
     let mut found = rows.iter().map(rejected_view).collect::<DbResult<Vec<_>>>()?;
-    if !want.has_headers {
+    if !want.has_contents {
         for one in &mut found {
             one.headers.clear();
         }

@@ -27,8 +27,9 @@ const BODIES: Both = both!(
              AND f.message_id < (webhook_payloads.event_seq + 1) * 1024 AND f.finished_at_ms >= $2)"
     ),
     "",
-    ""
+    " RETURNING event_seq AS id"
 );
+const SEARCH_IDS_OF: &str = "/* prune_delete */ DELETE FROM event_search_ids WHERE event_seq = ANY($1)";
 const BODIES_LOCK: &str = "/* prune_delete */ SELECT event_seq AS id FROM webhook_payloads
     WHERE event_seq = ANY($1) ORDER BY event_seq FOR UPDATE SKIP LOCKED";
 const CONTENTS: Both = both!(
@@ -270,13 +271,15 @@ async fn delete_numbers(
         numbers = ids(&db.fetch(BODIES_LOCK, &[numbers.into()]).await?)?;
     }
     let values = [numbers.into(), found.cut_ms().into()];
-    if kind != PrunedKind::Messages {
-        return db.execute(sql, &values).await;
-    }
+    let and_of = match kind {
+        PrunedKind::Bodies => SEARCH_IDS_OF,
+        PrunedKind::Messages => ATTEMPTS_OF,
+        _ => return db.execute(sql, &values).await,
+    };
     let gone = ids(&db.fetch(sql, &values).await?)?;
     let gone_n = u64::try_from(gone.len()).unwrap_or(u64::MAX);
     if gone_n > 0 {
-        db.execute(ATTEMPTS_OF, &[gone.into()]).await?;
+        db.execute(and_of, &[gone.into()]).await?;
     }
     Ok(gone_n)
 }

@@ -6,6 +6,7 @@ export const secrets = {
   stripe: "whsec_browser_stripe_0123456789abcdef",
   github: "browser-github-0123456789abcdef",
   meta: "browser-meta-0123456789abcdef",
+  adyen: "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
 };
 /** The same for all, so that two copies are one event. */
 const createdS = Math.floor(Date.now() / 1000);
@@ -39,6 +40,17 @@ export function github(hooklatch, id, type, payload, secret = secrets.github) {
     "x-hub-signature-256": `sha256=${hmac(secret, body)}`,
   };
   return post(hooklatch, "github", headers, body);
+}
+
+/** An item of Adyen's, which signs eight of its fields. */
+export function adyen(hooklatch, pspReference, eventCode, { merchantReference = "order-4711", originalReference = "" } = {}) {
+  const [merchantAccountCode, value, currency, success] = ["Shop", 10100, "EUR", "true"];
+  const fields = [pspReference, originalReference, merchantAccountCode, merchantReference, value, currency, eventCode, success];
+  const hmacSignature = crypto.createHmac("sha256", Buffer.from(secrets.adyen, "hex")).update(fields.join(":")).digest("base64");
+  const item = { additionalData: { hmacSignature }, amount: { currency, value }, eventCode, eventDate: "2026-11-19T16:42:03+01:00",
+    merchantAccountCode, merchantReference, originalReference, pspReference, success };
+  const body = JSON.stringify({ live: "false", notificationItems: [{ NotificationRequestItem: item }] });
+  return post(hooklatch, "adyen", {}, body);
 }
 
 /** A batch of Meta's, of so many events that nothing is routed for. */

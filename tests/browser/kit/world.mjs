@@ -40,6 +40,9 @@ routes = [{ on = ["*"], to = "billing" }]
 [providers.meta]
 secrets = ["${secrets.meta}"]
 routes = []
+[providers.adyen]
+secrets = ["${secrets.adyen}"]
+routes = [{ on = ["*"], to = "bank" }]
 [destinations.billing]
 url = "${far}/done"
 [destinations.bank]
@@ -84,9 +87,9 @@ export async function asked(hooklatch, path, role = "admin") {
 }
 
 /** The messages of an event, once they are all in this state. */
-export function messagesOf(hooklatch, eventId, state) {
+export function messagesOf(hooklatch, eventId, state, provider = "stripe") {
   return until(`messages of ${eventId} are ${state}`, async () => {
-    const { entries } = await asked(hooklatch, `/events/stripe/${eventId}`);
+    const { entries } = await asked(hooklatch, `/events/${provider}/${encodeURIComponent(eventId)}`);
     const messages = entries.filter((one) => one.what === "effect").map((one) => one.message);
     return messages.length > 0 && messages.every((one) => one.state === state) && messages;
   });

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { goes, looksWell, text } from "../kit/browser.mjs";
 import { until } from "../kit/programs.mjs";
-import { accepted, github, stripe } from "../kit/sender.mjs";
+import { accepted, adyen, github, stripe } from "../kit/sender.mjs";
 import { asked, guarded, messagesOf, signIn } from "../kit/world.mjs";
 
 goes("an event is found by its id, and its ledger tells its way from the request to the effect", {}, async ({ page, context }) => {
@@ -25,6 +25,43 @@ goes("an event is found by its id, and its ledger tells its way from the request
     assert.ok(entries.includes(name), `${name} in ${entries}`);
   }
   assert.match(await text(page.locator("pre.body")), /"id": "evt_ledger"/);
+});
+
+goes("Adyen says that it sent a pspReference: found, understood and made right in three clicks", {}, async ({ page, context }) => {
+  const hooklatch = await guarded();
+  const pspReference = "NC6HT9CRT65ZGN82";
+  await accepted(adyen(hooklatch, pspReference, "AUTHORISATION"));
+  await messagesOf(hooklatch, `16:${pspReference},13:AUTHORISATION,4:true`, "held", "adyen");
+  await signIn(context, hooklatch, "operator");
+  await page.goto(hooklatch.url);
+  let clicksN = 0;
+  const click = async (what) => {
+    clicksN += 1;
+    await what.click();
+  };
+  await page.getByRole("searchbox").first().fill(` ${pspReference.toLowerCase()} `);
+  await page.keyboard.press("Enter");
+  await page.getByRole("heading", { level: 1, name: `${pspReference} · AUTHORISATION · true` }).waitFor();
+  assert.match(await text(page.getByRole("main")), /held/, "what happened");
+  await click(page.locator(".timeline a[href*='/messages/']").first());
+  await page.getByLabel("Reason, for the audit log").fill("The bank has it");
+  await click(page.getByRole("button", { name: "It happened: settle as done" }));
+  await page.getByRole("main").locator(".chip.good").first().waitFor();
+  assert.ok(clicksN <= 3, `${clicksN}`);
+});
+
+goes("an order that several events have leads to all of them, and part of it is enough", {}, async ({ page, context }) => {
+  const hooklatch = await guarded();
+  for (const code of ["CAPTURE", "REFUND"]) {
+    const more = { merchantReference: "order-2026-0042", originalReference: "NC6HT9CRT65ZGN99" };
+    await accepted(adyen(hooklatch, `NC6HT9CRT65${code}`, code, more));
+  }
+  await signIn(context, hooklatch, "reader");
+  for (const id of ["ORDER-2026", "NC6HT9CRT65ZGN99", "https://ca-live.adyen.com/payments/NC6HT9CRT65ZGN99?x=1"]) {
+    await page.goto(`${hooklatch.url}/search?id=${encodeURIComponent(id)}`);
+    await page.getByRole("link", { name: "NC6HT9CRT65CAPTURE · CAPTURE · true" }).waitFor();
+    await page.getByRole("link", { name: "NC6HT9CRT65REFUND · REFUND · true" }).waitFor();
+  }
 });
 
 goes("an id that nobody has is answered with how far was looked", {}, async ({ page, context }) => {

@@ -224,7 +224,7 @@ async fn what_is_known_of_an_id_is_told_and_nothing_found_is_an_exit_code() {
     let nothing = json!({ "query": "x", "found": [], "notes": ["it was refused"] });
     let stand = Stand::start(move |_| Says::ok(nothing.clone())).await;
     let ran = stand.run(&["search", "x"]).await;
-    assert_eq!((ran.code, ran.out.as_str()), (3, "nothing is known of x\nit was refused\n"));
+    assert_eq!((ran.code, ran.out.as_str()), (3, "nothing found for x\nit was refused\n"));
 }
 
 #[tokio::test]

@@ -67,8 +67,8 @@ async fn whatever_is_stored_is_shown_as_text(database: &Database) {
     // Why it stands there, its object, its handler, effect, lane, node, error and answer, and who did what and why.
     assert_eq!(page.text.matches(shown).count(), 14, "{}", page.text);
     let as_id = shown.replace("\\u001b", "").replace("\\u009b", "");
-    // Title and heading, its type, and its body, where it stands in two objects and as a name.
-    assert_eq!(page.text.matches(&as_id).count(), 9, "{}", page.text);
+    // Title, heading, id, its type, and its body, where it stands in two objects and as a name.
+    assert_eq!(page.text.matches(&as_id).count(), 10, "{}", page.text);
     let kept = "/events/stripe/conflict";
     let (_, rest) = page.text.split_once(kept).unwrap();
     let kept = format!("{kept}{}", rest.split(['"', '#']).next().unwrap());
@@ -80,7 +80,7 @@ async fn whatever_is_stored_is_shown_as_text(database: &Database) {
     assert!(page.text.contains("It is an object of events"), "{}", page.text);
     check("the search", &page.text);
     let page = person.get(&format!("/search?id={encoded}x")).await;
-    assert!(page.text.contains("not ours"), "{}", page.text);
+    assert!(page.text.contains("not found"), "{}", page.text);
     check("a search in vain", &page.text);
 }
 

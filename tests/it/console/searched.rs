@@ -27,7 +27,7 @@ async fn the_id_of_an_event_leads_to_its_ledger(database: &Database) {
     for empty in ["/search", "/search?id=", "/search?id=+%0A"] {
         let told = person.get(empty).await;
         assert!(
-            told.status == 200 && told.text.contains("Paste whatever you hold"),
+            told.status == 200 && told.text.contains("Paste the id that you have"),
             "{empty}: {}",
             told.text
         );
@@ -75,9 +75,9 @@ async fn an_id_climbs_the_ladder_and_is_always_told_why(database: &Database) {
         (&message_id, "found", "It is the id of a message"),
         (&key, "found", "It is the idempotency key of a message"),
         ("order-4711", "rejected", "signature does not match the configured secret"),
-        ("evt_forged", "not ours", "it never came, was refused before its id was read, or came before"),
-        ("nothing", "not ours", "and 0 of them tell of it"),
-        ("nowhere", "not ours", "Objects were compared whole"),
+        ("evt_forged", "not found", "this does not show that the sender never sent it"),
+        ("nothing", "not found", "No match in the ids, body digests and headers"),
+        ("nowhere", "not found", "Objects, messages and effects were compared whole"),
         ("order-4711", "rejected", "href=\"/rejected?provider=stripe\""),
     ] {
         let page = person.get(&format!("/search?id={id}")).await;
@@ -87,8 +87,8 @@ async fn an_id_climbs_the_ladder_and_is_always_told_why(database: &Database) {
     }
     let in_vain = viewer.get("/search?id=order-4711").await.text;
     assert!(
-        in_vain.contains("not ours")
-            && in_vain.contains("for the role </bdi><code><bdi>reader</bdi></code><bdi> to see"),
+        in_vain.contains("not found")
+            && in_vain.contains("headers take the role </bdi><code><bdi>reader</bdi></code>"),
         "{in_vain}"
     );
     let long = viewer.get(&format!("/search?id={}", "x".repeat(300))).await;

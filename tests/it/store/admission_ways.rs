@@ -71,6 +71,7 @@ fn random_event(random: &mut fastrand::Rng, has_objects: bool) -> IncomingEvent 
         replay_key: random.bool().then_some(text),
         on_conflict: if random.bool() { OnConflict::Keep } else { OnConflict::Dispatch },
         object: (has_objects && random.bool()).then_some(object),
+        search_ids: (0..random.usize(0..=4)).map(|n| format!("order-{n}-{}", random.u8(0..3))).collect(),
         ..event(&id, &content)
     }
 }
@@ -114,6 +115,8 @@ async fn rows(database: &Database) -> Vec<Vec<String>> {
          LEFT JOIN outbox_contents c ON c.message_id = q.message_id ORDER BY 1",
         "SELECT 'orphan ' || message_id FROM outbox_contents
          WHERE message_id NOT IN (SELECT message_id FROM outbox_queue) ORDER BY 1",
+        "SELECT e.event_id || ' ' || s.search_key || ' ' || (s.shard - e.shard)
+         FROM event_search_ids s LEFT JOIN processed_webhook_events e ON e.event_seq = s.event_seq ORDER BY 1",
         "SELECT provider || ' ' || object || ' ' || version FROM object_versions ORDER BY 1",
         "SELECT event_id || ' ' || unkept_n FROM conflict_counts ORDER BY 1",
     ] {

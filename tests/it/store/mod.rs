@@ -20,6 +20,7 @@ mod redacted;
 pub(crate) mod retention;
 mod retention_age;
 mod sealed;
+mod search;
 mod versions;
 
 use std::sync::Arc;

@@ -13,7 +13,8 @@ const WORKER: &str =
     SET enable_mergejoin = off; SET enable_bitmapscan = off; SET jit = off";
 const COMMITTER: &str = "SET enable_seqscan = off; SET plan_cache_mode = force_generic_plan; SET jit = off";
 /// Tables that grow with what is kept.
-const BIG: [&str; 8] = [
+const BIG: [&str; 9] = [
+    "event_search_ids",
     "outbox_queue",
     "outbox_contents",
     "outbox_finished",

@@ -1,7 +1,9 @@
 //! What people read of events: pages, counts and statistics, as one who asks may see them.
 
 use hooklatch::api::{EventFilter, EventView, Page};
-use hooklatch::store::{Candidate, EventPlace, EventQuery, People, PeopleDoor, PeopleError, Store};
+use hooklatch::store::{
+    Candidate, EventPlace, EventQuery, People, PeopleDoor, PeopleError, Store, Unsearched,
+};
 use hooklatch::types::{EventKey, EventState, IncomingEvent, ObjectVersion, Principal, Reach, Role};
 
 use super::{admit, event, key, message, name};
@@ -223,7 +225,7 @@ async fn what_is_out_of_scope_is_not_there(database: &Database) {
     assert!(matches!(bob.event_body(&adyen, LATER_MS).await, Err(PeopleError::NotFound)));
     let minutes = bob.statistics(None, 60, 2_000).await.unwrap().minutes;
     assert_eq!(minutes.iter().map(|one| one.provider.as_str()).collect::<Vec<_>>(), ["stripe"]);
-    let found = bob.search("evt_1", LATER_MS).await.unwrap();
+    let found = bob.search("evt_1", &Unsearched::default(), LATER_MS).await.unwrap();
     assert_eq!(found.found.len(), 1, "{found:?}");
     assert!(!format!("{found:?}").contains("adyen"), "not even by a note");
     let ledger = bob.event_ledger(&key("evt_1"), LATER_MS).await.unwrap();
@@ -233,8 +235,17 @@ async fn what_is_out_of_scope_is_not_there(database: &Database) {
     // Nobody else's message by its id or its key.
     let hidden = store.message_list_of_event(&adyen).await.unwrap().remove(0);
     for id in [hidden.message_id.to_string(), hidden.idempotency_key] {
-        assert_eq!(bob.search(&id, LATER_MS).await.unwrap().found, [], "{id}");
-        assert_eq!(people(&store, Role::Viewer).search(&id, LATER_MS).await.unwrap().found.len(), 1, "{id}");
+        assert_eq!(bob.search(&id, &Unsearched::default(), LATER_MS).await.unwrap().found, [], "{id}");
+        assert_eq!(
+            people(&store, Role::Viewer)
+                .search(&id, &Unsearched::default(), LATER_MS)
+                .await
+                .unwrap()
+                .found
+                .len(),
+            1,
+            "{id}"
+        );
     }
 }
 

@@ -3,14 +3,16 @@
 use maud::{Markup, html};
 
 use crate::api::{LedgerView, LedgerWhat};
-use crate::console::parts::{chip, link, list, moment};
+use crate::console::parts::{chip, copy, link, list, moment};
 use crate::console::visit::Visit;
 use crate::figures::{grouped, plural, reruns};
 use crate::types::MessageState;
 
 pub(super) fn facts(visit: &Visit, view: &LedgerView) -> Markup {
     let event = &view.event;
+    let id = if event.parts.is_empty() { "Event id" } else { "Raw id" };
     let mut rows = vec![
+        (id, copy::line("event-id", &event.event_id)),
         ("State", html! { (chip::event(event.state)) }),
         ("Provider", link::provider(visit, &event.provider)),
         ("Type", moment::foreign(&event.event_type)),
@@ -22,7 +24,7 @@ pub(super) fn facts(visit: &Visit, view: &LedgerView) -> Markup {
     rows.extend(effects(view).map(|effects| ("Effects", effects)));
     rows.extend(event.object.as_deref().map(|object| {
         let version = event.version.map(|version| html! { ", version " (version) });
-        ("Object", html! { (moment::foreign(object)) @if let Some(version) = version { (version) } })
+        ("Object", html! { (moment::id(object)) @if let Some(version) = version { (version) } })
     }));
     rows.push(("Told from others", identity(&event.identity)));
     rows.push(("Received", moment::moment(event.received_at_ms, visit.now_ms)));

@@ -15,7 +15,7 @@ use crate::console::parts::link;
 use crate::console::trouble::Trouble;
 use crate::console::visit::Visit;
 use crate::plain;
-use crate::types::Role;
+use crate::types::{Role, readable_id};
 
 /// A provider's name and an event's id, which may hold anything.
 pub(super) type EventNames = Result<Path<(String, String)>, PathRejection>;
@@ -49,7 +49,8 @@ async fn draw(visit: &Visit, names: EventNames, raw: &RawQuery) -> Result<(Strin
             (decisions::decisions(visit, &view, &path, etag.as_deref()))
         }
     };
-    Ok((plain::line(&view.event.event_id).into_owned(), body))
+    let id = &view.event.event_id;
+    Ok((plain::line(readable_id(id).as_deref().unwrap_or(id)).into_owned(), body))
 }
 
 /// The way to what the handlers of this server would make of the event today; for those who may, and while its bytes are

@@ -34,7 +34,7 @@ fn row(visit: &Visit, event: &EventView, received: &Markup) -> Markup {
                 (chip::event(event.state))
                 @if event.copies_n > 0 { p class="hint" { "and " (plural(event.copies_n, "duplicate")) } }
             }
-            td { @match &event.object { Some(object) => (moment::foreign(object)), None => (moment::none()) } }
+            td { @match &event.object { Some(object) => (moment::id(object)), None => (moment::none()) } }
         }
     }
 }

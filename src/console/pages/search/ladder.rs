@@ -1,4 +1,4 @@
-//! How far an id got: found, rejected, replayed, superseded, or not ours.
+//! How far an id got: found, superseded, replayed, rejected, or not found.
 
 use maud::{Markup, html};
 
@@ -13,11 +13,11 @@ enum Rung {
     Superseded,
     Replayed,
     Rejected,
-    NotOurs,
+    NotFound,
 }
 
 impl Rung {
-    const ALL: [Self; 5] = [Self::Found, Self::Superseded, Self::Replayed, Self::Rejected, Self::NotOurs];
+    const ALL: [Self; 5] = [Self::Found, Self::Superseded, Self::Replayed, Self::Rejected, Self::NotFound];
 
     fn word(self) -> &'static str {
         match self {
@@ -25,7 +25,7 @@ impl Rung {
             Self::Superseded => "superseded",
             Self::Replayed => "replayed",
             Self::Rejected => "rejected",
-            Self::NotOurs => "not ours",
+            Self::NotFound => "not found",
         }
     }
 
@@ -34,21 +34,23 @@ impl Rung {
             Self::Found => Mood::Good,
             Self::Superseded | Self::Replayed => Mood::Quiet,
             Self::Rejected => Mood::Bad,
-            Self::NotOurs => Mood::Needed,
+            Self::NotFound => Mood::Needed,
         }
     }
 
     fn sentence(self) -> &'static str {
         match self {
-            Self::Found => "It is known here.",
+            Self::Found => "It is stored here.",
             Self::Superseded => {
-                "It came when something newer of its object had been seen: kept, and not dispatched."
+                "A newer event of its object had been received before it: stored, and not dispatched."
             }
             Self::Replayed => {
-                "Its signed bytes had come before under another id: recorded, and not dispatched."
+                "The same signed bytes had been received under another id: recorded, and not dispatched."
             }
-            Self::Rejected => "It stands in a request that was not believed, so nothing of it was taken.",
-            Self::NotOurs => "Nothing that is remembered has this id, and no refused request tells of it.",
+            Self::Rejected => "A request that was rejected has it, so nothing of that request was stored.",
+            Self::NotFound => {
+                "No stored event, message or rejected request matches. The list says what was compared and what was not."
+            }
         }
     }
 }
@@ -71,14 +73,14 @@ pub(super) fn ladder(found: &SearchView) -> Markup {
 fn reached(found: &[SearchHit]) -> Vec<Rung> {
     let mut reached: Vec<Rung> = found.iter().map(rung).collect();
     if reached.is_empty() {
-        reached.push(Rung::NotOurs);
+        reached.push(Rung::NotFound);
     }
     reached
 }
 
 fn rung(hit: &SearchHit) -> Rung {
     match hit {
-        SearchHit::EventId { event } => of_event(event),
+        SearchHit::EventId { event } | SearchHit::SearchId { event } => of_event(event),
         SearchHit::Rejected { .. } => Rung::Rejected,
         _ => Rung::Found,
     }

@@ -24,13 +24,15 @@ pub(super) async fn show(visit: Visit, raw: RawQuery) -> Response {
     if let Some(path) = only_event(&found) {
         return form::go(&visit.link(&path));
     }
-    let title = if found.found.is_empty() { "Nothing has this id" } else { "Search" };
+    let title = if found.found.is_empty() { "Not found" } else { "Search" };
     visit.page(Place::Elsewhere, title, &draw(&visit, id, &found))
 }
 
 /// The page of the event that is all there is to find, unless something is to be said first.
 fn only_event(found: &SearchView) -> Option<String> {
-    let [SearchHit::EventId { event }] = &found.found[..] else { return None };
+    let [SearchHit::EventId { event } | SearchHit::SearchId { event }] = &found.found[..] else {
+        return None;
+    };
     found.notes.is_empty().then(|| link::event_path(&event.provider, &event.event_id))
 }
 
@@ -41,7 +43,7 @@ fn draw(visit: &Visit, id: &str, found: &SearchView) -> Markup {
         (ladder::ladder(found))
         @if !found.notes.is_empty() {
             section aria-labelledby="why" {
-                h2 id="why" { "Why" }
+                h2 id="why" { @if found.found.is_empty() { "What was not looked at" } @else { "Why" } }
                 ul class="notes" { @for note in &found.notes { li { (moment::coded(note)) } } }
             }
         }
@@ -54,20 +56,22 @@ fn asked_for(visit: &Visit, id: &str) -> Markup {
     html! {
         form class="filter" method="get" action=(visit.link("/search")) {
             label class="wide" { span { "Any id" }
-                input type="search" name="id" value=(id) required maxlength="255" autocomplete="off" spellcheck="false";
+                input type="search" name="id" value=(id) required maxlength="1000" autocomplete="off" spellcheck="false";
             }
             button type="submit" class="main" { "Search" }
         }
         @if id.is_empty() {
-            p { "Paste whatever you hold, as it is. It is compared with:" }
+            p { "Paste the id that you have. It is compared with:" }
             ul {
-                li { "ids of events, as their sender has them;" }
+                li { "ids of events, whole or from the first six characters on;" }
+                li { "ids inside events: a payment, an order, an invoice, where the kind of the sender names them; also by the first six characters;" }
+                li { "the last part of an address, such as a page of your sender's dashboard;" }
                 li { "objects of events, such as an invoice or an order;" }
-                li { "ids of messages, which destinations are told as " code { "Hooklatch-Message-Id" } ";" }
+                li { "ids of messages, which calls carry as " code { "Hooklatch-Message-Id" } ";" }
                 li { "idempotency keys of messages, and names of effects;" }
                 li { "ids, digests and headers of requests that were refused." }
             }
-            p { "Where nothing is found, the page says how far it looked." }
+            p { "If nothing is found, the page lists what was not looked at." }
         }
     }
 }
