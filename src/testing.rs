@@ -73,11 +73,14 @@ pub fn event<T: DeserializeOwned>(kind: &Provider, event_type: &str) -> anyhow::
     };
     let verified = provider.verify(provider.sign(body.as_bytes(), &at)?.request(&at)?)?;
     let event = provider.read(&verified).into_iter().next().context("the sample has no event in it")?;
+    let content = provider.content(&event);
     let raw = RawEvent {
         provider: event.key.provider,
         event_id: event.key.event_id,
         event_type: event.event_type,
-        payload: event.payload,
+        payload: content.payload,
+        envelope: content.envelope,
+        headers: content.headers,
         received_at_ms: event.received_at_ms,
         attempt_n: 1,
     };

@@ -5,6 +5,7 @@ use ipnet::IpNet;
 use super::kind_settings::KindSettings;
 use super::retry::RetryConfig;
 use super::secret::Secret;
+use crate::filter::{Filter, Place};
 use crate::types::{Name, OnConflict, TypePattern};
 
 /// `[providers.NAME]`: one sender as it is configured.
@@ -28,6 +29,8 @@ pub struct ProviderConfig {
     pub types: Vec<TypePattern>,
     /// JSON pointers to values that are not stored; `*` for every element of an array.
     pub redact: Vec<String>,
+    /// True when handlers get the whole envelope as payload, instead of the part that the kind names.
+    pub is_payload_whole: bool,
     /// Addresses that its requests may come from; empty for any.
     pub allow_from: Vec<IpNet>,
     /// True when the sender is ours and can act on 409 for `conflict`.
@@ -49,8 +52,10 @@ pub struct RouteConfig {
     pub to: Name,
     /// Only the newest version of an object.
     pub latest: bool,
-    /// JSON pointer to the name of the lane in the payload.
-    pub lane: Option<String>,
+    /// Place of the name of the lane.
+    pub(crate) lane: Option<Place>,
+    /// Condition without which it does not take an event.
+    pub(crate) when: Option<Filter>,
 }
 
 /// Rules for the event of a plain handler that fails.

@@ -80,6 +80,11 @@ pub(crate) fn value(kept: &str, name: &str) -> Option<String> {
     object.get(&name.to_ascii_lowercase())?.as_str().map(str::to_owned)
 }
 
+/// One kept header that the kind lists for handlers; `None` also when its value is blanked.
+pub(crate) fn covered_header(kept: &str, name: &str) -> Option<String> {
+    value(kept, name).filter(|text| text != BLANK)
+}
+
 /// Kept headers without any of `secrets`, for those of a request that was not believed: a sender that puts a secret
 /// into the wrong place gives it away all the same.
 pub(crate) fn without<'a>(kept: &str, secrets: impl Iterator<Item = &'a str>) -> String {
@@ -106,7 +111,7 @@ pub(crate) fn shown_value<'a>(name: &str, value: &'a str) -> &'a str {
 /// True when a stored event is read again by it.
 fn is_needed(spec: &Spec, name: &str) -> bool {
     let is_this = |other: &String| other.eq_ignore_ascii_case(name);
-    name == "content-type" || spec.event.iter().any(|event| event.when_header.as_ref().is_some_and(is_this))
+    name == "content-type" || spec.headers.iter().any(is_this) || spec.event.iter().any(|event| event.when_header.as_ref().is_some_and(is_this))
 }
 
 /// A content type that can be relied on; a form stays one, because it is read as one again.
@@ -257,6 +262,26 @@ mod tests {
         assert_eq!(kept_headers(&spec, &HeaderMap::new()), "{}");
         headers.insert("x-long", http::HeaderValue::from_bytes(&[b'x'; KEPT_BYTES_MAX]).expect("a value"));
         assert!(kept_headers(&spec, &headers).ends_with("\"cookie\":\"[redacted]\"}"), "bounded");
+    }
+
+    #[test]
+    fn every_header_that_a_kind_lists_is_kept_for_handlers() {
+        let mut listed_n = 0;
+        for kind in crate::providers::builtin() {
+            let spec = kind.spec().expect("a spec");
+            for name in &spec.headers {
+                let mut headers = HeaderMap::new();
+                headers.insert("x-long", http::HeaderValue::from_bytes(&[b'x'; KEPT_BYTES_MAX]).expect("a value"));
+                let name = http::HeaderName::from_bytes(name.as_bytes()).expect("a name");
+                headers.insert(name.clone(), http::HeaderValue::from_static("1700000000"));
+                let kept = kept_headers(spec, &headers);
+                let found = covered_header(&kept, name.as_str());
+                assert_eq!(found.as_deref(), Some("1700000000"), "{} {name}", spec.kind);
+                listed_n += 1;
+            }
+        }
+        assert!(listed_n > 20, "{listed_n}");
+        assert_eq!(covered_header(r#"{"cookie":"[redacted]"}"#, "cookie"), None, "what is blanked is not there");
     }
 
     #[test]
