@@ -208,7 +208,8 @@ impl Retries {
             writes.updates.push(context.planner.update(&event, EventState::Failed, Some(why.clone())));
             return write(tx, writes, None).await.map_err(|failure| put_off(&failure));
         }
-        let content = entry.provider.stored_content(&due.headers, &due.body).map_err(HandlerError::Refused)?;
+        let content =
+            entry.provider.stored_content(&due.headers, &due.body).map_err(HandlerError::Refused)?;
         let handlers = entry.provider.handlers();
         let is_stale = match &due.object {
             Some(object) if handlers.uses_latest() => {

@@ -28,8 +28,11 @@ struct Parts {
 
 impl Parts {
     fn new(method: Option<Template>, url: Option<Template>, body: Option<(Template, String)>) -> Self {
-        let all =
-            [("method", method.as_ref()), ("url", url.as_ref()), ("body", body.as_ref().map(|(body, _)| body))];
+        let all = [
+            ("method", method.as_ref()),
+            ("url", url.as_ref()),
+            ("body", body.as_ref().map(|(body, _)| body)),
+        ];
         let reads = |template: Option<&Template>| template.is_some_and(|one| one.reads("envelope"));
         let envelope_in = all.into_iter().find(|(_, one)| reads(*one)).map(|(key, _)| key);
         Self { envelope_in, method, url, body }
@@ -230,8 +233,10 @@ mod tests {
         let large = format!("{{\"id\":7,\"x\":\"{}\"}}", "x".repeat(ENVELOPE_BYTES_MAX));
         let url = "https://far.test/{{ payload.id }}";
         assert_eq!(filled(url, None, None, &large).expect("filled in").path, "https://far.test/7");
-        let why = filled("https://far.test/{{ envelope.account }}", None, None, &large).expect_err("too large");
-        let want = "template of destination `far`, url: templates see no `envelope` of more than 4194304 bytes";
+        let why =
+            filled("https://far.test/{{ envelope.account }}", None, None, &large).expect_err("too large");
+        let want =
+            "template of destination `far`, url: templates see no `envelope` of more than 4194304 bytes";
         assert!(why.to_string().starts_with(want), "{why}");
     }
 

@@ -54,7 +54,9 @@ impl Decimal {
 impl Ord for Decimal {
     fn cmp(&self, other: &Self) -> Ordering {
         let by_size = || self.point.cmp(&other.point).then_with(|| self.digits.cmp(&other.digits));
-        self.sign().cmp(&other.sign()).then_with(|| if self.is_negative { by_size().reverse() } else { by_size() })
+        self.sign()
+            .cmp(&other.sign())
+            .then_with(|| if self.is_negative { by_size().reverse() } else { by_size() })
     }
 }
 
@@ -71,8 +73,23 @@ mod tests {
     #[test]
     fn numbers_are_ordered_by_their_value_whatever_their_size_and_form() {
         let ordered = [
-            "-1e400", "-9007199254740993", "-9007199254740992", "-1.5", "-0.1", "0", "1e-400", "0.1", "0.11", "0.2", "1",
-            "9.99", "10", "9007199254740992", "9007199254740993", "18446744073709551616", "1e9223372036854775000",
+            "-1e400",
+            "-9007199254740993",
+            "-9007199254740992",
+            "-1.5",
+            "-0.1",
+            "0",
+            "1e-400",
+            "0.1",
+            "0.11",
+            "0.2",
+            "1",
+            "9.99",
+            "10",
+            "9007199254740992",
+            "9007199254740993",
+            "18446744073709551616",
+            "1e9223372036854775000",
         ];
         let parsed: Vec<Decimal> = ordered.iter().map(|text| Decimal::parse(text).expect(text)).collect();
         for (n, one) in parsed.iter().enumerate() {
@@ -80,16 +97,36 @@ mod tests {
                 assert_eq!(one.cmp(other), n.cmp(&m), "{} {}", ordered[n], ordered[m]);
             }
         }
-        for (one, other) in
-            [("0.10", "0.1"), ("1e2", "100"), ("100.0", "1E+2"), ("-0", "0.00"), ("0e5", "0"), ("0.0012", "12e-4")]
-        {
+        for (one, other) in [
+            ("0.10", "0.1"),
+            ("1e2", "100"),
+            ("100.0", "1E+2"),
+            ("-0", "0.00"),
+            ("0e5", "0"),
+            ("0.0012", "12e-4"),
+        ] {
             assert_eq!(Decimal::parse(one), Decimal::parse(other), "{one} {other}");
         }
     }
 
     #[test]
     fn what_json_does_not_call_a_number_is_none_and_nothing_is_expanded() {
-        for text in ["", "-", "+1", "01", "1.", ".5", "1e", "1e+", "1e++1", "0x1", "NaN", "1 ", "1e9223372036854775808", "١"] {
+        for text in [
+            "",
+            "-",
+            "+1",
+            "01",
+            "1.",
+            ".5",
+            "1e",
+            "1e+",
+            "1e++1",
+            "0x1",
+            "NaN",
+            "1 ",
+            "1e9223372036854775808",
+            "١",
+        ] {
             assert_eq!(Decimal::parse(text), None, "{text}");
         }
         assert!(Decimal::parse(&"9".repeat(NUMBER_BYTES_MAX)).is_some());

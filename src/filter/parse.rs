@@ -22,8 +22,7 @@ const DEPTH_MAX: usize = 16;
 /// Most places that an expression reads: each may be looked for in the whole event.
 const PLACES_N_MAX: usize = 16;
 /// Words that are not the start of a place.
-const WORDS: [&str; 10] =
-    ["and", "or", "not", "in", "is", "defined", "true", "false", "null", "number"];
+const WORDS: [&str; 10] = ["and", "or", "not", "in", "is", "defined", "true", "false", "null", "number"];
 
 /// A condition, and every place that it reads.
 pub(super) fn condition(text: &str) -> Result<(Condition, Vec<Place>), String> {
@@ -191,7 +190,8 @@ impl<'a> Parser<'a> {
 
     /// Refuses what can never be decided by an event.
     fn compared(&mut self, left: Operand, how: Comparison, right: Operand) -> Result<Condition, String> {
-        let is_number = |one: &Operand| !matches!(one, Operand::Literal(value) if !matches!(value, Scalar::Number(_)));
+        let is_number =
+            |one: &Operand| !matches!(one, Operand::Literal(value) if !matches!(value, Scalar::Number(_)));
         if matches!((&left, &right), (Operand::Literal(_), Operand::Literal(_))) {
             return self.wrong("two values that are written here are compared; name one of the event");
         }
@@ -295,7 +295,9 @@ impl<'a> Parser<'a> {
         };
         let pointer = match &root {
             Root::Header(_) => String::new(),
-            _ => steps.iter().map(|step| format!("/{}", step.replace('~', "~0").replace('/', "~1"))).collect(),
+            _ => {
+                steps.iter().map(|step| format!("/{}", step.replace('~', "~0").replace('/', "~1"))).collect()
+            }
         };
         let text = self.text.get(from..self.at).unwrap_or_default();
         let place = Place::new(root, pointer, text.to_owned());

@@ -39,8 +39,9 @@ impl Dispatch {
     /// A `when` that cannot be decided would drop events silently, and a lane without a value lose their order: such
     /// an event is refused, kept and shown.
     pub(super) fn add_route(&mut self, route: &Route, texts: &EventTexts<'_>) -> Result<(), HandlerError> {
-        let of_route =
-            |key: &str, why: String| HandlerError::Refused(format!("{key} of the route to `{}`: {why}", route.to));
+        let of_route = |key: &str, why: String| {
+            HandlerError::Refused(format!("{key} of the route to `{}`: {why}", route.to))
+        };
         if let Some(filter) = &route.when
             && !filter.passes(texts).map_err(|why| of_route("when", why))?
         {

@@ -20,13 +20,13 @@ mod texts;
 pub use crate::store::{DbError, Row, Tx, Value};
 pub use crate::types::Name;
 pub use answer::{Handled, HandlerError, ignore, refuse};
+pub(crate) use dispatch::NO_MATCH;
 pub use effects::{Effects, Message};
 pub use event::{Envelope, Event, Headers};
 #[doc(hidden)]
 pub use event::{EventContent, RawEvent};
 #[doc(hidden)]
 pub use function::TxHandler;
-pub(crate) use dispatch::NO_MATCH;
 pub(crate) use function::{NoAnswer, panic_text};
 #[doc(hidden)]
 pub use handlers::Handlers;

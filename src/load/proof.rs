@@ -290,7 +290,7 @@ impl Prover<'_> {
             );
             let remedy = match &misfit.meant {
                 Some(meant) => format!("did you mean `payload{}`?", meant.replace('/', ".")),
-                None => "templates see `payload`, `event`, `message` and `idempotency_key`; give a value that some events \
+                None => "templates see `payload`, `event`, `envelope`, `headers`, `message` and `idempotency_key`; give a value that some events \
                          lack a default: {{ payload.NAME | default(\"\") }}"
                     .to_owned(),
             };
@@ -304,7 +304,8 @@ impl Prover<'_> {
         for (n, route) in proven.provider.routes.iter().enumerate() {
             let is_taken =
                 |event: &&IncomingEvent| event.unreadable.is_none() && takes(route, &event.event_type);
-            let taken: Vec<RawEvent> = events.iter().filter(is_taken).map(|event| seen(proven, event)).collect();
+            let taken: Vec<RawEvent> =
+                events.iter().filter(is_taken).map(|event| seen(proven, event)).collect();
             let key = format!("providers.{}.routes[{n}]", proven.name);
             let passing = self.filtered(proven, route, &key, &taken, &mut all);
             let Some(place) = &route.lane else { continue };
@@ -339,7 +340,12 @@ impl Prover<'_> {
         if is_partly_signed && proven.spec.event.iter().any(|event| event.covered.is_none()) {
             let why = "reads what the signature may not cover: whoever has one genuine request can change it, and have the \
                        event left out";
-            self.warn(&key, Some(&text), why, "decide in a handler that asks the sender, unless that is acceptable");
+            self.warn(
+                &key,
+                Some(&text),
+                why,
+                "decide in a handler that asks the sender, unless that is acceptable",
+            );
         }
         let (mut passing, mut failing, mut types) = (Vec::new(), Vec::new(), BTreeSet::new());
         for event in taken {
@@ -359,7 +365,8 @@ impl Prover<'_> {
                 is_missing.then(|| meant_place(proven.spec, event, place)).flatten()
             });
             let remedy = meant.unwrap_or_else(|| {
-                "ask whether it is there first, as in `payload.NAME is defined and …`, or narrow `on`".to_owned()
+                "ask whether it is there first, as in `payload.NAME is defined and …`, or narrow `on`"
+                    .to_owned()
             });
             let why = format!(
                 "cannot be decided for {which} that the route takes ({why}): an event like that is kept as failed, and nothing \

@@ -178,7 +178,8 @@ fn secrets(
 fn payload(checker: &mut Checker<'_>, table: &mut Table) -> bool {
     let Some((field, text)) = table.text(checker, "payload") else { return false };
     if !text.is_empty() {
-        let remedy = "write payload = \"\" for the whole envelope, or leave it out for the part that the kind names";
+        let remedy =
+            "write payload = \"\" for the whole envelope, or leave it out for the part that the kind names";
         checker.problem_shown(&field, "is neither the kind's own nor the whole", remedy);
     }
     text.is_empty()
@@ -201,7 +202,10 @@ impl Readable<'_> {
                 let why = format!("reads the header `{}`, which no signature covers", shown(name));
                 let remedy = match spec.headers.as_slice() {
                     _ if self.is_unverified_accepted => "read what is in the body".to_owned(),
-                    [] => "read what is in the body: `hooklatch providers KIND` shows which headers are covered".to_owned(),
+                    [] => {
+                        "read what is in the body: `hooklatch providers KIND` shows which headers are covered"
+                            .to_owned()
+                    }
                     names => format!("this kind has {}", names.join(", ")),
                 };
                 checker.problem(field, why, remedy);
@@ -213,7 +217,10 @@ impl Readable<'_> {
             _ => place.pointer.clone(),
         };
         if let Some(event) = spec.event.iter().find(|event| !event.covers(&pointer(event))) {
-            let remedy = format!("read one of {}", event.covered.iter().flatten().cloned().collect::<Vec<_>>().join(", "));
+            let remedy = format!(
+                "read one of {}",
+                event.covered.iter().flatten().cloned().collect::<Vec<_>>().join(", ")
+            );
             checker.problem(field, format!("reads {place}, which the signature does not cover"), remedy);
         }
     }
@@ -231,7 +238,8 @@ fn route(
     let to = table.needed(checker, "to", "name a destination");
     let to = to.and_then(|field| target(checker, &field, destinations));
     let latest = table.flag(checker, "latest").unwrap_or(false);
-    let remedy = "write a place in the event, as in \"payload.customer\", \"envelope.account\" or \"/customer\"";
+    let remedy =
+        "write a place in the event, as in \"payload.customer\", \"envelope.account\" or \"/customer\"";
     let lane = expression(checker, &mut table, "lane", Place::parse, remedy).map(|(field, lane)| {
         readable.check(checker, &field, &lane);
         lane

@@ -111,7 +111,9 @@ pub(crate) fn shown_value<'a>(name: &str, value: &'a str) -> &'a str {
 /// True when a stored event is read again by it.
 fn is_needed(spec: &Spec, name: &str) -> bool {
     let is_this = |other: &String| other.eq_ignore_ascii_case(name);
-    name == "content-type" || spec.headers.iter().any(is_this) || spec.event.iter().any(|event| event.when_header.as_ref().is_some_and(is_this))
+    name == "content-type"
+        || spec.headers.iter().any(is_this)
+        || spec.event.iter().any(|event| event.when_header.as_ref().is_some_and(is_this))
 }
 
 /// A content type that can be relied on; a form stays one, because it is read as one again.
@@ -271,7 +273,10 @@ mod tests {
             let spec = kind.spec().expect("a spec");
             for name in &spec.headers {
                 let mut headers = HeaderMap::new();
-                headers.insert("x-long", http::HeaderValue::from_bytes(&[b'x'; KEPT_BYTES_MAX]).expect("a value"));
+                headers.insert(
+                    "x-long",
+                    http::HeaderValue::from_bytes(&[b'x'; KEPT_BYTES_MAX]).expect("a value"),
+                );
                 let name = http::HeaderName::from_bytes(name.as_bytes()).expect("a name");
                 headers.insert(name.clone(), http::HeaderValue::from_static("1700000000"));
                 let kept = kept_headers(spec, &headers);
@@ -281,7 +286,11 @@ mod tests {
             }
         }
         assert!(listed_n > 20, "{listed_n}");
-        assert_eq!(covered_header(r#"{"cookie":"[redacted]"}"#, "cookie"), None, "what is blanked is not there");
+        assert_eq!(
+            covered_header(r#"{"cookie":"[redacted]"}"#, "cookie"),
+            None,
+            "what is blanked is not there"
+        );
     }
 
     #[test]

@@ -76,7 +76,9 @@ impl EventSpec {
     /// True when `pointer` into the event leads to what the signature covers, as far as that is known.
     pub fn covers(&self, pointer: &str) -> bool {
         let is_in = |covered: &String| {
-            pointer.strip_prefix(covered.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+            pointer
+                .strip_prefix(covered.as_str())
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
         self.covered.as_ref().is_none_or(|all| all.iter().any(is_in))
     }

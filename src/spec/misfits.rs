@@ -106,7 +106,10 @@ impl Spec {
             one.nothing_covered().is_none() && one.covers_header(name) && !one.headers.contains(name)
         };
         match self.headers.iter().find(|name| !self.signatures().all(|one| covers(one, name))) {
-            Some(name) => Err(misfit("headers", format!("the signature does not cover the header `{name}`: leave it out"))),
+            Some(name) => Err(misfit(
+                "headers",
+                format!("the signature does not cover the header `{name}`: leave it out"),
+            )),
             None => Ok(()),
         }
     }

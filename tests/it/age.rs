@@ -120,6 +120,7 @@ fn what_an_operator_says_of_age_and_types_holds_for_the_provider_alone() {
         on_conflict: None,
         types: types.iter().map(|one| TypePattern::parse(one).unwrap()).collect(),
         redact: Vec::new(),
+        is_payload_whole: false,
         allow_from: Vec::new(),
         is_first_party: false,
         body_bytes_max: 1 << 20,

@@ -39,6 +39,7 @@ fn mistakes(kind: &Provider, secrets: &[String], mut settings: KindSettings) -> 
         on_conflict: None,
         types: Vec::new(),
         redact: Vec::new(),
+        is_payload_whole: false,
         allow_from: Vec::new(),
         is_first_party: false,
         body_bytes_max: 1 << 20,

@@ -82,12 +82,17 @@ fn described(kind: &Provider, spec: &Spec) -> String {
 /// What handlers, templates and routes get, and how they reach the rest.
 fn payload(spec: &Spec) -> String {
     let is_whole = spec.event.iter().all(|event| event.payload.is_empty());
-    let rest = if is_whole { "" } else { "; `envelope` is all of it, and so is `payload` with payload = \"\"" };
+    let rest =
+        if is_whole { "" } else { "; `envelope` is all of it, and so is `payload` with payload = \"\"" };
     format!("{}{rest}", words::payload(spec))
 }
 
 fn headers(spec: &Spec) -> String {
-    if spec.headers.is_empty() { "none that the signature covers".to_owned() } else { spec.headers.join(", ") }
+    if spec.headers.is_empty() {
+        "none that the signature covers".to_owned()
+    } else {
+        spec.headers.join(", ")
+    }
 }
 
 fn summary(spec: &Spec) -> serde_json::Value {

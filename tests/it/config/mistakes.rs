@@ -203,6 +203,52 @@ fn mistakes_of_senders_and_destinations_name_their_place() {
     );
     check(&route("{ on = [], to = \"billing\" }"), "providers.stripe.routes[0].on", "is an empty list");
     check(&route("{ to = \"billing\" }"), "providers.stripe.routes[0].on", "is missing");
+    let more =
+        |key: &str, text: &str| route(&format!("{{ on = [\"*\"], to = \"billing\", {key} = '{text}' }}"));
+    let (lane, when) = ("providers.stripe.routes[0].lane", "providers.stripe.routes[0].when");
+    check(&more("lane", "customer"), lane, "`customer` at character 1: `customer` is not known");
+    check(&more("lane", "payload.a == 1"), lane, "expected the end; `==` compares");
+    check(&more("lane", "headers[\"x-a\"]"), lane, "reads the header `x-a`, which no signature covers");
+    check(
+        &more("when", "payload.amount = 1"),
+        when,
+        "at character 16: expected `and`, `or` or the end; `==` compares",
+    );
+    check(&more("when", "amount > 1"), when, "write payload.NAME, envelope.NAME or headers[\"NAME\"]");
+    check(&more("when", "headers[\"user-agent\"] == \"x\""), when, "reads the header `user-agent`");
+    check(&more("when", &"(".repeat(1_001)), when, "is longer than 1000 bytes");
+    check(
+        &format!("{STRIPE}payload = \"/data\"\n{BILLING}"),
+        "providers.stripe.payload",
+        "`/data` is neither the kind's own nor the whole; write payload = \"\"",
+    );
+    let of_kind = |kind: &str, secret: &str, text: &str| {
+        format!(
+            "[providers.x]\nkind = \"{kind}\"\nsecrets = [\"{secret}\"]\n\
+             routes = [{{ on = [\"*\"], to = \"billing\", when = '{text}' }}]\n{BILLING}"
+        )
+    };
+    let (slack, adyen) = (
+        "8f742231b10e8888abcd99yyyzzz85a5",
+        &"44782DEF547AAA06C910C43932B1EB0C71FC68D9D0C057550C48EC2ACF6BA056",
+    );
+    check(
+        &of_kind("slack", slack, "headers[\"x-slack-retry-num\"] == \"1\""),
+        "providers.x.routes[0].when",
+        "reads the header `x-slack-retry-num`, which no signature covers; this kind has x-slack-request-timestamp",
+    );
+    check(
+        &of_kind("adyen", adyen, "payload.reason == \"x\""),
+        "providers.x.routes[0].when",
+        "reads payload.reason, which the signature does not cover; read one of /NotificationRequestItem/pspReference",
+    );
+    assert!(
+        loaded(&of_kind("adyen", adyen, "payload.amount.value > 0 and payload.success == \"true\""), &[])
+            .is_ok()
+    );
+    assert!(
+        loaded(&of_kind("slack", slack, "headers[\"X-Slack-Request-Timestamp\"] is defined"), &[]).is_ok()
+    );
     check("[destinations.billing]", "destinations.billing.url", "is missing");
     check("[destinations.billing]\nurl = \"billing/x\"", "destinations.billing.url", "is not a URL");
     check("[destinations.billing]\nurl = \"ftp://billing\"", "destinations.billing.url", "another scheme");
