@@ -299,7 +299,7 @@ impl<'a> Parser<'a> {
                 steps.iter().map(|step| format!("/{}", step.replace('~', "~0").replace('/', "~1"))).collect()
             }
         };
-        let text = self.text.get(from..self.at).unwrap_or_default();
+        let text = self.text.get(from..self.at).unwrap_or_default().trim_end();
         let place = Place::new(root, pointer, text.to_owned());
         self.places.push(place.clone());
         if self.places.len() > PLACES_N_MAX {

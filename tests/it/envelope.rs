@@ -214,7 +214,7 @@ async fn lanes_and_templates_read_the_envelope(database: &Database) {
     assert_eq!(state_and_error(database, "one").await.0, "done");
     let want = "lane of the route to `billing`: envelope.account is missing";
     assert_eq!(state_and_error(database, "none").await, ("failed".to_owned(), want.to_owned()));
-    assert_eq!(database.texts("SELECT lane FROM outbox_lanes").await, ["acct_1"]);
+    assert_eq!(database.count("SELECT COUNT(*) FROM outbox_lanes WHERE lane = 'acct_1'").await, 1);
     app.running.stop().await;
 }
 
@@ -269,7 +269,8 @@ fn what_handlers_see_of_any_kind_is_the_same_when_it_was_stored() {
                 assert_eq!(stored.payload, event.payload, "{name}");
                 assert_eq!(*stored.envelope.bytes(), event.envelope, "{name}");
                 for header in &provider.spec().headers {
-                    headers_n += usize::from(stored.headers.get(header).is_some());
+                    assert!(stored.headers.get(header).is_some(), "{name}: {header}");
+                    headers_n += 1;
                 }
                 assert_eq!(stored.headers.get("x-anything"), None);
                 assert_eq!(stored.headers.get("user-agent"), None, "what is not signed is not seen");

@@ -347,6 +347,61 @@ fn what_follows_from_each_sample_is_printed_and_told_to_programs() {
 }
 
 #[test]
+fn what_no_signature_covers_decides_nothing() {
+    const SLACK: &str = "[providers.slack]\nsecrets = [\"8f742231b10e8888abcd99yyyzzz85a5\"]\n";
+    let of = |provider: &str, key: &str, text: &str| {
+        let checked = checked(&routed(provider, "[\"*\"]", &format!("{key} = '{text}'\n{BILLING}")), &[]);
+        (checked.code, checked.err)
+    };
+    for (provider, key, text, want) in [
+        (
+            SLACK,
+            "when",
+            "headers[\"x-slack-retry-num\"] == \"1\"",
+            "reads the header `x-slack-retry-num`, which no signature covers; this kind has x-slack-request-timestamp",
+        ),
+        (SLACK, "lane", "headers[\"x-slack-retry-num\"]", "reads the header `x-slack-retry-num`"),
+        (
+            GITHUB,
+            "when",
+            "headers[\"x-github-event\"] == \"push\"",
+            "reads the header `x-github-event`, which no signature covers; read what is in the body",
+        ),
+        (
+            ADYEN,
+            "when",
+            "payload.reason == \"x\"",
+            "reads payload.reason, which the signature does not cover; read one of /NotificationRequestItem/pspReference",
+        ),
+        (
+            ADYEN,
+            "when",
+            "envelope.NotificationRequestItem.amount.value > 0 and payload.eventDate != null",
+            "reads payload.eventDate",
+        ),
+        (ADYEN, "lane", "/additionalData/x", "reads /additionalData/x, which the signature does not cover"),
+    ] {
+        let (code, err) = of(provider, key, text);
+        assert!(
+            code == 1 && err.contains(&format!(".routes[0].{key}: ")) && err.contains(want),
+            "{text}: {err}"
+        );
+    }
+    for (provider, key, text) in [
+        (SLACK, "when", "headers[\"X-Slack-Request-Timestamp\"] is defined"),
+        (
+            ADYEN,
+            "when",
+            "payload.amount.value > 0 and envelope.NotificationRequestItem.success in [\"true\", \"false\"]",
+        ),
+        (ADYEN, "lane", "payload.pspReference"),
+    ] {
+        let (code, err) = of(provider, key, text);
+        assert_eq!((code, err.as_str()), (0, ""), "{text}");
+    }
+}
+
+#[test]
 fn which_samples_a_condition_lets_pass_is_printed_by_type() {
     let condition = "payload.object == \"invoice\" and not envelope.livemode";
     let Checked { out, told, err, .. } =
