@@ -60,7 +60,7 @@ use crate::verify::{DevKeys, SignAt};
 pub use crate::app::Trial;
 
 /// The kind's sample of this type as a handler gets it: signed, believed and read as a request would be. Change its
-/// fields to what a test is about. Not for kinds whose sender signs with a private key.
+/// fields to what a test is about, such as `event.envelope` to `Envelope::of(json!({ "livemode": true }))`. Not for kinds whose sender signs with a private key.
 pub fn event<T: DeserializeOwned>(kind: &Provider, event_type: &str) -> anyhow::Result<Event<T>> {
     let provider = kind.dev(&DevKeys::default()).map_err(anyhow::Error::msg)?;
     let now_s = Clock::system().now_ms() / 1_000;

@@ -55,9 +55,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::config::RouteConfig;
     use crate::filter::Filter;
-    use crate::handler::{Envelope, Headers};
-    use crate::types::Name;
+    use crate::handler::{Envelope, Handlers, Headers};
+    use crate::types::{Name, TypePattern};
 
     const ENVELOPE: &str = r#"{"livemode":true,"account":"acct_1","none":null,"twice":1,"twice":2,"data":{"object":
         {"amount":9007199254740993,"rate":0.10,"price":"10.00","currency":"eur","customer":null,"lines":[{"n":1},{"n":2}],
@@ -184,6 +185,37 @@ mod tests {
         );
         let odd = event("no JSON".to_owned());
         assert_eq!(filter.passes(&EventTexts::new(&odd)), Err("payload is not JSON".to_owned()));
+    }
+
+    #[test]
+    fn nothing_is_parsed_that_nobody_asks_for() {
+        let event = event("no JSON".to_owned());
+        let texts = EventTexts::new(&event);
+        assert!(texts.payload.get().is_none() && texts.envelope.get().is_none());
+        let filter = Filter::parse("envelope.livemode or payload.a").expect("a filter");
+        assert_eq!(filter.passes(&texts), Ok(true));
+        assert!(
+            texts.payload.get().is_none() && texts.envelope.get().is_some(),
+            "what is not reached is not parsed"
+        );
+        let wild = || TypePattern::parse("*").expect("a pattern");
+        let route = |when: Option<&str>| RouteConfig {
+            on: vec![wild()],
+            to: Name::parse("billing").expect("a name"),
+            latest: false,
+            lane: None,
+            when: when.map(|text| Filter::parse(text).expect(text)),
+        };
+        let event = RawEvent { envelope: Envelope::new("no JSON either".into()), ..event };
+        for (when, want) in [
+            (None, Ok(1)),
+            (Some("envelope.livemode"), Err("when of the route to `billing`: envelope is not JSON")),
+        ] {
+            let mut handlers = Handlers::default();
+            handlers.add_route(wild(), &route(when));
+            let got = handlers.dispatch(&event, false).map(|effects| effects.messages().len());
+            assert_eq!(got.map_err(|why| why.to_string()), want.map_err(str::to_owned));
+        }
     }
 
     #[test]

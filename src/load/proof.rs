@@ -307,7 +307,8 @@ impl Prover<'_> {
             let taken: Vec<RawEvent> =
                 events.iter().filter(is_taken).map(|event| seen(proven, event)).collect();
             let key = format!("providers.{}.routes[{n}]", proven.name);
-            let passing = self.filtered(proven, route, &key, &taken, &mut all);
+            let (passing, failing) = self.filtered(proven, route, &key, &taken);
+            all.extend(failing);
             let Some(place) = &route.lane else { continue };
             let is_missing = |event: &&&RawEvent| EventTexts::new(event).id_text(place).is_err();
             let missing: Vec<&RawEvent> = passing.iter().filter(is_missing).copied().collect();
@@ -325,16 +326,16 @@ impl Prover<'_> {
         all
     }
 
-    /// The events that `when` of a route lets pass, after a warning where it does not fit the samples.
+    /// The events that `when` of a route lets pass, and the types of those that fail for it, after a warning where it does
+    /// not fit the samples.
     fn filtered<'e>(
         &mut self,
         proven: &Proven<'_>,
         route: &RouteConfig,
         key: &str,
         taken: &'e [RawEvent],
-        all: &mut BTreeSet<String>,
-    ) -> Vec<&'e RawEvent> {
-        let Some(filter) = &route.when else { return taken.iter().collect() };
+    ) -> (Vec<&'e RawEvent>, BTreeSet<String>) {
+        let Some(filter) = &route.when else { return (taken.iter().collect(), BTreeSet::new()) };
         let (key, text) = (format!("{key}.when"), filter.to_string());
         let is_partly_signed = proven.spec.signature.weak == Some(Weakness::Body);
         if is_partly_signed && proven.spec.event.iter().any(|event| event.covered.is_none()) {
@@ -379,8 +380,7 @@ impl Prover<'_> {
             let why = format!("is false for {which} that the route takes: nothing would be sent");
             self.warn(&key, Some(&text), &why, "correct it, unless only events unlike the samples are meant");
         }
-        all.extend(types);
-        passing
+        (passing, types)
     }
 
     /// Warns of patterns that fit no type that is known, and are near to one.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::super::retention::{sent_again, when_asked};
 use crate::provider::Provider;
-use crate::spec::words::{confidence, identities, places, scheme_name, signed_by};
+use crate::spec::words::{confidence, identities, payload, places, scheme_name, signed_by};
 use crate::spec::{
     BodyFormat, Encoding, EventSpec, HandshakeSpec, Identity, IdentitySpec, Scheme, SecretFormat,
     SettingForm, SignatureSpec, Spec, Weakness,
@@ -108,6 +108,10 @@ fn section(spec: &Spec) -> String {
     for event in &spec.event {
         let when = event.when_header.as_ref().map(|name| format!(" with `{name}`")).unwrap_or_default();
         line(&format!("events{when}"), events(event, spec.signature.weak));
+    }
+    line("payload", payload(spec));
+    if !spec.headers.is_empty() {
+        line("headers", format!("`{}`", spec.headers.join("`, `")));
     }
     line("sent again", format!("for up to {}", sent_again(spec)));
     line("answer", answer(spec));
