@@ -59,6 +59,7 @@ mod disk;
 mod doctor;
 mod fetch;
 mod figures;
+mod filter;
 pub mod handler;
 mod http;
 pub mod idempotency;

@@ -12,6 +12,8 @@ pub use crate::app::App;
 #[doc(no_inline)]
 pub use crate::builtin::kind;
 #[doc(no_inline)]
-pub use crate::handler::{Effects, Event, Handled, HandlerError, Message, Tx, Value, ignore, refuse};
+pub use crate::handler::{
+    Effects, Envelope, Event, Handled, HandlerError, Headers, Message, Tx, Value, ignore, refuse,
+};
 #[doc(no_inline)]
 pub use crate::provider::Provider;

@@ -179,6 +179,12 @@ impl Template {
 }
 
 impl Template {
+    /// True when the template reads this variable, or something in it.
+    pub(crate) fn reads(&self, name: &str) -> bool {
+        let template = self.environment.get_template(NAME);
+        template.is_ok_and(|template| template.undeclared_variables(false).contains(name))
+    }
+
     /// The names that the template uses and `values` lack, such as `payload.idd`.
     pub(crate) fn missing(&self, values: &serde_json::Value) -> Vec<String> {
         let Ok(template) = self.environment.get_template(NAME) else { return Vec::new() };

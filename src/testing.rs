@@ -60,7 +60,7 @@ use crate::verify::{DevKeys, SignAt};
 pub use crate::app::Trial;
 
 /// The kind's sample of this type as a handler gets it: signed, believed and read as a request would be. Change its
-/// fields to what a test is about. Not for kinds whose sender signs with a private key.
+/// fields to what a test is about, such as `event.envelope` to `Envelope::of(json!({ "livemode": true }))`. Not for kinds whose sender signs with a private key.
 pub fn event<T: DeserializeOwned>(kind: &Provider, event_type: &str) -> anyhow::Result<Event<T>> {
     let provider = kind.dev(&DevKeys::default()).map_err(anyhow::Error::msg)?;
     let now_s = Clock::system().now_ms() / 1_000;
@@ -73,11 +73,14 @@ pub fn event<T: DeserializeOwned>(kind: &Provider, event_type: &str) -> anyhow::
     };
     let verified = provider.verify(provider.sign(body.as_bytes(), &at)?.request(&at)?)?;
     let event = provider.read(&verified).into_iter().next().context("the sample has no event in it")?;
+    let content = provider.content(&event);
     let raw = RawEvent {
         provider: event.key.provider,
         event_id: event.key.event_id,
         event_type: event.event_type,
-        payload: event.payload,
+        payload: content.payload,
+        envelope: content.envelope,
+        headers: content.headers,
         received_at_ms: event.received_at_ms,
         attempt_n: 1,
     };

@@ -129,7 +129,7 @@ pub fn headers(data: &[u8]) {
     if let Ok(verified) = verified {
         drop(ids(provider, &verified));
     }
-    drop(provider.payload_of("{}", &Bytes::copy_from_slice(body)));
+    drop(provider.stored_content("{}", &Bytes::copy_from_slice(body)));
 }
 
 /// Any text in every place where a handshake looks for one: what is answered is the signature of no body.

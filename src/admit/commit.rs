@@ -118,7 +118,7 @@ impl DecideBatch {
     /// Dispatches one new event, and plans what follows.
     fn follow(&self, row: &BatchRow, is_stale: bool) -> Result<Planned, NotPlanned> {
         let event = Dispatched::first(&row.event, row.event_seq);
-        let seen = event.seen(&row.event.event_type, row.event.payload.clone());
+        let seen = event.seen(&row.event.event_type, row.entry.provider.content(&row.event));
         let handled = dispatched(row.entry.provider.handlers(), &seen, is_stale);
         self.context.planner.conclude(&row.entry, &event, &seen, handled)
     }

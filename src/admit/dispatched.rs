@@ -1,8 +1,6 @@
 //! One dispatch of an event: what its plan depends on.
 
-use bytes::Bytes;
-
-use crate::handler::RawEvent;
+use crate::handler::{EventContent, RawEvent};
 use crate::types::{EventKey, IncomingEvent, UnixMs};
 
 /// An event that was dispatched, and how often.
@@ -43,12 +41,15 @@ impl<'a> Dispatched<'a> {
     }
 
     /// The event as its handlers see it.
-    pub(super) fn seen(&self, event_type: &str, payload: Bytes) -> RawEvent {
+    pub(super) fn seen(&self, event_type: &str, content: EventContent) -> RawEvent {
+        let EventContent { payload, envelope, headers } = content;
         RawEvent {
             provider: self.key.provider.clone(),
             event_id: self.key.event_id.clone(),
             event_type: event_type.to_owned(),
             payload,
+            envelope,
+            headers,
             received_at_ms: self.received_at_ms,
             attempt_n: self.attempts_n,
         }

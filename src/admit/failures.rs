@@ -6,18 +6,18 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tracing::{error, warn};
 
-use crate::handler::{Handled, HandlerError, NoAnswer, panic_text};
+use crate::handler::{Handled, HandlerError, NO_MATCH, NoAnswer, panic_text};
 use crate::logging::Lines;
 use crate::store::EventUpdate;
 use crate::types::EventState;
 
 /// Tells of committed rows of events that were not dispatched as they should have been, and counts those that their
-/// handlers ignored.
+/// handlers or the `when` of their routes left out.
 pub(super) fn tell_undone(lines: &Lines, updates: &[EventUpdate]) {
     for update in updates.iter().filter(|update| update.state == EventState::Ignored) {
         let provider = update.key.provider.to_string();
-        metrics::counter!("hooklatch_ignored_total", "provider" => provider, "reason" => "handler")
-            .increment(1);
+        let reason = if update.error.as_deref() == Some(NO_MATCH) { "filter" } else { "handler" };
+        metrics::counter!("hooklatch_ignored_total", "provider" => provider, "reason" => reason).increment(1);
     }
     for update in updates.iter().filter(|update| is_failure(update)) {
         let provider = &update.key.provider;

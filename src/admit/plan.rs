@@ -244,10 +244,8 @@ pub(super) fn rejects(entry: &ProviderEntry) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
-
     use super::*;
-    use crate::handler::{ignore, refuse};
+    use crate::handler::{EventContent, ignore, refuse};
     use crate::provider::Provider;
     use crate::types::{Name, UnixMs};
 
@@ -282,7 +280,7 @@ mod tests {
 
     /// The state and reason of the row, and how many messages there are; or how it was not planned.
     fn concluded(policy: OnHandlerError, event: &Dispatched<'_>, handled: Handled) -> String {
-        let seen = event.seen("invoice.paid", Bytes::new());
+        let seen = event.seen("invoice.paid", EventContent::default());
         match planner().conclude(&entry(policy), event, &seen, handled) {
             Ok(Planned { messages, update }) => {
                 let row = update.map_or("-", |update| update.state.as_str());

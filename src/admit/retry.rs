@@ -208,7 +208,8 @@ impl Retries {
             writes.updates.push(context.planner.update(&event, EventState::Failed, Some(why.clone())));
             return write(tx, writes, None).await.map_err(|failure| put_off(&failure));
         }
-        let payload = entry.provider.payload_of(&due.headers, &due.body).map_err(HandlerError::Refused)?;
+        let content =
+            entry.provider.stored_content(&due.headers, &due.body).map_err(HandlerError::Refused)?;
         let handlers = entry.provider.handlers();
         let is_stale = match &due.object {
             Some(object) if handlers.uses_latest() => {
@@ -217,7 +218,7 @@ impl Retries {
             }
             _ => false,
         };
-        let seen = event.seen(&due.event_type, payload);
+        let seen = event.seen(&due.event_type, content);
         let handled = handled_in_tx(handlers, context.handler_timeout, tx.tx(), &seen, is_stale).await;
         let handled = with_panic_counted(handled);
         match context.planner.conclude(entry, &event, &seen, handled) {

@@ -14,11 +14,29 @@ use crate::types::Name;
 #[derive(Debug, Default)]
 pub(crate) struct Templates(BTreeMap<String, Parts>);
 
+/// Largest envelope that templates see: they parse all of it, and that takes several times as much memory. Bytes.
+const ENVELOPE_BYTES_MAX: usize = 4 << 20;
+
 #[derive(Debug)]
 struct Parts {
     method: Option<Template>,
     url: Option<Template>,
     body: Option<(Template, String)>,
+    /// The key of the first template that reads the envelope: nothing of it is parsed for the others.
+    envelope_in: Option<&'static str>,
+}
+
+impl Parts {
+    fn new(method: Option<Template>, url: Option<Template>, body: Option<(Template, String)>) -> Self {
+        let all = [
+            ("method", method.as_ref()),
+            ("url", url.as_ref()),
+            ("body", body.as_ref().map(|(body, _)| body)),
+        ];
+        let reads = |template: Option<&Template>| template.is_some_and(|one| one.reads("envelope"));
+        let envelope_in = all.into_iter().find(|(_, one)| reads(*one)).map(|(key, _)| key);
+        Self { envelope_in, method, url, body }
+    }
 }
 
 /// The reason why a destination's template cannot be filled in for an event.
@@ -41,18 +59,17 @@ impl Templates {
         let mut all = BTreeMap::new();
         for (name, config) in destinations {
             let wrong = |why: String| format!("template of destination `{name}`: {why}");
-            let parts = Parts {
-                method: parsed(config.http.method.as_ref(), Escape::Nothing).map_err(wrong)?,
-                url: parsed(Some(&config.url).filter(|url| is_template(url)), Escape::Url).map_err(wrong)?,
-                body: match &config.http.body {
-                    Some(body) => {
-                        let escape = Escape::of_content_type(&body.content_type);
-                        let template = Template::parse(&body.template, escape).map_err(wrong)?;
-                        Some((template, body.content_type.clone()))
-                    }
-                    None => None,
-                },
+            let method = parsed(config.http.method.as_ref(), Escape::Nothing).map_err(wrong)?;
+            let url = parsed(Some(&config.url).filter(|url| is_template(url)), Escape::Url).map_err(wrong)?;
+            let body = match &config.http.body {
+                Some(body) => {
+                    let escape = Escape::of_content_type(&body.content_type);
+                    let template = Template::parse(&body.template, escape).map_err(wrong)?;
+                    Some((template, body.content_type.clone()))
+                }
+                None => None,
             };
+            let parts = Parts::new(method, url, body);
             if parts.method.is_some() || parts.url.is_some() || parts.body.is_some() {
                 all.insert(name.to_string(), parts);
             }
@@ -73,18 +90,26 @@ impl Templates {
         mut effects: Effects,
         key_of: impl Fn(&str) -> String,
     ) -> Result<Effects, TemplateError> {
-        let mut payload = None;
+        let (mut payload, mut envelope) = (None, None);
+        let parsed = |text| serde_json::from_slice(text).unwrap_or(Value::Null);
         for message in effects.messages_mut() {
             let Some(parts) = self.0.get(&message.destination) else { continue };
-            let payload =
-                payload.get_or_insert_with(|| serde_json::from_slice(&event.payload).unwrap_or(Value::Null));
-            let values = values(event, payload, message, &key_of(&message.name));
-            parts.fill(message, &values).map_err(|(part, why, missing)| TemplateError {
-                destination: message.destination.clone(),
-                part,
-                why,
-                missing,
-            })?;
+            let destination = message.destination.clone();
+            let payload = payload.get_or_insert_with(|| parsed(&event.payload));
+            let mut values = values(event, payload, message, &key_of(&message.name));
+            if let Some(part) = parts.envelope_in {
+                let text = event.envelope.bytes();
+                if text.len() > ENVELOPE_BYTES_MAX {
+                    let why = format!(
+                        "templates see no `envelope` of more than {ENVELOPE_BYTES_MAX} bytes, and this one has {}",
+                        text.len()
+                    );
+                    return Err(TemplateError { destination, part, why, missing: Vec::new() });
+                }
+                values["envelope"] = envelope.get_or_insert_with(|| parsed(text)).clone();
+            }
+            let filled = parts.fill(message, &values);
+            filled.map_err(|(part, why, missing)| TemplateError { destination, part, why, missing })?;
         }
         Ok(effects)
     }
@@ -96,6 +121,7 @@ fn parsed(text: Option<&String>, escape: Escape) -> Result<Option<Template>, Str
 
 /// The values that templates may use.
 fn values(event: &RawEvent, payload: &Value, message: &Message, idempotency_key: &str) -> Value {
+    let headers: BTreeMap<&str, String> = event.headers.all().collect();
     let body = message.body.as_ref().and_then(|body| serde_json::from_slice(body).ok());
     json!({
         "idempotency_key": idempotency_key,
@@ -104,6 +130,7 @@ fn values(event: &RawEvent, payload: &Value, message: &Message, idempotency_key:
             "received_at_ms": event.received_at_ms,
         },
         "payload": payload,
+        "headers": headers,
         "message": {
             "name": message.name, "method": message.method, "path": message.path,
             "body": body.unwrap_or(Value::Null),
@@ -146,6 +173,7 @@ impl Parts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::handler::{Envelope, Headers};
 
     fn filled(
         url: &str,
@@ -153,18 +181,21 @@ mod tests {
         body: Option<&str>,
         payload: &str,
     ) -> Result<Message, TemplateError> {
+        let envelope = format!("{{\"account\":\"acct_1\",\"data\":{payload}}}");
         let template = |text: &str, escape| Template::parse(text, escape).expect("a template");
-        let parts = Parts {
-            url: Some(template(url, Escape::Url)),
-            method: method.map(|text| template(text, Escape::Nothing)),
-            body: body.map(|text| (template(text, Escape::Json), "application/json".to_owned())),
-        };
+        let parts = Parts::new(
+            method.map(|text| template(text, Escape::Nothing)),
+            Some(template(url, Escape::Url)),
+            body.map(|text| (template(text, Escape::Json), "application/json".to_owned())),
+        );
         let templates = Templates(BTreeMap::from([("far".to_owned(), parts)]));
         let event = RawEvent {
             provider: Name::parse("stripe").expect("a name"),
             event_id: "evt/1".to_owned(),
             event_type: "invoice.paid".to_owned(),
             payload: payload.as_bytes().to_vec().into(),
+            envelope: Envelope::new(envelope.to_owned().into()),
+            headers: Headers::of([("x-tenant", "t 1")]),
             received_at_ms: 7,
             attempt_n: 1,
         };
@@ -188,6 +219,25 @@ mod tests {
         );
         assert_eq!(message.body.as_deref(), Some(br#"{"who":"A \"B\"","type":"invoice.paid"}"#.as_slice()));
         assert_eq!(message.headers["content-type"], "application/json");
+    }
+
+    #[test]
+    fn a_template_reads_envelope_and_headers() {
+        let url = "https://far.test/{{ envelope.account }}/{{ headers['x-tenant'] }}/{{ payload.id }}";
+        let message = filled(url, None, None, r#"{"id":7}"#).expect("filled in");
+        assert_eq!(message.path, "https://far.test/acct_1/t%201/7");
+    }
+
+    #[test]
+    fn a_template_sees_no_envelope_above_4_mib_and_says_so() {
+        let large = format!("{{\"id\":7,\"x\":\"{}\"}}", "x".repeat(ENVELOPE_BYTES_MAX));
+        let url = "https://far.test/{{ payload.id }}";
+        assert_eq!(filled(url, None, None, &large).expect("filled in").path, "https://far.test/7");
+        let why =
+            filled("https://far.test/{{ envelope.account }}", None, None, &large).expect_err("too large");
+        let want =
+            "template of destination `far`, url: templates see no `envelope` of more than 4194304 bytes";
+        assert!(why.to_string().starts_with(want), "{why}");
     }
 
     #[test]

@@ -293,7 +293,7 @@ impl TransactionalRequest<'_> {
         }
         self.ran.push(n);
         let event = Dispatched::first(&candidate.event, candidate.event_seq);
-        let seen = event.seen(&candidate.event.event_type, candidate.event.payload.clone());
+        let seen = event.seen(&candidate.event.event_type, self.entry.provider.content(&candidate.event));
         let (since, began) = (Instant::now(), self.context.traces.now());
         let handlers = self.entry.provider.handlers();
         let handled = handled_in_tx(handlers, self.left, tx.tx(), &seen, is_stale).await;

@@ -64,7 +64,8 @@ impl Unreadable {
             event.unreadable = Some(format!("its bytes are not kept, there are too many already; {why}"));
             event.headers = "{}".into();
             event.search_ids.clear();
-            (event.body, event.payload, event.redacted) = (Bytes::new(), Bytes::new(), None);
+            (event.body, event.payload, event.envelope) = (Bytes::new(), Bytes::new(), Bytes::new());
+            event.redacted = None;
         }
     }
 }

@@ -5,6 +5,7 @@ use ipnet::IpNet;
 use super::kind_settings::KindSettings;
 use super::retry::RetryConfig;
 use super::secret::Secret;
+use crate::filter::{Filter, Place};
 use crate::types::{Name, OnConflict, TypePattern};
 
 /// `[providers.NAME]`: one sender as it is configured.
@@ -30,6 +31,8 @@ pub struct ProviderConfig {
     pub redact: Vec<String>,
     /// True when its events are found by the ids in them that its kind names.
     pub has_search: bool,
+    /// True when handlers get the whole envelope as payload, instead of the part that the kind names.
+    pub is_payload_whole: bool,
     /// Addresses that its requests may come from; empty for any.
     pub allow_from: Vec<IpNet>,
     /// True when the sender is ours and can act on 409 for `conflict`.
@@ -51,8 +54,10 @@ pub struct RouteConfig {
     pub to: Name,
     /// Only the newest version of an object.
     pub latest: bool,
-    /// JSON pointer to the name of the lane in the payload.
-    pub lane: Option<String>,
+    /// Place of the name of the lane.
+    pub(crate) lane: Option<Place>,
+    /// Condition without which it does not take an event.
+    pub(crate) when: Option<Filter>,
 }
 
 /// Rules for the event of a plain handler that fails.

@@ -1,8 +1,13 @@
 //! The event: as a handler sees it, and as dispatch does before a handler's own type is known.
 
-use bytes::Bytes;
-use serde::de::DeserializeOwned;
+use std::sync::Arc;
 
+use bytes::Bytes;
+use serde::Serialize;
+use serde::de::{DeserializeOwned, Error};
+
+use crate::json::{PointerTarget, find};
+use crate::read::covered_header;
 use crate::types::{Name, UnixMs};
 
 /// An event as a handler sees it.
@@ -14,12 +19,102 @@ pub struct Event<T> {
     pub id: String,
     /// The provider's word for what happened, such as `invoice.paid`.
     pub event_type: String,
-    /// The part of the request that the kind's `payload` pointer points at.
+    /// The part of the envelope that the kind's `payload` pointer names: `hooklatch providers KIND` shows it. With
+    /// `payload = ""` in the configuration, the whole envelope.
     pub payload: T,
+    /// The whole text that the event was read from, parsed when you ask for it.
+    pub envelope: Envelope,
+    /// The request's headers that the kind lists and its signature covers.
+    pub headers: Headers,
     /// Arrival of the first copy. Milliseconds since 1970, UTC.
     pub received_at_ms: UnixMs,
     /// Number of this dispatch: 1 at admission, one more at each retry.
     pub attempt_n: u32,
+}
+
+/// The JSON text that an event was read from: the request's body as it was signed; of a request with several events,
+/// the element that is this event; of a form or an encrypted body, the JSON text in it. Nothing is parsed until you ask.
+#[derive(Debug, Clone, Default)]
+pub struct Envelope(Bytes);
+
+impl Envelope {
+    /// An envelope with this value as JSON, for tests of handlers.
+    pub fn of(value: impl Serialize) -> Self {
+        Self(serde_json::to_vec(&value).unwrap_or_default().into())
+    }
+
+    pub(crate) fn new(text: Bytes) -> Self {
+        Self(text)
+    }
+
+    /// The text, byte for byte.
+    pub fn bytes(&self) -> &Bytes {
+        &self.0
+    }
+
+    /// Parses the whole envelope.
+    pub fn json<T: DeserializeOwned>(&self) -> serde_json::Result<T> {
+        serde_json::from_slice(&self.0)
+    }
+
+    /// Parses the value at this JSON pointer alone (`/livemode`), whatever else there is and however large. An error when
+    /// it is missing, is there twice, or has another type.
+    pub fn at<T: DeserializeOwned>(&self, pointer: &str) -> serde_json::Result<T> {
+        let why = match find(&self.0, pointer) {
+            PointerTarget::One(raw) => return serde_json::from_slice(raw),
+            PointerTarget::Missing => "is missing",
+            PointerTarget::Doubled => "is there twice",
+            PointerTarget::NotJson => "cannot be found: the envelope is not JSON",
+        };
+        Err(serde_json::Error::custom(format!("envelope: {pointer} {why}")))
+    }
+}
+
+/// Headers of an event's request: those that its kind lists under `headers` and its signature covers. What no signature
+/// covers anybody could have written, so it is not here.
+#[derive(Debug, Clone, Default)]
+pub struct Headers {
+    /// A JSON object of the headers that are kept, secrets blanked.
+    kept: Arc<str>,
+    /// The names that may be read, in lower case.
+    names: Arc<[String]>,
+}
+
+impl Headers {
+    /// These headers, for tests of handlers.
+    pub fn of<'a>(headers: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        let headers: serde_json::Map<_, _> =
+            headers.into_iter().map(|(name, value)| (name.to_ascii_lowercase(), value.into())).collect();
+        let names = headers.keys().cloned().collect();
+        Self::new(serde_json::Value::Object(headers).to_string().into(), names)
+    }
+
+    pub(crate) fn new(kept: Arc<str>, names: Arc<[String]>) -> Self {
+        Self { kept, names }
+    }
+
+    /// The value of a header, by its name in any letter case; `None` when the request had none, or its kind does not
+    /// list it.
+    pub fn get(&self, name: &str) -> Option<String> {
+        let name = self.names.iter().find(|known| known.eq_ignore_ascii_case(name))?;
+        covered_header(&self.kept, name)
+    }
+
+    /// Those that the request had, by name.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (&str, String)> {
+        self.names.iter().filter_map(|name| Some((name.as_str(), covered_header(&self.kept, name)?)))
+    }
+}
+
+/// The texts of an event that its handlers, routes and templates read.
+#[derive(Debug, Clone, Default)]
+pub struct EventContent {
+    /// JSON text of what the spec's `payload` points at.
+    pub payload: Bytes,
+    /// The whole text.
+    pub envelope: Envelope,
+    /// Headers of its request.
+    pub headers: Headers,
 }
 
 /// An event as dispatch sees it, before a handler's own type is known.
@@ -33,6 +128,10 @@ pub struct RawEvent {
     pub event_type: String,
     /// JSON text of what the spec's `payload` points at.
     pub payload: Bytes,
+    /// The whole text.
+    pub envelope: Envelope,
+    /// Headers of its request.
+    pub headers: Headers,
     /// Arrival of the first copy. Milliseconds since 1970, UTC.
     pub received_at_ms: UnixMs,
     /// Number of this dispatch: 1 at admission, one more at each retry.
@@ -47,6 +146,8 @@ impl RawEvent {
             id: self.event_id.clone(),
             event_type: self.event_type.clone(),
             payload: serde_json::from_slice(&self.payload)?,
+            envelope: self.envelope.clone(),
+            headers: self.headers.clone(),
             received_at_ms: self.received_at_ms,
             attempt_n: self.attempt_n,
         })

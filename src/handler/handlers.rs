@@ -8,7 +8,9 @@ use super::answer::Handled;
 use super::dispatch::Dispatch;
 use super::event::{Event, RawEvent};
 use super::function::{PlainFn, TxFn, TxHandler, run_contained};
+use super::texts::EventTexts;
 use crate::config::RouteConfig;
+use crate::filter::{Filter, Place};
 use crate::store::Tx;
 use crate::types::TypePattern;
 
@@ -17,7 +19,14 @@ use crate::types::TypePattern;
 enum Action {
     Plain(PlainFn),
     Transactional(TxFn),
-    Route { to: String, lane: Option<String> },
+    Route(Arc<Route>),
+}
+
+/// A route of the configuration.
+pub(super) struct Route {
+    pub(super) to: String,
+    pub(super) lane: Option<Place>,
+    pub(super) when: Option<Filter>,
 }
 
 /// One line of a provider's list: the types, the action, and `latest` when only an object's latest version counts.
@@ -61,7 +70,8 @@ impl Handlers {
     /// Registers a route: events of these types go to `to` as they are. A second route of one event to the
     /// same destination adds nothing.
     pub(crate) fn add_route(&mut self, pattern: TypePattern, route: &RouteConfig) {
-        let action = Action::Route { to: route.to.to_string(), lane: route.lane.clone() };
+        let (to, lane, when) = (route.to.to_string(), route.lane.clone(), route.when.clone());
+        let action = Action::Route(Arc::new(Route { to, lane, when }));
         self.list.push(Registration { pattern, latest: route.latest, action });
     }
 
@@ -86,7 +96,7 @@ impl Handlers {
 
     /// True when no code takes this type: what follows from such an event is known before it is latched.
     pub fn is_only_routed(&self, event_type: &str) -> bool {
-        self.matching(event_type).all(|one| matches!(one.action, Action::Route { .. }))
+        self.matching(event_type).all(|one| matches!(one.action, Action::Route(_)))
     }
 
     /// True when everything that takes this type wants only the newest version of an object.
@@ -107,14 +117,14 @@ impl Handlers {
     /// Runs the plain handlers and routes of `event`. `is_stale` leaves out those marked `latest`. A panic is an error
     /// of this event alone.
     pub fn dispatch(&self, event: &RawEvent, is_stale: bool) -> Handled {
-        let mut all = Dispatch::default();
+        let (mut all, texts) = (Dispatch::default(), EventTexts::new(event));
         for one in self.matching(&event.event_type) {
             if is_stale && one.latest {
                 continue;
             }
             match &one.action {
                 Action::Plain(call) => all.add(run_contained(call, event))?,
-                Action::Route { to, lane } => all.add_route(to, lane.as_deref(), event)?,
+                Action::Route(route) => all.add_route(route, &texts)?,
                 Action::Transactional(_) => {}
             }
         }
@@ -124,14 +134,14 @@ impl Handlers {
     /// Runs every handler of `event` inside `tx`, the transactional ones included. The caller rolls back on
     /// `Err`, and contains panics by running this in a task.
     pub async fn dispatch_in_tx(&self, tx: &mut Tx, event: &RawEvent, is_stale: bool) -> Handled {
-        let mut all = Dispatch::default();
+        let (mut all, texts) = (Dispatch::default(), EventTexts::new(event));
         for one in self.matching(&event.event_type) {
             if is_stale && one.latest {
                 continue;
             }
             match &one.action {
                 Action::Plain(call) => all.add(run_contained(call, event))?,
-                Action::Route { to, lane } => all.add_route(to, lane.as_deref(), event)?,
+                Action::Route(route) => all.add_route(route, &texts)?,
                 Action::Transactional(call) => {
                     let answer = call(tx, event).await;
                     all.add(answer)?;

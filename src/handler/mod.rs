@@ -4,7 +4,7 @@
 //! transaction that admits the event. A transactional handler gets that transaction, in one of its own.
 //!
 //! In reading order: [`Event`] (`event.rs`) goes in; [`Effects`] (`effects.rs`) or a [`HandlerError`] (`answer.rs`)
-//! come out. `function.rs` brings each function of a user to one shape, `handlers.rs` keeps all of one provider and
+//! come out. `texts.rs` is what routes read of it. `function.rs` brings each function of a user to one shape, `handlers.rs` keeps all of one provider and
 //! gives an event to them, `dispatch.rs` adds up what they answer.
 //!
 //! Nothing here opens or ends a transaction, and nothing is retried here: that is `admit`.
@@ -15,16 +15,19 @@ mod effects;
 mod event;
 mod function;
 mod handlers;
+mod texts;
 
 pub use crate::store::{DbError, Row, Tx, Value};
 pub use crate::types::Name;
 pub use answer::{Handled, HandlerError, ignore, refuse};
+pub(crate) use dispatch::NO_MATCH;
 pub use effects::{Effects, Message};
-pub use event::Event;
+pub use event::{Envelope, Event, Headers};
 #[doc(hidden)]
-pub use event::RawEvent;
+pub use event::{EventContent, RawEvent};
 #[doc(hidden)]
 pub use function::TxHandler;
 pub(crate) use function::{NoAnswer, panic_text};
 #[doc(hidden)]
 pub use handlers::Handlers;
+pub(crate) use texts::EventTexts;

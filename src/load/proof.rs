@@ -18,12 +18,12 @@ use super::sources::ConfigSources;
 use crate::admit::{TemplateError, Templates};
 use crate::config::{Config, ConfigLayer, ConfigProblem, EffectiveSetting, ProviderConfig, RouteConfig};
 use crate::figures::plural;
-use crate::handler::{HandlerError, Message, RawEvent};
+use crate::filter::{Place, Root};
+use crate::handler::{EventContent, EventTexts, HandlerError, Message, RawEvent};
 use crate::kinds::sample_events;
 use crate::mistakes::shown;
 use crate::provider::{ActiveProvider, Provider};
-use crate::read::json_text;
-use crate::spec::{EventSpec, Spec};
+use crate::spec::{EventSpec, Spec, Weakness};
 use crate::types::{IncomingEvent, Name, TypePattern};
 use crate::verify::DevKeys;
 
@@ -194,14 +194,14 @@ impl Prover<'_> {
             self.warn(&key, None, why, &remedy);
         }
         self.patterns(proven, known);
-        let without_lane = self.lanes(proven, &events);
+        let told = self.routes(proven, &events);
         let mut failures: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
         for event in &events {
             let (name, event_type) = (proven.name, event.event_type.as_str());
             let result = match self.follow(proven, event) {
                 Ok(result) => {
                     let failed = result.why.as_ref().filter(|_| result.outcome == SampleOutcome::Failed);
-                    if let Some(why) = failed.filter(|_| !without_lane.contains(event_type)) {
+                    if let Some(why) = failed.filter(|_| !told.contains(event_type)) {
                         failures.entry(why.clone()).or_default().insert(event_type);
                     }
                     result
@@ -233,14 +233,7 @@ impl Prover<'_> {
         }
         let is_transactional = handlers.needs_transaction(event_type);
         let not_run = is_transactional.then(|| "its transactional handler is not run here".to_owned());
-        let seen = RawEvent {
-            provider: proven.name.clone(),
-            event_id: event.key.event_id.clone(),
-            event_type: event.event_type.clone(),
-            payload: event.payload.clone(),
-            received_at_ms: event.received_at_ms,
-            attempt_n: 1,
-        };
+        let seen = seen(proven, event);
         let effects = match handlers.dispatch(&seen, false) {
             Ok(effects) => effects,
             Err(HandlerError::Ignore(_)) if is_transactional => {
@@ -297,7 +290,7 @@ impl Prover<'_> {
             );
             let remedy = match &misfit.meant {
                 Some(meant) => format!("did you mean `payload{}`?", meant.replace('/', ".")),
-                None => "templates see `payload`, `event`, `message` and `idempotency_key`; give a value that some events \
+                None => "templates see `payload`, `event`, `envelope`, `headers`, `message` and `idempotency_key`; give a value that some events \
                          lack a default: {{ payload.NAME | default(\"\") }}"
                     .to_owned(),
             };
@@ -305,31 +298,89 @@ impl Prover<'_> {
         }
     }
 
-    /// Warns of lanes that point nowhere; returns the types of the events that fail for it.
-    fn lanes(&mut self, proven: &Proven<'_>, events: &[IncomingEvent]) -> BTreeSet<String> {
+    /// Warns of conditions and lanes that do not fit the samples; returns the types of the events that fail for it.
+    fn routes(&mut self, proven: &Proven<'_>, events: &[IncomingEvent]) -> BTreeSet<String> {
         let mut all = BTreeSet::new();
         for (n, route) in proven.provider.routes.iter().enumerate() {
-            let Some(pointer) = &route.lane else { continue };
             let is_taken =
                 |event: &&IncomingEvent| event.unreadable.is_none() && takes(route, &event.event_type);
-            let taken: Vec<&IncomingEvent> = events.iter().filter(is_taken).collect();
-            let is_missing = |event: &&&IncomingEvent| json_text(&event.payload, pointer).is_err();
-            let missing: Vec<&&IncomingEvent> = taken.iter().filter(is_missing).collect();
+            let taken: Vec<RawEvent> =
+                events.iter().filter(is_taken).map(|event| seen(proven, event)).collect();
+            let key = format!("providers.{}.routes[{n}]", proven.name);
+            let (passing, failing) = self.filtered(proven, route, &key, &taken);
+            all.extend(failing);
+            let Some(place) = &route.lane else { continue };
+            let is_missing = |event: &&&RawEvent| EventTexts::new(event).id_text(place).is_err();
+            let missing: Vec<&RawEvent> = passing.iter().filter(is_missing).copied().collect();
             let Some(first) = missing.first() else { continue };
             let types: BTreeSet<String> = missing.iter().map(|event| event.event_type.clone()).collect();
-            let payload = serde_json::from_slice(&first.payload).unwrap_or_default();
-            let remedy = match meant_pointer(proven.spec, &payload, pointer) {
-                Some(meant) => format!("did you mean \"{meant}\"?"),
-                None => "write a pointer that every such event has, or narrow `on`".to_owned(),
-            };
-            let which = part_of(&types, missing.len(), taken.len());
+            let remedy = meant_place(proven.spec, first, place)
+                .unwrap_or_else(|| "write a place that every such event has, or narrow `on`".to_owned());
+            let which = part_of(&types, missing.len(), passing.len());
             let why = format!(
                 "leads nowhere in {which} that the route takes: an event like that is kept as failed, and nothing is sent"
             );
-            self.warn(&format!("providers.{}.routes[{n}].lane", proven.name), Some(pointer), &why, &remedy);
+            self.warn(&format!("{key}.lane"), Some(&place.to_string()), &why, &remedy);
             all.extend(types);
         }
         all
+    }
+
+    /// The events that `when` of a route lets pass, and the types of those that fail for it, after a warning where it does
+    /// not fit the samples.
+    fn filtered<'e>(
+        &mut self,
+        proven: &Proven<'_>,
+        route: &RouteConfig,
+        key: &str,
+        taken: &'e [RawEvent],
+    ) -> (Vec<&'e RawEvent>, BTreeSet<String>) {
+        let Some(filter) = &route.when else { return (taken.iter().collect(), BTreeSet::new()) };
+        let (key, text) = (format!("{key}.when"), filter.to_string());
+        let is_partly_signed = proven.spec.signature.weak == Some(Weakness::Body);
+        if is_partly_signed && proven.spec.event.iter().any(|event| event.covered.is_none()) {
+            let why = "reads what the signature may not cover: whoever has one genuine request can change it, and have the \
+                       event left out";
+            self.warn(
+                &key,
+                Some(&text),
+                why,
+                "decide in a handler that asks the sender, unless that is acceptable",
+            );
+        }
+        let (mut passing, mut failing, mut types) = (Vec::new(), Vec::new(), BTreeSet::new());
+        for event in taken {
+            match filter.passes(&EventTexts::new(event)) {
+                Ok(true) => passing.push(event),
+                Ok(false) => {}
+                Err(why) => {
+                    types.insert(event.event_type.clone());
+                    failing.push((event, why));
+                }
+            }
+        }
+        if let Some((event, why)) = failing.first() {
+            let which = part_of(&types, failing.len(), taken.len());
+            let meant = filter.places().iter().find_map(|place| {
+                let is_missing = EventTexts::new(event).id_text(place).is_err();
+                is_missing.then(|| meant_place(proven.spec, event, place)).flatten()
+            });
+            let remedy = meant.unwrap_or_else(|| {
+                "ask whether it is there first, as in `payload.NAME is defined and …`, or narrow `on`"
+                    .to_owned()
+            });
+            let why = format!(
+                "cannot be decided for {which} that the route takes ({why}): an event like that is kept as failed, and nothing \
+                 is sent"
+            );
+            self.warn(&key, Some(&text), &why, &remedy);
+        } else if passing.is_empty() && !taken.is_empty() {
+            let types = taken.iter().map(|event| event.event_type.clone()).collect();
+            let which = part_of(&types, taken.len(), taken.len());
+            let why = format!("is false for {which} that the route takes: nothing would be sent");
+            self.warn(&key, Some(&text), &why, "correct it, unless only events unlike the samples are meant");
+        }
+        (passing, types)
     }
 
     /// Warns of patterns that fit no type that is known, and are near to one.
@@ -385,6 +436,42 @@ impl Prover<'_> {
             }
         }
     }
+}
+
+/// A sample event as dispatch sees it.
+fn seen(proven: &Proven<'_>, event: &IncomingEvent) -> RawEvent {
+    let EventContent { payload, envelope, headers } = proven.active.content(event);
+    RawEvent {
+        provider: proven.name.clone(),
+        event_id: event.key.event_id.clone(),
+        event_type: event.event_type.clone(),
+        payload,
+        envelope,
+        headers,
+        received_at_ms: event.received_at_ms,
+        attempt_n: 1,
+    }
+}
+
+/// A remedy that names the place that was probably meant by one where an event has nothing.
+fn meant_place(spec: &Spec, event: &RawEvent, place: &Place) -> Option<String> {
+    let (payload, envelope): (Value, Value) =
+        (serde_json::from_slice(&event.payload).ok()?, event.envelope.json().ok()?);
+    let pointer = place.pointer.as_str();
+    let (root, meant) = match place.root {
+        Root::Payload if payload.pointer(pointer).is_some() => return None,
+        Root::Payload => match meant_pointer(spec, &payload, pointer) {
+            Some(meant) => ("payload", meant),
+            None if envelope.pointer(pointer).is_some() => ("envelope", pointer.to_owned()),
+            None => return None,
+        },
+        Root::Envelope if envelope.pointer(pointer).is_some() => return None,
+        Root::Envelope => ("envelope", meant_name(&envelope, pointer)?),
+        Root::Header(_) => return None,
+    };
+    let is_pointer = root == "payload" && place.to_string().starts_with('/');
+    let meant = if is_pointer { meant } else { format!("{root}{}", meant.replace('/', ".")) };
+    Some(format!("did you mean \"{meant}\"?"))
 }
 
 /// The pointer that was probably meant by one that leads nowhere in `payload`.

@@ -6,10 +6,11 @@ use crate::config::{
     Checker, Field, OnHandlerError, ProviderConfig, RetryConfig, RouteConfig, Secret, Table, entry_name,
     retry,
 };
+use crate::filter::{Filter, Place, Root};
 use crate::json::RedactedPaths;
 use crate::mistakes::{nearest, shown};
 use crate::provider::Provider;
-use crate::spec::Spec;
+use crate::spec::{EventSpec, Spec};
 use crate::types::{Name, OnConflict, TypePattern, stored_text};
 
 /// Delays and bounds with which failing handlers are tried again unless `retry` says otherwise.
@@ -56,6 +57,7 @@ pub(super) fn provider(
     let types = table.take(checker, "types").map_or_else(Vec::new, |field| types(checker, &field));
     let redact = pointers(checker, &mut table, "redact");
     let has_search = table.flag(checker, "search").unwrap_or(true);
+    let is_payload_whole = payload(checker, &mut table);
     let allow_from = super::edge::nets(checker, &mut table, "allow_from");
     let is_first_party = table.flag(checker, "first_party").unwrap_or(false);
     let body_bytes_max = table.number_u32(checker, "body_bytes_max", BODY_BYTES);
@@ -65,7 +67,9 @@ pub(super) fn provider(
         Some(field) => field.list(checker).unwrap_or_default(),
         None => Vec::new(),
     };
-    let routes = routes.into_iter().filter_map(|field| route(checker, field, known.destinations)).collect();
+    let readable = Readable { spec, is_unverified_accepted, is_payload_whole };
+    let one = |field| route(checker, field, known.destinations, &readable);
+    let routes = routes.into_iter().filter_map(one).collect();
     table.finish(checker);
     let config = ProviderConfig {
         kind: Name::parse(&spec?.kind).ok()?,
@@ -78,6 +82,7 @@ pub(super) fn provider(
         types,
         redact,
         has_search,
+        is_payload_whole,
         allow_from,
         is_first_party,
         body_bytes_max: body_bytes_max.unwrap_or_else(|| known.body_bytes_max.max(of_kind)),
@@ -171,22 +176,101 @@ fn secrets(
     list.into_iter().filter_map(|field| field.secret(checker)).collect()
 }
 
-fn route(checker: &mut Checker<'_>, field: Field, destinations: &[String]) -> Option<RouteConfig> {
+/// `payload = ""`: handlers get the whole envelope.
+fn payload(checker: &mut Checker<'_>, table: &mut Table) -> bool {
+    let Some((field, text)) = table.text(checker, "payload") else { return false };
+    if !text.is_empty() {
+        let remedy =
+            "write payload = \"\" for the whole envelope, or leave it out for the part that the kind names";
+        checker.problem_shown(&field, "is neither the kind's own nor the whole", remedy);
+    }
+    text.is_empty()
+}
+
+/// What routes of a provider may read.
+struct Readable<'a> {
+    spec: Option<&'a Spec>,
+    is_unverified_accepted: bool,
+    is_payload_whole: bool,
+}
+
+impl Readable<'_> {
+    /// Reports a place that the signature does not cover: whoever changed it would decide what follows.
+    fn check(&self, checker: &mut Checker<'_>, field: &Field, place: &Place) {
+        let Some(spec) = self.spec else { return };
+        if let Root::Header(name) = &place.root {
+            let is_covered = spec.headers.iter().any(|one| one.eq_ignore_ascii_case(name));
+            if self.is_unverified_accepted || !is_covered {
+                let why = format!("reads the header `{}`, which no signature covers", shown(name));
+                let remedy = match spec.headers.as_slice() {
+                    _ if self.is_unverified_accepted => "read what is in the body".to_owned(),
+                    [] => {
+                        "read what is in the body: `hooklatch providers KIND` shows which headers are covered"
+                            .to_owned()
+                    }
+                    names => format!("this kind has {}", names.join(", ")),
+                };
+                checker.problem(field, why, remedy);
+            }
+            return;
+        }
+        let pointer = |event: &EventSpec| match place.root {
+            Root::Payload if !self.is_payload_whole => format!("{}{}", event.payload, place.pointer),
+            _ => place.pointer.clone(),
+        };
+        if let Some(event) = spec.event.iter().find(|event| !event.covers(&pointer(event))) {
+            let remedy = format!(
+                "read one of {}",
+                event.covered.iter().flatten().cloned().collect::<Vec<_>>().join(", ")
+            );
+            checker.problem(field, format!("reads {place}, which the signature does not cover"), remedy);
+        }
+    }
+}
+
+fn route(
+    checker: &mut Checker<'_>,
+    field: Field,
+    destinations: &[String],
+    readable: &Readable<'_>,
+) -> Option<RouteConfig> {
     let mut table = field.table(checker)?;
     let on = table.needed(checker, "on", "write on = [\"*\"] for every type");
     let on = on.map_or_else(Vec::new, |field| patterns(checker, &field, "write on = [\"*\"] for every type"));
     let to = table.needed(checker, "to", "name a destination");
     let to = to.and_then(|field| target(checker, &field, destinations));
     let latest = table.flag(checker, "latest").unwrap_or(false);
-    let lane = table.text(checker, "lane").and_then(|(field, text)| {
-        if text.is_empty() || text.starts_with('/') {
-            return Some(text).filter(|text| !text.is_empty());
-        }
-        checker.problem_shown(&field, "is not a JSON pointer", "start it with `/`, as in \"/customer\"");
-        None
+    let remedy =
+        "write a place in the event, as in \"payload.customer\", \"envelope.account\" or \"/customer\"";
+    let lane = expression(checker, &mut table, "lane", Place::parse, remedy).map(|(field, lane)| {
+        readable.check(checker, &field, &lane);
+        lane
+    });
+    let remedy = "write a condition, as in \"envelope.livemode and payload.amount > 0\"; docs/handlers.md has the whole language";
+    let when = expression(checker, &mut table, "when", Filter::parse, remedy).map(|(field, when)| {
+        when.places().iter().for_each(|place| readable.check(checker, &field, place));
+        when
     });
     table.finish(checker);
-    Some(RouteConfig { on, to: to?, latest, lane })
+    Some(RouteConfig { on, to: to?, latest, lane, when })
+}
+
+/// A key that holds an expression; an empty one is none.
+fn expression<T>(
+    checker: &mut Checker<'_>,
+    table: &mut Table,
+    key: &'static str,
+    parse: impl Fn(&str) -> Result<T, String>,
+    remedy: &str,
+) -> Option<(Field, T)> {
+    let (field, text) = table.text(checker, key).filter(|(_, text)| !text.is_empty())?;
+    match parse(&text) {
+        Ok(parsed) => Some((field, parsed)),
+        Err(why) => {
+            checker.problem_shown(&field, why, remedy);
+            None
+        }
+    }
 }
 
 /// A list of JSON pointers. Each is read again where it is used; here its own place in the list is told.

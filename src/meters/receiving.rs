@@ -151,7 +151,7 @@ const ROWS: &[Metric] = &[
         "hooklatch_ignored_total",
         &["provider", "reason"],
         "events",
-        "New events from which nothing followed, by reason: no_route when no route and no handler takes their type, handler when a handler ignored them.",
+        "New events from which nothing followed, by reason: no_route when no route and no handler takes their type, handler when a handler ignored them, filter when the `when` of their routes was false.",
     ),
     counter(
         "hooklatch_dispatch_failures_total",

@@ -13,7 +13,7 @@ use crate::json::RedactedPaths;
 use crate::mistakes::{Mistake, shown};
 use crate::spec::{Source, Spec};
 use crate::types::Name;
-use crate::verify::DevKeys;
+use crate::verify::{DevKeys, Unverified};
 
 /// What a caller of ours lacks to show who it is.
 fn caller_mistake(spec: &Spec, config: &ProviderConfig) -> Option<Mistake> {
@@ -87,7 +87,10 @@ impl Provider {
         match verifier {
             Ok(verifier) if mistakes.is_empty() => {
                 let spec = unredacted(spec, &options.redact);
-                let active = self.active(name, &spec, verifier, public_url).with_age(config.age);
+                let mut active = self.active(name, &spec, verifier, public_url).with_age(config.age);
+                if config.is_payload_whole {
+                    active = active.with_whole_payload();
+                }
                 Ok(ActiveProvider { handlers, options, ..active })
             }
             _ => Err(mistakes),
@@ -127,7 +130,10 @@ impl Provider {
     }
 
     fn active(&self, name: &Name, spec: &Arc<Spec>, verifier: Verifier, public_url: &str) -> ActiveProvider {
+        // Where nothing has to be signed, no header is covered.
+        let names = spec.headers.iter().filter(|_| verifier.unverified == Unverified::Refuse);
         ActiveProvider {
+            header_names: names.map(|name| name.to_ascii_lowercase()).collect(),
             name: name.clone(),
             url: format!("{public_url}/webhooks/{name}"),
             spec: Arc::clone(spec),

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::definition::{HandshakeFn, OpenFn, SignFn};
 use super::verifier::{ActiveOptions, Verifier};
 use crate::config::AgeConfig;
-use crate::handler::Handlers;
+use crate::handler::{Envelope, EventContent, Handlers, Headers};
 use crate::read;
 use crate::spec::{AnswerSpec, SignatureSpec, Spec};
 use crate::types::{IncomingEvent, Name, RedactedBody};
@@ -23,6 +23,8 @@ pub struct ActiveProvider {
     pub(super) url: String,
     pub(super) spec: Arc<Spec>,
     pub(super) handlers: Handlers,
+    /// Names of the headers that handlers see, in lower case.
+    pub(super) header_names: Arc<[String]>,
     pub(super) verifier: Verifier,
     pub(super) options: ActiveOptions,
     pub(super) verify_with: Option<VerifyFn>,
@@ -142,9 +144,20 @@ impl ActiveProvider {
         read::answer(&self.spec, verified)
     }
 
-    /// The payload of an event as it was stored, for another dispatch.
-    pub fn payload_of(&self, kept_headers: &str, body: &Bytes) -> Result<Bytes, String> {
-        read::payload_of(&self.spec, kept_headers, body, &|json| self.opened(json))
+    /// What handlers see of an event of a request.
+    pub(crate) fn content(&self, event: &IncomingEvent) -> EventContent {
+        self.seen(event.payload.clone(), event.envelope.clone(), Arc::clone(&event.headers))
+    }
+
+    /// What handlers see of an event as it was stored, for another dispatch.
+    pub fn stored_content(&self, kept_headers: &str, body: &Bytes) -> Result<EventContent, String> {
+        let (payload, envelope) = read::stored(&self.spec, kept_headers, body, &|json| self.opened(json))?;
+        Ok(self.seen(payload, envelope, kept_headers.into()))
+    }
+
+    fn seen(&self, payload: Bytes, envelope: Bytes, kept_headers: Arc<str>) -> EventContent {
+        let headers = Headers::new(kept_headers, Arc::clone(&self.header_names));
+        EventContent { payload, envelope: Envelope::new(envelope), headers }
     }
 
     fn opened(&self, json: &Bytes) -> Result<Bytes, String> {
@@ -164,6 +177,15 @@ impl ActiveProvider {
 }
 
 impl ActiveProvider {
+    /// Gives handlers the whole envelope as payload.
+    #[must_use]
+    pub fn with_whole_payload(mut self) -> Self {
+        for event in &mut Arc::make_mut(&mut self.spec).event {
+            event.payload = String::new();
+        }
+        self
+    }
+
     /// Bounds the age of signed times as its operator says.
     #[must_use]
     pub fn with_age(mut self, age: AgeConfig) -> Self {

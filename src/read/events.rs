@@ -98,20 +98,20 @@ pub(crate) fn read(by: ReadAs<'_>, verified: &Verified, open: Opener<'_>) -> Vec
     }
 }
 
-/// The payload of an event as it was stored: what the same spec points at, in the same bytes.
-pub(crate) fn payload_of(
+/// Payload and envelope of an event as it was stored: what the same spec points at, in the same bytes.
+pub(crate) fn stored(
     spec: &Spec,
     kept_headers: &str,
     body: &Bytes,
     open: Opener<'_>,
-) -> Result<Bytes, String> {
+) -> Result<(Bytes, Bytes), String> {
     let header = |name: &str| kept_header(kept_headers, name);
     let event = chosen(spec, |name| header(name).is_some(), || header(CONTENT_TYPE));
     let event = event.ok_or("the kind reads no such events")?;
     let json = json_of(event, body)?;
     // Each element of a batch was kept by itself, after the whole was opened.
     let json = if event.each.is_some() { json } else { open(&json)? };
-    Ok(payload(event, &json, Document::parse(&json).as_ref()))
+    Ok((payload(event, &json, Document::parse(&json).as_ref()), json))
 }
 
 /// The answer that the sender of a believed request wants to hear.

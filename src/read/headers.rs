@@ -80,6 +80,11 @@ pub(crate) fn value(kept: &str, name: &str) -> Option<String> {
     object.get(&name.to_ascii_lowercase())?.as_str().map(str::to_owned)
 }
 
+/// One kept header that the kind lists for handlers; `None` also when its value is blanked.
+pub(crate) fn covered_header(kept: &str, name: &str) -> Option<String> {
+    value(kept, name).filter(|text| text != BLANK)
+}
+
 /// Kept headers without any of `secrets`, for those of a request that was not believed: a sender that puts a secret
 /// into the wrong place gives it away all the same.
 pub(crate) fn without<'a>(kept: &str, secrets: impl Iterator<Item = &'a str>) -> String {
@@ -106,7 +111,9 @@ pub(crate) fn shown_value<'a>(name: &str, value: &'a str) -> &'a str {
 /// True when a stored event is read again by it.
 fn is_needed(spec: &Spec, name: &str) -> bool {
     let is_this = |other: &String| other.eq_ignore_ascii_case(name);
-    name == "content-type" || spec.event.iter().any(|event| event.when_header.as_ref().is_some_and(is_this))
+    name == "content-type"
+        || spec.headers.iter().any(is_this)
+        || spec.event.iter().any(|event| event.when_header.as_ref().is_some_and(is_this))
 }
 
 /// A content type that can be relied on; a form stays one, because it is read as one again.
@@ -257,6 +264,19 @@ mod tests {
         assert_eq!(kept_headers(&spec, &HeaderMap::new()), "{}");
         headers.insert("x-long", http::HeaderValue::from_bytes(&[b'x'; KEPT_BYTES_MAX]).expect("a value"));
         assert!(kept_headers(&spec, &headers).ends_with("\"cookie\":\"[redacted]\"}"), "bounded");
+    }
+
+    #[test]
+    fn a_header_that_the_kind_lists_is_kept_first_and_what_is_blanked_is_not_there() {
+        let mut spec =
+            crate::spec::Spec::parse(include_str!("../../providers/stripe/provider.toml")).expect("a spec");
+        spec.headers = vec!["X-Note".to_owned()];
+        let mut headers = HeaderMap::new();
+        headers.insert("x-long", http::HeaderValue::from_bytes(&[b'x'; KEPT_BYTES_MAX]).expect("a value"));
+        headers.insert("x-note", http::HeaderValue::from_static("n"));
+        let kept = kept_headers(&spec, &headers);
+        assert_eq!(covered_header(&kept, "x-note").as_deref(), Some("n"));
+        assert_eq!(covered_header(r#"{"cookie":"[redacted]"}"#, "cookie"), None);
     }
 
     #[test]

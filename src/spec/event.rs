@@ -36,6 +36,9 @@ pub struct EventSpec {
     /// JSON pointer to what handlers receive; empty is the whole event.
     #[serde(default)]
     pub payload: String,
+    /// JSON pointers to what the signature covers, where that is not the whole event: `when` and `lane` of routes read
+    /// nothing else. Absent where it is the whole event, or where no document says what it is.
+    pub covered: Option<Vec<String>>,
     /// JSON pointers whose values may change between copies of one event; left out of the digest. Of a form, too.
     #[serde(default)]
     pub volatile: Vec<String>,
@@ -75,6 +78,16 @@ impl EventSpec {
     pub fn is_type_unsigned(&self) -> bool {
         let is_header = |source: &Source| matches!(source, Source::Header(_));
         self.event_type.0.iter().any(is_header) && self.identity.iter().any(|one| !one.signed)
+    }
+
+    /// True when `pointer` into the event leads to what the signature covers, as far as that is known.
+    pub fn covers(&self, pointer: &str) -> bool {
+        let is_in = |covered: &String| {
+            pointer
+                .strip_prefix(covered.as_str())
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        self.covered.as_ref().is_none_or(|all| all.iter().any(is_in))
     }
 
     pub(super) fn check(&self) -> Result<(), Mistake> {
@@ -118,6 +131,7 @@ impl EventSpec {
             one_place("event.each", each)?;
         }
         one_place("event.payload", &self.payload)?;
+        self.covered.iter().flatten().try_for_each(|text| one_place("event.covered", text))?;
         for text in &self.volatile {
             one_place("event.volatile", text)?;
             if text.is_empty() {

@@ -39,6 +39,7 @@ impl Spec {
             self.check_answer(),
             self.check_order_of_events(),
             self.check_signed(),
+            self.check_headers(),
             alternative,
         ];
         let signatures: Vec<&SignatureSpec> = self.signatures().collect();
@@ -97,6 +98,20 @@ impl Spec {
             }
         }
         Ok(())
+    }
+
+    /// Checks that handlers see no header that anybody could have written.
+    fn check_headers(&self) -> Result<(), Mistake> {
+        let covers = |one: &SignatureSpec, name: &String| {
+            one.nothing_covered().is_none() && one.covers_header(name) && !one.headers.contains(name)
+        };
+        match self.headers.iter().find(|name| !self.signatures().all(|one| covers(one, name))) {
+            Some(name) => Err(misfit(
+                "headers",
+                format!("the signature does not cover the header `{name}`: leave it out"),
+            )),
+            None => Ok(()),
+        }
     }
 
     /// After a good signature there is no other answer than success, or the sender would come again for days.

@@ -50,6 +50,9 @@ pub struct Spec {
     pub signed_url: bool,
     /// Rules by which events are read; the first entry whose `when_header` is present (or that has none) counts.
     pub event: Vec<EventSpec>,
+    /// Headers that handlers, templates and `when` see: only such as every signature of the kind covers.
+    #[serde(default)]
+    pub headers: Vec<String>,
     /// The answer that the sender wants to hear instead of our JSON.
     pub answer: Option<AnswerSpec>,
     /// Requests that want an answer of their own instead of admission.

@@ -235,6 +235,24 @@ impl SignatureSpec {
         matches!(self.scheme, Scheme::Token | Scheme::Basic | Scheme::Unsigned).then(|| "anything".to_owned())
     }
 
+    /// True when the signature covers this header; of code the kind says so.
+    pub(super) fn covers_header(&self, name: &str) -> bool {
+        let is_this = |other: &str| other.eq_ignore_ascii_case(name);
+        match self.scheme {
+            Scheme::Code => true,
+            // Of two families, a request is signed under one, and anybody could add the other.
+            Scheme::StandardWebhooks => match self.headers.as_slice() {
+                [prefix] => ["id", "timestamp"].iter().any(|stem| is_this(&format!("{prefix}{stem}"))),
+                _ => false,
+            },
+            _ => self.signed.pieces().iter().any(|piece| match piece {
+                Piece::Header(signed) => is_this(signed),
+                Piece::Timestamp => self.timestamp_header.as_deref().is_some_and(is_this),
+                _ => false,
+            }),
+        }
+    }
+
     /// The part of `source` that the signature does not cover, in words; of code nobody else knows.
     pub(super) fn uncovered(&self, source: &Source) -> Option<String> {
         let is_standard = self.scheme == Scheme::StandardWebhooks;
@@ -243,8 +261,7 @@ impl SignatureSpec {
         }
         match source {
             Source::Header(names) => {
-                let is_signed = |name: &str| self.signed.has(&Piece::Header(name.to_owned()));
-                let open = names.split('|').find(|name| !is_signed(name))?;
+                let open = names.split('|').find(|name| !self.covers_header(name))?;
                 Some(format!("the header `{open}`"))
             }
             Source::Text(_) | Source::SignedTime(_) => None,

@@ -47,6 +47,12 @@ fn a_bad_spec_says_which_key_and_why() {
     }
     check("kind = \"acme\"", "kind = \"Acme!\"", "kind: `Acme!`");
     check("title", "titel", "titel");
+    check(
+        "[signature]",
+        "headers = [\"x-other\"]\n[signature]",
+        "headers: the signature does not cover the header `x-other`",
+    );
+    check("type = [", "covered = [\"a\"]\n    type = [", "event.covered");
     check("hmac-sha256", "md5", "unknown variant `md5`");
     check("{signature}", "{sig}", "signature.layout");
     check(".{body}", "", "does not cover {body}");

@@ -77,6 +77,22 @@ pub(crate) fn scheme_name(scheme: Scheme) -> &'static str {
     }
 }
 
+/// Says what handlers get as `payload`, by `[[event]]` of the kind.
+pub(crate) fn payload(spec: &Spec) -> String {
+    let mut all: Vec<String> = Vec::new();
+    for event in &spec.event {
+        let whole = if event.each.is_some() { "the whole element of the batch" } else { "the whole body" };
+        let what = match event.payload.as_str() {
+            "" => whole.to_owned(),
+            pointer => format!("`{pointer}` of {}", whole.trim_start_matches("the whole ")),
+        };
+        if !all.contains(&what) {
+            all.push(what);
+        }
+    }
+    all.join(", or ")
+}
+
 /// Says how requests are signed: the scheme, its place, how old a signed time may be, what it leaves open.
 pub(crate) fn signed_by(spec: &Spec) -> String {
     let signature = &spec.signature;

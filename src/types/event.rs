@@ -69,6 +69,8 @@ pub struct IncomingEvent {
     pub redacted: Option<RedactedBody>,
     /// JSON text of what handlers receive; part of `body` unless that is a form.
     pub payload: Bytes,
+    /// The whole JSON text that it was read from; `body` unless that is a form or was opened.
+    pub envelope: Bytes,
     /// The request's headers as a JSON object, secrets and signatures blanked.
     pub headers: Arc<str>,
     /// Reason why it cannot be read; such an event is kept and shown, never dispatched.
@@ -100,6 +102,7 @@ impl IncomingEvent {
             created_at_ms: None,
             received_at_ms,
             payload: body.clone(),
+            envelope: body.clone(),
             body,
             redacted: None,
             headers: "{}".into(),

@@ -121,6 +121,7 @@ fn what_an_operator_says_of_age_and_types_holds_for_the_provider_alone() {
         types: types.iter().map(|one| TypePattern::parse(one).unwrap()).collect(),
         redact: Vec::new(),
         has_search: true,
+        is_payload_whole: false,
         allow_from: Vec::new(),
         is_first_party: false,
         body_bytes_max: 1 << 20,

@@ -40,6 +40,7 @@ fn mistakes(kind: &Provider, secrets: &[String], mut settings: KindSettings) -> 
         types: Vec::new(),
         redact: Vec::new(),
         has_search: true,
+        is_payload_whole: false,
         allow_from: Vec::new(),
         is_first_party: false,
         body_bytes_max: 1 << 20,

@@ -261,7 +261,7 @@ fn every_change_of_an_entry_of_meta_is_an_event_of_its_own_kind() {
             .collect();
         assert_eq!(got, want);
         for event in &events {
-            assert_eq!(meta.payload_of(&event.headers, &event.body).unwrap(), event.payload);
+            assert_eq!(meta.stored_content(&event.headers, &event.body).unwrap().payload, event.payload);
         }
     }
     let (feed, name) = (r#"{"field":"feed","value":{"item":"post"}}"#, r#"{"field":"name","value":"x"}"#);

@@ -244,7 +244,7 @@ proptest! {
             drop(provider.handshake(&raw));
             let is_believed = provider.verify(raw).is_ok();
             prop_assert!(!is_believed || spec.signature.weak == Some(Weakness::Unsigned), "{}", spec.kind);
-            drop(provider.payload_of("{}", &body.clone().into()));
+            drop(provider.stored_content("{}", &body.clone().into()));
         }
     }
 }

@@ -40,6 +40,7 @@ mod database;
 mod doctor;
 mod edge;
 mod encrypted;
+mod envelope;
 mod events_read;
 mod examples;
 mod exits;

@@ -12,6 +12,7 @@ const STRIPE: &str = "[providers.stripe]\nsecrets = [\"whsec_0123456789abcdef\"]
 const GITHUB: &str = "[providers.github]\nsecrets = [\"0123456789abcdef0123456789abcdef\"]\n";
 const ADYEN: &str =
     "[providers.adyen]\nsecrets = [\"44782DEF547AAA06C910C43932B1EB0C71FC68D9D0C057550C48EC2ACF6BA056\"]\n";
+const PAYPAL: &str = "[providers.paypal]\nsettings = { webhook_id = \"1JE4291016473214C\" }\n";
 const TOKENS: &str =
     "[admin]\ntokens = [{ name = \"ops\", role = \"admin\", token = \"0123456789abcdef\" }]\n";
 const BILLING: &str = "[destinations.billing]\nurl = \"http://127.0.0.1:9/\"\n";
@@ -72,6 +73,11 @@ fn github(more: &str, on: &str) -> String {
 /// A lane of events of one type.
 fn lane(on: &str, pointer: &str) -> String {
     routed(STRIPE, on, &format!("lane = \"{pointer}\"\n{BILLING}"))
+}
+
+/// A condition of events of some types.
+fn when(on: &str, condition: &str) -> String {
+    routed(STRIPE, on, &format!("when = '{condition}'\n{BILLING}"))
 }
 
 /// A destination of `invoice.paid` with a template.
@@ -139,7 +145,55 @@ fn what_would_swallow_events_in_silence_is_named_with_its_place_and_the_remedy()
         row(
             lane("[\"invoice.*\", \"plan.created\"]", "/customer"),
             "leads nowhere in 1 of 2 sample events (`plan.created`)",
-            "write a pointer that every such event has",
+            "write a place that every such event has",
+        ),
+        row(
+            lane("[\"invoice.paid\"]", "payload.custmer"),
+            "routes[0].lane: ",
+            "did you mean \"payload.customer\"?",
+        ),
+        row(
+            lane("[\"invoice.paid\"]", "payload.livemode"),
+            "routes[0].lane: ",
+            "did you mean \"envelope.livemode\"?",
+        ),
+        row(
+            lane("[\"invoice.paid\"]", "envelope.acount"),
+            "routes[0].lane: ",
+            "write a place that every such event has",
+        ),
+        // Conditions that no sample fits.
+        row(
+            when("[\"invoice.paid\"]", "envelope.livemode and payload.amount > 0"),
+            "hooklatch.toml: providers.stripe.routes[0].when: `envelope.livemode and payload.amount > 0` is false for 1 of 1 \
+             sample event (`invoice.paid`) that the route takes: nothing would be sent",
+            "correct it, unless",
+        ),
+        row(
+            when("[\"invoice.*\", \"plan.created\"]", "payload.amount_paid > 0"),
+            "providers.stripe.routes[0].when: `payload.amount_paid > 0` cannot be decided for 1 of 2 sample events \
+             (`plan.created`) that the route takes (payload.amount_paid is missing)",
+            "ask whether it is there first",
+        ),
+        row(
+            when("[\"invoice.paid\"]", "payload.amount_piad > 0"),
+            "(payload.amount_piad is missing)",
+            "did you mean \"payload.amount_paid\"?",
+        ),
+        row(
+            when("[\"invoice.paid\"]", "payload.livemode"),
+            "(payload.livemode is missing)",
+            "did you mean \"envelope.livemode\"?",
+        ),
+        row(
+            when("[\"invoice.paid\"]", "envelope.data.object.currency > 1"),
+            "envelope.data.object.currency is a text, compared with a number",
+            "ask whether it is there first",
+        ),
+        row(
+            routed(PAYPAL, "[\"*\"]", &format!("when = \"envelope.id is defined\"\n{BILLING}")),
+            "providers.paypal.routes[0].when: `envelope.id is defined` reads what the signature may not cover",
+            "decide in a handler that asks the sender",
         ),
         // Templates with names that nothing has.
         row(
@@ -290,6 +344,74 @@ fn what_follows_from_each_sample_is_printed_and_told_to_programs() {
         "{}",
         empty.out
     );
+}
+
+#[test]
+fn what_no_signature_covers_decides_nothing() {
+    const SLACK: &str = "[providers.slack]\nsecrets = [\"8f742231b10e8888abcd99yyyzzz85a5\"]\n";
+    let of = |provider: &str, key: &str, text: &str| {
+        let checked = checked(&routed(provider, "[\"*\"]", &format!("{key} = '{text}'\n{BILLING}")), &[]);
+        (checked.code, checked.err)
+    };
+    for (provider, key, text, want) in [
+        (
+            SLACK,
+            "when",
+            "headers[\"x-slack-retry-num\"] == \"1\"",
+            "reads the header `x-slack-retry-num`, which no signature covers; this kind has x-slack-request-timestamp",
+        ),
+        (SLACK, "lane", "headers[\"x-slack-retry-num\"]", "reads the header `x-slack-retry-num`"),
+        (
+            GITHUB,
+            "when",
+            "headers[\"x-github-event\"] == \"push\"",
+            "reads the header `x-github-event`, which no signature covers; read what is in the body",
+        ),
+        (
+            ADYEN,
+            "when",
+            "payload.reason == \"x\"",
+            "reads payload.reason, which the signature does not cover; read one of /NotificationRequestItem/pspReference",
+        ),
+        (
+            ADYEN,
+            "when",
+            "envelope.NotificationRequestItem.amount.value > 0 and payload.eventDate != null",
+            "reads payload.eventDate",
+        ),
+        (ADYEN, "lane", "/additionalData/x", "reads /additionalData/x, which the signature does not cover"),
+    ] {
+        let (code, err) = of(provider, key, text);
+        assert!(
+            code == 1 && err.contains(&format!(".routes[0].{key}: ")) && err.contains(want),
+            "{text}: {err}"
+        );
+    }
+    for (provider, key, text) in [
+        (SLACK, "when", "headers[\"X-Slack-Request-Timestamp\"] is defined"),
+        (
+            ADYEN,
+            "when",
+            "payload.amount.value > 0 and envelope.NotificationRequestItem.success in [\"true\", \"false\"]",
+        ),
+        (ADYEN, "lane", "payload.pspReference"),
+    ] {
+        let (code, err) = of(provider, key, text);
+        assert_eq!((code, err.as_str()), (0, ""), "{text}");
+    }
+}
+
+#[test]
+fn which_samples_a_condition_lets_pass_is_printed_by_type() {
+    let condition = "payload.object == \"invoice\" and not envelope.livemode";
+    let Checked { out, told, err, .. } =
+        checked(&when("[\"invoice.paid\", \"plan.created\"]", condition), &[]);
+    for line in
+        ["  invoice.paid: calls billing", "  plan.created: ignored: no route takes it: `when` is false"]
+    {
+        assert!(out.lines().any(|one| one == line), "no `{line}` in {out}");
+    }
+    assert_eq!((told["warnings"].as_array().unwrap().len(), err.as_str()), (0, ""));
 }
 
 /// The examples of the manual, with their lines uncommented.

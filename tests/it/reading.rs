@@ -66,7 +66,7 @@ fn a_resource_of_wechat_pay_is_decrypted_for_handlers_and_kept_as_it_was_signed(
     assert_eq!((event.unreadable.as_ref(), &event.payload[..]), (None, plain.as_bytes()));
     assert_eq!(event.key.event_id, "3119dfba-e649-5eec-ab1e-3412bc4d2e17");
     assert!(!String::from_utf8_lossy(&event.body).contains("mchid"));
-    assert_eq!(provider.payload_of(&event.headers, &event.body).unwrap(), event.payload);
+    assert_eq!(provider.stored_content(&event.headers, &event.body).unwrap().payload, event.payload);
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn a_resource_that_another_key_encrypted_is_kept_as_unreadable_with_the_reason()
     assert!(event.unreadable.as_ref().unwrap().contains("api_v3_key"), "{:?}", event.unreadable);
     assert_eq!(event.event_type, "PAYSCORE.USER_OPEN_SERVICE");
     assert!(event.key.event_id.starts_with("unreadable:"), "{}", event.key.event_id);
-    assert!(provider.payload_of(&event.headers, &event.body).is_err());
+    assert!(provider.stored_content(&event.headers, &event.body).is_err());
     let (_, short) = events_of("wechat_pay", "wechat_pay-032", Some(("api_v3_key", "short")));
     assert!(short[0].unreadable.is_some());
 }
@@ -93,7 +93,7 @@ fn a_notification_of_braintree_is_read_out_of_its_form() {
     assert_eq!(payload["subject"]["subscription"]["add_ons"], serde_json::json!([]));
     assert_eq!(payload["subject_type"], "subscription");
     assert!(event.body.starts_with(b"bt_signature="));
-    assert_eq!(provider.payload_of(&event.headers, &event.body).unwrap(), event.payload);
+    assert_eq!(provider.stored_content(&event.headers, &event.body).unwrap().payload, event.payload);
     let provider = dev(&kind("braintree"));
     let bad = &self::events(&provider, "<other/>")[0];
     assert!(bad.unreadable.as_ref().unwrap().contains("notification"), "{:?}", bad.unreadable);
@@ -114,7 +114,7 @@ fn every_event_of_a_batch_is_one_of_its_own() {
         assert_eq!(got, want);
         for event in &events {
             assert_eq!(event.unreadable, None);
-            assert_eq!(provider.payload_of(&event.headers, &event.body).unwrap(), event.payload);
+            assert_eq!(provider.stored_content(&event.headers, &event.body).unwrap().payload, event.payload);
         }
         let mut ids: Vec<_> = events.iter().map(|event| &event.key.event_id).collect();
         ids.dedup();
@@ -193,7 +193,7 @@ fn a_token_in_a_body_is_blanked_before_anything_is_kept() {
             let kept = [&event.body[..], &event.payload[..]].map(String::from_utf8_lossy);
             assert!(kept.iter().all(|text| !text.contains(&token)), "{name}: {kept:?}");
             assert!(kept[0].contains("[redacted]"), "{name}: {kept:?}");
-            assert_eq!(provider.payload_of(&event.headers, &event.body).unwrap(), event.payload);
+            assert_eq!(provider.stored_content(&event.headers, &event.body).unwrap().payload, event.payload);
         }
     }
 }

@@ -54,8 +54,8 @@ impl DryRun {
             generation: generation(event),
             is_again: false,
         };
-        let payload = provider.payload_of(&self.content.headers, &self.content.body);
-        let seen = dispatched.seen(&event.view.event_type, payload.map_err(HandlerError::Refused)?);
+        let content = provider.stored_content(&self.content.headers, &self.content.body);
+        let seen = dispatched.seen(&event.view.event_type, content.map_err(HandlerError::Refused)?);
         let handlers = provider.handlers();
         let handled = if self.is_transactional {
             Handle::current().block_on(self.in_transaction(handlers, &seen))?

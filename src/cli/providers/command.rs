@@ -68,7 +68,7 @@ fn described(kind: &Provider, spec: &Spec) -> String {
     };
     let settings: String = spec.setting.iter().map(setting).collect();
     format!(
-        "{} ({})\n  facts         {} ({})\n  signature     {}\n  told apart by {}{found_by}\n  secret        {}\n  \
+        "{} ({})\n  facts         {} ({})\n  signature     {}\n  told apart by {}{found_by}\n  payload       {}\n  headers       {}\n  secret        {}\n  \
          resends for   {}\n  answer within {} ms\n  samples       {}{settings}",
         spec.title,
         spec.kind,
@@ -76,11 +76,29 @@ fn described(kind: &Provider, spec: &Spec) -> String {
         spec.docs,
         words::signed_by(spec),
         identities.join("\n                "),
+        payload(spec),
+        headers(spec),
         spec.secret_hint,
         retention::sent_again(spec),
         spec.answer_within_ms,
         samples.join(", "),
     )
+}
+
+/// What handlers, templates and routes get, and how they reach the rest.
+fn payload(spec: &Spec) -> String {
+    let is_whole = spec.event.iter().all(|event| event.payload.is_empty());
+    let rest =
+        if is_whole { "" } else { "; `envelope` is all of it, and so is `payload` with payload = \"\"" };
+    format!("{}{rest}", words::payload(spec))
+}
+
+fn headers(spec: &Spec) -> String {
+    if spec.headers.is_empty() {
+        "none that the signature covers".to_owned()
+    } else {
+        spec.headers.join(", ")
+    }
 }
 
 fn summary(spec: &Spec) -> serde_json::Value {
@@ -91,6 +109,7 @@ fn summary(spec: &Spec) -> serde_json::Value {
         "resend_h": retention::resend_json(spec), "answer_within_ms": spec.answer_within_ms,
         "body_bytes_max": spec.body_bytes_max,
         "signature": words::signed_by(spec),
+        "payload": spec.event.iter().map(|event| &event.payload).collect::<Vec<_>>(), "headers": spec.headers,
         "identity": spec.event.iter().map(words::identities).collect::<Vec<_>>(), "has_signed_time": spec.has_signed_time(),
         "search": spec.event.iter().filter_map(words::search_places).collect::<Vec<_>>(),
         "weakness": spec.signature.weak.map(Weakness::as_str),

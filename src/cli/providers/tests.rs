@@ -5,7 +5,9 @@ use std::path::Path;
 
 use super::super::retention::{sent_again, when_asked};
 use crate::provider::Provider;
-use crate::spec::words::{confidence, identities, places, scheme_name, search_places, signed_by};
+use crate::spec::words::{
+    confidence, identities, payload, places, scheme_name, search_places, signed_by,
+};
 use crate::spec::{
     BodyFormat, Encoding, EventSpec, HandshakeSpec, Identity, IdentitySpec, Scheme, SecretFormat,
     SettingForm, SignatureSpec, Spec, Weakness,
@@ -111,6 +113,10 @@ fn section(spec: &Spec) -> String {
         if let Some(places) = search_places(event) {
             line(&format!("found{when} by"), format!("the event id, {places}"));
         }
+    }
+    line("payload", payload(spec));
+    if !spec.headers.is_empty() {
+        line("headers", format!("`{}`", spec.headers.join("`, `")));
     }
     line("sent again", format!("for up to {}", sent_again(spec)));
     line("answer", answer(spec));

@@ -203,6 +203,25 @@ fn mistakes_of_senders_and_destinations_name_their_place() {
     );
     check(&route("{ on = [], to = \"billing\" }"), "providers.stripe.routes[0].on", "is an empty list");
     check(&route("{ to = \"billing\" }"), "providers.stripe.routes[0].on", "is missing");
+    let more =
+        |key: &str, text: &str| route(&format!("{{ on = [\"*\"], to = \"billing\", {key} = '{text}' }}"));
+    let (lane, when) = ("providers.stripe.routes[0].lane", "providers.stripe.routes[0].when");
+    check(&more("lane", "customer"), lane, "`customer` at character 1: `customer` is not known");
+    check(&more("lane", "payload.a == 1"), lane, "expected the end; `==` compares");
+    check(&more("lane", "headers[\"x-a\"]"), lane, "reads the header `x-a`, which no signature covers");
+    check(
+        &more("when", "payload.amount = 1"),
+        when,
+        "at character 16: expected `and`, `or` or the end; `==` compares",
+    );
+    check(&more("when", "amount > 1"), when, "write payload.NAME, envelope.NAME or headers[\"NAME\"]");
+    check(&more("when", "headers[\"user-agent\"] == \"x\""), when, "reads the header `user-agent`");
+    check(&more("when", &"(".repeat(1_001)), when, "is longer than 1000 bytes");
+    check(
+        &format!("{STRIPE}payload = \"/data\"\n{BILLING}"),
+        "providers.stripe.payload",
+        "`/data` is neither the kind's own nor the whole; write payload = \"\"",
+    );
     check("[destinations.billing]", "destinations.billing.url", "is missing");
     check("[destinations.billing]\nurl = \"billing/x\"", "destinations.billing.url", "is not a URL");
     check("[destinations.billing]\nurl = \"ftp://billing\"", "destinations.billing.url", "another scheme");

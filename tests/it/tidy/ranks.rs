@@ -4,6 +4,7 @@
 pub(super) const RANKS: &[(&str, u8)] = &[
     ("types", 0),
     ("template", 0),
+    ("filter", 0),
     ("database_url", 0),
     ("net", 0),
     ("plain", 0),
