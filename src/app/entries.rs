@@ -128,7 +128,10 @@ impl App {
         let turns = Arc::clone(&admission.turns);
         let what_if =
             self.what_if(&admission.store, admission.installation_id, Arc::clone(entries), turns)?;
+        let server = &self.config.server;
         Ok(ApiState {
+            server_name: Some(server.name.clone()).filter(|name| !name.is_empty()),
+            is_test: server.is_test,
             activity,
             what_if,
             traces: admission.traces.clone(),

@@ -52,9 +52,9 @@ enum Command {
     Providers(providers::ProvidersArgs),
     /// Print a signed request as a ready curl command.
     Sign(sign::SignArgs),
-    /// Send signed samples to a running server.
+    /// Send signed samples to a test server.
     Send(send::SendArgs),
-    /// Load a running server, or one of its own, and say how fast it is.
+    /// Load a server of its own, or a test server, and say how fast it is.
     Bench(bench::BenchArgs),
     /// Say why a saved request is or is not believed.
     Explain(explain::ExplainArgs),

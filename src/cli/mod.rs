@@ -4,7 +4,7 @@
 //!
 //! In reading order: `commands.rs` is the list of commands; `shared.rs` has what all of them need. `serve.rs` and
 //! `bench/` run a server; `check.rs`, `alerts/`, `providers/`, `sign/`, `explain.rs`, `vectors.rs` and `manual.rs` need
-//! none; `send.rs` and `health.rs` call one; `prune.rs`, `keys.rs`, `what_if.rs`, `backup.rs` and `restore/` open the
+//! none; `send.rs` (with `test_server.rs`) and `health.rs` call one; `prune.rs`, `keys.rs`, `what_if.rs`, `backup.rs` and `restore/` open the
 //! database themselves.
 //! `retention.rs` puts how long ids are kept into words; `spec::words` has the words for kinds.
 //!
@@ -55,6 +55,7 @@ mod states;
 mod statistics;
 mod tail;
 mod taught;
+mod test_server;
 mod tokens;
 mod vectors;
 mod what_if;

@@ -80,6 +80,10 @@ pub(crate) struct ApiState {
     pub(crate) probes: ProbeFacts,
     /// Runs the handlers of this server without writing.
     pub(crate) what_if: WhatIf,
+    /// Name of the installation, where it has one.
+    pub(crate) server_name: Option<String>,
+    /// True when it is a test server.
+    pub(crate) is_test: bool,
     /// Called when a decision may have made something due: nobody should wait for the next look.
     pub(crate) decided: Box<dyn Fn() + Send + Sync>,
 }
