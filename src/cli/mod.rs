@@ -11,7 +11,7 @@
 //! Commands over the operators' API: `reach.rs` says which server, `api_client/` asks it, `output/` prints; `desk.rs` is
 //! the three of them. `decide.rs` orders something about one subject, `bulk.rs` about all that a filter finds,
 //! `states.rs` reads words. Then one file or folder for each noun: `events/`, `messages/`, `destinations.rs`, `lanes.rs`,
-//! `rejected.rs`, `operations/`, `tokens.rs`, `audit.rs`, `tail.rs`, `statistics.rs`, `search.rs`, `taught.rs`,
+//! `rejected.rs`, `operations/`, `tokens.rs`, `audit.rs`, `tail.rs`, `statistics.rs`, `search.rs`, `taught.rs`, `test_event.rs`,
 //! `erase.rs`, `whoami.rs`; `doctor/` asks all of them how they are.
 //!
 //! It is not where anything is decided: each command asks the room that knows.
@@ -55,6 +55,7 @@ mod states;
 mod statistics;
 mod tail;
 mod taught;
+mod test_event;
 mod test_server;
 mod tokens;
 mod vectors;

@@ -10,7 +10,7 @@ use crate::config::AgeConfig;
 use crate::handler::Handlers;
 use crate::read;
 use crate::spec::{AnswerSpec, SignatureSpec, Spec};
-use crate::types::{IncomingEvent, Name, RedactedBody};
+use crate::types::{IncomingEvent, Name, OnConflict, RedactedBody, TEST_EVENT};
 use crate::verify::{
     self, KeySource, RawRequest, Reply, SignAt, SignError, Signed, Unbelieved, Unverified, Verified,
     VerifyError, VerifyFn,
@@ -149,6 +149,23 @@ impl ActiveProvider {
         }
     }
 
+    /// The events of a request that nobody sent: test events, of which an operator says what they are. Their ids are none
+    /// that a sender can have.
+    pub(crate) fn test_events(&self, body: &[u8], at: &SignAt, n_max: usize) -> Result<Vec<IncomingEvent>, SignError> {
+        // A signature inside an encrypted body has to be there for the body to be read; most kinds can do without.
+        let signed = self.sign(body, at).unwrap_or_else(|_| verify::unsigned(&self.spec, body, at));
+        let verified = Verified::by_operator(signed.request(at)?);
+        let mut events = self.read_at_most(&verified, n_max);
+        for (n, event) in events.iter_mut().enumerate() {
+            let place = if n == 0 { String::new() } else { format!(":{n}") };
+            event.key.event_id = format!("{TEST_EVENT}{}{place}", at.id);
+            event.identity = "operator/1".to_owned();
+            (event.replay_key, event.window_ms, event.is_window_renewed) = (None, None, false);
+            event.on_conflict = OnConflict::Keep;
+        }
+        Ok(events)
+    }
+
     /// Signs `body` as the sender would, with the newest secret.
     pub fn sign(&self, body: &[u8], at: &SignAt) -> Result<Signed, SignError> {
         match self.sign_with {
@@ -191,5 +208,43 @@ fn bounded(signature: &mut SignatureSpec, age: AgeConfig) {
             (signature.tolerance_s, signature.tolerance_future_s) = (Some(past_s), Some(u32::MAX));
         }
         _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::provider::filled_sample;
+    use crate::verify::DevKeys;
+
+    /// Kinds whose samples make no test event: nobody but their sender can write what is to be read.
+    const NONE_OF: [&str; 0] = [];
+
+    #[test]
+    fn every_kind_makes_test_events_of_its_samples_with_ids_that_no_sender_has() {
+        let keys = DevKeys::parse(&DevKeys::generate().expect("keys")).expect("readable");
+        let id = "0b5e".to_owned();
+        let mut none_of = Vec::new();
+        for kind in crate::providers::builtin() {
+            let Ok(provider) = kind.dev(&keys) else { continue };
+            for (event_type, sample) in kind.sample_list() {
+                let body = filled_sample(sample, "123456789012345test", 1_700_000_000);
+                let at = SignAt {
+                    now_s: 1_700_000_000,
+                    url: provider.url().to_owned(),
+                    id: id.clone(),
+                    event_type: event_type.to_owned(),
+                };
+                let events = provider.test_events(body.as_bytes(), &at, 100).expect("a request");
+                if events.is_empty() || events.iter().any(|event| event.unreadable.is_some()) {
+                    none_of.push(kind.kind().to_owned());
+                }
+                for event in &events {
+                    assert!(event.key.is_synthetic() && event.identity == "operator/1", "{}", kind.kind());
+                    assert!(event.replay_key.is_none() && event.window_ms.is_none(), "{}", kind.kind());
+                }
+            }
+        }
+        assert_eq!(none_of, NONE_OF);
     }
 }

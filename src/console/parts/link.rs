@@ -2,9 +2,11 @@
 
 use maud::{Markup, html};
 
+use super::chip::{Mood, chip};
 use super::moment::foreign;
 use crate::console::contract::path;
 use crate::console::visit::Visit;
+use crate::types::TEST_EVENT;
 
 /// The page of an event.
 pub(in crate::console) fn event_path(provider: &str, event_id: &str) -> String {
@@ -13,7 +15,10 @@ pub(in crate::console) fn event_path(provider: &str, event_id: &str) -> String {
 
 /// An event's id, which leads to its ledger.
 pub(in crate::console) fn event(visit: &Visit, provider: &str, event_id: &str) -> Markup {
-    html! { a class="id" href=(visit.link(&event_path(provider, event_id))) { (foreign(event_id)) } }
+    html! {
+        a class="id" href=(visit.link(&event_path(provider, event_id))) { (foreign(event_id)) }
+        @if event_id.starts_with(TEST_EVENT) { " " (chip(Mood::Needed, "test event")) }
+    }
 }
 
 /// A message's id, which leads to its page.

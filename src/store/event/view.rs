@@ -3,6 +3,7 @@
 use super::types::event_state;
 use crate::api::EventView;
 use crate::store::db::{DbResult, Row};
+use crate::types::TEST_EVENT;
 
 /// Columns of the table or walk `e` that an [`EventView`] is read from.
 macro_rules! event_columns {
@@ -21,9 +22,11 @@ pub(in crate::store) fn numbered_event(row: &Row) -> DbResult<(i64, EventView)> 
 
 /// Reads a row of [`event_columns`].
 pub(in crate::store) fn event_view(row: &Row) -> DbResult<EventView> {
+    let event_id = row.text("event_id")?;
     Ok(EventView {
         provider: row.text("provider")?,
-        event_id: row.text("event_id")?,
+        synthetic: event_id.starts_with(TEST_EVENT),
+        event_id,
         event_type: row.text("event_type")?,
         state: event_state(row)?,
         object: row.text_or_null("object")?,

@@ -22,8 +22,8 @@ const WAITING: [EventState; 4] =
 
 /// The newest event of each provider among so many of all.
 const LAST: &str = "/* people_providers */ SELECT provider, MAX(event_seq) AS event_seq FROM (
-        SELECT provider, event_seq FROM processed_webhook_events ORDER BY event_seq DESC LIMIT $1) x
-    GROUP BY provider";
+        SELECT provider, event_seq, synthetic FROM processed_webhook_events ORDER BY event_seq DESC LIMIT $1) x
+    WHERE NOT x.synthetic GROUP BY provider";
 const BY_NUMBER: &str = "/* people_providers */ SELECT provider, event_id, event_type, received_at_ms
     FROM processed_webhook_events WHERE event_seq = ANY($1)";
 /// Finds the numbers by their index alone, so that no more rows are read than are counted.

@@ -11,7 +11,7 @@ const ODD: &str =
     "a\u{1b}[35mb\u{1b}]0;t\u{7}c\u{9b}1md\0e\nf\rg\u{202e}h\u{2066}i\u{200b}j\u{2028}k\u{e0041}l\u{feff}m";
 
 /// Commands over the API, each with arguments; the words of the command come first.
-const COMMANDS: [(&str, &[&str]); 42] = [
+const COMMANDS: [(&str, &[&str]); 43] = [
     ("audit list", &[]),
     ("audit verify", &["--head", "00"]),
     ("destinations list", &[]),
@@ -50,6 +50,7 @@ const COMMANDS: [(&str, &[&str]); 42] = [
     ("statistics", &[]),
     ("tail", &["--count", "2"]),
     ("taught", &["ODD"]),
+    ("test-event", &["stripe", "--reason", "x"]),
     ("tokens list", &[]),
     ("tokens make", &["ODD", "--role", "viewer", "--valid-for", "1d", "--reason", "x"]),
     ("tokens revoke", &["ODD", "--reason", "x"]),
