@@ -70,3 +70,54 @@ pub(super) fn test_event(
     complain(format!("`hooklatch events show {} ID` shows what became of it", args.provider));
     Ok(ExitCode::SUCCESS)
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::provider::filled_sample;
+    use crate::types::IncomingEvent;
+    use crate::verify::{self, DevKeys, SignAt, Verified};
+
+    /// Kinds whose samples make no test event: nobody but their sender can write what is to be read.
+    const NONE_OF: [&str; 1] = ["apple_app_store"];
+    /// Further ones of which only who has the secret can write it.
+    const SIGNED_ALONE: [&str; 3] = ["adyen", "braintree", "wechat_pay"];
+
+    #[test]
+    fn every_kind_makes_test_events_of_its_samples_with_ids_that_no_sender_has() {
+        let keys = DevKeys::parse(&DevKeys::generate().expect("keys")).expect("readable");
+        let id = "0b5e".to_owned();
+        let (mut none_of, mut signed_alone) = (Vec::new(), Vec::new());
+        for kind in crate::providers::builtin() {
+            let Ok(provider) = kind.dev(&keys) else { continue };
+            for (event_type, sample) in kind.sample_list() {
+                let body = filled_sample(sample, "123456789012345test", 1_700_000_000);
+                let at = SignAt {
+                    now_s: 1_700_000_000,
+                    url: provider.url().to_owned(),
+                    id: id.clone(),
+                    event_type: event_type.to_owned(),
+                };
+                let events = provider.test_events(body.as_bytes(), &at, 100).expect("a request");
+                let is_none = |events: &[IncomingEvent]| {
+                    events.is_empty() || events.iter().any(|event| event.unreadable.is_some())
+                };
+                // Where a key of the sender's is needed to sign, nothing is signed.
+                let unsigned = verify::unsigned(provider.spec(), body.as_bytes(), &at).request(&at);
+                let unsigned = provider.read_at_most(&Verified::by_operator(unsigned.expect("a request")), 100);
+                if is_none(&events) {
+                    none_of.push(kind.kind().to_owned());
+                } else if is_none(&unsigned) {
+                    signed_alone.push(kind.kind().to_owned());
+                }
+                for event in &events {
+                    assert!(event.key.is_synthetic() && event.identity == "operator/1", "{}", kind.kind());
+                    assert!(event.replay_key.is_none() && event.window_ms.is_none(), "{}", kind.kind());
+                }
+            }
+        }
+        for list in [&mut none_of, &mut signed_alone] {
+            list.dedup();
+        }
+        assert_eq!((none_of, signed_alone), (NONE_OF.map(str::to_owned).to_vec(), SIGNED_ALONE.map(str::to_owned).to_vec()));
+    }
+}

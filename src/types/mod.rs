@@ -19,7 +19,7 @@ mod token_text;
 mod type_pattern;
 mod words;
 
-pub use access::{Principal, Reach, Role};
+pub use access::{Principal, Reach, Role, TYPED_BY, TypedBy};
 pub use client_certificate::ClientCertificate;
 pub use clock::{Clock, UnixMs};
 pub(crate) use event::WANTING;

@@ -85,10 +85,11 @@ async fn a_test_event_is_marked_everywhere_and_nothing_follows_from_it(database:
     assert_eq!(database.count("SELECT COUNT(*) FROM outbox_queue").await, 0);
     // It is no sign of life of its sender, and no event of theirs.
     assert!(ops.get("/providers/stripe").await.body["last_event"].is_null());
-    assert_eq!(ops.get("/statistics").await.body["items"], json!([]));
+    assert_eq!(ops.get("/statistics").await.body["minutes"], json!([]));
     let metrics = server.admin_text("/metrics").await;
     assert!(metrics.contains("hooklatch_test_events_total{provider=\"stripe\"} 1"), "{metrics}");
     assert!(!metrics.contains("hooklatch_requests_total{provider=\"stripe\",outcome=\"accepted\"} 1"), "{metrics}");
+    assert!(!metrics.contains("hooklatch_ignored_total{"), "no alert tells of it: {metrics}");
     for path in ["/events", &format!("/events/stripe/{id}"), &format!("/search?id={id}"), "/senders/stripe"] {
         let page = Browser::signed_in(server.admin, OPERATOR).await.get(path).await;
         assert!(page.text.contains("test event"), "{path}: {}", page.text);
@@ -104,15 +105,18 @@ async fn a_test_event_is_marked_everywhere_and_nothing_follows_from_it(database:
     assert_eq!(header(&calls(&stub, 1).await[0], "hooklatch-synthetic"), "", "a real one is called without a mark");
     assert_eq!(ops.get("/providers/stripe").await.body["last_event"]["event_id"], "evt_1");
 
-    for (order, status, code) in [
+    for (n, (order, status, code)) in [
         (json!({ "reason": "r", "type": "no.such" }), 409, "no_sample"),
         (json!({ "reason": "r", "body": "not JSON" }), 409, "test_event_unreadable"),
         (json!({ "reason": "r", "body": "x".repeat((1 << 20) + 1) }), 413, "body_too_large"),
         (json!({ "reason": "" }), 400, "bad_request"),
         (json!({}), 400, "bad_request"),
         (json!({ "reason": "r", "synthetic": false }), 400, "bad_request"),
-    ] {
-        let answer = ops.post("/providers/stripe/test-events", "k-3", &order).await;
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let answer = ops.post("/providers/stripe/test-events", &format!("wrong-{n}"), &order).await;
         assert_eq!((answer.status, answer.body["code"].as_str()), (status, Some(code)), "{}", answer.body);
     }
     let narrow = Operator::new(server.admin, NARROW);

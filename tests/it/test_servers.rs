@@ -15,6 +15,7 @@ on_sqlite!(
     samples_go_to_no_server_that_does_not_say_that_it_is_a_test_server,
     a_test_server_says_so_everywhere,
     a_server_has_its_name_on_every_page,
+    the_audit_log_says_whose_token_it_was_and_who_typed,
 );
 
 const OPERATOR: &str = "operator-token-0123456789";
@@ -99,10 +100,11 @@ async fn a_test_server_says_so_everywhere(database: &Database) {
     assert!(server.log().contains("this is a test server"), "{}", server.log());
     assert_eq!(Operator::new(server.admin, OPERATOR).get("/me").await.body["is_test"], true);
     let browser = Browser::signed_in(server.admin, OPERATOR).await;
-    for path in ["/", "/events", "/events/stripe/evt_own", "/no-such-page", "/settings", "/sign-in"] {
+    for path in ["/", "/events", "/events/stripe/evt_own", "/no-such-page", "/settings"] {
         let page = browser.get(path).await;
         assert!(page.text.contains(">TEST<"), "{path}: {}", page.text);
     }
+    assert!(Browser::new(server.admin).get("/sign-in").await.text.contains(">TEST<"));
     assert!(text(&run(&config, &["whoami"]).await.stdout).contains("a test server"));
     let typo = run(&config, &["test-event", "stripe", "invoice.payd", "--reason", "x"]).await;
     let told = text(&typo.stderr);
@@ -125,4 +127,27 @@ async fn a_server_has_its_name_on_every_page(database: &Database) {
     let me = Operator::new(server.admin, OPERATOR).get("/me").await.body;
     assert_eq!((&me["server_name"], &me["is_test"]), (&"production <eu>".into(), &false.into()));
     assert!(text(&run(&server.config(), &["whoami"]).await.stdout).contains("production <eu>"));
+}
+
+async fn the_audit_log_says_whose_token_it_was_and_who_typed(database: &Database) {
+    let server = Server::start(&database.url, TOKENS).await;
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hooklatch"));
+    command.args(["test-event", "stripe", "--reason", "x", "--config"]).arg(server.config());
+    command.env("HOOKLATCH_ACTOR", "ann");
+    let ran = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
+    assert!(ran.status.success(), "{}", text(&ran.stderr));
+    let ops = Operator::new(server.admin, OPERATOR);
+    let order = r#"{"reason":"x"}"#;
+    // A claim beside the token's name: it takes nobody's place, and what is no such text is left out.
+    for (n, claim) in ["eve@home", "bob (x", "", "a b", &"x".repeat(101), "ops)"].into_iter().enumerate() {
+        let headers = [("idempotency-key", &*format!("k-{n}")), ("hooklatch-typed-by", claim)];
+        let answer = ops.ask("POST", "/providers/stripe/test-events", &headers, Some(order.to_owned())).await;
+        assert_eq!(answer.status, 201, "{}", answer.body);
+    }
+    let audit = ops.get("/audit").await.body;
+    let actors: Vec<&str> =
+        audit["items"].as_array().unwrap().iter().map(|row| row["actor"].as_str().unwrap()).collect();
+    let (last, first) = (actors.last().unwrap(), &actors[..5]);
+    assert!(last.starts_with("ops (ann@") && last.ends_with(')'), "{actors:?}");
+    assert_eq!((first, actors[5]), (&["ops"; 5][..], "ops (eve@home)"));
 }

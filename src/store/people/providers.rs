@@ -78,7 +78,7 @@ impl People {
     pub async fn take_taught(&self, provider: &Name, now_ms: UnixMs) -> Result<TaughtView, PeopleError> {
         self.needs(Role::Operator)?;
         self.needs_provider(provider.as_str())?;
-        let (store, provider, actor) = (&self.store, provider.to_string(), self.principal.name.to_string());
+        let (store, provider, actor) = (&self.store, provider.to_string(), self.actor());
         let taught = together!(store.deciding.people_taught(&provider, &actor, now_ms))?;
         taught.ok_or(PeopleError::NotFound)
     }

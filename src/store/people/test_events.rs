@@ -28,7 +28,7 @@ impl People {
         }
         let action = if made.route { "test_event_route" } else { "test_event" };
         let entry = |event_id: &String| AuditEntry {
-            actor: self.principal.name.to_string(),
+            actor: self.actor(),
             action,
             provider: Some(made.provider.clone()),
             event_id: Some(event_id.clone()),
