@@ -69,6 +69,8 @@ CREATE TABLE processed_webhook_events (
     -- For ids that no signature covers: equal for equal signed bytes, whatever id they came under.
     replay_key      BYTEA,
     error           TEXT COLLATE "C",
+    -- TRUE for a test event, which an operator made. Senders have no ids that begin so: what they send never is one.
+    synthetic       BOOLEAN  NOT NULL GENERATED ALWAYS AS (left(event_id, 5) = 'test:') STORED,
     PRIMARY KEY (provider, event_id)
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.05);
 CREATE UNIQUE INDEX processed_webhook_events_seq ON processed_webhook_events (event_seq);

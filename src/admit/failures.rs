@@ -14,19 +14,23 @@ use crate::types::EventState;
 /// Tells of committed rows of events that were not dispatched as they should have been, and counts those that their
 /// handlers or the `when` of their routes left out.
 pub(super) fn tell_undone(lines: &Lines, updates: &[EventUpdate]) {
-    for update in updates.iter().filter(|update| update.state == EventState::Ignored) {
+    // Of test events no alert is to tell.
+    let is_real = |update: &&EventUpdate| !update.key.is_synthetic();
+    for update in updates.iter().filter(is_real).filter(|update| update.state == EventState::Ignored) {
         let provider = update.key.provider.to_string();
         let reason = if update.error.as_deref() == Some(NO_MATCH) { "filter" } else { "handler" };
         metrics::counter!("hooklatch_ignored_total", "provider" => provider, "reason" => reason).increment(1);
     }
     for update in updates.iter().filter(|update| is_failure(update)) {
         let provider = &update.key.provider;
-        metrics::counter!(
-            "hooklatch_dispatch_failures_total",
-            "provider" => provider.to_string(),
-            "state" => update.state.as_str(),
-        )
-        .increment(1);
+        if is_real(&update) {
+            metrics::counter!(
+                "hooklatch_dispatch_failures_total",
+                "provider" => provider.to_string(),
+                "state" => update.state.as_str(),
+            )
+            .increment(1);
+        }
         let Some(left_out_n) = lines.may_write(provider, update.state.as_str()) else { continue };
         warn!(
             provider.name = %provider,

@@ -6,12 +6,13 @@
 //!
 //! 1. latched: an event that is known already rests, whatever it says;
 //! 2. unreadable: it is kept for a person;
-//! 3. superseded: it is kept, but a newer version of its object was seen, and its handlers want the latest alone;
-//! 4. wanted by nobody: it rests, as `ignored`;
-//! 5. dispatch: the driver runs the handlers;
-//! 6. fill in, reject, plan: `Planner::conclude` in `plan.rs` turns their answer into rows and messages.
+//! 3. undispatched: it is a test event of which nothing is to follow: it rests, as `ignored`;
+//! 4. superseded: it is kept, but a newer version of its object was seen, and its handlers want the latest alone;
+//! 5. wanted by nobody: it rests, as `ignored`;
+//! 6. dispatch: the driver runs the handlers;
+//! 7. fill in, reject, plan: `Planner::conclude` in `plan.rs` turns their answer into rows and messages.
 //!
-//! Steps 1 to 4 are [`fate`]. An event that is tried later was new and readable once; its driver starts at step 5.
+//! Steps 1 to 5 are [`fate`]. An event that is tried later was new and readable once; its driver starts at step 6.
 
 use std::sync::Arc;
 
@@ -28,6 +29,8 @@ pub(super) enum Fate {
     Unreadable,
     /// It is kept and not dispatched: its object has moved on.
     Superseded,
+    /// It is kept and not dispatched: a test event, of which nothing is to follow.
+    Undispatched,
     /// Handlers and routes say what follows.
     Dispatch,
 }
@@ -39,6 +42,8 @@ pub(super) fn fate(entry: &ProviderEntry, event: &IncomingEvent, latched: &Latch
         Fate::Rest
     } else if event.unreadable.is_some() {
         Fate::Unreadable
+    } else if event.is_undispatched {
+        Fate::Undispatched
     } else if is_stale && handlers.wants_latest_only(&event.event_type) {
         Fate::Superseded
     } else if handlers.wants(&event.event_type) {
@@ -54,7 +59,8 @@ pub(super) fn candidate(entry: &ProviderEntry, event: &Arc<IncomingEvent>, event
         event: Arc::clone(event),
         event_seq,
         state: initial_state(entry, event),
-        is_raising: entry.provider.handlers().uses_latest(),
+        // No invented version may supersede a real one.
+        is_raising: entry.provider.handlers().uses_latest() && !event.key.is_synthetic(),
     }
 }
 
@@ -62,7 +68,7 @@ pub(super) fn candidate(entry: &ProviderEntry, event: &Arc<IncomingEvent>, event
 fn initial_state(entry: &ProviderEntry, event: &IncomingEvent) -> EventState {
     if event.unreadable.is_some() {
         EventState::Unreadable
-    } else if entry.provider.handlers().wants(&event.event_type) {
+    } else if !event.is_undispatched && entry.provider.handlers().wants(&event.event_type) {
         EventState::Done
     } else {
         EventState::Ignored
@@ -73,7 +79,10 @@ fn initial_state(entry: &ProviderEntry, event: &IncomingEvent) -> EventState {
 /// takes it, and no version decides.
 pub(super) fn is_known_beforehand(entry: &ProviderEntry, event: &IncomingEvent) -> bool {
     let handlers = entry.provider.handlers();
-    event.unreadable.is_none() && !handlers.uses_latest() && handlers.is_only_routed(&event.event_type)
+    event.unreadable.is_none()
+        && !event.is_undispatched
+        && !handlers.uses_latest()
+        && handlers.is_only_routed(&event.event_type)
 }
 
 /// The outcome that the sender hears about one event.
@@ -117,6 +126,29 @@ pub(super) mod tests {
             (&duplicate, &unreadable, false, Outcome::Duplicate),
         ] {
             assert_eq!(outcome(latched, event, is_superseded), want, "{latched:?}");
+        }
+    }
+
+    #[test]
+    fn a_test_event_is_dispatched_when_that_was_asked_for_and_raises_no_version() {
+        let kind = Provider::from_spec(include_str!("../../providers/stripe/provider.toml"));
+        let kind = kind.on("t", |_: Event<()>| Ok(Effects::new()));
+        let entry = ProviderEntry::example(&kind, OnHandlerError::Keep);
+        let latest = kind.on_latest("t", |_: Event<()>| Ok(Effects::new()));
+        let of_latest = ProviderEntry::example(&latest, OnHandlerError::Keep);
+        for (id, is_undispatched, want, state) in [
+            ("e", false, Fate::Dispatch, EventState::Done),
+            ("test:e", false, Fate::Dispatch, EventState::Done),
+            ("test:e", true, Fate::Undispatched, EventState::Ignored),
+        ] {
+            let mut event = IncomingEvent { is_undispatched, ..event() };
+            event.key.event_id = id.to_owned();
+            assert_eq!(fate(&entry, &event, &Latched::New, false), want);
+            assert_eq!(fate(&entry, &event, &Latched::Duplicate, false), Fate::Rest);
+            assert!(!is_known_beforehand(&entry, &event), "a handler takes it");
+            let event = Arc::new(event);
+            assert_eq!(candidate(&entry, &event, 1).state, state);
+            assert_eq!(candidate(&of_latest, &event, 1).is_raising, id == "e");
         }
     }
 

@@ -130,6 +130,10 @@ impl Planner {
                 let event_never = Dispatched::never(event, event_seq);
                 Some(self.update(&event_never, EventState::Unreadable, event.unreadable.clone()))
             }
+            Fate::Undispatched => {
+                let why = "a test event, which was not to be dispatched".to_owned();
+                Some(self.update(&Dispatched::never(event, event_seq), EventState::Ignored, Some(why)))
+            }
             Fate::Superseded => {
                 let why = "a newer version of its object was seen before it".to_owned();
                 Some(self.update(&Dispatched::first(event, event_seq), EventState::Superseded, Some(why)))

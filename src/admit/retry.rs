@@ -212,7 +212,7 @@ impl Retries {
             entry.provider.stored_content(&due.headers, &due.body).map_err(HandlerError::Refused)?;
         let handlers = entry.provider.handlers();
         let is_stale = match &due.object {
-            Some(object) if handlers.uses_latest() => {
+            Some(object) if handlers.uses_latest() && !due.key.is_synthetic() => {
                 let is_stale = tx.version_raise(&due.key.provider, object, due.event_seq).await;
                 is_stale.map_err(|failure| put_off(&failure))?
             }

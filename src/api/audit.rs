@@ -10,7 +10,7 @@ pub struct AuditView {
     pub audit_seq: i64,
     /// Time of the decision.
     pub at_ms: i64,
-    /// Name of the token that decided.
+    /// Name of the token that decided; behind it, in parentheses, who typed, where their command line said so.
     pub actor: String,
     /// Word for what was done, such as `message_send` or `body_read`.
     pub action: String,

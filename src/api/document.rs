@@ -10,7 +10,8 @@ use super::{
     DoctorView, EventOrder, EventView, ExplainOrder, ExplainView, LaneView, LedgerView, MeView,
     MessageDetail, MessageOrder, MessageView, OperationOrder, OperationView, OrderResult, Page, ProbeView,
     ProblemView, ProviderView, ReasonOrder, RejectedGroup, RejectedView, SearchView, SettingView,
-    StatisticsView, TailView, TaughtView, TokenMade, TokenOrder, TokenView, WhatIfOrder, WhatIfView,
+    StatisticsView, TailView, TaughtView, TestEventOrder, TestEventView, TokenMade, TokenOrder, TokenView,
+    WhatIfOrder, WhatIfView,
 };
 use crate::types::{EventState, MessageState};
 
@@ -70,7 +71,8 @@ fn named(generator: &mut SchemaGenerator) -> Map<String, Value> {
         "Page<OperationView>": Page<OperationView>, "Page<ProviderView>": Page<ProviderView>,
         "Page<RejectedGroup>": Page<RejectedGroup>, "Page<RejectedView>": Page<RejectedView>, "Page<SettingView>": Page<SettingView>, "Page<TokenView>": Page<TokenView>, "ProblemView": ProblemView,
         "ProviderView": ProviderView, "ReasonOrder": ReasonOrder, "SearchView": SearchView,
-        "StatisticsView": StatisticsView, "TailView": TailView, "TaughtView": TaughtView, "TokenMade": TokenMade,
+        "StatisticsView": StatisticsView, "TailView": TailView, "TaughtView": TaughtView,
+        "TestEventOrder": TestEventOrder, "TestEventView": TestEventView, "TokenMade": TokenMade,
         "TokenOrder": TokenOrder, "TokenView": TokenView, "ExplainOrder": ExplainOrder, "ExplainView": ExplainView, "WhatIfOrder": WhatIfOrder, "WhatIfView": WhatIfView,
     }
     named

@@ -24,6 +24,9 @@ pub struct EventView {
     pub event_type: String,
     /// State in which it stands.
     pub state: EventState,
+    /// True for a test event, which an operator made; nothing that a sender sends is one.
+    #[serde(default)]
+    pub synthetic: bool,
     /// Object that it is about, where its kind names one.
     pub object: Option<String>,
     /// Version of that object.

@@ -18,6 +18,9 @@ pub struct MessageView {
     /// Type of its event.
     #[serde(rename = "type")]
     pub event_type: String,
+    /// True when its event is a test event: the call says `Hooklatch-Synthetic: true`.
+    #[serde(default)]
+    pub synthetic: bool,
     /// Name of the effect within the event.
     pub effect_name: String,
     /// Key that goes with every attempt.

@@ -28,6 +28,9 @@ pub struct ProviderView {
     pub taught_at_ms: Option<i64>,
     /// Time for which the ids of its events are remembered. Days.
     pub ids_days: u32,
+    /// Types of which its kind has sample events, for test events.
+    #[serde(default)]
+    pub samples: Vec<String>,
     /// What is known of its sender.
     pub sender: SenderView,
     /// Its secrets, the newest first.

@@ -264,6 +264,15 @@ pub const ROUTES: &[RouteFacts] = &[
         "TaughtView",
         "The secret that a sender taught us while its provider was pairing: once.",
     ),
+    post(
+        "/providers/{name}/test-events",
+        Role::Operator,
+        Some("TestEventOrder"),
+        "TestEventView",
+        "Make a test event of this provider. It is marked as one everywhere, and nothing follows from it unless `route` \
+         asks for that: real destinations then get real calls.",
+    )
+    .status(201),
     get(
         "/rejected",
         Role::Viewer,

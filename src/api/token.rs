@@ -52,6 +52,12 @@ pub struct MeView {
     pub providers: Option<Vec<String>>,
     /// Destinations that the token reaches; `null` for all.
     pub destinations: Option<Vec<String>>,
+    /// Name of the installation (`server.name`); `null` when it has none.
+    #[serde(default)]
+    pub server_name: Option<String>,
+    /// True when it is a test server, which may have fake events.
+    #[serde(default)]
+    pub is_test: bool,
     /// Version of the server.
     pub version: String,
     /// True when bodies and captured answers are stored under a key.

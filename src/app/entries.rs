@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicUsize;
 use uuid::Uuid;
 
 use super::builder::App;
-use crate::admit::{AdmitContext, CallerRules, ProviderEntry};
+use crate::admit::{AdmitContext, Admitter, CallerRules, ProviderEntry};
 use crate::api::SenderView;
 use crate::config::{DestinationConfig, ProviderConfig};
 use crate::doctor::NodeDoctor;
@@ -18,7 +18,7 @@ use crate::http::token_gate::TokenGate;
 use crate::mistakes::Mistake;
 use crate::outbox::NodeCalls;
 use crate::provider::Provider;
-use crate::receive::{CountedRequests, Explainer, fingerprint};
+use crate::receive::{CountedRequests, Explainer, TestEvents, fingerprint};
 use crate::spec::{Scheme, Source, Spec, words};
 use crate::store::{PeopleDoor, ProgramMigrations, Store, TokenBook};
 use crate::tail::TailHub;
@@ -34,6 +34,8 @@ pub(super) struct LookedAt {
     pub(super) requests: CountedRequests,
     pub(super) tail: TailHub,
     pub(super) doctor: NodeDoctor,
+    /// The way into admission, for test events.
+    pub(super) admitter: Admitter,
 }
 
 impl App {
@@ -112,7 +114,7 @@ impl App {
         &self,
         admission: &Arc<AdmitContext>,
         entries: &Entries,
-        LookedAt { calls, requests, tail, doctor }: LookedAt,
+        LookedAt { calls, requests, tail, doctor, admitter }: LookedAt,
         gate: Arc<TokenGate>,
     ) -> anyhow::Result<ApiState> {
         let woken = Arc::clone(admission);
@@ -128,7 +130,18 @@ impl App {
         let turns = Arc::clone(&admission.turns);
         let what_if =
             self.what_if(&admission.store, admission.installation_id, Arc::clone(entries), turns)?;
+        let server = &self.config.server;
+        let test_events = TestEvents::new(
+            entries,
+            &self.kinds,
+            (admitter, self.memory.clone()),
+            admission.installation_id,
+            server.events_n_max as usize,
+        );
         Ok(ApiState {
+            test_events,
+            server_name: Some(server.name.clone()).filter(|name| !name.is_empty()),
+            is_test: server.is_test,
             activity,
             what_if,
             traces: admission.traces.clone(),
@@ -177,10 +190,18 @@ impl App {
                     .any(|event| !event.search.0.is_empty())
                     .then(|| config.is_none_or(|one| one.has_search)),
                 headers: headers(spec),
+                samples: self.samples(&spec.kind),
                 fingerprints: secrets.map(|secret| fingerprint(installation_id, name, secret)).collect(),
             }
         };
         entries.iter().map(facts).collect()
+    }
+
+    /// The types of which a kind has sample events.
+    fn samples(&self, kind: &str) -> Vec<String> {
+        let kind = self.kinds.iter().find(|known| known.kind() == kind);
+        let samples = kind.map(Provider::sample_list).unwrap_or_default();
+        samples.into_iter().map(|(event_type, _)| event_type.to_owned()).collect()
     }
 
     fn destination_facts(&self) -> BTreeMap<Name, DestinationFacts> {

@@ -39,6 +39,7 @@ impl App {
             body_timeout: Duration::from_millis(server.body_timeout_ms),
             probes: ProbeKey::new(installation_id),
             room: self.memory.clone(),
+            is_test: server.is_test,
         })
     }
 
@@ -92,6 +93,8 @@ impl App {
             clock: self.clock.clone(),
             base: admin.base(),
             is_secure: public.map_or(admin.tls.is_some(), |url| url.is_secure),
+            server_name: api.server_name.clone(),
+            is_test: api.is_test,
             everybodys: self.has_echo.then(|| Secret::new(DEV_TOKEN)),
             signed_again: self.sign_again()?,
         })

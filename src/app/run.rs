@@ -10,7 +10,7 @@ use anyhow::Context;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
-use tracing::info;
+use tracing::{info, warn};
 
 use super::builder::App;
 use super::running::{Running, STOP_MARGIN};
@@ -28,6 +28,7 @@ impl App {
         let (server, outbox) = (&self.config.server, &self.config.outbox);
         let delay = Duration::from_millis(server.stop_delay_ms);
         let stop_timeout = Duration::from_millis(outbox.stop_timeout_ms);
+        let (name, is_test) = (server.name.clone(), server.is_test);
         let manager = Manager::of_process();
         let sockets = Sockets::of_process(server.listen, self.config.admin.listen)?;
         let mut signals = StopSignals::of_process()?;
@@ -39,7 +40,10 @@ impl App {
                 return Ok(());
             }
         };
-        info!(receiver.addr = %running.receiver_addr, admin.addr = %running.admin_addr, "started");
+        info!(receiver.addr = %running.receiver_addr, admin.addr = %running.admin_addr, server.name = name, "started");
+        if is_test {
+            warn!("this is a test server (server.test): it says so to everybody, and `hooklatch send` sends it fake events");
+        }
         until_told(&running, &manager, &mut signals).await;
         info!(?delay, "stopping");
         running.background.stop.announce();

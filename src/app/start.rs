@@ -74,8 +74,8 @@ impl App {
         let mut core = self.core(ground)?;
         let gate = self.token_gate(&core.admission.store);
         let doctor = self.doctor(&core.admission, core.calls.clone(), core.operator.readiness.clone());
-        let looked_at =
-            LookedAt { calls: core.calls, requests: core.receiver.counted(), tail: core.tail, doctor };
+        let (requests, admitter) = (core.receiver.counted(), core.background.admitter.clone());
+        let looked_at = LookedAt { calls: core.calls, requests, tail: core.tail, doctor, admitter };
         let api = self.api(&core.admission, &entries, looked_at, Arc::clone(&gate))?;
         let stopping = core.stopping.clone();
         core.background

@@ -11,7 +11,7 @@ use super::shared::{complain, with_causes};
 use super::{
     alerts, audit, backup, bench, check, destinations, doctor, erase, events, explain, health, keys, lanes,
     manual, messages, operations, providers, prune, rejected, restore, search, send, serve, settings, sign,
-    statistics, tail, taught, tokens, vectors, what_if, whoami,
+    statistics, tail, taught, test_event, tokens, vectors, what_if, whoami,
 };
 use crate::app::App;
 use crate::load::kinds;
@@ -52,9 +52,9 @@ enum Command {
     Providers(providers::ProvidersArgs),
     /// Print a signed request as a ready curl command.
     Sign(sign::SignArgs),
-    /// Send signed samples to a running server.
+    /// Send signed samples to a test server.
     Send(send::SendArgs),
-    /// Load a running server, or one of its own, and say how fast it is.
+    /// Load a server of its own, or a test server, and say how fast it is.
     Bench(bench::BenchArgs),
     /// Say why a saved request is or is not believed.
     Explain(explain::ExplainArgs),
@@ -90,6 +90,8 @@ enum Command {
     Whoami(whoami::WhoamiArgs),
     /// Show the secret that a sender taught a running server while its provider was pairing: once.
     Taught(taught::TaughtArgs),
+    /// Make a test event on a running server: it is marked as one, and nothing follows from it unless you ask for that.
+    TestEvent(test_event::TestEventArgs),
     /// Delete the bytes of events, and what was made of them; their ids, digests and outcomes stay.
     Erase(erase::EraseArgs),
     /// Say which keys of `[encryption]` are in use, or bring what older ones sealed under the newest.
@@ -171,6 +173,7 @@ pub fn main_with(own: Vec<Provider>, more: impl FnOnce(App) -> App) -> ExitCode 
         Command::Completions { shell } => Ok(manual::completions(Cli::command(), shell)),
         Command::Man { folder } => manual::man(Cli::command(), folder.as_deref()),
         Command::Taught(args) => taught::taught(&args, file, &kinds),
+        Command::TestEvent(args) => test_event::test_event(&args, file, &kinds),
         Command::Erase(args) => erase::erase(&args, file, &kinds),
         Command::Keys(args) => keys::keys(&args, file, &kinds),
         Command::Prune(args) => prune::prune(&args, file, &kinds),

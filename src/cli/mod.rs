@@ -4,14 +4,14 @@
 //!
 //! In reading order: `commands.rs` is the list of commands; `shared.rs` has what all of them need. `serve.rs` and
 //! `bench/` run a server; `check.rs`, `alerts/`, `providers/`, `sign/`, `explain.rs`, `vectors.rs` and `manual.rs` need
-//! none; `send.rs` and `health.rs` call one; `prune.rs`, `keys.rs`, `what_if.rs`, `backup.rs` and `restore/` open the
+//! none; `send.rs` (with `test_server.rs`) and `health.rs` call one; `prune.rs`, `keys.rs`, `what_if.rs`, `backup.rs` and `restore/` open the
 //! database themselves.
 //! `retention.rs` puts how long ids are kept into words; `spec::words` has the words for kinds.
 //!
 //! Commands over the operators' API: `reach.rs` says which server, `api_client/` asks it, `output/` prints; `desk.rs` is
 //! the three of them. `decide.rs` orders something about one subject, `bulk.rs` about all that a filter finds,
 //! `states.rs` reads words. Then one file or folder for each noun: `events/`, `messages/`, `destinations.rs`, `lanes.rs`,
-//! `rejected.rs`, `operations/`, `tokens.rs`, `audit.rs`, `tail.rs`, `statistics.rs`, `search.rs`, `taught.rs`,
+//! `rejected.rs`, `operations/`, `tokens.rs`, `audit.rs`, `tail.rs`, `statistics.rs`, `search.rs`, `taught.rs`, `test_event.rs`,
 //! `erase.rs`, `whoami.rs`; `doctor/` asks all of them how they are.
 //!
 //! It is not where anything is decided: each command asks the room that knows.
@@ -55,6 +55,8 @@ mod states;
 mod statistics;
 mod tail;
 mod taught;
+mod test_event;
+mod test_server;
 mod tokens;
 mod vectors;
 mod what_if;

@@ -1,7 +1,7 @@
 //! `send`: signed samples to a running server, and what it answered.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,7 +12,8 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use super::shared::{block_on, complain, say};
-use super::sign::{Signer, fresh_id, signer};
+use super::sign::{Signer, body_of_file, fresh_id, signer};
+use super::test_server::needs_test_server;
 use crate::bench::spoil;
 use crate::load::Kinds;
 use crate::provider::filled_sample;
@@ -29,6 +30,9 @@ pub(super) struct SendArgs {
     kind: String,
     /// The sample's event type; the kind's first one by default.
     event_type: Option<String>,
+    /// Send this file's bytes instead of a sample; `-` is standard input.
+    #[arg(long, value_name = "FILE")]
+    body: Option<PathBuf>,
     /// The whole URL, or the server alone; `server.public_url` of the configuration by default.
     #[arg(long)]
     url: Option<String>,
@@ -105,14 +109,18 @@ fn unexpected(heard: &[Heard]) -> usize {
 }
 
 fn requests(args: &SendArgs, signer: &Signer<'_>, url: &str) -> anyhow::Result<Vec<Copy>> {
-    let (event_type, sample) = signer.sample(args.event_type.as_deref())?;
+    let own = args.body.as_deref().map(body_of_file).transpose()?;
+    let (event_type, sample) = match own {
+        Some(_) => (args.event_type.as_deref().unwrap_or("sample"), ""),
+        None => signer.sample(args.event_type.as_deref())?,
+    };
     let now_s = Clock::system().now_ms() / 1_000 - if args.stale { STALE_S } else { 0 };
     let mut copies = Vec::new();
     for event_n in 0..args.count {
         let id = fresh_id();
-        let body = filled_sample(sample, &id, now_s);
+        let body = own.clone().unwrap_or_else(|| filled_sample(sample, &id, now_s).into_bytes());
         let at = SignAt { now_s, url: url.to_owned(), id, event_type: event_type.to_owned() };
-        let mut request = signer.provider.sign(body.as_bytes(), &at)?;
+        let mut request = signer.provider.sign(&body, &at)?;
         if args.bad_signature {
             spoil(&mut request.body);
         }
@@ -129,6 +137,7 @@ fn requests(args: &SendArgs, signer: &Signer<'_>, url: &str) -> anyhow::Result<V
 
 async fn send_all(url: String, requests: Vec<Copy>, concurrency: u32) -> anyhow::Result<Vec<Heard>> {
     let client = crate::outbox::http_client().context("could not make an HTTP client")?;
+    needs_test_server(&client, &url).await?;
     let slots = Arc::new(Semaphore::new(concurrency as usize));
     let mut running = JoinSet::new();
     let (all_n, started) = (requests.len(), Instant::now());

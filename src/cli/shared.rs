@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::Context;
 
 use crate::load::Kinds;
+use crate::mistakes::{nearest, shown};
 use crate::outbox::{http_client, http_client_believing};
 use crate::plain;
 use crate::provider::Provider;
@@ -47,9 +48,23 @@ pub(super) fn complain(lines: impl Display) {
 pub(super) fn find_kind<'a>(kinds: &'a Kinds, name: &str) -> anyhow::Result<&'a Provider> {
     kinds.iter().find(|kind| kind.kind() == name).ok_or_else(|| {
         tell_problems(kinds);
-        let known: Vec<&str> = kinds.iter().map(Provider::kind).collect();
-        Usage(format!("no provider kind is called `{name}`; there are {}", known.join(", "))).into()
+        Usage(unknown("no provider kind is called", name, kinds.iter().map(Provider::kind))).into()
     })
+}
+
+/// Most words that are listed where a word is not known.
+const LISTED_N_MAX: usize = 20;
+
+/// Says that a word is not known, and which was meant; else all there are, where these are few.
+pub(super) fn unknown<'a>(what: &str, word: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
+    let told = format!("{what} `{}`", shown(word));
+    match nearest(word, known.clone()) {
+        Some(meant) => format!("{told}; did you mean `{meant}`?"),
+        None if known.clone().count() <= LISTED_N_MAX => {
+            format!("{told}; there are {}", known.collect::<Vec<_>>().join(", "))
+        }
+        None => format!("{told}; `hooklatch providers` lists all {}", known.count()),
+    }
 }
 
 /// Says what is wrong with the kinds of a folder, for commands that can do without them.

@@ -10,6 +10,10 @@ use super::listener_tls::ListenerTlsConfig;
 /// `[server]`: the receiver's listener and its bounds.
 #[derive(Debug, Clone)]
 pub struct ServerConfig {
+    /// Name of the installation, for people; empty when it has none.
+    pub name: String,
+    /// True when it takes fake events: it says so to everybody who asks.
+    pub is_test: bool,
     /// Address of the receiver's listener.
     pub listen: SocketAddr,
     /// URL that senders call, without a trailing slash; some of them sign it.

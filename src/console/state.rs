@@ -23,6 +23,10 @@ pub(crate) struct ConsoleState {
     pub(crate) base: String,
     /// True when browsers reach it over TLS alone.
     pub(crate) is_secure: bool,
+    /// Name of the installation, where it has one.
+    pub(crate) server_name: Option<String>,
+    /// True when it is a test server.
+    pub(crate) is_test: bool,
     /// The token that everybody has with `serve --dev`, where nobody signs in.
     pub(crate) everybodys: Option<Secret>,
     /// Signs stored requests anew with `serve --dev`, whose secrets are published.

@@ -107,6 +107,7 @@ mod tests {
             is_safe_to_remove: false,
         };
         ProviderView {
+            samples: Vec::new(),
             name: "stripe".to_owned(),
             kind: "stripe".to_owned(),
             url: String::new(),

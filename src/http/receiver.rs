@@ -52,6 +52,8 @@ pub(crate) struct ReceiverState {
     pub(crate) probes: ProbeKey,
     /// Room for requests, from their headers until their events are written or given up.
     pub(crate) room: MemoryRoom,
+    /// True when it takes fake events, and says so.
+    pub(crate) is_test: bool,
 }
 
 /// Where a request came from, as far as is known of it.
@@ -115,7 +117,7 @@ impl ReceiverState {
         let (mut parts, body) = request.into_parts();
         if !entry.is_allowed(arrival.address) {
             self.receiver.refused_address(entry, &parts.headers, arrival, self.clock.now_ms());
-            return identified(Problem::ADDRESS.into_response(), arrival);
+            return self.identified(Problem::ADDRESS.into_response(), arrival);
         }
         if entry.caller.is_some() {
             show_certificate(&mut parts);
@@ -156,7 +158,7 @@ impl ReceiverState {
             Ok(answer) => response(answer),
             Err(error) => Problem::from(&error).into_response(),
         };
-        identified(response, arrival)
+        self.identified(response, arrival)
     }
 
     /// Refuses a request that was not verified, and records it.
@@ -177,23 +179,27 @@ impl ReceiverState {
         let Problem { code, title, .. } = problem;
         let reason = UnreadReason { code, title, is_ours: problem.is_ours() };
         self.receiver.refused_unread(entry, &request, arrival, reason);
-        identified(problem.into_response(), arrival)
+        self.identified(problem.into_response(), arrival)
+    }
+
+    /// The answer with the id of its request, by which its log line and its rejection are found; on a test server with a
+    /// header that says so.
+    fn identified(&self, mut response: Response, arrival: Arrival) -> Response {
+        let mut text = Uuid::encode_buffer();
+        // Hexadecimal is always a value.
+        if let Ok(value) = HeaderValue::from_str(arrival.request_id.hyphenated().encode_lower(&mut text)) {
+            response.headers_mut().insert(REQUEST_ID.clone(), value);
+        }
+        if self.is_test {
+            response.headers_mut().insert(TEST_SERVER.clone(), HeaderValue::from_static("true"));
+        }
+        response
     }
 }
 
 /// The facts of a request that decide about it before its body is read.
 fn head(parts: &http::request::Parts) -> (&Method, &Uri, &HeaderMap) {
     (&parts.method, &parts.uri, &parts.headers)
-}
-
-/// The answer with the id of its request, by which its log line and its rejection are found.
-fn identified(mut response: Response, arrival: Arrival) -> Response {
-    let mut text = Uuid::encode_buffer();
-    // Hexadecimal is always a value.
-    if let Ok(value) = HeaderValue::from_str(arrival.request_id.hyphenated().encode_lower(&mut text)) {
-        response.headers_mut().insert(REQUEST_ID.clone(), value);
-    }
-    response
 }
 
 /// The routes of the receiver, one for each provider's path.
@@ -248,7 +254,7 @@ async fn receipt(
     }
     if !entry.is_allowed(arrival.address) {
         state.receiver.refused_address(entry, &parts.headers, arrival, state.clock.now_ms());
-        return identified(Problem::ADDRESS.into_response(), arrival);
+        return state.identified(Problem::ADDRESS.into_response(), arrival);
     }
     show_certificate(&mut parts);
     let raw = RawRequest {
@@ -262,7 +268,7 @@ async fn receipt(
         Ok(answer) => known(response(answer)),
         Err(error) => Problem::from(&error).into_response(),
     };
-    identified(response, arrival)
+    state.identified(response, arrival)
 }
 
 /// Puts the client certificate that TLS has verified where kinds look for it, and takes out what a stranger put there.
@@ -418,6 +424,9 @@ static CLIENT_CERTIFICATE: HeaderName = HeaderName::from_static("hooklatch-clien
 
 /// The header with the id of the request.
 static REQUEST_ID: HeaderName = HeaderName::from_static("hooklatch-request-id");
+
+/// The header by which a server says that it may have fake events; no other server sends it.
+static TEST_SERVER: HeaderName = HeaderName::from_static("hooklatch-test");
 
 /// The header that says what became of a believed request.
 pub(super) static OUTCOME: HeaderName = HeaderName::from_static("hooklatch-outcome");

@@ -37,6 +37,8 @@ pub(super) fn layer(kinds: &[Provider], keys: &DevKeys, admin_listen: Option<Soc
     root.insert("database".to_owned(), table([("url", text(DATABASE_URL))]));
     let token = table([("name", text("dev")), ("role", text("admin")), ("token", text(DEV_TOKEN))]);
     root.insert("admin".to_owned(), table([("tokens", list([token]))]));
+    let test = Value::new(Some(&ORIGIN.to_owned()), true);
+    root.insert("server".to_owned(), table([("test", test)]));
     root.insert("providers".to_owned(), Value::new(None, providers.collect::<Map<String, Value>>()));
     root.insert("destinations".to_owned(), table([("echo", echo)]));
     Layer::new(root)

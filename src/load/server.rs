@@ -13,6 +13,7 @@ pub(super) const BODY_BYTES: RangeInclusive<u64> = 1_024..=67_108_864;
 /// `[server]`. The second value is whether the operator set `public_url`.
 pub(super) fn server(checker: &mut Checker<'_>, root: &mut Table) -> Option<(ServerConfig, bool)> {
     let mut table = root.table(checker, "server")?;
+    let name = name(checker, &mut table);
     let listen = listen(checker, &mut table);
     let written = table.text(checker, "public_url").filter(|(_, text)| !text.is_empty());
     let has_public_url = written.is_some();
@@ -27,6 +28,8 @@ pub(super) fn server(checker: &mut Checker<'_>, root: &mut Table) -> Option<(Ser
     let answer_timeout_ms = table.number(checker, "answer_timeout_ms", 100..=60_000).unwrap_or_default();
     let handler_timeout_ms = table.number(checker, "handler_timeout_ms", 10..=30_000).unwrap_or_default();
     let config = ServerConfig {
+        name,
+        is_test: table.flag(checker, "test").unwrap_or_default(),
         listen,
         public_url: public_url.unwrap_or_default(),
         body_bytes_max,
@@ -50,4 +53,19 @@ pub(super) fn server(checker: &mut Checker<'_>, root: &mut Table) -> Option<(Ser
     };
     table.finish(checker);
     Some((config, has_public_url))
+}
+
+/// Most characters of the installation's name: it stands in the title of each page.
+const NAME_CHARS_MAX: usize = 64;
+
+/// The installation's name; empty when there is none.
+fn name(checker: &mut Checker<'_>, table: &mut Table) -> String {
+    let Some((field, text)) = table.text(checker, "name") else { return String::new() };
+    let is_line = text.trim() == text && !text.chars().any(crate::plain::is_hidden);
+    if is_line && text.chars().count() <= NAME_CHARS_MAX {
+        return text;
+    }
+    let why = "is not a name of at most 64 characters on one line";
+    checker.problem_shown(&field, why, "write a short name, such as \"production\"");
+    String::new()
 }

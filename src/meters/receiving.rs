@@ -31,6 +31,12 @@ const ROWS: &[Metric] = &[
         &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1_024.0],
         "Events that were committed in one transaction.",
     ),
+    counter(
+        "hooklatch_test_events_total",
+        &["provider"],
+        "events",
+        "Test events that operators made; no other metric of requests counts them.",
+    ),
     gauge(
         "hooklatch_admit_waiting",
         &[],

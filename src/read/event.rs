@@ -73,6 +73,7 @@ pub(super) fn one(reader: &EventReader<'_>, event_n: usize, body: &Bytes, json: 
         digest,
         unreadable: None,
         secret: None,
+        is_undispatched: false,
     }
 }
 
@@ -119,6 +120,7 @@ pub(super) fn unreadable(reader: &EventReader<'_>, body: &Bytes, why: String) ->
         headers: Arc::clone(&reader.kept),
         unreadable: Some(why),
         secret: None,
+        is_undispatched: false,
     }
 }
 

@@ -6,11 +6,11 @@ use super::reader::{EventReader, EventText, TYPE_UNKNOWN, UNREADABLE};
 use super::source::{joined, text_at};
 use crate::json::{Document, PointerTarget};
 use crate::spec::{Identity, IdentitySpec, Source, Sources};
-use crate::types::{BodyDigest, OnConflict, TEXT_BYTES_MAX, TypePattern, WANTING, stored_text};
+use crate::types::{BodyDigest, OnConflict, TEST_EVENT, TEXT_BYTES_MAX, TypePattern, WANTING, stored_text};
 use crate::verify::base64url_text;
 
 /// Prefixes of the ids that are made here or by admission: no sender's own id that starts so is taken.
-const OURS: [&str; 4] = [UNREADABLE, "conflict:", CONTENT, SIGNAL];
+const OURS: [&str; 5] = [UNREADABLE, "conflict:", CONTENT, SIGNAL, TEST_EVENT];
 const CONTENT: &str = "content:";
 const SIGNAL: &str = "signal:";
 /// Longest key of ours before its parts give way to their digest: admission may number it. Bytes.
@@ -204,13 +204,14 @@ mod tests {
             "conflict:1",
             "content:1",
             "signal:1",
+            "test:1",
             "",
             "a\0b",
             &"x".repeat(TEXT_BYTES_MAX + 1),
         ] {
             assert!(senders_own(id.to_owned()).is_err(), "{id}");
         }
-        for id in ["evt_1", "contents:1", "Signal:1", "x:content:1"] {
+        for id in ["evt_1", "contents:1", "Signal:1", "x:content:1", "test", "Test:1", " test:1"] {
             assert_eq!(senders_own(id.to_owned()).as_deref(), Ok(id));
         }
     }

@@ -8,6 +8,7 @@
 //! sender hears. `caller.rs` is what callers of ours hear
 //! instead, and `receipt.rs` what followed from their commands. `notes.rs` and `diagnose.rs` tell the operator why a request was refused, `explain/` says it of saved ones, and `counts.rs` counts how
 //! requests ended; `refusing.rs` knows since when none was admitted.
+//! `test_event.rs` makes events that nobody sent, for operators.
 //! `unread.rs` records requests that are refused before they are verified, and `unknown_paths.rs` those for no provider.
 
 mod answer;
@@ -24,6 +25,7 @@ mod receipt;
 mod receiver;
 mod refusing;
 mod signed_times;
+mod test_event;
 mod unknown_paths;
 mod unread;
 
@@ -32,4 +34,5 @@ pub(crate) use error::ReceiveError;
 pub(crate) use explain::{Explainer, SavedRequest, judged, parse as parse_saved};
 pub(crate) use notes::{RequestNotes, fingerprint};
 pub(crate) use receiver::{CountedRequests, Receiver};
+pub(crate) use test_event::{NoTestEvent, TestEvents};
 pub(crate) use unread::{Arrival, UnreadReason, UnreadRequest};

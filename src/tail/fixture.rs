@@ -6,6 +6,7 @@ use crate::types::EventState;
 /// An event of `provider` with this number.
 pub(super) fn event(provider: &str, seq: i64) -> EventView {
     EventView {
+        synthetic: false,
         provider: provider.to_owned(),
         event_id: format!("evt_{seq}"),
         parts: Vec::new(),

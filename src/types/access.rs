@@ -87,6 +87,31 @@ impl Reach {
     }
 }
 
+/// Name of the header in which the command line says who typed.
+pub const TYPED_BY: &str = "hooklatch-typed-by";
+
+/// Who typed a command, as the command line says it: `LOGIN@HOST`. It tells people apart who share a token; a claim, and
+/// no more: whoever has the token can write anything there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TypedBy(String);
+
+impl TypedBy {
+    /// Most characters of it.
+    const CHARS_MAX: usize = 100;
+
+    /// `None` for what is no such text: 1 to 100 letters, digits and `._@+-`.
+    pub fn parse(text: &str) -> Option<Self> {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "._@+-".contains(c);
+        let is_good = (1..=Self::CHARS_MAX).contains(&text.len()) && text.chars().all(is_plain);
+        is_good.then(|| Self(text.to_owned()))
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
 /// Who asks: a person, or a program of theirs, known by a token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Principal {

@@ -22,7 +22,16 @@ pub struct EventKey {
     pub event_id: String,
 }
 
+/// Prefix of the ids of test events, which operators make. Reading takes no sender's own id that starts so, so that
+/// nothing in a request can mark an event as one.
+pub const TEST_EVENT: &str = "test:";
+
 impl EventKey {
+    /// True for a test event, which an operator made.
+    pub fn is_synthetic(&self) -> bool {
+        self.event_id.starts_with(TEST_EVENT)
+    }
+
     /// The shard of the event and of everything bound to it: FNV-1a over provider, NUL, id. Fixed for ever,
     /// because rows on disk carry it.
     pub fn shard(&self) -> i16 {
@@ -77,6 +86,8 @@ pub struct IncomingEvent {
     pub unreadable: Option<String>,
     /// Fingerprint of the secret that its request was signed with; `None` when none was used.
     pub secret: Option<i64>,
+    /// True when it is kept and not dispatched: a test event without `route`.
+    pub is_undispatched: bool,
 }
 
 impl IncomingEvent {
@@ -108,6 +119,7 @@ impl IncomingEvent {
             headers: "{}".into(),
             unreadable: None,
             secret: None,
+            is_undispatched: false,
         }
     }
 

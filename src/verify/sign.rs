@@ -39,8 +39,7 @@ pub struct Signed {
 /// Signs `body` as the sender of `spec` would.
 pub fn sign(spec: &Spec, keys: &Keys, body: &[u8], at: &SignAt) -> Result<Signed, SignError> {
     let signature = &spec.signature;
-    let mut signed = Signed { headers: vec![content_type(body)], body: body.to_vec() };
-    signed.headers.extend(unsigned_headers(spec, at));
+    let mut signed = unsigned(spec, body, at);
     match signature.scheme {
         Scheme::Unsigned => {}
         Scheme::StandardWebhooks => signed.headers.extend(standard(signature, keys, body, at)?),
@@ -58,6 +57,13 @@ pub fn sign(spec: &Spec, keys: &Keys, body: &[u8], at: &SignAt) -> Result<Signed
         _ => return Err(SignError::Unsupported(spec.kind.clone())),
     }
     Ok(signed)
+}
+
+/// The request as its sender would shape it, without a signature: for what is read of it alone.
+pub(crate) fn unsigned(spec: &Spec, body: &[u8], at: &SignAt) -> Signed {
+    let mut signed = Signed { headers: vec![content_type(body)], body: body.to_vec() };
+    signed.headers.extend(unsigned_headers(spec, at));
+    signed
 }
 
 /// The content type of a body, judged by its first byte.

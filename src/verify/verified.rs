@@ -16,6 +16,11 @@ pub struct Verified {
 }
 
 impl Verified {
+    /// A request that nobody sent: an operator made it for a test event, and answers for it.
+    pub(crate) fn by_operator(request: RawRequest) -> Self {
+        Self { request, believed: Believed::plain(0) }
+    }
+
     /// The request that was believed.
     pub fn request(&self) -> &RawRequest {
         &self.request

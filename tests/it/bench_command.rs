@@ -32,7 +32,7 @@ fn n(report: &Value, pointer: &str) -> u64 {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_sent_is_what_is_counted() {
     let database = Database::create(On::Sqlite).await.unwrap();
-    let app = TestApp::start(&database, stripe_kind(), "").await;
+    let app = TestApp::start_with(&database, stripe_kind(), "test = true", "").await;
     let url = format!("http://{}", app.running.receiver_addr);
     let mix = ["--duplicates", "20", "--forgeries", "10", "--body-bytes", "1000,3000"];
     let count = ["--url", &url, "--secret", SECRET, "--count", "400", "--connections", "8", "--warm-up", "0"];
@@ -80,7 +80,7 @@ async fn stalling(for_ms: u64) -> String {
                 // The receiver stalls once, in the middle of the load.
                 tokio::time::sleep(Duration::from_millis(for_ms)).await;
             }
-            StatusCode::OK
+            ([("hooklatch-test", "true")], StatusCode::OK)
         }
     };
     let router = Router::new().fallback(answer);

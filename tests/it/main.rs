@@ -97,6 +97,8 @@ mod store;
 mod stub;
 mod tail;
 mod taught;
+mod test_events;
+mod test_servers;
 mod tidy;
 mod tls_listeners;
 mod tokens;

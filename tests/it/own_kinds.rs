@@ -87,6 +87,7 @@ async fn a_kind_made_by_the_steps_of_the_readme_receives_a_signed_request() {
         err(&checked)
     );
 
+    server.server_keys("test = true");
     server.spawn().await;
     let sent = hooklatch(folder, &["send", "acme", "thing.changed", "--count", "3", "--duplicate", "1"]);
     assert!(sent.status.success() && out(&sent).contains("3  200 accepted"), "{}{}", out(&sent), err(&sent));

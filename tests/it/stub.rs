@@ -141,6 +141,11 @@ impl Stub {
         format!("http://{}/effects?key={{{{ idempotency_key }}}}", self.addr)
     }
 
+    /// Every call that came, by its key.
+    pub(crate) fn calls(&self) -> Vec<Call> {
+        self.memory.lock().unwrap().calls.values().cloned().collect()
+    }
+
     pub(crate) fn call(&self, key: &str) -> Call {
         self.memory.lock().unwrap().calls.get(key).cloned().unwrap_or_default()
     }

@@ -1,5 +1,6 @@
 //! Asks a server, and reads its answers as views.
 
+use std::io::IsTerminal;
 use std::time::Duration;
 
 use percent_encoding::utf8_percent_encode;
@@ -13,11 +14,14 @@ use super::error::ApiError;
 use super::heard::Heard;
 use super::keys::{CommandKeys, PendingOrder};
 use super::patience::patience;
-use crate::api::ProblemView;
+use super::typist;
+use crate::api::{MeView, ProblemView};
 use crate::cli::reach::ReachedServer;
 use crate::cli::shared::{client, complain, runtime};
+use crate::config::Environment;
 use crate::net::read_capped;
 use crate::template::URL_ESCAPED;
+use crate::types::{TYPED_BY, TypedBy};
 
 /// Longest answer that is read. Bytes.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
@@ -35,6 +39,7 @@ pub(crate) struct ApiClient {
     http: reqwest::Client,
     runtime: Runtime,
     keys: CommandKeys,
+    typed_by: Option<TypedBy>,
 }
 
 /// An answer that is good.
@@ -63,7 +68,8 @@ pub(crate) struct OrderPlace<'a> {
 impl ApiClient {
     pub(crate) fn new(server: ReachedServer, keys: CommandKeys) -> anyhow::Result<Self> {
         let http = client(server.ca_file.as_deref())?;
-        Ok(Self { base: server.url, token: server.token, http, runtime: runtime()?, keys })
+        let typed_by = typist::of_process(&Environment::of_process());
+        Ok(Self { base: server.url, token: server.token, http, runtime: runtime()?, keys, typed_by })
     }
 
     /// URL of the server that is asked.
@@ -136,6 +142,12 @@ impl ApiClient {
         order: &impl Serialize,
     ) -> anyhow::Result<ApiAnswer<T>> {
         let body = serde_json::to_string(order)?;
+        // For a person who looks: a script knows where it is.
+        if std::io::stderr().is_terminal()
+            && let Ok(me) = self.get::<MeView>(&["me"], &[])
+        {
+            complain(acting(&me.view, self.server(), self.typed_by.as_ref()));
+        }
         let pending = match asked.key {
             Some(key) => PendingOrder::of_person(key, &body),
             None => self.pending(asked, &body),
@@ -238,7 +250,11 @@ impl ApiClient {
     }
 
     async fn sent(&self, request: RequestBuilder) -> Result<Response, ApiError> {
-        let sent = request.bearer_auth(&self.token).send().await;
+        let mut request = request.bearer_auth(&self.token);
+        if let Some(typed_by) = &self.typed_by {
+            request = request.header(TYPED_BY, typed_by.as_str());
+        }
+        let sent = request.send().await;
         sent.map_err(|error| ApiError::of_transport(&self.base, error))
     }
 
@@ -277,6 +293,14 @@ impl ApiClient {
     }
 }
 
+/// Where an order goes, and as whom.
+fn acting(me: &MeView, server: &str, typed_by: Option<&TypedBy>) -> String {
+    let name = me.server_name.as_deref().map(|name| format!("{name}, ")).unwrap_or_default();
+    let test = if me.is_test { ", a test server" } else { "" };
+    let typed = typed_by.map(|typed| format!(", typed by {}", typed.as_str())).unwrap_or_default();
+    format!("on {name}{server}{test}, with the token of {}{typed}", me.name)
+}
+
 const AGAIN: &str =
     "whether it was done is not known: give the same command again, which asks under the same key";
 
@@ -313,6 +337,26 @@ mod tests {
         let url = Url::parse(base).expect("a URL");
         let server = ReachedServer { url, token: "t".to_owned(), ca_file: None };
         ApiClient::new(server, CommandKeys::new(None, 0)).expect("a client")
+    }
+
+    #[test]
+    fn before_an_order_it_is_said_where_it_goes_and_as_whom() {
+        let me = |name: Option<&str>, is_test: bool| -> MeView {
+            let view = serde_json::json!({
+                "name": "ann", "role": "admin", "version": "1", "is_encrypting": false, "now_ms": 0,
+                "server_name": name, "is_test": is_test,
+            });
+            serde_json::from_value(view).expect("a view")
+        };
+        let typed = TypedBy::parse("root@web-1");
+        assert_eq!(
+            acting(&me(Some("production"), false), "https://ops.test/", typed.as_ref()),
+            "on production, https://ops.test/, with the token of ann, typed by root@web-1"
+        );
+        assert_eq!(
+            acting(&me(None, true), "http://127.0.0.1:8081/", None),
+            "on http://127.0.0.1:8081/, a test server, with the token of ann"
+        );
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! `bench`: a load on a running server, or on one of its own, and what it took.
+//! `bench`: a load on a server of its own, or on a test server, and what it took.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -9,6 +9,7 @@ use clap::Args;
 
 use super::super::shared::{Usage, complain, say};
 use super::super::sign::{Signer, signer};
+use super::super::test_server::needs_test_server;
 use super::postmaster::postmaster;
 use super::server::BenchServer;
 use crate::bench::{
@@ -25,16 +26,16 @@ pub(crate) struct BenchArgs {
     kind: String,
     /// The sample's event type; the kind's first one by default.
     event_type: Option<String>,
-    /// The whole URL, or the server alone; `server.public_url` of the configuration by default.
+    /// Load a running server that says that it is a test server (`test = true` in [server], or `serve --dev`): the whole
+    /// URL, or the server alone. Without it the bench starts one.
     #[arg(long)]
     url: Option<String>,
-    /// Sign with this secret instead of the configured one.
-    #[arg(long)]
+    /// With --url: sign with this secret instead of the configured one.
+    #[arg(long, requires = "url")]
     secret: Option<String>,
-    /// Start a server for this load alone, on a database of its own: SQLite in a temporary folder, or an empty
-    /// PostgreSQL database. It has the published secrets, and a destination that never answers.
-    #[arg(long, value_name = "POSTGRES_URL", num_args = 0..=1, default_missing_value = "",
-        conflicts_with_all = ["url", "secret", "pid", "yes_this_host"])]
+    /// The database of the server that is started: SQLite in a temporary folder by default, or an empty PostgreSQL
+    /// database. The server has the published secrets, and a destination that never answers.
+    #[arg(long, value_name = "POSTGRES_URL", num_args = 0..=1, default_missing_value = "", conflicts_with = "url")]
     start: Option<String>,
     /// Number of connections, each with one request under way.
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=10_000), default_value_t = 64)]
@@ -65,10 +66,10 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 30.0, value_parser = seconds)]
     timeout: f64,
     /// The server's process, for its CPU time; by default the one that listens there, where that can be seen.
-    #[arg(long)]
+    #[arg(long, requires = "url")]
     pid: Option<u32>,
     /// Load a server on another machine; has to be the host of its URL.
-    #[arg(long, value_name = "HOST")]
+    #[arg(long, value_name = "HOST", requires = "url")]
     yes_this_host: Option<String>,
     /// One JSON object instead of text.
     #[arg(long)]
@@ -84,9 +85,12 @@ pub(crate) fn bench(args: &BenchArgs, file: Option<&Path>, kinds: &Kinds) -> any
     }
     // One thread sends, so that the rest of the machine is the server's.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let server = match &args.start {
-        Some(database) => Some(runtime.block_on(BenchServer::start(&args.kind, database, kinds))?),
-        None => None,
+    let server = match &args.url {
+        Some(_) => None,
+        None => {
+            let database = args.start.as_deref().unwrap_or_default();
+            Some(runtime.block_on(BenchServer::start(&args.kind, database, kinds))?)
+        }
     };
     let signer = match &server {
         Some(server) => server.signer(kinds)?,
@@ -95,6 +99,10 @@ pub(crate) fn bench(args: &BenchArgs, file: Option<&Path>, kinds: &Kinds) -> any
     check_forgeries(args, signer.kind)?;
     let url = signer.url_or(args.url.as_deref());
     let target = LoadTarget::find(&url, args.yes_this_host.as_deref())?;
+    if server.is_none() {
+        let client = crate::outbox::http_client().context("could not make an HTTP client")?;
+        runtime.block_on(needs_test_server(&client, &url))?;
+    }
     let watched = server.as_ref().map_or_else(|| watched(args, &target, file, kinds), BenchServer::watched);
     let load = load(args, &target, watched);
     let measured = runtime.block_on(measure(args, signer, &target, &load))?;

@@ -57,7 +57,7 @@ pub(crate) fn sign(args: &SignArgs, file: Option<&Path>, kinds: &Kinds) -> anyho
     let id = args.id.clone().unwrap_or_else(fresh_id);
     let url = signer.url_or(args.url.as_deref());
     let (event_type, body) = if let Some(path) = &args.body {
-        (args.event_type.clone().unwrap_or_else(|| "sample".to_owned()), read(path)?)
+        (args.event_type.clone().unwrap_or_else(|| "sample".to_owned()), body_of_file(path)?)
     } else {
         let (event_type, sample) = signer.sample(args.event_type.as_deref())?;
         (event_type.to_owned(), filled_sample(sample, &id, now_s).into_bytes())
@@ -98,7 +98,8 @@ pub(crate) fn dev_curl(kinds: &Kinds, kind: &str, url: &str) -> anyhow::Result<S
     Ok(curl(url, &provider.sign(body.as_bytes(), &at)?))
 }
 
-fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
+/// The bytes of a file; of standard input for `-`.
+pub(crate) fn body_of_file(path: &Path) -> anyhow::Result<Vec<u8>> {
     if path == Path::new("-") {
         let mut body = Vec::new();
         std::io::Read::read_to_end(&mut std::io::stdin(), &mut body)?;

@@ -6,5 +6,5 @@ mod command;
 mod own_vectors;
 mod signer;
 
-pub(super) use command::{SignArgs, dev_curl, sign};
+pub(super) use command::{SignArgs, body_of_file, dev_curl, sign};
 pub(super) use signer::{Signer, fresh_id, signer};

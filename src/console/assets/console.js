@@ -1,5 +1,5 @@
 // Everything works without this file. With it: `/` goes to the search, `[data-copy]` copies, parts marked with
-// `data-refresh="SECONDS"` are drawn again while somebody looks at them, and `[data-tail]` follows what comes in.
+// `data-refresh="SECONDS"` are drawn again while somebody looks at them, times tell the local time, and `[data-tail]` follows what comes in.
 "use strict";
 
 document.addEventListener("keydown", (event) => {
@@ -24,6 +24,15 @@ document.addEventListener("click", async (event) => {
         else getSelection().selectAllChildren(source);
         button.textContent = document.execCommand("copy") ? "Copied" : "Selected";
     }
+});
+
+// Times are in UTC; pointed at, one says what it is where one sits.
+document.addEventListener("pointerover", (event) => {
+    const time = event.target.closest?.("time[datetime]");
+    if (!time || time.dataset.local) return;
+    const local = new Date(time.dateTime).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "long" });
+    time.dataset.local = local;
+    time.title = `${time.dateTime} (${local} where you are)`;
 });
 
 // On a narrow window the list of pages is pushed to where one is.

@@ -77,7 +77,7 @@ impl Frame<'_> {
                     meta charset="utf-8";
                     meta name="viewport" content="width=device-width, initial-scale=1";
                     meta name="color-scheme" content="light dark";
-                    title { (title) " · Hooklatch" }
+                    title { (title) " · " @if let Some(name) = &self.state.server_name { (name) " · " } "Hooklatch" }
                     link rel="icon" type="image/svg+xml" href=(self.link(&ICON.path));
                     link rel="stylesheet" href=(self.link(&STYLE.path));
                     script defer src=(self.link(&SCRIPT.path)) {}
@@ -100,6 +100,8 @@ impl Frame<'_> {
         html! {
             header class="top" {
                 a class="brand" href=(self.link("/")) { "Hooklatch" }
+                @if let Some(name) = &self.state.server_name { span class="server" { (name) } }
+                @if self.state.is_test { (chip(Mood::Needed, "TEST")) }
                 @if let Some(principal) = self.principal {
                     form class="search" role="search" method="get" action=(self.link("/search")) {
                         input id="search" type="search" name="id" placeholder="Any id: event, payment, order, message …" aria-label="Search by any id" required maxlength="1000" autocomplete="off" spellcheck="false";

@@ -6,16 +6,17 @@ use crate::figures::grouped;
 use crate::times;
 use crate::types::{UnixMs, readable_id};
 
-/// A time with how long ago it was; the date where it is not today's. The tooltip has it to the millisecond.
+/// A time with how long ago it was; the date where it is not today's. The tooltip has it to the millisecond, and with the
+/// script in the time of the person who looks.
 pub(in crate::console) fn moment(at_ms: UnixMs, now_ms: UnixMs) -> Markup {
     let exact = times::rfc3339(at_ms).unwrap_or_else(|| at_ms.to_string());
-    html! { time datetime=(exact) title=(exact) { (times::told(at_ms, now_ms)) } }
+    html! { time datetime=(exact) title=(exact) { (times::told(at_ms, now_ms).replacen(", ", " UTC, ", 1)) } }
 }
 
 /// The time alone, for what stays on a page while time goes on.
 pub(in crate::console) fn clock(at_ms: UnixMs) -> Markup {
     let exact = times::rfc3339(at_ms).unwrap_or_else(|| at_ms.to_string());
-    html! { time datetime=(exact) title=(exact) { (times::clock(at_ms)) } }
+    html! { time datetime=(exact) title=(exact) { (times::clock(at_ms)) " UTC" } }
 }
 
 /// The same where there may be none.
@@ -78,6 +79,14 @@ pub(in crate::console) fn figure(number: u64, is_more: bool) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_time_says_that_it_is_utc() {
+        let text = |markup: Markup| markup.0.split(['<', '>']).nth(2).unwrap_or_default().to_owned();
+        assert_eq!(text(moment(1_000, 61_000)), "00:00:01 UTC, 60 s ago");
+        assert_eq!(text(moment(1_000, 86_400_000 * 3)), "1970-01-01 00:00:01 UTC, 2 days ago");
+        assert_eq!(text(clock(1_000)), "00:00:01 UTC");
+    }
 
     #[test]
     fn what_stands_between_backticks_is_code_and_text_all_the_same() {

@@ -6,7 +6,7 @@ use http::request::Parts;
 use super::super::error::Problem;
 use super::state::ApiState;
 use crate::store::People;
-use crate::types::Principal;
+use crate::types::{Principal, TYPED_BY, TypedBy};
 use std::sync::Arc;
 
 /// The store as the caller of a route may see it.
@@ -17,6 +17,7 @@ impl FromRequestParts<Arc<ApiState>> for Asking {
 
     async fn from_request_parts(parts: &mut Parts, state: &Arc<ApiState>) -> Result<Self, Problem> {
         let principal = parts.extensions.get::<Principal>().cloned().ok_or(Problem::NOT_FOUND)?;
-        Ok(Self(state.people.open(principal)))
+        let typed_by = parts.headers.get(TYPED_BY).and_then(|text| TypedBy::parse(text.to_str().ok()?));
+        Ok(Self(state.people.open(principal).typed_by(typed_by)))
     }
 }

@@ -18,6 +18,8 @@ pub(super) async fn show(State(state): State<Arc<ApiState>>, Asking(people): Ask
         role: principal.role,
         providers: principal.providers.names(),
         destinations: principal.destinations.names(),
+        server_name: state.server_name.clone(),
+        is_test: state.is_test,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         is_encrypting: false,
         now_ms: state.clock.now_ms(),

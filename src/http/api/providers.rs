@@ -90,6 +90,7 @@ fn view(facts: &ProviderFacts, standing: ProviderStanding, now_ms: UnixMs) -> Pr
         is_pairing: facts.is_pairing,
         taught_at_ms: standing.taught_at_ms,
         ids_days: facts.ids_days,
+        samples: facts.samples.clone(),
         sender: facts.sender.clone(),
         secrets: secrets.collect(),
         last_event: standing.last_event,
@@ -126,6 +127,7 @@ mod tests {
             },
             has_search: None,
             headers: Vec::new(),
+            samples: Vec::new(),
             fingerprints: ["new", "old", "never"].map(str::to_owned).to_vec(),
         };
         let used = |fingerprint: &str| SecretUse {

@@ -16,7 +16,7 @@ use super::super::error::Problem;
 use super::state::ApiState;
 use super::{
     activity, audit, backlog, chain, decisions, destinations, doctor, events, explain, lanes, me, messages,
-    operations, providers, requests, search, settings, statistics, tail, tokens, what_if,
+    operations, providers, requests, search, settings, statistics, tail, test_events, tokens, what_if,
 };
 use crate::api::ROUTES;
 use crate::plain;
@@ -83,6 +83,7 @@ fn routes() -> Routes {
         .route("/providers", get(providers::list))
         .route("/providers/{name}", get(providers::show))
         .route("/providers/{name}/taught", post(providers::show_taught).once())
+        .route("/providers/{name}/test-events", post(test_events::make).once())
         .route("/backlog", get(backlog::show))
         .route("/search", get(search::show))
         .route("/statistics", get(statistics::show))

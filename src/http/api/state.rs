@@ -10,7 +10,7 @@ use crate::config::EffectiveSetting;
 use crate::doctor::{NodeDoctor, ProbeKey};
 use crate::idempotency::IdempotencyLayer;
 use crate::minutes::MinuteSpan;
-use crate::receive::Explainer;
+use crate::receive::{Explainer, TestEvents};
 use crate::store::PeopleDoor;
 use crate::tail::TailHub;
 use crate::traces::Traces;
@@ -78,8 +78,14 @@ pub(crate) struct ApiState {
     pub(crate) doctor: NodeDoctor,
     /// What it takes to send probes to the receiver.
     pub(crate) probes: ProbeFacts,
+    /// Makes test events.
+    pub(crate) test_events: TestEvents,
     /// Runs the handlers of this server without writing.
     pub(crate) what_if: WhatIf,
+    /// Name of the installation, where it has one.
+    pub(crate) server_name: Option<String>,
+    /// True when it is a test server.
+    pub(crate) is_test: bool,
     /// Called when a decision may have made something due: nobody should wait for the next look.
     pub(crate) decided: Box<dyn Fn() + Send + Sync>,
 }
@@ -128,4 +134,6 @@ pub(crate) struct ProviderFacts {
     pub(crate) headers: Vec<String>,
     /// Its secrets by what they go by, newest first.
     pub(crate) fingerprints: Vec<String>,
+    /// Types of which its kind has sample events.
+    pub(crate) samples: Vec<String>,
 }

@@ -15,7 +15,7 @@ use crate::store::LeasedMessage;
 /// The content type of a structured `CloudEvents` document.
 const CLOUD_EVENT: &str = "application/cloudevents+json; charset=UTF-8";
 
-/// `CloudEvents` 1.0 in JSON. `eventid` and `effect` are extension attributes.
+/// `CloudEvents` 1.0 in JSON. `eventid`, `effect` and `synthetic` are extension attributes.
 #[derive(Serialize)]
 struct CloudEvent<'a> {
     specversion: &'static str,
@@ -27,6 +27,9 @@ struct CloudEvent<'a> {
     datacontenttype: &'a str,
     eventid: &'a str,
     effect: &'a str,
+    /// There for test events alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    synthetic: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     data: Option<&'a RawValue>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -65,6 +68,7 @@ fn cloud_event(message: &LeasedMessage) -> Result<Vec<u8>, String> {
         datacontenttype: content_type.unwrap_or(usual_type),
         eventid: &message.key.event_id,
         effect: &message.effect_name,
+        synthetic: message.key.is_synthetic().then_some(true),
         data,
         data_base64: data.is_none().then(base64),
     };
@@ -96,12 +100,14 @@ pub(super) fn metadata(message: &LeasedMessage) -> Vec<(String, String)> {
         ("hooklatch-event-type", &message.event_type),
         ("hooklatch-effect", &message.effect_name),
     ];
-    let ours = ours.into_iter().chain(content_type(message).map(|value| ("content-type", value)));
+    let synthetic = message.key.is_synthetic().then_some(("hooklatch-synthetic", "true"));
+    let ours = ours.into_iter().chain(synthetic).chain(content_type(message).map(|value| ("content-type", value)));
     let mut all: Vec<(String, String)> =
         ours.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     for (name, value) in &message.headers {
         let name = name.to_ascii_lowercase();
-        if !all.iter().any(|(taken, _)| *taken == name) {
+        // No handler says so of an event that a sender sent.
+        if name != "hooklatch-synthetic" && !all.iter().any(|(taken, _)| *taken == name) {
             all.push((name, value.clone()));
         }
     }

@@ -150,6 +150,8 @@ pub struct Answered<T> {
 #[derive(Debug)]
 pub(in crate::store) struct Deciding {
     pub(in crate::store) who: Principal,
+    /// The same as the audit log has it.
+    actor: String,
     pub(super) idempotency_key: String,
     pub(super) digest: [u8; 32],
     pub(in crate::store) reason: String,
@@ -166,6 +168,7 @@ impl Deciding {
     pub(in crate::store) fn new(who: &Principal, decision: &Decision<'_>) -> Self {
         Self {
             who: who.clone(),
+            actor: who.name.to_string(),
             idempotency_key: decision.idempotency_key.to_owned(),
             digest: decision.digest,
             reason: decision.reason.to_owned(),
@@ -176,9 +179,15 @@ impl Deciding {
         }
     }
 
+    /// The same, with who acts as the audit log is to have it.
+    pub(in crate::store) fn by(self, actor: String) -> Self {
+        Self { actor, ..self }
+    }
+
     /// A decision that is part of an operation: no request carries it, and no version was said.
     pub(in crate::store) fn within(operation_id: &str, who: Principal, reason: &str, now_ms: UnixMs) -> Self {
         Self {
+            actor: who.name.to_string(),
             who,
             idempotency_key: String::new(),
             digest: [0; 32],
@@ -193,7 +202,7 @@ impl Deciding {
     /// A record of this decision, about nothing yet.
     pub(in crate::store) fn record(&self, action: &'static str) -> AuditEntry {
         AuditEntry {
-            actor: self.who.name.to_string(),
+            actor: self.actor.clone(),
             action,
             operation_id: self.operation_id.clone(),
             detail: self.reason.clone(),

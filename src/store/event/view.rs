@@ -3,7 +3,8 @@
 use super::types::event_state;
 use crate::api::EventView;
 use crate::store::db::{DbResult, Row};
-use crate::types::id_parts;
+use crate::types::{TEST_EVENT, id_parts};
+
 
 /// Columns of the table or walk `e` that an [`EventView`] is read from.
 macro_rules! event_columns {
@@ -26,6 +27,7 @@ pub(in crate::store) fn event_view(row: &Row) -> DbResult<EventView> {
     Ok(EventView {
         provider: row.text("provider")?,
         parts: id_parts(&event_id).into_iter().map(str::to_owned).collect(),
+        synthetic: event_id.starts_with(TEST_EVENT),
         event_id,
         event_type: row.text("event_type")?,
         state: event_state(row)?,

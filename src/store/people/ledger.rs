@@ -80,7 +80,7 @@ impl People {
     ) -> Result<Option<KeptContent>, PeopleError> {
         let (store, key, ring) = (&self.store, key.clone(), self.store.ring.clone());
         let read = AuditEntry {
-            actor: self.principal.name.to_string(),
+            actor: self.actor(),
             action: "body_read",
             provider: Some(key.provider.to_string()),
             event_id: Some(key.event_id.clone()),

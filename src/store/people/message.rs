@@ -38,7 +38,7 @@ impl People {
     /// What the audit log is to tell of the kept answers that are shown of one message.
     pub(super) fn answer_read(&self, key: &EventKey, message_id: MessageId, answers_n: usize) -> AuditEntry {
         AuditEntry {
-            actor: self.principal.name.to_string(),
+            actor: self.actor(),
             action: "answer_read",
             provider: Some(key.provider.to_string()),
             event_id: Some(key.event_id.clone()),

@@ -133,6 +133,7 @@ async fn people_count(db: &mut Door<'_>, wanted: &Wanted) -> DbResult<CountView>
 pub(super) fn message_view(row: MessageRow) -> MessageView {
     MessageView {
         message_id: row.message_id,
+        synthetic: row.key.is_synthetic(),
         provider: row.key.provider.to_string(),
         event_id: row.key.event_id,
         event_type: row.event_type,

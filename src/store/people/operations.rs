@@ -14,7 +14,7 @@ impl People {
         decision: &Decision<'_>,
     ) -> Result<Answered<OperationView>, PeopleError> {
         self.needs(Role::Operator)?;
-        let (deciding, order) = (Deciding::new(&self.principal, decision), order.clone());
+        let (deciding, order) = (Deciding::new(&self.principal, decision).by(self.actor()), order.clone());
         let begun = once(&self.store, "operation_begin", deciding, move |mut db, deciding| {
             Box::pin(async move { operation_begin(&mut db, &order, deciding).await })
         });
@@ -30,7 +30,8 @@ impl People {
         decision: &Decision<'_>,
     ) -> Result<Answered<OperationView>, PeopleError> {
         self.needs(Role::Operator)?;
-        let (deciding, operation_id) = (Deciding::new(&self.principal, decision), operation_id.to_owned());
+        let deciding = Deciding::new(&self.principal, decision).by(self.actor());
+        let operation_id = operation_id.to_owned();
         let cancelled = once(&self.store, "operation_cancel", deciding, move |mut db, deciding| {
             Box::pin(async move { operation_cancel(&mut db, &operation_id, deciding).await })
         });

@@ -3,7 +3,7 @@
 use crate::store::db::StoreError;
 use crate::store::decision::Refusal;
 use crate::store::handle::Store;
-use crate::types::{Principal, Role};
+use crate::types::{Principal, Role, TypedBy};
 
 /// A way to the store that asks who is there.
 #[derive(Clone)]
@@ -17,7 +17,7 @@ impl PeopleDoor {
 
     /// The store as this principal sees it.
     pub fn open(&self, principal: Principal) -> People {
-        People { store: self.0.clone(), principal }
+        People { store: self.0.clone(), principal, typed_by: None }
     }
 }
 
@@ -26,6 +26,7 @@ impl PeopleDoor {
 pub struct People {
     pub(in crate::store) store: Store,
     pub(in crate::store) principal: Principal,
+    typed_by: Option<TypedBy>,
 }
 
 /// Reason why a person is not served.
@@ -59,6 +60,18 @@ impl From<Refusal> for PeopleError {
 }
 
 impl People {
+    /// The same, with who typed, as their command line says it.
+    #[must_use]
+    pub fn typed_by(self, typed_by: Option<TypedBy>) -> Self {
+        Self { typed_by, ..self }
+    }
+
+    /// Who acts, as the audit log has it: the token's name, and who typed.
+    pub(in crate::store) fn actor(&self) -> String {
+        let name = &self.principal.name;
+        self.typed_by.as_ref().map_or_else(|| name.to_string(), |typed| format!("{name} ({})", typed.as_str()))
+    }
+
     /// The principal that asks.
     pub fn principal(&self) -> &Principal {
         &self.principal

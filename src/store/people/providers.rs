@@ -22,8 +22,8 @@ const WAITING: [EventState; 4] =
 
 /// The newest event of each provider among so many of all.
 const LAST: &str = "/* people_providers */ SELECT provider, MAX(event_seq) AS event_seq FROM (
-        SELECT provider, event_seq FROM processed_webhook_events ORDER BY event_seq DESC LIMIT $1) x
-    GROUP BY provider";
+        SELECT provider, event_seq, synthetic FROM processed_webhook_events ORDER BY event_seq DESC LIMIT $1) x
+    WHERE NOT x.synthetic GROUP BY provider";
 const BY_NUMBER: &str = "/* people_providers */ SELECT provider, event_id, event_type, received_at_ms
     FROM processed_webhook_events WHERE event_seq = ANY($1)";
 /// Finds the numbers by their index alone, so that no more rows are read than are counted.
@@ -78,7 +78,7 @@ impl People {
     pub async fn take_taught(&self, provider: &Name, now_ms: UnixMs) -> Result<TaughtView, PeopleError> {
         self.needs(Role::Operator)?;
         self.needs_provider(provider.as_str())?;
-        let (store, provider, actor) = (&self.store, provider.to_string(), self.principal.name.to_string());
+        let (store, provider, actor) = (&self.store, provider.to_string(), self.actor());
         let taught = together!(store.deciding.people_taught(&provider, &actor, now_ms))?;
         taught.ok_or(PeopleError::NotFound)
     }

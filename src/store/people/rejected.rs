@@ -92,7 +92,7 @@ impl People {
             *requests_n.entry(&one.provider).or_default() += 1;
         }
         let told = |(provider, requests_n): (&str, u32)| AuditEntry {
-            actor: self.principal.name.to_string(),
+            actor: self.actor(),
             action: "headers_read",
             provider: Some(provider.to_owned()),
             detail: plural(requests_n.into(), "refused request"),

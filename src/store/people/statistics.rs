@@ -17,9 +17,9 @@ const MINUTE_MS: i64 = 60_000;
 /// `$5`, or of any; with `$6` 1, of `$7` alone.
 const MINUTES: &str = "/* statistics */ SELECT e.received_at_ms / 60000 AS minute, e.provider, COUNT(*) AS events_n,
          SUM(CASE WHEN e.state IN ('retry', 'failed', 'unreadable', 'conflict') THEN 1 ELSE 0 END) AS waiting_n
-     FROM (SELECT received_at_ms, provider, state FROM processed_webhook_events WHERE event_seq > $1
+     FROM (SELECT received_at_ms, provider, state, synthetic FROM processed_webhook_events WHERE event_seq > $1
            ORDER BY event_seq DESC LIMIT $2) e
-     WHERE e.received_at_ms >= $3 AND e.received_at_ms < $4 AND (CAST($5 AS TEXT) IS NULL OR e.provider = $5)
+     WHERE NOT e.synthetic AND e.received_at_ms >= $3 AND e.received_at_ms < $4 AND (CAST($5 AS TEXT) IS NULL OR e.provider = $5)
        AND (CAST($6 AS BIGINT) = 0 OR e.provider = ANY($7))
      GROUP BY e.received_at_ms / 60000, e.provider ORDER BY minute DESC, e.provider LIMIT $8";
 const END: &str = "/* statistics_end */ SELECT e.received_at_ms FROM processed_webhook_events e

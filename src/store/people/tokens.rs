@@ -80,7 +80,7 @@ impl People {
         if reserved.contains(&new.principal.name) {
             return Ok(TokenMaking::NameTaken);
         }
-        let (store, actor) = (&self.store, self.principal.name.to_string());
+        let (store, actor) = (&self.store, (self.principal.name.to_string(), self.actor()));
         Ok(together!(store.deciding.token_make(&actor, &new))?)
     }
 
@@ -93,7 +93,7 @@ impl People {
     ) -> Result<TokenRow, PeopleError> {
         self.needs(Role::Admin)?;
         let (store, token_id, reason) = (&self.store, token_id.to_owned(), reason.to_owned());
-        let actor = self.principal.clone();
+        let actor = (self.principal.clone(), self.actor());
         together!(store.deciding.token_revoke(&actor, &token_id, &reason, now_ms))?
             .ok_or(PeopleError::NotFound)
     }
@@ -108,10 +108,14 @@ async fn token_list(db: &mut Door<'_>, before: Option<String>, limit: u32) -> Db
     db.fetch(sql, &[before.into(), limit.into()]).await?.iter().map(token_row).collect()
 }
 
-async fn token_make(db: &mut Door<'_>, actor: &str, new: &NewToken) -> DbResult<TokenMaking> {
+async fn token_make(
+    db: &mut Door<'_>,
+    (name_of_actor, actor): &(String, String),
+    new: &NewToken,
+) -> DbResult<TokenMaking> {
     let sql = "/* token_make */ DELETE FROM operator_tokens WHERE expires_at_ms < $1 OR revoked_at_ms < $1";
     db.execute(sql, &[new.now_ms.saturating_sub(LISTED_MS).into()]).await?;
-    let key = [actor.into(), new.idempotency_key.as_str().into()];
+    let key = [name_of_actor.as_str().into(), new.idempotency_key.as_str().into()];
     if let Some(row) = db.fetch_optional(BY_KEY, &key).await? {
         return Ok(TokenMaking::MadeBefore(token_row(&row)?));
     }
@@ -129,7 +133,7 @@ async fn token_make(db: &mut Door<'_>, actor: &str, new: &NewToken) -> DbResult<
         token_id: uuid::Uuid::now_v7().to_string(),
         principal: new.principal.clone(),
         digest: new.digest,
-        created_by: actor.to_owned(),
+        created_by: name_of_actor.clone(),
         created_at_ms: new.now_ms,
         expires_at_ms: new.expires_at_ms,
         revoked_at_ms: None,
@@ -147,7 +151,7 @@ async fn token_make(db: &mut Door<'_>, actor: &str, new: &NewToken) -> DbResult<
         new.expires_at_ms,
         new.reason
     );
-    let entry = AuditEntry { actor: actor.to_owned(), action: "token_make", detail, ..AuditEntry::default() };
+    let entry = AuditEntry { actor: actor.clone(), action: "token_make", detail, ..AuditEntry::default() };
     append(db, new.now_ms, &[entry]).await?;
     Ok(TokenMaking::Made(row))
 }
@@ -174,7 +178,7 @@ async fn token_insert(db: &mut Door<'_>, row: &TokenRow, idempotency_key: &str) 
 
 async fn token_revoke(
     db: &mut Door<'_>,
-    actor: &Principal,
+    (who, actor): &(Principal, String),
     token_id: &str,
     reason: &str,
     now_ms: UnixMs,
@@ -186,7 +190,7 @@ async fn token_revoke(
     );
     let Some(row) = db.fetch_optional(sql, &[token_id.into()]).await? else { return Ok(None) };
     let row = token_row(&row)?;
-    if !actor.covers(&row.principal) {
+    if !who.covers(&row.principal) {
         return Ok(None);
     }
     if !row.is_good(now_ms) {
@@ -196,7 +200,7 @@ async fn token_revoke(
     db.execute(sql, &[token_id.into(), now_ms.into()]).await?;
     let detail = format!("{}: {reason}", row.principal.name);
     let entry =
-        AuditEntry { actor: actor.name.to_string(), action: "token_revoke", detail, ..AuditEntry::default() };
+        AuditEntry { actor: actor.clone(), action: "token_revoke", detail, ..AuditEntry::default() };
     append(db, now_ms, &[entry]).await?;
     Ok(Some(TokenRow { revoked_at_ms: Some(now_ms), ..row }))
 }

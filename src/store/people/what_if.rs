@@ -86,7 +86,7 @@ impl People {
     /// Says in the audit log which events were asked about. Nothing is answered before that.
     async fn tell(&self, view: &WhatIfView, now_ms: UnixMs) -> Result<(), PeopleError> {
         let entry = |event: &WhatIfEvent| AuditEntry {
-            actor: self.principal.name.to_string(),
+            actor: self.actor(),
             action: "what_if",
             provider: Some(event.provider.clone()),
             event_id: Some(event.event_id.clone()),

@@ -51,6 +51,7 @@ const COMMANDS: [(&str, &[&str]); 43] = [
     ("statistics", &[]),
     ("tail", &["--count", "2"]),
     ("taught", &["ODD"]),
+    ("test-event", &["stripe", "--reason", "x"]),
     ("tokens list", &[]),
     ("tokens make", &["ODD", "--role", "viewer", "--valid-for", "1d", "--reason", "x"]),
     ("tokens revoke", &["ODD", "--reason", "x"]),

@@ -159,6 +159,7 @@ fn shells_and_readers_of_manuals_are_told_of_every_command() {
         "statistics",
         "tail",
         "taught",
+        "test-event",
         "tokens",
         "vectors",
         "what-if",

@@ -205,6 +205,9 @@ pub(super) fn answer(heard: &Heard, text: &str) -> Says {
         ("POST", ["providers", _, "taught"]) => json!({
             "provider": "stripe", "secret": text, "taught_at_ms": AT_MS,
         }),
+        ("POST", ["providers", _, "test-events"]) => json!({
+            "provider": text, "type": text, "event_ids": [text], "route": false,
+        }),
         ("POST", [.., "decide"]) => json!({ "outcome": "changed", "messages_n": 1 }),
         ("GET", ["tail"]) => {
             let skipped = json!({ "what": "skipped", "skipped_n": 5 });

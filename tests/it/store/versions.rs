@@ -15,6 +15,7 @@ on_both!(whoever_decides_about_an_older_version_is_told_so, a_decision_reaches_w
 fn view_of(row: &MessageRow) -> MessageView {
     MessageView {
         message_id: row.message_id,
+        synthetic: row.key.is_synthetic(),
         provider: row.key.provider.to_string(),
         event_id: row.key.event_id.clone(),
         event_type: row.event_type.clone(),

@@ -9,6 +9,7 @@ use super::look::LedgerLook;
 use super::{again, conflict, content, decisions, facts, timeline};
 use crate::api::{EventAct, EventOrder, LedgerView, OrderResult};
 use crate::console::contract::{ContractAnswer, told};
+use crate::console::parts::chip::{Mood, chip};
 use crate::console::parts::form::{self, SentForm};
 use crate::console::parts::frame::Place;
 use crate::console::parts::link;
@@ -71,6 +72,9 @@ fn what_if(visit: &Visit, view: &LedgerView, path: &str) -> Markup {
 /// Sentences about what the ledger does not tell.
 fn notices(view: &LedgerView) -> Markup {
     html! {
+        @if view.event.synthetic {
+            p class="note" { (chip(Mood::Needed, "test event")) " An operator made this event. Its sender never sent it." }
+        }
         @if view.is_cut { p class="note" { "So much happened that the oldest entries are left out." } }
         @if view.conflicts_unkept_n > 0 {
             p class="note" {

@@ -72,6 +72,9 @@ fn register(visit: &Visit, view: &ProviderView) -> Markup {
                     "Have it send an event" @if is_dev { ", or send one yourself: " } @else { "." }
                     @if is_dev {
                         (copy::line("send", &format!("hooklatch send {} --url {}", view.kind, view.url)))
+                    } @else if visit.may(Role::Operator) {
+                        " Or make a test event, which is marked as one and from which nothing follows: "
+                        (copy::line("test-event", &format!("hooklatch test-event {} --reason \"a first look\"", view.name)))
                     }
                 }
             }

@@ -16,6 +16,7 @@ static MESSAGE_ID: HeaderName = HeaderName::from_static("hooklatch-message-id");
 static ATTEMPT: HeaderName = HeaderName::from_static("hooklatch-attempt");
 static PROVIDER: HeaderName = HeaderName::from_static("hooklatch-provider");
 static EVENT_ID: HeaderName = HeaderName::from_static("hooklatch-event-id");
+static SYNTHETIC: HeaderName = HeaderName::from_static("hooklatch-synthetic");
 const TRACEPARENT: &str = "traceparent";
 static EVENT_TYPE: HeaderName = HeaderName::from_static("hooklatch-event-type");
 
@@ -63,6 +64,11 @@ impl Headers {
         }
         headers.insert(&MESSAGE_ID, HeaderValue::from(message.message_id.number()));
         headers.insert(&ATTEMPT, HeaderValue::from(message.attempt_n));
+        // Alone where it is so, whatever the message itself says.
+        headers.remove(&SYNTHETIC);
+        if message.key.is_synthetic() {
+            headers.insert(&SYNTHETIC, HeaderValue::from_static("true"));
+        }
         introduce(&mut headers);
         Ok(headers)
     }
