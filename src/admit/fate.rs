@@ -8,10 +8,11 @@
 //! 2. unreadable: it is kept for a person;
 //! 3. superseded: it is kept, but a newer version of its object was seen, and its handlers want the latest alone;
 //! 4. wanted by nobody: it rests, as `ignored`;
-//! 5. dispatch: the driver runs the handlers;
-//! 6. fill in, reject, plan: `Planner::conclude` in `plan.rs` turns their answer into rows and messages.
+//! 5. paused: its provider is, so it waits as `retry`;
+//! 6. dispatch: the driver runs the handlers;
+//! 7. fill in, reject, plan: `Planner::conclude` in `plan.rs` turns their answer into rows and messages.
 //!
-//! Steps 1 to 4 are [`fate`]. An event that is tried later was new and readable once; its driver starts at step 5.
+//! Steps 1 to 5 are [`fate`]. An event that is tried later was new and readable once; its driver starts at step 6.
 
 use std::sync::Arc;
 
@@ -20,7 +21,7 @@ use crate::store::{Candidate, Latched};
 use crate::types::{EventState, IncomingEvent, Outcome};
 
 /// The way that an event goes, once it is known whether it is new.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Fate {
     /// Nothing more: it is known already, or nobody wants it.
     Rest,
@@ -28,6 +29,8 @@ pub(super) enum Fate {
     Unreadable,
     /// It is kept and not dispatched: its object has moved on.
     Superseded,
+    /// Its provider is paused, for this reason: it is dispatched later.
+    Paused(Arc<str>),
     /// Handlers and routes say what follows.
     Dispatch,
 }
@@ -42,7 +45,7 @@ pub(super) fn fate(entry: &ProviderEntry, event: &IncomingEvent, latched: &Latch
     } else if is_stale && handlers.wants_latest_only(&event.event_type) {
         Fate::Superseded
     } else if handlers.wants(&event.event_type) {
-        Fate::Dispatch
+        entry.pause.reason().map_or(Fate::Dispatch, Fate::Paused)
     } else {
         Fate::Rest
     }
@@ -70,10 +73,13 @@ fn initial_state(entry: &ProviderEntry, event: &IncomingEvent) -> EventState {
 }
 
 /// True when everything that follows from an event, if it is new, is known before it is latched: no handler
-/// takes it, and no version decides.
+/// takes it, no version decides, and its provider is not paused.
 pub(super) fn is_known_beforehand(entry: &ProviderEntry, event: &IncomingEvent) -> bool {
     let handlers = entry.provider.handlers();
-    event.unreadable.is_none() && !handlers.uses_latest() && handlers.is_only_routed(&event.event_type)
+    event.unreadable.is_none()
+        && !handlers.uses_latest()
+        && handlers.is_only_routed(&event.event_type)
+        && entry.pause.reason().is_none()
 }
 
 /// The outcome that the sender hears about one event.

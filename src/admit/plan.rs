@@ -130,11 +130,18 @@ impl Planner {
                 let event_never = Dispatched::never(event, event_seq);
                 Some(self.update(&event_never, EventState::Unreadable, event.unreadable.clone()))
             }
-            Fate::Superseded => {
-                let why = "a newer version of its object was seen before it".to_owned();
-                Some(self.update(&Dispatched::first(event, event_seq), EventState::Superseded, Some(why)))
-            }
+            Fate::Paused(why) => Some(EventUpdate {
+                due_at_ms: Some(event.received_at_ms),
+                ..self.update(&Dispatched::never(event, event_seq), EventState::Retry, Some(why.to_string()))
+            }),
+            Fate::Superseded => Some(self.superseded(&Dispatched::first(event, event_seq))),
         }
+    }
+
+    /// The row of an event that none of its handlers wants any more.
+    pub(super) fn superseded(&self, event: &Dispatched<'_>) -> EventUpdate {
+        let why = "a newer version of its object was seen before it".to_owned();
+        self.update(event, EventState::Superseded, Some(why))
     }
 
     /// The answer of the handlers, with the templates of its messages' destinations filled in.
@@ -169,7 +176,8 @@ impl Planner {
         let now_ms = self.clock.now_ms();
         let mut update = self.update(event, EventState::Retry, Some(error.to_string()));
         // A person had it dispatched once more: its attempts began anew, so the first copy's age says nothing.
-        let first_at_ms = if event.generation > 0 { now_ms } else { event.received_at_ms };
+        let first_at_ms =
+            if event.generation > 0 { now_ms } else { entry.pause.counted_from(event.received_at_ms) };
         if backoff::is_exhausted(&entry.retry, event.attempts_n, first_at_ms, now_ms) {
             update.state = EventState::Failed;
         } else {

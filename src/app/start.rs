@@ -136,6 +136,9 @@ impl App {
         let installation_id =
             store.installation_id().await.context("could not read the installation's id")?;
         let lost = store.lost_times().await.context("could not read which restores there were")?;
+        // Before anything is admitted: a pause holds over a restart.
+        let paused = admit::load_pauses(&store, &entries, self.clock.steady_ms()).await;
+        paused.context("could not read which providers are paused")?;
         Ok(Ground { metrics, entries, store, installation_id, lost })
     }
 

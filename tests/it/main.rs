@@ -80,6 +80,7 @@ mod oracles;
 mod outbox;
 mod own_kinds;
 mod pages;
+mod paused;
 mod private;
 mod process;
 mod program_migrations;

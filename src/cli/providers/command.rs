@@ -6,6 +6,8 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::json;
 
+use super::super::desk::Desk;
+use super::super::pause::PauseCommand;
 use super::super::reach::ReachArgs;
 use super::super::retention;
 use super::super::shared::{find_kind, say, tell_problems};
@@ -24,6 +26,8 @@ pub(crate) struct ProvidersArgs {
     live: bool,
     #[command(flatten)]
     reach: ReachArgs,
+    #[command(subcommand)]
+    switch: Option<PauseCommand>,
 }
 
 /// The kinds as a table, or one of them in full.
@@ -32,6 +36,10 @@ pub(crate) fn providers(
     file: Option<&Path>,
     kinds: &Kinds,
 ) -> anyhow::Result<ExitCode> {
+    if let Some(switch) = &args.switch {
+        switch.run(&Desk::open(&args.reach, file, kinds)?, "providers")?;
+        return Ok(ExitCode::SUCCESS);
+    }
     if args.live {
         return live::live(&args.reach, args.kind.as_deref(), file, kinds);
     }

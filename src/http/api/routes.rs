@@ -76,6 +76,7 @@ fn routes() -> Routes {
         .route("/rejected", get(requests::list_rejected))
         .route("/providers", get(providers::list))
         .route("/providers/{name}", get(providers::show))
+        .route("/providers/{name}/decide", post(decisions::decide_provider))
         .route("/providers/{name}/taught", post(providers::show_taught).once())
         .route("/backlog", get(backlog::show))
         .route("/search", get(search::show))

@@ -11,7 +11,7 @@ const ODD: &str =
     "a\u{1b}[35mb\u{1b}]0;t\u{7}c\u{9b}1md\0e\nf\rg\u{202e}h\u{2066}i\u{200b}j\u{2028}k\u{e0041}l\u{feff}m";
 
 /// Commands over the API, each with arguments; the words of the command come first.
-const COMMANDS: [(&str, &[&str]); 42] = [
+const COMMANDS: [(&str, &[&str]); 44] = [
     ("audit list", &[]),
     ("audit verify", &["--head", "00"]),
     ("destinations list", &[]),
@@ -43,6 +43,8 @@ const COMMANDS: [(&str, &[&str]); 42] = [
     ("operations wait", &["ODD"]),
     ("providers", &["--live"]),
     ("providers", &["--live", "ODD"]),
+    ("providers pause", &["stripe", "--reason", "x"]),
+    ("providers resume", &["stripe", "--reason", "x"]),
     ("rejected list", &["--provider", "ODD"]),
     ("rejected paths", &[]),
     ("search", &["ODD"]),
