@@ -12,7 +12,7 @@ use crate::database::{Database, on_both};
 use crate::process::until;
 
 #[derive(Deserialize)]
-struct Invoice {
+pub struct Invoice {
     id: String,
     amount_paid: i64,
 }

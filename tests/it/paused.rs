@@ -53,7 +53,7 @@ async fn events_of_a_paused_provider_wait_over_a_restart_and_go_in_order_at_its_
     }
     assert_eq!(app.event("evt_0", "nobody wants it", 1).await, "accepted");
     app.running.stop().await;
-    let app = TestApp { running: TestApp::start(database, noting().0, "").await.running, ..app };
+    let app = TestApp::start(database, noting().0, "").await;
     assert_eq!(app.event("evt_4", "x", 1).await, "accepted", "the pause holds over a restart");
     assert!(seen.lock().unwrap().is_empty());
     let waits = ("retry".to_owned(), 0, "provider paused by ann: a bad deploy".to_owned());
