@@ -39,12 +39,6 @@ impl PauseState {
         self.0.read().unwrap_or_else(PoisonError::into_inner).reason.clone()
     }
 
-    /// The time from which the age of an event counts that was received then: a pause does not make it older.
-    pub(super) fn counted_from(&self, received_at_ms: UnixMs) -> UnixMs {
-        let ended_at_ms = self.0.read().unwrap_or_else(PoisonError::into_inner).ended_at_ms;
-        ended_at_ms.map_or(received_at_ms, |ended_at_ms| ended_at_ms.max(received_at_ms))
-    }
-
     /// Sets what is known; true when events need not wait any more that had to.
     fn set(&self, pause: Option<&ProviderPause>) -> bool {
         let known = pause.map(KnownPause::of).unwrap_or_default();
@@ -126,13 +120,5 @@ mod tests {
         assert!(reason(&state).is_some_and(|reason| reason.contains("dispatched first")));
         assert!(!state.set(Some(&pause(Some(9), false))));
         assert_eq!(reason(&state), None);
-    }
-
-    #[test]
-    fn a_pause_makes_no_event_older() {
-        let state = PauseState::default();
-        assert_eq!(state.counted_from(5), 5);
-        state.set(Some(&pause(Some(9), false)));
-        assert_eq!([state.counted_from(5), state.counted_from(10)], [9, 10]);
     }
 }

@@ -17,7 +17,7 @@ use crate::store::{EventUpdate, LostTime, NewMessage, Writes};
 use crate::types::{Clock, EventKey, EventState, IncomingEvent, MESSAGES_N_MAX, MessageId, idempotency_key};
 
 /// Rows and messages of one event whose handlers answered.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Planned {
     messages: Vec<NewMessage>,
     /// The row, where it is to say something else than it was inserted with.
@@ -176,8 +176,7 @@ impl Planner {
         let now_ms = self.clock.now_ms();
         let mut update = self.update(event, EventState::Retry, Some(error.to_string()));
         // A person had it dispatched once more: its attempts began anew, so the first copy's age says nothing.
-        let first_at_ms =
-            if event.generation > 0 { now_ms } else { entry.pause.counted_from(event.received_at_ms) };
+        let first_at_ms = if event.generation > 0 { now_ms } else { event.counted_from_ms };
         if backoff::is_exhausted(&entry.retry, event.attempts_n, first_at_ms, now_ms) {
             update.state = EventState::Failed;
         } else {
@@ -281,6 +280,7 @@ mod tests {
             event_seq: 7,
             next_place: 0,
             received_at_ms: NOW_MS,
+            counted_from_ms: NOW_MS,
             created_at_ms: None,
             attempts_n: 1,
             generation: 0,
@@ -356,7 +356,8 @@ mod tests {
             // A person had it dispatched again: its age says nothing.
             (1, 1, old, EventState::Retry),
         ] {
-            let event = Dispatched { received_at_ms, attempts_n, generation, ..event(&key) };
+            let counted_from_ms = received_at_ms;
+            let event = Dispatched { received_at_ms, counted_from_ms, attempts_n, generation, ..event(&key) };
             let update = planner.failed(&entry, &event, &away);
             assert_eq!(
                 (update.state, update.error.as_deref()),

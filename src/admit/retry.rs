@@ -270,6 +270,7 @@ fn dispatched(due: &DueEvent) -> Dispatched<'_> {
         event_seq: due.event_seq,
         next_place: due.next_place,
         received_at_ms: due.received_at_ms,
+        counted_from_ms: due.counted_from_ms,
         created_at_ms: None,
         attempts_n: due.attempts_n.saturating_add(1),
         generation: due.generation,

@@ -254,9 +254,10 @@ impl App {
 
 /// The tasks of admission, which run until the last who could admit anything is gone.
 fn admitting(parts: &Parts, tasks: AdmitTasks) -> Vec<JoinHandle<()>> {
-    let AdmitTasks { mut committer, mut transactional } = tasks;
+    let AdmitTasks { mut committer, mut large, mut transactional } = tasks;
     vec![
         spawn(parts.clone().keep("committer", async move || committer.run().await)),
+        spawn(parts.clone().keep("large", async move || large.run().await)),
         spawn(parts.clone().keep("transactional", async move || transactional.run().await)),
     ]
 }

@@ -63,6 +63,7 @@ mod identity_shops;
 mod identity_tools;
 mod identity_written;
 mod kinds;
+mod large_bodies;
 mod library;
 mod loaded;
 mod look;

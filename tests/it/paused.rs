@@ -21,6 +21,7 @@ on_both!(
 
 /// Pauses the provider, as another node would.
 async fn pause(database: &Database) {
+    database.store().await.close().await;
     let sql = "INSERT INTO provider_pauses (provider, actor, reason, paused_at_ms)
         VALUES ('stripe', 'ann', 'a bad deploy', 1)";
     database.run(sql).await.unwrap();

@@ -12,6 +12,7 @@ use super::super::reach::ReachArgs;
 use super::super::retention;
 use super::super::shared::{find_kind, say, tell_problems};
 use super::live;
+use crate::figures::grouped;
 use crate::load::Kinds;
 use crate::provider::Provider;
 use crate::spec::words;
@@ -69,9 +70,12 @@ fn described(kind: &Provider, spec: &Spec) -> String {
         format!("\n  setting       {}{needed}: {}", setting.name, setting.hint)
     };
     let settings: String = spec.setting.iter().map(setting).collect();
+    let largest =
+        spec.body_bytes_max.map(|bytes| format!("\n  largest body  {} bytes", grouped(bytes.into())));
+    let largest = largest.unwrap_or_default();
     format!(
         "{} ({})\n  facts         {} ({})\n  signature     {}\n  told apart by {}\n  secret        {}\n  \
-         resends for   {}\n  answer within {} ms\n  samples       {}{settings}",
+         resends for   {}\n  answer within {} ms{largest}\n  samples       {}{settings}",
         spec.title,
         spec.kind,
         words::confidence(spec),

@@ -179,6 +179,7 @@ pub(in crate::store) async fn event_take_due(
             "/* event_take_due */ SELECT e.provider, e.event_id, e.event_seq, e.event_type, e.object, e.version,
                     e.attempts_n, e.received_at_ms, e.generation, p.headers, p.body, p.whole, p.key_id,
                     p.redacted_n,
+                    (SELECT x.ended_at_ms FROM provider_pauses x WHERE x.provider = e.provider) AS pause_ended_at_ms,
                     (SELECT MAX(m.message_id) FROM (
                          SELECT MAX(message_id) AS message_id FROM outbox_queue
                          WHERE message_id >= $1 * 1024 AND message_id < ($1 + 1) * 1024
