@@ -59,13 +59,14 @@ const COMMANDS: [(&str, &[&str]); 44] = [
 ];
 
 /// Commands that ask no server for what others wrote; `shown.rs` has those that read files.
-const ASK_NOBODY: [&str; 16] = [
+const ASK_NOBODY: [&str; 17] = [
     "alerts",
     "backup",
     "bench",
     "check",
     "completions",
     "health",
+    "keys",
     "keys reseal",
     "man",
     "migrate",
@@ -134,7 +135,8 @@ async fn no_refusal_prints_what_steers_a_terminal_or_hides() {
     }
 }
 
-/// Every command without commands of its own, as `--help` lists them.
+/// Every command that does something, as `--help` lists them: those that have commands of their own when these may be left
+/// out.
 fn leaves(words: &[String]) -> Vec<String> {
     let ran = Command::new(env!("CARGO_BIN_EXE_hooklatch")).args(words).arg("--help").output().unwrap();
     let help = String::from_utf8(ran.stdout).unwrap();
@@ -142,7 +144,8 @@ fn leaves(words: &[String]) -> Vec<String> {
     let list = list.split("\n\n").next().unwrap();
     let names = list.lines().filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
     let names = names.filter(|name| !name.is_empty() && *name != "help");
-    names.flat_map(|name| leaves(&[words, &[name.to_owned()]].concat())).collect()
+    let below = names.flat_map(|name| leaves(&[words, &[name.to_owned()]].concat()));
+    help.contains(" [COMMAND]").then(|| words.join(" ")).into_iter().chain(below).collect()
 }
 
 #[test]
