@@ -77,7 +77,8 @@ CREATE TABLE processed_webhook_events (
 CREATE UNIQUE INDEX processed_webhook_events_replay ON processed_webhook_events (provider, replay_key)
     WHERE replay_key IS NOT NULL;
 -- What waits to be dispatched again, and with it what waits for a person, by number.
-CREATE INDEX processed_webhook_events_due ON processed_webhook_events (due_at_ms) WHERE state = 'retry';
+CREATE INDEX processed_webhook_events_due ON processed_webhook_events (provider, due_at_ms, event_seq)
+    WHERE state = 'retry';
 CREATE INDEX processed_webhook_events_open ON processed_webhook_events (state, event_seq)
     WHERE state IN ('retry', 'failed', 'unreadable', 'conflict');
 -- How many of each provider do, without a look at those of the others. IS TRUE: said otherwise than above, so that
@@ -235,6 +236,17 @@ CREATE TABLE destination_pauses (
     reason       TEXT    NOT NULL,
     paused_at_ms INTEGER NOT NULL,
     until_ms     INTEGER
+) STRICT;
+
+-- Providers whose events are not dispatched until they are resumed, by an operator or at their end. A pause that has
+-- ended keeps its row: the age of what waited counts from then.
+CREATE TABLE provider_pauses (
+    provider     TEXT    NOT NULL PRIMARY KEY,
+    actor        TEXT    NOT NULL,
+    reason       TEXT    NOT NULL,
+    paused_at_ms INTEGER NOT NULL,
+    until_ms     INTEGER,
+    ended_at_ms  INTEGER
 ) STRICT;
 
 -- History: appended, never changed -----------------------------------------------------------------------------------

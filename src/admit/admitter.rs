@@ -10,7 +10,7 @@ use super::admitted::{AdmitError, AdmittedEvents};
 use super::committer::Committer;
 use super::context::AdmitContext;
 use super::entry::{ProviderEntry, WaitingPlace};
-use super::room::{EVENT_BYTES, HeldMemory};
+use super::room::{EVENT_BYTES, HeldMemory, LARGE_BYTES};
 use super::submission::Submission;
 use super::transactional::TransactionalAdmission;
 use crate::traces::RequestTrace;
@@ -22,6 +22,7 @@ use crate::types::IncomingEvent;
 pub(crate) struct Admitter {
     context: Arc<AdmitContext>,
     shared_queue: mpsc::Sender<Submission>,
+    large_queue: mpsc::Sender<Submission>,
     transactional_queue: mpsc::Sender<Submission>,
     answer_timeout: Duration,
     /// Most requests of one provider that may wait at once.
@@ -31,6 +32,8 @@ pub(crate) struct Admitter {
 /// The tasks behind an [`Admitter`]; the app spawns and awaits them.
 pub(crate) struct AdmitTasks {
     pub(crate) committer: Committer,
+    /// Commits large requests, one by one.
+    pub(crate) large: Committer,
     pub(crate) transactional: TransactionalAdmission,
 }
 
@@ -45,13 +48,15 @@ pub(crate) fn admitter(
     let queue_n = queue_n.max(1);
     let share_n = if has_several_providers { queue_n - queue_n / 4 } else { queue_n };
     let (shared_queue, shared_waiting) = mpsc::channel(queue_n);
+    let (large_queue, large_waiting) = mpsc::channel(queue_n);
     // The other half waits in the providers' lines.
     let (transactional_queue, transactional_waiting) = mpsc::channel(queue_n.div_ceil(2));
     let tasks = AdmitTasks {
-        committer: Committer::new(Arc::clone(&context), shared_waiting),
+        committer: Committer::new(Arc::clone(&context), shared_waiting, false),
+        large: Committer::new(Arc::clone(&context), large_waiting, true),
         transactional: TransactionalAdmission::new(Arc::clone(&context), transactional_waiting, queue_n / 2),
     };
-    (Admitter { context, shared_queue, transactional_queue, answer_timeout, share_n }, tasks)
+    (Admitter { context, shared_queue, large_queue, transactional_queue, answer_timeout, share_n }, tasks)
 }
 
 impl Admitter {
@@ -72,7 +77,12 @@ impl Admitter {
         let handlers = entry.provider.handlers();
         let is_transactional =
             events.iter().any(|e| e.unreadable.is_none() && handlers.needs_transaction(&e.event_type));
-        let queue = if is_transactional { &self.transactional_queue } else { &self.shared_queue };
+        let bytes_n: usize = events.iter().map(|event| event.body.len()).sum();
+        let queue = match (is_transactional, bytes_n > LARGE_BYTES) {
+            (true, _) => &self.transactional_queue,
+            (false, true) => &self.large_queue,
+            (false, false) => &self.shared_queue,
+        };
         let place = WaitingPlace::take(entry, self.share_n).ok_or(AdmitError::Saturated)?;
         if events.iter().any(|event| event.window_ms.is_some()) {
             let numbered = self.context.store.signals_number(&mut events);

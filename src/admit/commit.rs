@@ -15,6 +15,7 @@ use super::failures::is_undone;
 use super::fate::{Fate, candidate, fate, is_known_beforehand, outcome};
 use super::handover::{Committed, hand_over};
 use super::plan::{NotPlanned, Planned};
+use super::room::LARGE_BYTES;
 use super::slots::Reserved;
 use super::submission::Submission;
 use crate::store::{Candidate, Decide, Latched, NewMessage, Plan, StoreError, Writes};
@@ -23,6 +24,8 @@ use crate::types::{IncomingEvent, Outcome};
 
 /// Longest time that an event of a suspect batch may wait for another node's transaction. Milliseconds.
 const SUSPECT_WAIT_MS: i64 = 50;
+/// The same of a large one, which has its transaction for itself.
+const LARGE_WAIT_MS: i64 = 2_000;
 /// Longest time that plain handlers may hold up one transaction: it has locks, on SQLite that of the only writer. The
 /// events that are left then go into another one.
 const DECIDING_MAX: Duration = Duration::from_secs(1);
@@ -46,6 +49,42 @@ struct BatchRow {
     event_seq: i64,
 }
 
+impl BatchRow {
+    /// True when what follows from it is planned before its transaction, where that can be: then nobody waits while
+    /// megabytes are parsed.
+    fn is_planned_ahead(&self) -> bool {
+        self.event.body.len() > LARGE_BYTES
+            && !self.entry.provider.handlers().uses_latest()
+            && fate(&self.entry, &self.event, &Latched::New, false) == Fate::Dispatch
+    }
+
+    /// Dispatches it as a new event, and plans what follows.
+    fn follow(&self, context: &AdmitContext, is_stale: bool) -> Result<Planned, NotPlanned> {
+        let event = Dispatched::first(&self.event, self.event_seq);
+        let seen = event.seen(&self.event.event_type, self.entry.provider.content(&self.event));
+        let handled = dispatched(self.entry.provider.handlers(), &seen, is_stale);
+        context.planner.conclude(&self.entry, &event, &seen, handled)
+    }
+}
+
+/// What follows from the large events of a batch, by their positions, on a thread of its own. Handlers that run here
+/// write nothing, so it does no harm where an event turns out to be known already.
+async fn planned_ahead(
+    context: &Arc<AdmitContext>,
+    rows: &Arc<[BatchRow]>,
+) -> HashMap<usize, Result<Planned, NotPlanned>> {
+    if !rows.iter().any(BatchRow::is_planned_ahead) {
+        return HashMap::new();
+    }
+    let (context, rows) = (Arc::clone(context), Arc::clone(rows));
+    let planning = tokio::task::spawn_blocking(move || {
+        let large = rows.iter().enumerate().filter(|(_, row)| row.is_planned_ahead());
+        large.map(|(n, row)| (n, row.follow(&context, false))).collect()
+    });
+    // What broke off is planned inside of the transaction.
+    planning.await.unwrap_or_default()
+}
+
 /// Decides about one batch, on whatever thread writes it.
 struct DecideBatch {
     context: Arc<AdmitContext>,
@@ -58,6 +97,8 @@ struct DecideBatch {
     /// Position of the first request that is to go into another transaction, as handlers took too long before it.
     cut: Option<usize>,
     reserved: Reserved,
+    /// What follows from large events, by their positions.
+    ahead: HashMap<usize, Result<Planned, NotPlanned>>,
     /// Handlers that ran, by the positions of their events here; empty where nobody traces.
     runs: Vec<HandlerRun>,
 }
@@ -68,13 +109,16 @@ impl Decide for DecideBatch {
         let mut writes = Writes::default();
         // The second of two copies of one event is a duplicate, whatever the database says of the first.
         let mut seen = HashSet::with_capacity(self.rows.len());
-        for row in self.rows.iter() {
+        for (n, row) in self.rows.iter().enumerate() {
             if !is_known_beforehand(&row.entry, &row.event) {
                 return None;
             }
             let handlers = row.entry.provider.handlers();
             if seen.insert(&row.event.key) && handlers.wants(&row.event.event_type) {
-                self.follow(row, false).ok()?.add_to(&mut writes);
+                match self.ahead.get(&n) {
+                    Some(planned) => planned.as_ref().ok()?.clone().add_to(&mut writes),
+                    None => row.follow(&self.context, false).ok()?.add_to(&mut writes),
+                }
             }
         }
         Some(writes)
@@ -91,8 +135,10 @@ impl Decide for DecideBatch {
             let fate = fate(entry, event, latched, *is_stale);
             self.superseded.push(fate == Fate::Superseded);
             if fate == Fate::Dispatch {
-                let began = self.context.traces.now().filter(|_| !is_known_beforehand(entry, event));
-                let followed = self.follow(row, *is_stale);
+                let ahead = self.ahead.remove(&n);
+                let is_run = ahead.is_none() && !is_known_beforehand(entry, event);
+                let began = self.context.traces.now().filter(|_| is_run);
+                let followed = ahead.unwrap_or_else(|| row.follow(&self.context, *is_stale));
                 HandlerRun::note(&mut self.runs, n, began, followed.is_err());
                 match followed {
                     Ok(planned) => planned.add_to(&mut writes),
@@ -111,16 +157,6 @@ impl Decide for DecideBatch {
 
     fn lease(&mut self, messages: &mut [NewMessage]) {
         self.reserved = Reserved::take(&*self.context.slots, messages);
-    }
-}
-
-impl DecideBatch {
-    /// Dispatches one new event, and plans what follows.
-    fn follow(&self, row: &BatchRow, is_stale: bool) -> Result<Planned, NotPlanned> {
-        let event = Dispatched::first(&row.event, row.event_seq);
-        let seen = event.seen(&row.event.event_type, row.entry.provider.content(&row.event));
-        let handled = dispatched(row.entry.provider.handlers(), &seen, is_stale);
-        self.context.planner.conclude(&row.entry, &event, &seen, handled)
     }
 }
 
@@ -145,6 +181,12 @@ pub(super) async fn commit(
     let rows: Arc<[BatchRow]> = rows.into();
     let candidates =
         rows.iter().map(|row| candidate(&row.entry, &row.event, row.event_seq)).collect::<Vec<Candidate>>();
+    let ahead = planned_ahead(context, &rows).await;
+    let lock_wait_ms = if is_suspect {
+        Some(SUSPECT_WAIT_MS)
+    } else {
+        rows.iter().any(|row| row.event.body.len() > LARGE_BYTES).then_some(LARGE_WAIT_MS)
+    };
     let decide = DecideBatch {
         context: Arc::clone(context),
         rows: Arc::clone(&rows),
@@ -152,9 +194,10 @@ pub(super) async fn commit(
         rejected: HashMap::new(),
         cut: None,
         reserved: Reserved::default(),
+        ahead,
         runs: Vec::new(),
     };
-    let admitted = context.store.admit(candidates, decide, is_suspect.then_some(SUSPECT_WAIT_MS)).await?;
+    let admitted = context.store.admit(candidates, decide, lock_wait_ms).await?;
     let DecideBatch { rejected, cut, reserved, superseded, runs, .. } = admitted.decide;
     if let Some(request_n) = cut {
         return Ok(BatchEnd::Cut(request_n));

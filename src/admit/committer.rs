@@ -6,6 +6,9 @@
 //! committer, because a second transaction at the same time would only wait for the same writer, or latch the same ids
 //! in another order.
 //!
+//! Requests of more than a mebibyte have a second one, which commits them one by one: what follows from them is planned
+//! before their transaction begins, and what is small waits for none of it (on SQLite, for the bytes of one of them).
+//!
 //! A batch that cannot be committed must not refuse those who did nothing wrong. So:
 //!
 //! - the database gave it up for another transaction's sake: the same once more, a few times;
@@ -44,33 +47,40 @@ const REPEATS_N_MAX: u32 = 3;
 pub(crate) struct Committer {
     context: Arc<AdmitContext>,
     waiting: mpsc::Receiver<Submission>,
+    /// True for that of large requests.
+    is_large: bool,
 }
 
 impl Committer {
-    pub(super) fn new(context: Arc<AdmitContext>, waiting: mpsc::Receiver<Submission>) -> Self {
-        Self { context, waiting }
+    pub(super) fn new(
+        context: Arc<AdmitContext>,
+        waiting: mpsc::Receiver<Submission>,
+        is_large: bool,
+    ) -> Self {
+        Self { context, waiting, is_large }
     }
 
     /// Runs until the entrance is closed and the queue is empty.
     pub(crate) async fn run(&mut self) {
-        let mut taken = Vec::with_capacity(REQUESTS_N_MAX);
-        while self.waiting.recv_many(&mut taken, REQUESTS_N_MAX).await > 0 {
+        let requests_n_max = if self.is_large { 1 } else { REQUESTS_N_MAX };
+        let mut taken = Vec::with_capacity(requests_n_max);
+        while self.waiting.recv_many(&mut taken, requests_n_max).await > 0 {
             for batch in bounded(std::mem::take(&mut taken)) {
-                commit_batch(&self.context, batch).await;
+                commit_batch(&self.context, batch, self.is_large).await;
             }
         }
     }
 }
 
 /// Admits `batch` in as few transactions as its members allow, and answers each of them.
-async fn commit_batch(context: &Arc<AdmitContext>, batch: Vec<Submission>) {
+async fn commit_batch(context: &Arc<AdmitContext>, batch: Vec<Submission>, is_large: bool) {
     let mut pending = vec![BatchPart { requests: batch, repeats_n: 0, is_suspect: false }];
     while let Some(mut part) = pending.pop() {
         part.requests.retain(|one| !one.is_given_up());
         if part.requests.is_empty() {
             continue;
         }
-        match commit_contained(context, &part).await {
+        match commit_contained(context, &part, is_large).await {
             Ok(BatchEnd::Committed(answers)) => {
                 for (submission, answer) in part.requests.into_iter().zip(answers) {
                     submission.settle(answer);
@@ -98,11 +108,15 @@ async fn commit_batch(context: &Arc<AdmitContext>, batch: Vec<Submission>) {
 }
 
 /// A panic of one event harms its own batch alone, and in the end itself alone.
-async fn commit_contained(context: &Arc<AdmitContext>, part: &BatchPart) -> Result<BatchEnd, PassError> {
+async fn commit_contained(
+    context: &Arc<AdmitContext>,
+    part: &BatchPart,
+    is_large: bool,
+) -> Result<BatchEnd, PassError> {
     let committing = commit(context, &part.requests, part.is_suspect);
-    context.under_way.note(Some(Instant::now()));
+    context.under_way.note(is_large, Some(Instant::now()));
     let ended = AssertUnwindSafe(committing).catch_unwind().await;
-    context.under_way.note(None);
+    context.under_way.note(is_large, None);
     match ended {
         Ok(result) => result.map_err(PassError::Store),
         Err(panic) => Err(PassError::Panic(panic_told("committer", panic.as_ref()))),

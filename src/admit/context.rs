@@ -44,6 +44,8 @@ pub(crate) struct AdmitContext {
     pub(crate) traces: Traces,
     /// Told when an event may be due that was not due before.
     pub(crate) wake_retries: Notify,
+    /// Told when an operator may have paused or resumed a provider.
+    pub(crate) wake_pauses: Notify,
 }
 
 impl AdmitContext {

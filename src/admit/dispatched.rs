@@ -10,6 +10,8 @@ pub(super) struct Dispatched<'a> {
     /// First place that no message of the event has.
     pub(super) next_place: u16,
     pub(super) received_at_ms: UnixMs,
+    /// Time from which its age counts.
+    pub(super) counted_from_ms: UnixMs,
     /// When it happened at the sender, where that is known here.
     pub(super) created_at_ms: Option<UnixMs>,
     /// Number of dispatches, this one included.
@@ -33,6 +35,7 @@ impl<'a> Dispatched<'a> {
             event_seq,
             next_place: 0,
             received_at_ms: event.received_at_ms,
+            counted_from_ms: event.received_at_ms,
             created_at_ms: event.created_at_ms,
             attempts_n: 0,
             generation: 0,

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ipnet::IpNet;
 
+use super::pauses::PauseState;
 use crate::config::{OnHandlerError, RetryConfig};
 use crate::fetch::Fetcher;
 use crate::provider::ActiveProvider;
@@ -30,6 +31,8 @@ pub(crate) struct ProviderEntry {
     pub fetcher: Option<Arc<Fetcher>>,
     /// Times from the last byte read to the commit.
     pub admit_seconds: metrics::Histogram,
+    /// Whether an operator has paused it.
+    pub pause: PauseState,
     /// Number of its requests that wait for a commit.
     pub waiting_n: AtomicUsize,
 }
@@ -87,6 +90,7 @@ impl ProviderEntry {
             retry: RetryConfig { first_ms: 1_000, max_ms: 60_000, attempts_n: 3, age_max_ms: 3_600_000 },
             fetcher: None,
             admit_seconds: metrics::Histogram::noop(),
+            pause: PauseState::default(),
             waiting_n: AtomicUsize::new(0),
         }
     }

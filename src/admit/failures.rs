@@ -50,9 +50,9 @@ pub(super) fn is_undone(update: &EventUpdate) -> bool {
     is_failure(update) || update.state == EventState::Ignored
 }
 
-/// True when a row says that a dispatch failed.
+/// True when a row says that a dispatch failed; one that was never tried waits for the end of its provider's pause.
 pub(super) fn is_failure(update: &EventUpdate) -> bool {
-    matches!(update.state, EventState::Retry | EventState::Failed)
+    update.state == EventState::Failed || update.state == EventState::Retry && update.attempts_n > 0
 }
 
 /// Runs what is done about one event; a panic is an error of that event.

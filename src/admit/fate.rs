@@ -9,8 +9,9 @@
 //! 3. undispatched: it is a test event of which nothing is to follow: it rests, as `ignored`;
 //! 4. superseded: it is kept, but a newer version of its object was seen, and its handlers want the latest alone;
 //! 5. wanted by nobody: it rests, as `ignored`;
-//! 6. dispatch: the driver runs the handlers;
-//! 7. fill in, reject, plan: `Planner::conclude` in `plan.rs` turns their answer into rows and messages.
+//! 6. paused: its provider is, so it waits as `retry`;
+//! 7. dispatch: the driver runs the handlers;
+//! 8. fill in, reject, plan: `Planner::conclude` in `plan.rs` turns their answer into rows and messages.
 //!
 //! Steps 1 to 5 are [`fate`]. An event that is tried later was new and readable once; its driver starts at step 6.
 
@@ -21,7 +22,7 @@ use crate::store::{Candidate, Latched};
 use crate::types::{EventState, IncomingEvent, Outcome};
 
 /// The way that an event goes, once it is known whether it is new.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Fate {
     /// Nothing more: it is known already, or nobody wants it.
     Rest,
@@ -31,6 +32,8 @@ pub(super) enum Fate {
     Superseded,
     /// It is kept and not dispatched: a test event, of which nothing is to follow.
     Undispatched,
+    /// Its provider is paused, for this reason: it is dispatched later.
+    Paused(Arc<str>),
     /// Handlers and routes say what follows.
     Dispatch,
 }
@@ -47,7 +50,7 @@ pub(super) fn fate(entry: &ProviderEntry, event: &IncomingEvent, latched: &Latch
     } else if is_stale && handlers.wants_latest_only(&event.event_type) {
         Fate::Superseded
     } else if handlers.wants(&event.event_type) {
-        Fate::Dispatch
+        entry.pause.reason().map_or(Fate::Dispatch, Fate::Paused)
     } else {
         Fate::Rest
     }
@@ -76,13 +79,14 @@ fn initial_state(entry: &ProviderEntry, event: &IncomingEvent) -> EventState {
 }
 
 /// True when everything that follows from an event, if it is new, is known before it is latched: no handler
-/// takes it, and no version decides.
+/// takes it, no version decides, and its provider is not paused.
 pub(super) fn is_known_beforehand(entry: &ProviderEntry, event: &IncomingEvent) -> bool {
     let handlers = entry.provider.handlers();
     event.unreadable.is_none()
         && !event.is_undispatched
         && !handlers.uses_latest()
         && handlers.is_only_routed(&event.event_type)
+        && entry.pause.reason().is_none()
 }
 
 /// The outcome that the sender hears about one event.

@@ -9,7 +9,8 @@
 //! - `admitter.rs` is the entrance; `submission.rs` is one request on its way, and `admitted.rs` the answer to it;
 //! - `committer.rs` commits what waits, together: `batch.rs` says how much, `commit.rs` is one pass;
 //! - `transactional.rs` admits events whose handlers write in the same transaction, each request in one of its own, by
-//!   turns (`fair.rs`); `retry.rs` dispatches again what failed for now;
+//!   turns (`fair.rs`); `retry.rs` dispatches again what failed for now, and what waited while its provider was paused
+//!   (`pauses.rs`);
 //! - what all three share: `fate.rs` and `plan.rs` decide, without I/O, what becomes of an event
 //!   (`dispatched.rs`; `restored.rs` after a restore); `dispatch.rs` runs
 //!   handlers and `failures.rs` contains them; `slots.rs` and `handover.rs` start calls right after the commit;
@@ -32,6 +33,7 @@ mod failures;
 mod fair;
 mod fate;
 mod handover;
+mod pauses;
 mod plan;
 mod restored;
 mod retry;
@@ -48,6 +50,7 @@ pub(crate) use admitted::{AdmitError, AdmittedEvents};
 pub(crate) use admitter::{AdmitTasks, Admitter, admitter};
 pub(crate) use context::AdmitContext;
 pub(crate) use entry::{CallerRules, ProviderEntry};
+pub(crate) use pauses::{PauseState, load_pauses, run_pauses};
 pub(crate) use plan::Planner;
 pub(crate) use retry::run_retries;
 pub(crate) use room::{HeldMemory, LARGE_BYTES, MemoryRoom};

@@ -17,7 +17,7 @@ use crate::store::{EventUpdate, LostTime, NewMessage, Writes};
 use crate::types::{Clock, EventKey, EventState, IncomingEvent, MESSAGES_N_MAX, MessageId, idempotency_key};
 
 /// Rows and messages of one event whose handlers answered.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Planned {
     messages: Vec<NewMessage>,
     /// The row, where it is to say something else than it was inserted with.
@@ -134,11 +134,18 @@ impl Planner {
                 let why = "a test event, which was not to be dispatched".to_owned();
                 Some(self.update(&Dispatched::never(event, event_seq), EventState::Ignored, Some(why)))
             }
-            Fate::Superseded => {
-                let why = "a newer version of its object was seen before it".to_owned();
-                Some(self.update(&Dispatched::first(event, event_seq), EventState::Superseded, Some(why)))
-            }
+            Fate::Paused(why) => Some(EventUpdate {
+                due_at_ms: Some(event.received_at_ms),
+                ..self.update(&Dispatched::never(event, event_seq), EventState::Retry, Some(why.to_string()))
+            }),
+            Fate::Superseded => Some(self.superseded(&Dispatched::first(event, event_seq))),
         }
+    }
+
+    /// The row of an event that none of its handlers wants any more.
+    pub(super) fn superseded(&self, event: &Dispatched<'_>) -> EventUpdate {
+        let why = "a newer version of its object was seen before it".to_owned();
+        self.update(event, EventState::Superseded, Some(why))
     }
 
     /// The answer of the handlers, with the templates of its messages' destinations filled in.
@@ -173,7 +180,7 @@ impl Planner {
         let now_ms = self.clock.now_ms();
         let mut update = self.update(event, EventState::Retry, Some(error.to_string()));
         // A person had it dispatched once more: its attempts began anew, so the first copy's age says nothing.
-        let first_at_ms = if event.generation > 0 { now_ms } else { event.received_at_ms };
+        let first_at_ms = if event.generation > 0 { now_ms } else { event.counted_from_ms };
         if backoff::is_exhausted(&entry.retry, event.attempts_n, first_at_ms, now_ms) {
             update.state = EventState::Failed;
         } else {
@@ -275,6 +282,7 @@ mod tests {
             event_seq: 7,
             next_place: 0,
             received_at_ms: NOW_MS,
+            counted_from_ms: NOW_MS,
             created_at_ms: None,
             attempts_n: 1,
             generation: 0,
@@ -350,7 +358,8 @@ mod tests {
             // A person had it dispatched again: its age says nothing.
             (1, 1, old, EventState::Retry),
         ] {
-            let event = Dispatched { received_at_ms, attempts_n, generation, ..event(&key) };
+            let counted_from_ms = received_at_ms;
+            let event = Dispatched { received_at_ms, counted_from_ms, attempts_n, generation, ..event(&key) };
             let update = planner.failed(&entry, &event, &away);
             assert_eq!(
                 (update.state, update.error.as_deref()),

@@ -1,5 +1,5 @@
 //! Events whose handler failed for now are dispatched again, by the same code, until they work or are
-//! given up. The row stays locked for the length of its transaction, so no two nodes take the same one.
+//! given up; and so are those that waited while their provider was paused, the first that came first. The row stays locked for the length of its transaction, so no two nodes take the same one.
 //!
 //! Each provider has a line of its own, so that slow handlers delay nobody else; and whatever goes wrong with an
 //! event puts off that event, so that none is ever in the way of another.
@@ -218,6 +218,10 @@ impl Retries {
             }
             _ => false,
         };
+        if is_stale && handlers.wants_latest_only(&due.event_type) {
+            writes.updates.push(context.planner.superseded(&event));
+            return write(tx, writes, None).await.map_err(|failure| put_off(&failure));
+        }
         let seen = event.seen(&due.event_type, content);
         let handled = handled_in_tx(handlers, context.handler_timeout, tx.tx(), &seen, is_stale).await;
         let handled = with_panic_counted(handled);
@@ -267,6 +271,7 @@ fn dispatched(due: &DueEvent) -> Dispatched<'_> {
         event_seq: due.event_seq,
         next_place: due.next_place,
         received_at_ms: due.received_at_ms,
+        counted_from_ms: due.counted_from_ms,
         created_at_ms: None,
         attempts_n: due.attempts_n.saturating_add(1),
         generation: due.generation,

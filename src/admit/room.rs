@@ -2,6 +2,7 @@
 //! written or given up. It travels with them, so a client that hangs up frees nothing that is still there.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -21,6 +22,8 @@ pub(crate) struct MemoryRoom {
     units: Arc<Semaphore>,
     units_n_max: usize,
     large: Arc<Semaphore>,
+    /// Number of large ones that wait for a place.
+    large_waiting_n: Arc<AtomicUsize>,
 }
 
 /// The memory that one request holds of a [`MemoryRoom`]; dropping it gives it back.
@@ -37,7 +40,12 @@ impl MemoryRoom {
     pub(crate) fn new(bytes_max: usize) -> Self {
         let units_n_max = bytes_max.div_ceil(UNIT_BYTES).clamp(1, Semaphore::MAX_PERMITS);
         let large = Arc::new(Semaphore::new(LARGE_N_MAX));
-        Self { units: Arc::new(Semaphore::new(units_n_max)), units_n_max, large }
+        Self {
+            units: Arc::new(Semaphore::new(units_n_max)),
+            units_n_max,
+            large,
+            large_waiting_n: Arc::default(),
+        }
     }
 
     /// Returns how many bytes are held.
@@ -56,9 +64,15 @@ impl HeldMemory {
     /// Waits for a place among the large ones; those who came first have it first.
     pub(crate) async fn large(&mut self) {
         if self.large.is_none() {
+            let _waiting = Waiting::new(&self.room.large_waiting_n);
             // It is never closed.
             self.large = Arc::clone(&self.room.large).acquire_owned().await.ok();
         }
+    }
+
+    /// True when it has a place among the large ones that others wait for.
+    pub(crate) fn is_in_the_way(&self) -> bool {
+        self.large.is_some() && self.room.large_waiting_n.load(Ordering::Relaxed) > 0
     }
 
     /// Holds `bytes_n` more; `false` when there is no room for them: then nothing has changed. What would not
@@ -78,6 +92,22 @@ impl HeldMemory {
         }
         self.bytes_n = bytes_n;
         true
+    }
+}
+
+/// Counted while it waits, whatever ends its waiting.
+struct Waiting(Arc<AtomicUsize>);
+
+impl Waiting {
+    fn new(waiting_n: &Arc<AtomicUsize>) -> Self {
+        waiting_n.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(waiting_n))
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -1,4 +1,4 @@
-//! The time that the shared batch has taken so far, so that readiness knows when it does not end.
+//! The time that the batches under way have taken so far, so that readiness knows when it does not end.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -9,23 +9,25 @@ use tokio::time::Instant;
 /// again.
 const STUCK_AFTER: Duration = Duration::from_secs(10);
 
-/// The start of the shared batch that is under way. A plain handler that does not come back keeps everybody behind it
+/// The starts of the batches that are under way, one of small requests and one of a large one. A plain handler that does not come back keeps everybody behind it
 /// out, and nobody can end it: it can only be told.
 #[derive(Default)]
-pub(crate) struct UnderWay(Mutex<Option<Instant>>);
+pub(crate) struct UnderWay([Mutex<Option<Instant>>; 2]);
 
 impl UnderWay {
     /// True when a batch is under way that should have ended long ago.
     pub(crate) fn is_stuck(&self) -> bool {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .is_some_and(|since| since.elapsed() > STUCK_AFTER)
+        self.0.iter().any(|batch| {
+            let since = batch.lock().unwrap_or_else(PoisonError::into_inner);
+            since.is_some_and(|since| since.elapsed() > STUCK_AFTER)
+        })
     }
 
     /// Notes that a batch begins, or with `None` that it ended.
-    pub(super) fn note(&self, since: Option<Instant>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = since;
+    pub(super) fn note(&self, is_large: bool, since: Option<Instant>) {
+        let [small, large] = &self.0;
+        let batch = if is_large { large } else { small };
+        *batch.lock().unwrap_or_else(PoisonError::into_inner) = since;
     }
 }
 
@@ -37,12 +39,14 @@ mod tests {
     async fn a_batch_is_stuck_after_its_time_and_only_while_it_lasts() {
         let under_way = UnderWay::default();
         assert!(!under_way.is_stuck());
-        under_way.note(Some(Instant::now()));
+        under_way.note(false, Some(Instant::now()));
         tokio::time::advance(STUCK_AFTER).await;
         assert!(!under_way.is_stuck(), "it may take as long as that");
         tokio::time::advance(Duration::from_millis(1)).await;
         assert!(under_way.is_stuck());
-        under_way.note(None);
+        under_way.note(true, None);
+        assert!(under_way.is_stuck(), "another one ended");
+        under_way.note(false, None);
         assert!(!under_way.is_stuck());
     }
 }

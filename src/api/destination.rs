@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::times::rfc3339;
 use crate::types::MessageState;
 
 /// A destination: where messages go.
@@ -42,7 +43,7 @@ pub struct CallTimesView {
     pub p95_ms: u32,
 }
 
-/// A pause of a destination.
+/// A pause of a destination or a provider.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PauseView {
     /// Name of the token that paused it.
@@ -51,9 +52,18 @@ pub struct PauseView {
     pub reason: String,
     /// Time of the pause.
     pub paused_at_ms: i64,
-    /// Time when the destination resumes by itself; `null` when only an operator resumes it.
+    /// Time when the pause ends by itself; `null` when only an operator resumes it.
     #[serde(default)]
     pub until_ms: Option<i64>,
+}
+
+impl PauseView {
+    /// `paused by ann until 2026-11-22T14:02:11.000Z: a bad deploy`.
+    pub(crate) fn in_words(&self) -> String {
+        let until = self.until_ms.and_then(rfc3339);
+        let until = until.map_or_else(String::new, |until| format!(" until {until}"));
+        format!("paused by {}{until}: {}", self.actor, self.reason)
+    }
 }
 
 /// Number of open messages in one state.

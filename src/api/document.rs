@@ -6,9 +6,9 @@ use serde_json::{Map, Value, json};
 
 use super::routes::{ROUTES, RouteFacts};
 use super::{
-    ActivityView, AuditVerified, AuditView, BacklogView, CountView, DestinationOrder, DestinationView,
+    ActivityView, AuditVerified, AuditView, BacklogView, CountView, DestinationView,
     DoctorView, EventOrder, EventView, ExplainOrder, ExplainView, LaneView, LedgerView, MeView,
-    MessageDetail, MessageOrder, MessageView, OperationOrder, OperationView, OrderResult, Page, ProbeView,
+    MessageDetail, MessageOrder, MessageView, OperationOrder, OperationView, OrderResult, Page, PauseOrder, ProbeView,
     ProblemView, ProviderView, ReasonOrder, RejectedGroup, RejectedView, SearchView, SettingView,
     StatisticsView, TailView, TaughtView, TestEventOrder, TestEventView, TokenMade, TokenOrder, TokenView,
     WhatIfOrder, WhatIfView,
@@ -62,7 +62,7 @@ fn named(generator: &mut SchemaGenerator) -> Map<String, Value> {
     }
     name! {
         "ActivityView": ActivityView, "AuditVerified": AuditVerified, "BacklogView": BacklogView, "CountView": CountView,
-        "DestinationOrder": DestinationOrder, "DestinationView": DestinationView, "DoctorView": DoctorView, "ProbeView": ProbeView, "EventOrder": EventOrder,
+        "PauseOrder": PauseOrder, "DestinationView": DestinationView, "DoctorView": DoctorView, "ProbeView": ProbeView, "EventOrder": EventOrder,
         "EventState": EventState, "LedgerView": LedgerView, "MeView": MeView, "MessageDetail": MessageDetail,
         "MessageOrder": MessageOrder, "MessageState": MessageState, "OperationOrder": OperationOrder,
         "OperationView": OperationView, "OrderResult": OrderResult, "Page<AuditView>": Page<AuditView>,

@@ -5,6 +5,7 @@ use sha2::{Digest, Sha256};
 use super::destination::DestinationView;
 use super::event::EventView;
 use super::message::MessageView;
+use super::provider::ProviderView;
 use crate::types::{AttemptResult, EventState, MessageState, UnixMs};
 
 /// A view of something that people decide about.
@@ -27,6 +28,12 @@ impl Tagged for MessageView {
 }
 
 impl Tagged for DestinationView {
+    fn etag(&self) -> String {
+        pause_tag(self.pause.as_ref().map(|pause| (pause.actor.as_str(), pause.paused_at_ms)))
+    }
+}
+
+impl Tagged for ProviderView {
     fn etag(&self) -> String {
         pause_tag(self.pause.as_ref().map(|pause| (pause.actor.as_str(), pause.paused_at_ms)))
     }

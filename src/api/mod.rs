@@ -58,8 +58,8 @@ pub use operation::{
     EventFilter, MessageFilter, OperationOrder, OperationState, OperationSubject, OperationView, SkippedRow,
 };
 pub use order::{
-    DestinationAct, DestinationOrder, EventAct, EventOrder, MessageAct, MessageOrder, Order, OrderResult,
-    ReasonOrder, TokenOrder,
+    EventAct, EventOrder, MessageAct, MessageOrder, Order, OrderResult, PauseAct, PauseOrder, ReasonOrder,
+    TokenOrder,
 };
 pub use page::{PAGE_N_DEFAULT, PAGE_N_MAX, Page};
 pub use problem::ProblemView;

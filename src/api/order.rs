@@ -33,13 +33,14 @@ pub enum EventAct {
     EraseAndDiscard,
 }
 
-/// An act on a destination.
+/// An act on a destination or a provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum DestinationAct {
-    /// Take nothing for it until it is resumed; what is under way ends as it does.
+pub enum PauseAct {
+    /// Send no message to the destination, or dispatch no event of the provider, until it is resumed; what is under way
+    /// ends as it does.
     Pause,
-    /// Take messages for it again.
+    /// Go on, with what has waited first.
     Resume,
 }
 
@@ -87,16 +88,16 @@ pub type MessageOrder = Order<MessageAct>;
 /// An order about an event.
 pub type EventOrder = Order<EventAct>;
 
-/// An order about a destination.
+/// An order about a destination or a provider.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct DestinationOrder {
+pub struct PauseOrder {
     /// The act that is asked for.
-    pub act: DestinationAct,
+    pub act: PauseAct,
     /// Reason, for the audit log: 1 to 255 characters on one line.
     #[schemars(length(min = 1, max = 255), regex(pattern = super::reason::REASON_PATTERN))]
     pub reason: String,
-    /// With `pause`: time in the future when the destination resumes by itself. Without it, only an operator resumes it.
+    /// With `pause`: time in the future when the pause ends by itself. Without it, only an operator resumes it.
     #[serde(
         default,
         deserialize_with = "super::whole::time_or_null",
@@ -169,7 +170,7 @@ mod tests {
     fn an_act_of_one_subject_is_none_of_another() {
         let message = |act: &str| serde_json::from_str::<MessageOrder>(&order(act)).is_ok();
         let event = |act: &str| serde_json::from_str::<EventOrder>(&order(act)).is_ok();
-        let destination = |act: &str| serde_json::from_str::<DestinationOrder>(&order(act)).is_ok();
+        let destination = |act: &str| serde_json::from_str::<PauseOrder>(&order(act)).is_ok();
         for act in ["send", "done", "discard"] {
             assert_eq!((message(act), event(act), destination(act)), (true, false, false), "{act}");
         }

@@ -14,6 +14,9 @@ pub struct ProviderView {
     pub name: String,
     /// Kind of the provider.
     pub kind: String,
+    /// The pause, if an operator has paused it: its events are admitted and not dispatched.
+    #[serde(default)]
+    pub pause: Option<super::destination::PauseView>,
     /// URL to register with the sender.
     pub url: String,
     /// Rule that tells its events from each other.

@@ -251,12 +251,19 @@ pub const ROUTES: &[RouteFacts] = &[
     post(
         "/destinations/{name}/decide",
         Role::Operator,
-        Some("DestinationOrder"),
+        Some("PauseOrder"),
         "OrderResult",
         "Pause or resume a destination.",
     ),
     get("/providers", Role::Viewer, "Page<ProviderView>", "Every configured provider, by name."),
     get("/providers/{name}", Role::Viewer, "ProviderView", "One provider."),
+    post(
+        "/providers/{name}/decide",
+        Role::Operator,
+        Some("PauseOrder"),
+        "OrderResult",
+        "Pause or resume a provider: while it is paused its events are admitted and not dispatched.",
+    ),
     post(
         "/providers/{name}/taught",
         Role::Operator,

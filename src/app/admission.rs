@@ -68,6 +68,7 @@ impl App {
             batch_events: metrics::histogram!("hooklatch_batch_events"),
             traces: outbox.traces(),
             wake_retries: Notify::new(),
+            wake_pauses: Notify::new(),
         })
     }
 
@@ -80,6 +81,10 @@ impl App {
     ) -> Vec<JoinHandle<()>> {
         let Helpers { admission, entries, notes, mut counting, tail } = helpers;
         let poll = Duration::from_millis(self.config.outbox.poll_ms);
+        let (shared, paused, stop) = (Arc::clone(admission), Arc::clone(entries), stopping.clone());
+        let pauses = async move || {
+            admit::run_pauses(Arc::clone(&shared), Arc::clone(&paused), stop.clone()).await;
+        };
         let (shared, entries, stop) = (Arc::clone(admission), Arc::clone(entries), stopping.clone());
         let retries = async move || {
             admit::run_retries(Arc::clone(&shared), Arc::clone(&entries), poll, stop.clone()).await;
@@ -93,6 +98,7 @@ impl App {
         let mut tasks = vec![
             spawn(parts.clone().keep("tail", tailing)),
             spawn(parts.clone().keep("retry", retries)),
+            spawn(parts.clone().keep("pauses", pauses)),
             spawn(parts.clone().keep("counts", counting)),
             spawn(parts.clone().keep("notes", noting)),
         ];

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicUsize;
 use uuid::Uuid;
 
 use super::builder::App;
-use crate::admit::{AdmitContext, Admitter, CallerRules, ProviderEntry};
+use crate::admit::{AdmitContext, Admitter, CallerRules, PauseState, ProviderEntry};
 use crate::api::SenderView;
 use crate::config::{DestinationConfig, ProviderConfig};
 use crate::doctor::NodeDoctor;
@@ -78,6 +78,7 @@ impl App {
             body_bytes_max: config.body_bytes_max as usize,
             retry: config.retry,
             admit_seconds: metrics::histogram!("hooklatch_admit_seconds", "provider" => name.to_string()),
+            pause: PauseState::default(),
             waiting_n: AtomicUsize::new(0),
         })
     }
@@ -155,6 +156,7 @@ impl App {
             decided: Box::new(move || {
                 (woken.wake_outbox)();
                 woken.wake_retries.notify_one();
+                woken.wake_pauses.notify_one();
             }),
             once: keys::once(admission.store.clone(), self.clock.clone()),
             clock: self.clock.clone(),

@@ -136,6 +136,9 @@ impl App {
         let installation_id =
             store.installation_id().await.context("could not read the installation's id")?;
         let lost = store.lost_times().await.context("could not read which restores there were")?;
+        // Before anything is admitted: a pause holds over a restart.
+        let paused = admit::load_pauses(&store, &entries, self.clock.steady_ms()).await;
+        paused.context("could not read which providers are paused")?;
         Ok(Ground { metrics, entries, store, installation_id, lost })
     }
 
@@ -251,9 +254,10 @@ impl App {
 
 /// The tasks of admission, which run until the last who could admit anything is gone.
 fn admitting(parts: &Parts, tasks: AdmitTasks) -> Vec<JoinHandle<()>> {
-    let AdmitTasks { mut committer, mut transactional } = tasks;
+    let AdmitTasks { mut committer, mut large, mut transactional } = tasks;
     vec![
         spawn(parts.clone().keep("committer", async move || committer.run().await)),
+        spawn(parts.clone().keep("large", async move || large.run().await)),
         spawn(parts.clone().keep("transactional", async move || transactional.run().await)),
     ]
 }

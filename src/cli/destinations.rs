@@ -3,16 +3,14 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::Context;
 use clap::{Args, Subcommand};
 
 use super::api_client::ApiAnswer;
-use super::decide::{VersionArgs, WhyArgs};
 use super::desk::{Desk, ListRow};
-use super::output::{Column, Screen, Shown, Tone, fields, grouped, parse_end, told};
+use super::output::{Column, Screen, Shown, Tone, fields, grouped, told};
+use super::pause::{PauseCommand, pause_facts};
 use super::reach::ReachArgs;
-use super::shared::Usage;
-use crate::api::{BacklogCount, CallTimesView, DestinationAct, DestinationOrder, DestinationView};
+use crate::api::{BacklogCount, CallTimesView, DestinationView};
 use crate::load::Kinds;
 
 #[derive(Args)]
@@ -32,26 +30,8 @@ enum DestinationsCommand {
         /// Name of the destination.
         name: String,
     },
-    /// Take nothing for it, on any node, until it is resumed; calls under way end as they do.
-    Pause {
-        #[command(flatten)]
-        switch: SwitchArgs,
-        /// When it resumes by itself: 2026-11-22T14:02:11Z, or 30m, 4h, 2d from now. Without it, only `resume` does that.
-        #[arg(long, value_name = "TIME")]
-        until: Option<String>,
-    },
-    /// Resume a paused destination.
-    Resume(SwitchArgs),
-}
-
-#[derive(Args)]
-struct SwitchArgs {
-    /// Name of the destination.
-    name: String,
     #[command(flatten)]
-    why: WhyArgs,
-    #[command(flatten)]
-    version: VersionArgs,
+    Switch(PauseCommand),
 }
 
 /// Runs `hooklatch destinations …`.
@@ -61,29 +41,14 @@ pub(super) fn destinations(
     kinds: &Kinds,
 ) -> anyhow::Result<ExitCode> {
     let desk = Desk::open(&args.reach, file, kinds)?;
-    let (act, switch, until, done) = match &args.command {
-        DestinationsCommand::List => {
-            desk.whole_list::<DestinationView>(&["destinations"], &[])?;
-            return Ok(ExitCode::SUCCESS);
-        }
+    match &args.command {
+        DestinationsCommand::List => desk.whole_list::<DestinationView>(&["destinations"], &[])?,
         DestinationsCommand::Show { name } => {
             let found: ApiAnswer<DestinationView> = desk.api.get(&["destinations", name], &[])?;
             desk.show(&found, |view| in_full(view, &desk.screen, found.etag.as_deref()));
-            return Ok(ExitCode::SUCCESS);
         }
-        DestinationsCommand::Pause { switch, until } => {
-            (DestinationAct::Pause, switch, until.as_deref(), "paused")
-        }
-        DestinationsCommand::Resume(switch) => (DestinationAct::Resume, switch, None, "resumed"),
-    };
-    let path = ["destinations", &switch.name, "decide"];
-    let version = switch.version.header();
-    let until_ms = until.map(|text| parse_end(text, desk.screen.now_ms)).transpose();
-    let until_ms = until_ms.map_err(|why| Usage(format!("--until: {why}")))?;
-    let order = DestinationOrder { act, reason: switch.why.reason.clone(), until_ms };
-    let answer =
-        desk.order(&path, &order, &switch.why, version.as_deref()).with_context(|| switch.name.clone())?;
-    desk.tell_done(&answer, &switch.name, done);
+        DestinationsCommand::Switch(switch) => switch.run(&desk, "destinations")?,
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -151,12 +116,7 @@ fn in_full(view: &DestinationView, screen: &Screen, version: Option<&str>) -> St
         ("kind", Shown::text(&view.kind)),
         ("state", state(view)),
     ];
-    if let Some(pause) = &view.pause {
-        facts.push(("paused by", Shown::text(&pause.actor)));
-        facts.push(("paused", time(pause.paused_at_ms)));
-        facts.extend(pause.until_ms.map(|ms| ("until", time(ms))));
-        facts.push(("reason", Shown::text(&pause.reason)));
-    }
+    facts.extend(pause_facts(view.pause.as_ref(), screen));
     facts.push(("breaker", breaker(view.breaker.as_deref())));
     facts.extend(view.concurrency_n.map(|n| ("at once", Shown::text(grouped(n.into())))));
     facts.extend(view.rate_per_s.map(|rate| ("a second", Shown::text(rate.to_string()))));

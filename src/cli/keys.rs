@@ -7,9 +7,8 @@ use anyhow::Context;
 use clap::{Args, Subcommand};
 use serde_json::json;
 
-use super::shared::{block_on, complain, say};
+use super::shared::{COPY, block_on, complain, opened_alone, say};
 use crate::load::{Kinds, loaded};
-use crate::setup;
 use crate::store::{KeyUse, ResealPlace, SEALED_COUNTED_MAX, SealedTable, Store};
 
 #[derive(Args)]
@@ -40,10 +39,11 @@ const PROGRESS_N: u64 = 10_000;
 pub(super) fn keys(args: &KeysArgs, file: Option<&Path>, kinds: &Kinds) -> anyhow::Result<ExitCode> {
     let config = loaded(file, false, kinds)?.config;
     block_on(async {
-        let opened = setup::store(&config.database, &config.encryption, false)
-            .await
-            .context("while a server runs on SQLite, nobody else can open its file")?;
-        anyhow::ensure!(opened.schema.is_usable(), "schema of the database is {}", opened.schema);
+        let instead = match &args.command {
+            None => COPY,
+            Some(KeysCommand::Reseal { .. }) => "",
+        };
+        let opened = opened_alone(&config.database, &config.encryption, instead).await?;
         let store = opened.store;
         let done = match &args.command {
             None => list(&store, args.json).await,

@@ -39,6 +39,7 @@ mod manual;
 mod messages;
 mod operations;
 mod output;
+mod pause;
 mod providers;
 mod prune;
 mod reach;

@@ -7,10 +7,9 @@ use anyhow::Context;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::shared::{block_on, complain, say};
+use super::shared::{block_on, complain, opened_alone, say};
 use crate::load::{Kinds, loaded};
 use crate::retention::{PruneRound, Pruner};
-use crate::setup;
 use crate::stop::Stop;
 use crate::store::PrunedKind;
 use crate::types::Clock;
@@ -32,10 +31,8 @@ const PROGRESS_N: u64 = 100_000;
 pub(super) fn prune(args: &PruneArgs, file: Option<&Path>, kinds: &Kinds) -> anyhow::Result<ExitCode> {
     let config = loaded(file, false, kinds)?.config;
     let round = block_on(async {
-        let opened = setup::store(&config.database, &config.encryption, false)
-            .await
-            .context("a running server on SQLite prunes by itself, and nobody else can open its file")?;
-        anyhow::ensure!(opened.schema.is_usable(), "schema of the database is {}", opened.schema);
+        let instead = "Or do nothing: a running server prunes by itself, every `retention.every_ms`.";
+        let opened = opened_alone(&config.database, &config.encryption, instead).await?;
         let (_stopper, mut stop) = Stop::channel();
         let (mut rows_n, mut told_n) = (0, 0);
         let mut pruner =

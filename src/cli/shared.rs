@@ -7,11 +7,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context;
 
+use crate::config::{DatabaseConfig, EncryptionConfig};
 use crate::load::Kinds;
 use crate::mistakes::{nearest, shown};
 use crate::outbox::{http_client, http_client_believing};
 use crate::plain;
 use crate::provider::Provider;
+use crate::setup::{self, Opened};
 
 /// Arguments that do not fit together or name what does not exist: what clap cannot know. Exit code 2.
 #[derive(Debug, thiserror::Error)]
@@ -111,6 +113,32 @@ pub(super) fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyh
 
 pub(super) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     Ok(tokio::runtime::Builder::new_multi_thread().enable_all().build()?)
+}
+
+/// What SQLite's file says when another process has it.
+const HELD: &str = "is held by another process";
+/// What commands that only look have instead of a stop.
+pub(super) const COPY: &str = "Or look at a copy: `hooklatch backup FILE`, and this command with HOOKLATCH__DATABASE__URL=sqlite://FILE.";
+
+/// Opens the database for a command that needs no server. Beside a running server on SQLite it says what to do; `instead`
+/// is what comes to the same without a stop.
+pub(super) async fn opened_alone(
+    database: &DatabaseConfig,
+    encryption: &EncryptionConfig,
+    instead: &str,
+) -> anyhow::Result<Opened> {
+    let opened = setup::store(database, encryption, false).await.map_err(|error| {
+        if format!("{error:#}").contains(HELD) {
+            error.context(format!(
+                "a running server has the database open, and on SQLite only one process may. Stop the server (systemctl stop \
+                 hooklatch), run this command, start the server again; senders repeat what they send meanwhile. {instead}"
+            ))
+        } else {
+            error
+        }
+    })?;
+    anyhow::ensure!(opened.schema.is_usable(), "schema of the database is {}", opened.schema);
+    Ok(opened)
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use clap::Args;
 use super::ending::Ending;
 use super::events::EventFilterArgs;
 use super::output::{plural, with_times};
-use super::shared::{Usage, block_on, complain, say};
+use super::shared::{Usage, block_on, complain, opened_alone, say};
 use crate::admit::{ShownBytes, WhatIf};
 use crate::api::{
     WHAT_IF_N_DEFAULT, WHAT_IF_N_MAX, WhatIfCall, WhatIfChange, WhatIfEffect, WhatIfEvent, WhatIfView,
@@ -18,7 +18,6 @@ use crate::api::{
 use crate::app::App;
 use crate::load::{Kinds, loaded};
 use crate::plain;
-use crate::setup;
 use crate::store::{EventPlace, EventQuery, PeopleDoor, Store};
 use crate::types::{Clock, EventKey, Name, Principal, Role};
 
@@ -59,10 +58,8 @@ pub(super) fn what_if(
     let app = more(App::of_loaded(loaded(file, false, &kinds)?, kinds));
     let view = block_on(async {
         let config = app.config();
-        let opened = setup::store(&config.database, &config.encryption, false).await.context(
-            "while a server runs on SQLite, nobody else can open its file: stop it, use a copy, or ask it with POST /v1/what-if",
-        )?;
-        anyhow::ensure!(opened.schema.is_usable(), "schema of the database is {}", opened.schema);
+        let instead = "Or ask the server with POST /v1/what-if, or use a copy of its file.";
+        let opened = opened_alone(&config.database, &config.encryption, instead).await?;
         for all in app.migrations() {
             if let Err(why) = opened.store.program_check(all).await {
                 complain(format!("hooklatch: {why}; a handler that needs them will fail"));

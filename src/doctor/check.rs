@@ -92,6 +92,8 @@ checks! {
         "a copy of the database that is put back gives numbers and keys a second time: what has no other key is paid twice";
     PAGES = "database.pages", "every page of SQLite's file, with `--deep`", "", "a page is not whole",
         "rows are lost or will be: restore from a backup";
+    PROVIDERS = "providers", "pauses of providers", "paused", "",
+        "events are answered 200 and kept, and nothing follows from them until the provider is resumed";
     DESTINATIONS = "destinations", "pauses and breakers of this node", "paused, or the breaker is open", "",
         "events are kept, and nothing follows from them until it goes on";
     NAMES = "destinations.names", "names of HTTP destinations", "one is not found", "", "no call gets there: messages wait, then die";

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use super::check::{DESTINATIONS, NAMES, or_well};
 use crate::api::{DestinationView, FindingView};
-use crate::times::rfc3339;
 
 /// Longest time that all names together may take.
 const NAMES_LIMIT: Duration = Duration::from_secs(3);
@@ -21,12 +20,9 @@ fn standing(view: &DestinationView) -> Vec<FindingView> {
     let mut found = Vec::new();
     let name = &view.name;
     if let Some(pause) = &view.pause {
-        let until =
-            pause.until_ms.and_then(rfc3339).map_or_else(String::new, |until| format!(" until {until}"));
-        let words = format!("paused by {}{until}: {}", pause.actor, pause.reason);
         found.push(
             DESTINATIONS
-                .warning(words)
+                .warning(pause.in_words())
                 .about(name)
                 .cure(format!("hooklatch destinations resume {name} --reason …")),
         );

@@ -1,6 +1,6 @@
 //! Providers: which secrets match, what is believed without one, and what their signed times say of our clock.
 
-use super::check::{CLOCK_SENDERS, OPEN, PATHS, SECRETS, or_well};
+use super::check::{CLOCK_SENDERS, OPEN, PATHS, PROVIDERS, SECRETS, or_well};
 use super::clocks::senders_clock;
 use crate::api::{FindingView, ProviderView, UnknownPathView};
 use crate::figures::plural;
@@ -16,6 +16,8 @@ pub(crate) fn senders(
         or_well(clocks.collect(), || CLOCK_SENDERS.well("nothing with a signed time came since the start"));
     let secrets = views.iter().flat_map(secrets).collect();
     findings.extend(or_well(secrets, || SECRETS.well("those that are configured are the ones that match")));
+    let paused = views.iter().filter_map(paused).collect();
+    findings.extend(or_well(paused, || PROVIDERS.well("none is paused")));
     // Only this machine reaches a first look.
     let open = if is_dev { Vec::new() } else { views.iter().flat_map(open).collect() };
     findings.extend(or_well(open, || OPEN.well("none")));
@@ -73,6 +75,12 @@ fn secrets(view: &ProviderView) -> Vec<FindingView> {
     found
 }
 
+fn paused(view: &ProviderView) -> Option<FindingView> {
+    let words = view.pause.as_ref()?.in_words();
+    let remedy = format!("hooklatch providers resume {} --reason …", view.name);
+    Some(PROVIDERS.warning(words).about(&view.name).cure(remedy))
+}
+
 fn open(view: &ProviderView) -> Vec<FindingView> {
     let mut found = Vec::new();
     if view.is_unverified {
@@ -110,6 +118,7 @@ mod tests {
             samples: Vec::new(),
             name: "stripe".to_owned(),
             kind: "stripe".to_owned(),
+            pause: None,
             url: String::new(),
             identity: String::new(),
             horizon_h: 1,

@@ -37,6 +37,10 @@ const REFUSALS_AT_ONCE_N: u32 = 4;
 const REFUSAL_DELAY_STEP: Duration = Duration::from_millis(20);
 const REFUSAL_DELAY_MAX: Duration = Duration::from_millis(500);
 
+/// A body of up to this many bytes came with its head as a rule: hyper passes over what nobody has read of it, and the
+/// connection goes on. Bytes.
+const LEFT_BYTES_MAX: u64 = 8 << 10;
+
 /// What a listener serves: its routes, and the receiver where it is one.
 #[derive(Clone)]
 pub(crate) struct Front {
@@ -95,6 +99,7 @@ impl Edge {
             tokio::task::yield_now().await;
         }
         let is_whole = request.body().is_end_stream();
+        let is_short = request.body().size_hint().upper().is_some_and(|bytes_n| bytes_n <= LEFT_BYTES_MAX);
         let began = Instant::now();
         let has_place = if is_whole { self.slot().busy() } else { self.slot().receiving(began) };
         if !has_place {
@@ -105,6 +110,10 @@ impl Edge {
             Some(problem) => closing(self.misframed(&request, problem)),
             None => self.routed(request, began).await,
         };
+        // What is left of a body is not read, and then the connection ends: its peer hears that (RFC 9112, 9.6).
+        if self.slot().is_in_request() && !is_short {
+            response = closing(response);
+        }
         let is_too_slow = self.slot().is_too_slow.load(Ordering::Relaxed);
         // The receiver says so itself.
         if is_too_slow && self.front.receiver.is_none() {

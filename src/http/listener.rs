@@ -218,7 +218,7 @@ fn spawn_encrypted(
         let receiver = edge.front.receiver.clone();
         let connection = builder.serve_connection(stream, service(edge));
         if let Err(error) = served(std::pin::pin!(connection), &place).await {
-            ended_early(&error, receiver.as_deref());
+            ended_early(&error, &place, receiver.as_deref());
         }
     });
 }
@@ -237,16 +237,24 @@ fn spawn_connection<S>(
 {
     tokio::spawn(async move {
         if let Err(error) = served(std::pin::pin!(connection), &place).await {
-            ended_early(&error, receiver.as_deref());
+            ended_early(&error, &place, receiver.as_deref());
         }
     });
 }
 
-/// Records that a connection failed. What is no HTTP was answered 400 or 431 by hyper, before there was a request.
-fn ended_early(error: &hyper::Error, receiver: Option<&ReceiverState>) {
+/// Records that a connection failed. What is no HTTP was answered 400 or 431 by hyper, before there was a request; one
+/// whose head did not arrive in time was closed.
+fn ended_early(error: &hyper::Error, place: &ConnectionPlace, receiver: Option<&ReceiverState>) {
     debug!(%error, "connection ended early");
-    if let Some(state) = receiver.filter(|_| error.is_parse()) {
-        state.receiver.count_malformed(state.clock.now_ms());
+    let reason = if error.is_parse() {
+        "head_malformed"
+    } else if error.is_timeout() && place.slot.is_in_head() {
+        "head_too_slow"
+    } else {
+        return;
+    };
+    if let Some(state) = receiver {
+        state.receiver.count_headless(reason, state.clock.now_ms());
     }
 }
 

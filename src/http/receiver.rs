@@ -15,7 +15,8 @@ use axum::routing::any;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use http_body_util::BodyExt;
-use hyper::body::Body as HttpBody;
+use hyper::body::{Body as HttpBody, Frame};
+use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::error::Problem;
@@ -36,8 +37,17 @@ const FIRST_BYTES: usize = 4 << 10;
 /// leaves behind.
 const NEXT_BYTES: usize = 64 << 10;
 
-/// Most bytes of a body over the cap that are read, so that its sender hears why.
+/// Most bytes of a body over the cap that are read, so that its sender hears why, and the longest time that the next
+/// ones are waited for.
 const DRAIN_BYTES_MAX: usize = 4 << 20;
+const DRAIN_PAUSE_MAX: Duration = Duration::from_millis(200);
+
+/// Bytes a second that a large body brings at least while another one waits for its place, once it had the place for
+/// [`LARGE_GRACE`].
+const LARGE_BYTES_PER_S_MIN: u128 = 1 << 20;
+const LARGE_GRACE: Duration = Duration::from_secs(1);
+/// Time between two looks at whether another one waits.
+const LARGE_LOOK: Duration = Duration::from_millis(200);
 
 /// State of the receiver: all that it needs of the app.
 pub(crate) struct ReceiverState {
@@ -301,8 +311,11 @@ where
     let declared =
         headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
     if declared.is_some_and(|bytes| bytes > bytes_max) {
-        // A sender that is still writing when the connection closes may never see the answer.
-        stop::to_end(tokio::time::timeout(state.body_timeout, drain(body))).await;
+        // A sender that is still writing when the connection closes may never see the answer. One that waits for a word
+        // before it sends the body need not send it.
+        if !headers.contains_key(header::EXPECT) {
+            stop::to_end(tokio::time::timeout(state.body_timeout, drain(body))).await;
+        }
         return Err(Problem::TOO_LARGE);
     }
     let headers_bytes: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
@@ -351,7 +364,8 @@ where
     B: HttpBody<Data = Bytes> + Unpin,
 {
     let mut bytes: Vec<u8> = Vec::new();
-    while let Some(frame) = body.frame().await {
+    let mut pace: Option<LargePace> = None;
+    while let Some(frame) = next_frame(&mut body, &held, (pace.as_ref(), bytes.len())).await? {
         let frame = frame.map_err(|_| Problem::BROKEN_BODY)?;
         let Some(data) = frame.data_ref() else { continue };
         let needed = bytes.len() + data.len();
@@ -359,8 +373,9 @@ where
             return Err(Problem::TOO_LARGE);
         }
         // Nobody goes for it: whoever sends a small body slowly has no such place.
-        if needed > LARGE_BYTES {
+        if needed > LARGE_BYTES && pace.is_none() {
             held.large().await;
+            pace = Some(LargePace { since: Instant::now(), bytes_n: needed });
         }
         if needed > bytes.capacity() {
             let whole = declared.unwrap_or(bytes_max).max(needed);
@@ -378,10 +393,47 @@ where
     Ok((Bytes::from(bytes), held))
 }
 
-/// Reads a body that is not wanted, up to [`DRAIN_BYTES_MAX`], and keeps nothing of it.
+/// Since when a large body has its place, and how many bytes were there then.
+struct LargePace {
+    since: Instant,
+    bytes_n: usize,
+}
+
+impl LargePace {
+    /// True when it comes in more slowly than one may that is in another's way.
+    fn is_too_slow(&self, bytes_n: usize) -> bool {
+        let took = self.since.elapsed();
+        let came = u128::try_from(bytes_n.saturating_sub(self.bytes_n)).unwrap_or(u128::MAX);
+        took > LARGE_GRACE && came < took.as_millis() * LARGE_BYTES_PER_S_MIN / 1_000
+    }
+}
+
+/// The next part of a body of which `bytes_n` bytes are there. A large one gives up when it is slow and in the way of
+/// another: two strangers could otherwise keep all large bodies waiting.
+async fn next_frame<B>(
+    body: &mut B,
+    held: &HeldMemory,
+    (pace, bytes_n): (Option<&LargePace>, usize),
+) -> Result<Option<Result<Frame<Bytes>, B::Error>>, Problem>
+where
+    B: HttpBody<Data = Bytes> + Unpin,
+{
+    let Some(pace) = pace else { return Ok(body.frame().await) };
+    loop {
+        if held.is_in_the_way() && pace.is_too_slow(bytes_n) {
+            return Err(Problem::TOO_SLOW);
+        }
+        if let Ok(frame) = tokio::time::timeout(LARGE_LOOK, body.frame()).await {
+            return Ok(frame);
+        }
+    }
+}
+
+/// Reads a body that is not wanted, up to [`DRAIN_BYTES_MAX`], and keeps nothing of it. Whoever sends nothing now hears
+/// at once.
 async fn drain(mut body: impl HttpBody<Data = Bytes> + Unpin) {
     let mut left = DRAIN_BYTES_MAX;
-    while let Some(Ok(frame)) = body.frame().await {
+    while let Ok(Some(Ok(frame))) = tokio::time::timeout(DRAIN_PAUSE_MAX, body.frame()).await {
         let bytes = frame.data_ref().map_or(0, Bytes::len);
         match left.checked_sub(bytes) {
             Some(rest) => left = rest,

@@ -6,6 +6,7 @@
 //! notices there. All of it are warnings: a sample is an example, and a sender has types of which there is no sample.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::Value;
@@ -19,13 +20,16 @@ use crate::admit::{TemplateError, Templates};
 use crate::config::{Config, ConfigLayer, ConfigProblem, EffectiveSetting, ProviderConfig, RouteConfig};
 use crate::figures::plural;
 use crate::filter::{Place, Root};
-use crate::handler::{EventContent, EventTexts, HandlerError, Message, RawEvent};
+use crate::handler::{EventContent, EventTexts, Handled, HandlerError, Message, RawEvent};
 use crate::kinds::sample_events;
 use crate::mistakes::shown;
 use crate::provider::{ActiveProvider, Provider};
 use crate::spec::{EventSpec, Spec, Weakness};
 use crate::types::{IncomingEvent, Name, TypePattern};
 use crate::verify::DevKeys;
+
+/// Longest time that the handlers of one sample event may take.
+const HANDLER_LIMIT: Duration = Duration::from_secs(5);
 
 /// What follows from the samples, and what is most likely not meant.
 #[derive(Default)]
@@ -87,6 +91,7 @@ pub(crate) fn prove(settings: &Settings, loaded: &Loaded, kinds: &Kinds) -> Proo
         default_source: ConfigSources::of(settings).checker().default_source,
         reached_n: BTreeMap::new(),
         misfits: BTreeMap::new(),
+        stuck: BTreeSet::new(),
         proof: Proof::default(),
     };
     if config.providers.is_empty() {
@@ -137,6 +142,8 @@ struct Prover<'a> {
     reached_n: BTreeMap<String, usize>,
     /// What templates lack, by destination, key and reason.
     misfits: BTreeMap<(String, &'static str, String), Misfit>,
+    /// Providers of which a handler did not answer in time.
+    stuck: BTreeSet<Name>,
     proof: Proof,
 }
 
@@ -234,7 +241,11 @@ impl Prover<'_> {
         let is_transactional = handlers.needs_transaction(event_type);
         let not_run = is_transactional.then(|| "its transactional handler is not run here".to_owned());
         let seen = seen(proven, event);
-        let effects = match handlers.dispatch(&seen, false) {
+        let Some(handled) = self.dispatched(proven, &seen) else {
+            let why = format!("its handler did not answer within {} s", HANDLER_LIMIT.as_secs());
+            return Ok(result(SampleOutcome::Failed, Some(why)));
+        };
+        let effects = match handled {
             Ok(effects) => effects,
             Err(HandlerError::Ignore(_)) if is_transactional => {
                 return Ok(result(SampleOutcome::NotRun, not_run));
@@ -252,6 +263,26 @@ impl Prover<'_> {
             Ok(calls) => SampleResult { calls, ..result(SampleOutcome::Done, not_run) },
             Err(why) => result(SampleOutcome::Failed, Some(why)),
         })
+    }
+
+    /// What the handlers answer; `None` when they do not within [`HANDLER_LIMIT`]. The thread of such a one is left
+    /// behind, and further events of its provider that handlers take are not waited for as long.
+    fn dispatched(&mut self, proven: &Proven<'_>, seen: &RawEvent) -> Option<Handled> {
+        let handlers = proven.active.handlers();
+        if handlers.is_only_routed(&seen.event_type) {
+            return Some(handlers.dispatch(seen, false));
+        }
+        let is_stuck = self.stuck.contains(proven.name);
+        let limit = if is_stuck { HANDLER_LIMIT / 10 } else { HANDLER_LIMIT };
+        let (answer, answered) = std::sync::mpsc::channel();
+        let (handlers, seen) = (handlers.clone(), seen.clone());
+        // Nobody waits for the thread: the process ends with `check`.
+        std::thread::spawn(move || drop(answer.send(handlers.dispatch(&seen, false))));
+        let handled = answered.recv_timeout(limit).ok();
+        if handled.is_none() {
+            self.stuck.insert(proven.name.clone());
+        }
+        handled
     }
 
     /// The calls, unless one goes to a destination that is not configured.
@@ -564,5 +595,19 @@ mod tests {
             assert!(told.iter().any(|one| one.contains(part)), "no `{part}` in {told:#?}");
         }
         assert_eq!(told.len(), 4, "{told:#?}");
+    }
+    #[test]
+    fn a_handler_that_loops_for_ever_is_reported_and_holds_up_nothing() {
+        let kind = crate::kind("stripe").on("invoice.*", |_: Event<Value>| -> Handled {
+            loop {
+                std::thread::park();
+            }
+        });
+        let proof = proven("[providers.stripe]\nsecrets = [\"whsec_0123456789abcdef\"]\n", vec![kind]);
+        let one = proof.samples.iter().find(|one| one.event_type == "invoice.paid").expect("a sample");
+        let why = one.why.as_deref().unwrap_or_default();
+        assert_eq!((one.outcome, why), (SampleOutcome::Failed, "its handler did not answer within 5 s"));
+        let told = proof.warnings.iter().any(|one| one.to_string().contains("did not answer within 5 s"));
+        assert!(told, "{:?}", proof.warnings);
     }
 }

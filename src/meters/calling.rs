@@ -74,6 +74,18 @@ const ROWS: &[Metric] = &[
         "When a pause should be over: its end, or a day after it began where it has none; absent while there is none.",
     ),
     gauge(
+        "hooklatch_provider_paused",
+        &["provider"],
+        "0 or 1",
+        "1 while an operator has paused a provider: its events are admitted and not dispatched.",
+    ),
+    gauge(
+        "hooklatch_provider_pause_due_timestamp_seconds",
+        &["provider"],
+        "unix seconds",
+        "When a pause of a provider should be over: its end, or a day after it began where it has none; absent while there is none.",
+    ),
+    gauge(
         "hooklatch_concurrency",
         &["destination"],
         "calls",

@@ -10,7 +10,7 @@ use tracing::{info, warn};
 use super::pause::jittered;
 use super::state::OutboxState;
 use crate::stop::Stop;
-use crate::store::{Store, StoreError};
+use crate::store::{PausesEnded, Store, StoreError};
 use crate::types::{Clock, UnixMs};
 
 /// Longest time between two looks; the shortest is half of it. Milliseconds.
@@ -81,9 +81,9 @@ impl Watch {
             Err(error) => return warn!(%error, "could not compare our clock with the database's"),
         };
         match ended {
-            Ok(names) if names.is_empty() => {}
-            Ok(names) => {
-                info!(destinations = ?names, "pauses ended; destinations resumed");
+            Ok(ended) if ended == PausesEnded::default() => {}
+            Ok(PausesEnded { destinations, providers }) => {
+                info!(?destinations, ?providers, "pauses ended; destinations and providers resumed");
                 self.shared.wake.notify_one();
             }
             Err(error) => warn!(%error, "could not look for pauses that have ended"),

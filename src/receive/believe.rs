@@ -15,6 +15,7 @@ use crate::admit::ProviderEntry;
 use crate::fetch::{FetchError, Fetcher, WantedKey};
 use crate::json::text_of;
 use crate::provider::ActiveProvider;
+use crate::types::IncomingEvent;
 use crate::verify::{RawRequest, Unbelieved, Verified, VerifyError};
 
 /// Most keys that are fetched for one request.
@@ -33,6 +34,26 @@ pub(super) async fn verified(
     let entry = Arc::clone(entry);
     let verified = heavy.done(bytes_n, move || entry.provider.believe(request)).await;
     Ok(verified.ok_or_else(interrupted)??)
+}
+
+/// Reads the events of a request: here, or on a thread of its own when its body is large.
+pub(super) async fn read(
+    heavy: &Heavy,
+    entry: &Arc<ProviderEntry>,
+    verified: Verified,
+    events_n_max: usize,
+) -> Result<(Verified, Vec<IncomingEvent>), ReceiveError> {
+    let bytes_n = verified.request().body.len();
+    if Heavy::is_light(bytes_n) {
+        let events = entry.provider.read_at_most(&verified, events_n_max);
+        return Ok((verified, events));
+    }
+    let entry = Arc::clone(entry);
+    let reading = heavy.done(bytes_n, move || {
+        let events = entry.provider.read_at_most(&verified, events_n_max);
+        (verified, events)
+    });
+    reading.await.ok_or_else(interrupted)
 }
 
 /// Verifies a request with keys that are fetched, and confirms what it wants to have confirmed.
@@ -83,7 +104,7 @@ fn wanted(unbelieved: &Unbelieved) -> Option<WantedKey> {
 }
 
 fn interrupted() -> ReceiveError {
-    ReceiveError::Keys(FetchError::Away("the verification broke off".to_owned()))
+    ReceiveError::Keys(FetchError::Away("the verification of a large body broke off".to_owned()))
 }
 
 /// Confirms, at the sender, what a believed request wants to have confirmed.

@@ -7,7 +7,7 @@ use tokio::sync::Semaphore;
 use tracing::{info, warn};
 
 use super::answer::SenderAnswer;
-use super::believe::{verified, verified_and_confirmed};
+use super::believe::{read, verified, verified_and_confirmed};
 use super::counts::{RequestCounts, RequestEnd};
 use super::diagnose::Diagnosis;
 use super::error::ReceiveError;
@@ -318,7 +318,7 @@ impl Receiver {
             times.note(signed, received_at_ms);
         }
         let secret = self.notes.matched(provider.name(), verified.secret_n(), received_at_ms);
-        let mut events = provider.read_at_most(&verified, self.events_n_max);
+        let (verified, mut events) = read(&self.heavy, entry, verified, self.events_n_max).await?;
         for event in &mut events {
             event.secret = secret;
         }

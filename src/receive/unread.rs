@@ -77,7 +77,7 @@ impl UnreadRequest<'_> {
                 )
             }
             "body_too_slow" => "its body did not arrive within server.body_timeout_ms, or more slowly than \
-                                server.body_bytes_per_s_min"
+                                server.body_bytes_per_s_min (beyond 1 MiB, than 1 MiB a second while others waited)"
                 .to_owned(),
             "body_broken" => "the connection ended before the body was complete".to_owned(),
             "method_not_allowed" => {
@@ -132,9 +132,10 @@ impl Receiver {
         }
     }
 
-    /// Counts a request whose head is no HTTP, or is too large.
-    pub(crate) fn count_malformed(&self, received_at_ms: UnixMs) {
-        self.count_refused(None, "head_malformed", false);
+    /// Counts a request whose head is no HTTP or too large (`head_malformed`), or did not arrive in time
+    /// (`head_too_slow`).
+    pub(crate) fn count_headless(&self, reason: &'static str, received_at_ms: UnixMs) {
+        self.count_refused(None, reason, false);
         self.count(None, RequestEnd::Refused, received_at_ms);
     }
 

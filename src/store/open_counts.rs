@@ -38,6 +38,9 @@ const PROVIDERS: &str = "/* open_counts */ WITH RECURSIVE p AS (
 const PAUSES: &str =
     "/* open_counts */ SELECT destination, COALESCE(until_ms, paused_at_ms + 86400000) AS due_ms
     FROM destination_pauses ORDER BY destination LIMIT 1000";
+const PROVIDER_PAUSES: &str =
+    "/* open_counts */ SELECT provider, COALESCE(until_ms, paused_at_ms + 86400000) AS due_ms
+    FROM provider_pauses WHERE ended_at_ms IS NULL ORDER BY provider LIMIT 1000";
 
 /// A part of a count, by the index alone: the numbers of the oldest messages of a destination in one state.
 macro_rules! stuck_in {
@@ -126,6 +129,8 @@ pub struct OpenCounts {
     pub events: Vec<EventCount>,
     /// Paused destinations, each with when its pause should be over: its end, or a day after it began.
     pub pauses_due_ms: Vec<(String, UnixMs)>,
+    /// The same of paused providers.
+    pub provider_pauses_due_ms: Vec<(String, UnixMs)>,
 }
 
 impl Store {
@@ -163,6 +168,9 @@ async fn open_counts(db: &mut Door<'_>) -> DbResult<OpenCounts> {
     }
     for row in db.fetch(PAUSES, &[]).await? {
         found.pauses_due_ms.push((row.text("destination")?, row.int("due_ms")?));
+    }
+    for row in db.fetch(PROVIDER_PAUSES, &[]).await? {
+        found.provider_pauses_due_ms.push((row.text("provider")?, row.int("due_ms")?));
     }
     Ok(found)
 }

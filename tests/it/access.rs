@@ -133,7 +133,7 @@ fn order(route: &RouteFacts) -> Option<Value> {
     Some(match route.order? {
         "EventOrder" => json!({ "act": "rerun", "reason": "r" }),
         "MessageOrder" => json!({ "act": "send", "reason": "r" }),
-        "DestinationOrder" => json!({ "act": "pause", "reason": "r" }),
+        "PauseOrder" => json!({ "act": "pause", "reason": "r" }),
         "OperationOrder" => json!({
             "subject": { "messages": { "act": "discard", "filter": { "state": "held" } } },
             "counted_n": 1, "reason": "r",

@@ -12,7 +12,7 @@ use crate::database::{Database, on_both};
 use crate::process::until;
 
 #[derive(Deserialize)]
-struct Invoice {
+pub struct Invoice {
     id: String,
     amount_paid: i64,
 }
@@ -41,11 +41,11 @@ async fn row(database: &Database, id: &str) -> Option<(String, u32, String)> {
     Some((next(), next().parse().unwrap(), next()))
 }
 
-async fn state(database: &Database, id: &str) -> (String, u32, String) {
+pub async fn state(database: &Database, id: &str) -> (String, u32, String) {
     row(database, id).await.unwrap_or_else(|| panic!("{id} is not there"))
 }
 
-async fn calls_n(app: &TestApp, n: usize) {
+pub async fn calls_n(app: &TestApp, n: usize) {
     let what = format!("{n} calls came to the destination");
     until(
         &what,
@@ -254,7 +254,7 @@ async fn an_older_version_is_superseded(database: &Database) {
 }
 
 /// Makes the table of the transactional handlers below.
-async fn create_ledger(database: &Database) {
+pub async fn create_ledger(database: &Database) {
     let store = Store::open(&StoreSettings { url: database.url.clone(), connections_n: 2 }).await.unwrap();
     let mut admission = store.admission_begin().await.unwrap();
     let sql = "CREATE TABLE ledger (invoice TEXT NOT NULL, amount BIGINT NOT NULL CHECK (amount < 100))";
@@ -263,7 +263,7 @@ async fn create_ledger(database: &Database) {
     store.close().await;
 }
 
-async fn book(tx: &mut Tx, event: Event<Invoice>) -> Handled {
+pub async fn book(tx: &mut Tx, event: Event<Invoice>) -> Handled {
     let sql = "INSERT INTO ledger (invoice, amount) VALUES ($1, $2)";
     tx.execute(sql, &[(&event.payload.id).into(), 1.into()]).await.map_err(anyhow::Error::from)?;
     // Half-way: the table refuses large amounts.

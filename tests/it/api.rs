@@ -13,6 +13,7 @@ on_both!(
     a_person_decides_about_what_is_held_and_it_happens_once,
     an_event_is_run_again_under_new_keys_on_a_persons_word,
     a_destination_whose_pause_has_ended_resumes_by_itself,
+    a_paused_provider_answers_and_waits_until_it_is_resumed,
     a_refusal_is_explained_to_operators_and_to_nobody_else,
     what_a_person_decides_is_not_left_until_the_next_look,
 );
@@ -89,6 +90,51 @@ async fn a_destination_whose_pause_has_ended_resumes_by_itself(database: &Databa
     let log = || server.log();
     until("it is called", Duration::from_secs(20), log, async || stub.requests_n() == 1).await;
     assert_eq!(get(&server, "/destinations/billing", VIEWER).await.1["pause"], Value::Null);
+}
+
+async fn a_paused_provider_answers_and_waits_until_it_is_resumed(database: &Database) {
+    let stub = Stub::start().await;
+    let server = serve(database, &stub).await;
+    let path = "/providers/stripe/decide";
+    let until_ms = (now_s() + 3_600) * 1_000;
+    let pause = json!({ "act": "pause", "reason": "a bad deploy", "until_ms": until_ms });
+    assert_eq!(decide(&server, path, (VIEWER, Some("k-0")), &pause).await.0, 403);
+    let unknown = decide(&server, "/providers/nobody/decide", (OPERATOR, Some("k-0")), &pause).await;
+    assert_eq!(unknown.0, 404, "{unknown:?}");
+    let answer = decide(&server, path, (OPERATOR, Some("k-1")), &pause).await;
+    assert_eq!(answer.0, 200, "{answer:?}");
+    let (_, shown) = get(&server, "/providers/stripe", VIEWER).await;
+    assert_eq!((&shown["pause"]["until_ms"], &shown["pause"]["actor"]), (&json!(until_ms), &json!("ops")));
+    let sent_n = std::cell::Cell::new(0);
+    let log = || server.log();
+    until("the node has seen the pause", Duration::from_secs(10), log, async || {
+        sent_n.set(sent_n.get() + 1);
+        let id = format!("evt_{}", sent_n.get());
+        post_stripe(&client(), &server.url("/webhooks/stripe"), &id).await.unwrap();
+        let (_, event) = get(&server, &format!("/events/stripe/{id}"), VIEWER).await;
+        event["event"]["error"] == "provider paused by ops: a bad deploy"
+            || event["error"] == "provider paused by ops: a bad deploy"
+    })
+    .await;
+    let metric = |text: String, name: &str| text.lines().any(|line| line == name);
+    until("it is a metric", Duration::from_secs(20), log, async || {
+        let text = client()
+            .get(format!("http://{}/metrics", server.admin))
+            .send()
+            .await
+            .unwrap()
+            .text()
+            .await
+            .unwrap();
+        metric(text, "hooklatch_provider_paused{provider=\"stripe\"} 1")
+    })
+    .await;
+    assert!(stub.requests_n() < sent_n.get());
+    let answer =
+        decide(&server, path, (OPERATOR, Some("k-2")), &json!({ "act": "resume", "reason": "better" })).await;
+    assert_eq!(answer.0, 200, "{answer:?}");
+    until("all are called", Duration::from_secs(20), log, async || stub.requests_n() == sent_n.get()).await;
+    assert_eq!(get(&server, "/providers/stripe", VIEWER).await.1["pause"], Value::Null);
 }
 
 async fn get(server: &Server, path: &str, token: &str) -> (u16, Value) {

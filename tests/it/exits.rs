@@ -164,6 +164,14 @@ const EXITS: &[Exit] = &[
         counted: ("-", "refused", "head_malformed", Some("no")),
         trace: Trace::Counter,
     },
+    Exit {
+        problem: "",
+        sent: Sent::Raw("POST /webhooks/stripe HTTP/1.1\r\nhost:"),
+        // The connection is closed.
+        status: 0,
+        counted: ("-", "refused", "head_too_slow", Some("no")),
+        trace: Trace::Counter,
+    },
 ];
 
 /// The last one, because it takes the database away.

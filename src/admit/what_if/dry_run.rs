@@ -48,6 +48,7 @@ impl DryRun {
             event_seq: event.event_seq,
             next_place: 0,
             received_at_ms: event.view.received_at_ms,
+            counted_from_ms: event.view.received_at_ms,
             created_at_ms: None,
             // As in the dispatch whose effects were committed.
             attempts_n: event.view.attempts_n.max(1),

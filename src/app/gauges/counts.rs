@@ -65,6 +65,7 @@ impl Counts {
         self.lanes(&found.blocked_lanes);
         self.keys(&found.keys_until_ms, now_ms);
         self.pauses(&found.pauses_due_ms);
+        self.provider_pauses(&found.provider_pauses_due_ms);
         self.events(&found.events, now_ms);
     }
 
@@ -138,6 +139,17 @@ impl Counts {
             metrics::gauge!("hooklatch_destination_paused", "destination" => destination.clone())
                 .set(f64::from(u8::from(due_ms.is_some())));
             metrics::gauge!("hooklatch_pause_due_timestamp_seconds", "destination" => destination.clone())
+                .set(due_ms.map_or(f64::NAN, seconds));
+        }
+    }
+
+    /// The same of providers.
+    fn provider_pauses(&self, due_ms: &[(String, UnixMs)]) {
+        for provider in &self.providers.configured {
+            let due_ms = due_ms.iter().find(|(name, _)| name == provider).map(|(_, due_ms)| *due_ms);
+            metrics::gauge!("hooklatch_provider_paused", "provider" => provider.clone())
+                .set(f64::from(u8::from(due_ms.is_some())));
+            metrics::gauge!("hooklatch_provider_pause_due_timestamp_seconds", "provider" => provider.clone())
                 .set(due_ms.map_or(f64::NAN, seconds));
         }
     }

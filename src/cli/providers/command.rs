@@ -6,10 +6,13 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::json;
 
+use super::super::desk::Desk;
+use super::super::pause::PauseCommand;
 use super::super::reach::ReachArgs;
 use super::super::retention;
 use super::super::shared::{find_kind, say, tell_problems};
 use super::live;
+use crate::figures::grouped;
 use crate::load::Kinds;
 use crate::provider::Provider;
 use crate::spec::words;
@@ -24,6 +27,8 @@ pub(crate) struct ProvidersArgs {
     live: bool,
     #[command(flatten)]
     reach: ReachArgs,
+    #[command(subcommand)]
+    switch: Option<PauseCommand>,
 }
 
 /// The kinds as a table, or one of them in full.
@@ -32,6 +37,10 @@ pub(crate) fn providers(
     file: Option<&Path>,
     kinds: &Kinds,
 ) -> anyhow::Result<ExitCode> {
+    if let Some(switch) = &args.switch {
+        switch.run(&Desk::open(&args.reach, file, kinds)?, "providers")?;
+        return Ok(ExitCode::SUCCESS);
+    }
     if args.live {
         return live::live(&args.reach, args.kind.as_deref(), file, kinds);
     }
@@ -67,9 +76,12 @@ fn described(kind: &Provider, spec: &Spec) -> String {
         format!("\n  setting       {}{needed}: {}", setting.name, setting.hint)
     };
     let settings: String = spec.setting.iter().map(setting).collect();
+    let largest =
+        spec.body_bytes_max.map(|bytes| format!("\n  largest body  {} bytes", grouped(bytes.into())));
+    let largest = largest.unwrap_or_default();
     format!(
         "{} ({})\n  facts         {} ({})\n  signature     {}\n  told apart by {}{found_by}\n  payload       {}\n  headers       {}\n  secret        {}\n  \
-         resends for   {}\n  answer within {} ms\n  samples       {}{settings}",
+         resends for   {}\n  answer within {} ms{largest}\n  samples       {}{settings}",
         spec.title,
         spec.kind,
         words::confidence(spec),

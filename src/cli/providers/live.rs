@@ -7,6 +7,7 @@ use super::super::api_client::ApiAnswer;
 use super::super::desk::Desk;
 use super::super::output::{Column, fields};
 use super::super::output::{Screen, Shown, Tone, ago, grouped, table, told, with_times};
+use super::super::pause::pause_facts;
 use super::super::reach::ReachArgs;
 use super::super::shared::{complain, say};
 use crate::api::{Page, ProviderView, SecretView, WaitingCount};
@@ -50,6 +51,11 @@ fn in_full(view: &ProviderView, screen: &Screen) -> String {
         ("told apart by", Shown::text(&view.identity)),
         ("horizon", Shown::text(format!("{} h", view.horizon_h))),
     ];
+    if view.pause.is_some() {
+        let paused = "paused: its events are answered 200 and kept, and not dispatched";
+        facts.push(("state", Shown::text(paused).in_tone(Tone::Waits)));
+        facts.extend(pause_facts(view.pause.as_ref(), screen));
+    }
     if view.is_unverified {
         let unverified = "nobody signs its requests: they are accepted all the same (unverified)";
         facts.push(("beware", Shown::text(unverified).in_tone(Tone::Bad)));

@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use super::super::retention::{sent_again, when_asked};
+use crate::figures::grouped;
 use crate::provider::Provider;
 use crate::spec::words::{
     confidence, identities, payload, places, scheme_name, search_places, signed_by,
@@ -120,6 +121,9 @@ fn section(spec: &Spec) -> String {
     }
     line("sent again", format!("for up to {}", sent_again(spec)));
     line("answer", answer(spec));
+    if let Some(bytes) = spec.body_bytes_max {
+        line("largest body", format!("{} bytes", grouped(bytes.into())));
+    }
     for handshake in &spec.handshake {
         line("handshake", handshake_in_words(handshake));
     }

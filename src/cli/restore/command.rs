@@ -10,10 +10,9 @@ use super::report::{Moments, RestoreReport};
 use super::words::{done_in_words, in_words};
 use crate::cli::ending::Ending;
 use crate::cli::output::parse_time;
-use crate::cli::shared::{Usage, block_on, complain, say};
+use crate::cli::shared::{Usage, block_on, complain, opened_alone, say};
 use crate::config::Config;
 use crate::load::{Kinds, loaded};
-use crate::setup;
 use crate::store::{RestoreStanding, Store, TakeOver};
 use crate::types::{Clock, UnixMs};
 
@@ -73,10 +72,7 @@ pub(crate) fn restore_check(
         return Err(Usage("--reason is one line of 1 to 255 bytes".to_owned()).into());
     }
     block_on(async {
-        let opened = setup::store(&config.database, &config.encryption, false)
-            .await
-            .context("while a server runs on SQLite, nobody else can open its file")?;
-        anyhow::ensure!(opened.schema.is_usable(), "schema of the database is {}", opened.schema);
+        let opened = opened_alone(&config.database, &config.encryption, "").await?;
         let told = Told { backed_up_at_ms, until_ms, now_ms };
         let done = look(args, &opened.store, &config, kinds, &told).await;
         opened.store.close().await;

@@ -18,4 +18,5 @@ mod indent;
 pub(super) mod link;
 pub(super) mod list;
 pub(super) mod moment;
+pub(super) mod pause;
 pub(super) mod sides;

@@ -10,7 +10,7 @@ use http::{HeaderValue, StatusCode, header};
 use tracing::info;
 
 use super::super::error::Problem;
-use super::super::reply::view_reply;
+use super::super::reply::{tagged_reply, view_reply};
 use super::asking::Asking;
 use super::state::{ApiState, ProviderFacts};
 use crate::api::{Page, ProviderView, SecretView};
@@ -47,7 +47,7 @@ pub(super) async fn show(
 ) -> Result<Response, Problem> {
     let name = Name::parse(&name).map_err(|_| Problem::NOT_FOUND)?;
     let views = views(&state, &people, BTreeSet::from([name])).await?;
-    views.first().map(|view| view_reply(StatusCode::OK, view)).ok_or(Problem::NOT_FOUND)
+    views.first().map(|view| tagged_reply(view, view)).ok_or(Problem::NOT_FOUND)
 }
 
 /// Those of these providers that are configured and in scope.
@@ -83,6 +83,7 @@ fn view(facts: &ProviderFacts, standing: ProviderStanding, now_ms: UnixMs) -> Pr
     ProviderView {
         name: facts.name.to_string(),
         kind: facts.kind.clone(),
+        pause: standing.pause,
         url: facts.url.clone(),
         identity: facts.identity.clone(),
         horizon_h: facts.horizon_h,

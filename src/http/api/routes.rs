@@ -82,6 +82,7 @@ fn routes() -> Routes {
         .route("/rejected/groups", get(requests::group_rejected))
         .route("/providers", get(providers::list))
         .route("/providers/{name}", get(providers::show))
+        .route("/providers/{name}/decide", post(decisions::decide_provider))
         .route("/providers/{name}/taught", post(providers::show_taught).once())
         .route("/providers/{name}/test-events", post(test_events::make).once())
         .route("/backlog", get(backlog::show))

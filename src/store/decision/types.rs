@@ -1,10 +1,10 @@
 //! A person's decision, its subject, and its result.
 
-use crate::api::{DestinationAct, EventAct, IfMatch, MessageAct};
+use crate::api::{EventAct, IfMatch, MessageAct, PauseAct};
 use crate::store::audit::AuditEntry;
 use crate::types::{EventKey, MessageId, Name, Principal, UnixMs};
 
-/// One message, event or destination, and what a person wants done with it.
+/// One message, event, destination or provider, and what a person wants done with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ordered {
     /// An act on a message.
@@ -26,7 +26,16 @@ pub enum Ordered {
         /// Name of the destination.
         name: Name,
         /// The act on it.
-        act: DestinationAct,
+        act: PauseAct,
+        /// When a pause ends by itself.
+        until_ms: Option<UnixMs>,
+    },
+    /// An act on a provider.
+    Provider {
+        /// Name of the provider.
+        name: Name,
+        /// The act on it.
+        act: PauseAct,
         /// When a pause ends by itself.
         until_ms: Option<UnixMs>,
     },
@@ -55,15 +64,6 @@ impl Audited for EventAct {
             Self::Dispatch => "event_dispatch",
             Self::Dismiss => "event_dismiss",
             Self::Erase | Self::EraseAndDiscard => "event_erase",
-        }
-    }
-}
-
-impl Audited for DestinationAct {
-    fn audited(self) -> &'static str {
-        match self {
-            Self::Pause => "destination_pause",
-            Self::Resume => "destination_resume",
         }
     }
 }
@@ -223,7 +223,5 @@ mod tests {
         let events = events.map(Audited::audited);
         assert_eq!(events, ["event_rerun", "event_dispatch", "event_dismiss", "event_erase"]);
         assert_eq!(EventAct::EraseAndDiscard.audited(), "event_erase");
-        let destinations = [DestinationAct::Pause, DestinationAct::Resume].map(Audited::audited);
-        assert_eq!(destinations, ["destination_pause", "destination_resume"]);
     }
 }

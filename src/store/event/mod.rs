@@ -12,7 +12,7 @@ mod view;
 
 pub(super) use payload::{NotAsItCame, StoredPayload};
 pub(super) use redacted::{payload_redacted, payload_whole_keep};
-pub(super) use rows::{event_get, event_take_due, events_update, events_with};
+pub(super) use rows::{DUE_STATEMENTS, event_get, event_take_due, events_update, events_with};
 pub use types::{DueEvent, EventCount, EventRow, EventUpdate, Latched};
 pub(super) use types::{event_key, event_state};
 pub(super) use view::{event_columns, event_view, numbered_event};

@@ -125,12 +125,47 @@ async fn unreadable_bytes(db: &mut Door<'_>) -> DbResult<Vec<(String, u64)>> {
     rows.iter().map(|row| Ok((row.text("provider")?, row.int("bytes_n")?.unsigned_abs()))).collect()
 }
 
-/// The longest due event of some providers: by the index of what is due, and never by that of the keys, which has all
-/// events of a provider. SQLite takes that one where it may, and goes through them while it holds the writer.
-/// SKIP LOCKED: nodes pass each other instead of queueing behind one row.
+/// The provider whose event has been due for longest, of some that are not paused. One look at the index of what is due
+/// for each provider that has anything in it, however many wait there: those of a paused provider may be very many.
+const DUE_PROVIDER: &str = "/* event_take_due */ WITH RECURSIVE p AS (
+        SELECT (SELECT e.provider FROM processed_webhook_events e
+                WHERE e.state = 'retry' ORDER BY e.provider, e.due_at_ms LIMIT 1) AS name
+        UNION ALL
+        SELECT (SELECT e.provider FROM processed_webhook_events e
+                WHERE e.state = 'retry' AND e.provider > p.name ORDER BY e.provider, e.due_at_ms LIMIT 1)
+        FROM p WHERE p.name IS NOT NULL)
+    SELECT d.name FROM (
+        SELECT p.name, (SELECT e.due_at_ms FROM processed_webhook_events e
+                        WHERE e.provider = p.name AND e.state = 'retry'
+                        ORDER BY e.provider, e.due_at_ms LIMIT 1) AS due_at_ms
+        FROM p WHERE p.name = ANY($2)
+          AND NOT EXISTS (SELECT 1 FROM provider_pauses x WHERE x.provider = p.name AND x.ended_at_ms IS NULL)) d
+    WHERE d.due_at_ms <= $1 ORDER BY d.due_at_ms LIMIT 1";
+
+/// Its longest due event; of equally long due ones the first that came. By the index of what is due, and never by that of
+/// the keys, which has all events of a provider. SKIP LOCKED: nodes pass each other instead of queueing behind one row.
 const TAKE_DUE: &str = "/* event_take_due */ SELECT event_seq FROM processed_webhook_events
-    WHERE state = 'retry' AND due_at_ms <= $1 AND (provider || '') = ANY($2)
-    ORDER BY due_at_ms LIMIT 1 FOR UPDATE SKIP LOCKED";
+    WHERE provider = $2 AND state = 'retry' AND due_at_ms <= $1
+    ORDER BY provider, due_at_ms, event_seq LIMIT 1 FOR UPDATE SKIP LOCKED";
+
+/// The statements by name, for tests that look at their plans.
+pub(in crate::store) const DUE_STATEMENTS: &[(&str, &str)] =
+    &[("provider of the longest due event", DUE_PROVIDER), ("longest due event", TAKE_DUE)];
+
+/// The number of the event to be dispatched next, locked; of a provider whose due events all are locked, the next
+/// provider's.
+async fn longest_due(db: &mut Door<'_>, now_ms: UnixMs, providers: &[Name]) -> DbResult<Option<i64>> {
+    let mut names: Vec<String> = providers.iter().map(Name::to_string).collect();
+    loop {
+        let found = db.fetch_optional(DUE_PROVIDER, &[now_ms.into(), names.clone().into()]).await?;
+        let Some(found) = found else { return Ok(None) };
+        let name = found.text("name")?;
+        if let Some(row) = db.fetch_optional(TAKE_DUE, &[now_ms.into(), name.as_str().into()]).await? {
+            return row.int("event_seq").map(Some);
+        }
+        names.retain(|other| *other != name);
+    }
+}
 
 pub(in crate::store) async fn event_take_due(
     db: &mut Door<'_>,
@@ -138,14 +173,13 @@ pub(in crate::store) async fn event_take_due(
     providers: &[Name],
     ring: &KeyRing,
 ) -> DbResult<Option<DueEvent>> {
-    let names: Vec<String> = providers.iter().map(Name::to_string).collect();
-    let taken = db.fetch_optional(TAKE_DUE, &[now_ms.into(), names.into()]).await?;
-    let Some(taken) = taken else { return Ok(None) };
+    let Some(event_seq) = longest_due(db, now_ms, providers).await? else { return Ok(None) };
     let row = db
         .fetch_one(
             "/* event_take_due */ SELECT e.provider, e.event_id, e.event_seq, e.event_type, e.object, e.version,
                     e.attempts_n, e.received_at_ms, e.generation, p.headers, p.body, p.whole, p.key_id,
                     p.redacted_n,
+                    (SELECT x.ended_at_ms FROM provider_pauses x WHERE x.provider = e.provider) AS pause_ended_at_ms,
                     (SELECT MAX(m.message_id) FROM (
                          SELECT MAX(message_id) AS message_id FROM outbox_queue
                          WHERE message_id >= $1 * 1024 AND message_id < ($1 + 1) * 1024
@@ -154,7 +188,7 @@ pub(in crate::store) async fn event_take_due(
                          WHERE message_id >= $1 * 1024 AND message_id < ($1 + 1) * 1024) m) AS highest
              FROM processed_webhook_events e LEFT JOIN webhook_payloads p ON p.event_seq = e.event_seq
              WHERE e.event_seq = $1",
-            &[taken.int("event_seq")?.into()],
+            &[event_seq.into()],
         )
         .await?;
     DueEvent::of(&row, ring).map(Some)
@@ -168,12 +202,22 @@ mod tests {
     fn what_is_due_is_found_by_its_own_index_however_many_events_a_provider_has() {
         let db = rusqlite::Connection::open_in_memory().unwrap();
         db.execute_batch(include_str!("../../../migrations/sqlite/0001_hooklatch.sql")).unwrap();
-        let sql = TAKE_DUE.replace("= ANY($2)", "IN (SELECT value FROM json_each($2))");
-        let sql = format!("EXPLAIN QUERY PLAN {}", sql.replace(" FOR UPDATE SKIP LOCKED", ""));
-        let mut plan = db.prepare(&sql).unwrap();
-        let steps =
-            plan.query_map(rusqlite::params![1_i64, "[]"], |row| row.get::<_, String>("detail")).unwrap();
-        let steps = steps.map(Result::unwrap).collect::<Vec<_>>().join("; ");
-        assert!(steps.contains("processed_webhook_events_due") && !steps.contains("autoindex"), "{steps}");
+        for (name, sql) in DUE_STATEMENTS {
+            let sql = sql.replace("= ANY($2)", "IN (SELECT value FROM json_each($2))");
+            let sql = format!("EXPLAIN QUERY PLAN {}", sql.replace(" FOR UPDATE SKIP LOCKED", ""));
+            let mut plan = db.prepare(&sql).unwrap();
+            let steps =
+                plan.query_map(rusqlite::params![1_i64, "[]"], |row| row.get::<_, String>("detail")).unwrap();
+            let steps = steps.map(Result::unwrap).collect::<Vec<_>>().join("; ");
+            let events =
+                steps.split("; ").filter(|step| step.contains("SEARCH e ") || step.contains("processed"));
+            for step in events {
+                assert!(step.contains("processed_webhook_events_due"), "{name}: {steps}");
+            }
+            assert!(
+                steps.contains("processed_webhook_events_due") && !steps.contains("SCAN e\n"),
+                "{name}: {steps}"
+            );
+        }
     }
 }

@@ -87,6 +87,8 @@ pub struct DueEvent {
     pub attempts_n: u32,
     /// Time when the first copy came.
     pub received_at_ms: UnixMs,
+    /// Time from which its age counts: a pause of its provider made it no older.
+    pub counted_from_ms: UnixMs,
     /// 0, and one more for each deliberate re-run.
     pub generation: i32,
     /// The first place that no message of the event has, finished ones included.
@@ -158,6 +160,7 @@ impl DueEvent {
             object: None,
             attempts_n: row.count("attempts_n").unwrap_or_default(),
             received_at_ms: row.int("received_at_ms").unwrap_or_default(),
+            counted_from_ms: row.int("received_at_ms").unwrap_or_default(),
             generation: 0,
             next_place: 0,
             headers: String::new(),
@@ -193,6 +196,9 @@ impl DueEvent {
             object,
             attempts_n: row.count("attempts_n")?,
             received_at_ms: row.int("received_at_ms")?,
+            counted_from_ms: row
+                .int("received_at_ms")?
+                .max(row.int_or_null("pause_ended_at_ms")?.unwrap_or(i64::MIN)),
             headers,
             body: Bytes::from(body),
             generation: i32::try_from(row.int("generation")?).unwrap_or(i32::MAX),

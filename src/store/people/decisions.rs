@@ -1,11 +1,13 @@
-//! What a person decides about one message, event or destination.
+//! What a person decides about one message, event, destination or provider.
 
 use super::person::{People, PeopleError};
-use crate::api::OrderResult;
+use crate::api::{OrderResult, PauseAct};
+use crate::store::db::StoreError;
 use crate::store::decision::{
-    Answered, Deciding, Decision, Ordered, destination_decide, event_decide, message_decide, once,
+    Answered, Deciding, Decision, Ordered, Pausable, Refusal, event_decide, message_decide, once,
+    pause_decide,
 };
-use crate::types::Role;
+use crate::types::{Name, Role, UnixMs};
 
 impl People {
     /// Carries out an order once, records it, and keeps its answer, all in one transaction. For operators, about what
@@ -33,14 +35,25 @@ impl People {
             }
             Ordered::Destination { name, act, until_ms } => {
                 self.needs_destination(name.as_str())?;
-                once(&self.store, "destination_decide", deciding, move |mut db, deciding| {
-                    Box::pin(
-                        async move { destination_decide(&mut db, &name, (act, until_ms), deciding).await },
-                    )
-                })
-                .await?
+                self.pause(Pausable::Destination, name, (act, until_ms), deciding).await?
+            }
+            Ordered::Provider { name, act, until_ms } => {
+                self.needs_provider(name.as_str())?;
+                self.pause(Pausable::Provider, name, (act, until_ms), deciding).await?
             }
         };
         Ok(decided?)
+    }
+    async fn pause(
+        &self,
+        what: Pausable,
+        name: Name,
+        order: (PauseAct, Option<UnixMs>),
+        deciding: Deciding,
+    ) -> Result<Result<Answered<OrderResult>, Refusal>, StoreError> {
+        once(&self.store, "pause_decide", deciding, move |mut db, deciding| {
+            Box::pin(async move { pause_decide(&mut db, (what, &name), order, deciding).await })
+        })
+        .await
     }
 }

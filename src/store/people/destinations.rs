@@ -82,7 +82,7 @@ async fn people_destinations(
     now_ms: UnixMs,
 ) -> DbResult<Vec<DestinationStanding>> {
     names.extend(open_destinations(db).await?);
-    let mut pauses = pauses(db).await?;
+    let mut pauses = pauses(db, PAUSES).await?;
     names.extend(pauses.keys().cloned());
     let mut found = Vec::with_capacity(names.len());
     for name in names.into_iter().filter(|name| reach.has(name)) {
@@ -93,14 +93,15 @@ async fn people_destinations(
 }
 
 async fn people_destination(db: &mut Door<'_>, name: &str, now_ms: UnixMs) -> DbResult<DestinationStanding> {
-    let pause = pauses(db).await?.remove(name);
+    let pause = pauses(db, PAUSES).await?.remove(name);
     standing(db, name.to_owned(), pause, now_ms).await
 }
 
-/// The pauses by destination: as many as people have made.
-async fn pauses(db: &mut Door<'_>) -> DbResult<BTreeMap<String, PauseView>> {
-    let sql = "/* people_pauses */ SELECT destination, actor, reason, paused_at_ms, until_ms
-        FROM destination_pauses ORDER BY destination LIMIT 1000";
+const PAUSES: &str = "/* people_pauses */ SELECT destination AS name, actor, reason, paused_at_ms, until_ms
+    FROM destination_pauses ORDER BY destination LIMIT 1000";
+
+/// The pauses by name: as many as people have made.
+pub(super) async fn pauses(db: &mut Door<'_>, sql: &'static str) -> DbResult<BTreeMap<String, PauseView>> {
     let pause = |row: &Row| {
         let view = PauseView {
             actor: row.text("actor")?,
@@ -108,7 +109,7 @@ async fn pauses(db: &mut Door<'_>) -> DbResult<BTreeMap<String, PauseView>> {
             paused_at_ms: row.int("paused_at_ms")?,
             until_ms: row.int_or_null("until_ms")?,
         };
-        Ok((row.text("destination")?, view))
+        Ok((row.text("name")?, view))
     };
     db.fetch(sql, &[]).await?.iter().map(pause).collect()
 }

@@ -4,8 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::choice::in_reach;
+use super::destinations::pauses;
 use super::person::{People, PeopleError};
-use crate::api::{LastEventView, TaughtView, WaitingCount};
+use crate::api::{LastEventView, PauseView, TaughtView, WaitingCount};
 use crate::store::audit::{AuditEntry, append};
 use crate::store::db::{DbResult, Door, Row};
 use crate::store::event::event_state;
@@ -35,6 +36,8 @@ const OPEN: &str =
     JOIN processed_webhook_events e ON e.event_seq = x.event_seq
     GROUP BY e.provider, e.state ORDER BY e.provider";
 
+const PAUSES: &str = "/* people_pauses */ SELECT provider AS name, actor, reason, paused_at_ms, until_ms
+    FROM provider_pauses WHERE ended_at_ms IS NULL ORDER BY provider LIMIT 1000";
 const TAUGHT: &str = "/* people_providers */ SELECT provider, taught_at_ms FROM taught_secrets";
 
 /// The statements by name, for tests that look at their plans.
@@ -52,6 +55,8 @@ pub struct ProviderStanding {
     pub uses: Vec<SecretUse>,
     /// Time when its sender taught us a secret that nobody has read yet.
     pub taught_at_ms: Option<UnixMs>,
+    /// The pause, if an operator has paused it.
+    pub pause: Option<PauseView>,
 }
 
 /// Events that wait for somebody, by provider.
@@ -88,6 +93,7 @@ async fn people_providers(db: &mut Door<'_>, names: Vec<Name>) -> DbResult<BTree
     let waiting = people_waiting(db).await?;
     let uses = secret_use_list(db).await?;
     let mut taught = taught_times(db).await?;
+    let mut pauses = pauses(db, PAUSES).await?;
     let mut last = last_events(db, &names).await?;
     let mut found = BTreeMap::new();
     for name in names {
@@ -97,6 +103,7 @@ async fn people_providers(db: &mut Door<'_>, names: Vec<Name>) -> DbResult<BTree
             waiting: waiting.iter().filter(|(it, _)| of_it(it)).map(|(_, count)| count.clone()).collect(),
             uses: uses.iter().filter(|one| of_it(&one.provider)).cloned().collect(),
             taught_at_ms: taught.remove(name.as_str()),
+            pause: pauses.remove(name.as_str()),
         };
         found.insert(name, standing);
     }

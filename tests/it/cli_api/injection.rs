@@ -11,7 +11,7 @@ const ODD: &str =
     "a\u{1b}[35mb\u{1b}]0;t\u{7}c\u{9b}1md\0e\nf\rg\u{202e}h\u{2066}i\u{200b}j\u{2028}k\u{e0041}l\u{feff}m";
 
 /// Commands over the API, each with arguments; the words of the command come first.
-const COMMANDS: [(&str, &[&str]); 43] = [
+const COMMANDS: [(&str, &[&str]); 46] = [
     ("audit list", &[]),
     ("audit verify", &["--head", "00"]),
     ("destinations list", &[]),
@@ -44,6 +44,8 @@ const COMMANDS: [(&str, &[&str]); 43] = [
     ("providers", &["--live"]),
     ("providers", &["--live", "ODD"]),
     ("rejected groups", &[]),
+    ("providers pause", &["stripe", "--reason", "x"]),
+    ("providers resume", &["stripe", "--reason", "x"]),
     ("rejected list", &["--provider", "ODD"]),
     ("rejected paths", &[]),
     ("search", &["ODD"]),
@@ -59,13 +61,14 @@ const COMMANDS: [(&str, &[&str]); 43] = [
 ];
 
 /// Commands that ask no server for what others wrote; `shown.rs` has those that read files.
-const ASK_NOBODY: [&str; 16] = [
+const ASK_NOBODY: [&str; 17] = [
     "alerts",
     "backup",
     "bench",
     "check",
     "completions",
     "health",
+    "keys",
     "keys reseal",
     "man",
     "migrate",
@@ -134,7 +137,8 @@ async fn no_refusal_prints_what_steers_a_terminal_or_hides() {
     }
 }
 
-/// Every command without commands of its own, as `--help` lists them.
+/// Every command that does something, as `--help` lists them: those that have commands of their own when these may be left
+/// out.
 fn leaves(words: &[String]) -> Vec<String> {
     let ran = Command::new(env!("CARGO_BIN_EXE_hooklatch")).args(words).arg("--help").output().unwrap();
     let help = String::from_utf8(ran.stdout).unwrap();
@@ -142,7 +146,8 @@ fn leaves(words: &[String]) -> Vec<String> {
     let list = list.split("\n\n").next().unwrap();
     let names = list.lines().filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
     let names = names.filter(|name| !name.is_empty() && *name != "help");
-    names.flat_map(|name| leaves(&[words, &[name.to_owned()]].concat())).collect()
+    let below = names.flat_map(|name| leaves(&[words, &[name.to_owned()]].concat()));
+    help.contains(" [COMMAND]").then(|| words.join(" ")).into_iter().chain(below).collect()
 }
 
 #[test]

@@ -103,6 +103,7 @@ fn provider(text: &str) -> Value {
         "secrets": [{
             "position": 2, "fingerprint": text, "matched_n": 3, "last_matched_at_ms": AT_MS, "is_safe_to_remove": true,
         }],
+        "pause": { "actor": text, "reason": text, "paused_at_ms": AT_MS, "until_ms": AT_MS },
         "is_pairing": true, "taught_at_ms": AT_MS, "ids_days": 33,
         "sender": {
             "title": text, "docs": text, "confidence": text, "secret_hint": text, "signed_by": text, "weakness": text,

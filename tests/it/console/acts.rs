@@ -13,6 +13,7 @@ on_sqlite!(
     what_waits_for_a_person_comes_first_and_all_else_by_filters,
     lanes_and_destinations_say_why_nothing_moves,
     a_destination_is_paused_and_resumed_by_who_saw_how_it_stands,
+    a_provider_is_paused_and_resumed_on_its_page,
     who_may_only_look_has_no_buttons_and_no_way_around_them,
 );
 
@@ -212,6 +213,25 @@ async fn a_destination_is_paused_and_resumed_by_who_saw_how_it_stands(database: 
     assert_eq!(database.count(told).await, 2);
 }
 
+async fn a_provider_is_paused_and_resumed_on_its_page(database: &Database) {
+    let (_server, ann) = filled(database).await;
+    let (page, action) = ("/senders/stripe", "/senders/stripe/decide");
+    let pause = Form::of(&text(&ann, page).await, action);
+    assert_eq!(pause.acts, ["pause"]);
+    let answer = pause.act("pause", "a bad <deploy>").send(&ann).await;
+    assert_eq!((answer.status, answer.header("location")), (303, page));
+    let shown = text(&ann, page).await;
+    has(&shown, &["a bad &lt;deploy&gt;", "paused it at", "kept, and not dispatched", ">Resume<"]);
+    has(&text(&ann, "/").await, &["a bad &lt;deploy&gt;", "href=\"/senders/stripe\""]);
+    has(&text(&ann, "/senders").await, &[">paused<"]);
+    let resume = Form::of(&shown, action);
+    assert_eq!(resume.acts, ["resume"]);
+    assert_eq!(resume.act("resume", "a good one").send(&ann).await.status, 303);
+    has_not(&text(&ann, page).await, &["a bad &lt;deploy&gt;", ">Resume<"]);
+    let told = "SELECT COUNT(*) FROM audit_log WHERE action IN ('provider_pause', 'provider_resume')";
+    assert_eq!(database.count(told).await, 2);
+}
+
 async fn who_may_only_look_has_no_buttons_and_no_way_around_them(database: &Database) {
     let (server, ann) = filled(database).await;
     let answer = "INSERT INTO outbox_attempts (message_id, attempt_n, started_at_ms, finished_at_ms, http_status, shard, node,
@@ -225,6 +245,7 @@ async fn who_may_only_look_has_no_buttons_and_no_way_around_them(database: &Data
         "/lanes",
         "/destinations",
         "/destinations/billing",
+        "/senders/stripe",
     ] {
         has_not(&text(&vic, path).await, &["method=\"post\"", "/operations/new", "the balance is 5"]);
     }

@@ -106,7 +106,7 @@ async fn what_is_broken_in_the_database_is_told(database: &Database) {
     for (statement, mended, name, subject, verdict) in [
         (
             "DROP INDEX processed_webhook_events_due",
-            "CREATE INDEX processed_webhook_events_due ON processed_webhook_events (due_at_ms) WHERE state = 'retry'",
+            "CREATE INDEX processed_webhook_events_due ON processed_webhook_events (provider, due_at_ms, event_seq) WHERE state = 'retry'",
             "database.schema",
             Some("processed_webhook_events_due"),
             "warning",

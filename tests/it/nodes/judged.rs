@@ -167,7 +167,7 @@ async fn indexes_and_dead_rows_are_told() {
     );
     // As it is left when a build is ended in the middle.
     let make =
-        "CREATE INDEX CONCURRENTLY processed_webhook_events_due ON processed_webhook_events (due_at_ms)
+        "CREATE INDEX CONCURRENTLY processed_webhook_events_due ON processed_webhook_events (provider, due_at_ms, event_seq)
         WHERE state = 'retry'";
     postgres.execute(make).await;
     let invalid =

@@ -8,7 +8,7 @@ async fn arguments_that_cannot_be_are_told() {
     let database = Database::create(On::Sqlite).await.unwrap();
     let mut world = World::start(&database).await;
     let (code, _, said) = world.run(&["restore-check"]);
-    assert!(code == 1 && said.contains("nobody else can open its file"), "{said}");
+    assert!(code == 1 && said.contains("only one process may"), "{said}");
     assert!(world.server.terminate());
     for (arguments, wanted_code, wanted) in [
         (&["restore-check"][..], 0, "the database that ran last"),

@@ -1,6 +1,6 @@
 //! Leases, fencing tokens, settlements.
 
-use hooklatch::api::DestinationAct;
+use hooklatch::api::PauseAct;
 use hooklatch::store::{
     InitialLease, Latched, LeaseWant, LeasedMessage, NewMessage, SettleTo, Settlement, Store,
 };
@@ -201,7 +201,7 @@ fn leased_at_once(destination: &str) -> NewMessage {
 
 async fn a_message_may_be_written_with_its_first_lease(database: &Database) {
     let store = database.store().await;
-    let pause = on_destination("paused", DestinationAct::Pause);
+    let pause = on_destination("paused", PauseAct::Pause);
     ops(&store).decide(&pause, &decision_at("k", 1)).await.unwrap();
     // In a transaction of its own, and in one statement where the database can.
     for (way, id) in ["evt_1", "evt_2"].into_iter().enumerate() {

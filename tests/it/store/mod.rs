@@ -26,7 +26,7 @@ mod versions;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use hooklatch::api::{DestinationAct, EventAct, IfMatch, MessageAct};
+use hooklatch::api::{EventAct, IfMatch, MessageAct, PauseAct};
 use hooklatch::store::{
     AdmittedBatch, Answered, Candidate, Decide, Decision, EventPlace, EventQuery, EventRow, Latched,
     LeasedMessage, NewMessage, Ordered, People, PeopleDoor, PeopleError, Plan, Refusal, SettleTo, Settlement,
@@ -209,7 +209,7 @@ pub(crate) fn on_event(event_id: &str, act: EventAct) -> Ordered {
     Ordered::Event { key: key(event_id), act }
 }
 
-pub(crate) fn on_destination(destination: &str, act: DestinationAct) -> Ordered {
+pub(crate) fn on_destination(destination: &str, act: PauseAct) -> Ordered {
     Ordered::Destination { name: name(destination), act, until_ms: None }
 }
 

@@ -1,12 +1,14 @@
 //! What people decide: once, recorded, and never over a worker's head.
 
-use hooklatch::api::{DestinationAct, EventAct, MessageAct};
-use hooklatch::store::{Decision, Filter, LeaseWant, LeasedMessage, Ordered, SettleTo, Settlement, Store};
-use hooklatch::types::{AttemptResult, EventState, MessageId, MessageState};
+use hooklatch::api::{EventAct, MessageAct, PauseAct};
+use hooklatch::store::{
+    Decision, Filter, LeaseWant, LeasedMessage, Ordered, PausesEnded, SettleTo, Settlement, Store,
+};
+use hooklatch::types::{AttemptResult, EventState, MessageId, MessageState, Role};
 
 use super::{
     admit, call_key, candidates, decide, decision_at, event, key, message, name, on_destination, on_event,
-    on_message, ops,
+    on_message, ops, scoped,
 };
 use crate::database::{Database, on_both};
 
@@ -23,6 +25,7 @@ on_both!(
     what_is_kept_beside_an_event_is_erased_with_it,
     nothing_is_taken_for_a_paused_destination,
     a_pause_is_over_at_its_end_and_not_before,
+    nothing_is_taken_of_a_paused_provider_until_its_pause_is_over,
 );
 
 fn decision(idempotency_key: &str) -> Decision<'_> {
@@ -150,8 +153,8 @@ async fn nothing_is_taken_for_a_paused_destination(database: &Database) {
     admit(&store, &event("evt_1", "a"), &both).await;
     let decided =
         async |act, key| decide(&ops(&store), &on_destination("billing", act), &decision(key)).await;
-    assert_eq!(decided(DestinationAct::Pause, "k1").await, "changed 0");
-    assert_eq!(decided(DestinationAct::Pause, "k2").await, "not_allowed paused");
+    assert_eq!(decided(PauseAct::Pause, "k1").await, "changed 0");
+    assert_eq!(decided(PauseAct::Pause, "k2").await, "not_allowed paused");
     let all = ops(&store).destinations([], 0).await.unwrap();
     let paused = all.iter().filter_map(|one| Some((one.name.as_str(), one.pause.as_ref()?.actor.as_str())));
     assert_eq!(paused.collect::<Vec<_>>(), [("billing", "ops")]);
@@ -163,7 +166,7 @@ async fn nothing_is_taken_for_a_paused_destination(database: &Database) {
     };
     assert_eq!(taken(&wants).await, ["mail"]);
     assert_eq!(taken(&wants).await, Vec::<String>::new());
-    assert_eq!(decided(DestinationAct::Resume, "k3").await, "changed 0");
+    assert_eq!(decided(PauseAct::Resume, "k3").await, "changed 0");
     assert_eq!(taken(&wants).await, ["billing"]);
 }
 
@@ -172,7 +175,7 @@ async fn a_pause_is_over_at_its_end_and_not_before(database: &Database) {
     let store = database.store().await;
     let people = ops(&store);
     let pause = async |to: &str, until_ms: Option<i64>| {
-        let ordered = Ordered::Destination { name: name(to), act: DestinationAct::Pause, until_ms };
+        let ordered = Ordered::Destination { name: name(to), act: PauseAct::Pause, until_ms };
         decide(&people, &ordered, &decision(&format!("pause {to} {until_ms:?}"))).await
     };
     // The decision is made at 9 seconds.
@@ -184,11 +187,64 @@ async fn a_pause_is_over_at_its_end_and_not_before(database: &Database) {
     let counted = store.open_counts().await.unwrap();
     let due = [("billing".to_owned(), 20_000), ("mail".to_owned(), 9_000 + DAY_MS)];
     assert_eq!(counted.pauses_due_ms, due, "without an end, a day is long");
-    assert_eq!(store.pauses_end(19_999).await.unwrap(), Vec::<String>::new());
-    assert_eq!(store.pauses_end(20_000).await.unwrap(), ["billing"]);
-    assert_eq!(store.pauses_end(20_000).await.unwrap(), Vec::<String>::new());
+    assert_eq!(store.pauses_end(19_999).await.unwrap(), PausesEnded::default());
+    assert_eq!(store.pauses_end(20_000).await.unwrap().destinations, ["billing"]);
+    assert_eq!(store.pauses_end(20_000).await.unwrap(), PausesEnded::default());
     assert_eq!(store.open_counts().await.unwrap().pauses_due_ms, due[1..]);
     assert_eq!(pause("billing", None).await, "changed 0", "it was resumed");
+    assert_eq!(pause("billing", Some(30_000)).await, "changed 0", "another end is set without a gap");
+    assert_eq!(store.pauses_end(30_000).await.unwrap().destinations, ["billing"]);
+}
+
+async fn nothing_is_taken_of_a_paused_provider_until_its_pause_is_over(database: &Database) {
+    const HOUR_MS: i64 = 3_600_000;
+    let store = database.store().await;
+    let people = ops(&store);
+    let ordered = async |act, until_ms, key: &str| {
+        let ordered = Ordered::Provider { name: name("stripe"), act, until_ms };
+        decide(&people, &ordered, &decision(key)).await
+    };
+    admit(&store, &event("evt_1", "a"), &[]).await;
+    let due = "UPDATE processed_webhook_events SET state = 'retry', due_at_ms = 1, attempts_n = 0";
+    database.run(due).await.unwrap();
+    let take = async || {
+        let mut tx = store.admission_begin().await.unwrap();
+        let due = tx.event_take_due(10_000, &[name("github"), name("stripe")]).await.unwrap();
+        tx.rollback().await.unwrap();
+        due.map(|due| due.key.event_id)
+    };
+    assert_eq!(take().await.as_deref(), Some("evt_1"));
+    // The decisions are made at 9 seconds.
+    assert_eq!(ordered(PauseAct::Resume, None, "k0").await, "not_allowed running");
+    assert_eq!(ordered(PauseAct::Pause, Some(20_000), "k1").await, "changed 0");
+    assert_eq!(ordered(PauseAct::Pause, Some(20_000), "k1").await, "again changed 0");
+    assert_eq!(ordered(PauseAct::Pause, Some(20_000), "k2").await, "not_allowed paused");
+    assert_eq!(ordered(PauseAct::Pause, Some(30_000), "k3").await, "changed 0", "another end");
+    assert_eq!(take().await, None);
+    let counted = store.open_counts().await.unwrap();
+    assert_eq!(counted.provider_pauses_due_ms, [("stripe".to_owned(), 30_000)]);
+    let shown = people.providers([name("stripe")].into()).await.unwrap();
+    assert_eq!(shown[&name("stripe")].pause.as_ref().unwrap().until_ms, Some(30_000));
+    assert_eq!(store.pauses_end(29_999).await.unwrap(), PausesEnded::default());
+    assert_eq!(store.pauses_end(30_000).await.unwrap().providers, ["stripe"]);
+    assert_eq!(store.pauses_end(30_000).await.unwrap(), PausesEnded::default());
+    assert_eq!(take().await.as_deref(), Some("evt_1"));
+    // New events queue behind it, but not for ever.
+    let is_holding = async |now_ms| {
+        let pauses = store.provider_pauses(now_ms).await.unwrap();
+        assert_eq!((pauses.len(), pauses[0].ended_at_ms), (1, Some(30_000)));
+        pauses[0].is_holding
+    };
+    assert!(is_holding(30_001).await && !is_holding(30_000 + HOUR_MS).await);
+    database.run("UPDATE processed_webhook_events SET attempts_n = 1").await.unwrap();
+    assert!(!is_holding(30_001).await, "what failed keeps nobody");
+    assert_eq!(ordered(PauseAct::Pause, None, "k4").await, "changed 0", "once more");
+    assert_eq!(ordered(PauseAct::Resume, None, "k5").await, "changed 0");
+    let audited = "SELECT COUNT(*) FROM audit_log WHERE provider = 'stripe' AND action IN ('provider_pause', 'provider_resume')";
+    assert_eq!(database.count(audited).await, 4);
+    let outside = scoped(&store, Role::Operator, Some(&["github"]), None);
+    let ordered = Ordered::Provider { name: name("stripe"), act: PauseAct::Pause, until_ms: None };
+    assert_eq!(decide(&outside, &ordered, &decision("k6")).await, "not_found");
 }
 
 /// The oldest `n` messages to `billing` are done; their ids.

@@ -1,6 +1,6 @@
 //! Decisions about one subject: of which version, and in whose scope.
 
-use hooklatch::api::{DestinationAct, EventAct, IfMatch, MessageAct, MessageView, Tagged};
+use hooklatch::api::{EventAct, IfMatch, MessageAct, MessageView, PauseAct, Tagged};
 use hooklatch::store::{Decision, MessageRow, SettleTo};
 use hooklatch::types::Role;
 
@@ -82,10 +82,10 @@ async fn whoever_decides_about_an_older_version_is_told_so(database: &Database) 
         call_times: None,
     }
     .etag());
-    let pause = on_destination("billing", DestinationAct::Pause);
+    let pause = on_destination("billing", PauseAct::Pause);
     assert_eq!(decide(&people, &pause, &with(&running, "d1")).await, "changed 0");
     assert_eq!(decide(&people, &pause, &with(&running, "d2")).await, "other_version");
-    let resume = on_destination("billing", DestinationAct::Resume);
+    let resume = on_destination("billing", PauseAct::Resume);
     assert_eq!(decide(&people, &resume, &with(&running, "d3")).await, "other_version");
     assert_eq!(decide(&people, &resume, &with(&any, "d4")).await, "changed 0");
 }
@@ -112,7 +112,7 @@ async fn a_decision_reaches_what_is_in_its_scope_alone(database: &Database) {
         let orders = [
             on_message(message_id, MessageAct::Send),
             on_event(&event_id, EventAct::EraseAndDiscard),
-            on_destination("billing", DestinationAct::Pause),
+            on_destination("billing", PauseAct::Pause),
         ];
         for (ordered, want) in orders.iter().zip(want) {
             let idempotency_key = format!("{n} {ordered:?}");

@@ -5,18 +5,14 @@ use axum::response::Response;
 use maud::{Markup, html};
 
 use super::standing;
-use crate::api::{BacklogCount, CallTimesView, DestinationView, PauseView};
+use crate::api::{BacklogCount, CallTimesView, DestinationView};
 use crate::console::contract::{ContractAnswer, path, with_query};
-use crate::console::parts::form::{self, ActForm};
 use crate::console::parts::frame::Place;
-use crate::console::parts::{chip, field, list, moment};
+use crate::console::parts::{chip, list, moment, pause};
 use crate::console::trouble::Trouble;
 use crate::console::visit::Visit;
 use crate::figures::grouped;
 use crate::types::Role;
-
-const PAUSE: &[(&str, &str)] = &[("pause", "Pause")];
-const RESUME: &[(&str, &str)] = &[("resume", "Resume")];
 
 pub(super) async fn show(visit: Visit, Path(name): Path<String>) -> Response {
     let made = draw(&visit, &name).await.map(|body| (format!("Destination {name}"), body));
@@ -33,7 +29,7 @@ async fn draw(visit: &Visit, name: &str) -> Result<Markup, Trouble> {
                 "The node that answers has no destination of this name in its configuration. What waits for it stays until one has."
             }
         }
-        @if let Some(pause) = &destination.pause { (paused(visit, pause)) }
+        (pause::note(visit, destination.pause.as_ref()))
         section aria-labelledby="facts" {
             h2 id="facts" { "How it stands" }
             (facts(visit, destination))
@@ -42,18 +38,18 @@ async fn draw(visit: &Visit, name: &str) -> Result<Markup, Trouble> {
             h2 id="backlog" { "Open messages" }
             (backlog(visit, destination))
         }
-        @if visit.may(Role::Operator) { (decide(visit, destination, told.etag.as_deref())) }
-    })
-}
-
-fn paused(visit: &Visit, pause: &PauseView) -> Markup {
-    html! {
-        p class="note" {
-            (moment::foreign(&pause.actor)) " paused it at " (moment::moment(pause.paused_at_ms, visit.now_ms)) ": "
-            (moment::foreign(&pause.reason))
-            @if let Some(until_ms) = pause.until_ms { ". It resumes by itself at " (moment::moment(until_ms, visit.now_ms)) "." }
+        @if visit.may(Role::Operator) {
+            (pause::section(
+                visit,
+                &path(&["destinations", &destination.name]),
+                (destination.pause.as_ref(), told.etag.as_deref()),
+                [
+                    "All nodes take nothing for it until it is resumed; calls under way end as they do.",
+                    "All nodes take messages for it again.",
+                ],
+            ))
         }
-    }
+    })
 }
 
 fn facts(visit: &Visit, destination: &DestinationView) -> Markup {
@@ -112,27 +108,6 @@ fn backlog(visit: &Visit, destination: &DestinationView) -> Markup {
         p {
             a href=(visit.link(&with_query("/messages", &name))) { "All of its messages" } " · "
             a href=(visit.link(&with_query("/lanes", &name))) { "Its lanes" }
-        }
-    }
-}
-
-fn decide(visit: &Visit, destination: &DestinationView, etag: Option<&str>) -> Markup {
-    let action = visit.link(&(path(&["destinations", &destination.name]) + "/decide"));
-    let (title, acts, hint) = match destination.pause {
-        None => (
-            "Pause",
-            PAUSE,
-            "All nodes take nothing for it until it is resumed; calls under way end as they do.",
-        ),
-        Some(_) => ("Resume", RESUME, "All nodes take messages for it again."),
-    };
-    let until = html! {
-        @if destination.pause.is_none() { (field::time("until", "Resumes by itself at (UTC); empty: never", None)) }
-    };
-    html! {
-        section aria-labelledby="decide" {
-            h2 id="decide" { (title) }
-            (form::act_with(&ActForm { action: &action, etag, acts, hint }, &until))
         }
     }
 }

@@ -3,8 +3,8 @@
 use maud::{Markup, html};
 
 use crate::api::{
-    ActivityView, BacklogEvents, BacklogMessages, BacklogView, DestinationView, ProviderActivity,
-    RequestMinute, UnknownPathView,
+    ActivityView, BacklogEvents, BacklogMessages, BacklogView, DestinationView, PauseView, ProviderActivity,
+    ProviderView, RequestMinute, UnknownPathView,
 };
 use crate::console::contract::{path, with_query};
 use crate::console::parts::chip::{Mood, chip};
@@ -19,6 +19,7 @@ const ROWS_N_MAX: usize = 40;
 pub(super) struct OverviewAnswers<'a> {
     pub(super) backlog: &'a BacklogView,
     pub(super) destinations: &'a [DestinationView],
+    pub(super) providers: &'a [ProviderView],
     pub(super) activity: &'a ActivityView,
 }
 
@@ -50,7 +51,7 @@ pub(super) fn draw(visit: &Visit, answers: &OverviewAnswers<'_>) -> Markup {
 }
 
 fn needs(visit: &Visit, answers: &OverviewAnswers<'_>) -> Vec<Need> {
-    let OverviewAnswers { backlog, destinations, activity } = answers;
+    let OverviewAnswers { backlog, destinations, providers, activity } = answers;
     let messages = backlog.messages.iter();
     let is_decided =
         |one: &&BacklogMessages| matches!(one.count.state, MessageState::Held | MessageState::Dead);
@@ -71,6 +72,7 @@ fn needs(visit: &Visit, answers: &OverviewAnswers<'_>) -> Vec<Need> {
     let nobody = "Nothing of that name is configured: add it again.";
     needs
         .extend(backlog.events.iter().filter(is_event_astray).map(|one| of_events(visit, one, Some(nobody))));
+    needs.extend(providers.iter().filter_map(|one| paused_provider(visit, one)));
     needs.extend(destinations.iter().filter_map(|one| paused(visit, one)));
     needs.extend(destinations.iter().filter_map(|one| broken(visit, one)));
     needs
@@ -172,13 +174,31 @@ fn misdirected(visit: &Visit, one: &UnknownPathView) -> Option<Need> {
     })
 }
 
+/// A provider whose events wait because an operator has paused it.
+fn paused_provider(visit: &Visit, one: &ProviderView) -> Option<Need> {
+    let pause = one.pause.as_ref()?;
+    let waiting = one.waiting.iter().find(|count| count.state == EventState::Retry);
+    Some(Need {
+        what: what_paused(&visit.link(&path(&["senders", &one.name])), "Provider", pause),
+        state: chip(Mood::Needed, "paused"),
+        place: link::provider(visit, &one.name),
+        number: waiting
+            .map_or_else(|| moment::figure(0, false), |count| moment::figure(count.events_n, count.is_more)),
+        since: moment::moment(pause.paused_at_ms, visit.now_ms),
+    })
+}
+
+fn what_paused(target: &str, noun: &str, pause: &PauseView) -> Markup {
+    html! {
+        a href=(target) { (noun) }
+        p class="hint" { (moment::foreign(&pause.actor)) ": " (moment::foreign(&pause.reason)) }
+    }
+}
+
 fn paused(visit: &Visit, one: &DestinationView) -> Option<Need> {
     let pause = one.pause.as_ref()?;
     Some(Need {
-        what: html! {
-            a href=(visit.link(&path(&["destinations", &one.name]))) { "Destination" }
-            p class="hint" { (moment::foreign(&pause.actor)) ": " (moment::foreign(&pause.reason)) }
-        },
+        what: what_paused(&visit.link(&path(&["destinations", &one.name])), "Destination", pause),
         state: chip(Mood::Needed, "paused"),
         place: link::destination(visit, &one.name),
         number: open_messages(one),

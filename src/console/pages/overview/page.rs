@@ -30,17 +30,22 @@ async fn draw(visit: &Visit) -> Result<Markup, Trouble> {
     let backlog: BacklogView = visit.ask("/backlog").await?;
     let destinations: Page<DestinationView> = visit.ask("/destinations").await?;
     let activity: ActivityView = visit.ask("/activity").await?;
+    let providers: Page<ProviderView> = visit.ask("/providers").await?;
     let newest: Page<EventView> = visit.ask("/events?limit=1").await?;
     let first = if newest.items.is_empty() && newest.next.is_none() {
-        Some(first::draw(visit, &visit.ask::<Page<ProviderView>>("/providers").await?.items))
+        Some(first::draw(visit, &providers.items))
     } else {
         None
     };
     let is_first = first.is_some();
     // What is refused is no event, and counts all the same.
     let is_any = activity.providers.iter().any(|one| !one.minutes.is_empty());
-    let answers =
-        needed::OverviewAnswers { backlog: &backlog, destinations: &destinations.items, activity: &activity };
+    let answers = needed::OverviewAnswers {
+        backlog: &backlog,
+        destinations: &destinations.items,
+        providers: &providers.items,
+        activity: &activity,
+    };
     Ok(html! {
         div id="overview" data-refresh=(REFRESH_S) {
             @if let Some(first) = first {

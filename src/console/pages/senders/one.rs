@@ -5,18 +5,26 @@ use maud::{Markup, html};
 use super::list::waiting;
 use super::secrets;
 use crate::api::{ActivityView, ProviderView, SenderView};
-use crate::console::contract::with_query;
+use crate::console::contract::{path, with_query};
 use crate::console::parts::activity::{Hour, counted_by};
 use crate::console::parts::chip::{Mood, chip};
-use crate::console::parts::{copy, link, list, moment};
+use crate::console::parts::{copy, link, list, moment, pause};
 use crate::console::visit::Visit;
 use crate::types::Role;
 
 /// The page of one provider.
-pub(super) fn draw(visit: &Visit, view: &ProviderView, activity: &ActivityView) -> Markup {
+pub(super) fn draw(
+    visit: &Visit,
+    (view, etag): (&ProviderView, Option<&str>),
+    activity: &ActivityView,
+) -> Markup {
     let hour = Hour::of(activity);
     let requests = hour.requests(activity.providers.iter().flat_map(|one| &one.minutes));
     html! {
+        @if view.pause.is_some() {
+            p { (chip(Mood::Needed, "paused")) " Its events are answered 200 and kept, and not dispatched." }
+        }
+        (pause::note(visit, view.pause.as_ref()))
         (warnings(view))
         section aria-labelledby="register" { h2 id="register" { "Register it" } (register(visit, view)) }
         section aria-labelledby="secrets" { h2 id="secrets" { "Secrets" } (secrets::table(visit, view)) }
@@ -25,6 +33,18 @@ pub(super) fn draw(visit: &Visit, view: &ProviderView, activity: &ActivityView) 
             h2 id="requests" { "Requests in the last hour" }
             (hour.chart("requests", &requests))
             (counted_by(activity))
+        }
+        @if visit.may(Role::Operator) {
+            (pause::section(
+                visit,
+                &path(&["senders", &view.name]),
+                (view.pause.as_ref(), etag),
+                [
+                    "For a bad deploy: its sender is answered 200, and its events are kept and wait, in their order, until it is resumed. Their \
+                     effects are late for as long. Calls of events from before go on.",
+                    "What has waited is dispatched first, one event after the other, and new events behind it.",
+                ],
+            ))
         }
     }
 }

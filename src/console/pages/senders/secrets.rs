@@ -19,6 +19,7 @@ pub(super) fn state(one: &ProviderView) -> Markup {
 /// What is odd about a provider, as chips.
 fn oddities(one: &ProviderView) -> Markup {
     html! {
+        @if one.pause.is_some() { (chip(Mood::Needed, "paused")) " " }
         @if one.is_unverified { (chip(Mood::Bad, "unverified")) " " }
         @if one.taught_at_ms.is_some() { (chip(Mood::Needed, "secret taught")) " " }
         @else if one.is_pairing { (chip(Mood::Needed, "pairing")) " " }

@@ -80,6 +80,11 @@ async fn calls_that_are_late_and_keys_that_run_out_are_told(database: &Database)
     watched.prometheus.fires(&["PauseLong warning"]).await;
     watched.order(&["destinations", "resume", "billing", "--reason", "x"]);
     watched.prometheus.is_quiet_about(&["PauseLong warning"]).await;
+    watched.order(&["providers", "pause", "stripe", "--reason", "x"]);
+    database.run("UPDATE provider_pauses SET paused_at_ms = paused_at_ms - 90000000").await.unwrap();
+    watched.prometheus.fires(&["PauseLong warning"]).await;
+    watched.order(&["providers", "resume", "stripe", "--reason", "x"]);
+    watched.prometheus.is_quiet_about(&["PauseLong warning"]).await;
     database.run("UPDATE outbox_queue SET key_valid_until_ms = NULL").await.unwrap();
     watched.prometheus.is_quiet_about(&["KeysRunOut warning", "KeysRunOut critical"]).await;
 }
