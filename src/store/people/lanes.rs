@@ -22,7 +22,8 @@ const NEXT_LANE: &str = "/* people_lanes */ SELECT m.*, e.provider, e.event_id, 
              WHERE d.destination = m.destination AND d.lane = m.lane AND d.lane IS NOT NULL LIMIT $3) x) AS depth_n
     FROM (SELECT q.message_id, q.generation, COALESCE(q.effect_name, q.destination) AS effect_name,
                  q.destination, q.lane, q.state, q.attempts_n, q.visible_at_ms, q.created_at_ms, q.first_sent_at_ms,
-                 q.key_valid_until_ms, CAST(NULL AS BIGINT) AS finished_at_ms, q.last_result, q.last_error
+                 q.key_valid_until_ms, CAST(NULL AS BIGINT) AS finished_at_ms, q.last_result, q.last_error,
+                 q.sent_under
           FROM outbox_queue q WHERE q.destination = $1 AND q.lane > $2 AND q.lane IS NOT NULL
           ORDER BY q.destination, q.lane, q.lane_seq LIMIT 1) m
     JOIN processed_webhook_events e ON e.event_seq = m.message_id / 1024";
