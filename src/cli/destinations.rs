@@ -12,8 +12,11 @@ use super::desk::{Desk, ListRow};
 use super::output::{Column, Screen, Shown, Tone, fields, grouped, parse_end, told};
 use super::reach::ReachArgs;
 use super::shared::Usage;
-use crate::api::{BacklogCount, CallTimesView, DestinationAct, DestinationOrder, DestinationView};
+use crate::api::{
+    BacklogCount, CallTimesView, DestinationAct, DestinationOrder, DestinationView, PolicyView,
+};
 use crate::load::Kinds;
+use crate::times::length_in_words;
 
 #[derive(Args)]
 pub(super) struct DestinationsArgs {
@@ -144,6 +147,11 @@ fn call_times(times: CallTimesView) -> String {
     format!("{p50} ms at the median, {p95} ms at 95 %, of {calls}")
 }
 
+/// `hold: it neither honours keys …`.
+pub(super) fn rule(policy: &PolicyView) -> String {
+    format!("{}: {}", policy.unknown, policy.unknown_in_words())
+}
+
 fn in_full(view: &DestinationView, screen: &Screen, version: Option<&str>) -> String {
     let time = |ms: i64| Shown::text(told(ms, screen.now_ms));
     let mut facts = vec![
@@ -156,6 +164,13 @@ fn in_full(view: &DestinationView, screen: &Screen, version: Option<&str>) -> St
         facts.push(("paused", time(pause.paused_at_ms)));
         facts.extend(pause.until_ms.map(|ms| ("until", time(ms))));
         facts.push(("reason", Shown::text(&pause.reason)));
+    }
+    if let Some(policy) = &view.policy {
+        facts.extend(policy.host.as_deref().map(|host| ("address", Shown::text(host))));
+        facts.push(("unknown", Shown::text(rule(policy))));
+        facts.push(("key known for", Shown::text(policy.key_valid_for_in_words())));
+        facts.push(("timeout", Shown::text(length_in_words(policy.timeout_ms))));
+        facts.push(("retries", Shown::text(policy.retry.in_words())));
     }
     facts.push(("breaker", breaker(view.breaker.as_deref())));
     facts.extend(view.concurrency_n.map(|n| ("at once", Shown::text(grouped(n.into())))));

@@ -98,7 +98,7 @@ async fn people_destination(db: &mut Door<'_>, name: &str, now_ms: UnixMs) -> Db
 }
 
 /// The pauses by destination: as many as people have made.
-async fn pauses(db: &mut Door<'_>) -> DbResult<BTreeMap<String, PauseView>> {
+pub(super) async fn pauses(db: &mut Door<'_>) -> DbResult<BTreeMap<String, PauseView>> {
     let sql = "/* people_pauses */ SELECT destination, actor, reason, paused_at_ms, until_ms
         FROM destination_pauses ORDER BY destination LIMIT 1000";
     let pause = |row: &Row| {
