@@ -18,6 +18,11 @@ pub(crate) fn told(at_ms: i64, now_ms: i64) -> String {
     }
 }
 
+/// `2026-11-22 14:02:11 UTC`, for sentences.
+pub(crate) fn utc(at_ms: i64) -> String {
+    in_utc(at_ms, "%Y-%m-%d %H:%M:%S UTC").unwrap_or_else(|| at_ms.to_string())
+}
+
 /// Date of a time, `2026-11-22`. UTC.
 pub(crate) fn day(at_ms: i64) -> String {
     in_utc(at_ms, "%Y-%m-%d").unwrap_or_else(|| at_ms.to_string())
@@ -55,6 +60,18 @@ pub(crate) fn ago(ms: i64) -> String {
         s @ 7_200..=172_799 => format!("{} h", s / 3_600),
         s => format!("{} days", s / 86_400),
     }
+}
+
+/// A length of time, exactly: `1,500 ms`, `30 s`, `90 min`, `24 h`.
+pub(crate) fn length_in_words(ms: u64) -> String {
+    let (of, unit) = match ms {
+        0 => (1, "ms"),
+        _ if ms.is_multiple_of(7_200_000) || ms == 3_600_000 => (3_600_000, "h"),
+        _ if ms.is_multiple_of(60_000) => (60_000, "min"),
+        _ if ms.is_multiple_of(1_000) => (1_000, "s"),
+        _ => (1, "ms"),
+    };
+    format!("{} {unit}", crate::figures::grouped(ms / of))
 }
 
 /// Reads a time that a person writes: RFC 3339 (in UTC where it names no zone), a date (its midnight in UTC), or how long

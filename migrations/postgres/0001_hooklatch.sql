@@ -177,7 +177,7 @@ CREATE INDEX outbox_contents_key ON outbox_contents (key_id, message_id) WHERE k
 CREATE TABLE outbox_queue (
     -- event_seq * 1024 + its place among the event's messages.
     message_id         BIGINT   NOT NULL PRIMARY KEY,
-    -- Due time when ready, end of the lease when leased.
+    -- Due time when ready, end of the lease when leased, since when it is so when held or dead.
     visible_at_ms      BIGINT   NOT NULL,
     created_at_ms      BIGINT   NOT NULL,
     -- When the newest claim was made: with `leased`, of the attempt under way.
@@ -202,7 +202,10 @@ CREATE TABLE outbox_queue (
     node               TEXT COLLATE "C",
     lane               TEXT COLLATE "C",
     last_result        TEXT COLLATE "C",
-    last_error         TEXT COLLATE "C"
+    last_error         TEXT COLLATE "C",
+    -- The `unknown` of its destination when a call was made that may have taken effect (`retry`, `query`, `hold`), the
+    -- strictest of them; `restored`: it may have been made in a time that a restore took away. NULL: there was none.
+    sent_under         TEXT COLLATE "C"
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0,
         autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 5000);
 CREATE INDEX outbox_queue_due ON outbox_queue (destination, visible_at_ms, message_id)
@@ -515,15 +518,15 @@ CREATE VIEW outbox_messages AS
 SELECT m.message_id, e.event_seq, e.provider, e.event_id, e.event_type, m.generation,
        COALESCE(m.effect_name, m.destination) AS effect_name, m.destination, m.lane, m.state, m.attempts_n, m.node,
        m.visible_at_ms, m.created_at_ms, m.first_sent_at_ms, m.key_valid_until_ms, m.finished_at_ms, m.last_result,
-       m.last_http_status, m.last_error
+       m.last_http_status, m.last_error, m.sent_under
 FROM (SELECT message_id, generation, effect_name, destination, lane, state, attempts_n, node, visible_at_ms,
              created_at_ms, first_sent_at_ms, key_valid_until_ms, CAST(NULL AS BIGINT) AS finished_at_ms, last_result,
-             last_http_status, last_error
+             last_http_status, last_error, sent_under
       FROM outbox_queue
       UNION ALL
       SELECT message_id, generation, effect_name, destination, lane, state, attempts_n, node,
              finished_at_ms AS visible_at_ms, created_at_ms, first_sent_at_ms, CAST(NULL AS BIGINT), finished_at_ms,
-             last_result, http_status, last_error
+             last_result, http_status, last_error, CAST(NULL AS TEXT)
       FROM outbox_finished) m
 JOIN processed_webhook_events e ON e.event_seq = m.message_id / 1024;
 

@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::times::rfc3339;
-use crate::types::MessageState;
+use crate::times;
+use crate::types::{MessageState, UnknownWord};
 
 /// A destination: where messages go.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -19,6 +19,9 @@ pub struct DestinationView {
     pub pause: Option<PauseView>,
     /// Circuit breaker of the node that answers: `closed`, `open` or `half_open`.
     pub breaker: Option<String>,
+    /// How it is called and when calls are repeated, by the configuration of the node that answers.
+    #[serde(default)]
+    pub policy: Option<PolicyView>,
     /// Most calls at once of this node.
     pub concurrency_n: Option<u32>,
     /// Most calls a second of this node; `null` for any number.
@@ -30,6 +33,64 @@ pub struct DestinationView {
     pub backlog: Vec<BacklogCount>,
     /// Time when its oldest due message became due.
     pub oldest_due_at_ms: Option<i64>,
+}
+
+/// How a destination is called, and when calls are repeated.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PolicyView {
+    /// What follows when nobody knows whether a call took effect.
+    pub unknown: UnknownWord,
+    /// Time for which it remembers an idempotency key, from the first call on. Milliseconds.
+    pub key_valid_for_ms: u64,
+    /// Host and port that it is called at; `null` where each event has another, or it is not called over HTTP.
+    pub host: Option<String>,
+    /// Time that a call may take, from connecting to the last byte. Milliseconds.
+    pub timeout_ms: u64,
+    /// When failed calls are tried again.
+    pub retry: RetryView,
+}
+
+impl PolicyView {
+    /// What follows when nobody knows whether a call took effect, for people.
+    pub fn unknown_in_words(&self) -> &'static str {
+        match self.unknown {
+            UnknownWord::Retry => {
+                "it honours idempotency keys, so a call is sent again under its key for as long as it remembers that"
+            }
+            UnknownWord::Query => {
+                "it is asked whether a call happened, and the call is sent again only if it did not"
+            }
+            UnknownWord::Hold => {
+                "it neither honours keys nor can be asked, so a call is held until an operator decides"
+            }
+        }
+    }
+
+    /// Time for which it remembers a key, for people.
+    pub fn key_valid_for_in_words(&self) -> String {
+        format!("{} from the first call on", times::length_in_words(self.key_valid_for_ms))
+    }
+}
+
+impl RetryView {
+    /// When failed calls are tried again, for people.
+    pub fn in_words(&self) -> String {
+        let [first, most, age] = [self.first_ms, self.max_ms, self.age_max_ms].map(times::length_in_words);
+        format!("at most {} attempts within {age}, {first} to {most} apart", self.attempts_n)
+    }
+}
+
+/// When failed calls are tried again, and when they are given up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RetryView {
+    /// Upper bound of the first delay. Milliseconds.
+    pub first_ms: u64,
+    /// Upper bound of any delay. Milliseconds.
+    pub max_ms: u64,
+    /// Most attempts, the first included.
+    pub attempts_n: u32,
+    /// Oldest age at which another attempt is made, from the first. Milliseconds.
+    pub age_max_ms: u64,
 }
 
 /// How long the newest calls of one node to a destination took, whatever came of them.
@@ -76,6 +137,6 @@ pub struct BacklogCount {
     /// True when there are more than were looked at.
     #[serde(default)]
     pub is_more: bool,
-    /// The earliest time of them: due time, or end of the lease.
+    /// The earliest time of them: due time, end of the lease, or since when it is held or dead.
     pub oldest_visible_at_ms: i64,
 }

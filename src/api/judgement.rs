@@ -17,6 +17,18 @@ pub enum Risk {
     CannotSay,
 }
 
+impl Risk {
+    /// The risk, for people.
+    pub fn in_words(self) -> &'static str {
+        match self {
+            Self::None => "No risk",
+            Self::MayRepeatEffect => "May repeat an effect",
+            Self::LosesEffect => "May lose an effect",
+            Self::CannotSay => "Risk not known here",
+        }
+    }
+}
+
 /// An act that is possible now, with its risk.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct JudgedAct<A> {

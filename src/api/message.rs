@@ -4,7 +4,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::audit::AuditView;
-use crate::types::{AttemptResult, MessageId, MessageState};
+use super::destination::PolicyView;
+use super::judgement::Judgement;
+use super::order::MessageAct;
+use crate::types::{AttemptResult, MessageId, MessageState, SentUnder, UnknownWord};
 
 /// A message: one call to make.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -35,13 +38,14 @@ pub struct MessageView {
     pub attempts_n: u32,
     /// Number of deliberate re-runs of its event before it.
     pub generation: u32,
-    /// Due time when ready, end of the lease when leased.
+    /// Due time when ready, end of the lease when leased, time since when it is so when held or dead.
     pub visible_at_ms: i64,
     /// Time when it was written.
     pub created_at_ms: i64,
     /// Time when the first attempt was claimed.
     pub first_sent_at_ms: Option<i64>,
-    /// Time until which it is safe to send again under its key.
+    /// Time past which nothing is sent by itself: the destination may have forgotten its key. Whether sending it again
+    /// is safe depends on more than that: `judgement` says so.
     pub key_valid_until_ms: Option<i64>,
     /// Time when it was done or discarded.
     pub finished_at_ms: Option<i64>,
@@ -49,6 +53,14 @@ pub struct MessageView {
     pub last_result: Option<AttemptResult>,
     /// Reason why the last attempt did not end done.
     pub last_error: Option<String>,
+    /// The `unknown` of its destination when a call was made that may have taken effect, the strictest of them;
+    /// `restored`: a call may have been made in a time that a restore took away. `null`: there was no such call, or it is
+    /// finished.
+    #[serde(default)]
+    pub sent_under: Option<SentUnder>,
+    /// What happened, and what each possible act risks; `null` where a message is a part of another answer.
+    #[serde(default)]
+    pub judgement: Option<Judgement<MessageAct>>,
 }
 
 /// One attempt of a message.
@@ -81,6 +93,20 @@ pub struct MessageDetail {
     pub attempts: Vec<AttemptView>,
     /// The newest decisions about it, at most 100, the newest first.
     pub decisions: Vec<AuditView>,
+    /// How its destination is called and when calls are repeated, by the configuration of the node that answers; `null`
+    /// where it has no such destination.
+    #[serde(default)]
+    pub policy: Option<PolicyView>,
+}
+
+impl MessageDetail {
+    /// Time until which its destination recognises its key; `None` where a key protects from nothing, also because a
+    /// call was made when the destination did not honour keys.
+    pub fn key_known_until_ms(&self) -> Option<i64> {
+        let is_honoured = self.policy.as_ref().is_some_and(|policy| policy.unknown == UnknownWord::Retry);
+        let was_honoured = !matches!(self.message.sent_under, Some(SentUnder::Hold | SentUnder::Query));
+        self.message.key_valid_until_ms.filter(|_| is_honoured && was_honoured)
+    }
 }
 
 /// Number of rows that a filter finds.
@@ -103,8 +129,10 @@ pub struct LaneView {
     pub head: MessageView,
     /// Number of open messages, the head included, at most 1,000.
     pub depth_n: u64,
-    /// Reason why it does not move, if it does not: `held` or `dead` (its head waits for a person), `paused` (its
-    /// destination is), `backing_off` (its head failed and is due later).
+    /// Reason why it does not move, if it does not: `held` or `dead` (its head waits for a person), `not_configured` (the
+    /// node that answers does not have the destination), `paused`, `unreadable` (the body of its head is gone or sealed),
+    /// `breaker_open`, `lease_ended` (the node that was sending its head did not record an answer), `backing_off` (its
+    /// head failed and is due later). `null`: its head is being sent or is due.
     pub blocked_by: Option<String>,
     /// Time when its head was written.
     pub since_ms: i64,

@@ -8,7 +8,7 @@
 //! `provider.rs`, `statistics.rs`, `activity.rs`, `search.rs`, `setting.rs` and `tail.rs` are what there is to see; `order.rs` and `operation.rs`
 //! what there is to ask for, `test_event.rs` events that operators make, `what_if.rs` what handlers would make of events, `explain.rs` why a request is believed, `doctor.rs` what a live system shows; `reason.rs` and `whole.rs` the texts and
 //! numbers in it; `etag.rs` the version of what can change, `if_match.rs` which version a request is about, `audit.rs` and `token.rs` who did it. `routes.rs` is the list of routes, and
-//! `document.rs` makes `openapi.json` of it. Nothing here reads a database or a socket.
+//! `judgement.rs` is what an act risks, `message_judgement/` judges messages. `document.rs` makes `openapi.json` of it. Nothing here reads a database or a socket.
 
 mod activity;
 mod audit;
@@ -21,6 +21,7 @@ mod explain;
 mod if_match;
 mod judgement;
 mod message;
+mod message_judgement;
 mod operation;
 mod order;
 mod page;
@@ -39,7 +40,7 @@ mod whole;
 
 pub use activity::{ActivityView, AttemptMinute, DestinationActivity, ProviderActivity, RequestMinute};
 pub use audit::{AuditVerified, AuditView};
-pub use destination::{BacklogCount, CallTimesView, DestinationView, PauseView};
+pub use destination::{BacklogCount, CallTimesView, DestinationView, PauseView, PolicyView, RetryView};
 pub use doctor::{
     ArrivedHeader, ArrivedView, DoctorView, FindingVerdict, FindingView, ProbeAnswer, ProbePath, ProbeView,
 };
@@ -54,6 +55,7 @@ pub use explain::{
 pub use if_match::{IfMatch, InvalidIfMatch};
 pub use judgement::{JudgedAct, Judgement, Risk};
 pub use message::{AttemptView, CountView, LaneView, MessageDetail, MessageView};
+pub use message_judgement::{MessageContent, MessageFacts, PauseFact, RepeatPolicy};
 pub use operation::{
     EventFilter, MessageFilter, OperationOrder, OperationState, OperationSubject, OperationView, SkippedRow,
 };

@@ -3,6 +3,7 @@
 use tokio::sync::watch;
 
 use super::builder::App;
+use super::entries::host_of;
 use crate::admit::AdmitContext;
 use crate::config::ListenerTlsConfig;
 use crate::doctor::{DoctorParts, FileFacts, NodeDoctor, ProbeKey};
@@ -69,10 +70,9 @@ impl App {
     /// The hosts of HTTP destinations, as far as no template decides about them.
     fn hosts(&self) -> Vec<(String, String, u16)> {
         let host = |(name, config): (&crate::types::Name, &crate::config::DestinationConfig)| {
-            let url = reqwest::Url::parse(&config.url).ok()?;
-            let host = url.host_str().filter(|host| !host.contains(['{', '%']))?;
+            let (host, port) = host_of(config)?;
             let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-            Some((name.to_string(), host, url.port_or_known_default()?))
+            Some((name.to_string(), host, port))
         };
         self.config.destinations.iter().filter_map(host).collect()
     }

@@ -8,8 +8,8 @@ use uuid::Uuid;
 
 use super::builder::App;
 use crate::admit::{AdmitContext, Admitter, CallerRules, PauseState, ProviderEntry};
-use crate::api::SenderView;
-use crate::config::{DestinationConfig, ProviderConfig};
+use crate::api::{PolicyView, RetryView, SenderView};
+use crate::config::{DestinationConfig, ProviderConfig, RetryConfig};
 use crate::doctor::NodeDoctor;
 use crate::fetch::Fetcher;
 use crate::http::api::{ApiState, DestinationFacts, NodeActivity, ProviderFacts};
@@ -212,11 +212,31 @@ impl App {
                 kind: config.target.kind(),
                 concurrency_n: config.concurrency_n,
                 rate_per_s: config.rate_per_s,
+                policy: policy(config),
             };
             (name.clone(), facts)
         };
         self.config.destinations.iter().map(facts).collect()
     }
+}
+
+/// How a destination is called, and when calls are repeated.
+fn policy(config: &DestinationConfig) -> PolicyView {
+    let RetryConfig { first_ms, max_ms, attempts_n, age_max_ms } = config.retry;
+    PolicyView {
+        unknown: config.unknown.word(),
+        key_valid_for_ms: config.key_valid_for_ms,
+        host: host_of(config).map(|(host, port)| format!("{host}:{port}")),
+        timeout_ms: config.timeout_ms,
+        retry: RetryView { first_ms, max_ms, attempts_n, age_max_ms },
+    }
+}
+
+/// Host and port of an HTTP destination, as far as no template decides about them.
+pub(super) fn host_of(config: &DestinationConfig) -> Option<(String, u16)> {
+    let url = reqwest::Url::parse(&config.url).ok()?;
+    let host = url.host_str().filter(|host| !host.contains(['{', '%']))?;
+    Some((host.to_owned(), url.port_or_known_default()?))
 }
 
 /// What a kind's spec knows of its sender.

@@ -10,8 +10,9 @@ use super::desk::{Desk, ListRow};
 use super::output::{Column, Screen, Shown, Tone, fields, grouped, told};
 use super::pause::{PauseCommand, pause_facts};
 use super::reach::ReachArgs;
-use crate::api::{BacklogCount, CallTimesView, DestinationView};
+use crate::api::{BacklogCount, CallTimesView, DestinationView, PolicyView};
 use crate::load::Kinds;
+use crate::times::length_in_words;
 
 #[derive(Args)]
 pub(super) struct DestinationsArgs {
@@ -109,6 +110,11 @@ fn call_times(times: CallTimesView) -> String {
     format!("{p50} ms at the median, {p95} ms at 95 %, of {calls}")
 }
 
+/// `hold: it neither honours keys …`.
+pub(super) fn rule(policy: &PolicyView) -> String {
+    format!("{}: {}", policy.unknown, policy.unknown_in_words())
+}
+
 fn in_full(view: &DestinationView, screen: &Screen, version: Option<&str>) -> String {
     let time = |ms: i64| Shown::text(told(ms, screen.now_ms));
     let mut facts = vec![
@@ -117,6 +123,13 @@ fn in_full(view: &DestinationView, screen: &Screen, version: Option<&str>) -> St
         ("state", state(view)),
     ];
     facts.extend(pause_facts(view.pause.as_ref(), screen));
+    if let Some(policy) = &view.policy {
+        facts.extend(policy.host.as_deref().map(|host| ("address", Shown::text(host))));
+        facts.push(("unknown", Shown::text(rule(policy))));
+        facts.push(("key known for", Shown::text(policy.key_valid_for_in_words())));
+        facts.push(("timeout", Shown::text(length_in_words(policy.timeout_ms))));
+        facts.push(("retries", Shown::text(policy.retry.in_words())));
+    }
     facts.push(("breaker", breaker(view.breaker.as_deref())));
     facts.extend(view.concurrency_n.map(|n| ("at once", Shown::text(grouped(n.into())))));
     facts.extend(view.rate_per_s.map(|rate| ("a second", Shown::text(rate.to_string()))));

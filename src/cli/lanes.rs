@@ -49,6 +49,7 @@ impl ListRow for LaneView {
         Column::Whole("head since (UTC)"),
         Column::Whole("head"),
         Column::Whole("state"),
+        Column::Loose("what it means"),
     ];
 
     fn cells(&self, screen: &Screen) -> Vec<Shown> {
@@ -60,6 +61,7 @@ impl ListRow for LaneView {
             Shown::text(told(self.since_ms, screen.now_ms)),
             Shown::text(self.head.message_id.to_string()),
             Shown::message_state(self.head.state),
+            Shown::or_dash(self.head.judgement.as_ref().map(|one| one.headline.as_str())),
         ]
     }
 }

@@ -7,6 +7,7 @@ use super::retry::RetryConfig;
 use super::secret::Secret;
 use super::status::StatusMeaning;
 use super::target::{Format, Target};
+use crate::types::UnknownWord;
 
 /// `[destinations.NAME]`: one destination and how it is called.
 #[derive(Debug, Clone)]
@@ -59,6 +60,17 @@ pub enum UnknownPolicy {
     Query(QueryConfig),
     /// Nothing is sent again until a person decides.
     Hold,
+}
+
+impl UnknownPolicy {
+    /// The word of the configuration.
+    pub fn word(&self) -> UnknownWord {
+        match self {
+            Self::Retry => UnknownWord::Retry,
+            Self::Query(_) => UnknownWord::Query,
+            Self::Hold => UnknownWord::Hold,
+        }
+    }
 }
 
 /// `query = { url, pointer, equals, pending, after_ms }` beside `unknown = "query"`.

@@ -78,6 +78,7 @@ mod tests {
             is_configured: true,
             pause: None,
             breaker: Some("closed".to_owned()),
+            policy: None,
             concurrency_n: Some(1),
             rate_per_s: None,
             call_times: None,

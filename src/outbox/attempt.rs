@@ -36,6 +36,8 @@ struct Ruling {
     response: Option<String>,
     /// Neither a call nor a question was made.
     is_unsent: bool,
+    /// The call of this attempt may have taken effect.
+    may_have_acted: bool,
 }
 
 /// One message in the hands of one worker.
@@ -57,6 +59,8 @@ impl Attempt<'_> {
         let ruling = self.ruling().await;
         self.report(&ruling);
         self.tell(&ruling, began);
+        // Also of the attempt before it, if its worker died.
+        let is_open = ruling.may_have_acted || Facts::from(self.message).was_uncertain;
         let settlement = Settlement {
             message_id: self.message.message_id,
             destination: self.message.destination.clone(),
@@ -68,6 +72,7 @@ impl Attempt<'_> {
             error: ruling.error,
             response: ruling.response,
             is_unsent: ruling.is_unsent,
+            sent_under: is_open.then(|| self.post.destination.config.unknown.word().into()),
             settled_at_ms: self.clock.steady_ms(),
         };
         (settlement, self.call)
@@ -86,6 +91,7 @@ impl Attempt<'_> {
                     error: None,
                     response: None,
                     is_unsent: false,
+                    may_have_acted: false,
                 },
                 Asked::Unclear { why } => self.rule(&CallAnswer::Unknown { why }, &facts),
                 Asked::DidNotHappen => match self.plan(&facts.certain()) {
@@ -156,6 +162,7 @@ impl Attempt<'_> {
             error,
             response: None,
             is_unsent: false,
+            may_have_acted: policy::may_have_acted(answer, &self.post.destination.config),
         }
     }
 
@@ -168,6 +175,7 @@ impl Attempt<'_> {
             error: Some(format!("handed back: {why}")),
             response: None,
             is_unsent: true,
+            may_have_acted: false,
         }
     }
 
@@ -257,6 +265,7 @@ fn unsent(plan: SendPlan, facts: &Facts) -> Ruling {
         error: Some(why),
         response: None,
         is_unsent: true,
+        may_have_acted: false,
     }
 }
 

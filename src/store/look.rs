@@ -92,10 +92,13 @@ macro_rules! newest {
         )
     };
 }
-const NEWEST_OPEN: &str =
-    newest!("q.visible_at_ms, q.key_valid_until_ms, CAST(NULL AS BIGINT) AS finished_at_ms", "outbox_queue");
+const NEWEST_OPEN: &str = newest!(
+    "q.visible_at_ms, q.key_valid_until_ms, CAST(NULL AS BIGINT) AS finished_at_ms, q.sent_under",
+    "outbox_queue"
+);
 const NEWEST_FINISHED: &str = newest!(
-    "q.finished_at_ms AS visible_at_ms, CAST(NULL AS BIGINT) AS key_valid_until_ms, q.finished_at_ms",
+    "q.finished_at_ms AS visible_at_ms, CAST(NULL AS BIGINT) AS key_valid_until_ms, q.finished_at_ms,
+     CAST(NULL AS TEXT) AS sent_under",
     "outbox_finished"
 );
 

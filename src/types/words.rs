@@ -128,6 +128,70 @@ words! {
     }
 }
 
+words! {
+    /// The rule for calls of which nobody knows whether they took effect (`unknown` of a destination).
+    UnknownWord {
+        /// Send again under the same key: the destination honours it.
+        Retry = "retry",
+        /// Ask the destination first, and send again only when it did not happen.
+        Query = "query",
+        /// Nothing is sent again until a person decides.
+        Hold = "hold",
+    }
+}
+
+words! {
+    /// The rule that was in force when a call was made that may have taken effect (`outbox_queue.sent_under`). Of
+    /// several calls it is the strictest, which is the first of these words in the order of the alphabet.
+    SentUnder {
+        /// The destination was set to `hold`.
+        Hold = "hold",
+        /// The destination was set to `query`.
+        Query = "query",
+        /// It may have been made in a time that a restore took away.
+        Restored = "restored",
+        /// The destination was set to `retry`.
+        Retry = "retry",
+    }
+}
+
+impl From<UnknownWord> for SentUnder {
+    fn from(word: UnknownWord) -> Self {
+        match word {
+            UnknownWord::Retry => Self::Retry,
+            UnknownWord::Query => Self::Query,
+            UnknownWord::Hold => Self::Hold,
+        }
+    }
+}
+
+/// What may be done with a message by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Repeat {
+    /// It is sent.
+    Send,
+    /// The destination is asked whether it happened; it is sent when it did not.
+    Ask,
+    /// It is held: nobody knows whether an earlier call took effect.
+    HoldUnknown,
+    /// It is held: the destination may have forgotten its key.
+    HoldOldKey,
+}
+
+impl UnknownWord {
+    /// The one rule by which messages are sent again and people are told what that risks. `is_uncertain`: nobody knows
+    /// whether an earlier call took effect; `is_key_valid`: the destination still remembers the key.
+    pub fn repeat(self, is_uncertain: bool, is_key_valid: bool) -> Repeat {
+        match (self, is_uncertain) {
+            (Self::Hold, true) => Repeat::HoldUnknown,
+            // Asking changes nothing at the destination, so it is allowed whatever the age of the key.
+            (Self::Query, true) => Repeat::Ask,
+            _ if !is_key_valid => Repeat::HoldOldKey,
+            _ => Repeat::Send,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -153,6 +217,16 @@ mod tests {
         assert_eq!(words(&messages), "ready waiting leased done dead held discarded");
         let results: Vec<&str> = AttemptResult::ALL.iter().map(|one| one.as_str()).collect();
         assert_eq!(words(&results), "done retry refused unknown released");
+        let rules: Vec<&str> = UnknownWord::ALL.iter().map(|one| one.as_str()).collect();
+        assert_eq!(words(&rules), "retry query hold");
+    }
+
+    #[test]
+    fn the_strictest_rule_is_the_least_word() {
+        assert!(SentUnder::ALL.is_sorted_by_key(|one| one.as_str()), "the tables keep the least word");
+        for one in UnknownWord::ALL {
+            assert_eq!(SentUnder::from(*one).as_str(), one.as_str());
+        }
     }
 
     #[test]

@@ -63,6 +63,7 @@ mod identity_saas;
 mod identity_shops;
 mod identity_tools;
 mod identity_written;
+mod judged;
 mod kinds;
 mod large_bodies;
 mod library;

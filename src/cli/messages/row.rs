@@ -1,8 +1,10 @@
 //! A message as a line of a list, and in full with its attempts.
 
-use crate::api::{AttemptView, AuditView, MessageDetail, MessageView};
+use crate::api::{AttemptView, AuditView, MessageAct, MessageDetail, MessageView, Risk};
 use crate::cli::desk::{ListRow, rows};
+use crate::cli::destinations::rule;
 use crate::cli::output::{Column, Screen, Shown, Tone, fields, told};
+use crate::types::MessageState;
 
 impl ListRow for MessageView {
     const NOUN: &'static str = "message";
@@ -13,6 +15,7 @@ impl ListRow for MessageView {
         Column::Whole("event id"),
         Column::Whole("state"),
         Column::Whole("attempts"),
+        Column::Loose("what it means"),
         Column::Loose("last error"),
     ];
 
@@ -24,6 +27,7 @@ impl ListRow for MessageView {
             Shown::text(&self.event_id),
             Shown::message_state(self.state),
             Shown::number(self.attempts_n.into()),
+            Shown::or_dash(self.judgement.as_ref().map(|one| one.headline.as_str())),
             Shown::or_dash(self.last_error.as_deref()),
         ]
     }
@@ -59,7 +63,7 @@ impl ListRow for AttemptView {
 
 /// All that is known of a message.
 pub(super) fn in_full(view: &MessageDetail, screen: &Screen, version: Option<&str>) -> String {
-    let mut parts = vec![facts(&view.message, screen, version)];
+    let mut parts = vec![facts(view, screen, version)];
     if !view.attempts.is_empty() {
         parts.push(rows::<AttemptView>(screen, &view.attempts, true));
     }
@@ -69,7 +73,8 @@ pub(super) fn in_full(view: &MessageDetail, screen: &Screen, version: Option<&st
     parts.join("\n\n")
 }
 
-fn facts(message: &MessageView, screen: &Screen, version: Option<&str>) -> String {
+fn facts(view: &MessageDetail, screen: &Screen, version: Option<&str>) -> String {
+    let message = &view.message;
     let time = |ms: i64| Shown::text(told(ms, screen.now_ms));
     let event = format!("{} {} ({})", message.provider, message.event_id, message.event_type);
     let mut facts = vec![
@@ -79,19 +84,34 @@ fn facts(message: &MessageView, screen: &Screen, version: Option<&str>) -> Strin
         ("destination", Shown::text(&message.destination)),
         ("state", Shown::message_state(message.state)),
     ];
+    if let Some(judgement) = &message.judgement {
+        facts.push(("means", Shown::text(&judgement.headline)));
+        for one in &judgement.acts {
+            let name = match one.act {
+                MessageAct::Done => "if done",
+                MessageAct::Send => "if sent",
+                MessageAct::Discard => "if discarded",
+            };
+            let tone = if one.risk == Risk::None { Tone::Good } else { Tone::Bad };
+            let sentence = format!("{}. {}", one.risk.in_words(), one.sentence);
+            facts.push((name, Shown::text(sentence).in_tone(tone)));
+        }
+    }
     facts.extend(message.lane.as_deref().map(|lane| ("lane", Shown::text(lane))));
     facts.extend(message.last_error.as_deref().map(|error| ("error", Shown::text(error))));
     facts.push(("key", Shown::text(&message.idempotency_key)));
     facts.push(("written", time(message.created_at_ms)));
-    match message.finished_at_ms {
-        Some(ms) => facts.push(("finished", time(ms))),
-        None => facts.push(("due", time(message.visible_at_ms))),
-    }
-    // Past this the destination may have forgotten the key, and would act again.
-    facts.extend(message.key_valid_until_ms.map(|ms| {
-        let safe = if ms < screen.now_ms { Tone::Bad } else { Tone::Plain };
-        ("key good until", time(ms).in_tone(safe))
-    }));
+    let name = match message.state {
+        MessageState::Ready => "due",
+        MessageState::Leased => "lease until",
+        MessageState::Waiting => "waiting since",
+        MessageState::Held => "held since",
+        MessageState::Dead => "dead since",
+        MessageState::Done | MessageState::Discarded => "finished",
+    };
+    facts.push((name, time(message.finished_at_ms.unwrap_or(message.visible_at_ms))));
+    facts.extend(view.policy.iter().map(|policy| ("unknown", Shown::text(rule(policy)))));
+    facts.extend(view.key_known_until_ms().map(|ms| ("key known until", time(ms))));
     facts.extend(
         version.map(|version| ("version", Shown::text(version.trim_matches('"')).in_tone(Tone::Faint))),
     );

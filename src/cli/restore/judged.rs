@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
-use crate::config::{DestinationConfig, UnknownPolicy};
+use crate::config::DestinationConfig;
 use crate::spec::{Resend, Spec};
-use crate::types::{MessageState, UnixMs};
+use crate::types::{MessageState, Repeat, UnixMs};
 
 const HOUR_MS: i64 = 3_600_000;
 
@@ -40,11 +40,11 @@ pub(super) fn fate(
     }
     let for_ms = i64::try_from(config.key_valid_for_ms).unwrap_or(i64::MAX);
     let until_ms = first_sent_at_ms.unwrap_or(from_ms).min(from_ms).saturating_add(for_ms);
-    match config.unknown {
-        UnknownPolicy::Hold => (MessagesFate::HeldUnknown, None),
-        UnknownPolicy::Query(_) => (MessagesFate::Asked, Some(until_ms)),
-        UnknownPolicy::Retry if now_ms >= until_ms => (MessagesFate::HeldOld, Some(until_ms)),
-        UnknownPolicy::Retry => (MessagesFate::Sent, Some(until_ms)),
+    match config.unknown.word().repeat(true, now_ms < until_ms) {
+        Repeat::HoldUnknown => (MessagesFate::HeldUnknown, None),
+        Repeat::Ask => (MessagesFate::Asked, Some(until_ms)),
+        Repeat::HoldOldKey => (MessagesFate::HeldOld, Some(until_ms)),
+        Repeat::Send => (MessagesFate::Sent, Some(until_ms)),
     }
 }
 

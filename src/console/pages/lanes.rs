@@ -16,6 +16,7 @@ use crate::console::parts::{brief, field, link, list, moment};
 use crate::console::state::ConsoleState;
 use crate::console::trouble::Trouble;
 use crate::console::visit::Visit;
+use crate::types::MessageState;
 
 /// Messages of a lane that are counted.
 const DEPTH_N_MAX: u64 = 1_000;
@@ -58,24 +59,20 @@ fn row(visit: &Visit, lane: &LaneView) -> Markup {
                 div class="hint" { (moment::moment(lane.since_ms, visit.now_ms)) }
             }
             td { (chip::message(lane.head.state)) }
-            td { (blocked(visit, lane)) }
+            td { (blocked(lane)) }
         }
     }
 }
 
-/// The reason why a lane does not move, for people.
-fn blocked(visit: &Visit, lane: &LaneView) -> Markup {
+/// Whether a lane moves, and what is said of its head.
+fn blocked(lane: &LaneView) -> Markup {
     html! {
         @match lane.blocked_by.as_deref() {
-            None => (chip::chip(Mood::Good, "it moves")),
-            Some("held") => "A person’s word about its head.",
-            Some("dead") => "A person: its head was given up. Send it again, settle it as done or discard it.",
-            Some("paused") => { "Its destination, which is " (chip::chip(Mood::Needed, "paused")) },
-            Some("backing_off") => {
-                "Its head failed, and is tried again at " (moment::moment(lane.head.visible_at_ms, visit.now_ms)) "."
-            },
-            Some(other) => (moment::foreign(other)),
+            None if lane.head.state == MessageState::Leased => { (chip::chip(Mood::Good, "it moves")) " " },
+            None => { (chip::chip(Mood::Busy, "due")) " " },
+            Some(word) => { (chip::chip(Mood::Needed, &word.replace('_', " "))) " " },
         }
+        @if let Some(judgement) = &lane.head.judgement { (judgement.headline) }
     }
 }
 

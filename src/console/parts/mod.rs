@@ -2,7 +2,8 @@
 //! figures, `brief.rs` long texts of strangers, `body.rs` texts of several lines, of which `indent.rs` makes JSON readable,
 //! `link.rs` names that lead somewhere, `list.rs` tables of rows with their next page, `form.rs` what acts, `field.rs` what
 //! filters are made of, `copy.rs` texts to take along, `diff.rs` and `sides.rs` two texts side by side. `chart.rs` draws bars
-//! over time, and `activity.rs` what a node counted with them.
+//! over time, and `activity.rs` what a node counted with them. `judged.rs` has the acts with what each risks, `policy.rs` how a
+//! destination is called.
 
 pub(super) mod activity;
 pub(super) mod body;
@@ -15,8 +16,10 @@ pub(super) mod field;
 pub(super) mod form;
 pub(super) mod frame;
 mod indent;
+pub(super) mod judged;
 pub(super) mod link;
 pub(super) mod list;
 pub(super) mod moment;
 pub(super) mod pause;
+pub(super) mod policy;
 pub(super) mod sides;

@@ -48,6 +48,7 @@ fn view(state: &ApiState, standing: DestinationStanding) -> DestinationView {
         is_configured: facts.is_some(),
         pause: standing.pause,
         breaker: (state.breaker)(&standing.name).map(str::to_owned),
+        policy: facts.map(|facts| facts.policy.clone()),
         concurrency_n: facts.map(|facts| facts.concurrency_n),
         rate_per_s: facts.map(|facts| facts.rate_per_s).filter(|n| *n > 0).map(f64::from),
         call_times: (state.call_times)(&standing.name),

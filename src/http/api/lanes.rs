@@ -11,6 +11,7 @@ use http::StatusCode;
 use super::super::error::Problem;
 use super::super::reply::view_reply;
 use super::asking::Asking;
+use super::judged::Judge;
 use super::query::{cursor, limit, name, query};
 use super::state::ApiState;
 use crate::store::LanePlace;
@@ -23,8 +24,12 @@ pub(super) async fn list(
     let values = query(raw.as_deref(), ["destination", "cursor", "limit"])?;
     let destination = name(&values, "destination")?;
     let from = cursor(&values, place)?;
-    let found = people.lanes(destination.as_ref(), from, limit(&values)?, state.clock.now_ms()).await?;
+    let found = people.lanes(destination.as_ref(), from, limit(&values)?).await?;
     let (mut page, next) = found;
+    let judge = Judge::of(&state, &people, page.items.iter().map(|lane| &lane.head)).await?;
+    for lane in &mut page.items {
+        lane.blocked_by = judge.judge(&mut lane.head).lane_blocked_by().map(str::to_owned);
+    }
     page.next = next.as_ref().map(written);
     Ok(view_reply(StatusCode::OK, &page))
 }

@@ -11,6 +11,7 @@ use super::super::error::Problem;
 use super::super::reply::{tagged_reply, view_reply};
 use super::asking::Asking;
 use super::query::{cursor, limit, name, query, text, time, word};
+use super::judged::Judge;
 use super::state::ApiState;
 use crate::api::MessageFilter;
 use crate::types::{MessageId, MessageState};
@@ -26,11 +27,19 @@ fn wanted(values: &BTreeMap<String, String>) -> Result<MessageFilter, Problem> {
     })
 }
 
-pub(super) async fn list(Asking(people): Asking, RawQuery(raw): RawQuery) -> Result<Response, Problem> {
+pub(super) async fn list(
+    State(state): State<Arc<ApiState>>,
+    Asking(people): Asking,
+    RawQuery(raw): RawQuery,
+) -> Result<Response, Problem> {
     let known = ["state", "destination", "provider", "lane", "created_before_ms", "cursor", "limit"];
     let values = query(raw.as_deref(), known)?;
     let before = cursor(&values, |text| text.parse::<MessageId>().ok())?;
-    let page = people.messages(wanted(&values)?, before, limit(&values)?).await?;
+    let mut page = people.messages(wanted(&values)?, before, limit(&values)?).await?;
+    let judge = Judge::of(&state, &people, &page.items).await?;
+    for message in &mut page.items {
+        judge.judge(message);
+    }
     Ok(view_reply(StatusCode::OK, &page))
 }
 
@@ -50,6 +59,9 @@ pub(super) async fn show(
 ) -> Result<Response, Problem> {
     // A text that is no number is the id of none.
     let id = id.parse().map_err(|_| Problem::NOT_FOUND)?;
-    let detail = people.message(id, state.clock.now_ms()).await?;
+    let mut detail = people.message(id, state.clock.now_ms()).await?;
+    Judge::of(&state, &people, [&detail.message]).await?.judge(&mut detail.message);
+    detail.policy =
+        state.destinations.get(detail.message.destination.as_str()).map(|facts| facts.policy.clone());
     Ok(tagged_reply(&detail, &detail.message))
 }

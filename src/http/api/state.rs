@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::super::token_gate::TokenGate;
 use crate::admit::WhatIf;
-use crate::api::{AttemptMinute, CallTimesView, RequestMinute, SenderView, UnknownPathView};
+use crate::api::{AttemptMinute, CallTimesView, PolicyView, RequestMinute, SenderView, UnknownPathView};
 use crate::config::EffectiveSetting;
 use crate::doctor::{NodeDoctor, ProbeKey};
 use crate::idempotency::IdempotencyLayer;
@@ -108,6 +108,8 @@ pub(crate) struct DestinationFacts {
     pub(crate) concurrency_n: u32,
     /// Most calls a second of this node; 0 for any number.
     pub(crate) rate_per_s: u32,
+    /// How it is called, and when calls are repeated.
+    pub(crate) policy: PolicyView,
 }
 
 /// One configured provider, for the API.

@@ -9,8 +9,9 @@ use super::client::DestinationClient;
 use super::client_settings::ClientSettings;
 use super::error::DestinationError;
 use super::key::{self, KindKey};
-use super::reading::{Reading, UnknownWord};
+use super::reading::Reading;
 use crate::config::{DestinationConfig, Secret, Target, UnknownPolicy};
+use crate::types::UnknownWord;
 
 /// Makes a client for one destination. It connects to nothing yet.
 pub(super) type Connect = fn(&ClientSettings<'_>) -> Result<DestinationClient, DestinationError>;

@@ -1,6 +1,7 @@
 //! One `[destinations.NAME]` while it is read.
 
 use crate::config::{Checker, Field, Table};
+use crate::types::UnknownWord;
 
 /// The table of a destination, and where problems go.
 pub(super) struct Reading<'r, 'c> {
@@ -14,22 +15,10 @@ pub(super) struct Reading<'r, 'c> {
     pub(super) lease_ms: Option<u64>,
 }
 
-/// The word of `unknown`, before the keys of `query` are read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum UnknownWord {
-    /// Send it again under the same key.
-    Retry,
-    /// Ask whether it happened, first.
-    Query,
-    /// A person decides what becomes of it.
-    Hold,
-}
-
 impl Reading<'_, '_> {
     /// Takes `unknown`; `Retry` when it is absent and after a problem.
     pub(super) fn unknown(&mut self) -> UnknownWord {
-        let words =
-            [("retry", UnknownWord::Retry), ("query", UnknownWord::Query), ("hold", UnknownWord::Hold)];
+        let words: Vec<_> = UnknownWord::ALL.iter().map(|word| (word.as_str(), *word)).collect();
         self.table.word(self.checker, "unknown", &words).unwrap_or(UnknownWord::Retry)
     }
 }

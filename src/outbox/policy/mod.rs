@@ -14,4 +14,4 @@ pub(super) mod tests;
 
 pub(super) use answer::CallAnswer;
 pub(super) use facts::Facts;
-pub(super) use rules::{NextStep, SendPlan, before_send, next_step, result_of};
+pub(super) use rules::{NextStep, SendPlan, before_send, may_have_acted, next_step, result_of};

@@ -5,7 +5,7 @@ use super::facts::Facts;
 use crate::backoff;
 use crate::config::{DestinationConfig, StatusMeaning, UnknownPolicy};
 use crate::figures::plural;
-use crate::types::{AttemptResult, UnixMs};
+use crate::types::{AttemptResult, Repeat, UnixMs};
 
 /// Shortest `Retry-After` that is honoured as such, in milliseconds; a shorter one counts as this.
 const RETRY_AFTER_MS_MIN: i64 = 1_000;
@@ -63,23 +63,18 @@ pub(in crate::outbox) enum NextStep {
 
 /// Decides what becomes of a leased message before anything is sent.
 pub(in crate::outbox) fn before_send(facts: &Facts, config: &DestinationConfig, now_ms: UnixMs) -> SendPlan {
-    if facts.is_uncertain {
-        match &config.unknown {
-            UnknownPolicy::Hold => {
-                return SendPlan::Hold { why: "outcome of an earlier attempt is unknown".to_owned() };
-            }
-            // Asking changes nothing at the destination, so it is allowed whatever the age of the key.
-            UnknownPolicy::Query(query) => {
-                let after_ms = millis(query.after_ms);
-                let ended_at_ms = facts.previous_ended_at_ms.unwrap_or(now_ms).min(now_ms);
-                let until_ms = ended_at_ms.saturating_add(after_ms);
-                return if now_ms < until_ms { SendPlan::Wait { until_ms } } else { SendPlan::Ask };
-            }
-            UnknownPolicy::Retry => {}
+    match config.unknown.word().repeat(facts.is_uncertain, now_ms < facts.key_valid_until_ms) {
+        Repeat::HoldUnknown => {
+            return SendPlan::Hold { why: "outcome of an earlier attempt is unknown".to_owned() };
         }
-    }
-    if now_ms >= facts.key_valid_until_ms {
-        return SendPlan::Hold { why: key_is_old() };
+        Repeat::Ask => {
+            let UnknownPolicy::Query(query) = &config.unknown else { return SendPlan::Ask };
+            let ended_at_ms = facts.previous_ended_at_ms.unwrap_or(now_ms).min(now_ms);
+            let until_ms = ended_at_ms.saturating_add(millis(query.after_ms));
+            return if now_ms < until_ms { SendPlan::Wait { until_ms } } else { SendPlan::Ask };
+        }
+        Repeat::HoldOldKey => return SendPlan::Hold { why: key_is_old() },
+        Repeat::Send => {}
     }
     // Only a message whose workers keep dying comes here with its attempts spent: every other one was given
     // up when its last attempt was settled.
@@ -169,6 +164,21 @@ pub(in crate::outbox) fn result_of(answer: &CallAnswer, config: &DestinationConf
     }
 }
 
+/// True when a call may have taken effect that ended so: where a key protects from nothing, it is not repeated without a
+/// person. A refusal counts, because a destination may fail in the middle of its work.
+pub(in crate::outbox) fn may_have_acted(answer: &CallAnswer, config: &DestinationConfig) -> bool {
+    let is_open = |meaning| matches!(meaning, StatusMeaning::Unknown | StatusMeaning::Dead);
+    match answer {
+        CallAnswer::Status { code, .. } => is_open(meaning_of(*code, config, false)),
+        CallAnswer::Body { meaning, .. } => is_open(*meaning),
+        CallAnswer::Refused { .. } | CallAnswer::Unknown { .. } => true,
+        CallAnswer::Done
+        | CallAnswer::NotNow { .. }
+        | CallAnswer::Forbidden { .. }
+        | CallAnswer::NotSent { .. } => false,
+    }
+}
+
 fn result(meaning: StatusMeaning) -> AttemptResult {
     match meaning {
         StatusMeaning::Done => AttemptResult::Done,
@@ -180,7 +190,11 @@ fn result(meaning: StatusMeaning) -> AttemptResult {
 
 /// Returns what a status says, by the destination's own word or by the usual one.
 fn meaning(code: u16, config: &DestinationConfig) -> StatusMeaning {
-    let is_repeated = config.unknown == UnknownPolicy::Retry;
+    meaning_of(code, config, config.unknown == UnknownPolicy::Retry)
+}
+
+/// The same where a call that may have taken effect `is_repeated`, or is not.
+fn meaning_of(code: u16, config: &DestinationConfig, is_repeated: bool) -> StatusMeaning {
     let usual = match code {
         200..=299 => StatusMeaning::Done,
         // "Not now": the effect did not happen, and may happen later.

@@ -61,7 +61,8 @@ macro_rules! queue_sql {
     () => {
         ", queued AS (
              INSERT INTO outbox_queue (message_id, visible_at_ms, created_at_ms, leased_at_ms, first_sent_at_ms,
-                 key_valid_until_ms, attempts_n, generation, shard, state, destination, effect_name, node, last_result)
+                 key_valid_until_ms, attempts_n, generation, shard, state, destination, effect_name, node, last_result,
+                 sent_under)
              SELECT m.message_id,
                  CASE WHEN k.is_leased THEN m.until_ms + k.ahead_ms ELSE LEAST(m.created_at_ms, n.now_ms) END,
                  m.created_at_ms,
@@ -71,7 +72,8 @@ macro_rules! queue_sql {
                  CASE WHEN k.is_leased THEN 1 ELSE 0 END, m.generation, m.shard,
                  CASE WHEN k.is_leased THEN 'leased' ELSE 'ready' END, m.destination, m.effect_name,
                  CASE WHEN k.is_leased THEN m.node END,
-                 CASE WHEN m.unknown_since_ms IS NOT NULL THEN 'unknown' END
+                 CASE WHEN m.unknown_since_ms IS NOT NULL THEN 'unknown' END,
+                 CASE WHEN m.unknown_since_ms IS NOT NULL THEN 'restored' END
              FROM unnest($23::bigint[], $24::bigint[], $25::int[], $26::smallint[], $27::text[], $28::text[],
                  $29::text[], $30::bigint[], $31::bigint[], $32::bigint[], $33::bigint[])
                  AS m (message_id, created_at_ms, generation, shard, destination, effect_name,
@@ -104,14 +106,15 @@ const ADMIT_WITH_CONTENTS: &str = latch_sql!("admit", concat!(queue_sql!(), cont
 
 const MESSAGES: &str = "/* messages_insert */ INSERT INTO outbox_queue (message_id, visible_at_ms, created_at_ms,
          leased_at_ms, first_sent_at_ms, key_valid_until_ms, attempts_n, generation, shard, state, destination,
-         effect_name, node, lane, lane_seq, last_result)
+         effect_name, node, lane, lane_seq, last_result, sent_under)
      SELECT message_id,
          COALESCE(until_ms + COALESCE(now_ms - taken_at_ms, 0), LEAST(created_at_ms, now_ms)), created_at_ms,
          CASE WHEN node IS NOT NULL THEN COALESCE(taken_at_ms + (now_ms - taken_at_ms), created_at_ms) END,
          CASE WHEN node IS NOT NULL THEN COALESCE(taken_at_ms + (now_ms - taken_at_ms), created_at_ms) ELSE unknown_since_ms END,
          key_valid_until_ms + COALESCE(now_ms - taken_at_ms, 0),
          CASE WHEN node IS NULL THEN 0 ELSE 1 END, generation, shard, state, destination, effect_name, node, lane,
-         lane_seq, CASE WHEN unknown_since_ms IS NOT NULL THEN 'unknown' END
+         lane_seq, CASE WHEN unknown_since_ms IS NOT NULL THEN 'unknown' END,
+         CASE WHEN unknown_since_ms IS NOT NULL THEN 'restored' END
      FROM (SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now_ms OFFSET 0) n
      CROSS JOIN unnest($1::bigint[], $2::bigint[], $3::int[], $4::smallint[], $5::text[], $6::text[], $7::text[],
          $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::text[], $13::text[],

@@ -26,9 +26,9 @@ const PAYLOAD: &str = "INSERT INTO webhook_payloads (event_seq, shard, headers, 
 const SEARCH_ID: &str = "INSERT INTO event_search_ids (search_key, event_seq, shard) VALUES (?1, ?2, ?3)";
 const MESSAGE: &str = "INSERT INTO outbox_queue (message_id, visible_at_ms, created_at_ms, leased_at_ms,
          first_sent_at_ms, key_valid_until_ms, attempts_n, generation, shard, state, destination, effect_name, node,
-         lane, lane_seq, last_result)
+         lane, lane_seq, last_result, sent_under)
      VALUES (?1, ?2, ?3, ?4, COALESCE(?4, ?15), ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14,
-         CASE WHEN ?15 IS NOT NULL THEN 'unknown' END)";
+         CASE WHEN ?15 IS NOT NULL THEN 'unknown' END, CASE WHEN ?15 IS NOT NULL THEN 'restored' END)";
 const CONTENTS: &str = "INSERT INTO outbox_contents (message_id, shard, method, path, headers, body, key_id)
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
 const SAME_KEY: &str =

@@ -118,12 +118,14 @@ async fn lanes_of(db: &mut Door<'_>, ids: &[i64]) -> DbResult<Vec<lane::Lane>> {
     Ok(lanes.collect::<DbResult<BTreeSet<_>>>()?.into_iter().collect())
 }
 
-/// Sends messages again: the policy starts anew, under the same key. `outbox_attempts` tells what was sent
-/// before.
+/// Sends messages again: attempts and age start anew, under the same key. What may have taken effect keeps the time
+/// until which its key is known: past it, repeating it by itself may act twice, whoever asked for it first.
 async fn send(db: &mut Door<'_>, ids: &[i64], deciding: &Deciding) -> DbResult<()> {
     let sql = "/* message_decide */ UPDATE outbox_queue
                SET state = 'ready', visible_at_ms = LEAST($2, {clock_ms}), last_result = NULL, last_http_status = NULL,
-                   last_error = NULL, first_sent_at_ms = NULL, key_valid_until_ms = NULL, attempts_before_n = attempts_n
+                   last_error = NULL, first_sent_at_ms = NULL, attempts_before_n = attempts_n,
+                   key_valid_until_ms = CASE WHEN sent_under IS NOT NULL AND key_valid_until_ms > LEAST($2, {clock_ms})
+                       THEN key_valid_until_ms END
                WHERE message_id = ANY($1)";
     db.execute(sql, &[ids.to_vec().into(), deciding.now_ms.into()]).await.map(drop)
 }

@@ -154,6 +154,7 @@ impl ClaimedRow {
             error: None,
             response: None,
             is_unsent: true,
+            sent_under: None,
             settled_at_ms: now_ms,
         }
     }

@@ -5,7 +5,9 @@ use uuid::Uuid;
 use super::types::MessageRow;
 use crate::store::db::{DbError, DbResult, Door, Row, StoreError};
 use crate::store::handle::Store;
-use crate::types::{AttemptResult, EventKey, MessageId, MessageState, Name, UnixMs, idempotency_key};
+use crate::types::{
+    AttemptResult, EventKey, MessageId, MessageState, Name, SentUnder, UnixMs, idempotency_key,
+};
 
 impl Store {
     /// The messages of one event, by generation and effect name.
@@ -73,6 +75,7 @@ impl MessageRow {
             first_sent_at_ms: row.int_or_null("first_sent_at_ms")?,
             key_valid_until_ms: row.int_or_null("key_valid_until_ms")?,
             finished_at_ms: row.int_or_null("finished_at_ms")?,
+            sent_under: row.text_or_null("sent_under")?.as_deref().and_then(SentUnder::parse),
         })
     }
 }

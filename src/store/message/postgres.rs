@@ -16,7 +16,7 @@ use super::claimed::{ClaimedContent, ClaimedEvent, ClaimedPayload, ClaimedRow, d
 use super::types::{LeaseWant, Now, Settlement};
 use crate::store::db::limit::limited;
 use crate::store::db::{DbError, DbResult};
-use crate::types::MessageId;
+use crate::types::{MessageId, SentUnder};
 
 /// MATERIALIZED: an inlined subquery with LIMIT and SKIP LOCKED can give back more than LIMIT. The clock is read once;
 /// what is told of times is told in those of the caller, whose clock was read before: so its leases end for it no later
@@ -101,13 +101,14 @@ const SETTLE: &str = "/* message_settle */ WITH clock AS MATERIALIZED (
         RETURNING q.*, width_bucket(q.message_id, $1) AS place
     ), back AS (
         UPDATE outbox_queue q
-        SET (state, visible_at_ms, last_result, last_error, last_http_status, last_ended_at_ms, attempts_before_n) = (
+        SET (state, visible_at_ms, last_result, last_error, last_http_status, last_ended_at_ms, attempts_before_n,
+             sent_under) = (
             SELECT ($3::text[])[place],
                    COALESCE(($4::bigint[])[place] + COALESCE(now_ms - ($8::bigint[])[place], 0), q.visible_at_ms),
                    ($5::text[])[place], ($7::text[])[place], ($6::int[])[place],
                    CASE WHEN ($10::bool[])[place] AND q.last_ended_at_ms IS NOT NULL THEN q.last_ended_at_ms
                         ELSE COALESCE(now_ms, ($8::bigint[])[place]) END,
-                   q.attempts_before_n + CAST(($10::bool[])[place] AS INTEGER)
+                   q.attempts_before_n + CAST(($10::bool[])[place] AS INTEGER), LEAST(q.sent_under, ($13::text[])[place])
             FROM (SELECT width_bucket(q.message_id, $1) AS place, now_ms FROM clock) AS own)
         WHERE q.message_id = ANY ($1::bigint[]) AND q.attempts_n = ($2::int[])[width_bucket(q.message_id, $1)]
           AND q.state IS NOT DISTINCT FROM 'leased' AND ($3::text[])[width_bucket(q.message_id, $1)] <> 'done'
@@ -276,7 +277,7 @@ async fn settle(
             .bind(ids)
             .bind(attempts)
             .bind(column(sorted, |one| one.to.state().as_str()))
-            .bind(column(sorted, |one| one.to.visible_at_ms()))
+            .bind(column(sorted, |one| one.visible_at_ms()))
             .bind(column(sorted, |one| one.result.as_str()))
             .bind(statuses)
             .bind(column(sorted, |one| one.error.as_deref()))
@@ -285,6 +286,7 @@ async fn settle(
             .bind(column(sorted, |one| one.is_unsent))
             .bind(is_own_clock)
             .bind(key_id)
+            .bind(column(sorted, |one| one.sent_under.map(SentUnder::as_str)))
     };
     Ok(query.fetch_all(db).await?)
 }

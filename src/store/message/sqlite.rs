@@ -7,7 +7,7 @@ use super::claimed::{ClaimedContent, ClaimedEvent, ClaimedPayload, ClaimedRow};
 use super::types::{LeaseWant, SettleTo, Settlement, lanes_of};
 use crate::store::db::DbResult;
 use crate::store::lane;
-use crate::types::{AttemptResult, MessageId, UnixMs};
+use crate::types::{AttemptResult, MessageId, SentUnder, UnixMs};
 
 /// Finds a row when a claim would find anything; for a connection that only reads.
 pub(super) const IS_ANY_DUE: &str = "/* message_lease */ SELECT 1 FROM json_each($1) AS want
@@ -50,7 +50,7 @@ const BACK: &str = "/* message_settle */ UPDATE outbox_queue
     SET state = ?3, visible_at_ms = COALESCE(?4, visible_at_ms), last_result = ?5, last_error = ?6,
         last_http_status = ?7,
         last_ended_at_ms = CASE WHEN ?8 AND last_ended_at_ms IS NOT NULL THEN last_ended_at_ms ELSE ?9 END,
-        attempts_before_n = attempts_before_n + ?8
+        attempts_before_n = attempts_before_n + ?8, sent_under = COALESCE(MIN(sent_under, ?10), sent_under, ?10)
     WHERE message_id = ?1 AND attempts_n = ?2 AND state = 'leased'
     RETURNING shard, node, leased_at_ms, created_at_ms";
 const TOLD: &str =
@@ -240,12 +240,13 @@ fn put_back(db: &Connection, one: &Settlement) -> DbResult<Option<Ended>> {
         one.message_id.number(),
         one.attempt_n,
         one.to.state().as_str(),
-        one.to.visible_at_ms(),
+        one.visible_at_ms(),
         one.result.as_str(),
         one.error,
         one.http_status,
         one.is_unsent,
         one.settled_at_ms,
+        one.sent_under.map(SentUnder::as_str),
     ];
     Ok(db.prepare_cached(BACK)?.query_row(values, Ended::of).optional()?)
 }

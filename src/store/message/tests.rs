@@ -51,15 +51,15 @@ fn history_tells_a_first_attempt_that_went_well_and_every_other_has_a_row_of_its
     };
     let told = [&plain, &second, &answered, &late].map(|one| (one.is_plainly_done(), one.is_told_apart()));
     assert_eq!(told, [(true, false), (false, true), (false, true), (false, true)]);
-    let states =
-        [plain.to, late.to, SettleTo::Dead, SettleTo::Held].map(|to| (to.state(), to.visible_at_ms()));
+    let states = [plain.to, late.to, SettleTo::Dead, SettleTo::Held]
+        .map(|to| (to.state(), Settlement { to, ..plain.clone() }.visible_at_ms()));
     assert_eq!(
         states,
         [
             (MessageState::Done, None),
             (MessageState::Ready, Some(5)),
-            (MessageState::Dead, None),
-            (MessageState::Held, None),
+            (MessageState::Dead, Some(1_000)),
+            (MessageState::Held, Some(1_000)),
         ]
     );
 }

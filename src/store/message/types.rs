@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::store::lane::Lane;
-use crate::types::{AttemptResult, EventKey, MessageId, MessageState, Name, SpanContext, UnixMs};
+use crate::types::{AttemptResult, EventKey, MessageId, MessageState, Name, SentUnder, SpanContext, UnixMs};
 
 /// A message to write: one call to make, frozen.
 #[derive(Debug, Clone)]
@@ -187,14 +187,6 @@ impl SettleTo {
             Self::Held => MessageState::Held,
         }
     }
-
-    /// Returns when it is due, where that is decided here.
-    pub(in crate::store) fn visible_at_ms(self) -> Option<UnixMs> {
-        match self {
-            Self::Ready { visible_at_ms } => Some(visible_at_ms),
-            Self::Done | Self::Dead | Self::Held => None,
-        }
-    }
 }
 
 /// Result of one attempt. Written only while `attempt_n` still is the message's claim counter.
@@ -220,6 +212,8 @@ pub struct Settlement {
     pub response: Option<String>,
     /// Nothing was sent and nothing asked: the claim costs no attempt, and the last call's end stays where it is.
     pub is_unsent: bool,
+    /// The rule for its destination, where this call or the one before it may have taken effect.
+    pub sent_under: Option<SentUnder>,
     /// Time at which the attempt ended.
     pub settled_at_ms: UnixMs,
 }
@@ -239,7 +233,17 @@ impl Settlement {
             error: None,
             response: None,
             is_unsent: false,
+            sent_under: None,
             settled_at_ms: 1_000,
+        }
+    }
+
+    /// When its message is due; since when it is held or dead.
+    pub(in crate::store) fn visible_at_ms(&self) -> Option<UnixMs> {
+        match self.to {
+            SettleTo::Ready { visible_at_ms } => Some(visible_at_ms),
+            SettleTo::Dead | SettleTo::Held => Some(self.settled_at_ms),
+            SettleTo::Done => None,
         }
     }
 
@@ -292,7 +296,7 @@ pub struct MessageRow {
     pub state: MessageState,
     /// Number of claims so far.
     pub attempts_n: u32,
-    /// Due time or end of the lease.
+    /// Due time, end of the lease, or since when it is held, dead or finished.
     pub visible_at_ms: UnixMs,
     /// Deliberate re-runs of its event before it.
     pub generation: i32,
@@ -308,6 +312,8 @@ pub struct MessageRow {
     pub key_valid_until_ms: Option<UnixMs>,
     /// Time when it was done or discarded.
     pub finished_at_ms: Option<UnixMs>,
+    /// The strictest rule under which a call was made that may have taken effect.
+    pub sent_under: Option<SentUnder>,
 }
 
 /// The lanes of these settlements, each once, in the one order in which everybody locks them.

@@ -1,4 +1,4 @@
-//! Lanes as a person may see them: which ones have open messages, what stands at the head, and why it does not move.
+//! Lanes as a person may see them: which ones have open messages, what stands at the head. Why one does not move is judged by whoever asks.
 
 use uuid::Uuid;
 
@@ -9,7 +9,7 @@ use super::person::{People, PeopleError};
 use crate::api::{LaneView, MessageView, Page};
 use crate::store::db::{DbResult, Door, Row};
 use crate::store::message::MessageRow;
-use crate::types::{MessageState, Name, Reach, UnixMs};
+use crate::types::{Name, Reach};
 
 /// Most messages of a lane that are counted.
 const DEPTH_N_MAX: i64 = 1_000;
@@ -22,12 +22,11 @@ const NEXT_LANE: &str = "/* people_lanes */ SELECT m.*, e.provider, e.event_id, 
              WHERE d.destination = m.destination AND d.lane = m.lane AND d.lane IS NOT NULL LIMIT $3) x) AS depth_n
     FROM (SELECT q.message_id, q.generation, COALESCE(q.effect_name, q.destination) AS effect_name,
                  q.destination, q.lane, q.state, q.attempts_n, q.visible_at_ms, q.created_at_ms, q.first_sent_at_ms,
-                 q.key_valid_until_ms, CAST(NULL AS BIGINT) AS finished_at_ms, q.last_result, q.last_error
+                 q.key_valid_until_ms, CAST(NULL AS BIGINT) AS finished_at_ms, q.last_result, q.last_error,
+                 q.sent_under
           FROM outbox_queue q WHERE q.destination = $1 AND q.lane > $2 AND q.lane IS NOT NULL
           ORDER BY q.destination, q.lane, q.lane_seq LIMIT 1) m
     JOIN processed_webhook_events e ON e.event_seq = m.message_id / 1024";
-const IS_PAUSED: &str =
-    "/* people_lanes */ SELECT destination FROM destination_pauses WHERE destination = $1";
 
 /// The statements by name, for tests that look at their plans.
 pub(super) const STATEMENTS: &[(&str, &str)] = &[("next lane", NEXT_LANE)];
@@ -46,22 +45,20 @@ struct LaneWish {
     providers: Reach,
     from: Option<LanePlace>,
     limit: u32,
-    now_ms: UnixMs,
 }
 
 impl People {
     /// Lanes that have open messages, by destination and key, behind `from`. A lane whose head is of a provider out of
-    /// scope is not shown.
+    /// scope is not shown. Whoever asks adds why one does not move.
     pub async fn lanes(
         &self,
         destination: Option<&Name>,
         from: Option<LanePlace>,
         limit: u32,
-        now_ms: UnixMs,
     ) -> Result<(Page<LaneView>, Option<LanePlace>), PeopleError> {
         let names = within(&self.principal.destinations, destination.map(Name::as_str));
         let providers = self.principal.providers.clone();
-        let wish = LaneWish { names, providers, from, limit, now_ms };
+        let wish = LaneWish { names, providers, from, limit };
         let (store, installation_id) = (&self.store, self.store.installation_id().await?);
         let (items, next) = alone!(store.people.people_lanes(&wish, &installation_id))?;
         Ok((Page::whole(items), next))
@@ -79,7 +76,6 @@ async fn people_lanes(db: &mut Door<'_>, wish: &LaneWish, installation_id: &Uuid
     }
     let (mut found, mut looked_n) = (Vec::new(), 0);
     for name in names {
-        let is_paused = db.fetch_optional(IS_PAUSED, &[(&name).into()]).await?.is_some();
         let mut behind = match &wish.from {
             Some(LanePlace(first, lane)) if *first == name => lane.clone(),
             _ => String::new(),
@@ -89,7 +85,7 @@ async fn people_lanes(db: &mut Door<'_>, wish: &LaneWish, installation_id: &Uuid
             looked_n += 1;
             let head = message_view(MessageRow::from_row(&row, installation_id)?);
             if wish.providers.has(&head.provider) {
-                found.push(lane_view(&row, head, is_paused, wish.now_ms)?);
+                found.push(lane_view(&row, head)?);
             }
             if found.len() >= wish.limit as usize || looked_n >= LOOKED_N_MAX {
                 return Ok((found, Some(LanePlace(name, behind))));
@@ -103,25 +99,13 @@ async fn next_lane(db: &mut Door<'_>, destination: &str, behind: &str) -> DbResu
     db.fetch_optional(NEXT_LANE, &[destination.into(), behind.into(), DEPTH_N_MAX.into()]).await
 }
 
-fn lane_view(row: &Row, head: MessageView, is_paused: bool, now_ms: UnixMs) -> DbResult<LaneView> {
+fn lane_view(row: &Row, head: MessageView) -> DbResult<LaneView> {
     Ok(LaneView {
         destination: head.destination.clone(),
         lane: row.text("lane")?,
         depth_n: row.int("depth_n")?.unsigned_abs(),
-        blocked_by: blocked_by(&head, is_paused, now_ms).map(str::to_owned),
+        blocked_by: None,
         since_ms: head.created_at_ms,
         head,
     })
-}
-
-/// The reason why the head of a lane does not move.
-fn blocked_by(head: &MessageView, is_paused: bool, now_ms: UnixMs) -> Option<&'static str> {
-    match head.state {
-        MessageState::Held => Some("held"),
-        MessageState::Dead => Some("dead"),
-        MessageState::Leased => None,
-        _ if is_paused => Some("paused"),
-        _ if head.attempts_n > 0 && head.visible_at_ms > now_ms => Some("backing_off"),
-        _ => None,
-    }
 }

@@ -32,7 +32,7 @@ impl People {
         }
         let store = &self.store;
         let decisions = alone!(store.people.people_decisions(message_id))?;
-        Ok(MessageDetail { message: message_view(row), attempts, decisions })
+        Ok(MessageDetail { message: message_view(row), attempts, decisions, policy: None })
     }
 
     /// What the audit log is to tell of the kept answers that are shown of one message.

@@ -112,7 +112,7 @@ macro_rules! open_page {
     };
     ($where:expr, $order:literal, $limit:literal) => {
         page!(
-            "q.visible_at_ms, q.key_valid_until_ms, CAST(NULL AS BIGINT) AS finished_at_ms",
+            "q.visible_at_ms, q.key_valid_until_ms, CAST(NULL AS BIGINT) AS finished_at_ms, q.sent_under",
             "outbox_queue",
             $where,
             $order,
@@ -139,7 +139,8 @@ macro_rules! bound {
 
 const QUEUE_PAGE: &str = open_page!(walked!(), "$10");
 const HISTORY_PAGE: &str = page!(
-    "q.finished_at_ms AS visible_at_ms, CAST(NULL AS BIGINT) AS key_valid_until_ms, q.finished_at_ms",
+    "q.finished_at_ms AS visible_at_ms, CAST(NULL AS BIGINT) AS key_valid_until_ms, q.finished_at_ms,
+     CAST(NULL AS TEXT) AS sent_under",
     "outbox_finished",
     walked!(),
     "q.message_id DESC",

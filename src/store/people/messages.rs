@@ -151,5 +151,7 @@ pub(super) fn message_view(row: MessageRow) -> MessageView {
         finished_at_ms: row.finished_at_ms,
         last_result: row.last_result,
         last_error: row.last_error,
+        sent_under: row.sent_under,
+        judgement: None,
     }
 }

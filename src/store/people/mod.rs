@@ -7,7 +7,7 @@
 //! Of events: `events.rs` lists them, with `cursor.rs` (where a page begins) and `walk.rs` (which numbers a time has),
 //! `statistics.rs` counts them, `ledger.rs` tells all that is known of one, from the rows of `ledger_rows.rs`, and
 //! `search.rs` finds what an id leads to, with `search_rows.rs`. Of the rest:
-//! `message_sources.rs` (where messages are looked for, and how far), `messages.rs`, `message.rs`, `lanes.rs`,
+//! `message_sources.rs` (where messages are looked for, and how far), `messages.rs`, `message.rs`, `surroundings.rs` (what judgements of messages need), `lanes.rs`,
 //! `destinations.rs`, `providers.rs`, `rejected.rs`, `audit.rs`, `chain.rs` (whether the log is whole), `tokens.rs`, `test_events.rs`, `what_if.rs`, `known.rs`; `decisions.rs` and
 //! `operations.rs` are what they order. `statements.rs` lists statements for tests.
 
@@ -34,6 +34,7 @@ mod search_rows;
 mod statements;
 mod statistics;
 mod test_events;
+mod surroundings;
 mod tokens;
 mod walk;
 mod what_if;
@@ -48,4 +49,5 @@ pub use providers::{ProviderStanding, WaitingEvents};
 pub use rejected::RejectedQuery;
 pub use search::Unsearched;
 pub use statements::{people_statements, read_statements};
+pub use surroundings::Surroundings;
 pub use tokens::{NewToken, TokenMaking};

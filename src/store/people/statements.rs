@@ -1,7 +1,7 @@
 //! Statements of lists by name, for tests that look at their plans.
 
 use super::{audit, destinations, lanes, message_sources, providers, rejected};
-use super::{events, ledger_rows, search_rows, statistics, walk};
+use super::{events, ledger_rows, search_rows, statistics, surroundings, walk};
 
 /// The statements of what people look at, in the words of both databases, by name.
 pub fn people_statements() -> Vec<(&'static str, &'static str)> {
@@ -12,6 +12,7 @@ pub fn people_statements() -> Vec<(&'static str, &'static str)> {
         providers::STATEMENTS,
         rejected::STATEMENTS,
         audit::STATEMENTS,
+        surroundings::STATEMENTS,
     ]
     .concat()
 }

@@ -17,7 +17,7 @@ pub(super) async fn restore_mark(
     limit: u32,
 ) -> DbResult<(Option<i64>, u64)> {
     let sql = "/* restore_mark */ SELECT message_id FROM outbox_queue
-               WHERE message_id > $1 AND state IN ('ready', 'leased', 'waiting') ORDER BY message_id LIMIT $2";
+               WHERE message_id > $1 ORDER BY message_id LIMIT $2";
     let rows = db.fetch(sql, &[place.into(), limit.into()]).await?;
     let ids: Vec<i64> = rows.iter().map(|row| row.int("message_id")).collect::<DbResult<_>>()?;
     let last = ids.last().copied();
@@ -27,8 +27,13 @@ pub(super) async fn restore_mark(
                    visible_at_ms = CASE WHEN state = 'leased' THEN LEAST(visible_at_ms, $2) ELSE visible_at_ms END,
                    first_sent_at_ms = COALESCE(first_sent_at_ms, $2), last_result = 'unknown',
                    last_error = 'it may have been sent since the backup that was restored'
+               WHERE message_id = ANY($1) AND state IN ('ready', 'leased', 'waiting')";
+    let changed_n = db.execute(sql, &[ids.clone().into(), from_ms.into()]).await?;
+    // Of what is held or dead, too: a person may have had it sent meanwhile.
+    let sql = "/* restore_mark */ UPDATE outbox_queue
+               SET sent_under = COALESCE(LEAST(sent_under, 'restored'), sent_under, 'restored')
                WHERE message_id = ANY($1)";
-    let changed_n = db.execute(sql, &[ids.into(), from_ms.into()]).await?;
+    db.execute(sql, &[ids.into()]).await?;
     Ok((last, changed_n))
 }
 

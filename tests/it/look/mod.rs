@@ -62,6 +62,13 @@ pub(super) async fn add_event(database: &Database, provider: &str, seq: i64, sta
     .await;
 }
 
+/// The bytes of the event with this number.
+pub(super) async fn add_payload(database: &Database, seq: i64) {
+    let blob = if database.url.starts_with("sqlite") { "x'7b7d'" } else { r"'\x7b7d'" };
+    let sql = "INSERT INTO webhook_payloads (event_seq, shard, headers, body)";
+    run(database, format!("{sql} VALUES ({seq}, 0, '{{}}', {blob})")).await;
+}
+
 /// The message of the event with this number, in this state; `lane` may be empty.
 pub(super) async fn add_message(database: &Database, seq: i64, state: &str, destination: &str, lane: &str) {
     let id = seq * 1_024;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use hooklatch::store::Rejection;
 use serde_json::{Value, json};
 
-use super::{add_event, add_message, fill, refusal, run, serve, with};
+use super::{add_event, add_message, add_payload, fill, refusal, run, serve, with};
 use crate::database::{Database, on_both};
 
 on_both!(
@@ -28,6 +28,9 @@ async fn lanes_show_their_heads_and_why_they_do_not_move(database: &Database) {
     ] {
         add_event(database, "stripe", seq, "done").await;
         add_message(database, seq, state, "billing", lane).await;
+        if lane != "d" {
+            add_payload(database, seq).await;
+        }
     }
     add_event(database, "stripe", 8, "done").await;
     add_message(database, 8, "ready", "ledger", "a").await;
@@ -62,9 +65,9 @@ async fn lanes_show_their_heads_and_why_they_do_not_move(database: &Database) {
         "billing a 2 held",
         "billing b/ü 1 dead",
         "billing c 1 -",
-        "billing d 2 -",
+        "billing d 2 unreadable",
         "billing e 1 backing_off",
-        "ledger a 1 paused",
+        "ledger a 1 not_configured",
     ];
     assert_eq!(found, wanted);
     let of_one = viewer.get("/lanes?destination=ledger").await.body;

@@ -84,7 +84,7 @@ async fn nothing_out_of_scope_is_there(database: &Database) {
     };
     assert_eq!((refused(None).await, refused(Some(&name("adyen"))).await), (1, 0));
     let lanes = async |providers: &[&str], destinations: &[&str]| {
-        open(providers, destinations).lanes(None, None, 9, 1).await.unwrap().0.items.len()
+        open(providers, destinations).lanes(None, None, 9).await.unwrap().0.items.len()
     };
     // The head of the only lane is of stripe.
     assert_eq!((lanes(&["stripe"], &[]).await, lanes(&["adyen"], &[]).await), (1, 0));

@@ -248,6 +248,7 @@ async fn a_stale_settlement_is_fenced(database: &Database) {
         error: None,
         response: None,
         is_unsent: false,
+        sent_under: None,
         settled_at_ms: fixture.clock.now_ms(),
     };
     assert_eq!(fixture.store.message_settle(&[late]).await.unwrap(), [false]);

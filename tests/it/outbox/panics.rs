@@ -151,6 +151,7 @@ async fn a_panic_where_results_are_written_stops_no_other_result() {
         error: None,
         response: None,
         is_unsent: false,
+        sent_under: None,
         settled_at_ms: fixture.clock.now_ms(),
     };
     assert_eq!(fixture.store.message_settle(&[stolen]).await.unwrap(), [true]);

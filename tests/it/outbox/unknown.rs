@@ -1,7 +1,7 @@
 //! What nobody knows is never taken for what did not happen: destinations that work on after the time-out, gateways
 //! that lose answers, questions that are asked too early.
 
-use hooklatch::types::AttemptResult;
+use hooklatch::types::{AttemptResult, SentUnder};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -17,6 +17,7 @@ on_both!(
     a_call_of_a_dead_worker_is_not_asked_about_before_it_can_be_over,
     a_value_that_is_not_the_wanted_one_never_leads_to_a_second_call,
     a_gateway_that_loses_the_answer_leaves_the_outcome_unknown,
+    it_is_on_record_under_which_rule_a_call_was_made_that_may_have_taken_effect,
     a_status_may_be_said_to_leave_the_outcome_unknown,
     a_longer_wait_that_is_configured_later_holds_for_calls_made_before,
     an_uncertain_message_that_is_handed_back_unsent_costs_no_attempt,
@@ -127,6 +128,46 @@ async fn a_gateway_that_loses_the_answer_leaves_the_outcome_unknown(database: &D
     let row = fixture.row("evt_504_hold").await;
     let told = (row.last_result.map(AttemptResult::as_str), row.last_error.as_deref());
     assert_eq!(told, (Some("unknown"), Some("outcome is unknown; answered 504")));
+}
+
+async fn it_is_on_record_under_which_rule_a_call_was_made_that_may_have_taken_effect(database: &Database) {
+    let fixture = Fixture::new(database).await;
+    let rules = [
+        (UnknownPolicy::Retry, SentUnder::Retry),
+        (fixture.query(), SentUnder::Query),
+        (UnknownPolicy::Hold, SentUnder::Hold),
+    ];
+    for (policy, word) in rules {
+        for (mode, may_have_acted) in [
+            (Mode::ActThenDrop, true),
+            (Mode::ActThenStatus(500), true),
+            (Mode::ActThenStatus(422), true),
+            (Mode::Status(503), false),
+            (Mode::Status(429), false),
+        ] {
+            let id = format!("evt_{word}_{}", fixture.stub.requests_n());
+            fixture.message(&id, &["billing"]).await;
+            fixture.stub.next(&[mode]);
+            fixture.outbox(fixture.config(policy.clone())).run_due().await.unwrap();
+            let row = fixture.row(&id).await;
+            assert_eq!(row.sent_under, may_have_acted.then_some(word), "{row:?}");
+            let sql = format!("DELETE FROM outbox_queue WHERE message_id = {}", row.message_id);
+            database.run(&sql).await.unwrap();
+        }
+    }
+    // A worker that died may have sent it.
+    fixture.message("evt_1", &["billing"]).await;
+    die_until_lapse(&fixture).await;
+    fixture.outbox(fixture.config(UnknownPolicy::Hold)).run_due().await.unwrap();
+    let row = fixture.row("evt_1").await;
+    assert_eq!((row.state.as_str(), row.sent_under), ("held", Some(SentUnder::Hold)));
+    // Nothing listens there, so no byte of it left.
+    fixture.message("evt_2", &["billing"]).await;
+    let nobody =
+        DestinationConfig { url: "http://127.0.0.1:1/".to_owned(), ..fixture.config(UnknownPolicy::Hold) };
+    fixture.outbox(nobody).run_due().await.unwrap();
+    let row = fixture.row("evt_2").await;
+    assert_eq!((row.last_result, row.sent_under), (Some(AttemptResult::Retry), None));
 }
 
 async fn a_status_may_be_said_to_leave_the_outcome_unknown(database: &Database) {

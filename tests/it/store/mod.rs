@@ -68,6 +68,7 @@ pub(crate) fn settlement(message: &LeasedMessage, to: SettleTo, result: AttemptR
         error: None,
         response: None,
         is_unsent: false,
+        sent_under: None,
         settled_at_ms: 5_000,
     }
 }

@@ -4,7 +4,7 @@ use hooklatch::api::{EventAct, MessageAct, PauseAct};
 use hooklatch::store::{
     Decision, Filter, LeaseWant, LeasedMessage, Ordered, PausesEnded, SettleTo, Settlement, Store,
 };
-use hooklatch::types::{AttemptResult, EventState, MessageId, MessageState, Role};
+use hooklatch::types::{AttemptResult, EventState, MessageId, MessageState, Role, SentUnder};
 
 use super::{
     admit, call_key, candidates, decide, decision_at, event, key, message, name, on_destination, on_event,
@@ -16,6 +16,7 @@ on_both!(
     a_decision_is_made_once_and_recorded,
     what_a_worker_holds_or_is_done_is_not_decided_about,
     a_message_sent_again_starts_anew_under_its_key,
+    what_may_have_taken_effect_is_not_repeated_for_longer_because_a_person_had_it_sent,
     what_a_dead_worker_held_is_decided_about_when_its_lease_has_ended,
     messages_are_listed_newest_first_page_by_page,
     attempts_are_told_by_history_by_the_queue_and_by_the_finished_message,
@@ -122,6 +123,45 @@ async fn a_message_sent_again_starts_anew_under_its_key(database: &Database) {
         assert!(!again.is_previous_unknown && !again.is_previous_unsettled, "a person has spoken");
         assert_eq!((again.first_sent_at_ms, again.key_valid_until_ms), (100_000, 110_000));
     }
+}
+
+async fn what_may_have_taken_effect_is_not_repeated_for_longer_because_a_person_had_it_sent(
+    database: &Database,
+) {
+    let store = database.store().await;
+    let want = |key_valid_for_ms| [LeaseWant { destination: name("billing"), free_n: 1, key_valid_for_ms }];
+    let settled = |one: &LeasedMessage, to, sent_under| Settlement { sent_under, ..settlement(one, to) };
+    let under = async |id| store.message_get(id).await.unwrap().unwrap().sent_under;
+    admit(&store, &event("evt_1", "a"), &[message("billing")]).await;
+    let first = store.message_lease(&want(50_000), 1_000, 30_000, "n").await.unwrap().remove(0);
+    let id = first.message_id;
+    let held = settled(&first, SettleTo::Held, Some(SentUnder::Retry));
+    assert_eq!(store.message_settle(&[held]).await.unwrap(), [true]);
+    let row = store.message_get(id).await.unwrap().unwrap();
+    assert_eq!((row.visible_at_ms, row.sent_under), (5_000, Some(SentUnder::Retry)), "held since then");
+    // The key was known until 51,000, and a person's word makes that no later.
+    let send = async |key| decide(&ops(&store), &on_message(id, MessageAct::Send), &decision(key)).await;
+    assert_eq!(send("k1").await, "changed 1");
+    let again = store.message_lease(&want(50_000), 40_000, 1_000, "n").await.unwrap().remove(0);
+    assert_eq!((again.first_sent_at_ms, again.key_valid_until_ms), (40_000, 51_000));
+    // The strictest rule stays, whatever came later.
+    for (to, rule, stays) in [
+        (SettleTo::Ready { visible_at_ms: 1 }, Some(SentUnder::Hold), SentUnder::Hold),
+        (SettleTo::Dead, Some(SentUnder::Retry), SentUnder::Hold),
+    ] {
+        let one = match to {
+            SettleTo::Dead => store.message_lease(&want(50_000), 45_000, 1_000, "n").await.unwrap().remove(0),
+            _ => again.clone(),
+        };
+        assert_eq!(store.message_settle(&[settled(&one, to, rule)]).await.unwrap(), [true]);
+        assert_eq!(under(id).await, Some(stays));
+    }
+    // Once it is over, a person who sends it all the same begins anew.
+    let now = "UPDATE outbox_queue SET key_valid_until_ms = 1";
+    database.run(now).await.unwrap();
+    assert_eq!(send("k2").await, "changed 1");
+    let again = store.message_lease(&want(50_000), 100_000, 1_000, "n").await.unwrap().remove(0);
+    assert_eq!((again.key_valid_until_ms, under(id).await), (150_000, Some(SentUnder::Hold)));
 }
 
 async fn messages_are_listed_newest_first_page_by_page(database: &Database) {

@@ -33,6 +33,8 @@ fn view_of(row: &MessageRow) -> MessageView {
         finished_at_ms: row.finished_at_ms,
         last_result: row.last_result,
         last_error: row.last_error.clone(),
+        sent_under: row.sent_under,
+        judgement: None,
     }
 }
 
@@ -80,6 +82,7 @@ async fn whoever_decides_about_an_older_version_is_told_so(database: &Database) 
         backlog: Vec::new(),
         oldest_due_at_ms: None,
         call_times: None,
+        policy: None,
     }
     .etag());
     let pause = on_destination("billing", PauseAct::Pause);

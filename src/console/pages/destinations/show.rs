@@ -8,7 +8,7 @@ use super::standing;
 use crate::api::{BacklogCount, CallTimesView, DestinationView};
 use crate::console::contract::{ContractAnswer, path, with_query};
 use crate::console::parts::frame::Place;
-use crate::console::parts::{chip, list, moment, pause};
+use crate::console::parts::{chip, field, list, moment, pause, policy};
 use crate::console::trouble::Trouble;
 use crate::console::visit::Visit;
 use crate::figures::grouped;
@@ -33,6 +33,10 @@ async fn draw(visit: &Visit, name: &str) -> Result<Markup, Trouble> {
         section aria-labelledby="facts" {
             h2 id="facts" { "How it stands" }
             (facts(visit, destination))
+        }
+        section aria-labelledby="policy" {
+            h2 id="policy" { "How it is called" }
+            (list::facts(&policy::rows(destination.policy.as_ref())))
         }
         section aria-labelledby="backlog" {
             h2 id="backlog" { "Open messages" }
@@ -104,7 +108,7 @@ fn backlog(visit: &Visit, destination: &DestinationView) -> Markup {
     let name = [("destination", Some(destination.name.as_str()))];
     html! {
         @if rows.is_empty() { (list::nothing("Nothing waits for it.")) }
-        @else { (list::table("Open messages by state", &["State", "Messages", "Earliest due"], &rows)) }
+        @else { (list::table("Open messages by state", &["State", "Messages", "Since, or due"], &rows)) }
         p {
             a href=(visit.link(&with_query("/messages", &name))) { "All of its messages" } " · "
             a href=(visit.link(&with_query("/lanes", &name))) { "Its lanes" }

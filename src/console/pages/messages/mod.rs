@@ -1,14 +1,13 @@
 //! Calls to make: those that wait for a person first.
 //!
-//! `list.rs` is the list and its filter, with the rows of `row.rs`; `show.rs` is one message: `standing.rs` says in words
-//! how it stands and what a person can do, `attempts.rs` what was tried and decided. `decide.rs` takes the form.
+//! `list.rs` is the list and its filter, with the rows of `row.rs`; `show.rs` is one message, with what the contract
+//! judges of it, and `attempts.rs` what was tried and decided. `decide.rs` takes the form.
 
 mod attempts;
 mod decide;
 mod list;
 mod row;
 mod show;
-mod standing;
 
 use std::sync::Arc;
 

@@ -11,7 +11,8 @@ const ERROR_CHARS_MAX: usize = 120;
 /// Characters of an effect's name and an event's type that a row shows.
 const NAME_CHARS_MAX: usize = 60;
 
-const HEADINGS: [&str; 7] = ["Message", "Written", "Destination", "Event", "State", "Attempts", "Last error"];
+const HEADINGS: [&str; 7] =
+    ["Message", "Written", "Destination", "Event", "State", "Attempts", "What it means"];
 
 /// A table of messages.
 pub(super) fn table(visit: &Visit, caption: &str, messages: &[MessageView]) -> Markup {
@@ -36,9 +37,9 @@ fn row(visit: &Visit, message: &MessageView) -> Markup {
             td { (chip::message(message.state)) }
             td { (moment::figure(u64::from(message.attempts_n), false)) }
             td class="wide" {
-                @match &message.last_error {
-                    Some(error) => (brief::line(error, ERROR_CHARS_MAX)),
-                    None => (moment::none()),
+                @if let Some(judgement) = &message.judgement { (judgement.headline) }
+                @if let Some(error) = &message.last_error {
+                    div class="hint" { (brief::line(error, ERROR_CHARS_MAX)) }
                 }
             }
         }

@@ -47,6 +47,12 @@ fn row(visit: &Visit, one: &DestinationView) -> Markup {
             td {
                 (link::destination(visit, &one.name))
                 @if one.pause.is_some() { " " (chip(Mood::Needed, "paused")) }
+                // It is tried again without a person.
+                @match one.breaker.as_deref() {
+                    Some("open") => { " " (chip(Mood::Bad, "breaker open")) },
+                    Some("half_open") => { " " (chip(Mood::Busy, "breaker half open")) },
+                    _ => {},
+                }
             }
             td { (number(MessageState::Ready)) }
             td { (number(MessageState::Waiting)) }

@@ -74,7 +74,6 @@ fn needs(visit: &Visit, answers: &OverviewAnswers<'_>) -> Vec<Need> {
         .extend(backlog.events.iter().filter(is_event_astray).map(|one| of_events(visit, one, Some(nobody))));
     needs.extend(providers.iter().filter_map(|one| paused_provider(visit, one)));
     needs.extend(destinations.iter().filter_map(|one| paused(visit, one)));
-    needs.extend(destinations.iter().filter_map(|one| broken(visit, one)));
     needs
 }
 
@@ -96,8 +95,7 @@ fn of_messages(visit: &Visit, one: &BacklogMessages, hint: Option<&str>) -> Need
         state: chip::message(one.count.state),
         place: link::destination(visit, &one.destination),
         number: moment::figure(one.count.messages_n, one.count.is_more),
-        // Its lease may not have ended yet.
-        since: moment::moment(one.count.oldest_visible_at_ms.min(visit.now_ms), visit.now_ms),
+        since: moment::moment(one.count.oldest_visible_at_ms, visit.now_ms),
     }
 }
 
@@ -203,18 +201,6 @@ fn paused(visit: &Visit, one: &DestinationView) -> Option<Need> {
         place: link::destination(visit, &one.name),
         number: open_messages(one),
         since: moment::moment(pause.paused_at_ms, visit.now_ms),
-    })
-}
-
-fn broken(visit: &Visit, one: &DestinationView) -> Option<Need> {
-    let breaker = one.breaker.as_deref().filter(|breaker| *breaker != "closed")?;
-    let hint = "Its calls failed one after the other. It is tried again by itself.";
-    Some(Need {
-        what: what(&visit.link(&path(&["destinations", &one.name])), "Destination", Some(hint)),
-        state: chip(Mood::Bad, if breaker == "open" { "breaker open" } else { "breaker half open" }),
-        place: link::destination(visit, &one.name),
-        number: open_messages(one),
-        since: moment::moment_or_none(one.oldest_due_at_ms, visit.now_ms),
     })
 }
 

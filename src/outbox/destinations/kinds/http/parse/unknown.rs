@@ -5,9 +5,10 @@ use std::ops::RangeInclusive;
 use super::pointer;
 use crate::config::{Checker, Field, QueryConfig, UnknownPolicy, UrlRule, http_url};
 use crate::outbox::destinations::kinds::http::values::samples;
-use crate::outbox::destinations::reading::{Reading, UnknownWord};
+use crate::outbox::destinations::reading::Reading;
 use crate::outbox::destinations::template_field::{AS_IN_JINJA, double_braces};
 use crate::template::{self, Escape, Template};
+use crate::types::UnknownWord;
 
 /// Time that a call may still be running after its attempt ended. Milliseconds; the default is the lease.
 const AFTER_MS: RangeInclusive<u64> = 1_000..=86_400_000;

@@ -1,0 +1,234 @@
+//! What people read about money follows from what the program does: the page, the command and the API say the same of a
+//! message, and none of them calls safe what may happen twice.
+
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::console::Browser;
+use crate::contract::Operator;
+use crate::database::{Database, on_both, on_sqlite};
+use crate::process::{Server, client, post_stripe, until};
+use crate::stub::{Mode, Stub};
+
+on_both!(nobody_is_told_to_send_what_a_destination_without_keys_may_have_done);
+
+mod one_database {
+    use super::*;
+    on_sqlite!(
+        a_call_made_under_another_rule_stays_a_risk_after_the_rule_was_changed,
+        what_a_destination_with_keys_refused_may_be_sent_for_as_long_as_it_knows_the_key,
+        a_lane_whose_destination_is_broken_off_does_not_move,
+    );
+}
+
+const OPERATOR: &str = "operator-token-0123456789";
+const ASK_FIRST: &str = "Do not send before you have asked them";
+
+/// A server that routes everything to `billing` with these keys.
+async fn serve(database: &Database, billing: &str) -> Server {
+    let more = format!(
+        "[[admin.tokens]]\nname = \"ann\"\nrole = \"operator\"\ntoken = \"{OPERATOR}\"\n\
+         [[providers.stripe.routes]]\non = [\"*\"]\nto = \"billing\"\nlane = \"/amount_paid\"\n[outbox]\npoll_ms = 50\n\
+         [destinations.billing]\n{billing}\n"
+    );
+    Server::start(&database.url, &more).await
+}
+
+/// Sends an event and waits until its message stands so; its id.
+async fn sent(server: &Server, id: &str, state: &str) -> String {
+    post_stripe(&client(), &server.url("/webhooks/stripe"), id).await.unwrap();
+    let ann = Operator::new(server.admin, OPERATOR);
+    let mut found = String::new();
+    let found_one = async || {
+        let page = ann.get(&format!("/messages?state={state}")).await.body;
+        let one = page["items"].as_array().unwrap().iter().find(|one| one["event_id"] == id);
+        found = one.map_or_else(String::new, |one| one["message_id"].as_str().unwrap().to_owned());
+        !found.is_empty()
+    };
+    until(state, Duration::from_secs(30), || server.log(), found_one).await;
+    found
+}
+
+/// The message by `/v1`, its page, and what the command says of it.
+async fn looked_at(server: &Server, id: &str) -> (Value, String, String) {
+    let shown = Operator::new(server.admin, OPERATOR).get(&format!("/messages/{id}")).await.body;
+    let page = Browser::signed_in(server.admin, OPERATOR).await.get(&format!("/messages/{id}")).await.text;
+    (shown, page, run(server, &["messages", "show", id]))
+}
+
+fn run(server: &Server, arguments: &[&str]) -> String {
+    let ran = Command::new(env!("CARGO_BIN_EXE_hooklatch"))
+        .args(arguments)
+        .arg("--config")
+        .arg(server.config())
+        .env("HOOKLATCH_TOKEN", OPERATOR)
+        .env("HOME", server.config().parent().unwrap())
+        .env_remove("XDG_STATE_HOME")
+        .output()
+        .unwrap();
+    String::from_utf8([ran.stdout, ran.stderr].concat()).unwrap()
+}
+
+/// What an act on a message risks, and the sentence about it.
+fn act<'a>(shown: &'a Value, act: &str) -> (&'a str, &'a str) {
+    let acts = shown["message"]["judgement"]["acts"].as_array().unwrap();
+    let one = acts.iter().find(|one| one["act"] == act).unwrap_or_else(|| panic!("no {act}: {shown:#}"));
+    (one["risk"].as_str().unwrap(), one["sentence"].as_str().unwrap())
+}
+
+/// Every place says of sending that it may do it twice.
+async fn nobody_says_send(server: &Server, id: &str, why: &str) {
+    let (shown, page, told) = looked_at(server, id).await;
+    let (risk, sentence) = act(&shown, "send");
+    assert_eq!(risk, "may_repeat_effect", "{shown:#}");
+    assert!(sentence.contains(why) && sentence.contains(ASK_FIRST), "{sentence}");
+    let listed = Operator::new(server.admin, OPERATOR).get("/messages").await.body;
+    let listed = listed["items"].as_array().unwrap().iter().find(|one| one["message_id"] == id).unwrap();
+    assert_eq!(listed["judgement"], shown["message"]["judgement"], "the list says the same");
+    let html = sentence.replace('"', "&quot;");
+    assert!(page.contains(&html), "{page}");
+    assert!(page.contains("value=\"send\" class=\"danger\""), "{page}");
+    assert!(told.contains(sentence), "{told}");
+    for text in [&page, &told, &run(server, &["messages", "list"])] {
+        assert!(!text.contains("safe to send") && !text.contains("good until"), "{text}");
+        assert!(!text.contains("known until") && !text.contains("remembered until"), "{text}");
+    }
+}
+
+async fn nobody_is_told_to_send_what_a_destination_without_keys_may_have_done(database: &Database) {
+    let stub = Stub::start().await;
+    stub.next(&[Mode::ActThenHang]);
+    let billing = format!("url = \"{}\"\nunknown = \"hold\"\ntimeout_ms = 1000", stub.url());
+    let server = serve(database, &billing).await;
+    let before_ms = i64::try_from(crate::process::now_s()).unwrap() * 1_000;
+    let id = sent(&server, "evt_1", "held").await;
+    nobody_says_send(&server, &id, "Nobody can tell whether it took effect").await;
+    let (shown, page, told) = looked_at(&server, &id).await;
+    // Whatever is done without asking them loses or repeats something.
+    let risks: Vec<&str> = ["done", "discard", "send"].map(|one| act(&shown, one).0).to_vec();
+    assert_eq!(risks, ["loses_effect", "loses_effect", "may_repeat_effect"]);
+    // The rule itself stands there, and since when it is held.
+    assert_eq!(
+        (shown["policy"]["unknown"].as_str(), shown["message"]["sent_under"].as_str()),
+        (Some("hold"), Some("hold"))
+    );
+    assert!(
+        page.contains("unknown = &quot;hold&quot;") && told.contains("hold: it neither honours keys"),
+        "{told}"
+    );
+    let since_ms = shown["message"]["visible_at_ms"].as_i64().unwrap();
+    assert!((before_ms..before_ms + 30_000).contains(&since_ms), "{since_ms}: not the end of its lease");
+    assert!(told.contains("held since") && !told.contains("due "), "{told}");
+    let destination = run(&server, &["destinations", "show", "billing"]);
+    for wanted in [
+        &stub.addr.to_string()[..],
+        "hold: it neither",
+        "24 h from the first call on",
+        "1 s",
+        "at most 20 attempts",
+    ] {
+        assert!(destination.contains(wanted), "{wanted}: {destination}");
+    }
+    // Nobody was told so, and it is done all the same: it was a double effect.
+    let ann = Operator::new(server.admin, OPERATOR);
+    let order = serde_json::json!({ "act": "done", "reason": "they have it" });
+    assert_eq!(ann.post(&format!("/messages/{id}/decide"), "k", &order).await.status, 200);
+    let (shown, page, told) = looked_at(&server, &id).await;
+    assert_eq!(shown["message"]["judgement"]["acts"], serde_json::json!([]));
+    for text in [&page, &told] {
+        assert!(
+            text.contains("An operator recorded that it took effect") && !text.contains(ASK_FIRST),
+            "{text}"
+        );
+    }
+    assert_eq!(stub.requests_n(), 1);
+}
+
+async fn a_call_made_under_another_rule_stays_a_risk_after_the_rule_was_changed(database: &Database) {
+    let stub = Stub::start().await;
+    stub.next(&[Mode::ActThenHang]);
+    let billing = format!("url = \"{}\"\nunknown = \"hold\"\ntimeout_ms = 1000", stub.url());
+    let mut server = serve(database, &billing).await;
+    let id = sent(&server, "evt_1", "held").await;
+    let configured = std::fs::read_to_string(server.config()).unwrap();
+    for (was, is, why) in [
+        (
+            "unknown = \"hold\"",
+            "unknown = \"retry\"",
+            "A call was made while the destination was set to `unknown = \"hold\"`",
+        ),
+        ("unknown = \"hold\"", "unknown = \"retry\"\nkey_valid_for_ms = 60000", "A call was made while"),
+    ] {
+        assert!(server.terminate());
+        std::fs::write(server.config(), configured.replace(was, is)).unwrap();
+        server.spawn().await;
+        nobody_says_send(&server, &id, why).await;
+    }
+    // A node that does not have the destination cannot say.
+    assert!(server.terminate());
+    let other = configured
+        .replace("[destinations.billing]", "[destinations.other]")
+        .replace("to = \"billing\"", "to = \"other\"");
+    std::fs::write(server.config(), other).unwrap();
+    server.spawn().await;
+    let (shown, page, told) = looked_at(&server, &id).await;
+    assert_eq!((act(&shown, "send").0, &shown["policy"]), ("cannot_say", &Value::Null));
+    for text in [&page, &told] {
+        assert!(text.contains("This node does not have the destination in its configuration"), "{text}");
+    }
+}
+
+async fn what_a_destination_with_keys_refused_may_be_sent_for_as_long_as_it_knows_the_key(
+    database: &Database,
+) {
+    let stub = Stub::start().await;
+    stub.next(&[Mode::Status(422)]);
+    let server = serve(database, &format!("url = \"{}\"", stub.url())).await;
+    let id = sent(&server, "evt_1", "dead").await;
+    let (shown, page, told) = looked_at(&server, &id).await;
+    let (risk, sentence) = act(&shown, "send");
+    assert_eq!(risk, "none");
+    assert!(sentence.contains("the destination recognises the key and acts once"), "{sentence}");
+    assert!(page.contains("value=\"send\" aria-describedby"), "it is not red: {page}");
+    assert!(told.contains("No risk. ") && told.contains("key known until"), "{told}");
+    // The safest comes first.
+    let acts = shown["message"]["judgement"]["acts"].as_array().unwrap();
+    assert_eq!(acts[0]["act"], "send");
+    database.run("UPDATE outbox_queue SET key_valid_until_ms = 1").await.unwrap();
+    let (shown, ..) = looked_at(&server, &id).await;
+    let (risk, sentence) = act(&shown, "send");
+    assert_eq!(risk, "may_repeat_effect");
+    assert!(sentence.contains("may have forgotten the key") && sentence.contains(ASK_FIRST), "{sentence}");
+}
+
+async fn a_lane_whose_destination_is_broken_off_does_not_move(database: &Database) {
+    // Nothing listens there.
+    let billing = "url = \"http://127.0.0.1:9/\"\nbreaker_failures_n = 1\nbreaker_open_ms = 3600000\n\
+                   retry = { first_ms = 3600000, max_ms = 3600000 }";
+    let server = serve(database, billing).await;
+    let ann = Operator::new(server.admin, OPERATOR);
+    post_stripe(&client(), &server.url("/webhooks/stripe"), "evt_1").await.unwrap();
+    let is_open = async || ann.get("/destinations/billing").await.body["breaker"] == "open";
+    until("the breaker is open", Duration::from_secs(20), || server.log(), is_open).await;
+    // Another lane, whose head was not tried: it is due, and nothing goes out.
+    database
+        .run("UPDATE outbox_queue SET attempts_n = 0, last_result = NULL, first_sent_at_ms = NULL, visible_at_ms = 1")
+        .await
+        .unwrap();
+    let lanes = ann.get("/lanes").await.body;
+    assert_eq!(lanes["items"][0]["blocked_by"], "breaker_open", "{lanes:#}");
+    let browser = Browser::signed_in(server.admin, OPERATOR).await;
+    let page = browser.get("/lanes").await.text;
+    assert!(
+        page.contains("breaker open") && page.contains("The circuit breaker of the destination"),
+        "{page}"
+    );
+    assert!(!page.contains("it moves"), "{page}");
+    // It is tried again by itself: it needs nobody.
+    let overview = browser.get("/").await.text;
+    let (_, needs) = overview.split_once("id=\"needs\"").unwrap();
+    let (needs, rest) = needs.split_once("</section>").unwrap();
+    assert!(!needs.contains("breaker") && rest.contains("breaker open"), "{overview}");
+}
