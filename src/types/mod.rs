@@ -34,4 +34,4 @@ pub(crate) use text::{is_media_type, media_type};
 pub use token_text::TokenText;
 pub(crate) use token_text::token_digest;
 pub use type_pattern::TypePattern;
-pub use words::{AttemptResult, EventState, MessageState, Outcome};
+pub use words::{AttemptResult, DeliveryFilter, DeliveryState, EventState, MessageState, Outcome};

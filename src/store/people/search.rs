@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::messages::message_view;
 use super::person::{People, PeopleError};
 use super::search_rows::{KEYS_N, QUEUE_N, REJECTED_N, SearchFacts, SearchWant, search_facts};
-use crate::api::{EventView, SearchHit, SearchView};
+use crate::api::{EventView, SearchHit, SearchView, why_not_sent};
 use crate::figures::plural;
 use crate::store::db::{DbResult, Door};
 use crate::types::{EventState, MessageId, UnixMs};
@@ -20,6 +20,7 @@ impl People {
         let want = SearchWant {
             id: id.to_owned(),
             providers: self.principal.providers.names(),
+            destinations: self.principal.destinations.clone(),
             has_headers: self.may_see_contents(),
             installation_id: self.store.installation_id().await?,
         };
@@ -129,22 +130,8 @@ fn span(span_ms: UnixMs) -> String {
     }
 }
 
-/// The reason why nothing, or not what one may expect, followed from an event.
+/// The reason why nothing was sent for an event.
 fn told(event: &EventView) -> Option<String> {
-    let why = match event.state {
-        EventState::Replayed => {
-            "is a copy of signed bytes that came before under another id: it was recorded and not dispatched"
-        }
-        EventState::Superseded => {
-            "was older than what was seen of its object: it was kept and not dispatched"
-        }
-        EventState::Unreadable => "could not be read: it was kept and not dispatched",
-        EventState::Conflict => {
-            "is other content under the id of another event, and waits for a person's word"
-        }
-        EventState::Dismissed => "is other content under the id of another event, and a person dismissed it",
-        EventState::Ignored => "was wanted by no handler and no route",
-        EventState::Done | EventState::Retry | EventState::Failed => return None,
-    };
-    Some(format!("`{}` of {} {why}.", event.event_id, event.provider))
+    let why = why_not_sent(event.state).filter(|_| event.state != EventState::Failed)?;
+    Some(format!("`{}` of {}: {why}", event.event_id, event.provider))
 }

@@ -7,10 +7,10 @@ use uuid::Uuid;
 use super::rejected::rejected_view;
 use super::walk::LOOK_N;
 use crate::api::{EventView, RejectedView};
-use crate::store::db::{DbError, DbResult, Door, Row, Value};
-use crate::store::event::{event_columns, event_view};
+use crate::store::db::{DbError, DbResult, Door, Value};
+use crate::store::event::{event_columns, event_views};
 use crate::store::message::MessageRow;
-use crate::types::{EventKey, MessageId, Name, UnixMs, idempotency_key};
+use crate::types::{EventKey, MessageId, Name, Reach, UnixMs, idempotency_key};
 
 /// Messages whose idempotency keys are made again, of those that are open and of those that are finished.
 pub(super) const KEYS_N: u32 = 5_000;
@@ -26,6 +26,8 @@ pub(super) struct SearchWant {
     pub(super) id: String,
     /// The only providers that may be seen; `None`: any.
     pub(super) providers: Option<Vec<String>>,
+    /// Destinations whose errors may be seen.
+    pub(super) destinations: Reach,
     /// True when headers of refused requests may be seen.
     pub(super) has_headers: bool,
     pub(super) installation_id: Uuid,
@@ -122,14 +124,16 @@ pub(super) async fn search_facts(db: &mut Door<'_>, want: &SearchWant) -> DbResu
     let id: Value = want.id.as_str().into();
     let by_id = [providers.clone().into(), id.clone(), FOUND_N_MAX.into()];
     let by_object = [id.clone(), LOOK_N.into(), providers.clone().into(), FOUND_N_MAX.into()];
-    let views = |rows: Vec<Row>| rows.iter().map(event_view).collect::<DbResult<Vec<_>>>();
-    let events = views(db.fetch(EVENTS, &by_id).await?)?;
-    let of_object = views(db.fetch(OF_OBJECT, &by_object).await?)?;
+    let rows = db.fetch(EVENTS, &by_id).await?;
+    let events = event_views(db, &rows, &want.destinations).await?;
+    let rows = db.fetch(OF_OBJECT, &by_object).await?;
+    let of_object = event_views(db, &rows, &want.destinations).await?;
+    let views = |found: Vec<(i64, EventView)>| found.into_iter().map(|(_, event)| event).collect();
     let open_n = db.fetch_one(QUEUE, &[(QUEUE_N + 1).into()]).await?.int("open_n")?;
     let oldest = db.fetch_optional(OLDEST, &[]).await?;
     Ok(SearchFacts {
-        events,
-        of_object,
+        events: views(events),
+        of_object: views(of_object),
         messages: messages(db, want, &providers).await?,
         rejected: rejected(db, want).await?,
         providers_n: providers.len(),

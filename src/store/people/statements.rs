@@ -2,6 +2,7 @@
 
 use super::{audit, destinations, lanes, message_sources, providers, rejected};
 use super::{events, ledger_rows, search_rows, statistics, walk};
+use crate::store::event::DELIVERY_STATEMENTS;
 
 /// The statements of what people look at, in the words of both databases, by name.
 pub fn people_statements() -> Vec<(&'static str, &'static str)> {
@@ -24,6 +25,7 @@ pub fn read_statements() -> Vec<(&'static str, &'static str)> {
         statistics::STATEMENTS,
         ledger_rows::STATEMENTS,
         search_rows::STATEMENTS,
+        DELIVERY_STATEMENTS,
     ]
     .concat()
 }

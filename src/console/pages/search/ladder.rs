@@ -31,8 +31,7 @@ impl Rung {
 
     fn mood(self) -> Mood {
         match self {
-            Self::Found => Mood::Good,
-            Self::Superseded | Self::Replayed => Mood::Quiet,
+            Self::Found | Self::Superseded | Self::Replayed => Mood::Quiet,
             Self::Rejected => Mood::Bad,
             Self::NotOurs => Mood::Needed,
         }
@@ -48,7 +47,7 @@ impl Rung {
                 "Its signed bytes had come before under another id: recorded, and not dispatched."
             }
             Self::Rejected => "It stands in a request that was not believed, so nothing of it was taken.",
-            Self::NotOurs => "Nothing that is remembered has this id, and no refused request tells of it.",
+            Self::NotOurs => "No stored event and no rejected request has this id.",
         }
     }
 }
