@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use hooklatch::api::{LedgerEntry, LedgerWhat, MessageFilter};
+use hooklatch::api::{EventTaker, LedgerEntry, LedgerWhat, MessageFilter};
 use hooklatch::store::{PeopleDoor, PeopleError, Store};
 use hooklatch::types::{EventKey, MessageId, MessageState, Name, Principal, Reach, Role};
 

@@ -1,6 +1,6 @@
 //! What people read of events: pages, counts and statistics, as one who asks may see them.
 
-use hooklatch::api::{EventFilter, EventView, Page};
+use hooklatch::api::{EventFilter, EventTaker, EventView, Page};
 use hooklatch::store::{Candidate, EventPlace, EventQuery, People, PeopleDoor, PeopleError, Store};
 use hooklatch::types::{EventKey, EventState, IncomingEvent, ObjectVersion, Principal, Reach, Role};
 
