@@ -206,15 +206,17 @@ impl EventFacts<'_> {
         let erased = "Then its content is deleted for good.";
         let unfinished_n = self.delivery.unfinished_n();
         if unfinished_n > 0 {
-            let sentence = format!(
-                "Discards {}, of which {} never sent. {erased}",
-                plural(unfinished_n.into(), "unfinished call"),
-                match self.delivery.unsent_n {
-                    0 => "none was".to_owned(),
-                    1 => "1 was".to_owned(),
-                    n => format!("{} were", grouped(n.into())),
-                }
-            );
+            let calls = plural(unfinished_n.into(), "unfinished call");
+            let unsent = match self.delivery.unsent_n {
+                0 => ", each sent at least once and not confirmed".to_owned(),
+                n if n == unfinished_n && n == 1 => " that was never sent".to_owned(),
+                n if n == unfinished_n => " that were never sent".to_owned(),
+                1 => ", of which 1 was never sent".to_owned(),
+                n => format!(", of which {} were never sent", grouped(n.into())),
+            };
+            let waits =
+                if EventAct::Erase.is_for(self.state) { "" } else { " Gives up what it waits for as well." };
+            let sentence = format!("Discards {calls}{unsent}.{waits} {erased}");
             return (Risk::LosesEffect, sentence);
         }
         let sentence = if EventAct::Erase.is_for(self.state) {

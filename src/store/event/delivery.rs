@@ -7,11 +7,11 @@ use crate::api::{DeliveryView, EventView};
 use crate::store::db::{DbError, DbResult, Door, Row, Value};
 use crate::types::{DeliveryState, EventState, MessageState, Reach};
 
-/// The messages of some events in one table.
+/// The columns and the source of the messages of some events in one table.
 macro_rules! counted {
     ($table:literal) => {
         concat!(
-            "SELECT e.event_seq, m.generation, m.state,
+            "e.event_seq, m.generation, m.state,
                     CASE WHEN m.first_sent_at_ms IS NULL THEN 1 ELSE 0 END AS unsent_n,
                     CASE WHEN CAST($2 AS BIGINT) = 0 OR m.destination = ANY($3) THEN m.last_error END AS error
              FROM processed_webhook_events e CROSS JOIN ",
@@ -24,9 +24,9 @@ macro_rules! counted {
 /// `$1` the numbers of the events, `$2` 1 when the errors of `$3` are the only ones that may be seen.
 const CALLS: &str = concat!(
     "/* event_delivery */ SELECT c.event_seq, c.generation, c.state, COUNT(*) AS messages_n,
-            CAST(SUM(c.unsent_n) AS BIGINT) AS unsent_n, MIN(c.error) AS error FROM (",
+            CAST(SUM(c.unsent_n) AS BIGINT) AS unsent_n, MIN(c.error) AS error FROM (SELECT ",
     counted!("outbox_queue"),
-    " UNION ALL ",
+    " UNION ALL SELECT ",
     counted!("outbox_finished"),
     ") c GROUP BY c.event_seq, c.generation, c.state"
 );
