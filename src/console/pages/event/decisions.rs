@@ -6,6 +6,7 @@ use crate::api::{EventAct, JudgedAct, LedgerView, LedgerWhat, MessageView, Risk}
 use crate::console::parts::form::{self, ActForm};
 use crate::console::parts::{chip, link, list, moment};
 use crate::console::visit::Visit;
+use crate::plain;
 use crate::types::{MessageState, Role};
 
 /// The word of the contract for an act, and what its button says.
@@ -22,6 +23,11 @@ fn words(act: EventAct) -> (&'static str, &'static str) {
 /// True when an act repeats nothing, loses nothing and can be followed by any other.
 fn is_harmless(one: &JudgedAct<EventAct>) -> bool {
     one.risk == Risk::None && !matches!(one.act, EventAct::Erase | EventAct::EraseAndDiscard)
+}
+
+/// The sentence of an act, in which the id of another event may stand.
+fn hint(one: &JudgedAct<EventAct>) -> String {
+    plain::line(&one.sentence).replace('`', "")
 }
 
 /// What happened and what it means; then the acts that are harmless, and apart from them the others, in red.
@@ -44,7 +50,7 @@ pub(super) fn decisions(
                 (what_if)
                 @for one in harmless {
                     @let (word, label) = words(one.act);
-                    (form::act(&ActForm { action: &action, etag, acts: &[(word, label)], hint: &one.sentence }))
+                    (form::act(&ActForm { action: &action, etag, acts: &[(word, label)], hint: &hint(one) }))
                 }
             } @else {
                 @let role = visit.principal.role.as_str();
@@ -56,10 +62,9 @@ pub(super) fn decisions(
                 h2 id="risky" { "What may do harm" }
                 @for one in risky {
                     @let (word, label) = words(one.act);
-                    @let hint = one.sentence.replace('`', "");
                     details class="fold" {
                         summary { (label) }
-                        (form::danger(&ActForm { action: &action, etag, acts: &[(word, label)], hint: &hint }))
+                        (form::danger(&ActForm { action: &action, etag, acts: &[(word, label)], hint: &hint(one) }))
                     }
                 }
             }
