@@ -212,6 +212,9 @@ CREATE INDEX outbox_queue_due ON outbox_queue (destination, visible_at_ms, messa
     WHERE state IN ('ready', 'leased');
 CREATE INDEX outbox_queue_stuck ON outbox_queue (destination, state, message_id)
     WHERE state IN ('held', 'dead', 'waiting');
+-- Messages that need a decision, by number, for the list of their events. IS TRUE: said otherwise than below, so that
+-- nobody who asks for one destination is shown this way.
+CREATE INDEX outbox_queue_decide ON outbox_queue (message_id) WHERE (state IN ('held', 'dead')) IS TRUE;
 -- Lanes whose head waits for a person.
 CREATE INDEX outbox_queue_blocked ON outbox_queue (destination, lane)
     WHERE lane IS NOT NULL AND state IN ('held', 'dead');
@@ -502,7 +505,9 @@ CREATE TABLE nodes (
 CREATE TABLE retention_lease (
     one      BIGINT NOT NULL PRIMARY KEY CHECK (one = 1),
     node     TEXT COLLATE "C" NOT NULL,
-    until_ms BIGINT NOT NULL
+    until_ms BIGINT NOT NULL,
+    -- The newest event of which finished messages were pruned; -1: none yet. Of events up to it, messages may be missing.
+    messages_pruned_seq BIGINT NOT NULL DEFAULT -1
 );
 INSERT INTO retention_lease (one, node, until_ms) VALUES (1, '', 0);
 

@@ -121,7 +121,7 @@ pub struct PauseView {
 impl PauseView {
     /// `paused by ann until 2026-11-22T14:02:11.000Z: a bad deploy`.
     pub(crate) fn in_words(&self) -> String {
-        let until = self.until_ms.and_then(rfc3339);
+        let until = self.until_ms.and_then(times::rfc3339);
         let until = until.map_or_else(String::new, |until| format!(" until {until}"));
         format!("paused by {}{until}: {}", self.actor, self.reason)
     }

@@ -13,7 +13,7 @@ use super::{
     StatisticsView, TailView, TaughtView, TestEventOrder, TestEventView, TokenMade, TokenOrder, TokenView,
     WhatIfOrder, WhatIfView,
 };
-use crate::types::{EventState, MessageState};
+use crate::types::{DeliveryFilter, EventState, MessageState};
 
 /// The document that describes the API: `OpenAPI` 3.1, with JSON Schema 2020-12.
 pub fn document() -> Value {
@@ -63,7 +63,7 @@ fn named(generator: &mut SchemaGenerator) -> Map<String, Value> {
     name! {
         "ActivityView": ActivityView, "AuditVerified": AuditVerified, "BacklogView": BacklogView, "CountView": CountView,
         "PauseOrder": PauseOrder, "DestinationView": DestinationView, "DoctorView": DoctorView, "ProbeView": ProbeView, "EventOrder": EventOrder,
-        "EventState": EventState, "LedgerView": LedgerView, "MeView": MeView, "MessageDetail": MessageDetail,
+        "DeliveryFilter": DeliveryFilter, "EventState": EventState, "LedgerView": LedgerView, "MeView": MeView, "MessageDetail": MessageDetail,
         "MessageOrder": MessageOrder, "MessageState": MessageState, "OperationOrder": OperationOrder,
         "OperationView": OperationView, "OrderResult": OrderResult, "Page<AuditView>": Page<AuditView>,
         "Page<DestinationView>": Page<DestinationView>, "Page<EventView>": Page<EventView>,

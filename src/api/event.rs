@@ -6,8 +6,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::audit::AuditView;
+use super::judgement::Judgement;
 use super::message::{AttemptView, MessageView};
-use crate::types::EventState;
+use super::order::EventAct;
+use crate::types::{DeliveryState, EventState};
 
 /// An event: what happened at a sender.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -22,7 +24,7 @@ pub struct EventView {
     /// Type of the event, in the sender's words.
     #[serde(rename = "type")]
     pub event_type: String,
-    /// State in which it stands.
+    /// State in which it stands. `done`: its handler is done; `delivery` says what became of its calls.
     pub state: EventState,
     /// True for a test event, which an operator made; nothing that a sender sends is one.
     #[serde(default)]
@@ -49,6 +51,58 @@ pub struct EventView {
     pub copies_n: u64,
     /// Reason why it stands there.
     pub error: Option<String>,
+    /// What became of its calls.
+    pub delivery: DeliveryView,
+}
+
+/// What became of the calls of an event: of its newest run, and of those of earlier runs that are not finished.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DeliveryView {
+    /// State after the worst call. `state` of the event says what its handler did, this what came of it.
+    pub state: DeliveryState,
+    /// Number of calls that are known.
+    pub messages_n: u32,
+    /// Number of those that their destinations confirmed.
+    pub delivered_n: u32,
+    /// Number of those that are still to be sent.
+    pub open_n: u32,
+    /// Number of those that are on hold until someone decides.
+    pub held_n: u32,
+    /// Number of those that were given up.
+    pub dead_n: u32,
+    /// Number of those that someone discarded.
+    pub discarded_n: u32,
+    /// Number of open, held and dead ones that were never sent.
+    pub unsent_n: u32,
+    /// Number of calls of any run that are known and were sent at least once.
+    pub sent_n: u32,
+    /// An error of the worst calls; `null` where there is none, or it is of a destination out of the token's reach.
+    pub error: Option<String>,
+}
+
+impl DeliveryView {
+    /// Number of calls that are neither confirmed nor discarded.
+    pub(crate) fn unfinished_n(&self) -> u32 {
+        self.open_n.saturating_add(self.held_n).saturating_add(self.dead_n)
+    }
+}
+
+impl Default for DeliveryView {
+    /// Of an event whose calls nobody has looked for.
+    fn default() -> Self {
+        Self {
+            state: DeliveryState::NoLongerKnown,
+            messages_n: 0,
+            delivered_n: 0,
+            open_n: 0,
+            held_n: 0,
+            dead_n: 0,
+            discarded_n: 0,
+            unsent_n: 0,
+            sent_n: 0,
+            error: None,
+        }
+    }
 }
 
 /// What was received, for those who may see contents.
@@ -147,7 +201,7 @@ pub enum LedgerWhat {
         /// The attempt and its answer.
         attempt: AttemptView,
     },
-    /// A person decided, or looked at the content.
+    /// A person decided. Views of its content stand in the audit log alone.
     Decision {
         /// The decision, as the audit log has it.
         decision: AuditView,
@@ -159,6 +213,8 @@ pub enum LedgerWhat {
 pub struct LedgerView {
     /// The event as it stands.
     pub event: EventView,
+    /// What happened to it and what it means, and the acts that are possible with what each risks.
+    pub judgement: Judgement<EventAct>,
     /// What was received; `null` when it is no longer kept or the token may not see contents.
     pub content: Option<ContentView>,
     /// The reason why `content` is `null`: `pruned` or `role`.

@@ -19,6 +19,7 @@ mod etag;
 mod event;
 mod explain;
 mod if_match;
+mod judged_event;
 mod judgement;
 mod message;
 mod message_judgement;
@@ -47,12 +48,14 @@ pub use doctor::{
 pub use document::document;
 pub use etag::Tagged;
 pub(crate) use etag::{event_tag, message_tag, pause_tag};
-pub use event::{ContentView, EventView, LedgerEntry, LedgerView, LedgerWhat};
+pub use event::{ContentView, DeliveryView, EventView, LedgerEntry, LedgerView, LedgerWhat};
 pub use explain::{
     ExplainEvent, ExplainHeader, ExplainLines, ExplainOrder, ExplainParts, ExplainRequest, ExplainStep,
     ExplainVerdict, ExplainView,
 };
 pub use if_match::{IfMatch, InvalidIfMatch};
+pub use judged_event::EventTaker;
+pub(crate) use judged_event::{EventFacts, KeptBody, judge_event, why_not_sent};
 pub use judgement::{JudgedAct, Judgement, Risk};
 pub use message::{AttemptView, CountView, LaneView, MessageDetail, MessageView};
 pub use message_judgement::{MessageContent, MessageFacts, PauseFact, RepeatPolicy};
@@ -66,8 +69,8 @@ pub use order::{
 pub use page::{PAGE_N_DEFAULT, PAGE_N_MAX, Page};
 pub use problem::ProblemView;
 pub use provider::{
-    BacklogEvents, BacklogMessages, BacklogView, LastEventView, ProviderView, RejectedGroup, RejectedView,
-    SecretView, SenderView, TaughtView, UnknownPathView, WaitingCount,
+    BacklogEvents, BacklogMessages, BacklogView, CauseView, LastEventView, ProviderView, RejectedGroup, RejectedView,
+    SecretView, SenderView, StuckSubject, TaughtView, UnknownPathView, WaitingCount,
 };
 pub use reason::is_reason;
 pub use routes::{ROUTES, RouteFacts, RouteParameter};

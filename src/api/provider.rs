@@ -191,6 +191,39 @@ pub struct BacklogView {
     /// Paths that no provider has and that were posted to on this node since its start, at most 32; empty for tokens
     /// with a scope.
     pub unknown_paths: Vec<UnknownPathView>,
+    /// Causes for which events failed or messages need a decision, the commonest first; at most 10 of each, counted
+    /// among the newest 2,000 failed events and the newest 2,000 such messages.
+    #[serde(default)]
+    pub causes: Vec<CauseView>,
+}
+
+/// The subject of a cause.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum StuckSubject {
+    /// Events whose handler failed for good.
+    Events,
+    /// Messages that are held or dead.
+    Messages,
+}
+
+/// Failures with the same error.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CauseView {
+    /// Whether these are events or messages.
+    pub subject: StuckSubject,
+    /// Name of the provider of the events, or of the destination of the messages.
+    pub name: String,
+    /// State in which they stand.
+    pub state: String,
+    /// Their error.
+    pub error: Option<String>,
+    /// Number that was counted.
+    pub counted_n: u64,
+    /// Time of the oldest.
+    pub oldest_at_ms: i64,
+    /// Time of the newest.
+    pub newest_at_ms: i64,
 }
 
 /// Events of one provider in one state.

@@ -100,6 +100,13 @@ const OBJECT: RouteParameter = RouteParameter {
     about: "Object that they are about, exactly.",
     is_required: false,
 };
+const DELIVERY: RouteParameter = RouteParameter {
+    name: "delivery",
+    schema: r##"{"$ref":"#/components/schemas/DeliveryFilter"}"##,
+    about: "Those with at least one call that is on hold, given up (dead), either of the two (stuck), or still to be \
+            sent (open). Such a list has no `since`.",
+    is_required: false,
+};
 const FROM: RouteParameter = RouteParameter {
     name: "received_from_ms",
     schema: TIME,
@@ -169,6 +176,7 @@ pub const ROUTES: &[RouteFacts] = &[
         EVENT_TYPE,
         EVENT_STATE,
         OBJECT,
+        DELIVERY,
         FROM,
         TO,
         CURSOR,

@@ -40,6 +40,11 @@ pub(super) const EXIT_CODES: &str = "Exit codes:
   7  counted, and not done: --yes is missing
   8  nothing fails, and there are warnings";
 
+/// What was named is not there, and this is what was looked for.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct NotFound(pub(super) String);
+
 impl Ending {
     /// The same for the shell.
     pub(super) fn code(self) -> ExitCode {
@@ -50,6 +55,9 @@ impl Ending {
     pub(super) fn of(error: &anyhow::Error) -> Self {
         if error.is::<Usage>() {
             return Self::Usage;
+        }
+        if error.is::<NotFound>() {
+            return Self::NotFound;
         }
         match error.downcast_ref::<ApiError>() {
             None | Some(ApiError::Foreign { .. }) => Self::Failed,
@@ -110,6 +118,7 @@ mod tests {
         check(ApiError::Lost { server: text(), why: text() }.into(), Ending::Unreached);
         check(ApiError::Foreign { server: text(), status: 200, why: text() }.into(), Ending::Failed);
         check(Usage(text()).into(), Ending::Usage);
+        check(NotFound(text()).into(), Ending::NotFound);
         check(std::io::Error::other("x").into(), Ending::Failed);
         let with_context = Err::<(), _>(refused(404)).context("evt_1").expect_err("an error");
         check(with_context, Ending::NotFound);

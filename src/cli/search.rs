@@ -30,12 +30,13 @@ pub(super) fn search(args: &SearchArgs, file: Option<&Path>, kinds: &Kinds) -> a
     Ok(if found.view.found.is_empty() { Ending::NotFound } else { Ending::Done }.code())
 }
 
-const COLUMNS: [Column; 6] = [
+const COLUMNS: [Column; 7] = [
     Column::Whole("it is"),
     Column::Whole("time (UTC)"),
     Column::Whole("provider"),
     Column::Whole("of"),
     Column::Whole("state"),
+    Column::Whole("calls"),
     Column::Loose("what"),
 ];
 
@@ -65,6 +66,7 @@ fn cells(hit: &SearchHit, screen: &Screen) -> Vec<Shown> {
             Shown::text(&rejected.provider),
             Shown::text(&rejected.rejection_id),
             Shown::text(&rejected.step),
+            Shown::or_dash(None::<&str>),
             Shown::text(&rejected.detail),
         ],
     }
@@ -77,11 +79,19 @@ fn of_event(what: &str, event: &EventView, screen: &Screen) -> Vec<Shown> {
         Shown::text(&event.provider),
         Shown::text(&event.event_id),
         Shown::event_state(event.state),
-        Shown::text(if event.parts.is_empty() {
-            event.event_type.clone()
-        } else {
-            format!("{} ({})", event.event_type, event.parts.join(" · "))
-        }),
+        Shown::delivery(&event.delivery),
+        Shown::text(
+            [
+                event.event_type.clone(),
+                event.parts.join(" · "),
+                event.error.clone().or_else(|| event.delivery.error.clone()).unwrap_or_default(),
+            ]
+            .iter()
+            .filter(|part| !part.is_empty())
+            .map(String::as_str)
+            .collect::<Vec<_>>()
+            .join(": "),
+        ),
     ]
 }
 
@@ -92,6 +102,7 @@ fn of_message(what: &str, message: &MessageView, screen: &Screen) -> Vec<Shown> 
         Shown::text(&message.provider),
         Shown::text(message.message_id.to_string()),
         Shown::message_state(message.state),
+        Shown::or_dash(None::<&str>),
         Shown::text(format!("{} to {} of {}", message.effect_name, message.destination, message.event_id)),
     ]
 }

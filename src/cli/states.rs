@@ -1,13 +1,23 @@
 //! Words of the contract as values of arguments: the shell completes them, and another word is a mistake at once.
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
-use crate::types::{EventState, MessageState, Role};
+use crate::types::{DeliveryFilter, EventState, MessageState, Role};
 
 /// Reads the state of an event.
 pub(super) fn event_states() -> impl TypedValueParser<Value = EventState> {
-    let words = PossibleValuesParser::new(EventState::ALL.iter().map(|state| state.as_str()));
-    words.try_map(|word| EventState::parse(&word).ok_or("is no state"))
+    // The word that people read stands for the one of the API.
+    let value = |state: &EventState| PossibleValue::new(state.as_str()).alias(state.shown());
+    let words = PossibleValuesParser::new(EventState::ALL.iter().map(value));
+    let read =
+        |word: String| EventState::ALL.iter().find(|state| word == state.shown() || word == state.as_str());
+    words.try_map(move |word| read(word).copied().ok_or("is no state"))
+}
+
+/// Reads a choice of events by their calls.
+pub(super) fn delivery_filters() -> impl TypedValueParser<Value = DeliveryFilter> {
+    let words = PossibleValuesParser::new(DeliveryFilter::ALL.iter().map(|one| one.as_str()));
+    words.try_map(|word| DeliveryFilter::parse(&word).ok_or("is no choice of calls"))
 }
 
 /// Reads the state of a message.

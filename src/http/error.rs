@@ -81,6 +81,16 @@ impl Problem {
         "cursor_unknown",
         "no page gave this: a `cursor`, or a `since`, comes back as it was given, one of them at a time",
     );
+    pub(super) const NO_SINCE_OF_CALLS: Self = Self::new(
+        StatusCode::NOT_FOUND,
+        "cursor_unknown",
+        "a list by `delivery` has no `since`: calls change after their event came; go on with `cursor`",
+    );
+    pub(super) const NO_SUCH_EVENT: Self = Self::new(
+        StatusCode::NOT_FOUND,
+        "not_found",
+        "this provider has no event of this id, or it is no longer kept; a search for the id says what else is known",
+    );
     pub(super) const BAD_REASON: Self =
         Self::bad_request("`reason` is a text of 1 to 255 characters on one line");
     pub(super) const END_WITHOUT_PAUSE: Self =

@@ -1,12 +1,13 @@
 //! What the live tail reads: numbers of events, and the events with these numbers. Every look is a range of the index
 //! by number, and so many rows at most.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::db::{DbResult, Door, StoreError};
-use super::event::{event_columns, numbered_event};
+use super::event::{event_columns, event_views};
 use super::handle::Store;
 use crate::api::EventView;
+use crate::types::Reach;
 
 const NEWEST: &str = "/* tail_newest */ SELECT event_seq FROM processed_webhook_events
     ORDER BY event_seq DESC LIMIT $1";
@@ -80,5 +81,6 @@ async fn tail_providers(db: &mut Door<'_>, seqs: Vec<i64>) -> DbResult<BTreeMap<
 
 async fn tail_events(db: &mut Door<'_>, seqs: Vec<i64>) -> DbResult<Vec<(i64, EventView)>> {
     let rows = db.fetch(EVENTS, &[seqs.into()]).await?;
-    rows.iter().map(numbered_event).collect()
+    // All viewers are told the same, whatever each may see.
+    event_views(db, &rows, &Reach::These(BTreeSet::new())).await
 }

@@ -1,7 +1,7 @@
 //! What handlers are run on to see what they would do: an event as it came, with what was committed for it, and a
 //! transaction that never stands.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 
@@ -10,7 +10,7 @@ use super::event::{NotAsItCame, StoredPayload, event_columns, event_view};
 use super::handle::Store;
 use crate::api::EventView;
 use crate::seal::{KeyRing, SealError, SealedPlace};
-use crate::types::{EventKey, MESSAGES_N_MAX, MessageId, MessageState};
+use crate::types::{EventKey, MESSAGES_N_MAX, MessageId, MessageState, Reach};
 
 /// An event as it came, and what was committed for it.
 #[derive(Debug, Clone)]
@@ -112,7 +112,8 @@ async fn event_committed(
 ) -> DbResult<Option<CommittedEvent>> {
     let by_key = [key.provider.as_str().into(), key.event_id.as_str().into()];
     let Some(row) = db.fetch_optional(EVENT, &by_key).await? else { return Ok(None) };
-    let (event_seq, view) = (row.int("event_seq")?, event_view(&row)?);
+    let (event_seq, view) =
+        (row.int("event_seq")?, event_view(db, &row, &Reach::These(BTreeSet::new())).await?);
     let newest = match (row.int_or_null("newest_version")?, row.int_or_null("newest_seq")?) {
         (Some(version), Some(seq)) => Some((version, seq)),
         _ => None,

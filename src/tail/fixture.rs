@@ -1,6 +1,6 @@
 //! What unit tests of the tail begin with.
 
-use crate::api::EventView;
+use crate::api::{DeliveryView, EventView};
 use crate::types::EventState;
 
 /// An event of `provider` with this number.
@@ -23,5 +23,6 @@ pub(super) fn event(provider: &str, seq: i64) -> EventView {
         generation: 0,
         copies_n: 0,
         error: None,
+        delivery: DeliveryView::default(),
     }
 }

@@ -38,4 +38,6 @@ pub use text::{TEXT_BYTES_MAX, stored_text};
 pub use token_text::TokenText;
 pub(crate) use token_text::token_digest;
 pub use type_pattern::TypePattern;
-pub use words::{AttemptResult, EventState, MessageState, Outcome, Repeat, SentUnder, UnknownWord};
+pub use words::{
+    AttemptResult, DeliveryFilter, DeliveryState, EventState, MessageState, Outcome, Repeat, SentUnder, UnknownWord,
+};

@@ -91,6 +91,61 @@ words! {
     }
 }
 
+impl EventState {
+    /// The word that people read. `done` says that the handler is done, which is less than they take it for.
+    pub(crate) fn shown(self) -> &'static str {
+        if self == Self::Done { "handled" } else { self.as_str() }
+    }
+}
+
+words! {
+    /// What became of the calls of an event, after the worst of them.
+    DeliveryState {
+        /// A call is on hold until someone decides.
+        Held = "held",
+        /// A call was given up and is not sent again.
+        Dead = "dead",
+        /// Someone discarded a call.
+        Discarded = "discarded",
+        /// A call is still to be sent.
+        Open = "open",
+        /// Every call was confirmed by its destination.
+        Delivered = "delivered",
+        /// It was handled and asked for no calls.
+        None = "none",
+        /// It was not handled, so nothing was sent for it.
+        NotSent = "not_sent",
+        /// Finished calls of its age are no longer kept: whether they were delivered is not known here.
+        NoLongerKnown = "no_longer_known",
+    }
+}
+
+words! {
+    /// A choice of events by calls that are not finished.
+    DeliveryFilter {
+        /// Those with a call on hold.
+        Held = "held",
+        /// Those with a call that was given up.
+        Dead = "dead",
+        /// Those with a call on hold or given up: they need a decision.
+        Stuck = "stuck",
+        /// Those with a call that is still to be sent.
+        Open = "open",
+    }
+}
+
+impl DeliveryFilter {
+    /// The states of messages of which an event has at least one.
+    pub(crate) fn states(self) -> &'static [MessageState] {
+        match self {
+            Self::Held => &[MessageState::Held],
+            Self::Dead => &[MessageState::Dead],
+            Self::Stuck => &[MessageState::Held, MessageState::Dead],
+            Self::Open => &[MessageState::Ready, MessageState::Waiting, MessageState::Leased],
+        }
+    }
+}
+
 words! {
     /// State in which a message stands (`outbox_queue.state`, and `outbox_finished.state` once it is done or
     /// discarded).
@@ -237,6 +292,12 @@ mod tests {
         for one in MessageState::ALL {
             assert_eq!(MessageState::parse(one.as_str()), Some(*one));
             assert_eq!(serde_json::to_value(one).unwrap(), one.as_str());
+        }
+        for one in DeliveryState::ALL {
+            assert_eq!(DeliveryState::parse(one.as_str()), Some(*one));
+        }
+        for one in DeliveryFilter::ALL {
+            assert_eq!(DeliveryFilter::parse(one.as_str()), Some(*one));
         }
         for one in AttemptResult::ALL {
             assert_eq!(

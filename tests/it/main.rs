@@ -37,6 +37,7 @@ mod console;
 mod contract;
 mod crash;
 mod database;
+mod delivery;
 mod doctor;
 mod edge;
 mod encrypted;

@@ -11,10 +11,12 @@ use super::dry_run::{DryRun, NothingFollows, generation};
 use super::parts::WhatIfParts;
 use super::shown::ShownBytes;
 use crate::admit::entry::ProviderEntry;
-use crate::api::{WhatIfChange, WhatIfEffect, WhatIfEvent, WhatIfSaid, WhatIfTaken, WhatIfVerdict};
+use crate::api::{
+    EventTaker, WhatIfChange, WhatIfEffect, WhatIfEvent, WhatIfSaid, WhatIfTaken, WhatIfVerdict,
+};
 use crate::handler::{HandlerError, Handlers, NoAnswer, panic_text};
 use crate::store::{CommittedEvent, NewMessage};
-use crate::types::EventState;
+use crate::types::{EventState, Name};
 
 /// Questions that are answered at once.
 const PLACES_N: usize = 2;
@@ -54,6 +56,16 @@ impl Asked {
 impl WhatIf {
     pub(crate) fn new(parts: WhatIfParts) -> Self {
         Self { parts: Arc::new(parts), places: Arc::new(Semaphore::new(PLACES_N)) }
+    }
+
+    /// What this node's configuration has for events of a type.
+    pub(crate) fn taker(&self, provider: &Name, event_type: &str) -> EventTaker {
+        match self.parts.entries.get(provider).map(|entry| entry.provider.handlers()) {
+            None => EventTaker::NoProvider,
+            Some(handlers) if !handlers.wants(event_type) => EventTaker::Nobody,
+            Some(handlers) if handlers.needs_transaction(event_type) => EventTaker::Transaction,
+            Some(_) => EventTaker::Somebody,
+        }
     }
 
     /// Waits for a place; `None` when others keep theirs for too long.

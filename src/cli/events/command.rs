@@ -9,14 +9,18 @@ use clap::{Args, Subcommand};
 
 use super::filter::{EventFilterArgs, event_query};
 use super::ledger::ledger;
-use crate::api::{CountView, EventAct, EventView, LedgerView, OperationSubject};
+use crate::api::{CountView, EventAct, EventView, LedgerView, OperationSubject, SearchHit, SearchView};
 use crate::cli::api_client::ApiAnswer;
 use crate::cli::bulk::{Bulk, BulkArgs, Said, counted, perform};
 use crate::cli::decide::{VersionArgs, WhyArgs};
 use crate::cli::desk::{Desk, PagingArgs};
+use crate::cli::ending::NotFound;
+use crate::cli::output::Shown;
 use crate::cli::reach::ReachArgs;
-use crate::cli::shared::{heed, say};
+use crate::cli::shared::{Usage, heed, say};
+use crate::cli::states::delivery_filters;
 use crate::load::Kinds;
+use crate::types::DeliveryFilter;
 
 #[derive(Args)]
 pub(crate) struct EventsArgs {
@@ -32,6 +36,9 @@ enum EventsCommand {
     List {
         #[command(flatten)]
         which: EventFilterArgs,
+        /// Those with at least one call that is held, dead, either of the two (stuck), or still to be sent (open).
+        #[arg(long, value_parser = delivery_filters(), conflicts_with = "since")]
+        delivery: Option<DeliveryFilter>,
         /// Those that arrived behind this point, the oldest first: `since` of an earlier page.
         #[arg(long, value_name = "CURSOR", conflicts_with = "cursor")]
         since: Option<String>,
@@ -42,8 +49,9 @@ enum EventsCommand {
     Count(EventFilterArgs),
     /// Show all that is known of one event, in order of time.
     Show {
-        #[command(flatten)]
-        event: EventIdArgs,
+        /// Id of the event, as its sender has it; the name of its provider before it where several have one of this id.
+        #[arg(value_name = "[PROVIDER] ID", num_args = 1..=2, required = true)]
+        event: Vec<String>,
         /// Show the headers and the body too.
         #[arg(long)]
         content: bool,
@@ -93,9 +101,10 @@ struct DecideEventsArgs {
 pub(crate) fn events(args: &EventsArgs, file: Option<&Path>, kinds: &Kinds) -> anyhow::Result<ExitCode> {
     let desk = Desk::open(&args.reach, file, kinds)?;
     match &args.command {
-        EventsCommand::List { which, since, paging } => {
+        EventsCommand::List { which, delivery, since, paging } => {
             let query = event_query(&which.filter(desk.screen.now_ms)?);
             let mut query: Vec<_> = query.iter().map(|(name, value)| (*name, value.as_deref())).collect();
+            query.push(("delivery", delivery.map(DeliveryFilter::as_str)));
             query.push(("since", since.as_deref()));
             desk.list::<EventView>(&["events"], &query, paging)?;
         }
@@ -106,8 +115,10 @@ pub(crate) fn events(args: &EventsArgs, file: Option<&Path>, kinds: &Kinds) -> a
             desk.show(&found, |count| counted(count, "event"));
         }
         EventsCommand::Show { event, content } => {
-            let path = ["events", &event.provider, &event.event_id];
-            let found: ApiAnswer<LedgerView> = desk.api.get(&path, &[])?;
+            let (provider, event_id) = resolved(&desk, event)?;
+            let path = ["events", provider.as_str(), event_id.as_str()];
+            let found: ApiAnswer<LedgerView> =
+                desk.api.get(&path, &[]).with_context(|| format!("event {event_id} of {provider}"))?;
             desk.show(&found, |view| ledger(view, &desk.screen, found.etag.as_deref(), *content));
         }
         EventsCommand::Body { event, output } => body(&desk, event, output.as_deref())?,
@@ -122,9 +133,45 @@ pub(crate) fn events(args: &EventsArgs, file: Option<&Path>, kinds: &Kinds) -> a
     Ok(ExitCode::SUCCESS)
 }
 
+/// The provider and the id of an event that was named by both, or by its id alone.
+fn resolved(desk: &Desk, named: &[String]) -> anyhow::Result<(String, String)> {
+    let event_id = match named {
+        [provider, event_id] => return Ok((provider.clone(), event_id.clone())),
+        [event_id] => event_id,
+        _ => return Err(Usage("name one event".to_owned()).into()),
+    };
+    let found: ApiAnswer<SearchView> = desk.api.get(&["search"], &[("id", Some(event_id))])?;
+    let providers: Vec<&str> = found
+        .view
+        .found
+        .iter()
+        .filter_map(|hit| match hit {
+            SearchHit::EventId { event } => Some(event.provider.as_str()),
+            _ => None,
+        })
+        .collect();
+    let id = Shown::text(event_id);
+    match providers[..] {
+        [provider] => Ok((provider.to_owned(), event_id.clone())),
+        [] => Err(NotFound(format!(
+            "no event has the id {}; `hooklatch search` says what else is known of it",
+            id.as_str()
+        ))
+        .into()),
+        _ => {
+            let ways = providers.iter().map(|one| format!("hooklatch events show {one} {}", id.as_str()));
+            let ways = ways.collect::<Vec<_>>().join("\n  ");
+            Err(Usage(format!("{} providers have an event of this id:\n  {ways}", providers.len())).into())
+        }
+    }
+}
+
 /// The bytes as they are, into a file or a pipe; on a terminal escaped.
 fn body(desk: &Desk, event: &EventIdArgs, output: Option<&Path>) -> anyhow::Result<()> {
-    let bytes = desk.api.bytes(&["events", &event.provider, &event.event_id, "body"])?;
+    let bytes = desk
+        .api
+        .bytes(&["events", &event.provider, &event.event_id, "body"])
+        .with_context(|| format!("body of event {} of {}", event.event_id, event.provider))?;
     if let Some(file) = output {
         return std::fs::write(file, bytes).with_context(|| format!("could not write `{}`", file.display()));
     }

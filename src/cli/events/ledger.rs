@@ -1,12 +1,12 @@
 //! The ledger of one event as a timeline: what it is, then a line for each thing that happened.
 
-use crate::api::{AttemptView, ContentView, LedgerEntry, LedgerView, LedgerWhat};
+use crate::api::{AttemptView, ContentView, LedgerEntry, LedgerView, LedgerWhat, Risk};
 use crate::cli::output::{Screen, Shown, Tone, day, fields, grouped, in_day, plural, reruns, told};
 use crate::plain;
 
 /// The whole page. With `has_content`, headers and body follow.
 pub(super) fn ledger(view: &LedgerView, screen: &Screen, version: Option<&str>, has_content: bool) -> String {
-    let mut parts = vec![facts(view, screen, version)];
+    let mut parts = vec![facts(view, screen, version), judgement(view, screen)];
     if view.is_cut {
         parts.push("the oldest entries are left out".to_owned());
     }
@@ -25,6 +25,29 @@ pub(super) fn ledger(view: &LedgerView, screen: &Screen, version: Option<&str>, 
     parts.join("\n\n")
 }
 
+/// What happened and what it means, then the acts that are possible with what each risks.
+fn judgement(view: &LedgerView, screen: &Screen) -> String {
+    let mut lines = vec![Shown::text(&view.judgement.headline).as_str().to_owned()];
+    for one in &view.judgement.acts {
+        let word = serde_json::to_value(one.act).ok();
+        let word = word.as_ref().and_then(serde_json::Value::as_str).unwrap_or_default().to_owned();
+        let (risk, tone) = match one.risk {
+            Risk::None => ("", Tone::Plain),
+            Risk::MayRepeatEffect => (" (may repeat an effect)", Tone::Waits),
+            Risk::LosesEffect => (" (loses an effect)", Tone::Bad),
+            Risk::CannotSay => (" (risk not known)", Tone::Waits),
+        };
+        let sentence = Shown::text(&one.sentence);
+        lines.push(format!(
+            "  {}{}: {}",
+            word.replace('_', " "),
+            screen.paint(tone, risk),
+            sentence.as_str()
+        ));
+    }
+    lines.join("\n")
+}
+
 fn facts(view: &LedgerView, screen: &Screen, version: Option<&str>) -> String {
     let event = &view.event;
     let time = |ms: i64| Shown::text(told(ms, screen.now_ms));
@@ -33,11 +56,13 @@ fn facts(view: &LedgerView, screen: &Screen, version: Option<&str>) -> String {
         ("provider", Shown::text(&event.provider)),
         ("type", Shown::text(&event.event_type)),
         ("state", Shown::event_state(event.state)),
+        ("calls", Shown::delivery(&event.delivery)),
     ];
     if !event.parts.is_empty() {
         facts.insert(1, ("parts", Shown::text(event.parts.join(" · "))));
     }
     facts.extend(event.error.as_deref().map(|error| ("error", Shown::text(error))));
+    facts.extend(event.delivery.error.as_deref().map(|error| ("call error", Shown::text(error))));
     facts.extend(event.object.as_deref().map(|object| {
         let version = event.version.map(|version| format!(" at {version}")).unwrap_or_default();
         ("object", Shown::text(format!("{object}{version}")))
@@ -143,14 +168,18 @@ fn words(what: &LedgerWhat) -> (Shown, Shown) {
             )
         }
         LedgerWhat::Conflict { event, digest } => {
-            let kept =
-                format!("other content {}, kept as {} ({})", short(digest), event.event_id, event.state);
+            let kept = format!(
+                "other content {}, kept as {} ({})",
+                short(digest),
+                event.event_id,
+                event.state.shown()
+            );
             ("conflict", kept)
         }
         LedgerWhat::Replayed { event } => ("replayed", format!("the same signed text as {}", event.event_id)),
         LedgerWhat::Handled { state, attempts_n, error } => {
             let times = plural(u64::from(*attempts_n), "dispatch").replace("dispatchs", "dispatches");
-            ("handled", format!("{state} after {times}{}", because(error.as_deref())))
+            ("handled", format!("{} after {times}{}", state.shown(), because(error.as_deref())))
         }
         LedgerWhat::Effect { message } => {
             let (effect, to) = (&message.effect_name, &message.destination);

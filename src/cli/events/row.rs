@@ -12,6 +12,7 @@ impl ListRow for EventView {
         Column::Whole("event id"),
         Column::Whole("type"),
         Column::Whole("state"),
+        Column::Whole("calls"),
         Column::Loose("error"),
     ];
 
@@ -22,7 +23,8 @@ impl ListRow for EventView {
             Shown::text(&self.event_id),
             Shown::text(&self.event_type),
             Shown::event_state(self.state),
-            Shown::or_dash(self.error.as_deref()),
+            Shown::delivery(&self.delivery),
+            Shown::or_dash(self.error.as_deref().or(self.delivery.error.as_deref())),
         ]
     }
 }

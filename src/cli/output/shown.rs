@@ -2,8 +2,9 @@
 
 use unicode_width::UnicodeWidthChar;
 
+use crate::api::DeliveryView;
 use crate::plain;
-use crate::types::{AttemptResult, EventState, MessageState};
+use crate::types::{AttemptResult, DeliveryState, EventState, MessageState};
 
 /// A meaning that a terminal may show as a colour. Words say the same without it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -52,15 +53,32 @@ impl Shown {
         Self { is_number: true, ..Self::text(crate::figures::grouped(number)) }
     }
 
-    /// State of an event.
+    /// State of an event: what its handler did. That all is well only its calls can say.
     pub(crate) fn event_state(state: EventState) -> Self {
-        Self::text(state.as_str()).in_tone(match state {
-            EventState::Done => Tone::Good,
+        Self::text(state.shown()).in_tone(match state {
+            EventState::Done => Tone::Plain,
             EventState::Retry | EventState::Conflict => Tone::Waits,
             EventState::Failed | EventState::Unreadable => Tone::Bad,
             EventState::Ignored | EventState::Superseded | EventState::Replayed | EventState::Dismissed => {
                 Tone::Faint
             }
+        })
+    }
+
+    /// What became of the calls of an event, with how many of them were delivered.
+    pub(crate) fn delivery(delivery: &DeliveryView) -> Self {
+        let word = delivery.state.as_str().replace('_', " ");
+        let part = format!(" {}/{}", delivery.delivered_n, delivery.messages_n);
+        let is_part = delivery.delivered_n < delivery.messages_n;
+        Self::text(if is_part { word + &part } else { word }).in_tone(match delivery.state {
+            DeliveryState::Delivered => Tone::Good,
+            DeliveryState::Open => Tone::Plain,
+            DeliveryState::Held => Tone::Waits,
+            DeliveryState::Dead => Tone::Bad,
+            DeliveryState::Discarded
+            | DeliveryState::None
+            | DeliveryState::NotSent
+            | DeliveryState::NoLongerKnown => Tone::Faint,
         })
     }
 

@@ -2,7 +2,9 @@
 
 use maud::{Markup, html};
 
-use crate::types::{AttemptResult, EventState, MessageState};
+use crate::api::{DeliveryView, EventView};
+use crate::console::parts::moment::foreign;
+use crate::types::{AttemptResult, DeliveryState, EventState, MessageState};
 
 /// How a state is taken by somebody who looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,18 +49,46 @@ pub(in crate::console) fn chip(mood: Mood, word: &str) -> Markup {
     html! { span class=(mood.class()) { (word) } }
 }
 
-/// State of an event.
+/// State of an event: what its handler did. That all is well only its calls can say, so it is never green.
 pub(in crate::console) fn event(state: EventState) -> Markup {
     let mood = match state {
-        EventState::Done => Mood::Good,
         EventState::Retry => Mood::Busy,
         EventState::Conflict | EventState::Unreadable => Mood::Needed,
         EventState::Failed => Mood::Bad,
-        EventState::Ignored | EventState::Superseded | EventState::Replayed | EventState::Dismissed => {
-            Mood::Quiet
-        }
+        EventState::Done
+        | EventState::Ignored
+        | EventState::Superseded
+        | EventState::Replayed
+        | EventState::Dismissed => Mood::Quiet,
     };
-    chip(mood, state.as_str())
+    chip(mood, state.shown())
+}
+
+/// What became of the calls of an event, with how many of them were delivered.
+pub(in crate::console) fn delivery(delivery: &DeliveryView) -> Markup {
+    let (mood, word) = match delivery.state {
+        DeliveryState::Held => (Mood::Needed, "held"),
+        DeliveryState::Dead => (Mood::Bad, "dead"),
+        DeliveryState::Discarded => (Mood::Quiet, "discarded"),
+        DeliveryState::Open => (Mood::Busy, "open"),
+        DeliveryState::Delivered => (Mood::Good, "delivered"),
+        DeliveryState::None => (Mood::Quiet, "no calls"),
+        DeliveryState::NotSent => (Mood::Quiet, "not sent"),
+        DeliveryState::NoLongerKnown => (Mood::Quiet, "no longer known"),
+    };
+    let is_part = delivery.delivered_n < delivery.messages_n;
+    html! {
+        (chip(mood, word))
+        @if is_part { " " span class="hint" { (delivery.delivered_n) " of " (delivery.messages_n) " delivered" } }
+    }
+}
+
+/// The reason why an event, or the worst of its calls, stands where it does.
+pub(in crate::console) fn why(event: &EventView) -> Markup {
+    match event.error.as_deref().or(event.delivery.error.as_deref()) {
+        Some(error) => foreign(error),
+        None => super::moment::none(),
+    }
 }
 
 /// State of a message.

@@ -84,12 +84,22 @@ pub(in crate::console) fn choice<'a>(
     values: &[(String, String)],
     words: impl IntoIterator<Item = &'a str>,
 ) -> Markup {
+    labelled(name, label, values, words.into_iter().map(|word| (word, word)))
+}
+
+/// The same with a label for each value.
+pub(in crate::console) fn labelled<'a>(
+    name: &str,
+    label: &str,
+    values: &[(String, String)],
+    choices: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> Markup {
     let chosen = value(values, name);
     html! {
         label { span { (label) }
             select name=(name) {
                 option value="" { "any" }
-                @for word in words { option value=(word) selected[chosen == Some(word)] { (word) } }
+                @for (one, label) in choices { option value=(one) selected[chosen == Some(one)] { (label) } }
             }
         }
     }

@@ -34,22 +34,31 @@ pub(in crate::console) struct ActForm<'a> {
 
 /// Draws a form with a field for the reason, and a button for each act.
 pub(in crate::console) fn act(form: &ActForm<'_>) -> Markup {
-    act_with(form, &html! {})
+    draw(form, &html! {}, false)
+}
+
+/// The same for an act that may repeat or lose an effect, or cannot be taken back: its button is red.
+pub(in crate::console) fn danger(form: &ActForm<'_>) -> Markup {
+    draw(form, &html! {}, true)
 }
 
 /// The same, with more fields in it.
 pub(in crate::console) fn act_with(form: &ActForm<'_>, more: &Markup) -> Markup {
+    draw(form, more, false)
+}
+
+fn draw(form: &ActForm<'_>, more: &Markup, is_danger: bool) -> Markup {
     html! {
         form class="act" method="post" action=(form.action) {
-            // Enter presses the first button of a form: of several, none shall be the one that was not chosen.
-            @if form.acts.len() > 1 { button class="unseen" type="submit" disabled aria-hidden="true" {} }
+            // Enter presses the first button of a form: that one does nothing, so that an act is always pressed itself.
+            button class="unseen" type="submit" disabled aria-hidden="true" {}
             (key_fields(form.etag))
             (more)
             label { span { "Reason, for the audit log" }
                 input type="text" name="reason" required maxlength="255" autocomplete="off";
             }
             div class="buttons" {
-                @for (word, label) in form.acts { button type="submit" name="act" value=(word) { (label) } }
+                @for (word, label) in form.acts { button type="submit" name="act" value=(word) class=[is_danger.then_some("danger")] { (label) } }
             }
             @if !form.hint.is_empty() { p class="hint" { (form.hint) } }
         }

@@ -41,6 +41,8 @@ pub(super) async fn show(
             one.client_address = None;
         }
     }
-    let view = BacklogView { now_ms, events: events.collect(), messages: messages.collect(), unknown_paths };
+    let causes = people.causes().await?;
+    let (events, messages) = (events.collect(), messages.collect());
+    let view = BacklogView { now_ms, events, messages, unknown_paths, causes };
     Ok(view_reply(StatusCode::OK, &view))
 }

@@ -13,9 +13,9 @@ use super::super::reply::{tagged_reply, view_reply};
 use super::asking::Asking;
 use super::query::{limit, name, query, text, time, word};
 use super::state::ApiState;
-use crate::api::{EventFilter, LedgerView, LedgerWhat};
-use crate::store::{EventPlace, EventQuery};
-use crate::types::{EventKey, EventState, Name};
+use crate::api::{EventFilter, EventView, LedgerView, LedgerWhat};
+use crate::store::{EventPlace, EventQuery, PeopleError};
+use crate::types::{DeliveryFilter, EventKey, EventState, Name};
 
 /// Names and ids in the path; ids are whatever senders make of them, each byte that is none of a path's as `%XX`.
 pub(super) type EventPath = Result<Path<(String, String)>, PathRejection>;
@@ -37,6 +37,14 @@ fn filter(values: &BTreeMap<String, String>) -> Result<EventFilter, Problem> {
         received_from_ms: time(values, "received_from_ms")?,
         received_to_ms: time(values, "received_to_ms")?,
     })
+}
+
+fn delivery(values: &BTreeMap<String, String>) -> Result<Option<DeliveryFilter>, Problem> {
+    let read = |word: &String| {
+        DeliveryFilter::parse(word)
+            .ok_or_else(|| Problem::bad_request("`delivery` is one of held, dead, stuck, open"))
+    };
+    values.get("delivery").map(read).transpose()
 }
 
 /// The place at which a page begins.
@@ -63,6 +71,7 @@ pub(super) async fn list(
         "type",
         "state",
         "object",
+        "delivery",
         "received_from_ms",
         "received_to_ms",
         "cursor",
@@ -70,7 +79,11 @@ pub(super) async fn list(
         "limit",
     ];
     let values = query(raw.as_deref(), known)?;
-    let query = EventQuery { filter: filter(&values)?, place: place(&values)?, limit: limit(&values)? };
+    let (delivery, place) = (delivery(&values)?, place(&values)?);
+    if delivery.is_some() && matches!(place, Some(EventPlace::After(_))) {
+        return Err(Problem::NO_SINCE_OF_CALLS);
+    }
+    let query = EventQuery { filter: filter(&values)?, delivery, place, limit: limit(&values)? };
     let page = people.event_page(query, state.clock.now_ms()).await?;
     Ok(view_reply(StatusCode::OK, &page))
 }
@@ -90,7 +103,12 @@ pub(super) async fn show(
     path: EventPath,
 ) -> Result<Response, Problem> {
     let key = event_key(path)?;
-    let mut ledger = people.event_ledger(&key, state.clock.now_ms()).await?;
+    let taker = |event: &EventView| state.what_if.taker(&key.provider, &event.event_type);
+    let mut ledger =
+        people.event_ledger(&key, state.clock.now_ms(), taker).await.map_err(|error| match error {
+            PeopleError::NotFound => Problem::NO_SUCH_EVENT,
+            other => other.into(),
+        })?;
     place_secret(&state, &key, &mut ledger);
     let generation = i32::try_from(ledger.event.generation).unwrap_or(i32::MAX);
     let root = state.traces.root(&key, generation);

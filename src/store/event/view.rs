@@ -1,10 +1,10 @@
 //! An event as people see it, read from its row.
 
+use super::delivery::add_deliveries;
 use super::types::event_state;
-use crate::api::EventView;
-use crate::store::db::{DbResult, Row};
-use crate::types::{TEST_EVENT, id_parts};
-
+use crate::api::{DeliveryView, EventView};
+use crate::store::db::{DbError, DbResult, Door, Row};
+use crate::types::{Reach, TEST_EVENT, id_parts};
 
 /// Columns of the table or walk `e` that an [`EventView`] is read from.
 macro_rules! event_columns {
@@ -16,13 +16,27 @@ macro_rules! event_columns {
 }
 pub(in crate::store) use event_columns;
 
-/// Reads a row of [`event_columns`]: its number and its view.
-pub(in crate::store) fn numbered_event(row: &Row) -> DbResult<(i64, EventView)> {
-    Ok((row.int("event_seq")?, event_view(row)?))
+/// Reads rows of [`event_columns`]: each event with its number, and what became of its calls. Errors of destinations out
+/// of reach are left out.
+pub(in crate::store) async fn event_views(
+    db: &mut Door<'_>,
+    rows: &[Row],
+    reach: &Reach,
+) -> DbResult<Vec<(i64, EventView)>> {
+    let mut events: Vec<(i64, EventView)> =
+        rows.iter().map(|row| Ok((row.int("event_seq")?, event_row(row)?))).collect::<DbResult<_>>()?;
+    add_deliveries(db, &mut events, reach).await?;
+    Ok(events)
 }
 
-/// Reads a row of [`event_columns`].
-pub(in crate::store) fn event_view(row: &Row) -> DbResult<EventView> {
+/// The same of one row.
+pub(in crate::store) async fn event_view(db: &mut Door<'_>, row: &Row, reach: &Reach) -> DbResult<EventView> {
+    let found = event_views(db, std::slice::from_ref(row), reach).await?.pop();
+    found.map(|(_, event)| event).ok_or_else(|| DbError::decode("event_seq", "no event"))
+}
+
+/// An event as its row alone has it.
+fn event_row(row: &Row) -> DbResult<EventView> {
     let event_id = row.text("event_id")?;
     Ok(EventView {
         provider: row.text("provider")?,
@@ -42,5 +56,6 @@ pub(in crate::store) fn event_view(row: &Row) -> DbResult<EventView> {
         generation: row.count("generation")?,
         copies_n: row.int_or_null("copies_n")?.map_or(0, i64::unsigned_abs),
         error: row.text_or_null("error")?,
+        delivery: DeliveryView::default(),
     })
 }

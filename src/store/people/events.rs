@@ -1,7 +1,7 @@
 //! The list of events, a page at a time, and how many a filter finds.
 //!
-//! A page is a walk by number, the newest first: over all events, over those in an open state, or over those of one
-//! object, each by an index of its own. Whatever else the filter says is asked of each row on the way, so one page
+//! A page is a walk by number, the newest first: over all events, over those in an open state, over those of one object, or
+//! over those whose calls are not finished, each by an index of its own. Whatever else the filter says is asked of each row on the way, so one page
 //! looks at [`LOOK_N`] rows at most, or at [`LOOK_APART_N`]; a walk that ends there says how far it came and where to go on. Numbers never
 //! change, so rows that arrive meanwhile move nothing from page to page.
 //!
@@ -14,8 +14,8 @@ use super::person::{People, PeopleError};
 use super::walk::{LOOK_APART_N, LOOK_N, ORDER_MS, number_after, number_before, number_settled};
 use crate::api::{CountView, EventFilter, EventView, Page};
 use crate::store::db::{DbResult, Door, Value};
-use crate::store::event::{event_columns, numbered_event};
-use crate::types::{EventState, UnixMs};
+use crate::store::event::{event_columns, event_views};
+use crate::types::{DeliveryFilter, EventState, MESSAGES_N_MAX, MessageState, Reach, UnixMs};
 
 /// Most that is counted.
 const COUNT_N_MAX: u32 = 100_000;
@@ -25,6 +25,8 @@ const COUNT_N_MAX: u32 = 100_000;
 pub struct EventQuery {
     /// Filter that they pass.
     pub filter: EventFilter,
+    /// Calls of which they have at least one; such a list has no `since`, because calls change after their event came.
+    pub delivery: Option<DeliveryFilter>,
     /// `next` or `since` of an earlier page; `None`: from the newest event down.
     pub place: Option<EventPlace>,
     /// Most rows of the page.
@@ -95,6 +97,44 @@ macro_rules! walks {
     };
 }
 
+/// The events with calls that are not finished, by the numbers of these: `$12` rows, `$13` the states of which one is
+/// wanted. Each event that the walk comes past is asked by all its calls, so that none is missed where a page ends.
+macro_rules! walk_of_calls {
+    ($look_n:expr, $more:literal) => {
+        CallWalk {
+            look_n: $look_n,
+            page: concat!(
+                "/* event_page */ SELECT ",
+                event_columns!(),
+                " FROM (SELECT * FROM processed_webhook_events WHERE event_seq IN (SELECT q.message_id / 1024 FROM (
+                     SELECT message_id FROM outbox_queue WHERE message_id >= ($1 + 1) * 1024 AND message_id < $2 * 1024",
+                $more,
+                " ORDER BY message_id DESC LIMIT $3) q)) e
+                 WHERE ",
+                found!(),
+                " AND EXISTS (SELECT 1 FROM outbox_queue s WHERE s.message_id >= e.event_seq * 1024
+                     AND s.message_id < (e.event_seq + 1) * 1024 AND s.state = ANY($13))
+                 ORDER BY e.event_seq DESC LIMIT $12"
+            ),
+            end: concat!(
+                "/* event_page_end */ SELECT MIN(q.message_id / 1024) AS lowest, MAX(q.message_id / 1024) AS highest,
+                     COUNT(*) AS looked_n FROM (
+                     SELECT message_id FROM outbox_queue WHERE message_id >= ($1 + 1) * 1024 AND message_id < $2 * 1024",
+                $more,
+                " ORDER BY message_id DESC LIMIT $3) q"
+            ),
+        }
+    };
+}
+
+/// The statements of a walk by calls.
+struct CallWalk {
+    /// Calls that a page looks at, at most.
+    look_n: u32,
+    page: &'static str,
+    end: &'static str,
+}
+
 /// The statements of one walk.
 struct Walk {
     /// Rows that a page looks at, at most.
@@ -113,6 +153,8 @@ const OPEN: Walk = walks!(
     " AND state = $6 AND state IN ('retry', 'failed', 'unreadable', 'conflict')",
     " AND state = $4 AND state IN ('retry', 'failed', 'unreadable', 'conflict')"
 );
+const STUCK: CallWalk = walk_of_calls!(LOOK_APART_N, " AND (state IN ('held', 'dead')) IS TRUE");
+const UNFINISHED: CallWalk = walk_of_calls!(LOOK_N, "");
 const OBJECT: Walk = walks!(LOOK_APART_N, " AND object = $7", " AND object = $4");
 /// How many are in an open state, and nothing else of them: the index alone tells.
 const COUNT_OPEN: &str = "/* event_count */ SELECT COUNT(*) AS looked_n, COUNT(*) AS found_n FROM (
@@ -129,6 +171,10 @@ pub(super) const STATEMENTS: &[(&str, &str)] = &[
     ("event_page of a state since", OPEN.up),
     ("event_page of an object", OBJECT.down),
     ("event_page of an object since", OBJECT.up),
+    ("event_page of stuck calls", STUCK.page),
+    ("event_page of open calls", UNFINISHED.page),
+    ("event_page_end of stuck calls", STUCK.end),
+    ("event_page_end of open calls", UNFINISHED.end),
     ("event_page_end", ALL.down_end),
     ("event_page_end since", ALL.up_end),
     ("event_page_end of a state", OPEN.down_end),
@@ -148,8 +194,8 @@ impl People {
         query: EventQuery,
         now_ms: UnixMs,
     ) -> Result<Page<EventView>, PeopleError> {
-        let (look, place, limit) = (self.look(query.filter)?, query.place, query.limit);
-        let store = &self.store;
+        let look = Look { delivery: query.delivery, ..self.look(query.filter)? };
+        let (place, limit, store) = (query.place, query.limit, &self.store);
         Ok(snapshot!(store.event_page(&look, place, limit, now_ms))?)
     }
 
@@ -165,7 +211,8 @@ impl People {
         if let Some(provider) = &filter.provider {
             self.needs_provider(provider)?;
         }
-        Ok(Look { filter, scope: self.principal.providers.names() })
+        let destinations = self.principal.destinations.clone();
+        Ok(Look { filter, delivery: None, scope: self.principal.providers.names(), destinations })
     }
 }
 
@@ -173,7 +220,10 @@ impl People {
 #[derive(Clone)]
 struct Look {
     filter: EventFilter,
+    delivery: Option<DeliveryFilter>,
     scope: Option<Vec<String>>,
+    /// Destinations whose errors may be seen.
+    destinations: Reach,
 }
 
 impl Look {
@@ -239,6 +289,7 @@ async fn event_page(
 ) -> DbResult<Page<EventView>> {
     let settled = match place {
         Some(EventPlace::Before(_)) => None,
+        _ if look.delivery.is_some() => None,
         _ => Some(number_settled(db, now_ms).await?),
     };
     if !look.is_possible() {
@@ -248,6 +299,10 @@ async fn event_page(
         });
     }
     let (from, to) = look.range(db).await?;
+    if let Some(delivery) = look.delivery {
+        let before = if let Some(EventPlace::Before(seq)) = place { seq } else { i64::MAX };
+        return page_of_calls(db, look, delivery, (from, to.min(before)), limit).await;
+    }
     match (place, settled) {
         (Some(EventPlace::After(seq)), Some(settled)) => {
             page_up(db, look, (from.max(seq), to), UpFrom { place: seq, settled }, limit).await
@@ -273,10 +328,7 @@ async fn page_down(
     if is_full {
         page.next = rows.last().map(|(seq, _)| EventPlace::Before(*seq).to_string());
     } else if let Some((lowest, _)) = end_of(db, walk.down_end, walk.look_n, alone, range).await? {
-        page.next = Some(EventPlace::Before(lowest).to_string());
-        let at_ms = db.fetch_optional(RECEIVED_AT, &[lowest.into()]).await?;
-        let at_ms = at_ms.map(|row| row.int("received_at_ms")).transpose()?;
-        page.looked_back_to_ms = at_ms.map(|at_ms| at_ms.saturating_add(ORDER_MS));
+        (page.next, page.looked_back_to_ms) = looked_back(db, lowest).await?;
     }
     page.items = rows.into_iter().map(|(_, view)| view).collect();
     Ok(page)
@@ -325,10 +377,53 @@ async fn rows_of(
 ) -> DbResult<(Vec<(i64, EventView)>, bool)> {
     let mut values = look.values(range, look.walk().0.look_n);
     values.push(limit.saturating_add(1).into());
-    let rows = db.fetch(sql, &values).await?;
+    viewed(db, look, sql, &values, limit).await
+}
+
+/// The same of any statement.
+async fn viewed(
+    db: &mut Door<'_>,
+    look: &Look,
+    sql: &'static str,
+    values: &[Value],
+    limit: u32,
+) -> DbResult<(Vec<(i64, EventView)>, bool)> {
+    let rows = db.fetch(sql, values).await?;
     let is_full = rows.len() > limit as usize;
-    let rows = rows.iter().take(limit as usize).map(numbered_event).collect::<DbResult<_>>()?;
-    Ok((rows, is_full))
+    let shown = rows.get(..limit as usize).unwrap_or(&rows);
+    Ok((event_views(db, shown, &look.destinations).await?, is_full))
+}
+
+/// Events that have such calls, the newest first, from the end of `range` down.
+async fn page_of_calls(
+    db: &mut Door<'_>,
+    look: &Look,
+    delivery: DeliveryFilter,
+    range: (i64, i64),
+    limit: u32,
+) -> DbResult<Page<EventView>> {
+    let walk = if delivery == DeliveryFilter::Open { &UNFINISHED } else { &STUCK };
+    // Beyond it there is no number of a message.
+    let range = (range.0, range.1.min(i64::MAX / i64::from(MESSAGES_N_MAX)));
+    let states: Vec<String> = delivery.states().iter().map(MessageState::to_string).collect();
+    let mut values = look.values(range, walk.look_n);
+    values.extend([limit.saturating_add(1).into(), states.into()]);
+    let (rows, is_full) = viewed(db, look, walk.page, &values, limit).await?;
+    let mut page = Page::whole(Vec::new());
+    if is_full {
+        page.next = rows.last().map(|(seq, _)| EventPlace::Before(*seq).to_string());
+    } else if let Some((lowest, _)) = end_of(db, walk.end, walk.look_n, None, range).await? {
+        (page.next, page.looked_back_to_ms) = looked_back(db, lowest).await?;
+    }
+    page.items = rows.into_iter().map(|(_, view)| view).collect();
+    Ok(page)
+}
+
+/// Where a walk that was ended by its bound goes on, and the time to which it surely looked.
+async fn looked_back(db: &mut Door<'_>, lowest: i64) -> DbResult<(Option<String>, Option<UnixMs>)> {
+    let at_ms = db.fetch_optional(RECEIVED_AT, &[lowest.into()]).await?;
+    let at_ms = at_ms.map(|row| row.int("received_at_ms")).transpose()?;
+    Ok((Some(EventPlace::Before(lowest).to_string()), at_ms.map(|at_ms| at_ms.saturating_add(ORDER_MS))))
 }
 
 /// The lowest and the highest number of a walk that was ended by its bound; `None` when it came to its end.

@@ -11,7 +11,10 @@ use super::ledger_rows::{LedgerFacts, ledger_facts};
 use super::messages::message_view;
 use super::person::{People, PeopleError};
 use super::rejected::headers_of;
-use crate::api::{ContentView, LedgerEntry, LedgerView, LedgerWhat};
+use crate::api::{
+    ContentView, EventFacts, EventTaker, EventView, KeptBody, LedgerEntry, LedgerView, LedgerWhat,
+    judge_event,
+};
 use crate::seal::KeyRing;
 use crate::store::apart::{KeptContent, event_content, first_event_id};
 use crate::store::audit::{AuditEntry, append};
@@ -20,20 +23,29 @@ use crate::types::{EventKey, EventState, MessageId, Reach, Role, UnixMs};
 
 /// Most entries of a ledger.
 const ENTRIES_N_MAX: usize = 1_000;
+/// Time after which a dispatch that is due counts as late. Milliseconds.
+const LATE_MS: i64 = 60_000;
 /// Most bytes of a body that are shown within a ledger.
 const SHOWN_BYTES_MAX: usize = 64 * 1024;
 
 impl People {
-    /// All that is known of one event. Where its content is told, the audit log tells of it.
-    pub async fn event_ledger(&self, key: &EventKey, now_ms: UnixMs) -> Result<LedgerView, PeopleError> {
+    /// All that is known of one event; `taker` says what this node's configuration has for it. Where its content is
+    /// shown, the audit log records it.
+    pub async fn event_ledger(
+        &self,
+        key: &EventKey,
+        now_ms: UnixMs,
+        taker: impl FnOnce(&EventView) -> EventTaker,
+    ) -> Result<LedgerView, PeopleError> {
         self.needs_event(key)?;
         let installation_id = self.store.installation_id().await?;
         let ring = self.may_see_contents().then(|| self.store.ring.clone());
-        let (store, wanted) = (&self.store, key.clone());
-        let facts = snapshot!(store.event_ledger(&wanted, &installation_id, ring.as_ref()))?;
-        let facts = facts.ok_or(PeopleError::NotFound)?;
+        let (store, wanted, reach) = (&self.store, key.clone(), self.principal.destinations.clone());
+        let facts = snapshot!(store.event_ledger(&wanted, &installation_id, (ring.as_ref(), &reach)))?;
+        let facts: LedgerFacts = facts.ok_or(PeopleError::NotFound)?;
         let has_payload = facts.payload.is_some();
-        let mut ledger = self.told(facts);
+        let taker = taker(&facts.event);
+        let mut ledger = self.told(facts, taker, now_ms);
         let answers = self.answers_read(key, &ledger);
         if self.may_see_contents() && (has_payload || !answers.is_empty()) {
             ledger.content = self.content(key, answers, now_ms).await?.as_ref().map(content_view);
@@ -90,7 +102,8 @@ impl People {
     }
 
     /// The entries of these facts, as far as this person may know them.
-    fn told(&self, facts: LedgerFacts) -> LedgerView {
+    fn told(&self, facts: LedgerFacts, taker: EventTaker, now_ms: UnixMs) -> LedgerView {
+        let judgement = judge_event(&judged_facts(&facts, taker, now_ms));
         let reach = &self.principal.destinations;
         let mut entries = beginnings(&facts);
         let (mut seen, mut hidden_n) = (BTreeSet::new(), 0);
@@ -126,6 +139,7 @@ impl People {
         let beside_event_id = first_event_id(&event.event_id, event.error.as_deref()).map(str::to_owned);
         LedgerView {
             event,
+            judgement,
             beside_event_id,
             content: None,
             content_missing: None,
@@ -137,6 +151,30 @@ impl People {
             trace_id: None,
             is_trace_recorded: None,
         }
+    }
+}
+
+/// The facts that an event is judged by.
+fn judged_facts(facts: &LedgerFacts, taker: EventTaker, now_ms: UnixMs) -> EventFacts<'_> {
+    let event = &facts.event;
+    let kept_beside = facts.conflicts.iter().map(|(kept, _)| kept).chain(&facts.replays);
+    let is_open = |kept: &EventView| {
+        kept.delivery.unfinished_n() > 0
+            || matches!(kept.state, EventState::Retry | EventState::Failed | EventState::Conflict)
+    };
+    EventFacts {
+        state: event.state,
+        delivery: &event.delivery,
+        body: match &facts.payload {
+            None => KeptBody::Gone,
+            Some(payload) if payload.is_whole => KeptBody::Whole,
+            Some(_) => KeptBody::Redacted,
+        },
+        taker,
+        is_restored: facts.is_restored,
+        is_late: event.due_at_ms.is_some_and(|at_ms| at_ms.saturating_add(LATE_MS) < now_ms),
+        beside: first_event_id(&event.event_id, event.error.as_deref()),
+        has_open_beside: kept_beside.into_iter().any(is_open),
     }
 }
 
@@ -200,9 +238,9 @@ async fn event_ledger(
     db: &mut Door<'_>,
     key: &EventKey,
     installation_id: &uuid::Uuid,
-    ring: Option<&KeyRing>,
+    seen: (Option<&KeyRing>, &Reach),
 ) -> DbResult<Option<LedgerFacts>> {
-    ledger_facts(db, key, installation_id, ring).await
+    ledger_facts(db, key, installation_id, seen).await
 }
 
 /// Reads a content, if it is kept, and says so in the audit log as `read` has it, and that these answers were read.

@@ -8,10 +8,10 @@ use crate::api::{AttemptView, AuditView, EventView};
 use crate::seal::KeyRing;
 use crate::store::apart::{conflict_ids, replay_places};
 use crate::store::db::{DbResult, Door, Row, Value};
-use crate::store::event::{event_columns, event_view};
+use crate::store::event::{event_columns, event_view, event_views};
 use crate::store::look::AttemptRow;
 use crate::store::message::MessageRow;
-use crate::types::{EventKey, MESSAGES_N_MAX, MessageId, UnixMs};
+use crate::types::{EventKey, MESSAGES_N_MAX, MessageId, Reach, UnixMs};
 
 /// Most attempts, and most decisions, that are read: more than a ledger has entries, so that it knows that it is cut.
 const ROWS_N_MAX: u32 = 1_001;
@@ -35,6 +35,8 @@ pub(super) struct LedgerFacts {
     pub(super) decisions: Vec<AuditView>,
     /// True when there are more attempts or decisions.
     pub(super) is_cut: bool,
+    /// True when the database was restored from a backup after the event came.
+    pub(super) is_restored: bool,
 }
 
 pub(super) struct PayloadFacts {
@@ -42,6 +44,8 @@ pub(super) struct PayloadFacts {
     pub(super) body_bytes_n: Option<u64>,
     /// Fingerprint of the secret that matched.
     pub(super) secret: Option<String>,
+    /// True when it is kept as it came, so that handlers can be run on it.
+    pub(super) is_whole: bool,
 }
 
 pub(super) struct AttemptFacts {
@@ -56,8 +60,8 @@ const EVENT: &str = concat!(
     event_columns!(),
     ", e.replay_key FROM processed_webhook_events e WHERE e.provider = $1 AND e.event_id = $2"
 );
-const PAYLOAD: &str =
-    "/* event_ledger */ SELECT octet_length(body) AS bytes_n, secret, key_id FROM webhook_payloads
+const PAYLOAD: &str = "/* event_ledger */ SELECT octet_length(body) AS bytes_n, secret, key_id,
+         CASE WHEN redacted_n IS NULL OR whole IS NOT NULL THEN 1 ELSE 0 END AS is_whole FROM webhook_payloads
      WHERE event_seq = $1";
 const COPIES: &str = "/* event_ledger */ SELECT copies_n, first_at_ms, last_at_ms FROM event_copies
      WHERE provider = $1 AND event_id = $2";
@@ -89,8 +93,13 @@ const ATTEMPTS: &str = "/* event_ledger */ SELECT * FROM (
          WHERE f.message_id >= $1 AND f.message_id < $2 AND f.attempts_n = 1 AND f.last_result = 'done'
            AND NOT EXISTS (SELECT 1 FROM outbox_attempts o WHERE o.message_id = f.message_id AND o.attempt_n = 1)) t
      ORDER BY started_at_ms DESC, message_id DESC, attempt_n DESC LIMIT $3";
-const DECISIONS: &str = "/* event_ledger */ SELECT * FROM audit_log WHERE provider = $1 AND event_id = $2
-     ORDER BY audit_seq DESC LIMIT $3";
+/// Not who saw its content: each view of the event's page is one, and stands in the audit log alone.
+const DECISIONS: &str =
+    "/* event_ledger */ SELECT * FROM (SELECT * FROM audit_log WHERE provider = $1 AND event_id = $2
+         ORDER BY audit_seq DESC LIMIT 10000) a WHERE a.action NOT IN ('body_read', 'answer_read')
+     ORDER BY a.audit_seq DESC LIMIT $3";
+const RESTORED: &str = "/* event_ledger */ SELECT COUNT(*) AS n FROM (
+         SELECT 1 FROM restores WHERE until_ms > $1 LIMIT 1) r";
 
 /// The statements by name, for tests that look at their plans.
 pub(super) const STATEMENTS: &[(&str, &str)] = &[
@@ -103,6 +112,7 @@ pub(super) const STATEMENTS: &[(&str, &str)] = &[
     ("event_ledger messages", MESSAGES),
     ("event_ledger attempts", ATTEMPTS),
     ("event_ledger decisions", DECISIONS),
+    ("event_ledger restored", RESTORED),
 ];
 
 /// What the tables say of the event with this key; `None` when there is none. With a ring, the pieces of answers too.
@@ -110,13 +120,17 @@ pub(super) async fn ledger_facts(
     db: &mut Door<'_>,
     key: &EventKey,
     installation_id: &Uuid,
-    ring: Option<&KeyRing>,
+    (ring, reach): (Option<&KeyRing>, &Reach),
 ) -> DbResult<Option<LedgerFacts>> {
     let by_key: [Value; 2] = [key.provider.as_str().into(), (&key.event_id).into()];
     let Some(row) = db.fetch_optional(EVENT, &by_key).await? else { return Ok(None) };
     let event_seq = row.int("event_seq")?;
     let conflicts = db.fetch(CONFLICTS, &[by_key[0].clone(), conflict_ids(&key.event_id).into()]).await?;
-    let conflict = |row: &Row| Ok((event_view(row)?, hex::encode(row.bytes("digest")?)));
+    let digests = conflicts.iter().map(|row| Ok(hex::encode(row.bytes("digest")?)));
+    let digests: Vec<String> = digests.collect::<DbResult<_>>()?;
+    let conflicts = event_views(db, &conflicts, reach).await?;
+    let event = event_view(db, &row, reach).await?;
+    let restored = db.fetch_one(RESTORED, &[event.received_at_ms.into()]).await?;
     let unkept = db.fetch_optional(UNKEPT, &by_key).await?;
     let copies = db.fetch_optional(COPIES, &by_key).await?;
     let copies_of = |row: Row| -> DbResult<(u64, UnixMs, UnixMs)> {
@@ -128,17 +142,18 @@ pub(super) async fn ledger_facts(
     let decisions = db.fetch(DECISIONS, &decisions).await?;
     let is_cut = attempts.len().max(decisions.len()) >= ROWS_N_MAX as usize;
     Ok(Some(LedgerFacts {
-        event: event_view(&row)?,
+        event,
         digest: hex::encode(row.bytes("digest")?),
         payload: payload_of(db, event_seq).await?,
         copies: copies.map(copies_of).transpose()?,
-        conflicts: conflicts.iter().map(conflict).collect::<DbResult<_>>()?,
+        conflicts: conflicts.into_iter().map(|(_, event)| event).zip(digests).collect(),
         unkept_n: unkept.map_or(Ok(0), |row| row.int("unkept_n"))?.unsigned_abs(),
-        replays: replays_of(db, key, row.bytes_or_null("replay_key")?).await?,
+        replays: replays_of(db, key, row.bytes_or_null("replay_key")?, reach).await?,
         messages,
         attempts,
         decisions: decisions.iter().rev().map(audit_view).collect::<DbResult<_>>()?,
         is_cut,
+        is_restored: restored.int("n")? > 0,
     }))
 }
 
@@ -148,6 +163,7 @@ async fn payload_of(db: &mut Door<'_>, event_seq: i64) -> DbResult<Option<Payloa
     Ok(Some(PayloadFacts {
         body_bytes_n: Some(row.int("bytes_n")?.unsigned_abs()).filter(|_| !is_sealed),
         secret: row.int_or_null("secret")?.map(|number| format!("{number:016x}")),
+        is_whole: row.int("is_whole")? == 1,
     }))
 }
 
@@ -156,6 +172,7 @@ async fn replays_of(
     db: &mut Door<'_>,
     key: &EventKey,
     replay_key: Option<Vec<u8>>,
+    reach: &Reach,
 ) -> DbResult<Vec<EventView>> {
     let mut found = Vec::new();
     let text = replay_key.and_then(|key| key.try_into().ok());
@@ -163,9 +180,9 @@ async fn replays_of(
         let values = [key.provider.as_str().into(), place.as_slice().into()];
         // They are taken in this order.
         let Some(row) = db.fetch_optional(REPLAY, &values).await? else { break };
-        found.push(event_view(&row)?);
+        found.push(row);
     }
-    Ok(found)
+    Ok(event_views(db, &found, reach).await?.into_iter().map(|(_, event)| event).collect())
 }
 
 async fn messages_of(

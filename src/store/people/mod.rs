@@ -4,7 +4,7 @@
 //! role and scope do not cover. What is out of scope is answered as if it were not there.
 //!
 //! To read it: `person.rs` (who asks, and the checks), `choice.rs` (what a list may show), then a file for each subject.
-//! Of events: `events.rs` lists them, with `cursor.rs` (where a page begins) and `walk.rs` (which numbers a time has),
+//! `causes.rs` counts failures by their error. Of events: `events.rs` lists them, with `cursor.rs` (where a page begins) and `walk.rs` (which numbers a time has),
 //! `statistics.rs` counts them, `ledger.rs` tells all that is known of one, from the rows of `ledger_rows.rs`, and
 //! `search.rs` finds what an id leads to, with `search_rows.rs`. Of the rest:
 //! `message_sources.rs` (where messages are looked for, and how far), `messages.rs`, `message.rs`, `surroundings.rs` (what judgements of messages need), `lanes.rs`,
@@ -12,6 +12,7 @@
 //! `operations.rs` are what they order. `statements.rs` lists statements for tests.
 
 mod audit;
+mod causes;
 mod chain;
 mod choice;
 mod cursor;

@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::messages::message_view;
 use super::person::{People, PeopleError};
 use super::search_rows::{KEYS_N, QUEUE_N, REJECTED_N, SearchFacts, SearchWant, is_beginning, search_facts};
-use crate::api::{EventView, SearchHit, SearchView};
+use crate::api::{EventView, SearchHit, SearchView, why_not_sent};
 use crate::store::db::{DbResult, Door};
 use crate::times;
 use crate::types::{EventState, MessageId, SEARCH_CHARS_MIN, UnixMs, folded_id};
@@ -41,6 +41,7 @@ impl People {
             providers: self.principal.providers.names(),
             has_contents: self.may_see_contents(),
             search_keys: self.store.ring().search_keys(&folded_id(id.to_owned())),
+            destinations: self.principal.destinations.clone(),
             installation_id: self.store.installation_id().await?,
         };
         // No text in a table holds a NUL, and no id is longer.
@@ -206,22 +207,8 @@ fn found(id: &str, facts: SearchFacts) -> Vec<SearchHit> {
 
 /// The reason why nothing, or not what one may expect, followed from an event.
 fn told(event: &EventView) -> Option<String> {
-    let why = match event.state {
-        EventState::Replayed => {
-            "is a copy of signed bytes that came before under another id: it was recorded and not dispatched"
-        }
-        EventState::Superseded => {
-            "was older than what was seen of its object: it was kept and not dispatched"
-        }
-        EventState::Unreadable => "could not be read: it was kept and not dispatched",
-        EventState::Conflict => {
-            "is other content under the id of another event, and waits for a person's word"
-        }
-        EventState::Dismissed => "is other content under the id of another event, and a person dismissed it",
-        EventState::Ignored => "was wanted by no handler and no route",
-        EventState::Done | EventState::Retry | EventState::Failed => return None,
-    };
-    Some(format!("`{}` of {} {why}.", event.event_id, event.provider))
+    let why = why_not_sent(event.state).filter(|_| event.state != EventState::Failed)?;
+    Some(format!("`{}` of {}: {why}", event.event_id, event.provider))
 }
 
 #[cfg(test)]

@@ -8,9 +8,9 @@ use super::rejected::rejected_view;
 use super::walk::LOOK_N;
 use crate::api::{EventView, RejectedView};
 use crate::store::db::{DbError, DbResult, Door, Row, Value};
-use crate::store::event::{event_columns, event_view, numbered_event};
+use crate::store::event::{event_columns, event_views};
 use crate::store::message::MessageRow;
-use crate::types::{EventKey, MessageId, Name, SEARCH_CHARS_MIN, UnixMs, folded_id, idempotency_key};
+use crate::types::{EventKey, MessageId, Name, Reach, SEARCH_CHARS_MIN, UnixMs, folded_id, idempotency_key};
 
 /// Messages whose idempotency keys are made again, of those that are open and of those that are finished.
 pub(super) const KEYS_N: u32 = 5_000;
@@ -30,6 +30,8 @@ pub(super) struct SearchWant {
     pub(super) providers: Option<Vec<String>>,
     /// True when headers of refused requests, and ids inside events, may be seen.
     pub(super) has_contents: bool,
+    /// Destinations whose errors may be seen.
+    pub(super) destinations: Reach,
     /// The texts by which the table of search ids may have this one.
     pub(super) search_keys: Vec<String>,
     pub(super) installation_id: Uuid,
@@ -157,10 +159,10 @@ pub(super) async fn search_facts(db: &mut Door<'_>, want: &SearchWant) -> DbResu
     };
     let id: Value = want.id.as_str().into();
     let by_object = [id.clone(), LOOK_N.into(), providers.clone().into(), FOUND_N_MAX.into()];
-    let views = |rows: Vec<Row>| rows.iter().map(event_view).collect::<DbResult<Vec<_>>>();
     let events = events(db, want, &providers).await?;
     let with_id = if want.has_contents { with_id(db, want, &providers).await? } else { Vec::new() };
-    let of_object = views(db.fetch(OF_OBJECT, &by_object).await?)?;
+    let of_object = db.fetch(OF_OBJECT, &by_object).await?;
+    let of_object = views(db, want, &of_object).await?;
     let open_n = db.fetch_one(QUEUE, &[(QUEUE_N + 1).into()]).await?.int("open_n")?;
     let oldest = db.fetch_optional(OLDEST, &[]).await?;
     let oldest_body = db.fetch_optional(OLDEST_BODY, &[]).await?;
@@ -192,7 +194,7 @@ async fn events(db: &mut Door<'_>, want: &SearchWant, providers: &[String]) -> D
     let all: Value = providers.to_vec().into();
     let of_id = db.fetch(EVENTS, &[all.clone(), want.id.as_str().into(), FOUND_N_MAX.into()]).await?;
     if !of_id.is_empty() || !is_beginning(&want.id) {
-        return of_id.iter().map(event_view).collect();
+        return views(db, want, &of_id).await;
     }
     let cases = BTreeSet::from([want.id.clone(), want.id.to_lowercase(), want.id.to_uppercase()]);
     let mut found = Vec::new();
@@ -200,7 +202,7 @@ async fn events(db: &mut Door<'_>, want: &SearchWant, providers: &[String]) -> D
         let values = [all.clone(), id.as_str().into(), behind(&id).into(), FOUND_N_MAX.into()];
         found.extend(db.fetch(EVENTS_FROM, &values).await?);
     }
-    newest(&found)
+    newest(db, want, &found).await
 }
 
 /// Events with this id inside; if there is none, those with one that begins so.
@@ -216,13 +218,20 @@ async fn with_id(db: &mut Door<'_>, want: &SearchWant, providers: &[String]) -> 
         let values = [id.as_str().into(), behind(&id).into(), SEARCH_IDS_N.into(), all, FOUND_N_MAX.into()];
         found = db.fetch(WITH_ID_FROM, &values).await?;
     }
-    newest(&found)
+    newest(db, want, &found).await
 }
 
 /// The newest of these events, each once.
-fn newest(rows: &[Row]) -> DbResult<Vec<EventView>> {
-    let by_number: BTreeMap<i64, EventView> = rows.iter().map(numbered_event).collect::<DbResult<_>>()?;
+async fn newest(db: &mut Door<'_>, want: &SearchWant, rows: &[Row]) -> DbResult<Vec<EventView>> {
+    let by_number: BTreeMap<i64, EventView> =
+        event_views(db, rows, &want.destinations).await?.into_iter().collect();
     Ok(by_number.into_values().rev().take(FOUND_N_MAX as usize).collect())
+}
+
+/// These events as people see them.
+async fn views(db: &mut Door<'_>, want: &SearchWant, rows: &[Row]) -> DbResult<Vec<EventView>> {
+    let found = event_views(db, rows, &want.destinations).await?;
+    Ok(found.into_iter().map(|(_, event)| event).collect())
 }
 
 /// Messages by their number, by their key and by their effect.

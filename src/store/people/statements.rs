@@ -1,7 +1,8 @@
 //! Statements of lists by name, for tests that look at their plans.
 
 use super::{audit, destinations, lanes, message_sources, providers, rejected};
-use super::{events, ledger_rows, search_rows, statistics, surroundings, walk};
+use super::{causes, events, ledger_rows, search_rows, statistics, surroundings, walk};
+use crate::store::event::DELIVERY_STATEMENTS;
 
 /// The statements of what people look at, in the words of both databases, by name.
 pub fn people_statements() -> Vec<(&'static str, &'static str)> {
@@ -25,6 +26,8 @@ pub fn read_statements() -> Vec<(&'static str, &'static str)> {
         statistics::STATEMENTS,
         ledger_rows::STATEMENTS,
         search_rows::STATEMENTS,
+        DELIVERY_STATEMENTS,
+        causes::STATEMENTS,
     ]
     .concat()
 }

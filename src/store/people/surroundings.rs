@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::destinations::pauses;
+use super::destinations::{PAUSES, pauses};
 use super::person::{People, PeopleError};
 use crate::api::{MessageContent, MessageView, PauseView};
 use crate::seal::KeyRing;

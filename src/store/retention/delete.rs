@@ -9,7 +9,7 @@ use super::words::{
 };
 use crate::store::audit;
 use crate::store::db::{DbResult, Door, Row};
-use crate::types::UnixMs;
+use crate::types::{MessageId, UnixMs};
 
 type Both = (&'static str, &'static str);
 
@@ -67,6 +67,9 @@ const MESSAGES: Both = both!(
     concat!(" AND ", no_body!("outbox_finished.message_id / 1024"), " RETURNING message_id AS id")
 );
 const ATTEMPTS_OF: &str = "/* prune_delete */ DELETE FROM outbox_attempts WHERE message_id = ANY($1)";
+/// Whoever finds no messages of an event up to this one cannot tell that there were none.
+const PRUNED_TO: &str = "/* prune_delete */ UPDATE retention_lease
+    SET messages_pruned_seq = GREATEST(messages_pruned_seq, $1) WHERE one = 1";
 const IDS: Both = both!(
     "processed_webhook_events",
     concat!(
@@ -278,7 +281,10 @@ async fn delete_numbers(
     };
     let gone = ids(&db.fetch(sql, &values).await?)?;
     let gone_n = u64::try_from(gone.len()).unwrap_or(u64::MAX);
-    if gone_n > 0 {
+    if let Some(newest) = gone.iter().max() {
+        if kind == PrunedKind::Messages {
+            db.execute(PRUNED_TO, &[MessageId::from_column(*newest).event_seq().into()]).await?;
+        }
         db.execute(and_of, &[gone.into()]).await?;
     }
     Ok(gone_n)

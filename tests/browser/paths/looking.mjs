@@ -9,7 +9,7 @@ goes("an event that came in is the first of the list, with its state as a word",
   await accepted(stripe(hooklatch, "evt_listed", "invoice.paid"));
   await page.goto(`${hooklatch.url}/events`);
   const row = page.getByRole("row").filter({ hasText: "evt_listed" });
-  assert.match(await text(row), /stripe evt_listed invoice\.paid done/);
+  assert.match(await text(row), /stripe evt_listed invoice\.paid handled/);
   assert.equal(await page.getByRole("navigation", { name: "Pages", exact: true }).getByRole("link", { name: "Events" }).getAttribute("aria-current"), "page");
 });
 

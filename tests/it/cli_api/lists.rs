@@ -98,7 +98,7 @@ async fn the_ledger_is_a_timeline_with_its_days() {
     let want = "2026-11-22 (UTC)\n\
                 14:05:11.500  received    1,234 bytes, secret 1 (x) matched\n\
                 14:05:11.501  latched     by sender/1, content 5f1d00\n\
-                14:05:11.502  handled     done after 1 dispatch: x\n\
+                14:05:11.502  handled     handled after 1 dispatch: x\n\
                 14:05:11.503  effect      x to billing: message 5123, held\n\
                 14:05:11.504  attempt     1 of x: unknown (504) in 120 ms by x: x\n\
                 14:05:11.505  conflict    other content 77aa, kept as x (failed)\n\

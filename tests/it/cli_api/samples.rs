@@ -12,6 +12,10 @@ pub(super) fn event(text: &str) -> Value {
         "provider": "stripe", "event_id": text, "type": text, "state": "failed", "object": text, "version": 3,
         "identity": "sender/1", "received_at_ms": AT_MS, "created_at_ms": AT_MS, "processed_at_ms": AT_MS,
         "due_at_ms": null, "attempts_n": 2, "generation": 1, "copies_n": 1, "error": text,
+        "delivery": {
+            "state": "dead", "messages_n": 3, "delivered_n": 1, "open_n": 1, "held_n": 0, "dead_n": 1, "discarded_n": 0,
+            "unsent_n": 1, "sent_n": 2, "error": text,
+        },
     })
 }
 
@@ -52,6 +56,9 @@ fn ledger(text: &str) -> Value {
     };
     json!({
         "event": event(text),
+        "judgement": {
+            "headline": text, "acts": [{ "act": "rerun", "risk": "may_repeat_effect", "sentence": text }],
+        },
         "content": {
             "headers": { text: [text] }, "body": format!("{{\n{text}\n}}"), "body_bytes_n": 1234, "redacted_n": 2, "unopened": text,
         },

@@ -68,9 +68,9 @@ async fn an_id_climbs_the_ladder_and_is_always_told_why(database: &Database) {
     };
     let (message_id, key) = (message("href=\"/messages/"), message(", key <code><bdi>"));
     for (id, rung, said) in [
-        ("evt_101", "superseded", "was older than what was seen of its object"),
-        ("evt_102", "replayed", "is a copy of signed bytes that came before under another id"),
-        ("evt_103", "found", "waits for a person"),
+        ("evt_101", "superseded", "A newer version of its object had been seen before it came"),
+        ("evt_102", "replayed", "Its signed bytes had come before under another id"),
+        ("evt_103", "found", "other content under the id of another event"),
         ("in_77", "found", "It is an object of events"),
         (&message_id, "found", "It is the id of a message"),
         (&key, "found", "It is the idempotency key of a message"),

@@ -14,7 +14,7 @@ use crate::contract::{Answer, Operator};
 use crate::database::Database;
 use crate::process::Server;
 
-const TOKENS: [(&str, &str); 2] =
+pub(super) const TOKENS: [(&str, &str); 2] =
     [("viewer", "viewer-token-0123456789"), ("operator", "operator-token-0123456789")];
 /// A configuration that calls nobody: what tests write stays as it is.
 const QUIET: &str = "[outbox]\npoll_ms = 60000\n[retention]\nevery_ms = 0\n\

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use hooklatch::api::{LedgerEntry, LedgerWhat, MessageFilter};
+use hooklatch::api::{EventTaker, LedgerEntry, LedgerWhat, MessageFilter};
 use hooklatch::store::{PeopleDoor, PeopleError, RejectedQuery, Store};
 use hooklatch::types::{EventKey, MessageId, MessageState, Name, Principal, Reach, Role};
 
@@ -144,7 +144,7 @@ async fn a_ledger_tells_no_decision_about_a_message_that_may_have_gone_anywhere(
     let told = async |destinations: &[&str]| {
         let people = PeopleDoor::new(store.clone()).open(somebody(Role::Operator, &["adyen"], destinations));
         let key = EventKey { provider: name("adyen"), event_id: "evt_9".to_owned() };
-        let ledger = people.event_ledger(&key, 10_000).await.unwrap();
+        let ledger = people.event_ledger(&key, 10_000, |_| EventTaker::Somebody).await.unwrap();
         let reason = |entry: LedgerEntry| match entry.what {
             LedgerWhat::Decision { decision } => Some(decision.detail),
             _ => None,

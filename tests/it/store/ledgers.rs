@@ -1,6 +1,6 @@
 //! The ledger of one event, who sees its content, and the search for whatever id a person holds.
 
-use hooklatch::api::{LedgerWhat, SearchHit};
+use hooklatch::api::{EventTaker, LedgerWhat, SearchHit};
 use hooklatch::store::{
     Candidate, CopyCount, LeaseWant, NewMessage, PeopleError, Rejection, SettleTo, Settlement, Store,
     Unsearched,
@@ -75,7 +75,7 @@ async fn the_ledger_tells_everything_in_order_of_time(database: &Database) {
     attempted(&store, 3_000, SettleTo::Done, AttemptResult::Done).await;
     let ann = people(&store, Role::Reader);
     assert_eq!(ann.event_body(&key("evt_1"), 4_000).await.unwrap().body, b"x");
-    let ledger = ann.event_ledger(&key("evt_1"), 5_000).await.unwrap();
+    let ledger = ann.event_ledger(&key("evt_1"), 5_000, |_| EventTaker::Somebody).await.unwrap();
     let told: Vec<(i64, String)> = ledger
         .entries
         .iter()
@@ -91,7 +91,6 @@ async fn the_ledger_tells_everything_in_order_of_time(database: &Database) {
         (1_800, "duplicates"),
         (2_000, "attempt"),
         (3_000, "attempt"),
-        (4_000, "decision"),
     ];
     assert_eq!(told, wanted.map(|(at_ms, what)| (at_ms, what.to_owned())));
     for entry in &ledger.entries {
@@ -110,13 +109,15 @@ async fn the_ledger_tells_everything_in_order_of_time(database: &Database) {
                     ("billing", Some("the answer"))
                 );
             }
-            LedgerWhat::Decision { decision } => assert_eq!(decision.action, "body_read"),
             _ => {}
         }
     }
     let content = ledger.content.unwrap();
     assert_eq!((content.body.as_str(), content.body_bytes_n, ledger.is_cut), ("x", 1, false));
-    let viewed = people(&store, Role::Viewer).event_ledger(&key("evt_1"), 5_000).await.unwrap();
+    let viewed = people(&store, Role::Viewer)
+        .event_ledger(&key("evt_1"), 5_000, |_| EventTaker::Somebody)
+        .await
+        .unwrap();
     assert_eq!((viewed.content, viewed.content_missing.as_deref()), (None, Some("role")));
     let told = serde_json::to_string(&viewed.entries).unwrap();
     assert!(!told.contains("the answer"), "captured answers are contents: {told}");
@@ -127,21 +128,30 @@ async fn whoever_sees_a_content_is_told_by_the_audit_log(database: &Database) {
     admit(&store, &event("evt_1", "x"), &[]).await;
     let reads = async || database.count("SELECT COUNT(*) FROM audit_log WHERE action = 'body_read'").await;
     let viewer = people(&store, Role::Viewer);
-    viewer.event_ledger(&key("evt_1"), 5_000).await.unwrap();
+    viewer.event_ledger(&key("evt_1"), 5_000, |_| EventTaker::Somebody).await.unwrap();
     assert!(matches!(viewer.event_body(&key("evt_1"), 5_000).await, Err(PeopleError::Denied(Role::Reader))));
     assert_eq!(reads().await, 0);
     let reader = people(&store, Role::Reader);
-    reader.event_ledger(&key("evt_1"), 5_000).await.unwrap();
+    reader.event_ledger(&key("evt_1"), 5_000, |_| EventTaker::Somebody).await.unwrap();
     reader.event_body(&key("evt_1"), 5_000).await.unwrap();
     assert_eq!(reads().await, 2);
     let nobody = key("nobody");
-    assert!(matches!(reader.event_ledger(&nobody, 5_000).await, Err(PeopleError::NotFound)));
+    assert!(matches!(
+        reader.event_ledger(&nobody, 5_000, |_| EventTaker::Somebody).await,
+        Err(PeopleError::NotFound)
+    ));
     assert!(matches!(reader.event_body(&nobody, 5_000).await, Err(PeopleError::NotFound)));
     for odd in ["", "a\0b", &"x".repeat(256)] {
-        assert!(matches!(reader.event_ledger(&key(odd), 5_000).await, Err(PeopleError::NotFound)), "{odd:?}");
+        assert!(
+            matches!(
+                reader.event_ledger(&key(odd), 5_000, |_| EventTaker::Somebody).await,
+                Err(PeopleError::NotFound)
+            ),
+            "{odd:?}"
+        );
     }
     super::retention::run(database, "DELETE FROM webhook_payloads").await;
-    let pruned = reader.event_ledger(&key("evt_1"), 5_000).await.unwrap();
+    let pruned = reader.event_ledger(&key("evt_1"), 5_000, |_| EventTaker::Somebody).await.unwrap();
     assert_eq!((pruned.content, pruned.content_missing.as_deref()), (None, Some("pruned")));
     assert!(matches!(reader.event_body(&key("evt_1"), 5_000).await, Err(PeopleError::NotFound)));
     assert_eq!(reads().await, 2, "nothing was seen");
@@ -153,13 +163,13 @@ async fn whoever_sees_a_kept_answer_in_a_ledger_is_told_by_the_audit_log(databas
     attempted(&store, 2_000, SettleTo::Ready { visible_at_ms: 3_000 }, AttemptResult::Retry).await;
     attempted(&store, 3_000, SettleTo::Done, AttemptResult::Done).await;
     let looks = async || database.count("SELECT COUNT(*) FROM audit_log").await;
-    people(&store, Role::Viewer).event_ledger(&key("evt_1"), 5_000).await.unwrap();
+    people(&store, Role::Viewer).event_ledger(&key("evt_1"), 5_000, |_| EventTaker::Somebody).await.unwrap();
     assert_eq!(looks().await, 0, "no answer was shown");
     let reader = people(&store, Role::Reader);
-    reader.event_ledger(&key("evt_1"), 5_000).await.unwrap();
+    reader.event_ledger(&key("evt_1"), 5_000, |_| EventTaker::Somebody).await.unwrap();
     assert_eq!(looks().await, 2, "the body, and the answers to one message");
     super::retention::run(database, "DELETE FROM webhook_payloads").await;
-    let pruned = reader.event_ledger(&key("evt_1"), 6_000).await.unwrap();
+    let pruned = reader.event_ledger(&key("evt_1"), 6_000, |_| EventTaker::Somebody).await.unwrap();
     assert!(serde_json::to_string(&pruned.entries).unwrap().contains("the answer"));
     let told = "SELECT COUNT(*) FROM audit_log WHERE action = 'answer_read' AND message_id IS NOT NULL
         AND provider = 'stripe' AND event_id = 'evt_1' AND detail = '2 kept answers'";
@@ -173,7 +183,7 @@ async fn what_is_left_of_a_message_that_is_gone_is_not_for_a_scope_of_destinatio
     attempted(&store, 2_000, SettleTo::Ready { visible_at_ms: 3_000 }, AttemptResult::Retry).await;
     attempted(&store, 3_000, SettleTo::Done, AttemptResult::Done).await;
     let everywhere = people(&store, Role::Reader);
-    everywhere.event_ledger(&key("evt_1"), 4_000).await.unwrap();
+    everywhere.event_ledger(&key("evt_1"), 4_000, |_| EventTaker::Somebody).await.unwrap();
     let reach = |destination: &str| hooklatch::types::Reach::These([name(destination)].into());
     let told = async |destination: &str| {
         let principal = hooklatch::types::Principal {
@@ -181,7 +191,7 @@ async fn what_is_left_of_a_message_that_is_gone_is_not_for_a_scope_of_destinatio
             ..hooklatch::types::Principal::everywhere(name("bob"), Role::Reader)
         };
         let bob = hooklatch::store::PeopleDoor::new(store.clone()).open(principal);
-        let ledger = bob.event_ledger(&key("evt_1"), 5_000).await.unwrap();
+        let ledger = bob.event_ledger(&key("evt_1"), 5_000, |_| EventTaker::Somebody).await.unwrap();
         serde_json::to_string(&ledger.entries).unwrap()
     };
     assert!(told("billing").await.contains("the answer"));
@@ -191,7 +201,7 @@ async fn what_is_left_of_a_message_that_is_gone_is_not_for_a_scope_of_destinatio
         let told = told(destination).await;
         assert!(!told.contains("answer"), "nobody knows where it went: {told}");
     }
-    let all = everywhere.event_ledger(&key("evt_1"), 6_000).await.unwrap();
+    let all = everywhere.event_ledger(&key("evt_1"), 6_000, |_| EventTaker::Somebody).await.unwrap();
     assert!(serde_json::to_string(&all.entries).unwrap().contains("the answer"));
 }
 

@@ -1,6 +1,6 @@
 //! What people read of events: pages, counts and statistics, as one who asks may see them.
 
-use hooklatch::api::{EventFilter, EventView, Page};
+use hooklatch::api::{EventFilter, EventTaker, EventView, Page};
 use hooklatch::store::{
     Candidate, EventPlace, EventQuery, People, PeopleDoor, PeopleError, Store, Unsearched,
 };
@@ -50,7 +50,7 @@ fn at(event_id: &str, received_at_ms: i64) -> IncomingEvent {
 
 fn query(filter: &EventFilter, place: Option<&String>, limit: u32) -> EventQuery {
     let place = place.map(|text| EventPlace::parse(text).unwrap());
-    EventQuery { filter: filter.clone(), place, limit }
+    EventQuery { filter: filter.clone(), delivery: None, place, limit }
 }
 
 fn ids(page: &Page<EventView>) -> Vec<String> {
@@ -221,14 +221,17 @@ async fn what_is_out_of_scope_is_not_there(database: &Database) {
     let asked = EventFilter { provider: Some("adyen".to_owned()), ..filter.clone() };
     assert!(matches!(bob.event_page(query(&asked, None, 10), LATER_MS).await, Err(PeopleError::NotFound)));
     assert!(matches!(bob.event_count(asked).await, Err(PeopleError::NotFound)));
-    assert!(matches!(bob.event_ledger(&adyen, LATER_MS).await, Err(PeopleError::NotFound)));
+    assert!(matches!(
+        bob.event_ledger(&adyen, LATER_MS, |_| EventTaker::Somebody).await,
+        Err(PeopleError::NotFound)
+    ));
     assert!(matches!(bob.event_body(&adyen, LATER_MS).await, Err(PeopleError::NotFound)));
     let minutes = bob.statistics(None, 60, 2_000).await.unwrap().minutes;
     assert_eq!(minutes.iter().map(|one| one.provider.as_str()).collect::<Vec<_>>(), ["stripe"]);
     let found = bob.search("evt_1", &Unsearched::default(), LATER_MS).await.unwrap();
     assert_eq!(found.found.len(), 1, "{found:?}");
     assert!(!format!("{found:?}").contains("adyen"), "not even by a note");
-    let ledger = bob.event_ledger(&key("evt_1"), LATER_MS).await.unwrap();
+    let ledger = bob.event_ledger(&key("evt_1"), LATER_MS, |_| EventTaker::Somebody).await.unwrap();
     let told = serde_json::to_string(&ledger.entries).unwrap();
     assert!(told.contains("crm") && !told.contains("billing"), "{told}");
     assert_eq!(ledger.hidden_messages_n, 1);

@@ -25,7 +25,7 @@ on_both!(
 );
 
 /// Everything before `ms` may go.
-pub(super) fn cuts(ms: i64) -> Cuts {
+pub(crate) fn cuts(ms: i64) -> Cuts {
     Cuts {
         now_ms: ms + 20_000,
         bodies_ms: ms,
@@ -48,7 +48,7 @@ pub(super) fn lease(node: &str) -> PruneLease {
 }
 
 /// One round over everything, `rows_n` at a time; the rows that went, by table.
-pub(super) async fn round(
+pub(crate) async fn round(
     store: &Store,
     cuts: &Cuts,
     rows_n: u32,

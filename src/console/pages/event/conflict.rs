@@ -8,7 +8,6 @@ use crate::console::parts::diff::{DiffRow, LINES_N_MAX, side_by_side};
 use crate::console::parts::{body, link, list, sides};
 use crate::console::visit::Visit;
 use crate::figures::grouped;
-use crate::types::EventState;
 
 /// The two contents side by side, where this event is kept beside another one.
 pub(super) async fn beside(visit: &Visit, view: &LedgerView) -> Option<Markup> {
@@ -28,14 +27,12 @@ pub(super) async fn beside(visit: &Visit, view: &LedgerView) -> Option<Markup> {
             "The two contents are compared for those who may see contents, as long as both are kept.",
         ),
     };
-    let is_open = view.event.state == EventState::Conflict;
     Some(html! {
         section aria-labelledby="differs" {
             h2 id="differs" { "What differs" }
             p {
                 "This came under the id of " (link::event(visit, provider, first))
-                ", with other content. It was kept, and nothing was done about it."
-                @if is_open { " " a href="#decide" { "Dispatch it or dismiss it" } "." }
+                ", with other content."
             }
             (differs)
         }

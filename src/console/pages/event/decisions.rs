@@ -1,82 +1,78 @@
-//! What people may do about an event, and what follows from it.
+//! What happened to an event and what people may do about it, in the words of its judgement.
 
 use maud::{Markup, html};
 
-use crate::api::{EventAct, LedgerView, LedgerWhat, MessageView};
+use crate::api::{EventAct, JudgedAct, LedgerView, LedgerWhat, MessageView, Risk};
 use crate::console::parts::form::{self, ActForm};
 use crate::console::parts::{chip, link, list, moment};
 use crate::console::visit::Visit;
+use crate::plain;
 use crate::types::{MessageState, Role};
 
-/// An act as a form offers it.
-struct OfferedAct {
-    act: EventAct,
-    /// The word of the contract.
-    word: &'static str,
-    label: &'static str,
-    /// What follows from it.
-    hint: &'static str,
-    /// True when it stands behind a fold, because it cannot be taken back or makes calls again.
-    is_folded: bool,
+/// The word of the contract for an act, and what its button says.
+fn words(act: EventAct) -> (&'static str, &'static str) {
+    match act {
+        EventAct::Dispatch => ("dispatch", "Dispatch it"),
+        EventAct::Dismiss => ("dismiss", "Dismiss it"),
+        EventAct::Rerun => ("rerun", "Run it again"),
+        EventAct::Erase => ("erase", "Erase its content"),
+        EventAct::EraseAndDiscard => ("erase_and_discard", "Erase its content and discard what is open"),
+    }
 }
 
-const OFFERED: [OfferedAct; 5] = [
-    OfferedAct {
-        act: EventAct::Dispatch,
-        word: "dispatch",
-        label: "Dispatch it",
-        hint: "Its handler is asked, and its effects are sent under keys of their own: for content that is an event of its own.",
-        is_folded: false,
-    },
-    OfferedAct {
-        act: EventAct::Dismiss,
-        word: "dismiss",
-        label: "Dismiss it",
-        hint: "It needs nobody any more. Nothing is sent; it stays where it is and can be dispatched later.",
-        is_folded: false,
-    },
-    OfferedAct {
-        act: EventAct::Rerun,
-        word: "rerun",
-        label: "Run it again",
-        hint: "Its handler is asked once more, and all that it wants is sent as new messages under new keys: destinations cannot tell them from a new order. What was sent before is not taken back.",
-        is_folded: true,
-    },
-    OfferedAct {
-        act: EventAct::Erase,
-        word: "erase",
-        label: "Erase its content",
-        hint: "Headers, body, bodies of messages and kept answers are deleted for good. Id, digest and state stay, so that a copy is still known. It is refused while messages of it are open.",
-        is_folded: true,
-    },
-    OfferedAct {
-        act: EventAct::EraseAndDiscard,
-        word: "erase_and_discard",
-        label: "Erase its content and discard what is open",
-        hint: "Open messages of it are discarded and never sent, whatever it waits for is given up, and its content is deleted for good.",
-        is_folded: true,
-    },
-];
+/// True when an act repeats nothing, loses nothing and can be followed by any other.
+fn is_harmless(one: &JudgedAct<EventAct>) -> bool {
+    one.risk == Risk::None && !matches!(one.act, EventAct::Erase | EventAct::EraseAndDiscard)
+}
 
-pub(super) fn decisions(visit: &Visit, view: &LedgerView, path: &str, etag: Option<&str>) -> Markup {
-    if !visit.may(Role::Operator) {
-        let role = visit.principal.role.as_str();
-        let sentence = format!("Decisions are for the role operator and stronger ones; yours is {role}.");
-        return list::nothing(&sentence);
-    }
+/// The sentence of an act, in which the id of another event may stand.
+fn hint(one: &JudgedAct<EventAct>) -> String {
+    plain::line(&one.sentence).replace('`', "")
+}
+
+/// What happened and what it means; then the acts that are harmless, and apart from them the others, in red.
+pub(super) fn decisions(
+    visit: &Visit,
+    view: &LedgerView,
+    path: &str,
+    etag: Option<&str>,
+    what_if: &Markup,
+) -> Markup {
+    let (harmless, risky): (Vec<_>, Vec<_>) = view.judgement.acts.iter().partition(|one| is_harmless(one));
+    let may_act = visit.may(Role::Operator);
     let action = visit.link(&format!("{path}/decide"));
-    let offered = OFFERED.iter().filter(|one| one.act.is_for(view.event.state));
     html! {
-        (messages(visit, view))
-        @for one in offered {
-            @let drawn = form::act(&ActForm { action: &action, etag, acts: &[(one.word, one.label)], hint: one.hint });
-            @if one.is_folded { details class="fold" { summary { (one.label) } (drawn) } }
-            @else { (drawn) }
+        section aria-labelledby="decide" {
+            h2 id="decide" { "What to do" }
+            p class="headline" { (moment::coded(&view.judgement.headline)) }
+            (messages(visit, view))
+            @if may_act {
+                (what_if)
+                @for one in harmless {
+                    @let (word, label) = words(one.act);
+                    (form::act(&ActForm { action: &action, etag, acts: &[(word, label)], hint: &hint(one) }))
+                }
+            } @else {
+                @let role = visit.principal.role.as_str();
+                (list::nothing(&format!("Decisions are for the role operator and stronger ones; yours is {role}.")))
+            }
+        }
+        @if may_act && !risky.is_empty() {
+            section aria-labelledby="risky" {
+                h2 id="risky" { "What may do harm" }
+                @for one in risky {
+                    @let (word, label) = words(one.act);
+                    details class="fold" {
+                        summary { (label) }
+                        (form::danger(&ActForm { action: &action, etag, acts: &[(word, label)], hint: &hint(one) }))
+                    }
+                }
+            }
         }
     }
 }
 
-/// The messages of the event that wait for a person: what to do about them is decided on their own pages.
+/// The messages of the event that wait for a decision, which is made on their own pages.
 fn messages(visit: &Visit, view: &LedgerView) -> Markup {
     let of = |what: &LedgerWhat| -> Option<MessageView> {
         let LedgerWhat::Effect { message } = what else { return None };
@@ -85,13 +81,14 @@ fn messages(visit: &Visit, view: &LedgerView) -> Markup {
     let waiting: Vec<MessageView> = view.entries.iter().filter_map(|entry| of(&entry.what)).collect();
     html! {
         @if !waiting.is_empty() {
-            p { "These messages of it wait for a person; decide about each on its own page." }
+            p { "These messages need a decision, each on its own page." }
             ul {
                 @for message in &waiting {
                     li {
                         (link::message(visit, &message.message_id.to_string())) " "
                         (moment::foreign(&message.effect_name)) " to "
                         (link::destination(visit, &message.destination)) " " (chip::message(message.state))
+                        @if let Some(error) = &message.last_error { " " (moment::foreign(error)) }
                     }
                 }
             }

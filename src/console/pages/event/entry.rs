@@ -28,8 +28,8 @@ impl DrawnEntry {
     }
 }
 
-/// Draws an entry; one of looks stands for so many of them.
-pub(super) fn draw(visit: &Visit, view: &LedgerView, what: &LedgerWhat, looks_n: usize) -> DrawnEntry {
+/// Draws an entry.
+pub(super) fn draw(visit: &Visit, view: &LedgerView, what: &LedgerWhat) -> DrawnEntry {
     match what {
         LedgerWhat::Received { body_bytes_n, secret_position, secret_fingerprint } => {
             let bytes_n = view.content.as_ref().map(|content| content.body_bytes_n).or(*body_bytes_n);
@@ -40,7 +40,7 @@ pub(super) fn draw(visit: &Visit, view: &LedgerView, what: &LedgerWhat, looks_n:
             "good",
             "Latched",
             html! {
-                "It is told from others " (identity(rule)) "."
+                "Identified by " (identity(rule)) "."
                 div class="more" { "Content " code { (moment::foreign(digest)) } }
             },
         ),
@@ -55,7 +55,7 @@ pub(super) fn draw(visit: &Visit, view: &LedgerView, what: &LedgerWhat, looks_n:
             "Replayed",
             html! {
                 "The same signed text came under the id "
-                (link::event(visit, &event.provider, &event.event_id)) " " (chip::event(event.state))
+                (link::event(visit, &event.provider, &event.event_id)) " " (chip::event(event.state)) " " (chip::delivery(&event.delivery))
             },
         ),
         LedgerWhat::Handled { state, attempts_n, error } => DrawnEntry::new(
@@ -74,9 +74,6 @@ pub(super) fn draw(visit: &Visit, view: &LedgerView, what: &LedgerWhat, looks_n:
             "Attempt",
             self::attempt(visit, (message_id, effect_name), attempt),
         ),
-        LedgerWhat::Decision { decision } if is_look(&decision.action) => {
-            DrawnEntry::new("", "Looked at", look(decision, looks_n))
-        }
         LedgerWhat::Decision { decision } if decision.action == "what_if" => DrawnEntry::new(
             "",
             "Tried",
@@ -86,11 +83,6 @@ pub(super) fn draw(visit: &Visit, view: &LedgerView, what: &LedgerWhat, looks_n:
             DrawnEntry::new("busy", "Decided", self::decision(visit, decision))
         }
     }
-}
-
-/// True when a row of the audit log tells that somebody saw a content.
-pub(super) fn is_look(action: &str) -> bool {
-    action.ends_with("_read")
 }
 
 fn received(bytes_n: Option<u64>, (position, fingerprint): (Option<u32>, Option<&str>)) -> Markup {
@@ -124,7 +116,7 @@ fn conflict(visit: &Visit, event: &EventView, digest: &str) -> Markup {
     let kept = link::event_path(&event.provider, &event.event_id);
     html! {
         "Other content came under this id and was kept as "
-        (link::event(visit, &event.provider, &event.event_id)) " " (chip::event(event.state))
+        (link::event(visit, &event.provider, &event.event_id)) " " (chip::event(event.state)) " " (chip::delivery(&event.delivery))
         div class="more" {
             "Content " code { (moment::foreign(digest)) } " "
             @if event.state == EventState::Conflict || event.state == EventState::Dismissed {
@@ -155,8 +147,8 @@ fn waits(visit: &Visit, message: &MessageView) -> Markup {
             MessageState::Ready if at_ms > visit.now_ms => { "It is sent at " (moment::moment(at_ms, visit.now_ms)) "." },
             MessageState::Ready => "It is due, and is sent as soon as its destination takes it.",
             MessageState::Waiting => "It is behind another message of its lane.",
-            MessageState::Held => "It waits for a person’s word, on the page of its message.",
-            MessageState::Dead => "It was given up; its message can be sent again.",
+            MessageState::Held => "On hold until someone decides, on the page of its message.",
+            MessageState::Dead => "Given up. Decide about it on the page of its message.",
             MessageState::Leased | MessageState::Done | MessageState::Discarded => "",
         }
     }
@@ -189,13 +181,6 @@ fn answered(answer: &str) -> Markup {
     }
 }
 
-fn look(decision: &AuditView, looks_n: usize) -> Markup {
-    html! {
-        (moment::foreign(&decision.actor)) " saw what was sent or answered"
-        @if looks_n > 1 { ", " (plural(looks_n as u64, "time")) " in a row" }
-    }
-}
-
 fn decision(visit: &Visit, decision: &AuditView) -> Markup {
     html! {
         (moment::foreign(&decision.actor)) ": " code { (moment::foreign(&decision.action)) }
@@ -209,7 +194,6 @@ fn decision(visit: &Visit, decision: &AuditView) -> Markup {
 
 fn of_event(state: EventState) -> &'static str {
     match state {
-        EventState::Done => "good",
         EventState::Retry => "busy",
         EventState::Conflict | EventState::Unreadable => "needed",
         EventState::Failed => "bad",

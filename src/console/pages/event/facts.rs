@@ -14,6 +14,7 @@ pub(super) fn facts(visit: &Visit, view: &LedgerView) -> Markup {
     let mut rows = vec![
         (id, copy::line("event-id", &event.event_id)),
         ("State", html! { (chip::event(event.state)) }),
+        ("Calls", html! { (chip::delivery(&event.delivery)) }),
         ("Provider", link::provider(visit, &event.provider)),
         ("Type", moment::foreign(&event.event_type)),
     ];
@@ -21,12 +22,13 @@ pub(super) fn facts(visit: &Visit, view: &LedgerView) -> Markup {
         Some(first) => rows.push(("Kept beside", link::event(visit, &event.provider, first))),
         None => rows.extend(event.error.as_deref().map(|error| ("Why", moment::foreign(error)))),
     }
+    rows.extend(event.delivery.error.as_deref().map(|error| ("Error of a call", moment::foreign(error))));
     rows.extend(effects(view).map(|effects| ("Effects", effects)));
     rows.extend(event.object.as_deref().map(|object| {
         let version = event.version.map(|version| html! { ", version " (version) });
         ("Object", html! { (moment::id(object)) @if let Some(version) = version { (version) } })
     }));
-    rows.push(("Told from others", identity(&event.identity)));
+    rows.push(("Identified by", identity(&event.identity)));
     rows.push(("Received", moment::moment(event.received_at_ms, visit.now_ms)));
     let at = |at_ms: i64| moment::moment(at_ms, visit.now_ms);
     rows.extend(event.created_at_ms.map(|at_ms| ("Happened at the sender", at(at_ms))));
@@ -60,11 +62,11 @@ fn effects(view: &LedgerView) -> Option<Markup> {
 /// The rule that told it from others, in words.
 pub(super) fn identity(rule: &str) -> Markup {
     let words = match rule.split('/').next() {
-        Some("sender") => "by the id that its sender gave it",
-        Some("content") => "by its content: other content is another event",
-        Some("signal") => "by when it came: a signal repeats by nature",
-        Some("unreadable") => "by its bytes: nothing else of it could be read",
-        _ => "by a rule of its kind",
+        Some("sender") => "the id that its sender gave it",
+        Some("content") => "its content: other content is another event",
+        Some("signal") => "when it came: a signal repeats by nature",
+        Some("unreadable") => "its bytes: nothing else of it could be read",
+        _ => "a rule of its kind",
     };
     html! { (words) " " code { (moment::foreign(rule)) } }
 }

@@ -3,12 +3,13 @@
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, RawQuery};
 use axum::response::Response;
+use http::StatusCode;
 use maud::{Markup, html};
 
 use super::look::LedgerLook;
 use super::{again, conflict, content, decisions, facts, timeline};
-use crate::api::{EventAct, EventOrder, LedgerView, OrderResult};
-use crate::console::contract::{ContractAnswer, told};
+use crate::api::{EventAct, EventOrder, LedgerView, OrderResult, SearchHit, SearchView};
+use crate::console::contract::{ContractAnswer, told, with_query};
 use crate::console::parts::chip::{Mood, chip};
 use crate::console::parts::form::{self, SentForm};
 use crate::console::parts::frame::Place;
@@ -26,13 +27,20 @@ pub(super) async fn show(visit: Visit, names: EventNames, raw: RawQuery) -> Resp
 }
 
 async fn draw(visit: &Visit, names: EventNames, raw: &RawQuery) -> Result<(String, Markup), Trouble> {
-    let path = path_of(names).ok_or_else(Trouble::not_found)?;
+    let Path((provider, event_id)) = names.map_err(|_| Trouble::not_found())?;
+    let path = link::event_path(&provider, &event_id);
     let look = LedgerLook::of(raw);
-    let ContractAnswer { view, etag } = visit.ask_tagged::<LedgerView>(&path).await?;
+    let ContractAnswer { view, etag } = match visit.ask_tagged::<LedgerView>(&path).await {
+        Err(trouble) if trouble.status == StatusCode::NOT_FOUND => {
+            return Err(not_here(visit, &provider, &event_id).await);
+        }
+        found => found?,
+    };
     let beside = conflict::beside(visit, &view).await;
     let again = again::again(visit, &view, &path).await;
     let body = html! {
         (facts::facts(visit, &view))
+        (decisions::decisions(visit, &view, &path, etag.as_deref(), &what_if(visit, &view, &path)))
         (notices(&view))
         @if let Some(beside) = beside { (beside) }
         section aria-labelledby="timeline" {
@@ -44,14 +52,26 @@ async fn draw(visit: &Visit, names: EventNames, raw: &RawQuery) -> Result<(Strin
             (content::content(visit, &view, &path, look))
         }
         @if let Some(again) = again { (again) }
-        section aria-labelledby="decide" {
-            h2 id="decide" { "Decide" }
-            (what_if(visit, &view, &path))
-            (decisions::decisions(visit, &view, &path, etag.as_deref()))
-        }
     };
     let id = &view.event.event_id;
     Ok((plain::line(readable_id(id).as_deref().unwrap_or(id)).into_owned(), body))
+}
+
+/// Says which event is not here, and what is known of its id.
+async fn not_here(visit: &Visit, provider: &str, event_id: &str) -> Trouble {
+    let found: Result<SearchView, Trouble> =
+        visit.ask(&with_query("/search", &[("id", Some(event_id))])).await;
+    let mut sentences = vec![format!("no event `{event_id}` of provider `{provider}` is here")];
+    if let Ok(found) = found {
+        sentences.extend(found.found.iter().filter_map(|hit| match hit {
+            SearchHit::EventId { event } => {
+                Some(format!("Provider `{}` has an event of this id", event.provider))
+            }
+            _ => None,
+        }));
+        sentences.extend(found.notes.iter().map(|note| note.trim_end_matches('.').to_owned()));
+    }
+    Trouble::new(StatusCode::NOT_FOUND, "not_found", &sentences.join(". "))
 }
 
 /// The way to what the handlers of this server would make of the event today; for those who may, and while its bytes are

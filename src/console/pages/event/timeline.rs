@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::entry::{self, DrawnEntry};
 use super::look::LedgerLook;
-use crate::api::{LedgerEntry, LedgerView, LedgerWhat};
+use crate::api::{LedgerEntry, LedgerView};
 use crate::console::contract::with_query;
 use crate::console::visit::Visit;
 use crate::figures::grouped;
@@ -14,24 +14,17 @@ use crate::times::{ago, day, in_day, rfc3339};
 const FIRST_N: usize = 20;
 const LAST_N: usize = 100;
 
-/// An entry, or several that say the same.
-struct ToldEntry<'a> {
-    entry: &'a LedgerEntry,
-    /// Number of looks at the content that this one stands for.
-    looks_n: usize,
-}
-
 pub(super) fn timeline(visit: &Visit, view: &LedgerView, path: &str, look: LedgerLook) -> Markup {
-    let told = told(&view.entries);
+    let told = &view.entries;
     let left_out_n = if look.has_all_entries { 0 } else { told.len().saturating_sub(FIRST_N + LAST_N) };
     let last_n = told.len() - told.len().min(FIRST_N) - left_out_n;
     let (mut today, mut before_ms) = (String::new(), None);
-    let mut drawn = |one: &ToldEntry<'_>| {
-        let at_ms = one.entry.at_ms;
+    let mut drawn = |one: &LedgerEntry| {
+        let at_ms = one.at_ms;
         let date = Some(day(at_ms)).filter(|date| *date != today);
         let after_ms = before_ms.replace(at_ms).map(|before_ms| at_ms.saturating_sub(before_ms));
         today = date.clone().unwrap_or_else(|| std::mem::take(&mut today));
-        item(&entry::draw(visit, view, &one.entry.what, one.looks_n), at_ms, date, after_ms)
+        item(&entry::draw(visit, view, &one.what), at_ms, date, after_ms)
     };
     html! {
         ol class="timeline" {
@@ -47,30 +40,6 @@ pub(super) fn timeline(visit: &Visit, view: &LedgerView, path: &str, look: Ledge
         }
         p class="hint" { "Times are in UTC, to the millisecond; beside each stands how long after the entry before it came." }
     }
-}
-
-/// The entries, looks of one person in a row as one: each time that this page is shown is one.
-fn told(entries: &[LedgerEntry]) -> Vec<ToldEntry<'_>> {
-    let mut told: Vec<ToldEntry<'_>> = Vec::new();
-    for entry in entries {
-        match told.last_mut() {
-            Some(last) if is_same_look(&last.entry.what, &entry.what) => {
-                // What was sent and an answer, in one look.
-                last.looks_n += usize::from(last.entry.at_ms != entry.at_ms);
-                last.entry = entry;
-            }
-            _ => told.push(ToldEntry { entry, looks_n: 1 }),
-        }
-    }
-    told
-}
-
-fn is_same_look(one: &LedgerWhat, other: &LedgerWhat) -> bool {
-    let (LedgerWhat::Decision { decision: one }, LedgerWhat::Decision { decision: other }) = (one, other)
-    else {
-        return false;
-    };
-    entry::is_look(&one.action) && entry::is_look(&other.action) && one.actor == other.actor
 }
 
 fn item(drawn: &DrawnEntry, at_ms: i64, date: Option<String>, after_ms: Option<i64>) -> Markup {
@@ -101,7 +70,6 @@ fn distance(ms: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::AuditView;
 
     #[test]
     fn a_distance_is_told_in_a_unit_that_says_something() {
@@ -115,38 +83,5 @@ mod tests {
         check(119_999, "119.9 s");
         check(120_000, "2 min");
         check(7_200_000, "2 h");
-    }
-
-    #[test]
-    fn looks_of_one_person_in_a_row_are_one_entry() {
-        let row = |at_ms: i64, actor: &str, action: &str| LedgerEntry {
-            at_ms,
-            what: LedgerWhat::Decision {
-                decision: AuditView {
-                    audit_seq: at_ms,
-                    at_ms,
-                    actor: actor.to_owned(),
-                    action: action.to_owned(),
-                    provider: None,
-                    event_id: None,
-                    message_id: None,
-                    operation_id: None,
-                    detail: String::new(),
-                },
-            },
-        };
-        let entries = [
-            row(1, "ann", "body_read"),
-            row(1, "ann", "answer_read"),
-            row(2, "ann", "body_read"),
-            row(2, "ann", "answer_read"),
-            row(3, "bob", "body_read"),
-            row(4, "bob", "event_rerun"),
-            row(5, "bob", "event_rerun"),
-            row(6, "ann", "body_read"),
-        ];
-        let told = told(&entries);
-        let seen: Vec<(i64, usize)> = told.iter().map(|one| (one.entry.at_ms, one.looks_n)).collect();
-        assert_eq!(seen, [(2, 2), (3, 1), (4, 1), (5, 1), (6, 1)]);
     }
 }

@@ -11,9 +11,17 @@ use crate::times;
 use crate::types::{EventState, UnixMs};
 
 /// Values that the contract has under the same name.
-const SAME: [&str; 4] = ["provider", "type", "state", "object"];
+const SAME: [&str; 5] = ["provider", "type", "state", "object", "delivery"];
 /// Times to choose with one click: what the address says, and what the link says.
 const SPANS: [(&str, &str); 3] = [("15m", "15 min"), ("1h", "1 h"), ("24h", "24 h")];
+
+/// Choices by calls: the word of the contract, and what it says.
+const CALLS: [(&str, &str); 4] = [
+    ("stuck", "with held or dead calls"),
+    ("held", "with held calls"),
+    ("dead", "with dead calls"),
+    ("open", "with calls still to be sent"),
+];
 
 /// A filter as it stands in the address.
 pub(super) struct EventSieve {
@@ -44,9 +52,9 @@ impl EventSieve {
         field::value(&self.values, name)
     }
 
-    /// True when what comes in now belongs on top of what it finds.
+    /// True when what comes in now belongs on top of what it finds: it has no calls that are held or given up.
     pub(super) fn is_open(&self) -> bool {
-        self.to_ms.is_none() && self.value("cursor").is_none()
+        self.to_ms.is_none() && self.value("cursor").is_none() && self.value("delivery").is_none()
     }
 
     /// The address that asks for a page of it.
@@ -54,9 +62,11 @@ impl EventSieve {
         self.said("/events", ("cursor", self.value("cursor")))
     }
 
-    /// The address that acts on all that it finds, where it says enough for that.
+    /// The address that acts on all that it finds, where it says enough for that. What a filter by calls finds is acted
+    /// on message by message.
     pub(super) fn acted_on(&self) -> Option<String> {
-        self.value("state").map(|_| self.said("/operations/new", ("subject", Some("events"))))
+        let is_of_events = self.value("state").is_some() && self.value("delivery").is_none();
+        is_of_events.then(|| self.said("/operations/new", ("subject", Some("events"))))
     }
 
     /// It and one value more, in the words of the contract.
@@ -89,7 +99,8 @@ impl EventSieve {
         let fields = html! {
             (field::provider(visit, values))
             (field::text("type", "Type", values))
-            (field::choice("state", "State", values, EventState::ALL.iter().map(|state| state.as_str())))
+            (field::labelled("state", "State", values, EventState::ALL.iter().map(|state| (state.as_str(), state.shown()))))
+            (field::labelled("delivery", "Calls", values, CALLS))
             (field::text("object", "Object", values))
             (field::time("from", "From (UTC)", self.from_ms))
             (field::time("to", "Before (UTC)", self.to_ms))
@@ -133,10 +144,12 @@ mod tests {
         check("from=2026-11-22T14:05", "/events?received_from_ms=1795356300000");
         check("to=2026-11-22T14:05:11", "/events?received_to_ms=1795356311000");
         check("received_from_ms=5&to=1970-01-02", "/events?received_from_ms=5&received_to_ms=86400000");
+        check("delivery=stuck", "/events?delivery=stuck");
         check("nonsense=1&cursor=x", "/events?cursor=x");
         let acted_on = read("state=done&cursor=x").map(|sieve| sieve.acted_on());
         assert_eq!(acted_on, Ok(Some("/operations/new?state=done&subject=events".to_owned())));
         assert_eq!(read("type=a").map(|sieve| sieve.acted_on()), Ok(None));
+        assert_eq!(read("state=done&delivery=dead").map(|sieve| sieve.acted_on()), Ok(None));
         assert!(read("from=soon").is_err() && read("received_to_ms=soon").is_err());
     }
 

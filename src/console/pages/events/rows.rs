@@ -7,7 +7,7 @@ use crate::console::parts::{chip, link, list, moment};
 use crate::console::visit::Visit;
 use crate::figures::plural;
 
-const HEADINGS: [&str; 6] = ["Received", "Provider", "Event", "Type", "State", "Object"];
+const HEADINGS: [&str; 8] = ["Received", "Provider", "Event", "Type", "State", "Calls", "Object", "Error"];
 
 /// All that were found.
 pub(super) fn table(visit: &Visit, events: &[EventView]) -> Markup {
@@ -34,7 +34,9 @@ fn row(visit: &Visit, event: &EventView, received: &Markup) -> Markup {
                 (chip::event(event.state))
                 @if event.copies_n > 0 { p class="hint" { "and " (plural(event.copies_n, "duplicate")) } }
             }
+            td { (chip::delivery(&event.delivery)) }
             td { @match &event.object { Some(object) => (moment::id(object)), None => (moment::none()) } }
+            td { (chip::why(event)) }
         }
     }
 }

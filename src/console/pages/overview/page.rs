@@ -7,7 +7,7 @@ use axum::response::Response;
 use axum::routing::get;
 use maud::{Markup, html};
 
-use super::{due, first, needed, over_time};
+use super::{causes, due, first, needed, over_time};
 use crate::api::{ActivityView, BacklogView, DestinationView, EventView, Page, ProviderView};
 use crate::console::parts::frame::Place;
 use crate::console::state::ConsoleState;
@@ -52,6 +52,7 @@ async fn draw(visit: &Visit) -> Result<Markup, Trouble> {
                 section aria-labelledby="first" { h2 id="first" { "Nothing has come yet" } (first) }
             }
             section aria-labelledby="needs" { h2 id="needs" { "Needs a person" } (needed::draw(visit, &answers)) }
+            @if let Some(causes) = causes::draw(visit, &backlog.causes) { (causes) }
             @if !is_first || is_any {
                 section aria-labelledby="due" { h2 id="due" { "Oldest due" } (due::draw(visit, &destinations.items)) }
                 (over_time::draw(visit, &activity))

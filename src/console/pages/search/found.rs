@@ -14,7 +14,7 @@ struct FoundGroup {
     rows: Vec<Markup>,
 }
 
-const OF_EVENTS: [&str; 5] = ["Received", "Provider", "Event", "Type", "State"];
+const OF_EVENTS: [&str; 7] = ["Received", "Provider", "Event", "Type", "State", "Calls", "Error"];
 const OF_MESSAGES: [&str; 5] = ["Written", "Message", "Effect", "Destination", "State"];
 const OF_REJECTED: [&str; 4] = ["Received", "Provider", "Step", "Why"];
 
@@ -65,6 +65,8 @@ fn event(visit: &Visit, event: &EventView) -> Markup {
             td { (link::event(visit, &event.provider, &event.event_id)) }
             td { (moment::foreign(&event.event_type)) }
             td { (chip::event(event.state)) }
+            td { (chip::delivery(&event.delivery)) }
+            td { (chip::why(event)) }
         }
     }
 }

@@ -31,8 +31,7 @@ impl Rung {
 
     fn mood(self) -> Mood {
         match self {
-            Self::Found => Mood::Good,
-            Self::Superseded | Self::Replayed => Mood::Quiet,
+            Self::Found | Self::Superseded | Self::Replayed => Mood::Quiet,
             Self::Rejected => Mood::Bad,
             Self::NotFound => Mood::Needed,
         }

@@ -1,0 +1,142 @@
+//! What became of the calls of events: counted from the queue and the history by the ranges of their numbers, a page of
+//! events in one statement. Nothing is written for it when an event is admitted or a call is settled.
+
+use std::collections::BTreeMap;
+
+use crate::api::{DeliveryView, EventView};
+use crate::store::db::{DbError, DbResult, Door, Row, Value};
+use crate::types::{DeliveryState, EventState, MessageState, Reach};
+
+/// The columns and the source of the messages of some events in one table.
+macro_rules! counted {
+    ($table:literal) => {
+        concat!(
+            "e.event_seq, m.generation, m.state,
+                    CASE WHEN m.first_sent_at_ms IS NULL THEN 1 ELSE 0 END AS unsent_n,
+                    CASE WHEN CAST($2 AS BIGINT) = 0 OR m.destination = ANY($3) THEN m.last_error END AS error
+             FROM processed_webhook_events e CROSS JOIN ",
+            $table,
+            " m WHERE e.event_seq = ANY($1) AND m.message_id >= e.event_seq * 1024
+                AND m.message_id < (e.event_seq + 1) * 1024"
+        )
+    };
+}
+/// `$1` the numbers of the events, `$2` 1 when the errors of `$3` are the only ones that may be seen.
+const CALLS: &str = concat!(
+    "/* event_delivery */ SELECT c.event_seq, c.generation, c.state, COUNT(*) AS messages_n,
+            CAST(SUM(c.unsent_n) AS BIGINT) AS unsent_n, MIN(c.error) AS error FROM (SELECT ",
+    counted!("outbox_queue"),
+    " UNION ALL SELECT ",
+    counted!("outbox_finished"),
+    ") c GROUP BY c.event_seq, c.generation, c.state"
+);
+/// The newest event of which finished messages were pruned.
+const PRUNED: &str = "/* event_delivery */ SELECT messages_pruned_seq FROM retention_lease WHERE one = 1";
+
+/// The statements by name, for tests that look at their plans.
+pub(in crate::store) const STATEMENTS: &[(&str, &str)] =
+    &[("event_delivery", CALLS), ("event_delivery pruned", PRUNED)];
+
+/// Messages of one event that were written in one run and stand in one state.
+struct CallCount {
+    generation: u32,
+    state: MessageState,
+    messages_n: u32,
+    unsent_n: u32,
+    error: Option<String>,
+}
+
+impl CallCount {
+    fn of(row: &Row) -> DbResult<Self> {
+        let word = row.text("state")?;
+        let state = MessageState::parse(&word);
+        Ok(Self {
+            generation: row.count("generation")?,
+            state: state.ok_or_else(|| DbError::decode("state", format_args!("`{word}`")))?,
+            messages_n: row.count("messages_n")?,
+            unsent_n: row.count("unsent_n")?,
+            error: row.text_or_null("error")?,
+        })
+    }
+
+    /// The state of an event that has such a call and no worse one.
+    fn delivery(&self) -> DeliveryState {
+        match self.state {
+            MessageState::Held => DeliveryState::Held,
+            MessageState::Dead => DeliveryState::Dead,
+            MessageState::Discarded => DeliveryState::Discarded,
+            MessageState::Ready | MessageState::Waiting | MessageState::Leased => DeliveryState::Open,
+            MessageState::Done => DeliveryState::Delivered,
+        }
+    }
+
+    fn is_finished(&self) -> bool {
+        matches!(self.state, MessageState::Done | MessageState::Discarded)
+    }
+}
+
+/// Says of each of these events what became of its calls. Errors of destinations out of reach are left out.
+pub(super) async fn add_deliveries(
+    db: &mut Door<'_>,
+    events: &mut [(i64, EventView)],
+    reach: &Reach,
+) -> DbResult<()> {
+    if events.is_empty() {
+        return Ok(());
+    }
+    let numbers: Vec<i64> = events.iter().map(|(seq, _)| *seq).collect();
+    let seen = reach.names();
+    let values: [Value; 3] =
+        [numbers.into(), i64::from(seen.is_some()).into(), seen.unwrap_or_default().into()];
+    let mut counts: BTreeMap<i64, Vec<CallCount>> = BTreeMap::new();
+    for row in db.fetch(CALLS, &values).await? {
+        counts.entry(row.int("event_seq")?).or_default().push(CallCount::of(&row)?);
+    }
+    // After the messages: what is pruned in between is then known to be missing.
+    let pruned_seq = db.fetch_one(PRUNED, &[]).await?.int("messages_pruned_seq")?;
+    for (seq, event) in events {
+        event.delivery = delivery(event, counts.remove(seq).unwrap_or_default(), *seq <= pruned_seq);
+    }
+    Ok(())
+}
+
+/// The delivery of an event: of the newest run that left messages, and of whatever is still open of earlier ones.
+fn delivery(event: &EventView, counts: Vec<CallCount>, may_be_pruned: bool) -> DeliveryView {
+    let newest = counts.iter().map(|one| one.generation).max();
+    let sent_n = counts.iter().map(|one| one.messages_n.saturating_sub(one.unsent_n)).sum();
+    let counted: Vec<CallCount> =
+        counts.into_iter().filter(|one| Some(one.generation) == newest || !one.is_finished()).collect();
+    let sum = |state: DeliveryState| -> u32 {
+        counted.iter().filter(|one| one.delivery() == state).map(|one| one.messages_n).sum()
+    };
+    let worst = [
+        DeliveryState::Held,
+        DeliveryState::Dead,
+        DeliveryState::Discarded,
+        DeliveryState::Open,
+        DeliveryState::Delivered,
+    ]
+    .into_iter()
+    .find(|state| sum(*state) > 0);
+    let is_handled = event.state == EventState::Done;
+    let state = match worst {
+        Some(worst) if worst != DeliveryState::Delivered || !may_be_pruned => worst,
+        // A run before this one may have left calls, or this one more than are here.
+        Some(_) => DeliveryState::NoLongerKnown,
+        None if may_be_pruned && (is_handled || event.generation > 0) => DeliveryState::NoLongerKnown,
+        None if is_handled => DeliveryState::None,
+        None => DeliveryState::NotSent,
+    };
+    DeliveryView {
+        state,
+        messages_n: counted.iter().map(|one| one.messages_n).sum(),
+        delivered_n: sum(DeliveryState::Delivered),
+        open_n: sum(DeliveryState::Open),
+        held_n: sum(DeliveryState::Held),
+        dead_n: sum(DeliveryState::Dead),
+        discarded_n: sum(DeliveryState::Discarded),
+        unsent_n: counted.iter().filter(|one| !one.is_finished()).map(|one| one.unsent_n).sum(),
+        sent_n,
+        error: counted.iter().filter(|one| one.delivery() == state).find_map(|one| one.error.clone()),
+    }
+}
