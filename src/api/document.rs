@@ -8,9 +8,10 @@ use super::routes::{ROUTES, RouteFacts};
 use super::{
     ActivityView, AuditVerified, AuditView, BacklogView, CountView, DestinationOrder, DestinationView,
     DoctorView, EventOrder, EventView, ExplainOrder, ExplainView, LaneView, LedgerView, MeView,
-    MessageDetail, MessageOrder, MessageView, OperationOrder, OperationView, OrderResult, Page, ProbeView,
-    ProblemView, ProviderView, ReasonOrder, RejectedView, SearchView, SettingView, StatisticsView, TailView,
-    TaughtView, TokenMade, TokenOrder, TokenView, WhatIfOrder, WhatIfView,
+    MessageDetail, MessageOrder, MessageView, OperationChoice, OperationOrder, OperationPreview,
+    OperationView, OrderResult, Page, ProbeView, ProblemView, ProviderView, ReasonOrder, RejectedView,
+    SearchView, SettingView, StatisticsView, TailView, TaughtView, TokenMade, TokenOrder, TokenView,
+    WhatIfOrder, WhatIfView,
 };
 use crate::types::{EventState, MessageState};
 
@@ -63,7 +64,8 @@ fn named(generator: &mut SchemaGenerator) -> Map<String, Value> {
         "ActivityView": ActivityView, "AuditVerified": AuditVerified, "BacklogView": BacklogView, "CountView": CountView,
         "DestinationOrder": DestinationOrder, "DestinationView": DestinationView, "DoctorView": DoctorView, "ProbeView": ProbeView, "EventOrder": EventOrder,
         "EventState": EventState, "LedgerView": LedgerView, "MeView": MeView, "MessageDetail": MessageDetail,
-        "MessageOrder": MessageOrder, "MessageState": MessageState, "OperationOrder": OperationOrder,
+        "MessageOrder": MessageOrder, "MessageState": MessageState, "OperationChoice": OperationChoice, "OperationOrder": OperationOrder,
+        "OperationPreview": OperationPreview,
         "OperationView": OperationView, "OrderResult": OrderResult, "Page<AuditView>": Page<AuditView>,
         "Page<DestinationView>": Page<DestinationView>, "Page<EventView>": Page<EventView>,
         "Page<LaneView>": Page<LaneView>, "Page<MessageView>": Page<MessageView>,

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::operation::OperationView;
 use crate::types::EventState;
 
 /// A provider: a configured sender.
@@ -169,6 +170,8 @@ pub struct BacklogView {
     /// Paths that no provider has and that were posted to on this node since its start, at most 32; empty for tokens
     /// with a scope.
     pub unknown_paths: Vec<UnknownPathView>,
+    /// Operations that wait for a person: to be approved, or stopped by themselves. The newest, at most 40.
+    pub operations: Vec<OperationView>,
 }
 
 /// Events of one provider in one state.

@@ -88,6 +88,7 @@ mod tests {
                 title: "x".to_owned(),
                 state: None,
                 counted_n: None,
+                operation_id: None,
             })))
         };
         for (status, want) in [

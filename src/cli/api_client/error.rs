@@ -60,6 +60,9 @@ fn refusal(f: &mut fmt::Formatter<'_>, problem: &ProblemView) -> fmt::Result {
     if let Some(counted_n) = problem.counted_n {
         write!(f, "; {counted_n} are found now")?;
     }
+    if let Some(operation_id) = &problem.operation_id {
+        write!(f, "; `hooklatch operations show {operation_id}` shows it, `--again` orders it once more")?;
+    }
     f.write_str(match problem.status {
         401 => "; say who you are with --token, HOOKLATCH_TOKEN or a profile",
         404 => "; or it is out of this token's reach: `hooklatch whoami`",
@@ -108,6 +111,7 @@ mod tests {
             title: "this is so".to_owned(),
             state: None,
             counted_n: None,
+            operation_id: None,
         }
     }
 

@@ -41,8 +41,7 @@ pub(in crate::console) fn act(form: &ActForm<'_>) -> Markup {
 pub(in crate::console) fn act_with(form: &ActForm<'_>, more: &Markup) -> Markup {
     html! {
         form class="act" method="post" action=(form.action) {
-            // Enter presses the first button of a form: of several, none shall be the one that was not chosen.
-            @if form.acts.len() > 1 { button class="unseen" type="submit" disabled aria-hidden="true" {} }
+            (enter_guard())
             (key_fields(form.etag))
             (more)
             label { span { "Reason, for the audit log" }
@@ -54,6 +53,11 @@ pub(in crate::console) fn act_with(form: &ActForm<'_>, more: &Markup) -> Markup 
             @if !form.hint.is_empty() { p class="hint" { (form.hint) } }
         }
     }
+}
+
+/// Enter presses the first button of a form, and nothing where that is disabled: whoever acts presses the button itself.
+pub(in crate::console) fn enter_guard() -> Markup {
+    html! { button class="unseen" type="submit" disabled aria-hidden="true" {} }
 }
 
 /// The hidden fields that every form has which acts.

@@ -41,6 +41,13 @@ pub(super) async fn show(
             one.client_address = None;
         }
     }
-    let view = BacklogView { now_ms, events: events.collect(), messages: messages.collect(), unknown_paths };
+    let operations = people.operations_for_persons().await?;
+    let view = BacklogView {
+        now_ms,
+        events: events.collect(),
+        messages: messages.collect(),
+        unknown_paths,
+        operations,
+    };
     Ok(view_reply(StatusCode::OK, &view))
 }
