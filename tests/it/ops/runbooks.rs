@@ -230,7 +230,8 @@ async fn every_command_of_the_runbooks_ends_as_they_say(database: &Database) {
                 // The number that the command shows when it is given without it.
                 let preview = [&words[..at - 1], &["--json".to_owned()]].concat();
                 let (_, said) = stocked.run(&preview).await;
-                let found = said.lines().find_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+                let found =
+                    said.lines().find_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
                 words[at] = found.unwrap_or_else(|| panic!("{said}"))["counted_n"].to_string();
             }
             let (code, said) = stocked.run(&words).await;

@@ -546,7 +546,7 @@ async fn a_second_person_approves_what_another_ordered_in_time(database: &Databa
     work_off(&store, &id, 200).await;
     assert_eq!(message_states(database).await, ["discarded 2"]);
     // What nobody approves ends by itself, and did nothing.
-    dead(&store, 3).await;
+    super::operator::settled(&store, "evt_9", SettleTo::Dead).await;
     let discard = order(of_messages(MessageAct::Discard, in_state(MessageState::Dead)), 1);
     let begun = people.operation_begin(&discard, rules, &decision_at("k2", 20_000)).await.unwrap().value;
     assert_eq!(store.operations_running(21_000).await.unwrap(), std::slice::from_ref(&begun.operation_id));
@@ -563,18 +563,21 @@ async fn a_second_person_approves_what_another_ordered_in_time(database: &Databa
 async fn a_preview_says_what_an_operation_would_act_on(database: &Database) {
     let store = database.store().await;
     for n in 0..3 {
-        let one = IncomingEvent { received_at_ms: 1_000 + n, ..event(&format!("evt_{n}"), "a") };
+        let one = IncomingEvent { received_at_ms: 5_000 + n, ..event(&format!("evt_{n}"), "a") };
         admit(&store, &one, &[message("billing"), message("mail")]).await;
     }
     super::operator::settled(&store, "evt_held", SettleTo::Held).await;
     let people = ops(&store);
-    let done =
-        EventFilter { state: Some(EventState::Done), received_to_ms: Some(1_003), ..EventFilter::default() };
+    let done = EventFilter {
+        state: Some(EventState::Done),
+        received_from_ms: Some(5_000),
+        ..EventFilter::default()
+    };
     let (found, acts) =
         people.operation_preview(&OperationChoice::Events(done.clone()), 9_000).await.unwrap();
     let counts = (found.counted_n, found.calls_n, found.open_n, found.untried_n);
     assert_eq!(counts, (3, 6, 6, 6), "{found:?}");
-    assert_eq!((found.first_at_ms, found.last_at_ms, found.is_more), (Some(1_000), Some(1_002), false));
+    assert_eq!((found.first_at_ms, found.last_at_ms, found.is_more), (Some(5_000), Some(5_002), false));
     assert_eq!((found.providers[0].name.as_str(), found.providers[0].counted_n), ("stripe", 3));
     let told: Vec<_> = acts.iter().map(|act| (act.act.as_str(), act.risk)).collect();
     let want =

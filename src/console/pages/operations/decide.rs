@@ -10,6 +10,7 @@ use crate::console::parts::form::{self, SentForm};
 use crate::console::parts::frame::Place;
 use crate::console::trouble::Trouble;
 use crate::console::visit::Visit;
+use crate::types::Role;
 
 pub(super) async fn approve(visit: Visit, Path(operation_id): Path<String>, form: SentForm) -> Response {
     decide(visit, &operation_id, "approve", form).await
@@ -34,7 +35,7 @@ async fn decide(visit: Visit, operation_id: &str, word: &str, form: SentForm) ->
 async fn order(visit: &Visit, page: &str, word: &str, form: &SentForm) -> Result<(), Trouble> {
     let order = ReasonOrder { reason: form.needed("reason")?.to_owned() };
     let headers = form.headers()?;
-    if word == "approve" {
+    if word == "approve" && visit.may(Role::Operator) {
         let operation: OperationView = visit.ask(page).await?;
         check_typed(form, operation.total_n)?;
     }
