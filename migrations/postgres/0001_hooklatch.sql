@@ -408,9 +408,17 @@ CREATE TABLE operations (
     -- How far the orderer's word reached; NULL: everywhere.
     providers      TEXT COLLATE "C",
     destinations   TEXT COLLATE "C",
-    cancelled_by   TEXT COLLATE "C"
+    cancelled_by   TEXT COLLATE "C",
+    -- With `waiting`: until when a second person can approve it.
+    expires_at_ms  BIGINT,
+    approved_by    TEXT COLLATE "C",
+    -- Why it stopped or ended by itself.
+    note           TEXT COLLATE "C",
+    -- Its steps with their counts, in JSON; NULL: all at once.
+    steps          TEXT COLLATE "C"
 );
 CREATE INDEX operations_running ON operations (stepped_at_ms) WHERE state = 'running';
+CREATE INDEX operations_unfinished ON operations (operation_id) WHERE finished_at_ms IS NULL;
 CREATE INDEX operations_finished ON operations (finished_at_ms) WHERE finished_at_ms IS NOT NULL;
 
 -- The set of an operation, fixed with the order, and what became of each row of it.
@@ -423,9 +431,12 @@ CREATE TABLE operation_rows (
     outcome      TEXT COLLATE "C",
     -- State in which it stood when it was passed over.
     stood        TEXT COLLATE "C",
+    -- In an operation with steps: `open` until its calls were tried, then `good` or `failed`.
+    result       TEXT COLLATE "C",
     PRIMARY KEY (operation_id, row_n)
 );
 CREATE INDEX operation_rows_skipped ON operation_rows (operation_id, row_n) WHERE outcome <> 'changed';
+CREATE INDEX operation_rows_open ON operation_rows (operation_id, row_n) WHERE result = 'open';
 
 -- That a repeated request takes effect once: an operator's, and those of routes of the program's own. The row is written
 -- before the request is carried out, or in the transaction of its effect, and goes when its window is over.

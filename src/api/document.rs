@@ -8,7 +8,7 @@ use super::routes::{ROUTES, RouteFacts};
 use super::{
     ActivityView, AuditVerified, AuditView, BacklogView, CountView, DestinationView,
     DoctorView, EventOrder, EventView, ExplainOrder, ExplainView, LaneView, LedgerView, MeView,
-    MessageDetail, MessageOrder, MessageView, OperationOrder, OperationView, OrderResult, Page, PauseOrder, ProbeView,
+    MessageDetail, MessageOrder, MessageView, OperationChoice, OperationOrder, OperationPreview, OperationView, OrderResult, Page, PauseOrder, ProbeView,
     ProblemView, ProviderView, ReasonOrder, RejectedGroup, RejectedView, SearchView, SettingView,
     StatisticsView, TailView, TaughtView, TestEventOrder, TestEventView, TokenMade, TokenOrder, TokenView,
     WhatIfOrder, WhatIfView,
@@ -64,7 +64,7 @@ fn named(generator: &mut SchemaGenerator) -> Map<String, Value> {
         "ActivityView": ActivityView, "AuditVerified": AuditVerified, "BacklogView": BacklogView, "CountView": CountView,
         "PauseOrder": PauseOrder, "DestinationView": DestinationView, "DoctorView": DoctorView, "ProbeView": ProbeView, "EventOrder": EventOrder,
         "DeliveryFilter": DeliveryFilter, "EventState": EventState, "LedgerView": LedgerView, "MeView": MeView, "MessageDetail": MessageDetail,
-        "MessageOrder": MessageOrder, "MessageState": MessageState, "OperationOrder": OperationOrder,
+        "MessageOrder": MessageOrder, "MessageState": MessageState, "OperationChoice": OperationChoice, "OperationOrder": OperationOrder, "OperationPreview": OperationPreview,
         "OperationView": OperationView, "OrderResult": OrderResult, "Page<AuditView>": Page<AuditView>,
         "Page<DestinationView>": Page<DestinationView>, "Page<EventView>": Page<EventView>,
         "Page<LaneView>": Page<LaneView>, "Page<MessageView>": Page<MessageView>,

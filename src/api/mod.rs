@@ -8,10 +8,11 @@
 //! `provider.rs`, `statistics.rs`, `activity.rs`, `search.rs`, `setting.rs` and `tail.rs` are what there is to see; `order.rs` and `operation.rs`
 //! what there is to ask for, `test_event.rs` events that operators make, `what_if.rs` what handlers would make of events, `explain.rs` why a request is believed, `doctor.rs` what a live system shows; `reason.rs` and `whole.rs` the texts and
 //! numbers in it; `etag.rs` the version of what can change, `if_match.rs` which version a request is about, `audit.rs` and `token.rs` who did it. `routes.rs` is the list of routes, and
-//! `judgement.rs` is what an act risks, `message_judgement/` judges messages. `document.rs` makes `openapi.json` of it. Nothing here reads a database or a socket.
+//! `judgement.rs` and `bulk.rs` are what an act risks, on one and on many; `message_judgement/` and `judged_event.rs` judge messages and events. `document.rs` makes `openapi.json` of it. Nothing here reads a database or a socket.
 
 mod activity;
 mod audit;
+mod bulk;
 mod destination;
 mod doctor;
 mod document;
@@ -41,6 +42,8 @@ mod whole;
 
 pub use activity::{ActivityView, AttemptMinute, DestinationActivity, ProviderActivity, RequestMinute};
 pub use audit::{AuditVerified, AuditView};
+pub use bulk::{BulkFigures, NamedCount, OperationChoice, OperationPreview, PreviewedAct};
+pub(crate) use bulk::{bulk_acts, makes_calls};
 pub use destination::{BacklogCount, CallTimesView, DestinationView, PauseView, PolicyView, RetryView};
 pub use doctor::{
     ArrivedHeader, ArrivedView, DoctorView, FindingVerdict, FindingView, ProbeAnswer, ProbePath, ProbeView,
@@ -60,7 +63,8 @@ pub use judgement::{JudgedAct, Judgement, Risk};
 pub use message::{AttemptView, CountView, LaneView, MessageDetail, MessageView};
 pub use message_judgement::{MessageContent, MessageFacts, PauseFact, RepeatPolicy};
 pub use operation::{
-    EventFilter, MessageFilter, OperationOrder, OperationState, OperationSubject, OperationView, SkippedRow,
+    EventFilter, MessageFilter, OperationOrder, OperationState, OperationSteps, OperationSubject,
+    OperationView, SkippedRow, StepView, StepsView,
 };
 pub use order::{
     EventAct, EventOrder, MessageAct, MessageOrder, Order, OrderResult, PauseAct, PauseOrder, ReasonOrder,

@@ -94,6 +94,54 @@ pub enum OperationSubject {
     },
 }
 
+/// How an operation is worked off whose rows make calls. A step begins when all calls of the step before have been tried
+/// once; a call that failed, is tried again, or nobody knows about counts as failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OperationSteps {
+    /// Rows of the first steps; the rest is the last step. Empty: everything is one step.
+    #[serde(default = "default_sizes", deserialize_with = "super::whole::numbers")]
+    #[schemars(length(max = 8), inner(range(min = 1, max = 100_000)))]
+    pub sizes: Vec<u64>,
+    /// Most rows a second, 1 to 1,000.
+    #[serde(default = "default_per_s", deserialize_with = "super::whole::number")]
+    #[schemars(range(min = 1, max = 1_000))]
+    pub per_s: u32,
+    /// The operation stops by itself when more than this share of its calls failed; in the first of several steps, when
+    /// any did. Percent; 100: only the first step stops it.
+    #[serde(default = "default_stop_percent", deserialize_with = "super::whole::number")]
+    #[schemars(range(max = 100))]
+    pub stop_percent: u32,
+}
+
+fn default_sizes() -> Vec<u64> {
+    vec![1, 10, 100]
+}
+
+fn default_per_s() -> u32 {
+    50
+}
+
+fn default_stop_percent() -> u32 {
+    10
+}
+
+impl Default for OperationSteps {
+    fn default() -> Self {
+        Self { sizes: default_sizes(), per_s: default_per_s(), stop_percent: default_stop_percent() }
+    }
+}
+
+impl OperationSteps {
+    /// True when every number is within its range.
+    pub fn is_valid(&self) -> bool {
+        self.sizes.len() <= 8
+            && self.sizes.iter().all(|size| (1..=100_000).contains(size))
+            && (1..=1_000).contains(&self.per_s)
+            && self.stop_percent <= 100
+    }
+}
+
 /// The order to begin an operation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -106,17 +154,28 @@ pub struct OperationOrder {
     /// Reason, for the audit log: 1 to 255 characters on one line.
     #[schemars(length(min = 1, max = 255), regex(pattern = super::reason::REASON_PATTERN))]
     pub reason: String,
+    /// Steps of an act that makes calls (`send`, `rerun`, `dispatch`). Left out: the default steps above 10 rows, and none
+    /// below. Other acts have no steps, whatever is said here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steps: Option<OperationSteps>,
+    /// Begin it although the same act on the same filter is unfinished, or ended in the last 10 minutes.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub again: bool,
 }
 
 /// State of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OperationState {
+    /// A second person has to approve it.
+    Waiting,
     /// It runs, or waits for a node to go on with it.
     Running,
+    /// It stopped by itself because too many of its calls failed; a person continues or cancels it.
+    Stopped,
     /// All of its rows were acted on or passed over.
     Done,
-    /// A person cancelled it; what was done stays done.
+    /// A person cancelled it, or nobody approved it in time; what was done stays done.
     Cancelled,
 }
 
@@ -124,7 +183,9 @@ impl OperationState {
     /// The word in `operations.state`.
     pub fn as_str(self) -> &'static str {
         match self {
+            Self::Waiting => "waiting",
             Self::Running => "running",
+            Self::Stopped => "stopped",
             Self::Done => "done",
             Self::Cancelled => "cancelled",
         }
@@ -132,7 +193,13 @@ impl OperationState {
 
     /// The state that a stored word means; `None` for one of a newer version.
     pub fn parse(word: &str) -> Option<Self> {
-        [Self::Running, Self::Done, Self::Cancelled].into_iter().find(|one| one.as_str() == word)
+        let all = [Self::Waiting, Self::Running, Self::Stopped, Self::Done, Self::Cancelled];
+        all.into_iter().find(|one| one.as_str() == word)
+    }
+
+    /// True when it goes on only after a person's decision.
+    pub fn needs_person(self) -> bool {
+        matches!(self, Self::Waiting | Self::Stopped)
     }
 }
 
@@ -155,6 +222,14 @@ pub struct OperationView {
     pub finished_at_ms: Option<i64>,
     /// Name of the token that cancelled it.
     pub cancelled_by: Option<String>,
+    /// Name of the token that approved it, where a second person has to.
+    pub approved_by: Option<String>,
+    /// With `waiting`: time when it is cancelled if nobody has approved it.
+    pub approve_until_ms: Option<i64>,
+    /// Why it stopped or ended by itself.
+    pub note: Option<String>,
+    /// Its steps; `null` when it makes no calls or has none.
+    pub steps: Option<StepsView>,
     /// Rows of its set, which was fixed with the order.
     pub total_n: u64,
     /// Rows that were acted on.
@@ -174,4 +249,37 @@ pub struct SkippedRow {
     pub outcome: String,
     /// State in which it stood.
     pub state: Option<String>,
+}
+
+/// The steps of an operation, and how far they are.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct StepsView {
+    /// Most rows a second.
+    pub per_s: u32,
+    /// Share of failed calls above which the operation stops. Percent.
+    pub stop_percent: u32,
+    /// Number of the step under way, from 1.
+    pub current: u32,
+    /// The steps in their order.
+    pub list: Vec<StepView>,
+}
+
+/// One step of an operation.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct StepView {
+    /// Rows of the step.
+    pub rows_n: u64,
+    /// Rows that were acted on.
+    pub changed_n: u64,
+    /// Rows whose calls all succeeded, or that made none.
+    pub good_n: u64,
+    /// Rows of which a call failed, is tried again, or nobody knows about.
+    pub failed_n: u64,
+}
+
+impl StepView {
+    /// Rows that were acted on and whose calls have not been tried yet.
+    pub fn open_n(&self) -> u64 {
+        self.changed_n.saturating_sub(self.good_n).saturating_sub(self.failed_n)
+    }
 }

@@ -25,6 +25,9 @@ pub struct ProblemView {
     /// Number that was counted, where that is why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counted_n: Option<u64>,
+    /// Id of the operation that is in the way, where that is why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operation_id: Option<String>,
 }
 
 impl ProblemView {

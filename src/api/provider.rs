@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::operation::OperationView;
 use crate::types::EventState;
 
 /// A provider: a configured sender.
@@ -195,6 +196,8 @@ pub struct BacklogView {
     /// among the newest 2,000 failed events and the newest 2,000 such messages.
     #[serde(default)]
     pub causes: Vec<CauseView>,
+    /// Operations that wait for a person: to be approved, or stopped by themselves. The newest, at most 40.
+    pub operations: Vec<OperationView>,
 }
 
 /// The subject of a cause.

@@ -353,7 +353,29 @@ pub const ROUTES: &[RouteFacts] = &[
         "Begin an operation: do something to all that a filter finds.",
     )
     .status(202),
+    post(
+        "/operations/preview",
+        Role::Viewer,
+        Some("OperationChoice"),
+        "OperationPreview",
+        "What an operation on a filter would act on, and what each act would do and risk. It changes nothing.",
+    )
+    .question(),
     get("/operations/{operation_id}", Role::Viewer, "OperationView", "One operation and its progress."),
+    post(
+        "/operations/{operation_id}/approve",
+        Role::Operator,
+        Some("ReasonOrder"),
+        "OperationView",
+        "Approve an operation that somebody else ordered, so that it begins.",
+    ),
+    post(
+        "/operations/{operation_id}/continue",
+        Role::Operator,
+        Some("ReasonOrder"),
+        "OperationView",
+        "Continue an operation that stopped because too many of its calls failed.",
+    ),
     post(
         "/operations/{operation_id}/cancel",
         Role::Operator,

@@ -30,6 +30,13 @@ where
     T::try_from(number).map_err(|_| odd())
 }
 
+/// Reads a list of whole numbers.
+pub(super) fn numbers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u64>, D::Error> {
+    #[derive(Deserialize)]
+    struct Number(#[serde(deserialize_with = "number")] u64);
+    Ok(Vec::<Number>::deserialize(deserializer)?.into_iter().map(|number| number.0).collect())
+}
+
 /// Reads a whole number or `null`.
 pub(super) fn number_or_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i64>, D::Error> {
     #[derive(Deserialize)]

@@ -20,7 +20,7 @@ use crate::outbox::NodeCalls;
 use crate::provider::Provider;
 use crate::receive::{CountedRequests, Explainer, TestEvents, fingerprint};
 use crate::spec::{Scheme, Source, Spec, words};
-use crate::store::{PeopleDoor, ProgramMigrations, Store, TokenBook};
+use crate::store::{BulkRules, PeopleDoor, ProgramMigrations, Store, TokenBook};
 use crate::tail::TailHub;
 use crate::types::Name;
 use crate::verify::KeySource;
@@ -164,6 +164,10 @@ impl App {
             gate,
             destinations: self.destination_facts(),
             settings: self.config.settings.clone(),
+            bulk: BulkRules {
+                approvals_n: self.config.admin.approvals_n,
+                approval_ms: i64::from(self.config.admin.approval_h) * 3_600_000,
+            },
             breaker: Box::new(move |name| breakers.state_of(name)),
             call_times: Box::new(move |name| times.times(name)),
         })

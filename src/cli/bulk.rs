@@ -1,37 +1,71 @@
-//! What acts on all that a filter finds: counted and shown first, then a durable operation that is followed to its end.
+//! What acts on all that a filter finds: shown first with what it risks, then, once its number was given, a durable
+//! operation that is followed to its end.
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::Args;
-use serde::de::DeserializeOwned;
 
 use super::api_client::{ApiAnswer, OrderPlace};
 use super::decide::WhyArgs;
 use super::desk::{Desk, ListRow, filter_in_words, rows};
 use super::ending::Ending;
-use super::operations::{ended, follow};
-use super::output::{plural, with_times};
+use super::operations::{command, ended, follow};
+use super::output::{Screen, Shown, fields, grouped, plural, told, with_times};
 use super::shared::{Usage, complain, say};
-use crate::api::{CountView, OperationOrder, OperationSubject, OperationView, Page};
-
-/// Rows that are shown before somebody says `--yes`.
-const SHOWN_N: &str = "10";
+use crate::api::{
+    BulkFigures, CountView, NamedCount, OperationChoice, OperationOrder, OperationPreview, OperationState,
+    OperationSteps, OperationSubject, OperationView, PreviewedAct, Risk,
+};
 
 /// Arguments of what may act on several.
 #[derive(Args)]
 pub(super) struct BulkArgs {
-    /// Act on all that the filter finds. Without it they are counted and shown.
-    #[arg(long)]
-    yes: bool,
-    /// With --yes: do not wait for the end of the operation.
+    /// Act on all that the filter finds, if they are this many: the number that is shown without it. Without it a person
+    /// at a terminal is asked to type the number, and a script does nothing.
+    #[arg(long, value_name = "NUMBER", value_parser = number)]
+    yes: Option<u64>,
+    /// Do not wait for the end of the operation.
     #[arg(long)]
     no_wait: bool,
+    /// Order it although the same act on the same filter is unfinished, or ended in the last 10 minutes.
+    #[arg(long)]
+    again: bool,
+    /// Rows of the first steps of what makes calls, such as 1,10,100; the rest follows as the last step. 0: no steps.
+    #[arg(long, value_name = "ROWS", value_delimiter = ',', value_parser = clap::value_parser!(u64).range(0..=100_000))]
+    steps: Vec<u64>,
+    /// Most rows a second, where there are steps.
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    per_second: Option<u32>,
+    /// Share of failed calls above which it stops by itself, where there are steps. Percent.
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(0..=100))]
+    stop_percent: Option<u32>,
+}
+
+impl BulkArgs {
+    /// The steps that were asked for; `None` for those of the server.
+    fn steps(&self) -> Option<OperationSteps> {
+        if self.steps.is_empty() && self.per_second.is_none() && self.stop_percent.is_none() {
+            return None;
+        }
+        let default = OperationSteps::default();
+        let sizes = if self.steps.is_empty() { default.sizes } else { self.steps.clone() };
+        Some(OperationSteps {
+            sizes: sizes.into_iter().filter(|size| *size > 0).collect(),
+            per_s: self.per_second.unwrap_or(default.per_s),
+            stop_percent: self.stop_percent.unwrap_or(default.stop_percent),
+        })
+    }
+}
+
+/// A number as it is printed, with or without its commas.
+fn number(text: &str) -> Result<u64, String> {
+    let digits: String = text.chars().filter(|one| *one != ',').collect();
+    digits.parse().map_err(|_| "is not a number: give the one that is shown without --yes".to_owned())
 }
 
 /// What is to be done to all that a filter finds.
 pub(super) struct Bulk {
-    /// The list of which it is a choice: `events` or `messages`.
-    pub(super) list: &'static str,
     pub(super) query: Vec<(&'static str, Option<String>)>,
     pub(super) subject: OperationSubject,
     /// The arguments as they were typed: the same when the command is given again.
@@ -71,75 +105,181 @@ impl Said {
     }
 }
 
-/// Counts, and with `--yes` begins the operation and follows it.
-pub(super) fn perform<T: ListRow + DeserializeOwned>(
+/// Shows what would be acted on, and begins the operation once its number was given or typed; follows it.
+pub(super) fn perform<T: ListRow>(
     desk: &Desk,
     bulk: Bulk,
     why: &WhyArgs,
     args: &BulkArgs,
 ) -> anyhow::Result<ExitCode> {
-    let meaning = format!("{} {}", bulk.typed, why.reason);
+    let (again, steps) = (args.again, args.steps());
+    let meaning = format!("{} {} {again} {steps:?}", bulk.typed, why.reason);
     let asked =
         OrderPlace { path: &["operations"], meaning: &meaning, key: why.key.as_deref(), if_match: None };
-    let query: Vec<_> = bulk.query.iter().map(|(name, value)| (*name, value.as_deref())).collect();
+    let mut counted_n = args.yes;
     // What was ordered before and not answered has been counted then; now it would find what is left.
-    let is_left = args.yes && desk.api.left(&asked);
-    let mut counted_n = 0;
-    if !is_left {
-        let count: ApiAnswer<CountView> = desk.api.get(&[bulk.list, "count"], &query)?;
-        if !args.yes {
-            return preview::<T>(desk, &bulk, &query, &count);
-        }
-        if count.view.is_more {
-            let found = counted(&count.view, T::NOUN);
+    if args.yes.is_none() || !desk.api.left(&asked) {
+        let choice = match &bulk.subject {
+            OperationSubject::Messages { filter, .. } => OperationChoice::Messages(filter.clone()),
+            OperationSubject::Events { filter, .. } => OperationChoice::Events(filter.clone()),
+        };
+        let preview: ApiAnswer<OperationPreview> = desk.api.ask_about(&["operations", "preview"], &choice)?;
+        let query: Vec<_> = bulk.query.iter().map(|(name, value)| (*name, value.as_deref())).collect();
+        let (figures, filter) = (&preview.view.figures, filter_in_words(&query));
+        if args.yes.is_none() {
+            match show_preview::<T>(desk, &bulk.subject, &preview, &filter) {
+                Some(typed) => counted_n = Some(typed),
+                None => return Ok(Ending::NotDone.code()),
+            }
+        } else if figures.is_more {
+            let found = plural(figures.counted_n, T::NOUN);
             return Err(Usage(format!(
-                "{found}: say more, such as a provider or a time, and do it in parts"
+                "more than {found}: say more, such as a provider or a time, and do it in parts"
             ))
             .into());
-        }
-        if count.view.counted_n == 0 {
-            complain(format!("no {}s with {}: there is nothing to do", T::NOUN, filter_in_words(&query)));
+        } else if figures.counted_n == 0 {
+            complain(format!("no {}s with {filter}: there is nothing to do", T::NOUN));
             return Ok(ExitCode::SUCCESS);
         }
-        counted_n = count.view.counted_n;
     }
-    let order = OperationOrder { subject: bulk.subject, counted_n, reason: why.reason.clone() };
+    let counted_n = counted_n.unwrap_or_default();
+    let order = OperationOrder { subject: bulk.subject, counted_n, reason: why.reason.clone(), steps, again };
     let begun: ApiAnswer<OperationView> = desk.api.post(&asked, &order)?;
+    let id = &begun.view.operation_id;
+    if begun.view.state == OperationState::Waiting {
+        desk.show(&begun, |view| view.operation_id.clone());
+        complain(format!(
+            "nothing was done yet: another person has to approve it\n  {}",
+            command("approve", id)
+        ));
+        return Ok(Ending::NotDone.code());
+    }
     if args.no_wait {
         if desk.screen.is_json {
             say(with_times(begun.raw));
         } else {
-            say(&begun.view.operation_id);
+            say(id);
             complain("it runs; `hooklatch operations wait` follows it");
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let id = &begun.view.operation_id;
-    complain(format!(
-        "operation {id}: it goes on when you leave; `hooklatch operations cancel {id}` stops it"
-    ));
+    complain(format!("operation {id}: it goes on when you leave; to stop it:\n  {}", command("cancel", id)));
     let end = follow(desk, begun, None)?;
     Ok(ended(desk, &end).code())
 }
 
-/// Says how many there are, and shows the newest.
-fn preview<T: ListRow + DeserializeOwned>(
+/// Says what would be acted on and what that risks. The number, if a person at a terminal typed it.
+fn show_preview<T: ListRow>(
     desk: &Desk,
-    bulk: &Bulk,
-    query: &[(&'static str, Option<&str>)],
-    count: &ApiAnswer<CountView>,
-) -> anyhow::Result<ExitCode> {
+    subject: &OperationSubject,
+    preview: &ApiAnswer<OperationPreview>,
+    filter: &str,
+) -> Option<u64> {
+    let figures = &preview.view.figures;
+    let found = format!(
+        "{}{} with {filter}",
+        if figures.is_more { "more than " } else { "" },
+        plural(figures.counted_n, T::NOUN)
+    );
     if desk.screen.is_json {
-        say(&count.raw);
+        say(with_times(preview.raw.clone()));
     } else {
-        let mut asked = query.to_vec();
-        asked.push(("limit", Some(SHOWN_N)));
-        let page: ApiAnswer<Page<T>> = desk.api.get(&[bulk.list], &asked)?;
-        if !page.view.items.is_empty() {
-            desk.screen.print(&rows(&desk.screen, &page.view.items, true));
+        let (events, messages) = (&preview.view.events, &preview.view.messages);
+        if !events.is_empty() {
+            desk.screen.print(&rows(&desk.screen, events, true));
         }
-        say(format!("{} with {}", counted(&count.view, T::NOUN), filter_in_words(query)));
+        if !messages.is_empty() {
+            desk.screen.print(&rows(&desk.screen, messages, true));
+        }
+        desk.screen.print(&in_figures(&desk.screen, figures));
+        say(&found);
     }
-    complain("nothing was done: --yes acts on them");
-    Ok(Ending::NotDone.code())
+    let act = preview.view.acts.iter().find(|one| one.act == act_word(subject));
+    let Some(act) = act else {
+        complain(if figures.is_more {
+            "nothing was done: that is more than one operation acts on; say more, such as a provider or a time"
+        } else {
+            "nothing was done: there is nothing to do"
+        });
+        return None;
+    };
+    complain(in_full(act, preview.view.approvals_n));
+    if !desk.screen.is_json && std::io::stdin().is_terminal() && std::io::stderr().is_terminal() {
+        return typed(figures.counted_n, act);
+    }
+    complain(format!("nothing was done: --yes {} acts on them", figures.counted_n));
+    None
+}
+
+/// The number, as a person types it; anything else is no.
+fn typed(counted_n: u64, act: &PreviewedAct) -> Option<u64> {
+    complain(format!("{}: type the number {counted_n} to do it, or press Enter to leave:", act.label));
+    let mut line = String::new();
+    let is_read = std::io::stdin().read_line(&mut line).is_ok();
+    if is_read && number(line.trim()).ok() == Some(counted_n) {
+        return Some(counted_n);
+    }
+    complain("nothing was done");
+    None
+}
+
+/// What an act does to all of them, how, and who else has to agree.
+fn in_full(act: &PreviewedAct, approvals_n: u32) -> String {
+    let mut lines = match act.risk {
+        Risk::None => act.sentence.clone(),
+        Risk::MayRepeatEffect => format!("CAREFUL, this may repeat effects. {}", act.sentence),
+        Risk::LosesEffect => format!("CAREFUL, this loses effects. {}", act.sentence),
+        Risk::CannotSay => format!("CAREFUL. {}", act.sentence),
+    };
+    if let Some(steps) = &act.steps {
+        let sizes: Vec<String> = steps.sizes.iter().map(u64::to_string).collect();
+        lines += &format!(
+            "\nIt goes in steps ({}, then the rest), at most {} a second, and stops by itself when more than {} % of the calls \
+             fail, or any of the first step.",
+            sizes.join(", "),
+            steps.per_s,
+            steps.stop_percent
+        );
+    }
+    if let Some(id) = &act.same_operation_id {
+        lines += &format!(
+            "\nOperation {id} has the same act and filter, and is unfinished or ended less than 10 minutes ago: --again orders \
+             it once more."
+        );
+    }
+    if approvals_n > 1 {
+        lines += "\nAnother person has to approve it before it begins.";
+    }
+    lines
+}
+
+fn in_figures(screen: &Screen, figures: &BulkFigures) -> String {
+    let named = |counts: &[NamedCount]| {
+        let one = |count: &NamedCount| format!("{} {}", count.name, grouped(count.counted_n));
+        Shown::text(counts.iter().map(one).collect::<Vec<_>>().join(", "))
+    };
+    let time = |ms: Option<i64>| ms.map(|ms| Shown::text(told(ms, screen.now_ms)));
+    let mut facts = vec![("providers", named(&figures.providers))];
+    if !figures.destinations.is_empty() {
+        facts.push(("destinations", named(&figures.destinations)));
+    }
+    facts.extend(time(figures.first_at_ms).map(|at| ("first", at)));
+    facts.extend(time(figures.last_at_ms).map(|at| ("last", at)));
+    let calls = format!(
+        "{}, {} open, {} of these never tried",
+        grouped(figures.calls_n),
+        grouped(figures.open_n),
+        grouped(figures.untried_n)
+    );
+    facts.push(("calls", Shown::text(calls)));
+    fields(screen, &facts)
+}
+
+/// The contract's word for the act of a subject.
+fn act_word(subject: &OperationSubject) -> String {
+    let word = match subject {
+        OperationSubject::Messages { act, .. } => serde_json::to_value(act),
+        OperationSubject::Events { act, .. } => serde_json::to_value(act),
+    };
+    word.ok().and_then(|word| word.as_str().map(str::to_owned)).unwrap_or_default()
 }

@@ -22,7 +22,7 @@ pub(super) enum Ending {
     Unreached = 5,
     /// The token is missing or wrong, or its role does not suffice.
     Denied = 6,
-    /// Counted and not done: `--yes` is missing.
+    /// Shown and not done: the number or an approval is missing.
     NotDone = 7,
     /// Nothing fails, and something is to be warned of.
     Warned = 8,
@@ -37,7 +37,7 @@ pub(super) const EXIT_CODES: &str = "Exit codes:
   4  refused as things stand: another state, another number, changed meanwhile
   5  no server was reached, or none that could answer now
   6  the token is missing or wrong, or its role does not suffice
-  7  counted, and not done: --yes is missing
+  7  shown, and not done: --yes NUMBER is missing, or another person has to approve it
   8  nothing fails, and there are warnings";
 
 /// What was named is not there, and this is what was looked for.
@@ -97,6 +97,7 @@ mod tests {
                 detail: None,
                 state: None,
                 counted_n: None,
+                operation_id: None,
             })))
         };
         for (status, want) in [

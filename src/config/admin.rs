@@ -26,6 +26,10 @@ pub struct AdminConfig {
     pub proxies: Vec<IpNet>,
     /// Header in which these say it.
     pub forwarded: ForwardedHeader,
+    /// Persons that have to agree to an operation, the orderer included.
+    pub approvals_n: u32,
+    /// Time for which an operation waits for the second of them. Hours.
+    pub approval_h: u32,
 }
 
 /// The address at which people reach the operator side.

@@ -16,6 +16,8 @@ pub(super) struct Trouble {
     pub(super) state: Option<String>,
     /// Number that was counted, where that is why.
     pub(super) counted_n: Option<u64>,
+    /// Operation that is in the way, where that is why.
+    pub(super) operation_id: Option<String>,
     /// Seconds until another try makes sense.
     pub(super) retry_after_s: Option<u32>,
     /// Path of the page about the subject, where there is one to look at again.
@@ -30,6 +32,7 @@ impl Trouble {
         title: String::new(),
         state: None,
         counted_n: None,
+        operation_id: None,
         retry_after_s: None,
         about: None,
     };
@@ -52,8 +55,8 @@ impl Trouble {
     /// What the contract answered instead.
     pub(super) fn of_problem(status: StatusCode, problem: ProblemView, retry_after_s: Option<u32>) -> Self {
         let title = problem.sentence().to_owned();
-        let ProblemView { code, state, counted_n, .. } = problem;
-        Self { status, code, title, state, counted_n, retry_after_s, about: None }
+        let ProblemView { code, state, counted_n, operation_id, .. } = problem;
+        Self { status, code, title, state, counted_n, operation_id, retry_after_s, about: None }
     }
 
     /// The same, with the way back to the page about its subject.

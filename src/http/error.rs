@@ -4,6 +4,7 @@
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 use tracing::warn;
+use uuid::Uuid;
 
 use crate::admit::AdmitError;
 use crate::receive::ReceiveError;
@@ -26,11 +27,22 @@ pub(crate) struct Problem {
     pub(crate) state: Option<&'static str>,
     /// Number that was counted, where that is why.
     pub(crate) counted_n: Option<u64>,
+    /// Operation that is in the way, where that is why.
+    pub(crate) operation_id: Option<Uuid>,
 }
 
 impl Problem {
     pub(super) const fn new(status: StatusCode, code: &'static str, title: &'static str) -> Self {
-        Self { status, code, title, detail: None, retry_after_s: None, state: None, counted_n: None }
+        Self {
+            status,
+            code,
+            title,
+            detail: None,
+            retry_after_s: None,
+            state: None,
+            counted_n: None,
+            operation_id: None,
+        }
     }
 
     /// A request of an operator that cannot be understood; `title` says what to write instead.
@@ -93,6 +105,17 @@ impl Problem {
     );
     pub(super) const BAD_REASON: Self =
         Self::bad_request("`reason` is a text of 1 to 255 characters on one line");
+    const SAME_OPERATION: Self = Self::new(
+        StatusCode::CONFLICT,
+        "same_operation",
+        "the same act on the same filter is unfinished, or ended less than 10 minutes ago: look at that operation, and order \
+         with `again` if it is to be done once more",
+    );
+    const OWN_OPERATION: Self = Self::new(
+        StatusCode::FORBIDDEN,
+        "own_operation",
+        "somebody else has to approve this operation, not the person who ordered it",
+    );
     pub(super) const END_WITHOUT_PAUSE: Self =
         Self::new(StatusCode::CONFLICT, "end_without_pause", "`until_ms` goes with `pause` alone");
     pub(crate) const CHANGED: Self = Self::new(
@@ -201,9 +224,11 @@ impl From<Refusal> for Problem {
                 Self { counted_n: Some(rows_n_max), ..conflict("too_many", title) }
             }
             Refusal::TooManyRunning { running_n } => {
-                let title = "so many operations are running already: wait for one to end, or cancel one";
+                let title = "so many operations are unfinished: wait for one to end, or cancel one";
                 Self { counted_n: Some(running_n), ..conflict("too_many_running", title) }
             }
+            Refusal::SameOperation { operation_id } => Self { operation_id, ..Self::SAME_OPERATION },
+            Refusal::OwnOperation => Self::OWN_OPERATION,
             Refusal::EndPassed => conflict("end_passed", "`until_ms` has passed: a pause ends in the future"),
             Refusal::NeverAllowed => conflict("never_allowed", "that act is for nothing in that `state`"),
         }
@@ -243,7 +268,8 @@ impl IntoResponse for Problem {
             let detail = self.detail.as_deref().map(|detail| ("detail".to_owned(), detail.into()));
             let state = self.state.map(|state| ("state".to_owned(), state.into()));
             let counted_n = self.counted_n.map(|counted_n| ("counted_n".to_owned(), counted_n.into()));
-            fields.extend(detail.into_iter().chain(state).chain(counted_n));
+            let operation_id = self.operation_id.map(|id| ("operation_id".to_owned(), id.to_string().into()));
+            fields.extend(detail.into_iter().chain(state).chain(counted_n).chain(operation_id));
         }
         let mut response = (self.status, body.to_string()).into_response();
         let headers = response.headers_mut();

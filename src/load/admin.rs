@@ -59,9 +59,11 @@ pub(super) fn admin(
     let tls = listener_tls(checker, &mut table);
     let proxies = nets(checker, &mut table, "proxies");
     let forwarded = forwarded(checker, &mut table);
+    let approvals_n = table.number_u32(checker, "approvals_n", 1..=2).unwrap_or(1);
+    let approval_h = table.number_u32(checker, "approval_h", 1..=168).unwrap_or(24);
     table.finish(checker);
     let listen = listen.unwrap_or(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
-    Some(AdminConfig { listen, tokens, hosts, public_url, tls, proxies, forwarded })
+    Some(AdminConfig { listen, tokens, hosts, public_url, tls, proxies, forwarded, approvals_n, approval_h })
 }
 
 /// Beginnings of our own paths: a proxy's path that begins so could not be told from them where the proxy has taken its

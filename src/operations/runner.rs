@@ -32,7 +32,7 @@ impl OperationRunner {
     /// Makes batches until the stop.
     pub(crate) async fn run(&mut self, mut stop: Stop) {
         while !stop.is_set() {
-            let is_any_done = match self.store.operations_running().await {
+            let is_any_done = match self.store.operations_running(self.clock.now_ms()).await {
                 Ok(running) => self.round(&running, &mut stop).await,
                 Err(error) => {
                     warn!(%error, "could not look for operations; it is tried again");
@@ -68,8 +68,12 @@ impl OperationRunner {
         let pace = self.paces.entry(operation_id.to_owned()).or_default();
         let step = self.store.operation_step(operation_id, pace.rows_n(), pace.is_passing_by(), now_ms).await;
         match step {
-            Ok(Some(OperationStep { changed_n, skipped_n, is_over })) => {
-                pace.took(started.elapsed());
+            Ok(Some(OperationStep { changed_n, skipped_n, is_over, stopped })) => {
+                // One that waits for its calls or for its rate says nothing about the database.
+                let is_any_done = changed_n + skipped_n > 0;
+                if is_any_done {
+                    pace.took(started.elapsed());
+                }
                 if changed_n > 0 {
                     (self.wake)();
                 }
@@ -79,7 +83,13 @@ impl OperationRunner {
                 if is_over {
                     info!(operation.id = operation_id, "an operation is over");
                 }
-                true
+                if let Some(why) = stopped {
+                    warn!(
+                        operation.id = operation_id,
+                        why, "operation stopped: too many of its calls failed"
+                    );
+                }
+                is_any_done
             }
             Ok(None) => false,
             Err(error) => {

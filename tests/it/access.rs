@@ -22,6 +22,7 @@ const OUT_OF_SCOPE: &[(&str, &[u16])] = &[
     ("POST /tokens", &[403]),
     // None of its rows can be counted.
     ("POST /operations", &[404, 409]),
+    ("POST /operations/preview", &[200, 404]),
     ("GET /messages/count", &[200, 404]),
     ("GET /events/count", &[200, 404]),
     ("POST /what-if", &[404]),
@@ -138,6 +139,7 @@ fn order(route: &RouteFacts) -> Option<Value> {
             "subject": { "messages": { "act": "discard", "filter": { "state": "held" } } },
             "counted_n": 1, "reason": "r",
         }),
+        "OperationChoice" => json!({ "messages": { "state": "held" } }),
         "TokenOrder" => json!({ "name": "made", "role": "viewer", "valid_for_s": 60, "reason": "r" }),
         "WhatIfOrder" => json!({ "filter": { "provider": "stripe" }, "limit": 5 }),
         "ExplainOrder" => json!({ "provider": "stripe", "request": "POST /webhooks/stripe\nx: 1\n\n{}" }),

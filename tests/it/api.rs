@@ -229,7 +229,7 @@ async fn a_person_decides_about_what_is_held_and_it_happens_once(database: &Data
     let (is_fine, said) = command(&["messages", "send", "--state", "held", "--reason", "they lost it"]);
     assert!(!is_fine && said.contains("1 message with state held"), "{said}");
     let (is_fine, said) =
-        command(&["messages", "send", "--state", "held", "--reason", "they lost it", "--yes"]);
+        command(&["messages", "send", "--state", "held", "--reason", "they lost it", "--yes", "1"]);
     assert!(is_fine && said.contains("1 of 1"), "{said}");
     until(
         "it is sent again",

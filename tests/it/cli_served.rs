@@ -75,7 +75,7 @@ async fn a_viewer_changes_nothing_by_any_command(database: &Database) {
     let stub = Stub::start().await;
     let server = serve(database, &stub).await;
     let id = held(&server, &stub, 1).await;
-    let filter = ["--state", "held", "--destination", "billing", "--yes"];
+    let filter = ["--state", "held", "--destination", "billing", "--yes", "1"];
     let because = ["--reason", "x"];
     let (one, many) = ([id.as_str()].to_vec(), filter.to_vec());
     let event = vec!["stripe", "evt_0"];
@@ -89,12 +89,14 @@ async fn a_viewer_changes_nothing_by_any_command(database: &Database) {
         (vec!["events", "rerun"], event.clone()),
         (vec!["events", "dispatch"], event.clone()),
         (vec!["events", "dismiss"], event.clone()),
-        (vec!["events", "rerun"], vec!["--state", "done", "--yes"]),
+        (vec!["events", "rerun"], vec!["--state", "done", "--yes", "1"]),
         (vec!["erase"], event.clone()),
         (vec!["erase", "--discard"], event.clone()),
         (vec!["destinations", "pause"], vec!["billing"]),
         (vec!["destinations", "resume"], vec!["billing"]),
         (vec!["operations", "cancel"], vec!["01990000-0000-7000-8000-000000000000"]),
+        (vec!["operations", "approve"], vec!["01990000-0000-7000-8000-000000000000"]),
+        (vec!["operations", "continue"], vec!["01990000-0000-7000-8000-000000000000"]),
         (vec!["tokens", "make"], vec!["mine", "--role", "admin", "--valid-for", "1d"]),
         (vec!["tokens", "revoke"], vec!["01990000-0000-7000-8000-000000000000"]),
     ];
@@ -149,13 +151,23 @@ async fn an_operator_finds_what_is_stuck_and_acts_on_all_of_it_once(database: &D
         ["messages", "send", "--state", "held", "--destination", "billing", "--reason", "they lost it"];
     let (code, said) = run(&send);
     assert!(code == 7 && said.contains("4 messages with state held, destination billing"), "{said}");
-    let (code, said) = run(&[&send[..], &["--yes"]].concat());
+    assert!(said.contains("this may repeat effects") && said.contains("--yes 4 acts on them"), "{said}");
+    assert_eq!(run(&[&send[..], &["--yes"]].concat()).0, 2, "without the number");
+    let (code, said) = run(&[&send[..], &["--yes", "5"]].concat());
+    assert!(code == 4 && said.contains("4 are found now"), "{said}");
+    assert_eq!(stub.requests_n(), 5, "nothing was sent");
+    let (code, said) = run(&[&send[..], &["--yes", "4"]].concat());
     assert!(code == 0 && said.contains("4 of 4"), "{said}");
+    let hint = said.lines().find(|line| line.contains("operations cancel")).unwrap();
+    assert!(
+        hint.starts_with("  hooklatch operations cancel ") && hint.ends_with(" --reason \"…\""),
+        "{hint}"
+    );
     let done = "SELECT COUNT(*) FROM outbox_messages WHERE state = 'done'";
     let log = || server.log();
     until("all are done", Duration::from_secs(20), log, async || database.count(done).await == 5).await;
     assert_eq!(stub.requests_n(), 9, "each that was held was sent once more");
-    let (code, said) = run(&[&send[..], &["--yes"]].concat());
+    let (code, said) = run(&[&send[..], &["--yes", "4"]].concat());
     assert!(code == 0 && said.contains("there is nothing to do"), "{said}");
     let (code, said) = run(&["tail", "--count", "0"]);
     assert_eq!(code, 0, "{said}");

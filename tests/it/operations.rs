@@ -6,30 +6,45 @@ use serde_json::{Value, json};
 
 use crate::contract::{Answer, Operator};
 use crate::database::{Database, On, on_both};
-use crate::process::{Server, until};
+use crate::process::{Server, client, post_stripe, until};
 use crate::store::retention::run;
+use crate::stub::{Mode, Stub};
 
 on_both!(
     an_operation_that_is_killed_five_times_acts_on_each_message_once,
     an_operation_is_ordered_watched_and_cancelled,
     of_two_operators_who_undo_each_other_the_second_hears_412,
+    an_operation_stops_after_few_calls_at_a_bad_destination_and_goes_on_when_it_is_mended,
+    steps_are_where_they_were_after_each_kill,
+    what_was_handled_is_run_again_in_steps_and_stops_at_a_handler_or_a_call_that_fails,
+    a_second_person_lets_an_operation_begin_and_the_first_does_not,
+    of_two_equal_orders_the_second_is_told_of_the_first,
 );
 
 const OPERATOR: &str = "operator-token-0123456789";
+const SECOND: &str = "second-token-0123456789";
 const VIEWER: &str = "viewer-token-0123456789";
 const ROWS_N: u32 = 10_000;
 /// As many as are not done before the fifth kill, however late each comes.
 pub(super) const MANY_ROWS_N: u32 = 40_000;
 
-/// A server that sends to nobody who is there, with two tokens.
+/// A server that sends to nobody who is there, with three tokens.
 async fn serve(database: &Database) -> Server {
-    let more = "[[providers.stripe.routes]]\non = [\"*\"]\nto = \"billing\"\n\
-                [destinations.billing]\nurl = \"http://127.0.0.1:9\"\n";
-    let mut server = Server::prepare(&database.url, more);
+    serve_with(database, "url = \"http://127.0.0.1:9\"", "").await
+}
+
+/// The same with a destination and more of `[admin]`.
+async fn serve_with(database: &Database, billing: &str, admin: &str) -> Server {
+    let more = format!(
+        "[outbox]\npoll_ms = 50\n[[providers.stripe.routes]]\non = [\"*\"]\nto = \"billing\"\n\
+         [destinations.billing]\n{billing}\n"
+    );
+    let mut server = Server::prepare(&database.url, &more);
     let config = std::fs::read_to_string(server.config()).unwrap();
     let tokens = format!(
         "tokens = [{{ name = \"ops\", role = \"operator\", token = \"{OPERATOR}\" }}, \
-         {{ name = \"looker\", role = \"viewer\", token = \"{VIEWER}\" }}]\n[database]"
+         {{ name = \"second\", role = \"operator\", token = \"{SECOND}\" }}, \
+         {{ name = \"looker\", role = \"viewer\", token = \"{VIEWER}\" }}]\n{admin}\n[database]"
     );
     std::fs::write(server.config(), config.replace("[database]", &tokens)).unwrap();
     server.spawn().await;
@@ -66,6 +81,8 @@ fn order(act: &str, state: &str, counted_n: u32) -> Value {
     json!({
         "subject": { "messages": { "act": act, "filter": { "state": state, "destination": "billing" } } },
         "counted_n": counted_n, "reason": "they are back",
+        // Its destination is paused: a step would wait for its calls.
+        "steps": { "sizes": [] },
     })
 }
 
@@ -262,4 +279,226 @@ async fn another_node_goes_on_with_what_one_left() {
     first.kill();
     is_over(&second, &path_of(&begun)).await;
     check_each_once(&database, ROWS_N).await;
+}
+
+/// Events `PREFIX_0`, …, each with a call that the destination answers so; waits until their messages stand in `state`.
+async fn called(
+    database: &Database,
+    server: &Server,
+    stub: &Stub,
+    (n, mode, state): (usize, Option<Mode>, &str),
+) {
+    stub.next(&vec![mode; n].into_iter().flatten().collect::<Vec<_>>());
+    for n in 0..n {
+        post_stripe(&client(), &server.url("/webhooks/stripe"), &format!("evt_{n}")).await.unwrap();
+    }
+    let sql = match state {
+        "dead" => "SELECT COUNT(*) FROM outbox_messages WHERE state = 'dead'",
+        _ => "SELECT COUNT(*) FROM outbox_messages WHERE state = 'done'",
+    };
+    until(
+        state,
+        Duration::from_secs(30),
+        || server.log(),
+        async || database.count(sql).await == i64::try_from(n).unwrap(),
+    )
+    .await;
+}
+
+/// A send or a re-run in steps of 1, 5 and the rest, fast.
+fn in_steps(subject: &Value, counted_n: usize) -> Value {
+    json!({
+        "subject": subject, "counted_n": counted_n, "reason": "they are back",
+        "steps": { "sizes": [1, 5], "per_s": 1000, "stop_percent": 20 },
+    })
+}
+
+fn dead_to_billing() -> Value {
+    json!({ "messages": { "act": "send", "filter": { "state": "dead", "destination": "billing" } } })
+}
+
+/// Looks until the operation is in this state.
+async fn until_state(server: &Server, path: &str, state: &str) -> Value {
+    let (ops, mut seen) = (Operator::new(server.admin, VIEWER), Value::Null);
+    let log = || server.log();
+    until(state, Duration::from_mins(1), log, async || {
+        seen = ops.get(path).await.body;
+        seen["state"] == state
+    })
+    .await;
+    seen
+}
+
+const EVENTS_N: usize = 30;
+
+async fn an_operation_stops_after_few_calls_at_a_bad_destination_and_goes_on_when_it_is_mended(
+    database: &Database,
+) {
+    let stub = Stub::start().await;
+    let retry = format!("url = \"{}\"\nbreaker_failures_n = 0\nretry = {{ attempts_n = 1 }}", stub.url());
+    let server = serve_with(database, &retry, "").await;
+    called(database, &server, &stub, (EVENTS_N, Some(Mode::Status(400)), "dead")).await;
+    let ops = Operator::new(server.admin, OPERATOR);
+    let before = stub.requests_n();
+    // It answers one well, and then no more.
+    let mut modes = vec![Mode::Status(200)];
+    modes.extend(vec![Mode::Status(500); EVENTS_N]);
+    stub.next(&modes);
+    let begun = ops.post("/operations", "k-1", &in_steps(&dead_to_billing(), EVENTS_N)).await;
+    assert_eq!(begun.status, 202, "{}", begun.body);
+    let path = path_of(&begun);
+    let seen = until_state(&server, &path, "stopped").await;
+    assert_eq!(seen["changed_n"], 6, "{seen}");
+    let note = seen["note"].as_str().unwrap();
+    assert!(note.starts_with("step 2:") && note.contains("500"), "{note}");
+    assert_eq!(stub.requests_n() - before, 6, "the other {} were left alone", EVENTS_N - 6);
+    let backlog = ops.get("/backlog").await.body;
+    assert_eq!(backlog["operations"][0]["operation_id"], seen["operation_id"]);
+    // It is mended, and a person lets it go on.
+    stub.forget_modes();
+    let reason = json!({ "reason": "they fixed it" });
+    assert_eq!(
+        Operator::new(server.admin, VIEWER).post(&format!("{path}/continue"), "c-0", &reason).await.status,
+        403
+    );
+    let goes_on = ops.post(&format!("{path}/continue"), "c-1", &reason).await;
+    assert_eq!((goes_on.status, &goes_on.body["state"]), (200, &json!("running")), "{}", goes_on.body);
+    let again = ops.post(&format!("{path}/continue"), "c-2", &reason).await;
+    assert_eq!((again.status, &again.body["state"]), (409, &json!("running")));
+    let seen = until_state(&server, &path, "done").await;
+    assert_eq!(seen["changed_n"], EVENTS_N, "{seen}");
+    assert_eq!(seen["steps"]["list"][2]["good_n"], EVENTS_N - 6, "{seen}");
+    assert_eq!((stub.requests_n() - before) as usize, EVENTS_N, "each was called once by it");
+}
+
+async fn steps_are_where_they_were_after_each_kill(database: &Database) {
+    let stub = Stub::start().await;
+    let billing = format!("url = \"{}\"\nbreaker_failures_n = 0\nretry = {{ attempts_n = 1 }}", stub.url());
+    let mut server = serve_with(database, &billing, "").await;
+    called(database, &server, &stub, (EVENTS_N, Some(Mode::Status(400)), "dead")).await;
+    let ops = Operator::new(server.admin, OPERATOR);
+    let mut order = in_steps(&dead_to_billing(), EVENTS_N);
+    order["steps"]["sizes"] = json!([1, 1, 1, 1, 1, 1]);
+    let begun = ops.post("/operations", "k-1", &order).await;
+    for at_least in [1, 3, 5] {
+        let progress = "SELECT changed_n FROM operations";
+        until(
+            "it goes on",
+            Duration::from_secs(30),
+            || server.log(),
+            async || database.count(progress).await >= at_least,
+        )
+        .await;
+        server.kill();
+        assert!(database.count(progress).await <= 6, "it is in the middle of its steps");
+        server.spawn().await;
+    }
+    let seen = until_state(&server, &path_of(&begun), "done").await;
+    assert_eq!((&seen["changed_n"], &seen["skipped_n"]), (&json!(EVENTS_N), &json!(0)), "{seen}");
+    let list = seen["steps"]["list"].as_array().unwrap();
+    assert_eq!(list.len(), 7);
+    let rows =
+        "SELECT COUNT(*) FROM operation_rows WHERE outcome = 'changed' AND result IN ('good', 'failed')";
+    assert_eq!(database.count(rows).await, i64::try_from(EVENTS_N).unwrap());
+    let records =
+        "SELECT COUNT(DISTINCT message_id) * 1000 + COUNT(*) FROM audit_log WHERE action = 'message_send'";
+    assert_eq!(
+        database.count(records).await,
+        i64::try_from(EVENTS_N * 1001).unwrap(),
+        "each was acted on once"
+    );
+}
+
+async fn what_was_handled_is_run_again_in_steps_and_stops_at_a_handler_or_a_call_that_fails(
+    database: &Database,
+) {
+    let stub = Stub::start().await;
+    let billing = format!("url = \"{}\"\nbreaker_failures_n = 0\nretry = {{ attempts_n = 1 }}", stub.url());
+    let server = serve_with(database, &billing, "").await;
+    called(database, &server, &stub, (EVENTS_N, None, "done")).await;
+    let ops = Operator::new(server.admin, OPERATOR);
+    let filter = json!({ "state": "done", "provider": "stripe" });
+    let preview =
+        ops.ask("POST", "/operations/preview", &[], Some(json!({ "events": filter }).to_string())).await;
+    assert_eq!((preview.status, &preview.body["counted_n"]), (200, &json!(EVENTS_N)), "{}", preview.body);
+    assert_eq!((&preview.body["calls_n"], &preview.body["open_n"]), (&json!(EVENTS_N), &json!(0)));
+    assert_eq!(preview.body["events"].as_array().unwrap().len(), 5);
+    let rerun = &preview.body["acts"][0];
+    assert_eq!((&rerun["act"], &rerun["risk"]), (&json!("rerun"), &json!("may_repeat_effect")), "{rerun}");
+    assert_eq!(rerun["steps"]["sizes"], json!([1, 10, 100]));
+    assert!(rerun["sentence"].as_str().unwrap().contains("cannot tell them from a new order"), "{rerun}");
+    let before = stub.requests_n();
+    stub.next(&[Mode::ActThenDrop]);
+    let order = in_steps(&json!({ "events": { "act": "rerun", "filter": filter } }), EVENTS_N);
+    let path = path_of(&ops.post("/operations", "k-1", &order).await);
+    let seen = until_state(&server, &path, "stopped").await;
+    assert_eq!(
+        (&seen["changed_n"], stub.requests_n() - before),
+        (&json!(1), 1),
+        "unknown is a failure: {seen}"
+    );
+    let reason = json!({ "reason": "the bank says it has it once" });
+    assert_eq!(ops.post(&format!("{path}/continue"), "c-1", &reason).await.status, 200);
+    let seen = until_state(&server, &path, "done").await;
+    assert_eq!(seen["changed_n"], EVENTS_N, "{seen}");
+    let failed: Vec<u64> = seen["steps"]["list"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|step| step["failed_n"].as_u64().unwrap())
+        .collect();
+    assert_eq!(failed, [1, 0, 0], "{seen}");
+}
+
+async fn a_second_person_lets_an_operation_begin_and_the_first_does_not(database: &Database) {
+    let server =
+        serve_with(database, "url = \"http://127.0.0.1:9\"", "approvals_n = 2\napproval_h = 1").await;
+    many_dead_messages(database, 20).await;
+    let (ops, second) = (Operator::new(server.admin, OPERATOR), Operator::new(server.admin, SECOND));
+    let begun = ops.post("/operations", "k-1", &order("discard", "dead", 20)).await;
+    assert_eq!((begun.status, &begun.body["state"]), (202, &json!("waiting")), "{}", begun.body);
+    let path = path_of(&begun);
+    assert!(begun.body["approve_until_ms"].as_i64() > begun.body["created_at_ms"].as_i64());
+    let reason = json!({ "reason": "I looked at them" });
+    let own = ops.post(&format!("{path}/approve"), "a-1", &reason).await;
+    assert_eq!((own.status, &own.body["code"]), (403, &json!("own_operation")), "{}", own.body);
+    let viewer = Operator::new(server.admin, VIEWER);
+    assert_eq!(viewer.post(&format!("{path}/approve"), "a-2", &reason).await.status, 403);
+    assert_eq!(viewer.get(&path).await.body["changed_n"], 0, "nothing was done yet");
+    let approved = second.post(&format!("{path}/approve"), "a-3", &reason).await;
+    assert_eq!(
+        (approved.status, &approved.body["approved_by"]),
+        (200, &json!("second")),
+        "{}",
+        approved.body
+    );
+    let seen = until_state(&server, &path, "done").await;
+    assert_eq!(seen["changed_n"], 20);
+    let late = second.post(&format!("{path}/approve"), "a-4", &reason).await;
+    assert_eq!((late.status, &late.body["state"]), (409, &json!("done")));
+}
+
+async fn of_two_equal_orders_the_second_is_told_of_the_first(database: &Database) {
+    let server = serve(database).await;
+    many_dead_messages(database, 20).await;
+    let (ops, second) = (Operator::new(server.admin, OPERATOR), Operator::new(server.admin, SECOND));
+    let order = order("send", "dead", 20);
+    // Two tabs, at the same moment.
+    let (one, two) =
+        tokio::join!(ops.post("/operations", "k-1", &order), second.post("/operations", "k-2", &order));
+    let (begun, refused) = if one.status == 202 { (one, two) } else { (two, one) };
+    assert_eq!((begun.status, refused.status), (202, 409), "{} {}", begun.body, refused.body);
+    assert_eq!(refused.body["code"], "same_operation");
+    assert_eq!(refused.body["operation_id"], begun.body["operation_id"]);
+    until_state(&server, &path_of(&begun), "done").await;
+    let mut order = order.clone();
+    order["counted_n"] = json!(0);
+    assert_eq!(
+        ops.post("/operations", "k-3", &order).await.body["code"],
+        "same_operation",
+        "it ended a moment ago"
+    );
+    order["again"] = json!(true);
+    assert_eq!(ops.post("/operations", "k-4", &order).await.status, 202);
+    assert_eq!(database.count("SELECT COUNT(*) FROM operations WHERE total_n > 0").await, 1);
 }

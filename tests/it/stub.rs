@@ -110,6 +110,11 @@ impl Stub {
         self.memory.lock().unwrap().modes.extend(modes.iter().cloned());
     }
 
+    /// What was said of requests to come is forgotten: they are answered with 200.
+    pub(crate) fn forget_modes(&self) {
+        self.memory.lock().unwrap().modes.clear();
+    }
+
     /// The next questions are answered so, instead of by what is known.
     pub(crate) fn next_question(&self, modes: &[Mode]) {
         self.memory.lock().unwrap().question_modes.extend(modes.iter().cloned());

@@ -121,6 +121,19 @@ impl ApiClient {
         self.run(async { self.view(&self.exchange(question).await?) })
     }
 
+    /// The answer to a question with a body.
+    pub(crate) fn ask_about<T: DeserializeOwned>(
+        &self,
+        path: &[&str],
+        about: &impl Serialize,
+    ) -> Result<ApiAnswer<T>, ApiError> {
+        let body = serde_json::to_string(about).unwrap_or_default();
+        let question =
+            self.http.post(self.url(path, &[])).header("content-type", "application/json").body(body);
+        let question = question.timeout(ANSWER_WITHIN);
+        self.run(async { self.view(&self.exchange(question).await?) })
+    }
+
     /// One answer, as bytes.
     pub(crate) fn bytes(&self, path: &[&str]) -> Result<Vec<u8>, ApiError> {
         self.run(async {

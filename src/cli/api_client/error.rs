@@ -60,6 +60,9 @@ fn refusal(f: &mut fmt::Formatter<'_>, problem: &ProblemView) -> fmt::Result {
     if let Some(counted_n) = problem.counted_n {
         write!(f, "; {counted_n} are found now")?;
     }
+    if let Some(operation_id) = &problem.operation_id {
+        write!(f, "; `hooklatch operations show {operation_id}` shows it, `--again` orders it once more")?;
+    }
     f.write_str(match problem.status {
         401 => "; say who you are with --token, HOOKLATCH_TOKEN or a profile",
         404 => "; `hooklatch whoami` shows what this token reaches",
@@ -109,6 +112,7 @@ mod tests {
             detail: None,
             state: None,
             counted_n: None,
+            operation_id: None,
         }
     }
 

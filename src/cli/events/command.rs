@@ -196,7 +196,6 @@ fn decide(desk: &Desk, act: EventAct, args: &DecideEventsArgs, done: &str) -> an
     }
     let filter = args.which.filter(desk.screen.now_ms)?;
     let bulk = Bulk {
-        list: "events",
         query: event_query(&filter),
         subject: OperationSubject::Events { act, filter },
         typed: format!("{act:?} {:?}", args.which),

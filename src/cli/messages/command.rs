@@ -101,7 +101,6 @@ fn decide(desk: &Desk, act: MessageAct, args: &DecideMessagesArgs, done: &str) -
     }
     let filter = args.which.filter(desk.screen.now_ms)?;
     let bulk = Bulk {
-        list: "messages",
         query: message_query(&filter),
         subject: OperationSubject::Messages { act, filter },
         typed: format!("{act:?} {:?}", args.which),

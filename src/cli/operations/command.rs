@@ -37,19 +37,31 @@ enum OperationsCommand {
         #[arg(long, value_name = "SECONDS")]
         timeout: Option<u64>,
     },
+    /// Approve one operation that somebody else ordered: it begins.
+    Approve(DecideOperationArgs),
+    /// Continue one operation that stopped because too many of its calls failed.
+    Continue(DecideOperationArgs),
     /// Cancel one operation; what was done stays done.
-    Cancel {
-        #[command(flatten)]
-        operation: OperationIdArgs,
-        #[command(flatten)]
-        why: WhyArgs,
-    },
+    Cancel(DecideOperationArgs),
 }
 
 #[derive(Args)]
 struct OperationIdArgs {
     /// Id of the operation.
     operation_id: String,
+}
+
+#[derive(Args)]
+struct DecideOperationArgs {
+    #[command(flatten)]
+    operation: OperationIdArgs,
+    #[command(flatten)]
+    why: WhyArgs,
+}
+
+/// The command that decides about an operation, to be typed as it stands but for the reason.
+pub(crate) fn command(word: &str, operation_id: &str) -> String {
+    format!("hooklatch operations {word} {operation_id} --reason \"…\"")
 }
 
 /// Runs `hooklatch operations …`.
@@ -70,12 +82,17 @@ pub(crate) fn operations(
             let end = follow(&desk, find(operation)?, timeout.map(Duration::from_secs))?;
             return Ok(ended(&desk, &end).code());
         }
-        OperationsCommand::Cancel { operation, why } => {
-            let order = ReasonOrder { reason: why.reason.clone() };
-            let path = ["operations", &operation.operation_id, "cancel"];
-            let found: ApiAnswer<OperationView> = desk.order(&path, &order, why, None)?;
-            desk.show(&found, |view| in_full(view, &desk.screen));
-        }
+        OperationsCommand::Approve(args) => decide(&desk, "approve", args)?,
+        OperationsCommand::Continue(args) => decide(&desk, "continue", args)?,
+        OperationsCommand::Cancel(args) => decide(&desk, "cancel", args)?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn decide(desk: &Desk, word: &str, args: &DecideOperationArgs) -> anyhow::Result<()> {
+    let order = ReasonOrder { reason: args.why.reason.clone() };
+    let path = ["operations", &args.operation.operation_id, word];
+    let found: ApiAnswer<OperationView> = desk.order(&path, &order, &args.why, None)?;
+    desk.show(&found, |view| in_full(view, &desk.screen));
+    Ok(())
 }

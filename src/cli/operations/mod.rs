@@ -7,5 +7,5 @@ mod command;
 mod progress;
 mod row;
 
-pub(crate) use command::{OperationsArgs, operations};
+pub(crate) use command::{OperationsArgs, command, operations};
 pub(crate) use progress::{ended, follow};

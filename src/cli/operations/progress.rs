@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::command::command;
 use super::row::{in_full, progress};
 use crate::api::{OperationState, OperationView};
 use crate::cli::api_client::{ApiAnswer, ApiError, patience};
@@ -67,9 +68,21 @@ fn is_away(error: &ApiError) -> bool {
 /// Prints how it ended.
 pub(crate) fn ended(desk: &Desk, end: &ApiAnswer<OperationView>) -> Ending {
     desk.show(end, |view| in_full(view, &desk.screen));
+    let id = &end.view.operation_id;
     match end.view.state {
         OperationState::Done => Ending::Done,
         OperationState::Running => Ending::NotDone,
+        OperationState::Waiting => {
+            complain(format!("another person has to approve it:\n  {}", command("approve", id)));
+            Ending::NotDone
+        }
+        OperationState::Stopped => {
+            let (go_on, end) = (command("continue", id), command("cancel", id));
+            complain(format!(
+                "it stopped because calls failed; look at them first, then one of:\n  {go_on}\n  {end}"
+            ));
+            Ending::Failed
+        }
         OperationState::Cancelled => Ending::Failed,
     }
 }

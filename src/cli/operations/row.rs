@@ -1,6 +1,6 @@
 //! An operation as a line of a list, and in full.
 
-use crate::api::{OperationState, OperationSubject, OperationView, SkippedRow};
+use crate::api::{OperationState, OperationSubject, OperationView, SkippedRow, StepView};
 use crate::cli::desk::ListRow;
 use crate::cli::output::{Column, Screen, Shown, Tone, fields, grouped, table, told};
 
@@ -29,6 +29,21 @@ impl ListRow for OperationView {
     }
 }
 
+const STEPS: [Column; 6] = [
+    Column::Whole("step"),
+    Column::Whole("rows"),
+    Column::Whole("acted on"),
+    Column::Whole("calls open"),
+    Column::Whole("good"),
+    Column::Whole("failed"),
+];
+
+fn step_cells(n: usize, step: &StepView) -> Vec<Shown> {
+    let counts = [step.rows_n, step.changed_n, step.open_n(), step.good_n, step.failed_n];
+    let number = Shown::number(u64::try_from(n + 1).unwrap_or_default());
+    std::iter::once(number).chain(counts.into_iter().map(Shown::number)).collect()
+}
+
 const SKIPPED: [Column; 3] = [Column::Whole("passed over"), Column::Whole("why"), Column::Whole("state")];
 
 /// All that is known of an operation.
@@ -45,7 +60,15 @@ pub(super) fn in_full(view: &OperationView, screen: &Screen) -> String {
     ];
     facts.extend(view.finished_at_ms.map(|ms| ("ended", time(ms))));
     facts.extend(view.cancelled_by.as_deref().map(|actor| ("cancelled by", Shown::text(actor))));
-    let told = fields(screen, &facts);
+    facts.extend(view.approved_by.as_deref().map(|actor| ("approved by", Shown::text(actor))));
+    facts.extend(view.approve_until_ms.map(|ms| ("to be approved until", time(ms))));
+    facts.extend(view.note.as_deref().map(|note| ("why", Shown::text(note))));
+    let mut told = fields(screen, &facts);
+    if let Some(steps) = &view.steps {
+        let lines: Vec<Vec<Shown>> =
+            steps.list.iter().enumerate().map(|(n, step)| step_cells(n, step)).collect();
+        told = format!("{told}\n\n{}", table(screen, &STEPS, &lines, true));
+    }
     if view.skipped.is_empty() {
         return told;
     }
@@ -59,6 +82,8 @@ pub(super) fn in_full(view: &OperationView, screen: &Screen) -> String {
 fn state(state: OperationState) -> Shown {
     match state {
         OperationState::Running => Shown::text("running"),
+        OperationState::Waiting => Shown::text("waiting for approval").in_tone(Tone::Waits),
+        OperationState::Stopped => Shown::text("stopped").in_tone(Tone::Bad),
         OperationState::Done => Shown::text("done").in_tone(Tone::Good),
         OperationState::Cancelled => Shown::text("cancelled").in_tone(Tone::Waits),
     }

@@ -50,8 +50,7 @@ pub(in crate::console) fn act_with(form: &ActForm<'_>, more: &Markup) -> Markup 
 fn draw(form: &ActForm<'_>, more: &Markup, is_danger: bool) -> Markup {
     html! {
         form class="act" method="post" action=(form.action) {
-            // Enter presses the first button of a form: that one does nothing, so that an act is always pressed itself.
-            button class="unseen" type="submit" disabled aria-hidden="true" {}
+            (enter_guard())
             (key_fields(form.etag))
             (more)
             label { span { "Reason, for the audit log" }
@@ -63,6 +62,11 @@ fn draw(form: &ActForm<'_>, more: &Markup, is_danger: bool) -> Markup {
             @if !form.hint.is_empty() { p class="hint" { (form.hint) } }
         }
     }
+}
+
+/// Enter presses the first button of a form, and nothing where that is disabled: whoever acts presses the button itself.
+pub(in crate::console) fn enter_guard() -> Markup {
+    html! { button class="unseen" type="submit" disabled aria-hidden="true" {} }
 }
 
 /// The hidden fields that every form has which acts.

@@ -42,7 +42,14 @@ pub(super) async fn show(
         }
     }
     let causes = people.causes().await?;
-    let (events, messages) = (events.collect(), messages.collect());
-    let view = BacklogView { now_ms, events, messages, unknown_paths, causes };
+    let operations = people.operations_for_persons().await?;
+    let view = BacklogView {
+        now_ms,
+        events: events.collect(),
+        messages: messages.collect(),
+        unknown_paths,
+        causes,
+        operations,
+    };
     Ok(view_reply(StatusCode::OK, &view))
 }

@@ -1,7 +1,8 @@
-//! `/v1/operations`: what is ordered to be done to all that a filter finds, how far it is, and its end.
+//! `/v1/operations`: what is ordered to be done to all that a filter finds, what it would act on, how far it is, and its end.
 
 use std::sync::Arc;
 
+use axum::body::Body;
 use axum::extract::{Path, RawQuery, Request, State};
 use axum::response::Response;
 use http::{HeaderValue, StatusCode, header};
@@ -11,10 +12,15 @@ use super::super::error::Problem;
 use super::super::reply::view_reply;
 use super::asking::Asking;
 use super::decide::{DecisionRequest, answer, busy};
+use super::order::{body_of, order};
 use super::query::{cursor, is_text, limit, query, uuid_text};
 use super::state::ApiState;
-use crate::api::{OperationOrder, OperationSubject, ReasonOrder};
+use crate::api::{OperationChoice, OperationOrder, OperationPreview, OperationSubject, ReasonOrder};
+use crate::store::{EventQuery, People};
 use crate::types::Name;
+
+/// Rows of a preview.
+const SAMPLES_N: u32 = 5;
 
 pub(super) async fn begin(
     State(state): State<Arc<ApiState>>,
@@ -23,11 +29,17 @@ pub(super) async fn begin(
 ) -> Result<Response, Problem> {
     let request = DecisionRequest::read(people, request).await?;
     let order: OperationOrder = request.order(
-        "the body is a JSON object with `subject` (`messages` or `events`, with `act` and `filter`), `counted_n` and `reason`",
+        "the body is a JSON object with `subject` (`messages` or `events`, with `act` and `filter`), `counted_n` and `reason`, \
+         and perhaps `steps` and `again`",
     )?;
     check(&order.subject)?;
+    if order.steps.as_ref().is_some_and(|steps| !steps.is_valid()) {
+        return Err(Problem::bad_request(
+            "`steps` has up to 8 `sizes` of 1 to 100,000, `per_s` from 1 to 1,000 and `stop_percent` from 0 to 100",
+        ));
+    }
     let decision = request.decision(&state, &order.reason)?;
-    let begun = request.people().operation_begin(&order, &decision).await.map_err(busy)?;
+    let begun = request.people().operation_begin(&order, state.bulk, &decision).await.map_err(busy)?;
     let id = &begun.value.operation_id;
     info!(
         actor = begun.value.actor,
@@ -42,18 +54,75 @@ pub(super) async fn begin(
     Ok(response)
 }
 
+/// What an operation would act on. The newest rows are those of the list.
+pub(super) async fn preview(
+    State(state): State<Arc<ApiState>>,
+    Asking(people): Asking,
+    body: Body,
+) -> Result<Response, Problem> {
+    let wanted = "the body is a JSON object with `messages` or `events`, whose value is a filter";
+    let choice: OperationChoice = order(&body_of(body).await?, wanted)?;
+    check_choice(&choice)?;
+    let now_ms = state.clock.now_ms();
+    let (figures, acts) = people.operation_preview(&choice, now_ms).await?;
+    let (mut messages, mut events) = (Vec::new(), Vec::new());
+    match choice {
+        _ if figures.counted_n == 0 => {}
+        OperationChoice::Messages(filter) => messages = people.messages(filter, None, SAMPLES_N).await?.items,
+        OperationChoice::Events(filter) => {
+            let query = EventQuery { filter, place: None, limit: SAMPLES_N };
+            events = people.event_page(query, now_ms).await?.items;
+        }
+    }
+    let approvals_n = state.bulk.approvals_n;
+    Ok(view_reply(StatusCode::OK, &OperationPreview { figures, messages, events, acts, approvals_n }))
+}
+
+pub(super) async fn approve(
+    State(state): State<Arc<ApiState>>,
+    Asking(people): Asking,
+    Path(id): Path<String>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let (request, reason) = decided(people, request).await?;
+    let decision = request.decision(&state, &reason)?;
+    let approved = request.people().operation_approve(known(&id)?, &decision).await.map_err(busy)?;
+    info!(actor = %request.people().principal().name, operation.id = id, "an operation was approved");
+    Ok(answer(StatusCode::OK, &approved))
+}
+
+/// Continues an operation that stopped.
+pub(super) async fn resume(
+    State(state): State<Arc<ApiState>>,
+    Asking(people): Asking,
+    Path(id): Path<String>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let (request, reason) = decided(people, request).await?;
+    let decision = request.decision(&state, &reason)?;
+    let continued = request.people().operation_continue(known(&id)?, &decision).await.map_err(busy)?;
+    info!(actor = %request.people().principal().name, operation.id = id, "an operation was continued");
+    Ok(answer(StatusCode::OK, &continued))
+}
+
 pub(super) async fn cancel(
     State(state): State<Arc<ApiState>>,
     Asking(people): Asking,
     Path(id): Path<String>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let request = DecisionRequest::read(people, request).await?;
-    let ReasonOrder { reason } = request.order("the body is a JSON object with `reason`")?;
+    let (request, reason) = decided(people, request).await?;
     let decision = request.decision(&state, &reason)?;
     let cancelled = request.people().operation_cancel(known(&id)?, &decision).await.map_err(busy)?;
     info!(actor = %request.people().principal().name, operation.id = id, "an operation was cancelled");
     Ok(answer(StatusCode::OK, &cancelled))
+}
+
+/// A request whose order is a reason.
+async fn decided(people: People, request: Request) -> Result<(DecisionRequest, String), Problem> {
+    let request = DecisionRequest::read(people, request).await?;
+    let ReasonOrder { reason } = request.order("the body is a JSON object with `reason`")?;
+    Ok((request, reason))
 }
 
 pub(super) async fn show(Asking(people): Asking, Path(id): Path<String>) -> Result<Response, Problem> {
@@ -73,15 +142,22 @@ fn known(id: &str) -> Result<&str, Problem> {
 
 /// Refuses a filter that finds nothing for what is written in it.
 fn check(subject: &OperationSubject) -> Result<(), Problem> {
+    check_choice(&match subject {
+        OperationSubject::Messages { filter, .. } => OperationChoice::Messages(filter.clone()),
+        OperationSubject::Events { filter, .. } => OperationChoice::Events(filter.clone()),
+    })
+}
+
+fn check_choice(choice: &OperationChoice) -> Result<(), Problem> {
     let is_name = |text: &Option<String>| text.as_deref().is_none_or(|text| Name::parse(text).is_ok());
     let is_text = |text: &Option<String>| text.as_deref().is_none_or(is_text);
-    let (has_state, has_names, has_texts) = match subject {
-        OperationSubject::Messages { filter, .. } => (
+    let (has_state, has_names, has_texts) = match choice {
+        OperationChoice::Messages(filter) => (
             filter.state.is_some(),
             is_name(&filter.destination) && is_name(&filter.provider),
             is_text(&filter.lane),
         ),
-        OperationSubject::Events { filter, .. } => (
+        OperationChoice::Events(filter) => (
             filter.state.is_some(),
             is_name(&filter.provider),
             is_text(&filter.event_type) && is_text(&filter.object),

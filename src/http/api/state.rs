@@ -11,7 +11,7 @@ use crate::doctor::{NodeDoctor, ProbeKey};
 use crate::idempotency::IdempotencyLayer;
 use crate::minutes::MinuteSpan;
 use crate::receive::{Explainer, TestEvents};
-use crate::store::PeopleDoor;
+use crate::store::{BulkRules, PeopleDoor};
 use crate::tail::TailHub;
 use crate::traces::Traces;
 use crate::types::{Clock, Name, UnixMs};
@@ -68,6 +68,8 @@ pub(crate) struct ApiState {
     pub(crate) explainer: Explainer,
     /// Every value of the configuration that is in force, by key.
     pub(crate) settings: Vec<EffectiveSetting>,
+    /// What an operation needs before it begins.
+    pub(crate) bulk: BulkRules,
     /// Knows the traces of events.
     pub(crate) traces: Traces,
     /// Says how long after they were signed the newest requests of a provider of that name came. Milliseconds.

@@ -1,5 +1,7 @@
 //! A person's decision, its subject, and its result.
 
+use uuid::Uuid;
+
 use crate::api::{EventAct, IfMatch, MessageAct, PauseAct};
 use crate::store::audit::AuditEntry;
 use crate::types::{EventKey, MessageId, Name, Principal, UnixMs};
@@ -129,6 +131,15 @@ pub enum Refusal {
         /// Number of operations that run.
         running_n: u64,
     },
+    /// The same act on the same filter is unfinished, or ended a moment ago.
+    #[error("the same operation is there")]
+    SameOperation {
+        /// Its id, for who may see it.
+        operation_id: Option<Uuid>,
+    },
+    /// Who ordered an operation cannot approve it.
+    #[error("who ordered it cannot approve it")]
+    OwnOperation,
     /// No row in this state can be acted on so.
     #[error("the act is for no row in that state")]
     NeverAllowed,

@@ -1,9 +1,9 @@
-//! Operations as people see them, and how they are cancelled.
+//! Operations as people see them.
 
+use super::steps::Steps;
 use super::types::{OperationRow, operation_rows_sql};
 use crate::api::{OperationState, OperationSubject, OperationView, Page, SkippedRow};
 use crate::store::db::{DbResult, Door, Row};
-use crate::store::decision::{Deciding, Refusal, Verdict};
 use crate::types::Principal;
 
 /// The view of an operation, with the rows that are told of those that were passed over.
@@ -17,6 +17,10 @@ pub(super) fn view(row: OperationRow, skipped: Vec<SkippedRow>) -> OperationView
         created_at_ms: row.created_at_ms,
         finished_at_ms: row.finished_at_ms,
         cancelled_by: row.cancelled_by,
+        approved_by: row.approved_by,
+        approve_until_ms: row.expires_at_ms.filter(|_| row.state == OperationState::Waiting),
+        note: row.note,
+        steps: row.steps.as_ref().map(Steps::view),
         total_n: row.total_n,
         changed_n: row.changed_n,
         skipped_n: row.skipped_n,
@@ -78,27 +82,16 @@ pub(in crate::store) async fn operation_list(
     Ok(Page { next, ..Page::whole(items) })
 }
 
-/// Cancels an operation: no further batch is made of it. What is under way is waited for.
-pub(in crate::store) async fn operation_cancel(
+/// The newest operations that go on only after a person's decision, of those that `who` may see.
+pub(in crate::store) async fn operations_for_persons(
     db: &mut Door<'_>,
-    operation_id: &str,
-    deciding: &mut Deciding,
-) -> DbResult<Verdict<OperationView>> {
-    let sql = operation_rows_sql!("operation_cancel", "WHERE operation_id = $1 FOR UPDATE");
-    let row = db.fetch_optional(sql, &[operation_id.into()]).await?;
-    let row = row.as_ref().map(OperationRow::of).transpose()?.filter(|row| row.is_seen_by(&deciding.who));
-    let Some(row) = row else { return Ok(Err(Refusal::NotFound)) };
-    if row.state != OperationState::Running {
-        return Ok(Err(Refusal::NotAllowed { state: row.state.as_str() }));
-    }
-    let sql = "/* operation_cancel */ UPDATE operations
-               SET state = 'cancelled', cancelled_by = $2, finished_at_ms = $3 WHERE operation_id = $1";
-    let values = [operation_id.into(), deciding.who.name.as_str().into(), deciding.now_ms.into()];
-    db.execute(sql, &values).await?;
-    let mut record = deciding.record("operation_cancel");
-    record.operation_id = Some(operation_id.to_owned());
-    record.detail = format!("after {} of {}: {}", row.passed_n(), row.total_n, deciding.reason);
-    deciding.records.push(record);
-    let who = deciding.who.clone();
-    Ok(operation_view(db, operation_id, &who).await?.ok_or(Refusal::NotFound))
+    who: &Principal,
+) -> DbResult<Vec<OperationView>> {
+    let sql = operation_rows_sql!(
+        "operation_list",
+        "WHERE finished_at_ms IS NULL AND state IN ('waiting', 'stopped') ORDER BY operation_id DESC LIMIT 40"
+    );
+    let rows: Vec<OperationRow> =
+        db.fetch(sql, &[]).await?.iter().map(OperationRow::of).collect::<DbResult<_>>()?;
+    Ok(rows.into_iter().filter(|row| row.is_seen_by(who)).map(|row| view(row, Vec::new())).collect())
 }

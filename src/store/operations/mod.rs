@@ -5,15 +5,23 @@
 //! marks, their records and the operation's progress. So nobody needs a lease that could outlive its holder, a process
 //! that dies leaves a batch undone or done as a whole, and no lock is held from one batch to the next.
 //!
-//! To read it: `types.rs`, `order.rs` (the set), `step.rs` with `acts.rs` (a batch), `list.rs` (what people see and
-//! cancel). When batches are made, and how large, is decided elsewhere (`src/operations/`).
+//! To read it: `types.rs`, `order.rs` (the set), `preview.rs` (what it would be), `batch.rs` with `acts.rs` (a batch),
+//! `steps.rs` with `results.rs` (operations that make calls go in steps, and stop when too many of them fail), `list.rs`
+//! (what people see), `decide.rs` (they approve, continue and cancel). When batches are made, and how large, is decided
+//! elsewhere (`src/operations/`).
 
 mod acts;
+mod batch;
+mod decide;
 mod list;
 mod order;
-mod step;
+mod preview;
+mod results;
+mod steps;
 mod types;
 
-pub(super) use list::{operation_cancel, operation_list, operation_view};
+pub(super) use decide::{OperationAct, operation_decide};
+pub(super) use list::{operation_list, operation_view, operations_for_persons};
 pub(super) use order::operation_begin;
-pub use types::{OPERATION_ROWS_N_MAX, OperationStep};
+pub(super) use preview::operation_preview;
+pub use types::{BulkRules, OPERATION_ROWS_N_MAX, OperationStep};

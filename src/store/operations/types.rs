@@ -1,13 +1,31 @@
 //! An operation as its row has it, and what a batch of it came to.
 
+use super::steps::Steps;
 use crate::api::{OperationState, OperationSubject};
 use crate::store::db::{DbError, DbResult, Row};
 use crate::types::{Principal, Reach, UnixMs};
 
 /// Most rows of an operation.
 pub const OPERATION_ROWS_N_MAX: u64 = 100_000;
-/// Most operations that run at once.
-pub(super) const RUNNING_N_MAX: u64 = 100;
+/// Most operations that are unfinished at once.
+pub(super) const UNFINISHED_N_MAX: u64 = 100;
+/// Who is named in the audit log where an operation stopped or ended by itself.
+pub(super) const ACTOR: &str = "hooklatch";
+
+/// What this installation demands of an operation before it begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BulkRules {
+    /// Persons that have to agree, the orderer included.
+    pub approvals_n: u32,
+    /// Time for which a second person can approve it. Milliseconds.
+    pub approval_ms: i64,
+}
+
+impl Default for BulkRules {
+    fn default() -> Self {
+        Self { approvals_n: 1, approval_ms: 86_400_000 }
+    }
+}
 
 /// Result of one batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,6 +36,8 @@ pub struct OperationStep {
     pub skipped_n: u64,
     /// True when nothing of the operation is left to do.
     pub is_over: bool,
+    /// Why it stopped, if too many of its calls failed.
+    pub stopped: Option<String>,
 }
 
 /// The row of an operation.
@@ -33,6 +53,11 @@ pub(super) struct OperationRow {
     pub(super) created_at_ms: UnixMs,
     pub(super) finished_at_ms: Option<UnixMs>,
     pub(super) cancelled_by: Option<String>,
+    pub(super) approved_by: Option<String>,
+    pub(super) expires_at_ms: Option<UnixMs>,
+    pub(super) note: Option<String>,
+    pub(super) steps: Option<Steps>,
+    pub(super) stepped_at_ms: UnixMs,
     pub(super) total_n: u64,
     pub(super) changed_n: u64,
     pub(super) skipped_n: u64,
@@ -45,7 +70,7 @@ macro_rules! operation_rows_sql {
             "/* ",
             $name,
             " */ SELECT operation_id, state, subject, actor, reason, providers, destinations, created_at_ms,
-                finished_at_ms, cancelled_by, total_n, changed_n, skipped_n FROM operations ",
+                finished_at_ms, cancelled_by, approved_by, expires_at_ms, note, steps, stepped_at_ms, total_n, changed_n, skipped_n FROM operations ",
             $rest
         )
     };
@@ -71,6 +96,14 @@ impl OperationRow {
             created_at_ms: row.int("created_at_ms")?,
             finished_at_ms: row.int_or_null("finished_at_ms")?,
             cancelled_by: row.text_or_null("cancelled_by")?,
+            approved_by: row.text_or_null("approved_by")?,
+            expires_at_ms: row.int_or_null("expires_at_ms")?,
+            note: row.text_or_null("note")?,
+            steps: (row.text_or_null("steps")?)
+                .map(|steps| serde_json::from_str(&steps))
+                .transpose()
+                .map_err(|_| odd("steps"))?,
+            stepped_at_ms: row.int("stepped_at_ms")?,
             total_n: row.int("total_n")?.unsigned_abs(),
             changed_n: row.int("changed_n")?.unsigned_abs(),
             skipped_n: row.int("skipped_n")?.unsigned_abs(),
@@ -129,6 +162,11 @@ mod tests {
             created_at_ms: 0,
             finished_at_ms: None,
             cancelled_by: None,
+            approved_by: None,
+            expires_at_ms: None,
+            note: None,
+            steps: None,
+            stepped_at_ms: 0,
             total_n: 5,
             changed_n: 2,
             skipped_n: 1,

@@ -1,41 +1,94 @@
 //! What a person orders to be done to all that a filter finds.
 
 use super::person::{People, PeopleError};
-use crate::api::{OperationOrder, OperationView, Page};
+use crate::api::{BulkFigures, OperationChoice, OperationOrder, OperationView, Page, PreviewedAct};
 use crate::store::decision::{Answered, Deciding, Decision, once};
-use crate::store::operations::{operation_begin, operation_cancel, operation_list, operation_view};
-use crate::types::Role;
+use crate::store::operations::{
+    BulkRules, OperationAct, operation_begin, operation_decide, operation_list, operation_preview,
+    operation_view, operations_for_persons,
+};
+use crate::types::{Role, UnixMs};
 
 impl People {
-    /// Begins an operation once: what its filter finds in the person's scope is its set from then on. For operators.
+    /// Begins an operation once, or lets it wait for a second person: what its filter finds in the person's scope is its
+    /// set from then on. For operators.
     pub async fn operation_begin(
         &self,
         order: &OperationOrder,
+        rules: BulkRules,
         decision: &Decision<'_>,
     ) -> Result<Answered<OperationView>, PeopleError> {
         self.needs(Role::Operator)?;
         let (deciding, order) = (Deciding::new(&self.principal, decision).by(self.actor()), order.clone());
         let begun = once(&self.store, "operation_begin", deciding, move |mut db, deciding| {
-            Box::pin(async move { operation_begin(&mut db, &order, deciding).await })
+            Box::pin(async move { operation_begin(&mut db, &order, rules, deciding).await })
         });
         let begun = begun.await??;
         self.store.parts.operation_ordered.notify_one();
         Ok(begun)
     }
 
-    /// Cancels an operation that runs, from its next batch on. For operators.
+    /// What an operation on this choice would act on in the person's scope, and the acts that are possible.
+    pub async fn operation_preview(
+        &self,
+        choice: &OperationChoice,
+        now_ms: UnixMs,
+    ) -> Result<(BulkFigures, Vec<PreviewedAct>), PeopleError> {
+        self.needs(Role::Viewer)?;
+        let (choice, who) = (choice.clone(), self.principal.clone());
+        let store = &self.store;
+        Ok(snapshot!(store.operation_preview(&choice, &who, now_ms))?)
+    }
+
+    /// Approves an operation that somebody else ordered. For operators.
+    pub async fn operation_approve(
+        &self,
+        operation_id: &str,
+        decision: &Decision<'_>,
+    ) -> Result<Answered<OperationView>, PeopleError> {
+        self.operation_decide(operation_id, OperationAct::Approve, decision).await
+    }
+
+    /// Continues an operation that stopped because calls failed. For operators.
+    pub async fn operation_continue(
+        &self,
+        operation_id: &str,
+        decision: &Decision<'_>,
+    ) -> Result<Answered<OperationView>, PeopleError> {
+        self.operation_decide(operation_id, OperationAct::Continue, decision).await
+    }
+
+    /// Cancels an operation that is not over, from its next batch on. For operators.
     pub async fn operation_cancel(
         &self,
         operation_id: &str,
         decision: &Decision<'_>,
     ) -> Result<Answered<OperationView>, PeopleError> {
+        self.operation_decide(operation_id, OperationAct::Cancel, decision).await
+    }
+
+    async fn operation_decide(
+        &self,
+        operation_id: &str,
+        act: OperationAct,
+        decision: &Decision<'_>,
+    ) -> Result<Answered<OperationView>, PeopleError> {
         self.needs(Role::Operator)?;
         let deciding = Deciding::new(&self.principal, decision).by(self.actor());
         let operation_id = operation_id.to_owned();
-        let cancelled = once(&self.store, "operation_cancel", deciding, move |mut db, deciding| {
-            Box::pin(async move { operation_cancel(&mut db, &operation_id, deciding).await })
+        let decided = once(&self.store, "operation_decide", deciding, move |mut db, deciding| {
+            Box::pin(async move { operation_decide(&mut db, &operation_id, act, deciding).await })
         });
-        Ok(cancelled.await??)
+        let decided = decided.await??;
+        self.store.parts.operation_ordered.notify_one();
+        Ok(decided)
+    }
+
+    /// The newest operations that go on only after a person's decision, at most 40.
+    pub async fn operations_for_persons(&self) -> Result<Vec<OperationView>, PeopleError> {
+        self.needs(Role::Viewer)?;
+        let (store, who) = (&self.store, self.principal.clone());
+        Ok(alone!(store.people.operations_for_persons(&who))?)
     }
 
     /// One operation with its progress.

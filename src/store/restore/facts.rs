@@ -68,7 +68,7 @@ async fn restore_facts(db: &mut Door<'_>) -> DbResult<RestoreFacts> {
     let sql = "/* restore_facts */ SELECT installation_id, (SELECT COUNT(*) FROM restores) AS restores_n,
             (SELECT audit_seq FROM audit_head WHERE one = 1) AS audit_seq,
             (SELECT hash FROM audit_head WHERE one = 1) AS audit_hash,
-            (SELECT COUNT(*) FROM operations WHERE state = 'running') AS operations_n,
+            (SELECT COUNT(*) FROM operations WHERE finished_at_ms IS NULL) AS operations_n,
             (SELECT COUNT(*) FROM operator_tokens WHERE revoked_at_ms IS NULL AND expires_at_ms > $1) AS tokens_n
         FROM installation";
     let row = db.fetch_one(sql, &[newest_at_ms.into()]).await?;

@@ -59,7 +59,7 @@ pub(super) async fn restore_finish(
     db.execute(sql, &[taking.restored_s.into(), taking.witnessed_n.into()]).await?;
     numbers_raise(db, taking.event_seq).await?;
     let sql = "/* restore_take_over */ UPDATE operations
-               SET state = 'cancelled', cancelled_by = $1, finished_at_ms = $2 WHERE state = 'running'";
+               SET state = 'cancelled', cancelled_by = $1, finished_at_ms = $2 WHERE finished_at_ms IS NULL";
     let operations_n = db.execute(sql, &[ACTOR.into(), word.now_ms.into()]).await?;
     let sessions_n = db.execute("/* restore_take_over */ DELETE FROM operator_sessions", &[]).await?;
     let sql = "/* restore_take_over */ UPDATE operator_tokens SET revoked_at_ms = $1

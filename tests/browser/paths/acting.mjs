@@ -79,15 +79,35 @@ goes("a held message is decided with scripts off", { isScripted: false }, async 
   assert.equal((await asked(hooklatch, `/messages/${message.message_id}`)).message.state, "done");
 });
 
-goes("all that are dead are discarded by one operation: counted, confirmed, done", {}, async ({ page, context }) => {
+/** From the page where an act is chosen to the page of this act, with the number and the reason typed. */
+async function confirmed(page, act, number, why) {
+  await page.getByRole("link", { name: act }).click();
+  await page.waitForURL(/\/operations\/new\/[a-z_]+\?/);
+  await page.getByLabel("To confirm, type the number").fill(number);
+  await page.getByLabel(reason).fill(why);
+}
+
+goes("all that are dead are discarded by one operation: shown, confirmed on a page of its own, done", {}, async ({ page, context, watch }) => {
   const hooklatch = await guarded();
   for (const n of [1, 2, 3]) await accepted(stripe(hooklatch, `evt_bulk_${n}`, "order.paid"));
   for (const n of [1, 2, 3]) await messagesOf(hooklatch, `evt_bulk_${n}`, "dead");
   await signIn(context, hooklatch, "operator");
   await page.goto(`${hooklatch.url}/operations/new?subject=messages&state=dead&destination=till`);
   assert.match(await text(page.locator(".found")), /3 dead messages/i);
+  assert.equal(await page.locator("main form").count(), 0, "the first step has nothing to press");
+  await looksWell(page, page.url());
+  watch.statuses.add(400);
+  await confirmed(page, /^Discard them/, "30", "They were taken by hand");
+  await looksWell(page, page.url());
+  for (const field of ["To confirm, type the number", reason]) {
+    await page.getByLabel(field).press("Enter");
+    assert.match(page.url(), /\/operations\/new\/discard/, "Enter presses no button");
+  }
+  await page.getByRole("button", { name: "Discard 3" }).click();
+  assert.match(await text(page.getByRole("alert")), /you typed 30/);
+  await page.getByLabel("To confirm, type the number").fill("3");
   await page.getByLabel(reason).fill("They were taken by hand");
-  await page.getByRole("button", { name: /^Discard/ }).click();
+  await page.getByRole("button", { name: "Discard 3" }).click();
   await page.waitForURL(/\/operations\/[0-9a-f-]{36}$/);
   await page.getByText("done", { exact: true }).first().waitFor();
   for (const n of [1, 2, 3]) await messagesOf(hooklatch, `evt_bulk_${n}`, "discarded");
@@ -100,14 +120,31 @@ goes("an operation on thousands shows its progress and is cancelled half-way", {
   for (let from = 0; from < 10_000; from += 1000) await accepted(meta(hooklatch, from, 1000));
   await signIn(context, hooklatch, "operator");
   await page.goto(`${hooklatch.url}/operations/new?subject=events&state=ignored&provider=meta`);
-  await page.getByLabel(reason).fill("Try them with the new handler");
-  await page.getByRole("button", { name: "Re-run them" }).click();
+  await confirmed(page, /^Re-run them/, "10,000", "Try them with the new handler");
+  await page.getByRole("button", { name: "Re-run 10,000" }).click();
   await page.waitForURL(/\/operations\/[0-9a-f-]{36}$/);
   await page.getByRole("progressbar").waitFor();
   await page.getByLabel(reason).fill("That was the wrong handler");
   await page.getByRole("button", { name: "Cancel the operation" }).click();
   await page.getByText("cancelled", { exact: true }).first().waitFor();
   assert.match(await text(page.locator("#progress")), /Cancelled by operator/);
+});
+
+goes("who means to re-run and lands on the page that erases does nothing by typing a reason", { isScripted: false }, async ({ page, context }) => {
+  const hooklatch = await guarded();
+  await accepted(stripe(hooklatch, "evt_not_erased", "order.paid"));
+  await messagesOf(hooklatch, "evt_not_erased", "dead");
+  await signIn(context, hooklatch, "operator");
+  await page.goto(`${hooklatch.url}/operations/new?subject=events&state=done&provider=stripe`);
+  assert.equal(await page.getByRole("link", { name: /^Erase/ }).count(), 0, "re-run and erase do not stand together");
+  await page.getByRole("link", { name: /delete the contents/ }).click();
+  assert.equal(await page.getByRole("link", { name: /^Re-run/ }).count(), 0);
+  await page.getByRole("link", { name: /^Erase them and discard/ }).click();
+  await page.getByLabel(reason).fill("meant re-run");
+  await page.getByLabel(reason).press("Enter");
+  await page.getByRole("button", { name: /^Erase/ }).click();
+  assert.match(page.url(), /\/operations\/new\/erase_and_discard/, "without the number nothing is sent");
+  await messagesOf(hooklatch, "evt_not_erased", "dead");
 });
 
 goes("a destination is paused, keeps what comes, and sends it when it is resumed", {}, async ({ page, context }) => {
@@ -131,7 +168,7 @@ goes("the pages of those who decide look well", {}, async ({ page, context }) =>
   const { hooklatch, url } = await held(page, context, "evt_looks");
   await looksWell(page, url);
   const paths = ["/messages", "/messages?state=held", "/lanes", "/destinations", "/operations",
-    "/operations/new?subject=messages&state=held", "/search", "/search?id=evt_looks"];
+    "/operations/new?subject=messages&state=held", "/operations/new/discard?subject=messages&state=held", "/search", "/search?id=evt_looks"];
   for (const path of paths) await looksWell(page, hooklatch.url + path);
   await looksWell(page, `${hooklatch.url}/events/stripe/evt_looks`, { isLarge: true });
 });

@@ -11,7 +11,7 @@ const ODD: &str =
     "a\u{1b}[35mb\u{1b}]0;t\u{7}c\u{9b}1md\0e\nf\rg\u{202e}h\u{2066}i\u{200b}j\u{2028}k\u{e0041}l\u{feff}m";
 
 /// Commands over the API, each with arguments; the words of the command come first.
-const COMMANDS: [(&str, &[&str]); 46] = [
+const COMMANDS: [(&str, &[&str]); 48] = [
     ("audit list", &[]),
     ("audit verify", &["--head", "00"]),
     ("destinations list", &[]),
@@ -25,7 +25,7 @@ const COMMANDS: [(&str, &[&str]); 46] = [
     ("events dismiss", &["stripe", "ODD", "--reason", "x"]),
     ("events dispatch", &["stripe", "ODD", "--reason", "x"]),
     ("events list", &["--type", "ODD"]),
-    ("events rerun", &["--state", "failed", "--object", "ODD", "--reason", "x", "--yes"]),
+    ("events rerun", &["--state", "failed", "--object", "ODD", "--reason", "x", "--yes", "1000"]),
     ("events rerun", &["--state", "failed", "--object", "ODD", "--reason", "x"]),
     ("events show", &["stripe", "ODD", "--content"]),
     ("explain", &["--recent"]),
@@ -34,10 +34,12 @@ const COMMANDS: [(&str, &[&str]); 46] = [
     ("messages discard", &["5123", "--reason", "x"]),
     ("messages done", &["5123", "--reason", "x"]),
     ("messages list", &["--lane", "ODD"]),
-    ("messages send", &["--state", "held", "--lane", "ODD", "--reason", "x", "--yes", "--no-wait"]),
+    ("messages send", &["--state", "held", "--lane", "ODD", "--reason", "x", "--yes", "1000", "--no-wait"]),
     ("messages send", &["ODD", "--reason", "x"]),
     ("messages show", &["ODD"]),
+    ("operations approve", &["ODD", "--reason", "x"]),
     ("operations cancel", &["ODD", "--reason", "x"]),
+    ("operations continue", &["ODD", "--reason", "x"]),
     ("operations list", &[]),
     ("operations show", &["ODD"]),
     ("operations wait", &["ODD"]),

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::json;
 
-use super::samples::operation;
+use super::samples::{operation, preview};
 use super::server::{Heard, Says, Stand};
 
 /// How often each key came.
@@ -17,8 +17,8 @@ fn forgetful(hang_ups_n: usize) -> (TimesByKey, impl FnMut(&Heard) -> Says + Sen
     let of_server = Arc::clone(&done);
     let mut left_n = hang_ups_n;
     let answer = move |heard: &Heard| {
-        if heard.method == "GET" && heard.path.ends_with("/count") {
-            return Says::ok(json!({ "counted_n": 7, "is_more": false }));
+        if heard.path == "/v1/operations/preview" {
+            return Says::ok(preview(7, "x"));
         }
         let mut done = of_server.lock().unwrap();
         let times = done.entry(heard.header("idempotency-key").to_owned()).or_default();
@@ -77,21 +77,26 @@ async fn an_operation_that_was_begun_without_an_answer_is_not_begun_twice() {
     let counts = Arc::new(Mutex::new(7));
     let now = Arc::clone(&counts);
     let stand = Stand::start(move |heard| {
-        if heard.path.ends_with("/count") {
-            return Says::ok(json!({ "counted_n": *now.lock().unwrap(), "is_more": false }));
+        if heard.path == "/v1/operations/preview" {
+            return Says::ok(preview(*now.lock().unwrap(), "x"));
         }
         answer(heard)
     })
     .await;
-    let send = ["messages", "send", "--state", "held", "--created-before", "1h", "--reason", "x", "--yes"];
+    let send =
+        ["messages", "send", "--state", "held", "--created-before", "1h", "--reason", "x", "--yes", "7"];
     assert_eq!(stand.run(&send).await.code, 5);
     // It runs on the server, and fewer are found now.
     *counts.lock().unwrap() = 0;
     let ran = stand.run(&send).await;
     assert!(ran.code == 0 && ran.out.contains("op-1"), "{ran:?}");
     assert_eq!(done.lock().unwrap().values().copied().collect::<Vec<_>>(), [5], "one key");
-    let bodies: std::collections::BTreeSet<String> =
-        stand.posts().into_iter().map(|post| post.body).collect();
+    let bodies: std::collections::BTreeSet<String> = stand
+        .posts()
+        .into_iter()
+        .filter(|post| post.path == "/v1/operations")
+        .map(|post| post.body)
+        .collect();
     assert!(bodies.len() == 1 && bodies.iter().all(|body| body.contains("\"counted_n\":7")), "{bodies:?}");
 }
 

@@ -4,7 +4,7 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 
-use super::samples::{AT_MS, answer, event, message, operation, page};
+use super::samples::{AT_MS, answer, event, message, operation, page, preview};
 use super::server::{Heard, Says, Stand};
 
 fn lines(text: &str) -> Vec<Value> {
@@ -120,7 +120,7 @@ async fn the_ledger_is_a_timeline_with_its_days() {
 #[tokio::test]
 async fn several_are_counted_and_shown_first_and_nothing_is_done_without_a_word() {
     let stand = Stand::start(|heard| match heard.path.as_str() {
-        "/v1/messages/count" => Says::ok(json!({ "counted_n": 1234, "is_more": false })),
+        "/v1/operations/preview" => Says::ok(preview(1_234, "x")),
         _ => Says::ok(page(&[message("evt_1", "held")])),
     })
     .await;
@@ -128,10 +128,21 @@ async fn several_are_counted_and_shown_first_and_nothing_is_done_without_a_word(
     let ran = stand.run(&discard).await;
     assert_eq!(ran.code, 7, "{}", ran.err);
     assert!(ran.out.ends_with("1,234 messages with state held, destination billing\n"), "{}", ran.out);
-    assert!(ran.err.contains("nothing was done: --yes"), "{}", ran.err);
+    let wants = [
+        "CAREFUL, this may repeat effects. x",
+        "in steps (1, 10, 100, then the rest)",
+        "Operation x has the same act",
+        "Another person has to approve it",
+        "nothing was done: --yes 1234 acts on them",
+    ];
+    for want in wants {
+        assert!(ran.err.contains(want), "{want}: {}", ran.err);
+    }
+    assert!(ran.out.contains("1,234, 5 open, 2 of these never tried"), "{}", ran.out);
     let ran = stand.run(&[&discard[..], &["--json"]].concat()).await;
     assert_eq!((ran.code, lines(&ran.out)[0]["counted_n"].as_u64()), (7, Some(1_234)));
-    assert!(stand.posts().is_empty());
+    let orders = || stand.posts().into_iter().filter(|post| post.path == "/v1/operations").count();
+    assert_eq!(orders(), 0);
     for odd in [
         &["messages", "discard", "--reason", "x"][..],
         &["messages", "discard", "5", "--state", "held", "--reason", "x"],
@@ -139,21 +150,23 @@ async fn several_are_counted_and_shown_first_and_nothing_is_done_without_a_word(
         &["messages", "send", "--state", "held", "--if-match", "x", "--reason", "x"],
         &["events", "rerun", "stripe", "--reason", "x"],
         &["events", "rerun", "--reason", "x"],
-        &["events", "rerun", "stripe", "--state", "failed", "--reason", "x", "--yes"],
-        &["events", "rerun", "stripe", "evt_1", "evt_2", "--state", "failed", "--reason", "x", "--yes"],
+        &["events", "rerun", "stripe", "--state", "failed", "--reason", "x", "--yes", "1"],
+        &["events", "rerun", "stripe", "evt_1", "evt_2", "--state", "failed", "--reason", "x", "--yes", "1"],
         &["events", "list", "--from", "soon"],
+        &["messages", "discard", "--state", "held", "--reason", "x", "--yes"],
+        &["messages", "discard", "--state", "held", "--reason", "x", "--yes", "all"],
     ] {
         let ran = stand.run(odd).await;
         assert_eq!(ran.code, 2, "{odd:?}: {}", ran.err);
     }
-    assert!(stand.posts().is_empty());
+    assert_eq!(orders(), 0);
 }
 
 #[tokio::test]
 async fn an_operation_is_followed_to_its_end_also_past_a_server_that_is_away() {
     let mut looks_n = 0;
     let stand = Stand::start(move |heard| match (heard.method.as_str(), heard.path.as_str()) {
-        ("GET", "/v1/events/count") => Says::ok(json!({ "counted_n": 1000, "is_more": false })),
+        ("POST", "/v1/operations/preview") => Says::ok(preview(1_000, "x")),
         ("POST", _) => Says::Json(202, operation("running", "x")),
         _ => {
             looks_n += 1;
@@ -166,8 +179,18 @@ async fn an_operation_is_followed_to_its_end_also_past_a_server_that_is_away() {
         }
     })
     .await;
-    let rerun =
-        ["events", "rerun", "--state", "failed", "--from", "2026-11-22", "--reason", "fixed", "--yes"];
+    let rerun = [
+        "events",
+        "rerun",
+        "--state",
+        "failed",
+        "--from",
+        "2026-11-22",
+        "--reason",
+        "fixed",
+        "--yes",
+        "1,000",
+    ];
     let ran = stand.run(&rerun).await;
     assert_eq!(ran.code, 0, "{}", ran.err);
     assert!(
@@ -176,7 +199,7 @@ async fn an_operation_is_followed_to_its_end_also_past_a_server_that_is_away() {
         ran.out
     );
     assert!(ran.err.contains("operation op-1") && ran.err.contains("still looking"), "{}", ran.err);
-    let [post] = stand.posts().try_into().unwrap();
+    let [_, post] = stand.posts().try_into().unwrap();
     let order: Value = serde_json::from_str(&post.body).unwrap();
     let filter = json!({ "state": "failed", "received_from_ms": 1_795_305_600_000_i64 });
     let want = json!({ "subject": { "events": { "act": "rerun", "filter": filter } }, "counted_n": 1000, "reason": "fixed" });
@@ -187,7 +210,7 @@ async fn an_operation_is_followed_to_its_end_also_past_a_server_that_is_away() {
 
 #[tokio::test]
 async fn an_operation_that_does_not_end_well_or_not_yet_is_told_by_the_exit_code() {
-    for (state, code) in [("done", 0), ("cancelled", 1), ("running", 7)] {
+    for (state, code) in [("done", 0), ("cancelled", 1), ("running", 7), ("waiting", 7), ("stopped", 1)] {
         let stand = Stand::start(move |_| Says::ok(operation(state, "x"))).await;
         let ran = stand.run(&["operations", "wait", "op-1", "--timeout", "0"]).await;
         assert_eq!(ran.code, code, "{state}: {}", ran.err);

@@ -82,8 +82,31 @@ pub(super) fn operation(state: &str, text: &str) -> Value {
         "operation_id": "op-1", "state": state,
         "subject": { "messages": { "act": "send", "filter": { "state": "held", "destination": text } } },
         "actor": text, "reason": text, "created_at_ms": AT_MS, "finished_at_ms": null, "cancelled_by": text,
+        "approved_by": text, "approve_until_ms": AT_MS, "note": text,
+        "steps": {
+            "per_s": 50, "stop_percent": 10, "current": 1,
+            "list": [{ "rows_n": 1000, "changed_n": 412, "good_n": 400, "failed_n": 2 }],
+        },
         "total_n": 1000, "changed_n": 412, "skipped_n": 3,
         "skipped": [{ "subject": text, "outcome": "not_allowed", "state": text }],
+    })
+}
+
+/// What an operation would act on: so many events.
+pub(super) fn preview(counted_n: u64, text: &str) -> Value {
+    let act = |act: &str, risk: &str| {
+        json!({
+            "act": act, "label": text, "risk": risk, "sentence": text, "is_destructive": false,
+            "steps": { "sizes": [1, 10, 100], "per_s": 50, "stop_percent": 10 }, "same_operation_id": text,
+        })
+    };
+    let acts = ["send", "done", "discard", "rerun"].map(|one| act(one, "may_repeat_effect"));
+    json!({
+        "counted_n": counted_n, "is_more": false, "providers": [{ "name": text, "counted_n": counted_n }],
+        "destinations": [{ "name": text, "counted_n": counted_n }], "first_at_ms": AT_MS, "last_at_ms": AT_MS,
+        "calls_n": counted_n, "open_n": 5, "untried_n": 2, "uncertain_n": 1, "expired_n": 0,
+        "messages": [], "events": [event(text)], "acts": if counted_n > 0 { json!(acts) } else { json!([]) },
+        "approvals_n": 2,
     })
 }
 
@@ -178,6 +201,7 @@ pub(super) fn answer(heard: &Heard, text: &str) -> Says {
                 "path": text, "nearest_provider": text, "signature_of_kind": text, "client_address": text,
                 "requests_n": 1, "first_at_ms": AT_MS, "last_at_ms": AT_MS,
             }],
+            "operations": [operation("waiting", text)],
         }),
         ("GET", ["search"]) => search(text),
         ("GET", ["statistics"]) => json!({
@@ -185,7 +209,10 @@ pub(super) fn answer(heard: &Heard, text: &str) -> Says {
             "minutes": [{ "at_ms": AT_MS, "provider": text, "events_n": 5, "waiting_n": 1, "is_cut": true }],
         }),
         ("GET", ["operations"]) => page(&[operation("running", text)]),
-        ("GET", ["operations", _]) | ("POST", ["operations", _, "cancel"]) => operation("done", text),
+        ("GET", ["operations", _]) | ("POST", ["operations", _, "cancel" | "approve" | "continue"]) => {
+            operation("done", text)
+        }
+        ("POST", ["operations", "preview"]) => preview(1_000, text),
         ("POST", ["operations"]) => return Says::Json(202, operation("running", text)),
         ("GET", ["settings"]) => page(&[json!({
             "key": text, "value": text, "is_secret": false, "secret_in": null, "layer": "file", "source": text,

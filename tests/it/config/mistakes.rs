@@ -42,6 +42,8 @@ fn each_mistake_names_its_key_and_the_remedy() {
     check("[server]\nconnection_requests_n_max = 0", "server.connection_requests_n_max", "from 1 to 1000000");
     check("[server]\npeer_share_percent = 101", "server.peer_share_percent", "from 1 to 100");
     check("[server]\nproxies = [\"proxy\"]", "server.proxies[0]", "neither an address nor a range");
+    check("[admin]\napprovals_n = 3", "admin.approvals_n", "from 1 to 2");
+    check("[admin]\napproval_h = 169", "admin.approval_h", "from 1 to 168");
     check("[admin]\nhosts = [\"a:80\"]", "admin.hosts[0]", "without a port");
     check("[admin]\npublic_url = \"ops.example.com\"", "admin.public_url", "begin it with https://");
     check("[admin]\npublic_url = \"https://a.example/?x=1\"", "admin.public_url", "query or fragment");

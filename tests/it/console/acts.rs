@@ -261,8 +261,8 @@ async fn who_may_only_look_has_no_buttons_and_no_way_around_them(database: &Data
     has(&of_ann, &["the balance is 5"]);
     let message = Form::of(&of_ann, "/messages/6144/decide").act("done", "r");
     let destination = Form::of(&text(&ann, "/destinations/billing").await, "/destinations/billing/decide");
-    let path = "/operations/new?subject=messages&state=dead";
-    let operation = Form::of(&text(&ann, path).await, "/operations").act("discard", "r");
+    let path = "/operations/new/discard?subject=messages&state=dead";
+    let operation = Form::of(&text(&ann, path).await, "/operations").act("discard", "r").with("typed_n", "2");
     for form in [message, destination.act("resume", "r"), operation] {
         let refused = form.send(&vic).await;
         assert_eq!(refused.status, 403, "{}: {}", form.action, refused.text);

@@ -13,6 +13,8 @@ use crate::process::{Server, until};
 on_sqlite!(
     an_operation_is_counted_confirmed_and_run,
     a_number_that_moved_is_confirmed_anew,
+    who_typed_a_reason_and_hit_the_wrong_page_does_nothing,
+    the_same_operation_is_begun_twice_only_by_who_says_so,
     an_operation_is_watched_and_cancelled,
 );
 
@@ -36,9 +38,18 @@ async fn an_operation_is_counted_confirmed_and_run(database: &Database) {
     let (server, ann) = filled(database).await;
     let shown = text(&ann, "/operations/new?subject=messages&state=dead&destination=billing").await;
     has(&shown, &["1 dead message to billing", "href=\"/messages?destination=billing&amp;state=dead\""]);
+    has_not(&shown, &["<form class=\"act\""]);
+    let page = "/operations/new/discard?subject=messages&amp;destination=billing&amp;state=dead";
+    has(&shown, &[&format!("href=\"{page}\"")]);
+    let shown = text(&ann, &page.replace("&amp;", "&")).await;
+    has(&shown, &["This loses effects.", "class=\"act dangerous\"", "type the number"]);
     let form = Form::of(&shown, "/operations");
-    assert_eq!((form.value("counted_n"), form.acts.join(" ").as_str()), ("1", "send done discard"));
-    let order = form.act("discard", "nobody wants them");
+    assert_eq!(
+        (form.value("counted_n"), form.acts.join(" ").as_str()),
+        ("1", "discard"),
+        "one act, and no other"
+    );
+    let order = form.act("discard", "nobody wants them").with("typed_n", "1");
     let (first, second) = tokio::join!(order.send(&ann), order.send(&ann));
     assert_eq!((first.status, second.status), (303, 303), "{} {}", first.text, second.text);
     let third = order.send(&ann).await;
@@ -62,7 +73,12 @@ async fn an_operation_is_counted_confirmed_and_run(database: &Database) {
     has(&text(&ann, path).await, &["0 dead messages to billing", "There is nothing to do."]);
     let shown = text(&ann, "/operations/new?subject=events&state=done&provider=stripe").await;
     has(&shown, &["7 done events from stripe", "href=\"/events?provider=stripe&amp;state=done\""]);
-    assert_eq!(Form::of(&shown, "/operations").acts, ["rerun", "erase", "erase_and_discard"]);
+    has(&shown, &["/operations/new/rerun?", "/operations/new/erase?", "cannot tell them from a new order"]);
+    has_not(&shown, &["/operations/new/erase_and_discard?", "<form class=\"act"]);
+    let erase = text(&ann, "/operations/new/erase?subject=events&state=done&provider=stripe").await;
+    assert_eq!(Form::of(&erase, "/operations").acts, ["erase"]);
+    has(&erase, &["/operations/new/erase_and_discard?"]);
+    has_not(&erase, &["/operations/new/rerun?"]);
     has(&text(&ann, "/operations/new?subject=messages&state=done").await, &["Nothing can be done"]);
     for (query, status) in [
         ("", 400),
@@ -72,6 +88,11 @@ async fn an_operation_is_counted_confirmed_and_run(database: &Database) {
         ("?subject=messages&state=dead&destination=A%20B", 400),
     ] {
         assert_eq!(ann.get(&format!("/operations/new{query}")).await.status, status, "{query}");
+        assert_eq!(ann.get(&format!("/operations/new/send{query}")).await.status, status, "{query}");
+    }
+    for odd in ["rerun", "burn", "%3Cscript%3E"] {
+        let path = format!("/operations/new/{odd}?subject=messages&state=dead");
+        assert_eq!(ann.get(&path).await.status, 400, "{odd}");
     }
     assert_eq!(ann.get("/operations/nobody").await.status, 404);
     assert_eq!(ann.get("/operations?cursor=x").await.status, 404);
@@ -79,8 +100,9 @@ async fn an_operation_is_counted_confirmed_and_run(database: &Database) {
 
 async fn a_number_that_moved_is_confirmed_anew(database: &Database) {
     let (server, ann) = filled(database).await;
-    let path = "/operations/new?subject=messages&state=dead&destination=billing";
-    let form = Form::of(&text(&ann, path).await, "/operations").act("done", "they told us");
+    let path = "/operations/new/done?subject=messages&state=dead&destination=billing";
+    let form =
+        Form::of(&text(&ann, path).await, "/operations").act("done", "they told us").with("typed_n", "1");
     add_event(database, "stripe", 20, "done").await;
     add_message(database, 20, "dead", "billing", "").await;
     let moved = form.send(&ann).await;
@@ -92,19 +114,63 @@ async fn a_number_that_moved_is_confirmed_anew(database: &Database) {
     let again = Form::of(&moved.text, "/operations");
     assert_eq!(again.value("counted_n"), "2");
     assert_ne!(again.value("key"), form.value("key"));
-    let begun = again.act("done", "they told us").send(&ann).await;
+    let begun = again.act("done", "they told us").with("typed_n", "2").send(&ann).await;
     assert_eq!(begun.status, 303);
     look_until(&ann, &server, begun.header("location"), "2 changed, 0 passed over").await;
+}
+
+/// Somebody tired means to re-run, and lands on the page that erases: he types his reason and presses Enter, or the button.
+async fn who_typed_a_reason_and_hit_the_wrong_page_does_nothing(database: &Database) {
+    let (_server, ann) = filled(database).await;
+    let path = "/operations/new/erase_and_discard?subject=events&state=done&provider=stripe";
+    let shown = text(&ann, path).await;
+    let guard = "<button class=\"unseen\" type=\"submit\" disabled aria-hidden=\"true\"></button>";
+    let form = shown.split("class=\"act dangerous\"").nth(1).unwrap();
+    let places = [guard, "name=\"typed_n\"", "name=\"reason\"", "<button type=\"submit\""]
+        .map(|one| form.find(one).unwrap());
+    assert!(places.is_sorted(), "Enter presses what is disabled: {form}");
+    has(form, &["Erase 7 and discard open calls", "class=\"main danger\""]);
+    let form = Form::of(&shown, "/operations").act("erase_and_discard", "meant re-run");
+    for typed in ["", "6", "seven", "-7", "07x"] {
+        let refused = form.with("typed_n", typed).send(&ann).await;
+        assert_eq!(refused.status, 400, "{typed}");
+        has(&refused.text, &["Nothing was done", "Erase them and discard open calls"]);
+    }
+    assert_eq!(form.send(&ann).await.status, 400, "a form without the field");
+    assert_eq!(database.count("SELECT COUNT(*) FROM operations").await, 0);
+    assert_eq!(database.count("SELECT COUNT(*) FROM audit_log WHERE action <> 'sign_in'").await, 0);
+}
+
+async fn the_same_operation_is_begun_twice_only_by_who_says_so(database: &Database) {
+    let (server, ann) = filled(database).await;
+    let path = "/operations/new/done?subject=messages&state=dead&destination=billing";
+    let tabs = [text(&ann, path).await, text(&ann, path).await];
+    let [first, second] =
+        tabs.map(|tab| Form::of(&tab, "/operations").act("done", "seen at the bank").with("typed_n", "1"));
+    let begun = first.send(&ann).await;
+    assert_eq!(begun.status, 303, "{}", begun.text);
+    look_until(&ann, &server, begun.header("location"), "1 changed").await;
+    add_event(database, "stripe", 20, "done").await;
+    add_message(database, 20, "dead", "billing", "").await;
+    let refused = second.send(&ann).await;
+    assert_eq!(refused.status, 409);
+    has(&refused.text, &["the same was ordered already", begun.header("location"), "name=\"again\""]);
+    // The page says so before it is refused, too.
+    let shown = text(&ann, path).await;
+    has(&shown, &["The same was ordered before", begun.header("location")]);
+    let form = Form::of(&shown, "/operations").act("done", "another one").with("typed_n", "1");
+    assert_eq!(form.send(&ann).await.status, 409);
+    assert_eq!(form.with("again", "true").send(&ann).await.status, 303);
 }
 
 async fn an_operation_is_watched_and_cancelled(database: &Database) {
     drop(database.store().await);
     many_dead_messages(database, MANY_ROWS_N).await;
     let (server, ann) = serve(database).await;
-    let path = "/operations/new?subject=messages&state=dead&destination=billing";
+    let path = "/operations/new/discard?subject=messages&state=dead&destination=billing";
     let form = Form::of(&text(&ann, path).await, "/operations");
     assert_eq!(form.value("counted_n"), MANY_ROWS_N.to_string());
-    let begun = form.act("discard", "an old test").send(&ann).await;
+    let begun = form.act("discard", "an old test").with("typed_n", "40,000").send(&ann).await;
     let shown = text(&ann, begun.header("location")).await;
     let running =
         ["id=\"progress\" data-refresh=\"2\"", "<noscript>", "Look again", " of 40,000", "an old test"];

@@ -14,7 +14,7 @@ use crate::store::read_plans::filled;
 const TIMES: usize = 11;
 
 /// Every page, with the filters that cost most; `EVENT` and `MESSAGE` are one of the newest.
-const PAGES: [&str; 21] = [
+const PAGES: [&str; 22] = [
     "/",
     "/events",
     "/events?provider=rare",
@@ -34,6 +34,7 @@ const PAGES: [&str; 21] = [
     "/search?id=EVENT",
     "/search?id=nobody-has-this",
     "/operations/new?subject=events&state=failed",
+    "/operations/new/rerun?subject=events&state=failed",
     "/operations",
     "/audit",
 ];

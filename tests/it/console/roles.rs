@@ -15,7 +15,7 @@ use crate::database::{Database, on_sqlite};
 on_sqlite!(every_page_is_shown_to_who_may_see_it_and_acts_for_nobody_else);
 
 /// Weakest role for each route; an empty word where nobody needs one.
-const ROUTES: [(&str, &str); 37] = [
+const ROUTES: [(&str, &str); 40] = [
     ("GET /", "viewer"),
     ("GET /assets/{file}", ""),
     ("GET /audit", "operator"),
@@ -32,6 +32,7 @@ const ROUTES: [(&str, &str); 37] = [
     ("GET /messages/{message_id}", "viewer"),
     ("GET /operations", "viewer"),
     ("GET /operations/new", "viewer"),
+    ("GET /operations/new/{act}", "viewer"),
     ("GET /operations/{operation_id}", "viewer"),
     ("GET /rejected", "viewer"),
     ("GET /search", "viewer"),
@@ -46,7 +47,9 @@ const ROUTES: [(&str, &str); 37] = [
     ("POST /explain", "reader"),
     ("POST /messages/{message_id}/decide", "operator"),
     ("POST /operations", "operator"),
+    ("POST /operations/{operation_id}/approve", "operator"),
     ("POST /operations/{operation_id}/cancel", "operator"),
+    ("POST /operations/{operation_id}/continue", "operator"),
     ("POST /sign-in", ""),
     ("POST /sign-out", "viewer"),
     ("POST /sign-out/everywhere", "viewer"),
@@ -115,7 +118,7 @@ fn path(world: &World, route: &str) -> String {
     let (_, path) = route.split_once(' ').unwrap();
     let name = if path.starts_with("/destinations") { "billing" } else { "stripe" };
     let query = match path {
-        "/operations/new" => "?subject=messages&state=held",
+        "/operations/new" | "/operations/new/{act}" => "?subject=messages&state=held",
         "/search" => &format!("?id={EVENT_ID}"),
         _ => "",
     };
@@ -125,6 +128,7 @@ fn path(world: &World, route: &str) -> String {
         .replace("{message_id}", &world.message_id)
         .replace("{operation_id}", &world.operation_id)
         .replace("{name}", name)
+        .replace("{act}", "discard")
         .replace("{file}", "none.css");
     assert!(!filled.contains('{'), "say what to write into {path}");
     filled + query
@@ -138,7 +142,7 @@ fn fields(route: &str) -> Vec<(&'static str, &'static str)> {
         "POST /operations" => "discard",
         _ => "rerun",
     };
-    let chosen = [("subject", "messages"), ("state", "held"), ("counted_n", "1")];
+    let chosen = [("subject", "messages"), ("state", "held"), ("counted_n", "1"), ("typed_n", "1")];
     [("act", act), ("reason", "r")].into_iter().chain(chosen).collect()
 }
 
@@ -220,6 +224,8 @@ fn check_page(world: &World, (route, needed): (&str, &str), (role, is_inside): (
         (false, true) => &[403],
         (false, false) => &[403, 404],
         (true, true) => &[200],
+        // Out of scope there is nothing to choose.
+        (true, false) if route.contains("{act}") => &[200],
         (true, false) if route.contains('{') => &[404],
         (true, false) => &[200, 404],
     };

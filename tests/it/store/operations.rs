@@ -1,11 +1,13 @@
 //! Operations in the store: their sets, their batches, their ends.
 
 use hooklatch::api::{
-    EventAct, EventFilter, MessageAct, MessageFilter, OperationOrder, OperationState, OperationSubject,
-    OperationView,
+    EventAct, EventFilter, MessageAct, MessageFilter, OperationChoice, OperationOrder, OperationState,
+    OperationSubject, OperationView, Risk,
 };
-use hooklatch::store::{LeaseWant, OPERATION_ROWS_N_MAX, People, PeopleError, SettleTo, Store};
-use hooklatch::types::{EventState, IncomingEvent, MessageState, Role};
+use hooklatch::store::{
+    BulkRules, LeaseWant, OPERATION_ROWS_N_MAX, People, PeopleDoor, PeopleError, SettleTo, Settlement, Store,
+};
+use hooklatch::types::{AttemptResult, EventState, IncomingEvent, MessageState, Principal, Reach, Role};
 
 use super::retention::run;
 use super::{admit, decide, decision_at, event, key, message, name, on_message, ops, scoped, told};
@@ -23,6 +25,11 @@ on_both!(
     a_row_that_the_database_refuses_is_passed_by,
     more_than_an_operation_may_act_on_is_refused,
     an_operation_and_its_set_go_when_they_are_old,
+    what_makes_calls_goes_in_steps_that_wait_for_their_calls,
+    an_operation_stops_when_its_calls_fail_and_goes_on_when_a_person_says_so,
+    the_same_act_on_the_same_filter_is_ordered_twice_only_on_purpose,
+    a_second_person_approves_what_another_ordered_in_time,
+    a_preview_says_what_an_operation_would_act_on,
 );
 
 fn of_messages(act: MessageAct, filter: MessageFilter) -> OperationSubject {
@@ -34,11 +41,11 @@ fn in_state(state: MessageState) -> MessageFilter {
 }
 
 fn order(subject: OperationSubject, counted_n: u64) -> OperationOrder {
-    OperationOrder { subject, counted_n, reason: "they are back".to_owned() }
+    OperationOrder { subject, counted_n, reason: "they are back".to_owned(), steps: None, again: true }
 }
 
 async fn begin(people: &People, order: &OperationOrder, key: &str) -> Result<OperationView, String> {
-    let begun = people.operation_begin(order, &decision_at(key, 9_000)).await;
+    let begun = people.operation_begin(order, BulkRules::default(), &decision_at(key, 9_000)).await;
     match begun {
         Ok(begun) => Ok(begun.value),
         refused => Err(told(refused, |_| String::new())),
@@ -83,7 +90,10 @@ async fn the_set_of_an_operation_is_fixed_and_counted_with_its_order(database: &
     assert_eq!(said, (OperationState::Running, 3, 0, "ops", "they are back"));
     assert_eq!((&view.subject, view.created_at_ms), (&discard, 9_000));
     // The same request begins it once, whatever became of it meanwhile.
-    let again = people.operation_begin(&order(discard.clone(), 3), &decision_at("k", 9_500)).await.unwrap();
+    let again = people
+        .operation_begin(&order(discard.clone(), 3), BulkRules::default(), &decision_at("k", 9_500))
+        .await
+        .unwrap();
     assert!(again.is_again && again.value == view);
     // What dies later is none of it.
     super::operator::settled(&store, "evt_later", SettleTo::Dead).await;
@@ -166,14 +176,14 @@ async fn an_operation_that_was_cancelled_goes_no_further(database: &Database) {
     let discard = order(of_messages(MessageAct::Discard, in_state(MessageState::Dead)), 5);
     let view = begin(&people, &discard, "k").await.unwrap();
     store.operation_step(&view.operation_id, 2, false, 10_000).await.unwrap();
-    assert_eq!(store.operations_running().await.unwrap(), std::slice::from_ref(&view.operation_id));
+    assert_eq!(store.operations_running(10_000).await.unwrap(), std::slice::from_ref(&view.operation_id));
     let cancelled =
         people.operation_cancel(&view.operation_id, &decision_at("c", 11_000)).await.unwrap().value;
     let said =
         (cancelled.state, cancelled.changed_n, cancelled.cancelled_by.as_deref(), cancelled.finished_at_ms);
     assert_eq!(said, (OperationState::Cancelled, 2, Some("ops"), Some(11_000)));
     assert_eq!(store.operation_step(&view.operation_id, 2, false, 12_000).await.unwrap(), None);
-    assert!(store.operations_running().await.unwrap().is_empty());
+    assert!(store.operations_running(10_000).await.unwrap().is_empty());
     assert_eq!(message_states(database).await, ["dead 3", "discarded 2"]);
     let again = people.operation_cancel(&view.operation_id, &decision_at("c2", 12_000)).await;
     assert_eq!(told(again, |_| String::new()), "not_allowed cancelled");
@@ -291,7 +301,7 @@ async fn of_two_nodes_one_acts_on_a_row(database: &Database) {
             loop {
                 match store.operation_step(&id, 3, false, 10_000).await.unwrap() {
                     Some(step) => changed_n += step.changed_n,
-                    None if store.operations_running().await.unwrap().is_empty() => return changed_n,
+                    None if store.operations_running(10_000).await.unwrap().is_empty() => return changed_n,
                     None => tokio::task::yield_now().await,
                 }
             }
@@ -362,4 +372,233 @@ async fn an_operation_and_its_set_go_when_they_are_old(database: &Database) {
     super::retention::round(&store, &super::retention::cuts(1_000_000), 200, false).await;
     assert_eq!(database.count("SELECT COUNT(*) FROM operation_rows").await, 0);
     assert_eq!(database.count("SELECT COUNT(*) FROM operations").await, 0);
+}
+
+/// Tries the calls that are due: as many as there are to each end.
+async fn try_calls(store: &Store, now_ms: i64, ends: &[(usize, SettleTo)]) {
+    let want = LeaseWant { destination: name("billing"), free_n: 100, key_valid_for_ms: 10_000 };
+    let leased = store.message_lease(&[want], now_ms, 30_000, "node-1").await.unwrap();
+    let ends: Vec<SettleTo> = ends.iter().flat_map(|(n, end)| std::iter::repeat_n(*end, *n)).collect();
+    assert_eq!(leased.len(), ends.len(), "calls that are due");
+    for (one, end) in leased.iter().zip(ends) {
+        let result = if end == SettleTo::Done { AttemptResult::Done } else { AttemptResult::Retry };
+        let settlement = super::settlement(one, end, result);
+        store
+            .message_settle(&[Settlement { error: Some("status 500".to_owned()), ..settlement }])
+            .await
+            .unwrap();
+    }
+}
+
+async fn what_makes_calls_goes_in_steps_that_wait_for_their_calls(database: &Database) {
+    let store = database.store().await;
+    dead(&store, 14).await;
+    let people = ops(&store);
+    let send = order(of_messages(MessageAct::Send, in_state(MessageState::Dead)), 14);
+    let id = begin(&people, &send, "k").await.unwrap().operation_id;
+    let mut now_ms = 100_000;
+    let step = async |now_ms: i64| {
+        store
+            .operation_step(&id, 200, false, now_ms)
+            .await
+            .unwrap()
+            .map(|step| (step.changed_n, step.is_over))
+    };
+    let later = SettleTo::Ready { visible_at_ms: 900_000 };
+    for (wanted, ends) in [(1, vec![(1, SettleTo::Done)]), (10, vec![(9, SettleTo::Done), (1, later)])] {
+        assert_eq!(step(now_ms).await, Some((wanted, false)));
+        assert_eq!(step(now_ms + 60_000).await, Some((0, false)), "its calls are not tried yet");
+        try_calls(&store, now_ms + 60_000, &ends).await;
+        now_ms += 120_000;
+    }
+    // One of ten failed, which is not more than 10 %.
+    assert_eq!(step(now_ms).await, Some((3, false)));
+    let view = people.operation(&id).await.unwrap();
+    let steps = view.steps.unwrap();
+    let counts: Vec<_> =
+        steps.list.iter().map(|one| (one.rows_n, one.changed_n, one.good_n, one.failed_n)).collect();
+    assert_eq!((steps.current, counts), (3, vec![(1, 1, 1, 0), (10, 10, 9, 1), (3, 3, 0, 0)]));
+    assert_eq!(view.state, OperationState::Running);
+    try_calls(&store, now_ms, &[(3, SettleTo::Done)]).await;
+    assert_eq!(step(now_ms + 1).await, Some((0, true)));
+    let view = people.operation(&id).await.unwrap();
+    assert_eq!(
+        (view.state, view.changed_n, view.finished_at_ms),
+        (OperationState::Done, 14, Some(now_ms + 1))
+    );
+}
+
+async fn an_operation_stops_when_its_calls_fail_and_goes_on_when_a_person_says_so(database: &Database) {
+    let store = database.store().await;
+    dead(&store, 14).await;
+    let people = ops(&store);
+    let send = order(of_messages(MessageAct::Send, in_state(MessageState::Dead)), 14);
+    let id = begin(&people, &send, "k").await.unwrap().operation_id;
+    store.operation_step(&id, 200, false, 100_000).await.unwrap();
+    try_calls(&store, 100_000, &[(1, SettleTo::Held)]).await;
+    let step = store.operation_step(&id, 200, false, 200_000).await.unwrap().unwrap();
+    assert!(
+        step.stopped
+            .is_some_and(|why| why.contains("none may fail in the first step; one of them: status 500"))
+    );
+    assert_eq!(message_states(database).await, ["dead 13", "held 1"], "one call, and no more");
+    let view = people.operation(&id).await.unwrap();
+    assert_eq!((view.state, view.changed_n, view.note.is_some()), (OperationState::Stopped, 1, true));
+    assert_eq!(people.operations_for_persons().await.unwrap().len(), 1);
+    assert_eq!(
+        store.operation_step(&id, 200, false, 300_000).await.unwrap(),
+        None,
+        "by itself it does not go on"
+    );
+    assert!(store.operations_running(300_000).await.unwrap().is_empty());
+    let viewer = scoped(&store, Role::Viewer, None, None);
+    let refused = viewer.operation_continue(&id, &decision_at("c0", 300_000)).await;
+    assert_eq!(told(refused, |_| String::new()), "needs operator");
+    let goes_on = people.operation_continue(&id, &decision_at("c1", 300_000)).await.unwrap().value;
+    assert_eq!((goes_on.state, goes_on.note), (OperationState::Running, None));
+    let step = store.operation_step(&id, 200, false, 400_000).await.unwrap().unwrap();
+    assert_eq!((step.changed_n, step.stopped), (10, None), "what failed before is forgiven");
+    try_calls(&store, 400_000, &[(8, SettleTo::Done), (2, SettleTo::Dead)]).await;
+    let step = store.operation_step(&id, 200, false, 500_000).await.unwrap().unwrap();
+    assert!(step.stopped.is_some_and(|why| why.starts_with("step 2: 2 of the last 10 rows")));
+    let again = people.operation_continue(&id, &decision_at("c2", 500_000)).await.unwrap().value;
+    assert_eq!(again.state, OperationState::Running);
+    let cancelled = people.operation_cancel(&id, &decision_at("c3", 500_000)).await.unwrap().value;
+    assert_eq!(cancelled.state, OperationState::Cancelled);
+    let sql = "SELECT action || ' ' || actor FROM audit_log WHERE operation_id IS NOT NULL AND action LIKE 'operation%'
+               ORDER BY audit_seq";
+    let want = [
+        "operation_begin ops",
+        "operation_stop hooklatch",
+        "operation_continue ops",
+        "operation_stop hooklatch",
+        "operation_continue ops",
+        "operation_cancel ops",
+    ];
+    assert_eq!(database.texts(sql).await, want);
+}
+
+async fn the_same_act_on_the_same_filter_is_ordered_twice_only_on_purpose(database: &Database) {
+    let store = database.store().await;
+    dead(&store, 2).await;
+    let people = ops(&store);
+    let subject = of_messages(MessageAct::Send, in_state(MessageState::Dead));
+    let plain = |subject: &OperationSubject, counted_n| OperationOrder {
+        again: false,
+        ..order(subject.clone(), counted_n)
+    };
+    let view = begin(&people, &plain(&subject, 2), "k1").await.unwrap();
+    let same = format!("SameOperation {{ operation_id: Some({}) }}", view.operation_id);
+    assert_eq!(begin(&people, &plain(&subject, 2), "k2").await, Err(same.clone()));
+    // Who may not see the first one hears that there is one.
+    let few = scoped(&store, Role::Operator, Some(&["stripe"]), None);
+    assert_eq!(
+        begin(&few, &plain(&subject, 2), "k3").await,
+        Err("SameOperation { operation_id: None }".to_owned())
+    );
+    // Another act or another filter is another operation.
+    let discard = of_messages(MessageAct::Discard, in_state(MessageState::Dead));
+    assert!(begin(&people, &plain(&discard, 2), "k4").await.is_ok());
+    work_off(&store, &view.operation_id, 200).await;
+    assert_eq!(begin(&people, &plain(&subject, 0), "k5").await, Err(same), "it ended a moment ago");
+    let again = begin(&people, &order(subject.clone(), 0), "k6").await.unwrap();
+    assert_eq!(again.state, OperationState::Done);
+    let later =
+        people.operation_begin(&plain(&subject, 0), BulkRules::default(), &decision_at("k7", 700_000)).await;
+    assert_eq!(later.unwrap().value.state, OperationState::Done, "ten minutes later it is another matter");
+    let nothing = plain(&of_messages(MessageAct::Done, in_state(MessageState::Held)), 0);
+    let (one, two) = tokio::join!(begin(&people, &nothing, "k8"), begin(&people, &nothing, "k9"));
+    assert!(one.is_ok() && two.is_ok(), "nothing to do is done at once, however often");
+}
+
+async fn a_second_person_approves_what_another_ordered_in_time(database: &Database) {
+    let store = database.store().await;
+    dead(&store, 2).await;
+    let people = ops(&store);
+    let rules = BulkRules { approvals_n: 2, approval_ms: 1_000 };
+    let discard = order(of_messages(MessageAct::Discard, in_state(MessageState::Dead)), 2);
+    let begun = people.operation_begin(&discard, rules, &decision_at("k", 9_000)).await.unwrap().value;
+    assert_eq!((begun.state, begun.approve_until_ms), (OperationState::Waiting, Some(10_000)));
+    let id = begun.operation_id;
+    assert!(store.operations_running(9_999).await.unwrap().is_empty());
+    assert_eq!(store.operation_step(&id, 200, false, 9_999).await.unwrap(), None);
+    let own = people.operation_approve(&id, &decision_at("a1", 9_500)).await;
+    assert_eq!(told(own, |_| String::new()), "OwnOperation");
+    let approver = |who: &str, role, providers: Option<&[&str]>| {
+        let reach =
+            providers.map_or(Reach::All, |names| Reach::These(names.iter().map(|one| name(one)).collect()));
+        let principal = Principal { providers: reach, ..Principal::everywhere(name(who), role) };
+        PeopleDoor::new(store.clone()).open(principal)
+    };
+    for (who, want) in [
+        (approver("bob", Role::Viewer, None), "needs operator"),
+        (approver("bob", Role::Operator, Some(&["stripe"])), "not_found"),
+    ] {
+        let refused = who.operation_approve(&id, &decision_at("a2", 9_500)).await;
+        assert_eq!(told(refused, |_| String::new()), want);
+    }
+    let bob = approver("bob", Role::Operator, None);
+    assert_eq!(bob.operations_for_persons().await.unwrap().len(), 1);
+    let late = bob.operation_approve(&id, &decision_at("a3", 10_000)).await;
+    assert_eq!(told(late, |_| String::new()), "not_allowed waiting", "its time is over");
+    let approved = bob.operation_approve(&id, &decision_at("a4", 9_900)).await.unwrap().value;
+    assert_eq!((approved.state, approved.approved_by.as_deref()), (OperationState::Running, Some("bob")));
+    work_off(&store, &id, 200).await;
+    assert_eq!(message_states(database).await, ["discarded 2"]);
+    // What nobody approves ends by itself, and did nothing.
+    super::operator::settled(&store, "evt_9", SettleTo::Dead).await;
+    let discard = order(of_messages(MessageAct::Discard, in_state(MessageState::Dead)), 1);
+    let begun = people.operation_begin(&discard, rules, &decision_at("k2", 20_000)).await.unwrap().value;
+    assert_eq!(store.operations_running(21_000).await.unwrap(), std::slice::from_ref(&begun.operation_id));
+    let step = store.operation_step(&begun.operation_id, 200, false, 21_000).await.unwrap().unwrap();
+    assert_eq!((step.changed_n, step.is_over), (0, true));
+    let view = people.operation(&begun.operation_id).await.unwrap();
+    assert_eq!((view.state, view.changed_n, view.cancelled_by), (OperationState::Cancelled, 0, None));
+    assert!(view.note.is_some_and(|note| note.contains("nobody approved it in time")));
+    let sql = "SELECT action || ' ' || actor FROM audit_log WHERE action IN ('operation_approve', 'operation_expire')
+               ORDER BY audit_seq";
+    assert_eq!(database.texts(sql).await, ["operation_approve bob", "operation_expire hooklatch"]);
+}
+
+async fn a_preview_says_what_an_operation_would_act_on(database: &Database) {
+    let store = database.store().await;
+    for n in 0..3 {
+        let one = IncomingEvent { received_at_ms: 5_000 + n, ..event(&format!("evt_{n}"), "a") };
+        admit(&store, &one, &[message("billing"), message("mail")]).await;
+    }
+    super::operator::settled(&store, "evt_held", SettleTo::Held).await;
+    let people = ops(&store);
+    let done = EventFilter {
+        state: Some(EventState::Done),
+        received_from_ms: Some(5_000),
+        ..EventFilter::default()
+    };
+    let (found, acts) =
+        people.operation_preview(&OperationChoice::Events(done.clone()), 9_000).await.unwrap();
+    let counts = (found.counted_n, found.calls_n, found.open_n, found.untried_n);
+    assert_eq!(counts, (3, 6, 6, 6), "{found:?}");
+    assert_eq!((found.first_at_ms, found.last_at_ms, found.is_more), (Some(5_000), Some(5_002), false));
+    assert_eq!((found.providers[0].name.as_str(), found.providers[0].counted_n), ("stripe", 3));
+    let told: Vec<_> = acts.iter().map(|act| (act.act.as_str(), act.risk)).collect();
+    let want =
+        [("rerun", Risk::MayRepeatEffect), ("erase", Risk::None), ("erase_and_discard", Risk::LosesEffect)];
+    assert_eq!(told, want);
+    // A held call whose attempt nobody knows the end of.
+    let held = OperationChoice::Messages(in_state(MessageState::Held));
+    let (found, acts) = people.operation_preview(&held, 9_000).await.unwrap();
+    assert_eq!((found.counted_n, found.uncertain_n, found.untried_n), (1, 1, 0), "{found:?}");
+    assert_eq!((acts[0].act.as_str(), acts[0].risk), ("send", Risk::MayRepeatEffect));
+    assert_eq!(found.destinations[0].name, "billing");
+    // The operation that is there already is named, and nothing was written by looking.
+    let send = order(of_messages(MessageAct::Send, in_state(MessageState::Held)), 1);
+    let id = begin(&people, &send, "k").await.unwrap().operation_id;
+    let (_, acts) = people.operation_preview(&held, 9_000).await.unwrap();
+    assert_eq!(
+        acts.iter().map(|act| act.same_operation_id.clone()).collect::<Vec<_>>(),
+        [Some(id), None, None]
+    );
+    assert_eq!(database.count("SELECT COUNT(*) FROM operation_rows").await, 1);
+    let few = scoped(&store, Role::Viewer, Some(&["adyen"]), None);
+    let (found, acts) = few.operation_preview(&OperationChoice::Events(done), 9_000).await.unwrap();
+    assert_eq!((found.counted_n, acts.len()), (0, 0), "nothing out of reach is counted");
 }

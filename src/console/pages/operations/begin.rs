@@ -2,22 +2,24 @@
 
 use axum::response::Response;
 use http::StatusCode;
-use maud::html;
+use maud::{Markup, html};
 
+use super::act;
 use super::chosen::Chosen;
-use super::new;
 use crate::api::{OperationOrder, OperationView};
 use crate::console::contract::path;
 use crate::console::parts::form::{self, SentForm};
 use crate::console::parts::frame::Place;
+use crate::console::parts::link;
 use crate::console::trouble::Trouble;
 use crate::console::visit::Visit;
+use crate::figures::grouped;
+use crate::types::Role;
 
 pub(super) async fn begin(visit: Visit, form: SentForm) -> Response {
     match order(&visit, &form).await {
         Ok(begun) => form::go(&visit.link(&path(&["operations", &begun.operation_id]))),
-        Err(trouble) => counted_anew(&visit, &form, &trouble)
-            .unwrap_or_else(|| visit.trouble(Place::Operations, &trouble)),
+        Err(trouble) => confirmed_anew(&visit, &form, trouble).await,
     }
 }
 
@@ -25,7 +27,16 @@ async fn order(visit: &Visit, form: &SentForm) -> Result<OperationView, Trouble>
     let chosen = Chosen::read(visit.now_ms, |name| form.optional(name))?;
     let counted_n = counted_n(form)?;
     let subject = chosen.subject(form.needed("act")?)?;
-    let order = OperationOrder { subject, counted_n, reason: form.needed("reason")?.to_owned() };
+    if visit.may(Role::Operator) {
+        check_typed(form, counted_n)?;
+    }
+    let order = OperationOrder {
+        subject,
+        counted_n,
+        reason: form.needed("reason")?.to_owned(),
+        steps: None,
+        again: form.optional("again") == Some("true"),
+    };
     visit.order("/operations", &form.headers()?, &order).await
 }
 
@@ -34,19 +45,50 @@ fn counted_n(form: &SentForm) -> Result<u64, Trouble> {
     counted_n.map_err(|_| Trouble::bad_form("the number in the form is none"))
 }
 
-/// The page for a count that moved: the number as it is now, to be confirmed anew.
-fn counted_anew(visit: &Visit, form: &SentForm, trouble: &Trouble) -> Option<Response> {
-    let now_n = trouble.counted_n.filter(|_| trouble.code == "other_count")?;
-    let chosen = Chosen::read(visit.now_ms, |name| form.optional(name)).ok()?;
-    let before_n = counted_n(form).ok()?;
-    let body = html! {
-        p class="trouble" role="alert" {
-            "Nothing was done: when you looked there were " (before_n) ", and now there are " (now_n) "."
-        }
-        (new::found(visit, &chosen, now_n, false))
-        @if now_n > 0 { (new::confirm(visit, &chosen, now_n)) }
+/// Refuses a form in which another number was typed than it is about.
+pub(super) fn check_typed(form: &SentForm, counted_n: u64) -> Result<(), Trouble> {
+    let typed = form.optional("typed_n").unwrap_or_default();
+    let digits: String = typed.chars().filter(|one| !matches!(one, ',' | '.' | ' ' | '_')).collect();
+    if digits.parse() == Ok(counted_n) {
+        return Ok(());
+    }
+    let title = format!("nothing was done: the number {counted_n} has to be typed to confirm it");
+    Err(Trouble::new(StatusCode::BAD_REQUEST, "other_number_typed", &title))
+}
+
+/// The page of the act once more, where its person has to decide anew; else what went wrong.
+async fn confirmed_anew(visit: &Visit, form: &SentForm, trouble: Trouble) -> Response {
+    let chosen = Chosen::read(visit.now_ms, |name| form.optional(name));
+    let (Some(notice), Ok(chosen), Some(act)) = (notice(visit, form, &trouble), chosen, form.optional("act"))
+    else {
+        return visit.trouble(Place::Operations, &trouble);
     };
-    let mut page = visit.page(Place::Operations, "The number has changed", &body);
-    *page.status_mut() = StatusCode::CONFLICT;
-    Some(page)
+    let drawn = act::draw(visit, &chosen, act, &notice).await;
+    let is_drawn = drawn.is_ok();
+    let mut page = visit.answer(Place::Operations, drawn);
+    if is_drawn {
+        *page.status_mut() = trouble.status;
+    }
+    page
+}
+
+fn notice(visit: &Visit, form: &SentForm, trouble: &Trouble) -> Option<Markup> {
+    let said = match trouble.code.as_str() {
+        "other_number_typed" => {
+            let typed = form.optional("typed_n").unwrap_or("nothing");
+            html! { "Nothing was done: you typed " (crate::console::parts::moment::foreign(typed)) ", which is not the number." }
+        }
+        "other_count" => {
+            let (before_n, now_n) = (counted_n(form).ok()?, trouble.counted_n?);
+            html! { "Nothing was done: when you looked there were " (grouped(before_n)) ", and now there are " (grouped(now_n)) "." }
+        }
+        "same_operation" => html! {
+            "Nothing was done: the same was ordered already"
+            @if let Some(id) = &trouble.operation_id { ", see operation " (link::operation(visit, id)) }
+            @else { ", by somebody whose operations this token may not see" }
+            ". It is unfinished, or ended less than 10 minutes ago."
+        },
+        _ => return None,
+    };
+    Some(html! { p class="trouble" role="alert" { (said) } })
 }

@@ -5,8 +5,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::words;
-use crate::api::{EventAct, EventFilter, MessageAct, MessageFilter, OperationSubject};
-use crate::console::contract::with_query;
+use crate::api::{EventFilter, MessageFilter, OperationChoice, OperationSubject};
+use crate::console::contract::{path, with_query};
 use crate::console::parts::field;
 use crate::console::trouble::Trouble;
 use crate::times;
@@ -16,19 +16,12 @@ use crate::types::{EventState, MessageState, UnixMs};
 const OF_MESSAGES: [&str; 5] = ["state", "destination", "provider", "lane", "created_before_ms"];
 const OF_EVENTS: [&str; 6] = ["state", "provider", "type", "object", "received_from_ms", "received_to_ms"];
 
-const MESSAGE_ACTS: [MessageAct; 3] = [MessageAct::Send, MessageAct::Done, MessageAct::Discard];
-const EVENT_ACTS: [EventAct; 5] =
-    [EventAct::Rerun, EventAct::Dispatch, EventAct::Dismiss, EventAct::Erase, EventAct::EraseAndDiscard];
-
 /// A choice of rows, whose state is said.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Chosen {
     Messages(MessageState, MessageFilter),
     Events(EventState, EventFilter),
 }
-
-/// An act that there is for a choice: the contract's word, the button's text and what follows.
-pub(super) type PossibleAct = (String, &'static str, &'static str);
 
 impl Chosen {
     /// Reads a choice; `value` gives what was sent under a name. A time is there as the contract has it, or as a person
@@ -98,40 +91,32 @@ impl Chosen {
         }
     }
 
-    /// The acts that there are for rows in its state.
-    pub(super) fn acts(&self) -> Vec<PossibleAct> {
+    /// The page of an act on it; without an act, the one where it is chosen.
+    pub(super) fn page(&self, act: Option<&str>) -> String {
+        let fields = self.fields();
+        let mut values = vec![("subject", Some(self.list()))];
+        values.extend(fields.iter().map(|(name, value)| (name.as_str(), Some(value.as_str()))));
+        let parts: Vec<&str> = ["operations", "new"].into_iter().chain(act).collect();
+        with_query(&path(&parts), &values)
+    }
+
+    /// The choice as the contract has it.
+    pub(super) fn choice(&self) -> OperationChoice {
         match self {
-            Self::Messages(state, _) => {
-                let possible = MESSAGE_ACTS.iter().filter(|act| act.is_for(*state));
-                possible.map(|act| told(words::act_word(act), words::message_act(*act))).collect()
-            }
-            Self::Events(state, _) => {
-                let possible = EVENT_ACTS.iter().filter(|act| act.is_for(*state));
-                possible.map(|act| told(words::act_word(act), words::event_act(*act))).collect()
-            }
+            Self::Messages(_, filter) => OperationChoice::Messages(filter.clone()),
+            Self::Events(_, filter) => OperationChoice::Events(filter.clone()),
         }
     }
 
     /// What the contract is asked to do to them; `act` is a word of its.
-    pub(super) fn subject(self, act: &str) -> Result<OperationSubject, Trouble> {
-        Ok(match self {
-            Self::Messages(_, filter) => OperationSubject::Messages { act: act_of(act)?, filter },
-            Self::Events(_, filter) => OperationSubject::Events { act: act_of(act)?, filter },
-        })
+    pub(super) fn subject(&self, act: &str) -> Result<OperationSubject, Trouble> {
+        let subject = self.choice().with_act(act);
+        subject.ok_or_else(|| Trouble::bad_form("the form has an act that there is not"))
     }
-}
-
-fn told(word: String, (label, hint): (&'static str, &'static str)) -> PossibleAct {
-    (word, label, hint)
 }
 
 fn no_state() -> Trouble {
     Trouble::bad_form("an operation acts on what stands in one state: choose one on the list first")
-}
-
-fn act_of<T: DeserializeOwned>(word: &str) -> Result<T, Trouble> {
-    serde_json::from_value(word.into())
-        .map_err(|_| Trouble::bad_form("the form has an act that there is not"))
 }
 
 fn read<'a, T: DeserializeOwned>(
@@ -243,20 +228,6 @@ mod tests {
         ] {
             assert!(chosen(given).is_err(), "{given:?}");
         }
-    }
-
-    #[test]
-    fn acts_are_those_that_the_state_allows() {
-        #[track_caller]
-        fn check(subject: &'static str, state: &'static str, want: &str) {
-            let acts = chosen(&[("subject", subject), ("state", state)]).expect("a choice").acts();
-            assert_eq!(acts.into_iter().map(|(word, ..)| word).collect::<Vec<_>>().join(" "), want);
-        }
-        check("messages", "dead", "send done discard");
-        check("messages", "ready", "discard");
-        check("messages", "done", "");
-        check("events", "failed", "rerun erase_and_discard");
-        check("events", "conflict", "dispatch dismiss erase_and_discard");
     }
 
     #[test]

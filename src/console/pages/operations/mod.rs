@@ -1,11 +1,14 @@
-//! What is done to all that a filter finds: counted, confirmed, watched and cancelled.
+//! What is done to all that a filter finds: shown, confirmed, watched, approved, continued and cancelled.
 //!
-//! `chosen.rs` is the filter, as an address and as a form have it, and `words.rs` says it. `new.rs` counts and asks for
-//! confirmation, `begin.rs` takes that form; `list.rs` and `show.rs` are what runs and what ran, `cancel.rs` ends one.
+//! `chosen.rs` is the filter, as an address and as a form have it, and `words.rs` says it. An operation begins in two steps:
+//! `new.rs` shows what the filter finds (`figures.rs`) and the acts that there are, `act.rs` is the page of one of them,
+//! `begin.rs` takes its form. `list.rs` and `show.rs` are what runs and what ran, `decide.rs` approves, continues and cancels.
 
+mod act;
 mod begin;
-mod cancel;
 mod chosen;
+mod decide;
+mod figures;
 mod list;
 mod new;
 mod progress;
@@ -23,6 +26,9 @@ pub(super) fn routes() -> Router<Arc<ConsoleState>> {
     Router::new()
         .route("/operations", get(list::show).post(begin::begin))
         .route("/operations/new", get(new::show))
+        .route("/operations/new/{act}", get(act::show))
         .route("/operations/{operation_id}", get(show::show))
-        .route("/operations/{operation_id}/cancel", post(cancel::cancel))
+        .route("/operations/{operation_id}/approve", post(decide::approve))
+        .route("/operations/{operation_id}/continue", post(decide::resume))
+        .route("/operations/{operation_id}/cancel", post(decide::cancel))
 }

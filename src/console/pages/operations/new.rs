@@ -1,71 +1,73 @@
-//! A choice counted and said in words, with the form that confirms it.
+//! The first of two steps: what a filter finds, and what can be done to all of it. Each act has a page of its own.
 
 use axum::extract::RawQuery;
 use axum::response::Response;
 use maud::{Markup, html};
 
 use super::chosen::Chosen;
-use crate::api::CountView;
-use crate::console::parts::form::{self, ActForm};
+use super::figures;
+use crate::api::{OperationPreview, PreviewedAct};
+use crate::console::contract::OrderHeaders;
 use crate::console::parts::frame::Place;
-use crate::console::parts::{field, list, moment};
+use crate::console::parts::{field, list};
 use crate::console::trouble::Trouble;
 use crate::console::visit::Visit;
 use crate::types::Role;
+
+/// Acts that delete what is stored: they are reached by a link apart, and from there one by the other.
+pub(super) const ERASURES: [&str; 2] = ["erase", "erase_and_discard"];
 
 pub(super) async fn show(visit: Visit, raw: RawQuery) -> Response {
     let made = draw(&visit, &field::values(&raw)).await;
     visit.answer(Place::Operations, made.map(|body| ("New operation".to_owned(), body)))
 }
 
+/// What an operation on a choice would be.
+pub(super) async fn preview(visit: &Visit, chosen: &Chosen) -> Result<OperationPreview, Trouble> {
+    visit.order("/operations/preview", &OrderHeaders::default(), &chosen.choice()).await
+}
+
 async fn draw(visit: &Visit, values: &[(String, String)]) -> Result<Markup, Trouble> {
     let chosen = Chosen::asked(visit.now_ms, values)?;
-    let count: CountView = visit.ask(&chosen.target(&format!("/{}/count", chosen.list()))).await?;
+    let preview = preview(visit, &chosen).await?;
     Ok(html! {
-        (found(visit, &chosen, count.counted_n, count.is_more))
-        @if count.is_more {
-            p class="note" {
-                "That is more than one operation acts on. Say more, such as a provider or a time, and do it in parts."
-            }
-        } @else if count.counted_n == 0 {
-            (list::nothing("There is nothing to do."))
-        } @else {
-            (confirm(visit, &chosen, count.counted_n))
-        }
+        (figures::found(visit, &chosen, &preview.figures))
+        (nothing_to_choose(visit, &preview).unwrap_or_else(|| choices(visit, &chosen, &preview.acts)))
+        (figures::samples(visit, &preview))
     })
 }
 
-/// What was found, with the way to look at it.
-pub(super) fn found(visit: &Visit, chosen: &Chosen, counted_n: u64, is_more: bool) -> Markup {
-    let list = chosen.target(&format!("/{}", chosen.list()));
-    html! {
-        p class="found" {
-            @if is_more { "At least " }
-            strong { (moment::foreign(&chosen.words(counted_n))) } ". "
-            a href=(visit.link(&list)) { "Look at them" }
-        }
+/// Why no act can be chosen.
+pub(super) fn nothing_to_choose(visit: &Visit, preview: &OperationPreview) -> Option<Markup> {
+    if preview.figures.is_more {
+        let why = "That is more than one operation acts on. Say more, such as a provider or a time, and do it in parts.";
+        return Some(html! { p class="note" { (why) } });
     }
+    if preview.figures.counted_n == 0 {
+        return Some(list::nothing("There is nothing to do."));
+    }
+    if preview.acts.is_empty() {
+        return Some(list::nothing("Nothing can be done to what stands in this state."));
+    }
+    let may = visit.may(Role::Operator);
+    (!may).then(|| html! { p class="note" { "To act on them takes the role " code { "operator" } "." } })
 }
 
-/// The form that begins the operation, about this number of rows and no other.
-pub(super) fn confirm(visit: &Visit, chosen: &Chosen, counted_n: u64) -> Markup {
-    let possible = chosen.acts();
-    if !visit.may(Role::Operator) {
-        return html! { p class="note" { "To act on them takes the role " code { "operator" } "." } };
-    }
-    if possible.is_empty() {
-        return list::nothing("Nothing can be done to what stands in this state.");
-    }
-    let acts: Vec<(&str, &str)> = possible.iter().map(|(word, label, _)| (word.as_str(), *label)).collect();
-    let more = html! {
-        input type="hidden" name="subject" value=(chosen.list());
-        @for (name, value) in chosen.fields() { input type="hidden" name=(name) value=(value); }
-        input type="hidden" name="counted_n" value=(counted_n);
-    };
-    let hint = "It begins only if the number is still the same, goes on when you leave, and can be cancelled while it runs.";
-    let form = ActForm { action: &visit.link("/operations"), etag: None, acts: &acts, hint };
+fn choices(visit: &Visit, chosen: &Chosen, acts: &[PreviewedAct]) -> Markup {
+    let is_erasure = |act: &&PreviewedAct| ERASURES.contains(&act.act.as_str());
+    let href = |act: &PreviewedAct| visit.link(&chosen.page(Some(&act.act)));
     html! {
-        ul { @for (_, _, follows) in &possible { li { (follows) } } }
-        (form::act_with(&form, &more))
+        h2 { "What is to be done?" }
+        p class="hint" { "Each leads to a page of its own, where it is confirmed. Nothing is done yet." }
+        @for act in acts.iter().filter(|act| !is_erasure(act)) {
+            section class="choice" {
+                p { a class=(if act.is_dangerous() { "button danger" } else { "button" }) href=(href(act)) { (act.label) "…" } }
+                p { (act.sentence) }
+            }
+        }
+        @if let Some(act) = acts.iter().find(is_erasure) {
+            h2 { "Delete what is stored" }
+            p { "If their contents must not be kept: " a href=(href(act)) { "delete the contents of these events…" } }
+        }
     }
 }

@@ -2,7 +2,8 @@
 
 use maud::{Markup, html};
 
-use crate::api::{OperationState, OperationView};
+use crate::api::{OperationState, OperationView, StepView, StepsView};
+use crate::console::parts::list;
 use crate::figures::grouped;
 
 /// Number of rows that are behind it.
@@ -32,6 +33,24 @@ pub(super) fn bar(operation: &OperationView) -> Markup {
                 @if operation.state == OperationState::Cancelled { " left as they were" } @else { " to go" }
             }
             "."
+        }
+    }
+}
+
+/// The steps, with what became of their calls.
+pub(super) fn steps(steps: &StepsView) -> Markup {
+    let row = |(n, step): (usize, &StepView)| {
+        let numbers = [step.rows_n, step.changed_n, step.open_n(), step.good_n, step.failed_n];
+        let is_current = u32::try_from(n + 1).is_ok_and(|n| n == steps.current);
+        html! { tr aria-current=[is_current.then_some("step")] { td { (n + 1) } @for number in numbers { td { (grouped(number)) } } } }
+    };
+    let rows: Vec<Markup> = steps.list.iter().enumerate().map(row).collect();
+    html! {
+        h2 { "Steps" }
+        (list::table("Steps", &["Step", "Rows", "Acted on", "Calls not tried yet", "Good", "Failed"], &rows))
+        p class="hint" {
+            "At most " (steps.per_s) " rows a second. It stops by itself when a call of the first of several steps fails, or more than "
+            (steps.stop_percent) " % of the others. A call that is tried again, or of which nobody knows, counts as failed."
         }
     }
 }

@@ -4,7 +4,7 @@ use axum::extract::Path;
 use axum::response::Response;
 use maud::{Markup, html};
 
-use super::{progress, words};
+use super::{act, progress, words};
 use crate::api::{OperationState, OperationSubject, OperationView, SkippedRow};
 use crate::console::contract::path;
 use crate::console::parts::form::{self, ActForm};
@@ -33,27 +33,33 @@ async fn draw(visit: &Visit, operation_id: &str) -> Result<Markup, Trouble> {
         div id="progress" data-refresh=[is_running.then_some(AGAIN_S)] {
             section aria-label="Progress" aria-live="polite" {
                 (progress::bar(&operation))
+                @if let Some(note) = &operation.note { p class="trouble" { "Why: " (moment::foreign(note)) "." } }
                 (facts(visit, &operation))
+                @if let Some(steps) = &operation.steps { (progress::steps(steps)) }
             }
             @if is_running {
                 noscript { p { a class="button" href=(visit.link(&page)) { "Look again" } } }
             }
             (passed_over(visit, &operation))
         }
-        @if is_running && visit.may(Role::Operator) { (cancel(visit, &page)) }
+        @if visit.may(Role::Operator) { (decisions(visit, &operation, &page)) }
     })
 }
 
 fn facts(visit: &Visit, operation: &OperationView) -> Markup {
     let cancelled_by = operation.cancelled_by.as_deref().map_or_else(moment::none, moment::foreign);
-    list::facts(&[
+    let mut facts = vec![
         ("State", words::state(operation.state)),
         ("Ordered by", moment::foreign(&operation.actor)),
         ("Reason", moment::foreign(&operation.reason)),
         ("Ordered", moment::moment(operation.created_at_ms, visit.now_ms)),
         ("Ended", moment::moment_or_none(operation.finished_at_ms, visit.now_ms)),
         ("Cancelled by", cancelled_by),
-    ])
+    ];
+    facts.extend(operation.approved_by.as_deref().map(|actor| ("Approved by", moment::foreign(actor))));
+    let until = operation.approve_until_ms.map(|ms| moment::moment(ms, visit.now_ms));
+    facts.extend(until.map(|until| ("To be approved until", until)));
+    list::facts(&facts)
 }
 
 fn passed_over(visit: &Visit, operation: &OperationView) -> Markup {
@@ -80,6 +86,46 @@ fn skipped(visit: &Visit, row: &SkippedRow, is_message: bool) -> Markup {
             }
             td { (words::passed_over(&row.outcome)) }
             td { @match &row.state { Some(state) => (moment::foreign(state)), None => (moment::none()) } }
+        }
+    }
+}
+
+/// What a person can decide about it, each apart.
+fn decisions(visit: &Visit, operation: &OperationView, page: &str) -> Markup {
+    let is_own = operation.actor == visit.principal.name.as_str();
+    html! {
+        @match operation.state {
+            OperationState::Waiting if is_own => p class="note" { "Another person has to approve it. You ordered it." },
+            OperationState::Waiting => (approve(visit, operation, page)),
+            OperationState::Stopped => (resume(visit, page)),
+            _ => {}
+        }
+        @if !matches!(operation.state, OperationState::Done | OperationState::Cancelled) { (cancel(visit, page)) }
+    }
+}
+
+fn approve(visit: &Visit, operation: &OperationView, page: &str) -> Markup {
+    let action = visit.link(&format!("{page}/approve"));
+    let hint = "It begins at once. Look at what it acts on first: what it does may not be undone.";
+    let form = ActForm { action: &action, etag: None, acts: &[("approve", "Approve: let it begin")], hint };
+    html! {
+        section aria-labelledby="approve" {
+            h2 id="approve" { "Approve" }
+            p { (moment::foreign(&operation.actor)) " ordered it, and needs your agreement." }
+            (form::act_with(&form, &act::typed_field(operation.total_n)))
+        }
+    }
+}
+
+fn resume(visit: &Visit, page: &str) -> Markup {
+    let action = visit.link(&format!("{page}/continue"));
+    let hint =
+        "Look at the calls that failed first. It goes on with the rest, and stops again when too many fail.";
+    let form = ActForm { action: &action, etag: None, acts: &[("continue", "Continue the operation")], hint };
+    html! {
+        section aria-labelledby="continue" {
+            h2 id="continue" { "Continue" }
+            (form::act(&form))
         }
     }
 }

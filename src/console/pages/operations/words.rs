@@ -4,7 +4,7 @@ use maud::Markup;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::api::{EventAct, EventFilter, MessageAct, MessageFilter, OperationState, OperationSubject};
+use crate::api::{EventFilter, MessageFilter, OperationState, OperationSubject};
 use crate::console::parts::chip::{self, Mood};
 use crate::figures::plural;
 use crate::times;
@@ -59,41 +59,6 @@ pub(super) fn act_word(act: impl Serialize) -> String {
     serde_json::to_value(act).ok().as_ref().and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
-/// What a button says that does this to several messages, and what follows from it.
-pub(super) fn message_act(act: MessageAct) -> (&'static str, &'static str) {
-    match act {
-        MessageAct::Send => {
-            ("Send them again", "Send again: at once, each under its own key, as often as the rules allow.")
-        }
-        MessageAct::Done => {
-            ("Settle them as done", "Settle as done: their effects happened; nothing is sent.")
-        }
-        MessageAct::Discard => ("Discard them", "Discard: they shall not be sent. That is for ever."),
-    }
-}
-
-/// What a button says that does this to several events, and what follows from it.
-pub(super) fn event_act(act: EventAct) -> (&'static str, &'static str) {
-    match act {
-        EventAct::Rerun => (
-            "Re-run them",
-            "Re-run: handlers are asked once more; the messages are new ones, under new keys.",
-        ),
-        EventAct::Dispatch => {
-            ("Dispatch them", "Dispatch: each is taken as an event of its own, and its handlers are asked.")
-        }
-        EventAct::Dismiss => ("Dismiss them", "Dismiss: nothing is done about these conflicts."),
-        EventAct::Erase => (
-            "Erase them",
-            "Erase: their bytes and what was made of them are deleted, for ever; id, digest and outcome stay.",
-        ),
-        EventAct::EraseAndDiscard => (
-            "Erase them and discard what is open",
-            "Erase and discard: the same, and their open messages are discarded before.",
-        ),
-    }
-}
-
 /// What an operation does: `send 12 dead messages to billing`.
 pub(super) fn subject(subject: &OperationSubject, total_n: u64) -> String {
     match subject {
@@ -110,6 +75,8 @@ pub(super) fn subject(subject: &OperationSubject, total_n: u64) -> String {
 pub(super) fn state(state: OperationState) -> Markup {
     let mood = match state {
         OperationState::Running => Mood::Busy,
+        OperationState::Waiting => Mood::Needed,
+        OperationState::Stopped => Mood::Bad,
         OperationState::Done => Mood::Good,
         OperationState::Cancelled => Mood::Quiet,
     };
@@ -131,6 +98,7 @@ pub(super) fn passed_over(outcome: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::{EventAct, MessageAct};
     use crate::types::{EventState, MessageState};
 
     #[test]

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use crate::api::{
-    ActivityView, BacklogEvents, BacklogMessages, BacklogView, DestinationView, PauseView, ProviderActivity,
+    ActivityView, BacklogEvents, BacklogMessages, BacklogView, DestinationView, OperationState, OperationView, PauseView, ProviderActivity,
     ProviderView, RequestMinute, UnknownPathView,
 };
 use crate::console::contract::{path, with_query};
@@ -63,6 +63,7 @@ fn needs(visit: &Visit, answers: &OverviewAnswers<'_>) -> Vec<Need> {
     let mut needs: Vec<Need> =
         messages.clone().filter(is_decided).map(|one| of_messages(visit, one, None)).collect();
     needs.extend(backlog.events.iter().filter(is_event_decided).map(|one| of_events(visit, one, None)));
+    needs.extend(backlog.operations.iter().map(|one| of_operation(visit, one)));
     needs.extend(activity.providers.iter().filter_map(|one| disbelieved(visit, one)));
     needs.extend(activity.providers.iter().filter_map(|one| refused(visit, one)));
     needs.extend(backlog.unknown_paths.iter().filter_map(|one| misdirected(visit, one)));
@@ -96,6 +97,27 @@ fn of_messages(visit: &Visit, one: &BacklogMessages, hint: Option<&str>) -> Need
         place: link::destination(visit, &one.destination),
         number: moment::figure(one.count.messages_n, one.count.is_more),
         since: moment::moment(one.count.oldest_visible_at_ms, visit.now_ms),
+    }
+}
+
+/// An operation that goes on only after a person's decision.
+fn of_operation(visit: &Visit, one: &OperationView) -> Need {
+    let target = visit.link(&path(&["operations", &one.operation_id]));
+    let (mood, hint) = match one.state {
+        OperationState::Waiting => {
+            (Mood::Needed, "Another person than the one who ordered it has to approve it.")
+        }
+        _ => (
+            Mood::Bad,
+            "It stopped because too many of its calls failed. Look at them, then continue or cancel it.",
+        ),
+    };
+    Need {
+        what: what(&target, "Operation", Some(hint)),
+        state: chip(mood, one.state.as_str()),
+        place: moment::foreign(&one.actor),
+        number: moment::figure(one.total_n, false),
+        since: moment::moment(one.created_at_ms, visit.now_ms),
     }
 }
 

@@ -35,7 +35,7 @@ async fn calls_that_wait_for_a_person_are_told_and_over_when_one_has_decided(dat
     stub.next(&[Mode::Status(400)]);
     assert_eq!(watched.event("evt_dead", "lane").await, 200);
     watched.prometheus.fires(&all).await;
-    let many = ["--destination", "billing", "--reason", "x", "--yes"];
+    let many = ["--destination", "billing", "--reason", "x", "--yes", "1"];
     watched.order(&[&["messages", "done", "--state", "held"], &many[..]].concat());
     watched.order(&[&["messages", "send", "--state", "dead"], &many[..]].concat());
     watched.prometheus.is_quiet_about(&all).await;
@@ -136,7 +136,8 @@ async fn many_within_an_hour_that_fail_are_held_or_are_given_up_wake_somebody(da
         assert_eq!(watched.event(&format!("evt_dead_{n}"), "paid").await, 200);
     }
     watched.prometheus.fires(&all).await;
-    let many = ["--destination", "billing", "--reason", "x", "--yes"];
+    let n = N.to_string();
+    let many = ["--destination", "billing", "--reason", "x", "--yes", &n];
     watched.order(&[&["messages", "done", "--state", "held"], &many[..]].concat());
     watched.prometheus.is_quiet_about(&["MessagesHeld critical"]).await;
 }

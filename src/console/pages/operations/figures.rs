@@ -1,0 +1,92 @@
+//! The set of an operation before it begins: its figures, and some of its rows.
+
+use maud::{Markup, html};
+
+use super::chosen::Chosen;
+use crate::api::{BulkFigures, EventView, MessageView, NamedCount, OperationPreview};
+use crate::console::parts::{brief, chip, link, list, moment};
+use crate::console::visit::Visit;
+use crate::figures::{grouped, plural};
+
+/// Most names that are shown with their numbers.
+const NAMES_N_MAX: usize = 12;
+/// Characters of an error that a row shows.
+const ERROR_CHARS_MAX: usize = 160;
+
+/// What was found, in words and in figures, with the way to look at it.
+pub(super) fn found(visit: &Visit, chosen: &Chosen, figures: &BulkFigures) -> Markup {
+    let target = chosen.target(&format!("/{}", chosen.list()));
+    let calls = format!(
+        "{}; {} open, {} of these never tried",
+        plural(figures.calls_n, "call"),
+        grouped(figures.open_n),
+        grouped(figures.untried_n)
+    );
+    let mut facts = vec![("Providers", named(&figures.providers))];
+    if !figures.destinations.is_empty() {
+        facts.push(("Destinations", named(&figures.destinations)));
+    }
+    facts.extend([
+        ("First", moment::moment_or_none(figures.first_at_ms, visit.now_ms)),
+        ("Last", moment::moment_or_none(figures.last_at_ms, visit.now_ms)),
+        ("Calls", html! { (calls) }),
+    ]);
+    html! {
+        p class="found" {
+            @if figures.is_more { "More than " }
+            strong { (moment::foreign(&chosen.words(figures.counted_n))) } ". "
+            a href=(visit.link(&target)) { "Look at all of them" }
+        }
+        @if figures.counted_n > 0 { (list::facts(&facts)) }
+    }
+}
+
+fn named(counts: &[NamedCount]) -> Markup {
+    html! {
+        @for (n, count) in counts.iter().take(NAMES_N_MAX).enumerate() {
+            @if n > 0 { ", " }
+            (moment::foreign(&count.name)) " " (grouped(count.counted_n))
+        }
+        @if counts.len() > NAMES_N_MAX { ", and " (counts.len() - NAMES_N_MAX) " more" }
+    }
+}
+
+/// The newest rows of it.
+pub(super) fn samples(visit: &Visit, preview: &OperationPreview) -> Markup {
+    let messages = preview.messages.iter().map(|one| message(visit, one));
+    let rows: Vec<Markup> = preview.events.iter().map(|one| event(visit, one)).chain(messages).collect();
+    html! {
+        @if !rows.is_empty() {
+            h2 { "Some of them" }
+            (list::table("The newest of them", &["Which", "Type", "State", "When", "Error"], &rows))
+        }
+    }
+}
+
+fn event(visit: &Visit, one: &EventView) -> Markup {
+    html! {
+        tr {
+            td { (link::event(visit, &one.provider, &one.event_id)) }
+            td { (moment::foreign(&one.event_type)) }
+            td { (chip::event(one.state)) }
+            td { (moment::moment(one.received_at_ms, visit.now_ms)) }
+            td { (error(one.error.as_deref())) }
+        }
+    }
+}
+
+fn message(visit: &Visit, one: &MessageView) -> Markup {
+    html! {
+        tr {
+            td { (link::message(visit, &one.message_id.to_string())) " to " (moment::foreign(&one.destination)) }
+            td { (moment::foreign(&one.event_type)) }
+            td { (chip::message(one.state)) }
+            td { (moment::moment(one.created_at_ms, visit.now_ms)) }
+            td { (error(one.last_error.as_deref())) }
+        }
+    }
+}
+
+fn error(error: Option<&str>) -> Markup {
+    error.map_or_else(moment::none, |error| brief::line(error, ERROR_CHARS_MAX))
+}

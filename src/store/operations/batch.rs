@@ -1,0 +1,219 @@
+//! One batch of an operation, in one transaction under the lock of the operation's row.
+
+use super::acts::{CHANGED, Outcomes, SetRow, on_events, on_messages};
+use super::results::settle_results;
+use super::steps::Steps;
+use super::types::{ACTOR, OperationRow, OperationStep, operation_rows_sql};
+use crate::api::{OperationState, OperationSubject};
+use crate::store::audit::{AuditEntry, append};
+use crate::store::db::{DbError, DbResult, Door, Row, StoreError, Value};
+use crate::store::decision::Deciding;
+use crate::store::handle::Store;
+use crate::types::{Name, Principal, Reach, Role, UnixMs};
+
+impl Store {
+    /// The operations that run, those first that have waited longest for a batch; and those that nobody approved in time.
+    pub async fn operations_running(&self, now_ms: UnixMs) -> Result<Vec<String>, StoreError> {
+        alone!(self.reader.operations_running(now_ms))
+    }
+
+    /// Acts on the next rows of an operation, at most `rows_n`, and no more than its steps allow: their acts, marks and
+    /// records are one transaction. `None` when another node has it, or it runs no longer. With `is_passing_by`, the next row is marked as `failed`
+    /// instead, and left alone.
+    pub async fn operation_step(
+        &self,
+        operation_id: &str,
+        rows_n: u32,
+        is_passing_by: bool,
+        now_ms: UnixMs,
+    ) -> Result<Option<OperationStep>, StoreError> {
+        let operation_id = operation_id.to_owned();
+        together!(self.operation_step(&operation_id, rows_n, is_passing_by, now_ms))
+    }
+
+    /// Returns once somebody has ordered an operation here; at once if that was since the last time.
+    pub async fn operation_ordered(&self) {
+        self.parts.operation_ordered.notified().await;
+    }
+}
+
+async fn operations_running(db: &mut Door<'_>, now_ms: UnixMs) -> DbResult<Vec<String>> {
+    let sql = "/* operations_running */ SELECT operation_id FROM operations WHERE state = 'running'
+               ORDER BY stepped_at_ms, operation_id LIMIT 100";
+    let running = db.fetch(sql, &[]).await?;
+    let sql = "/* operations_running */ SELECT operation_id FROM operations
+               WHERE finished_at_ms IS NULL AND state = 'waiting' AND expires_at_ms <= $1 LIMIT 100";
+    let expired = db.fetch(sql, &[now_ms.into()]).await?;
+    running.iter().chain(&expired).map(|row| row.text("operation_id")).collect()
+}
+
+async fn operation_step(
+    db: &mut Door<'_>,
+    operation_id: &str,
+    rows_n: u32,
+    is_passing_by: bool,
+    now_ms: UnixMs,
+) -> DbResult<Option<OperationStep>> {
+    let sql = operation_rows_sql!(
+        "operation_step",
+        "WHERE operation_id = $1 AND (state = 'running' OR (state = 'waiting' AND expires_at_ms <= $2))
+         FOR UPDATE SKIP LOCKED"
+    );
+    let Some(row) = db.fetch_optional(sql, &[operation_id.into(), now_ms.into()]).await? else {
+        return Ok(None);
+    };
+    let mut row = OperationRow::of(&row)?;
+    if row.state == OperationState::Waiting {
+        return expire(db, &row, now_ms).await.map(Some);
+    }
+    let rows_n = if is_passing_by { 1 } else { rows_n };
+    let rows_n = match allowed(db, &mut row, rows_n, now_ms).await? {
+        Ok(rows_n) => rows_n,
+        Err(note) => return stop(db, &row, note, now_ms).await.map(Some),
+    };
+    let passed_n = i64::try_from(row.passed_n()).unwrap_or(i64::MAX);
+    let sql = "/* operation_step */ SELECT row_n, subject_id FROM operation_rows
+               WHERE operation_id = $1 AND row_n > $2 AND outcome IS NULL ORDER BY row_n LIMIT $3";
+    let rows = db.fetch(sql, &[operation_id.into(), passed_n.into(), rows_n.into()]).await?;
+    let of = |row: &Row| Ok(SetRow { row_n: row.int("row_n")?, subject_id: row.int("subject_id")? });
+    let rows: Vec<SetRow> = rows.iter().map(of).collect::<DbResult<_>>()?;
+    let mut deciding = Deciding::within(operation_id, orderer(&row)?, &row.reason, now_ms);
+    let outcomes = match &row.subject {
+        _ if rows.is_empty() => Outcomes::new(),
+        _ if is_passing_by => {
+            Outcomes::from([(("failed", None), rows.iter().map(|row| row.row_n).collect())])
+        }
+        OperationSubject::Messages { act, .. } => on_messages(db, &rows, *act, &mut deciding).await?,
+        OperationSubject::Events { act, .. } => on_events(db, &rows, *act, &mut deciding).await?,
+    };
+    let step = mark(db, row, outcomes, now_ms).await?;
+    append(db, now_ms, &deciding.records).await?;
+    Ok(Some(step))
+}
+
+/// Number of rows that may be acted on now, or why the operation has to stop: its calls are looked at first.
+async fn allowed(
+    db: &mut Door<'_>,
+    row: &mut OperationRow,
+    rows_n: u32,
+    now_ms: UnixMs,
+) -> DbResult<Result<u32, String>> {
+    let Some(mut steps) = row.steps.take() else { return Ok(Ok(rows_n)) };
+    let results = settle_results(db, row).await?;
+    let stopped = steps.record_results(&results);
+    let passed_n = row.passed_n();
+    steps.advance(passed_n);
+    let allowed_n = steps.allowed_n(passed_n, now_ms.saturating_sub(row.stepped_at_ms), rows_n);
+    if results.good_n + results.failed_n > 0 {
+        let sql = "/* operation_step */ UPDATE operations SET steps = $2 WHERE operation_id = $1";
+        db.execute(sql, &[row.operation_id.as_str().into(), kept(&steps)]).await?;
+    }
+    row.steps = Some(steps);
+    // Where nothing is left to be held back, what failed is only told.
+    Ok(match stopped.filter(|_| passed_n < row.total_n) {
+        Some(note) => Err(note),
+        None => Ok(allowed_n),
+    })
+}
+
+fn kept(steps: &Steps) -> Value {
+    serde_json::to_string(steps).ok().into()
+}
+
+/// Stops an operation of which too many calls failed.
+async fn stop(
+    db: &mut Door<'_>,
+    row: &OperationRow,
+    note: String,
+    now_ms: UnixMs,
+) -> DbResult<OperationStep> {
+    let sql =
+        "/* operation_step */ UPDATE operations SET state = 'stopped', note = $2 WHERE operation_id = $1";
+    db.execute(sql, &[row.operation_id.as_str().into(), note.as_str().into()]).await?;
+    append(db, now_ms, &[record(row, "operation_stop", &note)]).await?;
+    Ok(OperationStep { changed_n: 0, skipped_n: 0, is_over: false, stopped: Some(note) })
+}
+
+/// Ends an operation that nobody approved in time.
+async fn expire(db: &mut Door<'_>, row: &OperationRow, now_ms: UnixMs) -> DbResult<OperationStep> {
+    let note = "nobody approved it in time; nothing was done";
+    let sql = "/* operation_step */ UPDATE operations SET state = 'cancelled', note = $2, finished_at_ms = $3
+               WHERE operation_id = $1";
+    db.execute(sql, &[row.operation_id.as_str().into(), note.into(), now_ms.into()]).await?;
+    append(db, now_ms, &[record(row, "operation_expire", note)]).await?;
+    Ok(OperationStep { changed_n: 0, skipped_n: 0, is_over: true, stopped: None })
+}
+
+fn record(row: &OperationRow, action: &'static str, note: &str) -> AuditEntry {
+    AuditEntry {
+        actor: ACTOR.to_owned(),
+        action,
+        operation_id: Some(row.operation_id.clone()),
+        detail: format!("after {} of {}: {note}", row.passed_n(), row.total_n),
+        ..AuditEntry::default()
+    }
+}
+
+/// Who ordered it, with the rights of that time.
+fn orderer(row: &OperationRow) -> DbResult<Principal> {
+    let name = |name: &String| Name::parse(name).map_err(|_| DbError::decode("name", name));
+    let reach = |names: &Option<Vec<String>>| -> DbResult<Reach> {
+        let Some(names) = names else { return Ok(Reach::All) };
+        Ok(Reach::These(names.iter().map(name).collect::<DbResult<_>>()?))
+    };
+    Ok(Principal {
+        name: name(&row.actor)?,
+        role: Role::Operator,
+        providers: reach(&row.providers)?,
+        destinations: reach(&row.destinations)?,
+    })
+}
+
+/// Marks the rows of a batch, each once, and moves the operation on.
+async fn mark(
+    db: &mut Door<'_>,
+    row: OperationRow,
+    outcomes: Outcomes,
+    now_ms: UnixMs,
+) -> DbResult<OperationStep> {
+    let mut steps = row.steps.clone();
+    let (mut changed_n, mut skipped_n) = (0, 0);
+    let is_empty = outcomes.is_empty();
+    for ((outcome, stood), rows) in outcomes {
+        let is_changed = outcome == CHANGED;
+        let result = (is_changed && steps.is_some()).then_some("open");
+        let sql = "/* operation_step */ UPDATE operation_rows SET outcome = $3, stood = $4, result = $5
+                   WHERE operation_id = $1 AND row_n = ANY($2) AND outcome IS NULL";
+        let values =
+            [row.operation_id.as_str().into(), rows.into(), outcome.into(), stood.into(), result.into()];
+        *if is_changed { &mut changed_n } else { &mut skipped_n } += db.execute(sql, &values).await?;
+    }
+    let passed_n = row.passed_n().saturating_add(changed_n).saturating_add(skipped_n);
+    let is_passed = passed_n >= row.total_n;
+    let is_over = match &mut steps {
+        Some(steps) => {
+            steps.record_batch(changed_n);
+            is_passed && steps.open_n() == 0
+        }
+        None => is_passed || changed_n + skipped_n == 0,
+    };
+    if is_empty && !is_over {
+        return Ok(OperationStep { changed_n, skipped_n, is_over, stopped: None });
+    }
+    let sql = "/* operation_step */ UPDATE operations
+               SET changed_n = changed_n + $2, skipped_n = skipped_n + $3, stepped_at_ms = $4,
+                   state = CASE WHEN CAST($5 AS BIGINT) = 1 THEN 'done' ELSE state END,
+                   finished_at_ms = CASE WHEN CAST($5 AS BIGINT) = 1 THEN CAST($4 AS BIGINT) END, steps = $6
+               WHERE operation_id = $1";
+    let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+    let values = [
+        row.operation_id.as_str().into(),
+        number(changed_n).into(),
+        number(skipped_n).into(),
+        now_ms.into(),
+        i64::from(is_over).into(),
+        steps.as_ref().map_or(Value::from(None::<String>), kept),
+    ];
+    db.execute(sql, &values).await?;
+    Ok(OperationStep { changed_n, skipped_n, is_over, stopped: None })
+}
