@@ -6,12 +6,12 @@ use serde_json::{Map, Value, json};
 
 use super::routes::{ROUTES, RouteFacts};
 use super::{
-    ActivityView, AuditVerified, AuditView, BacklogView, CountView, DestinationView,
-    DoctorView, EventOrder, EventView, ExplainOrder, ExplainView, LaneView, LedgerView, MeView,
-    MessageDetail, MessageOrder, MessageView, OperationChoice, OperationOrder, OperationPreview, OperationView, OrderResult, Page, PauseOrder, ProbeView,
-    ProblemView, ProviderView, ReasonOrder, RejectedGroup, RejectedView, SearchView, SettingView,
-    StatisticsView, TailView, TaughtView, TestEventOrder, TestEventView, TokenMade, TokenOrder, TokenView,
-    WhatIfOrder, WhatIfView,
+    ActivityView, AuditVerified, AuditView, BacklogView, CountView, DestinationView, DoctorView, EventOrder,
+    EventView, ExplainOrder, ExplainView, LaneView, LedgerView, MeView, MessageDetail, MessageOrder,
+    MessageView, OperationChoice, OperationOrder, OperationPreview, OperationView, OrderResult, Page,
+    PauseOrder, ProbeView, ProblemView, ProviderView, ReasonOrder, RejectedGroup, RejectedView, SearchView,
+    SettingView, StatisticsView, TailView, TaughtView, TestEventOrder, TestEventView, TokenMade, TokenOrder,
+    TokenView, WhatIfOrder, WhatIfView,
 };
 use crate::types::{DeliveryFilter, EventState, MessageState};
 

@@ -73,8 +73,8 @@ pub use order::{
 pub use page::{PAGE_N_DEFAULT, PAGE_N_MAX, Page};
 pub use problem::ProblemView;
 pub use provider::{
-    BacklogEvents, BacklogMessages, BacklogView, CauseView, LastEventView, ProviderView, RejectedGroup, RejectedView,
-    SecretView, SenderView, StuckSubject, TaughtView, UnknownPathView, WaitingCount,
+    BacklogEvents, BacklogMessages, BacklogView, CauseView, LastEventView, ProviderView, RejectedGroup,
+    RejectedView, SecretView, SenderView, StuckSubject, TaughtView, UnknownPathView, WaitingCount,
 };
 pub use reason::is_reason;
 pub use routes::{ROUTES, RouteFacts, RouteParameter};

@@ -169,7 +169,12 @@ impl ActiveProvider {
 
     /// The events of a request that nobody sent: test events, of which an operator says what they are. Their ids are none
     /// that a sender can have.
-    pub(crate) fn test_events(&self, body: &[u8], at: &SignAt, n_max: usize) -> Result<Vec<IncomingEvent>, SignError> {
+    pub(crate) fn test_events(
+        &self,
+        body: &[u8],
+        at: &SignAt,
+        n_max: usize,
+    ) -> Result<Vec<IncomingEvent>, SignError> {
         // A signature inside an encrypted body has to be there for the body to be read; most kinds can do without.
         let signed = self.sign(body, at).unwrap_or_else(|_| verify::unsigned(&self.spec, body, at));
         let verified = Verified::by_operator(signed.request(at)?);

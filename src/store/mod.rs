@@ -79,7 +79,8 @@ pub use open_counts::{OPEN_COUNTED_N_MAX, OpenCounts};
 pub use operations::{BulkRules, OPERATION_ROWS_N_MAX, OperationStep};
 pub use people::{
     DestinationStanding, EventPlace, EventQuery, LanePlace, NewToken, People, PeopleDoor, PeopleError,
-    ProviderStanding, RejectedQuery, Surroundings, TokenMaking, Unsearched, WaitingEvents, people_statements, read_statements,
+    ProviderStanding, RejectedQuery, Surroundings, TokenMaking, Unsearched, WaitingEvents, people_statements,
+    read_statements,
 };
 pub use program_migrations::ProgramMigrations;
 pub use receipt::{EventReceipt, ReceiptAttempt};

@@ -4,7 +4,7 @@
 use std::process::Command;
 
 use hooklatch::api::{EventTaker, EventView};
-use hooklatch::store::EventQuery;
+use hooklatch::store::{EventQuery, Unsearched};
 use hooklatch::types::{DeliveryFilter, EventKey, Role, UnixMs};
 use serde_json::Value;
 
@@ -182,7 +182,7 @@ async fn an_error_of_a_destination_out_of_reach_is_not_told(database: &Database)
         let page = people.event_page(query, NOW_MS).await.unwrap();
         let delivery = &page.items[0].delivery;
         assert_eq!((delivery.dead_n, delivery.error.as_deref()), (1, want), "{destinations:?}");
-        let found = people.search("evt_5", NOW_MS).await.unwrap();
+        let found = people.search("evt_5", &Unsearched::default(), NOW_MS).await.unwrap();
         let told = serde_json::to_string(&found).unwrap();
         assert_eq!(told.contains("refused with 422"), want.is_some(), "{told}");
     }

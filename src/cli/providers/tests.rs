@@ -6,9 +6,7 @@ use std::path::Path;
 use super::super::retention::{sent_again, when_asked};
 use crate::figures::grouped;
 use crate::provider::Provider;
-use crate::spec::words::{
-    confidence, identities, payload, places, scheme_name, search_places, signed_by,
-};
+use crate::spec::words::{confidence, identities, payload, places, scheme_name, search_places, signed_by};
 use crate::spec::{
     BodyFormat, Encoding, EventSpec, HandshakeSpec, Identity, IdentitySpec, Scheme, SecretFormat,
     SettingForm, SignatureSpec, Spec, Weakness,

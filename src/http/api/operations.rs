@@ -70,7 +70,7 @@ pub(super) async fn preview(
         _ if figures.counted_n == 0 => {}
         OperationChoice::Messages(filter) => messages = people.messages(filter, None, SAMPLES_N).await?.items,
         OperationChoice::Events(filter) => {
-            let query = EventQuery { filter, place: None, limit: SAMPLES_N };
+            let query = EventQuery { filter, delivery: None, place: None, limit: SAMPLES_N };
             events = people.event_page(query, now_ms).await?.items;
         }
     }

@@ -97,7 +97,8 @@ async fn people_destination(db: &mut Door<'_>, name: &str, now_ms: UnixMs) -> Db
     standing(db, name.to_owned(), pause, now_ms).await
 }
 
-pub(super) const PAUSES: &str = "/* people_pauses */ SELECT destination AS name, actor, reason, paused_at_ms, until_ms
+pub(super) const PAUSES: &str =
+    "/* people_pauses */ SELECT destination AS name, actor, reason, paused_at_ms, until_ms
     FROM destination_pauses ORDER BY destination LIMIT 1000";
 
 /// The pauses by name: as many as people have made.

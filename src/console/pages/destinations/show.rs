@@ -8,7 +8,7 @@ use super::standing;
 use crate::api::{BacklogCount, CallTimesView, DestinationView};
 use crate::console::contract::{ContractAnswer, path, with_query};
 use crate::console::parts::frame::Place;
-use crate::console::parts::{chip, field, list, moment, pause, policy};
+use crate::console::parts::{chip, list, moment, pause, policy};
 use crate::console::trouble::Trouble;
 use crate::console::visit::Visit;
 use crate::figures::grouped;

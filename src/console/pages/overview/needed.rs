@@ -3,8 +3,8 @@
 use maud::{Markup, html};
 
 use crate::api::{
-    ActivityView, BacklogEvents, BacklogMessages, BacklogView, DestinationView, OperationState, OperationView, PauseView, ProviderActivity,
-    ProviderView, RequestMinute, UnknownPathView,
+    ActivityView, BacklogEvents, BacklogMessages, BacklogView, DestinationView, OperationState,
+    OperationView, PauseView, ProviderActivity, ProviderView, RequestMinute, UnknownPathView,
 };
 use crate::console::contract::{path, with_query};
 use crate::console::parts::chip::{Mood, chip};
