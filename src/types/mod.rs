@@ -34,4 +34,5 @@ pub(crate) use text::{is_media_type, media_type};
 pub use token_text::TokenText;
 pub(crate) use token_text::token_digest;
 pub use type_pattern::TypePattern;
+pub(crate) use words::key_used_for_ms;
 pub use words::{AttemptResult, EventState, MessageState, Outcome, Repeat, SentUnder, UnknownWord};
