@@ -62,7 +62,7 @@ pub(crate) fn ago(ms: i64) -> String {
     }
 }
 
-/// A length of time, exactly: `1,500 ms`, `30 s`, `90 min`, `24 h`.
+/// A length of time, exactly: `1500 ms`, `30 s`, `90 min`, `24 h`.
 pub(crate) fn length_in_words(ms: u64) -> String {
     let (of, unit) = match ms {
         0 => (1, "ms"),
@@ -71,7 +71,7 @@ pub(crate) fn length_in_words(ms: u64) -> String {
         _ if ms.is_multiple_of(1_000) => (1_000, "s"),
         _ => (1, "ms"),
     };
-    format!("{} {unit}", crate::figures::grouped(ms / of))
+    format!("{} {unit}", ms / of)
 }
 
 /// Reads a time that a person writes: RFC 3339 (in UTC where it names no zone), a date (its midnight in UTC), or how long
@@ -110,6 +110,12 @@ fn in_utc(at_ms: i64, format: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_length_is_said_in_the_largest_unit_that_is_exact() {
+        let lengths = [0, 1_500, 30_000, 60_000, 3_600_000, 5_400_000, 86_400_000].map(length_in_words);
+        assert_eq!(lengths, ["0 ms", "1500 ms", "30 s", "1 min", "1 h", "90 min", "24 h"]);
+    }
 
     /// 2026-11-22T14:05:11.500Z: the moment from which the tests look.
     const NOW_MS: i64 = 1_795_356_311_500;

@@ -3,8 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::message_judgement::RepeatPolicy;
 use crate::times;
-use crate::types::{MessageState, UnknownWord};
+use crate::types::{MessageState, UnknownWord, key_used_for_ms};
 
 /// A destination: where messages go.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -51,6 +52,11 @@ pub struct PolicyView {
 }
 
 impl PolicyView {
+    /// The part of it by which judgements are made.
+    pub fn repeat(&self) -> RepeatPolicy {
+        RepeatPolicy { unknown: self.unknown, key_valid_for_ms: key_used_for_ms(self.key_valid_for_ms) }
+    }
+
     /// What follows when nobody knows whether a call took effect, for people.
     pub fn unknown_in_words(&self) -> &'static str {
         match self.unknown {

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::audit::AuditView;
 use super::destination::PolicyView;
 use super::judgement::Judgement;
+use super::message_judgement::MessageFacts;
 use super::order::MessageAct;
 use crate::types::{AttemptResult, MessageId, MessageState, SentUnder, UnknownWord};
 
@@ -105,7 +106,11 @@ impl MessageDetail {
     pub fn key_known_until_ms(&self) -> Option<i64> {
         let is_honoured = self.policy.as_ref().is_some_and(|policy| policy.unknown == UnknownWord::Retry);
         let was_honoured = !matches!(self.message.sent_under, Some(SentUnder::Hold | SentUnder::Query));
-        self.message.key_valid_until_ms.filter(|_| is_honoured && was_honoured)
+        let facts = MessageFacts {
+            policy: self.policy.as_ref().map(PolicyView::repeat),
+            ..MessageFacts::of(&self.message, 0)
+        };
+        facts.safe_until_ms().filter(|_| is_honoured && was_honoured && self.message.finished_at_ms.is_none())
     }
 }
 

@@ -40,3 +40,4 @@ pub use words::{
     AttemptResult, DeliveryFilter, DeliveryState, EventState, MessageState, Outcome, Repeat, SentUnder,
     UnknownWord,
 };
+pub(crate) use words::key_used_for_ms;

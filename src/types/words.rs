@@ -220,6 +220,12 @@ impl From<UnknownWord> for SentUnder {
     }
 }
 
+/// The time, from the first send, that a key may be used: what the destination promises, less a twentieth for clocks
+/// that differ and calls under way. Milliseconds.
+pub(crate) fn key_used_for_ms(key_valid_for_ms: u64) -> i64 {
+    i64::try_from(key_valid_for_ms - key_valid_for_ms / 20).unwrap_or(i64::MAX)
+}
+
 /// What may be done with a message by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Repeat {

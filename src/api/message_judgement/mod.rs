@@ -3,9 +3,6 @@
 //! It follows [`UnknownWord::repeat`], the rule by which messages are sent again. What is not known never reads as safe.
 //! `docs/judgements.md` shows every judgement; `tests.rs` writes it.
 
-#[cfg(test)]
-mod tests;
-
 use super::judgement::{JudgedAct, Judgement, Risk};
 use super::message::MessageView;
 use super::order::MessageAct;
@@ -49,7 +46,7 @@ pub struct MessageFacts {
 pub struct RepeatPolicy {
     /// `retry`, `query` or `hold`.
     pub unknown: UnknownWord,
-    /// Time for which the destination remembers a key. Milliseconds.
+    /// Time for which a key may be used from the first call on. Milliseconds.
     pub key_valid_for_ms: i64,
 }
 
@@ -165,15 +162,17 @@ impl MessageFacts {
 
     /// Time until which the program itself takes the key for known.
     fn key_until_ms(&self) -> Option<UnixMs> {
-        let counted = self.first_sent_at_ms.zip(self.policy);
-        let counted = counted.map(|(at_ms, policy)| at_ms.saturating_add(policy.key_valid_for_ms));
-        self.key_valid_until_ms.or(counted)
+        self.key_valid_until_ms.or(self.counted_until_ms())
     }
 
-    /// The same for a person: where the configuration was changed since, the shorter time counts.
-    fn safe_until_ms(&self) -> Option<UnixMs> {
-        let counted = Self { key_valid_until_ms: None, ..*self }.key_until_ms();
-        [self.key_valid_until_ms, counted].into_iter().flatten().min()
+    /// The same for a person: where the configuration was changed since it was sent, the shorter time counts.
+    pub(super) fn safe_until_ms(&self) -> Option<UnixMs> {
+        [self.key_valid_until_ms, self.counted_until_ms()].into_iter().flatten().min()
+    }
+
+    fn counted_until_ms(&self) -> Option<UnixMs> {
+        let (at_ms, policy) = self.first_sent_at_ms.zip(self.policy)?;
+        Some(at_ms.saturating_add(policy.key_valid_for_ms))
     }
 
     fn resend(&self) -> Resend {
@@ -344,8 +343,12 @@ impl MessageFacts {
                     "Hooklatch sends it again{when}, as its destination is set to now; a call was made under `unknown = \
                      \"{under}\"`, so it may take effect a second time."
                 ),
-                _ => format!(
+                Resend::UnderKey(_) => format!(
                     "Hooklatch sends it again{when}, under the same key, for which the destination acts once."
+                ),
+                _ => format!(
+                    "Hooklatch sends it again{when}, under the same key, which the destination may have forgotten by its \
+                     present `key_valid_for_ms`: it may take effect a second time."
                 ),
             },
             Some(Repeat::Send) if self.attempts_n == 0 => format!("Hooklatch sends it{when}."),
@@ -453,3 +456,6 @@ impl MessageFacts {
 fn join(sentences: impl Iterator<Item = String>) -> String {
     sentences.collect::<Vec<_>>().join(" ")
 }
+
+#[cfg(test)]
+mod tests;

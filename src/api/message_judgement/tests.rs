@@ -86,6 +86,18 @@ fn what_is_not_known_never_reads_as_safe() {
     every_whole(|facts| {
         judged_n += 1;
         let judgement = facts.judge();
+        if judgement.headline.contains("acts once") {
+            let is_same_rule = matches!(facts.sent_under, Some(SentUnder::Retry | SentUnder::Restored));
+            let is_known =
+                facts.safe_until_ms().is_some_and(|until_ms| until_ms > facts.visible_at_ms.max(NOW_MS));
+            let rule = facts.policy.map(|policy| policy.unknown);
+            assert!(
+                rule == Some(UnknownWord::Retry)
+                    && is_same_rule
+                    && (is_known || facts.state == MessageState::Leased),
+                "{facts:#?}"
+            );
+        }
         let Some(send) = act(&judgement, MessageAct::Send) else { return };
         let may_have_acted = facts.sent_under.is_some() || facts.last_result == Some(AttemptResult::Unknown);
         let key_until_ms =

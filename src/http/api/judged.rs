@@ -3,7 +3,7 @@
 
 use super::super::error::Problem;
 use super::state::ApiState;
-use crate::api::{MessageFacts, MessageView, PauseFact, RepeatPolicy};
+use crate::api::{MessageFacts, MessageView, PauseFact};
 use crate::store::{People, Surroundings};
 use crate::types::UnixMs;
 
@@ -43,10 +43,7 @@ impl<'a> Judge<'a> {
         MessageFacts {
             head: self.surroundings.head(message),
             content: self.surroundings.content(message),
-            policy: destination.map(|facts| RepeatPolicy {
-                unknown: facts.policy.unknown,
-                key_valid_for_ms: i64::try_from(facts.policy.key_valid_for_ms).unwrap_or(i64::MAX),
-            }),
+            policy: destination.map(|facts| facts.policy.repeat()),
             is_breaker_open: (self.state.breaker)(name).is_some_and(|word| word != "closed"),
             pause,
             ..MessageFacts::of(message, self.now_ms)

@@ -17,7 +17,7 @@ use crate::config::{DestinationConfig, OutboxConfig};
 use crate::outbox::gate::CallGate;
 use crate::outbox::policy::CallAnswer;
 use crate::store::LeasedMessage;
-use crate::types::{Name, UnixMs};
+use crate::types::{Name, UnixMs, key_used_for_ms};
 
 /// One destination that messages can be sent to.
 pub(in crate::outbox) struct Destination {
@@ -54,11 +54,9 @@ impl Destination {
         Ok(Self { name, config, times, gate, client })
     }
 
-    /// The time, from the first send, that a key may be used: what the destination promises, less a twentieth for
-    /// clocks that differ and calls under way.
+    /// The time, from the first send, that a key may be used. Milliseconds.
     pub(in crate::outbox) fn key_valid_for_ms(&self) -> i64 {
-        let for_ms = self.config.key_valid_for_ms;
-        i64::try_from(for_ms - for_ms / 20).unwrap_or(i64::MAX)
+        key_used_for_ms(self.config.key_valid_for_ms)
     }
 
     /// True when it is called over HTTP.

@@ -357,6 +357,37 @@ fn a_destination_that_asks_for_time_gets_it_also_before_it_is_asked_again() {
 }
 
 #[test]
+fn what_may_have_taken_effect_does_not_depend_on_the_rule() {
+    let body = |meaning| CallAnswer::Body { code: 200, meaning, why: String::new() };
+    for policy in [UnknownPolicy::Retry, query(), UnknownPolicy::Hold] {
+        let config = config(policy);
+        for (answer, want) in [
+            (status(408), true),
+            (status(500), true),
+            (status(504), true),
+            (status(422), true),
+            (status(301), true),
+            (status(503), false),
+            (status(429), false),
+            (status(425), false),
+            (unknown(), true),
+            (CallAnswer::Refused { why: String::new() }, true),
+            (body(StatusMeaning::Dead), true),
+            (body(StatusMeaning::Unknown), true),
+            (body(StatusMeaning::Retry), false),
+            (CallAnswer::NotNow { why: String::new() }, false),
+            (CallAnswer::Forbidden { why: String::new() }, false),
+            (not_sent(), false),
+        ] {
+            assert_eq!(may_have_acted(&answer, &config), want, "{answer:?}");
+        }
+        let statuses = BTreeMap::from([(500, StatusMeaning::Retry), (503, StatusMeaning::Unknown)]);
+        let config = DestinationConfig { statuses, ..config };
+        assert!(!may_have_acted(&status(500), &config) && may_have_acted(&status(503), &config));
+    }
+}
+
+#[test]
 fn attempts_count_from_a_persons_last_word_and_doubt_comes_from_either_side() {
     let facts = |change: fn(&mut LeasedMessage)| {
         let mut message = LeasedMessage { attempt_n: 23, attempts_before_n: 20, ..first_attempt() };

@@ -23,10 +23,10 @@ const decisions = async (hooklatch, eventId) =>
 
 goes("a held message is settled with a reason, and its event tells who and why", {}, async ({ page, context }) => {
   const { hooklatch, message } = await held(page, context, "evt_decided");
-  await page.getByRole("button", { name: "It happened: settle as done" }).click();
+  await page.getByRole("button", { name: "Settle as done" }).click();
   assert.equal(await page.locator("input[name=reason]:invalid").count(), 1, "nothing is done without a reason");
   await page.getByLabel(reason).fill("The bank says that it has it");
-  await page.getByRole("button", { name: "It happened: settle as done" }).click();
+  await page.getByRole("button", { name: "Settle as done" }).click();
   await page.getByRole("main").locator(".chip.good").first().waitFor();
   assert.equal((await asked(hooklatch, `/messages/${message.message_id}`)).message.state, "done");
   await page.goto(`${hooklatch.url}/events/stripe/evt_decided`);
@@ -49,7 +49,7 @@ goes("a double click sends it once more, and not twice", {}, async ({ page, cont
 goes("back and the same button again, and F5, change nothing", {}, async ({ page, context }) => {
   const { hooklatch, url } = await held(page, context, "evt_back");
   await page.getByLabel(reason).fill("It is not wanted any more");
-  await page.getByRole("button", { name: "Give it up: discard" }).click();
+  await page.getByRole("button", { name: "Discard" }).click();
   await page.getByRole("main").getByText("discarded", { exact: true }).first().waitFor();
   assert.equal(page.url(), url, "F5 asks for the page, and not for the act");
   await page.reload();
@@ -62,11 +62,11 @@ goes("a page that is out of date decides nothing, and says how it stands", {}, a
   const other = await context.newPage();
   await other.goto(url);
   await other.getByLabel(reason).fill("I was first");
-  await other.getByRole("button", { name: "It happened: settle as done" }).click();
+  await other.getByRole("button", { name: "Settle as done" }).click();
   await other.locator(".chip.good").first().waitFor();
   watch.statuses.add(412).add(409);
   await page.getByLabel(reason).fill("I was second");
-  await page.getByRole("button", { name: "Give it up: discard" }).click();
+  await page.getByRole("button", { name: "Discard" }).click();
   await page.getByRole("alert").waitFor();
   assert.equal((await asked(hooklatch, `/messages/${message.message_id}`)).message.state, "done");
 });
@@ -74,7 +74,7 @@ goes("a page that is out of date decides nothing, and says how it stands", {}, a
 goes("a held message is decided with scripts off", { isScripted: false }, async ({ page, context }) => {
   const { hooklatch, message } = await held(page, context, "evt_unscripted_decided");
   await page.getByLabel(reason).fill("By hand");
-  await page.getByRole("button", { name: "It happened: settle as done" }).click();
+  await page.getByRole("button", { name: "Settle as done" }).click();
   await page.waitForURL(/\/messages\/\d+$/);
   assert.equal((await asked(hooklatch, `/messages/${message.message_id}`)).message.state, "done");
 });

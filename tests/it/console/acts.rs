@@ -50,7 +50,7 @@ async fn a_held_message_is_decided_once_however_often_its_form_is_sent(database:
             "nobody knows whether it took effect",
             "Ask the destination whether it has this idempotency key",
             // It was sent so long ago that the present key_valid_for_ms is over, whatever its row says.
-            "The destination may have forgotten the key since 1970-01-02 00:00:00 UTC",
+            "The destination may have forgotten the key since 1970-01-01 22:48:00 UTC",
             "no answer within 30 s",
             "unknown = &quot;retry&quot;",
             "class=\"danger\" aria-describedby=\"act-send\"",

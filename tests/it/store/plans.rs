@@ -145,13 +145,14 @@ async fn work(db: &mut PgConnection) {
         format!("EXECUTE message_settle_done ('{ids}', {ones}, {}, {times}, false)", all("int", "200"));
     let others = half(db, "DESC").await;
     let back = format!(
-        "EXECUTE message_settle ('{others}', {ones}, {}, {times}, {}, {}, {}, {times}, {}, {}, true, NULL)",
+        "EXECUTE message_settle ('{others}', {ones}, {}, {times}, {}, {}, {}, {times}, {}, {}, true, NULL, {})",
         all("text", "'ready'"),
         all("text", "'retry'"),
         all("int", "503"),
         all("text", "'why'"),
         all("text", "NULL"),
         all("bool", "false"),
+        all("text", "'hold'"),
     );
     for (name, settle) in [("message_settle_done", done), ("message_settle", back)] {
         let plan = explained(db, "ANALYZE, BUFFERS, ", &settle).await;

@@ -96,7 +96,8 @@ fn of_messages(visit: &Visit, one: &BacklogMessages, hint: Option<&str>) -> Need
         state: chip::message(one.count.state),
         place: link::destination(visit, &one.destination),
         number: moment::figure(one.count.messages_n, one.count.is_more),
-        since: moment::moment(one.count.oldest_visible_at_ms, visit.now_ms),
+        // What goes to nowhere may be due later.
+        since: moment::moment(one.count.oldest_visible_at_ms.min(visit.now_ms), visit.now_ms),
     }
 }
 
