@@ -126,11 +126,16 @@ impl EventFacts<'_> {
         self.delivery.sent_n > 0 || self.delivery.unfinished_n() > 0 || self.delivery.delivered_n > 0
     }
 
+    /// True when it is known that no call was made for it and none will be without another run.
+    fn is_first_call(&self) -> bool {
+        !self.has_calls() && self.delivery.state != DeliveryState::NoLongerKnown && !self.is_restored
+    }
+
     fn rerun(&self) -> (Risk, String) {
         let new_keys = "under new keys, which destinations cannot tell from a new order";
         if self.has_calls() {
             let sentence = format!(
-                "Runs its handler again and sends new calls {new_keys}: what its calls have done is done a second time."
+                "Runs its handler again and sends new calls {new_keys}: what its calls have done, or will do, is done a second time."
             );
             return (Risk::MayRepeatEffect, sentence);
         }
@@ -194,6 +199,10 @@ impl EventFacts<'_> {
                 );
                 (Risk::CannotSay, sentence)
             }
+            DeliveryState::NotSent => (
+                Risk::LosesEffect,
+                format!("{what}. Nothing was sent for it, and afterwards nothing can be."),
+            ),
             _ => {
                 let sentence =
                     format!("{what}. Not all that it asks for was done, and afterwards it can never be.");
@@ -279,14 +288,17 @@ impl EventFacts<'_> {
             EventState::Retry => {
                 "Its handler has not succeeded yet. Hooklatch runs it by itself when it is due.".to_owned()
             }
-            EventState::Failed => format!("{why} Correct the cause, then run it again."),
+            EventState::Failed if self.is_first_call() => format!("{why} Correct the cause, then run it again."),
+            EventState::Failed => {
+                format!("{why} Correct the cause, and read what another run risks before you run it again.")
+            }
             EventState::Ignored => match self.taker {
                 EventTaker::Nobody | EventTaker::NoProvider => {
-                    format!("{why} If it should have an effect, add a route for its type, then run it again.")
+                    format!("{why} If it should have an effect, add a route for its type before you run it again.")
                 }
                 EventTaker::Somebody | EventTaker::Transaction => {
                     "No route took it when it came, or its handler chose to ignore it, so nothing was sent. This server \
-                     has a route or a handler for its type now: run it again if it should have an effect."
+                     has a route or a handler for its type now: it can be run again, if it should have an effect."
                         .to_owned()
                 }
             },
@@ -314,10 +326,8 @@ impl EventFacts<'_> {
             }
             DeliveryState::Open => {
                 let (subject, are_many) = calls(calls_n.open_n, all_n);
-                format!(
-                    "{subject} {} still to be delivered. Hooklatch sends them by itself.",
-                    if are_many { "are" } else { "is" }
-                )
+                let (are, them) = if are_many { ("are", "them") } else { ("is", "it") };
+                format!("{subject} {are} still to be delivered. Hooklatch sends {them} by itself.")
             }
             DeliveryState::Held => {
                 let (subject, are_many) = calls(calls_n.held_n, all_n);
@@ -491,6 +501,9 @@ mod tests {
             let erases = [EventAct::Erase, EventAct::EraseAndDiscard].map(|act| u32::from(of(act).is_some()));
             assert_eq!(erases[0] + erases[1], 1, "one of them, never both: {facts:?}");
             let headline = &judgement.headline;
+            let is_urged = headline.contains("then run it again");
+            let has_called = delivery.sent_n > 0 || delivery.unfinished_n() > 0;
+            assert!(!is_urged || !has_called, "{facts:?}: {headline}");
             assert!(headline.ends_with('.') && !headline.contains("  "), "{headline}");
             let needs_nobody = !matches!(
                 delivery.state,
@@ -543,7 +556,8 @@ mod tests {
             let _ = write!(page, "\n## `{}`", state.as_str());
             page += if *state == EventState::Done { ", shown as `handled`\n" } else { "\n" };
             page += &head("calls");
-            for delivery in all.iter().filter(|delivery| can_be(*state, delivery)) {
+            let shown_n = if *state == EventState::Done { all.len() } else { DeliveryState::ALL.len() };
+            for delivery in all.iter().take(shown_n).filter(|delivery| can_be(*state, delivery)) {
                 let words = match delivery.state {
                     DeliveryState::None | DeliveryState::NotSent | DeliveryState::NoLongerKnown => {
                         String::new()
