@@ -27,6 +27,8 @@ on_both!(
 );
 
 const NOW_MS: UnixMs = 10_000_000_000;
+/// In the year 2100: nothing is called.
+const DUE_MS: UnixMs = 4_102_444_800_000;
 
 fn token(role: &str) -> &'static str {
     TOKENS.iter().find(|(one, _)| *one == role).unwrap().1
@@ -45,7 +47,7 @@ async fn message(database: &Database, (seq, place, generation): (i64, i64, i64),
         format!(
             "INSERT INTO outbox_queue (message_id, visible_at_ms, created_at_ms, first_sent_at_ms, attempts_n,
                  generation, shard, state, destination, last_error)
-             VALUES ({id}, {NOW_MS}, 1, CASE WHEN '{state}' = 'ready' THEN NULL ELSE 1 END, 1, {generation}, 0, '{state}',
+             VALUES ({id}, {DUE_MS}, 1, CASE WHEN '{state}' = 'ready' THEN NULL ELSE 1 END, 1, {generation}, 0, '{state}',
                  'billing', NULLIF('{error}', ''))"
         )
     };

@@ -131,8 +131,8 @@ fn asked(n: i64) -> Vec<(&'static str, String, f64)> {
     let key = format!("'p1', 'evt_{newest}'");
     let messages = format!("{}, {}", newest * 1_024, (newest + 1) * 1_024);
     let listed = |from: i64| (from..from + 51).map(|n| n.to_string()).collect::<Vec<_>>().join(",");
-    all.push(("event_delivery", format!("'{{{}}}', 1, '{{billing}}'", listed(n - 80_000)), 60.0));
-    all.push(("event_delivery", format!("'{{{}}}', 0, '{{}}'", listed(n - 51)), 60.0));
+    all.push(("event_delivery", format!("'{{{}}}', 1, '{{billing}}'", listed(n - 80_000)), 120.0));
+    all.push(("event_delivery", format!("'{{{}}}', 0, '{{}}'", listed(n - 51)), 120.0));
     all.push(("causes of events", "2000, 10, 1, '{p1,rare}'".to_owned(), 2_100.0));
     all.push(("causes of messages", "2000, 10, 1, '{p1,rare}', 1, '{billing}'".to_owned(), 2_100.0));
     all.push(("event_delivery pruned", String::new(), 2.0));
