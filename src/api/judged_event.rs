@@ -366,8 +366,6 @@ impl EventFacts<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::fmt::Write as _;
-
     use super::*;
 
     /// What an event has of calls, by the state that this makes: three calls, of which one is the worst.
@@ -521,27 +519,15 @@ mod tests {
         assert!(combinations_n > 5_000, "{combinations_n}");
     }
 
-    /// The page of all judgements: what an operator reads for each state and delivery, then how other facts change it.
-    fn page() -> String {
-        let mut page = String::from(
-            "# Judgements of events\n\nWhat the console, `hooklatch events show` and `/v1` say of an event, and what each act on it \
-             risks. Read it to know in advance what a button does. The page is made of the program; \
-             `UPDATE_JUDGEMENTS=1 cargo nextest run -E 'test(the_page_of_judgements_of_events)'` writes it.\n\nRisks: `none`, \
-             `may_repeat_effect` (an effect that may have happened may happen again), `loses_effect` (an effect that was \
-             wanted will not happen), `cannot_say` (what is needed to judge it is not known: treat it as unsafe).\n",
-        );
-        let row = |facts: &EventFacts<'_>, what: &str| {
-            let judgement = judge_event(facts);
-            let acts = judgement.acts.iter().map(|one| {
-                let word = |value: serde_json::Value| value.as_str().unwrap_or_default().to_owned();
-                let (act, risk) = (serde_json::to_value(one.act), serde_json::to_value(one.risk));
-                format!("`{}` (`{}`): {}", word(act.unwrap()), word(risk.unwrap()), one.sentence)
-            });
-            let acts = acts.collect::<Vec<_>>().join("<br>");
-            format!("| {what} | {} | {acts} |\n", judgement.headline)
-        };
-        let all = deliveries();
-        let usual = |state: EventState, delivery| EventFacts {
+    const HEAD: &str = "# Judgements of events\n\nWhat the console, `hooklatch events show` and `/v1` say of an event, and \
+        what each act on it risks. Read it to know in advance what a button does. The page is made of the program; \
+        `UPDATE_JUDGEMENTS=1 cargo nextest run -E 'test(the_page_of_judgements_of_events)'` writes it.\n\nRisks: `none`, \
+        `may_repeat_effect` (an effect that may have happened may happen again), `loses_effect` (an effect that was \
+        wanted will not happen), `cannot_say` (what is needed to judge it is not known: treat it as unsafe).\n";
+
+    /// An event of which nothing is out of the ordinary but these two.
+    fn usual(state: EventState, delivery: &DeliveryView) -> EventFacts<'_> {
+        EventFacts {
             state,
             delivery,
             body: KeptBody::Whole,
@@ -550,10 +536,61 @@ mod tests {
             is_late: false,
             beside: (state == EventState::Conflict).then_some("evt_1"),
             has_open_beside: false,
-        };
-        let head = |what: &str| format!("\n| {what} | headline | acts |\n|---|---|---|\n");
+        }
+    }
+
+    /// A row of the page.
+    fn row(facts: &EventFacts<'_>, what: &str) -> String {
+        let judgement = judge_event(facts);
+        let acts = judgement.acts.iter().map(|one| {
+            let word = |value: serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+            let (act, risk) = (serde_json::to_value(one.act), serde_json::to_value(one.risk));
+            format!("`{}` (`{}`): {}", word(act.unwrap()), word(risk.unwrap()), one.sentence)
+        });
+        let acts = acts.collect::<Vec<_>>().join("<br>");
+        format!("| {what} | {} | {acts} |\n", judgement.headline)
+    }
+
+    fn head(what: &str) -> String {
+        format!("\n| {what} | headline | acts |\n|---|---|---|\n")
+    }
+
+    /// How facts besides state and calls change a judgement.
+    fn other_facts(all: &[DeliveryView]) -> String {
+        let of = |wanted: DeliveryState| all.iter().find(|one| one.state == wanted).unwrap();
+        let (none, delivered, not_sent) =
+            (of(DeliveryState::None), of(DeliveryState::Delivered), of(DeliveryState::NotSent));
+        let (failed, handled) = (usual(EventState::Failed, not_sent), usual(EventState::Done, delivered));
+        let (retry, ignored) = (usual(EventState::Retry, not_sent), usual(EventState::Ignored, not_sent));
+        let no_calls = usual(EventState::Done, none);
+        let rows = [
+            ("`failed`, its body is gone", EventFacts { body: KeptBody::Gone, ..failed }),
+            ("`failed`, its body was redacted", EventFacts { body: KeptBody::Redacted, ..failed }),
+            ("`failed`, no route takes its type here", EventFacts { taker: EventTaker::Nobody, ..failed }),
+            ("`failed`, no such provider here", EventFacts { taker: EventTaker::NoProvider, ..failed }),
+            ("`failed`, restored from a backup since", EventFacts { is_restored: true, ..failed }),
+            ("`done`, delivered, restored since", EventFacts { is_restored: true, ..handled }),
+            ("`done`, delivered, its body is gone", EventFacts { body: KeptBody::Gone, ..handled }),
+            (
+                "`done`, delivered, a conflict is kept beside it",
+                EventFacts { has_open_beside: true, ..handled },
+            ),
+            (
+                "`done`, no calls, by a transactional handler",
+                EventFacts { taker: EventTaker::Transaction, ..no_calls },
+            ),
+            ("`ignored`, still no route for its type", EventFacts { taker: EventTaker::Nobody, ..ignored }),
+            ("`retry`, overdue", EventFacts { is_late: true, ..retry }),
+            ("`retry`, no such provider here", EventFacts { taker: EventTaker::NoProvider, ..retry }),
+        ];
+        rows.iter().map(|(what, facts)| row(facts, what)).collect()
+    }
+
+    /// The page of all judgements: what an operator reads for each state and delivery, then how other facts change it.
+    fn page() -> String {
+        let (mut page, all) = (HEAD.to_owned(), deliveries());
         for state in EventState::ALL {
-            let _ = write!(page, "\n## `{}`", state.as_str());
+            page += &format!("\n## `{}`", state.as_str());
             page += if *state == EventState::Done { ", shown as `handled`\n" } else { "\n" };
             page += &head("calls");
             let shown_n = if *state == EventState::Done { all.len() } else { DeliveryState::ALL.len() };
@@ -569,37 +606,7 @@ mod tests {
         }
         page += "\n## What else changes a judgement\n";
         page += &head("fact");
-        let of = |wanted: DeliveryState| all.iter().find(|one| one.state == wanted).unwrap();
-        let (none, delivered, not_sent) =
-            (of(DeliveryState::None), of(DeliveryState::Delivered), of(DeliveryState::NotSent));
-        let (failed, handled) = (usual(EventState::Failed, not_sent), usual(EventState::Done, delivered));
-        let retry = usual(EventState::Retry, not_sent);
-        for (what, facts) in [
-            ("`failed`, its body is gone", EventFacts { body: KeptBody::Gone, ..failed }),
-            ("`failed`, its body was redacted", EventFacts { body: KeptBody::Redacted, ..failed }),
-            ("`failed`, no route takes its type here", EventFacts { taker: EventTaker::Nobody, ..failed }),
-            ("`failed`, no such provider here", EventFacts { taker: EventTaker::NoProvider, ..failed }),
-            ("`failed`, restored from a backup since", EventFacts { is_restored: true, ..failed }),
-            ("`done`, delivered, restored since", EventFacts { is_restored: true, ..handled }),
-            ("`done`, delivered, its body is gone", EventFacts { body: KeptBody::Gone, ..handled }),
-            (
-                "`done`, delivered, a conflict is kept beside it",
-                EventFacts { has_open_beside: true, ..handled },
-            ),
-            (
-                "`done`, no calls, by a transactional handler",
-                EventFacts { taker: EventTaker::Transaction, ..usual(EventState::Done, none) },
-            ),
-            (
-                "`ignored`, still no route for its type",
-                EventFacts { taker: EventTaker::Nobody, ..usual(EventState::Ignored, not_sent) },
-            ),
-            ("`retry`, overdue", EventFacts { is_late: true, ..retry }),
-            ("`retry`, no such provider here", EventFacts { taker: EventTaker::NoProvider, ..retry }),
-        ] {
-            page += &row(&facts, what);
-        }
-        page
+        page + &other_facts(&all)
     }
 
     #[test]
