@@ -126,11 +126,16 @@ impl EventFacts<'_> {
         self.delivery.sent_n > 0 || self.delivery.unfinished_n() > 0 || self.delivery.delivered_n > 0
     }
 
+    /// True when it is known that no call was made for it and none will be without another run.
+    fn is_first_call(&self) -> bool {
+        !self.has_calls() && self.delivery.state != DeliveryState::NoLongerKnown && !self.is_restored
+    }
+
     fn rerun(&self) -> (Risk, String) {
         let new_keys = "under new keys, which destinations cannot tell from a new order";
         if self.has_calls() {
             let sentence = format!(
-                "Runs its handler again and sends new calls {new_keys}: what its calls have done is done a second time."
+                "Runs its handler again and sends new calls {new_keys}: what its calls have done, or will do, is done a second time."
             );
             return (Risk::MayRepeatEffect, sentence);
         }
@@ -194,6 +199,10 @@ impl EventFacts<'_> {
                 );
                 (Risk::CannotSay, sentence)
             }
+            DeliveryState::NotSent => (
+                Risk::LosesEffect,
+                format!("{what}. Nothing was sent for it, and afterwards nothing can be."),
+            ),
             _ => {
                 let sentence =
                     format!("{what}. Not all that it asks for was done, and afterwards it can never be.");
@@ -279,14 +288,17 @@ impl EventFacts<'_> {
             EventState::Retry => {
                 "Its handler has not succeeded yet. Hooklatch runs it by itself when it is due.".to_owned()
             }
-            EventState::Failed => format!("{why} Correct the cause, then run it again."),
+            EventState::Failed if self.is_first_call() => format!("{why} Correct the cause, then run it again."),
+            EventState::Failed => {
+                format!("{why} Correct the cause, and read what another run risks before you run it again.")
+            }
             EventState::Ignored => match self.taker {
                 EventTaker::Nobody | EventTaker::NoProvider => {
-                    format!("{why} If it should have an effect, add a route for its type, then run it again.")
+                    format!("{why} If it should have an effect, add a route for its type before you run it again.")
                 }
                 EventTaker::Somebody | EventTaker::Transaction => {
                     "No route took it when it came, or its handler chose to ignore it, so nothing was sent. This server \
-                     has a route or a handler for its type now: run it again if it should have an effect."
+                     has a route or a handler for its type now: it can be run again, if it should have an effect."
                         .to_owned()
                 }
             },
@@ -314,10 +326,8 @@ impl EventFacts<'_> {
             }
             DeliveryState::Open => {
                 let (subject, are_many) = calls(calls_n.open_n, all_n);
-                format!(
-                    "{subject} {} still to be delivered. Hooklatch sends them by itself.",
-                    if are_many { "are" } else { "is" }
-                )
+                let (are, them) = if are_many { ("are", "them") } else { ("is", "it") };
+                format!("{subject} {are} still to be delivered. Hooklatch sends {them} by itself.")
             }
             DeliveryState::Held => {
                 let (subject, are_many) = calls(calls_n.held_n, all_n);
@@ -356,8 +366,6 @@ impl EventFacts<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::fmt::Write as _;
-
     use super::*;
 
     /// What an event has of calls, by the state that this makes: three calls, of which one is the worst.
@@ -491,6 +499,9 @@ mod tests {
             let erases = [EventAct::Erase, EventAct::EraseAndDiscard].map(|act| u32::from(of(act).is_some()));
             assert_eq!(erases[0] + erases[1], 1, "one of them, never both: {facts:?}");
             let headline = &judgement.headline;
+            let is_urged = headline.contains("then run it again");
+            let has_called = delivery.sent_n > 0 || delivery.unfinished_n() > 0;
+            assert!(!is_urged || !has_called, "{facts:?}: {headline}");
             assert!(headline.ends_with('.') && !headline.contains("  "), "{headline}");
             let needs_nobody = !matches!(
                 delivery.state,
@@ -508,27 +519,15 @@ mod tests {
         assert!(combinations_n > 5_000, "{combinations_n}");
     }
 
-    /// The page of all judgements: what an operator reads for each state and delivery, then how other facts change it.
-    fn page() -> String {
-        let mut page = String::from(
-            "# Judgements of events\n\nWhat the console, `hooklatch events show` and `/v1` say of an event, and what each act on it \
-             risks. Read it to know in advance what a button does. The page is made of the program; \
-             `UPDATE_JUDGEMENTS=1 cargo nextest run -E 'test(the_page_of_judgements_of_events)'` writes it.\n\nRisks: `none`, \
-             `may_repeat_effect` (an effect that may have happened may happen again), `loses_effect` (an effect that was \
-             wanted will not happen), `cannot_say` (what is needed to judge it is not known: treat it as unsafe).\n",
-        );
-        let row = |facts: &EventFacts<'_>, what: &str| {
-            let judgement = judge_event(facts);
-            let acts = judgement.acts.iter().map(|one| {
-                let word = |value: serde_json::Value| value.as_str().unwrap_or_default().to_owned();
-                let (act, risk) = (serde_json::to_value(one.act), serde_json::to_value(one.risk));
-                format!("`{}` (`{}`): {}", word(act.unwrap()), word(risk.unwrap()), one.sentence)
-            });
-            let acts = acts.collect::<Vec<_>>().join("<br>");
-            format!("| {what} | {} | {acts} |\n", judgement.headline)
-        };
-        let all = deliveries();
-        let usual = |state: EventState, delivery| EventFacts {
+    const HEAD: &str = "# Judgements of events\n\nWhat the console, `hooklatch events show` and `/v1` say of an event, and \
+        what each act on it risks. Read it to know in advance what a button does. The page is made of the program; \
+        `UPDATE_JUDGEMENTS=1 cargo nextest run -E 'test(the_page_of_judgements_of_events)'` writes it.\n\nRisks: `none`, \
+        `may_repeat_effect` (an effect that may have happened may happen again), `loses_effect` (an effect that was \
+        wanted will not happen), `cannot_say` (what is needed to judge it is not known: treat it as unsafe).\n";
+
+    /// An event of which nothing is out of the ordinary but these two.
+    fn usual(state: EventState, delivery: &DeliveryView) -> EventFacts<'_> {
+        EventFacts {
             state,
             delivery,
             body: KeptBody::Whole,
@@ -537,30 +536,34 @@ mod tests {
             is_late: false,
             beside: (state == EventState::Conflict).then_some("evt_1"),
             has_open_beside: false,
-        };
-        let head = |what: &str| format!("\n| {what} | headline | acts |\n|---|---|---|\n");
-        for state in EventState::ALL {
-            let _ = write!(page, "\n## `{}`", state.as_str());
-            page += if *state == EventState::Done { ", shown as `handled`\n" } else { "\n" };
-            page += &head("calls");
-            for delivery in all.iter().filter(|delivery| can_be(*state, delivery)) {
-                let words = match delivery.state {
-                    DeliveryState::None | DeliveryState::NotSent | DeliveryState::NoLongerKnown => {
-                        String::new()
-                    }
-                    _ => format!(", {} of {} delivered", delivery.delivered_n, delivery.messages_n),
-                };
-                page += &row(&usual(*state, delivery), &format!("`{}`{words}", delivery.state.as_str()));
-            }
         }
-        page += "\n## What else changes a judgement\n";
-        page += &head("fact");
+    }
+
+    /// A row of the page.
+    fn row(facts: &EventFacts<'_>, what: &str) -> String {
+        let judgement = judge_event(facts);
+        let acts = judgement.acts.iter().map(|one| {
+            let word = |value: serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+            let (act, risk) = (serde_json::to_value(one.act), serde_json::to_value(one.risk));
+            format!("`{}` (`{}`): {}", word(act.unwrap()), word(risk.unwrap()), one.sentence)
+        });
+        let acts = acts.collect::<Vec<_>>().join("<br>");
+        format!("| {what} | {} | {acts} |\n", judgement.headline)
+    }
+
+    fn head(what: &str) -> String {
+        format!("\n| {what} | headline | acts |\n|---|---|---|\n")
+    }
+
+    /// How facts besides state and calls change a judgement.
+    fn other_facts(all: &[DeliveryView]) -> String {
         let of = |wanted: DeliveryState| all.iter().find(|one| one.state == wanted).unwrap();
         let (none, delivered, not_sent) =
             (of(DeliveryState::None), of(DeliveryState::Delivered), of(DeliveryState::NotSent));
         let (failed, handled) = (usual(EventState::Failed, not_sent), usual(EventState::Done, delivered));
-        let retry = usual(EventState::Retry, not_sent);
-        for (what, facts) in [
+        let (retry, ignored) = (usual(EventState::Retry, not_sent), usual(EventState::Ignored, not_sent));
+        let no_calls = usual(EventState::Done, none);
+        let rows = [
             ("`failed`, its body is gone", EventFacts { body: KeptBody::Gone, ..failed }),
             ("`failed`, its body was redacted", EventFacts { body: KeptBody::Redacted, ..failed }),
             ("`failed`, no route takes its type here", EventFacts { taker: EventTaker::Nobody, ..failed }),
@@ -574,18 +577,36 @@ mod tests {
             ),
             (
                 "`done`, no calls, by a transactional handler",
-                EventFacts { taker: EventTaker::Transaction, ..usual(EventState::Done, none) },
+                EventFacts { taker: EventTaker::Transaction, ..no_calls },
             ),
-            (
-                "`ignored`, still no route for its type",
-                EventFacts { taker: EventTaker::Nobody, ..usual(EventState::Ignored, not_sent) },
-            ),
+            ("`ignored`, still no route for its type", EventFacts { taker: EventTaker::Nobody, ..ignored }),
             ("`retry`, overdue", EventFacts { is_late: true, ..retry }),
             ("`retry`, no such provider here", EventFacts { taker: EventTaker::NoProvider, ..retry }),
-        ] {
-            page += &row(&facts, what);
+        ];
+        rows.iter().map(|(what, facts)| row(facts, what)).collect()
+    }
+
+    /// The page of all judgements: what an operator reads for each state and delivery, then how other facts change it.
+    fn page() -> String {
+        let (mut page, all) = (HEAD.to_owned(), deliveries());
+        for state in EventState::ALL {
+            page += &format!("\n## `{}`", state.as_str());
+            page += if *state == EventState::Done { ", shown as `handled`\n" } else { "\n" };
+            page += &head("calls");
+            let shown_n = if *state == EventState::Done { all.len() } else { DeliveryState::ALL.len() };
+            for delivery in all.iter().take(shown_n).filter(|delivery| can_be(*state, delivery)) {
+                let words = match delivery.state {
+                    DeliveryState::None | DeliveryState::NotSent | DeliveryState::NoLongerKnown => {
+                        String::new()
+                    }
+                    _ => format!(", {} of {} delivered", delivery.delivered_n, delivery.messages_n),
+                };
+                page += &row(&usual(*state, delivery), &format!("`{}`{words}", delivery.state.as_str()));
+            }
         }
-        page
+        page += "\n## What else changes a judgement\n";
+        page += &head("fact");
+        page + &other_facts(&all)
     }
 
     #[test]

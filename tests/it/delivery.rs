@@ -3,9 +3,9 @@
 
 use std::process::Command;
 
-use hooklatch::api::{EventTaker, EventView};
-use hooklatch::store::{EventQuery, Unsearched};
-use hooklatch::types::{DeliveryFilter, EventKey, Role, UnixMs};
+use hooklatch::api::EventView;
+use hooklatch::store::{Cuts, EventQuery, Unsearched};
+use hooklatch::types::{DeliveryFilter, Role, UnixMs};
 use serde_json::Value;
 
 use crate::console::Browser;
@@ -13,7 +13,7 @@ use crate::database::{Database, on_both};
 use crate::look::{TOKENS, add_event, add_message, fill, run, serve, with};
 use crate::process::Server;
 use crate::store::retention::{cuts, round};
-use crate::store::{name, scoped};
+use crate::store::scoped;
 
 on_both!(
     an_event_is_named_after_its_worst_call,
@@ -27,6 +27,8 @@ on_both!(
 );
 
 const NOW_MS: UnixMs = 10_000_000_000;
+/// In the year 2100: nothing is called.
+const DUE_MS: UnixMs = 4_102_444_800_000;
 
 fn token(role: &str) -> &'static str {
     TOKENS.iter().find(|(one, _)| *one == role).unwrap().1
@@ -45,7 +47,7 @@ async fn message(database: &Database, (seq, place, generation): (i64, i64, i64),
         format!(
             "INSERT INTO outbox_queue (message_id, visible_at_ms, created_at_ms, first_sent_at_ms, attempts_n,
                  generation, shard, state, destination, last_error)
-             VALUES ({id}, {NOW_MS}, 1, CASE WHEN '{state}' = 'ready' THEN NULL ELSE 1 END, 1, {generation}, 0, '{state}',
+             VALUES ({id}, {DUE_MS}, 1, CASE WHEN '{state}' = 'ready' THEN NULL ELSE 1 END, 1, {generation}, 0, '{state}',
                  'billing', NULLIF('{error}', ''))"
         )
     };
@@ -155,6 +157,7 @@ async fn a_filter_by_calls_finds_each_event_once_page_by_page(database: &Databas
             }
         }
     }
+    drop((people, stripe, store));
     let server = serve(database).await;
     let viewer = with(&server, "viewer");
     let page = viewer.get("/events?delivery=stuck&provider=adyen").await;
@@ -203,23 +206,18 @@ async fn what_was_pruned_is_never_taken_for_nothing_or_for_delivered(database: &
         [(5, "delivered 1/1"), (4, "none 0/0"), (3, "dead 1/2"), (2, "discarded 0/1"), (1, "delivered 1/1")];
     assert_eq!(listed(database).await, before.map(|(event, what)| told(event, what)));
     let store = database.store().await;
-    // What came in the first three seconds and a half is old; what is old of an event with open calls stays.
-    round(&store, &cuts(3_500), 100, false).await;
+    // What came in the first three seconds and a half is old; the events are remembered.
+    round(&store, &Cuts { ids_ms: -1, ..cuts(3_500) }, 100, false).await;
     drop(store);
-    assert_eq!(database.count("SELECT COUNT(*) FROM outbox_finished").await, 2);
+    assert_eq!(database.count("SELECT COUNT(*) FROM outbox_finished").await, 1);
     let after = [
         (5, "delivered 1/1"),
         (4, "none 0/0"),
-        (3, "dead 1/2"),
+        (3, "dead 0/1"),
         (2, "no_longer_known 0/0"),
         (1, "no_longer_known 0/0"),
     ];
-    let ids = database.count("SELECT COUNT(*) FROM processed_webhook_events").await;
-    let after = after.map(|(event, what)| told(event, what));
-    assert_eq!(
-        listed(database).await,
-        after.into_iter().take(usize::try_from(ids).unwrap()).collect::<Vec<_>>()
-    );
+    assert_eq!(listed(database).await, after.map(|(event, what)| told(event, what)));
 }
 
 /// A command of a viewer: its exit code, and all that it said.
@@ -310,8 +308,9 @@ async fn an_event_says_what_happened_and_what_each_act_on_it_risks(database: &Da
     message(database, (1, 2, 0), "dead", "refused with 422").await;
     add_event(database, "stripe", 2, "failed").await;
     let payload = "INSERT INTO webhook_payloads (event_seq, shard, headers, body) VALUES";
+    let body = if database.url.starts_with("sqlite") { "x'7b7d'" } else { "'{}'" };
     for seq in [1, 2] {
-        run(database, format!("{payload} ({seq}, 0, '{{}}', '{{}}')")).await;
+        run(database, format!("{payload} ({seq}, 0, '{{}}', {body})")).await;
     }
     let server = serve(database).await;
     let operator = with(&server, "operator");
@@ -356,11 +355,7 @@ async fn an_event_says_what_happened_and_what_each_act_on_it_risks(database: &Da
         assert_eq!(olga.get("/events/stripe/evt_1").await.status, 200);
     }
     assert!(database.count("SELECT COUNT(*) FROM audit_log WHERE action = 'body_read'").await >= 4);
-    let store = database.store().await;
-    let key = EventKey { provider: name("stripe"), event_id: "evt_1".to_owned() };
-    let people = scoped(&store, Role::Viewer, None, None);
-    let ledger = people.event_ledger(&key, NOW_MS, |_| EventTaker::Somebody).await.unwrap();
-    let entries = serde_json::to_string(&ledger.entries).unwrap();
+    let entries = operator.get("/events/stripe/evt_1").await.body["entries"].to_string();
     assert!(!entries.contains("body_read"), "{entries}");
 }
 

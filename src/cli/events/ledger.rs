@@ -56,13 +56,16 @@ fn facts(view: &LedgerView, screen: &Screen, version: Option<&str>) -> String {
         ("provider", Shown::text(&event.provider)),
         ("type", Shown::text(&event.event_type)),
         ("state", Shown::event_state(event.state)),
-        ("calls", Shown::delivery(&event.delivery)),
     ];
     if !event.parts.is_empty() {
         facts.insert(1, ("parts", Shown::text(event.parts.join(" · "))));
     }
+    let calls = Shown::delivery(&event.delivery);
+    facts.push(match &event.delivery.error {
+        Some(error) => ("calls", Shown::text(format!("{}: {error}", calls.as_str())).in_tone(calls.tone())),
+        None => ("calls", calls),
+    });
     facts.extend(event.error.as_deref().map(|error| ("error", Shown::text(error))));
-    facts.extend(event.delivery.error.as_deref().map(|error| ("call error", Shown::text(error))));
     facts.extend(event.object.as_deref().map(|object| {
         let version = event.version.map(|version| format!(" at {version}")).unwrap_or_default();
         ("object", Shown::text(format!("{object}{version}")))

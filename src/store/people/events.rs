@@ -154,7 +154,7 @@ const OPEN: Walk = walks!(
     " AND state = $4 AND state IN ('retry', 'failed', 'unreadable', 'conflict')"
 );
 const STUCK: CallWalk = walk_of_calls!(LOOK_APART_N, " AND (state IN ('held', 'dead')) IS TRUE");
-const UNFINISHED: CallWalk = walk_of_calls!(LOOK_N, "");
+const UNFINISHED: CallWalk = walk_of_calls!(LOOK_APART_N, "");
 const OBJECT: Walk = walks!(LOOK_APART_N, " AND object = $7", " AND object = $4");
 /// How many are in an open state, and nothing else of them: the index alone tells.
 const COUNT_OPEN: &str = "/* event_count */ SELECT COUNT(*) AS looked_n, COUNT(*) AS found_n FROM (

@@ -23,7 +23,7 @@ async fn a_lost_connection_is_taken_up_behind_the_last_event() {
     .await;
     let ran = stand.run(&["tail", "--count", "4", "--provider", "stripe"]).await;
     assert_eq!((ran.code, ran.out.lines().count()), (0, 4), "{ran:?}");
-    assert!(ran.out.starts_with("14:05:11.500  stripe  evt  evt  failed  evt"), "{}", ran.out);
+    assert!(ran.out.starts_with("14:05:11.500  stripe  evt  evt  failed  dead 1/3  evt"), "{}", ran.out);
     assert!(ran.err.contains("connecting again") && ran.err.contains("connected again"), "{}", ran.err);
     let asked: Vec<(String, String)> =
         stand.heard().iter().map(|one| (one.query.clone(), one.header("last-event-id").to_owned())).collect();

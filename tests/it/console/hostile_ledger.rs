@@ -64,8 +64,9 @@ async fn whatever_is_stored_is_shown_as_text(database: &Database) {
     assert_eq!(page.status, 200, "{}", page.text);
     check("the ledger", &page.text);
     let shown = "&lt;script&gt;alert(1)&lt;/script&gt;&lt;img src=x onerror=alert(2)&gt;\\u202e\\u001b[2J\\u009b\\u200b&amp;lt;b&amp;gt;";
-    // Why it stands there, its object, its handler, effect, lane, node, error and answer, and who did what and why.
-    assert_eq!(page.text.matches(shown).count(), 14, "{}", page.text);
+    // Why it stands there, the error of its call, here and beside the message that needs a decision, its object, its
+    // handler, effect, lane, node, error and answer, and who did what and why.
+    assert_eq!(page.text.matches(shown).count(), 16, "{}", page.text);
     let as_id = shown.replace("\\u001b", "").replace("\\u009b", "");
     // Title, heading, id, its type, and its body, where it stands in two objects and as a name.
     assert_eq!(page.text.matches(&as_id).count(), 10, "{}", page.text);

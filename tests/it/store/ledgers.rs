@@ -275,8 +275,8 @@ async fn a_search_that_finds_nothing_says_why(database: &Database) {
     assert!(notes("twice").await.contains("2 providers have an event"), "{}", notes("twice").await);
     for (id, state, word) in [
         ("r", EventState::Replayed, "another id"),
-        ("s", EventState::Superseded, "older than"),
-        ("u", EventState::Unreadable, "could not be read"),
+        ("s", EventState::Superseded, "newer version"),
+        ("u", EventState::Unreadable, "could be read"),
         ("c", EventState::Conflict, "other content"),
         ("i", EventState::Ignored, "no handler"),
     ] {

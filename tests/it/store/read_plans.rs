@@ -104,12 +104,12 @@ fn asked(n: i64) -> Vec<(&'static str, String, f64)> {
             ("'rare', NULL, NULL, NULL, NULL, NULL, 0, '{}'", "{dead}"),
         ] {
             let stuck = format!("{range}, 2000, {filter}, 51, '{states}'");
-            all.push(("event_page of stuck calls", stuck, 2_100.0));
+            all.push(("event_page of stuck calls", stuck, 3_000.0));
         }
-        let open = format!("{range}, 10000, {none}, 51, '{{ready,waiting,leased}}'");
-        all.push(("event_page of open calls", open, 10_100.0));
+        let open = format!("{range}, 2000, {none}, 51, '{{ready,waiting,leased}}'");
+        all.push(("event_page of open calls", open, 3_000.0));
         all.push(("event_page_end of stuck calls", format!("{range}, 2000"), 2_100.0));
-        all.push(("event_page_end of open calls", format!("{range}, 10000"), 10_100.0));
+        all.push(("event_page_end of open calls", format!("{range}, 2000"), 2_100.0));
     }
     for range in [newest, old] {
         all.push(("event_page_end since", format!("{range}, 10000"), 10_100.0));
@@ -136,8 +136,8 @@ fn asked(n: i64) -> Vec<(&'static str, String, f64)> {
     let key = format!("'p1', 'evt_{newest}'");
     let messages = format!("{}, {}", newest * 1_024, (newest + 1) * 1_024);
     let listed = |from: i64| (from..from + 51).map(|n| n.to_string()).collect::<Vec<_>>().join(",");
-    all.push(("event_delivery", format!("'{{{}}}', 1, '{{billing}}'", listed(n - 80_000)), 60.0));
-    all.push(("event_delivery", format!("'{{{}}}', 0, '{{}}'", listed(n - 51)), 60.0));
+    all.push(("event_delivery", format!("'{{{}}}', 1, '{{billing}}'", listed(n - 80_000)), 120.0));
+    all.push(("event_delivery", format!("'{{{}}}', 0, '{{}}'", listed(n - 51)), 120.0));
     all.push(("causes of events", "2000, 10, 1, '{p1,rare}'".to_owned(), 2_100.0));
     all.push(("causes of messages", "2000, 10, 1, '{p1,rare}', 1, '{billing}'".to_owned(), 2_100.0));
     all.push(("event_delivery pruned", String::new(), 2.0));
@@ -222,7 +222,8 @@ fn assert_bounded(plan: &Value, rows_n_max: f64, what: &str) {
 fn no_statement_of_a_list_skips_rows_or_counts_all_of_history() {
     for (name, sql) in read_statements() {
         assert!(!sql.contains("OFFSET"), "{name}");
-        let is_bounded = sql.contains("LIMIT") || !sql.contains("COUNT(*)");
+        let is_bounded =
+            sql.contains("LIMIT") || sql.contains("event_seq = ANY($1)") || !sql.contains("COUNT(*)");
         assert!(is_bounded, "{name} counts all there is: {sql}");
     }
 }
