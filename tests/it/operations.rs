@@ -386,7 +386,10 @@ async fn steps_are_where_they_were_after_each_kill(database: &Database) {
             "it goes on",
             Duration::from_secs(30),
             || server.log(),
-            async || database.count(progress).await >= at_least,
+            async || {
+                database.count(progress).await >= at_least
+                    || database.count("SELECT COUNT(*) FROM operations WHERE state = 'stopped'").await == 1
+            },
         )
         .await;
         server.kill();
