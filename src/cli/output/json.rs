@@ -5,7 +5,8 @@ use serde_json::Value;
 use crate::times::rfc3339;
 
 /// Times of the contract whose names end otherwise than in `at_ms`. Lengths of time end in `_ms` too.
-const OTHER_TIMES: [&str; 11] = [
+const OTHER_TIMES: [&str; 12] = [
+    "approve_until_ms",
     "good_until_ms",
     "now_ms",
     "from_ms",

@@ -4,6 +4,7 @@ use super::steps::Results;
 use super::types::OperationRow;
 use crate::api::OperationSubject;
 use crate::store::db::{DbResult, Door, Row};
+use crate::types::EventState;
 
 /// Characters of an error that are kept as the reason of a stop.
 const ERROR_CHARS_MAX: usize = 200;
@@ -19,11 +20,8 @@ const OF_MESSAGES: &str = "/* operation_results */ SELECT r.row_n, q.last_error 
     WHERE r.operation_id = $1 AND r.result = 'open' ORDER BY r.row_n LIMIT 500";
 
 /// Rows of events whose handlers, or whose newest calls, have not been seen to be tried.
-const OF_EVENTS: &str = "/* operation_results */ SELECT r.row_n, COALESCE(c.error, e.error) AS error,
-        CASE WHEN e.state IN ('failed', 'unreadable', 'conflict') OR (e.state = 'retry' AND e.attempts_n > 0)
-                  OR (e.state = 'done' AND c.failed_n > 0) THEN 1 ELSE 0 END AS is_failed,
-        CASE WHEN (e.state = 'retry' AND e.attempts_n = 0) OR (e.state = 'done' AND c.open_n > 0) THEN 1 ELSE 0 END
-            AS is_open
+const OF_EVENTS: &str = "/* operation_results */ SELECT r.row_n, e.state, e.attempts_n, c.failed_n, c.open_n,
+        COALESCE(c.error, e.error) AS error
     FROM operation_rows r
     LEFT JOIN processed_webhook_events e ON e.event_seq = r.subject_id
     LEFT JOIN (
@@ -52,14 +50,18 @@ pub(super) async fn settle_results(db: &mut Door<'_>, row: &OperationRow) -> DbR
     let found = db.fetch(sql, &[row.operation_id.as_str().into()]).await?;
     let (mut good, mut failed, mut error) = (Vec::new(), Vec::new(), None);
     for found in &found {
-        match (is(found, "is_failed")?, is(found, "is_open")?) {
-            (true, _) => {
+        let result = match row.subject {
+            OperationSubject::Messages { .. } => of_message(found)?,
+            OperationSubject::Events { .. } => of_event(found)?,
+        };
+        match result {
+            RowResult::Open => {}
+            RowResult::Good => good.push(found.int("row_n")?),
+            RowResult::Failed => {
                 failed.push(found.int("row_n")?);
                 let found: Option<String> = found.text_or_null("error")?;
                 error = error.or(found.map(|found| found.chars().take(ERROR_CHARS_MAX).collect()));
             }
-            (false, true) => {}
-            (false, false) => good.push(found.int("row_n")?),
         }
     }
     let mut results = Results { error, ..Results::default() };
@@ -71,6 +73,33 @@ pub(super) async fn settle_results(db: &mut Door<'_>, row: &OperationRow) -> DbR
     Ok(results)
 }
 
-fn is(row: &Row, column: &str) -> DbResult<bool> {
-    Ok(row.int(column)? == 1)
+/// What became of a row.
+enum RowResult {
+    /// Its calls have not been tried, or its handlers have not run.
+    Open,
+    Good,
+    Failed,
+}
+
+fn of_message(found: &Row) -> DbResult<RowResult> {
+    Ok(match (found.int("is_failed")?, found.int("is_open")?) {
+        (1, _) => RowResult::Failed,
+        (_, 1) => RowResult::Open,
+        _ => RowResult::Good,
+    })
+}
+
+fn of_event(found: &Row) -> DbResult<RowResult> {
+    let number = |column: &str| -> DbResult<i64> { Ok(found.int_or_null(column)?.unwrap_or_default()) };
+    let state = found.text_or_null("state")?.as_deref().and_then(EventState::parse);
+    Ok(match state {
+        Some(EventState::Retry) if number("attempts_n")? == 0 => RowResult::Open,
+        Some(EventState::Retry | EventState::Failed | EventState::Unreadable | EventState::Conflict) => {
+            RowResult::Failed
+        }
+        Some(EventState::Done) if number("failed_n")? > 0 => RowResult::Failed,
+        Some(EventState::Done) if number("open_n")? > 0 => RowResult::Open,
+        // Handlers that made nothing of it, and what is no longer there.
+        _ => RowResult::Good,
+    })
 }

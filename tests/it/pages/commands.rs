@@ -215,7 +215,10 @@ async fn every_command_of_the_page_for_our_own_services_does_what_it_says() {
 fn words_of(arguments: &str) -> Vec<String> {
     let parts = arguments.split('"').enumerate();
     let words = parts.flat_map(|(n, part)| match n % 2 {
-        0 => part.split_whitespace().map(str::to_owned).collect(),
+        // A number to fill in is a number to the command.
+        0 => {
+            part.split_whitespace().map(|word| if word == "NUMBER" { "1" } else { word }.to_owned()).collect()
+        }
         _ => vec![part.to_owned()],
     });
     words.collect()

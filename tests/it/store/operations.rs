@@ -562,11 +562,11 @@ async fn a_second_person_approves_what_another_ordered_in_time(database: &Databa
 
 async fn a_preview_says_what_an_operation_would_act_on(database: &Database) {
     let store = database.store().await;
+    super::operator::settled(&store, "evt_held", SettleTo::Held).await;
     for n in 0..3 {
         let one = IncomingEvent { received_at_ms: 5_000 + n, ..event(&format!("evt_{n}"), "a") };
         admit(&store, &one, &[message("billing"), message("mail")]).await;
     }
-    super::operator::settled(&store, "evt_held", SettleTo::Held).await;
     let people = ops(&store);
     let done = EventFilter {
         state: Some(EventState::Done),

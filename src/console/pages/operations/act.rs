@@ -13,6 +13,7 @@ use crate::console::parts::{field, form, link};
 use crate::console::trouble::Trouble;
 use crate::console::visit::Visit;
 use crate::figures::grouped;
+use crate::plain;
 
 pub(super) async fn show(visit: Visit, Path(act): Path<String>, raw: RawQuery) -> Response {
     let made = match Chosen::asked(visit.now_ms, &field::values(&raw)) {
@@ -30,6 +31,9 @@ pub(super) async fn draw(
     notice: &Markup,
 ) -> Result<(String, Markup), Trouble> {
     chosen.subject(act)?;
+    if !chosen.has_acts() {
+        return Ok(("New operation".to_owned(), new::no_acts()));
+    }
     let preview = new::preview(visit, chosen).await?;
     if let Some(nothing) = new::nothing_to_choose(visit, &preview) {
         let body = html! { (notice) (figures::found(visit, chosen, &preview.figures)) (nothing) };
@@ -38,7 +42,8 @@ pub(super) async fn draw(
     let Some(act) = preview.acts.iter().find(|one| one.act == act) else {
         return Err(Trouble::bad_form("this cannot be done to what stands in this state"));
     };
-    let title = format!("{}: {}", act.label, chosen.words(preview.figures.counted_n));
+    // The head of a page has no other guard against text that turns it around.
+    let title = format!("{}: {}", act.label, plain::line(&chosen.words(preview.figures.counted_n)));
     let body = html! {
         (notice)
         (figures::found(visit, chosen, &preview.figures))

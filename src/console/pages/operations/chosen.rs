@@ -5,7 +5,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::words;
-use crate::api::{EventFilter, MessageFilter, OperationChoice, OperationSubject};
+use crate::api::{BulkFigures, EventFilter, MessageFilter, OperationChoice, OperationSubject, bulk_acts};
 use crate::console::contract::{path, with_query};
 use crate::console::parts::field;
 use crate::console::trouble::Trouble;
@@ -98,6 +98,12 @@ impl Chosen {
         values.extend(fields.iter().map(|(name, value)| (name.as_str(), Some(value.as_str()))));
         let parts: Vec<&str> = ["operations", "new"].into_iter().chain(act).collect();
         with_query(&path(&parts), &values)
+    }
+
+    /// True when there is an act for rows in its state.
+    pub(super) fn has_acts(&self) -> bool {
+        let some = BulkFigures { counted_n: 1, ..BulkFigures::default() };
+        !bulk_acts(&self.choice(), &some).is_empty()
     }
 
     /// The choice as the contract has it.

@@ -29,12 +29,20 @@ pub(super) async fn preview(visit: &Visit, chosen: &Chosen) -> Result<OperationP
 
 async fn draw(visit: &Visit, values: &[(String, String)]) -> Result<Markup, Trouble> {
     let chosen = Chosen::asked(visit.now_ms, values)?;
+    if !chosen.has_acts() {
+        return Ok(no_acts());
+    }
     let preview = preview(visit, &chosen).await?;
     Ok(html! {
         (figures::found(visit, &chosen, &preview.figures))
         (nothing_to_choose(visit, &preview).unwrap_or_else(|| choices(visit, &chosen, &preview.acts)))
         (figures::samples(visit, &preview))
     })
+}
+
+/// Stands where no act is for rows in this state.
+pub(super) fn no_acts() -> Markup {
+    list::nothing("Nothing can be done to what stands in this state.")
 }
 
 /// Why no act can be chosen.
@@ -45,9 +53,6 @@ pub(super) fn nothing_to_choose(visit: &Visit, preview: &OperationPreview) -> Op
     }
     if preview.figures.counted_n == 0 {
         return Some(list::nothing("There is nothing to do."));
-    }
-    if preview.acts.is_empty() {
-        return Some(list::nothing("Nothing can be done to what stands in this state."));
     }
     let may = visit.may(Role::Operator);
     (!may).then(|| html! { p class="note" { "To act on them takes the role " code { "operator" } "." } })
