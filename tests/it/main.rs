@@ -62,6 +62,7 @@ mod identity_saas;
 mod identity_shops;
 mod identity_tools;
 mod identity_written;
+mod inside;
 mod kinds;
 mod library;
 mod loaded;
