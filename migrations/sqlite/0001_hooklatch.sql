@@ -150,12 +150,13 @@ CREATE INDEX webhook_payloads_whole ON webhook_payloads (event_seq) WHERE whole 
 -- Ids inside an event that people search for: its payment, invoice, order. In lower case, or with `[encryption]` a keyed
 -- digest (`H:…`). Deleted with the event's body.
 CREATE TABLE event_search_ids (
+    -- event_seq / 1024: ids are random, and within a block few pages are written.
+    block      INTEGER NOT NULL,
     search_key TEXT    NOT NULL,
     event_seq  INTEGER NOT NULL,
     shard      INTEGER NOT NULL,
-    PRIMARY KEY (search_key, event_seq)
+    PRIMARY KEY (block, search_key, event_seq)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX event_search_ids_event ON event_search_ids (event_seq);
 
 -- What is to be sent, where that is not a POST of the event's own bytes: a message without a row here is one.
 CREATE TABLE outbox_contents (

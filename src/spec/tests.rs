@@ -62,6 +62,10 @@ fn a_bad_spec_says_which_key_and_why() {
     check("\"/id\"", "\"id\"", "`id` is not a JSON pointer");
     check("type =", "volatile = [\"\"]\ntype =", "event.volatile: the whole body");
     check("type =", "volatile = [\"/a|/b\"]\ntype =", "event.volatile: `/a|/b` is not one");
+    let five = ["{ json = \"/a\" }"; 5].join(", ");
+    check("type =", &format!("search = [{five}]\ntype ="), "event.search: write up to four");
+    check("type =", "search = [{ text = \"x\" }]\ntype =", "event.search: an id is at");
+    check("type =", "search = [{ json = \"a\" }]\ntype =", "event.search: `a` is not a JSON pointer");
     check("type =", "payload = \"/a|/b\"\ntype =", "event.payload: `/a|/b` is not one");
     check("\"sender\"", "\"sender\"\nversion = 0", "event.identity.version");
     let first = "[[event.identity]]\nis = \"content\"\nsigned = true\n[[event.identity]]";

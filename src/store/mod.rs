@@ -48,6 +48,7 @@ mod reseal;
 mod restore;
 mod retention;
 mod rhythm;
+mod search_ids;
 mod session;
 mod signal;
 mod statements;

@@ -6,6 +6,7 @@
 
 use super::db::{DbError, DbResult, Door, Row, StoreError, Value};
 use super::handle::Store;
+use super::search_ids::search_block;
 use crate::seal::{KeyRing, SealError, SealedPlace};
 
 /// Rows of one key and table that are counted at most.
@@ -254,9 +255,8 @@ async fn search_ids(
     ring: &KeyRing,
 ) -> DbResult<Vec<String>> {
     if of.is_none() {
-        let sql =
-            "/* reseal */ SELECT search_key FROM event_search_ids WHERE event_seq = $1 ORDER BY search_key";
-        let rows = db.fetch(sql, &[event_seq.into()]).await?;
+        let sql = "/* reseal */ SELECT search_key FROM event_search_ids WHERE block = $1 AND event_seq = $2 ORDER BY search_key";
+        let rows = db.fetch(sql, &[search_block(event_seq).into(), event_seq.into()]).await?;
         return rows.iter().map(|row| row.text("search_key")).collect();
     }
     let Some(sealed) = row.text_or_null("search_ids")? else { return Ok(Vec::new()) };
@@ -274,9 +274,15 @@ async fn reseal_search_ids(
     if ids.is_empty() {
         return Ok(());
     }
-    let sql = "/* reseal */ UPDATE event_search_ids SET search_key = $1 WHERE event_seq = $2 AND search_key = ANY($3)";
+    let sql = "/* reseal */ UPDATE event_search_ids SET search_key = $1 WHERE block = $2 AND search_key = ANY($3) AND event_seq = $4";
     for id in &ids {
-        let values = [ring.search_key(id).as_ref().into(), event_seq.into(), ring.search_keys(id).into()];
+        let block = search_block(event_seq);
+        let values = [
+            ring.search_key(id).as_ref().into(),
+            block.into(),
+            ring.search_keys(id).into(),
+            event_seq.into(),
+        ];
         db.execute(sql, &values).await?;
     }
     let (place, clear) = (SealedPlace::of_event("search_ids", event_seq), ids.join("\n"));

@@ -36,8 +36,8 @@ pub use text::{TEXT_BYTES_MAX, stored_text};
 pub use token_text::TokenText;
 pub(crate) use token_text::token_digest;
 pub use type_pattern::TypePattern;
+pub(crate) use words::key_used_for_ms;
 pub use words::{
     AttemptResult, DeliveryFilter, DeliveryState, EventState, MessageState, Outcome, Repeat, SentUnder,
     UnknownWord,
 };
-pub(crate) use words::key_used_for_ms;

@@ -64,6 +64,7 @@ mod identity_saas;
 mod identity_shops;
 mod identity_tools;
 mod identity_written;
+mod inside;
 mod judged;
 mod kinds;
 mod large_bodies;

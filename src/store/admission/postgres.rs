@@ -42,8 +42,8 @@ macro_rules! latch_sql {
                      AS p (event_seq, shard, headers, body, secret, search_ids)
                  WHERE p.event_seq IN (SELECT event_seq FROM latched)
              ), searched AS (
-                 INSERT INTO event_search_ids (search_key, event_seq, shard)
-                 SELECT s.search_key, s.event_seq, s.shard
+                 INSERT INTO event_search_ids (block, search_key, event_seq, shard)
+                 SELECT s.event_seq / 1024, s.search_key, s.event_seq, s.shard
                  FROM unnest($20::text[], $21::bigint[], $22::smallint[]) AS s (search_key, event_seq, shard)
                  WHERE s.event_seq IN (SELECT event_seq FROM latched)
              )",

@@ -16,6 +16,7 @@ use crate::store::db::{DbError, DbResult, StoreError};
 use crate::store::event::Latched;
 use crate::store::lane;
 use crate::store::message::NewMessage;
+use crate::store::search_ids::search_block;
 use crate::types::IncomingEvent;
 
 const EVENT: &str =
@@ -23,7 +24,8 @@ const EVENT: &str =
          version, attempts_n, shard, event_type, digest, identity, state, object, replay_key)
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14) ON CONFLICT DO NOTHING";
 const PAYLOAD: &str = "INSERT INTO webhook_payloads (event_seq, shard, headers, body, key_id, secret, search_ids) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
-const SEARCH_ID: &str = "INSERT INTO event_search_ids (search_key, event_seq, shard) VALUES (?1, ?2, ?3)";
+const SEARCH_ID: &str =
+    "INSERT INTO event_search_ids (block, search_key, event_seq, shard) VALUES (?1, ?2, ?3, ?4)";
 const MESSAGE: &str = "INSERT INTO outbox_queue (message_id, visible_at_ms, created_at_ms, leased_at_ms,
          first_sent_at_ms, key_valid_until_ms, attempts_n, generation, shard, state, destination, effect_name, node,
          lane, lane_seq, last_result, sent_under)
@@ -155,7 +157,12 @@ pub(super) fn events_insert(db: &Connection, rows: &[EventInsert], ring: &KeyRin
                 sealed_search_ids(ring, row.event_seq, &event.search_ids)?,
             ])?;
             for id in &event.search_ids {
-                search_id_insert.execute(params![ring.search_key(id), row.event_seq, shard])?;
+                search_id_insert.execute(params![
+                    search_block(row.event_seq),
+                    ring.search_key(id),
+                    row.event_seq,
+                    shard
+                ])?;
             }
         }
     }

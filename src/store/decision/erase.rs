@@ -8,6 +8,7 @@ use crate::store::apart::{conflict_ids, replay_places};
 use crate::store::audit::AuditEntry;
 use crate::store::db::{DbResult, Door, Row, Value};
 use crate::store::event::event_state;
+use crate::store::search_ids::{search_blocks, search_ids_delete};
 use crate::types::{EventKey, EventState, MESSAGES_N_MAX};
 
 /// An event whose row and bytes are locked until the end of the transaction.
@@ -82,8 +83,8 @@ async fn erase_one(
     }
     let sql = "/* event_erase */ DELETE FROM webhook_payloads WHERE event_seq = $1";
     db.execute(sql, &[found.event_seq.into()]).await?;
-    let sql = "/* event_erase */ DELETE FROM event_search_ids WHERE event_seq = $1";
-    db.execute(sql, &[found.event_seq.into()]).await?;
+    let events = vec![found.event_seq];
+    db.execute(search_ids_delete!("event_erase"), &[search_blocks(&events).into(), events.into()]).await?;
     let sql = "/* event_erase */ DELETE FROM outbox_contents WHERE message_id >= $1 AND message_id < $2";
     db.execute(sql, &range).await?;
     // Texts of errors quote what did not fit, and what a destination said of it.

@@ -109,6 +109,9 @@ impl People {
                 times::day(at_ms)
             ));
         }
+        if facts.is_ids_cut {
+            notes.push("Ids inside events were compared in the newest 100 million events alone.".to_owned());
+        }
         if has_contents && self.store.ring().is_on() {
             notes.push("Bodies are encrypted: ids inside events are found whole only.".to_owned());
         }

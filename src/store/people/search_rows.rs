@@ -18,8 +18,10 @@ pub(super) const KEYS_N: u32 = 5_000;
 pub(super) const QUEUE_N: u32 = 10_000;
 /// Refused requests whose headers are compared.
 pub(super) const REJECTED_N: u32 = 2_000;
+/// Blocks of search ids that are probed, each of 1,024 event numbers.
+pub(super) const BLOCKS_N: u32 = 100_000;
 /// Rows of search ids that are looked at: what of them the token may not see is left out after that.
-const SEARCH_IDS_N: u32 = 1_000;
+const SEARCH_IDS_N: u32 = 2_000;
 /// Most finds of each kind.
 const FOUND_N_MAX: u32 = 50;
 
@@ -44,6 +46,8 @@ pub(super) struct SearchFacts {
     pub(super) events: Vec<EventView>,
     /// Events with this id inside, or with one that begins so.
     pub(super) with_id: Vec<EventView>,
+    /// True when there are more search ids than were looked at.
+    pub(super) is_ids_cut: bool,
     /// Events about this object.
     pub(super) of_object: Vec<EventView>,
     /// Messages, each with whether it was found by its idempotency key.
@@ -75,23 +79,36 @@ const EVENTS_FROM: &str = concat!(
     " FROM processed_webhook_events e WHERE e.provider = ANY($1)
          AND e.event_id >= CAST($2 AS TEXT) AND e.event_id < CAST($3 AS TEXT) LIMIT $4"
 );
-const WITH_ID: &str = concat!(
-    "/* search */ SELECT ",
-    event_columns!(),
-    " FROM (SELECT event_seq FROM event_search_ids WHERE search_key = CAST($1 AS TEXT)
-            ORDER BY event_seq DESC LIMIT $2) s
-     JOIN processed_webhook_events e ON e.event_seq = s.event_seq
-     WHERE e.provider = ANY($3) ORDER BY e.event_seq DESC LIMIT $4"
-);
-const WITH_ID_FROM: &str = concat!(
-    "/* search */ SELECT ",
-    event_columns!(),
-    " FROM (SELECT event_seq FROM event_search_ids
-            WHERE search_key >= CAST($1 AS TEXT) AND search_key < CAST($2 AS TEXT)
-            ORDER BY search_key, event_seq LIMIT $3) s
-     JOIN processed_webhook_events e ON e.event_seq = s.event_seq
-     WHERE e.provider = ANY($4) ORDER BY e.event_seq DESC LIMIT $5"
-);
+/// Every block of search ids, the newest first: from each to the next by one probe of the key.
+macro_rules! blocks {
+    () => {
+        "/* search */ WITH RECURSIVE b (block) AS (
+             SELECT MAX(block) FROM event_search_ids
+             UNION ALL
+             SELECT (SELECT MAX(n.block) FROM event_search_ids n WHERE n.block < b.block)
+             FROM b WHERE b.block IS NOT NULL)
+         SELECT "
+    };
+}
+/// Events with search ids in a range: `$1` is the most blocks, `$2` the most rows, `$3` the providers, `$4` the most events.
+macro_rules! with_id {
+    ($is_in_range:literal) => {
+        concat!(
+            blocks!(),
+            event_columns!(),
+            " FROM (SELECT s.event_seq FROM (SELECT block FROM b WHERE block IS NOT NULL LIMIT $1) w
+                    CROSS JOIN event_search_ids s WHERE s.block = w.block AND ",
+            $is_in_range,
+            " LIMIT $2) f
+             JOIN processed_webhook_events e ON e.event_seq = f.event_seq
+             WHERE e.provider = ANY($3) ORDER BY e.event_seq DESC LIMIT $4"
+        )
+    };
+}
+const WITH_ID: &str = with_id!("s.search_key = CAST($5 AS TEXT)");
+const WITH_ID_FROM: &str = with_id!("s.search_key >= CAST($5 AS TEXT) AND s.search_key < CAST($6 AS TEXT)");
+const BLOCKS: &str =
+    concat!(blocks!(), "COUNT(*) AS blocks_n FROM (SELECT block FROM b WHERE block IS NOT NULL LIMIT $1) w");
 const OF_OBJECT: &str = concat!(
     "/* search */ SELECT ",
     event_columns!(),
@@ -138,6 +155,7 @@ pub(super) const STATEMENTS: &[(&str, &str)] = &[
     ("search events from", EVENTS_FROM),
     ("search ids", WITH_ID),
     ("search ids from", WITH_ID_FROM),
+    ("search blocks", BLOCKS),
     ("search object", OF_OBJECT),
     ("search messages", MESSAGES),
     ("search open keys", OPEN_KEYS),
@@ -161,6 +179,10 @@ pub(super) async fn search_facts(db: &mut Door<'_>, want: &SearchWant) -> DbResu
     let by_object = [id.clone(), LOOK_N.into(), providers.clone().into(), FOUND_N_MAX.into()];
     let events = events(db, want, &providers).await?;
     let with_id = if want.has_contents { with_id(db, want, &providers).await? } else { Vec::new() };
+    let is_ids_cut = want.has_contents && with_id.is_empty() && {
+        let blocks_n = db.fetch_one(BLOCKS, &[(BLOCKS_N + 1).into()]).await?.int("blocks_n")?;
+        blocks_n > i64::from(BLOCKS_N)
+    };
     let of_object = db.fetch(OF_OBJECT, &by_object).await?;
     let of_object = views(db, want, &of_object).await?;
     let open_n = db.fetch_one(QUEUE, &[(QUEUE_N + 1).into()]).await?.int("open_n")?;
@@ -169,6 +191,7 @@ pub(super) async fn search_facts(db: &mut Door<'_>, want: &SearchWant) -> DbResu
     Ok(SearchFacts {
         events,
         with_id,
+        is_ids_cut,
         of_object,
         messages: messages(db, want, &providers).await?,
         rejected: rejected(db, want).await?,
@@ -210,12 +233,15 @@ async fn with_id(db: &mut Door<'_>, want: &SearchWant, providers: &[String]) -> 
     let all: Value = providers.to_vec().into();
     let mut found = Vec::new();
     for key in &want.search_keys {
-        let values = [key.as_str().into(), SEARCH_IDS_N.into(), all.clone(), FOUND_N_MAX.into()];
+        let values =
+            [BLOCKS_N.into(), SEARCH_IDS_N.into(), all.clone(), FOUND_N_MAX.into(), key.as_str().into()];
         found.extend(db.fetch(WITH_ID, &values).await?);
     }
     if found.is_empty() && is_beginning(&want.id) {
         let id = folded_id(want.id.clone());
-        let values = [id.as_str().into(), behind(&id).into(), SEARCH_IDS_N.into(), all, FOUND_N_MAX.into()];
+        let range: [Value; 2] = [id.as_str().into(), behind(&id).into()];
+        let [from, to] = range;
+        let values = [BLOCKS_N.into(), SEARCH_IDS_N.into(), all, FOUND_N_MAX.into(), from, to];
         found = db.fetch(WITH_ID_FROM, &values).await?;
     }
     newest(db, want, &found).await

@@ -9,6 +9,7 @@ use super::words::{
 };
 use crate::store::audit;
 use crate::store::db::{DbResult, Door, Row};
+use crate::store::search_ids::{search_blocks, search_ids_delete};
 use crate::types::{MessageId, UnixMs};
 
 type Both = (&'static str, &'static str);
@@ -29,7 +30,6 @@ const BODIES: Both = both!(
     "",
     " RETURNING event_seq AS id"
 );
-const SEARCH_IDS_OF: &str = "/* prune_delete */ DELETE FROM event_search_ids WHERE event_seq = ANY($1)";
 const BODIES_LOCK: &str = "/* prune_delete */ SELECT event_seq AS id FROM webhook_payloads
     WHERE event_seq = ANY($1) ORDER BY event_seq FOR UPDATE SKIP LOCKED";
 const CONTENTS: Both = both!(
@@ -274,18 +274,19 @@ async fn delete_numbers(
         numbers = ids(&db.fetch(BODIES_LOCK, &[numbers.into()]).await?)?;
     }
     let values = [numbers.into(), found.cut_ms().into()];
-    let and_of = match kind {
-        PrunedKind::Bodies => SEARCH_IDS_OF,
-        PrunedKind::Messages => ATTEMPTS_OF,
-        _ => return db.execute(sql, &values).await,
-    };
+    if !matches!(kind, PrunedKind::Bodies | PrunedKind::Messages) {
+        return db.execute(sql, &values).await;
+    }
     let gone = ids(&db.fetch(sql, &values).await?)?;
     let gone_n = u64::try_from(gone.len()).unwrap_or(u64::MAX);
     if let Some(newest) = gone.iter().max() {
-        if kind == PrunedKind::Messages {
+        if kind == PrunedKind::Bodies {
+            let sql = search_ids_delete!("prune_delete");
+            db.execute(sql, &[search_blocks(&gone).into(), gone.into()]).await?;
+        } else {
             db.execute(PRUNED_TO, &[MessageId::from_column(*newest).event_seq().into()]).await?;
+            db.execute(ATTEMPTS_OF, &[gone.into()]).await?;
         }
-        db.execute(and_of, &[gone.into()]).await?;
     }
     Ok(gone_n)
 }

@@ -1,0 +1,77 @@
+//! Ids inside events, through the whole program: kept as the configuration says, and found through the API.
+
+use serde_json::Value;
+
+use crate::database::{Database, on_both};
+use crate::floors::check;
+use crate::process::{SECRET, Server, client, now_s, post_stripe, stripe_signed};
+
+on_both!(ids_inside_events_are_kept_as_each_provider_is_configured);
+
+const TOKEN: &str = "token-of-a-reader-0123456789";
+
+async fn search(server: &Server, id: &str) -> Value {
+    let url = format!("http://{}/v1/search?id={id}", server.admin);
+    let answer = client().get(url).bearer_auth(TOKEN).send().await.unwrap();
+    assert_eq!(answer.status().as_u16(), 200, "{id}");
+    serde_json::from_str(&answer.text().await.unwrap()).unwrap()
+}
+
+/// What is found, each as how and where: `search_id stripe evt_1`.
+async fn found(server: &Server, id: &str) -> Vec<String> {
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let told = |hit: &Value| {
+        format!(
+            "{} {} {}",
+            text(&hit["by"]),
+            text(&hit["event"]["provider"]),
+            text(&hit["event"]["event_id"])
+        )
+    };
+    search(server, id).await["found"].as_array().unwrap().iter().map(told).collect()
+}
+
+async fn ids_inside_events_are_kept_as_each_provider_is_configured(database: &Database) {
+    let of = |name: &str, more: &str| {
+        format!("[providers.{name}]\nkind = \"stripe\"\nsecrets = [\"{SECRET}-{name}\"]\n{more}\n")
+    };
+    let config = format!(
+        "{}{}{}{}[[admin.tokens]]\nname = \"ann\"\nrole = \"reader\"\ntoken = \"{TOKEN}\"\n",
+        of("quiet", "search = false"),
+        of("veiled", "redact = [\"/data/object/id\"]"),
+        of("hidden", "redact = [\"/data\"]"),
+        of("open", "")
+    );
+    let server = Server::start(&database.url, &config).await;
+    assert_eq!(
+        post_stripe(&client(), &server.url("/webhooks/stripe"), "evt_1").await.as_deref(),
+        Ok("accepted")
+    );
+    for name in ["quiet", "veiled", "hidden", "open"] {
+        let body = r#"{"id":"evt_2","type":"charge.refunded","created":1,"data":{"object":{"id":"ch_evt_1","customer":"cus_NffrFe"}}}"#;
+        let header = stripe_signed(body, &format!("{SECRET}-{name}"), now_s());
+        let sent = client().post(server.url(&format!("/webhooks/{name}"))).header("stripe-signature", header);
+        assert_eq!(sent.body(body).send().await.unwrap().status().as_u16(), 200, "{name}");
+    }
+    assert_eq!(found(&server, "IN_EVT_1").await, ["search_id stripe evt_1"]);
+    assert_eq!(found(&server, "ch_evt_1").await, ["search_id open evt_2"]);
+    assert_eq!(found(&server, "cus_nffr").await, ["search_id open evt_2", "search_id veiled evt_2"]);
+    assert_eq!(
+        found(&server, "https%3A%2F%2Fdashboard.stripe.com%2Fevents%2Fevt_1").await,
+        ["event_id stripe evt_1"]
+    );
+    let notes = search(&server, "pi_nobody").await["notes"].to_string();
+    assert!(notes.contains("Ids inside events of `quiet` are not kept: `search = false`."), "{notes}");
+    assert_eq!(database.count("SELECT COUNT(*) FROM event_search_ids").await, 4);
+}
+
+#[test]
+fn check_says_that_the_search_by_ids_inside_events_is_off() {
+    let text = |more: &str| format!("[providers.stripe]\nsecrets = [\"{SECRET}\"]\n{more}\n");
+    let (is_good, said, _) = check(&text("search = false"));
+    assert!(is_good && said.contains("warning: providers.stripe.search: is off"), "{said}");
+    let (is_good, said, _) = check(&text("search = true"));
+    assert!(is_good && !said.contains("providers.stripe.search"), "{said}");
+    let (is_good, said, _) = check(&text("search = \"yes\""));
+    assert!(!is_good && said.contains("providers.stripe.search"), "{said}");
+}
