@@ -35,7 +35,7 @@ impl Parts {
         ];
         let reads = |template: Option<&Template>| template.is_some_and(|one| one.reads("envelope"));
         let envelope_in = all.into_iter().find(|(_, one)| reads(*one)).map(|(key, _)| key);
-        Self { envelope_in, method, url, body }
+        Self { method, url, body, envelope_in }
     }
 }
 
@@ -94,22 +94,29 @@ impl Templates {
         let parsed = |text| serde_json::from_slice(text).unwrap_or(Value::Null);
         for message in effects.messages_mut() {
             let Some(parts) = self.0.get(&message.destination) else { continue };
-            let destination = message.destination.clone();
             let payload = payload.get_or_insert_with(|| parsed(&event.payload));
-            let mut values = values(event, payload, message, &key_of(&message.name));
-            if let Some(part) = parts.envelope_in {
-                let text = event.envelope.bytes();
-                if text.len() > ENVELOPE_BYTES_MAX {
-                    let why = format!(
-                        "templates see no `envelope` of more than {ENVELOPE_BYTES_MAX} bytes, and this one has {}",
-                        text.len()
-                    );
-                    return Err(TemplateError { destination, part, why, missing: Vec::new() });
+            let envelope = match parts.envelope_in {
+                None => &Value::Null,
+                Some(part) => {
+                    let text = event.envelope.bytes();
+                    if text.len() > ENVELOPE_BYTES_MAX {
+                        let why = format!(
+                            "templates see no `envelope` of more than {ENVELOPE_BYTES_MAX} bytes, and this one has {}",
+                            text.len()
+                        );
+                        let destination = message.destination.clone();
+                        return Err(TemplateError { destination, part, why, missing: Vec::new() });
+                    }
+                    envelope.get_or_insert_with(|| parsed(text))
                 }
-                values["envelope"] = envelope.get_or_insert_with(|| parsed(text)).clone();
-            }
-            let filled = parts.fill(message, &values);
-            filled.map_err(|(part, why, missing)| TemplateError { destination, part, why, missing })?;
+            };
+            let values = values(event, (payload, envelope), message, &key_of(&message.name));
+            parts.fill(message, &values).map_err(|(part, why, missing)| TemplateError {
+                destination: message.destination.clone(),
+                part,
+                why,
+                missing,
+            })?;
         }
         Ok(effects)
     }
@@ -120,7 +127,12 @@ fn parsed(text: Option<&String>, escape: Escape) -> Result<Option<Template>, Str
 }
 
 /// The values that templates may use.
-fn values(event: &RawEvent, payload: &Value, message: &Message, idempotency_key: &str) -> Value {
+fn values(
+    event: &RawEvent,
+    (payload, envelope): (&Value, &Value),
+    message: &Message,
+    idempotency_key: &str,
+) -> Value {
     let headers: BTreeMap<&str, String> = event.headers.all().collect();
     let body = message.body.as_ref().and_then(|body| serde_json::from_slice(body).ok());
     json!({
@@ -130,6 +142,7 @@ fn values(event: &RawEvent, payload: &Value, message: &Message, idempotency_key:
             "received_at_ms": event.received_at_ms,
         },
         "payload": payload,
+        "envelope": envelope,
         "headers": headers,
         "message": {
             "name": message.name, "method": message.method, "path": message.path,
@@ -194,7 +207,7 @@ mod tests {
             event_id: "evt/1".to_owned(),
             event_type: "invoice.paid".to_owned(),
             payload: payload.as_bytes().to_vec().into(),
-            envelope: Envelope::new(envelope.to_owned().into()),
+            envelope: Envelope::new(envelope.into()),
             headers: Headers::of([("x-tenant", "t 1")]),
             received_at_ms: 7,
             attempt_n: 1,

@@ -112,11 +112,14 @@ impl Condition {
                 other => Err(format!("{operand} is {}, not true or false", other.kind())),
             },
             Self::Compare(left, how, right) => {
-                let (one, other) = (left.value(event)?, right.value(event)?);
-                // Whether something is null may be asked of every type.
-                if [left, right].into_iter().any(Operand::is_null) {
-                    return Ok((one == other) == (*how == Comparison::Equal));
+                // Whether something is null may be asked of every type, objects and lists included.
+                if let (Operand::Place(place), null) | (null, Operand::Place(place)) = (left, right)
+                    && *null == Operand::Literal(Scalar::Null)
+                {
+                    let is_null = matches!(there(place, event)?, Found::Json(b"null"));
+                    return Ok(is_null == (*how == Comparison::Equal));
                 }
+                let (one, other) = (left.value(event)?, right.value(event)?);
                 one.compared(*how, &other).ok_or_else(|| unlike((left, &one), (right, &other)))
             }
             Self::In(operand, list) => {
@@ -149,10 +152,6 @@ fn unlike((left, one): (&Operand, &Scalar), (right, other): (&Operand, &Scalar))
 }
 
 impl Operand {
-    pub(super) fn is_null(&self) -> bool {
-        *self == Self::Literal(Scalar::Null)
-    }
-
     fn value(&self, event: &impl Lookup) -> Result<Scalar, String> {
         match self {
             Self::Literal(value) => Ok(value.clone()),
@@ -177,12 +176,20 @@ impl fmt::Display for Operand {
     }
 }
 
+/// What is at a place where there has to be something.
+fn there<'e>(place: &Place, event: &'e impl Lookup) -> Result<Found<'e>, String> {
+    match event.find(place)? {
+        Found::Missing => Err(format!("{place} is missing")),
+        Found::Doubled => Err(format!("{place} is there twice")),
+        found => Ok(found),
+    }
+}
+
 fn value_at(place: &Place, event: &impl Lookup) -> Result<Scalar, String> {
-    let raw = match event.find(place)? {
-        Found::Json(raw) => raw,
+    let raw = match there(place, event)? {
         Found::Header(text) => return Ok(Scalar::Text(text)),
-        Found::Missing => return Err(format!("{place} is missing")),
-        Found::Doubled => return Err(format!("{place} is there twice")),
+        Found::Json(raw) => raw,
+        Found::Missing | Found::Doubled => b"",
     };
     match raw {
         b"null" => Ok(Scalar::Null),

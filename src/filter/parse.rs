@@ -295,9 +295,10 @@ impl<'a> Parser<'a> {
         };
         let pointer = match &root {
             Root::Header(_) => String::new(),
-            _ => {
-                steps.iter().map(|step| format!("/{}", step.replace('~', "~0").replace('/', "~1"))).collect()
-            }
+            _ => steps
+                .iter()
+                .flat_map(|one| ["/".to_owned(), one.replace('~', "~0").replace('/', "~1")])
+                .collect(),
         };
         let text = self.text.get(from..self.at).unwrap_or_default().trim_end();
         let place = Place::new(root, pointer, text.to_owned());

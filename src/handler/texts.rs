@@ -112,6 +112,7 @@ mod tests {
             ("payload.customer == null", true),
             ("payload.customer != null", false),
             ("payload.currency != null", true),
+            ("payload.lines != null and null != envelope.data", true),
             ("payload.currency in [null, 'eur'] and payload.customer in ['x', null]", true),
             ("envelope.account is defined", true),
             ("envelope.customer is defined", false),

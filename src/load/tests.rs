@@ -10,7 +10,9 @@ use crate::config::Config;
 use crate::provider::Provider;
 
 /// Keys whose examples are no defaults.
-const WITHOUT_DEFAULT: [&str; 30] = [
+const WITHOUT_DEFAULT: [&str; 32] = [
+    "when =",
+    "payload =",
     "[server.tls]",
     "[admin.tls]",
     "client_needed",

@@ -51,6 +51,11 @@ fn body(id: &str, event_type: &str, amount: &str, more: &str) -> String {
 /// What handlers saw: type, number of the dispatch, `livemode` and the whole text.
 type Seen = Arc<Mutex<Vec<(String, u32, bool, String)>>>;
 
+/// Says that the function takes a transaction of any lifetime.
+fn of_tx<F: Fn(&mut Tx, Event<Json>) -> Ready<Handled>>(run: F) -> F {
+    run
+}
+
 /// A kind with a handler of `plain` and one of `tx`; both fail for now while `is_away`.
 fn looking(seen: &Seen, is_away: &Arc<AtomicBool>) -> Provider {
     fn look(seen: &Seen, is_away: &AtomicBool, event: &Event<Json>) -> Handled {
@@ -66,10 +71,6 @@ fn looking(seen: &Seen, is_away: &Arc<AtomicBool>) -> Provider {
     }
     let (plain_seen, plain_away) = (Arc::clone(seen), Arc::clone(is_away));
     let (tx_seen, tx_away) = (Arc::clone(seen), Arc::clone(is_away));
-    /// Says that the function takes a transaction of any lifetime.
-    fn of_tx<F: Fn(&mut Tx, Event<Json>) -> Ready<Handled>>(run: F) -> F {
-        run
-    }
     stripe_kind()
         .on("plain", move |event: Event<Json>| look(&plain_seen, &plain_away, &event))
         .on_tx("tx", of_tx(move |_, event| ready(look(&tx_seen, &tx_away, &event))))
@@ -149,7 +150,7 @@ async fn state_and_error(database: &Database, id: &str) -> (String, String) {
     let of = async |sql| database.text(sql, id).await.unwrap_or_default();
     (
         of("SELECT state FROM processed_webhook_events WHERE event_id = $1").await,
-        of("SELECT error FROM processed_webhook_events WHERE event_id = $1").await,
+        of("SELECT COALESCE(error, '') FROM processed_webhook_events WHERE event_id = $1").await,
     )
 }
 
@@ -312,9 +313,10 @@ fn a_value_of_the_envelope_is_there_or_says_why_not() {
 #[tokio::test]
 async fn a_trial_has_the_whole_event() {
     async fn live_alone(_: &mut Tx, event: Event<Json>) -> Handled {
-        match event.envelope.at::<bool>("/livemode")? {
-            true => refuse("live"),
-            false => Ok(Effects::new().call("receipts", ())),
+        if event.envelope.at::<bool>("/livemode")? {
+            refuse("live")
+        } else {
+            Ok(Effects::new().call("receipts", ()))
         }
     }
     let folder = tempfile::tempdir().unwrap();

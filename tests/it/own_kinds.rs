@@ -98,6 +98,23 @@ async fn a_kind_made_by_the_steps_of_the_readme_receives_a_signed_request() {
 }
 
 #[test]
+fn a_route_filters_the_events_of_a_kind_of_the_folder_without_any_rust() {
+    let place = Place::new(&format!(
+        "[providers.acme]\nsecrets = [\"{SECRET}\"]\n[[providers.acme.routes]]\non = [\"*\"]\nto = \"billing\"\n\
+         when = \"payload.type in ['thing.changed'] and envelope.created > 0\"\nlane = \"envelope.data.id\"\n\
+         [destinations.billing]\nurl = \"http://127.0.0.1:9/\"\n"
+    ));
+    scaffold("acme", &place.path("kinds"));
+    let said = out(&place.run(&["check"]));
+    for line in [
+        "  thing.changed: calls billing in lane thing_1",
+        "  thing.created: ignored: no route takes it: `when` is false",
+    ] {
+        assert!(said.lines().any(|one| one == line), "no `{line}` in {said}");
+    }
+}
+
+#[test]
 fn every_command_knows_a_kind_of_the_folder() {
     let place = Place::new("");
     place.kind("acme", "title = \"acme\"", "title = \"Acme Ltd\"");

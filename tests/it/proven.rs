@@ -350,7 +350,8 @@ fn what_follows_from_each_sample_is_printed_and_told_to_programs() {
 fn what_no_signature_covers_decides_nothing() {
     const SLACK: &str = "[providers.slack]\nsecrets = [\"8f742231b10e8888abcd99yyyzzz85a5\"]\n";
     let of = |provider: &str, key: &str, text: &str| {
-        let checked = checked(&routed(provider, "[\"*\"]", &format!("{key} = '{text}'\n{BILLING}")), &[]);
+        let on = if provider == ADYEN { "[\"AUTHORISATION\"]" } else { "[\"*\"]" };
+        let checked = checked(&routed(provider, on, &format!("{key} = '{text}'\n{BILLING}")), &[]);
         (checked.code, checked.err)
     };
     for (provider, key, text, want) in [
