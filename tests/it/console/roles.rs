@@ -47,6 +47,7 @@ const ROUTES: [(&str, &str); 37] = [
     ("POST /messages/{message_id}/decide", "operator"),
     ("POST /operations", "operator"),
     ("POST /operations/{operation_id}/cancel", "operator"),
+    ("POST /senders/{name}/decide", "operator"),
     ("POST /sign-in", ""),
     ("POST /sign-out", "viewer"),
     ("POST /sign-out/everywhere", "viewer"),
