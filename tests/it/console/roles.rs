@@ -15,7 +15,7 @@ use crate::database::{Database, on_sqlite};
 on_sqlite!(every_page_is_shown_to_who_may_see_it_and_acts_for_nobody_else);
 
 /// Weakest role for each route; an empty word where nobody needs one.
-const ROUTES: [(&str, &str); 37] = [
+const ROUTES: [(&str, &str); 38] = [
     ("GET /", "viewer"),
     ("GET /assets/{file}", ""),
     ("GET /audit", "operator"),
