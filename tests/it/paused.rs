@@ -21,10 +21,15 @@ on_both!(
 
 /// Pauses the provider, as another node would.
 async fn pause(database: &Database) {
-    database.store().await.close().await;
     let sql = "INSERT INTO provider_pauses (provider, actor, reason, paused_at_ms)
         VALUES ('stripe', 'ann', 'a bad deploy', 1)";
     database.run(sql).await.unwrap();
+}
+
+/// The same before the first start, when there are no tables yet.
+async fn paused_from_the_start(database: &Database) {
+    database.store().await.close().await;
+    pause(database).await;
 }
 
 /// Resumes it at the time of the app's clock.
@@ -45,7 +50,7 @@ fn noting() -> (Provider, Arc<Mutex<Vec<String>>>) {
 }
 
 async fn events_of_a_paused_provider_wait_over_a_restart_and_go_in_order_at_its_end(database: &Database) {
-    pause(database).await;
+    paused_from_the_start(database).await;
     let (kind, seen) = noting();
     let app = TestApp::start(database, kind, "").await;
     for n in [3, 1, 2, 5] {
@@ -110,7 +115,7 @@ async fn a_pause_of_another_node_is_seen_and_new_events_queue_behind_those_that_
 
 async fn transactional_handlers_run_once_after_a_pause(database: &Database) {
     create_ledger(database).await;
-    pause(database).await;
+    paused_from_the_start(database).await;
     let app = TestApp::start(database, stripe_kind().on_tx("invoice.paid", book), "").await;
     for _ in 0..2 {
         app.event("good", "invoice.paid", 5).await;
@@ -132,7 +137,7 @@ async fn a_newer_version_that_came_during_a_pause_supersedes(database: &Database
     let kind = Provider::from_spec(&spec).on_latest("order.*", |event: Event<serde_json::Value>| {
         Ok(Effects::new().call("billing", json!(event.id)))
     });
-    pause(database).await;
+    paused_from_the_start(database).await;
     let app = TestApp::start(database, kind, "").await;
     for (id, version, want) in
         [("evt_5", 5, "accepted"), ("evt_3", 3, "superseded"), ("evt_6", 6, "accepted")]
@@ -153,7 +158,7 @@ async fn a_provider_that_rejects_keeps_what_fails_after_a_pause_and_a_pause_make
     database: &Database,
 ) {
     const DAY_MS: i64 = 86_400_000;
-    pause(database).await;
+    paused_from_the_start(database).await;
     let kind = stripe_kind().on("x", |event: Event<serde_json::Value>| {
         if event.attempt_n < 3 {
             return Err(anyhow::anyhow!("not yet").into());

@@ -15,7 +15,7 @@ use crate::database::{Database, on_sqlite};
 on_sqlite!(every_page_is_shown_to_who_may_see_it_and_acts_for_nobody_else);
 
 /// Weakest role for each route; an empty word where nobody needs one.
-const ROUTES: [(&str, &str); 40] = [
+const ROUTES: [(&str, &str); 41] = [
     ("GET /", "viewer"),
     ("GET /assets/{file}", ""),
     ("GET /audit", "operator"),
@@ -50,6 +50,7 @@ const ROUTES: [(&str, &str); 40] = [
     ("POST /operations/{operation_id}/approve", "operator"),
     ("POST /operations/{operation_id}/cancel", "operator"),
     ("POST /operations/{operation_id}/continue", "operator"),
+    ("POST /senders/{name}/decide", "operator"),
     ("POST /sign-in", ""),
     ("POST /sign-out", "viewer"),
     ("POST /sign-out/everywhere", "viewer"),

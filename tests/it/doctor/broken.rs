@@ -208,7 +208,7 @@ async fn a_scope_hears_of_its_own_alone(database: &Database) {
     assert_eq!((told.status, &told.body["is_whole"]), (200, &false.into()), "{}", told.body);
     let checks: Vec<&str> =
         told.body["findings"].as_array().unwrap().iter().map(|one| one["check"].as_str().unwrap()).collect();
-    assert_eq!(checks, ["clock.senders", "secrets", "providers.open", "destinations"]);
+    assert_eq!(checks, ["clock.senders", "secrets", "providers.open", "providers", "destinations"]);
     assert!(!told.body.to_string().contains("stripe"), "{}", told.body);
     let probe = bob.ask("POST", "/probes", &[], None).await;
     assert_eq!(probe.body["paths"][0]["path"], "/webhooks/github");

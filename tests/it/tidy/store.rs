@@ -34,7 +34,12 @@ fn what_looks_for_open_events_repeats_the_words_of_their_index() {
                 .iter()
                 .any(|state| statement.contains(&format!("state = '{state}'")));
             // What is due has an index of its own.
-            let is_due = statement.contains("state = 'retry' AND due_at_ms <= $");
+            let due = [
+                "state = 'retry' AND due_at_ms <= $",
+                "state = 'retry' AND e.due_at_ms <= $",
+                "ORDER BY e.provider, e.due_at_ms LIMIT 1",
+            ];
+            let is_due = due.iter().any(|part| statement.contains(part));
             let is_by_key =
                 is_due || statement.contains("event_seq = $") || statement.contains("event_id = $");
             if is_open && !is_by_key && !statement.contains(words) {
