@@ -42,7 +42,9 @@ impl App {
         };
         info!(receiver.addr = %running.receiver_addr, admin.addr = %running.admin_addr, server.name = name, "started");
         if is_test {
-            warn!("this is a test server (server.test): it says so to everybody, and `hooklatch send` sends it fake events");
+            warn!(
+                "this is a test server (server.test): it says so to everybody, and `hooklatch send` sends it fake events"
+            );
         }
         until_told(&running, &manager, &mut signals).await;
         info!(?delay, "stopping");

@@ -103,7 +103,8 @@ mod tests {
                 };
                 // Where a key of the sender's is needed to sign, nothing is signed.
                 let unsigned = verify::unsigned(provider.spec(), body.as_bytes(), &at).request(&at);
-                let unsigned = provider.read_at_most(&Verified::by_operator(unsigned.expect("a request")), 100);
+                let unsigned =
+                    provider.read_at_most(&Verified::by_operator(unsigned.expect("a request")), 100);
                 if is_none(&events) {
                     none_of.push(kind.kind().to_owned());
                 } else if is_none(&unsigned) {
@@ -118,6 +119,9 @@ mod tests {
         for list in [&mut none_of, &mut signed_alone] {
             list.dedup();
         }
-        assert_eq!((none_of, signed_alone), (NONE_OF.map(str::to_owned).to_vec(), SIGNED_ALONE.map(str::to_owned).to_vec()));
+        assert_eq!(
+            (none_of, signed_alone),
+            (NONE_OF.map(str::to_owned).to_vec(), SIGNED_ALONE.map(str::to_owned).to_vec())
+        );
     }
 }

@@ -10,8 +10,9 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 pub(super) async fn needs_test_server(client: &reqwest::Client, url: &str) -> anyhow::Result<()> {
     let answer = client.head(url).timeout(ANSWER_WITHIN).send().await;
     let answer = answer.map_err(|error| {
-        anyhow::Error::from(error)
-            .context(format!("no answer from {url}, so nothing was sent: it is not known to be a test server"))
+        anyhow::Error::from(error).context(format!(
+            "no answer from {url}, so nothing was sent: it is not known to be a test server"
+        ))
     })?;
     let word = answer.headers().get("hooklatch-test").and_then(|value| value.to_str().ok());
     anyhow::ensure!(

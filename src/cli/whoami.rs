@@ -36,7 +36,14 @@ fn facts(view: &MeView, desk: &Desk) -> String {
         &[
             ("server", Shown::text(desk.api.server())),
             ("name", Shown::text(view.server_name.as_deref().unwrap_or("–"))),
-            ("kind", Shown::text(if view.is_test { "a test server: it may have fake events" } else { "not a test server" })),
+            (
+                "kind",
+                Shown::text(if view.is_test {
+                    "a test server: it may have fake events"
+                } else {
+                    "not a test server"
+                }),
+            ),
             ("version", Shown::text(&view.version)),
             ("you are", Shown::text(&view.name)),
             ("role", Shown::text(view.role.as_str())),

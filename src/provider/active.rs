@@ -151,7 +151,12 @@ impl ActiveProvider {
 
     /// The events of a request that nobody sent: test events, of which an operator says what they are. Their ids are none
     /// that a sender can have.
-    pub(crate) fn test_events(&self, body: &[u8], at: &SignAt, n_max: usize) -> Result<Vec<IncomingEvent>, SignError> {
+    pub(crate) fn test_events(
+        &self,
+        body: &[u8],
+        at: &SignAt,
+        n_max: usize,
+    ) -> Result<Vec<IncomingEvent>, SignError> {
         // A signature inside an encrypted body has to be there for the body to be read; most kinds can do without.
         let signed = self.sign(body, at).unwrap_or_else(|_| verify::unsigned(&self.spec, body, at));
         let verified = Verified::by_operator(signed.request(at)?);
@@ -159,7 +164,7 @@ impl ActiveProvider {
         for (n, event) in events.iter_mut().enumerate() {
             let place = if n == 0 { String::new() } else { format!(":{n}") };
             event.key.event_id = format!("{TEST_EVENT}{}{place}", at.id);
-            event.identity = "operator/1".to_owned();
+            "operator/1".clone_into(&mut event.identity);
             (event.replay_key, event.window_ms, event.is_window_renewed) = (None, None, false);
             event.on_conflict = OnConflict::Keep;
         }

@@ -23,9 +23,7 @@ pub use access::{Principal, Reach, Role, TYPED_BY, TypedBy};
 pub use client_certificate::ClientCertificate;
 pub use clock::{Clock, UnixMs};
 pub(crate) use event::WANTING;
-pub use event::{
-    BodyDigest, EventKey, IncomingEvent, ObjectVersion, OnConflict, RedactedBody, TEST_EVENT,
-};
+pub use event::{BodyDigest, EventKey, IncomingEvent, ObjectVersion, OnConflict, RedactedBody, TEST_EVENT};
 pub use idempotency_key::{IdempotencyKey, KeyMistake};
 pub use message_id::{InvalidMessageId, MESSAGES_N_MAX, MessageId, idempotency_key};
 pub use name::{InvalidName, Name};

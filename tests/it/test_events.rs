@@ -88,7 +88,10 @@ async fn a_test_event_is_marked_everywhere_and_nothing_follows_from_it(database:
     assert_eq!(ops.get("/statistics").await.body["minutes"], json!([]));
     let metrics = server.admin_text("/metrics").await;
     assert!(metrics.contains("hooklatch_test_events_total{provider=\"stripe\"} 1"), "{metrics}");
-    assert!(!metrics.contains("hooklatch_requests_total{provider=\"stripe\",outcome=\"accepted\"} 1"), "{metrics}");
+    assert!(
+        !metrics.contains("hooklatch_requests_total{provider=\"stripe\",outcome=\"accepted\"} 1"),
+        "{metrics}"
+    );
     assert!(!metrics.contains("hooklatch_ignored_total{"), "no alert tells of it: {metrics}");
     for path in ["/events", &format!("/events/stripe/{id}"), &format!("/search?id={id}"), "/senders/stripe"] {
         let page = Browser::signed_in(server.admin, OPERATOR).await.get(path).await;
@@ -102,7 +105,11 @@ async fn a_test_event_is_marked_everywhere_and_nothing_follows_from_it(database:
     let url = server.url("/webhooks/stripe");
     assert_eq!(post_stripe(&client(), &url, "evt_1").await.as_deref(), Ok("accepted"));
     assert_eq!(event(&ops, "stripe", "evt_1").await["event"]["synthetic"], false);
-    assert_eq!(header(&calls(&stub, 1).await[0], "hooklatch-synthetic"), "", "a real one is called without a mark");
+    assert_eq!(
+        header(&calls(&stub, 1).await[0], "hooklatch-synthetic"),
+        "",
+        "a real one is called without a mark"
+    );
     assert_eq!(ops.get("/providers/stripe").await.body["last_event"]["event_id"], "evt_1");
 
     for (n, (order, status, code)) in [
@@ -134,7 +141,10 @@ async fn a_routed_test_event_is_said_to_be_one_in_each_call(database: &Database)
     let order = json!({ "reason": "does billing hear us?", "type": "charge.refunded", "route": true });
     let id = made(&ops, "stripe", "k-1", &order).await;
     let call = calls(&stub, 1).await.remove(0);
-    assert_eq!((header(&call, "hooklatch-synthetic"), header(&call, "hooklatch-event-id")), ("true", id.as_str()));
+    assert_eq!(
+        (header(&call, "hooklatch-synthetic"), header(&call, "hooklatch-event-id")),
+        ("true", id.as_str())
+    );
     let view = event(&ops, "stripe", &id).await;
     assert_eq!(view["event"]["state"], "done");
     let effect = view["entries"].as_array().unwrap().iter().find(|one| one["what"] == "effect").unwrap();
@@ -156,9 +166,14 @@ async fn nothing_in_a_request_makes_an_event_a_test_event(database: &Database) {
     let server = serve(database, &stub).await;
     let ops = Operator::new(server.admin, OPERATOR);
     let (url, client) = (server.url("/webhooks/stripe"), client());
-    let marks = r#""synthetic":true,"Hooklatch-Synthetic":"true","route":false,"identity":"operator/1","test":true"#;
-    for (n, id) in ["evt_marked", "test:00000000-0000-5000-8000-000000000000", "test:"].into_iter().enumerate() {
-        let body = format!(r#"{{"id":"{id}",{marks},"type":"invoice.paid","data":{{"object":{{{marks},"n":{n}}}}}}}"#);
+    let marks =
+        r#""synthetic":true,"Hooklatch-Synthetic":"true","route":false,"identity":"operator/1","test":true"#;
+    for (n, id) in
+        ["evt_marked", "test:00000000-0000-5000-8000-000000000000", "test:"].into_iter().enumerate()
+    {
+        let body = format!(
+            r#"{{"id":"{id}",{marks},"type":"invoice.paid","data":{{"object":{{{marks},"n":{n}}}}}}}"#
+        );
         let request = client
             .post(format!("{url}?synthetic=true&test=true"))
             .header("stripe-signature", stripe_header(&body, now_s()))
@@ -185,7 +200,9 @@ async fn an_invented_version_supersedes_no_real_event(database: &Database) {
     let stub = Stub::start().await;
     let server = serve(database, &stub).await;
     let ops = Operator::new(server.admin, OPERATOR);
-    let of_year = |year: u32| format!(r#"{{"id":7,"created_at":"2026-01-01T00:00:00Z","updated_at":"{year}-01-01T00:00:00Z"}}"#);
+    let of_year = |year: u32| {
+        format!(r#"{{"id":7,"created_at":"2026-01-01T00:00:00Z","updated_at":"{year}-01-01T00:00:00Z"}}"#)
+    };
     let topic = "orders/updated";
     for (key, route) in [("k-1", false), ("k-2", true)] {
         let order = json!({ "reason": "r", "type": topic, "body": of_year(2099), "route": route });
@@ -218,9 +235,12 @@ async fn a_bulk_re_run_passes_test_events_over(database: &Database) {
     let begun = ops.post("/operations", "k-2", &order).await;
     assert_eq!(begun.status, 202, "{}", begun.body);
     let path = format!("/operations/{}", begun.body["operation_id"].as_str().unwrap());
-    until("it is over", Duration::from_secs(20), || server.log(), async || {
-        ops.get(&path).await.body["state"] == "done"
-    })
+    until(
+        "it is over",
+        Duration::from_secs(20),
+        || server.log(),
+        async || ops.get(&path).await.body["state"] == "done",
+    )
     .await;
     let operation = ops.get(&path).await.body;
     assert_eq!((&operation["changed_n"], &operation["skipped_n"]), (&json!(0), &json!(1)), "{operation}");

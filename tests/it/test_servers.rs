@@ -74,7 +74,12 @@ async fn samples_go_to_no_server_that_does_not_say_that_it_is_a_test_server(data
         assert!(!ran.status.success() && text(&ran.stderr).contains(why), "{}", text(&ran.stderr));
     }
     // It says so to nobody, whatever is asked.
-    for (method, path) in [("HEAD", "/webhooks/stripe"), ("GET", "/"), ("POST", "/webhooks/nobody"), ("POST", "/webhooks/stripe")] {
+    for (method, path) in [
+        ("HEAD", "/webhooks/stripe"),
+        ("GET", "/"),
+        ("POST", "/webhooks/nobody"),
+        ("POST", "/webhooks/stripe"),
+    ] {
         let answer = client().request(method.parse().unwrap(), server.url(path)).send().await.unwrap();
         assert!(!answer.headers().contains_key("hooklatch-test"), "{method} {path}");
     }
@@ -88,10 +93,12 @@ async fn a_test_server_says_so_everywhere(database: &Database) {
     server.spawn().await;
     let config = server.config();
     let body = config.with_file_name("body.json");
-    std::fs::write(&body, r#"{"id":"evt_own","type":"checkout.session.completed","data":{"object":{}}}"#).unwrap();
+    std::fs::write(&body, r#"{"id":"evt_own","type":"checkout.session.completed","data":{"object":{}}}"#)
+        .unwrap();
     let ran = run(&config, &["send", "stripe", "--body", body.to_str().unwrap()]).await;
     assert!(ran.status.success() && text(&ran.stdout).contains("1  200 accepted"), "{}", text(&ran.stderr));
-    let own = database.text("SELECT event_type FROM processed_webhook_events WHERE event_id = $1", "evt_own").await;
+    let own =
+        database.text("SELECT event_type FROM processed_webhook_events WHERE event_id = $1", "evt_own").await;
     assert_eq!(own.as_deref(), Some("checkout.session.completed"));
     for (method, path) in [("HEAD", "/webhooks/stripe"), ("GET", "/"), ("POST", "/webhooks/nobody")] {
         let answer = client().request(method.parse().unwrap(), server.url(path)).send().await.unwrap();
@@ -117,12 +124,18 @@ async fn a_server_has_its_name_on_every_page(database: &Database) {
     let mut server = Server::prepare(&database.url, TOKENS);
     server.server_keys("name = \"production <eu>\"");
     server.spawn().await;
-    assert_eq!(post_stripe(&client(), &server.url("/webhooks/stripe"), "evt_1").await.as_deref(), Ok("accepted"));
+    assert_eq!(
+        post_stripe(&client(), &server.url("/webhooks/stripe"), "evt_1").await.as_deref(),
+        Ok("accepted")
+    );
     let browser = Browser::signed_in(server.admin, OPERATOR).await;
     for path in ["/", "/events", "/no-such-page"] {
         let page = browser.get(path).await.text;
         assert!(page.contains(" · production &lt;eu&gt; · Hooklatch</title>"), "{page}");
-        assert!(page.contains("<span class=\"server\">production &lt;eu&gt;</span>") && !page.contains(">TEST<"), "{page}");
+        assert!(
+            page.contains("<span class=\"server\">production &lt;eu&gt;</span>") && !page.contains(">TEST<"),
+            "{page}"
+        );
     }
     let me = Operator::new(server.admin, OPERATOR).get("/me").await.body;
     assert_eq!((&me["server_name"], &me["is_test"]), (&"production <eu>".into(), &false.into()));

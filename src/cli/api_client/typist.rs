@@ -25,7 +25,8 @@ fn typist(env: &Environment, uid: u32, passwd: &str, host: &str) -> Option<Typed
     let login = env.get(ACTOR).filter(|name| !name.is_empty()).map(str::to_owned);
     let login = login.or_else(sudo).or_else(|| passwd.lines().find_map(of_uid));
     let login = login.unwrap_or_else(|| format!("uid-{uid}"));
-    let host = [host.trim(), env.get("HOSTNAME").unwrap_or_default()].into_iter().find(|host| !host.is_empty());
+    let host =
+        [host.trim(), env.get("HOSTNAME").unwrap_or_default()].into_iter().find(|host| !host.is_empty());
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "._+-".contains(c);
     let plain = |text: &str, chars_max: usize| -> String {
         text.chars().take(chars_max).map(|c| if is_plain(c) { c } else { '-' }).collect()
@@ -53,6 +54,11 @@ mod tests {
         check(&[("HOOKLATCH_ACTOR", "bob b\u{f6}hm")], 0, "web-1", "bob-b-hm@web-1");
         check(&[("HOSTNAME", "mac")], 7, "", "uid-7@mac");
         check(&[], 7, "", "uid-7");
-        check(&[("HOOKLATCH_ACTOR", &"x".repeat(300))], 0, &"y".repeat(300), &format!("{}@{}", "x".repeat(49), "y".repeat(50)));
+        check(
+            &[("HOOKLATCH_ACTOR", &"x".repeat(300))],
+            0,
+            &"y".repeat(300),
+            &format!("{}@{}", "x".repeat(49), "y".repeat(50)),
+        );
     }
 }

@@ -25,7 +25,9 @@ impl BenchServer {
     /// Starts one for `kind` on `database`: empty is SQLite in a temporary folder.
     pub(super) async fn start(kind: &str, database: &str, kinds: &Kinds) -> anyhow::Result<Self> {
         if find_kind(kinds, kind)?.spec().is_ok_and(Spec::needs_generated_keys) {
-            let how = format!("run `hooklatch serve --dev` here, and `hooklatch bench {kind} --url http://127.0.0.1:8080` beside it");
+            let how = format!(
+                "run `hooklatch serve --dev` here, and `hooklatch bench {kind} --url http://127.0.0.1:8080` beside it"
+            );
             return Err(Usage(format!("--start: kind `{kind}` needs a key of its own: {how}")).into());
         }
         let mut scratch = Scratch::new().context("could not make a temporary folder")?;

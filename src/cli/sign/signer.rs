@@ -95,7 +95,8 @@ pub(super) fn sample<'a>(kind: &'a Provider, event_type: Option<&str>) -> anyhow
     };
     found.copied().ok_or_else(|| {
         let known = samples.iter().map(|(known, _)| *known);
-        Usage(unknown(&format!("kind `{name}` has no sample of"), event_type.unwrap_or_default(), known)).into()
+        Usage(unknown(&format!("kind `{name}` has no sample of"), event_type.unwrap_or_default(), known))
+            .into()
     })
 }
 
@@ -142,7 +143,10 @@ mod tests {
         let first = sample(kind, None).expect("a sample").0;
         assert_eq!(sample(kind, Some(first)).expect("the same").0, first);
         let why = sample(kind, Some("no.such")).expect_err("none").to_string();
-        assert!(why.contains("kind `stripe` has no sample of `no.such`; there are") && why.contains(first), "{why}");
+        assert!(
+            why.contains("kind `stripe` has no sample of `no.such`; there are") && why.contains(first),
+            "{why}"
+        );
         let why = sample(kind, Some("invoice.payd")).expect_err("none").to_string();
         assert_eq!(why, "kind `stripe` has no sample of `invoice.payd`; did you mean `invoice.paid`?");
     }

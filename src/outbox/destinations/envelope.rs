@@ -101,7 +101,8 @@ pub(super) fn metadata(message: &LeasedMessage) -> Vec<(String, String)> {
         ("hooklatch-effect", &message.effect_name),
     ];
     let synthetic = message.key.is_synthetic().then_some(("hooklatch-synthetic", "true"));
-    let ours = ours.into_iter().chain(synthetic).chain(content_type(message).map(|value| ("content-type", value)));
+    let ours =
+        ours.into_iter().chain(synthetic).chain(content_type(message).map(|value| ("content-type", value)));
     let mut all: Vec<(String, String)> =
         ours.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     for (name, value) in &message.headers {

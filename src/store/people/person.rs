@@ -69,7 +69,9 @@ impl People {
     /// Who acts, as the audit log has it: the token's name, and who typed.
     pub(in crate::store) fn actor(&self) -> String {
         let name = &self.principal.name;
-        self.typed_by.as_ref().map_or_else(|| name.to_string(), |typed| format!("{name} ({})", typed.as_str()))
+        self.typed_by
+            .as_ref()
+            .map_or_else(|| name.to_string(), |typed| format!("{name} ({})", typed.as_str()))
     }
 
     /// The principal that asks.

@@ -199,8 +199,7 @@ async fn token_revoke(
     let sql = "/* token_revoke */ UPDATE operator_tokens SET revoked_at_ms = $2 WHERE token_id = $1";
     db.execute(sql, &[token_id.into(), now_ms.into()]).await?;
     let detail = format!("{}: {reason}", row.principal.name);
-    let entry =
-        AuditEntry { actor: actor.clone(), action: "token_revoke", detail, ..AuditEntry::default() };
+    let entry = AuditEntry { actor: actor.clone(), action: "token_revoke", detail, ..AuditEntry::default() };
     append(db, now_ms, &[entry]).await?;
     Ok(Some(TokenRow { revoked_at_ms: Some(now_ms), ..row }))
 }
