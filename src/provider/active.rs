@@ -182,7 +182,7 @@ impl ActiveProvider {
         for (n, event) in events.iter_mut().enumerate() {
             let place = if n == 0 { String::new() } else { format!(":{n}") };
             event.key.event_id = format!("{TEST_EVENT}{}{place}", at.id);
-            event.identity = "operator/1".to_owned();
+            "operator/1".clone_into(&mut event.identity);
             (event.replay_key, event.window_ms, event.is_window_renewed) = (None, None, false);
             event.on_conflict = OnConflict::Keep;
         }

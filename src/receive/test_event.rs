@@ -71,17 +71,16 @@ impl TestEvents {
         let id = Uuid::new_v5(&self.installation_id, format!("test event\0{provider}\0{asked}").as_bytes());
         let now_s = now_ms.div_euclid(1_000);
         let wanted = order.event_type.as_deref();
-        let (event_type, body) = match &order.body {
-            Some(body) => (wanted.unwrap_or("test"), body.clone()),
-            None => {
-                let samples = self.kind(entry).map(Provider::sample_list).unwrap_or_default();
-                let mut samples = samples.into_iter();
-                let sample = samples.find(|(known, _)| wanted.is_none_or(|wanted| wanted == *known));
-                let (event_type, sample) = sample.ok_or(NoTestEvent::NoSample)?;
-                // Objects that nobody has, as digits and letters, of which some kinds take digits alone.
-                let digits = id.as_u128() % 1_000_000_000_000_000;
-                (event_type, filled_sample(sample, &format!("{digits:015}test"), now_s))
-            }
+        let (event_type, body) = if let Some(body) = &order.body {
+            (wanted.unwrap_or("test"), body.clone())
+        } else {
+            let samples = self.kind(entry).map(Provider::sample_list).unwrap_or_default();
+            let mut samples = samples.into_iter();
+            let sample = samples.find(|(known, _)| wanted.is_none_or(|wanted| wanted == *known));
+            let (event_type, sample) = sample.ok_or(NoTestEvent::NoSample)?;
+            // Objects that nobody has, as digits and letters, of which some kinds take digits alone.
+            let digits = id.as_u128() % 1_000_000_000_000_000;
+            (event_type, filled_sample(sample, &format!("{digits:015}test"), now_s))
         };
         if body.len() > entry.body_bytes_max {
             return Err(NoTestEvent::TooLarge);

@@ -85,12 +85,11 @@ pub(crate) fn bench(args: &BenchArgs, file: Option<&Path>, kinds: &Kinds) -> any
     }
     // One thread sends, so that the rest of the machine is the server's.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let server = match &args.url {
-        Some(_) => None,
-        None => {
-            let database = args.start.as_deref().unwrap_or_default();
-            Some(runtime.block_on(BenchServer::start(&args.kind, database, kinds))?)
-        }
+    let server = if args.url.is_some() {
+        None
+    } else {
+        let database = args.start.as_deref().unwrap_or_default();
+        Some(runtime.block_on(BenchServer::start(&args.kind, database, kinds))?)
     };
     let signer = match &server {
         Some(server) => server.signer(kinds)?,
