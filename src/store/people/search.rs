@@ -98,7 +98,7 @@ impl People {
         notes.push(match facts.oldest_at_ms {
             None => "No event that this token may see has been received yet.".to_owned(),
             Some(at_ms) => {
-                format!("Ids of events from before {} are pruned.", times::day(at_ms))
+                format!("No event from before {} is kept: ids of older ones are pruned.", times::day(at_ms))
             }
         });
         if !has_contents {
