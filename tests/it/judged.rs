@@ -121,14 +121,11 @@ async fn nobody_is_told_to_send_what_a_destination_without_keys_may_have_done(da
     let since_ms = shown["message"]["visible_at_ms"].as_i64().unwrap();
     assert!((before_ms..before_ms + 30_000).contains(&since_ms), "{since_ms}: not the end of its lease");
     assert!(told.contains("held since") && !told.contains("due "), "{told}");
+    let address = stub.addr.to_string();
     let destination = run(&server, &["destinations", "show", "billing"]);
-    for wanted in [
-        &stub.addr.to_string()[..],
-        "hold: it neither",
-        "24 h from the first call on",
-        "1 s",
-        "at most 20 attempts",
-    ] {
+    for wanted in
+        [address.as_str(), "hold: it neither", "24 h from the first call on", "1 s", "at most 20 attempts"]
+    {
         assert!(destination.contains(wanted), "{wanted}: {destination}");
     }
     // Nobody was told so, and it is done all the same: it was a double effect.
