@@ -128,7 +128,7 @@ async fn nobody_is_told_to_send_what_a_destination_without_keys_may_have_done(da
     {
         assert!(destination.contains(wanted), "{wanted}: {destination}");
     }
-    // Nobody was told so, and it is done all the same: it was a double effect.
+    // They were asked, and have it.
     let ann = Operator::new(server.admin, OPERATOR);
     let order = serde_json::json!({ "act": "done", "reason": "they have it" });
     assert_eq!(ann.post(&format!("/messages/{id}/decide"), "k", &order).await.status, 200);
