@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::console::Browser;
 use crate::contract::Operator;
 use crate::database::{Database, on_both, on_sqlite};
-use crate::process::{Server, client, post_stripe, until};
+use crate::process::{Server, client, now_s, post_stripe, until};
 use crate::stub::{Mode, Stub};
 
 on_both!(nobody_is_told_to_send_what_a_destination_without_keys_may_have_done);
@@ -102,12 +102,12 @@ async fn nobody_is_told_to_send_what_a_destination_without_keys_may_have_done(da
     stub.next(&[Mode::ActThenHang]);
     let billing = format!("url = \"{}\"\nunknown = \"hold\"\ntimeout_ms = 1000", stub.url());
     let server = serve(database, &billing).await;
-    let before_ms = i64::try_from(crate::process::now_s()).unwrap() * 1_000;
+    let before_ms = now_s() * 1_000;
     let id = sent(&server, "evt_1", "held").await;
     nobody_says_send(&server, &id, "Nobody can tell whether it took effect").await;
     let (shown, page, told) = looked_at(&server, &id).await;
     // Whatever is done without asking them loses or repeats something.
-    let risks: Vec<&str> = ["done", "discard", "send"].map(|one| act(&shown, one).0).to_vec();
+    let risks = ["done", "discard", "send"].map(|one| act(&shown, one).0);
     assert_eq!(risks, ["loses_effect", "loses_effect", "may_repeat_effect"]);
     // The rule itself stands there, and since when it is held.
     assert_eq!(
@@ -121,17 +121,14 @@ async fn nobody_is_told_to_send_what_a_destination_without_keys_may_have_done(da
     let since_ms = shown["message"]["visible_at_ms"].as_i64().unwrap();
     assert!((before_ms..before_ms + 30_000).contains(&since_ms), "{since_ms}: not the end of its lease");
     assert!(told.contains("held since") && !told.contains("due "), "{told}");
+    let address = stub.addr.to_string();
     let destination = run(&server, &["destinations", "show", "billing"]);
-    for wanted in [
-        &stub.addr.to_string()[..],
-        "hold: it neither",
-        "24 h from the first call on",
-        "1 s",
-        "at most 20 attempts",
-    ] {
+    for wanted in
+        [address.as_str(), "hold: it neither", "24 h from the first call on", "1 s", "at most 20 attempts"]
+    {
         assert!(destination.contains(wanted), "{wanted}: {destination}");
     }
-    // Nobody was told so, and it is done all the same: it was a double effect.
+    // They were asked, and have it.
     let ann = Operator::new(server.admin, OPERATOR);
     let order = serde_json::json!({ "act": "done", "reason": "they have it" });
     assert_eq!(ann.post(&format!("/messages/{id}/decide"), "k", &order).await.status, 200);

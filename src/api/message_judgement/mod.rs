@@ -303,8 +303,8 @@ impl MessageFacts {
             }
             MessageState::Ready => self.goes_on(self.so_far()),
             MessageState::Waiting => self.waits(),
-            MessageState::Held => self.stopped(self.held_because().to_owned()),
-            MessageState::Dead => self.stopped(self.dead_because()),
+            MessageState::Held => self.stopped(self.held_because()),
+            MessageState::Dead => self.stopped(&self.dead_because()),
         }
     }
 
@@ -410,7 +410,7 @@ impl MessageFacts {
     }
 
     /// What a message that only a person moves comes to.
-    fn stopped(&self, what: String) -> String {
+    fn stopped(&self, what: &str) -> String {
         let advice = match self.resend() {
             Resend::NothingReached | Resend::UnderKey(_) => "It is not sent again until an operator decides.",
             _ => {

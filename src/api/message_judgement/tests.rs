@@ -70,7 +70,7 @@ fn every_whole(mut each: impl FnMut(MessageFacts)) {
             for (pause, is_breaker_open) in
                 PAUSES.into_iter().flat_map(|pause| [false, true].map(|is| (pause, is)))
             {
-                each(MessageFacts { head, content, pause, is_breaker_open, ..facts });
+                each(MessageFacts { head, content, is_breaker_open, pause, ..facts });
             }
         }
     });
@@ -275,6 +275,9 @@ fn conditions(facts: &MessageFacts) -> [(&'static str, String); 7] {
     ]
 }
 
+/// A text that is shown, and the facts that it follows from.
+type Shown = (String, Vec<MessageFacts>);
+
 fn page() -> String {
     let mut page = "# What is said of a message, and what each act risks\n\n\
         For whoever decides about a message, and for whoever asks why a page says what it says. The console, `hooklatch messages` and\n\
@@ -291,7 +294,7 @@ fn page() -> String {
         stays so. A row says `when` it is shown as far as not everything of its table shares that.\n"
         .to_owned();
     // What is said, and the facts that it follows from; headlines by state, then the acts.
-    let mut said: Vec<(String, Vec<(String, Vec<MessageFacts>)>)> = Vec::new();
+    let mut said: Vec<(String, Vec<Shown>)> = Vec::new();
     let titles = MessageState::ALL.iter().map(|state| format!("Headlines: {state}"));
     said.extend(
         titles

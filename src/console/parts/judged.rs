@@ -14,11 +14,11 @@ pub(in crate::console) struct JudgedForm<'a, A> {
     /// The acts, the safest first.
     pub(in crate::console) acts: &'a [JudgedAct<A>],
     /// The word of the contract for an act, and what its button says.
-    pub(in crate::console) button: fn(&A) -> (&'static str, &'static str),
+    pub(in crate::console) button: fn(A) -> (&'static str, &'static str),
 }
 
 /// Draws the form: one reason, and beside each button what its act does and what that risks.
-pub(in crate::console) fn form<A>(form: &JudgedForm<'_, A>) -> Markup {
+pub(in crate::console) fn form<A: Copy>(form: &JudgedForm<'_, A>) -> Markup {
     html! {
         form class="act judged" method="post" action=(form.action) {
             // Enter presses the first button of a form, which shall not be one that acts.
@@ -28,7 +28,7 @@ pub(in crate::console) fn form<A>(form: &JudgedForm<'_, A>) -> Markup {
                 input type="text" name="reason" required maxlength="255" autocomplete="off";
             }
             @for one in form.acts {
-                @let (word, label) = (form.button)(&one.act);
+                @let (word, label) = (form.button)(one.act);
                 @let id = format!("act-{word}");
                 div class="judgement" {
                     button type="submit" name="act" value=(word) class=[(one.risk != Risk::None).then_some("danger")]

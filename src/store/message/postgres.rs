@@ -277,7 +277,7 @@ async fn settle(
             .bind(ids)
             .bind(attempts)
             .bind(column(sorted, |one| one.to.state().as_str()))
-            .bind(column(sorted, |one| one.visible_at_ms()))
+            .bind(column(sorted, Settlement::visible_at_ms))
             .bind(column(sorted, |one| one.result.as_str()))
             .bind(statuses)
             .bind(column(sorted, |one| one.error.as_deref()))

@@ -58,7 +58,7 @@ fn decide(visit: &Visit, message: &MessageView, etag: Option<&str>) -> Markup {
 }
 
 /// The word of the contract for an act, and what its button says.
-fn button(act: &MessageAct) -> (&'static str, &'static str) {
+fn button(act: MessageAct) -> (&'static str, &'static str) {
     match act {
         MessageAct::Done => ("done", "Settle as done"),
         MessageAct::Send => ("send", "Send it again"),
