@@ -590,7 +590,9 @@ mod tests {
     fn page() -> String {
         let (mut page, all) = (HEAD.to_owned(), deliveries());
         for state in EventState::ALL {
-            page += &format!("\n## `{}`", state.as_str());
+            page += "\n## `";
+            page += state.as_str();
+            page += "`";
             page += if *state == EventState::Done { ", shown as `handled`\n" } else { "\n" };
             page += &head("calls");
             let shown_n = if *state == EventState::Done { all.len() } else { DeliveryState::ALL.len() };
