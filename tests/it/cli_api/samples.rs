@@ -120,6 +120,17 @@ fn destination(text: &str) -> Value {
     })
 }
 
+fn backlog(text: &str) -> Value {
+    json!({
+        "now_ms": AT_MS, "events": [], "messages": [],
+        "unknown_paths": [{
+            "path": text, "nearest_provider": text, "signature_of_kind": text, "client_address": text,
+            "requests_n": 1, "first_at_ms": AT_MS, "last_at_ms": AT_MS,
+        }],
+        "operations": [operation("waiting", text)],
+    })
+}
+
 fn provider(text: &str) -> Value {
     json!({
         "name": "stripe", "kind": text, "url": text, "identity": text, "horizon_h": 72, "is_unverified": true,
@@ -184,14 +195,7 @@ pub(super) fn answer(heard: &Heard, text: &str) -> Says {
         ("GET", ["providers"]) => page(&[provider(text)]),
         ("GET", ["providers", _]) => provider(text),
         ("GET", ["rejected"]) => page(&[rejected(text)]),
-        ("GET", ["backlog"]) => json!({
-            "now_ms": AT_MS, "events": [], "messages": [],
-            "unknown_paths": [{
-                "path": text, "nearest_provider": text, "signature_of_kind": text, "client_address": text,
-                "requests_n": 1, "first_at_ms": AT_MS, "last_at_ms": AT_MS,
-            }],
-            "operations": [operation("waiting", text)],
-        }),
+        ("GET", ["backlog"]) => backlog(text),
         ("GET", ["search"]) => search(text),
         ("GET", ["statistics"]) => json!({
             "from_ms": AT_MS, "to_ms": AT_MS, "counted_from_ms": AT_MS,
