@@ -178,25 +178,27 @@ fn on_messages(act: MessageAct, figures: &BulkFigures) -> PreviewedAct {
     let BulkFigures { counted_n, untried_n, uncertain_n, expired_n, .. } = figures;
     let words = match act {
         MessageAct::Send => {
-            let mut sentence =
+            let first =
                 format!("Makes {} again, each under its own idempotency key.", plural(*counted_n, "call"));
-            if *uncertain_n > 0 {
-                sentence += &format!(
-                    " Nobody knows whether {} of them took effect: a destination that does not honour the key does those a \
+            let uncertain = (*uncertain_n > 0).then(|| {
+                format!(
+                    "Nobody knows whether {} of them took effect: a destination that does not honour the key does those a \
                      second time.",
                     grouped(*uncertain_n)
-                );
-            }
-            if *expired_n > 0 {
-                sentence += &format!(
-                    " The keys of {} are older than the destination has to remember: it may take those calls for new ones.",
+                )
+            });
+            let expired = (*expired_n > 0).then(|| {
+                format!(
+                    "The keys of {} are older than the destination has to remember: it may take those calls for new ones.",
                     grouped(*expired_n)
-                );
-            }
-            let risk = if *uncertain_n + *expired_n > 0 { Risk::MayRepeatEffect } else { Risk::None };
-            if risk == Risk::None {
-                sentence += " None of them has an unknown result, so no effect is repeated.";
-            }
+                )
+            });
+            let is_sure = uncertain.is_none() && expired.is_none();
+            let sure =
+                is_sure.then(|| "None of them has an unknown result, so no effect is repeated.".to_owned());
+            let risk = if is_sure { Risk::None } else { Risk::MayRepeatEffect };
+            let sentence =
+                [Some(first), uncertain, expired, sure].into_iter().flatten().collect::<Vec<_>>().join(" ");
             Words("Send them again", risk, sentence, false)
         }
         MessageAct::Done => {

@@ -225,32 +225,31 @@ fn typed(counted_n: u64, act: &PreviewedAct) -> Option<u64> {
 
 /// What an act does to all of them, how, and who else has to agree.
 fn in_full(act: &PreviewedAct, approvals_n: u32) -> String {
-    let mut lines = match act.risk {
-        Risk::None => act.sentence.clone(),
-        Risk::MayRepeatEffect => format!("CAREFUL, this may repeat effects. {}", act.sentence),
-        Risk::LosesEffect => format!("CAREFUL, this loses effects. {}", act.sentence),
-        Risk::CannotSay => format!("CAREFUL. {}", act.sentence),
+    let risk = match act.risk {
+        Risk::None => "",
+        Risk::MayRepeatEffect => "CAREFUL, this may repeat effects. ",
+        Risk::LosesEffect => "CAREFUL, this loses effects. ",
+        Risk::CannotSay => "CAREFUL, what this risks is not known here. ",
     };
-    if let Some(steps) = &act.steps {
+    let steps = act.steps.as_ref().map(|steps| {
         let sizes: Vec<String> = steps.sizes.iter().map(u64::to_string).collect();
-        lines += &format!(
-            "\nIt goes in steps ({}, then the rest), at most {} a second, and stops by itself when more than {} % of the calls \
+        format!(
+            "It goes in steps ({}, then the rest), at most {} a second, and stops by itself when more than {} % of the calls \
              fail, or any of the first step.",
             sizes.join(", "),
             steps.per_s,
             steps.stop_percent
-        );
-    }
-    if let Some(id) = &act.same_operation_id {
-        lines += &format!(
-            "\nOperation {id} has the same act and filter, and is unfinished or ended less than 10 minutes ago: --again orders \
+        )
+    });
+    let same = act.same_operation_id.as_ref().map(|id| {
+        format!(
+            "Operation {id} has the same act and filter, and is unfinished or ended less than 10 minutes ago: --again orders \
              it once more."
-        );
-    }
-    if approvals_n > 1 {
-        lines += "\nAnother person has to approve it before it begins.";
-    }
-    lines
+        )
+    });
+    let approval = (approvals_n > 1).then(|| "Another person has to approve it before it begins.".to_owned());
+    let first = format!("{risk}{}", act.sentence);
+    [Some(first), steps, same, approval].into_iter().flatten().collect::<Vec<_>>().join("\n")
 }
 
 fn in_figures(screen: &Screen, figures: &BulkFigures) -> String {

@@ -86,7 +86,7 @@ async fn operation_step(
         OperationSubject::Messages { act, .. } => on_messages(db, &rows, *act, &mut deciding).await?,
         OperationSubject::Events { act, .. } => on_events(db, &rows, *act, &mut deciding).await?,
     };
-    let step = mark(db, row, outcomes, now_ms).await?;
+    let step = mark(db, &row, outcomes, now_ms).await?;
     append(db, now_ms, &deciding.records).await?;
     Ok(Some(step))
 }
@@ -172,7 +172,7 @@ fn orderer(row: &OperationRow) -> DbResult<Principal> {
 /// Marks the rows of a batch, each once, and moves the operation on.
 async fn mark(
     db: &mut Door<'_>,
-    row: OperationRow,
+    row: &OperationRow,
     outcomes: Outcomes,
     now_ms: UnixMs,
 ) -> DbResult<OperationStep> {

@@ -98,13 +98,13 @@ goes("all that are dead are discarded by one operation: shown, confirmed on a pa
   await looksWell(page, page.url());
   watch.statuses.add(400);
   await confirmed(page, /^Discard them/, "30", "They were taken by hand");
-  await looksWell(page, page.url());
   for (const field of ["To confirm, type the number", reason]) {
     await page.getByLabel(field).press("Enter");
     assert.match(page.url(), /\/operations\/new\/discard/, "Enter presses no button");
   }
   await page.getByRole("button", { name: "Discard 3" }).click();
   assert.match(await text(page.getByRole("alert")), /you typed 30/);
+  assert.equal(await page.getByLabel(reason).inputValue(), "", "the page begins anew");
   await page.getByLabel("To confirm, type the number").fill("3");
   await page.getByLabel(reason).fill("They were taken by hand");
   await page.getByRole("button", { name: "Discard 3" }).click();

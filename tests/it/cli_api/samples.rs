@@ -127,6 +127,17 @@ fn destination(text: &str) -> Value {
     })
 }
 
+fn backlog(text: &str) -> Value {
+    json!({
+        "now_ms": AT_MS, "events": [], "messages": [],
+        "unknown_paths": [{
+            "path": text, "nearest_provider": text, "signature_of_kind": text, "client_address": text,
+            "requests_n": 1, "first_at_ms": AT_MS, "last_at_ms": AT_MS,
+        }],
+        "operations": [operation("waiting", text)],
+    })
+}
+
 fn provider(text: &str) -> Value {
     json!({
         "name": "stripe", "kind": text, "url": text, "identity": text, "horizon_h": 72, "is_unverified": true,
@@ -195,14 +206,7 @@ pub(super) fn answer(heard: &Heard, text: &str) -> Says {
         ("GET", ["rejected", "groups"]) => page(&[json!({
             "provider": text, "reason": text, "client_address": text, "requests_n": 3, "last_at_ms": 1,
         })]),
-        ("GET", ["backlog"]) => json!({
-            "now_ms": AT_MS, "events": [], "messages": [],
-            "unknown_paths": [{
-                "path": text, "nearest_provider": text, "signature_of_kind": text, "client_address": text,
-                "requests_n": 1, "first_at_ms": AT_MS, "last_at_ms": AT_MS,
-            }],
-            "operations": [operation("waiting", text)],
-        }),
+        ("GET", ["backlog"]) => backlog(text),
         ("GET", ["search"]) => search(text),
         ("GET", ["statistics"]) => json!({
             "from_ms": AT_MS, "to_ms": AT_MS, "counted_from_ms": AT_MS,

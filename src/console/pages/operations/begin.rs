@@ -19,7 +19,7 @@ use crate::types::Role;
 pub(super) async fn begin(visit: Visit, form: SentForm) -> Response {
     match order(&visit, &form).await {
         Ok(begun) => form::go(&visit.link(&path(&["operations", &begun.operation_id]))),
-        Err(trouble) => confirmed_anew(&visit, &form, trouble).await,
+        Err(trouble) => confirmed_anew(&visit, &form, &trouble).await,
     }
 }
 
@@ -57,11 +57,11 @@ pub(super) fn check_typed(form: &SentForm, counted_n: u64) -> Result<(), Trouble
 }
 
 /// The page of the act once more, where its person has to decide anew; else what went wrong.
-async fn confirmed_anew(visit: &Visit, form: &SentForm, trouble: Trouble) -> Response {
+async fn confirmed_anew(visit: &Visit, form: &SentForm, trouble: &Trouble) -> Response {
     let chosen = Chosen::read(visit.now_ms, |name| form.optional(name));
-    let (Some(notice), Ok(chosen), Some(act)) = (notice(visit, form, &trouble), chosen, form.optional("act"))
+    let (Some(notice), Ok(chosen), Some(act)) = (notice(visit, form, trouble), chosen, form.optional("act"))
     else {
-        return visit.trouble(Place::Operations, &trouble);
+        return visit.trouble(Place::Operations, trouble);
     };
     let drawn = act::draw(visit, &chosen, act, &notice).await;
     let is_drawn = drawn.is_ok();

@@ -13,20 +13,20 @@ use crate::console::visit::Visit;
 use crate::types::Role;
 
 pub(super) async fn approve(visit: Visit, Path(operation_id): Path<String>, form: SentForm) -> Response {
-    decide(visit, &operation_id, "approve", form).await
+    decide(&visit, &operation_id, "approve", &form).await
 }
 
 pub(super) async fn resume(visit: Visit, Path(operation_id): Path<String>, form: SentForm) -> Response {
-    decide(visit, &operation_id, "continue", form).await
+    decide(&visit, &operation_id, "continue", &form).await
 }
 
 pub(super) async fn cancel(visit: Visit, Path(operation_id): Path<String>, form: SentForm) -> Response {
-    decide(visit, &operation_id, "cancel", form).await
+    decide(&visit, &operation_id, "cancel", &form).await
 }
 
-async fn decide(visit: Visit, operation_id: &str, word: &str, form: SentForm) -> Response {
+async fn decide(visit: &Visit, operation_id: &str, word: &str, form: &SentForm) -> Response {
     let page = path(&["operations", operation_id]);
-    match order(&visit, &page, word, &form).await {
+    match order(visit, &page, word, form).await {
         Ok(()) => form::go(&visit.link(&page)),
         Err(trouble) => visit.trouble(Place::Operations, &trouble.about(&page)),
     }
