@@ -51,32 +51,13 @@ impl People {
         let is_seen = |destination: &str| self.principal.destinations.has(destination);
         facts.messages.retain(|(_, message)| is_seen(&message.destination));
         self.headers_read(&facts.rejected, now_ms).await?;
-        let mut notes = self.notes(id, &facts);
+        let mut notes = notes(id, &facts);
         if !is_possible {
             notes.push("Nothing was compared: an id has 1 to 255 bytes, and no NUL.".to_owned());
         } else if !is_found(id, &facts) {
             notes.extend(self.not_looked_at(id, &facts, unsearched));
         }
         Ok(SearchView { query: id.to_owned(), found: found(id, facts), notes })
-    }
-
-    /// What is known besides the finds, one sentence each.
-    fn notes(&self, id: &str, facts: &SearchFacts) -> Vec<String> {
-        let mut notes: Vec<String> =
-            facts.events.iter().filter(|one| one.event_id == id).filter_map(told).collect();
-        if let [first, _, ..] = &facts.events[..]
-            && facts.events.iter().all(|one| one.event_id == first.event_id)
-        {
-            let n = facts.events.len();
-            notes.push(format!("{n} providers have an event of the id `{}`.", first.event_id));
-        }
-        if Uuid::parse_str(id).is_ok() && !is_found(id, facts) {
-            notes.push(format!(
-                "Idempotency keys are not stored: those of the newest {KEYS_N} open and {KEYS_N} finished messages \
-                 were compared. An older message is found by its `Hooklatch-Message-Id`, which every call has."
-            ));
-        }
-        notes
     }
 
     /// What a search that found nothing looked at, and what it did not.
@@ -141,6 +122,25 @@ impl People {
         });
         notes
     }
+}
+
+/// What is known besides the finds, one sentence each.
+fn notes(id: &str, facts: &SearchFacts) -> Vec<String> {
+    let mut notes: Vec<String> =
+        facts.events.iter().filter(|one| one.event_id == id).filter_map(told).collect();
+    if let [first, _, ..] = &facts.events[..]
+        && facts.events.iter().all(|one| one.event_id == first.event_id)
+    {
+        let n = facts.events.len();
+        notes.push(format!("{n} providers have an event of the id `{}`.", first.event_id));
+    }
+    if Uuid::parse_str(id).is_ok() && !is_found(id, facts) {
+        notes.push(format!(
+            "Idempotency keys are not stored: those of the newest {KEYS_N} open and {KEYS_N} finished messages \
+             were compared. An older message is found by its `Hooklatch-Message-Id`, which every call has."
+        ));
+    }
+    notes
 }
 
 /// The id in what a person pasted: all of it, or of the address of a page its last part.
