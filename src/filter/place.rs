@@ -28,6 +28,11 @@ impl Place {
         Self { root, pointer, text }
     }
 
+    /// As it was written.
+    pub(crate) fn as_str(&self) -> &str {
+        &self.text
+    }
+
     /// Reads the place of a lane: a JSON pointer into the payload, or a place as `when` has it.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         if text.starts_with('/') {

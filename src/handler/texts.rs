@@ -21,12 +21,11 @@ impl<'a> EventTexts<'a> {
 
     /// The id-like text at `place`: a text, a whole number as it is written, true or false; or why there is none.
     pub(crate) fn id_text(&self, place: &Place) -> Result<String, String> {
-        let name = place.to_string();
         match self.find(place)? {
             Found::Header(value) => Ok(value),
-            Found::Json(raw) => text(&PointerTarget::One(raw), &name),
-            Found::Missing => Err(format!("{name} is missing")),
-            Found::Doubled => Err(format!("{name} is there twice")),
+            Found::Json(raw) => text(&PointerTarget::One(raw), place.as_str()),
+            Found::Missing => Err(format!("{place} is missing")),
+            Found::Doubled => Err(format!("{place} is there twice")),
         }
     }
 }

@@ -351,7 +351,7 @@ impl Prover<'_> {
             let why = format!(
                 "leads nowhere in {which} that the route takes: an event like that is kept as failed, and nothing is sent"
             );
-            self.warn(&format!("{key}.lane"), Some(&place.to_string()), &why, &remedy);
+            self.warn(&format!("{key}.lane"), Some(place.as_str()), &why, &remedy);
             all.extend(types);
         }
         all
@@ -500,7 +500,7 @@ fn meant_place(spec: &Spec, event: &RawEvent, place: &Place) -> Option<String> {
         Root::Envelope => ("envelope", meant_name(&envelope, pointer)?),
         Root::Header(_) => return None,
     };
-    let is_pointer = root == "payload" && place.to_string().starts_with('/');
+    let is_pointer = root == "payload" && place.as_str().starts_with('/');
     let meant = if is_pointer { meant } else { format!("{root}{}", meant.replace('/', ".")) };
     Some(format!("did you mean \"{meant}\"?"))
 }
