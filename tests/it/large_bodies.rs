@@ -95,9 +95,9 @@ async fn a_body_that_is_too_large_and_does_not_come_is_refused_at_once() {
 async fn who_refuses_a_body_unread_says_that_the_connection_ends() {
     let database = Database::create(On::Sqlite).await.unwrap();
     let server = server(&database, "").await;
-    let answer = answered(server.admin, "POST /v1/explain", 100_000, &[b' '; 50_000]).await;
+    let answer = answered(server.admin, "POST /v1/explain", 100_000, &b" ".repeat(50_000)).await;
     assert!(answer.starts_with("HTTP/1.1 401 ") && answer.contains("connection: close"), "{answer}");
-    let answer = answered(server.receiver, "POST /nowhere", 100_000, &[b' '; 50_000]).await;
+    let answer = answered(server.receiver, "POST /nowhere", 100_000, &b" ".repeat(50_000)).await;
     assert!(answer.starts_with("HTTP/1.1 404 ") && answer.contains("connection: close"), "{answer}");
 }
 

@@ -138,7 +138,7 @@ fn path(world: &World, route: &str) -> String {
 /// What its form holds besides the key.
 fn fields(route: &str) -> Vec<(&'static str, &'static str)> {
     let act = match route {
-        "POST /destinations/{name}/decide" => "pause",
+        "POST /destinations/{name}/decide" | "POST /senders/{name}/decide" => "pause",
         "POST /messages/{message_id}/decide" => "send",
         "POST /operations" => "discard",
         _ => "rerun",
