@@ -51,10 +51,19 @@ enum Command {
     /// List the provider kinds, or describe one.
     Providers(providers::ProvidersArgs),
     /// Print a signed request as a ready curl command.
+    #[command(
+        after_help = "Examples:\n  hooklatch sign stripe --type invoice.paid\n  hooklatch sign github --body push.json --url https://hooks.example.com"
+    )]
     Sign(sign::SignArgs),
     /// Send signed samples to a test server.
+    #[command(
+        after_help = "Examples:\n  hooklatch send stripe --count 20 --duplicate 1\n  hooklatch send stripe --body event.json --url http://127.0.0.1:8080"
+    )]
     Send(send::SendArgs),
     /// Load a server of its own, or a test server, and say how fast it is.
+    #[command(
+        after_help = "Examples:\n  hooklatch bench\n  hooklatch bench github push --rate 2000 --duration 60"
+    )]
     Bench(bench::BenchArgs),
     /// Say why a saved request is or is not believed.
     Explain(explain::ExplainArgs),
@@ -91,6 +100,9 @@ enum Command {
     /// Show the secret that a sender taught a running server while its provider was pairing: once.
     Taught(taught::TaughtArgs),
     /// Make a test event on a running server: it is marked as one, and nothing follows from it unless you ask for that.
+    #[command(
+        after_help = "Examples:\n  hooklatch test-event stripe invoice.paid --reason \"is the new key right?\"\n  hooklatch test-event stripe --body event.json --route --reason \"does billing hear us?\""
+    )]
     TestEvent(test_event::TestEventArgs),
     /// Delete the bytes of events, and what was made of them; their ids, digests and outcomes stay.
     Erase(erase::EraseArgs),
