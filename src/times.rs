@@ -55,9 +55,8 @@ pub(crate) fn ago(ms: i64) -> String {
         60 => "1 min".to_owned(),
         s @ 61..=119 => format!("1 min {} s", s - 60),
         s @ 120..=3_599 => format!("{} min", s / 60),
-        s @ 3_600..=3_659 => format!("{} h", s / 3_600),
         s @ 3_660..=7_199 => format!("1 h {} min", s / 60 - 60),
-        s @ 7_200..=172_799 => format!("{} h", s / 3_600),
+        s @ 3_600..=172_799 => format!("{} h", s / 3_600),
         s => format!("{} days", s / 86_400),
     }
 }

@@ -31,6 +31,7 @@ impl Risk {
 
 /// An act that is possible now, with its risk.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Judged{A}")]
 pub struct JudgedAct<A> {
     /// The act, as an order names it.
     pub act: A,
@@ -42,6 +43,7 @@ pub struct JudgedAct<A> {
 
 /// One judgement: what happened and what it means, and what a person may do about it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "JudgementBy{A}")]
 pub struct Judgement<A> {
     /// What happened and what it means, in one or two sentences.
     pub headline: String,

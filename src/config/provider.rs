@@ -10,6 +10,7 @@ use crate::types::{Name, OnConflict, TypePattern};
 
 /// `[providers.NAME]`: one sender as it is configured.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a key of the file")]
 pub struct ProviderConfig {
     /// The provider kind; the name unless set.
     pub kind: Name,

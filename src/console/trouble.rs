@@ -9,15 +9,15 @@ use crate::api::ProblemView;
 pub(super) struct Trouble {
     pub(super) status: StatusCode,
     /// Stable word, such as `changed`.
-    pub(super) code: String,
+    pub(super) code: Option<Box<str>>,
     /// One sentence for people: what is wrong, and what to do about it.
     pub(super) title: String,
     /// State in which the subject stands, where that is why.
-    pub(super) state: Option<String>,
+    pub(super) state: Option<Box<str>>,
     /// Number that was counted, where that is why.
     pub(super) counted_n: Option<u64>,
     /// Operation that is in the way, where that is why.
-    pub(super) operation_id: Option<String>,
+    pub(super) operation_id: Option<Box<str>>,
     /// Seconds until another try makes sense.
     pub(super) retry_after_s: Option<u32>,
     /// Path of the page about the subject, where there is one to look at again.
@@ -28,7 +28,7 @@ impl Trouble {
     /// An answer that ended too early, or is of another version.
     pub(super) const INCOMPLETE: Self = Self {
         status: StatusCode::BAD_GATEWAY,
-        code: String::new(),
+        code: None,
         title: String::new(),
         state: None,
         counted_n: None,
@@ -39,7 +39,7 @@ impl Trouble {
 
     /// Trouble of our own making, told in one sentence.
     pub(super) fn new(status: StatusCode, code: &str, title: &str) -> Self {
-        Self { status, code: code.to_owned(), title: title.to_owned(), ..Self::INCOMPLETE }
+        Self { status, code: Some(code.into()), title: title.to_owned(), ..Self::INCOMPLETE }
     }
 
     /// Nothing is at this address.
@@ -56,7 +56,17 @@ impl Trouble {
     pub(super) fn of_problem(status: StatusCode, problem: ProblemView, retry_after_s: Option<u32>) -> Self {
         let title = problem.sentence().to_owned();
         let ProblemView { code, state, counted_n, operation_id, .. } = problem;
-        Self { status, code, title, state, counted_n, operation_id, retry_after_s, about: None }
+        let (state, operation_id) = (state.map(Into::into), operation_id.map(Into::into));
+        Self {
+            status,
+            code: Some(code.into()),
+            title,
+            state,
+            counted_n,
+            operation_id,
+            retry_after_s,
+            about: None,
+        }
     }
 
     /// The same, with the way back to the page about its subject.

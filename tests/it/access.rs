@@ -143,8 +143,7 @@ fn order(route: &RouteFacts) -> Option<Value> {
         "TokenOrder" => json!({ "name": "made", "role": "viewer", "valid_for_s": 60, "reason": "r" }),
         "WhatIfOrder" => json!({ "filter": { "provider": "stripe" }, "limit": 5 }),
         "ExplainOrder" => json!({ "provider": "stripe", "request": "POST /webhooks/stripe\nx: 1\n\n{}" }),
-        "TestEventOrder" => json!({ "reason": "r" }),
-        "ReasonOrder" => json!({ "reason": "r" }),
+        "ReasonOrder" | "TestEventOrder" => json!({ "reason": "r" }),
         other => panic!("say how to write a `{other}`"),
     })
 }

@@ -163,10 +163,10 @@ async fn a_filter_by_calls_finds_each_event_once_page_by_page(database: &Databas
     let page = viewer.get("/events?delivery=stuck&provider=adyen").await;
     assert_eq!((page.status, page.body["items"].as_array().unwrap().len()), (200, 2), "{:#}", page.body);
     let bad = viewer.get("/events?delivery=broken").await;
-    let title = bad.body["title"].as_str().unwrap().to_owned();
-    assert!(bad.status == 400 && title.contains("held, dead, stuck, open"), "{title}");
+    let detail = bad.body["detail"].as_str().unwrap().to_owned();
+    assert!(bad.status == 400 && detail.contains("`held`, `dead`, `stuck`, `open`"), "{detail}");
     let bad = viewer.get("/events?state=handled").await;
-    assert!(bad.body["title"].as_str().unwrap().contains("done, ignored, retry"), "{:#}", bad.body);
+    assert!(bad.body["detail"].as_str().unwrap().contains("`done`, `ignored`, `retry`"), "{:#}", bad.body);
     assert_eq!(viewer.get("/events?delivery=open&since=a7").await.status, 404);
 }
 
@@ -389,5 +389,8 @@ async fn an_event_is_shown_by_its_id_alone_and_what_is_not_there_is_named(databa
         assert!(page.text.contains(said), "no {said} in {}", page.text);
     }
     let page = person.get("/events/stripe/evt_9").await.text;
-    assert!(page.contains("evt_9") && page.contains("or came before what is remembered"), "{page}");
+    assert!(
+        page.contains("evt_9") && page.contains("this does not show that the sender never sent it"),
+        "{page}"
+    );
 }

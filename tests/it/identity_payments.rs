@@ -97,7 +97,7 @@ fn a_signed_field_of_payu_is_there_once_and_holds_no_bar_where_it_decides() {
         ("status=failure", "status=failure&status=success", "it is there twice"),
         ("hash=", "hash=00&hash=", "it is there twice"),
         ("txnid=t1", "txnid=1.00%7Ct1", "it holds the `|`"),
-        ("status=failure", "status=success", "matches none"),
+        ("status=failure", "status=success", "does not match"),
     ] {
         payu.refuses(&[], text.replacen(from, to, 1).as_bytes(), want);
     }

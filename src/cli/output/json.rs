@@ -73,7 +73,17 @@ mod tests {
     /// A field that is added to the contract is either a time, which is told so, or a length, which is listed here.
     #[test]
     fn every_field_in_milliseconds_of_the_contract_is_known_as_a_time_or_as_a_length() {
-        const LENGTHS: [&str; 4] = ["answer_within_ms", "p50_ms", "p95_ms", "took_ms"];
+        const LENGTHS: [&str; 9] = [
+            "age_max_ms",
+            "answer_within_ms",
+            "first_ms",
+            "key_valid_for_ms",
+            "max_ms",
+            "p50_ms",
+            "p95_ms",
+            "timeout_ms",
+            "took_ms",
+        ];
         let document = crate::api::document().to_string();
         let names = document.split('"').filter(|word| word.ends_with("_ms") && !word.contains(' '));
         let unknown: Vec<&str> = names

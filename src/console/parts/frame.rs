@@ -173,7 +173,7 @@ pub(in crate::console) fn trouble(frame: &Frame<'_>, trouble: &Trouble) -> Respo
         @if let Some(state) = &trouble.state { p { "Its state is " (chip(Mood::Quiet, state)) "." } }
         @if let Some(counted_n) = trouble.counted_n { p { "The number is " (counted_n) "." } }
         @if let Some(wait_s) = trouble.retry_after_s { p { "Try again in " (wait_s) " s." } }
-        p class="hint" { "HTTP " (trouble.status.as_u16()) @if !trouble.code.is_empty() { ", " code { (trouble.code) } } }
+        p class="hint" { "HTTP " (trouble.status.as_u16()) @if let Some(code) = &trouble.code { ", " code { (code) } } }
         @if let Some(path) = &trouble.about { p { a href=(frame.link(path)) { "Look at it again" } } }
         @if trouble.status == StatusCode::UNAUTHORIZED { p { a href=(frame.link("/sign-in")) { "Sign in" } } }
         @else { p { a href=(frame.link("/")) { "To the overview" } } }

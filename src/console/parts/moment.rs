@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn every_time_says_that_it_is_utc() {
         let text = |markup: Markup| markup.0.split(['<', '>']).nth(2).unwrap_or_default().to_owned();
-        assert_eq!(text(moment(1_000, 61_000)), "00:00:01 UTC, 60 s ago");
+        assert_eq!(text(moment(1_000, 61_000)), "00:00:01 UTC, 1 min ago");
         assert_eq!(text(moment(1_000, 86_400_000 * 3)), "1970-01-01 00:00:01 UTC, 2 days ago");
         assert_eq!(text(clock(1_000)), "00:00:01 UTC");
     }

@@ -39,14 +39,6 @@ fn filter(values: &BTreeMap<String, String>) -> Result<EventFilter, Problem> {
     })
 }
 
-fn delivery(values: &BTreeMap<String, String>) -> Result<Option<DeliveryFilter>, Problem> {
-    let read = |word: &String| {
-        DeliveryFilter::parse(word)
-            .ok_or_else(|| Problem::bad_request("`delivery` is one of held, dead, stuck, open"))
-    };
-    values.get("delivery").map(read).transpose()
-}
-
 /// The place at which a page begins.
 fn place(values: &BTreeMap<String, String>) -> Result<Option<EventPlace>, Problem> {
     let odd = || Problem::NO_SUCH_CURSOR;
@@ -79,7 +71,9 @@ pub(super) async fn list(
         "limit",
     ];
     let values = query(raw.as_deref(), known)?;
-    let (delivery, place) = (delivery(&values)?, place(&values)?);
+    let words = DeliveryFilter::ALL.iter().map(|filter| filter.as_str());
+    let delivery = word(&values, "delivery", words, DeliveryFilter::parse)?;
+    let place = place(&values)?;
     if delivery.is_some() && matches!(place, Some(EventPlace::After(_))) {
         return Err(Problem::NO_SINCE_OF_CALLS);
     }

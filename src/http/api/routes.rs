@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use axum::Router;
+use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{RawPathParams, Request, State};
 use axum::handler::Handler;
 use axum::middleware::{self, Next};
@@ -123,15 +124,16 @@ async fn has_role(State(needed): State<Role>, request: Request, next: Next) -> R
 /// Says what was not found, by the parameters of the route.
 async fn named_when_missing(
     State(path): State<&'static str>,
-    parameters: RawPathParams,
+    parameters: Result<RawPathParams, RawPathParamsRejection>,
     request: Request,
     next: Next,
 ) -> Response {
     let response = next.run(request).await;
-    let values: Vec<&str> = parameters.iter().map(|(_, value)| value).collect();
-    if response.status() != StatusCode::NOT_FOUND || values.is_empty() {
+    let Ok(parameters) = parameters else { return response };
+    if response.status() != StatusCode::NOT_FOUND {
         return response;
     }
+    let values: Vec<&str> = parameters.iter().map(|(_, value)| value).collect();
     let missing = match (path.split('/').find(|part| SUBJECTS.contains(part)), values.as_slice()) {
         (Some("events"), [provider, event_id]) => format!("event `{event_id}` of provider `{provider}`"),
         (Some(subject), [value]) => format!("{} `{value}`", subject.trim_end_matches('s')),

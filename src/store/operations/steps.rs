@@ -46,7 +46,7 @@ impl Steps {
             left_n -= rows_n;
         }
         let is_stepped = !wanted.sizes.is_empty() && !list.is_empty();
-        is_stepped.then(|| Self {
+        is_stepped.then_some(Self {
             per_s: wanted.per_s,
             stop_percent: wanted.stop_percent,
             at: 0,

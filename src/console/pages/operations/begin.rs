@@ -73,7 +73,7 @@ async fn confirmed_anew(visit: &Visit, form: &SentForm, trouble: &Trouble) -> Re
 }
 
 fn notice(visit: &Visit, form: &SentForm, trouble: &Trouble) -> Option<Markup> {
-    let said = match trouble.code.as_str() {
+    let said = match trouble.code.as_deref().unwrap_or_default() {
         "other_number_typed" => {
             let typed = form.optional("typed_n").unwrap_or("nothing");
             html! { "Nothing was done: you typed " (crate::console::parts::moment::foreign(typed)) ", which is not the number." }
