@@ -336,7 +336,7 @@ pub const ROUTES: &[RouteFacts] = &[
     get("/search", Role::Viewer, "SearchView", "Whatever an id leads to, and why it leads nowhere.").query(
         &[RouteParameter {
             name: "id",
-            schema: TEXT,
+            schema: r#"{"type":"string","minLength":1,"maxLength":1000,"pattern":"^[^\\x00]*$"}"#,
             about: "Id of an event or inside one, of a message or an object, an idempotency key, the name of an effect, or the address of a page that ends with an id.",
             is_required: true,
         }],

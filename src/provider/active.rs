@@ -249,9 +249,9 @@ mod tests {
 
     use super::*;
     use crate::provider::filled_sample;
-    use crate::providers::builtin;
     use crate::spec::{Identity, Source, Sources};
     use crate::verify::DevKeys;
+    use hooklatch::providers::builtin;
 
     const NOW_S: i64 = 1_767_225_600;
 

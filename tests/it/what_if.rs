@@ -380,7 +380,7 @@ async fn the_command_says_before_a_deploy_what_would_be_otherwise(database: &Dat
     }
     if database.url.starts_with("sqlite") {
         let (code, said) = run(&server, &[]);
-        assert!(code == Some(1) && said.contains("while a server runs on SQLite"), "{said}");
+        assert!(code == Some(1) && said.contains("POST /v1/what-if"), "{said}");
     }
     server.kill();
     let rows = tables(database).await;

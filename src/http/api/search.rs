@@ -13,15 +13,18 @@ use super::query::query;
 use super::state::{ApiState, ProviderFacts};
 use crate::store::Unsearched;
 
+/// Longest text that is looked for: the address of a page may be longer than any id. Characters.
+const QUERY_CHARS_MAX: usize = 1_000;
+
 pub(super) async fn show(
     State(state): State<Arc<ApiState>>,
     Asking(people): Asking,
     RawQuery(raw): RawQuery,
 ) -> Result<Response, Problem> {
     let values = query(raw.as_deref(), ["id"])?;
-    // The address of a page may be longer than any id.
     let id = values.get("id").filter(|id| !id.is_empty() && !id.contains('\0'));
-    let id = id.ok_or(Problem::bad_request("say which `id` to look for"))?;
+    let id = id.filter(|id| id.chars().nth(QUERY_CHARS_MAX).is_none());
+    let id = id.ok_or(Problem::bad_request("`id` is what to look for: 1 to 1,000 characters, and no NUL"))?;
     let names = |has_search: Option<bool>| {
         let is_so = |facts: &&ProviderFacts| facts.has_search == has_search;
         state.providers.iter().filter(is_so).map(|facts| facts.name.to_string()).collect()

@@ -84,7 +84,7 @@ async fn what_would_be_lost_or_half_written_is_refused_and_leaves_nothing() {
         (&own, &["--replace"], "is the database itself"),
         (&format!("{own}-wal"), &["--replace"], "belongs to the database itself"),
         (&format!("{own}-journal"), &[], "belongs to the database itself"),
-        (nowhere.to_str().unwrap(), &[], "cannot be written"),
+        (nowhere.to_str().unwrap(), &[], "there is no folder"),
     ] {
         let (code, out, err) = world.run(&[&["backup", to][..], more].concat());
         assert!(code == 1 && err.contains(wanted), "{to}: {code} {out}{err}");
