@@ -10,7 +10,9 @@ use crate::types::{Name, TEXT_BYTES_MAX, UnixMs};
 /// Minutes to look back, unless `minutes_n` says otherwise.
 const MINUTES_N_DEFAULT: u32 = 60;
 /// Longest value, in bytes.
-const VALUE_BYTES_MAX: usize = 4_096;
+const VALUE_BYTES_MAX: usize = 1_024;
+/// The same of the `id` that is searched for, which may be the address of a page.
+const ID_BYTES_MAX: usize = 4_096;
 /// Longest piece of a wrong name or value that an answer repeats. Characters.
 const NAME_SHOWN_CHARS: usize = 64;
 const BAD_QUERY: Problem = Problem::bad_request("the query has a name or a value that is not valid");
@@ -24,8 +26,8 @@ pub(super) fn query<const N: usize>(
     for (name, value) in form_urlencoded::parse(raw.unwrap_or_default().as_bytes()) {
         let flaw = if !known.contains(&name.as_ref()) {
             format!("does not exist; the names here are {}", quoted(known.into_iter()))
-        } else if value.len() > VALUE_BYTES_MAX {
-            "has a value of more than 4,096 bytes".to_owned()
+        } else if value.len() > if name == "id" { ID_BYTES_MAX } else { VALUE_BYTES_MAX } {
+            "has a value that is too long".to_owned()
         } else if values.insert(name.clone().into_owned(), value.into_owned()).is_some() {
             "is given more than once".to_owned()
         } else {
