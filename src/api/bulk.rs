@@ -193,12 +193,20 @@ fn on_messages(act: MessageAct, figures: &BulkFigures) -> PreviewedAct {
                     grouped(*expired_n)
                 )
             });
-            let is_sure = uncertain.is_none() && expired.is_none();
-            let sure =
-                is_sure.then(|| "None of them has an unknown result, so no effect is repeated.".to_owned());
-            let risk = if is_sure { Risk::None } else { Risk::MayRepeatEffect };
-            let sentence =
-                [Some(first), uncertain, expired, sure].into_iter().flatten().collect::<Vec<_>>().join(" ");
+            let tried_n = counted_n.saturating_sub(*untried_n);
+            let (risk, rest) = match tried_n {
+                0 => (Risk::None, "None of them was ever sent, so no effect is repeated.".to_owned()),
+                n => (
+                    Risk::MayRepeatEffect,
+                    format!(
+                        "{} of them were sent before, and an effect can be repeated: where the destination ignores keys or has \
+                         forgotten them, or the event was run again since. Read first what the page of one of them says.",
+                        grouped(n)
+                    ),
+                ),
+            };
+            let sentence = [Some(first), uncertain, expired, Some(rest)];
+            let sentence = sentence.into_iter().flatten().collect::<Vec<_>>().join(" ");
             Words("Send them again", risk, sentence, false)
         }
         MessageAct::Done => {

@@ -16,7 +16,12 @@ pub trait Tagged {
 
 impl Tagged for EventView {
     fn etag(&self) -> String {
-        event_tag(self.state, self.generation, self.attempts_n, self.processed_at_ms)
+        let calls = &self.delivery;
+        event_tag(
+            (&self.provider, &self.event_id),
+            (self.state, self.generation, self.attempts_n, self.processed_at_ms),
+            [calls.open_n, calls.held_n, calls.dead_n, calls.delivered_n, calls.discarded_n],
+        )
     }
 }
 
@@ -39,15 +44,17 @@ impl Tagged for ProviderView {
     }
 }
 
-/// The version of an event, of what its row says; a decision makes it of the row that it has locked.
-pub(crate) fn event_tag(
-    state: EventState,
-    generation: u32,
-    attempts_n: u32,
-    processed_at_ms: Option<UnixMs>,
+/// The version of an event: which one it is, what its row says, and how many of its calls stand how: whoever decides about
+/// an event decides about what became of it.
+fn event_tag(
+    (provider, event_id): (&str, &str),
+    (state, generation, attempts_n, processed_at_ms): (EventState, u32, u32, Option<UnixMs>),
+    calls: [u32; 5],
 ) -> String {
     let at = processed_at_ms.unwrap_or_default();
-    tag(&[state.as_str(), &generation.to_string(), &attempts_n.to_string(), &at.to_string()])
+    let calls = calls.map(|n| n.to_string()).join(" ");
+    let (generation, attempts_n) = (generation.to_string(), attempts_n.to_string());
+    tag(&[provider, event_id, state.as_str(), &generation, &attempts_n, &at.to_string(), &calls])
 }
 
 /// The version of a message likewise; `counted` is its number of claims and its due time.
@@ -89,6 +96,7 @@ mod tests {
     fn whatever_a_decision_is_about_has_another_version_when_it_changes() {
         let message = |state, n, at, result, end| message_tag(state, (n, at), result, end);
         let (held, dead) = (MessageState::Held, MessageState::Dead);
+        let event = |id, row, calls| event_tag(("stripe", id), row, calls);
         let all = [
             message(held, 1, 5, None, None),
             message(dead, 1, 5, None, None),
@@ -96,10 +104,13 @@ mod tests {
             message(held, 1, 6, None, None),
             message(held, 1, 5, Some(AttemptResult::Unknown), None),
             message(held, 1, 5, None, Some(7)),
-            event_tag(EventState::Failed, 0, 1, None),
-            event_tag(EventState::Failed, 1, 0, None),
-            event_tag(EventState::Failed, 0, 1, Some(1)),
-            event_tag(EventState::Done, 0, 1, None),
+            event("evt_1", (EventState::Failed, 0, 1, None), [0; 5]),
+            event("evt_2", (EventState::Failed, 0, 1, None), [0; 5]),
+            event("evt_1", (EventState::Failed, 1, 0, None), [0; 5]),
+            event("evt_1", (EventState::Failed, 0, 1, Some(1)), [0; 5]),
+            event("evt_1", (EventState::Done, 0, 1, None), [0; 5]),
+            event("evt_1", (EventState::Done, 0, 1, None), [0, 0, 1, 0, 0]),
+            event("evt_1", (EventState::Done, 0, 1, None), [0, 0, 0, 1, 0]),
             pause_tag(None),
             pause_tag(Some(("ann", 1))),
             pause_tag(Some(("ann", 2))),

@@ -50,7 +50,7 @@ pub use doctor::{
 };
 pub use document::document;
 pub use etag::Tagged;
-pub(crate) use etag::{event_tag, message_tag, pause_tag};
+pub(crate) use etag::{message_tag, pause_tag};
 pub use event::{ContentView, DeliveryView, EventView, LedgerEntry, LedgerView, LedgerWhat};
 pub use explain::{
     ExplainEvent, ExplainHeader, ExplainLines, ExplainOrder, ExplainParts, ExplainRequest, ExplainStep,

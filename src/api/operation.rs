@@ -245,7 +245,7 @@ pub struct OperationView {
 pub struct SkippedRow {
     /// Id of the message, or provider and id of the event.
     pub subject: String,
-    /// Reason, as a word: `not_found`, `not_allowed`, `body_gone`, `still_open`, `failed`.
+    /// Reason, as a word: `not_found`, `not_allowed`, `body_gone`, `still_open`, `moved` (it was tried or handled after the order), `failed`.
     pub outcome: String,
     /// State in which it stood.
     pub state: Option<String>,

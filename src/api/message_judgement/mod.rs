@@ -37,6 +37,8 @@ pub struct MessageFacts {
     pub is_breaker_open: bool,
     /// Whether its destination is paused.
     pub pause: PauseFact,
+    /// True when its event was run again after it was written: calls of that run may have done the same.
+    pub is_rerun: bool,
     /// The time of the judgement.
     pub now_ms: UnixMs,
 }
@@ -107,6 +109,7 @@ impl MessageFacts {
             policy: None,
             is_breaker_open: false,
             pause: PauseFact::No,
+            is_rerun: false,
             now_ms,
         }
     }
@@ -256,6 +259,13 @@ impl MessageFacts {
                 );
                 (Risk::MayRepeatEffect, sentence)
             }
+        };
+        let rerun = "Its event was run again after this call was written. The calls of that run can have done the same under \
+                     other keys, which no destination can tell from a new order: look at them before you send this one.";
+        let (risk, sentence) = match risk {
+            Risk::None if self.is_rerun => (Risk::MayRepeatEffect, rerun.to_owned()),
+            risk if self.is_rerun => (risk, format!("{rerun} {sentence}")),
+            risk => (risk, sentence),
         };
         (risk, join([sentence].into_iter().chain(self.obstacles())))
     }

@@ -54,6 +54,7 @@ fn every(mut each: impl FnMut(MessageFacts)) {
                         policy: rule.map(|unknown| RepeatPolicy { unknown, key_valid_for_ms: 24 * HOUR_MS }),
                         is_breaker_open: false,
                         pause: PauseFact::No,
+                        is_rerun: false,
                         now_ms: NOW_MS,
                     });
                 }
@@ -78,6 +79,20 @@ fn every_whole(mut each: impl FnMut(MessageFacts)) {
 
 fn act(judgement: &Judgement<MessageAct>, act: MessageAct) -> Option<&JudgedAct<MessageAct>> {
     judgement.acts.iter().find(|one| one.act == act)
+}
+
+#[test]
+fn a_call_of_an_earlier_run_is_never_safe_to_send() {
+    let mut judged_n = 0;
+    every_whole(|facts| {
+        let judgement = MessageFacts { is_rerun: true, ..facts }.judge();
+        if let Some(send) = act(&judgement, MessageAct::Send) {
+            judged_n += 1;
+            assert_ne!(send.risk, Risk::None, "{facts:#?}");
+            assert!(send.sentence.contains("was run again"), "{send:#?}");
+        }
+    });
+    assert!(judged_n > 100, "{judged_n}");
 }
 
 #[test]

@@ -46,6 +46,7 @@ impl<'a> Judge<'a> {
             policy: destination.map(|facts| facts.policy.repeat()),
             is_breaker_open: (self.state.breaker)(name).is_some_and(|word| word != "closed"),
             pause,
+            is_rerun: self.surroundings.is_rerun(message),
             ..MessageFacts::of(message, self.now_ms)
         }
     }

@@ -3,10 +3,10 @@
 use super::erase::{LockedEvent, erase, record};
 use super::once::Verdict;
 use super::types::{Deciding, Refusal};
-use crate::api::{EventAct, OrderResult, event_tag};
+use crate::api::{EventAct, OrderResult, Tagged};
 use crate::store::db::{DbResult, Door};
-use crate::store::event::event_state;
-use crate::types::EventKey;
+use crate::store::event::{event_columns, event_state, event_view};
+use crate::types::{EventKey, Reach};
 
 /// Decides about one event.
 pub(in crate::store) async fn decide(
@@ -51,13 +51,15 @@ pub(in crate::store) async fn decide(
 
 /// The event and its version; row and bytes are locked until the end of the transaction: pruning goes past them.
 async fn found(db: &mut Door<'_>, key: &EventKey) -> DbResult<Option<(LockedEvent, String)>> {
-    let sql = "/* event_decide */ SELECT event_seq, state, generation, attempts_n, processed_at_ms
-               FROM processed_webhook_events WHERE provider = $1 AND event_id = $2 FOR UPDATE";
+    let sql = concat!(
+        "/* event_decide */ SELECT ",
+        event_columns!(),
+        " FROM processed_webhook_events e WHERE e.provider = $1 AND e.event_id = $2 FOR UPDATE"
+    );
     let values = [key.provider.as_str().into(), key.event_id.as_str().into()];
     let Some(row) = db.fetch_optional(sql, &values).await? else { return Ok(None) };
     let (event_seq, state) = (row.int("event_seq")?, event_state(&row)?);
-    let (generation, attempts_n) = (row.count("generation")?, row.count("attempts_n")?);
-    let version = event_tag(state, generation, attempts_n, row.int_or_null("processed_at_ms")?);
+    let version = event_view(db, &row, &Reach::All).await?.etag();
     let sql = "/* event_decide */ SELECT event_seq FROM webhook_payloads
                WHERE event_seq = $1 AND (redacted_n IS NULL OR whole IS NOT NULL) FOR UPDATE";
     let has_body = db.fetch_optional(sql, &[event_seq.into()]).await?.is_some();

@@ -12,7 +12,7 @@ macro_rules! counted {
     ($table:literal) => {
         concat!(
             "e.event_seq, m.generation, m.state,
-                    CASE WHEN m.first_sent_at_ms IS NULL THEN 1 ELSE 0 END AS unsent_n,
+                    CASE WHEN m.attempts_n = 0 THEN 1 ELSE 0 END AS unsent_n,
                     CASE WHEN CAST($2 AS BIGINT) = 0 OR m.destination = ANY($3) THEN m.last_error END AS error
              FROM processed_webhook_events e CROSS JOIN ",
             $table,

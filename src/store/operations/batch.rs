@@ -1,10 +1,12 @@
 //! One batch of an operation, in one transaction under the lock of the operation's row.
 
+use std::collections::BTreeSet;
+
 use super::acts::{CHANGED, Outcomes, SetRow, on_events, on_messages};
 use super::results::settle_results;
 use super::steps::Steps;
 use super::types::{ACTOR, OperationRow, OperationStep, operation_rows_sql};
-use crate::api::{OperationState, OperationSubject};
+use crate::api::{OperationState, OperationSubject, makes_calls};
 use crate::store::audit::{AuditEntry, append};
 use crate::store::db::{DbError, DbResult, Door, Row, StoreError, Value};
 use crate::store::decision::Deciding;
@@ -77,8 +79,15 @@ async fn operation_step(
     let rows = db.fetch(sql, &[operation_id.into(), passed_n.into(), rows_n.into()]).await?;
     let of = |row: &Row| Ok(SetRow { row_n: row.int("row_n")?, subject_id: row.int("subject_id")? });
     let rows: Vec<SetRow> = rows.iter().map(of).collect::<DbResult<_>>()?;
+    let moved = match &row.subject {
+        subject if !makes_calls(subject) || is_passing_by => BTreeSet::new(),
+        OperationSubject::Messages { .. } => moved(db, MOVED_MESSAGES, &rows, row.created_at_ms).await?,
+        OperationSubject::Events { .. } => moved(db, MOVED_EVENTS, &rows, row.created_at_ms).await?,
+    };
+    let (gone_on, rows): (Vec<SetRow>, Vec<SetRow>) =
+        rows.into_iter().partition(|row| moved.contains(&row.subject_id));
     let mut deciding = Deciding::within(operation_id, orderer(&row)?, &row.reason, now_ms);
-    let outcomes = match &row.subject {
+    let mut outcomes = match &row.subject {
         _ if rows.is_empty() => Outcomes::new(),
         _ if is_passing_by => {
             Outcomes::from([(("failed", None), rows.iter().map(|row| row.row_n).collect())])
@@ -86,9 +95,37 @@ async fn operation_step(
         OperationSubject::Messages { act, .. } => on_messages(db, &rows, *act, &mut deciding).await?,
         OperationSubject::Events { act, .. } => on_events(db, &rows, *act, &mut deciding).await?,
     };
+    if !gone_on.is_empty() {
+        outcomes.insert(("moved", None), gone_on.iter().map(|row| row.row_n).collect());
+    }
     let step = mark(db, &row, outcomes, now_ms).await?;
     append(db, now_ms, &deciding.records).await?;
     Ok(Some(step))
+}
+
+/// Messages that were tried after a time.
+const MOVED_MESSAGES: &str = "/* operation_step */ SELECT message_id AS subject_id FROM outbox_queue
+    WHERE message_id = ANY($1) AND (leased_at_ms > $2 OR last_ended_at_ms > $2)";
+/// Events that were handled after a time, or of which a call was tried or decided about.
+const MOVED_EVENTS: &str =
+    "/* operation_step */ SELECT e.event_seq AS subject_id FROM processed_webhook_events e
+    WHERE e.event_seq = ANY($1) AND (e.processed_at_ms > $2
+        OR EXISTS (SELECT 1 FROM outbox_queue q WHERE q.message_id >= e.event_seq * 1024
+            AND q.message_id < (e.event_seq + 1) * 1024
+            AND (q.created_at_ms > $2 OR q.leased_at_ms > $2 OR q.last_ended_at_ms > $2))
+        OR EXISTS (SELECT 1 FROM outbox_finished f WHERE f.message_id >= e.event_seq * 1024
+            AND f.message_id < (e.event_seq + 1) * 1024 AND f.finished_at_ms > $2))";
+
+/// Those of the rows on which something went on after `since_ms`: what was ordered was ordered without knowing of it.
+async fn moved(
+    db: &mut Door<'_>,
+    sql: &'static str,
+    rows: &[SetRow],
+    since_ms: UnixMs,
+) -> DbResult<BTreeSet<i64>> {
+    let ids: Vec<i64> = rows.iter().map(|row| row.subject_id).collect();
+    let found = db.fetch(sql, &[ids.into(), since_ms.into()]).await?;
+    found.iter().map(|row| row.int("subject_id")).collect()
 }
 
 /// Number of rows that may be acted on now, or why the operation has to stop: its calls are looked at first.
@@ -192,7 +229,7 @@ async fn mark(
     let is_passed = passed_n >= row.total_n;
     let is_over = match &mut steps {
         Some(steps) => {
-            steps.record_batch(changed_n);
+            steps.record_batch(changed_n, skipped_n);
             is_passed && steps.open_n() == 0
         }
         None => is_passed || changed_n + skipped_n == 0,

@@ -124,10 +124,24 @@ impl Steps {
         u32::try_from(left_n.min(room_n).min(due_n)).unwrap_or(rows_n).min(rows_n)
     }
 
-    /// Counts rows that were acted on.
-    pub(super) fn record_batch(&mut self, changed_n: u64) {
-        if let Some(step) = self.list.get_mut(self.at) {
-            step.changed_n += changed_n;
+    /// Counts rows that were acted on. A row that was passed over tried nothing, so the step gets one of a later step in
+    /// its place.
+    pub(super) fn record_batch(&mut self, changed_n: u64, mut skipped_n: u64) {
+        let Some(step) = self.list.get_mut(self.at) else { return };
+        step.changed_n += changed_n;
+        while skipped_n > 0
+            && let Some(later) = self.list.get_mut(self.at + 1)
+        {
+            let moved_n = later.rows_n.min(skipped_n);
+            later.rows_n -= moved_n;
+            skipped_n -= moved_n;
+            let is_used_up = later.rows_n == 0;
+            if let Some(step) = self.list.get_mut(self.at) {
+                step.rows_n += moved_n;
+            }
+            if is_used_up {
+                self.list.remove(self.at + 1);
+            }
         }
     }
 }
@@ -148,7 +162,7 @@ mod tests {
     /// Acts on all rows of the step under way.
     fn act(steps: &mut Steps, passed_n: &mut u64) {
         let changed_n = steps.end_n() - *passed_n;
-        steps.record_batch(changed_n);
+        steps.record_batch(changed_n, 0);
         *passed_n += changed_n;
     }
 
@@ -167,6 +181,20 @@ mod tests {
         check(&[1, 10, 100], 12, &[1, 10, 1]);
         check(&[1, 10, 100], 0, &[]);
         check(&[], 5_000, &[]);
+    }
+
+    #[test]
+    fn rows_that_are_passed_over_do_not_count_as_a_trial() {
+        let (mut steps, mut passed_n) = (steps(&[1, 10], 14), 0);
+        steps.record_batch(0, 1);
+        passed_n += 1;
+        steps.advance(passed_n);
+        assert_eq!((steps.at, steps.allowed_n(passed_n, 60_000, 200)), (0, 1), "another one is tried first");
+        steps.record_batch(1, 0);
+        assert!(steps.record_results(&results(0, 1)).is_some(), "none may fail in the first step");
+        steps.record_batch(0, 12);
+        assert_eq!(steps.list.len(), 1, "{steps:?}");
+        assert_eq!(steps.end_n(), 14);
     }
 
     #[test]
@@ -200,9 +228,9 @@ mod tests {
         {
             assert_eq!(steps.allowed_n(0, since_ms, rows_n), want, "{since_ms} ms");
         }
-        steps.record_batch(190);
+        steps.record_batch(190, 0);
         assert_eq!(steps.allowed_n(190, 1_000, 200), 10);
-        steps.record_batch(10);
+        steps.record_batch(10, 0);
         assert_eq!(steps.allowed_n(200, 1_000, 200), 0);
     }
 
@@ -241,7 +269,7 @@ mod tests {
     #[test]
     fn who_continues_it_forgives_what_failed() {
         let mut steps = steps(&[1, 10], 100);
-        steps.record_batch(1);
+        steps.record_batch(1, 0);
         assert!(steps.record_results(&results(0, 1)).is_some());
         steps.forgive();
         steps.advance(1);

@@ -15,7 +15,9 @@ use crate::types::{MessageState, UnixMs};
 const LANES_N_MAX: usize = 20;
 
 /// Scalar subqueries: no row of a table that grows is found by a join.
-const CONTENTS: &str = "/* people_surroundings */ SELECT q.message_id,
+const CONTENTS: &str = "/* people_surroundings */ SELECT q.message_id, q.generation,
+        (SELECT e.generation FROM processed_webhook_events e
+             WHERE e.event_seq = q.message_id / 1024) AS event_generation,
         (SELECT CASE WHEN c.body IS NULL THEN 0 ELSE 1 END FROM outbox_contents c
              WHERE c.message_id = q.message_id) AS has_own,
         (SELECT c.key_id FROM outbox_contents c WHERE c.message_id = q.message_id) AS own_key_id,
@@ -37,6 +39,8 @@ type LaneName = (String, String);
 #[derive(Debug, Default)]
 pub struct Surroundings {
     contents: BTreeMap<i64, MessageContent>,
+    /// Those whose events were run again after they were written.
+    of_earlier_runs: BTreeSet<i64>,
     heads: BTreeMap<LaneName, MessageState>,
     pauses: BTreeMap<String, PauseView>,
 }
@@ -45,6 +49,11 @@ impl Surroundings {
     /// Whether there is something to send of this message.
     pub fn content(&self, message: &MessageView) -> MessageContent {
         self.contents.get(&message.message_id.number()).copied().unwrap_or(MessageContent::Kept)
+    }
+
+    /// True when the event of this message was run again after it was written.
+    pub fn is_rerun(&self, message: &MessageView) -> bool {
+        self.of_earlier_runs.contains(&message.message_id.number())
     }
 
     /// State of the message that this one waits for, where it does and it was looked up.
@@ -99,7 +108,11 @@ async fn people_surroundings(
 ) -> DbResult<Surroundings> {
     let mut found = Surroundings { pauses: pauses(db, PAUSES).await?, ..Surroundings::default() };
     for row in db.fetch(CONTENTS, &[ids.to_vec().into()]).await? {
-        found.contents.insert(row.int("message_id")?, content(&row, ring)?);
+        let message_id = row.int("message_id")?;
+        found.contents.insert(message_id, content(&row, ring)?);
+        if row.int_or_null("event_generation")? > Some(row.int("generation")?) {
+            found.of_earlier_runs.insert(message_id);
+        }
     }
     for (destination, lane) in lanes.iter().take(LANES_N_MAX) {
         if let Some(row) = db.fetch_optional(HEAD, &[destination.into(), lane.into()]).await? {
