@@ -334,10 +334,17 @@ mod tests {
         let second = "cannot tell them from a new order";
         check(
             &messages(M::Dead),
-            [12, 12, 12, 0, 0, 0],
+            [12, 12, 12, 12, 0, 0],
             "send",
             None,
             &["12 calls", "no effect is repeated"],
+        );
+        check(
+            &messages(M::Dead),
+            [12, 12, 12, 5, 0, 0],
+            "send",
+            MayRepeatEffect,
+            &["7 of them were sent before", "was run again"],
         );
         check(
             &messages(M::Held),

@@ -72,6 +72,8 @@ pub struct DeliveryView {
     pub dead_n: u32,
     /// Number of those that someone discarded.
     pub discarded_n: u32,
+    /// Number of those that an operator settled as done, without a confirmation of their destinations.
+    pub settled_n: u32,
     /// Number of open, held and dead ones that were never sent.
     pub unsent_n: u32,
     /// Number of calls of any run that are known and were sent at least once.
@@ -98,6 +100,7 @@ impl Default for DeliveryView {
             held_n: 0,
             dead_n: 0,
             discarded_n: 0,
+            settled_n: 0,
             unsent_n: 0,
             sent_n: 0,
             error: None,

@@ -190,7 +190,7 @@ impl EventFacts<'_> {
         let what =
             "Deletes its headers, body and kept answers for good, and those of what was kept beside it";
         match self.delivery.state {
-            DeliveryState::Delivered | DeliveryState::None => {
+            DeliveryState::Delivered | DeliveryState::Settled | DeliveryState::None => {
                 (Risk::None, format!("{what}. It cannot be run again afterwards."))
             }
             DeliveryState::NoLongerKnown => {
@@ -270,7 +270,9 @@ impl EventFacts<'_> {
         let why = why_not_sent(self.state).unwrap_or_default();
         match self.state {
             EventState::Done => match (self.delivery.state, self.fate_of_calls()) {
-                (DeliveryState::Delivered, Some(fate)) => format!("Handled, and {fate} No action needed."),
+                (DeliveryState::Delivered | DeliveryState::Settled, Some(fate)) => {
+                    format!("Handled, and {fate} No action needed.")
+                }
                 (DeliveryState::Open, Some(fate)) => format!("Handled, and {fate}"),
                 (_, Some(fate)) => format!("Handled, but {fate}"),
                 (_, None) => "Handled. It asked for no calls, so nothing was sent. No action needed.".to_owned(),
@@ -323,6 +325,11 @@ impl EventFacts<'_> {
             DeliveryState::Delivered => {
                 let (subject, are_many) = calls(calls_n.delivered_n, all_n);
                 format!("{subject} {} delivered.", if are_many { "were" } else { "was" })
+            }
+            DeliveryState::Settled => {
+                let (subject, are_many) = calls(calls_n.settled_n, all_n);
+                let (were, their) = if are_many { ("were", "their destinations") } else { ("was", "its destination") };
+                format!("{subject} {were} settled as done by an operator; {their} did not confirm it.")
             }
             DeliveryState::Open => {
                 let (subject, are_many) = calls(calls_n.open_n, all_n);
@@ -385,6 +392,7 @@ mod tests {
                 held_n,
                 dead_n,
                 discarded_n: is(DeliveryState::Discarded),
+                settled_n: is(DeliveryState::Settled),
                 unsent_n: open_n,
                 sent_n: delivered_n + held_n + dead_n,
                 error: None,
@@ -484,7 +492,10 @@ mod tests {
                 assert_eq!(dispatch.risk, Risk::MayRepeatEffect, "{facts:?}");
             }
             if let Some(erase) = of(EventAct::Erase) {
-                let is_done = matches!(delivery.state, DeliveryState::Delivered | DeliveryState::None);
+                let is_done = matches!(
+                    delivery.state,
+                    DeliveryState::Delivered | DeliveryState::Settled | DeliveryState::None
+                );
                 assert_eq!(erase.risk == Risk::None, is_done, "{facts:?}: {erase:?}");
                 assert_eq!((delivery.unfinished_n(), facts.has_open_beside), (0, false), "{facts:?}");
             }
@@ -508,6 +519,7 @@ mod tests {
                 DeliveryState::Held
                     | DeliveryState::Dead
                     | DeliveryState::Discarded
+                    | DeliveryState::Settled
                     | DeliveryState::NoLongerKnown
             );
             let is_said = facts.state == EventState::Done && headline.contains("No action needed");

@@ -109,6 +109,8 @@ words! {
         Discarded = "discarded",
         /// A call is still to be sent.
         Open = "open",
+        /// An operator settled a call as done, which its destination did not confirm.
+        Settled = "settled",
         /// Every call was confirmed by its destination.
         Delivered = "delivered",
         /// It was handled and asked for no calls.

@@ -40,14 +40,16 @@ async fn message(database: &Database, (seq, place, generation): (i64, i64, i64),
     let sql = if matches!(state, "done" | "discarded") {
         format!(
             "INSERT INTO outbox_finished (message_id, created_at_ms, first_sent_at_ms, finished_at_ms, attempts_n,
-                 generation, shard, state, destination, last_error)
-             VALUES ({id}, 1, 1, 2, 1, {generation}, 0, '{state}', 'billing', NULLIF('{error}', ''))"
+                 generation, shard, state, destination, last_error, last_result)
+             VALUES ({id}, 1, 1, 2, 1, {generation}, 0, '{state}', 'billing', NULLIF('{error}', ''),
+                 CASE WHEN '{error}' = '' THEN 'done' ELSE 'refused' END)"
         )
     } else {
         format!(
             "INSERT INTO outbox_queue (message_id, visible_at_ms, created_at_ms, first_sent_at_ms, attempts_n,
                  generation, shard, state, destination, last_error)
-             VALUES ({id}, {DUE_MS}, 1, CASE WHEN '{state}' = 'ready' THEN NULL ELSE 1 END, 1, {generation}, 0, '{state}',
+             VALUES ({id}, {DUE_MS}, 1, CASE WHEN '{state}' = 'ready' THEN NULL ELSE 1 END,
+                 CASE WHEN '{state}' = 'ready' THEN 0 ELSE 1 END, {generation}, 0, '{state}',
                  'billing', NULLIF('{error}', ''))"
         )
     };

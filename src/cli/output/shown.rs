@@ -76,6 +76,7 @@ impl Shown {
             DeliveryState::Held => Tone::Waits,
             DeliveryState::Dead => Tone::Bad,
             DeliveryState::Discarded
+            | DeliveryState::Settled
             | DeliveryState::None
             | DeliveryState::NotSent
             | DeliveryState::NoLongerKnown => Tone::Faint,

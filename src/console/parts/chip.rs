@@ -71,6 +71,7 @@ pub(in crate::console) fn delivery(delivery: &DeliveryView) -> Markup {
         DeliveryState::Dead => (Mood::Bad, "dead"),
         DeliveryState::Discarded => (Mood::Quiet, "discarded"),
         DeliveryState::Open => (Mood::Busy, "open"),
+        DeliveryState::Settled => (Mood::Quiet, "settled by an operator"),
         DeliveryState::Delivered => (Mood::Good, "delivered"),
         DeliveryState::None => (Mood::Quiet, "no calls"),
         DeliveryState::NotSent => (Mood::Quiet, "not sent"),

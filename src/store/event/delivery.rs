@@ -12,6 +12,7 @@ macro_rules! counted {
     ($table:literal) => {
         concat!(
             "e.event_seq, m.generation, m.state,
+                    CASE WHEN m.state = 'done' AND COALESCE(m.last_result, '') <> 'done' THEN 1 ELSE 0 END AS is_settled,
                     CASE WHEN m.attempts_n = 0 THEN 1 ELSE 0 END AS unsent_n,
                     CASE WHEN CAST($2 AS BIGINT) = 0 OR m.destination = ANY($3) THEN m.last_error END AS error
              FROM processed_webhook_events e CROSS JOIN ",
@@ -23,12 +24,12 @@ macro_rules! counted {
 }
 /// `$1` the numbers of the events, `$2` 1 when the errors of `$3` are the only ones that may be seen.
 const CALLS: &str = concat!(
-    "/* event_delivery */ SELECT c.event_seq, c.generation, c.state, COUNT(*) AS messages_n,
+    "/* event_delivery */ SELECT c.event_seq, c.generation, c.state, c.is_settled, COUNT(*) AS messages_n,
             CAST(SUM(c.unsent_n) AS BIGINT) AS unsent_n, MIN(c.error) AS error FROM (SELECT ",
     counted!("outbox_queue"),
     " UNION ALL SELECT ",
     counted!("outbox_finished"),
-    ") c GROUP BY c.event_seq, c.generation, c.state"
+    ") c GROUP BY c.event_seq, c.generation, c.state, c.is_settled"
 );
 /// The newest event of which finished messages were pruned.
 const PRUNED: &str = "/* event_delivery */ SELECT messages_pruned_seq FROM retention_lease WHERE one = 1";
@@ -41,6 +42,8 @@ pub(in crate::store) const STATEMENTS: &[(&str, &str)] =
 struct CallCount {
     generation: u32,
     state: MessageState,
+    /// True when an operator said that it was done.
+    is_settled: bool,
     messages_n: u32,
     unsent_n: u32,
     error: Option<String>,
@@ -53,6 +56,7 @@ impl CallCount {
         Ok(Self {
             generation: row.count("generation")?,
             state: state.ok_or_else(|| DbError::decode("state", format_args!("`{word}`")))?,
+            is_settled: row.int("is_settled")? == 1,
             messages_n: row.count("messages_n")?,
             unsent_n: row.count("unsent_n")?,
             error: row.text_or_null("error")?,
@@ -66,6 +70,7 @@ impl CallCount {
             MessageState::Dead => DeliveryState::Dead,
             MessageState::Discarded => DeliveryState::Discarded,
             MessageState::Ready | MessageState::Waiting | MessageState::Leased => DeliveryState::Open,
+            MessageState::Done if self.is_settled => DeliveryState::Settled,
             MessageState::Done => DeliveryState::Delivered,
         }
     }
@@ -114,13 +119,18 @@ fn delivery(event: &EventView, counts: Vec<CallCount>, may_be_pruned: bool) -> D
         DeliveryState::Dead,
         DeliveryState::Discarded,
         DeliveryState::Open,
+        DeliveryState::Settled,
         DeliveryState::Delivered,
     ]
     .into_iter()
     .find(|state| sum(*state) > 0);
     let is_handled = event.state == EventState::Done;
     let state = match worst {
-        Some(worst) if worst != DeliveryState::Delivered || !may_be_pruned => worst,
+        Some(worst)
+            if !matches!(worst, DeliveryState::Delivered | DeliveryState::Settled) || !may_be_pruned =>
+        {
+            worst
+        }
         // A run before this one may have left calls, or this one more than are here.
         Some(_) => DeliveryState::NoLongerKnown,
         None if may_be_pruned && (is_handled || event.generation > 0) => DeliveryState::NoLongerKnown,
@@ -135,6 +145,7 @@ fn delivery(event: &EventView, counts: Vec<CallCount>, may_be_pruned: bool) -> D
         held_n: sum(DeliveryState::Held),
         dead_n: sum(DeliveryState::Dead),
         discarded_n: sum(DeliveryState::Discarded),
+        settled_n: sum(DeliveryState::Settled),
         unsent_n: counted.iter().filter(|one| !one.is_finished()).map(|one| one.unsent_n).sum(),
         sent_n,
         error: counted.iter().filter(|one| one.delivery() == state).find_map(|one| one.error.clone()),
