@@ -519,7 +519,6 @@ mod tests {
                 DeliveryState::Held
                     | DeliveryState::Dead
                     | DeliveryState::Discarded
-                    | DeliveryState::Settled
                     | DeliveryState::NoLongerKnown
             );
             let is_said = facts.state == EventState::Done && headline.contains("No action needed");
