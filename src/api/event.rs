@@ -73,6 +73,7 @@ pub struct DeliveryView {
     /// Number of those that someone discarded.
     pub discarded_n: u32,
     /// Number of those that an operator settled as done, without a confirmation of their destinations.
+    #[serde(default)]
     pub settled_n: u32,
     /// Number of open, held and dead ones that were never sent.
     pub unsent_n: u32,
