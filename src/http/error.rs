@@ -98,11 +98,6 @@ impl Problem {
         "cursor_unknown",
         "a list by `delivery` has no `since`: calls change after their event came; go on with `cursor`",
     );
-    pub(super) const NO_SUCH_EVENT: Self = Self::new(
-        StatusCode::NOT_FOUND,
-        "not_found",
-        "this provider has no event of this id, or it is no longer kept; a search for the id says what else is known",
-    );
     pub(super) const BAD_REASON: Self =
         Self::bad_request("`reason` is a text of 1 to 255 characters on one line");
     const SAME_OPERATION: Self = Self::new(

@@ -77,7 +77,7 @@ pub use message::{
 };
 pub use migrations::FurtherStep;
 pub use open_counts::{OPEN_COUNTED_N_MAX, OpenCounts};
-pub use operations::{BulkRules, OPERATION_ROWS_N_MAX, OperationStep};
+pub use operations::{BulkRules, OPERATION_ROWS_N_MAX, OperationAct, OperationStep};
 pub use people::{
     DestinationStanding, EventPlace, EventQuery, LanePlace, NewToken, People, PeopleDoor, PeopleError,
     ProviderStanding, RejectedQuery, Surroundings, TokenMaking, Unsearched, WaitingEvents, people_statements,

@@ -14,7 +14,7 @@ use super::asking::Asking;
 use super::query::{limit, name, query, text, time, word};
 use super::state::ApiState;
 use crate::api::{EventFilter, EventView, LedgerView, LedgerWhat};
-use crate::store::{EventPlace, EventQuery, PeopleError};
+use crate::store::{EventPlace, EventQuery};
 use crate::types::{DeliveryFilter, EventKey, EventState, Name};
 
 /// Names and ids in the path; ids are whatever senders make of them, each byte that is none of a path's as `%XX`.
@@ -98,11 +98,7 @@ pub(super) async fn show(
 ) -> Result<Response, Problem> {
     let key = event_key(path)?;
     let taker = |event: &EventView| state.what_if.taker(&key.provider, &event.event_type);
-    let mut ledger =
-        people.event_ledger(&key, state.clock.now_ms(), taker).await.map_err(|error| match error {
-            PeopleError::NotFound => Problem::NO_SUCH_EVENT,
-            other => other.into(),
-        })?;
+    let mut ledger = people.event_ledger(&key, state.clock.now_ms(), taker).await?;
     place_secret(&state, &key, &mut ledger);
     let generation = i32::try_from(ledger.event.generation).unwrap_or(i32::MAX);
     let root = state.traces.root(&key, generation);

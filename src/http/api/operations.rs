@@ -16,7 +16,7 @@ use super::order::{body_of, order};
 use super::query::{cursor, is_text, limit, query, uuid_text};
 use super::state::ApiState;
 use crate::api::{OperationChoice, OperationOrder, OperationPreview, OperationSubject, ReasonOrder};
-use crate::store::{EventQuery, People};
+use crate::store::{EventQuery, OperationAct};
 use crate::types::Name;
 
 /// Rows of a preview.
@@ -79,50 +79,50 @@ pub(super) async fn preview(
 }
 
 pub(super) async fn approve(
-    State(state): State<Arc<ApiState>>,
-    Asking(people): Asking,
-    Path(id): Path<String>,
+    state: State<Arc<ApiState>>,
+    people: Asking,
+    id: Path<String>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let (request, reason) = decided(people, request).await?;
-    let decision = request.decision(&state, &reason)?;
-    let approved = request.people().operation_approve(known(&id)?, &decision).await.map_err(busy)?;
-    info!(actor = %request.people().principal().name, operation.id = id, "an operation was approved");
-    Ok(answer(StatusCode::OK, &approved))
+    decide(state, people, (id, OperationAct::Approve), request).await
 }
 
 /// Continues an operation that stopped.
 pub(super) async fn resume(
-    State(state): State<Arc<ApiState>>,
-    Asking(people): Asking,
-    Path(id): Path<String>,
+    state: State<Arc<ApiState>>,
+    people: Asking,
+    id: Path<String>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let (request, reason) = decided(people, request).await?;
-    let decision = request.decision(&state, &reason)?;
-    let continued = request.people().operation_continue(known(&id)?, &decision).await.map_err(busy)?;
-    info!(actor = %request.people().principal().name, operation.id = id, "an operation was continued");
-    Ok(answer(StatusCode::OK, &continued))
+    decide(state, people, (id, OperationAct::Continue), request).await
 }
 
 pub(super) async fn cancel(
-    State(state): State<Arc<ApiState>>,
-    Asking(people): Asking,
-    Path(id): Path<String>,
+    state: State<Arc<ApiState>>,
+    people: Asking,
+    id: Path<String>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let (request, reason) = decided(people, request).await?;
-    let decision = request.decision(&state, &reason)?;
-    let cancelled = request.people().operation_cancel(known(&id)?, &decision).await.map_err(busy)?;
-    info!(actor = %request.people().principal().name, operation.id = id, "an operation was cancelled");
-    Ok(answer(StatusCode::OK, &cancelled))
+    decide(state, people, (id, OperationAct::Cancel), request).await
 }
 
-/// A request whose order is a reason.
-async fn decided(people: People, request: Request) -> Result<(DecisionRequest, String), Problem> {
+async fn decide(
+    State(state): State<Arc<ApiState>>,
+    Asking(people): Asking,
+    (Path(id), act): (Path<String>, OperationAct),
+    request: Request,
+) -> Result<Response, Problem> {
     let request = DecisionRequest::read(people, request).await?;
     let ReasonOrder { reason } = request.order("the body is a JSON object with `reason`")?;
-    Ok((request, reason))
+    let decision = request.decision(&state, &reason)?;
+    let decided = request.people().operation_decide(known(&id)?, act, &decision).await.map_err(busy)?;
+    let word = match act {
+        OperationAct::Approve => "approved",
+        OperationAct::Continue => "continued",
+        OperationAct::Cancel => "cancelled",
+    };
+    info!(actor = %request.people().principal().name, operation.id = id, "an operation was {word}");
+    Ok(answer(StatusCode::OK, &decided))
 }
 
 pub(super) async fn show(Asking(people): Asking, Path(id): Path<String>) -> Result<Response, Problem> {

@@ -11,8 +11,6 @@ use crate::types::{Name, TEXT_BYTES_MAX, UnixMs};
 const MINUTES_N_DEFAULT: u32 = 60;
 /// Longest value, in bytes.
 const VALUE_BYTES_MAX: usize = 1_024;
-/// The same of the `id` that is searched for, which may be the address of a page.
-const ID_BYTES_MAX: usize = 4_096;
 /// Longest piece of a wrong name or value that an answer repeats. Characters.
 const NAME_SHOWN_CHARS: usize = 64;
 const BAD_QUERY: Problem = Problem::bad_request("the query has a name or a value that is not valid");
@@ -22,11 +20,20 @@ pub(super) fn query<const N: usize>(
     raw: Option<&str>,
     known: [&str; N],
 ) -> Result<BTreeMap<String, String>, Problem> {
+    query_within(raw, known, VALUE_BYTES_MAX)
+}
+
+/// The same with values of at most `bytes_max` bytes.
+pub(super) fn query_within<const N: usize>(
+    raw: Option<&str>,
+    known: [&str; N],
+    bytes_max: usize,
+) -> Result<BTreeMap<String, String>, Problem> {
     let mut values = BTreeMap::new();
     for (name, value) in form_urlencoded::parse(raw.unwrap_or_default().as_bytes()) {
         let flaw = if !known.contains(&name.as_ref()) {
             format!("does not exist; the names here are {}", quoted(known.into_iter()))
-        } else if value.len() > if name == "id" { ID_BYTES_MAX } else { VALUE_BYTES_MAX } {
+        } else if value.len() > bytes_max {
             "has a value that is too long".to_owned()
         } else if values.insert(name.clone().into_owned(), value.into_owned()).is_some() {
             "is given more than once".to_owned()

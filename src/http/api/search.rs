@@ -9,19 +9,21 @@ use http::StatusCode;
 use super::super::error::Problem;
 use super::super::reply::view_reply;
 use super::asking::Asking;
-use super::query::query;
+use super::query::query_within;
 use super::state::{ApiState, ProviderFacts};
 use crate::store::Unsearched;
 
 /// Longest text that is looked for: the address of a page may be longer than any id. Characters.
 const QUERY_CHARS_MAX: usize = 1_000;
+/// The same in bytes.
+const QUERY_BYTES_MAX: usize = 4_096;
 
 pub(super) async fn show(
     State(state): State<Arc<ApiState>>,
     Asking(people): Asking,
     RawQuery(raw): RawQuery,
 ) -> Result<Response, Problem> {
-    let values = query(raw.as_deref(), ["id"])?;
+    let values = query_within(raw.as_deref(), ["id"], QUERY_BYTES_MAX)?;
     let id = values.get("id").filter(|id| !id.is_empty() && !id.contains('\0'));
     let id = id.filter(|id| id.chars().nth(QUERY_CHARS_MAX).is_none());
     let id = id.ok_or(Problem::bad_request("`id` is what to look for: 1 to 1,000 characters, and no NUL"))?;

@@ -3,8 +3,8 @@
 use super::erase::{LockedEvent, erase, record};
 use super::once::Verdict;
 use super::types::{Deciding, Refusal};
-use crate::api::{EventAct, OrderResult, Tagged};
-use crate::store::db::{DbResult, Door};
+use crate::api::{EventAct, IfMatch, OrderResult, Tagged};
+use crate::store::db::{DbResult, Door, Row};
 use crate::store::event::{event_columns, event_state, event_view};
 use crate::types::{EventKey, Reach};
 
@@ -15,8 +15,11 @@ pub(in crate::store) async fn decide(
     act: EventAct,
     deciding: &mut Deciding,
 ) -> DbResult<Verdict<OrderResult>> {
-    let Some((found, version)) = found(db, key).await? else { return Ok(Err(Refusal::NotFound)) };
-    if !deciding.if_match.admits(&version) {
+    let Some((found, row)) = found(db, key).await? else { return Ok(Err(Refusal::NotFound)) };
+    // What became of its calls is looked up for those alone who name a version: operations decide about thousands.
+    if let IfMatch::Tags(_) = deciding.if_match
+        && !deciding.if_match.admits(&event_view(db, &row, &Reach::All).await?.etag())
+    {
         return Ok(Err(Refusal::Changed));
     }
     if !act.is_for(found.state) {
@@ -49,8 +52,8 @@ pub(in crate::store) async fn decide(
     Ok(Ok(OrderResult::changed(0)))
 }
 
-/// The event and its version; row and bytes are locked until the end of the transaction: pruning goes past them.
-async fn found(db: &mut Door<'_>, key: &EventKey) -> DbResult<Option<(LockedEvent, String)>> {
+/// The event and its row; row and bytes are locked until the end of the transaction: pruning goes past them.
+async fn found(db: &mut Door<'_>, key: &EventKey) -> DbResult<Option<(LockedEvent, Row)>> {
     let sql = concat!(
         "/* event_decide */ SELECT ",
         event_columns!(),
@@ -59,9 +62,8 @@ async fn found(db: &mut Door<'_>, key: &EventKey) -> DbResult<Option<(LockedEven
     let values = [key.provider.as_str().into(), key.event_id.as_str().into()];
     let Some(row) = db.fetch_optional(sql, &values).await? else { return Ok(None) };
     let (event_seq, state) = (row.int("event_seq")?, event_state(&row)?);
-    let version = event_view(db, &row, &Reach::All).await?.etag();
     let sql = "/* event_decide */ SELECT event_seq FROM webhook_payloads
                WHERE event_seq = $1 AND (redacted_n IS NULL OR whole IS NOT NULL) FOR UPDATE";
     let has_body = db.fetch_optional(sql, &[event_seq.into()]).await?.is_some();
-    Ok(Some((LockedEvent { event_seq, state, has_body }, version)))
+    Ok(Some((LockedEvent { event_seq, state, has_body }, row)))
 }

@@ -9,7 +9,7 @@ use crate::store::decision::{Deciding, Refusal, Verdict};
 
 /// A decision about an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::store) enum OperationAct {
+pub enum OperationAct {
     /// A second person lets it begin.
     Approve,
     /// It goes on although calls failed.

@@ -20,7 +20,8 @@ mod results;
 mod steps;
 mod types;
 
-pub(super) use decide::{OperationAct, operation_decide};
+pub use decide::OperationAct;
+pub(super) use decide::operation_decide;
 pub(super) use list::{operation_list, operation_view, operations_for_persons};
 pub(super) use order::operation_begin;
 pub(super) use preview::operation_preview;

@@ -40,34 +40,9 @@ impl People {
         Ok(snapshot!(store.operation_preview(&choice, &who, now_ms))?)
     }
 
-    /// Approves an operation that somebody else ordered. For operators.
-    pub async fn operation_approve(
-        &self,
-        operation_id: &str,
-        decision: &Decision<'_>,
-    ) -> Result<Answered<OperationView>, PeopleError> {
-        self.operation_decide(operation_id, OperationAct::Approve, decision).await
-    }
-
-    /// Continues an operation that stopped because calls failed. For operators.
-    pub async fn operation_continue(
-        &self,
-        operation_id: &str,
-        decision: &Decision<'_>,
-    ) -> Result<Answered<OperationView>, PeopleError> {
-        self.operation_decide(operation_id, OperationAct::Continue, decision).await
-    }
-
-    /// Cancels an operation that is not over, from its next batch on. For operators.
-    pub async fn operation_cancel(
-        &self,
-        operation_id: &str,
-        decision: &Decision<'_>,
-    ) -> Result<Answered<OperationView>, PeopleError> {
-        self.operation_decide(operation_id, OperationAct::Cancel, decision).await
-    }
-
-    async fn operation_decide(
+    /// Approves an operation that somebody else ordered, continues one that stopped because calls failed, or cancels one that
+    /// is not over, from its next batch on. For operators.
+    pub async fn operation_decide(
         &self,
         operation_id: &str,
         act: OperationAct,

@@ -5,7 +5,8 @@ use hooklatch::api::{
     OperationSubject, OperationView, Risk,
 };
 use hooklatch::store::{
-    BulkRules, LeaseWant, OPERATION_ROWS_N_MAX, People, PeopleDoor, PeopleError, SettleTo, Settlement, Store,
+    BulkRules, LeaseWant, OPERATION_ROWS_N_MAX, OperationAct, People, PeopleDoor, PeopleError, SettleTo,
+    Settlement, Store,
 };
 use hooklatch::types::{AttemptResult, EventState, IncomingEvent, MessageState, Principal, Reach, Role};
 
@@ -177,17 +178,23 @@ async fn an_operation_that_was_cancelled_goes_no_further(database: &Database) {
     let view = begin(&people, &discard, "k").await.unwrap();
     store.operation_step(&view.operation_id, 2, false, 10_000).await.unwrap();
     assert_eq!(store.operations_running(10_000).await.unwrap(), std::slice::from_ref(&view.operation_id));
-    let cancelled =
-        people.operation_cancel(&view.operation_id, &decision_at("c", 11_000)).await.unwrap().value;
+    let cancelled = people
+        .operation_decide(&view.operation_id, OperationAct::Cancel, &decision_at("c", 11_000))
+        .await
+        .unwrap()
+        .value;
     let said =
         (cancelled.state, cancelled.changed_n, cancelled.cancelled_by.as_deref(), cancelled.finished_at_ms);
     assert_eq!(said, (OperationState::Cancelled, 2, Some("ops"), Some(11_000)));
     assert_eq!(store.operation_step(&view.operation_id, 2, false, 12_000).await.unwrap(), None);
     assert!(store.operations_running(10_000).await.unwrap().is_empty());
     assert_eq!(message_states(database).await, ["dead 3", "discarded 2"]);
-    let again = people.operation_cancel(&view.operation_id, &decision_at("c2", 12_000)).await;
+    let again =
+        people.operation_decide(&view.operation_id, OperationAct::Cancel, &decision_at("c2", 12_000)).await;
     assert_eq!(told(again, |_| String::new()), "not_allowed cancelled");
-    let nobody = people.operation_cancel(&uuid::Uuid::nil().to_string(), &decision_at("c3", 12_000)).await;
+    let nobody = people
+        .operation_decide(&uuid::Uuid::nil().to_string(), OperationAct::Cancel, &decision_at("c3", 12_000))
+        .await;
     assert_eq!(told(nobody, |_| String::new()), "not_found");
     let sql = "SELECT detail FROM audit_log WHERE action = 'operation_cancel' AND operation_id = $1";
     assert_eq!(
@@ -218,7 +225,8 @@ async fn an_operation_reaches_what_its_orderer_reaches(database: &Database) {
     let other = scoped(&store, Role::Operator, Some(&["adyen"]), None);
     assert!(matches!(other.operation(&view.operation_id).await, Err(PeopleError::NotFound)));
     assert_eq!(other.operations(None, 9).await.unwrap().items.len(), 0);
-    let cancelled = other.operation_cancel(&view.operation_id, &decision_at("c", 1)).await;
+    let cancelled =
+        other.operation_decide(&view.operation_id, OperationAct::Cancel, &decision_at("c", 1)).await;
     assert_eq!(told(cancelled, |_| String::new()), "not_found");
     let viewer = scoped(&store, Role::Viewer, None, None);
     assert_eq!(begin(&viewer, &discard(4), "k").await, Err("needs operator".to_owned()));
@@ -452,18 +460,27 @@ async fn an_operation_stops_when_its_calls_fail_and_goes_on_when_a_person_says_s
     );
     assert!(store.operations_running(300_000).await.unwrap().is_empty());
     let viewer = scoped(&store, Role::Viewer, None, None);
-    let refused = viewer.operation_continue(&id, &decision_at("c0", 300_000)).await;
+    let refused = viewer.operation_decide(&id, OperationAct::Continue, &decision_at("c0", 300_000)).await;
     assert_eq!(told(refused, |_| String::new()), "needs operator");
-    let goes_on = people.operation_continue(&id, &decision_at("c1", 300_000)).await.unwrap().value;
+    let goes_on = people
+        .operation_decide(&id, OperationAct::Continue, &decision_at("c1", 300_000))
+        .await
+        .unwrap()
+        .value;
     assert_eq!((goes_on.state, goes_on.note), (OperationState::Running, None));
     let step = store.operation_step(&id, 200, false, 400_000).await.unwrap().unwrap();
     assert_eq!((step.changed_n, step.stopped), (10, None), "what failed before is forgiven");
     try_calls(&store, 400_000, &[(8, SettleTo::Done), (2, SettleTo::Dead)]).await;
     let step = store.operation_step(&id, 200, false, 500_000).await.unwrap().unwrap();
     assert!(step.stopped.is_some_and(|why| why.starts_with("step 2: 2 of the last 10 rows")));
-    let again = people.operation_continue(&id, &decision_at("c2", 500_000)).await.unwrap().value;
+    let again = people
+        .operation_decide(&id, OperationAct::Continue, &decision_at("c2", 500_000))
+        .await
+        .unwrap()
+        .value;
     assert_eq!(again.state, OperationState::Running);
-    let cancelled = people.operation_cancel(&id, &decision_at("c3", 500_000)).await.unwrap().value;
+    let cancelled =
+        people.operation_decide(&id, OperationAct::Cancel, &decision_at("c3", 500_000)).await.unwrap().value;
     assert_eq!(cancelled.state, OperationState::Cancelled);
     let sql = "SELECT action || ' ' || actor FROM audit_log WHERE operation_id IS NOT NULL AND action LIKE 'operation%'
                ORDER BY audit_seq";
@@ -522,7 +539,7 @@ async fn a_second_person_approves_what_another_ordered_in_time(database: &Databa
     let id = begun.operation_id;
     assert!(store.operations_running(9_999).await.unwrap().is_empty());
     assert_eq!(store.operation_step(&id, 200, false, 9_999).await.unwrap(), None);
-    let own = people.operation_approve(&id, &decision_at("a1", 9_500)).await;
+    let own = people.operation_decide(&id, OperationAct::Approve, &decision_at("a1", 9_500)).await;
     assert_eq!(told(own, |_| String::new()), "OwnOperation");
     let approver = |who: &str, role, providers: Option<&[&str]>| {
         let reach =
@@ -534,14 +551,15 @@ async fn a_second_person_approves_what_another_ordered_in_time(database: &Databa
         (approver("bob", Role::Viewer, None), "needs operator"),
         (approver("bob", Role::Operator, Some(&["stripe"])), "not_found"),
     ] {
-        let refused = who.operation_approve(&id, &decision_at("a2", 9_500)).await;
+        let refused = who.operation_decide(&id, OperationAct::Approve, &decision_at("a2", 9_500)).await;
         assert_eq!(told(refused, |_| String::new()), want);
     }
     let bob = approver("bob", Role::Operator, None);
     assert_eq!(bob.operations_for_persons().await.unwrap().len(), 1);
-    let late = bob.operation_approve(&id, &decision_at("a3", 10_000)).await;
+    let late = bob.operation_decide(&id, OperationAct::Approve, &decision_at("a3", 10_000)).await;
     assert_eq!(told(late, |_| String::new()), "not_allowed waiting", "its time is over");
-    let approved = bob.operation_approve(&id, &decision_at("a4", 9_900)).await.unwrap().value;
+    let approved =
+        bob.operation_decide(&id, OperationAct::Approve, &decision_at("a4", 9_900)).await.unwrap().value;
     assert_eq!((approved.state, approved.approved_by.as_deref()), (OperationState::Running, Some("bob")));
     work_off(&store, &id, 200).await;
     assert_eq!(message_states(database).await, ["discarded 2"]);
