@@ -23,15 +23,16 @@ on_both!(
 const OPERATOR: &str = "operator-token-0123456789";
 const NARROW: &str = "narrow-token-0123456789";
 
-/// A server whose Stripe and Shopify events all go to `stub`, of objects the latest alone.
+/// A server whose Stripe and Shopify events all go to `stub`, in a lane for each type or of objects the latest alone.
 async fn serve(database: &Database, stub: &Stub) -> Server {
     let route = "routes = [{ on = [\"*\"], to = \"billing\" }]\n";
+    let in_lanes = route.replace("\"billing\" }", "\"billing\", lane = \"envelope.type\" }");
     let latest = route.replace("\"billing\" }", "\"billing\", latest = true }");
     let token = |name: &str, token: &str, more: &str| {
         format!("[[admin.tokens]]\nname = \"{name}\"\nrole = \"operator\"\ntoken = \"{token}\"\n{more}")
     };
     let more = format!(
-        "{route}[providers.shopify]\nsecrets = [\"{SECRET}\"]\n{latest}[destinations.billing]\nurl = \"{}\"\n{}{}",
+        "{in_lanes}[providers.shopify]\nsecrets = [\"{SECRET}\"]\n{latest}[destinations.billing]\nurl = \"{}\"\n{}{}",
         stub.url(),
         token("ops", OPERATOR, ""),
         token("narrow", NARROW, "providers = [\"shopify\"]\ndestinations = [\"billing\"]\n"),
@@ -147,6 +148,8 @@ async fn a_routed_test_event_is_said_to_be_one_in_each_call(database: &Database)
     );
     let view = event(&ops, "stripe", &id).await;
     assert_eq!(view["event"]["state"], "done");
+    let in_lanes = "SELECT COUNT(*) FROM outbox_lanes";
+    assert_eq!(database.count(in_lanes).await, 0, "no real call waits behind it");
     let effect = view["entries"].as_array().unwrap().iter().find(|one| one["what"] == "effect").unwrap();
     assert_eq!(effect["message"]["synthetic"], true);
     let page = Browser::signed_in(server.admin, OPERATOR).await;
@@ -193,6 +196,7 @@ async fn nothing_in_a_request_makes_an_event_a_test_event(database: &Database) {
         assert!(!event["event_id"].as_str().unwrap().starts_with("test:"), "{event}");
     }
     assert_eq!(events.len(), 3);
+    assert!(database.count("SELECT COUNT(*) FROM outbox_lanes").await > 0, "those of real events have lanes");
     assert_eq!(database.count("SELECT COUNT(*) FROM processed_webhook_events WHERE synthetic").await, 0);
 }
 
