@@ -376,44 +376,39 @@ async fn steps_are_where_they_were_after_each_kill(database: &Database) {
     let billing = format!("url = \"{}\"\nbreaker_failures_n = 0\nretry = {{ attempts_n = 1 }}", stub.url());
     let mut server = serve_with(database, &billing, "").await;
     called(database, &server, &stub, (EVENTS_N, Some(Mode::Status(400)), "dead")).await;
-    let ops = Operator::new(server.admin, OPERATOR);
     let mut order = in_steps(&dead_to_billing(), EVENTS_N);
     order["steps"]["sizes"] = json!([1, 1, 1, 1, 1, 1]);
-    let begun = ops.post("/operations", "k-1", &order).await;
-    for at_least in [1, 3, 5] {
-        let progress = "SELECT changed_n FROM operations";
+    let before = stub.requests_n();
+    // Of each two calls the second is under way at the kill.
+    let two_calls = [Mode::Status(200), Mode::WhenTold];
+    stub.next(&two_calls);
+    let begun = Operator::new(server.admin, OPERATOR).post("/operations", "k-1", &order).await;
+    let path = path_of(&begun);
+    for kill in 1..=3 {
+        let calls = "the second call is under way";
         until(
-            "it goes on",
-            Duration::from_secs(30),
+            calls,
+            Duration::from_mins(1),
             || server.log(),
-            async || {
-                database.count(progress).await >= at_least
-                    || database.count("SELECT COUNT(*) FROM operations WHERE state = 'stopped'").await == 1
-            },
+            async || stub.requests_n() - before == 2 * kill,
         )
         .await;
         server.kill();
-        assert!(database.count(progress).await <= 6, "it is in the middle of its steps");
+        assert_eq!(database.count("SELECT changed_n FROM operations").await, i64::from(2 * kill));
         server.spawn().await;
+        // What became of that call is unknown, which stops the operation.
+        let seen = until_state(&server, &path, "stopped").await;
+        assert_eq!(seen["changed_n"], 2 * kill, "{seen}");
+        if kill < 3 {
+            stub.next(&two_calls);
+        }
+        let reason = json!({ "reason": "we killed it" });
+        let goes_on = Operator::new(server.admin, OPERATOR)
+            .post(&format!("{path}/continue"), &format!("c-{kill}"), &reason)
+            .await;
+        assert_eq!(goes_on.status, 200, "{}", goes_on.body);
     }
-    // A call that was under way at a kill is unknown, which stops it, as it should.
-    let (path, mut seen, mut continued_n) = (path_of(&begun), Value::Null, 0);
-    until(
-        "it is done",
-        Duration::from_mins(1),
-        || server.log(),
-        async || {
-            let ops = Operator::new(server.admin, OPERATOR);
-            seen = ops.get(&path).await.body;
-            if seen["state"] == "stopped" {
-                continued_n += 1;
-                let reason = json!({ "reason": "we killed it" });
-                ops.post(&format!("{path}/continue"), &format!("c-{continued_n}"), &reason).await;
-            }
-            seen["state"] == "done"
-        },
-    )
-    .await;
+    let seen = until_state(&server, &path, "done").await;
     assert_eq!((&seen["changed_n"], &seen["skipped_n"]), (&json!(EVENTS_N), &json!(0)), "{seen}");
     let list = seen["steps"]["list"].as_array().unwrap();
     assert_eq!(list.len(), 7);
