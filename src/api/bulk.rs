@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::event::EventView;
 use super::judgement::Risk;
 use super::message::MessageView;
-use super::operation::{EventFilter, MessageFilter, OperationSteps, OperationSubject};
+use super::operation::{EventFilter, MessageFilter, OperationSteps, OperationSubject, act_word};
 use super::order::{EventAct, MessageAct};
 use crate::figures::{grouped, plural};
 use crate::types::EventState;
@@ -34,6 +34,8 @@ pub struct OperationPreview {
     /// Figures of the set.
     #[serde(flatten)]
     pub figures: BulkFigures,
+    /// Identifies the rows that were found, as they stood: an order of an operation on them names it.
+    pub set: String,
     /// At most five of the messages, the newest first.
     pub messages: Vec<MessageView>,
     /// At most five of the events, the newest first.
@@ -95,8 +97,8 @@ pub struct PreviewedAct {
     pub is_destructive: bool,
     /// The steps it is worked off in unless the order names others; `null`: all at once.
     pub steps: Option<OperationSteps>,
-    /// Id of an operation with this act on this filter that is unfinished or ended in the last 10 minutes, if the token
-    /// may see it.
+    /// Id of an operation that is unfinished or ended in the last 10 minutes, and has this act and filter or acts on some
+    /// of these rows to the same effect, if the token may see it.
     pub same_operation_id: Option<String>,
 }
 
@@ -119,14 +121,6 @@ impl OperationChoice {
                 OperationSubject::Events { act: serde_json::from_value(word).ok()?, filter }
             }
         })
-    }
-}
-
-/// True when the act leads to calls.
-pub(crate) fn makes_calls(subject: &OperationSubject) -> bool {
-    match subject {
-        OperationSubject::Messages { act, .. } => *act == MessageAct::Send,
-        OperationSubject::Events { act, .. } => matches!(act, EventAct::Rerun | EventAct::Dispatch),
     }
 }
 
@@ -158,13 +152,10 @@ pub(crate) fn bulk_acts(choice: &OperationChoice, figures: &BulkFigures) -> Vec<
 /// An act on a set: how it is named, what it risks, what it does, and whether it gives something up.
 struct Words(&'static str, Risk, String, bool);
 
-fn previewed(act: impl Serialize, makes_calls: bool, figures: &BulkFigures, words: Words) -> PreviewedAct {
+fn previewed(act: &impl Serialize, makes_calls: bool, figures: &BulkFigures, words: Words) -> PreviewedAct {
     let Words(label, risk, sentence, is_destructive) = words;
     PreviewedAct {
-        act: serde_json::to_value(act)
-            .ok()
-            .and_then(|word| word.as_str().map(str::to_owned))
-            .unwrap_or_default(),
+        act: act_word(act),
         label: label.to_owned(),
         risk,
         sentence,
@@ -226,7 +217,7 @@ fn on_messages(act: MessageAct, figures: &BulkFigures) -> PreviewedAct {
             Words("Discard them", Risk::LosesEffect, sentence, true)
         }
     };
-    previewed(act, act == MessageAct::Send, figures, words)
+    previewed(&act, act == MessageAct::Send, figures, words)
 }
 
 fn never_tried(untried_n: u64) -> String {
@@ -287,7 +278,7 @@ fn on_events(act: EventAct, state: EventState, figures: &BulkFigures) -> Preview
             Words("Erase them and discard open calls", risk, sentence, true)
         }
     };
-    previewed(act, matches!(act, EventAct::Rerun | EventAct::Dispatch), figures, words)
+    previewed(&act, act.makes_calls(), figures, words)
 }
 
 #[cfg(test)]
@@ -418,8 +409,8 @@ mod tests {
         assert_eq!(steps(&events(EventState::Conflict), 500, "dispatch"), default);
         assert_eq!(steps(&events(EventState::Done), 500, "erase"), None);
         assert!(messages(MessageState::Dead).with_act("rerun").is_none());
-        assert!(messages(MessageState::Dead).with_act("send").is_some_and(|subject| makes_calls(&subject)));
-        assert!(events(EventState::Done).with_act("erase").is_some_and(|subject| !makes_calls(&subject)));
+        assert!(messages(MessageState::Dead).with_act("send").is_some_and(|subject| subject.makes_calls()));
+        assert!(events(EventState::Done).with_act("erase").is_some_and(|subject| !subject.makes_calls()));
     }
 
     #[test]

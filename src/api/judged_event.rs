@@ -43,6 +43,8 @@ pub(crate) struct EventFacts<'a> {
     pub(crate) is_restored: bool,
     /// True when its next dispatch has been due for some time.
     pub(crate) is_late: bool,
+    /// True for a test event.
+    pub(crate) is_synthetic: bool,
     /// Id of the event beside which it was kept.
     pub(crate) beside: Option<&'a str>,
     /// True when something that was kept beside it waits, or has calls that are not finished.
@@ -114,11 +116,18 @@ impl EventFacts<'_> {
             EventAct::Erase.is_for(self.state) && self.delivery.unfinished_n() == 0 && !self.has_open_beside;
         act.is_for(self.state)
             && match act {
-                EventAct::Rerun | EventAct::Dispatch => self.body == KeptBody::Whole,
+                EventAct::Rerun | EventAct::Dispatch => {
+                    self.body == KeptBody::Whole && !self.is_uncalled_test()
+                }
                 EventAct::Dismiss => true,
                 EventAct::Erase => is_erasable,
                 EventAct::EraseAndDiscard => !is_erasable,
             }
+    }
+
+    /// True for a test event that was made without calls: it stays without.
+    fn is_uncalled_test(&self) -> bool {
+        self.is_synthetic && self.state == EventState::Ignored
     }
 
     /// True when a call of it was made, or may yet be made besides those of a further run.
@@ -294,6 +303,11 @@ impl EventFacts<'_> {
             EventState::Failed => {
                 format!("{why} Correct the cause, and read what another run risks before you run it again.")
             }
+            EventState::Ignored if self.is_synthetic => {
+                "A test event that was made without calls, so nothing was sent. To have its calls made, make a new test event \
+                 with `route`."
+                    .to_owned()
+            }
             EventState::Ignored => match self.taker {
                 EventTaker::Nobody | EventTaker::NoProvider => {
                     format!("{why} If it should have an effect, add a route for its type before you run it again.")
@@ -442,7 +456,9 @@ mod tests {
                         for (is_restored, is_late) in
                             FLAGS.into_iter().flat_map(|one| FLAGS.map(|two| (one, two)))
                         {
-                            for has_open_beside in FLAGS {
+                            for (has_open_beside, is_synthetic) in
+                                FLAGS.into_iter().flat_map(|one| FLAGS.map(|two| (one, two)))
+                            {
                                 check(&EventFacts {
                                     state,
                                     delivery,
@@ -450,6 +466,7 @@ mod tests {
                                     taker,
                                     is_restored,
                                     is_late,
+                                    is_synthetic,
                                     beside: (state == EventState::Conflict).then_some("evt_1"),
                                     has_open_beside,
                                 });
@@ -476,7 +493,9 @@ mod tests {
             }
             assert!(judgement.acts.is_sorted_by_key(|one| one.risk), "the safest first: {judgement:?}");
             let is_run = |one: &JudgedAct<EventAct>| matches!(one.act, EventAct::Rerun | EventAct::Dispatch);
-            assert!(facts.body == KeptBody::Whole || !judgement.acts.iter().any(is_run), "{facts:?}");
+            let may_run =
+                facts.body == KeptBody::Whole && !(facts.is_synthetic && facts.state == EventState::Ignored);
+            assert!(may_run || !judgement.acts.iter().any(is_run), "{facts:?}");
             if let Some(rerun) = of(EventAct::Rerun) {
                 let is_harmless = delivery.sent_n == 0
                     && delivery.unfinished_n() == 0
@@ -545,6 +564,7 @@ mod tests {
             taker: EventTaker::Somebody,
             is_restored: false,
             is_late: false,
+            is_synthetic: false,
             beside: (state == EventState::Conflict).then_some("evt_1"),
             has_open_beside: false,
         }

@@ -3,8 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::bulk::OperationChoice;
 use super::order::{EventAct, MessageAct};
-use crate::types::{EventState, MessageState};
+use crate::types::{DeliveryFilter, EventState, MessageState};
 
 /// A choice of messages. A field that is left out leaves nothing out.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -56,6 +57,9 @@ pub struct EventFilter {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = super::reason::TEXT_PATTERN))]
     pub object: Option<String>,
+    /// Calls of which they have at least one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delivery: Option<DeliveryFilter>,
     /// Those that came at this time or later.
     #[serde(
         default,
@@ -148,9 +152,12 @@ impl OperationSteps {
 pub struct OperationOrder {
     /// The act and its subjects.
     pub subject: OperationSubject,
-    /// Number that was counted before: the operation is refused when the filter finds another one now.
+    /// Number of rows of the preview: the operation is refused when the filter finds another number now.
     #[serde(deserialize_with = "super::whole::number")]
     pub counted_n: u64,
+    /// `set` of the preview: the operation is refused when the filter finds other rows now, or when one of them was
+    /// handled or sent since.
+    pub set: String,
     /// Reason, for the audit log: 1 to 255 characters on one line.
     #[schemars(length(min = 1, max = 255), regex(pattern = super::reason::REASON_PATTERN))]
     pub reason: String,
@@ -158,7 +165,8 @@ pub struct OperationOrder {
     /// below. Other acts have no steps, whatever is said here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steps: Option<OperationSteps>,
-    /// Begin it although the same act on the same filter is unfinished, or ended in the last 10 minutes.
+    /// Begin it although another operation has the same act and filter, or would act on some of the same rows to the
+    /// same effect, and is unfinished or ended in the last 10 minutes.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub again: bool,
 }
@@ -177,6 +185,52 @@ pub enum OperationState {
     Done,
     /// A person cancelled it, or nobody approved it in time; what was done stays done.
     Cancelled,
+}
+
+impl OperationSubject {
+    /// The rows that it is about, whatever is done to them.
+    pub(crate) fn choice(&self) -> OperationChoice {
+        match self {
+            Self::Messages { filter, .. } => OperationChoice::Messages(filter.clone()),
+            Self::Events { filter, .. } => OperationChoice::Events(filter.clone()),
+        }
+    }
+
+    /// The act as a word of the contract, such as `erase_and_discard`.
+    pub(crate) fn act(&self) -> String {
+        match self {
+            Self::Messages { act, .. } => act_word(act),
+            Self::Events { act, .. } => act_word(act),
+        }
+    }
+
+    /// True when the act is for rows in the state that the filter names.
+    pub(crate) fn is_possible(&self) -> bool {
+        match self {
+            Self::Messages { act, filter } => filter.state.is_some_and(|state| act.is_for(state)),
+            Self::Events { act, filter } => filter.state.is_some_and(|state| act.is_for(state)),
+        }
+    }
+
+    /// True when the act leads to calls.
+    pub(crate) fn makes_calls(&self) -> bool {
+        match self {
+            Self::Messages { act, .. } => *act == MessageAct::Send,
+            Self::Events { act, .. } => act.makes_calls(),
+        }
+    }
+}
+
+impl EventAct {
+    /// True when the act leads to calls.
+    pub(crate) fn makes_calls(self) -> bool {
+        matches!(self, Self::Rerun | Self::Dispatch)
+    }
+}
+
+/// An act as a word of the contract.
+pub(super) fn act_word(act: &impl Serialize) -> String {
+    serde_json::to_value(act).ok().as_ref().and_then(|word| word.as_str()).unwrap_or_default().to_owned()
 }
 
 impl OperationState {
@@ -245,7 +299,8 @@ pub struct OperationView {
 pub struct SkippedRow {
     /// Id of the message, or provider and id of the event.
     pub subject: String,
-    /// Reason, as a word: `not_found`, `not_allowed`, `body_gone`, `still_open`, `moved` (it was tried or handled after the order), `failed`.
+    /// Reason, as a word: `not_found`, `not_allowed`, `body_gone`, `still_open`, `test_event`, `moved` (it was tried or
+    /// handled after the order), `failed`.
     pub outcome: String,
     /// State in which it stood.
     pub state: Option<String>,

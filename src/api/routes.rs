@@ -362,6 +362,13 @@ pub const ROUTES: &[RouteFacts] = &[
     )
     .question(),
     get("/operations/{operation_id}", Role::Viewer, "OperationView", "One operation and its progress."),
+    get(
+        "/operations/{operation_id}/preview",
+        Role::Viewer,
+        "OperationPreview",
+        "What an operation acts on yet: the rows of its set that are left, and what its act does and risks. It is what a \
+         second person approves.",
+    ),
     post(
         "/operations/{operation_id}/approve",
         Role::Operator,

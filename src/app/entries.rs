@@ -20,7 +20,7 @@ use crate::outbox::NodeCalls;
 use crate::provider::Provider;
 use crate::receive::{CountedRequests, Explainer, TestEvents, fingerprint};
 use crate::spec::{Scheme, Source, Spec, words};
-use crate::store::{BulkRules, PeopleDoor, ProgramMigrations, Store, TokenBook};
+use crate::store::{BulkRules, PeopleDoor, ProgramMigrations, Routed, Store, TokenBook};
 use crate::tail::TailHub;
 use crate::types::Name;
 use crate::verify::KeySource;
@@ -152,7 +152,7 @@ impl App {
             unknown_paths: Box::new(move || paths.unknown_paths()),
             explainer: Explainer::new(Arc::clone(entries)),
             providers: self.provider_facts(entries, &admission.installation_id),
-            people: PeopleDoor::new(admission.store.clone()),
+            people: PeopleDoor::new(admission.store.clone()).routed(routed(Arc::clone(entries))),
             decided: Box::new(move || {
                 (woken.wake_outbox)();
                 woken.wake_retries.notify_one();
@@ -222,6 +222,14 @@ impl App {
         };
         self.config.destinations.iter().map(facts).collect()
     }
+}
+
+/// Where events go by the routes of the configuration.
+fn routed(entries: Entries) -> Routed {
+    Routed::by(move |provider, event_type| {
+        let entry = entries.get(&Name::parse(provider).ok()?)?;
+        entry.provider.handlers().routed_to(event_type)
+    })
 }
 
 /// How a destination is called, and when calls are repeated.

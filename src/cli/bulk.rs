@@ -14,21 +14,22 @@ use super::operations::{command, ended, follow};
 use super::output::{Screen, Shown, fields, grouped, plural, told, with_times};
 use super::shared::{Usage, complain, say};
 use crate::api::{
-    BulkFigures, CountView, NamedCount, OperationChoice, OperationOrder, OperationPreview, OperationState,
-    OperationSteps, OperationSubject, OperationView, PreviewedAct, Risk,
+    BulkFigures, CountView, NamedCount, OperationOrder, OperationPreview, OperationState, OperationSteps,
+    OperationSubject, OperationView, PreviewedAct, Risk,
 };
 
 /// Arguments of what may act on several.
 #[derive(Args)]
 pub(super) struct BulkArgs {
-    /// Act on all that the filter finds, if they are this many: the number that is shown without it. Without it a person
-    /// at a terminal is asked to type the number, and a script does nothing.
-    #[arg(long, value_name = "NUMBER", value_parser = number)]
-    yes: Option<u64>,
+    /// Act on all that the filter finds, if they are these: the number and the set that are shown without it. Without it a
+    /// person at a terminal is asked to type the number, and a script does nothing.
+    #[arg(long, value_name = "NUMBER:SET", value_parser = confirmed)]
+    yes: Option<Confirmed>,
     /// Do not wait for the end of the operation.
     #[arg(long)]
     no_wait: bool,
-    /// Order it although the same act on the same filter is unfinished, or ended in the last 10 minutes.
+    /// Order it although another operation does the same, or does it to some of the same rows, and is unfinished or ended in
+    /// the last 10 minutes.
     #[arg(long)]
     again: bool,
     /// Rows of the first steps of what makes calls, such as 1,10,100; the rest follows as the last step. 0: no steps.
@@ -58,10 +59,24 @@ impl BulkArgs {
     }
 }
 
+/// The rows that a person has seen: how many they are, and which.
+#[derive(Clone)]
+struct Confirmed {
+    counted_n: u64,
+    set: String,
+}
+
+/// `1204:5d41402abc4b2a76`, as it is printed.
+fn confirmed(text: &str) -> Result<Confirmed, String> {
+    let (counted_n, set) = text.split_once(':').unwrap_or_default();
+    let counted_n = number(counted_n).filter(|_| !set.is_empty());
+    let counted_n = counted_n.ok_or("is not a number and a set: give what is shown without --yes")?;
+    Ok(Confirmed { counted_n, set: set.to_owned() })
+}
+
 /// A number as it is printed, with or without its commas.
-fn number(text: &str) -> Result<u64, String> {
-    let digits: String = text.chars().filter(|one| *one != ',').collect();
-    digits.parse().map_err(|_| "is not a number: give the one that is shown without --yes".to_owned())
+fn number(text: &str) -> Option<u64> {
+    text.chars().filter(|one| *one != ',').collect::<String>().parse().ok()
 }
 
 /// What is to be done to all that a filter finds.
@@ -116,21 +131,18 @@ pub(super) fn perform<T: ListRow>(
     let meaning = format!("{} {} {again} {steps:?}", bulk.typed, why.reason);
     let asked =
         OrderPlace { path: &["operations"], meaning: &meaning, key: why.key.as_deref(), if_match: None };
-    let mut counted_n = args.yes;
+    let mut seen = args.yes.clone();
     // What was ordered before and not answered has been counted then; now it would find what is left.
     if args.yes.is_none() || !desk.api.left(&asked) {
-        let choice = match &bulk.subject {
-            OperationSubject::Messages { filter, .. } => OperationChoice::Messages(filter.clone()),
-            OperationSubject::Events { filter, .. } => OperationChoice::Events(filter.clone()),
-        };
-        let preview: ApiAnswer<OperationPreview> = desk.api.ask_about(&["operations", "preview"], &choice)?;
+        let preview: ApiAnswer<OperationPreview> =
+            desk.api.ask_about(&["operations", "preview"], &bulk.subject.choice())?;
         let query: Vec<_> = bulk.query.iter().map(|(name, value)| (*name, value.as_deref())).collect();
         let (figures, filter) = (&preview.view.figures, filter_in_words(&query));
         if args.yes.is_none() {
-            match show_preview::<T>(desk, &bulk.subject, &preview, &filter) {
-                Some(typed) => counted_n = Some(typed),
-                None => return Ok(Ending::NotDone.code()),
+            if !show_preview::<T>(desk, &bulk.subject, &preview, &filter) {
+                return Ok(Ending::NotDone.code());
             }
+            seen = Some(Confirmed { counted_n: figures.counted_n, set: preview.view.set.clone() });
         } else if figures.is_more {
             let found = plural(figures.counted_n, T::NOUN);
             return Err(Usage(format!(
@@ -142,8 +154,9 @@ pub(super) fn perform<T: ListRow>(
             return Ok(ExitCode::SUCCESS);
         }
     }
-    let counted_n = counted_n.unwrap_or_default();
-    let order = OperationOrder { subject: bulk.subject, counted_n, reason: why.reason.clone(), steps, again };
+    let Some(Confirmed { counted_n, set }) = seen else { return Ok(Ending::NotDone.code()) };
+    let order =
+        OperationOrder { subject: bulk.subject, counted_n, set, reason: why.reason.clone(), steps, again };
     let begun: ApiAnswer<OperationView> = desk.api.post(&asked, &order)?;
     let id = &begun.view.operation_id;
     if begun.view.state == OperationState::Waiting {
@@ -168,13 +181,13 @@ pub(super) fn perform<T: ListRow>(
     Ok(ended(desk, &end).code())
 }
 
-/// Says what would be acted on and what that risks. The number, if a person at a terminal typed it.
+/// Says what would be acted on and what that risks. True when a person at a terminal typed the number.
 fn show_preview<T: ListRow>(
     desk: &Desk,
     subject: &OperationSubject,
     preview: &ApiAnswer<OperationPreview>,
     filter: &str,
-) -> Option<u64> {
+) -> bool {
     let figures = &preview.view.figures;
     let found = format!(
         "{}{} with {filter}",
@@ -194,42 +207,40 @@ fn show_preview<T: ListRow>(
         desk.screen.print(&in_figures(&desk.screen, figures));
         say(&found);
     }
-    let act = preview.view.acts.iter().find(|one| one.act == act_word(subject));
+    let act = preview.view.acts.iter().find(|one| one.act == subject.act());
     let Some(act) = act else {
         complain(if figures.is_more {
             "nothing was done: that is more than one operation acts on; say more, such as a provider or a time"
         } else {
             "nothing was done: there is nothing to do"
         });
-        return None;
+        return false;
     };
     complain(in_full(act, preview.view.approvals_n));
     if !desk.screen.is_json && std::io::stdin().is_terminal() && std::io::stderr().is_terminal() {
         return typed(figures.counted_n, act);
     }
-    complain(format!("nothing was done: --yes {} acts on them", figures.counted_n));
-    None
+    complain(format!("nothing was done: --yes {}:{} acts on them", figures.counted_n, preview.view.set));
+    false
 }
 
-/// The number, as a person types it; anything else is no.
-fn typed(counted_n: u64, act: &PreviewedAct) -> Option<u64> {
+/// True when a person types the number; anything else is no.
+fn typed(counted_n: u64, act: &PreviewedAct) -> bool {
     complain(format!("{}: type the number {counted_n} to do it, or press Enter to leave:", act.label));
     let mut line = String::new();
     let is_read = std::io::stdin().read_line(&mut line).is_ok();
-    if is_read && number(line.trim()).ok() == Some(counted_n) {
-        return Some(counted_n);
+    let is_typed = is_read && number(line.trim()) == Some(counted_n);
+    if !is_typed {
+        complain("nothing was done");
     }
-    complain("nothing was done");
-    None
+    is_typed
 }
 
 /// What an act does to all of them, how, and who else has to agree.
 fn in_full(act: &PreviewedAct, approvals_n: u32) -> String {
     let risk = match act.risk {
-        Risk::None => "",
-        Risk::MayRepeatEffect => "CAREFUL, this may repeat effects. ",
-        Risk::LosesEffect => "CAREFUL, this loses effects. ",
-        Risk::CannotSay => "CAREFUL, what this risks is not known here. ",
+        Risk::None => String::new(),
+        risk => format!("CAREFUL: {}. ", risk.in_words()),
     };
     let steps = act.steps.as_ref().map(|steps| {
         let sizes: Vec<String> = steps.sizes.iter().map(u64::to_string).collect();
@@ -243,8 +254,8 @@ fn in_full(act: &PreviewedAct, approvals_n: u32) -> String {
     });
     let same = act.same_operation_id.as_ref().map(|id| {
         format!(
-            "Operation {id} has the same act and filter, and is unfinished or ended less than 10 minutes ago: --again orders \
-             it once more."
+            "Operation {id} does the same, or does it to some of the same rows, and is unfinished or ended less than 10 \
+             minutes ago: --again orders it all the same."
         )
     });
     let approval = (approvals_n > 1).then(|| "Another person has to approve it before it begins.".to_owned());
@@ -272,13 +283,4 @@ fn in_figures(screen: &Screen, figures: &BulkFigures) -> String {
     );
     facts.push(("calls", Shown::text(calls)));
     fields(screen, &facts)
-}
-
-/// The contract's word for the act of a subject.
-fn act_word(subject: &OperationSubject) -> String {
-    let word = match subject {
-        OperationSubject::Messages { act, .. } => serde_json::to_value(act),
-        OperationSubject::Events { act, .. } => serde_json::to_value(act),
-    };
-    word.ok().and_then(|word| word.as_str().map(str::to_owned)).unwrap_or_default()
 }

@@ -37,7 +37,7 @@ pub(super) const EXIT_CODES: &str = "Exit codes:
   4  refused as things stand: another state, another number, changed meanwhile
   5  no server was reached, or none that could answer now
   6  the token is missing or wrong, or its role does not suffice
-  7  shown, and not done: --yes NUMBER is missing, or another person has to approve it
+  7  shown, and not done: --yes NUMBER:SET is missing, or another person has to approve it
   8  nothing fails, and there are warnings";
 
 /// What was named is not there, and this is what was looked for.

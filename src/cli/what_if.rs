@@ -96,7 +96,7 @@ fn which(args: &WhatIfArgs) -> anyhow::Result<Which> {
         place.ok_or_else(|| Usage("--cursor: no run of this command told it".to_owned()))
     });
     let filter = args.which.filter(Clock::system().now_ms())?;
-    Ok(Which::Many(EventQuery { filter, delivery: None, place: place.transpose()?, limit: args.limit }))
+    Ok(Which::Many(EventQuery { filter, place: place.transpose()?, limit: args.limit }))
 }
 
 /// Runs the handlers; `None` when the one event that was named is not there.

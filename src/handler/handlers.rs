@@ -99,6 +99,15 @@ impl Handlers {
         self.matching(event_type).all(|one| matches!(one.action, Action::Route(_)))
     }
 
+    /// The destinations of this type's routes; `None` when code takes it, which may call any.
+    pub(crate) fn routed_to(&self, event_type: &str) -> Option<Vec<String>> {
+        let to = |one: &Registration| match &one.action {
+            Action::Route(route) => Some(route.to.clone()),
+            Action::Plain(_) | Action::Transactional(_) => None,
+        };
+        self.matching(event_type).map(to).collect()
+    }
+
     /// True when everything that takes this type wants only the newest version of an object.
     pub fn wants_latest_only(&self, event_type: &str) -> bool {
         self.matching(event_type).all(|one| one.latest) && self.wants(event_type)

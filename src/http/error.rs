@@ -103,8 +103,14 @@ impl Problem {
     const SAME_OPERATION: Self = Self::new(
         StatusCode::CONFLICT,
         "same_operation",
-        "the same act on the same filter is unfinished, or ended less than 10 minutes ago: look at that operation, and order \
-         with `again` if it is to be done once more",
+        "another operation has the same act and filter, or acts on some of the same rows to the same effect, and is unfinished \
+         or ended less than 10 minutes ago: look at that operation, and order with `again` if it is to be done once more",
+    );
+    const OUT_OF_REACH: Self = Self::new(
+        StatusCode::FORBIDDEN,
+        "destinations_out_of_reach",
+        "nothing was done: these events may call destinations that this token does not reach; use a token that reaches \
+         them, or leave these events out",
     );
     const OWN_OPERATION: Self = Self::new(
         StatusCode::FORBIDDEN,
@@ -214,6 +220,16 @@ impl From<Refusal> for Problem {
                     "the filter finds another number now: look at them again, and order it with that number";
                 Self { counted_n: Some(counted_n), ..conflict("other_count", title) }
             }
+            Refusal::OtherSet => conflict(
+                "other_set",
+                "the filter finds as many as before, but not the same ones, or one of them was sent or handled since: look at \
+                 them again, and order with the new `set`",
+            ),
+            Refusal::OutOfReach { what } => Self::OUT_OF_REACH.with_detail(what),
+            Refusal::TestEvent => conflict(
+                "test_event",
+                "this test event was made without calls, and is not run: make a new one with `route` to have its calls made",
+            ),
             Refusal::TooMany { rows_n_max } => {
                 let title = "the filter finds more than an operation acts on: narrow it down";
                 Self { counted_n: Some(rows_n_max), ..conflict("too_many", title) }

@@ -1,13 +1,13 @@
 //! Warnings about what is allowed and most likely not meant: `check` tells them, and nothing is refused for them.
 
-use crate::config::{Config, ProviderConfig, Secret};
+use crate::config::{AdminConfig, Config, ProviderConfig, Secret};
 use crate::provider::Provider;
 use crate::spec::{Source, Spec};
-use crate::types::Name;
+use crate::types::{Name, Role};
 
-/// Warnings about providers, one line each.
+/// Warnings about operators and providers, one line each.
 pub(crate) fn warnings(config: &Config, kinds: &[Provider]) -> Vec<String> {
-    let mut warnings = Vec::new();
+    let mut warnings: Vec<String> = few_approvers(&config.admin).into_iter().collect();
     let mut seen: Vec<KeptSecret> = Vec::new();
     for (name, provider) in &config.providers {
         let kind = kinds.iter().find(|kind| kind.kind() == provider.kind.as_str());
@@ -27,6 +27,18 @@ pub(crate) fn warnings(config: &Config, kinds: &[Provider]) -> Vec<String> {
         seen.extend(own);
     }
     warnings
+}
+
+/// Too few people for two of them to agree to an operation.
+fn few_approvers(admin: &AdminConfig) -> Option<String> {
+    let people_n = admin.tokens.iter().filter(|token| token.role >= Role::Operator).count();
+    (admin.approvals_n > 1 && people_n < 2).then(|| {
+        format!(
+            "admin.approvals_n: is 2, and admin.tokens has {people_n} with the role operator or admin: unless `hooklatch tokens \
+             list` shows others, nobody can approve an operation, and each is cancelled after {} h",
+            admin.approval_h
+        )
+    })
 }
 
 /// Warnings of the kind itself about values of its settings.

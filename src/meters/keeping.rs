@@ -64,6 +64,12 @@ const ROWS: &[Metric] = &[
         "values",
         "Sealed values that no configured key opens: of an event, or of a message.",
     ),
+    gauge(
+        "hooklatch_operations",
+        &["state"],
+        "operations",
+        "Operations that go on only when a person decides: waiting for an approval, or stopped because calls failed.",
+    ),
     counter(
         "hooklatch_operation_rows_total",
         &["outcome"],

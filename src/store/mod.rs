@@ -66,7 +66,7 @@ pub use db::{
     StoreSettings, Tx, Value,
 };
 pub(crate) use db::{copy_file, waiting};
-pub use decision::{Answered, Decision, Ordered, PausesEnded, ProviderPause, Refusal};
+pub use decision::{Answered, Decision, Ordered, PausesEnded, ProviderPause, Refusal, Routed};
 pub use event::{DueEvent, EventCount, EventRow, EventUpdate, Latched};
 pub use handle::Store;
 pub use idempotency::{KeptAnswer, KeyClaim, KeyReply, KeyRequest, KeyState, NewAnswer};

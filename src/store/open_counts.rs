@@ -42,6 +42,10 @@ const PROVIDER_PAUSES: &str =
     "/* open_counts */ SELECT provider, COALESCE(until_ms, paused_at_ms + 86400000) AS due_ms
     FROM provider_pauses WHERE ended_at_ms IS NULL ORDER BY provider LIMIT 1000";
 
+/// Operations that wait for a person, by state; at most 100 are unfinished.
+const OPERATIONS: &str = "/* open_counts */ SELECT state, COUNT(*) AS n FROM operations
+    WHERE finished_at_ms IS NULL AND state IN ('waiting', 'stopped') GROUP BY state";
+
 /// A part of a count, by the index alone: the numbers of the oldest messages of a destination in one state.
 macro_rules! stuck_in {
     ($state:literal) => {
@@ -131,6 +135,8 @@ pub struct OpenCounts {
     pub pauses_due_ms: Vec<(String, UnixMs)>,
     /// The same of paused providers.
     pub provider_pauses_due_ms: Vec<(String, UnixMs)>,
+    /// Operations that wait for a person, by state: those that there are.
+    pub operations: Vec<(String, u64)>,
 }
 
 impl Store {
@@ -171,6 +177,9 @@ async fn open_counts(db: &mut Door<'_>) -> DbResult<OpenCounts> {
     }
     for row in db.fetch(PROVIDER_PAUSES, &[]).await? {
         found.provider_pauses_due_ms.push((row.text("provider")?, row.int("due_ms")?));
+    }
+    for row in db.fetch(OPERATIONS, &[]).await? {
+        found.operations.push((row.text("state")?, row.int("n")?.unsigned_abs()));
     }
     Ok(found)
 }

@@ -137,6 +137,16 @@ words! {
 }
 
 impl DeliveryFilter {
+    /// The choice, for people: it follows `events`.
+    pub(crate) fn shown(self) -> &'static str {
+        match self {
+            Self::Held => "with held calls",
+            Self::Dead => "with dead calls",
+            Self::Stuck => "with held or dead calls",
+            Self::Open => "with calls still to be sent",
+        }
+    }
+
     /// The states of messages of which an event has at least one.
     pub(crate) fn states(self) -> &'static [MessageState] {
         match self {

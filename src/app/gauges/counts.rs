@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tracing::warn;
 
 use super::numbers::seconds;
+use crate::api::OperationState;
 use crate::config::Config;
 use crate::store::{EventCount, MessageCount, OpenCounts};
 use crate::types::{EventState, MessageState, UnixMs};
@@ -66,6 +67,7 @@ impl Counts {
         self.keys(&found.keys_until_ms, now_ms);
         self.pauses(&found.pauses_due_ms);
         self.provider_pauses(&found.provider_pauses_due_ms);
+        operations(&found.operations);
         self.events(&found.events, now_ms);
     }
 
@@ -195,6 +197,14 @@ fn gauges(found: Option<(u64, UnixMs)>, now_ms: UnixMs) -> (f64, f64) {
 #[expect(clippy::cast_precision_loss, reason = "a gauge")]
 fn count(n: u64) -> f64 {
     n as f64
+}
+
+/// Publishes how many operations wait for a person: 0 where none does.
+fn operations(counts: &[(String, u64)]) {
+    for state in [OperationState::Waiting, OperationState::Stopped].map(OperationState::as_str) {
+        let operations_n = counts.iter().find(|(one, _)| one == state).map_or(0, |(_, n)| *n);
+        metrics::gauge!("hooklatch_operations", "state" => state).set(count(operations_n));
+    }
 }
 
 #[cfg(test)]

@@ -38,6 +38,7 @@ rule_files! {
     "not-ready",
     "old-secret-matches",
     "open-files",
+    "operation-waits",
     "operator-guessed",
     "panics",
     "pause-long",

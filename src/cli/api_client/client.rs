@@ -165,8 +165,8 @@ impl ApiClient {
             Some(key) => PendingOrder::of_person(key, &body),
             None => self.pending(asked, &body),
         };
-        let heard = self.run(self.insist(asked, &pending));
-        let is_over = is_over(&pending, &heard);
+        let (heard, was_lost) = self.run(self.insist(asked, &pending));
+        let is_over = is_over(&heard, pending.is_repeated || was_lost);
         if is_over {
             pending.forget();
         }
@@ -199,8 +199,13 @@ impl ApiClient {
         format!("{path}\n{}\n{}", asked.if_match.unwrap_or_default(), asked.meaning)
     }
 
-    /// Sends the order until somebody answers, a few times at most.
-    async fn insist(&self, asked: &OrderPlace<'_>, pending: &PendingOrder) -> Result<Heard, ApiError> {
+    /// Sends the order until somebody answers, a few times at most; and whether an earlier try of these may have been
+    /// carried out.
+    async fn insist(
+        &self,
+        asked: &OrderPlace<'_>,
+        pending: &PendingOrder,
+    ) -> (Result<Heard, ApiError>, bool) {
         let mut waits = WAITS_MS.into_iter().map(Duration::from_millis);
         let mut lost = None;
         loop {
@@ -226,7 +231,8 @@ impl ApiClient {
             });
             let Some(wait) = wait else {
                 // Once a request was sent, a connection that fails afterwards says nothing about that one.
-                return heard.map_err(|error| lost.take().unwrap_or(error));
+                let was_lost = lost.is_some();
+                return (heard.map_err(|error| lost.take().unwrap_or(error)), was_lost);
             };
             complain("no answer yet: asking again under the same key");
             lost = match heard {
@@ -317,13 +323,18 @@ fn acting(me: &MeView, server: &str, typed_by: Option<&TypedBy>) -> String {
 const AGAIN: &str =
     "whether it was done is not known: give the same command again, which asks under the same key";
 
-/// True when the key of an order may be forgotten: the server will say nothing else under it, or it never got there, by
-/// this command or an earlier one.
-fn is_over(pending: &PendingOrder, heard: &Result<Heard, ApiError>) -> bool {
+/// True when the key of an order may be forgotten: the server will say nothing else under it, or it was refused or never
+/// got there, and no earlier try may have been carried out.
+fn is_over(heard: &Result<Heard, ApiError>, was_tried: bool) -> bool {
     match heard {
-        Ok(heard) => is_settled(heard),
-        Err(error) => matches!(error, ApiError::Unreached { .. }) && !pending.is_repeated,
+        Ok(heard) => is_settled(heard) || (is_refused(heard) && !was_tried),
+        Err(error) => matches!(error, ApiError::Unreached { .. }) && !was_tried,
     }
+}
+
+/// True when our server refused to carry out an order for now: this try of it did nothing.
+fn is_refused(heard: &Heard) -> bool {
+    matches!(heard.status, 401 | 403 | 429) && serde_json::from_slice::<ProblemView>(&heard.body).is_ok()
 }
 
 /// True when our server has said its last word under this key. A page of something in front of it says nothing.

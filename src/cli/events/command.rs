@@ -9,7 +9,9 @@ use clap::{Args, Subcommand};
 
 use super::filter::{EventFilterArgs, event_query};
 use super::ledger::ledger;
-use crate::api::{CountView, EventAct, EventView, LedgerView, OperationSubject, SearchHit, SearchView};
+use crate::api::{
+    CountView, EventAct, EventFilter, EventView, LedgerView, OperationSubject, SearchHit, SearchView,
+};
 use crate::cli::api_client::ApiAnswer;
 use crate::cli::bulk::{Bulk, BulkArgs, Said, counted, perform};
 use crate::cli::decide::{VersionArgs, WhyArgs};
@@ -89,6 +91,9 @@ struct DecideEventsArgs {
     event_id: Option<String>,
     #[command(flatten)]
     which: EventFilterArgs,
+    /// Calls of which they have at least one.
+    #[arg(long, value_parser = delivery_filters())]
+    delivery: Option<DeliveryFilter>,
     #[command(flatten)]
     why: WhyArgs,
     #[command(flatten)]
@@ -102,9 +107,9 @@ pub(crate) fn events(args: &EventsArgs, file: Option<&Path>, kinds: &Kinds) -> a
     let desk = Desk::open(&args.reach, file, kinds)?;
     match &args.command {
         EventsCommand::List { which, delivery, since, paging } => {
-            let query = event_query(&which.filter(desk.screen.now_ms)?);
+            let query =
+                event_query(&EventFilter { delivery: *delivery, ..which.filter(desk.screen.now_ms)? });
             let mut query: Vec<_> = query.iter().map(|(name, value)| (*name, value.as_deref())).collect();
-            query.push(("delivery", delivery.map(DeliveryFilter::as_str)));
             query.push(("since", since.as_deref()));
             desk.list::<EventView>(&["events"], &query, paging)?;
         }
@@ -186,7 +191,7 @@ fn body(desk: &Desk, event: &EventIdArgs, output: Option<&Path>) -> anyhow::Resu
 fn decide(desk: &Desk, act: EventAct, args: &DecideEventsArgs, done: &str) -> anyhow::Result<ExitCode> {
     let version = args.version.header();
     let named = args.of.as_ref().zip(args.event_id.as_ref());
-    let (is_filtered, has_version) = (!args.which.is_empty(), version.is_some());
+    let (is_filtered, has_version) = (!args.which.is_empty() || args.delivery.is_some(), version.is_some());
     Said { is_named: named.is_some(), is_filtered, has_version }.is_about_one("event")?;
     if let Some((provider, event_id)) = named {
         let path = ["events", provider.as_str(), event_id.as_str(), "decide"];
@@ -194,11 +199,11 @@ fn decide(desk: &Desk, act: EventAct, args: &DecideEventsArgs, done: &str) -> an
         desk.tell_done(&answer, event_id, done);
         return Ok(ExitCode::SUCCESS);
     }
-    let filter = args.which.filter(desk.screen.now_ms)?;
+    let filter = EventFilter { delivery: args.delivery, ..args.which.filter(desk.screen.now_ms)? };
     let bulk = Bulk {
         query: event_query(&filter),
         subject: OperationSubject::Events { act, filter },
-        typed: format!("{act:?} {:?}", args.which),
+        typed: format!("{act:?} {:?} {:?}", args.which, args.delivery),
     };
     perform::<EventView>(desk, bulk, &args.why, &args.bulk)
 }

@@ -50,6 +50,7 @@ impl EventFilterArgs {
             provider: self.provider.clone(),
             event_type: self.event_type.clone(),
             object: self.object.clone(),
+            delivery: None,
             received_from_ms: time("from", &self.from)?,
             received_to_ms: time("to", &self.to)?,
         })
@@ -63,6 +64,7 @@ pub(crate) fn event_query(filter: &EventFilter) -> Vec<(&'static str, Option<Str
         ("provider", filter.provider.clone()),
         ("type", filter.event_type.clone()),
         ("object", filter.object.clone()),
+        ("delivery", filter.delivery.map(|calls| calls.as_str().to_owned())),
         ("received_from_ms", filter.received_from_ms.map(|ms| ms.to_string())),
         ("received_to_ms", filter.received_to_ms.map(|ms| ms.to_string())),
     ]

@@ -100,16 +100,12 @@ pub(super) fn progress(view: &OperationView) -> String {
 
 /// `send messages: state held, destination billing`.
 fn in_words(subject: &OperationSubject) -> String {
-    let (act, noun, filter) = match subject {
-        OperationSubject::Messages { act, filter } => {
-            (serde_json::to_value(act), "messages", serde_json::to_value(filter))
-        }
-        OperationSubject::Events { act, filter } => {
-            (serde_json::to_value(act), "events", serde_json::to_value(filter))
-        }
+    let (noun, filter) = match subject {
+        OperationSubject::Messages { filter, .. } => ("messages", serde_json::to_value(filter)),
+        OperationSubject::Events { filter, .. } => ("events", serde_json::to_value(filter)),
     };
     let word = |value: &serde_json::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    let act = act.as_ref().map(word).unwrap_or_default().replace('_', " ");
+    let act = subject.act().replace('_', " ");
     let filter = filter.unwrap_or_default();
     let members = filter.as_object().into_iter().flatten();
     let members: Vec<String> =

@@ -48,32 +48,34 @@ pub(in crate::console) fn act_with(form: &ActForm<'_>, more: &Markup) -> Markup 
 }
 
 fn draw(form: &ActForm<'_>, more: &Markup, is_danger: bool) -> Markup {
+    let buttons = html! {
+        div class="buttons" {
+            @for (word, label) in form.acts { button type="submit" name="act" value=(word) class=[is_danger.then_some("danger")] { (label) } }
+        }
+        @if !form.hint.is_empty() { p class="hint" { (form.hint) } }
+    };
+    frame("act", (form.action, form.etag), more, &buttons)
+}
+
+/// A form that acts: its own fields, one for the reason, and then what has the buttons. Enter presses the first button of a
+/// form, and nothing where that is disabled: whoever acts presses the button itself.
+pub(in crate::console) fn frame(
+    class: &str,
+    (action, etag): (&str, Option<&str>),
+    fields: &Markup,
+    buttons: &Markup,
+) -> Markup {
     html! {
-        form class="act" method="post" action=(form.action) {
-            (enter_guard())
-            (key_fields(form.etag))
-            (more)
+        form class=(class) method="post" action=(action) {
+            button class="unseen" type="submit" disabled aria-hidden="true" {}
+            input type="hidden" name="key" value=(Uuid::new_v4());
+            @if let Some(etag) = etag { input type="hidden" name="if_match" value=(etag); }
+            (fields)
             label { span { "Reason, for the audit log" }
                 input type="text" name="reason" required maxlength="255" autocomplete="off";
             }
-            div class="buttons" {
-                @for (word, label) in form.acts { button type="submit" name="act" value=(word) class=[is_danger.then_some("danger")] { (label) } }
-            }
-            @if !form.hint.is_empty() { p class="hint" { (form.hint) } }
+            (buttons)
         }
-    }
-}
-
-/// Enter presses the first button of a form, and nothing where that is disabled: whoever acts presses the button itself.
-pub(in crate::console) fn enter_guard() -> Markup {
-    html! { button class="unseen" type="submit" disabled aria-hidden="true" {} }
-}
-
-/// The hidden fields that every form has which acts.
-pub(in crate::console) fn key_fields(etag: Option<&str>) -> Markup {
-    html! {
-        input type="hidden" name="key" value=(Uuid::new_v4());
-        @if let Some(etag) = etag { input type="hidden" name="if_match" value=(etag); }
     }
 }
 

@@ -29,11 +29,13 @@ pub(super) fn event_key(path: EventPath) -> Result<EventKey, Problem> {
 
 fn filter(values: &BTreeMap<String, String>) -> Result<EventFilter, Problem> {
     let states = EventState::ALL.iter().map(|state| state.as_str());
+    let calls = DeliveryFilter::ALL.iter().map(|filter| filter.as_str());
     Ok(EventFilter {
         state: word(values, "state", states, EventState::parse)?,
         provider: name(values, "provider")?.map(|name| name.to_string()),
         event_type: text(values, "type")?,
         object: text(values, "object")?,
+        delivery: word(values, "delivery", calls, DeliveryFilter::parse)?,
         received_from_ms: time(values, "received_from_ms")?,
         received_to_ms: time(values, "received_to_ms")?,
     })
@@ -71,13 +73,11 @@ pub(super) async fn list(
         "limit",
     ];
     let values = query(raw.as_deref(), known)?;
-    let words = DeliveryFilter::ALL.iter().map(|filter| filter.as_str());
-    let delivery = word(&values, "delivery", words, DeliveryFilter::parse)?;
-    let place = place(&values)?;
-    if delivery.is_some() && matches!(place, Some(EventPlace::After(_))) {
+    let (filter, place) = (filter(&values)?, place(&values)?);
+    if filter.delivery.is_some() && matches!(place, Some(EventPlace::After(_))) {
         return Err(Problem::NO_SINCE_OF_CALLS);
     }
-    let query = EventQuery { filter: filter(&values)?, delivery, place, limit: limit(&values)? };
+    let query = EventQuery { filter, place, limit: limit(&values)? };
     let page = people.event_page(query, state.clock.now_ms()).await?;
     Ok(view_reply(StatusCode::OK, &page))
 }

@@ -15,12 +15,9 @@ use super::decide::{DecisionRequest, answer, busy};
 use super::order::{body_of, order};
 use super::query::{cursor, is_text, limit, query, uuid_text};
 use super::state::ApiState;
-use crate::api::{OperationChoice, OperationOrder, OperationPreview, OperationSubject, ReasonOrder};
-use crate::store::{EventQuery, OperationAct};
+use crate::api::{OperationChoice, OperationOrder, OperationPreview, ReasonOrder};
+use crate::store::OperationAct;
 use crate::types::Name;
-
-/// Rows of a preview.
-const SAMPLES_N: u32 = 5;
 
 pub(super) async fn begin(
     State(state): State<Arc<ApiState>>,
@@ -29,10 +26,10 @@ pub(super) async fn begin(
 ) -> Result<Response, Problem> {
     let request = DecisionRequest::read(people, request).await?;
     let order: OperationOrder = request.order(
-        "the body is a JSON object with `subject` (`messages` or `events`, with `act` and `filter`), `counted_n` and `reason`, \
-         and perhaps `steps` and `again`",
+        "the body is a JSON object with `subject` (`messages` or `events`, with `act` and `filter`), `counted_n`, `set` and \
+         `reason`, and perhaps `steps` and `again`",
     )?;
-    check(&order.subject)?;
+    check(&order.subject.choice())?;
     if order.steps.as_ref().is_some_and(|steps| !steps.is_valid()) {
         return Err(Problem::bad_request(
             "`steps` has up to 8 `sizes` of 1 to 100,000, `per_s` from 1 to 1,000 and `stop_percent` from 0 to 100",
@@ -54,7 +51,7 @@ pub(super) async fn begin(
     Ok(response)
 }
 
-/// What an operation would act on. The newest rows are those of the list.
+/// What an operation would act on.
 pub(super) async fn preview(
     State(state): State<Arc<ApiState>>,
     Asking(people): Asking,
@@ -62,20 +59,21 @@ pub(super) async fn preview(
 ) -> Result<Response, Problem> {
     let wanted = "the body is a JSON object with `messages` or `events`, whose value is a filter";
     let choice: OperationChoice = order(&body_of(body).await?, wanted)?;
-    check_choice(&choice)?;
-    let now_ms = state.clock.now_ms();
-    let (figures, acts) = people.operation_preview(&choice, now_ms).await?;
-    let (mut messages, mut events) = (Vec::new(), Vec::new());
-    match choice {
-        _ if figures.counted_n == 0 => {}
-        OperationChoice::Messages(filter) => messages = people.messages(filter, None, SAMPLES_N).await?.items,
-        OperationChoice::Events(filter) => {
-            let query = EventQuery { filter, delivery: None, place: None, limit: SAMPLES_N };
-            events = people.event_page(query, now_ms).await?.items;
-        }
-    }
-    let approvals_n = state.bulk.approvals_n;
-    Ok(view_reply(StatusCode::OK, &OperationPreview { figures, messages, events, acts, approvals_n }))
+    check(&choice)?;
+    Ok(previewed(&state, people.operation_preview(&choice, state.clock.now_ms()).await?))
+}
+
+/// What an operation that was ordered acts on yet.
+pub(super) async fn preview_again(
+    State(state): State<Arc<ApiState>>,
+    Asking(people): Asking,
+    Path(id): Path<String>,
+) -> Result<Response, Problem> {
+    Ok(previewed(&state, people.operation_preview_again(known(&id)?, state.clock.now_ms()).await?))
+}
+
+fn previewed(state: &ApiState, preview: OperationPreview) -> Response {
+    view_reply(StatusCode::OK, &OperationPreview { approvals_n: state.bulk.approvals_n, ..preview })
 }
 
 pub(super) async fn approve(
@@ -141,14 +139,7 @@ fn known(id: &str) -> Result<&str, Problem> {
 }
 
 /// Refuses a filter that finds nothing for what is written in it.
-fn check(subject: &OperationSubject) -> Result<(), Problem> {
-    check_choice(&match subject {
-        OperationSubject::Messages { filter, .. } => OperationChoice::Messages(filter.clone()),
-        OperationSubject::Events { filter, .. } => OperationChoice::Events(filter.clone()),
-    })
-}
-
-fn check_choice(choice: &OperationChoice) -> Result<(), Problem> {
+fn check(choice: &OperationChoice) -> Result<(), Problem> {
     let is_name = |text: &Option<String>| text.as_deref().is_none_or(|text| Name::parse(text).is_ok());
     let is_text = |text: &Option<String>| text.as_deref().is_none_or(is_text);
     let (has_state, has_names, has_texts) = match choice {
@@ -174,12 +165,15 @@ fn check_choice(choice: &OperationChoice) -> Result<(), Problem> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::OperationSubject;
 
     #[test]
     fn a_filter_that_cannot_find_anything_is_refused() {
         #[track_caller]
         fn check_one(subject: &str, want: Option<&str>) {
-            let found = check(&serde_json::from_str(subject).unwrap()).err().map(|problem| problem.title);
+            let found = check(&serde_json::from_str::<OperationSubject>(subject).unwrap().choice())
+                .err()
+                .map(|problem| problem.title);
             assert_eq!(found.is_some(), want.is_some(), "{subject}");
             assert!(found.unwrap_or_default().contains(want.unwrap_or_default()), "{subject}: {found:?}");
         }

@@ -94,6 +94,7 @@ fn routes() -> Routes {
         .route("/operations", post(operations::begin))
         .route("/operations/preview", post(operations::preview))
         .route("/operations/{operation_id}", get(operations::show))
+        .route("/operations/{operation_id}/preview", get(operations::preview_again))
         .route("/operations/{operation_id}/approve", post(operations::approve))
         .route("/operations/{operation_id}/continue", post(operations::resume))
         .route("/operations/{operation_id}/cancel", post(operations::cancel))

@@ -63,7 +63,7 @@ fn query(order: WhatIfOrder) -> Result<EventQuery, Problem> {
     };
     let place = order.cursor.as_deref().map(place).transpose()?;
     check(&order.filter)?;
-    Ok(EventQuery { filter: order.filter, delivery: None, place, limit })
+    Ok(EventQuery { filter: order.filter, place, limit })
 }
 
 /// Refuses a filter that finds nothing for what is written in it.

@@ -6,7 +6,7 @@ use super::types::{Deciding, Refusal};
 use crate::api::{EventAct, IfMatch, OrderResult, Tagged};
 use crate::store::db::{DbResult, Door, Row};
 use crate::store::event::{event_columns, event_state, event_view};
-use crate::types::{EventKey, Reach};
+use crate::types::{EventKey, EventState, Reach};
 
 /// Decides about one event.
 pub(in crate::store) async fn decide(
@@ -24,6 +24,14 @@ pub(in crate::store) async fn decide(
     }
     if !act.is_for(found.state) {
         return Ok(Err(Refusal::NotAllowed { state: found.state.as_str() }));
+    }
+    if act.makes_calls() && deciding.operation_id.is_none() {
+        if key.is_synthetic() && found.state == EventState::Ignored {
+            return Ok(Err(Refusal::TestEvent));
+        }
+        if let Some(refusal) = out_of_reach(db, &[found.event_seq], deciding).await? {
+            return Ok(Err(refusal));
+        }
     }
     let sql = match act {
         EventAct::Erase | EventAct::EraseAndDiscard => return erase(db, key, found, act, deciding).await,
@@ -51,6 +59,60 @@ pub(in crate::store) async fn decide(
     record(db, found.event_seq, act, deciding).await?;
     Ok(Ok(OrderResult::changed(0)))
 }
+
+/// Why somebody who does not reach every destination cannot have these events run: they have made calls to a destination
+/// out of scope, or have a route to one, or code that has made no call so far takes them, which may call any.
+pub(in crate::store) async fn out_of_reach(
+    db: &mut Door<'_>,
+    events: &[i64],
+    deciding: &Deciding,
+) -> DbResult<Option<Refusal>> {
+    let reach = &deciding.who.destinations;
+    let Some(names) = reach.names() else { return Ok(None) };
+    for row in db.fetch(CALLS_IN_REACH, &[events.to_vec().into(), names.clone().into()]).await? {
+        let (provider, event_type) = (row.text("provider")?, row.text("event_type")?);
+        let is_in_reach = match deciding.routed.destinations(&provider, &event_type) {
+            Some(routes) => routes.iter().all(|name| reach.has(name)),
+            None => row.int("uncalled_n")? == 0,
+        };
+        if !is_in_reach || row.int("outside_n")? > 0 {
+            let names = names.join(", ");
+            let names = if names.is_empty() { "none" } else { &names };
+            let what = format!(
+                "nothing was done: events of {provider} of the type {event_type} may call destinations that this token does not \
+                 reach (it reaches {names}); use a token that reaches them, or leave these events out"
+            );
+            return Ok(Some(Refusal::OutOfReach { what }));
+        }
+    }
+    Ok(None)
+}
+
+/// 1 where the event `e` has a call in a table, of those that are wanted.
+macro_rules! has_call {
+    ($table:literal, $wanted:literal) => {
+        concat!(
+            "EXISTS (SELECT 1 FROM ",
+            $table,
+            " c WHERE c.message_id BETWEEN e.event_seq * 1024 AND e.event_seq * 1024 + 1023",
+            $wanted,
+            ")"
+        )
+    };
+}
+/// By provider and type: how many events have calls to other destinations than `$2`, and how many have none at all.
+const CALLS_IN_REACH: &str = concat!(
+    "/* event_decide */ SELECT e.provider, e.event_type, SUM(CASE WHEN ",
+    has_call!("outbox_queue", " AND c.destination <> ALL($2)"),
+    " OR ",
+    has_call!("outbox_finished", " AND c.destination <> ALL($2)"),
+    " THEN 1 ELSE 0 END) AS outside_n, SUM(CASE WHEN ",
+    has_call!("outbox_queue", ""),
+    " OR ",
+    has_call!("outbox_finished", ""),
+    " THEN 0 ELSE 1 END) AS uncalled_n
+     FROM processed_webhook_events e WHERE e.event_seq = ANY($1) GROUP BY e.provider, e.event_type"
+);
 
 /// The event and its row; row and bytes are locked until the end of the transaction: pruning goes past them.
 async fn found(db: &mut Door<'_>, key: &EventKey) -> DbResult<Option<(LockedEvent, Row)>> {

@@ -1,5 +1,8 @@
 //! A person's decision, its subject, and its result.
 
+use std::fmt;
+use std::sync::Arc;
+
 use uuid::Uuid;
 
 use crate::api::{EventAct, IfMatch, MessageAct, PauseAct};
@@ -131,7 +134,20 @@ pub enum Refusal {
         /// Number of operations that run.
         running_n: u64,
     },
-    /// The same act on the same filter is unfinished, or ended a moment ago.
+    /// The filter finds as many rows as were counted, and other ones, or one of them was sent or handled since.
+    #[error("other rows are found")]
+    OtherSet,
+    /// It makes calls to destinations that are out of the token's scope.
+    #[error("{what}")]
+    OutOfReach {
+        /// The events whose calls these are, and the destinations in scope.
+        what: String,
+    },
+    /// A test event that was made without calls stays without.
+    #[error("it is a test event without calls")]
+    TestEvent,
+    /// Another operation with the same act and filter, or on some of the same rows and to the same effect, is unfinished
+    /// or ended a moment ago.
     #[error("the same operation is there")]
     SameOperation {
         /// Its id, for who may see it.
@@ -157,6 +173,37 @@ pub struct Answered<T> {
     pub is_again: bool,
 }
 
+/// Where the configuration of a node sends events of a provider and a type: the destinations of its routes; `None` when
+/// code decides, or nobody knows.
+#[derive(Clone)]
+pub struct Routed(Arc<RoutesOf>);
+
+/// Says so of a provider and a type.
+type RoutesOf = dyn Fn(&str, &str) -> Option<Vec<String>> + Send + Sync;
+
+impl Routed {
+    /// Asks this of a provider and a type.
+    pub fn by(routes: impl Fn(&str, &str) -> Option<Vec<String>> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(routes))
+    }
+
+    pub(super) fn destinations(&self, provider: &str, event_type: &str) -> Option<Vec<String>> {
+        (self.0)(provider, event_type)
+    }
+}
+
+impl Default for Routed {
+    fn default() -> Self {
+        Self::by(|_, _| None)
+    }
+}
+
+impl fmt::Debug for Routed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Routed")
+    }
+}
+
 /// A decision that is being carried out: who decides and why, and the records that will be written of it.
 #[derive(Debug)]
 pub(in crate::store) struct Deciding {
@@ -170,6 +217,7 @@ pub(in crate::store) struct Deciding {
     pub(in crate::store) now_ms: UnixMs,
     /// Operation that it is part of.
     pub(in crate::store) operation_id: Option<String>,
+    pub(super) routed: Routed,
     /// Records of it, which are written last: who writes records waits for all others who do.
     pub(in crate::store) records: Vec<AuditEntry>,
 }
@@ -186,6 +234,7 @@ impl Deciding {
             if_match: decision.if_match.clone(),
             now_ms: decision.now_ms,
             operation_id: None,
+            routed: Routed::default(),
             records: Vec::new(),
         }
     }
@@ -193,6 +242,11 @@ impl Deciding {
     /// The same, with who acts as the audit log is to have it.
     pub(in crate::store) fn by(self, actor: String) -> Self {
         Self { actor, ..self }
+    }
+
+    /// The same, with what the configuration says of where events go.
+    pub(in crate::store) fn routed(self, routed: Routed) -> Self {
+        Self { routed, ..self }
     }
 
     /// A decision that is part of an operation: no request carries it, and no version was said.
@@ -206,6 +260,7 @@ impl Deciding {
             if_match: IfMatch::Unsaid,
             now_ms,
             operation_id: Some(operation_id.to_owned()),
+            routed: Routed::default(),
             records: Vec::new(),
         }
     }

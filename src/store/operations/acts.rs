@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::api::{EventAct, MessageAct};
 use crate::store::db::{DbResult, Door, Row};
 use crate::store::decision::{Deciding, Refusal, event_decide, messages_act_on};
-use crate::store::event::{event_key, event_state};
+use crate::store::event::event_key;
 use crate::store::message::message_state;
 
 /// A row of a set: its number in it, and that of its message or event.
@@ -59,20 +59,18 @@ pub(super) async fn on_events(
     deciding: &mut Deciding,
 ) -> DbResult<Outcomes> {
     let ids: Vec<i64> = rows.iter().map(|row| row.subject_id).collect();
-    let sql = "/* operation_step */ SELECT event_seq, provider, event_id, state FROM processed_webhook_events
+    let sql = "/* operation_step */ SELECT event_seq, provider, event_id FROM processed_webhook_events
                WHERE event_seq = ANY($1)";
     let found = db.fetch(sql, &[ids.into()]).await?;
-    let key = |row: &Row| Ok((row.int("event_seq")?, (event_key(row)?, event_state(row)?)));
+    let key = |row: &Row| Ok((row.int("event_seq")?, event_key(row)?));
     let keys: BTreeMap<i64, _> = found.iter().map(key).collect::<DbResult<_>>()?;
     let mut outcomes = Outcomes::new();
     for row in rows {
         let refused = match keys.get(&row.subject_id) {
             None => Some(Refusal::NotFound),
             // Whoever re-runs what a wrong route ignored means what senders sent.
-            Some((key, state)) if key.is_synthetic() && act == EventAct::Rerun => {
-                Some(Refusal::NotAllowed { state: state.as_str() })
-            }
-            Some((key, _)) => {
+            Some(key) if key.is_synthetic() && act == EventAct::Rerun => Some(Refusal::TestEvent),
+            Some(key) => {
                 let records_n = deciding.records.len();
                 // An erasure that is refused may have begun.
                 db.batch("SAVEPOINT operation_row").await?;
@@ -97,6 +95,7 @@ fn reason(refusal: &Refusal) -> (&'static str, Option<&'static str>) {
         Refusal::NotFound => ("not_found", None),
         Refusal::NotAllowed { state } => ("not_allowed", Some(state)),
         Refusal::BodyGone => ("body_gone", None),
+        Refusal::TestEvent => ("test_event", None),
         Refusal::StillOpen { .. } => ("still_open", None),
         _ => ("failed", None),
     }

@@ -6,7 +6,7 @@ use super::acts::{CHANGED, Outcomes, SetRow, on_events, on_messages};
 use super::results::settle_results;
 use super::steps::Steps;
 use super::types::{ACTOR, OperationRow, OperationStep, operation_rows_sql};
-use crate::api::{OperationState, OperationSubject, makes_calls};
+use crate::api::{OperationState, OperationSubject};
 use crate::store::audit::{AuditEntry, append};
 use crate::store::db::{DbError, DbResult, Door, Row, StoreError, Value};
 use crate::store::decision::Deciding;
@@ -80,7 +80,7 @@ async fn operation_step(
     let of = |row: &Row| Ok(SetRow { row_n: row.int("row_n")?, subject_id: row.int("subject_id")? });
     let rows: Vec<SetRow> = rows.iter().map(of).collect::<DbResult<_>>()?;
     let moved = match &row.subject {
-        subject if !makes_calls(subject) || is_passing_by => BTreeSet::new(),
+        subject if !subject.makes_calls() || is_passing_by => BTreeSet::new(),
         OperationSubject::Messages { .. } => moved(db, MOVED_MESSAGES, &rows, row.created_at_ms).await?,
         OperationSubject::Events { .. } => moved(db, MOVED_EVENTS, &rows, row.created_at_ms).await?,
     };

@@ -18,7 +18,7 @@ impl People {
         decision: &Decision<'_>,
     ) -> Result<Answered<OrderResult>, PeopleError> {
         self.needs(Role::Operator)?;
-        let deciding = Deciding::new(&self.principal, decision).by(self.actor());
+        let deciding = self.deciding(decision);
         let decided = match ordered.clone() {
             Ordered::Message { id, act } => {
                 once(&self.store, "message_decide", deciding, move |mut db, deciding| {

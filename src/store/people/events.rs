@@ -23,10 +23,8 @@ const COUNT_N_MAX: u32 = 100_000;
 /// A question for a page of events.
 #[derive(Debug, Clone, Default)]
 pub struct EventQuery {
-    /// Filter that they pass.
+    /// Filter that they pass. A list by calls has no `since`, because calls change after their event came.
     pub filter: EventFilter,
-    /// Calls of which they have at least one; such a list has no `since`, because calls change after their event came.
-    pub delivery: Option<DeliveryFilter>,
     /// `next` or `since` of an earlier page; `None`: from the newest event down.
     pub place: Option<EventPlace>,
     /// Most rows of the page.
@@ -194,7 +192,7 @@ impl People {
         query: EventQuery,
         now_ms: UnixMs,
     ) -> Result<Page<EventView>, PeopleError> {
-        let look = Look { delivery: query.delivery, ..self.look(query.filter)? };
+        let look = self.look(query.filter)?;
         let (place, limit, store) = (query.place, query.limit, &self.store);
         Ok(snapshot!(store.event_page(&look, place, limit, now_ms))?)
     }
@@ -212,7 +210,7 @@ impl People {
             self.needs_provider(provider)?;
         }
         let destinations = self.principal.destinations.clone();
-        Ok(Look { filter, delivery: None, scope: self.principal.providers.names(), destinations })
+        Ok(Look { filter, scope: self.principal.providers.names(), destinations })
     }
 }
 
@@ -220,7 +218,6 @@ impl People {
 #[derive(Clone)]
 struct Look {
     filter: EventFilter,
-    delivery: Option<DeliveryFilter>,
     scope: Option<Vec<String>>,
     /// Destinations whose errors may be seen.
     destinations: Reach,
@@ -289,7 +286,7 @@ async fn event_page(
 ) -> DbResult<Page<EventView>> {
     let settled = match place {
         Some(EventPlace::Before(_)) => None,
-        _ if look.delivery.is_some() => None,
+        _ if look.filter.delivery.is_some() => None,
         _ => Some(number_settled(db, now_ms).await?),
     };
     if !look.is_possible() {
@@ -299,7 +296,7 @@ async fn event_page(
         });
     }
     let (from, to) = look.range(db).await?;
-    if let Some(delivery) = look.delivery {
+    if let Some(delivery) = look.filter.delivery {
         let before = if let Some(EventPlace::Before(seq)) = place { seq } else { i64::MAX };
         return page_of_calls(db, look, delivery, (from, to.min(before)), limit).await;
     }

@@ -173,6 +173,7 @@ fn judged_facts(facts: &LedgerFacts, taker: EventTaker, now_ms: UnixMs) -> Event
         taker,
         is_restored: facts.is_restored,
         is_late: event.due_at_ms.is_some_and(|at_ms| at_ms.saturating_add(LATE_MS) < now_ms),
+        is_synthetic: event.synthetic,
         beside: first_event_id(&event.event_id, event.error.as_deref()),
         has_open_beside: kept_beside.into_iter().any(is_open),
     }

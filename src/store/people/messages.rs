@@ -130,7 +130,7 @@ async fn people_count(db: &mut Door<'_>, wanted: &Wanted) -> DbResult<CountView>
 }
 
 /// A message as people see it.
-pub(super) fn message_view(row: MessageRow) -> MessageView {
+pub(in crate::store) fn message_view(row: MessageRow) -> MessageView {
     MessageView {
         message_id: row.message_id,
         synthetic: row.key.is_synthetic(),

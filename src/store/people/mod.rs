@@ -45,6 +45,7 @@ pub use destinations::DestinationStanding;
 pub use events::EventQuery;
 pub use lanes::LanePlace;
 pub(in crate::store) use message_sources::open_destinations;
+pub(in crate::store) use messages::message_view;
 pub use person::{People, PeopleDoor, PeopleError};
 pub use providers::{ProviderStanding, WaitingEvents};
 pub use rejected::RejectedQuery;

@@ -1,11 +1,11 @@
 //! What a person orders to be done to all that a filter finds.
 
 use super::person::{People, PeopleError};
-use crate::api::{BulkFigures, OperationChoice, OperationOrder, OperationView, Page, PreviewedAct};
-use crate::store::decision::{Answered, Deciding, Decision, once};
+use crate::api::{OperationChoice, OperationOrder, OperationPreview, OperationView, Page};
+use crate::store::decision::{Answered, Decision, once};
 use crate::store::operations::{
-    BulkRules, OperationAct, operation_begin, operation_decide, operation_list, operation_preview,
-    operation_view, operations_for_persons,
+    BulkRules, Looking, OperationAct, operation_begin, operation_decide, operation_list, operation_preview,
+    operation_preview_again, operation_view, operations_for_persons,
 };
 use crate::types::{Role, UnixMs};
 
@@ -19,7 +19,7 @@ impl People {
         decision: &Decision<'_>,
     ) -> Result<Answered<OperationView>, PeopleError> {
         self.needs(Role::Operator)?;
-        let (deciding, order) = (Deciding::new(&self.principal, decision).by(self.actor()), order.clone());
+        let (deciding, order) = (self.deciding(decision), order.clone());
         let begun = once(&self.store, "operation_begin", deciding, move |mut db, deciding| {
             Box::pin(async move { operation_begin(&mut db, &order, rules, deciding).await })
         });
@@ -33,11 +33,26 @@ impl People {
         &self,
         choice: &OperationChoice,
         now_ms: UnixMs,
-    ) -> Result<(BulkFigures, Vec<PreviewedAct>), PeopleError> {
+    ) -> Result<OperationPreview, PeopleError> {
+        let (choice, looking, store) = (choice.clone(), self.looking(now_ms).await?, &self.store);
+        Ok(snapshot!(store.operation_preview(&choice, &looking))?)
+    }
+
+    /// What an operation that was ordered acts on yet.
+    pub async fn operation_preview_again(
+        &self,
+        operation_id: &str,
+        now_ms: UnixMs,
+    ) -> Result<OperationPreview, PeopleError> {
+        let (operation_id, looking, store) =
+            (operation_id.to_owned(), self.looking(now_ms).await?, &self.store);
+        snapshot!(store.operation_preview_again(&operation_id, &looking))?.ok_or(PeopleError::NotFound)
+    }
+
+    async fn looking(&self, now_ms: UnixMs) -> Result<Looking, PeopleError> {
         self.needs(Role::Viewer)?;
-        let (choice, who) = (choice.clone(), self.principal.clone());
-        let store = &self.store;
-        Ok(snapshot!(store.operation_preview(&choice, &who, now_ms))?)
+        let installation_id = self.store.installation_id().await?;
+        Ok(Looking { who: self.principal.clone(), now_ms, installation_id })
     }
 
     /// Approves an operation that somebody else ordered, continues one that stopped because calls failed, or cancels one that
@@ -49,7 +64,7 @@ impl People {
         decision: &Decision<'_>,
     ) -> Result<Answered<OperationView>, PeopleError> {
         self.needs(Role::Operator)?;
-        let deciding = Deciding::new(&self.principal, decision).by(self.actor());
+        let deciding = self.deciding(decision);
         let operation_id = operation_id.to_owned();
         let decided = once(&self.store, "operation_decide", deciding, move |mut db, deciding| {
             Box::pin(async move { operation_decide(&mut db, &operation_id, act, deciding).await })

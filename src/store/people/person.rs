@@ -1,23 +1,32 @@
 //! One person's view of the store, and the checks that every read and decision makes.
 
 use crate::store::db::StoreError;
-use crate::store::decision::Refusal;
+use crate::store::decision::{Deciding, Decision, Refusal, Routed};
 use crate::store::handle::Store;
 use crate::types::{Principal, Role, TypedBy};
 
 /// A way to the store that asks who is there.
 #[derive(Clone)]
-pub struct PeopleDoor(Store);
+pub struct PeopleDoor {
+    store: Store,
+    routed: Routed,
+}
 
 impl PeopleDoor {
     /// The store, for people alone.
     pub fn new(store: Store) -> Self {
-        Self(store)
+        Self { store, routed: Routed::default() }
+    }
+
+    /// The same, with what the configuration says of where events go.
+    #[must_use]
+    pub fn routed(self, routed: Routed) -> Self {
+        Self { routed, ..self }
     }
 
     /// The store as this principal sees it.
     pub fn open(&self, principal: Principal) -> People {
-        People { store: self.0.clone(), principal, typed_by: None }
+        People { store: self.store.clone(), routed: self.routed.clone(), principal, typed_by: None }
     }
 }
 
@@ -26,6 +35,7 @@ impl PeopleDoor {
 pub struct People {
     pub(in crate::store) store: Store,
     pub(in crate::store) principal: Principal,
+    routed: Routed,
     typed_by: Option<TypedBy>,
 }
 
@@ -72,6 +82,11 @@ impl People {
         self.typed_by
             .as_ref()
             .map_or_else(|| name.to_string(), |typed| format!("{name} ({})", typed.as_str()))
+    }
+
+    /// A decision of this person.
+    pub(in crate::store) fn deciding(&self, decision: &Decision<'_>) -> Deciding {
+        Deciding::new(&self.principal, decision).by(self.actor()).routed(self.routed.clone())
     }
 
     /// The principal that asks.

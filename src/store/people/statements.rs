@@ -3,6 +3,7 @@
 use super::{audit, destinations, lanes, message_sources, providers, rejected};
 use super::{causes, events, ledger_rows, search_rows, statistics, surroundings, walk};
 use crate::store::event::DELIVERY_STATEMENTS;
+use crate::store::operations;
 
 /// The statements of what people look at, in the words of both databases, by name.
 pub fn people_statements() -> Vec<(&'static str, &'static str)> {
@@ -20,7 +21,10 @@ pub fn people_statements() -> Vec<(&'static str, &'static str)> {
 
 /// The statements of what people read of events, likewise.
 pub fn read_statements() -> Vec<(&'static str, &'static str)> {
+    let [sets, figures] = operations::STATEMENTS;
     [
+        sets,
+        figures,
         walk::STATEMENTS,
         events::STATEMENTS,
         statistics::STATEMENTS,

@@ -226,13 +226,14 @@ async fn every_command_of_the_runbooks_ends_as_they_say(database: &Database) {
             for word in step.words.iter().skip(1) {
                 words.push(stocked.filled(&name, word).await);
             }
-            if let Some(at) = words.iter().position(|word| word == "NUMBER") {
-                // The number that the command shows when it is given without it.
+            if let Some(at) = words.iter().position(|word| word == "NUMBER:SET") {
+                // The number and the set that the command shows when it is given without it.
                 let preview = [&words[..at - 1], &["--json".to_owned()]].concat();
                 let (_, said) = stocked.run(&preview).await;
                 let found =
                     said.lines().find_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
-                words[at] = found.unwrap_or_else(|| panic!("{said}"))["counted_n"].to_string();
+                let found = found.unwrap_or_else(|| panic!("{said}"));
+                words[at] = format!("{}:{}", found["counted_n"], found["set"].as_str().unwrap());
             }
             let (code, said) = stocked.run(&words).await;
             if code != step.code || said.trim().is_empty() {

@@ -8,20 +8,12 @@ use crate::console::parts::field;
 use crate::console::trouble::Trouble;
 use crate::console::visit::Visit;
 use crate::times;
-use crate::types::{EventState, UnixMs};
+use crate::types::{DeliveryFilter, EventState, UnixMs};
 
 /// Values that the contract has under the same name.
 const SAME: [&str; 5] = ["provider", "type", "state", "object", "delivery"];
 /// Times to choose with one click: what the address says, and what the link says.
 const SPANS: [(&str, &str); 3] = [("15m", "15 min"), ("1h", "1 h"), ("24h", "24 h")];
-
-/// Choices by calls: the word of the contract, and what it says.
-const CALLS: [(&str, &str); 4] = [
-    ("stuck", "with held or dead calls"),
-    ("held", "with held calls"),
-    ("dead", "with dead calls"),
-    ("open", "with calls still to be sent"),
-];
 
 /// A filter as it stands in the address.
 pub(super) struct EventSieve {
@@ -62,11 +54,16 @@ impl EventSieve {
         self.said("/events", ("cursor", self.value("cursor")))
     }
 
-    /// The address that acts on all that it finds, where it says enough for that. What a filter by calls finds is acted
-    /// on message by message.
-    pub(super) fn acted_on(&self) -> Option<String> {
-        let is_of_events = self.value("state").is_some() && self.value("delivery").is_none();
-        is_of_events.then(|| self.said("/operations/new", ("subject", Some("events"))))
+    /// The address that acts on all that it finds, and what the link says; where it names no state and no calls, there is
+    /// none. An event has calls once it is done.
+    pub(super) fn acted_on(&self) -> Option<(String, &'static str)> {
+        let subject = ("subject", Some("events"));
+        if self.value("state").is_some() {
+            return Some((self.said("/operations/new", subject), "Act on all of these"));
+        }
+        self.value("delivery")?;
+        let path = format!("{}&state=done", self.said("/operations/new", subject));
+        Some((path, "Act on those of these that are done"))
     }
 
     /// It and one value more, in the words of the contract.
@@ -100,7 +97,7 @@ impl EventSieve {
             (field::provider(visit, values))
             (field::text("type", "Type", values))
             (field::labelled("state", "State", values, EventState::ALL.iter().map(|state| (state.as_str(), state.shown()))))
-            (field::labelled("delivery", "Calls", values, CALLS))
+            (field::labelled("delivery", "Calls", values, DeliveryFilter::ALL.iter().map(|calls| (calls.as_str(), calls.shown()))))
             (field::text("object", "Object", values))
             (field::time("from", "From (UTC)", self.from_ms))
             (field::time("to", "Before (UTC)", self.to_ms))
@@ -146,10 +143,14 @@ mod tests {
         check("received_from_ms=5&to=1970-01-02", "/events?received_from_ms=5&received_to_ms=86400000");
         check("delivery=stuck", "/events?delivery=stuck");
         check("nonsense=1&cursor=x", "/events?cursor=x");
-        let acted_on = read("state=done&cursor=x").map(|sieve| sieve.acted_on());
-        assert_eq!(acted_on, Ok(Some("/operations/new?state=done&subject=events".to_owned())));
-        assert_eq!(read("type=a").map(|sieve| sieve.acted_on()), Ok(None));
-        assert_eq!(read("state=done&delivery=dead").map(|sieve| sieve.acted_on()), Ok(None));
+        let acted_on = |query| {
+            read(query).ok().and_then(|sieve| sieve.acted_on()).map(|(path, _)| path).unwrap_or_default()
+        };
+        assert_eq!(acted_on("state=done&cursor=x"), "/operations/new?state=done&subject=events");
+        assert_eq!(acted_on("type=a"), "");
+        let failed = "/operations/new?state=failed&delivery=dead&subject=events";
+        assert_eq!(acted_on("state=failed&delivery=dead"), failed);
+        assert_eq!(acted_on("delivery=dead"), "/operations/new?delivery=dead&subject=events&state=done");
         assert!(read("from=soon").is_err() && read("received_to_ms=soon").is_err());
     }
 

@@ -26,8 +26,8 @@ async fn draw(visit: &Visit, values: Vec<(String, String)>) -> Result<Markup, Tr
         (sieve.fields(visit))
         div class="above" {
             @if sieve.is_open() { (follower(visit, &sieve)) }
-            @if let Some(path) = sieve.acted_on().filter(|_| visit.may(Role::Operator)) {
-                a class="button" href=(visit.link(&path)) { "Act on all of these" }
+            @if let Some((path, words)) = sieve.acted_on().filter(|_| visit.may(Role::Operator)) {
+                a class="button" href=(visit.link(&path)) { (words) }
             }
         }
         div id="rows" {

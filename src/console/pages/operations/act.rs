@@ -47,7 +47,8 @@ pub(super) async fn draw(
     let body = html! {
         (notice)
         (figures::found(visit, chosen, &preview.figures))
-        (what_follows(visit, act, preview.approvals_n))
+        (what_follows(visit, act))
+        @if preview.approvals_n > 1 { p { "Another person has to approve it before it begins." } }
         (confirm(visit, chosen, act, &preview))
         p { a href=(visit.link(&chosen.page(None))) { "Back: do something else, or nothing" } }
         (other_erasure(visit, chosen, act, &preview.acts))
@@ -56,24 +57,18 @@ pub(super) async fn draw(
     Ok((title, body))
 }
 
-fn what_follows(visit: &Visit, act: &PreviewedAct, approvals_n: u32) -> Markup {
-    let risk = match act.risk {
-        Risk::None => None,
-        Risk::MayRepeatEffect => Some("This may repeat effects. "),
-        Risk::LosesEffect => Some("This loses effects. "),
-        Risk::CannotSay => Some("What this risks is not known here. "),
-    };
+/// What the act does to all of them, and what that risks.
+pub(super) fn what_follows(visit: &Visit, act: &PreviewedAct) -> Markup {
     html! {
         p class=(if act.is_dangerous() { "trouble" } else { "note" }) {
-            @if let Some(risk) = risk { strong { (risk) } }
+            @if act.risk != Risk::None { strong { (act.risk.in_words()) ". " } }
             (act.sentence)
         }
         @if let Some(steps) = &act.steps { p { (in_steps(steps)) } }
-        @if approvals_n > 1 { p { "Another person has to approve it before it begins." } }
         @if let Some(id) = &act.same_operation_id {
             p class="trouble" role="alert" {
                 "The same was ordered before: operation " (link::operation(visit, id))
-                " has this act and this filter, and is unfinished or ended less than 10 minutes ago."
+                " does the same, or does it to some of the same rows, and is unfinished or ended less than 10 minutes ago."
             }
         }
     }
@@ -96,33 +91,31 @@ fn confirm(visit: &Visit, chosen: &Chosen, act: &PreviewedAct, preview: &Operati
     let counted_n = preview.figures.counted_n;
     let is_again = act.same_operation_id.is_some();
     let label = act.label.replace(" them", &format!(" {}", grouped(counted_n)));
-    html! {
-        form class=(if act.is_dangerous() { "act dangerous" } else { "act" }) method="post" action=(visit.link("/operations")) {
-            (form::enter_guard())
-            (form::key_fields(None))
-            input type="hidden" name="subject" value=(chosen.list());
-            @for (name, value) in chosen.fields() { input type="hidden" name=(name) value=(value); }
-            input type="hidden" name="counted_n" value=(counted_n);
-            (typed_field(counted_n))
-            label { span { "Reason, for the audit log" }
-                input type="text" name="reason" required maxlength="255" autocomplete="off";
-            }
-            @if is_again {
-                label class="check" {
-                    input type="checkbox" name="again" value="true" required;
-                    span { "Do it once more, although the same was ordered before" }
-                }
-            }
-            div class="buttons" {
-                button type="submit" name="act" value=(act.act) class=(if act.is_dangerous() { "main danger" } else { "main" }) {
-                    (label)
-                }
-            }
-            p class="hint" {
-                "It begins only if the number is still the same, goes on when you leave, and can be cancelled while it runs."
+    let fields = html! {
+        input type="hidden" name="subject" value=(chosen.list());
+        @for (name, value) in chosen.fields() { input type="hidden" name=(name) value=(value); }
+        input type="hidden" name="counted_n" value=(counted_n);
+        input type="hidden" name="set" value=(preview.set);
+        (typed_field(counted_n))
+    };
+    let buttons = html! {
+        @if is_again {
+            label class="check" {
+                input type="checkbox" name="again" value="true" required;
+                span { "Do it once more, although the same was ordered before" }
             }
         }
-    }
+        div class="buttons" {
+            button type="submit" name="act" value=(act.act) class=(if act.is_dangerous() { "main danger" } else { "main" }) {
+                (label)
+            }
+        }
+        p class="hint" {
+            "It begins only if these are still the same rows, goes on when you leave, and can be cancelled while it runs."
+        }
+    };
+    let class = if act.is_dangerous() { "act dangerous" } else { "act" };
+    form::frame(class, (&visit.link("/operations"), None), &fields, &buttons)
 }
 
 /// The field in which the number is typed.

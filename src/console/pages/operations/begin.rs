@@ -33,6 +33,7 @@ async fn order(visit: &Visit, form: &SentForm) -> Result<OperationView, Trouble>
     let order = OperationOrder {
         subject,
         counted_n,
+        set: form.needed("set")?.to_owned(),
         reason: form.needed("reason")?.to_owned(),
         steps: None,
         again: form.optional("again") == Some("true"),
@@ -82,10 +83,14 @@ fn notice(visit: &Visit, form: &SentForm, trouble: &Trouble) -> Option<Markup> {
             let (before_n, now_n) = (counted_n(form).ok()?, trouble.counted_n?);
             html! { "Nothing was done: when you looked there were " (grouped(before_n)) ", and now there are " (grouped(now_n)) "." }
         }
+        "other_set" => html! {
+            "Nothing was done: there are as many as when you looked, but not the same ones, or one of them was sent or handled \
+             since. Look at them again."
+        },
         "same_operation" => html! {
-            "Nothing was done: the same was ordered already"
-            @if let Some(id) = &trouble.operation_id { ", see operation " (link::operation(visit, id)) }
-            @else { ", by somebody whose operations this token may not see" }
+            "Nothing was done: another operation does the same, or does it to some of the same rows"
+            @if let Some(id) = &trouble.operation_id { ": operation " (link::operation(visit, id)) }
+            @else { ". This token may not see it" }
             ". It is unfinished, or ended less than 10 minutes ago."
         },
         _ => return None,

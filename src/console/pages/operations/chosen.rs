@@ -14,7 +14,8 @@ use crate::types::{EventState, MessageState, UnixMs};
 
 /// Fields of the contract's filters.
 const OF_MESSAGES: [&str; 5] = ["state", "destination", "provider", "lane", "created_before_ms"];
-const OF_EVENTS: [&str; 6] = ["state", "provider", "type", "object", "received_from_ms", "received_to_ms"];
+const OF_EVENTS: [&str; 7] =
+    ["state", "provider", "type", "object", "delivery", "received_from_ms", "received_to_ms"];
 
 /// A choice of rows, whose state is said.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,6 +25,14 @@ pub(super) enum Chosen {
 }
 
 impl Chosen {
+    /// The choice of an operation.
+    pub(super) fn of(subject: &OperationSubject) -> Option<Self> {
+        Some(match subject.choice() {
+            OperationChoice::Messages(filter) => Self::Messages(filter.state?, filter),
+            OperationChoice::Events(filter) => Self::Events(filter.state?, filter),
+        })
+    }
+
     /// Reads a choice; `value` gives what was sent under a name. A time is there as the contract has it, or as a person
     /// writes it: `received_to_ms`, `received_to`.
     pub(super) fn read<'a>(now_ms: UnixMs, value: impl Fn(&str) -> Option<&'a str>) -> Result<Self, Trouble> {
@@ -203,6 +212,8 @@ mod tests {
             ("received_to_ms", "9"),
         ];
         check(&all, "/events?object=in_1&received_from_ms=0&received_to_ms=9&state=failed&type=paid");
+        let stuck = [("subject", "events"), ("state", "done"), ("delivery", "stuck")];
+        check(&stuck, "/events?delivery=stuck&state=done");
     }
 
     #[test]
@@ -229,6 +240,7 @@ mod tests {
             &[("subject", "messages")],
             &[("subject", "messages"), ("state", "failed")],
             &[("subject", "events"), ("state", "dead")],
+            &[("subject", "events"), ("state", "done"), ("delivery", "lost")],
             &[("subject", "messages"), ("state", "dead"), ("created_before_ms", "soon")],
             &[("subject", "messages"), ("state", "dead"), ("created_before", "soon")],
         ] {

@@ -4,14 +4,16 @@ use axum::extract::Path;
 use axum::response::Response;
 use maud::{Markup, html};
 
-use super::{act, progress, words};
-use crate::api::{OperationState, OperationSubject, OperationView, SkippedRow};
+use super::chosen::Chosen;
+use super::{act, figures, progress, words};
+use crate::api::{OperationPreview, OperationState, OperationSubject, OperationView, SkippedRow};
 use crate::console::contract::path;
 use crate::console::parts::form::{self, ActForm};
 use crate::console::parts::frame::Place;
 use crate::console::parts::{brief, link, list, moment};
 use crate::console::trouble::Trouble;
 use crate::console::visit::Visit;
+use crate::figures::grouped;
 use crate::types::Role;
 
 /// Seconds after which the progress is drawn again.
@@ -28,6 +30,10 @@ async fn draw(visit: &Visit, operation_id: &str) -> Result<Markup, Trouble> {
     let page = path(&["operations", operation_id]);
     let operation: OperationView = visit.ask(&page).await?;
     let is_running = operation.state == OperationState::Running;
+    let acts_on = match operation.state {
+        OperationState::Waiting => acts_on(visit, &operation, &page).await?,
+        _ => html! {},
+    };
     Ok(html! {
         p { strong { (moment::foreign(&words::subject(&operation.subject, operation.total_n))) } }
         div id="progress" data-refresh=[is_running.then_some(AGAIN_S)] {
@@ -42,7 +48,23 @@ async fn draw(visit: &Visit, operation_id: &str) -> Result<Markup, Trouble> {
             }
             (passed_over(visit, &operation))
         }
+        (acts_on)
         @if visit.may(Role::Operator) { (decisions(visit, &operation, &page)) }
+    })
+}
+
+/// What is to be approved: the same figures, sentence and rows as the person saw who ordered it, as they are now.
+async fn acts_on(visit: &Visit, operation: &OperationView, page: &str) -> Result<Markup, Trouble> {
+    let preview: OperationPreview = visit.ask(&format!("{page}/preview")).await?;
+    let moved_n = operation.total_n.saturating_sub(preview.figures.counted_n);
+    Ok(html! {
+        section aria-labelledby="acts-on" {
+            h2 id="acts-on" { "What it acts on" }
+            @if moved_n > 0 { p class="note" { (grouped(moved_n)) " of its rows have changed since the order; they may be passed over." } }
+            @if let Some(chosen) = Chosen::of(&operation.subject) { (figures::found(visit, &chosen, &preview.figures)) }
+            @for act in &preview.acts { (act::what_follows(visit, act)) }
+            (figures::samples(visit, &preview))
+        }
     })
 }
 
@@ -106,7 +128,7 @@ fn decisions(visit: &Visit, operation: &OperationView, page: &str) -> Markup {
 
 fn approve(visit: &Visit, operation: &OperationView, page: &str) -> Markup {
     let action = visit.link(&format!("{page}/approve"));
-    let hint = "It begins at once. Look at what it acts on first: what it does may not be undone.";
+    let hint = "It begins at once. Read above what it acts on, and what that risks.";
     let form = ActForm { action: &action, etag: None, acts: &[("approve", "Approve: let it begin")], hint };
     html! {
         section aria-labelledby="approve" {

@@ -1,13 +1,10 @@
 //! Filters, acts and operations in words.
 
-use maud::Markup;
-use serde::Serialize;
-use serde_json::Value;
-
 use crate::api::{EventFilter, MessageFilter, OperationState, OperationSubject};
 use crate::console::parts::chip::{self, Mood};
 use crate::figures::plural;
 use crate::times;
+use maud::Markup;
 
 /// Messages of a filter: `12 dead messages to billing`.
 pub(super) fn messages(filter: &MessageFilter, counted_n: u64) -> String {
@@ -30,6 +27,9 @@ pub(super) fn events(filter: &EventFilter, counted_n: u64) -> String {
         ("about the object", &filter.object),
     ];
     add(&mut words, &parts);
+    if let Some(calls) = filter.delivery {
+        words = format!("{words} {}", calls.shown());
+    }
     add_time(&mut words, "that came at or after", filter.received_from_ms);
     add_time(&mut words, "that came before", filter.received_to_ms);
     words
@@ -54,21 +54,13 @@ fn add_time(words: &mut String, before: &str, at_ms: Option<i64>) {
     }
 }
 
-/// The word of the contract for an act.
-pub(super) fn act_word(act: impl Serialize) -> String {
-    serde_json::to_value(act).ok().as_ref().and_then(Value::as_str).unwrap_or_default().to_owned()
-}
-
 /// What an operation does: `send 12 dead messages to billing`.
 pub(super) fn subject(subject: &OperationSubject, total_n: u64) -> String {
-    match subject {
-        OperationSubject::Messages { act, filter } => {
-            format!("{} {}", act_word(act).replace('_', " "), messages(filter, total_n))
-        }
-        OperationSubject::Events { act, filter } => {
-            format!("{} {}", act_word(act).replace('_', " "), events(filter, total_n))
-        }
-    }
+    let rows = match subject {
+        OperationSubject::Messages { filter, .. } => messages(filter, total_n),
+        OperationSubject::Events { filter, .. } => events(filter, total_n),
+    };
+    format!("{} {rows}", subject.act().replace('_', " "))
 }
 
 /// State of an operation.
@@ -90,6 +82,8 @@ pub(super) fn passed_over(outcome: &str) -> &str {
         "not_allowed" => "it had moved on by itself",
         "body_gone" => "its bytes are no longer kept",
         "still_open" => "messages of it are open",
+        "moved" => "it was sent or handled after the order",
+        "test_event" => "it is a test event",
         "failed" => "it failed; the log says why",
         other => other,
     }
@@ -99,7 +93,7 @@ pub(super) fn passed_over(outcome: &str) -> &str {
 mod tests {
     use super::*;
     use crate::api::{EventAct, MessageAct};
-    use crate::types::{EventState, MessageState};
+    use crate::types::{DeliveryFilter, EventState, MessageState};
 
     #[test]
     fn an_operation_is_told_as_a_person_would() {
@@ -124,17 +118,18 @@ mod tests {
             provider: Some("stripe".to_owned()),
             event_type: Some("paid".to_owned()),
             object: Some("in_1".to_owned()),
+            delivery: Some(DeliveryFilter::Stuck),
             received_from_ms: Some(0),
             received_to_ms: Some(i64::MAX),
         };
-        let want = "erase and discard 2 failed events from stripe of the type paid about the object in_1 that came at or \
-                    after 1970-01-01T00:00:00.000Z that came before 9223372036854775807";
+        let want = "erase and discard 2 failed events from stripe of the type paid about the object in_1 with held or dead \
+                    calls that came at or after 1970-01-01T00:00:00.000Z that came before 9223372036854775807";
         assert_eq!(subject(&OperationSubject::Events { act: EventAct::EraseAndDiscard, filter }, 2), want);
     }
 
     #[test]
     fn every_reason_for_passing_over_is_said() {
-        for word in ["not_found", "not_allowed", "body_gone", "still_open", "failed"] {
+        for word in ["not_found", "not_allowed", "body_gone", "still_open", "moved", "test_event", "failed"] {
             assert_ne!(passed_over(word), word);
         }
         assert_eq!(passed_over("of_a_newer_version"), "of_a_newer_version");

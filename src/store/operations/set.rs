@@ -1,0 +1,190 @@
+//! The rows of an operation: found by a filter, or fixed by its order.
+
+use sha2::{Digest, Sha256};
+
+use super::types::OPERATION_ROWS_N_MAX;
+use crate::api::{EventFilter, MessageFilter, OperationChoice};
+use crate::store::db::{DbError, DbResult, Door, Value};
+use crate::types::{DeliveryFilter, EventState, MessageState, Principal, Reach};
+
+/// Rows as one text, each with what changes when it is acted on.
+macro_rules! as_text {
+    ($($found:tt)*) => {
+        concat!(
+            "/* operation_set */ SELECT string_agg(CAST(f.subject_id AS TEXT) || ':' || CAST(f.version AS TEXT), ','
+                 ORDER BY f.subject_id) AS found FROM (",
+            $($found)*,
+            " LIMIT $1) f"
+        )
+    };
+}
+
+/// The open messages that a filter finds, the oldest first; `$words` are those of the index. One that waits for nobody is
+/// tried at any moment: its attempts are not compared.
+macro_rules! message_set {
+    ($words:literal) => {
+        as_text!(
+            "SELECT q.message_id AS subject_id,
+                 CASE WHEN q.state IN ('held', 'dead') THEN q.attempts_before_n + q.attempts_n ELSE 0 END AS version
+             FROM outbox_queue q JOIN processed_webhook_events e ON e.event_seq = q.message_id / 1024
+             WHERE q.state = $2 AND q.state IN (",
+            $words,
+            ") AND (CAST($3 AS TEXT) IS NULL OR q.destination = $3)
+               AND (CAST($4 AS TEXT) IS NULL OR e.provider = $4)
+               AND (CAST($5 AS TEXT) IS NULL OR q.lane = $5)
+               AND (CAST($6 AS BIGINT) IS NULL OR q.created_at_ms < $6)
+               AND (CAST($7 AS BIGINT) = 1 OR e.provider = ANY($8))
+               AND (CAST($9 AS BIGINT) = 1 OR q.destination = ANY($10))
+             ORDER BY q.message_id"
+        )
+    };
+}
+
+/// The events that a filter finds, the oldest first; `$more` is what an index is found by.
+macro_rules! event_set {
+    ($more:literal) => {
+        as_text!(
+            "SELECT e.event_seq AS subject_id, e.generation AS version FROM processed_webhook_events e
+             WHERE e.state = $2 AND (CAST($3 AS TEXT) IS NULL OR e.provider = $3)
+               AND (CAST($4 AS TEXT) IS NULL OR e.event_type = $4)
+               AND (CAST($5 AS TEXT) IS NULL OR e.object = $5)
+               AND (CAST($6 AS BIGINT) IS NULL OR e.received_at_ms >= $6)
+               AND (CAST($7 AS BIGINT) IS NULL OR e.received_at_ms < $7)
+               AND (CAST($8 AS BIGINT) = 1 OR e.provider = ANY($9))",
+            $more,
+            " ORDER BY e.event_seq"
+        )
+    };
+}
+
+const STUCK: &str = message_set!("'held', 'dead', 'waiting'");
+const MOVING: &str = message_set!("'ready', 'leased'");
+const WAITING_EVENTS: &str = event_set!(" AND e.state IN ('retry', 'failed', 'unreadable', 'conflict')");
+const SETTLED_EVENTS: &str = event_set!("");
+/// Those of an object, whatever they wait for.
+const EVENTS_OF_OBJECT: &str = event_set!(" AND e.object = $5 AND e.object IS NOT NULL");
+/// Those with calls in these states, by what is open: history is not looked at.
+const EVENTS_OF_STUCK_CALLS: &str = event_set!(
+    " AND e.event_seq IN (SELECT s.message_id / 1024 FROM outbox_queue s
+          WHERE (s.state IN ('held', 'dead')) IS TRUE AND s.state = ANY($10))"
+);
+const EVENTS_OF_OPEN_CALLS: &str = event_set!(
+    " AND e.event_seq IN (SELECT s.message_id / 1024 FROM outbox_queue s WHERE s.state = ANY($10))"
+);
+
+/// The statements by name, for tests that look at their plans.
+pub(super) const STATEMENTS: &[(&str, &str)] = &[
+    ("operation set of stuck messages", STUCK),
+    ("operation set of moving messages", MOVING),
+    ("operation set of waiting events", WAITING_EVENTS),
+    ("operation set of events of an object", EVENTS_OF_OBJECT),
+    ("operation set of events with stuck calls", EVENTS_OF_STUCK_CALLS),
+    ("operation set of events with open calls", EVENTS_OF_OPEN_CALLS),
+];
+
+/// Rows that a filter found.
+pub(super) struct FoundSet {
+    /// Numbers of the messages or events, ascending; one more than an operation acts on where there are more.
+    pub(super) ids: Vec<i64>,
+    /// Differs when another row is found, or when one of them was sent or handled since.
+    pub(super) digest: String,
+}
+
+/// The rows that a choice finds within the reach of `who`.
+pub(super) async fn found_set(
+    db: &mut Door<'_>,
+    choice: &OperationChoice,
+    who: &Principal,
+) -> DbResult<FoundSet> {
+    let (sql, values) = found_by(choice, who);
+    let text = db.fetch_one(sql, &values).await?.text_or_null("found")?.unwrap_or_default();
+    let digest = hex::encode(Sha256::digest(&text).get(..8).unwrap_or_default());
+    Ok(FoundSet { ids: ids_of(&text)?, digest })
+}
+
+/// Which rows of an operation are asked for.
+#[derive(Clone, Copy)]
+pub(super) struct RowsWanted {
+    pub(super) left: bool,
+    pub(super) changed: bool,
+}
+
+/// The rows of an operation that are left, or were acted on, ascending.
+pub(super) async fn fixed_set(
+    db: &mut Door<'_>,
+    operation_id: &str,
+    wanted: RowsWanted,
+) -> DbResult<Vec<i64>> {
+    let sql = "/* operation_set */ SELECT string_agg(CAST(r.subject_id AS TEXT), ',' ORDER BY r.row_n) AS found
+               FROM operation_rows r WHERE r.operation_id = $1 AND ((CAST($2 AS BIGINT) = 1 AND r.outcome IS NULL)
+                   OR (CAST($3 AS BIGINT) = 1 AND r.outcome = 'changed'))";
+    let values = [operation_id.into(), i64::from(wanted.left).into(), i64::from(wanted.changed).into()];
+    ids_of(&db.fetch_one(sql, &values).await?.text_or_null("found")?.unwrap_or_default())
+}
+
+/// The numbers in `1:0,2:0`, or in `1,2`.
+fn ids_of(text: &str) -> DbResult<Vec<i64>> {
+    let id = |one: &str| one.split(':').next().unwrap_or_default().parse();
+    let ids = text.split(',').filter(|one| !one.is_empty()).map(id).collect::<Result<_, _>>();
+    ids.map_err(|_| DbError::decode("found", "no numbers"))
+}
+
+/// The statement that finds a set, and its values.
+fn found_by(choice: &OperationChoice, who: &Principal) -> (&'static str, Vec<Value>) {
+    let reach = |reach: &Reach| -> [Value; 2] {
+        [i64::from(*reach == Reach::All).into(), reach.names().unwrap_or_default().into()]
+    };
+    // One more than there may be.
+    let limit = i64::try_from(OPERATION_ROWS_N_MAX + 1).unwrap_or(i64::MAX);
+    match choice {
+        OperationChoice::Messages(filter) => {
+            let MessageFilter { state, destination, provider, lane, created_before_ms } = filter;
+            let is_moving = matches!(state, Some(MessageState::Ready | MessageState::Leased));
+            let mut values = vec![
+                limit.into(),
+                state.map(MessageState::as_str).into(),
+                destination.clone().into(),
+                provider.clone().into(),
+                lane.clone().into(),
+                (*created_before_ms).into(),
+            ];
+            values.extend(reach(&who.providers).into_iter().chain(reach(&who.destinations)));
+            (if is_moving { MOVING } else { STUCK }, values)
+        }
+        OperationChoice::Events(filter) => {
+            let EventFilter {
+                state,
+                provider,
+                event_type,
+                object,
+                delivery,
+                received_from_ms,
+                received_to_ms,
+            } = filter;
+            let is_waiting = matches!(
+                state,
+                Some(EventState::Retry | EventState::Failed | EventState::Unreadable | EventState::Conflict)
+            );
+            let mut values = vec![
+                limit.into(),
+                state.map(EventState::as_str).into(),
+                provider.clone().into(),
+                event_type.clone().into(),
+                object.clone().into(),
+                (*received_from_ms).into(),
+                (*received_to_ms).into(),
+            ];
+            values.extend(reach(&who.providers));
+            let states = delivery.map(|calls| calls.states().iter().map(MessageState::to_string).collect());
+            values.extend(states.map(|states: Vec<String>| Value::from(states)));
+            let sql = match (delivery, object) {
+                (Some(DeliveryFilter::Open), _) => EVENTS_OF_OPEN_CALLS,
+                (Some(_), _) => EVENTS_OF_STUCK_CALLS,
+                (None, Some(_)) => EVENTS_OF_OBJECT,
+                (None, None) if is_waiting => WAITING_EVENTS,
+                (None, None) => SETTLED_EVENTS,
+            };
+            (sql, values)
+        }
+    }
+}
