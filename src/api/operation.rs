@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::bulk::OperationChoice;
 use super::order::{EventAct, MessageAct};
+use crate::figures::grouped;
 use crate::types::{DeliveryFilter, EventState, MessageState};
 
 /// A choice of messages. A field that is left out leaves nothing out.
@@ -137,6 +138,18 @@ impl Default for OperationSteps {
 }
 
 impl OperationSteps {
+    /// How an operation is worked off, for people.
+    pub(crate) fn in_words(&self) -> String {
+        let sizes: Vec<String> = self.sizes.iter().map(|size| grouped(*size)).collect();
+        format!(
+            "It goes in steps ({}, then the rest), at most {} rows a second. A step begins when the calls of the one before have \
+             been tried. It stops by itself when a call of the first step fails, or more than {} % of the others.",
+            sizes.join(", "),
+            grouped(self.per_s.into()),
+            self.stop_percent
+        )
+    }
+
     /// True when every number is within its range.
     pub fn is_valid(&self) -> bool {
         self.sizes.len() <= 8

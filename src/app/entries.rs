@@ -226,7 +226,7 @@ impl App {
 
 /// Where events go by the routes of the configuration.
 fn routed(entries: Entries) -> Routed {
-    Routed::by(move |provider, event_type| {
+    Arc::new(move |provider, event_type| {
         let entry = entries.get(&Name::parse(provider).ok()?)?;
         entry.provider.handlers().routed_to(event_type)
     })

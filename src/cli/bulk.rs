@@ -242,16 +242,7 @@ fn in_full(act: &PreviewedAct, approvals_n: u32) -> String {
         Risk::None => String::new(),
         risk => format!("CAREFUL: {}. ", risk.in_words()),
     };
-    let steps = act.steps.as_ref().map(|steps| {
-        let sizes: Vec<String> = steps.sizes.iter().map(u64::to_string).collect();
-        format!(
-            "It goes in steps ({}, then the rest), at most {} a second, and stops by itself when more than {} % of the calls \
-             fail, or any of the first step.",
-            sizes.join(", "),
-            steps.per_s,
-            steps.stop_percent
-        )
-    });
+    let steps = act.steps.as_ref().map(OperationSteps::in_words);
     let same = act.same_operation_id.as_ref().map(|id| {
         format!(
             "Operation {id} does the same, or does it to some of the same rows, and is unfinished or ended less than 10 \

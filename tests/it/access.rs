@@ -10,7 +10,7 @@ use hooklatch::types::{MessageId, Role};
 use serde_json::{Value, json};
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Row, SqliteConnection};
 
-use crate::contract;
+use crate::contract::{self, Operator};
 use crate::database::{Database, on_sqlite};
 use crate::process::{Server, client, now_s, stripe_header, until};
 
@@ -93,7 +93,10 @@ async fn ask(client: &reqwest::Client, world: &World, route: &RouteFacts, token:
     if route.takes_key() {
         request = request.header("idempotency-key", key);
     }
-    if let Some(order) = order(route) {
+    if let Some(mut order) = order(route) {
+        if route.order == Some("OperationOrder") {
+            order = Operator::new(world.server.admin, &self::token("operator", true)).filled(&order).await;
+        }
         request = request.body(order.to_string());
     }
     let response = request.send().await.unwrap();

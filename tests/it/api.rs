@@ -228,8 +228,9 @@ async fn a_person_decides_about_what_is_held_and_it_happens_once(database: &Data
     assert!(listed.contains(&id) && listed.contains("evt_2"), "{listed}");
     let (is_fine, said) = command(&["messages", "send", "--state", "held", "--reason", "they lost it"]);
     assert!(!is_fine && said.contains("1 message with state held"), "{said}");
+    let one = said.split("--yes ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap();
     let (is_fine, said) =
-        command(&["messages", "send", "--state", "held", "--reason", "they lost it", "--yes", "1"]);
+        command(&["messages", "send", "--state", "held", "--reason", "they lost it", "--yes", one]);
     assert!(is_fine && said.contains("1 of 1"), "{said}");
     until(
         "it is sent again",

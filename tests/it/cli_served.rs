@@ -75,7 +75,7 @@ async fn a_viewer_changes_nothing_by_any_command(database: &Database) {
     let stub = Stub::start().await;
     let server = serve(database, &stub).await;
     let id = held(&server, &stub, 1).await;
-    let filter = ["--state", "held", "--destination", "billing", "--yes", "1"];
+    let filter = ["--state", "held", "--destination", "billing", "--yes", "1:5e7"];
     let because = ["--reason", "x"];
     let (one, many) = ([id.as_str()].to_vec(), filter.to_vec());
     let event = vec!["stripe", "evt_0"];
@@ -89,7 +89,7 @@ async fn a_viewer_changes_nothing_by_any_command(database: &Database) {
         (vec!["events", "rerun"], event.clone()),
         (vec!["events", "dispatch"], event.clone()),
         (vec!["events", "dismiss"], event.clone()),
-        (vec!["events", "rerun"], vec!["--state", "done", "--yes", "1"]),
+        (vec!["events", "rerun"], vec!["--state", "done", "--yes", "1:5e7"]),
         (vec!["erase"], event.clone()),
         (vec!["erase", "--discard"], event.clone()),
         (vec!["destinations", "pause"], vec!["billing"]),
@@ -151,12 +151,15 @@ async fn an_operator_finds_what_is_stuck_and_acts_on_all_of_it_once(database: &D
         ["messages", "send", "--state", "held", "--destination", "billing", "--reason", "they lost it"];
     let (code, said) = run(&send);
     assert!(code == 7 && said.contains("4 messages with state held, destination billing"), "{said}");
-    assert!(said.contains("this may repeat effects") && said.contains("--yes 4 acts on them"), "{said}");
+    let four = said.split("--yes ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap().to_owned();
+    assert!(said.contains("May repeat an effect") && four.starts_with("4:"), "{said}");
     assert_eq!(run(&[&send[..], &["--yes"]].concat()).0, 2, "without the number");
-    let (code, said) = run(&[&send[..], &["--yes", "5"]].concat());
+    let (code, said) = run(&[&send[..], &["--yes", "4:0000"]].concat());
+    assert!(code == 4 && said.contains("not the same ones"), "{said}");
+    let (code, said) = run(&[&send[..], &["--yes", "5:0000"]].concat());
     assert!(code == 4 && said.contains("4 are found now"), "{said}");
     assert_eq!(stub.requests_n(), 5, "nothing was sent");
-    let (code, said) = run(&[&send[..], &["--yes", "4"]].concat());
+    let (code, said) = run(&[&send[..], &["--yes", &four]].concat());
     assert!(code == 0 && said.contains("4 of 4"), "{said}");
     let hint = said.lines().find(|line| line.contains("operations cancel")).unwrap();
     assert!(
@@ -167,7 +170,7 @@ async fn an_operator_finds_what_is_stuck_and_acts_on_all_of_it_once(database: &D
     let log = || server.log();
     until("all are done", Duration::from_secs(20), log, async || database.count(done).await == 5).await;
     assert_eq!(stub.requests_n(), 9, "each that was held was sent once more");
-    let (code, said) = run(&[&send[..], &["--yes", "4"]].concat());
+    let (code, said) = run(&[&send[..], &["--yes", &four]].concat());
     assert!(code == 0 && said.contains("there is nothing to do"), "{said}");
     let (code, said) = run(&["tail", "--count", "0"]);
     assert_eq!(code, 0, "{said}");

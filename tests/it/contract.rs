@@ -42,6 +42,30 @@ impl Operator {
         self.ask("POST", path, &[("idempotency-key", key)], Some(order.to_string())).await
     }
 
+    /// What an operation would act on.
+    pub async fn preview(&self, subject: &Value) -> Answer {
+        let choice: serde_json::Map<String, Value> = subject
+            .as_object()
+            .into_iter()
+            .flatten()
+            .map(|(list, one)| (list.clone(), one["filter"].clone()))
+            .collect();
+        self.ask("POST", "/operations/preview", &[], Some(Value::from(choice).to_string())).await
+    }
+
+    /// The order of an operation on the rows that its filter finds now.
+    pub async fn filled(&self, order: &Value) -> Value {
+        let set = self.preview(&order["subject"]).await.body["set"].as_str().unwrap_or("none").to_owned();
+        let mut order = order.clone();
+        order["set"] = set.into();
+        order
+    }
+
+    /// Orders that operation.
+    pub async fn begin(&self, key: &str, order: &Value) -> Answer {
+        self.post("/operations", key, &self.filled(order).await).await
+    }
+
     /// Any request; without a token when that is empty.
     pub async fn ask(
         &self,

@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-use hooklatch::api::EventView;
+use hooklatch::api::{EventFilter, EventView};
 use hooklatch::store::{Cuts, EventQuery, Unsearched};
 use hooklatch::types::{DeliveryFilter, Role, UnixMs};
 use serde_json::Value;
@@ -151,8 +151,11 @@ async fn a_filter_by_calls_finds_each_event_once_page_by_page(database: &Databas
             for limit in [1, 2, 100] {
                 let (mut found, mut place) = (Vec::new(), None);
                 loop {
-                    let query =
-                        EventQuery { delivery: Some(delivery), place, limit, ..EventQuery::default() };
+                    let query = EventQuery {
+                        filter: EventFilter { delivery: Some(delivery), ..EventFilter::default() },
+                        place,
+                        limit,
+                    };
                     let page = people.event_page(query, NOW_MS).await.unwrap();
                     assert_eq!(page.since, None, "calls change after their event came");
                     found.extend(page.items.iter().map(|one| one.event_id.replace("evt_", "")));

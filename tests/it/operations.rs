@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::console::Browser;
 use crate::contract::{Answer, Operator};
 use crate::database::{Database, On, on_both};
 use crate::process::{Server, client, post_stripe, until};
@@ -19,11 +20,15 @@ on_both!(
     what_was_handled_is_run_again_in_steps_and_stops_at_a_handler_or_a_call_that_fails,
     a_second_person_lets_an_operation_begin_and_the_first_does_not,
     of_two_equal_orders_the_second_is_told_of_the_first,
+    who_approves_sees_what_it_acts_on_and_a_row_that_moved_meanwhile_is_passed_over,
+    who_does_not_reach_the_calls_of_an_event_cannot_have_it_run_again,
 );
 
 const OPERATOR: &str = "operator-token-0123456789";
 const SECOND: &str = "second-token-0123456789";
 const VIEWER: &str = "viewer-token-0123456789";
+/// Of an operator who reaches another destination than `billing`.
+const NARROW: &str = "narrow-token-0123456789";
 const ROWS_N: u32 = 10_000;
 /// As many as are not done before the fifth kill, however late each comes.
 pub(super) const MANY_ROWS_N: u32 = 40_000;
@@ -37,6 +42,7 @@ async fn serve(database: &Database) -> Server {
 async fn serve_with(database: &Database, billing: &str, admin: &str) -> Server {
     let more = format!(
         "[outbox]\npoll_ms = 50\nlease_ms = 3000\n[[providers.stripe.routes]]\non = [\"*\"]\nto = \"billing\"\n\
+         [destinations.mail]\nurl = \"http://127.0.0.1:9\"\n\
          [destinations.billing]\ntimeout_ms = 2000\n{billing}\n"
     );
     let mut server = Server::prepare(&database.url, &more);
@@ -44,6 +50,7 @@ async fn serve_with(database: &Database, billing: &str, admin: &str) -> Server {
     let tokens = format!(
         "tokens = [{{ name = \"ops\", role = \"operator\", token = \"{OPERATOR}\" }}, \
          {{ name = \"second\", role = \"operator\", token = \"{SECOND}\" }}, \
+         {{ name = \"narrow\", role = \"operator\", token = \"{NARROW}\", destinations = [\"mail\"] }}, \
          {{ name = \"looker\", role = \"viewer\", token = \"{VIEWER}\" }}]\n{admin}\n[database]"
     );
     std::fs::write(server.config(), config.replace("[database]", &tokens)).unwrap();
@@ -127,9 +134,7 @@ async fn check_each_once(database: &Database, rows_n: u32) {
 async fn an_operation_that_is_killed_five_times_acts_on_each_message_once(database: &Database) {
     let mut server = serve(database).await;
     many_dead_messages(database, MANY_ROWS_N).await;
-    let begun = Operator::new(server.admin, OPERATOR)
-        .post("/operations", "k-1", &order("send", "dead", MANY_ROWS_N))
-        .await;
+    let begun = Operator::new(server.admin, OPERATOR).begin("k-1", &order("send", "dead", MANY_ROWS_N)).await;
     assert_eq!((begun.status, &begun.body["total_n"]), (202, &json!(MANY_ROWS_N)), "{}", begun.body);
     for kill in 0..5_i64 {
         let progress = "SELECT changed_n FROM operations";
@@ -156,10 +161,10 @@ async fn an_operation_is_ordered_watched_and_cancelled(database: &Database) {
     let server = serve(database).await;
     let (ops, viewer) = (Operator::new(server.admin, OPERATOR), Operator::new(server.admin, VIEWER));
     dead_messages(database).await;
-    let other = ops.post("/operations", "k-1", &order("discard", "dead", 7)).await;
+    let other = ops.begin("k-1", &order("discard", "dead", 7)).await;
     let said = (other.status, &other.body["code"], &other.body["counted_n"]);
     assert_eq!(said, (409, &json!("other_count"), &json!(ROWS_N)), "{}", other.body);
-    assert_eq!(viewer.post("/operations", "k-2", &order("discard", "dead", ROWS_N)).await.status, 403);
+    assert_eq!(viewer.begin("k-2", &order("discard", "dead", ROWS_N)).await.status, 403);
     for (n, (order, status, code)) in [
         (order("discard", "done", 0), 409, "never_allowed"),
         (order("pause", "dead", ROWS_N), 400, "bad_request"),
@@ -169,10 +174,11 @@ async fn an_operation_is_ordered_watched_and_cancelled(database: &Database) {
     .iter()
     .enumerate()
     {
-        let refused = ops.post("/operations", &format!("bad-{n}"), order).await;
+        let refused = ops.begin(&format!("bad-{n}"), order).await;
         assert_eq!((refused.status, refused.body["code"].as_str()), (*status, Some(*code)), "{order}");
     }
-    let begun = ops.post("/operations", "k-3", &order("discard", "dead", ROWS_N)).await;
+    let third = ops.filled(&order("discard", "dead", ROWS_N)).await;
+    let begun = ops.post("/operations", "k-3", &third).await;
     let path = path_of(&begun);
     until(
         "it goes on",
@@ -193,7 +199,7 @@ async fn an_operation_is_ordered_watched_and_cancelled(database: &Database) {
     let done_n = cancelled.body["changed_n"].as_i64().unwrap();
     assert!((1..i64::from(ROWS_N)).contains(&done_n), "{done_n}");
     assert_eq!(viewer.post(&format!("{path}/cancel"), "c-0", &reason).await.status, 403);
-    let again = ops.post("/operations", "k-3", &order("discard", "dead", ROWS_N)).await;
+    let again = ops.post("/operations", "k-3", &third).await;
     assert_eq!((again.status, &again.body), (202, &begun.body));
     assert_eq!(again.headers["idempotency-replayed"], "true");
     assert_eq!(path_of(&again), path);
@@ -201,7 +207,7 @@ async fn an_operation_is_ordered_watched_and_cancelled(database: &Database) {
     assert_eq!((late.status, &late.body["state"]), (409, &json!("cancelled")));
     // Another one runs to its end meanwhile; nothing more becomes of the first.
     let rest = u32::try_from(i64::from(ROWS_N) - done_n).unwrap();
-    let second = ops.post("/operations", "k-4", &order("done", "dead", rest)).await;
+    let second = ops.begin("k-4", &order("done", "dead", rest)).await;
     let seen = is_over(&server, &path_of(&second)).await;
     assert_eq!((&seen["changed_n"], &seen["skipped_n"]), (&json!(rest), &json!(0)));
     assert_eq!(viewer.get(&path).await.body["changed_n"], done_n);
@@ -267,8 +273,7 @@ async fn another_node_goes_on_with_what_one_left() {
     let Some(database) = Database::create(On::Postgres).await else { return };
     let (mut first, second) = (serve(&database).await, serve(&database).await);
     dead_messages(&database).await;
-    let begun =
-        Operator::new(first.admin, OPERATOR).post("/operations", "k-1", &order("send", "dead", ROWS_N)).await;
+    let begun = Operator::new(first.admin, OPERATOR).begin("k-1", &order("send", "dead", ROWS_N)).await;
     until(
         "it goes on",
         Duration::from_secs(20),
@@ -344,7 +349,7 @@ async fn an_operation_stops_after_few_calls_at_a_bad_destination_and_goes_on_whe
     let mut modes = vec![Mode::Status(200)];
     modes.extend(vec![Mode::Status(500); EVENTS_N]);
     stub.next(&modes);
-    let begun = ops.post("/operations", "k-1", &in_steps(&dead_to_billing(), EVENTS_N)).await;
+    let begun = ops.begin("k-1", &in_steps(&dead_to_billing(), EVENTS_N)).await;
     assert_eq!(begun.status, 202, "{}", begun.body);
     let path = path_of(&begun);
     let seen = until_state(&server, &path, "stopped").await;
@@ -382,7 +387,7 @@ async fn steps_are_where_they_were_after_each_kill(database: &Database) {
     // Of each two calls the second is under way at the kill.
     let two_calls = [Mode::Status(200), Mode::WhenTold];
     stub.next(&two_calls);
-    let begun = Operator::new(server.admin, OPERATOR).post("/operations", "k-1", &order).await;
+    let begun = Operator::new(server.admin, OPERATOR).begin("k-1", &order).await;
     let path = path_of(&begun);
     for kill in 1..=3 {
         let calls = "the second call is under way";
@@ -445,7 +450,7 @@ async fn what_was_handled_is_run_again_in_steps_and_stops_at_a_handler_or_a_call
     let before = stub.requests_n();
     stub.next(&[Mode::ActThenDrop]);
     let order = in_steps(&json!({ "events": { "act": "rerun", "filter": filter } }), EVENTS_N);
-    let path = path_of(&ops.post("/operations", "k-1", &order).await);
+    let path = path_of(&ops.begin("k-1", &order).await);
     let seen = until_state(&server, &path, "stopped").await;
     assert_eq!(
         (&seen["changed_n"], stub.requests_n() - before),
@@ -470,7 +475,7 @@ async fn a_second_person_lets_an_operation_begin_and_the_first_does_not(database
         serve_with(database, "url = \"http://127.0.0.1:9\"", "approvals_n = 2\napproval_h = 1").await;
     many_dead_messages(database, 20).await;
     let (ops, second) = (Operator::new(server.admin, OPERATOR), Operator::new(server.admin, SECOND));
-    let begun = ops.post("/operations", "k-1", &order("discard", "dead", 20)).await;
+    let begun = ops.begin("k-1", &order("discard", "dead", 20)).await;
     assert_eq!((begun.status, &begun.body["state"]), (202, &json!("waiting")), "{}", begun.body);
     let path = path_of(&begun);
     assert!(begun.body["approve_until_ms"].as_i64() > begun.body["created_at_ms"].as_i64());
@@ -497,7 +502,7 @@ async fn of_two_equal_orders_the_second_is_told_of_the_first(database: &Database
     let server = serve(database).await;
     many_dead_messages(database, 20).await;
     let (ops, second) = (Operator::new(server.admin, OPERATOR), Operator::new(server.admin, SECOND));
-    let order = order("send", "dead", 20);
+    let order = ops.filled(&order("send", "dead", 20)).await;
     // Two tabs, at the same moment.
     let (one, two) =
         tokio::join!(ops.post("/operations", "k-1", &order), second.post("/operations", "k-2", &order));
@@ -508,12 +513,67 @@ async fn of_two_equal_orders_the_second_is_told_of_the_first(database: &Database
     until_state(&server, &path_of(&begun), "done").await;
     let mut order = order.clone();
     order["counted_n"] = json!(0);
-    assert_eq!(
-        ops.post("/operations", "k-3", &order).await.body["code"],
-        "same_operation",
-        "it ended a moment ago"
-    );
+    assert_eq!(ops.begin("k-3", &order).await.body["code"], "same_operation", "it ended a moment ago");
     order["again"] = json!(true);
-    assert_eq!(ops.post("/operations", "k-4", &order).await.status, 202);
+    assert_eq!(ops.begin("k-4", &order).await.status, 202);
     assert_eq!(database.count("SELECT COUNT(*) FROM operations WHERE total_n > 0").await, 1);
+}
+
+async fn who_approves_sees_what_it_acts_on_and_a_row_that_moved_meanwhile_is_passed_over(
+    database: &Database,
+) {
+    let stub = Stub::start().await;
+    let billing = format!("url = \"{}\"\nbreaker_failures_n = 0\nretry = {{ attempts_n = 1 }}", stub.url());
+    let server = serve_with(database, &billing, "approvals_n = 2").await;
+    called(database, &server, &stub, (7, Some(Mode::Status(400)), "dead")).await;
+    let (ops, second) = (Operator::new(server.admin, OPERATOR), Operator::new(server.admin, SECOND));
+    let order = json!({ "subject": dead_to_billing(), "counted_n": 7, "reason": "they are back" });
+    let path = path_of(&ops.begin("k-1", &order).await);
+    let preview = second.get(&format!("{path}/preview")).await.body;
+    assert_eq!((&preview["counted_n"], &preview["acts"][0]["act"]), (&json!(7), &json!("send")), "{preview}");
+    let page = Browser::signed_in(server.admin, SECOND).await.get(&path).await.text;
+    let sentence = preview["acts"][0]["sentence"].as_str().unwrap();
+    for want in
+        ["What it acts on", "May repeat an effect", sentence, "stripe 7", "billing 7", "7 calls; 7 open"]
+    {
+        assert!(page.contains(want), "`{want}`: {page}");
+    }
+    assert_eq!(page.matches("href=\"/messages/").count(), 5, "five of them: {page}");
+    // One of them is sent by hand, and given up again: the order knew nothing of that.
+    let id = preview["messages"][0]["message_id"].as_str().unwrap();
+    stub.next(&[Mode::Status(400)]);
+    let sent = json!({ "act": "send", "reason": "a trial" });
+    assert_eq!(ops.post(&format!("/messages/{id}/decide"), "m-1", &sent).await.status, 200);
+    let dead = async || database.count("SELECT COUNT(*) FROM outbox_queue WHERE state = 'dead'").await == 7;
+    until("it is tried", Duration::from_secs(20), || server.log(), async || stub.requests_n() == 8).await;
+    until("it is dead again", Duration::from_secs(20), || server.log(), dead).await;
+    let reason = json!({ "reason": "I looked at them" });
+    assert_eq!(second.post(&format!("{path}/approve"), "a-1", &reason).await.status, 200);
+    let seen = until_state(&server, &path, "done").await;
+    assert_eq!((&seen["changed_n"], &seen["skipped_n"]), (&json!(6), &json!(1)), "{seen}");
+    assert_eq!(seen["skipped"], json!([{ "subject": id, "outcome": "moved", "state": null }]), "{seen}");
+}
+
+async fn who_does_not_reach_the_calls_of_an_event_cannot_have_it_run_again(database: &Database) {
+    let stub = Stub::start().await;
+    let server = serve_with(database, &format!("url = \"{}\"", stub.url()), "").await;
+    called(database, &server, &stub, (2, None, "done")).await;
+    let (ops, narrow) = (Operator::new(server.admin, OPERATOR), Operator::new(server.admin, NARROW));
+    let rerun = json!({ "act": "rerun", "reason": "once more" });
+    let one = narrow.post("/events/stripe/evt_0/decide", "k-1", &rerun).await;
+    let filter = json!({ "state": "done", "provider": "stripe" });
+    let order = json!({ "subject": { "events": { "act": "rerun", "filter": filter } }, "counted_n": 2, "reason": "r" });
+    let all = narrow.begin("k-2", &order).await;
+    for refused in [&one, &all] {
+        let told = (refused.status, &refused.body["code"]);
+        assert_eq!(told, (403, &json!("destinations_out_of_reach")), "{}", refused.body);
+        let why = refused.body["detail"].as_str().unwrap();
+        assert!(why.contains("events of stripe") && why.contains("it reaches mail"), "{why}");
+        assert!(!refused.body.to_string().contains("billing"), "out of scope: {}", refused.body);
+    }
+    assert_eq!(database.count("SELECT COUNT(*) FROM operations").await, 0);
+    // By what the route says alone: nothing was called yet.
+    run(database, "DELETE FROM outbox_finished").await;
+    assert_eq!(narrow.post("/events/stripe/evt_0/decide", "k-3", &rerun).await.status, 403);
+    assert_eq!(ops.post("/events/stripe/evt_0/decide", "k-4", &rerun).await.status, 200);
 }

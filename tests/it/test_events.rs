@@ -236,7 +236,7 @@ async fn a_bulk_re_run_passes_test_events_over(database: &Database) {
         "subject": { "events": { "act": "rerun", "filter": { "state": "ignored", "provider": "stripe" } } },
         "counted_n": 1, "reason": "the route had a typing error",
     });
-    let begun = ops.post("/operations", "k-2", &order).await;
+    let begun = ops.begin("k-2", &order).await;
     assert_eq!(begun.status, 202, "{}", begun.body);
     let path = format!("/operations/{}", begun.body["operation_id"].as_str().unwrap());
     until(
@@ -248,6 +248,18 @@ async fn a_bulk_re_run_passes_test_events_over(database: &Database) {
     .await;
     let operation = ops.get(&path).await.body;
     assert_eq!((&operation["changed_n"], &operation["skipped_n"]), (&json!(0), &json!(1)), "{operation}");
-    assert_eq!(event(&ops, "stripe", &id).await["event"]["state"], "ignored");
+    assert_eq!(operation["skipped"][0]["outcome"], "test_event", "{operation}");
+    // Nor one by one: the way to calls is a test event that says so.
+    let one = ops
+        .post(&format!("/events/stripe/{id}/decide"), "k-3", &json!({ "act": "rerun", "reason": "r" }))
+        .await;
+    assert_eq!((one.status, &one.body["code"]), (409, &json!("test_event")), "{}", one.body);
+    let view = event(&ops, "stripe", &id).await;
+    assert_eq!(view["event"]["state"], "ignored");
+    let judgement = view["judgement"].to_string();
+    assert!(
+        judgement.contains("A test event that was made without calls") && !judgement.contains("rerun"),
+        "{judgement}"
+    );
     assert_eq!(stub.requests_n(), 0);
 }

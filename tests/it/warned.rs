@@ -164,3 +164,20 @@ fn a_body_limit_below_what_the_sender_documents_is_warned_of() {
     let [warning] = warnings_of(key, &github("body_bytes_max = 1048576\n")).try_into().unwrap();
     assert!(warning.contains("26214400 bytes: a larger event is refused with 413"), "{warning}");
 }
+
+#[test]
+fn two_people_have_to_agree_and_there_are_fewer_is_told() {
+    let token = |name: &str, role: &str| {
+        format!("{{ name = \"{name}\", role = \"{role}\", token = \"{name}-token-0123456789\" }}")
+    };
+    let told = |people: &[String], approvals_n: u32| {
+        let people = people.join(", ");
+        let text = format!("[admin]\napprovals_n = {approvals_n}\ntokens = [{people}]\n");
+        warnings_of("admin.approvals_n", &text).into_iter().next().unwrap_or_default()
+    };
+    let (ann, bob) = (token("ann", "operator"), token("bob", "admin"));
+    let viewer = token("vic", "viewer");
+    assert!(told(&[ann.clone(), viewer], 2).contains("has 1 with the role operator or admin"));
+    assert_eq!(told(&[ann.clone(), bob], 2), "");
+    assert_eq!(told(&[ann], 1), "");
+}

@@ -76,38 +76,12 @@ fn previewed(state: &ApiState, preview: OperationPreview) -> Response {
     view_reply(StatusCode::OK, &OperationPreview { approvals_n: state.bulk.approvals_n, ..preview })
 }
 
-pub(super) async fn approve(
-    state: State<Arc<ApiState>>,
-    people: Asking,
-    id: Path<String>,
-    request: Request,
-) -> Result<Response, Problem> {
-    decide(state, people, (id, OperationAct::Approve), request).await
-}
-
-/// Continues an operation that stopped.
-pub(super) async fn resume(
-    state: State<Arc<ApiState>>,
-    people: Asking,
-    id: Path<String>,
-    request: Request,
-) -> Result<Response, Problem> {
-    decide(state, people, (id, OperationAct::Continue), request).await
-}
-
-pub(super) async fn cancel(
-    state: State<Arc<ApiState>>,
-    people: Asking,
-    id: Path<String>,
-    request: Request,
-) -> Result<Response, Problem> {
-    decide(state, people, (id, OperationAct::Cancel), request).await
-}
-
-async fn decide(
+/// Approves, continues or cancels an operation.
+pub(super) async fn decide(
+    act: OperationAct,
     State(state): State<Arc<ApiState>>,
     Asking(people): Asking,
-    (Path(id), act): (Path<String>, OperationAct),
+    Path(id): Path<String>,
     request: Request,
 ) -> Result<Response, Problem> {
     let request = DecisionRequest::read(people, request).await?;

@@ -21,6 +21,7 @@ use super::{
 };
 use crate::api::ROUTES;
 use crate::plain;
+use crate::store::OperationAct;
 use crate::types::{Principal, Role};
 
 /// What a path with parameters is about, as the path names it.
@@ -95,9 +96,22 @@ fn routes() -> Routes {
         .route("/operations/preview", post(operations::preview))
         .route("/operations/{operation_id}", get(operations::show))
         .route("/operations/{operation_id}/preview", get(operations::preview_again))
-        .route("/operations/{operation_id}/approve", post(operations::approve))
-        .route("/operations/{operation_id}/continue", post(operations::resume))
-        .route("/operations/{operation_id}/cancel", post(operations::cancel))
+        .route(
+            "/operations/{operation_id}/approve",
+            post(|state, people, id, sent| {
+                operations::decide(OperationAct::Approve, state, people, id, sent)
+            }),
+        )
+        .route(
+            "/operations/{operation_id}/continue",
+            post(|state, people, id, sent| {
+                operations::decide(OperationAct::Continue, state, people, id, sent)
+            }),
+        )
+        .route(
+            "/operations/{operation_id}/cancel",
+            post(|state, people, id, sent| operations::decide(OperationAct::Cancel, state, people, id, sent)),
+        )
         .route("/tail", get(tail::show))
         .route("/settings", get(settings::list))
         .route("/doctor", get(doctor::show))

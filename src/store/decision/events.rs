@@ -71,7 +71,7 @@ pub(in crate::store) async fn out_of_reach(
     let Some(names) = reach.names() else { return Ok(None) };
     for row in db.fetch(CALLS_IN_REACH, &[events.to_vec().into(), names.clone().into()]).await? {
         let (provider, event_type) = (row.text("provider")?, row.text("event_type")?);
-        let is_in_reach = match deciding.routed.destinations(&provider, &event_type) {
+        let is_in_reach = match deciding.routed.as_ref().and_then(|routed| routed(&provider, &event_type)) {
             Some(routes) => routes.iter().all(|name| reach.has(name)),
             None => row.int("uncalled_n")? == 0,
         };

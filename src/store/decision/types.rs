@@ -1,6 +1,5 @@
 //! A person's decision, its subject, and its result.
 
-use std::fmt;
 use std::sync::Arc;
 
 use uuid::Uuid;
@@ -175,37 +174,9 @@ pub struct Answered<T> {
 
 /// Where the configuration of a node sends events of a provider and a type: the destinations of its routes; `None` when
 /// code decides, or nobody knows.
-#[derive(Clone)]
-pub struct Routed(Arc<RoutesOf>);
-
-/// Says so of a provider and a type.
-type RoutesOf = dyn Fn(&str, &str) -> Option<Vec<String>> + Send + Sync;
-
-impl Routed {
-    /// Asks this of a provider and a type.
-    pub fn by(routes: impl Fn(&str, &str) -> Option<Vec<String>> + Send + Sync + 'static) -> Self {
-        Self(Arc::new(routes))
-    }
-
-    pub(super) fn destinations(&self, provider: &str, event_type: &str) -> Option<Vec<String>> {
-        (self.0)(provider, event_type)
-    }
-}
-
-impl Default for Routed {
-    fn default() -> Self {
-        Self::by(|_, _| None)
-    }
-}
-
-impl fmt::Debug for Routed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Routed")
-    }
-}
+pub type Routed = Arc<dyn Fn(&str, &str) -> Option<Vec<String>> + Send + Sync>;
 
 /// A decision that is being carried out: who decides and why, and the records that will be written of it.
-#[derive(Debug)]
 pub(in crate::store) struct Deciding {
     pub(in crate::store) who: Principal,
     /// The same as the audit log has it.
@@ -217,7 +188,7 @@ pub(in crate::store) struct Deciding {
     pub(in crate::store) now_ms: UnixMs,
     /// Operation that it is part of.
     pub(in crate::store) operation_id: Option<String>,
-    pub(super) routed: Routed,
+    pub(super) routed: Option<Routed>,
     /// Records of it, which are written last: who writes records waits for all others who do.
     pub(in crate::store) records: Vec<AuditEntry>,
 }
@@ -234,7 +205,7 @@ impl Deciding {
             if_match: decision.if_match.clone(),
             now_ms: decision.now_ms,
             operation_id: None,
-            routed: Routed::default(),
+            routed: None,
             records: Vec::new(),
         }
     }
@@ -245,7 +216,7 @@ impl Deciding {
     }
 
     /// The same, with what the configuration says of where events go.
-    pub(in crate::store) fn routed(self, routed: Routed) -> Self {
+    pub(in crate::store) fn routed(self, routed: Option<Routed>) -> Self {
         Self { routed, ..self }
     }
 
@@ -260,7 +231,7 @@ impl Deciding {
             if_match: IfMatch::Unsaid,
             now_ms,
             operation_id: Some(operation_id.to_owned()),
-            routed: Routed::default(),
+            routed: None,
             records: Vec::new(),
         }
     }

@@ -65,7 +65,7 @@ async fn operation_step(
         return Ok(None);
     };
     let mut row = OperationRow::of(&row)?;
-    if row.state == OperationState::Waiting {
+    if row.view.state == OperationState::Waiting {
         return expire(db, &row, now_ms).await.map(Some);
     }
     let rows_n = if is_passing_by { 1 } else { rows_n };
@@ -79,15 +79,15 @@ async fn operation_step(
     let rows = db.fetch(sql, &[operation_id.into(), passed_n.into(), rows_n.into()]).await?;
     let of = |row: &Row| Ok(SetRow { row_n: row.int("row_n")?, subject_id: row.int("subject_id")? });
     let rows: Vec<SetRow> = rows.iter().map(of).collect::<DbResult<_>>()?;
-    let moved = match &row.subject {
+    let moved = match &row.view.subject {
         subject if !subject.makes_calls() || is_passing_by => BTreeSet::new(),
-        OperationSubject::Messages { .. } => moved(db, MOVED_MESSAGES, &rows, row.created_at_ms).await?,
-        OperationSubject::Events { .. } => moved(db, MOVED_EVENTS, &rows, row.created_at_ms).await?,
+        OperationSubject::Messages { .. } => moved(db, MOVED_MESSAGES, &rows, row.view.created_at_ms).await?,
+        OperationSubject::Events { .. } => moved(db, MOVED_EVENTS, &rows, row.view.created_at_ms).await?,
     };
     let (gone_on, rows): (Vec<SetRow>, Vec<SetRow>) =
         rows.into_iter().partition(|row| moved.contains(&row.subject_id));
-    let mut deciding = Deciding::within(operation_id, orderer(&row)?, &row.reason, now_ms);
-    let mut outcomes = match &row.subject {
+    let mut deciding = Deciding::within(operation_id, orderer(&row)?, &row.view.reason, now_ms);
+    let mut outcomes = match &row.view.subject {
         _ if rows.is_empty() => Outcomes::new(),
         _ if is_passing_by => {
             Outcomes::from([(("failed", None), rows.iter().map(|row| row.row_n).collect())])
@@ -143,11 +143,11 @@ async fn allowed(
     let allowed_n = steps.allowed_n(passed_n, now_ms.saturating_sub(row.stepped_at_ms), rows_n);
     if results.good_n + results.failed_n > 0 {
         let sql = "/* operation_step */ UPDATE operations SET steps = $2 WHERE operation_id = $1";
-        db.execute(sql, &[row.operation_id.as_str().into(), kept(&steps)]).await?;
+        db.execute(sql, &[row.view.operation_id.as_str().into(), kept(&steps)]).await?;
     }
     row.steps = Some(steps);
     // Where nothing is left to be held back, what failed is only told.
-    Ok(match stopped.filter(|_| passed_n < row.total_n) {
+    Ok(match stopped.filter(|_| passed_n < row.view.total_n) {
         Some(note) => Err(note),
         None => Ok(allowed_n),
     })
@@ -166,7 +166,7 @@ async fn stop(
 ) -> DbResult<OperationStep> {
     let sql =
         "/* operation_step */ UPDATE operations SET state = 'stopped', note = $2 WHERE operation_id = $1";
-    db.execute(sql, &[row.operation_id.as_str().into(), note.as_str().into()]).await?;
+    db.execute(sql, &[row.view.operation_id.as_str().into(), note.as_str().into()]).await?;
     append(db, now_ms, &[record(row, "operation_stop", &note)]).await?;
     Ok(OperationStep { changed_n: 0, skipped_n: 0, is_over: false, stopped: Some(note) })
 }
@@ -176,7 +176,7 @@ async fn expire(db: &mut Door<'_>, row: &OperationRow, now_ms: UnixMs) -> DbResu
     let note = "nobody approved it in time; nothing was done";
     let sql = "/* operation_step */ UPDATE operations SET state = 'cancelled', note = $2, finished_at_ms = $3
                WHERE operation_id = $1";
-    db.execute(sql, &[row.operation_id.as_str().into(), note.into(), now_ms.into()]).await?;
+    db.execute(sql, &[row.view.operation_id.as_str().into(), note.into(), now_ms.into()]).await?;
     append(db, now_ms, &[record(row, "operation_expire", note)]).await?;
     Ok(OperationStep { changed_n: 0, skipped_n: 0, is_over: true, stopped: None })
 }
@@ -185,8 +185,8 @@ fn record(row: &OperationRow, action: &'static str, note: &str) -> AuditEntry {
     AuditEntry {
         actor: ACTOR.to_owned(),
         action,
-        operation_id: Some(row.operation_id.clone()),
-        detail: format!("after {} of {}: {note}", row.passed_n(), row.total_n),
+        operation_id: Some(row.view.operation_id.clone()),
+        detail: format!("after {} of {}: {note}", row.passed_n(), row.view.total_n),
         ..AuditEntry::default()
     }
 }
@@ -199,7 +199,7 @@ fn orderer(row: &OperationRow) -> DbResult<Principal> {
         Ok(Reach::These(names.iter().map(name).collect::<DbResult<_>>()?))
     };
     Ok(Principal {
-        name: name(&row.actor)?,
+        name: name(&row.view.actor)?,
         role: Role::Operator,
         providers: reach(&row.providers)?,
         destinations: reach(&row.destinations)?,
@@ -222,11 +222,11 @@ async fn mark(
         let sql = "/* operation_step */ UPDATE operation_rows SET outcome = $3, stood = $4, result = $5
                    WHERE operation_id = $1 AND row_n = ANY($2) AND outcome IS NULL";
         let values =
-            [row.operation_id.as_str().into(), rows.into(), outcome.into(), stood.into(), result.into()];
+            [row.view.operation_id.as_str().into(), rows.into(), outcome.into(), stood.into(), result.into()];
         *if is_changed { &mut changed_n } else { &mut skipped_n } += db.execute(sql, &values).await?;
     }
     let passed_n = row.passed_n().saturating_add(changed_n).saturating_add(skipped_n);
-    let is_passed = passed_n >= row.total_n;
+    let is_passed = passed_n >= row.view.total_n;
     let is_over = match &mut steps {
         Some(steps) => {
             steps.record_batch(changed_n, skipped_n);
@@ -244,7 +244,7 @@ async fn mark(
                WHERE operation_id = $1";
     let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
     let values = [
-        row.operation_id.as_str().into(),
+        row.view.operation_id.as_str().into(),
         number(changed_n).into(),
         number(skipped_n).into(),
         now_ms.into(),

@@ -48,10 +48,10 @@ pub(in crate::store) async fn operation_decide(
     let row = row.as_ref().map(OperationRow::of).transpose()?.filter(|row| row.is_seen_by(&deciding.who));
     let Some(row) = row else { return Ok(Err(Refusal::NotFound)) };
     let is_expired = row.expires_at_ms.is_some_and(|at_ms| at_ms <= deciding.now_ms);
-    if !act.is_for(row.state) || (act == OperationAct::Approve && is_expired) {
-        return Ok(Err(Refusal::NotAllowed { state: row.state.as_str() }));
+    if !act.is_for(row.view.state) || (act == OperationAct::Approve && is_expired) {
+        return Ok(Err(Refusal::NotAllowed { state: row.view.state.as_str() }));
     }
-    if act == OperationAct::Approve && row.actor == deciding.who.name.as_str() {
+    if act == OperationAct::Approve && row.view.actor == deciding.who.name.as_str() {
         return Ok(Err(Refusal::OwnOperation));
     }
     let (who, now_ms) = (deciding.who.name.as_str(), deciding.now_ms);
@@ -80,7 +80,7 @@ pub(in crate::store) async fn operation_decide(
     db.execute(sql, &values).await?;
     let mut record = deciding.record(act.audited());
     record.operation_id = Some(operation_id.to_owned());
-    record.detail = format!("after {} of {}: {}", row.passed_n(), row.total_n, deciding.reason);
+    record.detail = format!("after {} of {}: {}", row.passed_n(), row.view.total_n, deciding.reason);
     deciding.records.push(record);
     let who = deciding.who.clone();
     Ok(operation_view(db, operation_id, &who).await?.ok_or(Refusal::NotFound))

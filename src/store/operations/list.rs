@@ -1,32 +1,9 @@
 //! Operations as people see them.
 
-use super::steps::Steps;
 use super::types::{OperationRow, operation_rows_sql};
-use crate::api::{OperationState, OperationSubject, OperationView, Page, SkippedRow};
+use crate::api::{OperationSubject, OperationView, Page, SkippedRow};
 use crate::store::db::{DbResult, Door, Row};
 use crate::types::Principal;
-
-/// The view of an operation, with the rows that are told of those that were passed over.
-pub(super) fn view(row: OperationRow, skipped: Vec<SkippedRow>) -> OperationView {
-    OperationView {
-        operation_id: row.operation_id,
-        state: row.state,
-        subject: row.subject,
-        actor: row.actor,
-        reason: row.reason,
-        created_at_ms: row.created_at_ms,
-        finished_at_ms: row.finished_at_ms,
-        cancelled_by: row.cancelled_by,
-        approved_by: row.approved_by,
-        approve_until_ms: row.expires_at_ms.filter(|_| row.state == OperationState::Waiting),
-        note: row.note,
-        steps: row.steps.as_ref().map(Steps::view),
-        total_n: row.total_n,
-        changed_n: row.changed_n,
-        skipped_n: row.skipped_n,
-        skipped,
-    }
-}
 
 /// One operation with its progress; `None` when there is none, or none that `who` may see.
 pub(in crate::store) async fn operation_view(
@@ -38,11 +15,11 @@ pub(in crate::store) async fn operation_view(
     let row = db.fetch_optional(sql, &[operation_id.into()]).await?;
     let row = row.as_ref().map(OperationRow::of).transpose()?.filter(|row| row.is_seen_by(who));
     let Some(row) = row else { return Ok(None) };
-    let skipped = skipped(db, &row).await?;
-    Ok(Some(view(row, skipped)))
+    let skipped = skipped(db, &row.view).await?;
+    Ok(Some(OperationView { skipped, ..row.view }))
 }
 
-async fn skipped(db: &mut Door<'_>, row: &OperationRow) -> DbResult<Vec<SkippedRow>> {
+async fn skipped(db: &mut Door<'_>, row: &OperationView) -> DbResult<Vec<SkippedRow>> {
     if row.skipped_n == 0 {
         return Ok(Vec::new());
     }
@@ -77,8 +54,8 @@ pub(in crate::store) async fn operation_list(
     let rows = db.fetch(sql, &[before.into(), limit.into()]).await?;
     let rows: Vec<OperationRow> = rows.iter().map(OperationRow::of).collect::<DbResult<_>>()?;
     // A full page may have a next one.
-    let next = rows.last().filter(|_| rows.len() >= limit as usize).map(|row| row.operation_id.clone());
-    let items = rows.into_iter().filter(|row| row.is_seen_by(who)).map(|row| view(row, Vec::new())).collect();
+    let next = rows.last().filter(|_| rows.len() >= limit as usize).map(|row| row.view.operation_id.clone());
+    let items = rows.into_iter().filter(|row| row.is_seen_by(who)).map(|row| row.view).collect();
     Ok(Page { next, ..Page::whole(items) })
 }
 
@@ -93,5 +70,5 @@ pub(in crate::store) async fn operations_for_persons(
     );
     let rows: Vec<OperationRow> =
         db.fetch(sql, &[]).await?.iter().map(OperationRow::of).collect::<DbResult<_>>()?;
-    Ok(rows.into_iter().filter(|row| row.is_seen_by(who)).map(|row| view(row, Vec::new())).collect())
+    Ok(rows.into_iter().filter(|row| row.is_seen_by(who)).map(|row| row.view).collect())
 }

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use uuid::Uuid;
 
-use super::list::view;
 use super::set::{RowsWanted, fixed_set, found_set};
 use super::steps::Steps;
 use super::types::{BulkRules, OPERATION_ROWS_N_MAX, OperationRow, UNFINISHED_N_MAX, operation_rows_sql};
@@ -96,7 +95,7 @@ pub(in crate::store) async fn operation_begin(
     deciding.records.push(record);
     let sql = operation_rows_sql!("operation_begin", "WHERE operation_id = $1");
     let row = db.fetch_one(sql, &[operation_id.into()]).await?;
-    Ok(Ok(view(OperationRow::of(&row)?, Vec::new())))
+    Ok(Ok(OperationRow::of(&row)?.view))
 }
 
 /// For each of these subjects, all on these rows: the operation that it would do again, if there is one. It is unfinished,
@@ -120,14 +119,15 @@ pub(super) async fn in_the_way(
         let row = OperationRow::of(row)?;
         let mut is_on_them = None;
         for (subject, found) in subjects.iter().zip(&mut found).filter(|(_, found)| found.is_none()) {
-            let is_same = row.subject == *subject && row.state != OperationState::Cancelled;
-            let is_repeated =
-                row.subject.act() == subject.act() || (row.subject.makes_calls() && subject.makes_calls());
+            let is_same = row.view.subject == *subject && row.view.state != OperationState::Cancelled;
+            let is_repeated = row.view.subject.act() == subject.act()
+                || (row.view.subject.makes_calls() && subject.makes_calls());
             if !is_same && is_repeated && is_on_them.is_none() {
                 is_on_them = Some(is_on(db, &row, &subject.choice(), ids).await?);
             }
             if is_same || (is_repeated && is_on_them == Some(true)) {
-                let operation_id = Uuid::parse_str(&row.operation_id).ok().filter(|_| row.is_seen_by(who));
+                let operation_id =
+                    Uuid::parse_str(&row.view.operation_id).ok().filter(|_| row.is_seen_by(who));
                 *found = Some(Refusal::SameOperation { operation_id });
             }
         }
@@ -143,10 +143,10 @@ async fn is_on(
     choice: &OperationChoice,
     ids: &[i64],
 ) -> DbResult<bool> {
-    let wanted = RowsWanted { left: row.finished_at_ms.is_none(), changed: true };
-    let theirs = fixed_set(db, &row.operation_id, wanted).await?;
+    let wanted = RowsWanted { left: row.view.finished_at_ms.is_none(), changed: true };
+    let theirs = fixed_set(db, &row.view.operation_id, wanted).await?;
     let is_events = |choice: &OperationChoice| matches!(choice, OperationChoice::Events(_));
-    let (are_events, are_theirs) = (is_events(choice), is_events(&row.subject.choice()));
+    let (are_events, are_theirs) = (is_events(choice), is_events(&row.view.subject.choice()));
     let number = |id: i64, is_event: bool| {
         if is_event || are_events == are_theirs { id } else { id / i64::from(MESSAGES_N_MAX) }
     };

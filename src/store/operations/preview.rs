@@ -108,8 +108,8 @@ pub(in crate::store) async fn operation_preview_again(
     let Some(row) = row.filter(|row| row.is_seen_by(&looking.who)) else { return Ok(None) };
     let ids = fixed_set(db, operation_id, RowsWanted { left: true, changed: false }).await?;
     let set = FoundSet { ids, digest: String::new() };
-    let mut preview = preview_of(db, &row.subject.choice(), &set, looking).await?;
-    preview.acts.retain(|one| one.act == row.subject.act());
+    let mut preview = preview_of(db, &row.view.subject.choice(), &set, looking).await?;
+    preview.acts.retain(|one| one.act == row.view.subject.act());
     // It has those of its order.
     preview.acts.iter_mut().for_each(|one| one.steps = None);
     Ok(Some(preview))

@@ -43,14 +43,14 @@ const MARK: &str = "/* operation_results */ UPDATE operation_rows SET result = $
 
 /// Marks the rows whose calls were tried since the last look, each once, and counts them.
 pub(super) async fn settle_results(db: &mut Door<'_>, row: &OperationRow) -> DbResult<Results> {
-    let sql = match row.subject {
+    let sql = match row.view.subject {
         OperationSubject::Messages { .. } => OF_MESSAGES,
         OperationSubject::Events { .. } => OF_EVENTS,
     };
-    let found = db.fetch(sql, &[row.operation_id.as_str().into()]).await?;
+    let found = db.fetch(sql, &[row.view.operation_id.as_str().into()]).await?;
     let (mut good, mut failed, mut error) = (Vec::new(), Vec::new(), None);
     for found in &found {
-        let result = match row.subject {
+        let result = match row.view.subject {
             OperationSubject::Messages { .. } => of_message(found)?,
             OperationSubject::Events { .. } => of_event(found)?,
         };
@@ -67,7 +67,7 @@ pub(super) async fn settle_results(db: &mut Door<'_>, row: &OperationRow) -> DbR
     let mut results = Results { error, ..Results::default() };
     for (rows, word, n) in [(good, "good", &mut results.good_n), (failed, "failed", &mut results.failed_n)] {
         if !rows.is_empty() {
-            *n = db.execute(MARK, &[row.operation_id.as_str().into(), rows.into(), word.into()]).await?;
+            *n = db.execute(MARK, &[row.view.operation_id.as_str().into(), rows.into(), word.into()]).await?;
         }
     }
     Ok(results)

@@ -1,7 +1,7 @@
 //! An operation as its row has it, and what a batch of it came to.
 
 use super::steps::Steps;
-use crate::api::{OperationState, OperationSubject};
+use crate::api::{OperationState, OperationSubject, OperationView};
 use crate::store::db::{DbError, DbResult, Row};
 use crate::types::{Principal, Reach, UnixMs};
 
@@ -42,25 +42,14 @@ pub struct OperationStep {
 
 /// The row of an operation.
 pub(super) struct OperationRow {
-    pub(super) operation_id: String,
-    pub(super) state: OperationState,
-    pub(super) subject: OperationSubject,
-    pub(super) actor: String,
-    pub(super) reason: String,
+    /// What people see of it, but for the rows that were passed over.
+    pub(super) view: OperationView,
     /// Providers and destinations that the order could reach; `None` is every one.
     pub(super) providers: Option<Vec<String>>,
     pub(super) destinations: Option<Vec<String>>,
-    pub(super) created_at_ms: UnixMs,
-    pub(super) finished_at_ms: Option<UnixMs>,
-    pub(super) cancelled_by: Option<String>,
-    pub(super) approved_by: Option<String>,
     pub(super) expires_at_ms: Option<UnixMs>,
-    pub(super) note: Option<String>,
     pub(super) steps: Option<Steps>,
     pub(super) stepped_at_ms: UnixMs,
-    pub(super) total_n: u64,
-    pub(super) changed_n: u64,
-    pub(super) skipped_n: u64,
 }
 
 /// All columns of [`OperationRow`], and then what follows.
@@ -85,34 +74,42 @@ impl OperationRow {
             let names = row.text_or_null(column)?;
             names.map(|names| serde_json::from_str(&names)).transpose().map_err(|_| odd(column))
         };
+        let state = OperationState::parse(&state).ok_or_else(|| odd("state"))?;
+        let steps: Option<Steps> = (row.text_or_null("steps")?)
+            .map(|steps| serde_json::from_str(&steps))
+            .transpose()
+            .map_err(|_| odd("steps"))?;
+        let expires_at_ms = row.int_or_null("expires_at_ms")?;
         Ok(Self {
-            operation_id: row.text("operation_id")?,
-            state: OperationState::parse(&state).ok_or_else(|| odd("state"))?,
-            subject: serde_json::from_str(&subject).map_err(|_| odd("subject"))?,
-            actor: row.text("actor")?,
-            reason: row.text("reason")?,
+            view: OperationView {
+                operation_id: row.text("operation_id")?,
+                state,
+                subject: serde_json::from_str(&subject).map_err(|_| odd("subject"))?,
+                actor: row.text("actor")?,
+                reason: row.text("reason")?,
+                created_at_ms: row.int("created_at_ms")?,
+                finished_at_ms: row.int_or_null("finished_at_ms")?,
+                cancelled_by: row.text_or_null("cancelled_by")?,
+                approved_by: row.text_or_null("approved_by")?,
+                approve_until_ms: expires_at_ms.filter(|_| state == OperationState::Waiting),
+                note: row.text_or_null("note")?,
+                steps: steps.as_ref().map(Steps::view),
+                total_n: row.int("total_n")?.unsigned_abs(),
+                changed_n: row.int("changed_n")?.unsigned_abs(),
+                skipped_n: row.int("skipped_n")?.unsigned_abs(),
+                skipped: Vec::new(),
+            },
             providers: names("providers")?,
             destinations: names("destinations")?,
-            created_at_ms: row.int("created_at_ms")?,
-            finished_at_ms: row.int_or_null("finished_at_ms")?,
-            cancelled_by: row.text_or_null("cancelled_by")?,
-            approved_by: row.text_or_null("approved_by")?,
-            expires_at_ms: row.int_or_null("expires_at_ms")?,
-            note: row.text_or_null("note")?,
-            steps: (row.text_or_null("steps")?)
-                .map(|steps| serde_json::from_str(&steps))
-                .transpose()
-                .map_err(|_| odd("steps"))?,
+            expires_at_ms,
+            steps,
             stepped_at_ms: row.int("stepped_at_ms")?,
-            total_n: row.int("total_n")?.unsigned_abs(),
-            changed_n: row.int("changed_n")?.unsigned_abs(),
-            skipped_n: row.int("skipped_n")?.unsigned_abs(),
         })
     }
 
     /// Number of rows that are behind it.
     pub(super) fn passed_n(&self) -> u64 {
-        self.changed_n.saturating_add(self.skipped_n)
+        self.view.changed_n.saturating_add(self.view.skipped_n)
     }
 
     /// True when a person's word reaches everything that this could have been about.
@@ -123,7 +120,7 @@ impl OperationRow {
             (None, Some(names)) => names.iter().all(|name| mine.has(name)),
             (None, None) => *mine == Reach::All,
         };
-        match &self.subject {
+        match &self.view.subject {
             OperationSubject::Messages { filter, .. } => {
                 reaches(&who.providers, filter.provider.as_ref(), self.providers.as_ref())
                     && reaches(&who.destinations, filter.destination.as_ref(), self.destinations.as_ref())
@@ -144,32 +141,24 @@ mod tests {
     use crate::types::{Name, Role};
 
     fn row(
-        subject: OperationSubject,
+        subject: &OperationSubject,
         providers: Option<&[&str]>,
         destinations: Option<&[&str]>,
     ) -> OperationRow {
         let names = |names: Option<&[&str]>| {
             names.map(|names| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())
         };
+        let view = serde_json::json!({
+            "operation_id": "o", "state": "running", "subject": subject, "actor": "", "reason": "", "created_at_ms": 0,
+            "total_n": 5, "changed_n": 2, "skipped_n": 1, "skipped": [],
+        });
         OperationRow {
-            operation_id: String::new(),
-            state: OperationState::Running,
-            subject,
-            actor: String::new(),
-            reason: String::new(),
+            view: serde_json::from_value(view).unwrap(),
             providers: names(providers),
             destinations: names(destinations),
-            created_at_ms: 0,
-            finished_at_ms: None,
-            cancelled_by: None,
-            approved_by: None,
             expires_at_ms: None,
-            note: None,
             steps: None,
             stepped_at_ms: 0,
-            total_n: 5,
-            changed_n: 2,
-            skipped_n: 1,
         }
     }
 
@@ -198,20 +187,20 @@ mod tests {
                 ..MessageFilter::default()
             },
         };
-        let all = row(messages(None, None), None, None);
+        let all = row(&messages(None, None), None, None);
         check(&all, None, None, true);
         check(&all, Some(&["stripe"]), None, false);
         check(&all, None, Some(&["billing"]), false);
-        let one = row(messages(Some("stripe"), Some("billing")), None, None);
+        let one = row(&messages(Some("stripe"), Some("billing")), None, None);
         check(&one, Some(&["stripe"]), Some(&["billing", "mail"]), true);
         check(&one, Some(&["adyen"]), None, false);
         check(&one, None, Some(&["mail"]), false);
-        let scoped = row(messages(None, None), Some(&["stripe"]), Some(&["billing"]));
+        let scoped = row(&messages(None, None), Some(&["stripe"]), Some(&["billing"]));
         check(&scoped, Some(&["stripe", "adyen"]), Some(&["billing"]), true);
         check(&scoped, Some(&["adyen"]), Some(&["billing"]), false);
         // An event is of its provider, wherever its messages go.
         let events = OperationSubject::Events { act: EventAct::Rerun, filter: EventFilter::default() };
-        let events = row(events, Some(&["stripe"]), None);
+        let events = row(&events, Some(&["stripe"]), None);
         check(&events, Some(&["stripe"]), Some(&["mail"]), true);
         check(&events, Some(&["adyen"]), None, false);
         assert_eq!(events.passed_n(), 3);

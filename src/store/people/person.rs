@@ -9,19 +9,19 @@ use crate::types::{Principal, Role, TypedBy};
 #[derive(Clone)]
 pub struct PeopleDoor {
     store: Store,
-    routed: Routed,
+    routed: Option<Routed>,
 }
 
 impl PeopleDoor {
     /// The store, for people alone.
     pub fn new(store: Store) -> Self {
-        Self { store, routed: Routed::default() }
+        Self { store, routed: None }
     }
 
     /// The same, with what the configuration says of where events go.
     #[must_use]
     pub fn routed(self, routed: Routed) -> Self {
-        Self { routed, ..self }
+        Self { routed: Some(routed), ..self }
     }
 
     /// The store as this principal sees it.
@@ -35,7 +35,7 @@ impl PeopleDoor {
 pub struct People {
     pub(in crate::store) store: Store,
     pub(in crate::store) principal: Principal,
-    routed: Routed,
+    routed: Option<Routed>,
     typed_by: Option<TypedBy>,
 }
 

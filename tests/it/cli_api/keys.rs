@@ -84,7 +84,7 @@ async fn an_operation_that_was_begun_without_an_answer_is_not_begun_twice() {
     })
     .await;
     let send =
-        ["messages", "send", "--state", "held", "--created-before", "1h", "--reason", "x", "--yes", "7"];
+        ["messages", "send", "--state", "held", "--created-before", "1h", "--reason", "x", "--yes", "7:5e7"];
     assert_eq!(stand.run(&send).await.code, 5);
     // It runs on the server, and fewer are found now.
     *counts.lock().unwrap() = 0;
@@ -130,6 +130,29 @@ async fn a_refusal_ends_it_and_being_busy_is_waited_for() {
     let keys: Vec<String> =
         stand.posts().iter().map(|post| post.header("idempotency-key").to_owned()).collect();
     assert!(keys[0] == keys[1] && keys[1] != keys[2], "{keys:?}");
+}
+
+#[tokio::test]
+async fn a_token_that_may_not_is_an_answer_unless_an_earlier_try_may_have_been_carried_out() {
+    for (hang_ups_n, is_kept) in [(0, false), (1, true)] {
+        let mut asked_n = 0;
+        let stand = Stand::start(move |_| {
+            asked_n += 1;
+            if asked_n <= hang_ups_n {
+                return Says::HangUp;
+            }
+            Says::problem(403, "forbidden", "this token may look, but not act")
+        })
+        .await;
+        let ran = stand.run(&SEND).await;
+        assert!(ran.code == 6 && ran.err.contains("403 forbidden"), "{}", ran.err);
+        assert_eq!(ran.err.contains("whether it was done is not known"), is_kept, "{}", ran.err);
+        let ran = stand.run(&SEND).await;
+        assert_eq!(ran.err.contains("had no answer before"), is_kept, "{}", ran.err);
+        let keys: std::collections::BTreeSet<String> =
+            stand.posts().iter().map(|post| post.header("idempotency-key").to_owned()).collect();
+        assert_eq!(keys.len(), if is_kept { 1 } else { 2 }, "{keys:?}");
+    }
 }
 
 #[tokio::test]

@@ -129,11 +129,11 @@ async fn several_are_counted_and_shown_first_and_nothing_is_done_without_a_word(
     assert_eq!(ran.code, 7, "{}", ran.err);
     assert!(ran.out.ends_with("1,234 messages with state held, destination billing\n"), "{}", ran.out);
     let wants = [
-        "CAREFUL, this may repeat effects. x",
+        "CAREFUL: May repeat an effect. x",
         "in steps (1, 10, 100, then the rest)",
-        "Operation x has the same act",
+        "Operation x does the same",
         "Another person has to approve it",
-        "nothing was done: --yes 1234 acts on them",
+        "nothing was done: --yes 1234:5e7 acts on them",
     ];
     for want in wants {
         assert!(ran.err.contains(want), "{want}: {}", ran.err);
@@ -150,11 +150,15 @@ async fn several_are_counted_and_shown_first_and_nothing_is_done_without_a_word(
         &["messages", "send", "--state", "held", "--if-match", "x", "--reason", "x"],
         &["events", "rerun", "stripe", "--reason", "x"],
         &["events", "rerun", "--reason", "x"],
-        &["events", "rerun", "stripe", "--state", "failed", "--reason", "x", "--yes", "1"],
-        &["events", "rerun", "stripe", "evt_1", "evt_2", "--state", "failed", "--reason", "x", "--yes", "1"],
+        &["events", "rerun", "stripe", "--state", "failed", "--reason", "x", "--yes", "1:5e7"],
+        &[
+            "events", "rerun", "stripe", "evt_1", "evt_2", "--state", "failed", "--reason", "x", "--yes",
+            "1:5e7",
+        ],
         &["events", "list", "--from", "soon"],
         &["messages", "discard", "--state", "held", "--reason", "x", "--yes"],
         &["messages", "discard", "--state", "held", "--reason", "x", "--yes", "all"],
+        &["messages", "discard", "--state", "held", "--reason", "x", "--yes", "1"],
     ] {
         let ran = stand.run(odd).await;
         assert_eq!(ran.code, 2, "{odd:?}: {}", ran.err);
@@ -189,7 +193,7 @@ async fn an_operation_is_followed_to_its_end_also_past_a_server_that_is_away() {
         "--reason",
         "fixed",
         "--yes",
-        "1,000",
+        "1,000:5e7",
     ];
     let ran = stand.run(&rerun).await;
     assert_eq!(ran.code, 0, "{}", ran.err);
@@ -202,7 +206,7 @@ async fn an_operation_is_followed_to_its_end_also_past_a_server_that_is_away() {
     let [_, post] = stand.posts().try_into().unwrap();
     let order: Value = serde_json::from_str(&post.body).unwrap();
     let filter = json!({ "state": "failed", "received_from_ms": 1_795_305_600_000_i64 });
-    let want = json!({ "subject": { "events": { "act": "rerun", "filter": filter } }, "counted_n": 1000, "reason": "fixed" });
+    let want = json!({ "subject": { "events": { "act": "rerun", "filter": filter } }, "counted_n": 1000, "set": "5e7", "reason": "fixed" });
     assert_eq!(order, want);
     let ran = stand.run(&["operations", "wait", "op-1", "--json"]).await;
     assert_eq!((ran.code, lines(&ran.out)[0]["state"].as_str()), (0, Some("done")));

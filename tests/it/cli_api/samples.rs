@@ -106,7 +106,7 @@ pub(super) fn preview(counted_n: u64, text: &str) -> Value {
         "destinations": [{ "name": text, "counted_n": counted_n }], "first_at_ms": AT_MS, "last_at_ms": AT_MS,
         "calls_n": counted_n, "open_n": 5, "untried_n": 2, "uncertain_n": 1, "expired_n": 0,
         "messages": [], "events": [event(text)], "acts": if counted_n > 0 { json!(acts) } else { json!([]) },
-        "approvals_n": 2,
+        "approvals_n": 2, "set": "5e7",
     })
 }
 

@@ -13,6 +13,8 @@ use crate::process::{Server, until};
 on_sqlite!(
     an_operation_is_counted_confirmed_and_run,
     a_number_that_moved_is_confirmed_anew,
+    a_set_that_changed_with_its_number_kept_is_confirmed_anew,
+    the_list_by_calls_leads_to_an_operation_on_these_events,
     who_typed_a_reason_and_hit_the_wrong_page_does_nothing,
     the_same_operation_is_begun_twice_only_by_who_says_so,
     an_operation_is_watched_and_cancelled,
@@ -42,7 +44,7 @@ async fn an_operation_is_counted_confirmed_and_run(database: &Database) {
     let page = "/operations/new/discard?subject=messages&amp;destination=billing&amp;state=dead";
     has(&shown, &[&format!("href=\"{page}\"")]);
     let shown = text(&ann, &page.replace("&amp;", "&")).await;
-    has(&shown, &["This loses effects.", "class=\"act dangerous\"", "type the number"]);
+    has(&shown, &["May lose an effect.", "class=\"act dangerous\"", "type the number"]);
     let form = Form::of(&shown, "/operations");
     assert_eq!(
         (form.value("counted_n"), form.acts.join(" ").as_str()),
@@ -119,6 +121,26 @@ async fn a_number_that_moved_is_confirmed_anew(database: &Database) {
     look_until(&ann, &server, begun.header("location"), "2 changed, 0 passed over").await;
 }
 
+async fn a_set_that_changed_with_its_number_kept_is_confirmed_anew(database: &Database) {
+    let (_server, ann) = filled(database).await;
+    let path = "/operations/new/done?subject=messages&state=dead&destination=billing";
+    let form =
+        Form::of(&text(&ann, path).await, "/operations").act("done", "they told us").with("typed_n", "1");
+    let discarded =
+        Form::of(&text(&ann, "/messages/5120").await, "/messages/5120/decide").act("discard", "r");
+    assert_eq!(discarded.send(&ann).await.status, 303);
+    add_event(database, "stripe", 20, "done").await;
+    add_message(database, 20, "dead", "billing", "").await;
+    let moved = form.send(&ann).await;
+    assert_eq!(moved.status, 409);
+    has(
+        &moved.text,
+        &["there are as many as when you looked, but not the same ones", "1 dead message to billing"],
+    );
+    let again = Form::of(&moved.text, "/operations").act("done", "they told us").with("typed_n", "1");
+    assert_eq!((again.value("counted_n"), again.send(&ann).await.status), ("1", 303));
+}
+
 /// Somebody tired means to re-run, and lands on the page that erases: he types his reason and presses Enter, or the button.
 async fn who_typed_a_reason_and_hit_the_wrong_page_does_nothing(database: &Database) {
     let (_server, ann) = filled(database).await;
@@ -154,7 +176,7 @@ async fn the_same_operation_is_begun_twice_only_by_who_says_so(database: &Databa
     add_message(database, 20, "dead", "billing", "").await;
     let refused = second.send(&ann).await;
     assert_eq!(refused.status, 409);
-    has(&refused.text, &["the same was ordered already", begun.header("location"), "name=\"again\""]);
+    has(&refused.text, &["another operation does the same", begun.header("location"), "name=\"again\""]);
     // The page says so before it is refused, too.
     let shown = text(&ann, path).await;
     has(&shown, &["The same was ordered before", begun.header("location")]);
@@ -197,4 +219,19 @@ async fn an_operation_is_watched_and_cancelled(database: &Database) {
     has(&late.text, &["Its state is", "cancelled", &format!("href=\"{}\"", begun.header("location"))]);
     let left_n = database.count("SELECT COUNT(*) FROM outbox_queue WHERE state = 'dead'").await;
     assert!((1..i64::from(MANY_ROWS_N)).contains(&left_n), "{left_n}");
+}
+
+async fn the_list_by_calls_leads_to_an_operation_on_these_events(database: &Database) {
+    let (server, ann) = filled(database).await;
+    let listed = text(&ann, "/events?delivery=dead").await;
+    let path = "/operations/new?delivery=dead&amp;subject=events&amp;state=done";
+    has(&listed, &["Act on those of these that are done", &format!("href=\"{path}\"")]);
+    let shown = text(&ann, &path.replace("&amp;", "&")).await;
+    has(&shown, &["done events with dead calls", "href=\"/events?delivery=dead&amp;state=done\""]);
+    let shown = text(&ann, "/operations/new/rerun?subject=events&state=done&delivery=dead").await;
+    let form = Form::of(&shown, "/operations").act("rerun", "the handler was wrong");
+    let counted_n = form.value("counted_n").to_owned();
+    let begun = form.with("typed_n", &counted_n).send(&ann).await;
+    assert_eq!((begun.status, form.value("delivery")), (303, "dead"), "{}", begun.text);
+    look_until(&ann, &server, begun.header("location"), "done events with dead calls").await;
 }

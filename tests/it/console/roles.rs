@@ -143,7 +143,8 @@ fn fields(route: &str) -> Vec<(&'static str, &'static str)> {
         "POST /operations" => "discard",
         _ => "rerun",
     };
-    let chosen = [("subject", "messages"), ("state", "held"), ("counted_n", "1"), ("typed_n", "1")];
+    let chosen =
+        [("subject", "messages"), ("state", "held"), ("counted_n", "1"), ("set", "x"), ("typed_n", "1")];
     [("act", act), ("reason", "r")].into_iter().chain(chosen).collect()
 }
 
@@ -170,7 +171,7 @@ async fn every_page_is_shown_to_who_may_see_it_and_acts_for_nobody_else(database
     let order = json!({
         "subject": { "messages": { "act": "discard", "filter": { "state": "dead" } } }, "counted_n": 0, "reason": "r",
     });
-    let begun = operator.post("/operations", "k", &order).await;
+    let begun = operator.begin("k", &order).await;
     if let Some(operation_id) = begun.body["operation_id"].as_str() {
         world.operation_id = operation_id.to_owned();
     }

@@ -42,7 +42,7 @@ const BIG: [&str; 5] =
     ["outbox_queue", "outbox_finished", "processed_webhook_events", "audit_log", "outbox_attempts"];
 
 /// What is asked, with values that find something, and how many rows any step may look at for it.
-const ASKED: [(&str, &str, u32); 45] = [
+const ASKED: [(&str, &str, u32); 49] = [
     // Everything, from the newest on.
     ("messages of the queue", "9223372036854775807, 0, NULL, NULL, NULL, 0, '{}', 0, '{}', 50", 200),
     ("messages of history", "9223372036854775807, 0, NULL, NULL, NULL, 0, '{}', 0, '{}', 50", 200),
@@ -108,9 +108,23 @@ const ASKED: [(&str, &str, u32); 45] = [
     ("open events", "'stripe', 10000", 40_200),
     ("open events", "'rare', 10000", 40_200),
     ("open events", "'nobody', 10000", 200),
+    // What an operation would act on: no further than what is open.
+    (
+        "operation set of events with stuck calls",
+        "100001, 'done', NULL, NULL, NULL, NULL, NULL, 1, '{}', '{held,dead}'",
+        130_200,
+    ),
+    (
+        "operation set of events with stuck calls",
+        "100001, 'done', 'rare', NULL, NULL, NULL, NULL, 1, '{}', '{dead}'",
+        130_200,
+    ),
+    ("operation figures of events", "'{5,500000,999999}', 'done'", 200),
+    ("operation figures of messages", "'{1025,2049}', 'ready', 5", 200),
 ];
 /// Statements of a transaction that sees one moment.
-const OF_ONE_MOMENT: [&str; 9] = [
+const OF_ONE_MOMENT: [&str; 10] = [
+    "operation ",
     "waiting events",
     "backlog",
     "due messages",

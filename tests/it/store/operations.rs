@@ -8,7 +8,9 @@ use hooklatch::store::{
     BulkRules, LeaseWant, OPERATION_ROWS_N_MAX, OperationAct, People, PeopleDoor, PeopleError, SettleTo,
     Settlement, Store,
 };
-use hooklatch::types::{AttemptResult, EventState, IncomingEvent, MessageState, Principal, Reach, Role};
+use hooklatch::types::{
+    AttemptResult, DeliveryFilter, EventState, IncomingEvent, MessageState, Principal, Reach, Role,
+};
 
 use super::retention::run;
 use super::{admit, decide, decision_at, event, key, message, name, on_message, ops, scoped, told};
@@ -31,6 +33,8 @@ on_both!(
     the_same_act_on_the_same_filter_is_ordered_twice_only_on_purpose,
     a_second_person_approves_what_another_ordered_in_time,
     a_preview_says_what_an_operation_would_act_on,
+    an_order_is_about_the_rows_that_were_seen_as_they_stood,
+    an_order_on_rows_of_another_one_to_the_same_effect_is_refused_for_a_while,
 );
 
 fn of_messages(act: MessageAct, filter: MessageFilter) -> OperationSubject {
@@ -42,11 +46,24 @@ fn in_state(state: MessageState) -> MessageFilter {
 }
 
 fn order(subject: OperationSubject, counted_n: u64) -> OperationOrder {
-    OperationOrder { subject, counted_n, reason: "they are back".to_owned(), steps: None, again: true }
+    let reason = "they are back".to_owned();
+    OperationOrder { subject, counted_n, set: String::new(), reason, steps: None, again: true }
 }
 
+/// The order, with the rows that are found now.
+async fn seen(people: &People, order: &OperationOrder) -> OperationOrder {
+    let choice = match order.subject.clone() {
+        OperationSubject::Messages { filter, .. } => OperationChoice::Messages(filter),
+        OperationSubject::Events { filter, .. } => OperationChoice::Events(filter),
+    };
+    let set = people.operation_preview(&choice, 9_000).await.unwrap().set;
+    OperationOrder { set, ..order.clone() }
+}
+
+/// Begins it on the rows that are named, or on those that are found now.
 async fn begin(people: &People, order: &OperationOrder, key: &str) -> Result<OperationView, String> {
-    let begun = people.operation_begin(order, BulkRules::default(), &decision_at(key, 9_000)).await;
+    let order = if order.set.is_empty() { seen(people, order).await } else { order.clone() };
+    let begun = people.operation_begin(&order, BulkRules::default(), &decision_at(key, 9_000)).await;
     match begun {
         Ok(begun) => Ok(begun.value),
         refused => Err(told(refused, |_| String::new())),
@@ -520,8 +537,9 @@ async fn the_same_act_on_the_same_filter_is_ordered_twice_only_on_purpose(databa
     assert_eq!(begin(&people, &plain(&subject, 0), "k5").await, Err(same), "it ended a moment ago");
     let again = begin(&people, &order(subject.clone(), 0), "k6").await.unwrap();
     assert_eq!(again.state, OperationState::Done);
+    let nothing_left = seen(&people, &plain(&subject, 0)).await;
     let later =
-        people.operation_begin(&plain(&subject, 0), BulkRules::default(), &decision_at("k7", 700_000)).await;
+        people.operation_begin(&nothing_left, BulkRules::default(), &decision_at("k7", 700_000)).await;
     assert_eq!(later.unwrap().value.state, OperationState::Done, "ten minutes later it is another matter");
     let nothing = plain(&of_messages(MessageAct::Done, in_state(MessageState::Held)), 0);
     let (one, two) = tokio::join!(begin(&people, &nothing, "k8"), begin(&people, &nothing, "k9"));
@@ -534,6 +552,7 @@ async fn a_second_person_approves_what_another_ordered_in_time(database: &Databa
     let people = ops(&store);
     let rules = BulkRules { approvals_n: 2, approval_ms: 1_000 };
     let discard = order(of_messages(MessageAct::Discard, in_state(MessageState::Dead)), 2);
+    let discard = seen(&people, &discard).await;
     let begun = people.operation_begin(&discard, rules, &decision_at("k", 9_000)).await.unwrap().value;
     assert_eq!((begun.state, begun.approve_until_ms), (OperationState::Waiting, Some(10_000)));
     let id = begun.operation_id;
@@ -566,6 +585,7 @@ async fn a_second_person_approves_what_another_ordered_in_time(database: &Databa
     // What nobody approves ends by itself, and did nothing.
     super::operator::settled(&store, "evt_9", SettleTo::Dead).await;
     let discard = order(of_messages(MessageAct::Discard, in_state(MessageState::Dead)), 1);
+    let discard = seen(&people, &discard).await;
     let begun = people.operation_begin(&discard, rules, &decision_at("k2", 20_000)).await.unwrap().value;
     assert_eq!(store.operations_running(21_000).await.unwrap(), std::slice::from_ref(&begun.operation_id));
     let step = store.operation_step(&begun.operation_id, 200, false, 21_000).await.unwrap().unwrap();
@@ -591,8 +611,12 @@ async fn a_preview_says_what_an_operation_would_act_on(database: &Database) {
         received_from_ms: Some(5_000),
         ..EventFilter::default()
     };
-    let (found, acts) =
-        people.operation_preview(&OperationChoice::Events(done.clone()), 9_000).await.unwrap();
+    let preview = people.operation_preview(&OperationChoice::Events(done.clone()), 9_000).await.unwrap();
+    assert_eq!(
+        preview.events.iter().map(|one| one.event_id.as_str()).collect::<Vec<_>>(),
+        ["evt_2", "evt_1", "evt_0"]
+    );
+    let (found, acts) = (preview.figures, preview.acts);
     let counts = (found.counted_n, found.calls_n, found.open_n, found.untried_n);
     assert_eq!(counts, (3, 6, 6, 6), "{found:?}");
     assert_eq!((found.first_at_ms, found.last_at_ms, found.is_more), (Some(5_000), Some(5_002), false));
@@ -603,20 +627,97 @@ async fn a_preview_says_what_an_operation_would_act_on(database: &Database) {
     assert_eq!(told, want);
     // A held call whose attempt nobody knows the end of.
     let held = OperationChoice::Messages(in_state(MessageState::Held));
-    let (found, acts) = people.operation_preview(&held, 9_000).await.unwrap();
+    let preview = people.operation_preview(&held, 9_000).await.unwrap();
+    let (found, acts) = (preview.figures, preview.acts);
     assert_eq!((found.counted_n, found.uncertain_n, found.untried_n), (1, 1, 0), "{found:?}");
     assert_eq!((acts[0].act.as_str(), acts[0].risk), ("send", Risk::MayRepeatEffect));
     assert_eq!(found.destinations[0].name, "billing");
     // The operation that is there already is named, and nothing was written by looking.
     let send = order(of_messages(MessageAct::Send, in_state(MessageState::Held)), 1);
     let id = begin(&people, &send, "k").await.unwrap().operation_id;
-    let (_, acts) = people.operation_preview(&held, 9_000).await.unwrap();
+    let acts = people.operation_preview(&held, 9_000).await.unwrap().acts;
     assert_eq!(
         acts.iter().map(|act| act.same_operation_id.clone()).collect::<Vec<_>>(),
         [Some(id), None, None]
     );
     assert_eq!(database.count("SELECT COUNT(*) FROM operation_rows").await, 1);
     let few = scoped(&store, Role::Viewer, Some(&["adyen"]), None);
-    let (found, acts) = few.operation_preview(&OperationChoice::Events(done), 9_000).await.unwrap();
-    assert_eq!((found.counted_n, acts.len()), (0, 0), "nothing out of reach is counted");
+    let preview = few.operation_preview(&OperationChoice::Events(done.clone()), 9_000).await.unwrap();
+    assert_eq!((preview.figures.counted_n, preview.acts.len()), (0, 0), "nothing out of reach is counted");
+    // Events by the calls that they have.
+    for (calls, wanted) in [("open", 3), ("held", 1), ("stuck", 1), ("dead", 0)] {
+        let delivery = DeliveryFilter::parse(calls);
+        let choice =
+            OperationChoice::Events(EventFilter { delivery, received_from_ms: None, ..done.clone() });
+        let found = people.operation_preview(&choice, 9_000).await.unwrap().figures;
+        assert_eq!(found.counted_n, wanted, "{calls}");
+    }
+}
+
+async fn an_order_is_about_the_rows_that_were_seen_as_they_stood(database: &Database) {
+    let store = database.store().await;
+    dead(&store, 2).await;
+    let people = ops(&store);
+    let send = order(of_messages(MessageAct::Send, in_state(MessageState::Dead)), 2);
+    let ids = database.texts("SELECT CAST(message_id AS TEXT) FROM outbox_queue ORDER BY message_id").await;
+    let [first, second] = [0, 1].map(|n: usize| ids[n].parse().unwrap());
+    // One is settled and another one dies: as many, and not the same ones.
+    let before = seen(&people, &send).await;
+    decide(&people, &on_message(first, MessageAct::Done), &decision_at("d1", 9_000)).await;
+    super::operator::settled(&store, "evt_9", SettleTo::Dead).await;
+    assert_eq!(begin(&people, &before, "k1").await, Err("OtherSet".to_owned()));
+    // One of them is sent and dies once more: the same ones, and not as they were seen.
+    let before = seen(&people, &send).await;
+    decide(&people, &on_message(second, MessageAct::Send), &decision_at("d2", 9_000)).await;
+    try_calls(&store, 100_000, &[(1, SettleTo::Dead)]).await;
+    assert_eq!(begin(&people, &before, "k2").await, Err("OtherSet".to_owned()));
+    // An event that was run again meanwhile.
+    let done = EventFilter { state: Some(EventState::Done), ..EventFilter::default() };
+    let rerun = order(OperationSubject::Events { act: EventAct::Rerun, filter: done }, 3);
+    let before = seen(&people, &rerun).await;
+    run(database, "UPDATE processed_webhook_events SET generation = generation + 1 WHERE event_id = 'evt_9'")
+        .await;
+    assert_eq!(begin(&people, &before, "k3").await, Err("OtherSet".to_owned()));
+    assert_eq!(database.count("SELECT COUNT(*) FROM operation_rows").await, 0);
+    assert!(begin(&people, &seen(&people, &rerun).await, "k4").await.is_ok());
+}
+
+async fn an_order_on_rows_of_another_one_to_the_same_effect_is_refused_for_a_while(database: &Database) {
+    let store = database.store().await;
+    dead(&store, 3).await;
+    let people = ops(&store);
+    let plain = |subject: &OperationSubject, counted_n| OperationOrder {
+        again: false,
+        ..order(subject.clone(), counted_n)
+    };
+    let to_billing =
+        MessageFilter { destination: Some("billing".to_owned()), ..in_state(MessageState::Dead) };
+    let (send, some) = (in_state(MessageState::Dead), of_messages(MessageAct::Send, to_billing.clone()));
+    let done = EventFilter { state: Some(EventState::Done), ..EventFilter::default() };
+    let rerun = OperationSubject::Events { act: EventAct::Rerun, filter: done };
+    let first = begin(&people, &plain(&of_messages(MessageAct::Send, send), 3), "k1").await.unwrap();
+    let same = Err(format!("SameOperation {{ operation_id: Some({}) }}", first.operation_id));
+    // Another filter that finds the same messages, and the events of these.
+    assert_eq!(begin(&people, &plain(&some, 3), "k2").await, same);
+    assert_eq!(begin(&people, &plain(&rerun, 3), "k3").await, same);
+    let acts =
+        people.operation_preview(&OperationChoice::Messages(to_billing.clone()), 9_000).await.unwrap().acts;
+    let named: Vec<_> = acts.iter().map(|act| act.same_operation_id.is_some()).collect();
+    assert_eq!(named, [true, false, false], "to give them up is another matter");
+    // It is over: what it acted on stands in the way for ten minutes, unless somebody says so.
+    work_off(&store, &first.operation_id, 200).await;
+    assert_eq!(begin(&people, &plain(&rerun, 3), "k4").await, same);
+    let late = seen(&people, &plain(&rerun, 3)).await;
+    let late = people.operation_begin(&late, BulkRules::default(), &decision_at("k5", 700_000)).await;
+    let late = late.unwrap().value;
+    let ready = OperationChoice::Messages(in_state(MessageState::Ready));
+    let acts = people.operation_preview(&ready, 700_000).await.unwrap().acts;
+    assert!(acts.iter().all(|act| act.same_operation_id.is_none()));
+    // Of one that is cancelled, what it did not act on is free.
+    let cancel = decision_at("c", 700_000);
+    let cancelled = people.operation_decide(&late.operation_id, OperationAct::Cancel, &cancel).await;
+    assert_eq!(cancelled.unwrap().value.changed_n, 0);
+    let again = seen(&people, &plain(&rerun, 3)).await;
+    let begun = people.operation_begin(&again, BulkRules::default(), &decision_at("k6", 700_001)).await;
+    assert!(begun.is_ok());
 }

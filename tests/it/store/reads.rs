@@ -50,7 +50,7 @@ fn at(event_id: &str, received_at_ms: i64) -> IncomingEvent {
 
 fn query(filter: &EventFilter, place: Option<&String>, limit: u32) -> EventQuery {
     let place = place.map(|text| EventPlace::parse(text).unwrap());
-    EventQuery { filter: filter.clone(), delivery: None, place, limit }
+    EventQuery { filter: filter.clone(), place, limit }
 }
 
 fn ids(page: &Page<EventView>) -> Vec<String> {

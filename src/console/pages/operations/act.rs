@@ -7,7 +7,7 @@ use maud::{Markup, html};
 
 use super::chosen::Chosen;
 use super::{figures, new};
-use crate::api::{OperationPreview, OperationSteps, PreviewedAct, Risk};
+use crate::api::{OperationPreview, PreviewedAct, Risk};
 use crate::console::parts::frame::Place;
 use crate::console::parts::{field, form, link};
 use crate::console::trouble::Trouble;
@@ -64,7 +64,7 @@ pub(super) fn what_follows(visit: &Visit, act: &PreviewedAct) -> Markup {
             @if act.risk != Risk::None { strong { (act.risk.in_words()) ". " } }
             (act.sentence)
         }
-        @if let Some(steps) = &act.steps { p { (in_steps(steps)) } }
+        @if let Some(steps) = &act.steps { p { (steps.in_words()) } }
         @if let Some(id) = &act.same_operation_id {
             p class="trouble" role="alert" {
                 "The same was ordered before: operation " (link::operation(visit, id))
@@ -72,18 +72,6 @@ pub(super) fn what_follows(visit: &Visit, act: &PreviewedAct) -> Markup {
             }
         }
     }
-}
-
-/// `It goes in steps: 1, 10, 100 and then the rest, …`.
-fn in_steps(steps: &OperationSteps) -> String {
-    let sizes: Vec<String> = steps.sizes.iter().map(|size| grouped(*size)).collect();
-    format!(
-        "It goes in steps: {} and then the rest, at most {} a second. A step begins when the calls of the one before have been \
-         tried. It stops by itself when a call of the first step fails, or more than {} % of the others.",
-        sizes.join(", "),
-        grouped(steps.per_s.into()),
-        steps.stop_percent
-    )
 }
 
 /// The form that begins it, about this number of rows and no other.

@@ -5,12 +5,12 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::words;
-use crate::api::{BulkFigures, EventFilter, MessageFilter, OperationChoice, OperationSubject, bulk_acts};
+use crate::api::{BulkFigures, OperationChoice, OperationSubject, bulk_acts};
 use crate::console::contract::{path, with_query};
 use crate::console::parts::field;
 use crate::console::trouble::Trouble;
 use crate::times;
-use crate::types::{EventState, MessageState, UnixMs};
+use crate::types::UnixMs;
 
 /// Fields of the contract's filters.
 const OF_MESSAGES: [&str; 5] = ["state", "destination", "provider", "lane", "created_before_ms"];
@@ -19,32 +19,19 @@ const OF_EVENTS: [&str; 7] =
 
 /// A choice of rows, whose state is said.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Chosen {
-    Messages(MessageState, MessageFilter),
-    Events(EventState, EventFilter),
-}
+pub(super) struct Chosen(pub(super) OperationChoice);
 
 impl Chosen {
-    /// The choice of an operation.
-    pub(super) fn of(subject: &OperationSubject) -> Option<Self> {
-        Some(match subject.choice() {
-            OperationChoice::Messages(filter) => Self::Messages(filter.state?, filter),
-            OperationChoice::Events(filter) => Self::Events(filter.state?, filter),
-        })
-    }
-
     /// Reads a choice; `value` gives what was sent under a name. A time is there as the contract has it, or as a person
     /// writes it: `received_to_ms`, `received_to`.
     pub(super) fn read<'a>(now_ms: UnixMs, value: impl Fn(&str) -> Option<&'a str>) -> Result<Self, Trouble> {
+        if value("state").is_none() {
+            let why = "an operation acts on what stands in one state: choose one on the list first";
+            return Err(Trouble::bad_form(why));
+        }
         match value("subject") {
-            Some("messages") => {
-                let filter: MessageFilter = read(&OF_MESSAGES, now_ms, value)?;
-                filter.state.map(|state| Self::Messages(state, filter)).ok_or_else(no_state)
-            }
-            Some("events") => {
-                let filter: EventFilter = read(&OF_EVENTS, now_ms, value)?;
-                filter.state.map(|state| Self::Events(state, filter)).ok_or_else(no_state)
-            }
+            Some("messages") => Ok(Self(OperationChoice::Messages(read(&OF_MESSAGES, now_ms, value)?))),
+            Some("events") => Ok(Self(OperationChoice::Events(read(&OF_EVENTS, now_ms, value)?))),
             _ => Err(Trouble::bad_form("say as `subject` whether it is about `messages` or `events`")),
         }
     }
@@ -53,9 +40,9 @@ impl Chosen {
     /// would act on more than was meant.
     pub(super) fn asked(now_ms: UnixMs, values: &[(String, String)]) -> Result<Self, Trouble> {
         let chosen = Self::read(now_ms, |name| field::value(values, name))?;
-        let names = match chosen {
-            Self::Messages(..) => &OF_MESSAGES[..],
-            Self::Events(..) => &OF_EVENTS[..],
+        let names = match chosen.0 {
+            OperationChoice::Messages(_) => &OF_MESSAGES[..],
+            OperationChoice::Events(_) => &OF_EVENTS[..],
         };
         let is_of_it = |given: &str| {
             given == "subject"
@@ -70,17 +57,17 @@ impl Chosen {
 
     /// The list of it, in the contract and among the pages alike.
     pub(super) fn list(&self) -> &'static str {
-        match self {
-            Self::Messages(..) => "messages",
-            Self::Events(..) => "events",
+        match &self.0 {
+            OperationChoice::Messages(_) => "messages",
+            OperationChoice::Events(_) => "events",
         }
     }
 
     /// The filter, as names and values of a query.
     pub(super) fn fields(&self) -> Vec<(String, String)> {
-        match self {
-            Self::Messages(_, filter) => fields(filter),
-            Self::Events(_, filter) => fields(filter),
+        match &self.0 {
+            OperationChoice::Messages(filter) => fields(filter),
+            OperationChoice::Events(filter) => fields(filter),
         }
     }
 
@@ -94,10 +81,7 @@ impl Chosen {
 
     /// The choice in words, with its number.
     pub(super) fn words(&self, counted_n: u64) -> String {
-        match self {
-            Self::Messages(_, filter) => words::messages(filter, counted_n),
-            Self::Events(_, filter) => words::events(filter, counted_n),
-        }
+        words::choice(&self.0, counted_n)
     }
 
     /// The page of an act on it; without an act, the one where it is chosen.
@@ -112,26 +96,14 @@ impl Chosen {
     /// True when there is an act for rows in its state.
     pub(super) fn has_acts(&self) -> bool {
         let some = BulkFigures { counted_n: 1, ..BulkFigures::default() };
-        !bulk_acts(&self.choice(), &some).is_empty()
-    }
-
-    /// The choice as the contract has it.
-    pub(super) fn choice(&self) -> OperationChoice {
-        match self {
-            Self::Messages(_, filter) => OperationChoice::Messages(filter.clone()),
-            Self::Events(_, filter) => OperationChoice::Events(filter.clone()),
-        }
+        !bulk_acts(&self.0, &some).is_empty()
     }
 
     /// What the contract is asked to do to them; `act` is a word of its.
     pub(super) fn subject(&self, act: &str) -> Result<OperationSubject, Trouble> {
-        let subject = self.choice().with_act(act);
+        let subject = self.0.clone().with_act(act);
         subject.ok_or_else(|| Trouble::bad_form("the form has an act that there is not"))
     }
-}
-
-fn no_state() -> Trouble {
-    Trouble::bad_form("an operation acts on what stands in one state: choose one on the list first")
 }
 
 fn read<'a, T: DeserializeOwned>(

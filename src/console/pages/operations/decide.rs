@@ -12,21 +12,14 @@ use crate::console::trouble::Trouble;
 use crate::console::visit::Visit;
 use crate::types::Role;
 
-pub(super) async fn approve(visit: Visit, Path(operation_id): Path<String>, form: SentForm) -> Response {
-    decide(&visit, &operation_id, "approve", &form).await
-}
-
-pub(super) async fn resume(visit: Visit, Path(operation_id): Path<String>, form: SentForm) -> Response {
-    decide(&visit, &operation_id, "continue", &form).await
-}
-
-pub(super) async fn cancel(visit: Visit, Path(operation_id): Path<String>, form: SentForm) -> Response {
-    decide(&visit, &operation_id, "cancel", &form).await
-}
-
-async fn decide(visit: &Visit, operation_id: &str, word: &str, form: &SentForm) -> Response {
-    let page = path(&["operations", operation_id]);
-    match order(visit, &page, word, form).await {
+pub(super) async fn decide(
+    word: &'static str,
+    visit: Visit,
+    Path(operation_id): Path<String>,
+    form: SentForm,
+) -> Response {
+    let page = path(&["operations", &operation_id]);
+    match order(&visit, &page, word, &form).await {
         Ok(()) => form::go(&visit.link(&page)),
         Err(trouble) => visit.trouble(Place::Operations, &trouble.about(&page)),
     }

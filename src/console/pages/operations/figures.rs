@@ -7,6 +7,7 @@ use crate::api::{BulkFigures, EventView, MessageView, NamedCount, OperationPrevi
 use crate::console::parts::{brief, chip, link, list, moment};
 use crate::console::visit::Visit;
 use crate::figures::{grouped, plural};
+use crate::types::UnixMs;
 
 /// Most names that are shown with their numbers.
 const NAMES_N_MAX: usize = 12;
@@ -64,29 +65,27 @@ pub(super) fn samples(visit: &Visit, preview: &OperationPreview) -> Markup {
 }
 
 fn event(visit: &Visit, one: &EventView) -> Markup {
-    html! {
-        tr {
-            td { (link::event(visit, &one.provider, &one.event_id)) }
-            td { (moment::foreign(&one.event_type)) }
-            td { (chip::event(one.state)) }
-            td { (moment::moment(one.received_at_ms, visit.now_ms)) }
-            td { (error(one.error.as_deref())) }
-        }
-    }
+    let which = link::event(visit, &one.provider, &one.event_id);
+    row(
+        visit,
+        &[which, moment::foreign(&one.event_type), chip::event(one.state)],
+        one.received_at_ms,
+        one.error.as_deref(),
+    )
 }
 
 fn message(visit: &Visit, one: &MessageView) -> Markup {
-    html! {
-        tr {
-            td { (link::message(visit, &one.message_id.to_string())) " to " (moment::foreign(&one.destination)) }
-            td { (moment::foreign(&one.event_type)) }
-            td { (chip::message(one.state)) }
-            td { (moment::moment(one.created_at_ms, visit.now_ms)) }
-            td { (error(one.last_error.as_deref())) }
-        }
-    }
+    let which = html! { (link::message(visit, &one.message_id.to_string())) " to " (moment::foreign(&one.destination)) };
+    let cells = [which, moment::foreign(&one.event_type), chip::message(one.state)];
+    row(visit, &cells, one.created_at_ms, one.last_error.as_deref())
 }
 
-fn error(error: Option<&str>) -> Markup {
-    error.map_or_else(moment::none, |error| brief::line(error, ERROR_CHARS_MAX))
+fn row(visit: &Visit, cells: &[Markup], at_ms: UnixMs, error: Option<&str>) -> Markup {
+    html! {
+        tr {
+            @for cell in cells { td { (cell) } }
+            td { (moment::moment(at_ms, visit.now_ms)) }
+            td { (error.map_or_else(moment::none, |error| brief::line(error, ERROR_CHARS_MAX))) }
+        }
+    }
 }

@@ -28,7 +28,16 @@ pub(super) fn routes() -> Router<Arc<ConsoleState>> {
         .route("/operations/new", get(new::show))
         .route("/operations/new/{act}", get(act::show))
         .route("/operations/{operation_id}", get(show::show))
-        .route("/operations/{operation_id}/approve", post(decide::approve))
-        .route("/operations/{operation_id}/continue", post(decide::resume))
-        .route("/operations/{operation_id}/cancel", post(decide::cancel))
+        .route(
+            "/operations/{operation_id}/approve",
+            post(|visit, id, form| decide::decide("approve", visit, id, form)),
+        )
+        .route(
+            "/operations/{operation_id}/continue",
+            post(|visit, id, form| decide::decide("continue", visit, id, form)),
+        )
+        .route(
+            "/operations/{operation_id}/cancel",
+            post(|visit, id, form| decide::decide("cancel", visit, id, form)),
+        )
 }

@@ -24,7 +24,7 @@ pub(super) async fn show(visit: Visit, raw: RawQuery) -> Response {
 
 /// What an operation on a choice would be.
 pub(super) async fn preview(visit: &Visit, chosen: &Chosen) -> Result<OperationPreview, Trouble> {
-    visit.order("/operations/preview", &OrderHeaders::default(), &chosen.choice()).await
+    visit.order("/operations/preview", &OrderHeaders::default(), &chosen.0).await
 }
 
 async fn draw(visit: &Visit, values: &[(String, String)]) -> Result<Markup, Trouble> {

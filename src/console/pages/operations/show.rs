@@ -61,7 +61,7 @@ async fn acts_on(visit: &Visit, operation: &OperationView, page: &str) -> Result
         section aria-labelledby="acts-on" {
             h2 id="acts-on" { "What it acts on" }
             @if moved_n > 0 { p class="note" { (grouped(moved_n)) " of its rows have changed since the order; they may be passed over." } }
-            @if let Some(chosen) = Chosen::of(&operation.subject) { (figures::found(visit, &chosen, &preview.figures)) }
+            (figures::found(visit, &Chosen(operation.subject.choice()), &preview.figures))
             @for act in &preview.acts { (act::what_follows(visit, act)) }
             (figures::samples(visit, &preview))
         }

@@ -1,13 +1,13 @@
 //! Filters, acts and operations in words.
 
-use crate::api::{EventFilter, MessageFilter, OperationState, OperationSubject};
+use crate::api::{EventFilter, MessageFilter, OperationChoice, OperationState, OperationSubject};
 use crate::console::parts::chip::{self, Mood};
 use crate::figures::plural;
 use crate::times;
 use maud::Markup;
 
 /// Messages of a filter: `12 dead messages to billing`.
-pub(super) fn messages(filter: &MessageFilter, counted_n: u64) -> String {
+fn messages(filter: &MessageFilter, counted_n: u64) -> String {
     let state = filter.state.map_or("", |state| state.as_str());
     let mut words = plural(counted_n, &noun(state, "message"));
     let parts =
@@ -18,7 +18,7 @@ pub(super) fn messages(filter: &MessageFilter, counted_n: u64) -> String {
 }
 
 /// Events of a filter: `3 failed events from stripe of the type invoice.paid`.
-pub(super) fn events(filter: &EventFilter, counted_n: u64) -> String {
+fn events(filter: &EventFilter, counted_n: u64) -> String {
     let state = filter.state.map_or("", |state| state.as_str());
     let mut words = plural(counted_n, &noun(state, "event"));
     let parts = [
@@ -56,11 +56,15 @@ fn add_time(words: &mut String, before: &str, at_ms: Option<i64>) {
 
 /// What an operation does: `send 12 dead messages to billing`.
 pub(super) fn subject(subject: &OperationSubject, total_n: u64) -> String {
-    let rows = match subject {
-        OperationSubject::Messages { filter, .. } => messages(filter, total_n),
-        OperationSubject::Events { filter, .. } => events(filter, total_n),
-    };
-    format!("{} {rows}", subject.act().replace('_', " "))
+    format!("{} {}", subject.act().replace('_', " "), choice(&subject.choice(), total_n))
+}
+
+/// A choice with its number.
+pub(super) fn choice(choice: &OperationChoice, counted_n: u64) -> String {
+    match choice {
+        OperationChoice::Messages(filter) => messages(filter, counted_n),
+        OperationChoice::Events(filter) => events(filter, counted_n),
+    }
 }
 
 /// State of an operation.

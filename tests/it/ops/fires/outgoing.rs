@@ -11,6 +11,7 @@ on_sqlite!(
     calls_that_are_late_and_keys_that_run_out_are_told,
     a_destination_that_fails_and_an_answer_after_its_lease_are_told,
     many_within_an_hour_that_fail_are_held_or_are_given_up_wake_somebody,
+    an_operation_that_stopped_is_told_until_it_is_cancelled,
 );
 
 /// Everything goes to `stub`: in a lane, held where it is unknown.
@@ -35,9 +36,9 @@ async fn calls_that_wait_for_a_person_are_told_and_over_when_one_has_decided(dat
     stub.next(&[Mode::Status(400)]);
     assert_eq!(watched.event("evt_dead", "lane").await, 200);
     watched.prometheus.fires(&all).await;
-    let many = ["--destination", "billing", "--reason", "x", "--yes", "1"];
-    watched.order(&[&["messages", "done", "--state", "held"], &many[..]].concat());
-    watched.order(&[&["messages", "send", "--state", "dead"], &many[..]].concat());
+    let many = ["--destination", "billing", "--reason", "x"];
+    watched.order_all(&[&["messages", "done", "--state", "held"], &many[..]].concat());
+    watched.order_all(&[&["messages", "send", "--state", "dead"], &many[..]].concat());
     watched.prometheus.is_quiet_about(&all).await;
 }
 
@@ -136,8 +137,29 @@ async fn many_within_an_hour_that_fail_are_held_or_are_given_up_wake_somebody(da
         assert_eq!(watched.event(&format!("evt_dead_{n}"), "paid").await, 200);
     }
     watched.prometheus.fires(&all).await;
-    let n = N.to_string();
-    let many = ["--destination", "billing", "--reason", "x", "--yes", &n];
-    watched.order(&[&["messages", "done", "--state", "held"], &many[..]].concat());
+    let many = ["--destination", "billing", "--reason", "x"];
+    watched.order_all(&[&["messages", "done", "--state", "held"], &many[..]].concat());
     watched.prometheus.is_quiet_about(&["MessagesHeld critical"]).await;
+}
+
+async fn an_operation_that_stopped_is_told_until_it_is_cancelled(database: &Database) {
+    let stub = Stub::start().await;
+    let Some(watched) = Watched::start(database, &routed(&stub, "breaker_failures_n = 0")).await else {
+        return;
+    };
+    let all = ["OperationWaits warning"];
+    stub.next(&[Mode::Status(400), Mode::Status(400)]);
+    assert_eq!(watched.event("evt_1", "paid").await, 200);
+    assert_eq!(watched.event("evt_2", "paid").await, 200);
+    watched.prometheus.fires(&["MessagesDead warning"]).await;
+    watched.prometheus.is_quiet_about(&all).await;
+    stub.next(&[Mode::Status(400)]);
+    let send = ["messages", "send", "--state", "dead", "--destination", "billing", "--reason", "x"];
+    watched.order_all(&[&send[..], &["--steps", "1", "--no-wait"]].concat());
+    watched.prometheus.fires(&all).await;
+    let listed = watched.order(&["operations", "list", "--json"]);
+    let first: serde_json::Value = serde_json::from_str(listed.lines().next().unwrap()).unwrap();
+    let id = first["items"][0]["operation_id"].as_str().unwrap();
+    watched.order(&["operations", "cancel", id, "--reason", "x"]);
+    watched.prometheus.is_quiet_about(&all).await;
 }

@@ -63,13 +63,24 @@ impl Watched {
     }
 
     /// A command of an operator.
-    pub(super) fn order(&self, arguments: &[&str]) {
+    pub(super) fn order(&self, arguments: &[&str]) -> String {
         let home = self.server.config().parent().unwrap().to_owned();
         let mut command = Command::new(env!("CARGO_BIN_EXE_hooklatch"));
         command.args(arguments).arg("--config").arg(self.server.config());
         command.env("HOOKLATCH_TOKEN", TOKEN).env("HOME", &home).env_remove("XDG_STATE_HOME");
         let ran = command.output().unwrap();
-        assert!(ran.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&ran.stderr));
+        let said = String::from_utf8([ran.stdout, ran.stderr].concat()).unwrap();
+        // Shown, and not done yet.
+        let is_shown = ran.status.code() == Some(7);
+        assert!(ran.status.success() || is_shown, "{arguments:?}: {said}");
+        said
+    }
+
+    /// An act on all that a filter finds: shown first, and then done.
+    pub(super) fn order_all(&self, arguments: &[&str]) {
+        let shown = self.order(arguments);
+        let seen = shown.split("--yes ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap();
+        self.order(&[arguments, &["--yes", seen]].concat());
     }
 }
 
