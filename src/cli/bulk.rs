@@ -197,14 +197,7 @@ fn show_preview<T: ListRow>(
     if desk.screen.is_json {
         say(with_times(preview.raw.clone()));
     } else {
-        let (events, messages) = (&preview.view.events, &preview.view.messages);
-        if !events.is_empty() {
-            desk.screen.print(&rows(&desk.screen, events, true));
-        }
-        if !messages.is_empty() {
-            desk.screen.print(&rows(&desk.screen, messages, true));
-        }
-        desk.screen.print(&in_figures(&desk.screen, figures));
+        show_rows(&desk.screen, &preview.view);
         say(&found);
     }
     let act = preview.view.acts.iter().find(|one| one.act == subject.act());
@@ -224,6 +217,17 @@ fn show_preview<T: ListRow>(
     false
 }
 
+/// Prints some of the rows, and the figures of all.
+pub(super) fn show_rows(screen: &Screen, preview: &OperationPreview) {
+    if !preview.events.is_empty() {
+        screen.print(&rows(screen, &preview.events, true));
+    }
+    if !preview.messages.is_empty() {
+        screen.print(&rows(screen, &preview.messages, true));
+    }
+    screen.print(&in_figures(screen, &preview.figures));
+}
+
 /// True when a person types the number; anything else is no.
 fn typed(counted_n: u64, act: &PreviewedAct) -> bool {
     complain(format!("{}: type the number {counted_n} to do it, or press Enter to leave:", act.label));
@@ -237,7 +241,7 @@ fn typed(counted_n: u64, act: &PreviewedAct) -> bool {
 }
 
 /// What an act does to all of them, how, and who else has to agree.
-fn in_full(act: &PreviewedAct, approvals_n: u32) -> String {
+pub(super) fn in_full(act: &PreviewedAct, approvals_n: u32) -> String {
     let risk = match act.risk {
         Risk::None => String::new(),
         risk => format!("CAREFUL: {}. ", risk.in_words()),

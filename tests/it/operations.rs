@@ -42,7 +42,7 @@ async fn serve(database: &Database) -> Server {
 async fn serve_with(database: &Database, billing: &str, admin: &str) -> Server {
     let more = format!(
         "[outbox]\npoll_ms = 50\nlease_ms = 3000\n[[providers.stripe.routes]]\non = [\"*\"]\nto = \"billing\"\n\
-         [destinations.mail]\nurl = \"http://127.0.0.1:9\"\n\
+         [destinations.mail]\nurl = \"http://127.0.0.1:9\"\ntimeout_ms = 2000\n\
          [destinations.billing]\ntimeout_ms = 2000\n{billing}\n"
     );
     let mut server = Server::prepare(&database.url, &more);

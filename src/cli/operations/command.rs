@@ -8,11 +8,13 @@ use clap::{Args, Subcommand};
 
 use super::progress::{ended, follow};
 use super::row::in_full;
-use crate::api::{OperationView, ReasonOrder};
+use crate::api::{OperationPreview, OperationState, OperationView, ReasonOrder};
 use crate::cli::api_client::ApiAnswer;
+use crate::cli::bulk::{self, show_rows};
 use crate::cli::decide::WhyArgs;
 use crate::cli::desk::{Desk, PagingArgs};
 use crate::cli::reach::ReachArgs;
+use crate::cli::shared::say;
 use crate::load::Kinds;
 
 #[derive(Args)]
@@ -77,6 +79,9 @@ pub(crate) fn operations(
         OperationsCommand::Show(operation) => {
             let found: ApiAnswer<OperationView> = find(operation)?;
             desk.show(&found, |view| in_full(view, &desk.screen));
+            if found.view.state == OperationState::Waiting && !desk.screen.is_json {
+                acts_on(&desk, &operation.operation_id)?;
+            }
         }
         OperationsCommand::Wait { operation, timeout } => {
             let end = follow(&desk, find(operation)?, timeout.map(Duration::from_secs))?;
@@ -87,6 +92,14 @@ pub(crate) fn operations(
         OperationsCommand::Cancel(args) => decide(&desk, "cancel", args)?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Prints what is to be approved: the rows as they are now, what is done to them, and what that risks.
+fn acts_on(desk: &Desk, operation_id: &str) -> anyhow::Result<()> {
+    let preview: ApiAnswer<OperationPreview> = desk.api.get(&["operations", operation_id, "preview"], &[])?;
+    show_rows(&desk.screen, &preview.view);
+    preview.view.acts.iter().for_each(|act| say(bulk::in_full(act, 1)));
+    Ok(())
 }
 
 fn decide(desk: &Desk, word: &str, args: &DecideOperationArgs) -> anyhow::Result<()> {

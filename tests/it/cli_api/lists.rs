@@ -222,6 +222,22 @@ async fn an_operation_that_does_not_end_well_or_not_yet_is_told_by_the_exit_code
 }
 
 #[tokio::test]
+async fn who_is_to_approve_an_operation_is_shown_what_it_acts_on_and_what_that_risks() {
+    let stand = Stand::start(|heard| match heard.path.as_str() {
+        "/v1/operations/op-1/preview" => Says::ok(preview(1_234, "x")),
+        _ => Says::ok(operation("waiting", "x")),
+    })
+    .await;
+    let ran = stand.run(&["operations", "show", "op-1"]).await;
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    for want in
+        ["waiting for approval", "CAREFUL: May repeat an effect. x", "1,234, 5 open, 2 of these never tried"]
+    {
+        assert!(ran.out.contains(want), "{want}: {}", ran.out);
+    }
+}
+
+#[tokio::test]
 async fn a_reader_that_goes_away_ends_it_quietly() {
     let stand = Stand::start(|_| {
         let mut found = page(&vec![event("evt_1"); 500]);

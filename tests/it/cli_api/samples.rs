@@ -216,7 +216,7 @@ pub(super) fn answer(heard: &Heard, text: &str) -> Says {
         ("GET", ["operations", _]) | ("POST", ["operations", _, "cancel" | "approve" | "continue"]) => {
             operation("done", text)
         }
-        ("POST", ["operations", "preview"]) => preview(1_000, text),
+        ("POST", ["operations", "preview"]) | ("GET", ["operations", _, "preview"]) => preview(1_000, text),
         ("POST", ["operations"]) => return Says::Json(202, operation("running", text)),
         ("GET", ["settings"]) => page(&[json!({
             "key": text, "value": text, "is_secret": false, "secret_in": null, "layer": "file", "source": text,
