@@ -84,7 +84,7 @@ words! {
         Replayed = "replayed",
         /// Its id or shape could not be read.
         Unreadable = "unreadable",
-        /// Other content under the id of another event, kept for a person's word.
+        /// Other content under the id of another event, kept until someone decides.
         Conflict = "conflict",
         /// A conflict that a person looked at and wants nothing done about.
         Dismissed = "dismissed",
@@ -162,7 +162,7 @@ words! {
         Done = "done",
         /// Given up: refused for good, or attempts or age ran out.
         Dead = "dead",
-        /// Waits for a person's word.
+        /// On hold until someone decides.
         Held = "held",
         /// A person said that it shall not be sent.
         Discarded = "discarded",

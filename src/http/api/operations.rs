@@ -12,6 +12,7 @@ use super::super::error::Problem;
 use super::super::reply::view_reply;
 use super::asking::Asking;
 use super::decide::{DecisionRequest, answer, busy};
+use super::judged::Judge;
 use super::order::{body_of, order};
 use super::query::{cursor, is_text, limit, query, uuid_text};
 use super::state::ApiState;
@@ -68,7 +69,10 @@ pub(super) async fn preview(
     let (mut messages, mut events) = (Vec::new(), Vec::new());
     match choice {
         _ if figures.counted_n == 0 => {}
-        OperationChoice::Messages(filter) => messages = people.messages(filter, None, SAMPLES_N).await?.items,
+        OperationChoice::Messages(filter) => {
+            messages = people.messages(filter, None, SAMPLES_N).await?.items;
+            Judge::add(&state, &people, messages.iter_mut()).await?;
+        }
         OperationChoice::Events(filter) => {
             let query = EventQuery { filter, delivery: None, place: None, limit: SAMPLES_N };
             events = people.event_page(query, now_ms).await?.items;
