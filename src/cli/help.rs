@@ -262,7 +262,7 @@ mod tests {
         });
         assert!(seen_n > 40, "{seen_n}");
         let mut list = program.find_subcommand("events").and_then(|one| one.find_subcommand("list")).cloned();
-        let help = list.as_mut().map(|one| one.render_long_help().to_string()).unwrap_or_default();
+        let help = list.as_mut().map(|one| one.render_help().to_string()).unwrap_or_default();
         assert!(help.lines().count() <= 40, "{}: {help}", help.lines().count());
     }
 }
