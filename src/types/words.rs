@@ -27,7 +27,10 @@ macro_rules! words {
         impl<'de> serde::Deserialize<'de> for $name {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 let word = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
-                Self::parse(&word).ok_or_else(|| serde::de::Error::custom(format_args!("`{word}` is no word of ours")))
+                let all = [$($word,)*];
+                Self::parse(&word).ok_or_else(|| {
+                    serde::de::Error::custom(format_args!("`{word}` is not one of {}", all.join(", ")))
+                })
             }
         }
         impl schemars::JsonSchema for $name {

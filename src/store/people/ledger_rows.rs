@@ -118,7 +118,6 @@ pub(super) const STATEMENTS: &[(&str, &str)] = &[
     ("event_ledger attempts", ATTEMPTS),
     ("event_ledger decisions", DECISIONS),
     ("event_ledger restored", RESTORED),
-    ("event_ledger pause", PAUSE),
 ];
 
 /// What the tables say of the event with this key; `None` when there is none. With a ring, the pieces of answers too.
