@@ -19,11 +19,11 @@ pub(crate) fn plural(number: u64, noun: &str) -> String {
 }
 
 /// Generations above this are counted from the moment of a restore, not from 0.
-const COUNTED_N_MAX: u32 = 1_000_000;
+pub(crate) const RERUNS_N_MAX: u32 = 1_000_000;
 
 /// How often an event was run again. After a restore its generation no longer says that.
 pub(crate) fn reruns(generation: u32) -> String {
-    if generation > COUNTED_N_MAX { "since a restore".to_owned() } else { plural(generation.into(), "time") }
+    if generation > RERUNS_N_MAX { "since a restore".to_owned() } else { plural(generation.into(), "time") }
 }
 
 #[cfg(test)]

@@ -81,9 +81,66 @@ pub struct DeliveryView {
     pub sent_n: u32,
     /// An error of the worst calls; `null` where there is none, or it is of a destination out of the token's reach.
     pub error: Option<String>,
+    /// Deliberate re-runs before the newest run that left calls; `null` where no calls are known.
+    #[serde(default)]
+    pub generation: Option<u32>,
+    /// All known calls of the runs before that one, finished ones included; absent where there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub earlier: Option<CallCounts>,
+}
+
+/// Numbers of calls by what became of them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CallCounts {
+    /// Number of calls that are known.
+    pub messages_n: u32,
+    /// Number of those that their destinations confirmed.
+    pub delivered_n: u32,
+    /// Number of those that are still to be sent.
+    pub open_n: u32,
+    /// Number of those that are on hold until someone decides.
+    pub held_n: u32,
+    /// Number of those that were given up.
+    pub dead_n: u32,
+    /// Number of those that someone discarded.
+    pub discarded_n: u32,
+    /// Number of those that an operator settled as done.
+    pub settled_n: u32,
+}
+
+impl CallCounts {
+    /// State of an event that has these calls, by the worst of them; `None` where there are none.
+    pub(crate) fn worst(&self) -> Option<DeliveryState> {
+        [
+            (self.held_n, DeliveryState::Held),
+            (self.dead_n, DeliveryState::Dead),
+            (self.discarded_n, DeliveryState::Discarded),
+            (self.open_n, DeliveryState::Open),
+            (self.settled_n, DeliveryState::Settled),
+            (self.delivered_n, DeliveryState::Delivered),
+        ]
+        .into_iter()
+        .find_map(|(calls_n, state)| (calls_n > 0).then_some(state))
+    }
 }
 
 impl DeliveryView {
+    /// Calls of the newest run that left some.
+    pub(crate) fn newest(&self) -> CallCounts {
+        // Of earlier runs, the unfinished ones are counted here too.
+        let earlier = self.earlier.unwrap_or_default();
+        let unfinished_n = earlier.open_n + earlier.held_n + earlier.dead_n;
+        CallCounts {
+            messages_n: self.messages_n.saturating_sub(unfinished_n),
+            delivered_n: self.delivered_n,
+            open_n: self.open_n.saturating_sub(earlier.open_n),
+            held_n: self.held_n.saturating_sub(earlier.held_n),
+            dead_n: self.dead_n.saturating_sub(earlier.dead_n),
+            discarded_n: self.discarded_n,
+            settled_n: self.settled_n,
+        }
+    }
+
     /// Number of calls that are neither confirmed nor discarded.
     pub(crate) fn unfinished_n(&self) -> u32 {
         self.open_n.saturating_add(self.held_n).saturating_add(self.dead_n)
@@ -105,6 +162,8 @@ impl Default for DeliveryView {
             unsent_n: 0,
             sent_n: 0,
             error: None,
+            generation: None,
+            earlier: None,
         }
     }
 }

@@ -2,10 +2,12 @@
 //! are possible, each with its risk. `/v1`, the console, the command line and docs/judgements-events.md show these
 //! sentences and have none of their own.
 
-use super::event::DeliveryView;
+use super::event::{CallCounts, DeliveryView};
 use super::judgement::{JudgedAct, Judgement, Risk};
+use super::message_judgement::PauseFact;
 use super::order::EventAct;
-use crate::figures::{grouped, plural};
+use crate::figures::{RERUNS_N_MAX, grouped, plural};
+use crate::times;
 use crate::types::{DeliveryState, EventState};
 
 /// What the configuration of a node has for events of a type.
@@ -35,7 +37,13 @@ pub(crate) enum KeptBody {
 /// All that an event is judged by.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct EventFacts<'a> {
+    /// Name of its provider.
+    pub(crate) provider: &'a str,
     pub(crate) state: EventState,
+    /// Number of dispatches of its newest run.
+    pub(crate) attempts_n: u32,
+    /// Number of deliberate re-runs.
+    pub(crate) generation: u32,
     pub(crate) delivery: &'a DeliveryView,
     pub(crate) body: KeptBody,
     pub(crate) taker: EventTaker,
@@ -45,6 +53,10 @@ pub(crate) struct EventFacts<'a> {
     pub(crate) is_late: bool,
     /// True for a test event.
     pub(crate) is_synthetic: bool,
+    /// Whether its provider is paused.
+    pub(crate) pause: PauseFact,
+    /// Other bodies that came under its id and wait for a decision.
+    pub(crate) conflicts_n: u32,
     /// Id of the event beside which it was kept.
     pub(crate) beside: Option<&'a str>,
     /// True when something that was kept beside it waits, or has calls that are not finished.
@@ -90,7 +102,7 @@ pub(crate) fn why_not_sent(state: EventState) -> Option<&'static str> {
         EventState::Conflict => {
             "It came with other content under the id of another event. Nothing was sent for it."
         }
-        EventState::Dismissed => "Someone decided that nothing is to be done about it.",
+        EventState::Dismissed => "Someone decided that it needs no action.",
     })
 }
 
@@ -249,9 +261,7 @@ impl EventFacts<'_> {
 
     fn headline(&self) -> String {
         let mut parts = vec![self.what_happened()];
-        if self.state != EventState::Done {
-            parts.extend(self.fate_of_calls().map(|fate| format!("Of an earlier run, {fate}")));
-        }
+        parts.extend(self.fate_of_calls().filter(|_| self.state != EventState::Done));
         let is_runnable = EventAct::Rerun.is_for(self.state) || EventAct::Dispatch.is_for(self.state);
         if is_runnable && self.state != EventState::Done {
             match self.body {
@@ -266,6 +276,7 @@ impl EventFacts<'_> {
                 ),
             }
         }
+        parts.extend(self.conflicts());
         if self.is_restored {
             parts.push(
                 "The database was restored from a backup after it came: what was done in between is not known here."
@@ -275,30 +286,29 @@ impl EventFacts<'_> {
         parts.join(" ")
     }
 
+    /// What a person has to decide about bodies that came under its id later.
+    fn conflicts(&self) -> Option<String> {
+        let (subject, are, them) = match self.conflicts_n {
+            0 => return None,
+            1 => ("Another body came".to_owned(), "is", "it"),
+            n => (format!("{} other bodies came", grouped(n.into())), "are", "each"),
+        };
+        Some(format!(
+            "{subject} under the same id and {are} not dispatched until someone decides: compare {them} with this one, then \
+             dispatch or dismiss {them}."
+        ))
+    }
+
+    /// ` No action needed`, where nothing waits beside it, and `unless`.
+    fn no_action(&self, unless: &str) -> String {
+        if self.conflicts_n == 0 { format!(" No action needed{unless}.") } else { String::new() }
+    }
+
     fn what_happened(&self) -> String {
         let why = why_not_sent(self.state).unwrap_or_default();
         match self.state {
-            EventState::Done => match (self.delivery.state, self.fate_of_calls()) {
-                (DeliveryState::Delivered | DeliveryState::Settled, Some(fate)) => {
-                    format!("Handled, and {fate} No action needed.")
-                }
-                (DeliveryState::Open, Some(fate)) => format!("Handled, and {fate}"),
-                (_, Some(fate)) => format!("Handled, but {fate}"),
-                (_, None) => "Handled. It asked for no calls, so nothing was sent. No action needed.".to_owned(),
-            },
-            EventState::Retry if self.taker == EventTaker::NoProvider => {
-                "Its handler has not succeeded yet. This server has no provider of its name: it is run only where that is \
-                 configured."
-                    .to_owned()
-            }
-            EventState::Retry if self.is_late => {
-                "Its handler has not succeeded yet, and the next run is overdue: check that a server with this provider is \
-                 running."
-                    .to_owned()
-            }
-            EventState::Retry => {
-                "Its handler has not succeeded yet. Hooklatch runs it by itself when it is due.".to_owned()
-            }
+            EventState::Done => self.handled(),
+            EventState::Retry => self.waits(),
             EventState::Failed if self.is_first_call() => format!("{why} Correct the cause, then run it again."),
             EventState::Failed => {
                 format!("{why} Correct the cause, and read what another run risks before you run it again.")
@@ -318,43 +328,147 @@ impl EventFacts<'_> {
                         .to_owned()
                 }
             },
-            EventState::Replayed => format!("{why} No action needed unless it is an order of its own."),
+            EventState::Replayed => format!("{why}{}", self.no_action(" unless it is an order of its own")),
             EventState::Unreadable => format!("{why} Read its body, and ask the sender what it was."),
             EventState::Conflict => {
                 format!(
                     "{why} Decide: dispatch it if it is an order of its own, dismiss it if it is the same order."
                 )
             }
-            EventState::Superseded => format!("{why} No action needed."),
+            EventState::Superseded => format!("{why}{}", self.no_action("")),
             EventState::Dismissed => why.to_owned(),
         }
     }
 
-    /// What became of its calls, as the rest of a sentence; `None` when there are none.
-    fn fate_of_calls(&self) -> Option<String> {
-        let calls_n = self.delivery;
-        let all_n = calls_n.messages_n;
-        Some(match calls_n.state {
-            DeliveryState::None | DeliveryState::NotSent => return None,
-            DeliveryState::Delivered => {
-                let (subject, are_many) = calls(calls_n.delivered_n, all_n);
-                format!("{subject} {} delivered.", if are_many { "were" } else { "was" })
+    fn handled(&self) -> String {
+        let Some(fate) = self.fate_of_calls() else {
+            return format!("Handled. It asked for no calls, so nothing was sent.{}", self.no_action(""));
+        };
+        let link = match self.delivery.state {
+            // A sentence of its own.
+            _ if self.has_runs() => ".",
+            DeliveryState::Delivered | DeliveryState::Settled | DeliveryState::Open => ", and",
+            _ => ", but",
+        };
+        let end = match self.delivery.state {
+            DeliveryState::Delivered | DeliveryState::Settled => self.no_action(""),
+            _ => String::new(),
+        };
+        format!("Handled{link} {fate}{end}")
+    }
+
+    /// What an event waits for that is dispatched by itself.
+    fn waits(&self) -> String {
+        let so_far = match (self.attempts_n, self.generation) {
+            (0, 0) => "Its handler has not run yet.".to_owned(),
+            (0, _) => match self.runs() {
+                Some((_, runs_n)) => format!("A re-run is queued: run {runs_n} of {runs_n}."),
+                None => "A re-run is queued.".to_owned(),
+            },
+            _ => "Its handler has not succeeded yet.".to_owned(),
+        };
+        let paused = format!("It waits because `{}` is paused until", self.provider);
+        let next = match self.pause {
+            _ if self.taker == EventTaker::NoProvider => {
+                "This server has no provider of its name: it is run only where that is configured.".to_owned()
             }
+            PauseFact::UntilResumed => format!("{paused} an operator resumes it."),
+            PauseFact::Until(until_ms) => format!("{paused} {}.", times::utc(until_ms)),
+            PauseFact::No if self.is_late => {
+                "The next run is overdue: check that a server with this provider is running.".to_owned()
+            }
+            PauseFact::No => "Hooklatch runs it by itself when it is due.".to_owned(),
+        };
+        format!("{so_far} {next}")
+    }
+
+    /// True when it was run again after a first run.
+    fn has_runs(&self) -> bool {
+        self.generation > 0
+    }
+
+    /// The number of the newest run that left calls, 1 for the first, and of all runs. A restore of the database counts
+    /// on from a number that says nothing to people.
+    fn runs(&self) -> Option<(u32, u32)> {
+        let run = self.delivery.generation.unwrap_or_default().saturating_add(1);
+        (self.has_runs() && self.generation < RERUNS_N_MAX).then_some((run, self.generation + 1))
+    }
+
+    /// What became of its calls, in words; `None` when there are none. Where it was run again, one sentence about the
+    /// newest run that left calls, and one about those before.
+    fn fate_of_calls(&self) -> Option<String> {
+        match self.delivery.state {
+            DeliveryState::None | DeliveryState::NotSent => return None,
+            DeliveryState::NoLongerKnown if self.has_runs() => {
+                return Some(
+                    "Calls of its runs are no longer kept, so whether they were delivered is not known here. Ask their \
+                     destinations."
+                        .to_owned(),
+                );
+            }
+            DeliveryState::NoLongerKnown => {
+                return Some(
+                    "its calls are no longer kept, so whether they were delivered is not known here. Ask their \
+                     destinations."
+                        .to_owned(),
+                );
+            }
+            _ => {}
+        }
+        let newest = self.delivery.newest();
+        let mut fate = newest.fate()?;
+        if self.has_runs() {
+            let run = self.runs().map(|(run, runs_n)| format!("In run {run} of {runs_n}, "));
+            fate = format!("{}{fate}", run.unwrap_or_else(|| "In its newest run with calls, ".to_owned()));
+        }
+        if let Some(earlier) = &self.delivery.earlier {
+            let is_decided = earlier.held_n + earlier.dead_n > 0 && newest.held_n + newest.dead_n == 0;
+            let decide = if is_decided { " Decide about each on the page of its message." } else { "" };
+            fate = format!("{fate} Calls of earlier runs: {}.{decide}", earlier.in_words());
+        }
+        Some(fate)
+    }
+}
+
+impl CallCounts {
+    /// `1 on hold, 2 delivered`.
+    fn in_words(&self) -> String {
+        let words = [
+            (self.held_n, "on hold"),
+            (self.dead_n, "given up"),
+            (self.open_n, "still to be delivered"),
+            (self.discarded_n, "discarded"),
+            (self.settled_n, "settled as done by an operator"),
+            (self.delivered_n, "delivered"),
+        ];
+        let parts = words.iter().filter(|(calls_n, _)| *calls_n > 0);
+        parts
+            .map(|(calls_n, word)| format!("{} {word}", grouped((*calls_n).into())))
+            .collect::<Vec<_>>()
+            .join(", ")
+    }
+
+    /// What became of the calls of one run, by the worst of them, as the rest of a sentence.
+    fn fate(&self) -> Option<String> {
+        let all_n = self.messages_n;
+        Some(match self.worst()? {
             DeliveryState::Settled => {
-                let (subject, are_many) = calls(calls_n.settled_n, all_n);
-                let (were, their) = if are_many { ("were", "their destinations") } else { ("was", "its destination") };
+                let (subject, are_many) = calls(self.settled_n, all_n);
+                let (were, their) =
+                    if are_many { ("were", "their destinations") } else { ("was", "its destination") };
                 format!("{subject} {were} settled as done by an operator; {their} did not confirm it.")
             }
             DeliveryState::Open => {
-                let (subject, are_many) = calls(calls_n.open_n, all_n);
+                let (subject, are_many) = calls(self.open_n, all_n);
                 let (are, them) = if are_many { ("are", "them") } else { ("is", "it") };
                 format!("{subject} {are} still to be delivered. Hooklatch sends {them} by itself.")
             }
             DeliveryState::Held => {
-                let (subject, are_many) = calls(calls_n.held_n, all_n);
-                let dead = match calls_n.dead_n {
+                let (subject, are_many) = calls(self.held_n, all_n);
+                let dead = match self.dead_n {
                     0 => String::new(),
-                    n => format!(" Besides, {} given up.", if n == 1 { "1 was".to_owned() } else { format!("{n} were") }),
+                    1 => " Besides, 1 was given up.".to_owned(),
+                    n => format!(" Besides, {} were given up.", grouped(n.into())),
                 };
                 format!(
                     "{subject} {} on hold, and not sent until someone decides. Decide about each on the page of its \
@@ -363,7 +477,7 @@ impl EventFacts<'_> {
                 )
             }
             DeliveryState::Dead => {
-                let (subject, are_many) = calls(calls_n.dead_n, all_n);
+                let (subject, are_many) = calls(self.dead_n, all_n);
                 format!(
                     "{subject} {} to do did not happen, or nobody knows that it did. Correct the cause, then decide about \
                      each on the page of its message.",
@@ -371,15 +485,15 @@ impl EventFacts<'_> {
                 )
             }
             DeliveryState::Discarded => {
-                let (subject, are_many) = calls(calls_n.discarded_n, all_n);
+                let (subject, are_many) = calls(self.discarded_n, all_n);
                 format!(
                     "someone discarded {subject}: {} not sent any more.",
                     if are_many { "they are" } else { "it is" }
                 )
             }
-            DeliveryState::NoLongerKnown => {
-                "its calls are no longer kept, so whether they were delivered is not known here. Ask their destinations."
-                    .to_owned()
+            _ => {
+                let (subject, are_many) = calls(self.delivered_n, all_n);
+                format!("{subject} {} delivered.", if are_many { "were" } else { "was" })
             }
         })
     }
@@ -410,6 +524,8 @@ mod tests {
                 unsent_n: open_n,
                 sent_n: delivered_n + held_n + dead_n,
                 error: None,
+                generation: has_calls.then_some(0),
+                earlier: None,
             }
         };
         let mut all: Vec<DeliveryView> = DeliveryState::ALL.iter().map(|state| one(*state)).collect();
@@ -429,6 +545,21 @@ mod tests {
         all.push(DeliveryView { messages_n: 2, delivered_n: 0, dead_n: 1, sent_n: 2, unsent_n: 0, ..held });
         let open = one(DeliveryState::Open);
         all.push(DeliveryView { messages_n: 1, delivered_n: 0, open_n: 1, sent_n: 0, unsent_n: 1, ..open });
+        // A second run whose only call was delivered, beside calls of the first run.
+        let delivered = DeliveryView {
+            messages_n: 1,
+            delivered_n: 1,
+            sent_n: 2,
+            generation: Some(1),
+            ..one(DeliveryState::Delivered)
+        };
+        let earlier = |counts: CallCounts| DeliveryView { earlier: Some(counts), ..delivered.clone() };
+        let one_call = CallCounts { messages_n: 1, ..CallCounts::default() };
+        all.push(earlier(CallCounts { delivered_n: 1, ..one_call }));
+        let held = earlier(CallCounts { held_n: 1, ..one_call });
+        all.push(DeliveryView { state: DeliveryState::Held, messages_n: 2, held_n: 1, ..held });
+        let dead = earlier(CallCounts { dead_n: 1, discarded_n: 1, messages_n: 2, ..one_call });
+        all.push(DeliveryView { state: DeliveryState::Dead, messages_n: 2, dead_n: 1, ..dead });
         all
     }
 
@@ -456,20 +587,21 @@ mod tests {
                         for (is_restored, is_late) in
                             FLAGS.into_iter().flat_map(|one| FLAGS.map(|two| (one, two)))
                         {
-                            for (has_open_beside, is_synthetic) in
-                                FLAGS.into_iter().flat_map(|one| FLAGS.map(|two| (one, two)))
-                            {
-                                check(&EventFacts {
-                                    state,
-                                    delivery,
-                                    body,
-                                    taker,
-                                    is_restored,
-                                    is_late,
-                                    is_synthetic,
-                                    beside: (state == EventState::Conflict).then_some("evt_1"),
-                                    has_open_beside,
-                                });
+                            for (conflicts_n, attempts_n) in [(0, 0), (0, 2), (1, 1)] {
+                                for is_synthetic in FLAGS {
+                                    check(&EventFacts {
+                                        body,
+                                        taker,
+                                        is_restored,
+                                        is_late,
+                                        is_synthetic,
+                                        pause: if is_late { PauseFact::UntilResumed } else { PauseFact::No },
+                                        attempts_n,
+                                        conflicts_n,
+                                        has_open_beside: conflicts_n > 0,
+                                        ..usual(state, delivery)
+                                    });
+                                }
                             }
                         }
                     }
@@ -549,6 +681,34 @@ mod tests {
         assert!(combinations_n > 5_000, "{combinations_n}");
     }
 
+    #[test]
+    fn a_headline_says_what_waits_in_earlier_runs_beside_the_event_and_for_its_provider() {
+        each(|facts| {
+            let (headline, delivery) = (judge_event(facts).headline, facts.delivery);
+            if let Some(earlier) = &delivery.earlier {
+                let is_said = |n: u32, word: &str| n == 0 || headline.contains(&format!("{n} {word}"));
+                assert!(
+                    is_said(earlier.held_n, "on hold") && is_said(earlier.dead_n, "given up"),
+                    "{facts:?}: {headline}"
+                );
+                assert!(is_said(earlier.delivered_n, "delivered"), "{facts:?}: {headline}");
+                assert!(headline.contains("n run 2 of 2"), "{facts:?}: {headline}");
+            }
+            let is_conflict_said = headline.contains("under the same id");
+            assert_eq!(is_conflict_said, facts.conflicts_n > 0, "{facts:?}: {headline}");
+            assert!(!is_conflict_said || !headline.contains("No action needed"), "{facts:?}: {headline}");
+            if facts.state == EventState::Retry && facts.taker != EventTaker::NoProvider {
+                let is_paused = facts.pause != PauseFact::No;
+                assert_eq!(headline.contains("`stripe` is paused until"), is_paused, "{facts:?}: {headline}");
+                assert_eq!(
+                    headline.contains("has not succeeded yet"),
+                    facts.attempts_n > 0,
+                    "{facts:?}: {headline}"
+                );
+            }
+        });
+    }
+
     const HEAD: &str = "# Judgements of events\n\nWhat the console, `hooklatch events show` and `/v1` say of an event, and \
         what each act on it risks. Read it to know in advance what a button does. The page is made of the program; \
         `UPDATE_JUDGEMENTS=1 cargo nextest run -E 'test(the_page_of_judgements_of_events)'` writes it.\n\nRisks: `none`, \
@@ -558,13 +718,22 @@ mod tests {
     /// An event of which nothing is out of the ordinary but these two.
     fn usual(state: EventState, delivery: &DeliveryView) -> EventFacts<'_> {
         EventFacts {
+            provider: "stripe",
             state,
+            attempts_n: 1,
+            // What has calls and is not handled was run again.
+            generation: delivery
+                .generation
+                .unwrap_or_default()
+                .max(u32::from(state != EventState::Done && delivery.state != DeliveryState::NotSent)),
             delivery,
             body: KeptBody::Whole,
             taker: EventTaker::Somebody,
             is_restored: false,
             is_late: false,
             is_synthetic: false,
+            pause: PauseFact::No,
+            conflicts_n: 0,
             beside: (state == EventState::Conflict).then_some("evt_1"),
             has_open_beside: false,
         }
@@ -612,6 +781,23 @@ mod tests {
             ),
             ("`ignored`, still no route for its type", EventFacts { taker: EventTaker::Nobody, ..ignored }),
             ("`retry`, overdue", EventFacts { is_late: true, ..retry }),
+            ("`retry`, not dispatched yet", EventFacts { attempts_n: 0, ..retry }),
+            (
+                "`retry`, its provider is paused",
+                EventFacts { attempts_n: 0, pause: PauseFact::UntilResumed, ..retry },
+            ),
+            (
+                "`retry`, its provider is paused until a time",
+                EventFacts { attempts_n: 0, pause: PauseFact::Until(1_795_521_600_000), ..retry },
+            ),
+            (
+                "`retry`, a re-run was ordered of what was delivered",
+                EventFacts { attempts_n: 0, generation: 1, ..usual(EventState::Retry, delivered) },
+            ),
+            (
+                "`done`, delivered, another body came under its id",
+                EventFacts { conflicts_n: 1, has_open_beside: true, ..handled },
+            ),
             ("`retry`, no such provider here", EventFacts { taker: EventTaker::NoProvider, ..retry }),
         ];
         rows.iter().map(|(what, facts)| row(facts, what)).collect()
@@ -633,6 +819,10 @@ mod tests {
                         String::new()
                     }
                     _ => format!(", {} of {} delivered", delivery.delivered_n, delivery.messages_n),
+                };
+                let words = match &delivery.earlier {
+                    Some(earlier) => format!("{words}, run 2; of run 1: {}", earlier.in_words()),
+                    None => words,
                 };
                 page += &row(&usual(*state, delivery), &format!("`{}`{words}", delivery.state.as_str()));
             }

@@ -59,8 +59,9 @@ pub struct MessageView {
     /// finished.
     #[serde(default)]
     pub sent_under: Option<SentUnder>,
-    /// What happened, and what each possible act risks; `null` where a message is a part of another answer.
-    #[serde(default)]
+    /// What happened, and what each possible act risks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Judgement<MessageAct>")]
     pub judgement: Option<Judgement<MessageAct>>,
 }
 

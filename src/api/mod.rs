@@ -51,7 +51,7 @@ pub use doctor::{
 pub use document::document;
 pub use etag::Tagged;
 pub(crate) use etag::{message_tag, pause_tag};
-pub use event::{ContentView, DeliveryView, EventView, LedgerEntry, LedgerView, LedgerWhat};
+pub use event::{CallCounts, ContentView, DeliveryView, EventView, LedgerEntry, LedgerView, LedgerWhat};
 pub use explain::{
     ExplainEvent, ExplainHeader, ExplainLines, ExplainOrder, ExplainParts, ExplainRequest, ExplainStep,
     ExplainVerdict, ExplainView,

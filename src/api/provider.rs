@@ -236,6 +236,9 @@ pub struct BacklogEvents {
     pub provider: String,
     /// False when no provider of that name is configured.
     pub is_configured: bool,
+    /// The pause of the provider, with events in `retry` alone: they wait until it ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pause: Option<super::destination::PauseView>,
     /// State, number and age.
     #[serde(flatten)]
     pub count: WaitingCount,

@@ -12,6 +12,15 @@ use super::provider::RejectedView;
 pub struct SearchView {
     /// The text that was looked for.
     pub query: String,
+    /// What came of it, in one or two sentences.
+    pub headline: String,
+    /// True when more matches than are listed: at most 50 of each kind are.
+    #[serde(default)]
+    pub is_cut: bool,
+    /// True when ids inside events were not searched, because the token lacks the role `reader`: nothing found is then
+    /// no sign that the event never came.
+    #[serde(default)]
+    pub skips_ids_inside: bool,
     /// Finds, at most 50 of each kind, the most telling first.
     pub found: Vec<SearchHit>,
     /// With no find, or with one that may surprise: what else is known, one sentence each.

@@ -1,6 +1,8 @@
 //! The requests that are sent: fresh events, copies of earlier ones, forgeries.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Requests that a connection remembers for its copies.
 const REMEMBERED_N: usize = 64;
@@ -30,16 +32,25 @@ pub struct Mix {
     forgeries_share: f64,
     request: Vec<u8>,
     remembered: VecDeque<Vec<u8>>,
+    made_n: Arc<AtomicU64>,
 }
 
 impl Mix {
     /// Mixes requests of `maker` with these shares of copies and of forgeries, each 0 to 1 and together at most 1.
     pub fn new(maker: Box<dyn Maker>, copies_share: f64, forgeries_share: f64) -> Self {
-        Self { maker, copies_share, forgeries_share, request: Vec::new(), remembered: VecDeque::new() }
+        let (request, remembered) = (Vec::new(), VecDeque::new());
+        Self { maker, copies_share, forgeries_share, request, remembered, made_n: Arc::default() }
+    }
+
+    /// Counts its requests in `made_n`, for who wants to know how far a load is.
+    #[must_use]
+    pub fn counted_in(self, made_n: &Arc<AtomicU64>) -> Self {
+        Self { made_n: Arc::clone(made_n), ..self }
     }
 
     /// The next request; the last one was answered.
     pub(super) fn next(&mut self, now_s: i64) -> Result<(Sort, &[u8]), String> {
+        self.made_n.fetch_add(1, Ordering::Relaxed);
         let drawn = if self.copies_share + self.forgeries_share > 0.0 { fastrand::f64() } else { 1.0 };
         if drawn < self.copies_share && !self.remembered.is_empty() {
             let n = fastrand::usize(..self.remembered.len());

@@ -1,17 +1,18 @@
 //! The list of commands, and what each exit code means.
 
-use std::path::PathBuf;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 
 use super::ending::{EXIT_CODES, Ending};
 use super::shared::{complain, with_causes};
 use super::{
-    alerts, audit, backup, bench, check, destinations, doctor, erase, events, explain, health, keys, lanes,
-    manual, messages, operations, providers, prune, rejected, restore, search, send, serve, settings, sign,
-    statistics, tail, taught, test_event, tokens, vectors, what_if, whoami,
+    alerts, audit, backup, bench, check, destinations, doctor, erase, events, explain, health, help, keys,
+    lanes, manual, messages, operations, providers, prune, rejected, restore, search, send, serve, settings,
+    sign, statistics, tail, taught, test_event, tokens, vectors, what_if, whoami,
 };
 use crate::app::App;
 use crate::load::kinds;
@@ -19,8 +20,8 @@ use crate::provider::Provider;
 
 /// A webhook receiver that a team can trust with money.
 #[derive(Parser)]
-#[command(name = "hooklatch", version, after_help = EXIT_CODES)]
-struct Cli {
+#[command(name = "hooklatch", after_help = EXIT_CODES)]
+pub(super) struct Cli {
     /// The configuration file; without it `hooklatch.toml` if that exists, else the defaults.
     #[arg(long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -51,23 +52,14 @@ enum Command {
     /// List the provider kinds, or describe one.
     Providers(providers::ProvidersArgs),
     /// Print a signed request as a ready curl command.
-    #[command(
-        after_help = "Examples:\n  hooklatch sign stripe --type invoice.paid\n  hooklatch sign github --body push.json --url https://hooks.example.com"
-    )]
     Sign(sign::SignArgs),
     /// Send signed samples to a test server.
-    #[command(
-        after_help = "Examples:\n  hooklatch send stripe --count 20 --duplicate 1\n  hooklatch send stripe --body event.json --url http://127.0.0.1:8080"
-    )]
     Send(send::SendArgs),
     /// Load a server of its own, or a test server, and say how fast it is.
-    #[command(
-        after_help = "Examples:\n  hooklatch bench\n  hooklatch bench github push --rate 2000 --duration 60"
-    )]
     Bench(bench::BenchArgs),
     /// Say why a saved request is or is not believed.
     Explain(explain::ExplainArgs),
-    /// Before a deploy: run this program's handlers on stored events without writing, and say what would be otherwise.
+    /// Before a deploy: run this program's handlers on stored events without writing, and report what would differ.
     WhatIf(what_if::WhatIfArgs),
     /// Judge files of signed requests.
     Vectors(vectors::VectorsArgs),
@@ -100,9 +92,6 @@ enum Command {
     /// Show the secret that a sender taught a running server while its provider was pairing: once.
     Taught(taught::TaughtArgs),
     /// Make a test event on a running server: it is marked as one, and nothing follows from it unless you ask for that.
-    #[command(
-        after_help = "Examples:\n  hooklatch test-event stripe invoice.paid --reason \"is the new key right?\"\n  hooklatch test-event stripe --body event.json --route --reason \"does billing hear us?\""
-    )]
     TestEvent(test_event::TestEventArgs),
     /// Delete the bytes of events, and what was made of them; their ids, digests and outcomes stay.
     Erase(erase::EraseArgs),
@@ -137,6 +126,21 @@ enum Command {
     },
 }
 
+/// The list of commands, as its help shows it or for scripts and manuals.
+pub(super) fn program(is_help: bool) -> clap::Command {
+    help::laid_out(Cli::command().version(version(std::env::args_os().next())), is_help)
+}
+
+/// The version of the library; a program of somebody's own is named beside it.
+fn version(program: Option<OsString>) -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    let program = program.map(PathBuf::from);
+    match program.as_deref().and_then(Path::file_stem).and_then(OsStr::to_str) {
+        None | Some("hooklatch") => version.to_owned(),
+        Some(own) => format!("{version}, the library in the program `{own}`"),
+    }
+}
+
 /// Runs the command that the arguments of this process name. `own` kinds stand beside the built-in ones; one that has
 /// the name of a built-in kind takes its place. Installs the log as configured.
 pub fn main(own: Vec<Provider>) -> ExitCode {
@@ -153,7 +157,7 @@ pub fn main(own: Vec<Provider>) -> ExitCode {
 /// }
 /// ```
 pub fn main_with(own: Vec<Provider>, more: impl FnOnce(App) -> App) -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::from_arg_matches(&program(true).get_matches()).unwrap_or_else(|error| error.exit());
     let file = cli.config.as_deref();
     let kinds = kinds(file, own);
     let result = match cli.command {
@@ -182,8 +186,8 @@ pub fn main_with(own: Vec<Provider>, more: impl FnOnce(App) -> App) -> ExitCode 
         Command::Audit(args) => audit::audit(&args, file, &kinds),
         Command::Tokens(args) => tokens::tokens(&args, file, &kinds),
         Command::Whoami(args) => whoami::whoami(&args, file, &kinds),
-        Command::Completions { shell } => Ok(manual::completions(Cli::command(), shell)),
-        Command::Man { folder } => manual::man(Cli::command(), folder.as_deref()),
+        Command::Completions { shell } => Ok(manual::completions(program(false), shell)),
+        Command::Man { folder } => manual::man(program(false), folder.as_deref()),
         Command::Taught(args) => taught::taught(&args, file, &kinds),
         Command::TestEvent(args) => test_event::test_event(&args, file, &kinds),
         Command::Erase(args) => erase::erase(&args, file, &kinds),
@@ -198,4 +202,21 @@ pub fn main_with(own: Vec<Provider>, more: impl FnOnce(App) -> App) -> ExitCode 
         complain(format!("hooklatch: {}", with_causes(&error)));
         Ending::of(&error).code()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_of_ones_own_does_not_pass_for_hooklatch() {
+        let own = env!("CARGO_PKG_VERSION");
+        for (program, want) in [
+            (None, own.to_owned()),
+            (Some("/usr/bin/hooklatch"), own.to_owned()),
+            (Some("target/debug/ledger"), format!("{own}, the library in the program `ledger`")),
+        ] {
+            assert_eq!(version(program.map(OsString::from)), want);
+        }
+    }
 }

@@ -31,8 +31,8 @@ pub(super) enum Ending {
 /// The table of exit codes, for `--help` and the man page.
 pub(super) const EXIT_CODES: &str = "Exit codes:
   0  done, or it is so
-  1  failed, or it is not so
-  2  the arguments cannot be
+  1  failed, or the check did not hold
+  2  invalid arguments
   3  what was named is not there, or is out of the token's reach
   4  refused as things stand: another state, another number, changed meanwhile
   5  no server was reached, or none that could answer now

@@ -57,6 +57,7 @@ pub(super) fn keys(args: &KeysArgs, file: Option<&Path>, kinds: &Kinds) -> anyho
 async fn list(store: &Store, is_json: bool) -> anyhow::Result<ExitCode> {
     let used = store.keys_in_use().await.context("could not look for keys")?;
     let ring: Vec<&str> = store.ring().key_ids().collect();
+    let clear = store.clear_rows().await.context("could not count what is in the clear")?;
     if is_json {
         let rows = |one: &KeyUse| {
             json!({
@@ -64,9 +65,12 @@ async fn list(store: &Store, is_json: bool) -> anyhow::Result<ExitCode> {
                 "is_more": one.rows_n >= SEALED_COUNTED_MAX, "is_in_ring": ring.contains(&one.key_id.as_str()),
             })
         };
-        say(
-            json!({ "ring": ring, "seals": store.ring().key_id(), "used": used.iter().map(rows).collect::<Vec<_>>() }),
-        );
+        let clear_rows =
+            |(table, rows_n): &(SealedTable, u32)| json!({ "table": table.table(), "rows_n": rows_n });
+        say(json!({
+            "ring": ring, "seals": store.ring().key_id(), "used": used.iter().map(rows).collect::<Vec<_>>(),
+            "clear": clear.iter().map(clear_rows).collect::<Vec<_>>(),
+        }));
     } else {
         say(match store.ring().key_id() {
             None => "nothing is sealed: [encryption] keys is empty".to_owned(),
@@ -77,6 +81,12 @@ async fn list(store: &Store, is_json: bool) -> anyhow::Result<ExitCode> {
             let more = if one.rows_n >= SEALED_COUNTED_MAX { " or more" } else { "" };
             let is_there = if ring.contains(&one.key_id.as_str()) { "yes" } else { "NO" };
             say(format!("{}\t{}{more}\t{}\t{is_there}", one.key_id, one.rows_n, one.table.table()));
+        }
+        for (table, rows_n) in &clear {
+            let (table, seal) = (table.table(), "`hooklatch keys reseal --clear` seals them");
+            say(format!(
+                "{rows_n} of the oldest {SEALED_COUNTED_MAX} rows of {table} are in the clear: {seal}"
+            ));
         }
     }
     let is_any_missing = used.iter().any(|one| !ring.contains(&one.key_id.as_str()));

@@ -2,7 +2,7 @@
 //!
 //! Exit codes: see `ending.rs`. What a program may read goes to stdout, everything else to stderr.
 //!
-//! In reading order: `commands.rs` is the list of commands; `shared.rs` has what all of them need. `serve.rs` and
+//! In reading order: `commands.rs` is the list of commands, `help.rs` lays out their `--help`; `shared.rs` has what all of them need. `serve.rs` and
 //! `bench/` run a server; `check.rs`, `alerts/`, `providers/`, `sign/`, `explain.rs`, `vectors.rs` and `manual.rs` need
 //! none; `send.rs` (with `test_server.rs`) and `health.rs` call one; `prune.rs`, `keys.rs`, `what_if.rs`, `backup.rs` and `restore/` open the
 //! database themselves.
@@ -33,6 +33,7 @@ mod erase;
 mod events;
 mod explain;
 mod health;
+mod help;
 mod keys;
 mod lanes;
 mod manual;

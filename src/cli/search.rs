@@ -44,6 +44,7 @@ fn hits(view: &SearchView, screen: &Screen) -> String {
     let mut parts = Vec::new();
     if view.found.is_empty() {
         parts.push(format!("nothing found for {}", Shown::text(&view.query).as_str()));
+        parts.push(Shown::text(&view.headline).as_str().to_owned());
     } else {
         let rows: Vec<Vec<Shown>> = view.found.iter().map(|hit| cells(hit, screen)).collect();
         parts.push(table(screen, &COLUMNS, &rows, true));

@@ -357,12 +357,18 @@ impl Table {
                     )
                 }
                 Some(near) => format!("did you mean `{}`?", join(&key, near)),
+                None if known.len() > LISTED_N_MAX => {
+                    format!("config.default.toml lists the {} keys that can stand here", known.len())
+                }
                 None => format!("known here: {}", known.join(", ")),
             };
             checker.problem(&field, "is not a key of Hooklatch", remedy);
         }
     }
 }
+
+/// Most keys that are listed where one is not known.
+const LISTED_N_MAX: usize = 20;
 
 fn join(path: &str, key: &str) -> String {
     if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }

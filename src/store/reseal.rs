@@ -52,11 +52,12 @@ pub struct ResealStep {
     pub unopened_n: u32,
 }
 
-/// The statements of one table: which keys it has, how many rows of one, the rows of a key, those of any or none, and how
+/// The statements of one table: which keys it has, how many rows of one, how many of the oldest in the clear, the rows of a key, those of any or none, and how
 /// a row is written. `$1` and `$2` are the place behind which rows are looked for.
 struct SealedSql {
     next_key: &'static str,
     counted: &'static str,
+    clear: &'static str,
     of_key: &'static str,
     of_none: &'static str,
     write: &'static str,
@@ -76,10 +77,24 @@ macro_rules! counted {
         )
     };
 }
+macro_rules! clear {
+    ($table:literal, $key_id:literal, $order:literal) => {
+        concat!(
+            "/* clear_rows */ SELECT COUNT(*) AS n FROM (SELECT ",
+            $key_id,
+            " AS key_id FROM ",
+            $table,
+            " ORDER BY ",
+            $order,
+            " LIMIT $1) oldest WHERE key_id IS NULL"
+        )
+    };
+}
 
 const PAYLOADS: SealedSql = SealedSql {
     next_key: next_key!("webhook_payloads"),
     counted: counted!("webhook_payloads"),
+    clear: clear!("webhook_payloads", "key_id", "event_seq"),
     of_key: "/* reseal */ SELECT event_seq AS number, 0 AS attempt_n, key_id, headers AS sealed_text, body, whole,
             search_ids
         FROM webhook_payloads WHERE key_id = $4 AND event_seq > $1 AND CAST($2 AS BIGINT) >= 0
@@ -98,6 +113,7 @@ const PAYLOADS: SealedSql = SealedSql {
 const CONTENTS: SealedSql = SealedSql {
     next_key: next_key!("outbox_contents"),
     counted: counted!("outbox_contents"),
+    clear: clear!("outbox_contents", "key_id", "message_id"),
     of_key: "/* reseal */ SELECT message_id AS number, 0 AS attempt_n, key_id, headers AS sealed_text, body,
             CAST(NULL AS BYTEA) AS whole
         FROM outbox_contents WHERE key_id = $4 AND message_id > $1 AND CAST($2 AS BIGINT) >= 0
@@ -113,6 +129,12 @@ const CONTENTS: SealedSql = SealedSql {
 const ANSWERS: SealedSql = SealedSql {
     next_key: next_key!("outbox_attempts"),
     counted: counted!("outbox_attempts"),
+    // What has no answer has nothing to seal.
+    clear: clear!(
+        "outbox_attempts",
+        "CASE WHEN response IS NULL THEN '' ELSE key_id END",
+        "message_id, attempt_n"
+    ),
     of_key: "/* reseal */ SELECT message_id AS number, attempt_n, key_id, response AS sealed_text,
             CAST(NULL AS BYTEA) AS body, CAST(NULL AS BYTEA) AS whole
         FROM outbox_attempts WHERE key_id = $4 AND (message_id, attempt_n) > ($1, $2)
@@ -167,6 +189,11 @@ impl Store {
         alone!(self.people.keys_in_use())
     }
 
+    /// Returns how many of the oldest [`SEALED_COUNTED_MAX`] rows of each table are in the clear, where any is.
+    pub async fn clear_rows(&self) -> Result<Vec<(SealedTable, u32)>, StoreError> {
+        alone!(self.people.clear_rows())
+    }
+
     /// Seals up to `limit` rows anew with the newest key: those of the key `of`, or with `None` those in the clear.
     /// Without a newest key nothing is done.
     pub async fn reseal(
@@ -200,6 +227,15 @@ async fn keys_in_use(db: &mut Door<'_>) -> DbResult<Vec<KeyUse>> {
             last.clone_from(&key_id);
             found.push(KeyUse { table, key_id, rows_n });
         }
+    }
+    Ok(found)
+}
+
+async fn clear_rows(db: &mut Door<'_>) -> DbResult<Vec<(SealedTable, u32)>> {
+    let mut found = Vec::new();
+    for table in SealedTable::ALL {
+        let rows_n = db.fetch_one(table.sql().clear, &[SEALED_COUNTED_MAX.into()]).await?.count("n")?;
+        found.extend((rows_n > 0).then_some((table, rows_n)));
     }
     Ok(found)
 }

@@ -27,7 +27,10 @@ macro_rules! words {
         impl<'de> serde::Deserialize<'de> for $name {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 let word = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
-                Self::parse(&word).ok_or_else(|| serde::de::Error::custom(format_args!("`{word}` is no word of ours")))
+                let all = [$($word,)*];
+                Self::parse(&word).ok_or_else(|| {
+                    serde::de::Error::custom(format_args!("`{word}` is not one of {}", all.join(", ")))
+                })
             }
         }
         impl schemars::JsonSchema for $name {
@@ -84,7 +87,7 @@ words! {
         Replayed = "replayed",
         /// Its id or shape could not be read.
         Unreadable = "unreadable",
-        /// Other content under the id of another event, kept for a person's word.
+        /// Other content under the id of another event, kept until someone decides.
         Conflict = "conflict",
         /// A conflict that a person looked at and wants nothing done about.
         Dismissed = "dismissed",
@@ -172,7 +175,7 @@ words! {
         Done = "done",
         /// Given up: refused for good, or attempts or age ran out.
         Dead = "dead",
-        /// Waits for a person's word.
+        /// On hold until someone decides.
         Held = "held",
         /// A person said that it shall not be sent.
         Discarded = "discarded",

@@ -68,6 +68,12 @@ async fn what_was_sealed_before_a_kill_is_sent_after_a_rotation(database: &Datab
         !is_fine && said["used"][0]["key_id"] == "old" && said["used"][0]["is_in_ring"] == false,
         "{said}"
     );
+    let clear = &said["clear"][0];
+    assert_eq!(
+        (clear["table"].as_str(), clear["rows_n"].as_u64()),
+        (Some("webhook_payloads"), Some(1)),
+        "{said}"
+    );
     server.spawn().await;
     assert_eq!(post_stripe(&client(), &url, "evt_new").await.as_deref(), Ok("accepted"));
     let waits = "SELECT COUNT(*) FROM outbox_queue WHERE state = 'ready' AND last_error LIKE '%`old`%'";

@@ -421,14 +421,18 @@ impl MessageFacts {
 
     /// What a message that only a person moves comes to.
     fn stopped(&self, what: &str) -> String {
-        let advice = match self.resend() {
-            Resend::NothingReached | Resend::UnderKey(_) => "It is not sent again until an operator decides.",
-            _ => {
-                "It is not sent again until an operator decides. Ask the destination whether it has this idempotency key \
-                 before you do."
+        let ask = match self.resend() {
+            Resend::NothingReached | Resend::UnderKey(_) => "",
+            Resend::Query | Resend::Hold => {
+                " Before you do, ask the destination whether the effect of this event happened: give it what the event \
+                 names (its id, the amount). It does not recognise idempotency keys."
+            }
+            Resend::NotConfigured | Resend::OldKey(_) | Resend::Changed(_) => {
+                " Before you do, ask the destination whether the effect of this event happened: by the idempotency key if \
+                 it still has it, else by what the event names (its id, the amount)."
             }
         };
-        format!("{what} {advice}")
+        format!("{what} It is not sent again until an operator decides.{ask}")
     }
 
     /// What keeps it from going out at once, beside its own state.

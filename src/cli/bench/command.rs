@@ -1,7 +1,10 @@
 //! `bench`: a load on a server of its own, or on a test server, and what it took.
 
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::Context;
@@ -15,9 +18,13 @@ use super::server::BenchServer;
 use crate::bench::{
     Load, LoadPace, LoadTarget, Measured, Mix, Report, SignedMaker, Until, WatchedProcesses, listener_of, run,
 };
+use crate::figures::grouped;
 use crate::load::{Kinds, Settings, load_for_tools};
 use crate::provider::Provider;
 use crate::spec::Scheme;
+
+/// Time between two lines of progress.
+const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 
 #[derive(Args)]
 pub(crate) struct BenchArgs {
@@ -130,12 +137,40 @@ async fn measure(
     let maker = SignedMaker::new(signer.provider.clone(), target, event_type, sample, &sizes)
         .map_err(|why| Usage(format!("--body-bytes: {why}")))?;
     let (copies, forgeries) = (args.duplicates / 100.0, args.forgeries / 100.0);
+    let made_n = Arc::new(AtomicU64::new(0));
+    let is_watched = !args.json && std::io::stderr().is_terminal();
     tokio::select! {
-        measured = run(load, |_| Mix::new(Box::new(maker.clone()), copies, forgeries)) => Ok(measured?),
+        measured = run(load, |_| Mix::new(Box::new(maker.clone()), copies, forgeries).counted_in(&made_n)) => Ok(measured?),
+        () = show_progress(load, &made_n), if is_watched => anyhow::bail!("progress ended before the load"),
         // A server of its own and its folder are to go away with us.
         interrupted = tokio::signal::ctrl_c() => {
             interrupted?;
             anyhow::bail!("interrupted");
+        }
+    }
+}
+
+/// Prints a line each second, for as long as it is polled.
+async fn show_progress(load: &Load, made_n: &AtomicU64) {
+    let started = tokio::time::Instant::now();
+    let mut every = tokio::time::interval_at(started + PROGRESS_EVERY, PROGRESS_EVERY);
+    loop {
+        let now = every.tick().await;
+        complain(progress(load, now - started, made_n.load(Ordering::Relaxed)));
+    }
+}
+
+/// `3 s of 12 s, 12,345 requests sent`.
+fn progress(load: &Load, elapsed: Duration, made_n: u64) -> String {
+    let (elapsed_s, sent) = (elapsed.as_secs(), grouped(made_n));
+    match load.until {
+        Until::Elapsed(window) => {
+            let all_s = (load.warm_up + window).as_secs_f64().ceil();
+            format!("{elapsed_s} s of {all_s} s, {sent} requests sent")
+        }
+        Until::Count(all_n) => {
+            let warm_up = if elapsed < load.warm_up { " (warm-up)" } else { "" };
+            format!("{elapsed_s} s{warm_up}, {sent} requests sent; {} are measured", grouped(all_n))
         }
     }
 }
@@ -217,6 +252,33 @@ fn a_rate(text: &str) -> Result<f64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn progress_says_how_far_a_load_is() {
+        let load = |until| Load {
+            addr: ([127, 0, 0, 1], 1).into(),
+            connections_n: 1,
+            pace: LoadPace::Closed,
+            warm_up: Duration::from_secs(2),
+            until,
+            timeout: Duration::from_secs(1),
+            watched: WatchedProcesses { server: None, database: None },
+        };
+        let timed = load(Until::Elapsed(Duration::from_secs(10)));
+        assert_eq!(
+            progress(&timed, Duration::from_millis(3_001), 12_345),
+            "3 s of 12 s, 12,345 requests sent"
+        );
+        let counted = load(Until::Count(100_000));
+        assert_eq!(
+            progress(&counted, Duration::from_secs(1), 7),
+            "1 s (warm-up), 7 requests sent; 100,000 are measured"
+        );
+        assert_eq!(
+            progress(&counted, Duration::from_secs(5), 51_000),
+            "5 s, 51,000 requests sent; 100,000 are measured"
+        );
+    }
 
     #[test]
     fn figures_out_of_their_range_are_refused_with_the_range() {

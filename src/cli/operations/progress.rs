@@ -4,11 +4,12 @@ use std::time::{Duration, Instant};
 
 use super::command::command;
 use super::row::{in_full, progress};
-use crate::api::{OperationState, OperationView};
+use crate::api::{OperationState, OperationView, StepView};
 use crate::cli::api_client::{ApiAnswer, ApiError, patience};
 use crate::cli::desk::Desk;
 use crate::cli::ending::Ending;
 use crate::cli::shared::complain;
+use crate::figures::grouped;
 
 /// Waits between two looks: the first, and the longest.
 const LOOKS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
@@ -46,7 +47,7 @@ pub(crate) fn follow(
                 }
                 Err(error) => return Err(error.into()),
             }
-            let now = progress(&seen.view);
+            let now = watched(&seen.view);
             if now != told && told_at.elapsed() >= TOLD_EVERY {
                 complain(&now);
                 (told, told_at) = (now, Instant::now());
@@ -54,6 +55,17 @@ pub(crate) fn follow(
         }
         Ok(seen)
     })
+}
+
+/// `412 of 1,000; step 2 of 4: calls of 12 not tried yet`.
+fn watched(view: &OperationView) -> String {
+    let done = progress(view);
+    let Some(steps) = &view.steps else { return done };
+    let step = usize::try_from(steps.current.saturating_sub(1)).ok().and_then(|place| steps.list.get(place));
+    let open_n = step.map_or(0, StepView::open_n);
+    let waits =
+        if open_n > 0 { format!(": calls of {} not tried yet", grouped(open_n)) } else { String::new() };
+    format!("{done}; step {} of {}{waits}", steps.current, steps.list.len())
 }
 
 /// True for what may be otherwise in a moment.
@@ -84,5 +96,35 @@ pub(crate) fn ended(desk: &Desk, end: &ApiAnswer<OperationView>) -> Ending {
             Ending::Failed
         }
         OperationState::Cancelled => Ending::Failed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_says_the_step_and_what_it_waits_for() {
+        let view = |steps: &str| -> OperationView {
+            let text = format!(
+                r#"{{"operation_id":"op-1","state":"running","subject":{{"messages":{{"act":"send","filter":{{}}}}}},
+                "actor":"ann","reason":"x","created_at_ms":1,"finished_at_ms":null,"cancelled_by":null,
+                "total_n":1000,"changed_n":412,"skipped_n":3,"skipped":[],"steps":{steps}}}"#
+            );
+            serde_json::from_str(&text).expect("an operation")
+        };
+        assert_eq!(watched(&view("null")), "412 of 1,000, 3 passed over");
+        let steps = |changed_n: u64| {
+            format!(
+                r#"{{"per_s":50,"stop_percent":10,"current":2,"list":[
+                {{"rows_n":1,"changed_n":1,"good_n":1,"failed_n":0}},
+                {{"rows_n":999,"changed_n":{changed_n},"good_n":400,"failed_n":2}}]}}"#
+            )
+        };
+        assert_eq!(
+            watched(&view(&steps(414))),
+            "412 of 1,000, 3 passed over; step 2 of 2: calls of 12 not tried yet"
+        );
+        assert_eq!(watched(&view(&steps(402))), "412 of 1,000, 3 passed over; step 2 of 2");
     }
 }

@@ -82,7 +82,10 @@ async fn sign_in(
     let (status, sentence) = match state.gate.judge(token).await {
         Presented::Good(principal, _) => return opened(&state, (token, &principal, from), to).await,
         Presented::Wrong => match state.gate.wrong(from) {
-            None => (StatusCode::UNAUTHORIZED, "No such token is good here. Is it whole?".to_owned()),
+            None => (
+                StatusCode::UNAUTHORIZED,
+                "This token is not valid. Check that you copied all of it.".to_owned(),
+            ),
             Some(wait_s) => {
                 let sentence = format!("Too many wrong tokens came in. Wait {wait_s} s and try again.");
                 (StatusCode::TOO_MANY_REQUESTS, sentence)

@@ -11,6 +11,7 @@ use super::super::reply::view_reply;
 use super::asking::Asking;
 use super::state::ApiState;
 use crate::api::{BacklogEvents, BacklogMessages, BacklogView};
+use crate::types::EventState;
 
 /// Counts the events and messages that somebody should look at, and says of each whether anything configured takes
 /// them.
@@ -19,8 +20,10 @@ pub(super) async fn show(
     Asking(people): Asking,
 ) -> Result<Response, Problem> {
     let now_ms = state.clock.now_ms();
-    let events = people.waiting_events().await?.into_iter().map(|(provider, count)| BacklogEvents {
+    let (events, pauses) = people.waiting_events().await?;
+    let events = events.into_iter().map(|(provider, count)| BacklogEvents {
         is_configured: state.providers.iter().any(|one| one.name.as_str() == provider),
+        pause: pauses.get(&provider).filter(|_| count.state == EventState::Retry).cloned(),
         provider,
         count,
     });

@@ -11,7 +11,8 @@ use http::{HeaderName, HeaderValue, StatusCode, header};
 use super::super::error::Problem;
 use super::super::reply::{tagged_reply, view_reply};
 use super::asking::Asking;
-use super::query::{limit, name, query, text, time, word};
+use super::judged::Judge;
+use super::query::{limit, name, no_state, query, text, time, word};
 use super::state::ApiState;
 use crate::api::{EventFilter, EventView, LedgerView, LedgerWhat};
 use crate::store::{EventPlace, EventQuery};
@@ -86,7 +87,7 @@ pub(super) async fn count(Asking(people): Asking, RawQuery(raw): RawQuery) -> Re
     let known = ["provider", "type", "state", "object", "received_from_ms", "received_to_ms"];
     let filter = filter(&query(raw.as_deref(), known)?)?;
     if filter.state.is_none() {
-        return Err(Problem::bad_request("say which `state` to count"));
+        return Err(no_state(EventState::ALL.iter().map(|state| state.as_str())));
     }
     Ok(view_reply(StatusCode::OK, &people.event_count(filter).await?))
 }
@@ -100,6 +101,11 @@ pub(super) async fn show(
     let taker = |event: &EventView| state.what_if.taker(&key.provider, &event.event_type);
     let mut ledger = people.event_ledger(&key, state.clock.now_ms(), taker).await?;
     place_secret(&state, &key, &mut ledger);
+    let messages = ledger.entries.iter_mut().filter_map(|entry| match &mut entry.what {
+        LedgerWhat::Effect { message } => Some(message),
+        _ => None,
+    });
+    Judge::add(&state, &people, messages).await?;
     let generation = i32::try_from(ledger.event.generation).unwrap_or(i32::MAX);
     let root = state.traces.root(&key, generation);
     ledger.trace_id = root.map(|root| hex::encode(root.trace_id));

@@ -25,6 +25,20 @@ impl<'a> Judge<'a> {
         Ok(Self { state, surroundings: people.surroundings(messages, now_ms).await?, now_ms })
     }
 
+    /// Adds their judgements to messages that are a part of another answer.
+    pub(super) async fn add(
+        state: &'a ApiState,
+        people: &People,
+        messages: impl Iterator<Item = &mut MessageView>,
+    ) -> Result<(), Problem> {
+        let messages: Vec<&mut MessageView> = messages.collect();
+        let judge = Self::of(state, people, messages.iter().map(|message| &**message)).await?;
+        for message in messages {
+            judge.judge(message);
+        }
+        Ok(())
+    }
+
     /// Adds its judgement to a message; gives back what it follows from.
     pub(super) fn judge(&self, message: &mut MessageView) -> MessageFacts {
         let facts = self.facts(message);

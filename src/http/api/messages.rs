@@ -11,7 +11,7 @@ use super::super::error::Problem;
 use super::super::reply::{tagged_reply, view_reply};
 use super::asking::Asking;
 use super::judged::Judge;
-use super::query::{cursor, limit, name, query, text, time, word};
+use super::query::{cursor, limit, name, no_state, query, text, time, word};
 use super::state::ApiState;
 use crate::api::MessageFilter;
 use crate::types::{MessageId, MessageState};
@@ -47,7 +47,7 @@ pub(super) async fn count(Asking(people): Asking, RawQuery(raw): RawQuery) -> Re
     let known = ["state", "destination", "provider", "lane", "created_before_ms"];
     let filter = wanted(&query(raw.as_deref(), known)?)?;
     if filter.state.is_none() {
-        return Err(Problem::bad_request("say which `state` to count"));
+        return Err(no_state(MessageState::ALL.iter().map(|state| state.as_str())));
     }
     Ok(view_reply(StatusCode::OK, &people.messages_count(filter).await?))
 }

@@ -12,11 +12,12 @@ use super::super::error::Problem;
 use super::super::reply::view_reply;
 use super::asking::Asking;
 use super::decide::{DecisionRequest, answer, busy};
+use super::judged::Judge;
 use super::order::{body_of, order};
 use super::query::{cursor, is_text, limit, query, uuid_text};
 use super::state::ApiState;
 use crate::api::{OperationChoice, OperationOrder, OperationPreview, ReasonOrder};
-use crate::store::OperationAct;
+use crate::store::{OperationAct, People};
 use crate::types::Name;
 
 pub(super) async fn begin(
@@ -60,7 +61,8 @@ pub(super) async fn preview(
     let wanted = "the body is a JSON object with `messages` or `events`, whose value is a filter";
     let choice: OperationChoice = order(&body_of(body).await?, wanted)?;
     check(&choice)?;
-    Ok(previewed(&state, people.operation_preview(&choice, state.clock.now_ms()).await?))
+    let preview = people.operation_preview(&choice, state.clock.now_ms()).await?;
+    previewed(&state, &people, preview).await
 }
 
 /// What an operation that was ordered acts on yet.
@@ -69,11 +71,18 @@ pub(super) async fn preview_again(
     Asking(people): Asking,
     Path(id): Path<String>,
 ) -> Result<Response, Problem> {
-    Ok(previewed(&state, people.operation_preview_again(known(&id)?, state.clock.now_ms()).await?))
+    let preview = people.operation_preview_again(known(&id)?, state.clock.now_ms()).await?;
+    previewed(&state, &people, preview).await
 }
 
-fn previewed(state: &ApiState, preview: OperationPreview) -> Response {
-    view_reply(StatusCode::OK, &OperationPreview { approvals_n: state.bulk.approvals_n, ..preview })
+async fn previewed(
+    state: &ApiState,
+    people: &People,
+    mut preview: OperationPreview,
+) -> Result<Response, Problem> {
+    Judge::add(state, people, preview.messages.iter_mut()).await?;
+    preview.approvals_n = state.bulk.approvals_n;
+    Ok(view_reply(StatusCode::OK, &preview))
 }
 
 /// Approves, continues or cancels an operation.

@@ -9,9 +9,12 @@ use serde::de::DeserializeOwned;
 
 use super::super::error::Problem;
 use crate::api::is_reason;
+use crate::plain;
 
 /// Largest body of an order, in bytes.
 const BODY_BYTES_MAX: usize = 16 * 1024;
+/// Longest text about what is wrong with a body; it repeats a part of it. Characters.
+const DETAIL_CHARS_MAX: usize = 300;
 /// Longest time that an order's body may take.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -28,7 +31,10 @@ pub(super) async fn body_of_at_most(body: Body, bytes_max: usize) -> Result<Byte
 
 /// The order in a body; `wanted` says what it is when it is none.
 pub(super) fn order<T: DeserializeOwned>(body: &[u8], wanted: &'static str) -> Result<T, Problem> {
-    serde_json::from_slice(body).map_err(|_| Problem::bad_request(wanted))
+    serde_json::from_slice(body).map_err(|error| {
+        let detail: String = error.to_string().chars().take(DETAIL_CHARS_MAX).collect();
+        Problem::bad_request(wanted).with_detail(plain::line(&detail))
+    })
 }
 
 /// Refuses a reason that cannot be kept.

@@ -9,8 +9,10 @@ use http::StatusCode;
 use super::super::error::Problem;
 use super::super::reply::view_reply;
 use super::asking::Asking;
+use super::judged::Judge;
 use super::query::query_within;
 use super::state::{ApiState, ProviderFacts};
+use crate::api::SearchHit;
 use crate::store::Unsearched;
 
 /// Longest text that is looked for: the address of a page may be longer than any id. Characters.
@@ -32,5 +34,13 @@ pub(super) async fn show(
         state.providers.iter().filter(is_so).map(|facts| facts.name.to_string()).collect()
     };
     let unsearched = Unsearched { off: names(Some(false)), unnamed: names(None) };
-    Ok(view_reply(StatusCode::OK, &people.search(id, &unsearched, state.clock.now_ms()).await?))
+    let mut found = people.search(id, &unsearched, state.clock.now_ms()).await?;
+    let messages = found.found.iter_mut().filter_map(|hit| match hit {
+        SearchHit::MessageId { message }
+        | SearchHit::IdempotencyKey { message }
+        | SearchHit::EffectName { message } => Some(message),
+        _ => None,
+    });
+    Judge::add(&state, &people, messages).await?;
+    Ok(view_reply(StatusCode::OK, &found))
 }

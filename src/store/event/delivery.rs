@@ -3,12 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::api::{DeliveryView, EventView};
+use crate::api::{CallCounts, DeliveryView, EventView};
 use crate::store::db::{DbError, DbResult, Door, Row, Value};
 use crate::types::{DeliveryState, EventState, MessageState, Reach};
 
 /// The columns and the source of the messages of some events in one table.
-macro_rules! counted {
+macro_rules! counted_sql {
     ($table:literal) => {
         concat!(
             "e.event_seq, m.generation, m.state,
@@ -26,9 +26,9 @@ macro_rules! counted {
 const CALLS: &str = concat!(
     "/* event_delivery */ SELECT c.event_seq, c.generation, c.state, c.is_settled, COUNT(*) AS messages_n,
             CAST(SUM(c.unsent_n) AS BIGINT) AS unsent_n, MIN(c.error) AS error FROM (SELECT ",
-    counted!("outbox_queue"),
+    counted_sql!("outbox_queue"),
     " UNION ALL SELECT ",
-    counted!("outbox_finished"),
+    counted_sql!("outbox_finished"),
     ") c GROUP BY c.event_seq, c.generation, c.state, c.is_settled"
 );
 /// The newest event of which finished messages were pruned.
@@ -100,30 +100,36 @@ pub(super) async fn add_deliveries(
     // After the messages: what is pruned in between is then known to be missing.
     let pruned_seq = db.fetch_one(PRUNED, &[]).await?.int("messages_pruned_seq")?;
     for (seq, event) in events {
-        event.delivery = delivery(event, counts.remove(seq).unwrap_or_default(), *seq <= pruned_seq);
+        event.delivery = delivery(event, &counts.remove(seq).unwrap_or_default(), *seq <= pruned_seq);
     }
     Ok(())
 }
 
+/// The numbers of these calls by what became of them.
+fn counted<'a>(counts: impl Iterator<Item = &'a CallCount>) -> CallCounts {
+    let mut all = CallCounts::default();
+    for one in counts {
+        all.messages_n += one.messages_n;
+        match one.delivery() {
+            DeliveryState::Held => all.held_n += one.messages_n,
+            DeliveryState::Dead => all.dead_n += one.messages_n,
+            DeliveryState::Discarded => all.discarded_n += one.messages_n,
+            DeliveryState::Settled => all.settled_n += one.messages_n,
+            DeliveryState::Delivered => all.delivered_n += one.messages_n,
+            _ => all.open_n += one.messages_n,
+        }
+    }
+    all
+}
+
 /// The delivery of an event: of the newest run that left messages, and of whatever is still open of earlier ones.
-fn delivery(event: &EventView, counts: Vec<CallCount>, may_be_pruned: bool) -> DeliveryView {
+fn delivery(event: &EventView, counts: &[CallCount], may_be_pruned: bool) -> DeliveryView {
     let newest = counts.iter().map(|one| one.generation).max();
     let sent_n = counts.iter().map(|one| one.messages_n.saturating_sub(one.unsent_n)).sum();
-    let counted: Vec<CallCount> =
-        counts.into_iter().filter(|one| Some(one.generation) == newest || !one.is_finished()).collect();
-    let sum = |state: DeliveryState| -> u32 {
-        counted.iter().filter(|one| one.delivery() == state).map(|one| one.messages_n).sum()
-    };
-    let worst = [
-        DeliveryState::Held,
-        DeliveryState::Dead,
-        DeliveryState::Discarded,
-        DeliveryState::Open,
-        DeliveryState::Settled,
-        DeliveryState::Delivered,
-    ]
-    .into_iter()
-    .find(|state| sum(*state) > 0);
+    let is_counted = |one: &&CallCount| Some(one.generation) == newest || !one.is_finished();
+    let all = counted(counts.iter().filter(is_counted));
+    let earlier = counted(counts.iter().filter(|one| Some(one.generation) != newest));
+    let worst = all.worst();
     let is_handled = event.state == EventState::Done;
     let state = match worst {
         Some(worst)
@@ -139,15 +145,21 @@ fn delivery(event: &EventView, counts: Vec<CallCount>, may_be_pruned: bool) -> D
     };
     DeliveryView {
         state,
-        messages_n: counted.iter().map(|one| one.messages_n).sum(),
-        delivered_n: sum(DeliveryState::Delivered),
-        open_n: sum(DeliveryState::Open),
-        held_n: sum(DeliveryState::Held),
-        dead_n: sum(DeliveryState::Dead),
-        discarded_n: sum(DeliveryState::Discarded),
-        settled_n: sum(DeliveryState::Settled),
-        unsent_n: counted.iter().filter(|one| !one.is_finished()).map(|one| one.unsent_n).sum(),
+        messages_n: all.messages_n,
+        delivered_n: all.delivered_n,
+        open_n: all.open_n,
+        held_n: all.held_n,
+        dead_n: all.dead_n,
+        discarded_n: all.discarded_n,
+        settled_n: all.settled_n,
+        unsent_n: counts.iter().filter(|one| !one.is_finished()).map(|one| one.unsent_n).sum(),
         sent_n,
-        error: counted.iter().filter(|one| one.delivery() == state).find_map(|one| one.error.clone()),
+        error: counts
+            .iter()
+            .filter(is_counted)
+            .filter(|one| one.delivery() == state)
+            .find_map(|one| one.error.clone()),
+        generation: newest,
+        earlier: (earlier.messages_n > 0).then_some(earlier),
     }
 }

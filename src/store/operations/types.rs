@@ -112,7 +112,7 @@ impl OperationRow {
         self.view.changed_n.saturating_add(self.view.skipped_n)
     }
 
-    /// True when a person's word reaches everything that this could have been about.
+    /// True when a person's decision reaches everything that this could have been about.
     pub(super) fn is_seen_by(&self, who: &Principal) -> bool {
         let reaches = |mine: &Reach, said: Option<&String>, theirs: Option<&Vec<String>>| match (said, theirs)
         {

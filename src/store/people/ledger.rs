@@ -12,7 +12,7 @@ use super::messages::message_view;
 use super::person::{People, PeopleError};
 use super::rejected::headers_of;
 use crate::api::{
-    ContentView, EventFacts, EventTaker, EventView, KeptBody, LedgerEntry, LedgerView, LedgerWhat,
+    ContentView, EventFacts, EventTaker, EventView, KeptBody, LedgerEntry, LedgerView, LedgerWhat, PauseFact,
     judge_event,
 };
 use crate::seal::KeyRing;
@@ -162,8 +162,12 @@ fn judged_facts(facts: &LedgerFacts, taker: EventTaker, now_ms: UnixMs) -> Event
         kept.delivery.unfinished_n() > 0
             || matches!(kept.state, EventState::Retry | EventState::Failed | EventState::Conflict)
     };
+    let conflicts = facts.conflicts.iter().filter(|(kept, _)| kept.state == EventState::Conflict);
     EventFacts {
+        provider: &event.provider,
         state: event.state,
+        attempts_n: event.attempts_n,
+        generation: event.generation,
         delivery: &event.delivery,
         body: match &facts.payload {
             None => KeptBody::Gone,
@@ -175,6 +179,11 @@ fn judged_facts(facts: &LedgerFacts, taker: EventTaker, now_ms: UnixMs) -> Event
         is_late: event.due_at_ms.is_some_and(|at_ms| at_ms.saturating_add(LATE_MS) < now_ms),
         is_synthetic: event.synthetic,
         beside: first_event_id(&event.event_id, event.error.as_deref()),
+        pause: match facts.pause {
+            PauseFact::Until(until_ms) if until_ms <= now_ms => PauseFact::No,
+            pause => pause,
+        },
+        conflicts_n: u32::try_from(conflicts.count()).unwrap_or(u32::MAX),
         has_open_beside: kept_beside.into_iter().any(is_open),
     }
 }

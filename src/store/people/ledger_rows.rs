@@ -4,7 +4,7 @@ use uuid::Uuid;
 
 use super::audit::audit_view;
 use super::message::attempt_view;
-use crate::api::{AttemptView, AuditView, EventView};
+use crate::api::{AttemptView, AuditView, EventView, PauseFact};
 use crate::seal::KeyRing;
 use crate::store::apart::{conflict_ids, replay_places};
 use crate::store::db::{DbResult, Door, Row, Value};
@@ -37,6 +37,8 @@ pub(super) struct LedgerFacts {
     pub(super) is_cut: bool,
     /// True when the database was restored from a backup after the event came.
     pub(super) is_restored: bool,
+    /// The pause of its provider; its end may be over.
+    pub(super) pause: PauseFact,
 }
 
 pub(super) struct PayloadFacts {
@@ -101,6 +103,9 @@ const DECISIONS: &str =
 const RESTORED: &str = "/* event_ledger */ SELECT COUNT(*) AS n FROM (
          SELECT 1 FROM restores WHERE until_ms > $1 LIMIT 1) r";
 
+const PAUSE: &str = "/* event_ledger */ SELECT until_ms FROM provider_pauses
+     WHERE provider = $1 AND ended_at_ms IS NULL";
+
 /// The statements by name, for tests that look at their plans.
 pub(super) const STATEMENTS: &[(&str, &str)] = &[
     ("event_ledger event", EVENT),
@@ -131,6 +136,10 @@ pub(super) async fn ledger_facts(
     let conflicts = event_views(db, &conflicts, reach).await?;
     let event = event_view(db, &row, reach).await?;
     let restored = db.fetch_one(RESTORED, &[event.received_at_ms.into()]).await?;
+    let pause = db.fetch_optional(PAUSE, &by_key[..1]).await?;
+    let pause = pause.map(|row| row.int_or_null("until_ms")).transpose()?;
+    let pause =
+        pause.map_or(PauseFact::No, |until_ms| until_ms.map_or(PauseFact::UntilResumed, PauseFact::Until));
     let unkept = db.fetch_optional(UNKEPT, &by_key).await?;
     let copies = db.fetch_optional(COPIES, &by_key).await?;
     let copies_of = |row: Row| -> DbResult<(u64, UnixMs, UnixMs)> {
@@ -154,6 +163,7 @@ pub(super) async fn ledger_facts(
         decisions: decisions.iter().rev().map(audit_view).collect::<DbResult<_>>()?,
         is_cut,
         is_restored: restored.int("n")? > 0,
+        pause,
     }))
 }
 

@@ -72,11 +72,12 @@ impl People {
         Ok(snapshot!(store.people_providers(names))?)
     }
 
-    /// Events that wait for somebody, of providers in scope, whether these are configured or not.
-    pub async fn waiting_events(&self) -> Result<WaitingEvents, PeopleError> {
+    /// Events that wait for somebody, of providers in scope, whether these are configured or not; and the pauses of
+    /// providers.
+    pub async fn waiting_events(&self) -> Result<(WaitingEvents, BTreeMap<String, PauseView>), PeopleError> {
         let (store, reach) = (&self.store, &self.principal.providers);
-        let found: WaitingEvents = snapshot!(store.people_waiting())?;
-        Ok(found.into_iter().filter(|(provider, _)| reach.has(provider)).collect())
+        let (found, pauses): (WaitingEvents, _) = snapshot!(store.people_backlog())?;
+        Ok((found.into_iter().filter(|(provider, _)| reach.has(provider)).collect(), pauses))
     }
 
     /// What a sender taught us, for operators, once: it is forgotten with this, and on record who has it.
@@ -138,6 +139,10 @@ async fn last_events(db: &mut Door<'_>, names: &[Name]) -> DbResult<BTreeMap<Str
         Ok((row.text("provider")?, view))
     };
     db.fetch(BY_NUMBER, &[seqs.into()]).await?.iter().map(view).collect()
+}
+
+async fn people_backlog(db: &mut Door<'_>) -> DbResult<(WaitingEvents, BTreeMap<String, PauseView>)> {
+    Ok((people_waiting(db).await?, pauses(db, PAUSES).await?))
 }
 
 async fn people_waiting(db: &mut Door<'_>) -> DbResult<WaitingEvents> {

@@ -9,7 +9,9 @@ use uuid::Uuid;
 
 use super::messages::message_view;
 use super::person::{People, PeopleError};
-use super::search_rows::{KEYS_N, QUEUE_N, REJECTED_N, SearchFacts, SearchWant, is_beginning, search_facts};
+use super::search_rows::{
+    FOUND_N_MAX, FoundSort, KEYS_N, QUEUE_N, REJECTED_N, SearchFacts, SearchWant, is_beginning, search_facts,
+};
 use crate::api::{EventView, SearchHit, SearchView, why_not_sent};
 use crate::store::db::{DbResult, Door};
 use crate::times;
@@ -51,13 +53,17 @@ impl People {
         let is_seen = |destination: &str| self.principal.destinations.has(destination);
         facts.messages.retain(|(_, message)| is_seen(&message.destination));
         self.headers_read(&facts.rejected, now_ms).await?;
-        let mut notes = notes(id, &facts);
+        let mut notes: Vec<String> = facts.cut.iter().map(|sort| more(*sort, id)).collect();
+        notes.extend(self::notes(id, &facts));
         if !is_possible {
             notes.push("Nothing was compared: an id has 1 to 255 bytes, and no NUL.".to_owned());
         } else if !is_found(id, &facts) {
             notes.extend(self.not_looked_at(id, &facts, unsearched));
         }
-        Ok(SearchView { query: id.to_owned(), found: found(id, facts), notes })
+        let (is_cut, skips_ids_inside) = (!facts.cut.is_empty(), !self.may_see_contents());
+        let found = found(id, facts);
+        let headline = headline(found.len(), is_cut, skips_ids_inside);
+        Ok(SearchView { query: id.to_owned(), headline, is_cut, skips_ids_inside, found, notes })
     }
 
     /// What a search that found nothing looked at, and what it did not.
@@ -122,6 +128,40 @@ impl People {
         });
         notes
     }
+}
+
+/// What came of a search.
+fn headline(found_n: usize, is_cut: bool, skips_ids_inside: bool) -> String {
+    match found_n {
+        0 if skips_ids_inside => {
+            "Nothing was found in what this token may search. Ids inside events (payments, orders, invoices) are searched for \
+             the role `reader` only, so this does not say that the event never came."
+                .to_owned()
+        }
+        0 => "No stored event, message or rejected request matches. The notes say what was compared and what was not."
+            .to_owned(),
+        n if is_cut => format!("More match than the {n} that are listed. The notes say how to see the others."),
+        1 => "1 match.".to_owned(),
+        n => format!("{n} matches."),
+    }
+}
+
+/// That there are more finds of a sort than are listed, and how to come to the others.
+fn more(sort: FoundSort, id: &str) -> String {
+    let (what, how) = match sort {
+        FoundSort::EventId => ("events have ids that begin so", "search for more of the id"),
+        FoundSort::SearchId => ("events have such an id inside", "search for more of the id"),
+        FoundSort::Object => ("events are about this object", "list them by their object, provider and time"),
+        FoundSort::Effect => ("open messages have this effect", "list messages by state and destination"),
+        FoundSort::Rejected => ("rejected requests match", "list rejected requests by provider"),
+    };
+    let command = match sort {
+        FoundSort::EventId | FoundSort::SearchId => String::new(),
+        FoundSort::Object => format!(" (`hooklatch events list --object {id}`)"),
+        FoundSort::Effect => " (`hooklatch messages list`)".to_owned(),
+        FoundSort::Rejected => " (`hooklatch rejected list`)".to_owned(),
+    };
+    format!("More than {FOUND_N_MAX} {what}; {FOUND_N_MAX} are listed. To see the others, {how}{command}.")
 }
 
 /// What is known besides the finds, one sentence each.

@@ -23,7 +23,9 @@ pub(super) const BLOCKS_N: u32 = 100_000;
 /// Rows of search ids that are looked at: what of them the token may not see is left out after that.
 const SEARCH_IDS_N: u32 = 2_000;
 /// Most finds of each kind.
-const FOUND_N_MAX: u32 = 50;
+pub(super) const FOUND_N_MAX: u32 = 50;
+/// One more: that there are more is said.
+const ASKED_N: u32 = FOUND_N_MAX + 1;
 
 /// A question of one person.
 pub(super) struct SearchWant {
@@ -59,6 +61,46 @@ pub(super) struct SearchFacts {
     pub(super) oldest_body_at_ms: Option<UnixMs>,
     /// True when not all open messages were compared by their effects.
     pub(super) is_queue_cut: bool,
+    /// Sorts of finds of which there are more than were kept.
+    pub(super) cut: Vec<FoundSort>,
+}
+
+/// Sorts of finds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum FoundSort {
+    EventId,
+    SearchId,
+    Object,
+    Effect,
+    Rejected,
+}
+
+impl SearchFacts {
+    /// Keeps no more finds of each sort than are shown, and remembers of which there are more.
+    fn cut(mut self) -> Self {
+        let shown_n = FOUND_N_MAX as usize;
+        for (sort, events) in [
+            (FoundSort::EventId, &mut self.events),
+            (FoundSort::SearchId, &mut self.with_id),
+            (FoundSort::Object, &mut self.of_object),
+        ] {
+            if events.len() > shown_n {
+                events.truncate(shown_n);
+                self.cut.push(sort);
+            }
+        }
+        // Those that a key or a number names stay.
+        self.messages.sort_by_key(|(is_by_key, _)| !is_by_key);
+        if self.messages.len() > shown_n {
+            self.messages.truncate(shown_n);
+            self.cut.push(FoundSort::Effect);
+        }
+        if self.rejected.len() > shown_n {
+            self.rejected.truncate(shown_n);
+            self.cut.push(FoundSort::Rejected);
+        }
+        self
+    }
 }
 
 /// Every provider that has an event: from each to the next by one probe of the key.
@@ -176,7 +218,7 @@ pub(super) async fn search_facts(db: &mut Door<'_>, want: &SearchWant) -> DbResu
         rows.iter().map(|row| row.text("name")).collect::<DbResult<_>>()?
     };
     let id: Value = want.id.as_str().into();
-    let by_object = [id.clone(), LOOK_N.into(), providers.clone().into(), FOUND_N_MAX.into()];
+    let by_object = [id.clone(), LOOK_N.into(), providers.clone().into(), ASKED_N.into()];
     let events = events(db, want, &providers).await?;
     let with_id = if want.has_contents { with_id(db, want, &providers).await? } else { Vec::new() };
     let is_ids_cut = want.has_contents && with_id.is_empty() && {
@@ -188,7 +230,7 @@ pub(super) async fn search_facts(db: &mut Door<'_>, want: &SearchWant) -> DbResu
     let open_n = db.fetch_one(QUEUE, &[(QUEUE_N + 1).into()]).await?.int("open_n")?;
     let oldest = db.fetch_optional(OLDEST, &[]).await?;
     let oldest_body = db.fetch_optional(OLDEST_BODY, &[]).await?;
-    Ok(SearchFacts {
+    let facts = SearchFacts {
         events,
         with_id,
         is_ids_cut,
@@ -198,7 +240,9 @@ pub(super) async fn search_facts(db: &mut Door<'_>, want: &SearchWant) -> DbResu
         oldest_at_ms: oldest.map(|row| row.int("received_at_ms")).transpose()?,
         oldest_body_at_ms: oldest_body.map(|row| row.int("received_at_ms")).transpose()?,
         is_queue_cut: open_n > i64::from(QUEUE_N),
-    })
+        cut: Vec::new(),
+    };
+    Ok(facts.cut())
 }
 
 /// True when an id is long enough to be found by its beginning.
@@ -215,14 +259,14 @@ fn behind(id: &str) -> String {
 /// and in upper case.
 async fn events(db: &mut Door<'_>, want: &SearchWant, providers: &[String]) -> DbResult<Vec<EventView>> {
     let all: Value = providers.to_vec().into();
-    let of_id = db.fetch(EVENTS, &[all.clone(), want.id.as_str().into(), FOUND_N_MAX.into()]).await?;
+    let of_id = db.fetch(EVENTS, &[all.clone(), want.id.as_str().into(), ASKED_N.into()]).await?;
     if !of_id.is_empty() || !is_beginning(&want.id) {
         return views(db, want, &of_id).await;
     }
     let cases = BTreeSet::from([want.id.clone(), want.id.to_lowercase(), want.id.to_uppercase()]);
     let mut found = Vec::new();
     for id in cases {
-        let values = [all.clone(), id.as_str().into(), behind(&id).into(), FOUND_N_MAX.into()];
+        let values = [all.clone(), id.as_str().into(), behind(&id).into(), ASKED_N.into()];
         found.extend(db.fetch(EVENTS_FROM, &values).await?);
     }
     newest(db, want, &found).await
@@ -233,15 +277,14 @@ async fn with_id(db: &mut Door<'_>, want: &SearchWant, providers: &[String]) -> 
     let all: Value = providers.to_vec().into();
     let mut found = Vec::new();
     for key in &want.search_keys {
-        let values =
-            [BLOCKS_N.into(), SEARCH_IDS_N.into(), all.clone(), FOUND_N_MAX.into(), key.as_str().into()];
+        let values = [BLOCKS_N.into(), SEARCH_IDS_N.into(), all.clone(), ASKED_N.into(), key.as_str().into()];
         found.extend(db.fetch(WITH_ID, &values).await?);
     }
     if found.is_empty() && is_beginning(&want.id) {
         let id = folded_id(want.id.clone());
         let range: [Value; 2] = [id.as_str().into(), behind(&id).into()];
         let [from, to] = range;
-        let values = [BLOCKS_N.into(), SEARCH_IDS_N.into(), all, FOUND_N_MAX.into(), from, to];
+        let values = [BLOCKS_N.into(), SEARCH_IDS_N.into(), all, ASKED_N.into(), from, to];
         found = db.fetch(WITH_ID_FROM, &values).await?;
     }
     newest(db, want, &found).await
@@ -251,7 +294,7 @@ async fn with_id(db: &mut Door<'_>, want: &SearchWant, providers: &[String]) -> 
 async fn newest(db: &mut Door<'_>, want: &SearchWant, rows: &[Row]) -> DbResult<Vec<EventView>> {
     let by_number: BTreeMap<i64, EventView> =
         event_views(db, rows, &want.destinations).await?.into_iter().collect();
-    Ok(by_number.into_values().rev().take(FOUND_N_MAX as usize).collect())
+    Ok(by_number.into_values().rev().take(ASKED_N as usize).collect())
 }
 
 /// These events as people see them.
@@ -269,7 +312,7 @@ async fn messages(
     let by_key = by_key(db, want).await?;
     let mut numbers: BTreeSet<i64> = by_key.iter().copied().collect();
     numbers.extend(want.id.parse::<MessageId>().map(MessageId::number));
-    let of_effect = [QUEUE_N.into(), want.id.as_str().into(), FOUND_N_MAX.into()];
+    let of_effect = [QUEUE_N.into(), want.id.as_str().into(), ASKED_N.into()];
     for row in db.fetch(OF_EFFECT, &of_effect).await? {
         numbers.insert(row.int("message_id")?);
     }
@@ -317,7 +360,7 @@ async fn rejected(db: &mut Door<'_>, want: &SearchWant) -> DbResult<Vec<Rejected
         digest.into(),
         i64::from(want.has_contents).into(),
         pattern(&want.id).into(),
-        FOUND_N_MAX.into(),
+        ASKED_N.into(),
     ];
     let rows = db.fetch(REJECTED, &values).await?;
     let mut found = rows.iter().map(rejected_view).collect::<DbResult<Vec<_>>>()?;

@@ -10,7 +10,7 @@ goes("a wrong token stays outside, a good one comes to where it wanted to", {}, 
   await page.waitForURL(/\/sign-in\?/);
   await page.getByLabel("Token").fill("nobody-has-this-token-0123");
   await page.keyboard.press("Enter");
-  await page.getByRole("alert").getByText("No such token is good here.").waitFor();
+  await page.getByRole("alert").getByText("This token is not valid. Check that you copied all of it.").waitFor();
   watch.statuses.clear();
   await page.getByLabel("Token").fill(tokens.operator);
   await page.getByRole("button", { name: "Sign in" }).click();

@@ -147,8 +147,13 @@ async fn no_refusal_prints_what_steers_a_terminal_or_hides() {
 fn leaves(words: &[String]) -> Vec<String> {
     let ran = Command::new(env!("CARGO_BIN_EXE_hooklatch")).args(words).arg("--help").output().unwrap();
     let help = String::from_utf8(ran.stdout).unwrap();
-    let Some((_, list)) = help.split_once("\nCommands:\n") else { return vec![words.join(" ")] };
-    let list = list.split("\n\n").next().unwrap();
+    let list = if words.is_empty() {
+        // By purpose.
+        help.split_once("\nOptions:\n").unwrap().0
+    } else {
+        let Some((_, list)) = help.split_once("\nCommands:\n") else { return vec![words.join(" ")] };
+        list.split("\n\n").next().unwrap()
+    };
     let names = list.lines().filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
     let names = names.filter(|name| !name.is_empty() && *name != "help");
     let below = names.flat_map(|name| leaves(&[words, &[name.to_owned()]].concat()));

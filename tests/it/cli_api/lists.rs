@@ -264,10 +264,10 @@ async fn what_is_known_of_an_id_is_told_and_nothing_found_is_an_exit_code() {
     let stand = Stand::start(|heard| answer(heard, "x")).await;
     let ran = stand.run(&["search", "x"]).await;
     assert!(ran.code == 0 && ran.out.contains("an effect") && ran.out.contains("in a refusal"), "{ran:?}");
-    let nothing = json!({ "query": "x", "found": [], "notes": ["it was refused"] });
+    let nothing = json!({ "query": "x", "headline": "nothing", "found": [], "notes": ["it was refused"] });
     let stand = Stand::start(move |_| Says::ok(nothing.clone())).await;
     let ran = stand.run(&["search", "x"]).await;
-    assert_eq!((ran.code, ran.out.as_str()), (3, "nothing found for x\nit was refused\n"));
+    assert_eq!((ran.code, ran.out.as_str()), (3, "nothing found for x\nnothing\nit was refused\n"));
 }
 
 #[tokio::test]

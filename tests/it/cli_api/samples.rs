@@ -163,7 +163,7 @@ fn search(text: &str) -> Value {
         { "by": "effect_name", "message": message(text, "ready") },
         { "by": "rejected", "rejected": rejected(text) },
     ]);
-    json!({ "query": text, "found": found, "notes": [text] })
+    json!({ "query": text, "headline": text, "found": found, "notes": [text] })
 }
 
 /// A page of these.

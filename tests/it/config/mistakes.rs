@@ -79,6 +79,11 @@ fn each_mistake_names_its_key_and_the_remedy() {
     check("[database]\npooling = \"statement\"", "database.pooling", "transaction");
     check("[database]\nreplicated = 1", "database.replicated", "wanted true or false");
     check("[database]\nmigrate = \"yes\"", "database.migrate", "wanted true or false");
+    check(
+        "[destinations.far]\nurl = \"http://127.0.0.1:9/\"\nxyzzy = 1",
+        "destinations.far.xyzzy",
+        "config.default.toml lists the",
+    );
     check("[outbox]\nlease_ms = 5", "outbox.lease_ms", "from 1000 to 3600000");
     check("[log]\nformat = \"xml\"", "log.format", "\"auto\" or \"human\" or \"json\"");
     check("[log]\nfilter = \"a=b=c\"", "log.filter", "is not a log filter");

@@ -74,7 +74,7 @@ async fn nothing_out_of_scope_is_there(database: &Database) {
     let standings = open(&[], &["ledger"]).destinations(&configured, 1).await.unwrap();
     assert_eq!(standings.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(), ["ledger"]);
     let stripe = open(&["stripe"], &[]);
-    assert!(stripe.waiting_events().await.unwrap().is_empty());
+    assert!(stripe.waiting_events().await.unwrap().0.is_empty());
     let both: BTreeSet<Name> = ["adyen", "stripe"].map(name).into();
     let shown = stripe.providers(both).await.unwrap();
     assert_eq!(shown.into_keys().collect::<Vec<_>>(), [name("stripe")]);

@@ -48,8 +48,8 @@ async fn draw(visit: &Visit, name: &str) -> Result<Markup, Trouble> {
                 &path(&["destinations", &destination.name]),
                 (destination.pause.as_ref(), told.etag.as_deref()),
                 [
-                    "All nodes take nothing for it until it is resumed; calls under way end as they do.",
-                    "All nodes take messages for it again.",
+                    "No node sends to it until you resume it. Calls that are already running finish.",
+                    "All nodes send to it again.",
                 ],
             ))
         }

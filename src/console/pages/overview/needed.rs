@@ -200,7 +200,7 @@ fn paused_provider(visit: &Visit, one: &ProviderView) -> Option<Need> {
     let pause = one.pause.as_ref()?;
     let waiting = one.waiting.iter().find(|count| count.state == EventState::Retry);
     Some(Need {
-        what: what_paused(&visit.link(&path(&["senders", &one.name])), "Provider", pause),
+        what: what_paused(visit, &path(&["senders", &one.name]), "Provider: its new events wait", pause),
         state: chip(Mood::Needed, "paused"),
         place: link::provider(visit, &one.name),
         number: waiting
@@ -209,17 +209,24 @@ fn paused_provider(visit: &Visit, one: &ProviderView) -> Option<Need> {
     })
 }
 
-fn what_paused(target: &str, noun: &str, pause: &PauseView) -> Markup {
+fn what_paused(visit: &Visit, target: &str, noun: &str, pause: &PauseView) -> Markup {
     html! {
-        a href=(target) { (noun) }
-        p class="hint" { (moment::foreign(&pause.actor)) ": " (moment::foreign(&pause.reason)) }
+        a href=(visit.link(target)) { (noun) }
+        p class="hint" {
+            (moment::foreign(&pause.actor)) " paused it until "
+            @match pause.until_ms {
+                Some(until_ms) => (moment::moment(until_ms, visit.now_ms)),
+                None => "someone resumes it",
+            }
+            ": " (moment::foreign(&pause.reason))
+        }
     }
 }
 
 fn paused(visit: &Visit, one: &DestinationView) -> Option<Need> {
     let pause = one.pause.as_ref()?;
     Some(Need {
-        what: what_paused(&visit.link(&path(&["destinations", &one.name])), "Destination", pause),
+        what: what_paused(visit, &path(&["destinations", &one.name]), "Destination: its calls wait", pause),
         state: chip(Mood::Needed, "paused"),
         place: link::destination(visit, &one.name),
         number: open_messages(one),

@@ -4,6 +4,7 @@ use maud::{Markup, html};
 
 use crate::api::{EventView, SearchHit, SearchView};
 use crate::console::parts::chip::{Mood, chip};
+use crate::console::parts::moment;
 use crate::types::EventState;
 
 /// What becomes of an id, from the best to the worst.
@@ -47,9 +48,8 @@ impl Rung {
                 "The same signed bytes had been received under another id: recorded, and not dispatched."
             }
             Self::Rejected => "A request that was rejected has it, so nothing of that request was stored.",
-            Self::NotFound => {
-                "No stored event, message or rejected request matches. The list says what was compared and what was not."
-            }
+            // The contract says it.
+            Self::NotFound => "",
         }
     }
 }
@@ -59,13 +59,15 @@ pub(super) fn ladder(found: &SearchView) -> Markup {
     html! {
         ol class="ladder" aria-label="How far it got" {
             @for rung in Rung::ALL {
-                @if reached.contains(&rung) { li aria-current="true" { (chip(rung.mood(), rung.word())) } }
+                @let word = if rung == Rung::NotFound && found.skips_ids_inside { "not found in what you may search" } else { rung.word() };
+                @if reached.contains(&rung) { li aria-current="true" { (chip(rung.mood(), word)) } }
                 @else { li class="none" { (rung.word()) } }
             }
         }
         @for rung in Rung::ALL {
-            @if reached.contains(&rung) { p { (rung.sentence()) } }
+            @if reached.contains(&rung) && rung != Rung::NotFound { p { (rung.sentence()) } }
         }
+        @if found.is_cut || found.found.is_empty() { p class="headline" { (moment::coded(&found.headline)) } }
     }
 }
 

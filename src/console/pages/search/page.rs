@@ -24,7 +24,11 @@ pub(super) async fn show(visit: Visit, raw: RawQuery) -> Response {
     if let Some(path) = only_event(&found) {
         return form::go(&visit.link(&path));
     }
-    let title = if found.found.is_empty() { "Not found" } else { "Search" };
+    let title = match (found.found.is_empty(), found.skips_ids_inside) {
+        (true, false) => "Not found",
+        (true, true) => "Not found in what you may search",
+        (false, _) => "Search",
+    };
     visit.page(Place::Elsewhere, title, &draw(&visit, id, &found))
 }
 
@@ -43,7 +47,7 @@ fn draw(visit: &Visit, id: &str, found: &SearchView) -> Markup {
         (ladder::ladder(found))
         @if !found.notes.is_empty() {
             section aria-labelledby="why" {
-                h2 id="why" { @if found.found.is_empty() { "What was not looked at" } @else { "Why" } }
+                h2 id="why" { @if found.found.is_empty() { "What was not looked at" } @else { "Notes" } }
                 ul class="notes" { @for note in &found.notes { li { (moment::coded(note)) } } }
             }
         }

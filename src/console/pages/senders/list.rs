@@ -7,6 +7,7 @@ use crate::api::ProviderView;
 use crate::console::contract::with_query;
 use crate::console::parts::{field, link, list, moment};
 use crate::console::visit::Visit;
+use crate::types::EventState;
 
 /// Most providers that are shown; a filter finds the others.
 const ROWS_N_MAX: usize = 100;
@@ -64,6 +65,14 @@ pub(super) fn waiting(visit: &Visit, one: &ProviderView) -> Markup {
             @let values = [("state", Some(count.state.as_str())), ("provider", Some(one.name.as_str()))];
             a href=(visit.link(&with_query("/events", &values))) {
                 (moment::figure(count.events_n, count.is_more)) " " (count.state)
+            }
+            @if let Some(pause) = one.pause.as_ref().filter(|_| count.state == EventState::Retry) {
+                " (paused until "
+                @match pause.until_ms {
+                    Some(until_ms) => (moment::moment(until_ms, visit.now_ms)),
+                    None => "someone resumes it",
+                }
+                ")"
             }
             " "
         }

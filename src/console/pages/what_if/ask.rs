@@ -71,7 +71,8 @@ async fn asked(visit: &Visit, values: &[(String, String)], cursor: Option<&str>)
     let text = |name: &str| field::value(values, name).map(|value| value.trim().to_owned());
     let state = text("state").map(|word| EventState::parse(&word));
     if state == Some(None) {
-        return Err(Trouble::bad_form("no event is ever in that state"));
+        let words = EventState::ALL.iter().map(|state| state.as_str()).collect::<Vec<_>>().join(", ");
+        return Err(Trouble::bad_form(&format!("the state is not one of {words}")));
     }
     let limit = text("limit").and_then(|limit| limit.parse().ok()).unwrap_or(WHAT_IF_N_DEFAULT);
     let order = WhatIfOrder {

@@ -1,0 +1,268 @@
+//! How `--help` is laid out: commands by purpose, an example of each, and one line for the options that all commands over
+//! the operators' API have in common.
+
+use std::fmt::Write as _;
+
+use clap::Command;
+
+/// Every command, by what a person wants to do.
+const GROUPS: [(&str, &[&str]); 6] = [
+    ("Run a server", &["serve", "check", "migrate", "what-if", "health", "doctor", "alerts", "bench"]),
+    (
+        "Look at what a running server has, and decide",
+        &[
+            "search",
+            "events",
+            "messages",
+            "destinations",
+            "lanes",
+            "rejected",
+            "operations",
+            "tail",
+            "statistics",
+            "erase",
+        ],
+    ),
+    ("Senders and signatures", &["providers", "sign", "send", "test-event", "explain", "vectors", "taught"]),
+    ("Access", &["whoami", "tokens", "audit", "settings"]),
+    ("Database", &["prune", "backup", "restore-check", "keys"]),
+    ("This program", &["completions", "man"]),
+];
+
+/// Examples, each an argument list that works as it stands but for its names. A command with commands of its own shows the
+/// first one of each of these.
+const EXAMPLES: &[&str] = &[
+    "hooklatch serve",
+    "hooklatch serve --dev",
+    "hooklatch check --json",
+    "hooklatch doctor --all",
+    "hooklatch migrate",
+    "hooklatch alerts",
+    "hooklatch alerts --runbooks https://wiki.example/hooklatch/",
+    "hooklatch providers stripe",
+    "hooklatch providers --live",
+    "hooklatch providers pause stripe --until 2h --reason \"a bad deploy\"",
+    "hooklatch providers resume stripe --reason \"rolled back\"",
+    "hooklatch sign stripe --type invoice.paid",
+    "hooklatch sign github --body push.json --url https://hooks.example.com",
+    "hooklatch send stripe --count 20 --duplicate 1",
+    "hooklatch send stripe --body event.json --url http://127.0.0.1:8080",
+    "hooklatch bench",
+    "hooklatch bench github push --rate 2000 --duration 60",
+    "hooklatch explain request.txt",
+    "hooklatch explain --recent",
+    "hooklatch what-if --state failed --limit 20",
+    "hooklatch what-if stripe evt_1",
+    "hooklatch vectors providers/stripe",
+    "hooklatch events list --delivery stuck",
+    "hooklatch events list --provider stripe --from 2h",
+    "hooklatch events count --state failed",
+    "hooklatch events show evt_1",
+    "hooklatch events show stripe evt_1 --content",
+    "hooklatch events body stripe evt_1 --output body.json",
+    "hooklatch events rerun stripe evt_1 --reason \"the handler was fixed\"",
+    "hooklatch events rerun --state failed --provider stripe --reason \"the handler was fixed\"",
+    "hooklatch events dispatch stripe evt_1 --reason \"it is an order of its own\"",
+    "hooklatch events dismiss stripe evt_1 --reason \"the same order again\"",
+    "hooklatch messages list --state held --destination billing",
+    "hooklatch messages show 4435968",
+    "hooklatch messages count --state dead",
+    "hooklatch messages send 4435968 --reason \"billing does not have it\"",
+    "hooklatch messages send --state held --destination billing --reason \"they lost a day\"",
+    "hooklatch messages done 4435968 --reason \"billing has it\"",
+    "hooklatch messages discard 4435968 --reason \"refunded by hand\"",
+    "hooklatch destinations list",
+    "hooklatch destinations show billing",
+    "hooklatch destinations pause billing --until 4h --reason \"maintenance\"",
+    "hooklatch destinations resume billing --reason \"maintenance is over\"",
+    "hooklatch lanes list --destination billing",
+    "hooklatch settings list",
+    "hooklatch rejected list --provider stripe",
+    "hooklatch rejected groups",
+    "hooklatch rejected paths",
+    "hooklatch operations list",
+    "hooklatch operations show op-1",
+    "hooklatch operations wait op-1 --timeout 600",
+    "hooklatch operations approve op-1 --reason \"checked with ann\"",
+    "hooklatch operations continue op-1 --reason \"billing is back\"",
+    "hooklatch operations cancel op-1 --reason \"the wrong filter\"",
+    "hooklatch search pi_3MtwBwLkdIwHu7ix28a3tqPa",
+    "hooklatch tail --provider stripe",
+    "hooklatch statistics --minutes 120",
+    "hooklatch audit list",
+    "hooklatch audit verify",
+    "hooklatch tokens list",
+    "hooklatch tokens make ann --role operator --valid-for 90d --reason \"on call\"",
+    "hooklatch tokens revoke tok_1 --reason \"left the team\"",
+    "hooklatch whoami --profile prod",
+    "hooklatch taught asana",
+    "hooklatch test-event stripe invoice.paid --reason \"is the new key right?\"",
+    "hooklatch test-event stripe --body event.json --route --reason \"does billing hear us?\"",
+    "hooklatch erase stripe evt_1 evt_2 --reason \"request of the customer\"",
+    "hooklatch keys",
+    "hooklatch keys reseal --clear",
+    "hooklatch prune --dry-run",
+    "hooklatch backup hooklatch-2026-11-22.db",
+    "hooklatch restore-check",
+    "hooklatch restore-check --yes --pause --reason \"restored after the disk failed\"",
+    "hooklatch completions bash",
+    "hooklatch man",
+    "hooklatch health",
+];
+
+const SHARED: &str = "Options of every command that asks a server (`hooklatch whoami --help` explains them):
+  --profile NAME, --url URL, --token TOKEN, --ca-file FILE, --json, --color WHEN";
+
+/// Headings of options that all commands over the API have. They are hidden but for `whoami`, in the help alone: scripts
+/// that complete commands and the man page have them.
+const SHARED_HEADINGS: [&str; 2] = ["Server", "Output"];
+
+/// The commands with this layout.
+pub(super) fn laid_out(program: Command, is_help: bool) -> Command {
+    let names: Vec<String> = program.get_subcommands().map(|one| one.get_name().to_owned()).collect();
+    let template = format!(
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n{}\nOptions:\n{{options}}{{after-help}}\n",
+        grouped(&program)
+    );
+    let program = names.iter().fold(program, |program, name| {
+        program.mut_subcommand(name, |command| {
+            with_examples(command, &format!("hooklatch {name}"), (false, is_help))
+        })
+    });
+    program.help_template(template)
+}
+
+/// The commands with what they do, by purpose.
+fn grouped(program: &Command) -> String {
+    let width = program.get_subcommands().map(|one| one.get_name().len()).max().unwrap_or_default();
+    let mut text = String::new();
+    for (title, names) in GROUPS {
+        _ = write!(text, "\n{title}:\n");
+        for command in names.iter().filter_map(|name| program.find_subcommand(name)) {
+            let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+            let about = about.split(". ").next().unwrap_or_default();
+            _ = writeln!(text, "  {:width$}  {about}", command.get_name());
+        }
+    }
+    text
+}
+
+fn with_examples(command: Command, path: &str, (is_api, is_help): (bool, bool)) -> Command {
+    let is_shared =
+        |arg: &clap::Arg| arg.get_help_heading().is_some_and(|heading| SHARED_HEADINGS.contains(&heading));
+    let is_api = is_api || command.get_arguments().any(is_shared);
+    let names: Vec<String> = command.get_subcommands().map(|one| one.get_name().to_owned()).collect();
+    let mut examples: Vec<&str> = examples(path).collect();
+    if !names.is_empty() {
+        let first = |name: &String| self::examples(&format!("{path} {name}")).next();
+        examples.retain(|one| !names.iter().any(|name| is_of(one, &format!("{path} {name}"))));
+        examples.extend(names.iter().filter_map(first));
+    }
+    let mut after = format!("Examples:\n  {}", examples.join("\n  "));
+    let explains = path == "hooklatch whoami";
+    if is_help && is_api && !explains {
+        after = format!("{after}\n\n{SHARED}");
+    }
+    let command = names.iter().fold(command, |command, name| {
+        let path = format!("{path} {name}");
+        command.mut_subcommand(name, |inner| with_examples(inner, &path, (is_api, is_help)))
+    });
+    let command = command.mut_args(|arg| {
+        let is_hidden = is_help && is_shared(&arg) && !explains;
+        if is_hidden { arg.hide(true) } else { arg }
+    });
+    command.after_help(after)
+}
+
+/// The examples of a command and of those below it.
+fn examples(path: &str) -> impl Iterator<Item = &'static str> {
+    EXAMPLES.iter().copied().filter(move |one| is_of(one, path))
+}
+
+/// True when an example begins with these words.
+fn is_of(example: &str, path: &str) -> bool {
+    example.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::cli::commands::{Cli, program};
+
+    /// The words of an example; quotes hold a text together.
+    fn words(example: &str) -> Vec<String> {
+        let parts = example.split('"').enumerate();
+        let words = parts.flat_map(|(n, part)| {
+            if n % 2 == 1 {
+                vec![part.to_owned()]
+            } else {
+                part.split_whitespace().map(str::to_owned).collect()
+            }
+        });
+        words.collect()
+    }
+
+    fn each(command: &Command, path: &str, check: &mut impl FnMut(&str, &Command)) {
+        for inner in command.get_subcommands().filter(|inner| inner.get_name() != "help") {
+            let path = format!("{path} {}", inner.get_name());
+            check(&path, inner);
+            each(inner, &path, check);
+        }
+    }
+
+    #[test]
+    fn every_command_has_an_example_and_every_example_is_read() {
+        let mut paths = Vec::new();
+        each(&program(true), "hooklatch", &mut |path, command| {
+            let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let own = examples(path).next().unwrap_or_else(|| panic!("{path} has no example"));
+            assert!(after.contains(own), "{path}: {after}");
+            paths.push(path.to_owned());
+        });
+        assert!(paths.len() > 60, "{paths:?}");
+        for example in EXAMPLES {
+            let read = Cli::try_parse_from(words(example));
+            assert!(read.is_ok(), "{example}: {}", read.err().map(|why| why.to_string()).unwrap_or_default());
+            assert!(paths.iter().any(|path| is_of(example, path)), "{example}");
+        }
+    }
+
+    #[test]
+    fn the_help_has_each_command_once_in_a_group() {
+        let mut program = program(true);
+        let names: Vec<String> = program.get_subcommands().map(|one| one.get_name().to_owned()).collect();
+        let mut grouped: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| *names).copied().collect();
+        grouped.sort_unstable();
+        let mut sorted: Vec<&str> = names.iter().map(String::as_str).collect();
+        sorted.sort_unstable();
+        assert_eq!(grouped, sorted);
+        let help = program.render_help().to_string();
+        for name in names {
+            assert_eq!(help.matches(&format!("\n  {name} ")).count(), 1, "{name}: {help}");
+        }
+        assert!(help.contains("--config") && help.contains("Exit codes"), "{help}");
+    }
+
+    #[test]
+    fn options_of_all_commands_take_two_lines_of_the_help_of_each() {
+        let mut program = program(true);
+        program.build();
+        let mut seen_n = 0;
+        each(&program, "hooklatch", &mut |path, command| {
+            let mut command = command.clone();
+            let help = command.render_long_help().to_string();
+            if path == "hooklatch whoami" {
+                assert!(help.contains("HOOKLATCH_TOKEN") && help.contains("profiles.toml"), "{help}");
+            } else {
+                assert!(!help.contains("HOOKLATCH_TOKEN"), "{path}: {help}");
+                seen_n += help.matches(SHARED).count();
+            }
+        });
+        assert!(seen_n > 40, "{seen_n}");
+        let mut list = program.find_subcommand("events").and_then(|one| one.find_subcommand("list")).cloned();
+        let help = list.as_mut().map(|one| one.render_help().to_string()).unwrap_or_default();
+        assert!(help.lines().count() <= 40, "{}: {help}", help.lines().count());
+    }
+}
