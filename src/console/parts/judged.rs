@@ -2,7 +2,8 @@
 
 use maud::{Markup, html};
 
-use super::form::key_fields;
+use super::form::frame;
+use super::moment;
 use crate::api::{JudgedAct, Risk};
 
 /// A form with a button for each act that was judged.
@@ -19,26 +20,19 @@ pub(in crate::console) struct JudgedForm<'a, A> {
 
 /// Draws the form: one reason, and beside each button what its act does and what that risks.
 pub(in crate::console) fn form<A: Copy>(form: &JudgedForm<'_, A>) -> Markup {
-    html! {
-        form class="act judged" method="post" action=(form.action) {
-            // Enter presses the first button of a form, which shall not be one that acts.
-            button class="unseen" type="submit" disabled aria-hidden="true" {}
-            (key_fields(form.etag))
-            label { span { "Reason, for the audit log" }
-                input type="text" name="reason" required maxlength="255" autocomplete="off";
-            }
-            @for one in form.acts {
-                @let (word, label) = (form.button)(one.act);
-                @let id = format!("act-{word}");
-                div class="judgement" {
-                    button type="submit" name="act" value=(word) class=[(one.risk != Risk::None).then_some("danger")]
-                        aria-describedby=(id) { (label) }
-                    p id=(id) {
-                        @if one.risk != Risk::None { strong { (one.risk.in_words()) ". " } }
-                        (one.sentence)
-                    }
+    let buttons = html! {
+        @for one in form.acts {
+            @let (word, label) = (form.button)(one.act);
+            @let id = format!("act-{word}");
+            div class="judgement" {
+                button type="submit" name="act" value=(word) class=[(one.risk != Risk::None).then_some("danger")]
+                    aria-describedby=(id) { (label) }
+                p id=(id) {
+                    @if one.risk != Risk::None { strong { (one.risk.in_words()) ". " } }
+                    (moment::coded(&one.sentence))
                 }
             }
         }
-    }
+    };
+    frame("act judged", (form.action, form.etag), &html! {}, &buttons)
 }
