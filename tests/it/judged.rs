@@ -19,6 +19,7 @@ mod one_database {
         a_call_made_under_another_rule_stays_a_risk_after_the_rule_was_changed,
         what_a_destination_with_keys_refused_may_be_sent_for_as_long_as_it_knows_the_key,
         a_lane_whose_destination_is_broken_off_does_not_move,
+        a_page_from_before_another_run_of_the_event_sends_nothing,
     );
 }
 
@@ -220,4 +221,25 @@ async fn a_lane_whose_destination_is_broken_off_does_not_move(database: &Databas
     let (_, needs) = overview.split_once("id=\"needs\"").unwrap();
     let (needs, rest) = needs.split_once("</section>").unwrap();
     assert!(!needs.contains("breaker") && rest.contains("breaker open"), "{overview}");
+}
+
+async fn a_page_from_before_another_run_of_the_event_sends_nothing(database: &Database) {
+    let stub = Stub::start().await;
+    stub.next(&[Mode::ActThenHang]);
+    let billing = format!("url = \"{}\"\nunknown = \"hold\"\ntimeout_ms = 1000", stub.url());
+    let server = serve(database, &billing).await;
+    let id = sent(&server, "evt_1", "held").await;
+    let browser = Browser::signed_in(server.admin, OPERATOR).await;
+    let page = format!("/messages/{id}");
+    let shown = browser.get(&page).await;
+    let (key, version) = (shown.field("key"), shown.field("if_match"));
+    let ann = Operator::new(server.admin, OPERATOR);
+    let rerun = serde_json::json!({ "act": "rerun", "reason": "they do not have it" });
+    assert_eq!(ann.post("/events/stripe/evt_1/decide", "k", &rerun).await.status, 200);
+    let is_called = async || stub.requests_n() == 2;
+    until("the other run makes its call", Duration::from_secs(20), || server.log(), is_called).await;
+    let order = [("key", &*key), ("if_match", &version), ("act", "send"), ("reason", "they do not have it")];
+    assert_eq!(browser.post(&format!("{page}/decide"), &order).await.status, 412);
+    assert!(prose(&browser.get(&page).await.text).contains("was run again"));
+    assert_eq!(stub.requests_n(), 2);
 }

@@ -12,31 +12,26 @@ document.addEventListener("keydown", (event) => {
 });
 
 // `data-text` is what a button copies, or `data-copy` the id of what shows it; a table is copied line by line.
-function copied(button, source) {
+function wanted(button) {
+    const source = document.getElementById(button.dataset.copy);
     const row = (one) => [...one.cells].map((cell) => cell.textContent).join(": ");
-    const table = source?.querySelector("tbody");
-    return button.dataset.text ?? (table ? [...table.rows].map(row).join("\n") : source.value ?? source.textContent);
+    const rows = source?.querySelector("tbody")?.rows;
+    return button.dataset.text ?? (rows ? [...rows].map(row).join("\n") : source.textContent);
 }
 
-// `navigator.clipboard` is missing on plain http, where the operator listener often is: a field that is selected does it,
-// and where even that is refused the text itself is selected.
+// `navigator.clipboard` is missing on plain http, where the operator listener often is: then a field that is selected does it.
 document.addEventListener("click", async (event) => {
     const button = event.target.closest("[data-copy], [data-text]");
     if (!button) return;
-    const source = document.getElementById(button.dataset.copy);
-    const text = copied(button, source);
-    const isCopied = await navigator.clipboard?.writeText(text).then(() => true, () => false);
-    const field = document.createElement("textarea");
+    const field = Object.assign(document.createElement("textarea"), { value: wanted(button), className: "unseen" });
+    const isCopied = await navigator.clipboard?.writeText(field.value).then(() => true, () => false);
     if (!isCopied) {
-        [field.value, field.className] = [text, "unseen"];
         button.after(field);
         field.select();
     }
-    const isDone = isCopied || document.execCommand("copy");
-    field.remove();
-    if (!isDone && source) getSelection().selectAllChildren(source);
     button.removeAttribute("aria-label");
-    button.textContent = isDone ? "Copied" : "Not copied";
+    button.textContent = isCopied || document.execCommand("copy") ? "Copied" : "Not copied";
+    field.remove();
 });
 
 // Times are in UTC; pointed at, one says what it is where one sits.

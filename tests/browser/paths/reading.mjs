@@ -1,6 +1,7 @@
 // Paths of somebody who reads much: on a telephone, in long lists, and what is taken along from there.
 import assert from "node:assert/strict";
 import { goes, text } from "../kit/browser.mjs";
+import { until } from "../kit/programs.mjs";
 import { accepted, adyen, stripe } from "../kit/sender.mjs";
 import { asked, guarded, messagesOf, signIn } from "../kit/world.mjs";
 
@@ -121,4 +122,26 @@ goes("who looks at a body is in the audit log, and not in the history of the eve
   assert.equal(await page.getByText("answer_read").count(), 0);
   await page.goto(`${hooklatch.url}/audit`);
   assert.ok(await page.locator("tbody tr").filter({ hasText: "body_read" }).filter({ hasText: "evt_looked_at" }).count() >= 3);
+});
+
+goes("failures and refusals stand by their cause, and a filter with a typo says what was meant", {}, async ({ page, context }) => {
+  const hooklatch = await guarded();
+  for (const n of [1, 2]) await accepted(stripe(hooklatch, `evt_cause_${n}`, "order.paid"));
+  for (const n of [1, 2]) await messagesOf(hooklatch, `evt_cause_${n}`, "dead");
+  for (const n of [1, 2]) assert.equal(await stripe(hooklatch, `evt_cause_late_${n}`, "order.paid", { atS: 1 }), 401);
+  await signIn(context, hooklatch, "operator");
+  await page.goto(hooklatch.url);
+  const cause = page.locator("section[aria-labelledby=causes] tr").filter({ hasText: "till" }).filter({ hasText: "refused with 422" });
+  assert.match(await text(cause), /dead/);
+  await cause.getByRole("link", { name: "Messages" }).click();
+  await page.waitForURL(/\/messages\?state=dead&destination=till/);
+  const group = page.locator("tbody tr").filter({ hasText: "too old" }).filter({ hasText: "127.0.0.1" });
+  await until("the refusals are noted", async () => {
+    await page.goto(`${hooklatch.url}/rejected`);
+    return group.count();
+  });
+  await group.first().getByRole("link").first().click();
+  await page.waitForURL(/reason=stale/);
+  await page.goto(`${hooklatch.url}/events?provider=strpe`);
+  assert.match(await text(page.getByRole("main")), /Not configured\. Did you mean stripe\?/);
 });
