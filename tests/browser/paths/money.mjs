@@ -74,12 +74,12 @@ goes("Enter decides nothing about a conflict, and what may pay twice is opened f
   await page.locator("details[open]").getByLabel(reason).fill("It is another order");
   await dispatch.dblclick();
   await page.waitForURL(/\/events\/stripe\/conflict[^#]*$/);
-  const [effect, ...more] = await until("it is dispatched", async () => {
+  const effects = await until("it is dispatched", async () => {
     const { entries } = await asked(hooklatch, new URL(page.url()).pathname);
-    const effects = entries.filter((one) => one.what === "effect");
-    return effects.length > 0 && effects;
+    const found = entries.filter((one) => one.what === "effect");
+    return found.length > 0 && found;
   });
-  assert.deepEqual([effect.message.generation, more], [0, []]);
+  assert.equal(effects.length, 1);
 });
 
 goes("a call that is sent again on one page is not sent by the page that was open before", {}, async ({ page, context, watch }) => {
