@@ -26,9 +26,18 @@ impl Tagged for EventView {
 }
 
 impl Tagged for MessageView {
+    /// That of a message whose event was not run again after it.
     fn etag(&self) -> String {
-        let counted = (self.attempts_n, self.visible_at_ms);
-        message_tag(self.state, counted, self.last_result, self.finished_at_ms)
+        (self, false).etag()
+    }
+}
+
+/// A message, and whether its event was run again after it was written: then sending it risks more.
+impl Tagged for (&MessageView, bool) {
+    fn etag(&self) -> String {
+        let (message, is_rerun) = self;
+        let counted = (message.attempts_n, message.visible_at_ms);
+        message_tag(message.state, counted, message.last_result, message.finished_at_ms, *is_rerun)
     }
 }
 
@@ -63,10 +72,12 @@ pub(crate) fn message_tag(
     counted: (u32, UnixMs),
     last_result: Option<AttemptResult>,
     finished_at_ms: Option<UnixMs>,
+    is_rerun: bool,
 ) -> String {
     let finished = finished_at_ms.unwrap_or_default().to_string();
     let result = last_result.map_or("", AttemptResult::as_str);
-    tag(&[state.as_str(), &counted.0.to_string(), &counted.1.to_string(), result, &finished])
+    let rerun = if is_rerun { "rerun" } else { "" };
+    tag(&[state.as_str(), &counted.0.to_string(), &counted.1.to_string(), result, &finished, rerun])
 }
 
 /// The version of a destination: who paused it, and when.
@@ -94,7 +105,7 @@ mod tests {
 
     #[test]
     fn whatever_a_decision_is_about_has_another_version_when_it_changes() {
-        let message = |state, n, at, result, end| message_tag(state, (n, at), result, end);
+        let message = |state, n, at, result, end| message_tag(state, (n, at), result, end, false);
         let (held, dead) = (MessageState::Held, MessageState::Dead);
         let event = |id, row, calls| event_tag(("stripe", id), row, calls);
         let all = [
@@ -104,6 +115,7 @@ mod tests {
             message(held, 1, 6, None, None),
             message(held, 1, 5, Some(AttemptResult::Unknown), None),
             message(held, 1, 5, None, Some(7)),
+            message_tag(held, (1, 5), None, None, true),
             event("evt_1", (EventState::Failed, 0, 1, None), [0; 5]),
             event("evt_2", (EventState::Failed, 0, 1, None), [0; 5]),
             event("evt_1", (EventState::Failed, 1, 0, None), [0; 5]),

@@ -1,6 +1,5 @@
 //! The commands against a real server: what a viewer may not, and what an operator does from beginning to end.
 
-use std::process::Command;
 use std::time::Duration;
 
 use crate::database::{Database, on_sqlite};
@@ -37,17 +36,7 @@ async fn serve(database: &Database, stub: &Stub) -> Server {
 
 /// A command with a token: its exit code, and all that it said.
 fn run(server: &Server, token: &str, arguments: &[&str]) -> (i32, String) {
-    let home = server.config().parent().unwrap().to_owned();
-    let ran = Command::new(env!("CARGO_BIN_EXE_hooklatch"))
-        .args(arguments)
-        .arg("--config")
-        .arg(server.config())
-        .env("HOOKLATCH_TOKEN", token)
-        .env("HOME", &home)
-        .env_remove("XDG_STATE_HOME")
-        .output()
-        .unwrap();
-    (ran.status.code().unwrap(), String::from_utf8([ran.stdout, ran.stderr].concat()).unwrap())
+    server.command(token, arguments)
 }
 
 /// Sends events that end up held, and gives the id of a message.

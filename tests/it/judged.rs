@@ -1,7 +1,6 @@
 //! What people read about money follows from what the program does: the page, the command and the API say the same of a
 //! message, and none of them calls safe what may happen twice.
 
-use std::process::Command;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -20,6 +19,7 @@ mod one_database {
         a_call_made_under_another_rule_stays_a_risk_after_the_rule_was_changed,
         what_a_destination_with_keys_refused_may_be_sent_for_as_long_as_it_knows_the_key,
         a_lane_whose_destination_is_broken_off_does_not_move,
+        a_page_from_before_another_run_of_the_event_sends_nothing,
     );
 }
 
@@ -55,20 +55,14 @@ async fn sent(server: &Server, id: &str, state: &str) -> String {
 async fn looked_at(server: &Server, id: &str) -> (Value, String, String) {
     let shown = Operator::new(server.admin, OPERATOR).get(&format!("/messages/{id}")).await.body;
     let page = Browser::signed_in(server.admin, OPERATOR).await.get(&format!("/messages/{id}")).await.text;
-    (shown, page, run(server, &["messages", "show", id]))
+    (shown, page, server.command(OPERATOR, &["messages", "show", id]).1)
 }
 
-fn run(server: &Server, arguments: &[&str]) -> String {
-    let ran = Command::new(env!("CARGO_BIN_EXE_hooklatch"))
-        .args(arguments)
-        .arg("--config")
-        .arg(server.config())
-        .env("HOOKLATCH_TOKEN", OPERATOR)
-        .env("HOME", server.config().parent().unwrap())
-        .env_remove("XDG_STATE_HOME")
-        .output()
-        .unwrap();
-    String::from_utf8([ran.stdout, ran.stderr].concat()).unwrap()
+/// What a page says, without what makes it a page.
+fn prose(page: &str) -> String {
+    let text: String =
+        page.split('<').map(|part| part.split_once('>').map_or(part, |(_, text)| text)).collect();
+    text.replace("&quot;", "\"")
 }
 
 /// What an act on a message risks, and the sentence about it.
@@ -87,11 +81,10 @@ async fn nobody_says_send(server: &Server, id: &str, why: &str) {
     let listed = Operator::new(server.admin, OPERATOR).get("/messages").await.body;
     let listed = listed["items"].as_array().unwrap().iter().find(|one| one["message_id"] == id).unwrap();
     assert_eq!(listed["judgement"], shown["message"]["judgement"], "the list says the same");
-    let html = sentence.replace('"', "&quot;");
-    assert!(page.contains(&html), "{page}");
+    assert!(prose(&page).contains(&sentence.replace('`', "")), "{page}");
     assert!(page.contains("value=\"send\" class=\"danger\""), "{page}");
     assert!(told.contains(sentence), "{told}");
-    for text in [&page, &told, &run(server, &["messages", "list"])] {
+    for text in [&page, &told, &server.command(OPERATOR, &["messages", "list"]).1] {
         assert!(!text.contains("safe to send") && !text.contains("good until"), "{text}");
         assert!(!text.contains("known until") && !text.contains("remembered until"), "{text}");
     }
@@ -122,7 +115,7 @@ async fn nobody_is_told_to_send_what_a_destination_without_keys_may_have_done(da
     assert!((before_ms..before_ms + 30_000).contains(&since_ms), "{since_ms}: not the end of its lease");
     assert!(told.contains("held since") && !told.contains("due "), "{told}");
     let address = stub.addr.to_string();
-    let destination = run(&server, &["destinations", "show", "billing"]);
+    let destination = server.command(OPERATOR, &["destinations", "show", "billing"]).1;
     for wanted in
         [address.as_str(), "hold: it neither", "24 h from the first call on", "1 s", "at most 20 attempts"]
     {
@@ -228,4 +221,25 @@ async fn a_lane_whose_destination_is_broken_off_does_not_move(database: &Databas
     let (_, needs) = overview.split_once("id=\"needs\"").unwrap();
     let (needs, rest) = needs.split_once("</section>").unwrap();
     assert!(!needs.contains("breaker") && rest.contains("breaker open"), "{overview}");
+}
+
+async fn a_page_from_before_another_run_of_the_event_sends_nothing(database: &Database) {
+    let stub = Stub::start().await;
+    stub.next(&[Mode::ActThenHang]);
+    let billing = format!("url = \"{}\"\nunknown = \"hold\"\ntimeout_ms = 1000", stub.url());
+    let server = serve(database, &billing).await;
+    let id = sent(&server, "evt_1", "held").await;
+    let browser = Browser::signed_in(server.admin, OPERATOR).await;
+    let page = format!("/messages/{id}");
+    let shown = browser.get(&page).await;
+    let (key, version) = (shown.field("key"), shown.field("if_match"));
+    let ann = Operator::new(server.admin, OPERATOR);
+    let rerun = serde_json::json!({ "act": "rerun", "reason": "they do not have it" });
+    assert_eq!(ann.post("/events/stripe/evt_1/decide", "k", &rerun).await.status, 200);
+    let is_called = async || stub.requests_n() == 2;
+    until("the other run makes its call", Duration::from_secs(20), || server.log(), is_called).await;
+    let order = [("key", &*key), ("if_match", &version), ("act", "send"), ("reason", "they do not have it")];
+    assert_eq!(browser.post(&format!("{page}/decide"), &order).await.status, 412);
+    assert!(prose(&browser.get(&page).await.text).contains("was run again"));
+    assert_eq!(stub.requests_n(), 2);
 }

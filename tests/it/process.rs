@@ -84,6 +84,20 @@ impl Server {
         self.folder.path().join("hooklatch.toml")
     }
 
+    /// Runs `hooklatch` with this server's configuration and a token: its exit code, and all that it said.
+    pub fn command(&self, token: &str, arguments: &[&str]) -> (i32, String) {
+        let ran = Command::new(env!("CARGO_BIN_EXE_hooklatch"))
+            .args(arguments)
+            .arg("--config")
+            .arg(self.config())
+            .env("HOOKLATCH_TOKEN", token)
+            .env("HOME", self.folder.path())
+            .env_remove("XDG_STATE_HOME")
+            .output()
+            .unwrap();
+        (ran.status.code().unwrap(), String::from_utf8([ran.stdout, ran.stderr].concat()).unwrap())
+    }
+
     /// Text of its log so far.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()

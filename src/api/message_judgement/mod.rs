@@ -27,6 +27,8 @@ pub struct MessageFacts {
     pub first_sent_at_ms: Option<UnixMs>,
     /// Time past which nothing is sent by itself.
     pub key_valid_until_ms: Option<UnixMs>,
+    /// True when it is in a lane, in which nothing goes out before it.
+    pub is_in_lane: bool,
     /// State of the message at the head of its lane, where it waits behind that one and it is known.
     pub head: Option<MessageState>,
     /// Whether there is something to send.
@@ -104,6 +106,7 @@ impl MessageFacts {
             visible_at_ms: message.visible_at_ms,
             first_sent_at_ms: message.first_sent_at_ms,
             key_valid_until_ms: message.key_valid_until_ms,
+            is_in_lane: message.lane.is_some(),
             head: None,
             content: MessageContent::Kept,
             policy: None,
@@ -201,8 +204,8 @@ impl MessageFacts {
     fn judge_act(&self, act: MessageAct) -> JudgedAct<MessageAct> {
         let (risk, sentence) = match act {
             MessageAct::Send => self.send(),
-            MessageAct::Done => (Risk::LosesEffect, self.done().to_owned()),
-            MessageAct::Discard => (Risk::LosesEffect, self.discard().to_owned()),
+            MessageAct::Done => (Risk::LosesEffect, self.passed(self.done())),
+            MessageAct::Discard => (Risk::LosesEffect, self.passed(self.discard())),
         };
         JudgedAct { act, risk, sentence }
     }
@@ -268,6 +271,13 @@ impl MessageFacts {
             risk => (risk, sentence),
         };
         (risk, join([sentence].into_iter().chain(self.obstacles())))
+    }
+
+    /// The sentence of an act after which the lane goes on without it.
+    fn passed(&self, sentence: &str) -> String {
+        let is_head = self.is_in_lane && self.state != MessageState::Waiting;
+        let lane = is_head.then_some("The messages behind it in its lane are sent then.");
+        join([Some(sentence), lane].into_iter().flatten().map(str::to_owned))
     }
 
     fn done(&self) -> &'static str {

@@ -49,6 +49,7 @@ fn every(mut each: impl FnMut(MessageFacts)) {
                         visible_at_ms,
                         first_sent_at_ms: key.1,
                         key_valid_until_ms: key.0,
+                        is_in_lane: false,
                         head: None,
                         content: MessageContent::Kept,
                         policy: rule.map(|unknown| RepeatPolicy { unknown, key_valid_for_ms: 24 * HOUR_MS }),
@@ -93,6 +94,16 @@ fn a_call_of_an_earlier_run_is_never_safe_to_send() {
         }
     });
     assert!(judged_n > 100, "{judged_n}");
+}
+
+#[test]
+fn who_gives_up_the_head_of_a_lane_reads_that_the_rest_goes_out() {
+    every(|facts| {
+        for one in (MessageFacts { is_in_lane: true, ..facts }).judge().acts {
+            let is_passed = one.act != MessageAct::Send && facts.state != MessageState::Waiting;
+            assert_eq!(one.sentence.contains("behind it in its lane are sent"), is_passed, "{one:#?}");
+        }
+    });
 }
 
 #[test]

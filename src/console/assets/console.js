@@ -1,4 +1,4 @@
-// Everything works without this file. With it: `/` goes to the search, `[data-copy]` copies, parts marked with
+// Everything works without this file. With it: `/` goes to the search, buttons copy, parts marked with
 // `data-refresh="SECONDS"` are drawn again while somebody looks at them, times tell the local time, and `[data-tail]` follows what comes in.
 "use strict";
 
@@ -11,19 +11,27 @@ document.addEventListener("keydown", (event) => {
     }
 });
 
-// `navigator.clipboard` is missing on plain http, where the operator listener often is: then the text is selected.
-document.addEventListener("click", async (event) => {
-    const button = event.target.closest("[data-copy]");
-    if (!button) return;
+// `data-text` is what a button copies, or `data-copy` the id of what shows it; a table is copied line by line.
+function wanted(button) {
     const source = document.getElementById(button.dataset.copy);
-    try {
-        await navigator.clipboard.writeText(source.value ?? source.textContent);
-        button.textContent = "Copied";
-    } catch {
-        if (source.select) source.select();
-        else getSelection().selectAllChildren(source);
-        button.textContent = document.execCommand("copy") ? "Copied" : "Selected";
+    const row = (one) => [...one.cells].map((cell) => cell.textContent).join(": ");
+    const rows = source?.querySelector("tbody")?.rows;
+    return button.dataset.text ?? (rows ? [...rows].map(row).join("\n") : source.textContent);
+}
+
+// `navigator.clipboard` is missing on plain http, where the operator listener often is: then a field that is selected does it.
+document.addEventListener("click", async (event) => {
+    const button = event.target.closest("[data-copy], [data-text]");
+    if (!button) return;
+    const field = Object.assign(document.createElement("textarea"), { value: wanted(button), className: "unseen" });
+    const isCopied = await navigator.clipboard?.writeText(field.value).then(() => true, () => false);
+    if (!isCopied) {
+        button.after(field);
+        field.select();
     }
+    button.removeAttribute("aria-label");
+    button.textContent = isCopied || document.execCommand("copy") ? "Copied" : "Not copied";
+    field.remove();
 });
 
 // Times are in UTC; pointed at, one says what it is where one sits.
@@ -35,12 +43,9 @@ document.addEventListener("pointerover", (event) => {
     time.title = `${time.dateTime} (${local} where you are)`;
 });
 
-// On a narrow window the list of pages is pushed to where one is.
-document.querySelector(".places [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
-
 // On a narrow window a row is a card, and each of its cells says which it is.
 function label(root) {
-    for (const table of root.querySelectorAll("table")) {
+    for (const table of root.querySelectorAll("table.cards, table.lines")) {
         const names = [...table.querySelectorAll("thead th")].map((heading) => heading.textContent);
         for (const row of table.querySelectorAll("tbody tr")) {
             [...row.cells].forEach((cell, n) => { cell.dataset.label = names[n] ?? ""; });

@@ -34,23 +34,14 @@ pub(in crate::console) struct ActForm<'a> {
 
 /// Draws a form with a field for the reason, and a button for each act.
 pub(in crate::console) fn act(form: &ActForm<'_>) -> Markup {
-    draw(form, &html! {}, false)
-}
-
-/// The same for an act that may repeat or lose an effect, or cannot be taken back: its button is red.
-pub(in crate::console) fn danger(form: &ActForm<'_>) -> Markup {
-    draw(form, &html! {}, true)
+    act_with(form, &html! {})
 }
 
 /// The same, with more fields in it.
 pub(in crate::console) fn act_with(form: &ActForm<'_>, more: &Markup) -> Markup {
-    draw(form, more, false)
-}
-
-fn draw(form: &ActForm<'_>, more: &Markup, is_danger: bool) -> Markup {
     let buttons = html! {
         div class="buttons" {
-            @for (word, label) in form.acts { button type="submit" name="act" value=(word) class=[is_danger.then_some("danger")] { (label) } }
+            @for (word, label) in form.acts { button type="submit" name="act" value=(word) { (label) } }
         }
         @if !form.hint.is_empty() { p class="hint" { (form.hint) } }
     };

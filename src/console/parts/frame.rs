@@ -103,6 +103,7 @@ impl Frame<'_> {
                 @if let Some(name) = &self.state.server_name { span class="server" { (name) } }
                 @if self.state.is_test { (chip(Mood::Needed, "TEST")) }
                 @if let Some(principal) = self.principal {
+                    button type="button" class="menu" popovertarget="places" { "Menu" }
                     form class="search" role="search" method="get" action=(self.link("/search")) {
                         input id="search" type="search" name="id" placeholder="Any id: event, payment, order, message …" aria-label="Search by any id" required maxlength="1000" autocomplete="off" spellcheck="false";
                         button type="submit" { "Search" }
@@ -121,7 +122,8 @@ impl Frame<'_> {
 
     fn places(&self, principal: &Principal) -> Markup {
         html! {
-            nav class="places" aria-label="Pages" {
+            // A menu where the window is narrow, without a script.
+            nav class="places" id="places" popover aria-label="Pages" {
                 ul {
                     @for (place, path, name, role) in &PLACES {
                         @if principal.role >= *role {

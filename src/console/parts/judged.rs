@@ -3,6 +3,7 @@
 use maud::{Markup, html};
 
 use super::form::frame;
+use super::moment;
 use crate::api::{JudgedAct, Risk};
 
 /// A form with a button for each act that was judged.
@@ -28,7 +29,7 @@ pub(in crate::console) fn form<A: Copy>(form: &JudgedForm<'_, A>) -> Markup {
                     aria-describedby=(id) { (label) }
                 p id=(id) {
                     @if one.risk != Risk::None { strong { (one.risk.in_words()) ". " } }
-                    (one.sentence)
+                    (moment::coded(&one.sentence))
                 }
             }
         }

@@ -7,11 +7,37 @@ use crate::console::contract::with_query;
 use crate::console::visit::Visit;
 use crate::times;
 
+/// How a table is drawn on a narrow window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::console) enum Narrow {
+    /// A card of a row, in which each cell has its heading beside it.
+    Cards,
+    /// A row of a list: a few lines without headings, the cell `what` first; one that is `long` is cut after two lines.
+    Lines,
+    /// One cell under the other, without headings.
+    Stacked,
+}
+
 /// A table: what it is of (for those who do not see it), its headings, its rows.
 pub(in crate::console) fn table(caption: &str, headings: &[&str], rows: &[Markup]) -> Markup {
+    table_as(Narrow::Cards, caption, headings, rows)
+}
+
+/// The same, drawn in this way on a narrow window.
+pub(in crate::console) fn table_as(
+    narrow: Narrow,
+    caption: &str,
+    headings: &[&str],
+    rows: &[Markup],
+) -> Markup {
+    let class = match narrow {
+        Narrow::Cards => "cards",
+        Narrow::Lines => "lines",
+        Narrow::Stacked => "stacked",
+    };
     html! {
         div class="scroll" tabindex="0" role="group" aria-label=(caption) {
-            table {
+            table class=(class) {
                 caption class="unseen" { (caption) }
                 thead { tr { @for heading in headings { th scope="col" { (heading) } } } }
                 tbody { @for row in rows { (row) } }

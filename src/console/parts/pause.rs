@@ -25,7 +25,7 @@ pub(in crate::console) fn note(visit: &Visit, pause: Option<&PauseView>) -> Mark
     }
 }
 
-/// The section with the form, at the page `page`. `hints` are what follows from a pause, and from its end.
+/// The form, at the page `page`: folded away where nothing is paused. `hints` are what follows from a pause, and from its end.
 pub(in crate::console) fn section(
     visit: &Visit,
     page: &str,
@@ -33,16 +33,19 @@ pub(in crate::console) fn section(
     hints: [&str; 2],
 ) -> Markup {
     let [pausing, resuming] = hints;
-    let (title, acts, hint) =
-        if pause.is_none() { ("Pause", PAUSE, pausing) } else { ("Resume", RESUME, resuming) };
-    let until = html! {
-        @if pause.is_none() { (field::time("until", "Resumes by itself at (UTC); empty: never", None)) }
+    let (acts, hint) = if pause.is_none() { (PAUSE, pausing) } else { (RESUME, resuming) };
+    let until = field::time("until", "Resumes by itself at (UTC); empty: never", None);
+    let more = if pause.is_none() {
+        until
+    } else {
+        html! {}
     };
     let action = visit.link(&format!("{page}/decide"));
+    let form = form::act_with(&ActForm { action: &action, etag, acts, hint }, &more);
     html! {
-        section aria-labelledby="decide" {
-            h2 id="decide" { (title) }
-            (form::act_with(&ActForm { action: &action, etag, acts, hint }, &until))
+        section id="decide" aria-label="What to do" {
+            @if pause.is_some() { (form) }
+            @else { details class="fold" { summary { "Pause …" } (form) } }
         }
     }
 }

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::diff::DiffRow;
-use super::list;
+use super::list::{self, Narrow};
 use crate::figures::plural;
 
 /// The rows of two texts, under the names of both.
@@ -11,7 +11,7 @@ pub(in crate::console) fn table(caption: &str, names: [&str; 2], rows: &[DiffRow
     let drawn: Vec<Markup> = rows
         .iter()
         .map(|row| match row {
-            DiffRow::Same(line) => html! { tr class="diff" { td { (line) } td { (line) } } },
+            DiffRow::Same(line) => html! { tr class="diff same" { td { (line) } td { (line) } } },
             DiffRow::Other(first, other) => html! {
                 tr class="diff" { (side(*first, "bad", "− ")) (side(*other, "good", "+ ")) }
             },
@@ -20,7 +20,7 @@ pub(in crate::console) fn table(caption: &str, names: [&str; 2], rows: &[DiffRow
             },
         })
         .collect();
-    list::table(caption, &names, &drawn)
+    list::table_as(Narrow::Stacked, caption, &names, &drawn)
 }
 
 /// A line that one side alone has; its sign says so to those who see no colours.

@@ -60,8 +60,8 @@ pub(super) async fn show(
     // A text that is no number is the id of none.
     let id = id.parse().map_err(|_| Problem::NOT_FOUND)?;
     let mut detail = people.message(id, state.clock.now_ms()).await?;
-    Judge::of(&state, &people, [&detail.message]).await?.judge(&mut detail.message);
+    let facts = Judge::of(&state, &people, [&detail.message]).await?.judge(&mut detail.message);
     detail.policy =
         state.destinations.get(detail.message.destination.as_str()).map(|facts| facts.policy.clone());
-    Ok(tagged_reply(&detail, &detail.message))
+    Ok(tagged_reply(&detail, &(&detail.message, facts.is_rerun)))
 }

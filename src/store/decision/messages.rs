@@ -31,11 +31,12 @@ const SEND: &str = "/* message_decide */ SELECT message_id FROM outbox_queue
 
 /// A message as it stands, locked until the end of the transaction unless it is finished.
 const OPEN: &str = "/* message_decide */ SELECT m.state, m.attempts_n, m.visible_at_ms, m.last_result,
-        CAST(NULL AS BIGINT) AS finished_at_ms, m.destination, e.provider
+        CAST(NULL AS BIGINT) AS finished_at_ms, m.destination, e.provider,
+        CASE WHEN e.generation > m.generation THEN 1 ELSE 0 END AS is_rerun
     FROM outbox_queue m JOIN processed_webhook_events e ON e.event_seq = m.message_id / 1024
     WHERE m.message_id = $1 FOR UPDATE OF m";
 const FINISHED: &str = "/* message_decide */ SELECT m.state, m.attempts_n, m.finished_at_ms AS visible_at_ms,
-        m.last_result, m.finished_at_ms, m.destination, e.provider
+        m.last_result, m.finished_at_ms, m.destination, e.provider, 0 AS is_rerun
     FROM outbox_finished m JOIN processed_webhook_events e ON e.event_seq = m.message_id / 1024
     WHERE m.message_id = $1";
 
@@ -71,7 +72,8 @@ fn version(row: &Row) -> DbResult<String> {
     let last_result = row.text_or_null("last_result")?;
     let counted = (row.count("attempts_n")?, row.int("visible_at_ms")?);
     let last_result = last_result.as_deref().and_then(AttemptResult::parse);
-    Ok(message_tag(message_state(row)?, counted, last_result, row.int_or_null("finished_at_ms")?))
+    let finished_at_ms = row.int_or_null("finished_at_ms")?;
+    Ok(message_tag(message_state(row)?, counted, last_result, finished_at_ms, row.is_true("is_rerun")?))
 }
 
 /// Changes those of these messages that may be decided about so; gives back which those are.

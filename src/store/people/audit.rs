@@ -19,9 +19,10 @@ const AUDIT: &str = "/* people_audit */ SELECT a.audit_seq, a.at_ms, a.actor, a.
                         (SELECT f.destination FROM outbox_finished f WHERE f.message_id = a.message_id)) = ANY($6)))
     ORDER BY a.audit_seq DESC LIMIT $7";
 const OF_MESSAGE: &str =
-    "/* people_decisions */ SELECT audit_seq, at_ms, actor, action, provider, event_id, message_id,
-        operation_id, detail
-    FROM audit_log WHERE message_id = $1 AND message_id IS NOT NULL ORDER BY audit_seq DESC LIMIT 100";
+    "/* people_decisions */ SELECT * FROM (SELECT audit_seq, at_ms, actor, action, provider, event_id, message_id,
+            operation_id, detail
+        FROM audit_log WHERE message_id = $1 AND message_id IS NOT NULL ORDER BY audit_seq DESC LIMIT 10000) a
+    WHERE a.action <> 'answer_read' ORDER BY a.audit_seq DESC LIMIT 100";
 
 /// The statements by name, for tests that look at their plans.
 pub(super) const STATEMENTS: &[(&str, &str)] =
@@ -71,7 +72,7 @@ async fn at_ms(db: &mut Door<'_>, audit_seq: i64) -> DbResult<Option<UnixMs>> {
     db.fetch_optional(sql, &[audit_seq.into()]).await?.map(|row| row.int("at_ms")).transpose()
 }
 
-/// The newest decisions about a message, at most 100.
+/// The newest decisions about a message, at most 100. That somebody was shown an answer is in the audit log alone.
 pub(super) async fn people_decisions(db: &mut Door<'_>, message_id: MessageId) -> DbResult<Vec<AuditView>> {
     let rows = db.fetch(OF_MESSAGE, &[message_id.number().into()]).await?;
     rows.iter().map(audit_view).collect()

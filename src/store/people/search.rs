@@ -80,7 +80,8 @@ impl People {
             "Objects, messages and effects were compared whole; ids of events, and those inside them, by their beginning."
                 .to_owned()
         } else {
-            format!("It is shorter than {SEARCH_CHARS_MIN} characters, so whole ids alone were compared.")
+            format!("It is shorter than {SEARCH_CHARS_MIN} characters: ids inside events that are so short are not kept, and of \
+                 all others whole ids alone were compared.")
         });
         notes.push(match facts.oldest_at_ms {
             None => "No event that this token may see has been received yet.".to_owned(),

@@ -135,6 +135,24 @@ export async function barriers(page) {
   return found;
 }
 
+/** What is pressed and is smaller than 24 by 24 px (WCAG 2.5.8). Links within a sentence may be as small as its text. */
+export function tooSmall(page) {
+  return page.evaluate(() => {
+    const letters = (one) => {
+      const copy = one.cloneNode(true);
+      for (const part of copy.querySelectorAll("a, button, summary, time")) part.remove();
+      return copy.textContent.replace(/[^\p{L}]/gu, "").length;
+    };
+    const isInline = (one) => getComputedStyle(one).display === "inline" && letters(one.parentElement) >= 3;
+    const boxOf = (one) => (one.matches("[type=checkbox], [type=radio]") && one.closest("label") || one).getBoundingClientRect();
+    return [...document.querySelectorAll("a, button, input:not([type=hidden]), select, textarea, summary")]
+      .filter((one) => one.checkVisibility({ visibilityProperty: true }) && !one.matches(".unseen, .skip") && !isInline(one))
+      .map((one) => [one, boxOf(one)])
+      .filter(([, { width, height }]) => width < 24 || height < 24)
+      .map(([one, { width, height }]) => `${one.outerHTML.slice(0, 120)}: ${Math.round(width)} by ${Math.round(height)}`);
+  });
+}
+
 /** Opens a page and looks at it as everybody may have it: wide and narrow, light and dark. */
 export async function looksWell(page, url, { isLarge = false } = {}) {
   const answer = await page.goto(url.replace(/#.*/, ""));
@@ -145,6 +163,7 @@ export async function looksWell(page, url, { isLarge = false } = {}) {
     await page.setViewportSize({ width, height: 800 });
     const wide = await isTooWide(page);
     if (wide) found.push(`${width}: wider than the window: ${wide}`);
+    found.push(...(await tooSmall(page)).map((one) => `${width}: too small to press: ${one}`));
     for (const colorScheme of ["light", "dark"]) {
       await page.emulateMedia({ colorScheme });
       found.push(...(await barriers(page)).map((one) => `${width} ${colorScheme}: ${one}`));

@@ -152,6 +152,7 @@ goes("a destination is paused, keeps what comes, and sends it when it is resumed
   await signIn(context, hooklatch, "operator");
   const url = `${hooklatch.url}/destinations/wallet`;
   await page.goto(url);
+  await page.getByText("Pause …").click();
   await page.getByLabel(reason).fill("Maintenance over there");
   await page.getByRole("button", { name: "Pause" }).click();
   await page.getByRole("button", { name: "Resume" }).waitFor();
@@ -160,7 +161,7 @@ goes("a destination is paused, keeps what comes, and sends it when it is resumed
   await looksWell(page, url);
   await page.getByLabel(reason).fill("They are back");
   await page.getByRole("button", { name: "Resume" }).click();
-  await page.getByRole("button", { name: "Pause" }).waitFor();
+  await page.getByText("Pause …").waitFor();
   await messagesOf(hooklatch, "evt_paused", "done");
 });
 
@@ -177,7 +178,7 @@ goes("a key is copied, also where the browser has no clipboard for pages", {}, a
   const { message } = await held(page, context, "evt_copied");
   await page.evaluate(() => {
     Object.defineProperty(navigator, "clipboard", { get: () => undefined });
-    document.addEventListener("copy", () => { document.documentElement.dataset.copied = getSelection().toString(); });
+    document.addEventListener("copy", () => { document.documentElement.dataset.copied = document.activeElement.value; });
   });
   await page.locator("[data-copy=key]").click();
   await page.getByRole("button", { name: "Copied" }).waitFor();

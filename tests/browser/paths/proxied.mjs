@@ -30,6 +30,7 @@ goes("behind a proxy that shows it under a path, every link, form, file and stre
   await page.getByRole("link", { name: "evt_proxied" }).click();
   await page.getByRole("heading", { level: 1, name: "evt_proxied" }).waitFor();
   await page.goto(`${front.url}/destinations/billing`);
+  await page.getByText("Pause …").click();
   await page.getByLabel("Reason, for the audit log").fill("Maintenance");
   await page.getByRole("button", { name: "Pause" }).click();
   await page.getByRole("button", { name: "Resume" }).waitFor();

@@ -81,7 +81,7 @@ async fn everything_that_happened_is_told_in_order(database: &Database) {
     );
     let list = person.get("/events").await.text;
     assert!(list.contains("<p class=\"hint\">and 1 duplicate</p>"), "a copy is found by looking: {list}");
-    assert!(page.contains("These messages need a decision"), "{page}");
+    assert!(page.contains("Decide about message"), "{page}");
     // Each view is a row of the audit log, and no entry here.
     let again = person.get("/events/stripe/evt_1").await.text;
     assert!(!again.contains("body_read") && !again.contains("<strong>Decided"), "{again}");

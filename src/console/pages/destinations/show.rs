@@ -30,6 +30,17 @@ async fn draw(visit: &Visit, name: &str) -> Result<Markup, Trouble> {
             }
         }
         (pause::note(visit, destination.pause.as_ref()))
+        @if visit.may(Role::Operator) {
+            (pause::section(
+                visit,
+                &path(&["destinations", &destination.name]),
+                (destination.pause.as_ref(), told.etag.as_deref()),
+                [
+                    "No node sends to it until you resume it. Calls that are already running finish.",
+                    "All nodes send to it again.",
+                ],
+            ))
+        }
         section aria-labelledby="facts" {
             h2 id="facts" { "How it stands" }
             (facts(visit, destination))
@@ -41,17 +52,6 @@ async fn draw(visit: &Visit, name: &str) -> Result<Markup, Trouble> {
         section aria-labelledby="backlog" {
             h2 id="backlog" { "Open messages" }
             (backlog(visit, destination))
-        }
-        @if visit.may(Role::Operator) {
-            (pause::section(
-                visit,
-                &path(&["destinations", &destination.name]),
-                (destination.pause.as_ref(), told.etag.as_deref()),
-                [
-                    "No node sends to it until you resume it. Calls that are already running finish.",
-                    "All nodes send to it again.",
-                ],
-            ))
         }
     })
 }
@@ -109,7 +109,7 @@ fn backlog(visit: &Visit, destination: &DestinationView) -> Markup {
     html! {
         @if rows.is_empty() { (list::nothing("Nothing waits for it.")) }
         @else { (list::table("Open messages by state", &["State", "Messages", "Since, or due"], &rows)) }
-        p {
+        p class="links" {
             a href=(visit.link(&with_query("/messages", &name))) { "All of its messages" } " · "
             a href=(visit.link(&with_query("/lanes", &name))) { "Its lanes" }
         }

@@ -6,7 +6,7 @@ use maud::{Markup, html};
 
 use super::content::is_cut;
 use crate::api::{ContentView, LedgerView};
-use crate::console::parts::list;
+use crate::console::parts::{copy, list};
 use crate::console::state::{SignedAgain, SignedCopy};
 use crate::console::visit::Visit;
 
@@ -42,7 +42,7 @@ pub(super) async fn again(visit: &Visit, view: &LedgerView, path: &str) -> Optio
                         p class="note" { "Values were left out of the body before it was stored, so this is other content: a conflict." }
                     }
                     pre id="curl" tabindex="0" role="region" aria-label="Command" { (command) }
-                    p { button type="button" data-copy="curl" { "Copy" } }
+                    p { (copy::button("curl", "Copy the command")) }
                 },
                 Err(why) => (list::nothing(&why)),
             }

@@ -55,6 +55,7 @@ fn compared(first: &ContentView, other: &ContentView) -> Markup {
         @if is_equal {
             p class="note" { "What is shown of them is equal, line by line: they differ in space between tokens, in what was left out before they were stored, or in what is not shown." }
         }
+        p class="hint" { "− stands in what came first alone, + in what came later." }
         (sides::table("What differs", ["Came first", "Came later, with the same id"], &rows))
     }
 }

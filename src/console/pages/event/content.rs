@@ -6,7 +6,8 @@ use super::look::LedgerLook;
 use crate::api::{ContentView, LedgerView};
 use crate::console::contract::with_query;
 use crate::console::parts::body::{self, BodyLook};
-use crate::console::parts::{list, moment};
+use crate::console::parts::list::{self, Narrow};
+use crate::console::parts::{copy, moment};
 use crate::console::visit::Visit;
 use crate::figures::{grouped, plural};
 
@@ -54,8 +55,11 @@ fn kept(visit: &Visit, content: &ContentView, path: &str, look: LedgerLook) -> M
             p class="note" { "Not all of it is UTF-8: � stands for bytes that are not. The file below has them as they are." }
         }
         @if content.body.is_empty() { (list::nothing("The body is empty.")) }
-        @else { (body::body(&content.body, "Body", BodyLook { is_cut, is_as_sent: look.is_as_sent })) }
-        p class="hint" {
+        @else {
+            div id="body" { (body::body(&content.body, "Body", BodyLook { is_cut, is_as_sent: look.is_as_sent })) }
+        }
+        p class="links" {
+            @if !content.body.is_empty() { (copy::button("body", "Copy the body as it is shown")) " " }
             @if is_cut { "The first 64 KiB are shown. " }
             @if look.is_as_sent { a href=(visit.link(&format!("{path}#content"))) { "Indent it" } }
             @else { a href=(visit.link(&format!("{}#content", with_query(path, &[("body", Some("sent"))])))) { "Show it without indentation" } }
@@ -85,7 +89,10 @@ fn headers(content: &ContentView) -> Markup {
     html! {
         h3 { "Headers, " (grouped(values_n as u64)) }
         @if rows.is_empty() { (list::nothing("No headers are kept.")) }
-        @else { (list::table("Headers", &["Name", "Value"], &rows)) }
+        @else {
+            div id="headers" { (list::table_as(Narrow::Stacked, "Headers", &["Name", "Value"], &rows)) }
+            p { (copy::button("headers", "Copy the headers")) }
+        }
     }
 }
 

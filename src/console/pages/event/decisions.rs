@@ -3,10 +3,10 @@
 use maud::{Markup, html};
 
 use crate::api::{EventAct, JudgedAct, LedgerView, LedgerWhat, MessageView, Risk};
-use crate::console::parts::form::{self, ActForm};
+use crate::console::contract::path;
+use crate::console::parts::judged::{self, JudgedForm};
 use crate::console::parts::{chip, link, list, moment};
 use crate::console::visit::Visit;
-use crate::plain;
 use crate::types::{MessageState, Role};
 
 /// The word of the contract for an act, and what its button says.
@@ -25,12 +25,7 @@ fn is_harmless(one: &JudgedAct<EventAct>) -> bool {
     one.risk == Risk::None && !matches!(one.act, EventAct::Erase | EventAct::EraseAndDiscard)
 }
 
-/// The sentence of an act, in which the id of another event may stand.
-fn hint(one: &JudgedAct<EventAct>) -> String {
-    plain::line(&one.sentence).replace('`', "")
-}
-
-/// What happened and what it means; then the acts that are harmless, and apart from them the others, in red.
+/// What happened and what it means; then the acts that are harmless, and folded apart from them the others, in red.
 pub(super) fn decisions(
     visit: &Visit,
     view: &LedgerView,
@@ -38,35 +33,32 @@ pub(super) fn decisions(
     etag: Option<&str>,
     what_if: &Markup,
 ) -> Markup {
-    let (harmless, risky): (Vec<_>, Vec<_>) = view.judgement.acts.iter().partition(|one| is_harmless(one));
-    let may_act = visit.may(Role::Operator);
+    let (harmless, risky): (Vec<_>, Vec<_>) = view.judgement.acts.iter().cloned().partition(is_harmless);
     let action = visit.link(&format!("{path}/decide"));
+    let form = |acts: &[JudgedAct<EventAct>]| {
+        judged::form(&JudgedForm { action: &action, etag, acts, button: words })
+    };
     html! {
-        section aria-labelledby="decide" {
-            h2 id="decide" { "What to do" }
-            p class="headline" { (moment::coded(&view.judgement.headline)) }
+        section id="decide" aria-label="What happened, and what to do" {
+            p class="headline" {
+                (chip::event(view.event.state)) " " (chip::delivery(&view.event.delivery)) " "
+                (moment::coded(&view.judgement.headline))
+            }
             (messages(visit, view))
-            @if may_act {
-                (what_if)
-                @for one in harmless {
-                    @let (word, label) = words(one.act);
-                    (form::act(&ActForm { action: &action, etag, acts: &[(word, label)], hint: &hint(one) }))
+            @if visit.may(Role::Operator) {
+                @if !harmless.is_empty() { (form(&harmless)) }
+                div id="risky" class="folds" {
+                    (what_if)
+                    @for one in risky.chunks(1) {
+                        details class="fold" {
+                            summary { @for act in one { (words(act.act).1) " …" } }
+                            (form(one))
+                        }
+                    }
                 }
             } @else {
                 @let role = visit.principal.role.as_str();
                 (list::nothing(&format!("Decisions are for the role operator and stronger ones; yours is {role}.")))
-            }
-        }
-        @if may_act && !risky.is_empty() {
-            section aria-labelledby="risky" {
-                h2 id="risky" { "What may do harm" }
-                @for one in risky {
-                    @let (word, label) = words(one.act);
-                    details class="fold" {
-                        summary { (label) }
-                        (form::danger(&ActForm { action: &action, etag, acts: &[(word, label)], hint: &hint(one) }))
-                    }
-                }
             }
         }
     }
@@ -78,17 +70,18 @@ fn messages(visit: &Visit, view: &LedgerView) -> Markup {
         let LedgerWhat::Effect { message } = what else { return None };
         matches!(message.state, MessageState::Held | MessageState::Dead).then(|| message.clone())
     };
+    let may_act = visit.may(Role::Operator);
     let waiting: Vec<MessageView> = view.entries.iter().filter_map(|entry| of(&entry.what)).collect();
     html! {
         @if !waiting.is_empty() {
-            p { "These messages need a decision, each on its own page." }
-            ul {
+            ul class="waiting" {
                 @for message in &waiting {
+                    @let id = message.message_id.to_string();
                     li {
-                        (link::message(visit, &message.message_id.to_string())) " "
-                        (moment::foreign(&message.effect_name)) " to "
-                        (link::destination(visit, &message.destination)) " " (chip::message(message.state))
-                        @if let Some(error) = &message.last_error { " " (moment::foreign(error)) }
+                        a class="button" href=(visit.link(&path(&["messages", &id]))) { @if may_act { "Decide about message " } @else { "Message " } (id) }
+                        (chip::message(message.state)) " to " (link::destination(visit, &message.destination))
+                        @if message.effect_name != message.destination { " (" (moment::foreign(&message.effect_name)) ")" }
+                        @if let Some(error) = &message.last_error { span class="hint" { (moment::foreign(error)) } }
                     }
                 }
             }

@@ -39,10 +39,10 @@ async fn draw(visit: &Visit, names: EventNames, raw: &RawQuery) -> Result<(Strin
     let beside = conflict::beside(visit, &view).await;
     let again = again::again(visit, &view, &path).await;
     let body = html! {
-        (facts::facts(visit, &view))
         (decisions::decisions(visit, &view, &path, etag.as_deref(), &what_if(visit, &view, &path)))
         (notices(&view))
         @if let Some(beside) = beside { (beside) }
+        (facts::facts(visit, &view))
         section aria-labelledby="timeline" {
             h2 id="timeline" { "What happened" }
             (timeline::timeline(visit, &view, &path, look))
@@ -80,10 +80,7 @@ fn what_if(visit: &Visit, view: &LedgerView, path: &str) -> Markup {
     html! {
         @if visit.may(Role::Operator) && view.content.is_some() {
             form method="post" action=(visit.link(&format!("{path}/what-if"))) {
-                p {
-                    button type="submit" { "What if it came today?" }
-                    span class="hint" { " Its handlers are run and nothing is written: see what would differ." }
-                }
+                button type="submit" title="Its handlers are run and nothing is written: see what would differ." { "What if it came today?" }
             }
         }
     }

@@ -3,7 +3,8 @@
 use maud::{Markup, html};
 
 use crate::api::EventView;
-use crate::console::parts::{chip, link, list, moment};
+use crate::console::parts::list::{self, Narrow};
+use crate::console::parts::{chip, link, moment};
 use crate::console::visit::Visit;
 use crate::figures::plural;
 
@@ -15,7 +16,7 @@ pub(super) fn table(visit: &Visit, events: &[EventView]) -> Markup {
         .iter()
         .map(|event| row(visit, event, &moment::moment(event.received_at_ms, visit.now_ms)))
         .collect();
-    list::table("Events", &HEADINGS, &rows)
+    list::table_as(Narrow::Lines, "Events", &HEADINGS, &rows)
 }
 
 /// One that came in just now: it says when, and not how long ago, since it stays while time goes on.
@@ -28,15 +29,15 @@ fn row(visit: &Visit, event: &EventView, received: &Markup) -> Markup {
         tr data-row=(link::event_path(&event.provider, &event.event_id)) {
             td { (received) }
             td { (link::provider(visit, &event.provider)) }
-            td { (link::event(visit, &event.provider, &event.event_id)) }
+            td class="what" { (link::event(visit, &event.provider, &event.event_id)) }
             td { (moment::foreign(&event.event_type)) }
             td {
                 (chip::event(event.state))
                 @if event.copies_n > 0 { p class="hint" { "and " (plural(event.copies_n, "duplicate")) } }
             }
             td { (chip::delivery(&event.delivery)) }
-            td { @match &event.object { Some(object) => (moment::id(object)), None => (moment::none()) } }
-            td { (chip::why(event)) }
+            td class="named" { @match &event.object { Some(object) => (moment::id(object)), None => (moment::none()) } }
+            td class="long" { (chip::why(event)) }
         }
     }
 }

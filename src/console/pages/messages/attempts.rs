@@ -1,4 +1,4 @@
-//! What was tried with a message and what came back, and what the audit log tells of it.
+//! What was tried with a message and what came back, and what people decided about it.
 
 use maud::{Markup, html};
 
@@ -68,14 +68,14 @@ fn answers(visit: &Visit, attempts: &[AttemptView]) -> Markup {
     }
 }
 
-/// What people decided and looked at, the newest first.
+/// What people decided, the newest first.
 pub(super) fn decided(visit: &Visit, decisions: &[AuditView]) -> Markup {
     let rows: Vec<Markup> = decisions.iter().take(SHOWN_N).map(|one| decision(visit, one)).collect();
     html! {
         @if !rows.is_empty() {
             section aria-labelledby="decisions" {
-                h2 id="decisions" { "In the audit log" }
-                (list::table("Decisions, and looks at its answers", &["When", "Who", "What", "Reason"], &rows))
+                h2 id="decisions" { "Decisions" }
+                (list::table("Decisions", &["When", "Who", "What", "Reason"], &rows))
             }
         }
     }

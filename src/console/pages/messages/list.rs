@@ -71,9 +71,9 @@ async fn first(visit: &Visit) -> Result<Markup, Trouble> {
     let newest: Page<MessageView> = visit.ask(&with_query("/messages", &[("limit", Some(NEWEST_N))])).await?;
     Ok(html! {
         @if held.items.is_empty() && dead.items.is_empty() {
-            (list::nothing("No message waits for a person."))
+            (list::nothing("No message waits for a decision."))
         }
-        (waiting(visit, MessageState::Held, "Held: they wait for a person’s word", &held))
+        (waiting(visit, MessageState::Held, "Held: each waits for a decision", &held))
         (waiting(visit, MessageState::Dead, "Dead: they were given up", &dead))
         section aria-labelledby="newest" {
             h2 id="newest" { "The newest" }
@@ -97,7 +97,7 @@ fn waiting(visit: &Visit, state: MessageState, title: &str, page: &Page<MessageV
             section aria-labelledby=(word) {
                 h2 id=(word) { (title) }
                 (row::table(visit, title, &page.items))
-                p {
+                p class="links" {
                     a href=(visit.link(&all)) { "All that are " (chip::message(state)) }
                     (bulk(visit, &vec![("state", Some(word.to_owned()))]))
                 }
@@ -123,7 +123,7 @@ async fn found(visit: &Visit, values: &[(String, String)], asked: &Asked) -> Res
         @if page.items.is_empty() { (list::nothing("No message is found by this filter.")) }
         @else {
             (row::table(visit, "Messages", &page.items))
-            @if has_state { p { "By this filter" (bulk(visit, asked)) } }
+            @if has_state { p class="links" { "By this filter" (bulk(visit, asked)) } }
         }
         (list::onwards(visit, "/messages", values, page.next.as_deref(), page.looked_back_to_ms))
     })

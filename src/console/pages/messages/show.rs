@@ -9,7 +9,7 @@ use crate::api::{MessageAct, MessageDetail, MessageView};
 use crate::console::contract::{ContractAnswer, path, with_query};
 use crate::console::parts::frame::Place;
 use crate::console::parts::judged::{self, JudgedForm};
-use crate::console::parts::{brief, chip, link, list, moment, policy};
+use crate::console::parts::{brief, chip, copy, link, list, moment, policy};
 use crate::console::trouble::Trouble;
 use crate::console::visit::Visit;
 use crate::types::Role;
@@ -26,7 +26,7 @@ async fn draw(visit: &Visit, message_id: &str) -> Result<Markup, Trouble> {
     let told: ContractAnswer<MessageDetail> = visit.ask_tagged(&path(&["messages", message_id])).await?;
     let MessageDetail { message, attempts, decisions, policy } = &told.view;
     Ok(html! {
-        p { (chip::message(message.state)) " " @if let Some(one) = &message.judgement { (one.headline) } }
+        p class="headline" { (chip::message(message.state)) " " @if let Some(one) = &message.judgement { (moment::coded(&one.headline)) } }
         (decide(visit, message, told.etag.as_deref()))
         section aria-labelledby="facts" {
             h2 id="facts" { "What it is" }
@@ -50,8 +50,7 @@ fn decide(visit: &Visit, message: &MessageView, etag: Option<&str>) -> Markup {
     let id = message.message_id.to_string();
     let action = visit.link(&(path(&["messages", &id]) + "/decide"));
     html! {
-        section aria-labelledby="decide" {
-            h2 id="decide" { "Decide" }
+        section id="decide" aria-label="Decide" {
             (judged::form(&JudgedForm { action: &action, etag, acts, button }))
         }
     }
@@ -81,12 +80,13 @@ fn facts(visit: &Visit, detail: &MessageDetail) -> Markup {
         @match message.last_result { Some(result) => (chip::attempt(Some(result))), None => (moment::none()) }
     };
     let mut rows = vec![
+        ("Message id", copy::line("message-id", &message.message_id.to_string())),
         ("Effect", moment::foreign(&message.effect_name)),
         ("Destination", link::destination(visit, &message.destination)),
         ("Event", event),
         ("State", state),
         ("Lane", lane),
-        ("Idempotency key", key(message)),
+        ("Idempotency key", copy::line("key", &message.idempotency_key)),
         ("Attempts", moment::figure(u64::from(message.attempts_n), false)),
         ("Last result", result),
         ("Last error", error),
@@ -98,13 +98,6 @@ fn facts(visit: &Visit, detail: &MessageDetail) -> Markup {
         rows.push(("Key remembered until", moment::moment(at_ms, visit.now_ms)));
     }
     list::facts(&rows)
-}
-
-fn key(message: &MessageView) -> Markup {
-    html! {
-        code id="key" { (message.idempotency_key) } " "
-        button type="button" class="copy" data-copy="key" { "Copy" }
-    }
 }
 
 fn of_lane(visit: &Visit, message: &MessageView, lane: &str) -> Markup {

@@ -25,15 +25,6 @@ pub(super) fn draw(
             p { (chip(Mood::Needed, "paused")) " Its events are answered 200 and kept, and not dispatched." }
         }
         (pause::note(visit, view.pause.as_ref()))
-        (warnings(view))
-        section aria-labelledby="register" { h2 id="register" { "Register it" } (register(visit, view)) }
-        section aria-labelledby="secrets" { h2 id="secrets" { "Secrets" } (secrets::table(visit, view)) }
-        section aria-labelledby="events" { h2 id="events" { "Its events" } (events(visit, view)) }
-        section aria-labelledby="requests" {
-            h2 id="requests" { "Requests in the last hour" }
-            (hour.chart("requests", &requests))
-            (counted_by(activity))
-        }
         @if visit.may(Role::Operator) {
             (pause::section(
                 visit,
@@ -45,6 +36,15 @@ pub(super) fn draw(
                     "What has waited is dispatched first, one event after the other, and new events behind it.",
                 ],
             ))
+        }
+        (warnings(view))
+        section aria-labelledby="register" { h2 id="register" { "Register it" } (register(visit, view)) }
+        section aria-labelledby="secrets" { h2 id="secrets" { "Secrets" } (secrets::table(visit, view)) }
+        section aria-labelledby="events" { h2 id="events" { "Its events" } (events(visit, view)) }
+        section aria-labelledby="requests" {
+            h2 id="requests" { "Requests in the last hour" }
+            (hour.chart("requests", &requests))
+            (counted_by(activity))
         }
     }
 }
