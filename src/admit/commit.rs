@@ -14,6 +14,7 @@ use super::entry::ProviderEntry;
 use super::failures::is_undone;
 use super::fate::{Fate, candidate, fate, is_known_beforehand, outcome};
 use super::handover::{Committed, hand_over};
+use super::large::{delete_unlatched, stored_in_parts};
 use super::plan::{NotPlanned, Planned};
 use super::room::LARGE_BYTES;
 use super::slots::Reserved;
@@ -54,7 +55,6 @@ impl BatchRow {
     /// megabytes are parsed.
     fn is_planned_ahead(&self) -> bool {
         self.event.body.len() > LARGE_BYTES
-            && !self.entry.provider.handlers().uses_latest()
             && fate(&self.entry, &self.event, &Latched::New, false) == Fate::Dispatch
     }
 
@@ -135,7 +135,8 @@ impl Decide for DecideBatch {
             let fate = fate(entry, event, latched, *is_stale);
             self.superseded.push(fate == Fate::Superseded);
             if fate == Fate::Dispatch {
-                let ahead = self.ahead.remove(&n);
+                // Planned as the newest version of its object.
+                let ahead = self.ahead.remove(&n).filter(|_| !is_stale);
                 let is_run = ahead.is_none() && !is_known_beforehand(entry, event);
                 let began = self.context.traces.now().filter(|_| is_run);
                 let followed = ahead.unwrap_or_else(|| row.follow(&self.context, *is_stale));
@@ -179,9 +180,14 @@ pub(super) async fn commit(
         }
     }
     let rows: Arc<[BatchRow]> = rows.into();
-    let candidates =
+    let mut candidates =
         rows.iter().map(|row| candidate(&row.entry, &row.event, row.event_seq)).collect::<Vec<Candidate>>();
     let ahead = planned_ahead(context, &rows).await;
+    let mut in_parts = Vec::new();
+    for one in candidates.iter_mut().filter(|one| one.event.body.len() > LARGE_BYTES) {
+        one.event = stored_in_parts(context, &one.event, one.event_seq).await?;
+        in_parts.push((one.event_seq, Arc::clone(&one.event)));
+    }
     let lock_wait_ms = if is_suspect {
         Some(SUSPECT_WAIT_MS)
     } else {
@@ -197,7 +203,9 @@ pub(super) async fn commit(
         ahead,
         runs: Vec::new(),
     };
-    let admitted = context.store.admit(candidates, decide, lock_wait_ms).await?;
+    let admitted = context.store.admit(candidates, decide, lock_wait_ms).await;
+    delete_unlatched(context, &in_parts).await;
+    let admitted = admitted?;
     let DecideBatch { rejected, cut, reserved, superseded, runs, .. } = admitted.decide;
     if let Some(request_n) = cut {
         return Ok(BatchEnd::Cut(request_n));

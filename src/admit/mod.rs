@@ -33,6 +33,7 @@ mod failures;
 mod fair;
 mod fate;
 mod handover;
+mod large;
 mod pauses;
 mod plan;
 mod restored;

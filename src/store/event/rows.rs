@@ -1,5 +1,6 @@
 //! The rows of events: how they are found and written after admission.
 
+use super::parts::{stored_body, stored_body_bytes};
 use super::types::{DueEvent, EventRow, EventUpdate};
 use crate::seal::KeyRing;
 use crate::store::db::{DbResult, Door, StoreError, Value};
@@ -114,11 +115,15 @@ pub(in crate::store) async fn events_with(
 async fn unreadable_bytes(db: &mut Door<'_>) -> DbResult<Vec<(String, u64)>> {
     let rows = db
         .fetch(
-            "/* unreadable_bytes */ SELECT e.provider,
-                    CAST(SUM(octet_length(p.body) + octet_length(p.headers) + COALESCE(octet_length(p.whole), 0)) AS BIGINT) AS bytes_n
+            concat!(
+                "/* unreadable_bytes */ SELECT e.provider,
+                    CAST(SUM(",
+                stored_body_bytes!("p"),
+                " + octet_length(p.headers) + COALESCE(octet_length(p.whole), 0)) AS BIGINT) AS bytes_n
              FROM processed_webhook_events e JOIN webhook_payloads p ON p.event_seq = e.event_seq
              WHERE e.state = 'unreadable' AND e.state IN ('retry', 'failed', 'unreadable', 'conflict')
-             GROUP BY e.provider",
+             GROUP BY e.provider"
+            ),
             &[],
         )
         .await?;
@@ -176,8 +181,8 @@ pub(in crate::store) async fn event_take_due(
     let Some(event_seq) = longest_due(db, now_ms, providers).await? else { return Ok(None) };
     let row = db
         .fetch_one(
-            "/* event_take_due */ SELECT e.provider, e.event_id, e.event_seq, e.event_type, e.object, e.version,
-                    e.attempts_n, e.received_at_ms, e.generation, p.headers, p.body, p.whole, p.key_id,
+            concat!("/* event_take_due */ SELECT e.provider, e.event_id, e.event_seq, e.event_type, e.object, e.version,
+                    e.attempts_n, e.received_at_ms, e.generation, p.headers, ", stored_body!("p"), " AS body, p.whole, p.key_id,
                     p.redacted_n,
                     (SELECT x.ended_at_ms FROM provider_pauses x WHERE x.provider = e.provider) AS pause_ended_at_ms,
                     (SELECT MAX(m.message_id) FROM (
@@ -187,7 +192,7 @@ pub(in crate::store) async fn event_take_due(
                          SELECT MAX(message_id) FROM outbox_finished
                          WHERE message_id >= $1 * 1024 AND message_id < ($1 + 1) * 1024) m) AS highest
              FROM processed_webhook_events e LEFT JOIN webhook_payloads p ON p.event_seq = e.event_seq
-             WHERE e.event_seq = $1",
+             WHERE e.event_seq = $1"),
             &[event_seq.into()],
         )
         .await?;

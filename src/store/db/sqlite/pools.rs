@@ -51,6 +51,8 @@ pub(in crate::store) struct Sqlite {
     reader: SessionPool<SqliteSession>,
     /// Read only, for what people look at: their questions may be long, and nothing else waits behind them.
     people: SessionPool<SqliteSession>,
+    /// Moves the log into the file beside the writer: it never writes anything else.
+    checkpointer: SessionPool<SqliteSession>,
     /// Where the file is, as the URL has it.
     path: Arc<Path>,
     /// What this process changed in it.
@@ -87,13 +89,22 @@ impl Sqlite {
         &self.witness
     }
 
+    /// Moves what is in the log into the file, as far as nobody reads it there. Nobody waits for it meanwhile.
+    pub(in crate::store) async fn checkpoint(&self) -> DbResult<()> {
+        let mut held = self.checkpointer.take().await?;
+        let checkpoint =
+            |db: &mut Connection| Ok(db.query_row("PRAGMA wal_checkpoint(PASSIVE)", (), |_| Ok(()))?);
+        let answer = held.session()?.run(checkpoint).await;
+        held.give_back_after(answer)
+    }
+
     /// How much of its connections is taken, by what they are for.
     pub(in crate::store::db) fn used(&self) -> Vec<PlacesUsed> {
         vec![self.writer.used("writer"), self.reader.used("reader"), self.people.used("people")]
     }
 
     pub(in crate::store::db) async fn close(&self, bound: Duration) {
-        tokio::join!(self.reader.close(bound), self.people.close(bound));
+        tokio::join!(self.reader.close(bound), self.people.close(bound), self.checkpointer.close(bound));
         self.writer.close(bound).await;
     }
 }
@@ -122,12 +133,22 @@ pub(in crate::store::db) async fn open(url: &str, connections_n: u32) -> Result<
     let reader = pool(connections_n.saturating_sub(PEOPLE_N).clamp(1, 16), "sqlite-reader", false);
     let people = pool(PEOPLE_N, "sqlite-people", false);
     let writer = pool(1, "sqlite-writer", true);
+    let checkpointer = pool(1, "sqlite-checkpoint", true);
     let mut first = writer.take().await.map_err(unavailable)?;
     let found = first.session().map_err(unavailable)?.run(|db| found(db)).await.map_err(unavailable)?;
     found.check()?;
     first.give_back();
     let witness = Arc::new(WitnessFile::beside(&path));
-    Ok(Sqlite { writer, reader, people, path: path.into(), changes, witness, _lock: Arc::new(lock) })
+    Ok(Sqlite {
+        writer,
+        reader,
+        people,
+        checkpointer,
+        path: path.into(),
+        changes,
+        witness,
+        _lock: Arc::new(lock),
+    })
 }
 
 /// Opens the connection; runs on the connection's own thread.
