@@ -95,6 +95,7 @@ impl Admitter {
         let submission = Submission {
             entry: Arc::clone(entry),
             events: events.into_iter().map(Arc::new).collect(),
+            numbers: Vec::new(),
             answer,
             since: Instant::now(),
             trace,

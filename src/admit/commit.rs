@@ -13,7 +13,7 @@ use super::dispatched::Dispatched;
 use super::entry::ProviderEntry;
 use super::failures::is_undone;
 use super::fate::{Fate, candidate, fate, is_known_beforehand, outcome};
-use super::handover::{Committed, hand_over};
+use super::handover::{Committed, hand_over, queue_gate, wake_queue};
 use super::large::{delete_unlatched, stored_in_parts};
 use super::plan::{NotPlanned, Planned};
 use super::room::LARGE_BYTES;
@@ -203,8 +203,10 @@ pub(super) async fn commit(
         ahead,
         runs: Vec::new(),
     };
+    let gate = queue_gate(context, rows.iter().map(|row| &*row.entry)).await;
     let admitted = context.store.admit(candidates, decide, lock_wait_ms).await;
-    delete_unlatched(context, &in_parts).await;
+    drop(gate);
+    delete_unlatched(context, in_parts.iter().map(|(event_seq, event)| (*event_seq, event))).await;
     let admitted = admitted?;
     let DecideBatch { rejected, cut, reserved, superseded, runs, .. } = admitted.decide;
     if let Some(request_n) = cut {
@@ -220,6 +222,7 @@ pub(super) async fn commit(
         let found = rows.binary_search_by_key(&event_seq, |row| row.event_seq).ok()?;
         rows.get(found).map(|row| row.event.as_ref())
     });
+    wake_queue(context, rows.iter().map(|row| &*row.entry));
     let unknown = admitted.failure.map_or_else(String::new, |failure| failure.to_string());
     let outcomes = rows.iter().zip(admitted.latched).enumerate().map(|(position, (row, latched))| {
         let latched = latched.ok_or_else(|| AdmitError::Unavailable(unknown.clone()))?;

@@ -32,9 +32,12 @@ pub(super) async fn stored_in_parts(
 }
 
 /// Deletes the parts of events that were not latched: copies, and those whose transaction failed.
-pub(super) async fn delete_unlatched(context: &AdmitContext, events: &[(i64, Arc<IncomingEvent>)]) {
-    for (event_seq, _) in events.iter().filter(|(_, event)| event.stored_parts_n.is_some()) {
-        delete(context, *event_seq).await;
+pub(super) async fn delete_unlatched(
+    context: &AdmitContext,
+    events: impl Iterator<Item = (i64, &Arc<IncomingEvent>)>,
+) {
+    for (event_seq, _) in events.filter(|(_, event)| event.stored_parts_n.is_some()) {
+        delete(context, event_seq).await;
     }
 }
 

@@ -34,6 +34,7 @@ mod fair;
 mod fate;
 mod handover;
 mod large;
+mod large_places;
 mod pauses;
 mod plan;
 mod restored;

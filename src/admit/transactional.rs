@@ -35,7 +35,8 @@ use super::entry::ProviderEntry;
 use super::failures::{panic_told, with_panic_counted};
 use super::fair::Fair;
 use super::fate::{Fate, candidate, fate, outcome};
-use super::handover::{Committed, hand_over, write};
+use super::handover::{Committed, hand_over, queue_gate, wake_queue, write};
+use super::large::{delete_unlatched, stored_in_parts};
 use super::plan::{NotPlanned, Planned, rejects};
 use super::submission::Submission;
 use crate::handler::HandlerError;
@@ -70,7 +71,7 @@ impl TransactionalAdmission {
     pub(crate) async fn run(&mut self) {
         let concurrent_n = self.context.store.handlers_n().min(CONCURRENT_N);
         let mut lines = Fair::default();
-        let mut under_way = JoinSet::new();
+        let (mut under_way, mut preparing) = (JoinSet::new(), JoinSet::new());
         let mut is_open = true;
         loop {
             while under_way.len() < concurrent_n
@@ -81,15 +82,46 @@ impl TransactionalAdmission {
             }
             tokio::select! {
                 next = self.waiting.recv(), if is_open && lines.waiting_n() < self.lines_n_max => match next {
+                    Some(submission) if submission.is_large() => {
+                        let context = Arc::clone(&self.context);
+                        preparing.spawn(async move { prepared(&context, submission).await });
+                    }
                     Some(submission) => {
                         let provider = submission.entry.provider.name().clone();
                         lines.push(&provider, submission);
                     }
                     None => is_open = false,
                 },
+                Some(ended) = preparing.join_next() => match ended {
+                    Ok(Some(submission)) => {
+                        let provider = submission.entry.provider.name().clone();
+                        lines.push(&provider, submission);
+                    }
+                    Ok(None) => {}
+                    Err(error) => note_end(Err(error)),
+                },
                 Some(ended) = under_way.join_next() => note_end(ended),
                 else => break,
             }
+        }
+    }
+}
+
+/// Stores the bodies of large events before the transaction begins; `None` when that failed, and the request is answered.
+async fn prepared(context: &AdmitContext, mut submission: Submission) -> Option<Submission> {
+    let stored = async {
+        submission.numbers = context.store.event_numbers(submission.events.len()).await?;
+        for (event, event_seq) in submission.events.iter_mut().zip(&submission.numbers) {
+            *event = stored_in_parts(context, event, *event_seq).await?;
+        }
+        Ok::<(), StoreError>(())
+    };
+    match stored.await {
+        Ok(()) => Some(submission),
+        Err(failure) => {
+            delete_unlatched(context, submission.numbers.iter().copied().zip(&submission.events)).await;
+            submission.settle(Err(AdmitError::Unavailable(failure.to_string())));
+            None
         }
     }
 }
@@ -138,12 +170,17 @@ struct TransactionalRequest<'a> {
 /// Admits one request, in as many passes as it takes, and answers it.
 async fn admit(context: &AdmitContext, submission: Submission) {
     let _turn = context.turn().await;
+    let drawn = submission.numbers.iter().copied();
     if submission.is_given_up() {
-        return;
+        return delete_unlatched(context, drawn.zip(&submission.events)).await;
     }
-    let numbers = match context.store.event_numbers(submission.events.len()).await {
-        Ok(numbers) => numbers,
-        Err(failure) => return submission.settle(Err(AdmitError::Unavailable(failure.to_string()))),
+    let numbers = if submission.numbers.is_empty() {
+        match context.store.event_numbers(submission.events.len()).await {
+            Ok(numbers) => numbers,
+            Err(failure) => return submission.settle(Err(AdmitError::Unavailable(failure.to_string()))),
+        }
+    } else {
+        submission.numbers.clone()
     };
     let mut request = TransactionalRequest {
         context,
@@ -172,6 +209,7 @@ async fn admit(context: &AdmitContext, submission: Submission) {
             }
         }
     };
+    delete_unlatched(context, drawn.zip(&submission.events)).await;
     submission.settle(result);
 }
 
@@ -179,6 +217,7 @@ impl TransactionalRequest<'_> {
     /// One transaction, from its beginning to its commit or rollback.
     async fn pass(&mut self) -> Result<AdmittedEvents, TransactionError> {
         let began = self.context.traces.now();
+        let _gate = queue_gate(self.context, std::iter::once(self.entry)).await;
         let mut tx = self.context.store.admission_begin().await?;
         self.ran.clear();
         self.runs.retain(|run| run.is_failed);
@@ -189,6 +228,7 @@ impl TransactionalRequest<'_> {
                         let position = self.numbers.binary_search(&event_seq).ok()?;
                         self.events.get(position).map(Arc::as_ref)
                     });
+                    wake_queue(self.context, std::iter::once(self.entry));
                     for (event, (_, outcome)) in self.events.iter().zip(&admitted.events) {
                         self.context.unreadable.note(event, *outcome);
                     }

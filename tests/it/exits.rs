@@ -166,6 +166,13 @@ const EXITS: &[Exit] = &[
     },
     Exit {
         problem: "",
+        sent: Sent::Raw(LONG_HEAD),
+        status: 431,
+        counted: ("-", "refused", "head_too_large", Some("no")),
+        trace: Trace::Counter,
+    },
+    Exit {
+        problem: "",
         sent: Sent::Raw("POST /webhooks/stripe HTTP/1.1\r\nhost:"),
         // The connection is closed.
         status: 0,
@@ -173,6 +180,23 @@ const EXITS: &[Exit] = &[
         trace: Trace::Counter,
     },
 ];
+
+/// A head that is larger than any that is read.
+const LONG_HEAD: &str = {
+    const HEAD: [u8; 70_000] = {
+        let (mut head, start) = ([b'a'; 70_000], *b"POST /webhooks/stripe HTTP/1.1\r\nhost: ");
+        let mut n = 0;
+        while n < start.len() {
+            head[n] = start[n];
+            n += 1;
+        }
+        head
+    };
+    match std::str::from_utf8(&HEAD) {
+        Ok(text) => text,
+        Err(_) => "",
+    }
+};
 
 /// The last one, because it takes the database away.
 const UNAVAILABLE: Exit = Exit {

@@ -21,6 +21,8 @@ const VERSION_MIN: (u32, u32, u32) = (3, 51, 3);
 const PEOPLE_N: u32 = 2;
 /// Time for which a statement waits for another connection's lock.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
+/// The same for a checkpoint that lets the log begin anew: meanwhile nobody writes.
+const RESTART_TIMEOUT: Duration = Duration::from_millis(5);
 /// Prepared statements that each connection keeps.
 const STATEMENTS_N: usize = 512;
 
@@ -89,11 +91,16 @@ impl Sqlite {
         &self.witness
     }
 
-    /// Moves what is in the log into the file, as far as nobody reads it there. Nobody waits for it meanwhile.
+    /// Moves what is in the log into the file, beside the writer. Then the rest, which was written meanwhile, with the
+    /// writer kept out: the log begins anew, and stays as small as it is. Where somebody reads or writes just now, the
+    /// rest waits for the next checkpoint.
     pub(in crate::store) async fn checkpoint(&self) -> DbResult<()> {
         let mut held = self.checkpointer.take().await?;
-        let checkpoint =
-            |db: &mut Connection| Ok(db.query_row("PRAGMA wal_checkpoint(PASSIVE)", (), |_| Ok(()))?);
+        let checkpoint = |db: &mut Connection| {
+            db.query_row("PRAGMA wal_checkpoint(PASSIVE)", (), |_| Ok(()))?;
+            db.busy_timeout(RESTART_TIMEOUT)?;
+            Ok(db.query_row("PRAGMA wal_checkpoint(RESTART)", (), |_| Ok(()))?)
+        };
         let answer = held.session()?.run(checkpoint).await;
         held.give_back_after(answer)
     }
