@@ -10,7 +10,6 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use tokio::sync::RwLock;
 use tokio::time::timeout;
 use tracing::{info, warn};
 
@@ -78,7 +77,7 @@ impl KnownPause {
 pub(crate) async fn load_pauses(
     store: &Store,
     entries: &BTreeMap<Name, Arc<ProviderEntry>>,
-    (now_ms, gate): (UnixMs, &RwLock<()>),
+    (now_ms, gate): (UnixMs, &tokio::sync::RwLock<()>),
 ) -> Result<bool, StoreError> {
     let mut pauses = store.provider_pauses(now_ms).await?;
     let holds = |name: &Name| pauses.iter().any(|one| one.is_holding && one.provider == name.as_str());
