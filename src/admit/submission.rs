@@ -1,5 +1,6 @@
 //! One request's events on their way to a commit.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
@@ -8,6 +9,7 @@ use tokio::time::Instant;
 use super::admitted::{AdmitError, AdmittedEvents};
 use super::entry::{ProviderEntry, WaitingPlace};
 use super::room::{HeldMemory, LARGE_BYTES};
+use crate::handler::RawEvent;
 use crate::traces::{AdmittedRequest, RequestTrace};
 use crate::types::IncomingEvent;
 
@@ -17,6 +19,8 @@ pub(super) struct Submission {
     pub(super) events: Vec<Arc<IncomingEvent>>,
     /// Numbers of the events, in their order, once their bodies are stored in parts; else empty.
     pub(super) numbers: Vec<i64>,
+    /// Large events with transactional handlers, parsed for those, by their positions.
+    pub(super) parsed: HashMap<usize, RawEvent>,
     pub(super) answer: oneshot::Sender<Result<AdmittedEvents, AdmitError>>,
     pub(super) since: Instant,
     /// Its way, where it is traced.

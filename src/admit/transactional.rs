@@ -38,8 +38,9 @@ use super::fate::{Fate, candidate, fate, outcome};
 use super::handover::{Committed, hand_over, queue_gate, wake_queue, write};
 use super::large::{delete_unlatched, stored_in_parts};
 use super::plan::{NotPlanned, Planned, rejects};
+use super::room::LARGE_BYTES;
 use super::submission::Submission;
-use crate::handler::HandlerError;
+use crate::handler::{HandlerError, RawEvent};
 use crate::stop;
 use crate::store::{self, Candidate, Latched, StoreError, Writes};
 use crate::traces::{AdmissionTimes, CommitSpan, HandlerRun};
@@ -117,13 +118,32 @@ async fn prepared(context: &AdmitContext, mut submission: Submission) -> Option<
         Ok::<(), StoreError>(())
     };
     match stored.await {
-        Ok(()) => Some(submission),
+        Ok(()) => {
+            submission.parsed = parsed(&submission).await;
+            Some(submission)
+        }
         Err(failure) => {
             delete_unlatched(context, submission.numbers.iter().copied().zip(&submission.events)).await;
             submission.settle(Err(AdmitError::Unavailable(failure.to_string())));
             None
         }
     }
+}
+
+/// Parses large events for their transactional handlers, on a thread that serves nobody else. What panics is parsed again
+/// by its dispatch, which contains that.
+async fn parsed(submission: &Submission) -> HashMap<usize, RawEvent> {
+    let (entry, events) = (Arc::clone(&submission.entry), submission.events.clone());
+    let parsing = tokio::task::spawn_blocking(move || {
+        let large = events.iter().enumerate().filter(|(_, event)| event.body.len() > LARGE_BYTES);
+        let parsed = large.map(|(n, event)| {
+            let seen = Dispatched::first(event, 0).seen(&event.event_type, entry.provider.content(event));
+            entry.provider.handlers().parse_ahead(&seen);
+            (n, seen)
+        });
+        parsed.collect()
+    });
+    parsing.await.unwrap_or_default()
 }
 
 /// Tells of a request whose task panicked. The request that waited for it hears that there is no answer.
@@ -165,10 +185,12 @@ struct TransactionalRequest<'a> {
     ended: Option<Vec<usize>>,
     /// Handlers that ran, those that failed in an earlier pass included; empty where nobody traces.
     runs: Vec<HandlerRun>,
+    /// Events that were parsed before, by their positions.
+    parsed: HashMap<usize, RawEvent>,
 }
 
 /// Admits one request, in as many passes as it takes, and answers it.
-async fn admit(context: &AdmitContext, submission: Submission) {
+async fn admit(context: &AdmitContext, mut submission: Submission) {
     let _turn = context.turn().await;
     let drawn = submission.numbers.iter().copied();
     if submission.is_given_up() {
@@ -192,6 +214,7 @@ async fn admit(context: &AdmitContext, submission: Submission) {
         ran: Vec::new(),
         ended: None,
         runs: Vec::new(),
+        parsed: std::mem::take(&mut submission.parsed),
     };
     let mut repeats_n = 0;
     // Each pass adds at least one failed event or is counted, so this ends.
@@ -333,7 +356,9 @@ impl TransactionalRequest<'_> {
         }
         self.ran.push(n);
         let event = Dispatched::first(&candidate.event, candidate.event_seq);
-        let seen = event.seen(&candidate.event.event_type, self.entry.provider.content(&candidate.event));
+        let seen = self.parsed.remove(&n).unwrap_or_else(|| {
+            event.seen(&candidate.event.event_type, self.entry.provider.content(&candidate.event))
+        });
         let (since, began) = (Instant::now(), self.context.traces.now());
         let handlers = self.entry.provider.handlers();
         let handled = handled_in_tx(handlers, self.left, tx.tx(), &seen, is_stale).await;

@@ -1,6 +1,7 @@
 //! The event: as a handler sees it, and as dispatch does before a handler's own type is known.
 
-use std::sync::Arc;
+use std::any::Any;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use serde::Serialize;
@@ -136,9 +137,46 @@ pub struct RawEvent {
     pub received_at_ms: UnixMs,
     /// Number of this dispatch: 1 at admission, one more at each retry.
     pub attempt_n: u32,
+    /// What was parsed of it for transactional handlers before their transaction began.
+    pub(crate) ahead: ParsedAhead,
+}
+
+/// Events that were parsed ahead, one for each transactional handler, in the types that those take.
+#[derive(Clone, Default)]
+pub(crate) struct ParsedAhead(Arc<Mutex<Vec<Box<dyn Any + Send>>>>);
+
+impl std::fmt::Debug for ParsedAhead {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ParsedAhead")
+    }
+}
+
+impl ParsedAhead {
+    fn all(&self) -> MutexGuard<'_, Vec<Box<dyn Any + Send>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl RawEvent {
+    /// Parses it as `T` now, for a later [`RawEvent::take_typed`]. What does not parse is not kept: its handler says so.
+    pub(super) fn parse_ahead<T: DeserializeOwned + Send + 'static>(&self) {
+        if let Ok(event) = self.typed::<T>() {
+            self.ahead.all().push(Box::new(event));
+        }
+    }
+
+    /// The same event with its payload read as a handler wants it: as it was parsed ahead, if it was.
+    pub(super) fn take_typed<T: DeserializeOwned + Send + 'static>(&self) -> serde_json::Result<Event<T>> {
+        let parsed = {
+            let mut all = self.ahead.all();
+            all.iter().position(|one| one.is::<Event<T>>()).map(|n| all.swap_remove(n))
+        };
+        match parsed.and_then(|parsed| parsed.downcast().ok()) {
+            Some(event) => Ok(*event),
+            None => self.typed(),
+        }
+    }
+
     /// The same event with its payload read as a handler wants it.
     pub(crate) fn typed<T: DeserializeOwned>(&self) -> serde_json::Result<Event<T>> {
         Ok(Event {
