@@ -191,3 +191,42 @@ impl RawEvent {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+
+    static PARSED_N: AtomicU32 = AtomicU32::new(0);
+
+    struct Counted;
+
+    impl<'de> serde::Deserialize<'de> for Counted {
+        fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            PARSED_N.fetch_add(1, Ordering::Relaxed);
+            serde::de::IgnoredAny::deserialize(deserializer).map(|_| Self)
+        }
+    }
+
+    #[test]
+    fn what_was_parsed_ahead_is_not_parsed_again() {
+        let event = RawEvent {
+            provider: Name::parse("p").expect("a name"),
+            event_id: "e".to_owned(),
+            event_type: "t".to_owned(),
+            payload: Bytes::from_static(b"{}"),
+            envelope: Envelope::default(),
+            headers: Headers::default(),
+            received_at_ms: 0,
+            attempt_n: 1,
+            ahead: ParsedAhead::default(),
+        };
+        event.parse_ahead::<Counted>();
+        event.parse_ahead::<u8>();
+        assert!(event.take_typed::<Counted>().is_ok());
+        assert_eq!(PARSED_N.load(Ordering::Relaxed), 1);
+        assert!(event.take_typed::<Counted>().is_ok() && event.take_typed::<u8>().is_err());
+        assert_eq!(PARSED_N.load(Ordering::Relaxed), 2, "once for each handler");
+    }
+}

@@ -6,11 +6,16 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+use crate::admit::{book, create_ledger};
+use crate::app::{TestApp, event_body, stripe_kind};
 use crate::database::{Database, On, on_both};
 use crate::process::{Server, client, now_s, stripe_header, until};
 use crate::stub::Stub;
 
-on_both!(a_large_event_is_admitted_once_and_followed);
+on_both!(
+    a_large_event_is_admitted_once_and_followed,
+    a_large_event_of_a_transactional_handler_is_admitted_once
+);
 
 const MIB: usize = 1 << 20;
 
@@ -63,6 +68,25 @@ async fn a_large_event_is_admitted_once_and_followed(database: &Database) {
         database.count("SELECT COUNT(*) FROM unlatched_bodies").await == 0
     })
     .await;
+}
+
+async fn a_large_event_of_a_transactional_handler_is_admitted_once(database: &Database) {
+    create_ledger(database).await;
+    let kind = stripe_kind().on_tx("invoice.paid", book);
+    let app = TestApp::start_with(database, kind, "body_bytes_max = 8388608", "").await;
+    for (id, amount, state) in [("good", 5, "done"), ("bad", 500, "retry")] {
+        let filler = format!(r#"{{"filler":"{}","#, "x".repeat(2 * MIB));
+        let body = event_body(id, "invoice.paid", amount).replacen('{', &filler, 1);
+        for outcome in ["accepted", "duplicate"] {
+            let (status, found, _) = app.post(&body).await;
+            assert_eq!((status, found.as_str()), (200, outcome), "{id}");
+        }
+        assert_eq!(crate::admit::state(database, id).await.0, state);
+    }
+    app.running.stop().await;
+    assert_eq!(database.count("SELECT COUNT(*) FROM ledger WHERE invoice = 'in_good'").await, 2);
+    assert_eq!(database.count("SELECT COUNT(*) FROM webhook_payloads WHERE parts_n > 16").await, 2);
+    assert_eq!(database.count("SELECT COUNT(*) FROM unlatched_bodies").await, 0);
 }
 
 /// A request whose body does not end, from a proxy that names this client.
