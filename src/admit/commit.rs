@@ -184,15 +184,19 @@ pub(super) async fn commit(
         rows.iter().map(|row| candidate(&row.entry, &row.event, row.event_seq)).collect::<Vec<Candidate>>();
     let ahead = planned_ahead(context, &rows).await;
     let mut in_parts = Vec::new();
+    let is_large = candidates.iter().any(|one| one.event.body.len() > LARGE_BYTES);
+    if is_large {
+        // Each part is bounded in time; all of them may take longer than a handler may.
+        context.under_way.note(true, None);
+    }
     for one in candidates.iter_mut().filter(|one| one.event.body.len() > LARGE_BYTES) {
         one.event = stored_in_parts(context, &one.event, one.event_seq).await?;
         in_parts.push((one.event_seq, Arc::clone(&one.event)));
     }
-    let lock_wait_ms = if is_suspect {
-        Some(SUSPECT_WAIT_MS)
-    } else {
-        rows.iter().any(|row| row.event.body.len() > LARGE_BYTES).then_some(LARGE_WAIT_MS)
-    };
+    if is_large {
+        context.under_way.note(true, Some(Instant::now()));
+    }
+    let lock_wait_ms = if is_suspect { Some(SUSPECT_WAIT_MS) } else { is_large.then_some(LARGE_WAIT_MS) };
     let decide = DecideBatch {
         context: Arc::clone(context),
         rows: Arc::clone(&rows),

@@ -85,7 +85,7 @@ async fn a_large_event_of_a_transactional_handler_is_admitted_once(database: &Da
     }
     app.running.stop().await;
     assert_eq!(database.count("SELECT COUNT(*) FROM ledger WHERE invoice = 'in_good'").await, 2);
-    assert_eq!(database.count("SELECT COUNT(*) FROM webhook_payloads WHERE parts_n > 16").await, 2);
+    assert_eq!(database.count("SELECT COUNT(*) FROM webhook_payloads WHERE parts_n > 1").await, 2);
     assert_eq!(database.count("SELECT COUNT(*) FROM unlatched_bodies").await, 0);
 }
 

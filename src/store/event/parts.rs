@@ -2,7 +2,8 @@
 //!
 //! SQLite has one writer, and a commit lasts as long as its bytes take to the disk; on PostgreSQL a commit waits for the
 //! log bytes of everybody before it. So the body of a large event is not part of the transaction that latches the event:
-//! it is written before, in transactions of [`PART_BYTES`] each, and small events commit in between. The parts have the
+//! it is written before, in transactions of [`PART_BYTES`] each (up to [`PART_BYTES_MAX`] where the disk takes long for
+//! each commit), and small events commit in between. The parts have the
 //! number that the event will have. `unlatched_bodies` has a row from the first part until the latch, and the
 //! transaction that latches deletes that row; whoever deletes parts deletes the row first. So the parts of a latched
 //! event are never swept, and an event without its parts is never latched. What a crash leaves is swept by its age.
@@ -10,17 +11,24 @@
 //! Sealed, the whole body is one sealed text, cut into parts; a body of which a part is missing counts as gone. Deleting
 //! a row of `webhook_payloads` deletes the parts (a trigger). Redacted bodies are written in one piece.
 
+use std::time::Duration;
+
 use bytes::Bytes;
+use tokio::time::Instant;
 
 use crate::seal::{KeyRing, SealedPlace};
 use crate::store::db::{Backend, DbError, DbResult, Door, StoreError};
 use crate::store::handle::Store;
 use crate::types::{EventKey, IncomingEvent, UnixMs};
 
-/// Length of a part. Bytes.
+/// Length of the first part. Bytes.
 const PART_BYTES: usize = 128 << 10;
-/// On SQLite, parts after which the log is moved into the file: beside the writer, so that no commit has to do all of it.
-const CHECKPOINT_PARTS: usize = 32;
+/// Length of the largest one. Bytes.
+const PART_BYTES_MAX: usize = 1 << 20;
+/// When a part took longer than this the next one is twice as long, when it took less than half of it half as long.
+const PART_TIME: Duration = Duration::from_millis(10);
+/// On SQLite, bytes after which the log is moved into the file: beside the writer, so that no commit has to do all of it.
+const CHECKPOINT_BYTES: usize = 4 << 20;
 
 /// The stored bytes of a body, by its row of `webhook_payloads`; NULL when a part is missing.
 macro_rules! stored_body {
@@ -76,16 +84,22 @@ impl Store {
         let shard = i32::from(event.key.shard());
         let bytes = self.sealed_body(event_seq, event.body.clone()).await?;
         alone!(self.writer.unlatched_body_insert(event_seq, now_ms))?;
-        let mut parts_n = 0_u32;
-        let mut left = bytes;
+        let (mut left, mut parts_n, mut part_bytes, mut unmoved) = (bytes, 0_u32, PART_BYTES, 0);
         while !left.is_empty() {
-            let part = left.split_to(left.len().min(PART_BYTES));
-            let place = (event_seq, parts_n, shard);
+            let part = left.split_to(left.len().min(part_bytes));
+            let (place, since) = ((event_seq, parts_n, shard), Instant::now());
+            unmoved += part.len();
             alone!(self.writer.body_part_insert(place, &part))?;
             parts_n += 1;
+            part_bytes = match since.elapsed() {
+                took if took > PART_TIME => (part_bytes * 2).min(PART_BYTES_MAX),
+                took if took < PART_TIME / 2 => (part_bytes / 2).max(PART_BYTES),
+                _ => part_bytes,
+            };
             if let Backend::Sqlite(db) = &self.parts.backend
-                && (parts_n as usize).is_multiple_of(CHECKPOINT_PARTS)
+                && unmoved >= CHECKPOINT_BYTES
             {
+                unmoved = 0;
                 db.checkpoint().await.map_err(|error| StoreError::from_db("checkpoint", error))?;
             }
         }
