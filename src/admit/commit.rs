@@ -14,7 +14,7 @@ use super::entry::ProviderEntry;
 use super::failures::is_undone;
 use super::fate::{Fate, candidate, fate, is_known_beforehand, outcome};
 use super::handover::{Committed, hand_over, queue_gate, wake_queue};
-use super::large::{delete_unlatched, stored_in_parts};
+use super::large::{delete_unlatched, store_large};
 use super::plan::{NotPlanned, Planned};
 use super::room::LARGE_BYTES;
 use super::slots::Reserved;
@@ -183,19 +183,8 @@ pub(super) async fn commit(
     let mut candidates =
         rows.iter().map(|row| candidate(&row.entry, &row.event, row.event_seq)).collect::<Vec<Candidate>>();
     let ahead = planned_ahead(context, &rows).await;
-    let mut in_parts = Vec::new();
     let is_large = candidates.iter().any(|one| one.event.body.len() > LARGE_BYTES);
-    if is_large {
-        // Each part is bounded in time; all of them may take longer than a handler may.
-        context.under_way.note(true, None);
-    }
-    for one in candidates.iter_mut().filter(|one| one.event.body.len() > LARGE_BYTES) {
-        one.event = stored_in_parts(context, &one.event, one.event_seq).await?;
-        in_parts.push((one.event_seq, Arc::clone(&one.event)));
-    }
-    if is_large {
-        context.under_way.note(true, Some(Instant::now()));
-    }
+    let in_parts = if is_large { store_large(context, &mut candidates).await? } else { Vec::new() };
     let lock_wait_ms = if is_suspect { Some(SUSPECT_WAIT_MS) } else { is_large.then_some(LARGE_WAIT_MS) };
     let decide = DecideBatch {
         context: Arc::clone(context),

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use tokio::time::Instant;
 use tracing::warn;
 
 use super::context::AdmitContext;
 use super::room::LARGE_BYTES;
-use crate::store::StoreError;
+use crate::store::{Candidate, StoreError};
 use crate::types::IncomingEvent;
 
 /// Stores the body of a large event in parts, under the number that the event is to be latched with, and returns the
@@ -29,6 +30,22 @@ pub(super) async fn stored_in_parts(
             Err(failure)
         }
     }
+}
+
+/// Does so for the large events of a batch, and returns those with their numbers. Each part is bounded in time, and all of
+/// them may take longer than a handler may: readiness looks at the batch before and after them.
+pub(super) async fn store_large(
+    context: &AdmitContext,
+    candidates: &mut [Candidate],
+) -> Result<Vec<(i64, Arc<IncomingEvent>)>, StoreError> {
+    context.under_way.note(true, None);
+    let mut stored = Vec::new();
+    for one in candidates.iter_mut().filter(|one| one.event.body.len() > LARGE_BYTES) {
+        one.event = stored_in_parts(context, &one.event, one.event_seq).await?;
+        stored.push((one.event_seq, Arc::clone(&one.event)));
+    }
+    context.under_way.note(true, Some(Instant::now()));
+    Ok(stored)
 }
 
 /// Deletes the parts of events that were not latched: copies, and those whose transaction failed.

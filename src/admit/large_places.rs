@@ -116,8 +116,8 @@ mod tests {
 
     use super::*;
 
-    fn peer(n: u8) -> Option<IpAddr> {
-        Some(IpAddr::from([192, 0, 2, n]))
+    fn peer(n: u8) -> IpAddr {
+        IpAddr::from([192, 0, 2, n])
     }
 
     async fn is_granted(wait: &mut Pin<&mut impl Future<Output = LargePlace>>) -> Option<LargePlace> {
@@ -127,8 +127,8 @@ mod tests {
     #[tokio::test]
     async fn a_peer_with_a_place_waits_behind_peers_without_one() {
         let places = LargePlaces::default();
-        let (first, second) = (places.enter(peer(1)).await, places.enter(peer(1)).await);
-        let (mut third, mut other) = (pin!(places.enter(peer(1))), pin!(places.enter(peer(2))));
+        let (first, second) = (places.enter(Some(peer(1))).await, places.enter(Some(peer(1))).await);
+        let (mut third, mut other) = (pin!(places.enter(Some(peer(1)))), pin!(places.enter(Some(peer(2)))));
         assert!(is_granted(&mut third).await.is_none() && is_granted(&mut other).await.is_none());
         drop(first);
         assert!(is_granted(&mut third).await.is_none(), "its peer has a place");
@@ -142,13 +142,13 @@ mod tests {
     #[tokio::test]
     async fn the_slowest_goes_first_and_only_as_many_as_wait() {
         let places = LargePlaces::default();
-        let (slow, slower) = (places.enter(peer(1)).await, places.enter(peer(2)).await);
+        let (slow, slower) = (places.enter(Some(peer(1))).await, places.enter(Some(peer(2))).await);
         assert!(!slower.is_wanted(Some(1)) && !slow.is_wanted(Some(2)), "nobody waits");
         {
-            let mut waits = pin!(places.enter(peer(3)));
+            let mut waits = pin!(places.enter(Some(peer(3))));
             assert!(is_granted(&mut waits).await.is_none());
             assert!(!slow.is_wanted(Some(2)) && slower.is_wanted(Some(1)));
-            let mut waits = pin!(places.enter(peer(4)));
+            let mut waits = pin!(places.enter(Some(peer(4))));
             assert!(is_granted(&mut waits).await.is_none());
             assert!(slow.is_wanted(Some(2)) && slower.is_wanted(Some(1)));
             assert!(!slower.is_wanted(None) || slow.is_wanted(Some(2)), "complete: it is not slow any more");

@@ -180,7 +180,7 @@ mod tests {
             }
         }
         let found = |paths: &UnknownPaths| -> Vec<(String, u64)> {
-            paths.list().into_iter().map(|one| (one.path, u64::from(one.requests_n))).collect()
+            paths.list().into_iter().map(|one| (one.path, one.requests_n)).collect()
         };
         let path = |path: &str, n| (path.to_owned(), n);
         let wanted = [
