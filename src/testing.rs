@@ -83,6 +83,7 @@ pub fn event<T: DeserializeOwned>(kind: &Provider, event_type: &str) -> anyhow::
         headers: content.headers,
         received_at_ms: event.received_at_ms,
         attempt_n: 1,
+        ahead: crate::handler::ParsedAhead::default(),
     };
     Ok(raw.typed()?)
 }

@@ -141,11 +141,37 @@ CREATE TABLE webhook_payloads (
     -- The bytes as they came, of a redacted body, for as long as something is to be made of them.
     whole     BYTEA,
     -- With `[encryption]`: the search ids of the event, sealed, so that another key can make their digests anew.
-    search_ids TEXT COLLATE "C"
+    search_ids TEXT COLLATE "C",
+    -- `body` is empty, and its bytes are in so many rows of `webhook_body_parts`. NULL: it is in one piece.
+    parts_n   INTEGER
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.05, toast.autovacuum_vacuum_scale_factor = 0.02);
 -- Which keys are still needed, and which rows need them.
 CREATE INDEX webhook_payloads_key ON webhook_payloads (key_id, event_seq) WHERE key_id IS NOT NULL;
 CREATE INDEX webhook_payloads_whole ON webhook_payloads (event_seq) WHERE whole IS NOT NULL;
+
+-- Large bodies, in parts that are written before their event is latched, under the number that it will have.
+CREATE TABLE webhook_body_parts (
+    event_seq BIGINT   NOT NULL,
+    part_n    INTEGER  NOT NULL,
+    shard     SMALLINT NOT NULL,
+    part      BYTEA    NOT NULL,
+    PRIMARY KEY (event_seq, part_n)
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.05, toast.autovacuum_vacuum_scale_factor = 0.02);
+-- To compress it would take more time than to write it.
+ALTER TABLE webhook_body_parts ALTER COLUMN part SET STORAGE EXTERNAL;
+CREATE FUNCTION webhook_body_parts_delete() RETURNS TRIGGER LANGUAGE plpgsql AS $$
+BEGIN
+    DELETE FROM webhook_body_parts WHERE event_seq = OLD.event_seq;
+    RETURN NULL;
+END
+$$;
+CREATE TRIGGER webhook_payloads_parts AFTER DELETE ON webhook_payloads FOR EACH ROW
+    WHEN (OLD.parts_n IS NOT NULL) EXECUTE FUNCTION webhook_body_parts_delete();
+-- Bodies whose parts are being written: the latch of their event deletes the row. What a crash leaves is swept.
+CREATE TABLE unlatched_bodies (
+    event_seq   BIGINT NOT NULL PRIMARY KEY,
+    begun_at_ms BIGINT NOT NULL
+);
 
 -- Ids inside an event that people search for: its payment, invoice, order. In lower case, or with `[encryption]` a keyed
 -- digest (`H:…`). Deleted with the event's body.

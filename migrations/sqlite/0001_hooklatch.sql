@@ -141,11 +141,30 @@ CREATE TABLE webhook_payloads (
     -- The bytes as they came, of a redacted body, for as long as something is to be made of them.
     whole     BLOB,
     -- With `[encryption]`: the search ids of the event, sealed, so that another key can make their digests anew.
-    search_ids TEXT
+    search_ids TEXT,
+    -- `body` is empty, and its bytes are in so many rows of `webhook_body_parts`. NULL: it is in one piece.
+    parts_n   INTEGER
 ) STRICT;
 -- Which keys are still needed, and which rows need them.
 CREATE INDEX webhook_payloads_key ON webhook_payloads (key_id, event_seq) WHERE key_id IS NOT NULL;
 CREATE INDEX webhook_payloads_whole ON webhook_payloads (event_seq) WHERE whole IS NOT NULL;
+
+-- Large bodies, in parts that are written before their event is latched, under the number that it will have.
+CREATE TABLE webhook_body_parts (
+    event_seq INTEGER NOT NULL,
+    part_n    INTEGER NOT NULL,
+    shard     INTEGER NOT NULL,
+    part      BLOB    NOT NULL,
+    PRIMARY KEY (event_seq, part_n)
+) STRICT;
+CREATE TRIGGER webhook_payloads_parts AFTER DELETE ON webhook_payloads WHEN OLD.parts_n IS NOT NULL BEGIN
+    DELETE FROM webhook_body_parts WHERE event_seq = OLD.event_seq;
+END;
+-- Bodies whose parts are being written: the latch of their event deletes the row. What a crash leaves is swept.
+CREATE TABLE unlatched_bodies (
+    event_seq   INTEGER NOT NULL PRIMARY KEY,
+    begun_at_ms INTEGER NOT NULL
+) STRICT;
 
 -- Ids inside an event that people search for: its payment, invoice, order. In lower case, or with `[encryption]` a keyed
 -- digest (`H:…`). Deleted with the event's body.

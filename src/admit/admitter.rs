@@ -1,5 +1,6 @@
 //! The entrance: a request hands its events to a queue and awaits a one-shot answer.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -95,6 +96,8 @@ impl Admitter {
         let submission = Submission {
             entry: Arc::clone(entry),
             events: events.into_iter().map(Arc::new).collect(),
+            numbers: Vec::new(),
+            parsed: HashMap::new(),
             answer,
             since: Instant::now(),
             trace,

@@ -13,7 +13,8 @@ use super::dispatched::Dispatched;
 use super::entry::ProviderEntry;
 use super::failures::is_undone;
 use super::fate::{Fate, candidate, fate, is_known_beforehand, outcome};
-use super::handover::{Committed, hand_over};
+use super::handover::{Committed, hand_over, queue_gate, wake_queue};
+use super::large::{delete_unlatched, store_large};
 use super::plan::{NotPlanned, Planned};
 use super::room::LARGE_BYTES;
 use super::slots::Reserved;
@@ -54,7 +55,6 @@ impl BatchRow {
     /// megabytes are parsed.
     fn is_planned_ahead(&self) -> bool {
         self.event.body.len() > LARGE_BYTES
-            && !self.entry.provider.handlers().uses_latest()
             && fate(&self.entry, &self.event, &Latched::New, false) == Fate::Dispatch
     }
 
@@ -135,7 +135,8 @@ impl Decide for DecideBatch {
             let fate = fate(entry, event, latched, *is_stale);
             self.superseded.push(fate == Fate::Superseded);
             if fate == Fate::Dispatch {
-                let ahead = self.ahead.remove(&n);
+                // Planned as the newest version of its object.
+                let ahead = self.ahead.remove(&n).filter(|_| !is_stale);
                 let is_run = ahead.is_none() && !is_known_beforehand(entry, event);
                 let began = self.context.traces.now().filter(|_| is_run);
                 let followed = ahead.unwrap_or_else(|| row.follow(&self.context, *is_stale));
@@ -179,14 +180,12 @@ pub(super) async fn commit(
         }
     }
     let rows: Arc<[BatchRow]> = rows.into();
-    let candidates =
+    let mut candidates =
         rows.iter().map(|row| candidate(&row.entry, &row.event, row.event_seq)).collect::<Vec<Candidate>>();
     let ahead = planned_ahead(context, &rows).await;
-    let lock_wait_ms = if is_suspect {
-        Some(SUSPECT_WAIT_MS)
-    } else {
-        rows.iter().any(|row| row.event.body.len() > LARGE_BYTES).then_some(LARGE_WAIT_MS)
-    };
+    let is_large = candidates.iter().any(|one| one.event.body.len() > LARGE_BYTES);
+    let in_parts = if is_large { store_large(context, &mut candidates).await? } else { Vec::new() };
+    let lock_wait_ms = if is_suspect { Some(SUSPECT_WAIT_MS) } else { is_large.then_some(LARGE_WAIT_MS) };
     let decide = DecideBatch {
         context: Arc::clone(context),
         rows: Arc::clone(&rows),
@@ -197,7 +196,11 @@ pub(super) async fn commit(
         ahead,
         runs: Vec::new(),
     };
-    let admitted = context.store.admit(candidates, decide, lock_wait_ms).await?;
+    let gate = queue_gate(context, rows.iter().map(|row| &*row.entry)).await;
+    let admitted = context.store.admit(candidates, decide, lock_wait_ms).await;
+    drop(gate);
+    delete_unlatched(context, in_parts.iter().map(|(event_seq, event)| (*event_seq, event))).await;
+    let admitted = admitted?;
     let DecideBatch { rejected, cut, reserved, superseded, runs, .. } = admitted.decide;
     if let Some(request_n) = cut {
         return Ok(BatchEnd::Cut(request_n));
@@ -212,6 +215,7 @@ pub(super) async fn commit(
         let found = rows.binary_search_by_key(&event_seq, |row| row.event_seq).ok()?;
         rows.get(found).map(|row| row.event.as_ref())
     });
+    wake_queue(context, rows.iter().map(|row| &*row.entry));
     let unknown = admitted.failure.map_or_else(String::new, |failure| failure.to_string());
     let outcomes = rows.iter().zip(admitted.latched).enumerate().map(|(position, (row, latched))| {
         let latched = latched.ok_or_else(|| AdmitError::Unavailable(unknown.clone()))?;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, RwLock, Semaphore};
 use uuid::Uuid;
 
 use super::plan::Planner;
@@ -44,6 +44,9 @@ pub(crate) struct AdmitContext {
     pub(crate) traces: Traces,
     /// Told when an event may be due that was not due before.
     pub(crate) wake_retries: Notify,
+    /// Held for reading from the decision that an event queues behind those that waited for the end of a pause until its
+    /// commit; for writing when that ends.
+    pub(crate) queue_gate: RwLock<()>,
     /// Told when an operator may have paused or resumed a provider.
     pub(crate) wake_pauses: Notify,
 }

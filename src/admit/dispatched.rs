@@ -1,6 +1,6 @@
 //! One dispatch of an event: what its plan depends on.
 
-use crate::handler::{EventContent, RawEvent};
+use crate::handler::{EventContent, ParsedAhead, RawEvent};
 use crate::types::{EventKey, IncomingEvent, UnixMs};
 
 /// An event that was dispatched, and how often.
@@ -55,6 +55,7 @@ impl<'a> Dispatched<'a> {
             headers,
             received_at_ms: self.received_at_ms,
             attempt_n: self.attempts_n,
+            ahead: ParsedAhead::default(),
         }
     }
 }

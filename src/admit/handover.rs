@@ -15,11 +15,31 @@
 
 use std::collections::{HashMap, HashSet};
 
+use tokio::sync::RwLockReadGuard;
+
 use super::context::AdmitContext;
+use super::entry::ProviderEntry;
 use super::failures::{is_undone, tell_undone};
 use super::slots::{Reserved, StartCall, TakeSlot};
 use crate::store::{AdmissionTx, EventUpdate, NewMessage, StoreError, Writes};
 use crate::types::{IncomingEvent, MessageId};
+
+/// Before an event may be found to queue behind those that waited for the end of a pause: until this is dropped, no event
+/// that came later is found not to.
+pub(super) async fn queue_gate<'a>(
+    context: &'a AdmitContext,
+    mut of: impl Iterator<Item = &ProviderEntry>,
+) -> Option<RwLockReadGuard<'a, ()>> {
+    let is_queueing = of.any(|entry| entry.pause.is_queueing());
+    if is_queueing { Some(context.queue_gate.read().await) } else { None }
+}
+
+/// After a commit: events that queue behind those that waited for the end of a pause are dispatched at once.
+pub(super) fn wake_queue<'a>(context: &AdmitContext, mut of: impl Iterator<Item = &'a ProviderEntry>) {
+    if of.any(|entry| entry.pause.is_queueing()) {
+        context.wake_retries.notify_one();
+    }
+}
 
 /// Messages that are there with the commit, and what is to be done about them after it.
 #[derive(Default)]

@@ -33,6 +33,8 @@ mod failures;
 mod fair;
 mod fate;
 mod handover;
+mod large;
+mod large_places;
 mod pauses;
 mod plan;
 mod restored;

@@ -1,7 +1,7 @@
 //! Providers that an operator has paused, as this node knows them: their events are latched, stored and answered, and
 //! not dispatched. They wait as `retry`, in the order in which they came, and the ordinary retries dispatch them once the
-//! pause has ended, one after the other. Until the last of them is dispatched new events queue behind them, so that an
-//! object's events keep their order (for an hour at most, see `store/decision/pauses.rs`).
+//! pause has ended, one after the other, one node at a time. Until the last of them is dispatched new events queue behind
+//! them, so that an object's events keep their order (for an hour at most, see `store/decision/pauses.rs`).
 //!
 //! Every node reads the pauses once a second. An event that a node admits before it has seen a pause is dispatched at
 //! once; retries look in the transaction that takes the event, and are never early.
@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
+use tokio::time::timeout;
 use tracing::{info, warn};
 
 use super::context::AdmitContext;
@@ -18,8 +19,12 @@ use crate::stop::Stop;
 use crate::store::{ProviderPause, Store, StoreError};
 use crate::types::{Name, UnixMs};
 
-/// Time between two looks.
+/// Time between two looks; shorter while events queue behind those that waited for the end of a pause.
 const EVERY: Duration = Duration::from_secs(1);
+const EVERY_QUEUEING: Duration = Duration::from_millis(100);
+
+/// Longest time that admission is kept waiting when events stop to queue; then it is tried again at the next look.
+const GATE_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// What a provider's entry knows of its pause.
 #[derive(Debug, Default)]
@@ -37,6 +42,12 @@ impl PauseState {
     /// Why new events have to wait, for the row of one; `None` when they are dispatched.
     pub(super) fn reason(&self) -> Option<Arc<str>> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).reason.clone()
+    }
+
+    /// True when the pause has ended and new events queue behind those that waited for its end.
+    pub(super) fn is_queueing(&self) -> bool {
+        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        known.ended_at_ms.is_some() && known.reason.is_some()
     }
 
     /// Sets what is known; true when events need not wait any more that had to.
@@ -61,17 +72,26 @@ impl KnownPause {
     }
 }
 
-/// Reads which providers are paused; true when a pause has ended since the last look.
+/// Reads which providers are paused; true when a pause has ended since the last look. The last events that queue behind
+/// those that waited are committed before a newer one does not queue any more, so that none overtakes them.
 pub(crate) async fn load_pauses(
     store: &Store,
     entries: &BTreeMap<Name, Arc<ProviderEntry>>,
-    now_ms: UnixMs,
+    (now_ms, gate): (UnixMs, &tokio::sync::RwLock<()>),
 ) -> Result<bool, StoreError> {
-    let pauses = store.provider_pauses(now_ms).await?;
+    let mut pauses = store.provider_pauses(now_ms).await?;
+    let holds = |name: &Name| pauses.iter().any(|one| one.is_holding && one.provider == name.as_str());
+    let mut entered = None;
+    if entries.iter().any(|(name, entry)| entry.pause.is_queueing() && !holds(name)) {
+        let Ok(gate) = timeout(GATE_TIMEOUT, gate.write()).await else { return Ok(false) };
+        entered = Some(gate);
+        pauses = store.provider_pauses(now_ms).await?;
+    }
     let mut is_over = false;
     for (name, entry) in entries {
         is_over |= entry.pause.set(pauses.iter().find(|pause| pause.provider == name.as_str()));
     }
+    drop(entered);
     Ok(is_over)
 }
 
@@ -82,7 +102,8 @@ pub(crate) async fn run_pauses(
     mut stop: Stop,
 ) {
     while !stop.is_set() {
-        match load_pauses(&context.store, &entries, context.clock.steady_ms()).await {
+        let now_ms = context.clock.steady_ms();
+        match load_pauses(&context.store, &entries, (now_ms, &context.queue_gate)).await {
             Ok(true) => {
                 info!("pauses of providers ended; their events are dispatched");
                 context.wake_retries.notify_one();
@@ -94,7 +115,7 @@ pub(crate) async fn run_pauses(
         }
         tokio::select! {
             () = context.wake_pauses.notified() => {}
-            _ = stop.pause(EVERY) => {}
+            _ = stop.pause(if entries.values().any(|entry| entry.pause.is_queueing()) { EVERY_QUEUEING } else { EVERY }) => {}
         }
     }
 }

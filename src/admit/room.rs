@@ -1,10 +1,12 @@
 //! Room for what is under way: the memory that requests hold, from their first byte until their events are
 //! written or given up. It travels with them, so a client that hangs up frees nothing that is still there.
 
+use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::large_places::{LargePlace, LargePlaces};
 
 /// Size of one unit of the count, in bytes.
 const UNIT_BYTES: usize = 1024;
@@ -13,17 +15,13 @@ pub(crate) const EVENT_BYTES: usize = 2_048;
 
 /// A body beyond this is large. Bytes.
 pub(crate) const LARGE_BYTES: usize = 1 << 20;
-/// Large bodies at a time: parsed, one takes up several times its length, for which no unit is counted.
-const LARGE_N_MAX: usize = 2;
 
 /// A bound on bytes. Cloning shares it.
 #[derive(Clone)]
 pub(crate) struct MemoryRoom {
     units: Arc<Semaphore>,
     units_n_max: usize,
-    large: Arc<Semaphore>,
-    /// Number of large ones that wait for a place.
-    large_waiting_n: Arc<AtomicUsize>,
+    large: LargePlaces,
 }
 
 /// The memory that one request holds of a [`MemoryRoom`]; dropping it gives it back.
@@ -32,20 +30,14 @@ pub(crate) struct HeldMemory {
     units: Option<OwnedSemaphorePermit>,
     bytes_n: usize,
     /// Its place among the large ones.
-    large: Option<OwnedSemaphorePermit>,
+    large: Option<LargePlace>,
 }
 
 impl MemoryRoom {
     /// Makes room for `bytes_max` bytes.
     pub(crate) fn new(bytes_max: usize) -> Self {
         let units_n_max = bytes_max.div_ceil(UNIT_BYTES).clamp(1, Semaphore::MAX_PERMITS);
-        let large = Arc::new(Semaphore::new(LARGE_N_MAX));
-        Self {
-            units: Arc::new(Semaphore::new(units_n_max)),
-            units_n_max,
-            large,
-            large_waiting_n: Arc::default(),
-        }
+        Self { units: Arc::new(Semaphore::new(units_n_max)), units_n_max, large: LargePlaces::default() }
     }
 
     /// Returns how many bytes are held.
@@ -61,18 +53,17 @@ impl MemoryRoom {
 }
 
 impl HeldMemory {
-    /// Waits for a place among the large ones; those who came first have it first.
-    pub(crate) async fn large(&mut self) {
+    /// Waits for a place among the large ones, for a body of this peer.
+    pub(crate) async fn large(&mut self, peer: Option<IpAddr>) {
         if self.large.is_none() {
-            let _waiting = Waiting::new(&self.room.large_waiting_n);
-            // It is never closed.
-            self.large = Arc::clone(&self.room.large).acquire_owned().await.ok();
+            self.large = Some(self.room.large.enter(peer).await);
         }
     }
 
-    /// True when it has a place among the large ones that others wait for.
-    pub(crate) fn is_in_the_way(&self) -> bool {
-        self.large.is_some() && self.room.large_waiting_n.load(Ordering::Relaxed) > 0
+    /// Records at how many bytes a second its body arrives, `None` once it is complete. Returns whether it has a place
+    /// among the large ones that others wait for, and is the slowest of those.
+    pub(crate) fn is_in_the_way(&self, rate: Option<u64>) -> bool {
+        self.large.as_ref().is_some_and(|place| place.is_wanted(rate))
     }
 
     /// Holds `bytes_n` more; `false` when there is no room for them: then nothing has changed. What would not
@@ -92,22 +83,6 @@ impl HeldMemory {
         }
         self.bytes_n = bytes_n;
         true
-    }
-}
-
-/// Counted while it waits, whatever ends its waiting.
-struct Waiting(Arc<AtomicUsize>);
-
-impl Waiting {
-    fn new(waiting_n: &Arc<AtomicUsize>) -> Self {
-        waiting_n.fetch_add(1, Ordering::Relaxed);
-        Self(Arc::clone(waiting_n))
-    }
-}
-
-impl Drop for Waiting {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -144,15 +119,15 @@ mod tests {
         let room = MemoryRoom::new(10 * UNIT_BYTES);
         let held = || room.hold(1).expect("room");
         let (mut one, mut two, mut three) = (held(), held(), held());
-        one.large().await;
-        one.large().await;
-        two.large().await;
-        assert_eq!(room.large.available_permits(), 0, "one has a place once");
-        let mut waiting = std::pin::pin!(three.large());
+        one.large(None).await;
+        one.large(None).await;
+        two.large(None).await;
+        assert_eq!(room.large.taken_n(), 2, "one has a place once");
+        let mut waiting = std::pin::pin!(three.large(None));
         assert!(futures_util::future::poll_immediate(&mut waiting).await.is_none());
         drop(one);
         waiting.await;
-        assert_eq!(room.large.available_permits(), 0);
+        assert_eq!(room.large.taken_n(), 2);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! One request's events on their way to a commit.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
@@ -7,7 +8,8 @@ use tokio::time::Instant;
 
 use super::admitted::{AdmitError, AdmittedEvents};
 use super::entry::{ProviderEntry, WaitingPlace};
-use super::room::HeldMemory;
+use super::room::{HeldMemory, LARGE_BYTES};
+use crate::handler::RawEvent;
 use crate::traces::{AdmittedRequest, RequestTrace};
 use crate::types::IncomingEvent;
 
@@ -15,6 +17,10 @@ use crate::types::IncomingEvent;
 pub(super) struct Submission {
     pub(super) entry: Arc<ProviderEntry>,
     pub(super) events: Vec<Arc<IncomingEvent>>,
+    /// Numbers of the events, in their order, once their bodies are stored in parts; else empty.
+    pub(super) numbers: Vec<i64>,
+    /// Large events with transactional handlers, parsed for those, by their positions.
+    pub(super) parsed: HashMap<usize, RawEvent>,
     pub(super) answer: oneshot::Sender<Result<AdmittedEvents, AdmitError>>,
     pub(super) since: Instant,
     /// Its way, where it is traced.
@@ -35,6 +41,11 @@ impl Submission {
             metrics::counter!("hooklatch_requests_given_up_total", "provider" => provider).increment(1);
         }
         is_given_up
+    }
+
+    /// True when it has an event whose body may be stored in parts.
+    pub(super) fn is_large(&self) -> bool {
+        self.events.iter().any(|event| event.body.len() > LARGE_BYTES)
     }
 
     /// Size of its events in a statement. Bytes.

@@ -211,6 +211,7 @@ mod tests {
             headers: Headers::of([("x-tenant", "t 1")]),
             received_at_ms: 7,
             attempt_n: 1,
+            ahead: crate::handler::ParsedAhead::default(),
         };
         let mut effects =
             templates.fill(&event, Effects::new().forward("far"), |name| format!("key-{name}"))?;

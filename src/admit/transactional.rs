@@ -35,10 +35,12 @@ use super::entry::ProviderEntry;
 use super::failures::{panic_told, with_panic_counted};
 use super::fair::Fair;
 use super::fate::{Fate, candidate, fate, outcome};
-use super::handover::{Committed, hand_over, write};
+use super::handover::{Committed, hand_over, queue_gate, wake_queue, write};
+use super::large::{delete_unlatched, stored_in_parts};
 use super::plan::{NotPlanned, Planned, rejects};
+use super::room::LARGE_BYTES;
 use super::submission::Submission;
-use crate::handler::HandlerError;
+use crate::handler::{HandlerError, RawEvent};
 use crate::stop;
 use crate::store::{self, Candidate, Latched, StoreError, Writes};
 use crate::traces::{AdmissionTimes, CommitSpan, HandlerRun};
@@ -70,7 +72,7 @@ impl TransactionalAdmission {
     pub(crate) async fn run(&mut self) {
         let concurrent_n = self.context.store.handlers_n().min(CONCURRENT_N);
         let mut lines = Fair::default();
-        let mut under_way = JoinSet::new();
+        let (mut under_way, mut preparing) = (JoinSet::new(), JoinSet::new());
         let mut is_open = true;
         loop {
             while under_way.len() < concurrent_n
@@ -81,17 +83,67 @@ impl TransactionalAdmission {
             }
             tokio::select! {
                 next = self.waiting.recv(), if is_open && lines.waiting_n() < self.lines_n_max => match next {
+                    Some(submission) if submission.is_large() => {
+                        let context = Arc::clone(&self.context);
+                        preparing.spawn(async move { prepared(&context, submission).await });
+                    }
                     Some(submission) => {
                         let provider = submission.entry.provider.name().clone();
                         lines.push(&provider, submission);
                     }
                     None => is_open = false,
                 },
+                Some(ended) = preparing.join_next() => match ended {
+                    Ok(Some(submission)) => {
+                        let provider = submission.entry.provider.name().clone();
+                        lines.push(&provider, submission);
+                    }
+                    Ok(None) => {}
+                    Err(error) => note_end(Err(error)),
+                },
                 Some(ended) = under_way.join_next() => note_end(ended),
                 else => break,
             }
         }
     }
+}
+
+/// Stores the bodies of large events before the transaction begins; `None` when that failed, and the request is answered.
+async fn prepared(context: &AdmitContext, mut submission: Submission) -> Option<Submission> {
+    let stored = async {
+        submission.numbers = context.store.event_numbers(submission.events.len()).await?;
+        for (event, event_seq) in submission.events.iter_mut().zip(&submission.numbers) {
+            *event = stored_in_parts(context, event, *event_seq).await?;
+        }
+        Ok::<(), StoreError>(())
+    };
+    match stored.await {
+        Ok(()) => {
+            submission.parsed = parsed(&submission).await;
+            Some(submission)
+        }
+        Err(failure) => {
+            delete_unlatched(context, submission.numbers.iter().copied().zip(&submission.events)).await;
+            submission.settle(Err(AdmitError::Unavailable(failure.to_string())));
+            None
+        }
+    }
+}
+
+/// Parses large events for their transactional handlers, on a thread that serves nobody else. What panics is parsed again
+/// by its dispatch, which contains that.
+async fn parsed(submission: &Submission) -> HashMap<usize, RawEvent> {
+    let (entry, events) = (Arc::clone(&submission.entry), submission.events.clone());
+    let parsing = tokio::task::spawn_blocking(move || {
+        let large = events.iter().enumerate().filter(|(_, event)| event.body.len() > LARGE_BYTES);
+        let parsed = large.map(|(n, event)| {
+            let seen = Dispatched::first(event, 0).seen(&event.event_type, entry.provider.content(event));
+            entry.provider.handlers().parse_ahead(&seen);
+            (n, seen)
+        });
+        parsed.collect()
+    });
+    parsing.await.unwrap_or_default()
 }
 
 /// Tells of a request whose task panicked. The request that waited for it hears that there is no answer.
@@ -133,17 +185,24 @@ struct TransactionalRequest<'a> {
     ended: Option<Vec<usize>>,
     /// Handlers that ran, those that failed in an earlier pass included; empty where nobody traces.
     runs: Vec<HandlerRun>,
+    /// Events that were parsed before, by their positions.
+    parsed: HashMap<usize, RawEvent>,
 }
 
 /// Admits one request, in as many passes as it takes, and answers it.
-async fn admit(context: &AdmitContext, submission: Submission) {
+async fn admit(context: &AdmitContext, mut submission: Submission) {
     let _turn = context.turn().await;
+    let drawn = submission.numbers.iter().copied();
     if submission.is_given_up() {
-        return;
+        return delete_unlatched(context, drawn.zip(&submission.events)).await;
     }
-    let numbers = match context.store.event_numbers(submission.events.len()).await {
-        Ok(numbers) => numbers,
-        Err(failure) => return submission.settle(Err(AdmitError::Unavailable(failure.to_string()))),
+    let numbers = if submission.numbers.is_empty() {
+        match context.store.event_numbers(submission.events.len()).await {
+            Ok(numbers) => numbers,
+            Err(failure) => return submission.settle(Err(AdmitError::Unavailable(failure.to_string()))),
+        }
+    } else {
+        submission.numbers.clone()
     };
     let mut request = TransactionalRequest {
         context,
@@ -155,6 +214,7 @@ async fn admit(context: &AdmitContext, submission: Submission) {
         ran: Vec::new(),
         ended: None,
         runs: Vec::new(),
+        parsed: std::mem::take(&mut submission.parsed),
     };
     let mut repeats_n = 0;
     // Each pass adds at least one failed event or is counted, so this ends.
@@ -172,6 +232,7 @@ async fn admit(context: &AdmitContext, submission: Submission) {
             }
         }
     };
+    delete_unlatched(context, drawn.zip(&submission.events)).await;
     submission.settle(result);
 }
 
@@ -179,6 +240,7 @@ impl TransactionalRequest<'_> {
     /// One transaction, from its beginning to its commit or rollback.
     async fn pass(&mut self) -> Result<AdmittedEvents, TransactionError> {
         let began = self.context.traces.now();
+        let _gate = queue_gate(self.context, std::iter::once(self.entry)).await;
         let mut tx = self.context.store.admission_begin().await?;
         self.ran.clear();
         self.runs.retain(|run| run.is_failed);
@@ -189,6 +251,7 @@ impl TransactionalRequest<'_> {
                         let position = self.numbers.binary_search(&event_seq).ok()?;
                         self.events.get(position).map(Arc::as_ref)
                     });
+                    wake_queue(self.context, std::iter::once(self.entry));
                     for (event, (_, outcome)) in self.events.iter().zip(&admitted.events) {
                         self.context.unreadable.note(event, *outcome);
                     }
@@ -293,7 +356,9 @@ impl TransactionalRequest<'_> {
         }
         self.ran.push(n);
         let event = Dispatched::first(&candidate.event, candidate.event_seq);
-        let seen = event.seen(&candidate.event.event_type, self.entry.provider.content(&candidate.event));
+        let seen = self.parsed.remove(&n).unwrap_or_else(|| {
+            event.seen(&candidate.event.event_type, self.entry.provider.content(&candidate.event))
+        });
         let (since, began) = (Instant::now(), self.context.traces.now());
         let handlers = self.entry.provider.handlers();
         let handled = handled_in_tx(handlers, self.left, tx.tx(), &seen, is_stale).await;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::{Notify, RwLock, Semaphore};
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
@@ -68,6 +68,7 @@ impl App {
             batch_events: metrics::histogram!("hooklatch_batch_events"),
             traces: outbox.traces(),
             wake_retries: Notify::new(),
+            queue_gate: RwLock::default(),
             wake_pauses: Notify::new(),
         })
     }

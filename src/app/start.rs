@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::Context;
 use axum::Router;
 use metrics_exporter_prometheus::PrometheusHandle;
+use tokio::sync::RwLock;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tracing::warn;
@@ -137,7 +138,7 @@ impl App {
             store.installation_id().await.context("could not read the installation's id")?;
         let lost = store.lost_times().await.context("could not read which restores there were")?;
         // Before anything is admitted: a pause holds over a restart.
-        let paused = admit::load_pauses(&store, &entries, self.clock.steady_ms()).await;
+        let paused = admit::load_pauses(&store, &entries, (self.clock.steady_ms(), &RwLock::default())).await;
         paused.context("could not read which providers are paused")?;
         Ok(Ground { metrics, entries, store, installation_id, lost })
     }

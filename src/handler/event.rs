@@ -1,6 +1,7 @@
 //! The event: as a handler sees it, and as dispatch does before a handler's own type is known.
 
-use std::sync::Arc;
+use std::any::Any;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use serde::Serialize;
@@ -136,9 +137,46 @@ pub struct RawEvent {
     pub received_at_ms: UnixMs,
     /// Number of this dispatch: 1 at admission, one more at each retry.
     pub attempt_n: u32,
+    /// What was parsed of it for transactional handlers before their transaction began.
+    pub(crate) ahead: ParsedAhead,
+}
+
+/// Events that were parsed ahead, one for each transactional handler, in the types that those take.
+#[derive(Clone, Default)]
+pub(crate) struct ParsedAhead(Arc<Mutex<Vec<Box<dyn Any + Send>>>>);
+
+impl std::fmt::Debug for ParsedAhead {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ParsedAhead")
+    }
+}
+
+impl ParsedAhead {
+    fn all(&self) -> MutexGuard<'_, Vec<Box<dyn Any + Send>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl RawEvent {
+    /// Parses it as `T` now, for a later [`RawEvent::take_typed`]. What does not parse is not kept: its handler says so.
+    pub(super) fn parse_ahead<T: DeserializeOwned + Send + 'static>(&self) {
+        if let Ok(event) = self.typed::<T>() {
+            self.ahead.all().push(Box::new(event));
+        }
+    }
+
+    /// The same event with its payload read as a handler wants it: as it was parsed ahead, if it was.
+    pub(super) fn take_typed<T: DeserializeOwned + Send + 'static>(&self) -> serde_json::Result<Event<T>> {
+        let parsed = {
+            let mut all = self.ahead.all();
+            all.iter().position(|one| one.is::<Event<T>>()).map(|n| all.swap_remove(n))
+        };
+        match parsed.and_then(|parsed| parsed.downcast().ok()) {
+            Some(event) => Ok(*event),
+            None => self.typed(),
+        }
+    }
+
     /// The same event with its payload read as a handler wants it.
     pub(crate) fn typed<T: DeserializeOwned>(&self) -> serde_json::Result<Event<T>> {
         Ok(Event {
@@ -151,5 +189,44 @@ impl RawEvent {
             received_at_ms: self.received_at_ms,
             attempt_n: self.attempt_n,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+
+    static PARSED_N: AtomicU32 = AtomicU32::new(0);
+
+    struct Counted;
+
+    impl<'de> serde::Deserialize<'de> for Counted {
+        fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            PARSED_N.fetch_add(1, Ordering::Relaxed);
+            serde::de::IgnoredAny::deserialize(deserializer).map(|_| Self)
+        }
+    }
+
+    #[test]
+    fn what_was_parsed_ahead_is_not_parsed_again() {
+        let event = RawEvent {
+            provider: Name::parse("p").expect("a name"),
+            event_id: "e".to_owned(),
+            event_type: "t".to_owned(),
+            payload: Bytes::from_static(b"{}"),
+            envelope: Envelope::default(),
+            headers: Headers::default(),
+            received_at_ms: 0,
+            attempt_n: 1,
+            ahead: ParsedAhead::default(),
+        };
+        event.parse_ahead::<Counted>();
+        event.parse_ahead::<u8>();
+        assert!(event.take_typed::<Counted>().is_ok());
+        assert_eq!(PARSED_N.load(Ordering::Relaxed), 1);
+        assert!(event.take_typed::<Counted>().is_ok() && event.take_typed::<u8>().is_err());
+        assert_eq!(PARSED_N.load(Ordering::Relaxed), 2, "once for each handler");
     }
 }

@@ -12,6 +12,8 @@ use crate::store::Tx;
 
 /// A plain handler, whatever its payload is.
 pub(super) type PlainFn = Arc<dyn Fn(&RawEvent) -> Handled + Send + Sync>;
+/// Parses an event for a transactional handler, before its transaction begins.
+pub(super) type ParseFn = Arc<dyn Fn(&RawEvent) + Send + Sync>;
 /// The answer of a transactional handler, to be waited for.
 pub(super) type TxFuture<'a> = Pin<Box<dyn Future<Output = Handled> + Send + 'a>>;
 /// A transactional handler, whatever its payload is.

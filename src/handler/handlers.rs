@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use super::answer::Handled;
 use super::dispatch::Dispatch;
 use super::event::{Event, RawEvent};
-use super::function::{PlainFn, TxFn, TxHandler, run_contained};
+use super::function::{ParseFn, PlainFn, TxFn, TxHandler, run_contained};
 use super::texts::EventTexts;
 use crate::config::RouteConfig;
 use crate::filter::{Filter, Place};
@@ -18,7 +18,7 @@ use crate::types::TypePattern;
 #[derive(Clone)]
 enum Action {
     Plain(PlainFn),
-    Transactional(TxFn),
+    Transactional(ParseFn, TxFn),
     Route(Arc<Route>),
 }
 
@@ -60,11 +60,12 @@ impl Handlers {
         T: DeserializeOwned + Send + 'static,
         H: for<'a> TxHandler<'a, T> + 'static,
     {
-        let call: TxFn = Arc::new(move |tx, raw| match raw.typed() {
+        let parse: ParseFn = Arc::new(RawEvent::parse_ahead::<T>);
+        let call: TxFn = Arc::new(move |tx, raw| match raw.take_typed() {
             Ok(event) => Box::pin(handler.call(tx, event)),
             Err(error) => Box::pin(std::future::ready(Err(error.into()))),
         });
-        self.list.push(Registration { pattern, latest, action: Action::Transactional(call) });
+        self.list.push(Registration { pattern, latest, action: Action::Transactional(parse, call) });
     }
 
     /// Registers a route: events of these types go to `to` as they are. A second route of one event to the
@@ -91,7 +92,7 @@ impl Handlers {
 
     /// True when a transactional handler takes this type, so that it needs a transaction of its own.
     pub fn needs_transaction(&self, event_type: &str) -> bool {
-        self.matching(event_type).any(|one| matches!(one.action, Action::Transactional(_)))
+        self.matching(event_type).any(|one| matches!(one.action, Action::Transactional(..)))
     }
 
     /// True when no code takes this type: what follows from such an event is known before it is latched.
@@ -123,6 +124,15 @@ impl Handlers {
         self.list.iter().any(|one| one.latest)
     }
 
+    /// Parses `event` for its transactional handlers, before their transaction begins.
+    pub(crate) fn parse_ahead(&self, event: &RawEvent) {
+        for one in self.matching(&event.event_type) {
+            if let Action::Transactional(parse, _) = &one.action {
+                parse(event);
+            }
+        }
+    }
+
     /// Runs the plain handlers and routes of `event`. `is_stale` leaves out those marked `latest`. A panic is an error
     /// of this event alone.
     pub fn dispatch(&self, event: &RawEvent, is_stale: bool) -> Handled {
@@ -134,7 +144,7 @@ impl Handlers {
             match &one.action {
                 Action::Plain(call) => all.add(run_contained(call, event))?,
                 Action::Route(route) => all.add_route(route, &texts)?,
-                Action::Transactional(_) => {}
+                Action::Transactional(..) => {}
             }
         }
         all.finish()
@@ -151,7 +161,7 @@ impl Handlers {
             match &one.action {
                 Action::Plain(call) => all.add(run_contained(call, event))?,
                 Action::Route(route) => all.add_route(route, &texts)?,
-                Action::Transactional(call) => {
+                Action::Transactional(_, call) => {
                     let answer = call(tx, event).await;
                     all.add(answer)?;
                 }

@@ -73,6 +73,7 @@ mod tests {
             headers: Headers::of([("x-tenant", "t1"), ("x-time", "17")]),
             received_at_ms: 0,
             attempt_n: 1,
+            ahead: crate::handler::ParsedAhead::default(),
         }
     }
 

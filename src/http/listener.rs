@@ -242,11 +242,14 @@ fn spawn_connection<S>(
     });
 }
 
-/// Records that a connection failed. What is no HTTP was answered 400 or 431 by hyper, before there was a request; one
-/// whose head did not arrive in time was closed.
+/// Records that a connection failed. What is no HTTP was answered 400 by hyper, and a head that is too large 431 (also
+/// for its URL: at 64 KiB hyper would answer 414), before there was a request; one whose head did not arrive in time was
+/// closed.
 fn ended_early(error: &hyper::Error, place: &ConnectionPlace, receiver: Option<&ReceiverState>) {
     debug!(%error, "connection ended early");
-    let reason = if error.is_parse() {
+    let reason = if error.is_parse_too_large() {
+        "head_too_large"
+    } else if error.is_parse() {
         "head_malformed"
     } else if error.is_timeout() && place.slot.is_in_head() {
         "head_too_slow"

@@ -2,6 +2,7 @@
 //! size, time and number, and leaves everything else to `receive`.
 
 use std::borrow::Cow;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Poll;
@@ -24,6 +25,7 @@ use super::extensions::{KnownCaller, Neighbours, Peer};
 use super::probe;
 use crate::admit::{HeldMemory, LARGE_BYTES, MemoryRoom, ProviderEntry};
 use crate::doctor::ProbeKey;
+use crate::net::peer_of;
 use crate::receive::{Arrival, Receiver, SenderAnswer, UnreadReason, UnreadRequest};
 use crate::stop;
 use crate::types::{ClientCertificate, Clock};
@@ -44,10 +46,10 @@ const DRAIN_PAUSE_MAX: Duration = Duration::from_millis(200);
 
 /// Bytes a second that a large body brings at least while another one waits for its place, once it had the place for
 /// [`LARGE_GRACE`].
-const LARGE_BYTES_PER_S_MIN: u128 = 1 << 20;
-const LARGE_GRACE: Duration = Duration::from_secs(1);
+const LARGE_BYTES_PER_S_MIN: u64 = 1 << 20;
+const LARGE_GRACE: Duration = Duration::from_millis(500);
 /// Time between two looks at whether another one waits.
-const LARGE_LOOK: Duration = Duration::from_millis(200);
+const LARGE_LOOK: Duration = Duration::from_millis(100);
 
 /// State of the receiver: all that it needs of the app.
 pub(crate) struct ReceiverState {
@@ -64,6 +66,15 @@ pub(crate) struct ReceiverState {
     pub(crate) room: MemoryRoom,
     /// True when it takes fake events, and says so.
     pub(crate) is_test: bool,
+}
+
+/// What is allowed of one body.
+struct BodyRules<'a> {
+    bytes_max: usize,
+    /// The peer that it comes from.
+    peer: Option<IpAddr>,
+    /// True when its headers alone say that it will be rejected.
+    is_rejected: &'a (dyn Fn() -> bool + Sync),
 }
 
 /// Where a request came from, as far as is known of it.
@@ -96,7 +107,8 @@ impl ReceiverState {
             return Ok(request);
         };
         let (parts, body) = request.into_parts();
-        let answer = match read_body(self, self.body_bytes_max, &parts.headers, body, neighbours).await {
+        let rules = BodyRules { bytes_max: self.body_bytes_max, peer: None, is_rejected: &|| false };
+        let answer = match read_body(self, rules, &parts.headers, body, neighbours).await {
             Ok((body, _held)) => probe::answered(&key, &parts, &body),
             Err(problem) => problem.into_response(),
         };
@@ -107,6 +119,17 @@ impl ReceiverState {
     fn url_of(&self, uri: &http::Uri) -> String {
         let path = uri.path_and_query().map_or("", |path| path.as_str());
         [self.public_url.as_str(), path].concat()
+    }
+
+    /// The request as kinds see it.
+    fn raw(&self, parts: http::request::Parts, body: Bytes) -> RawRequest {
+        RawRequest {
+            method: parts.method,
+            url: self.url_of(&parts.uri),
+            headers: parts.headers,
+            body,
+            received_at_ms: self.clock.now_ms(),
+        }
     }
 
     /// The answer to a request of this provider.
@@ -136,18 +159,19 @@ impl ReceiverState {
         if !is_event && !entry.provider.has_handshake(parts.method.as_str()) {
             return self.refused(Some(entry), head(&parts), arrival, Problem::METHOD);
         }
-        let (body, held) =
-            match read_body(self, entry.body_bytes_max, &parts.headers, body, from.neighbours).await {
-                Ok(read) => read,
-                Err(problem) => return self.refused(Some(entry), head(&parts), arrival, problem),
-            };
-        let raw = RawRequest {
-            method: parts.method,
-            url: self.url_of(&parts.uri),
-            headers: parts.headers,
-            body,
-            received_at_ms: self.clock.now_ms(),
+        let is_rejected =
+            || is_event && entry.provider.rejects_by_headers(self.raw(parts.clone(), Bytes::new()));
+        let rules = BodyRules {
+            bytes_max: entry.body_bytes_max,
+            peer: arrival.address.map(peer_of),
+            is_rejected: &is_rejected,
         };
+        let (body, held) = match read_body(self, rules, &parts.headers, body, from.neighbours).await {
+            Ok(read) => read,
+            Err(problem) => return self.refused(Some(entry), head(&parts), arrival, problem),
+        };
+        let uri = parts.uri.clone();
+        let raw = self.raw(parts, body);
         let answer = if is_event {
             self.receiver.receive(entry, raw, held, arrival).await
         } else {
@@ -156,7 +180,7 @@ impl ReceiverState {
                 None => {
                     return self.refused(
                         Some(entry),
-                        (&raw.method, &parts.uri, &raw.headers),
+                        (&raw.method, &uri, &raw.headers),
                         arrival,
                         Problem::METHOD,
                     );
@@ -300,7 +324,7 @@ fn known(mut response: Response) -> Response {
 /// The whole body, and the room that its request takes up from here on.
 async fn read_body<B>(
     state: &ReceiverState,
-    bytes_max: usize,
+    rules: BodyRules<'_>,
     headers: &HeaderMap,
     body: B,
     neighbours: Option<&Neighbours>,
@@ -310,7 +334,7 @@ where
 {
     let declared =
         headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
-    if declared.is_some_and(|bytes| bytes > bytes_max) {
+    if declared.is_some_and(|bytes| bytes > rules.bytes_max) {
         // A sender that is still writing when the connection closes may never see the answer. One that waits for a word
         // before it sends the body need not send it.
         if !headers.contains_key(header::EXPECT) {
@@ -326,7 +350,7 @@ where
     };
     with_memory(neighbours, &mut is_held).await;
     let held = held.ok_or(Problem::SATURATED)?;
-    let collect = collected(body, declared, bytes_max, held, neighbours);
+    let collect = collected(body, declared, &rules, held, neighbours);
     let mut collect = std::pin::pin!(collect);
     // Most bodies came with their headers, and need nobody who looks at the time.
     let first = std::future::poll_fn(|cx| Poll::Ready(collect.as_mut().poll(cx))).await;
@@ -351,12 +375,13 @@ async fn with_memory(neighbours: Option<&Neighbours>, is_held: &mut (dyn FnMut()
     }
 }
 
-/// Reads a body of at most `bytes_max` into memory of its own. Room is taken for what is there and not for what was
-/// announced, so that a peer that announces much and sends little keeps nobody else out.
+/// Reads a body into memory of its own. Room is taken for what is there and not for what was announced, so that a peer
+/// that announces much and sends little keeps nobody else out. Of a body that will be rejected whatever follows, no more
+/// than [`LARGE_BYTES`] are kept, and it takes no place among the large ones.
 async fn collected<B>(
     mut body: B,
     declared: Option<usize>,
-    bytes_max: usize,
+    rules: &BodyRules<'_>,
     mut held: HeldMemory,
     neighbours: Option<&Neighbours>,
 ) -> Result<(Bytes, HeldMemory), Problem>
@@ -369,16 +394,20 @@ where
         let frame = frame.map_err(|_| Problem::BROKEN_BODY)?;
         let Some(data) = frame.data_ref() else { continue };
         let needed = bytes.len() + data.len();
-        if needed > bytes_max {
+        if needed > rules.bytes_max {
             return Err(Problem::TOO_LARGE);
         }
         // Nobody goes for it: whoever sends a small body slowly has no such place.
         if needed > LARGE_BYTES && pace.is_none() {
-            held.large().await;
+            if (rules.is_rejected)() {
+                drain(&mut body).await;
+                break;
+            }
+            held.large(rules.peer).await;
             pace = Some(LargePace { since: Instant::now(), bytes_n: needed });
         }
         if needed > bytes.capacity() {
-            let whole = declared.unwrap_or(bytes_max).max(needed);
+            let whole = declared.unwrap_or(rules.bytes_max).max(needed);
             let step = if bytes.capacity() == 0 { FIRST_BYTES } else { NEXT_BYTES };
             let capacity = bytes.capacity().saturating_mul(4).max(step).clamp(needed, whole);
             let more = capacity - bytes.capacity();
@@ -389,6 +418,7 @@ where
         }
         bytes.extend_from_slice(data);
     }
+    held.is_in_the_way(None);
     bytes.shrink_to_fit();
     Ok((Bytes::from(bytes), held))
 }
@@ -400,11 +430,12 @@ struct LargePace {
 }
 
 impl LargePace {
-    /// True when it comes in more slowly than one may that is in another's way.
-    fn is_too_slow(&self, bytes_n: usize) -> bool {
-        let took = self.since.elapsed();
-        let came = u128::try_from(bytes_n.saturating_sub(self.bytes_n)).unwrap_or(u128::MAX);
-        took > LARGE_GRACE && came < took.as_millis() * LARGE_BYTES_PER_S_MIN / 1_000
+    /// Bytes a second at which it arrives, where that is less than one may that is in another's way.
+    fn too_slow(&self, bytes_n: usize) -> Option<u64> {
+        let took_ms = u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX).max(1);
+        let came = u64::try_from(bytes_n.saturating_sub(self.bytes_n)).unwrap_or(u64::MAX);
+        let rate = came.saturating_mul(1_000) / took_ms;
+        (self.since.elapsed() > LARGE_GRACE && rate < LARGE_BYTES_PER_S_MIN).then_some(rate)
     }
 }
 
@@ -420,7 +451,8 @@ where
 {
     let Some(pace) = pace else { return Ok(body.frame().await) };
     loop {
-        if held.is_in_the_way() && pace.is_too_slow(bytes_n) {
+        let rate = pace.too_slow(bytes_n);
+        if held.is_in_the_way(rate) && rate.is_some() {
             return Err(Problem::TOO_SLOW);
         }
         if let Ok(frame) = tokio::time::timeout(LARGE_LOOK, body.frame()).await {

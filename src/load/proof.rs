@@ -481,6 +481,7 @@ fn seen(proven: &Proven<'_>, event: &IncomingEvent) -> RawEvent {
         headers,
         received_at_ms: event.received_at_ms,
         attempt_n: 1,
+        ahead: crate::handler::ParsedAhead::default(),
     }
 }
 

@@ -71,6 +71,19 @@ impl ActiveProvider {
         verify::verify(&self.spec.signature, self.verify_with, keys, *unverified, request)
     }
 
+    /// True when the headers alone say that a request will be rejected, whatever its body is: `request` has none. Only of
+    /// kinds that sign in a header.
+    pub(crate) fn rejects_by_headers(&self, request: RawRequest) -> bool {
+        if self.spec.signatures().any(|one| one.headers.is_empty()) {
+            return false;
+        }
+        match self.believe(request).map_err(|unbelieved| (unbelieved.why, unbelieved.request)) {
+            Err((VerifyError::HeaderMissing(_) | VerifyError::HeaderRepeated(_), _)) => true,
+            Err((VerifyError::Malformed { place, .. }, request)) => request.headers.contains_key(&place),
+            _ => false,
+        }
+    }
+
     /// The configured secrets, newest first.
     pub(crate) fn secrets(&self) -> impl Iterator<Item = &str> {
         self.verifier.keys.secrets()

@@ -2,7 +2,8 @@
 //! proxy that changes paths. A few of them are kept in memory, with the provider that was probably meant.
 //!
 //! Strangers choose paths, so the list is bounded: [`PLACES_N`] places, half of them for requests that look like a
-//! sender's, and one for each client. Where there is none left, the path that was posted to least often goes.
+//! sender's. A client has up to [`LIKELY_OF_CLIENT_N`] of that half and one of the other, because several senders may
+//! reach us through one proxy. Where there is no place left, the path that was posted to least often goes.
 
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,6 +16,8 @@ use crate::net::peer_of;
 
 /// Most paths that are kept.
 const PLACES_N: usize = 32;
+/// Most paths of one client that look like a sender's.
+const LIKELY_OF_CLIENT_N: usize = 4;
 /// Most characters of a path that are shown.
 const SHOWN_CHARS_MAX: usize = 80;
 
@@ -77,22 +80,11 @@ impl UnknownPaths {
             one.view.signature_of_kind = new.view.signature_of_kind.or(one.view.signature_of_kind.take());
             return;
         }
-        // A client that tries many paths has one place.
-        if let Some(at) = places.iter().position(|one| one.peer.is_some() && one.peer == new.peer) {
-            if new.is_likely || !places.get(at).is_some_and(|one| one.is_likely) {
-                places.remove(at);
-            } else {
-                return;
-            }
-        }
-        let same_half = |one: &&UnknownPath| one.is_likely == new.is_likely;
-        if places.iter().filter(same_half).count() >= PLACES_N / 2 {
-            let oldest = places.iter().enumerate().filter(|(_, one)| same_half(one));
-            let least = oldest.min_by_key(|(_, one)| (one.view.requests_n, one.view.last_at_ms));
-            if let Some(at) = least.map(|(at, _)| at) {
-                places.remove(at);
-            }
-        }
+        let same_half = |one: &UnknownPath| one.is_likely == new.is_likely;
+        let same_client = |one: &UnknownPath| same_half(one) && one.peer.is_some() && one.peer == new.peer;
+        let of_client_n = if new.is_likely { LIKELY_OF_CLIENT_N } else { 1 };
+        give_up_one(&mut places, of_client_n, same_client);
+        give_up_one(&mut places, PLACES_N / 2, same_half);
         places.push(new);
     }
 
@@ -102,6 +94,16 @@ impl UnknownPaths {
         let mut all: Vec<&UnknownPath> = places.iter().collect();
         all.sort_by_key(|one| (!one.is_likely, std::cmp::Reverse(one.view.requests_n)));
         all.into_iter().map(|one| one.view.clone()).collect()
+    }
+}
+
+/// Where `n_max` of these have places, the one that was posted to least often goes, of those the one longest ago.
+fn give_up_one(places: &mut Vec<UnknownPath>, n_max: usize, is_of: impl Fn(&UnknownPath) -> bool) {
+    let of = places.iter().enumerate().filter(|(_, one)| is_of(one));
+    if of.clone().count() >= n_max
+        && let Some((at, _)) = of.min_by_key(|(_, one)| (one.view.requests_n, one.view.last_at_ms))
+    {
+        places.remove(at);
     }
 }
 
@@ -166,6 +168,32 @@ mod tests {
                 "{path}"
             );
         }
+    }
+
+    #[test]
+    fn paths_of_several_senders_behind_one_proxy_stand_side_by_side() {
+        let paths = paths();
+        for (n, path) in ["/hooks/a", "/hooks/b", "/hooks/c", "/hooks/d", "/login"].into_iter().enumerate() {
+            let header = (path != "/login").then_some("stripe-signature");
+            for _ in n..5 {
+                post(&paths, path, header, "192.0.2.1", 1);
+            }
+        }
+        let found = |paths: &UnknownPaths| -> Vec<(String, u64)> {
+            paths.list().into_iter().map(|one| (one.path, one.requests_n)).collect()
+        };
+        let path = |path: &str, n| (path.to_owned(), n);
+        let wanted = [
+            path("/hooks/a", 5),
+            path("/hooks/b", 4),
+            path("/hooks/c", 3),
+            path("/hooks/d", 2),
+            path("/login", 1),
+        ];
+        assert_eq!(found(&paths), wanted);
+        post(&paths, "/hooks/e", Some("stripe-signature"), "192.0.2.1", 1);
+        assert_eq!(found(&paths)[3], path("/hooks/e", 1), "of five, the one with the fewest requests goes");
+        assert_eq!(found(&paths).len(), 5);
     }
 
     #[test]

@@ -24,6 +24,9 @@ const FROM_BELOW_MS: i64 = 7 * DAY_MS;
 /// are passed by until they are walked from the low end again. Milliseconds.
 const LATE_MS: i64 = DAY_MS;
 
+/// Age at which parts of a large body count as left behind, because its event was never latched. Milliseconds.
+const UNLATCHED_MS: i64 = 15 * 60_000;
+
 /// Result of one round.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct PruneRound {
@@ -121,6 +124,7 @@ impl Pruner {
             says_no_lag();
             return Ok(run.round);
         }
+        self.sweep_parts(&mut run).await?;
         let pruned = self.prune(&mut run).await;
         let given = self.give_back(run.stop).await;
         self.store.prune_end(&self.node).await?;
@@ -149,6 +153,14 @@ impl Pruner {
         }
         if is_looked_through {
             self.looked_through_at_ms = Some(now_ms);
+        }
+        Ok(())
+    }
+
+    /// Deletes the parts of large bodies whose events were never latched, because their node died.
+    async fn sweep_parts(&self, run: &mut Run<'_>) -> Result<(), StoreError> {
+        while !run.stop.is_set() && self.store.body_parts_sweep(run.now_ms - UNLATCHED_MS).await? {
+            metrics::counter!("hooklatch_pruned_rows_total", "table" => "unlatched_bodies").increment(1);
         }
         Ok(())
     }

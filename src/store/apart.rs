@@ -5,7 +5,7 @@
 use sha2::{Digest, Sha256};
 
 use super::db::{DbResult, Door, StoreError};
-use super::event::{EventRow, StoredPayload, events_with};
+use super::event::{EventRow, StoredPayload, events_with, stored_body};
 use super::handle::Store;
 use crate::seal::KeyRing;
 use crate::types::{BodyDigest, EventKey};
@@ -128,9 +128,13 @@ pub(super) async fn event_content(
 ) -> DbResult<Option<KeptContent>> {
     let row = db
         .fetch_optional(
-            "/* event_content */ SELECT e.event_seq, p.headers, p.body, p.whole, p.key_id, p.redacted_n
+            concat!(
+                "/* event_content */ SELECT e.event_seq, p.headers, ",
+                stored_body!("p"),
+                " AS body, p.whole, p.key_id, p.redacted_n
              FROM processed_webhook_events e
-             JOIN webhook_payloads p ON p.event_seq = e.event_seq WHERE e.provider = $1 AND e.event_id = $2",
+             JOIN webhook_payloads p ON p.event_seq = e.event_seq WHERE e.provider = $1 AND e.event_id = $2"
+            ),
             &[key.provider.as_str().into(), key.event_id.as_str().into()],
         )
         .await?;

@@ -5,6 +5,7 @@
 //! sealed with the one key or the other, and its row says with which.
 
 use super::db::{DbError, DbResult, Door, Row, StoreError, Value};
+use super::event::stored_body;
 use super::handle::Store;
 use super::search_ids::search_block;
 use crate::seal::{KeyRing, SealError, SealedPlace};
@@ -95,19 +96,26 @@ const PAYLOADS: SealedSql = SealedSql {
     next_key: next_key!("webhook_payloads"),
     counted: counted!("webhook_payloads"),
     clear: clear!("webhook_payloads", "key_id", "event_seq"),
-    of_key: "/* reseal */ SELECT event_seq AS number, 0 AS attempt_n, key_id, headers AS sealed_text, body, whole,
-            search_ids
-        FROM webhook_payloads WHERE key_id = $4 AND event_seq > $1 AND CAST($2 AS BIGINT) >= 0
-        ORDER BY event_seq LIMIT $3",
+    of_key: concat!(
+        "/* reseal */ SELECT event_seq AS number, 0 AS attempt_n, key_id, headers AS sealed_text, ",
+        stored_body!("p"),
+        " AS body, whole, search_ids
+        FROM webhook_payloads p WHERE key_id = $4 AND event_seq > $1 AND CAST($2 AS BIGINT) >= 0
+        ORDER BY event_seq LIMIT $3"
+    ),
     // What is sealed is gone past without its columns.
-    of_none: "/* reseal */ SELECT event_seq AS number, 0 AS attempt_n, key_id,
-            CASE WHEN key_id IS NULL THEN headers END AS sealed_text, CASE WHEN key_id IS NULL THEN body END AS body,
-            CASE WHEN key_id IS NULL THEN whole END AS whole
-        FROM webhook_payloads WHERE event_seq > $1 AND CAST($2 AS BIGINT) >= 0 AND CAST($4 AS TEXT) = ''
-        ORDER BY event_seq LIMIT $3",
-    // Its `whole` may be gone by now.
+    of_none: concat!(
+        "/* reseal */ SELECT event_seq AS number, 0 AS attempt_n, key_id,
+            CASE WHEN key_id IS NULL THEN headers END AS sealed_text,
+            CASE WHEN key_id IS NULL THEN ",
+        stored_body!("p"),
+        " END AS body, CASE WHEN key_id IS NULL THEN whole END AS whole
+        FROM webhook_payloads p WHERE event_seq > $1 AND CAST($2 AS BIGINT) >= 0 AND CAST($4 AS TEXT) = ''
+        ORDER BY event_seq LIMIT $3"
+    ),
+    // Its `whole` may be gone by now. A body in parts is in one piece afterwards.
     write: "/* reseal */ UPDATE webhook_payloads
-        SET headers = $4, body = $5, whole = CASE WHEN whole IS NOT NULL THEN $6 END, key_id = $7
+        SET headers = $4, body = COALESCE($5, body), parts_n = NULL, whole = CASE WHEN whole IS NOT NULL THEN $6 END, key_id = $7
         WHERE event_seq = $1 AND CAST($2 AS BIGINT) = 0 AND COALESCE(key_id, '') = $3",
 };
 const CONTENTS: SealedSql = SealedSql {
@@ -271,6 +279,8 @@ async fn reseal(
                 }
                 step.resealed_n += 1;
                 if table == SealedTable::Payloads {
+                    let sql = "/* reseal */ DELETE FROM webhook_body_parts WHERE event_seq = $1";
+                    db.execute(sql, &[at.number.into()]).await?;
                     let ids = search_ids(db, at.number, row, of, ring).await?;
                     reseal_search_ids(db, at.number, ids, ring).await?;
                 }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 
 use super::db::{DbError, DbResult, Door, Row, StoreError, Tx};
-use super::event::{NotAsItCame, StoredPayload, event_columns, event_view};
+use super::event::{NotAsItCame, StoredPayload, event_columns, event_view, stored_body};
 use super::handle::Store;
 use crate::api::EventView;
 use crate::seal::{KeyRing, SealError, SealedPlace};
@@ -71,7 +71,9 @@ pub struct CommittedCall {
 const EVENT: &str = concat!(
     "/* event_committed */ SELECT ",
     event_columns!(),
-    ", p.headers, p.body, p.whole, p.key_id, p.redacted_n, v.version AS newest_version, v.event_seq AS newest_seq
+    ", p.headers, ",
+    stored_body!("p"),
+    " AS body, p.whole, p.key_id, p.redacted_n, v.version AS newest_version, v.event_seq AS newest_seq
      FROM processed_webhook_events e
      LEFT JOIN webhook_payloads p ON p.event_seq = e.event_seq
      LEFT JOIN object_versions v ON v.provider = e.provider AND v.object = e.object

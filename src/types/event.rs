@@ -76,6 +76,8 @@ pub struct IncomingEvent {
     pub body: Bytes,
     /// Kept in place of `body`, where values are not to be stored.
     pub redacted: Option<RedactedBody>,
+    /// The body is stored already, in so many parts under the number that the event is latched with.
+    pub stored_parts_n: Option<u32>,
     /// JSON text of what handlers receive; part of `body` unless that is a form.
     pub payload: Bytes,
     /// The whole JSON text that it was read from; `body` unless that is a form or was opened.
@@ -116,6 +118,7 @@ impl IncomingEvent {
             envelope: body.clone(),
             body,
             redacted: None,
+            stored_parts_n: None,
             headers: "{}".into(),
             unreadable: None,
             secret: None,
@@ -123,8 +126,13 @@ impl IncomingEvent {
         }
     }
 
-    /// Returns the bytes for people to see: without the values that are not to be stored.
+    /// Returns the bytes for the event's own row: without the values that are not to be stored, and without those that
+    /// are stored in parts.
     pub(crate) fn stored_body(&self) -> &Bytes {
+        static IN_PARTS: Bytes = Bytes::new();
+        if self.stored_parts_n.is_some() {
+            return &IN_PARTS;
+        }
         self.redacted.as_ref().map_or(&self.body, |redacted| &redacted.body)
     }
 

@@ -14,6 +14,8 @@ use crate::process::until;
 on_both!(
     events_of_a_paused_provider_wait_over_a_restart_and_go_in_order_at_its_end,
     a_pause_of_another_node_is_seen_and_new_events_queue_behind_those_that_waited,
+    events_that_queue_after_a_pause_are_dispatched_at_once_under_steady_traffic,
+    what_waited_for_a_pause_to_end_is_taken_in_its_order_by_one_node_at_a_time,
     transactional_handlers_run_once_after_a_pause,
     a_newer_version_that_came_during_a_pause_supersedes,
     a_provider_that_rejects_keeps_what_fails_after_a_pause_and_a_pause_makes_nothing_old,
@@ -111,6 +113,61 @@ async fn a_pause_of_another_node_is_seen_and_new_events_queue_behind_those_that_
     })
     .await;
     app.running.stop().await;
+}
+
+async fn events_that_queue_after_a_pause_are_dispatched_at_once_under_steady_traffic(database: &Database) {
+    paused_from_the_start(database).await;
+    let (kind, seen) = noting();
+    let app = TestApp::start(database, kind, "").await;
+    for n in 0..50 {
+        assert_eq!(app.event(&format!("evt_{n:03}"), "x", 1).await, "accepted");
+    }
+    resume(database, &app).await;
+    // Without a break: an event is always on its way when somebody looks whether any waits.
+    let sent = Mutex::new(50);
+    until("new events do not wait any more", Duration::from_secs(30), String::new, async || {
+        let n = *sent.lock().unwrap();
+        *sent.lock().unwrap() += 1;
+        let id = format!("evt_{n:03}");
+        assert_eq!(app.event(&id, "x", 1).await, "accepted");
+        seen.lock().unwrap().len() > 50 && state(database, &id).await.0 == "done"
+    })
+    .await;
+    let sent_n = *sent.lock().unwrap();
+    calls_n(&app, sent_n).await;
+    app.running.stop().await;
+    let seen = seen.lock().unwrap();
+    assert!(seen.is_sorted(), "in their order: {seen:?}");
+}
+
+async fn what_waited_for_a_pause_to_end_is_taken_in_its_order_by_one_node_at_a_time(database: &Database) {
+    paused_from_the_start(database).await;
+    let app = TestApp::start(database, noting().0, "").await;
+    for n in 1..=2 {
+        assert_eq!(app.event(&format!("evt_{n}"), "x", 1).await, "accepted");
+    }
+    app.running.stop().await;
+    database.run("UPDATE provider_pauses SET ended_at_ms = 1").await.unwrap();
+    let one = database.store().await;
+    let names = [hooklatch::types::Name::parse("stripe").unwrap()];
+    let mut first = one.admission_begin().await.unwrap();
+    let taken = first.event_take_due(i64::MAX, &names).await.unwrap().unwrap();
+    assert_eq!(taken.key.event_id, "evt_1");
+    if database.url.starts_with("postgres") {
+        let other = database.store().await;
+        let mut second = other.admission_begin().await.unwrap();
+        assert!(second.event_take_due(i64::MAX, &names).await.unwrap().is_none(), "the first is not done");
+        second.rollback().await.unwrap();
+        database
+            .run("UPDATE processed_webhook_events SET attempts_n = 1 WHERE event_id = 'evt_2'")
+            .await
+            .unwrap();
+        let mut second = other.admission_begin().await.unwrap();
+        let failed = second.event_take_due(i64::MAX, &names).await.unwrap().unwrap();
+        assert_eq!(failed.key.event_id, "evt_2", "what failed waits for nobody");
+        second.rollback().await.unwrap();
+    }
+    first.rollback().await.unwrap();
 }
 
 async fn transactional_handlers_run_once_after_a_pause(database: &Database) {

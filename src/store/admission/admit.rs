@@ -21,8 +21,9 @@ impl Store {
         lock_wait_ms: Option<i64>,
     ) -> Result<AdmittedBatch<D>, StoreError> {
         let candidates: Arc<[Candidate]> = candidates.into();
-        // What is kept of such an event depends on what follows from it.
-        if candidates.iter().any(|one| one.event.redacted.is_some()) {
+        // What is kept of a redacted event depends on what follows from it; a body in parts is claimed.
+        let is_special = |one: &Candidate| one.event.redacted.is_some() || one.event.stored_parts_n.is_some();
+        if candidates.iter().any(is_special) {
             return self.admit_slowly(&candidates, decide, lock_wait_ms).await;
         }
         let quick = match &self.parts.backend {

@@ -11,8 +11,8 @@ use crate::seal::KeyRing;
 use crate::store::db::limit::limited;
 use crate::store::db::{DbResult, Door, StoreError, Tx};
 use crate::store::event::{
-    DueEvent, EventRow, EventUpdate, Latched, event_get, event_take_due, events_update, payload_redacted,
-    payload_whole_keep,
+    DueEvent, EventRow, EventUpdate, Latched, event_get, event_take_due, events_update, payload_in_parts,
+    payload_redacted, payload_whole_keep,
 };
 use crate::store::handle::Store;
 use crate::store::lane::lanes_extend;
@@ -60,6 +60,8 @@ impl AdmissionTx {
         let is_redacted = |row: &&EventInsert| row.event.redacted.is_some();
         let redacted: Vec<(i64, Arc<IncomingEvent>)> =
             rows.iter().filter(is_redacted).map(|row| (row.event_seq, Arc::clone(&row.event))).collect();
+        let in_parts: Vec<(i64, u32)> =
+            rows.iter().filter_map(|row| Some((row.event_seq, row.event.stored_parts_n?))).collect();
         let answer = if self.tx.is_postgres() {
             match self.tx.pg() {
                 Ok(db) => limited(postgres::events_insert(db, &rows, &self.ring)).await,
@@ -74,6 +76,9 @@ impl AdmissionTx {
             let values_n = event.redacted.as_ref().map_or(0, |redacted| redacted.values_n);
             in_tx!(self.tx, payload_redacted(event_seq, values_n))?;
             self.redacted.push((event_seq, event));
+        }
+        for (event_seq, parts_n) in in_parts.into_iter().filter(|(event_seq, _)| !lost.contains(event_seq)) {
+            in_tx!(self.tx, payload_in_parts(event_seq, parts_n))?;
         }
         Ok(lost)
     }

@@ -7,6 +7,7 @@
 //! | `<> ALL($1)`, a list | `NOT IN (SELECT value FROM json_each($1))` |
 //! | `LEAST(`, `GREATEST(` | `MIN(`, `MAX(` |
 //! | `FOR UPDATE`, also with `OF x` and `SKIP LOCKED` | nothing: there is one writer |
+//! | `BYTEA)`, of a cast | `BLOB)` |
 //! | `{clock_ms}`: the database's clock, in milliseconds | the end of all time: the node's own clock goes first |
 //!
 //! Nothing inside of quotes or comments is touched. Casts are written `CAST(x AS BIGINT)`, which both know.
@@ -98,7 +99,7 @@ fn replaced(sql: &str, is_start: bool) -> Option<(String, &str)> {
         let after = after.strip_prefix(" OF ").map_or(after, |table| table.trim_start_matches(is_of_word));
         return Some((String::new(), after.strip_prefix(" SKIP LOCKED").unwrap_or(after)));
     }
-    let names = [("LEAST(", "MIN("), ("GREATEST(", "MAX(")];
+    let names = [("LEAST(", "MIN("), ("GREATEST(", "MAX("), ("BYTEA)", "BLOB)")];
     let (name, other) = names.into_iter().find(|(name, _)| sql.starts_with(name))?;
     Some((other.to_owned(), sql.strip_prefix(name)?))
 }

@@ -1,5 +1,6 @@
 //! The rows of events: how they are found and written after admission.
 
+use super::parts::{stored_body, stored_body_bytes};
 use super::types::{DueEvent, EventRow, EventUpdate};
 use crate::seal::KeyRing;
 use crate::store::db::{DbResult, Door, StoreError, Value};
@@ -114,11 +115,15 @@ pub(in crate::store) async fn events_with(
 async fn unreadable_bytes(db: &mut Door<'_>) -> DbResult<Vec<(String, u64)>> {
     let rows = db
         .fetch(
-            "/* unreadable_bytes */ SELECT e.provider,
-                    CAST(SUM(octet_length(p.body) + octet_length(p.headers) + COALESCE(octet_length(p.whole), 0)) AS BIGINT) AS bytes_n
+            concat!(
+                "/* unreadable_bytes */ SELECT e.provider,
+                    CAST(SUM(",
+                stored_body_bytes!("p"),
+                " + octet_length(p.headers) + COALESCE(octet_length(p.whole), 0)) AS BIGINT) AS bytes_n
              FROM processed_webhook_events e JOIN webhook_payloads p ON p.event_seq = e.event_seq
              WHERE e.state = 'unreadable' AND e.state IN ('retry', 'failed', 'unreadable', 'conflict')
-             GROUP BY e.provider",
+             GROUP BY e.provider"
+            ),
             &[],
         )
         .await?;
@@ -142,15 +147,18 @@ const DUE_PROVIDER: &str = "/* event_take_due */ WITH RECURSIVE p AS (
           AND NOT EXISTS (SELECT 1 FROM provider_pauses x WHERE x.provider = p.name AND x.ended_at_ms IS NULL)) d
     WHERE d.due_at_ms <= $1 ORDER BY d.due_at_ms LIMIT 1";
 
-/// Its longest due event; of equally long due ones the first that came. By the index of what is due, and never by that of
-/// the keys, which has all events of a provider. SKIP LOCKED: nodes pass each other instead of queueing behind one row.
-const TAKE_DUE: &str = "/* event_take_due */ SELECT event_seq FROM processed_webhook_events
+/// Its longest due events; of equally long due ones the first that came. By the index of what is due, and never by that
+/// of the keys, which has all events of a provider. As many as other nodes may have locked.
+const FIRST_DUE: &str = "/* event_take_due */ SELECT event_seq, attempts_n FROM processed_webhook_events
     WHERE provider = $2 AND state = 'retry' AND due_at_ms <= $1
-    ORDER BY provider, due_at_ms, event_seq LIMIT 1 FOR UPDATE SKIP LOCKED";
+    ORDER BY provider, due_at_ms, event_seq LIMIT 32";
+/// SKIP LOCKED: nodes pass each other instead of queueing behind one row.
+const TAKE_DUE: &str = "/* event_take_due */ SELECT event_seq FROM processed_webhook_events
+    WHERE event_seq = $2 AND state = 'retry' AND due_at_ms <= $1 FOR UPDATE SKIP LOCKED";
 
 /// The statements by name, for tests that look at their plans.
 pub(in crate::store) const DUE_STATEMENTS: &[(&str, &str)] =
-    &[("provider of the longest due event", DUE_PROVIDER), ("longest due event", TAKE_DUE)];
+    &[("provider of the longest due event", DUE_PROVIDER), ("longest due events", FIRST_DUE)];
 
 /// The number of the event to be dispatched next, locked; of a provider whose due events all are locked, the next
 /// provider's.
@@ -160,11 +168,27 @@ async fn longest_due(db: &mut Door<'_>, now_ms: UnixMs, providers: &[Name]) -> D
         let found = db.fetch_optional(DUE_PROVIDER, &[now_ms.into(), names.clone().into()]).await?;
         let Some(found) = found else { return Ok(None) };
         let name = found.text("name")?;
-        if let Some(row) = db.fetch_optional(TAKE_DUE, &[now_ms.into(), name.as_str().into()]).await? {
-            return row.int("event_seq").map(Some);
+        if let Some(event_seq) = take_due(db, now_ms, &name).await? {
+            return Ok(Some(event_seq));
         }
         names.retain(|other| *other != name);
     }
+}
+
+/// Locks the longest due event of a provider that no other node has. Events that waited for the end of a pause were never
+/// dispatched, and keep their order: of those only the first may be taken, so one node dispatches them at a time.
+async fn take_due(db: &mut Door<'_>, now_ms: UnixMs, provider: &str) -> DbResult<Option<i64>> {
+    let mut is_behind_waiting = false;
+    for row in db.fetch(FIRST_DUE, &[now_ms.into(), provider.into()]).await? {
+        let (event_seq, is_waiting) = (row.int("event_seq")?, row.int("attempts_n")? == 0);
+        if is_waiting && std::mem::replace(&mut is_behind_waiting, true) {
+            continue;
+        }
+        if db.fetch_optional(TAKE_DUE, &[now_ms.into(), event_seq.into()]).await?.is_some() {
+            return Ok(Some(event_seq));
+        }
+    }
+    Ok(None)
 }
 
 pub(in crate::store) async fn event_take_due(
@@ -176,8 +200,8 @@ pub(in crate::store) async fn event_take_due(
     let Some(event_seq) = longest_due(db, now_ms, providers).await? else { return Ok(None) };
     let row = db
         .fetch_one(
-            "/* event_take_due */ SELECT e.provider, e.event_id, e.event_seq, e.event_type, e.object, e.version,
-                    e.attempts_n, e.received_at_ms, e.generation, p.headers, p.body, p.whole, p.key_id,
+            concat!("/* event_take_due */ SELECT e.provider, e.event_id, e.event_seq, e.event_type, e.object, e.version,
+                    e.attempts_n, e.received_at_ms, e.generation, p.headers, ", stored_body!("p"), " AS body, p.whole, p.key_id,
                     p.redacted_n,
                     (SELECT x.ended_at_ms FROM provider_pauses x WHERE x.provider = e.provider) AS pause_ended_at_ms,
                     (SELECT MAX(m.message_id) FROM (
@@ -187,7 +211,7 @@ pub(in crate::store) async fn event_take_due(
                          SELECT MAX(message_id) FROM outbox_finished
                          WHERE message_id >= $1 * 1024 AND message_id < ($1 + 1) * 1024) m) AS highest
              FROM processed_webhook_events e LEFT JOIN webhook_payloads p ON p.event_seq = e.event_seq
-             WHERE e.event_seq = $1",
+             WHERE e.event_seq = $1"),
             &[event_seq.into()],
         )
         .await?;

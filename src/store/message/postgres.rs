@@ -16,12 +16,14 @@ use super::claimed::{ClaimedContent, ClaimedEvent, ClaimedPayload, ClaimedRow, d
 use super::types::{LeaseWant, Now, Settlement};
 use crate::store::db::limit::limited;
 use crate::store::db::{DbError, DbResult};
+use crate::store::event::stored_body;
 use crate::types::{MessageId, SentUnder};
 
 /// MATERIALIZED: an inlined subquery with LIMIT and SKIP LOCKED can give back more than LIMIT. The clock is read once;
 /// what is told of times is told in those of the caller, whose clock was read before: so its leases end for it no later
 /// than here. What became of a lease that ended is unknown, and its call ended with it at the latest.
-const LEASE: &str = "/* message_lease */ WITH clock AS MATERIALIZED (
+const LEASE: &str = concat!(
+    "/* message_lease */ WITH clock AS MATERIALIZED (
         SELECT CASE WHEN $7 THEN CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT) ELSE $4 END AS now_ms
     ), due AS MATERIALIZED (
         SELECT q.message_id, q.attempts_n, q.shard, q.node, q.leased_at_ms, q.created_at_ms,
@@ -62,15 +64,18 @@ const LEASE: &str = "/* message_lease */ WITH clock AS MATERIALIZED (
            l.last_ended_at_ms - l.ahead_ms AS last_ended_at_ms,
            l.message_id = ANY (ARRAY(SELECT message_id FROM due WHERE is_lapsed)) AS is_lapsed,
            e.provider, e.event_id, e.event_type, t.method, t.path, t.headers, t.body, t.key_id,
-           p.headers AS event_headers, COALESCE(p.whole, p.body) AS event_body, p.key_id AS event_key_id,
+           p.headers AS event_headers, COALESCE(p.whole, ",
+    stored_body!("p"),
+    ") AS event_body, p.key_id AS event_key_id,
            p.redacted_n IS NOT NULL AND p.whole IS NULL AS is_redacted, p.whole IS NOT NULL AS is_whole
     FROM leased l
     LEFT JOIN LATERAL (SELECT provider, event_id, event_type FROM processed_webhook_events
                        WHERE event_seq = l.message_id / 1024 LIMIT 1) e ON TRUE
     LEFT JOIN LATERAL (SELECT method, path, headers, body, key_id FROM outbox_contents
                        WHERE message_id = l.message_id LIMIT 1) t ON TRUE
-    LEFT JOIN LATERAL (SELECT headers, body, key_id, redacted_n, whole FROM webhook_payloads
-                       WHERE event_seq = l.message_id / 1024 AND t.body IS NULL LIMIT 1) p ON TRUE";
+    LEFT JOIN LATERAL (SELECT event_seq, parts_n, headers, body, key_id, redacted_n, whole FROM webhook_payloads
+                       WHERE event_seq = l.message_id / 1024 AND t.body IS NULL LIMIT 1) p ON TRUE"
+);
 
 /// First attempts that went well, which is what most are. `IS NOT DISTINCT FROM`: unlike `=` it proves the condition of
 /// no partial index, whose every row would otherwise be looked at for one message where that index seems to be empty.

@@ -6,6 +6,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::claimed::{ClaimedContent, ClaimedEvent, ClaimedPayload, ClaimedRow};
 use super::types::{LeaseWant, SettleTo, Settlement, lanes_of};
 use crate::store::db::DbResult;
+use crate::store::event::stored_body;
 use crate::store::lane;
 use crate::types::{AttemptResult, MessageId, SentUnder, UnixMs};
 
@@ -35,9 +36,13 @@ const LEASE: &str = "/* message_lease */ UPDATE outbox_queue
 const EVENT: &str = "/* message_lease */ SELECT provider, event_id, event_type FROM processed_webhook_events
     WHERE event_seq = ?1";
 const CONTENT: &str = "/* message_lease */ SELECT method, path, headers, body, key_id FROM outbox_contents WHERE message_id = ?1";
-const PAYLOAD: &str = "/* message_lease */ SELECT headers, COALESCE(whole, body), key_id,
+const PAYLOAD: &str = concat!(
+    "/* message_lease */ SELECT headers, COALESCE(whole, ",
+    stored_body!("p", "BLOB"),
+    "), key_id,
         redacted_n IS NOT NULL AND whole IS NULL, whole IS NOT NULL
-    FROM webhook_payloads WHERE event_seq = ?1";
+    FROM webhook_payloads p WHERE event_seq = ?1"
+);
 
 const GONE: &str = "/* message_settle */ DELETE FROM outbox_queue
     WHERE message_id = ?1 AND attempts_n = ?2 AND state = 'leased'

@@ -8,7 +8,7 @@ use crate::api::{AttemptView, AuditView, EventView, PauseFact};
 use crate::seal::KeyRing;
 use crate::store::apart::{conflict_ids, replay_places};
 use crate::store::db::{DbResult, Door, Row, Value};
-use crate::store::event::{event_columns, event_view, event_views};
+use crate::store::event::{event_columns, event_view, event_views, stored_body_bytes};
 use crate::store::look::AttemptRow;
 use crate::store::message::MessageRow;
 use crate::types::{EventKey, MESSAGES_N_MAX, MessageId, Reach, UnixMs};
@@ -62,9 +62,13 @@ const EVENT: &str = concat!(
     event_columns!(),
     ", e.replay_key FROM processed_webhook_events e WHERE e.provider = $1 AND e.event_id = $2"
 );
-const PAYLOAD: &str = "/* event_ledger */ SELECT octet_length(body) AS bytes_n, secret, key_id,
-         CASE WHEN redacted_n IS NULL OR whole IS NOT NULL THEN 1 ELSE 0 END AS is_whole FROM webhook_payloads
-     WHERE event_seq = $1";
+const PAYLOAD: &str = concat!(
+    "/* event_ledger */ SELECT CAST(",
+    stored_body_bytes!("p"),
+    " AS BIGINT) AS bytes_n, secret, key_id,
+         CASE WHEN redacted_n IS NULL OR whole IS NOT NULL THEN 1 ELSE 0 END AS is_whole FROM webhook_payloads p
+     WHERE event_seq = $1"
+);
 const COPIES: &str = "/* event_ledger */ SELECT copies_n, first_at_ms, last_at_ms FROM event_copies
      WHERE provider = $1 AND event_id = $2";
 const CONFLICTS: &str = concat!(

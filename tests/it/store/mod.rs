@@ -13,6 +13,7 @@ mod message;
 mod notes;
 mod operations;
 mod operator;
+mod parts;
 mod plans;
 pub(crate) mod read_plans;
 mod reads;

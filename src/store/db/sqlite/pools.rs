@@ -21,6 +21,8 @@ const VERSION_MIN: (u32, u32, u32) = (3, 51, 3);
 const PEOPLE_N: u32 = 2;
 /// Time for which a statement waits for another connection's lock.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
+/// The same for a checkpoint that lets the log begin anew: meanwhile nobody writes.
+const RESTART_TIMEOUT: Duration = Duration::from_millis(5);
 /// Prepared statements that each connection keeps.
 const STATEMENTS_N: usize = 512;
 
@@ -51,6 +53,8 @@ pub(in crate::store) struct Sqlite {
     reader: SessionPool<SqliteSession>,
     /// Read only, for what people look at: their questions may be long, and nothing else waits behind them.
     people: SessionPool<SqliteSession>,
+    /// Moves the log into the file beside the writer: it never writes anything else.
+    checkpointer: SessionPool<SqliteSession>,
     /// Where the file is, as the URL has it.
     path: Arc<Path>,
     /// What this process changed in it.
@@ -87,13 +91,27 @@ impl Sqlite {
         &self.witness
     }
 
+    /// Moves what is in the log into the file, beside the writer. Then the rest, which was written meanwhile, with the
+    /// writer kept out: the log begins anew, and stays as small as it is. Where somebody reads or writes just now, the
+    /// rest waits for the next checkpoint.
+    pub(in crate::store) async fn checkpoint(&self) -> DbResult<()> {
+        let mut held = self.checkpointer.take().await?;
+        let checkpoint = |db: &mut Connection| {
+            db.query_row("PRAGMA wal_checkpoint(PASSIVE)", (), |_| Ok(()))?;
+            db.busy_timeout(RESTART_TIMEOUT)?;
+            Ok(db.query_row("PRAGMA wal_checkpoint(RESTART)", (), |_| Ok(()))?)
+        };
+        let answer = held.session()?.run(checkpoint).await;
+        held.give_back_after(answer)
+    }
+
     /// How much of its connections is taken, by what they are for.
     pub(in crate::store::db) fn used(&self) -> Vec<PlacesUsed> {
         vec![self.writer.used("writer"), self.reader.used("reader"), self.people.used("people")]
     }
 
     pub(in crate::store::db) async fn close(&self, bound: Duration) {
-        tokio::join!(self.reader.close(bound), self.people.close(bound));
+        tokio::join!(self.reader.close(bound), self.people.close(bound), self.checkpointer.close(bound));
         self.writer.close(bound).await;
     }
 }
@@ -122,12 +140,22 @@ pub(in crate::store::db) async fn open(url: &str, connections_n: u32) -> Result<
     let reader = pool(connections_n.saturating_sub(PEOPLE_N).clamp(1, 16), "sqlite-reader", false);
     let people = pool(PEOPLE_N, "sqlite-people", false);
     let writer = pool(1, "sqlite-writer", true);
+    let checkpointer = pool(1, "sqlite-checkpoint", true);
     let mut first = writer.take().await.map_err(unavailable)?;
     let found = first.session().map_err(unavailable)?.run(|db| found(db)).await.map_err(unavailable)?;
     found.check()?;
     first.give_back();
     let witness = Arc::new(WitnessFile::beside(&path));
-    Ok(Sqlite { writer, reader, people, path: path.into(), changes, witness, _lock: Arc::new(lock) })
+    Ok(Sqlite {
+        writer,
+        reader,
+        people,
+        checkpointer,
+        path: path.into(),
+        changes,
+        witness,
+        _lock: Arc::new(lock),
+    })
 }
 
 /// Opens the connection; runs on the connection's own thread.

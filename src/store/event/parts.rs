@@ -1,0 +1,194 @@
+//! Large bodies, written in parts before their event is latched.
+//!
+//! SQLite has one writer, and a commit lasts as long as its bytes take to the disk; on PostgreSQL a commit waits for the
+//! log bytes of everybody before it. So the body of a large event is not part of the transaction that latches the event:
+//! it is written before, in transactions of [`PART_BYTES`] each (up to [`PART_BYTES_MAX`] where the disk takes long for
+//! each commit), and small events commit in between. The parts have the
+//! number that the event will have. `unlatched_bodies` has a row from the first part until the latch, and the
+//! transaction that latches deletes that row; whoever deletes parts deletes the row first. So the parts of a latched
+//! event are never swept, and an event without its parts is never latched. What a crash leaves is swept by its age.
+//!
+//! Sealed, the whole body is one sealed text, cut into parts; a body of which a part is missing counts as gone. Deleting
+//! a row of `webhook_payloads` deletes the parts (a trigger). Redacted bodies are written in one piece.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::time::Instant;
+
+use crate::seal::{KeyRing, SealedPlace};
+use crate::store::db::{Backend, DbError, DbResult, Door, StoreError};
+use crate::store::handle::Store;
+use crate::types::{EventKey, IncomingEvent, UnixMs};
+
+/// Length of the first part. Bytes.
+const PART_BYTES: usize = 128 << 10;
+/// Length of the largest one. Bytes.
+const PART_BYTES_MAX: usize = 1 << 20;
+/// When a part took longer than this the next one is twice as long, when it took less than half of it half as long.
+const PART_TIME: Duration = Duration::from_millis(10);
+/// On SQLite, bytes after which the log is moved into the file: beside the writer, so that no commit has to do all of it.
+const CHECKPOINT_BYTES: usize = 4 << 20;
+
+/// The stored bytes of a body, by its row of `webhook_payloads`; NULL when a part is missing.
+macro_rules! stored_body {
+    ($p:literal) => {
+        stored_body!($p, "BYTEA")
+    };
+    ($p:literal, $bytes:literal) => {
+        concat!(
+            "CASE WHEN ",
+            $p,
+            ".parts_n IS NULL THEN ",
+            $p,
+            ".body ELSE (
+                SELECT CAST(string_agg(b.part, CAST('' AS ",
+            $bytes,
+            ") ORDER BY b.part_n) AS ",
+            $bytes,
+            ")
+                FROM webhook_body_parts b WHERE b.event_seq = ",
+            $p,
+            ".event_seq HAVING COUNT(*) = ",
+            $p,
+            ".parts_n) END"
+        )
+    };
+}
+/// Their length.
+macro_rules! stored_body_bytes {
+    ($p:literal) => {
+        concat!(
+            "(octet_length(",
+            $p,
+            ".body) + COALESCE((SELECT SUM(octet_length(b.part)) FROM webhook_body_parts b
+                WHERE ",
+            $p,
+            ".parts_n IS NOT NULL AND b.event_seq = ",
+            $p,
+            ".event_seq), 0))"
+        )
+    };
+}
+pub(in crate::store) use {stored_body, stored_body_bytes};
+
+impl Store {
+    /// Writes the body of an event that is to be latched under this number; returns the number of parts. To be followed by
+    /// the latch of the event with that number, or by [`Store::body_parts_delete`].
+    pub async fn body_parts_write(
+        &self,
+        event_seq: i64,
+        event: &IncomingEvent,
+        now_ms: UnixMs,
+    ) -> Result<u32, StoreError> {
+        let shard = i32::from(event.key.shard());
+        let bytes = self.sealed_body(event_seq, event.body.clone()).await?;
+        alone!(self.writer.unlatched_body_insert(event_seq, now_ms))?;
+        let (mut left, mut parts_n, mut part_bytes, mut unmoved) = (bytes, 0_u32, PART_BYTES, 0);
+        while !left.is_empty() {
+            let part = left.split_to(left.len().min(part_bytes));
+            let (place, since) = ((event_seq, parts_n, shard), Instant::now());
+            unmoved += part.len();
+            alone!(self.writer.body_part_insert(place, &part))?;
+            parts_n += 1;
+            part_bytes = match since.elapsed() {
+                took if took > PART_TIME => (part_bytes * 2).min(PART_BYTES_MAX),
+                took if took < PART_TIME / 2 => (part_bytes / 2).max(PART_BYTES),
+                _ => part_bytes,
+            };
+            if let Backend::Sqlite(db) = &self.parts.backend
+                && unmoved >= CHECKPOINT_BYTES
+            {
+                unmoved = 0;
+                db.checkpoint().await.map_err(|error| StoreError::from_db("checkpoint", error))?;
+            }
+        }
+        Ok(parts_n)
+    }
+
+    /// Seals the body, where there is a key, on a thread that serves nobody else.
+    async fn sealed_body(&self, event_seq: i64, body: Bytes) -> Result<Bytes, StoreError> {
+        if !self.ring.is_on() {
+            return Ok(body);
+        }
+        let ring = self.ring.clone();
+        let seal = move || sealed(&ring, event_seq, &body);
+        let sealing =
+            tokio::task::spawn_blocking(seal).await.unwrap_or_else(|error| Err(DbError::unsaid(error)));
+        sealing.map_err(|error| StoreError::from_db("body_parts_write", error))
+    }
+
+    /// True when an event has this key, or this signed text: most copies, of which no parts need be written.
+    pub async fn event_is_known(&self, event: &IncomingEvent) -> Result<bool, StoreError> {
+        let (key, text) = (event.key.clone(), event.replay_key);
+        alone!(self.reader.event_is_known(&key, text.as_ref().map(<[u8; 32]>::as_slice)))
+    }
+
+    /// Deletes the parts that were written for this number, unless an event was latched under it. Returns whether it did.
+    pub async fn body_parts_delete(&self, event_seq: i64) -> Result<bool, StoreError> {
+        together!(self.body_parts_delete(event_seq))
+    }
+
+    /// Deletes the parts of one body that were begun before this time and never latched; `false` when there is none.
+    pub async fn body_parts_sweep(&self, before_ms: UnixMs) -> Result<bool, StoreError> {
+        together!(self.body_parts_sweep(before_ms))
+    }
+}
+
+fn sealed(ring: &KeyRing, event_seq: i64, body: &Bytes) -> DbResult<Bytes> {
+    Ok(ring.seal(&SealedPlace::of_event("body", event_seq), body)?.into_owned().into())
+}
+
+async fn unlatched_body_insert(db: &mut Door<'_>, event_seq: i64, now_ms: UnixMs) -> DbResult<()> {
+    let sql = "/* body_parts_write */ INSERT INTO unlatched_bodies (event_seq, begun_at_ms) VALUES ($1, $2)";
+    db.execute(sql, &[event_seq.into(), now_ms.into()]).await.map(drop)
+}
+
+async fn body_part_insert(
+    db: &mut Door<'_>,
+    (event_seq, part_n, shard): (i64, u32, i32),
+    part: &Bytes,
+) -> DbResult<()> {
+    let sql = "/* body_parts_write */ INSERT INTO webhook_body_parts (event_seq, part_n, shard, part)
+        VALUES ($1, $2, $3, $4)";
+    db.execute(sql, &[event_seq.into(), part_n.into(), shard.into(), part.as_ref().into()]).await.map(drop)
+}
+
+async fn event_is_known(db: &mut Door<'_>, key: &EventKey, text: Option<&[u8]>) -> DbResult<bool> {
+    let provider = key.provider.as_str();
+    let sql = "/* event_is_known */ SELECT 1 AS n FROM processed_webhook_events WHERE provider = $1 AND event_id = $2";
+    if db.fetch_optional(sql, &[provider.into(), key.event_id.as_str().into()]).await?.is_some() {
+        return Ok(true);
+    }
+    let Some(text) = text else { return Ok(false) };
+    let sql = "/* event_is_known */ SELECT 1 AS n FROM processed_webhook_events WHERE provider = $1 AND replay_key = $2";
+    Ok(db.fetch_optional(sql, &[provider.into(), text.into()]).await?.is_some())
+}
+
+/// Says of a row that was just inserted that its body is in parts; an error when somebody has swept them.
+pub(in crate::store) async fn payload_in_parts(
+    db: &mut Door<'_>,
+    event_seq: i64,
+    parts_n: u32,
+) -> DbResult<()> {
+    let sql = "/* payload_in_parts */ UPDATE webhook_payloads SET parts_n = $2 WHERE event_seq = $1";
+    db.execute(sql, &[event_seq.into(), parts_n.into()]).await?;
+    let sql = "/* payload_in_parts */ DELETE FROM unlatched_bodies WHERE event_seq = $1";
+    if db.execute(sql, &[event_seq.into()]).await? == 0 { Err(DbError::vanished()) } else { Ok(()) }
+}
+
+async fn body_parts_delete(db: &mut Door<'_>, event_seq: i64) -> DbResult<bool> {
+    let sql = "/* body_parts_delete */ DELETE FROM unlatched_bodies WHERE event_seq = $1";
+    if db.execute(sql, &[event_seq.into()]).await? == 0 {
+        return Ok(false);
+    }
+    let sql = "/* body_parts_delete */ DELETE FROM webhook_body_parts WHERE event_seq = $1";
+    db.execute(sql, &[event_seq.into()]).await.map(|_| true)
+}
+
+async fn body_parts_sweep(db: &mut Door<'_>, before_ms: UnixMs) -> DbResult<bool> {
+    let sql = "/* body_parts_sweep */ SELECT event_seq FROM unlatched_bodies WHERE begun_at_ms < $1
+        ORDER BY event_seq LIMIT 1 FOR UPDATE SKIP LOCKED";
+    let Some(row) = db.fetch_optional(sql, &[before_ms.into()]).await? else { return Ok(false) };
+    body_parts_delete(db, row.int("event_seq")?).await
+}
