@@ -531,7 +531,9 @@ CREATE TABLE retention_lease (
     node     TEXT NOT NULL,
     until_ms INTEGER NOT NULL,
     -- The newest event of which finished messages were pruned; -1: none yet. Of events up to it, messages may be missing.
-    messages_pruned_seq INTEGER NOT NULL DEFAULT -1
+    messages_pruned_seq INTEGER NOT NULL DEFAULT -1,
+    -- The time by which the last round counted. A clock that is days beyond it has to prove itself first.
+    counted_at_ms INTEGER
 ) STRICT;
 INSERT INTO retention_lease (one, node, until_ms) VALUES (1, '', 0);
 

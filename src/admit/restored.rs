@@ -20,14 +20,15 @@ pub(super) struct PlaceRoom {
 }
 
 impl Restored {
-    /// Time since when the messages of an event may have been sent by whom this installation was restored from. A
-    /// further run is a person's word, and has keys of its own.
+    /// The earliest time at which the messages of an event may have been sent by the server that was restored from. What
+    /// a person ordered since a restore was not sent before it: the generation says so. A run that was ordered earlier
+    /// may have waited in the backup, and been sent in the time that is lost.
     pub(super) fn unknown_since(
         &self,
         generation: i32,
         (created_at_ms, received_at_ms): (Option<UnixMs>, UnixMs),
     ) -> Option<UnixMs> {
-        let all = self.0.iter().filter(|_| generation == 0);
+        let all = self.0.iter().filter(|lost| i64::from(generation) <= lost.restored_s);
         all.filter_map(|lost| lost.may_have_seen(created_at_ms, received_at_ms)).min()
     }
 
@@ -50,7 +51,7 @@ mod tests {
 
     #[test]
     fn a_further_run_after_a_restore_has_places_that_no_lost_one_had() {
-        let restored = Restored(vec![LostTime { from_ms: 1_000, until_ms: 15_000 }]);
+        let restored = Restored(vec![LostTime { from_ms: 1_000, until_ms: 15_000, restored_s: 40 }]);
         for (what, generation, received_at_ms, next_place, wanted_n, wanted) in [
             ("a further run", 9, 500, 2, 1, 128),
             ("the run by itself, which is the one that may have been sent", 0, 500, 0, 1, 0),
@@ -66,26 +67,31 @@ mod tests {
     }
 
     #[test]
-    fn only_what_follows_by_itself_may_have_been_sent() {
-        let restored = Restored(vec![LostTime { from_ms: 1_000, until_ms: 15_000 }]);
+    fn what_was_ordered_since_the_restore_was_not_sent_before_it() {
+        let restored = Restored(vec![LostTime { from_ms: 1_000, until_ms: 15_000, restored_s: 40 }]);
         assert_eq!(restored.unknown_since(0, (None, 500)), Some(1_000));
-        assert_eq!(restored.unknown_since(1, (None, 500)), None, "a person's word");
+        assert_eq!(restored.unknown_since(1, (None, 500)), Some(1_000), "it waited in the backup");
+        assert_eq!(restored.unknown_since(40, (None, 500)), Some(1_000), "the same, of an earlier restore");
+        assert_eq!(restored.unknown_since(41, (None, 500)), None, "ordered since");
         assert_eq!(Restored::default().unknown_since(0, (None, 500)), None);
     }
 
     #[test]
     fn each_of_several_restores_counts_for_itself() {
         const YEAR_MS: i64 = 31_536_000_000;
-        let lost = |from_ms| LostTime { from_ms, until_ms: from_ms + 60_000 };
-        let restored = Restored(vec![lost(YEAR_MS), lost(2 * YEAR_MS)]);
+        let lost = |from_ms, restored_s| LostTime { from_ms, until_ms: from_ms + 60_000, restored_s };
+        let restored = Restored(vec![lost(YEAR_MS, 40), lost(2 * YEAR_MS, 80)]);
         let now_ms = 2 * YEAR_MS + 120_000;
-        for (what, created, wanted) in [
-            ("undated: of the newest alone, or all would be held", None, Some(2 * YEAR_MS)),
-            ("lost by the first one", Some(YEAR_MS + 30_000), Some(YEAR_MS + 20_000)),
-            ("lost by the second one", Some(2 * YEAR_MS + 30_000), Some(2 * YEAR_MS + 20_000)),
-            ("new", Some(now_ms), None),
+        let (first, second) = (Some(YEAR_MS + 30_000), Some(2 * YEAR_MS + 30_000));
+        for (what, generation, created, wanted) in [
+            ("undated: of the newest alone, or all would be held", 0, None, Some(2 * YEAR_MS)),
+            ("lost by the first one", 0, first, Some(YEAR_MS + 20_000)),
+            ("lost by the second one", 0, second, Some(2 * YEAR_MS + 20_000)),
+            ("new", 0, Some(now_ms), None),
+            ("ordered between them", 41, first, Some(2 * YEAR_MS)),
+            ("ordered since the second one", 81, first, None),
         ] {
-            assert_eq!(restored.unknown_since(0, (created, now_ms)), wanted, "{what}");
+            assert_eq!(restored.unknown_since(generation, (created, now_ms)), wanted, "{what}");
         }
     }
 }

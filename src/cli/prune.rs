@@ -12,6 +12,7 @@ use crate::load::{Kinds, loaded};
 use crate::retention::{PruneRound, Pruner};
 use crate::stop::Stop;
 use crate::store::PrunedKind;
+use crate::times;
 use crate::types::Clock;
 
 #[derive(Args)]
@@ -19,6 +20,9 @@ pub(super) struct PruneArgs {
     /// Only count what would go.
     #[arg(long)]
     dry_run: bool,
+    /// The clock is right, although it is days beyond the last time that old rows were deleted.
+    #[arg(long)]
+    yes: bool,
     /// One JSON object instead of a table.
     #[arg(long)]
     json: bool,
@@ -35,8 +39,11 @@ pub(super) fn prune(args: &PruneArgs, file: Option<&Path>, kinds: &Kinds) -> any
         let opened = opened_alone(&config.database, &config.encryption, instead).await?;
         let (_stopper, mut stop) = Stop::channel();
         let (mut rows_n, mut told_n) = (0, 0);
-        let mut pruner =
-            Pruner::new(opened.store.clone(), Clock::system(), config.retention.clone(), args.dry_run);
+        let clock = Clock::system();
+        let mut pruner = Pruner::new(opened.store.clone(), clock, config.retention.clone(), args.dry_run);
+        if args.yes {
+            pruner = pruner.by_a_right_clock();
+        }
         let round = pruner
             .round(&mut stop, |kind, n| {
                 rows_n += n;
@@ -50,6 +57,14 @@ pub(super) fn prune(args: &PruneArgs, file: Option<&Path>, kinds: &Kinds) -> any
         round.context("could not prune")
     })?;
     anyhow::ensure!(!round.is_anothers, "a running server prunes at this moment");
+    if let Some(ms) = round.doubted_ms {
+        anyhow::bail!(
+            "deleted nothing: the clock is {} beyond the last time that old rows were deleted. If it is right, give the \
+             command again with --yes; what is deleted too early cannot be brought back, and its copies would be taken \
+             for new events",
+            times::length_in_words(ms.unsigned_abs())
+        );
+    }
     if args.json {
         say(as_json(&round, args.dry_run));
     } else {

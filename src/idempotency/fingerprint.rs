@@ -5,11 +5,13 @@ use http::header;
 use http::request::Parts;
 use sha2::{Digest, Sha256};
 
-/// The digest of a request: SHA-256 over method, path, query, content type, principal and the bytes of the body, each
+/// The digest of a request: SHA-256 over method, path, query, content type, `If-Match`, principal and the bytes of the body, each
 /// behind its length. The bytes count as they are: JSON that is written otherwise is another request.
 pub(crate) fn fingerprint(parts: &Parts, principal: &str, body: &[u8]) -> [u8; 32] {
     let uri = parts.extensions.get::<OriginalUri>().map_or(&parts.uri, |original| &original.0);
     let content_type = parts.headers.get(header::CONTENT_TYPE).map_or(&[][..], |value| value.as_bytes());
+    let if_match: Vec<&[u8]> = parts.headers.get_all(header::IF_MATCH).iter().map(|tag| tag.as_bytes()).collect();
+    let if_match = if_match.join(&b',');
     // A query that is there and empty is another one than none.
     let query = uri.query().map(|query| format!("?{query}")).unwrap_or_default();
     let all = [
@@ -17,6 +19,7 @@ pub(crate) fn fingerprint(parts: &Parts, principal: &str, body: &[u8]) -> [u8; 3
         uri.path().as_bytes(),
         query.as_bytes(),
         content_type,
+        &if_match,
         principal.as_bytes(),
         body,
     ];
@@ -32,6 +35,16 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+
+    #[test]
+    fn another_version_that_is_expected_makes_another_request() {
+        let of = |tag: &str| {
+            let request = http::Request::post("/v1/a").header("if-match", tag).body(()).unwrap();
+            fingerprint(&request.into_parts().0, "ann", b"{}")
+        };
+        assert_ne!(of("\"a\""), of("\"b\""));
+        assert_eq!(of("\"a\""), of("\"a\""));
+    }
 
     fn of(method: &str, uri: &str, content_type: Option<&str>, principal: &str, body: &str) -> [u8; 32] {
         let mut request = http::Request::builder().method(method).uri(uri);

@@ -216,6 +216,12 @@ impl Worker {
     }
 
     pub(super) async fn finish(&mut self, cut: &Stopper) {
+        // Claims of the last looks whose answer was lost: as leases that end they would count as perhaps sent.
+        match timeout(CUT_TIMEOUT, self.release()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => warn!(%error, "could not give back claims that were not answered"),
+            Err(_) => warn!("could not give back claims that were not answered: the database did not answer in time"),
+        }
         for post in self.shared.posts.values() {
             post.is_drained.store(false, Ordering::Relaxed);
         }

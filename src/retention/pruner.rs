@@ -27,6 +27,10 @@ const LATE_MS: i64 = DAY_MS;
 /// Age at which parts of a large body count as left behind, because its event was never latched. Milliseconds.
 const UNLATCHED_MS: i64 = 15 * 60_000;
 
+/// A clock that is further than this beyond the last round is doubted, until the server has run for as long with it or a
+/// person says that it is right: what is deleted too early cannot be brought back. Milliseconds.
+const DOUBTED_MS: i64 = DAY_MS;
+
 /// Result of one round.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct PruneRound {
@@ -34,6 +38,8 @@ pub(crate) struct PruneRound {
     pub(crate) pruned: BTreeMap<PrunedKind, u64>,
     /// True when another node prunes.
     pub(crate) is_anothers: bool,
+    /// How far the clock is beyond the last round, where nothing was deleted because of it. Milliseconds.
+    pub(crate) doubted_ms: Option<i64>,
 }
 
 impl PruneRound {
@@ -54,6 +60,10 @@ pub(crate) struct Pruner {
     is_dry: bool,
     looked_through_at_ms: Option<UnixMs>,
     pace: PrunePace,
+    /// When the clock was doubted first. A machine that sleeps does not count.
+    doubted_since: Option<Instant>,
+    /// True when a person says that the clock is right.
+    is_clock_right: bool,
 }
 
 /// End of a walk.
@@ -81,7 +91,37 @@ impl Pruner {
     /// Prunes as `config` says, or, if it is dry, counts.
     pub(crate) fn new(store: Store, clock: Clock, config: RetentionConfig, is_dry: bool) -> Self {
         let node = format!("{}-{:08x}", std::process::id(), fastrand::u32(..));
-        Self { store, clock, config, node, is_dry, looked_through_at_ms: None, pace: PrunePace::default() }
+        Self {
+            store,
+            clock,
+            config,
+            node,
+            is_dry,
+            looked_through_at_ms: None,
+            pace: PrunePace::default(),
+            doubted_since: None,
+            is_clock_right: is_dry,
+        }
+    }
+
+    /// The same by a clock that a person says is right, however far it is beyond the last round.
+    pub(crate) fn by_a_right_clock(self) -> Self {
+        Self { is_clock_right: true, ..self }
+    }
+
+    /// How far the clock is beyond the last round, if that is too far to be believed yet.
+    async fn doubted_ms(&mut self, now_ms: UnixMs) -> Result<Option<i64>, StoreError> {
+        let counted_at_ms = self.store.prune_counted_at().await?;
+        let ahead_ms = counted_at_ms.map_or(0, |at_ms| now_ms.saturating_sub(at_ms));
+        // A round that is due less often than that comes when it is due.
+        let bound_ms = DOUBTED_MS.max(i64::try_from(self.config.every_ms).unwrap_or(i64::MAX).saturating_mul(2));
+        if self.is_clock_right || ahead_ms <= bound_ms {
+            self.doubted_since = None;
+            return Ok(None);
+        }
+        let since = *self.doubted_since.get_or_insert_with(Instant::now);
+        let has_run_ms = i64::try_from(since.elapsed().as_millis()).unwrap_or(i64::MAX);
+        Ok((has_run_ms < DOUBTED_MS).then_some(ahead_ms))
     }
 
     /// A round every so often until the stop.
@@ -93,6 +133,11 @@ impl Pruner {
             let started = Instant::now();
             match self.round(&mut stop, |_, _| {}).await {
                 Ok(round) if round.is_anothers => {}
+                Ok(PruneRound { doubted_ms: Some(ms), .. }) => warn!(
+                    days = ms / DAY_MS,
+                    "deleted nothing: the clock is days beyond the last time that old rows were deleted. If the server was \
+                     off for so long, it goes on after a day, or at once with `hooklatch prune --yes`; else set the clock"
+                ),
                 Ok(round) => {
                     let rows_n: u64 = round.pruned.values().sum();
                     through.set(seconds(self.clock.now_ms()));
@@ -113,6 +158,10 @@ impl Pruner {
         mut told: impl FnMut(PrunedKind, u64) + Send,
     ) -> Result<PruneRound, StoreError> {
         let now_ms = self.store.prune_now(self.clock.now_ms()).await?;
+        let doubted_ms = self.doubted_ms(now_ms).await?;
+        if doubted_ms.is_some() {
+            return Ok(PruneRound { doubted_ms, ..PruneRound::default() });
+        }
         let (cuts, round) = (cuts(&self.config, now_ms), PruneRound::default());
         let mut run = Run { now_ms, cuts, round, stop, told: &mut told };
         if self.is_dry {
@@ -127,7 +176,7 @@ impl Pruner {
         self.sweep_parts(&mut run).await?;
         let pruned = self.prune(&mut run).await;
         let given = self.give_back(run.stop).await;
-        self.store.prune_end(&self.node).await?;
+        self.store.prune_end(&self.node, now_ms).await?;
         if run.round.is_anothers {
             says_no_lag();
         }

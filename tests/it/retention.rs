@@ -12,6 +12,7 @@ use crate::process::{Server, client, post_stripe, until};
 on_both!(
     a_server_prunes_by_itself_and_a_copy_is_still_known,
     what_would_go_is_counted_and_goes_at_once,
+    a_clock_that_is_days_ahead_deletes_nothing_until_somebody_says_that_it_is_right,
     single_events_are_erased_and_never_dispatched_again,
 );
 
@@ -87,6 +88,34 @@ async fn what_would_go_is_counted_and_goes_at_once(database: &Database) {
     let (_, said) = run(&server, &["prune"]);
     assert!(said.contains("3\tprocessed_webhook_events"), "{said}");
     assert_eq!(database.count(EVENTS).await, 0);
+}
+
+/// The ids of events gone too early, their sender's next try would be taken for a new event.
+async fn a_clock_that_is_days_ahead_deletes_nothing_until_somebody_says_that_it_is_right(database: &Database) {
+    let mut server = Server::start(&database.url, "[retention]\nevery_ms = 0\n").await;
+    let url = server.url("/webhooks/stripe");
+    post_stripe(&client(), &url, "evt_1").await.unwrap();
+    server.kill();
+    assert!(run(&server, &["prune"]).0);
+    // As seen by a clock that is three days ahead, and by a server that was off for as long.
+    let jump = "UPDATE retention_lease SET counted_at_ms = counted_at_ms - 259200000";
+    database.run(jump).await.unwrap();
+    age(database, 100).await;
+    let config = std::fs::read_to_string(server.config()).unwrap();
+    std::fs::write(server.config(), config.replace("every_ms = 0", "every_ms = 100")).unwrap();
+    server.spawn().await;
+    until("it says so", Duration::from_secs(20), || server.log(), async || {
+        server.log().contains("the clock is days beyond")
+    })
+    .await;
+    assert_eq!(post_stripe(&client(), &url, "evt_1").await, Ok("duplicate".to_owned()));
+    server.kill();
+    let (is_fine, said) = run(&server, &["prune"]);
+    assert!(!is_fine && said.contains("3 days") && said.contains("--yes"), "{said}");
+    assert_eq!(database.count(EVENTS).await, 1);
+    let (is_fine, said) = run(&server, &["prune", "--yes"]);
+    assert!(is_fine && said.contains("1\tprocessed_webhook_events"), "{said}");
+    assert!(run(&server, &["prune"]).0, "its word counts from then on");
 }
 
 async fn single_events_are_erased_and_never_dispatched_again(database: &Database) {

@@ -4,6 +4,7 @@
 //! What fails before anything was handed to the connection was surely not sent. Later, silence is unknown.
 
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -62,6 +63,8 @@ struct BrokerConnection<P: BrokerProtocol> {
     /// A connection that nobody used for longer is made anew.
     idle_max: Duration,
     current: Mutex<Option<NumberedConnection<P::Connection>>>,
+    /// The number of the next connection: none is given twice, also not after one was discarded.
+    next_n: AtomicU64,
     /// Held by the one who connects, so that there is one.
     connecting: tokio::sync::Mutex<()>,
 }
@@ -98,10 +101,9 @@ impl<P: BrokerProtocol> BrokerConnection<P> {
             return Ok(living);
         }
         let connection = self.protocol.connect().await?;
-        let mut current = self.current();
-        let n = current.as_ref().map_or(0, |old| old.n.wrapping_add(1));
+        let n = self.next_n.fetch_add(1, Ordering::Relaxed);
         let new = NumberedConnection { n, connection, used_at: Instant::now() };
-        *current = Some(new.clone());
+        *self.current() = Some(new.clone());
         Ok(new)
     }
 
@@ -124,7 +126,11 @@ impl<P: BrokerProtocol> BrokerConnection<P> {
         let answer = timeout_at(deadline, publishing)
             .await
             .unwrap_or_else(|_| CallAnswer::Unknown { why: format!("no answer within {ms} ms") });
-        if matches!(answer, CallAnswer::Unknown { .. } | CallAnswer::NotSent { .. }) {
+        // After a fail-over the old server may stay up, and say of everything that it cannot now.
+        if matches!(
+            answer,
+            CallAnswer::Unknown { .. } | CallAnswer::NotSent { .. } | CallAnswer::NotNow { .. }
+        ) {
             self.discard(current.n);
         }
         answer
@@ -150,7 +156,8 @@ pub(super) fn broker<P: BrokerProtocol + 'static>(
     // idle.
     let idle_max = if settings.config.unknown == UnknownPolicy::Hold { Duration::ZERO } else { IDLE };
     let (current, connecting) = (Mutex::default(), tokio::sync::Mutex::default());
-    Ok(Box::new(BrokerConnection { protocol, timeout: settings.timeout, idle_max, current, connecting }))
+    let (timeout, next_n) = (settings.timeout, AtomicU64::new(0));
+    Ok(Box::new(BrokerConnection { protocol, timeout, idle_max, current, next_n, connecting }))
 }
 
 /// The words of a library's error, in one line that is not too long.

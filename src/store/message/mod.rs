@@ -4,6 +4,14 @@
 //! `postgres.rs` and `sqlite.rs`), `claimed.rs` (from a claimed row to a message that can be sent), `list.rs` (what
 //! people and gauges see). Admission writes messages (`admission/`), people decide about them (`decision/`).
 
+/// True of a leased row of which nothing was sent before this claim: the claim itself set when its key was used first.
+/// Given back unsent, it leaves no such time behind, from which the key's validity and the age of retries would run.
+macro_rules! claim_was_first {
+    () => {
+        "first_sent_at_ms = leased_at_ms AND attempts_n = attempts_before_n + 1 AND COALESCE(last_result, '') <> 'unknown'"
+    };
+}
+
 mod claimed;
 mod list;
 mod postgres;

@@ -97,7 +97,7 @@ const SETTLE_DONE: &str = "/* message_settle */ WITH gone AS (
     SELECT message_id, attempts_n FROM gone";
 
 /// Everything else. Where the database tells the time, times become durations from now.
-const SETTLE: &str = "/* message_settle */ WITH clock AS MATERIALIZED (
+const SETTLE: &str = concat!("/* message_settle */ WITH clock AS MATERIALIZED (
         SELECT CASE WHEN $11 THEN CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT) END AS now_ms
     ), gone AS (
         DELETE FROM outbox_queue q
@@ -107,14 +107,17 @@ const SETTLE: &str = "/* message_settle */ WITH clock AS MATERIALIZED (
     ), back AS (
         UPDATE outbox_queue q
         SET (state, visible_at_ms, last_result, last_error, last_http_status, last_ended_at_ms, attempts_before_n,
-             sent_under) = (
+             sent_under, first_sent_at_ms, key_valid_until_ms) = (
             SELECT ($3::text[])[place],
                    COALESCE(($4::bigint[])[place] + COALESCE(now_ms - ($8::bigint[])[place], 0), q.visible_at_ms),
                    ($5::text[])[place], ($7::text[])[place], ($6::int[])[place],
                    CASE WHEN ($10::bool[])[place] AND q.last_ended_at_ms IS NOT NULL THEN q.last_ended_at_ms
                         ELSE COALESCE(now_ms, ($8::bigint[])[place]) END,
-                   q.attempts_before_n + CAST(($10::bool[])[place] AS INTEGER), LEAST(q.sent_under, ($13::text[])[place])
-            FROM (SELECT width_bucket(q.message_id, $1) AS place, now_ms FROM clock) AS own)
+                   q.attempts_before_n + CAST(($10::bool[])[place] AS INTEGER), LEAST(q.sent_under, ($13::text[])[place]),
+                   CASE WHEN NOT is_first THEN q.first_sent_at_ms END, CASE WHEN NOT is_first THEN q.key_valid_until_ms END
+            FROM (SELECT width_bucket(q.message_id, $1) AS place, now_ms,
+                         ($10::bool[])[width_bucket(q.message_id, $1)] AND ", claim_was_first!(), " AS is_first
+                  FROM clock) AS own)
         WHERE q.message_id = ANY ($1::bigint[]) AND q.attempts_n = ($2::int[])[width_bucket(q.message_id, $1)]
           AND q.state IS NOT DISTINCT FROM 'leased' AND ($3::text[])[width_bucket(q.message_id, $1)] <> 'done'
         RETURNING q.message_id, q.attempts_n, q.shard, q.node, q.leased_at_ms, q.created_at_ms,
@@ -141,7 +144,7 @@ const SETTLE: &str = "/* message_settle */ WITH clock AS MATERIALIZED (
         FROM ended
         WHERE ($5::text[])[place] <> 'done' OR ($9::text[])[place] IS NOT NULL OR attempts_n > 1
     )
-    SELECT message_id, attempts_n FROM ended";
+    SELECT message_id, attempts_n FROM ended");
 
 /// The hot statements by name, for tests that look at their plans.
 pub(in crate::store) const STATEMENTS: &[(&str, &str)] =

@@ -259,12 +259,20 @@ const LOST_TOLD: &str =
         'the answer to its claim was lost'
     FROM outbox_queue WHERE message_id = ANY($1)
     ON CONFLICT (message_id, attempt_n) DO NOTHING";
-const LOST_BACK: &str = "/* message_release */ UPDATE outbox_queue
+const LOST_BACK: &str = concat!(
+    "/* message_release */ UPDATE outbox_queue
     SET state = 'ready', visible_at_ms = $2, attempts_before_n = attempts_before_n + 1,
         last_result = CASE last_result WHEN 'unknown' THEN 'unknown' ELSE 'released' END,
         last_error = 'handed back: the answer to its claim was lost',
-        last_ended_at_ms = COALESCE(last_ended_at_ms, $2)
-    WHERE message_id = ANY($1) AND state IS NOT DISTINCT FROM 'leased'";
+        last_ended_at_ms = COALESCE(last_ended_at_ms, $2),
+        first_sent_at_ms = CASE WHEN NOT (",
+    claim_was_first!(),
+    ") THEN first_sent_at_ms END,
+        key_valid_until_ms = CASE WHEN NOT (",
+    claim_was_first!(),
+    ") THEN key_valid_until_ms END
+    WHERE message_id = ANY($1) AND state IS NOT DISTINCT FROM 'leased'"
+);
 
 /// Gives lost claims back in a transaction: the rows are locked from the first statement on.
 async fn message_release(db: &mut Door<'_>, lost: &LostClaims, now: Now) -> DbResult<u64> {

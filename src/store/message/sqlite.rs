@@ -51,13 +51,21 @@ const FINISHED: &str = "/* message_settle */ INSERT INTO outbox_finished (messag
         finished_at_ms, attempts_n, generation, http_status, shard, state, destination, effect_name, node, lane,
         last_result, last_error)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 'done', ?9, ?10, ?11, ?12, ?13, ?14)";
-const BACK: &str = "/* message_settle */ UPDATE outbox_queue
+const BACK: &str = concat!(
+    "/* message_settle */ UPDATE outbox_queue
     SET state = ?3, visible_at_ms = COALESCE(?4, visible_at_ms), last_result = ?5, last_error = ?6,
         last_http_status = ?7,
         last_ended_at_ms = CASE WHEN ?8 AND last_ended_at_ms IS NOT NULL THEN last_ended_at_ms ELSE ?9 END,
-        attempts_before_n = attempts_before_n + ?8, sent_under = COALESCE(MIN(sent_under, ?10), sent_under, ?10)
+        attempts_before_n = attempts_before_n + ?8, sent_under = COALESCE(MIN(sent_under, ?10), sent_under, ?10),
+        first_sent_at_ms = CASE WHEN NOT (?8 AND ",
+    claim_was_first!(),
+    ") THEN first_sent_at_ms END,
+        key_valid_until_ms = CASE WHEN NOT (?8 AND ",
+    claim_was_first!(),
+    ") THEN key_valid_until_ms END
     WHERE message_id = ?1 AND attempts_n = ?2 AND state = 'leased'
-    RETURNING shard, node, leased_at_ms, created_at_ms";
+    RETURNING shard, node, leased_at_ms, created_at_ms"
+);
 const TOLD: &str =
     "/* message_settle */ INSERT INTO outbox_attempts (message_id, attempt_n, shard, node, started_at_ms,
         finished_at_ms, http_status, result, error, response, key_id)

@@ -1,6 +1,6 @@
 //! The time that a restore took away.
 
-use crate::store::db::{DbResult, Door, StoreError};
+use crate::store::db::{DbResult, Door, Row, StoreError};
 use crate::store::handle::Store;
 use crate::types::UnixMs;
 
@@ -16,6 +16,8 @@ pub struct LostTime {
     pub from_ms: UnixMs,
     /// The moment when the restore was taken over.
     pub until_ms: UnixMs,
+    /// What a person ordered since then has a generation above this one.
+    pub restored_s: i64,
 }
 
 impl LostTime {
@@ -42,11 +44,16 @@ impl Store {
 }
 
 async fn lost_times(db: &mut Door<'_>) -> DbResult<Vec<LostTime>> {
-    let sql = "/* lost_times */ SELECT from_ms, until_ms FROM restores ORDER BY restored_s";
+    let sql = "/* lost_times */ SELECT from_ms, until_ms, restored_s FROM restores ORDER BY restored_s";
     let rows = db.fetch(sql, &[]).await?;
-    rows.iter()
-        .map(|row| Ok(LostTime { from_ms: row.int("from_ms")?, until_ms: row.int("until_ms")? }))
-        .collect()
+    let one = |row: &Row| {
+        Ok(LostTime {
+            from_ms: row.int("from_ms")?,
+            until_ms: row.int("until_ms")?,
+            restored_s: row.int("restored_s")?,
+        })
+    };
+    rows.iter().map(one).collect()
 }
 
 #[cfg(test)]
@@ -56,7 +63,7 @@ mod tests {
     #[test]
     fn an_event_that_may_have_been_there_counts_from_when_it_may_have_been_sent() {
         const DAY_MS: i64 = 86_400_000;
-        let lost = LostTime { from_ms: 10 * DAY_MS, until_ms: 12 * DAY_MS };
+        let lost = LostTime { from_ms: 10 * DAY_MS, until_ms: 12 * DAY_MS, restored_s: 1 };
         for (what, created, received, wanted) in [
             ("it was here before the backup", None, 9 * DAY_MS, Some(10 * DAY_MS)),
             ("and says when it happened", Some(8 * DAY_MS), 9 * DAY_MS, Some(10 * DAY_MS)),
@@ -70,7 +77,7 @@ mod tests {
             assert_eq!(lost.may_have_seen(created, received), wanted, "{what}");
         }
         // A clock that was set back does not turn the times around.
-        let odd = LostTime { from_ms: 12 * DAY_MS, until_ms: 10 * DAY_MS };
+        let odd = LostTime { from_ms: 12 * DAY_MS, until_ms: 10 * DAY_MS, restored_s: 1 };
         assert_eq!(odd.may_have_seen(None, 11 * DAY_MS), Some(12 * DAY_MS));
     }
 }

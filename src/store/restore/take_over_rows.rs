@@ -1,10 +1,10 @@
 //! The rows that change when a restored database is taken over.
 
+use super::lost_time::LostTime;
 use super::standing::{DatabaseIdentity, restore_note};
 use super::types::{Moving, TakenOver, Taking};
 use crate::store::audit::{AuditEntry, append};
 use crate::store::db::{DbResult, Door};
-use crate::types::UnixMs;
 
 /// Who is named where a person is: the command has no token.
 const ACTOR: &str = "restore-check";
@@ -13,7 +13,7 @@ const ACTOR: &str = "restore-check";
 pub(super) async fn restore_mark(
     db: &mut Door<'_>,
     place: i64,
-    from_ms: UnixMs,
+    lost: &LostTime,
     limit: u32,
 ) -> DbResult<(Option<i64>, u64)> {
     let sql = "/* restore_mark */ SELECT message_id FROM outbox_queue
@@ -21,14 +21,18 @@ pub(super) async fn restore_mark(
     let rows = db.fetch(sql, &[place.into(), limit.into()]).await?;
     let ids: Vec<i64> = rows.iter().map(|row| row.int("message_id")).collect::<DbResult<_>>()?;
     let last = ids.last().copied();
-    // The lease of a node that is gone ends now, and its call was one more that nobody knows the end of.
+    // The lease of a node that is gone ends now, and its call was one more that nobody knows the end of. What was sent in
+    // the time that is lost began at its start at the earliest (so long the destination may have known the key), and
+    // ended at its end at the latest (from then on it may be asked).
     let sql = "/* restore_mark */ UPDATE outbox_queue
                SET state = CASE WHEN state = 'leased' THEN 'ready' ELSE state END,
                    visible_at_ms = CASE WHEN state = 'leased' THEN LEAST(visible_at_ms, $2) ELSE visible_at_ms END,
                    first_sent_at_ms = COALESCE(first_sent_at_ms, $2), last_result = 'unknown',
+                   last_ended_at_ms = CASE WHEN last_ended_at_ms > $3 THEN last_ended_at_ms ELSE $3 END,
                    last_error = 'it may have been sent since the backup that was restored'
                WHERE message_id = ANY($1) AND state IN ('ready', 'leased', 'waiting')";
-    let changed_n = db.execute(sql, &[ids.clone().into(), from_ms.into()]).await?;
+    let values = [ids.clone().into(), lost.from_ms.into(), lost.until_ms.into()];
+    let changed_n = db.execute(sql, &values).await?;
     // Of what is held or dead, too: a person may have had it sent meanwhile.
     let sql = "/* restore_mark */ UPDATE outbox_queue
                SET sent_under = COALESCE(LEAST(sent_under, 'restored'), sent_under, 'restored')
@@ -47,7 +51,7 @@ pub(super) async fn restore_finish(
     let sql = "/* restore_take_over */ INSERT INTO restores (restored_s, from_ms, until_ms, reason)
                VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING";
     let values = [
-        taking.restored_s.into(),
+        taking.lost.restored_s.into(),
         taking.lost.from_ms.into(),
         taking.lost.until_ms.into(),
         word.reason.as_str().into(),
@@ -56,7 +60,7 @@ pub(super) async fn restore_finish(
     let sql = "/* restore_take_over */ UPDATE installation
                SET restored_s = GREATEST(restored_s, $1), backup_at_ms = NULL,
                    witnessed_n = GREATEST(witnessed_n, $2) + 1";
-    db.execute(sql, &[taking.restored_s.into(), taking.witnessed_n.into()]).await?;
+    db.execute(sql, &[taking.lost.restored_s.into(), taking.witnessed_n.into()]).await?;
     numbers_raise(db, taking.event_seq).await?;
     let sql = "/* restore_take_over */ UPDATE operations
                SET state = 'cancelled', cancelled_by = $1, finished_at_ms = $2 WHERE finished_at_ms IS NULL";

@@ -44,8 +44,6 @@ pub struct TakenOver {
 pub(super) struct Taking {
     pub(super) word: TakeOver,
     pub(super) lost: LostTime,
-    /// Above everything that was counted by whom it was restored from.
-    pub(super) restored_s: i64,
     /// Where the numbers of events go on.
     pub(super) event_seq: i64,
     /// What the witness has seen.

@@ -59,10 +59,15 @@ impl Store {
         alone!(self.writer.lease_take(&claim))
     }
 
-    /// Lets another node prune from now on.
-    pub async fn prune_end(&self, node: &str) -> Result<(), StoreError> {
+    /// Lets another node prune from now on. `counted_at_ms` is the time by which the round counted.
+    pub async fn prune_end(&self, node: &str, counted_at_ms: UnixMs) -> Result<(), StoreError> {
         let node = node.to_owned();
-        alone!(self.writer.lease_end(&node))
+        alone!(self.writer.lease_end(&node, counted_at_ms))
+    }
+
+    /// The time by which the last round counted.
+    pub async fn prune_counted_at(&self) -> Result<Option<UnixMs>, StoreError> {
+        alone!(self.reader.counted_at())
     }
 
     /// Returns how far ids that are kept for `days` days have been walked, and when that began at the low end.
@@ -138,9 +143,15 @@ async fn lease_take(db: &mut Door<'_>, claim: &PruneLease) -> DbResult<bool> {
     Ok(db.execute(sql, &[claim.node.as_str().into(), claim.for_ms.into()]).await? == 1)
 }
 
-async fn lease_end(db: &mut Door<'_>, node: &str) -> DbResult<()> {
-    let sql = "/* prune_lease */ UPDATE retention_lease SET until_ms = 0 WHERE one = 1 AND node = $1";
-    db.execute(sql, &[node.into()]).await.map(drop)
+async fn lease_end(db: &mut Door<'_>, node: &str, counted_at_ms: UnixMs) -> DbResult<()> {
+    let sql = "/* prune_lease */ UPDATE retention_lease
+               SET until_ms = CASE WHEN node = $1 THEN 0 ELSE until_ms END, counted_at_ms = $2 WHERE one = 1";
+    db.execute(sql, &[node.into(), counted_at_ms.into()]).await.map(drop)
+}
+
+async fn counted_at(db: &mut Door<'_>) -> DbResult<Option<UnixMs>> {
+    let sql = "/* prune_now */ SELECT counted_at_ms FROM retention_lease WHERE one = 1";
+    db.fetch_one(sql, &[]).await?.int_or_null("counted_at_ms")
 }
 
 async fn mark_get(db: &mut Door<'_>, days: u32) -> DbResult<Option<(i64, UnixMs)>> {

@@ -7,6 +7,7 @@
 //! see it.
 
 mod checks;
+mod restored;
 mod states;
 
 use stateright::{Model, Property};

@@ -1,14 +1,21 @@
 //! After a backup more happens, the database is restored, senders send again and new things come: the destination judges.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::time::Duration;
 
-use super::world::{Saved, World};
+use hooklatch::types::Clock;
+
+use super::world::{Callee, Saved, World};
 use crate::database::{Database, on_both};
-use crate::process::{now_s, until};
+use crate::process::{Server, now_s, until};
+use crate::stub::{Mode, Stub};
 
 on_both!(
     no_key_that_the_destination_has_seen_is_used_for_another_content,
     a_restored_database_serves_nobody_before_it_is_taken_over,
+    what_a_person_ordered_before_the_backup_is_not_sent_again_by_itself,
+    a_destination_is_asked_no_sooner_than_after_the_lost_time,
 );
 
 async fn seen(world: &World, destination: &str, event_id: &str, calls_n: usize) {
@@ -116,4 +123,83 @@ async fn a_restored_database_serves_nobody_before_it_is_taken_over(database: &Da
     seen(&world, "billing", "evt_2", 1).await;
     assert!(world.far.of("ledger", "evt_2").is_empty());
     assert_eq!(database.count("SELECT COUNT(*) FROM audit_log WHERE action = 'restore_take_over'").await, 1);
+}
+
+/// A provider that is paused keeps what was ordered waiting, as a handler that fails for now does.
+async fn what_a_person_ordered_before_the_backup_is_not_sent_again_by_itself(database: &Database) {
+    let mut world = World::start(database).await;
+    let before_s = now_s() - 60;
+    assert_eq!(world.post("evt_1", before_s).await, "accepted");
+    assert_eq!(world.post("evt_2", before_s).await, "accepted");
+    assert_eq!(world.post("evt_2", before_s - 1).await, "conflict");
+    seen(&world, "ledger", "evt_1", 1).await;
+    let word = |words: &[&str]| {
+        let (code, out, err) = world.run(&[words, &["--reason", "r"]].concat());
+        assert_eq!(code, 0, "{words:?}: {out}{err}");
+    };
+    word(&["providers", "pause", "stripe"]);
+    word(&["events", "rerun", "stripe", "evt_1"]);
+    let sql = "SELECT event_id FROM processed_webhook_events WHERE state = 'conflict'";
+    let conflict = database.texts(sql).await.remove(0);
+    word(&["events", "dispatch", "stripe", &conflict]);
+    let saved = Saved::of(database, &world);
+    word(&["providers", "resume", "stripe"]);
+    seen(&world, "ledger", "evt_1", 2).await;
+    seen(&world, "ledger", &conflict, 1).await;
+    world.server.kill();
+
+    saved.restore(database).await;
+    let taken = world.run(&["restore-check", "--yes", "--reason", "disk lost"]);
+    assert_eq!(taken.0, 0, "{taken:?}");
+    world.server.spawn().await;
+    let resumed = world.run(&["providers", "resume", "stripe", "--reason", "r"]);
+    assert_eq!(resumed.0, 0, "{resumed:?}");
+    // `ledger` knows no keys: a person decides. `billing` knows them, and is called again under the same.
+    until("both are held", Duration::from_secs(20), || world.server.log(), async || held_n(database).await == 2)
+        .await;
+    for (id, run) in [("evt_1", 1), (conflict.as_str(), 0)] {
+        seen(&world, "billing", id, run + 2).await;
+        assert_eq!(world.far.of("ledger", id).len(), run + 1, "{id}: it was sent in the time that is lost");
+        let calls = world.far.of("billing", id);
+        assert_eq!(calls[run].key, calls[run + 1].key, "{id}");
+    }
+    world.far.check_names();
+}
+
+const AFTER_MS: i64 = 2_000;
+
+/// The message was tried before the backup, and once more in the time that is lost: that call is still worked on.
+async fn a_destination_is_asked_no_sooner_than_after_the_lost_time(database: &Database) {
+    let stub = Stub::start().await;
+    stub.next(&[Mode::With(503, &[("retry-after", "2")]), Mode::WorkUntilTold]);
+    let more = format!(
+        "[outbox]\npoll_ms = 50\n[[providers.stripe.routes]]\non = [\"*\"]\nto = \"billing\"\n\
+         [destinations.billing]\nurl = \"{}\"\ntimeout_ms = 1500\nunknown = \"query\"\n\
+         [destinations.billing.query]\nurl = \"{}\"\nafter_ms = {AFTER_MS}\npointer = \"/state\"\n",
+        stub.url(),
+        stub.query_url(),
+    );
+    let mut world = World { server: Server::start(&database.url, &more).await, far: Callee::default() };
+    assert_eq!(world.post("evt_1", now_s() - 60).await, "accepted");
+    let over = "SELECT COUNT(*) FROM outbox_queue WHERE state = 'ready' AND last_ended_at_ms IS NOT NULL";
+    let log = || world.server.log();
+    until("it is tried", Duration::from_secs(20), log, async || database.count(over).await == 1).await;
+    let saved = Saved::of(database, &world);
+    until("it is tried again", Duration::from_secs(20), log, async || stub.requests_n() == 2).await;
+    world.server.kill();
+
+    saved.restore(database).await;
+    let taken = world.run(&["restore-check", "--yes", "--reason", "disk lost"]);
+    assert_eq!(taken.0, 0, "{taken:?}");
+    let until_ms = database.count("SELECT until_ms FROM restores").await;
+    let asked = Arc::new(AtomicI64::new(0));
+    let first_asked = Arc::clone(&asked);
+    stub.on_question(move || {
+        first_asked.compare_exchange(0, Clock::system().now_ms(), Relaxed, Relaxed).ok();
+    });
+    world.server.spawn().await;
+    let log = || world.server.log();
+    until("it is asked", Duration::from_secs(20), log, async || asked.load(Relaxed) > 0).await;
+    let waited_ms = asked.load(Relaxed) - until_ms;
+    assert!(waited_ms >= AFTER_MS, "asked {waited_ms} ms after the restore, while the call is worked on");
 }

@@ -1,6 +1,6 @@
 //! What is changed when a restored database is taken over, row by row.
 
-use hooklatch::store::{LeaseWant, LostTime, NewMessage, RestoreStanding, Store, StoreSettings, TakeOver};
+use hooklatch::store::{LeaseWant, NewMessage, RestoreStanding, Store, StoreSettings, TakeOver};
 use hooklatch::types::{Clock, EventState};
 
 use crate::database::{Database, on_both};
@@ -52,6 +52,7 @@ async fn open_messages_count_as_sent_since_the_backup_with_an_unknown_outcome(da
         let found = lease(&store, to, NOW_MS).await;
         assert_eq!(found.len(), 1, "{to}");
         assert!(found[0].is_previous_unknown, "{to}: its outcome is unknown");
+        assert_eq!(found[0].previous_ended_at_ms, Some(NOW_MS), "{to}: nobody asks about it before");
         assert_eq!(
             (found[0].first_sent_at_ms, found[0].key_valid_until_ms),
             (sent_ms, sent_ms + DAY_MS),
@@ -63,7 +64,8 @@ async fn open_messages_count_as_sent_since_the_backup_with_an_unknown_outcome(da
     let waiting = "SELECT COUNT(*) FROM outbox_queue WHERE state = 'waiting' AND last_result = 'unknown'";
     assert_eq!(database.count(waiting).await, 1);
     let lost = store.lost_times().await.unwrap();
-    assert_eq!(lost, [LostTime { from_ms, until_ms: NOW_MS }]);
+    let [lost] = lost[..] else { panic!("{lost:?}") };
+    assert_eq!((lost.from_ms, lost.until_ms), (from_ms, NOW_MS));
 }
 
 /// Firing of a signal that came at `at_ms`.

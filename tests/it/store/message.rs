@@ -17,6 +17,7 @@ on_both!(
     workers_at_once_never_share_a_message,
     first_send_and_key_validity_are_set_once,
     what_is_handed_back_unsent_costs_no_attempt,
+    a_claim_that_sends_nothing_starts_no_clock,
     open_messages_are_counted_by_state,
     a_message_may_be_written_with_its_first_lease,
     what_went_well_is_told_of_its_attempt,
@@ -185,6 +186,41 @@ async fn what_is_handed_back_unsent_costs_no_attempt(database: &Database) {
         assert_eq!(store.message_settle(&[settlement(&one, ready, result)]).await.unwrap(), [true]);
     }
     assert_eq!(lease(&store, 1, 1_000).await.remove(0).attempts_before_n, 2);
+}
+
+/// The validity of a key and the age of retries run from the first call.
+async fn a_claim_that_sends_nothing_starts_no_clock(database: &Database) {
+    let store = database.store().await;
+    admit(&store, &event("evt_1", "a"), &[message("billing")]).await;
+    admit_at_once(&store, &event("evt_2", "a"), &[leased_at_once("ledger")]).await;
+    let mut born = lease(&store, 1, 1_000).await.remove(0);
+    for (now_ms, result, sent_ms) in [
+        (2_000, AttemptResult::Released, 2_000),
+        (3_000, AttemptResult::Released, 3_000),
+        (4_000, AttemptResult::Retry, 4_000),
+        (5_000, AttemptResult::Released, 4_000),
+        (6_000, AttemptResult::Released, 4_000),
+    ] {
+        let ready = SettleTo::Ready { visible_at_ms: now_ms };
+        store.message_settle(&[settlement(&born, ready, AttemptResult::Released)]).await.unwrap();
+        born = lease(&store, 1, now_ms).await.remove(0);
+        assert_eq!((born.first_sent_at_ms, born.key_valid_until_ms), (sent_ms, sent_ms + 10_000), "{now_ms}");
+        if result == AttemptResult::Retry {
+            store.message_settle(&[settlement(&born, ready, result)]).await.unwrap();
+            born = lease(&store, 1, now_ms).await.remove(0);
+        }
+    }
+    // The same of one that was written with its first lease, and of one whose lease ended: that may have been sent.
+    let cleared = "SELECT COUNT(*) FROM outbox_queue WHERE first_sent_at_ms IS NULL AND key_valid_until_ms IS NULL";
+    let at_once = lease_of(&store, "ledger", 40_000).await;
+    assert_eq!(at_once.first_sent_at_ms, 1_000, "its lease ended: it may have been sent");
+    let ready = SettleTo::Ready { visible_at_ms: 40_000 };
+    store.message_settle(&[settlement(&at_once, ready, AttemptResult::Released)]).await.unwrap();
+    assert_eq!(database.count(cleared).await, 0);
+}
+
+async fn lease_of(store: &Store, to: &str, now_ms: i64) -> LeasedMessage {
+    store.message_lease(&[want(to, 1)], now_ms, 30_000, "node-1").await.unwrap().remove(0)
 }
 
 /// A message that is written with a lease of node-1 until 31,000.

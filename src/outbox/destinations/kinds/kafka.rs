@@ -261,20 +261,15 @@ mod client {
             | ProtocolError::InvalidRecord
             | ProtocolError::InvalidTimestamp
             | ProtocolError::PolicyViolation => CallAnswer::Refused { why },
-            ProtocolError::UnknownTopicOrPartition
-            | ProtocolError::LeaderNotAvailable
-            | ProtocolError::NotLeaderOrFollower
-            | ProtocolError::FencedLeaderEpoch
-            | ProtocolError::UnknownLeaderEpoch
-            | ProtocolError::BrokerNotAvailable
-            | ProtocolError::ReplicaNotAvailable
-            | ProtocolError::NotEnoughReplicas
+            // Checked before anything is written.
+            ProtocolError::NotEnoughReplicas
             | ProtocolError::TopicAuthorizationFailed
             | ProtocolError::ClusterAuthorizationFailed
             | ProtocolError::InvalidTopicException
-            | ProtocolError::ThrottlingQuotaExceeded
             | ProtocolError::UnsupportedVersion => CallAnswer::NotNow { why },
-            // Written by some, or timed out, or something of which we do not know what it leaves behind.
+            // Written by some, or timed out, or something of which we do not know what it leaves behind. That the broker
+            // is not the leader, or has no such partition, is also said of a record that it has written and that waits
+            // for its followers when leadership moves (Kafka's `DelayedProduce`).
             _ => CallAnswer::Unknown { why },
         }
     }
@@ -316,7 +311,15 @@ mod tests {
     fn an_error_is_unknown_unless_it_says_that_nothing_was_written() {
         assert!(matches!(client::refused(ProtocolError::NotEnoughReplicas), CallAnswer::NotNow { .. }));
         assert!(matches!(client::refused(ProtocolError::MessageTooLarge), CallAnswer::Refused { .. }));
-        for error in [ProtocolError::NotEnoughReplicasAfterAppend, ProtocolError::RequestTimedOut] {
+        for error in [
+            ProtocolError::NotEnoughReplicasAfterAppend,
+            ProtocolError::RequestTimedOut,
+            ProtocolError::NotLeaderOrFollower,
+            ProtocolError::UnknownTopicOrPartition,
+            ProtocolError::FencedLeaderEpoch,
+            ProtocolError::UnknownLeaderEpoch,
+            ProtocolError::LeaderNotAvailable,
+        ] {
             assert!(matches!(client::refused(error), CallAnswer::Unknown { .. }), "{error}");
         }
     }

@@ -214,7 +214,8 @@ mod client {
                 Ok(Confirmation::Ack(Some(returned)) | Confirmation::Nack(Some(returned))) => {
                     let (code, text) = (returned.reply_code, words(&returned.reply_text));
                     let why = format!("returned with {code} {text}: no queue is bound for this routing key");
-                    CallAnswer::Refused { why }
+                    // No queue has it. One that is being declared anew may take it later.
+                    CallAnswer::NotNow { why }
                 }
                 Ok(Confirmation::Nack(None)) => {
                     // Other queues that are bound may have taken it.
