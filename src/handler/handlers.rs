@@ -104,7 +104,7 @@ impl Handlers {
     pub(crate) fn routed_to(&self, event_type: &str) -> Option<Vec<String>> {
         let to = |one: &Registration| match &one.action {
             Action::Route(route) => Some(route.to.clone()),
-            Action::Plain(_) | Action::Transactional(_) => None,
+            Action::Plain(_) | Action::Transactional(..) => None,
         };
         self.matching(event_type).map(to).collect()
     }

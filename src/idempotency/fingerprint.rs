@@ -10,7 +10,8 @@ use sha2::{Digest, Sha256};
 pub(crate) fn fingerprint(parts: &Parts, principal: &str, body: &[u8]) -> [u8; 32] {
     let uri = parts.extensions.get::<OriginalUri>().map_or(&parts.uri, |original| &original.0);
     let content_type = parts.headers.get(header::CONTENT_TYPE).map_or(&[][..], |value| value.as_bytes());
-    let if_match: Vec<&[u8]> = parts.headers.get_all(header::IF_MATCH).iter().map(|tag| tag.as_bytes()).collect();
+    let if_match: Vec<&[u8]> =
+        parts.headers.get_all(header::IF_MATCH).iter().map(|tag| tag.as_bytes()).collect();
     let if_match = if_match.join(&b',');
     // A query that is there and empty is another one than none.
     let query = uri.query().map(|query| format!("?{query}")).unwrap_or_default();

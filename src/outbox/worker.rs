@@ -220,7 +220,9 @@ impl Worker {
         match timeout(CUT_TIMEOUT, self.release()).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => warn!(%error, "could not give back claims that were not answered"),
-            Err(_) => warn!("could not give back claims that were not answered: the database did not answer in time"),
+            Err(_) => warn!(
+                "could not give back claims that were not answered: the database did not answer in time"
+            ),
         }
         for post in self.shared.posts.values() {
             post.is_drained.store(false, Ordering::Relaxed);

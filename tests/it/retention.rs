@@ -91,7 +91,9 @@ async fn what_would_go_is_counted_and_goes_at_once(database: &Database) {
 }
 
 /// The ids of events gone too early, their sender's next try would be taken for a new event.
-async fn a_clock_that_is_days_ahead_deletes_nothing_until_somebody_says_that_it_is_right(database: &Database) {
+async fn a_clock_that_is_days_ahead_deletes_nothing_until_somebody_says_that_it_is_right(
+    database: &Database,
+) {
     let mut server = Server::start(&database.url, "[retention]\nevery_ms = 0\n").await;
     let url = server.url("/webhooks/stripe");
     post_stripe(&client(), &url, "evt_1").await.unwrap();
@@ -104,9 +106,12 @@ async fn a_clock_that_is_days_ahead_deletes_nothing_until_somebody_says_that_it_
     let config = std::fs::read_to_string(server.config()).unwrap();
     std::fs::write(server.config(), config.replace("every_ms = 0", "every_ms = 100")).unwrap();
     server.spawn().await;
-    until("it says so", Duration::from_secs(20), || server.log(), async || {
-        server.log().contains("the clock is days beyond")
-    })
+    until(
+        "it says so",
+        Duration::from_secs(20),
+        || server.log(),
+        async || server.log().contains("the clock is days beyond"),
+    )
     .await;
     assert_eq!(post_stripe(&client(), &url, "evt_1").await, Ok("duplicate".to_owned()));
     server.kill();

@@ -117,9 +117,9 @@ impl Protocol {
         let rows = &mut world.rows;
         let generation = rows.generation;
         let newest = usize::from(!self.remembers_each_restore) * rows.lost.len().saturating_sub(1);
-        let doubted = rows.lost[newest..].iter().filter(|lost| {
-            if self.doubts_orders { generation <= lost.restored } else { generation == 0 }
-        });
+        let doubted = rows.lost[newest..]
+            .iter()
+            .filter(|lost| if self.doubts_orders { generation <= lost.restored } else { generation == 0 });
         let since = doubted.map(|lost| self.key_from(lost)).min();
         rows.waits = false;
         rows.message = Some(Message {

@@ -155,8 +155,13 @@ async fn what_a_person_ordered_before_the_backup_is_not_sent_again_by_itself(dat
     let resumed = world.run(&["providers", "resume", "stripe", "--reason", "r"]);
     assert_eq!(resumed.0, 0, "{resumed:?}");
     // `ledger` knows no keys: a person decides. `billing` knows them, and is called again under the same.
-    until("both are held", Duration::from_secs(20), || world.server.log(), async || held_n(database).await == 2)
-        .await;
+    until(
+        "both are held",
+        Duration::from_secs(20),
+        || world.server.log(),
+        async || held_n(database).await == 2,
+    )
+    .await;
     for (id, run) in [("evt_1", 1), (conflict.as_str(), 0)] {
         seen(&world, "billing", id, run + 2).await;
         assert_eq!(world.far.of("ledger", id).len(), run + 1, "{id}: it was sent in the time that is lost");

@@ -211,7 +211,8 @@ async fn a_claim_that_sends_nothing_starts_no_clock(database: &Database) {
         }
     }
     // The same of one that was written with its first lease, and of one whose lease ended: that may have been sent.
-    let cleared = "SELECT COUNT(*) FROM outbox_queue WHERE first_sent_at_ms IS NULL AND key_valid_until_ms IS NULL";
+    let cleared =
+        "SELECT COUNT(*) FROM outbox_queue WHERE first_sent_at_ms IS NULL AND key_valid_until_ms IS NULL";
     let at_once = lease_of(&store, "ledger", 40_000).await;
     assert_eq!(at_once.first_sent_at_ms, 1_000, "its lease ended: it may have been sent");
     let ready = SettleTo::Ready { visible_at_ms: 40_000 };
