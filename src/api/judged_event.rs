@@ -36,6 +36,7 @@ pub(crate) enum KeptBody {
 
 /// All that an event is judged by.
 #[derive(Debug, Clone, Copy)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(crate) struct EventFacts<'a> {
     /// Name of its provider.
     pub(crate) provider: &'a str,

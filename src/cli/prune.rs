@@ -62,7 +62,7 @@ pub(super) fn prune(args: &PruneArgs, file: Option<&Path>, kinds: &Kinds) -> any
             "deleted nothing: the clock is {} beyond the last time that old rows were deleted. If it is right, give the \
              command again with --yes; what is deleted too early cannot be brought back, and its copies would be taken \
              for new events",
-            times::length_in_words(ms.unsigned_abs())
+            times::ago(ms)
         );
     }
     if args.json {

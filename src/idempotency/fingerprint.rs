@@ -1,8 +1,8 @@
 //! Which request it is: everything of it that decides what it does.
 
 use axum::extract::OriginalUri;
-use http::header;
 use http::request::Parts;
+use http::{HeaderValue, header};
 use sha2::{Digest, Sha256};
 
 /// The digest of a request: SHA-256 over method, path, query, content type, `If-Match`, principal and the bytes of the body, each
@@ -11,7 +11,7 @@ pub(crate) fn fingerprint(parts: &Parts, principal: &str, body: &[u8]) -> [u8; 3
     let uri = parts.extensions.get::<OriginalUri>().map_or(&parts.uri, |original| &original.0);
     let content_type = parts.headers.get(header::CONTENT_TYPE).map_or(&[][..], |value| value.as_bytes());
     let if_match: Vec<&[u8]> =
-        parts.headers.get_all(header::IF_MATCH).iter().map(|tag| tag.as_bytes()).collect();
+        parts.headers.get_all(header::IF_MATCH).iter().map(HeaderValue::as_bytes).collect();
     let if_match = if_match.join(&b',');
     // A query that is there and empty is another one than none.
     let query = uri.query().map(|query| format!("?{query}")).unwrap_or_default();

@@ -183,7 +183,7 @@ const EXITS: &[Exit] = &[
 
 /// A head that is larger than any that is read.
 const LONG_HEAD: &str = {
-    const HEAD: [u8; 70_000] = {
+    static HEAD: [u8; 70_000] = {
         let (mut head, start) = ([b'a'; 70_000], *b"POST /webhooks/stripe HTTP/1.1\r\nhost: ");
         let mut n = 0;
         while n < start.len() {

@@ -29,6 +29,7 @@ const RESTORED_STEP: u8 = 10;
 
 /// What is taken for granted, and what is broken.
 #[derive(Debug, Clone, Copy)]
+#[expect(clippy::struct_excessive_bools, reason = "each is one thing that may be broken")]
 struct Protocol {
     unknown: Unknown,
     /// Backups that are made.
@@ -120,7 +121,7 @@ impl Protocol {
         let doubted = rows.lost[newest..]
             .iter()
             .filter(|lost| if self.doubts_orders { generation <= lost.restored } else { generation == 0 });
-        let since = doubted.map(|lost| self.key_from(lost)).min();
+        let since = doubted.map(|lost| self.key_from(*lost)).min();
         rows.waits = false;
         rows.message = Some(Message {
             generation,
@@ -132,7 +133,7 @@ impl Protocol {
         });
     }
 
-    fn key_from(self, lost: &Lost) -> u8 {
+    fn key_from(self, lost: Lost) -> u8 {
         if self.counts_keys_from_its_beginning { lost.from } else { lost.until }
     }
 
@@ -163,14 +164,14 @@ impl Protocol {
         {
             message.at = At::Ready;
             message.is_unknown = true;
-            message.first_sent = message.first_sent.or(Some(self.key_from(&lost)));
+            message.first_sent = message.first_sent.or(Some(self.key_from(lost)));
             if self.ends_with_the_lost_time || message.ended.is_none() {
                 message.ended = Some(lost.until);
             }
         }
     }
 
-    fn end(self, world: &mut World, at: At, is_unknown: bool) {
+    fn end(world: &mut World, at: At, is_unknown: bool) {
         let now = world.now;
         if let Some(message) = &mut world.rows.message {
             (message.at, message.is_unknown, message.ended) = (at, is_unknown, Some(now));
@@ -256,17 +257,17 @@ impl Model for Protocol {
                 let knows = self.unknown == Unknown::Retry && *n > 0 && world.now < *first_at + KEY_KNOWN;
                 *n += u8::from(!knows);
             }
-            Step::Answer => self.end(&mut world, At::Done, false),
+            Step::Answer => Self::end(&mut world, At::Done, false),
             Step::Decline => {
                 // The newest call under this key is its own.
                 let key = world.rows.message?.generation;
                 let place = world.calls.iter().rposition(|(own, _)| *own == key)?;
                 world.calls.remove(place);
-                self.end(&mut world, At::Ready, false);
+                Self::end(&mut world, At::Ready, false);
             }
             Step::Timeout => {
                 let at = if self.unknown == Unknown::Hold { At::Held } else { At::Ready };
-                self.end(&mut world, at, true);
+                Self::end(&mut world, at, true);
             }
             Step::Backup => {
                 world.backup = Some((world.now, world.rows.clone()));

@@ -82,7 +82,7 @@ async fn a_body_in_parts_is_read_as_it_came_and_erased_with_its_event(database: 
 async fn a_sealed_body_in_parts_is_read_and_sealed_anew(database: &Database) {
     let seal_key = |id: &str| SealKey::parse(id, &format!("{:02x}{}", id.len(), "7e".repeat(31))).unwrap();
     let (old, new) = (seal_key("old"), seal_key("newer"));
-    let store = database.store().await.sealed_with(KeyRing::new(&[old.clone()]));
+    let store = database.store().await.sealed_with(KeyRing::new(std::slice::from_ref(&old)));
     let candidate = written(&store, &large("evt_1"), 1_000).await;
     latch(&store, candidate).await.unwrap();
     is_read(&store, "evt_1").await;

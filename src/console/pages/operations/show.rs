@@ -30,9 +30,11 @@ async fn draw(visit: &Visit, operation_id: &str) -> Result<Markup, Trouble> {
     let page = path(&["operations", operation_id]);
     let operation: OperationView = visit.ask(&page).await?;
     let is_running = operation.state == OperationState::Running;
-    let acts_on = match operation.state {
-        OperationState::Waiting => acts_on(visit, &operation, &page).await?,
-        _ => html! {},
+    let is_waiting = operation.state == OperationState::Waiting;
+    let acts_on = if is_waiting {
+        acts_on(visit, &operation, &page).await?
+    } else {
+        html! {}
     };
     Ok(html! {
         p { strong { (moment::foreign(&words::subject(&operation.subject, operation.total_n))) } }
