@@ -22,9 +22,9 @@ pub use crate::types::Name;
 pub use answer::{Handled, HandlerError, ignore, refuse};
 pub(crate) use dispatch::NO_MATCH;
 pub use effects::{Effects, Message};
-#[doc(hidden)]
 pub(crate) use event::ParsedAhead;
 pub use event::{Envelope, Event, Headers};
+#[doc(hidden)]
 pub use event::{EventContent, RawEvent};
 #[doc(hidden)]
 pub use function::TxHandler;
