@@ -68,7 +68,7 @@ pub(crate) fn fill(db: Db, rows_n: u64) -> Vec<String> {
         let insert = format!(
             "INSERT INTO processed_webhook_events ({columns})
              SELECT 'stripe', 'evt_1P' || lpad((hashint8extended(n, 7) & 9223372036854775807)::text, 19, '0'), n, n % 1024,
-                    'invoice.paid', decode(md5(n::text) || md5((n + 1)::text), 'hex'), 'sender/1', 'done', n, 0, 1
+                    'invoice.paid', decode(md5(n::text) || md5((n + 1)::text), 'hex'), 'sender/1', 'handled', n, 0, 1
              FROM generate_series(1, {rows_n}) AS n ON CONFLICT DO NOTHING"
         );
         let number = format!("SELECT setval('event_blocks', {next}, false)");
@@ -79,7 +79,7 @@ pub(crate) fn fill(db: Db, rows_n: u64) -> Vec<String> {
         "INSERT OR IGNORE INTO processed_webhook_events ({columns})
          WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < {rows_n})
          SELECT 'stripe', printf('evt_1P%019d', random() & 9223372036854775807), n, n % 1024, 'invoice.paid', randomblob(32),
-                'sender/1', 'done', n, 0, 1 FROM n"
+                'sender/1', 'handled', n, 0, 1 FROM n"
     );
     vec![insert, format!("UPDATE event_blocks SET next_seq = {next}"), "ANALYZE".to_owned()]
 }

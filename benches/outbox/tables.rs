@@ -101,7 +101,7 @@ impl Tables {
             format!(
                 "INSERT INTO processed_webhook_events (provider, event_id, event_seq, shard, event_type, digest, identity,
                      state, received_at_ms, generation, attempts_n)
-                 SELECT 'stripe', 'evt_' || n, n, n % 1024, 'invoice.paid', {blob}, 'sender/1', 'done', 1, 0, 1 FROM {series}"
+                 SELECT 'stripe', 'evt_' || n, n, n % 1024, 'invoice.paid', {blob}, 'sender/1', 'handled', 1, 0, 1 FROM {series}"
             ),
             format!(
                 "INSERT INTO webhook_payloads (event_seq, shard, headers, body)

@@ -72,7 +72,7 @@ fn initial_state(entry: &ProviderEntry, event: &IncomingEvent) -> EventState {
     if event.unreadable.is_some() {
         EventState::Unreadable
     } else if !event.is_undispatched && entry.provider.handlers().wants(&event.event_type) {
-        EventState::Done
+        EventState::Handled
     } else {
         EventState::Ignored
     }
@@ -141,8 +141,8 @@ pub(super) mod tests {
         let latest = kind.on_latest("t", |_: Event<()>| Ok(Effects::new()));
         let of_latest = ProviderEntry::example(&latest, OnHandlerError::Keep);
         for (id, is_undispatched, want, state) in [
-            ("e", false, Fate::Dispatch, EventState::Done),
-            ("test:e", false, Fate::Dispatch, EventState::Done),
+            ("e", false, Fate::Dispatch, EventState::Handled),
+            ("test:e", false, Fate::Dispatch, EventState::Handled),
             ("test:e", true, Fate::Undispatched, EventState::Ignored),
         ] {
             let mut event = IncomingEvent { is_undispatched, ..event() };

@@ -82,7 +82,7 @@ impl Planner {
         match contained(part, || self.filled(event, seen, handled)) {
             Ok(effects) => Ok(match self.messages(event, effects) {
                 Ok(messages) => {
-                    let update = event.is_again.then(|| self.update(event, EventState::Done, None));
+                    let update = event.is_again.then(|| self.update(event, EventState::Handled, None));
                     Planned { messages, update }
                 }
                 Err(error) => {

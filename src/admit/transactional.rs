@@ -328,7 +328,7 @@ impl TransactionalRequest<'_> {
         }
         // Another node's copy of the event would have arrived at another time.
         let Some(row) = tx.event_get(&event.key).await? else { return Ok(None) };
-        if row.received_at_ms != event.received_at_ms || row.state != EventState::Done {
+        if row.received_at_ms != event.received_at_ms || row.state != EventState::Handled {
             return Ok(None);
         }
         let why = if ran.contains(&n) {

@@ -231,7 +231,7 @@ fn on_events(act: EventAct, state: EventState, figures: &BulkFigures) -> Preview
     let BulkFigures { counted_n, calls_n, open_n, untried_n, .. } = figures;
     let events = plural(*counted_n, "event");
     let words = match act {
-        EventAct::Rerun if state == EventState::Done || *calls_n > 0 => {
+        EventAct::Rerun if state == EventState::Handled || *calls_n > 0 => {
             let sentence = format!(
                 "Runs the handlers of {events} again. They made {} before; the new calls carry new keys, so destinations cannot \
                  tell them from a new order: what was paid once is paid a second time.",
@@ -263,7 +263,7 @@ fn on_events(act: EventAct, state: EventState, figures: &BulkFigures) -> Preview
                 0 => String::new(),
                 n => format!(" Events with open calls are passed over: {} are open.", plural(*n, "call")),
             };
-            let risk = if state == EventState::Done { Risk::None } else { Risk::LosesEffect };
+            let risk = if state == EventState::Handled { Risk::None } else { Risk::LosesEffect };
             Words("Erase them", risk, format!("{events}. {kept}{open}"), true)
         }
         EventAct::EraseAndDiscard => {
@@ -273,7 +273,7 @@ fn on_events(act: EventAct, state: EventState, figures: &BulkFigures) -> Preview
                 plural(*open_n, "open call"),
                 grouped(*untried_n)
             );
-            let is_harmless = state == EventState::Done && *open_n == 0;
+            let is_harmless = state == EventState::Handled && *open_n == 0;
             let risk = if is_harmless { Risk::None } else { Risk::LosesEffect };
             Words("Erase them and discard open calls", risk, sentence, true)
         }
@@ -359,22 +359,28 @@ mod tests {
             LosesEffect,
             &["1 call as done", "never happen"],
         );
-        check(&events(E::Done), [505, 505, 30, 29, 0, 0], "rerun", MayRepeatEffect, &["505 events", second]);
-        check(&events(E::Done), [5, 0, 0, 0, 0, 0], "rerun", MayRepeatEffect, &[second]);
+        check(
+            &events(E::Handled),
+            [505, 505, 30, 29, 0, 0],
+            "rerun",
+            MayRepeatEffect,
+            &["505 events", second],
+        );
+        check(&events(E::Handled), [5, 0, 0, 0, 0, 0], "rerun", MayRepeatEffect, &[second]);
         check(&events(E::Failed), [5, 0, 0, 0, 0, 0], "rerun", None, &["no calls so far"]);
         check(&events(E::Failed), [5, 2, 0, 0, 0, 0], "rerun", MayRepeatEffect, &["made 2 calls", second]);
         check(&events(E::Conflict), [5, 0, 0, 0, 0, 0], "dispatch", MayRepeatEffect, &[second]);
         check(&events(E::Conflict), [5, 0, 0, 0, 0, 0], "dismiss", LosesEffect, &["will not be done"]);
-        check(&events(E::Done), [32, 32, 30, 29, 0, 0], "erase", None, &["passed over: 30 calls"]);
+        check(&events(E::Handled), [32, 32, 30, 29, 0, 0], "erase", None, &["passed over: 30 calls"]);
         check(&events(E::Ignored), [32, 0, 0, 0, 0, 0], "erase", LosesEffect, &["never be run again"]);
         check(
-            &events(E::Done),
+            &events(E::Handled),
             [32, 32, 30, 29, 0, 0],
             "erase_and_discard",
             LosesEffect,
             &["30 open calls of 32 events", "29 of them never tried"],
         );
-        check(&events(E::Done), [32, 32, 0, 0, 0, 0], "erase_and_discard", None, &["0 open calls"]);
+        check(&events(E::Handled), [32, 32, 0, 0, 0, 0], "erase_and_discard", None, &["0 open calls"]);
     }
 
     #[test]
@@ -388,7 +394,7 @@ mod tests {
         assert_eq!(of(&messages(MessageState::Done), &some), "");
         assert_eq!(of(&events(EventState::Failed), &some), "rerun erase_and_discard");
         assert_eq!(of(&events(EventState::Conflict), &some), "dispatch dismiss erase_and_discard");
-        assert_eq!(of(&events(EventState::Done), &some), "rerun erase erase_and_discard");
+        assert_eq!(of(&events(EventState::Handled), &some), "rerun erase erase_and_discard");
         assert_eq!(of(&messages(MessageState::Dead), &figures([0; 6])), "");
         let more = BulkFigures { is_more: true, ..some };
         assert_eq!(of(&messages(MessageState::Dead), &more), "");
@@ -405,12 +411,12 @@ mod tests {
         assert_eq!(steps(&messages(MessageState::Dead), 11, "send"), default);
         assert_eq!(steps(&messages(MessageState::Dead), 10, "send"), None);
         assert_eq!(steps(&messages(MessageState::Dead), 500, "discard"), None);
-        assert_eq!(steps(&events(EventState::Done), 500, "rerun"), default);
+        assert_eq!(steps(&events(EventState::Handled), 500, "rerun"), default);
         assert_eq!(steps(&events(EventState::Conflict), 500, "dispatch"), default);
-        assert_eq!(steps(&events(EventState::Done), 500, "erase"), None);
+        assert_eq!(steps(&events(EventState::Handled), 500, "erase"), None);
         assert!(messages(MessageState::Dead).with_act("rerun").is_none());
         assert!(messages(MessageState::Dead).with_act("send").is_some_and(|subject| subject.makes_calls()));
-        assert!(events(EventState::Done).with_act("erase").is_some_and(|subject| !subject.makes_calls()));
+        assert!(events(EventState::Handled).with_act("erase").is_some_and(|subject| !subject.makes_calls()));
     }
 
     #[test]

@@ -88,7 +88,7 @@ pub(crate) fn judge_event(facts: &EventFacts<'_>) -> Judgement<EventAct> {
 /// Why nothing was sent for an event in this state; `None` where something may have been, or will be.
 pub(crate) fn why_not_sent(state: EventState) -> Option<&'static str> {
     Some(match state {
-        EventState::Done | EventState::Retry => return None,
+        EventState::Handled | EventState::Retry => return None,
         EventState::Failed => "Its handler refused it or ran out of retries, and this run sent nothing.",
         EventState::Ignored => "No route and no handler took it, so nothing was sent.",
         EventState::Superseded => {
@@ -176,7 +176,7 @@ impl EventFacts<'_> {
             return (Risk::CannotSay, sentence);
         }
         let may_have_written = matches!(self.taker, EventTaker::Transaction | EventTaker::NoProvider);
-        if self.state == EventState::Done && may_have_written {
+        if self.state == EventState::Handled && may_have_written {
             let sentence = "Runs its handler again. Nothing was sent for it, but a transactional handler may have written to \
                             your tables: it writes a second time.";
             return (Risk::CannotSay, sentence.to_owned());
@@ -262,9 +262,9 @@ impl EventFacts<'_> {
 
     fn headline(&self) -> String {
         let mut parts = vec![self.what_happened()];
-        parts.extend(self.fate_of_calls().filter(|_| self.state != EventState::Done));
+        parts.extend(self.fate_of_calls().filter(|_| self.state != EventState::Handled));
         let is_runnable = EventAct::Rerun.is_for(self.state) || EventAct::Dispatch.is_for(self.state);
-        if is_runnable && self.state != EventState::Done {
+        if is_runnable && self.state != EventState::Handled {
             match self.body {
                 KeptBody::Whole => {}
                 KeptBody::Redacted => parts.push(
@@ -308,7 +308,7 @@ impl EventFacts<'_> {
     fn what_happened(&self) -> String {
         let why = why_not_sent(self.state).unwrap_or_default();
         match self.state {
-            EventState::Done => self.handled(),
+            EventState::Handled => self.handled(),
             EventState::Retry => self.waits(),
             EventState::Failed if self.is_first_call() => format!("{why} Correct the cause, then run it again."),
             EventState::Failed => {
@@ -567,8 +567,8 @@ mod tests {
     /// True when an event can stand so: what is handled has a word for its calls, what is not has another one.
     fn can_be(state: EventState, delivery: &DeliveryView) -> bool {
         match delivery.state {
-            DeliveryState::None => state == EventState::Done,
-            DeliveryState::NotSent => state != EventState::Done,
+            DeliveryState::None => state == EventState::Handled,
+            DeliveryState::NotSent => state != EventState::Handled,
             _ => true,
         }
     }
@@ -673,7 +673,7 @@ mod tests {
                     | DeliveryState::Discarded
                     | DeliveryState::NoLongerKnown
             );
-            let is_said = facts.state == EventState::Done && headline.contains("No action needed");
+            let is_said = facts.state == EventState::Handled && headline.contains("No action needed");
             assert!(!is_said || needs_nobody, "{facts:?}: {headline}");
             let is_delivered =
                 headline.starts_with("Handled, and all") && headline.contains("were delivered");
@@ -726,7 +726,7 @@ mod tests {
             generation: delivery
                 .generation
                 .unwrap_or_default()
-                .max(u32::from(state != EventState::Done && delivery.state != DeliveryState::NotSent)),
+                .max(u32::from(state != EventState::Handled && delivery.state != DeliveryState::NotSent)),
             delivery,
             body: KeptBody::Whole,
             taker: EventTaker::Somebody,
@@ -761,9 +761,9 @@ mod tests {
         let of = |wanted: DeliveryState| all.iter().find(|one| one.state == wanted).unwrap();
         let (none, delivered, not_sent) =
             (of(DeliveryState::None), of(DeliveryState::Delivered), of(DeliveryState::NotSent));
-        let (failed, handled) = (usual(EventState::Failed, not_sent), usual(EventState::Done, delivered));
+        let (failed, handled) = (usual(EventState::Failed, not_sent), usual(EventState::Handled, delivered));
         let (retry, ignored) = (usual(EventState::Retry, not_sent), usual(EventState::Ignored, not_sent));
-        let no_calls = usual(EventState::Done, none);
+        let no_calls = usual(EventState::Handled, none);
         let rows = [
             ("`failed`, its body is gone", EventFacts { body: KeptBody::Gone, ..failed }),
             ("`failed`, its body was redacted", EventFacts { body: KeptBody::Redacted, ..failed }),
@@ -810,10 +810,9 @@ mod tests {
         for state in EventState::ALL {
             page += "\n## `";
             page += state.as_str();
-            page += "`";
-            page += if *state == EventState::Done { ", shown as `handled`\n" } else { "\n" };
+            page += "`\n";
             page += &head("calls");
-            let shown_n = if *state == EventState::Done { all.len() } else { DeliveryState::ALL.len() };
+            let shown_n = if *state == EventState::Handled { all.len() } else { DeliveryState::ALL.len() };
             for delivery in all.iter().take(shown_n).filter(|delivery| can_be(*state, delivery)) {
                 let words = match delivery.state {
                     DeliveryState::None | DeliveryState::NotSent | DeliveryState::NoLongerKnown => {

@@ -59,10 +59,10 @@ impl EventAct {
     /// True when an event in this state may be acted on so.
     pub fn is_for(self, state: EventState) -> bool {
         use EventState::{
-            Conflict, Dismissed, Done, Failed, Ignored, Replayed, Retry, Superseded, Unreadable,
+            Conflict, Dismissed, Failed, Handled, Ignored, Replayed, Retry, Superseded, Unreadable,
         };
         match self {
-            Self::Rerun => matches!(state, Done | Ignored | Failed | Superseded),
+            Self::Rerun => matches!(state, Handled | Ignored | Failed | Superseded),
             // What was kept beside another event is one of its own.
             Self::Dispatch => matches!(state, Conflict | Dismissed | Replayed),
             Self::Dismiss => state == Conflict,

@@ -103,7 +103,7 @@ pub enum WhatIfVerdict {
 #[serde(rename_all = "snake_case")]
 pub enum WhatIfSaid {
     /// Effects, or that there are none.
-    Done,
+    Handled,
     /// Nothing is to be done.
     Ignored,
     /// It is refused for good.
@@ -201,7 +201,7 @@ impl WhatIfSaid {
     /// The word for it.
     pub fn as_str(self) -> &'static str {
         match self {
-            Self::Done => "done",
+            Self::Handled => "handled",
             Self::Ignored => "ignored",
             Self::Refused => "refused",
             Self::Retry => "retry",

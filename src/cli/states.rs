@@ -1,17 +1,13 @@
 //! Words of the contract as values of arguments: the shell completes them, and another word is a mistake at once.
 
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use crate::types::{DeliveryFilter, EventState, MessageState, Role};
 
 /// Reads the state of an event.
 pub(super) fn event_states() -> impl TypedValueParser<Value = EventState> {
-    // The word that people read stands for the one of the API.
-    let value = |state: &EventState| PossibleValue::new(state.as_str()).alias(state.shown());
-    let words = PossibleValuesParser::new(EventState::ALL.iter().map(value));
-    let read =
-        |word: String| EventState::ALL.iter().find(|state| word == state.shown() || word == state.as_str());
-    words.try_map(move |word| read(word).copied().ok_or("is no state"))
+    let words = PossibleValuesParser::new(EventState::ALL.iter().map(|state| state.as_str()));
+    words.try_map(|word| EventState::parse(&word).ok_or("is no state"))
 }
 
 /// Reads a choice of events by their calls.

@@ -215,7 +215,7 @@ mod tests {
     #[test]
     fn only_pages_of_ours_are_gone_to_after_signing_in() {
         for ours in
-            ["/", "/events", "/events?state=done&type=a%20b", "/events/stripe/evt_1%2F2", "/search?id=//x"]
+            ["/", "/events", "/events?state=handled&type=a%20b", "/events/stripe/evt_1%2F2", "/search?id=//x"]
         {
             assert_eq!(own_path(ours), Some(ours));
         }

@@ -11,7 +11,7 @@ pub(super) fn event(provider: &str, seq: i64) -> EventView {
         event_id: format!("evt_{seq}"),
         parts: Vec::new(),
         event_type: "paid".to_owned(),
-        state: EventState::Done,
+        state: EventState::Handled,
         object: None,
         version: None,
         identity: "sender/1".to_owned(),

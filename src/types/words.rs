@@ -73,8 +73,8 @@ impl Outcome {
 words! {
     /// State in which an event stands (`processed_webhook_events.state`).
     EventState {
-        /// Handled; its effects are in the outbox.
-        Done = "done",
+        /// Its handlers are done; its effects are in the outbox, and may not have happened yet.
+        Handled = "handled",
         /// No handler or route wanted it, or a handler said so.
         Ignored = "ignored",
         /// A handler failed for now; dispatched again at `due_at_ms`.
@@ -91,13 +91,6 @@ words! {
         Conflict = "conflict",
         /// A conflict that a person looked at and wants nothing done about.
         Dismissed = "dismissed",
-    }
-}
-
-impl EventState {
-    /// The word that people read. `done` says that the handler is done, which is less than they take it for.
-    pub(crate) fn shown(self) -> &'static str {
-        if self == Self::Done { "handled" } else { self.as_str() }
     }
 }
 

@@ -117,7 +117,7 @@ fn path(world: &World, route: &RouteFacts) -> String {
     let name = if route.path.starts_with("/destinations") { "billing" } else { "stripe" };
     let query = match route.path {
         "/messages/count" => "?state=held",
-        "/events/count" => "?state=done",
+        "/events/count" => "?state=handled",
         "/search" => &format!("?id={EVENT_ID}"),
         _ => "",
     };

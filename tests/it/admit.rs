@@ -100,7 +100,7 @@ async fn each_answer_of_a_handler_is_a_state_of_its_event(database: &Database) {
         assert_eq!((state.as_str(), attempts_n), (want.0, want.1), "{id}: {error}");
         assert!(error.contains(want.2), "{id}: {error}");
     };
-    check("done", ("done", 1, "")).await;
+    check("handled", ("handled", 1, "")).await;
     check("ignore", ("ignored", 1, "of no interest")).await;
     check("refuse", ("failed", 1, "never")).await;
     check("retry", ("retry", 1, "not now")).await;
@@ -128,7 +128,7 @@ async fn a_failing_handler_harms_its_own_event_alone(database: &Database) {
     }
     calls_n(&app, 48).await;
     assert_eq!(
-        database.count("SELECT COUNT(*) FROM processed_webhook_events WHERE state = 'done'").await,
+        database.count("SELECT COUNT(*) FROM processed_webhook_events WHERE state = 'handled'").await,
         48
     );
 }
@@ -157,7 +157,7 @@ async fn a_failed_event_is_dispatched_again_until_it_works(database: &Database) 
     assert_eq!(app.event("evt_1", "invoice.paid", 1).await, "duplicate");
     app.running.stop().await;
     assert_eq!(app.destination.calls()[0].1, r#"{"attempt":3}"#);
-    assert_eq!(state(database, "evt_1").await, ("done".to_owned(), 3, String::new()));
+    assert_eq!(state(database, "evt_1").await, ("handled".to_owned(), 3, String::new()));
 }
 
 async fn a_failed_event_is_given_up_in_the_end(database: &Database) {
@@ -306,10 +306,10 @@ async fn a_transactional_handlers_bad_sql_poisons_nobody(database: &Database) {
     assert_eq!(app.event("careless", "careless", 1).await, "accepted");
     assert_eq!(app.event("plain", "plain", 1).await, "accepted");
     app.running.stop().await;
-    assert_eq!(state(database, "plain").await.0, "done");
+    assert_eq!(state(database, "plain").await.0, "handled");
     let state = state(database, "careless").await.0;
     // SQLite undoes the one statement, PostgreSQL the transaction.
-    assert!(state == "retry" || (state == "done" && database.url.starts_with("sqlite")), "{state}");
+    assert!(state == "retry" || (state == "handled" && database.url.starts_with("sqlite")), "{state}");
 }
 
 async fn a_panic_in_a_transactional_handler_is_its_events_alone(database: &Database) {

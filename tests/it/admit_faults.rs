@@ -98,7 +98,7 @@ async fn what_waits_for_names_that_are_gone_is_told_and_shown(database: &Databas
         key: hooklatch::types::EventKey { provider: crate::store::name("gone"), ..key("evt_1") },
         ..event("evt_1", "{}")
     };
-    let candidates = candidates(&store, &[&gone, &event("evt_2", "{}")], EventState::Done).await;
+    let candidates = candidates(&store, &[&gone, &event("evt_2", "{}")], EventState::Handled).await;
     let retry = EventUpdate {
         event_seq: candidates[0].event_seq,
         key: gone.key.clone(),
@@ -333,7 +333,7 @@ async fn of_two_copies_in_one_batch_the_second_is_judged_by_what_stands(database
     let store = database.store().await;
     let (stands, other) = (event("evt_1", "a"), event("evt_1", "b"));
     let insert = async |events: &[&IncomingEvent]| {
-        let candidates = candidates(&store, events, EventState::Done).await;
+        let candidates = candidates(&store, events, EventState::Handled).await;
         let mut tx = store.admission_begin().await.unwrap();
         let found = tx.events_insert(&candidates).await.unwrap();
         tx.commit().await.unwrap();

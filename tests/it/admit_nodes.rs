@@ -28,7 +28,7 @@ async fn equal_bodies_under_new_ids_at_two_nodes_do_not_deadlock() {
             };
             let events: Vec<IncomingEvent> = (0..50).map(unsigned).collect();
             let borrowed: Vec<&IncomingEvent> = events.iter().collect();
-            let candidates = candidates(store, &borrowed, EventState::Done).await;
+            let candidates = candidates(store, &borrowed, EventState::Handled).await;
             let mut tx = store.admission_begin().await.unwrap();
             let found = tx.events_insert(&candidates).await.unwrap();
             tx.commit().await.unwrap();
@@ -53,7 +53,7 @@ async fn only_the_event_that_waits_for_another_node_is_refused() {
         let run = app.clock.now_ms();
         let other = database.store().await;
         let held = event(&format!("held_{run}"), "{}");
-        let held = candidates(&other, &[&held], EventState::Done).await;
+        let held = candidates(&other, &[&held], EventState::Handled).await;
         let mut tx = other.admission_begin().await.unwrap();
         tx.events_insert(&held).await.unwrap();
         let all = (0..40).map(|n| {

@@ -263,7 +263,7 @@ async fn a_person_decides_about_what_is_held_and_it_happens_once(database: &Data
     .await;
     let (_, shown) = command(&["events", "show", "stripe", "evt_2", "--json"]);
     let shown: Value = serde_json::from_str(&shown).unwrap();
-    assert_eq!(shown["event"]["state"], "done", "{shown}");
+    assert_eq!(shown["event"]["state"], "handled", "{shown}");
 }
 
 #[tokio::test]
@@ -345,7 +345,7 @@ async fn an_event_is_run_again_under_new_keys_on_a_persons_word(database: &Datab
     assert_ne!(keys[0], keys[1], "a new key for a new call");
     assert!(keys.iter().all(|key| stub.counts(key) == (1, 1)));
     let (_, shown) = get(&server, "/events/stripe/evt_1", VIEWER).await;
-    assert_eq!(shown["event"]["state"], "done", "{shown}");
+    assert_eq!(shown["event"]["state"], "handled", "{shown}");
     assert_eq!(post_stripe(&client(), &server.url("/webhooks/stripe"), "evt_1").await.unwrap(), "duplicate");
 
     let config = server.config();

@@ -58,7 +58,7 @@ async fn check(database: &Database, kind: Provider, id: &str) {
     .await;
     app.running.stop().await;
     for n in 0..6 {
-        assert_eq!(state(database, &format!("good_{n}")).await, "done");
+        assert_eq!(state(database, &format!("good_{n}")).await, "handled");
     }
     assert_eq!(database.count("SELECT COUNT(*) FROM ledger WHERE invoice LIKE 'in_good%'").await, 6);
 }
@@ -80,7 +80,7 @@ async fn swallows(tx: &mut Tx, _: Event<Json>) -> Handled {
 async fn an_event_whose_handler_swallows_a_failing_statement_is_kept(database: &Database) {
     check(database, stripe_kind().on_tx("broken", swallows), "swallowed").await;
     // SQLite undoes the one statement, PostgreSQL aborts the transaction.
-    let wanted = if database.url.starts_with("sqlite") { "done" } else { "retry" };
+    let wanted = if database.url.starts_with("sqlite") { "handled" } else { "retry" };
     assert_eq!(state(database, "swallowed").await, wanted);
 }
 
@@ -107,7 +107,7 @@ async fn forgets(tx: &mut Tx, _: Event<Json>) -> Handled {
 
 async fn a_savepoint_that_a_handler_forgot_ends_with_what_it_did_before_it(database: &Database) {
     check(database, stripe_kind().on_tx("broken", forgets), "forgotten").await;
-    assert_eq!(state(database, "forgotten").await, "done");
+    assert_eq!(state(database, "forgotten").await, "handled");
     let sql = "SELECT COUNT(*) FROM ledger WHERE invoice = 'forgotten'";
     assert_eq!(database.count(sql).await, 1, "it is there with its event, once");
 }

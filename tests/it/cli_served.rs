@@ -78,7 +78,7 @@ async fn a_viewer_changes_nothing_by_any_command(database: &Database) {
         (vec!["events", "rerun"], event.clone()),
         (vec!["events", "dispatch"], event.clone()),
         (vec!["events", "dismiss"], event.clone()),
-        (vec!["events", "rerun"], vec!["--state", "done", "--yes", "1:5e7"]),
+        (vec!["events", "rerun"], vec!["--state", "handled", "--yes", "1:5e7"]),
         (vec!["erase"], event.clone()),
         (vec!["erase", "--discard"], event.clone()),
         (vec!["destinations", "pause"], vec!["billing"]),

@@ -53,8 +53,7 @@ async fn with_dispatch_every_content_is_handled_once_under_keys_of_its_own(datab
     assert_eq!(paid, [1, 2, 3, 9], "each content once");
     let distinct: std::collections::BTreeSet<&String> = keys.iter().collect();
     assert_eq!(distinct.len(), 4, "{keys:?}");
-    let done =
-        "SELECT COUNT(*) FROM processed_webhook_events WHERE state = 'done' AND event_id LIKE 'conflict:%'";
+    let done = "SELECT COUNT(*) FROM processed_webhook_events WHERE state = 'handled' AND event_id LIKE 'conflict:%'";
     assert_eq!(database.count(done).await, 2);
     app.running.stop().await;
 }
@@ -140,7 +139,7 @@ async fn a_kept_conflict_is_shown_with_its_event_and_dispatched_when_a_person_sa
     let shown: Value = serde_json::from_str(&shown).unwrap();
     let entries = shown["entries"].as_array().unwrap();
     let effects_n = entries.iter().filter(|one| one["what"] == "effect").count();
-    assert_eq!((&shown["event"]["state"], effects_n), (&json!("done"), 1));
+    assert_eq!((&shown["event"]["state"], effects_n), (&json!("handled"), 1));
     let keys = database.call_keys().await;
     assert!(keys.len() == 2 && keys[0] != keys[1], "under a key of its own: {keys:?}");
     assert_eq!(

@@ -48,7 +48,7 @@ async fn a_batch_that_is_dropped_leaves_nothing_open(database: &Database) {
     let store = database.store().await;
     for n in 0..20 {
         let lost = event(&format!("lost_{n}"), "{}");
-        let lost = candidates(&store, &[&lost], EventState::Done).await;
+        let lost = candidates(&store, &[&lost], EventState::Handled).await;
         let mut tx = store.admission_begin().await.unwrap();
         let insert = tx.events_insert(&lost);
         // In the middle of a statement, or just after it.

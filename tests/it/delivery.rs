@@ -78,16 +78,16 @@ async fn listed(database: &Database) -> Vec<(String, String)> {
 async fn an_event_is_named_after_its_worst_call(database: &Database) {
     drop(database.store().await);
     let cases: [(&str, &[&str], &str); 16] = [
-        ("done", &[], "none 0/0"),
-        ("done", &["done"], "delivered 1/1"),
-        ("done", &["settled"], "settled 0/1"),
-        ("done", &["done", "settled"], "settled 1/2"),
-        ("done", &["done", "ready"], "open 1/2"),
-        ("done", &["done", "leased"], "open 1/2"),
-        ("done", &["waiting"], "open 0/1"),
-        ("done", &["done", "ready", "discarded"], "discarded 1/3"),
-        ("done", &["done", "discarded", "dead", "ready"], "dead 1/4"),
-        ("done", &["done", "dead", "held", "ready"], "held 1/4"),
+        ("handled", &[], "none 0/0"),
+        ("handled", &["done"], "delivered 1/1"),
+        ("handled", &["settled"], "settled 0/1"),
+        ("handled", &["done", "settled"], "settled 1/2"),
+        ("handled", &["done", "ready"], "open 1/2"),
+        ("handled", &["done", "leased"], "open 1/2"),
+        ("handled", &["waiting"], "open 0/1"),
+        ("handled", &["done", "ready", "discarded"], "discarded 1/3"),
+        ("handled", &["done", "discarded", "dead", "ready"], "dead 1/4"),
+        ("handled", &["done", "dead", "held", "ready"], "held 1/4"),
         ("retry", &[], "not_sent 0/0"),
         ("failed", &[], "not_sent 0/0"),
         ("ignored", &[], "not_sent 0/0"),
@@ -118,7 +118,7 @@ async fn earlier_runs_count_as_long_as_they_are_open(database: &Database) {
     ];
     let mut wanted = Vec::new();
     for (seq, (messages, want)) in (100_i64..).zip(cases) {
-        add_event(database, "stripe", seq, "done").await;
+        add_event(database, "stripe", seq, "handled").await;
         for (place, (generation, state)) in (0..).zip(messages) {
             message(database, (seq, place, *generation), state, "").await;
         }
@@ -132,7 +132,7 @@ async fn earlier_runs_count_as_long_as_they_are_open(database: &Database) {
 async fn a_filter_by_calls_finds_each_event_once_page_by_page(database: &Database) {
     fill(database).await;
     // Several calls of one event, of which one fits.
-    add_event(database, "stripe", 20, "done").await;
+    add_event(database, "stripe", 20, "handled").await;
     for (place, state) in [(0, "held"), (1, "dead"), (2, "dead"), (3, "ready")] {
         message(database, (20, place, 0), state, "").await;
     }
@@ -173,13 +173,13 @@ async fn a_filter_by_calls_finds_each_event_once_page_by_page(database: &Databas
     let detail = bad.body["detail"].as_str().unwrap().to_owned();
     assert!(bad.status == 400 && detail.contains("`held`, `dead`, `stuck`, `open`"), "{detail}");
     let bad = viewer.get("/events?state=handled").await;
-    assert!(bad.body["detail"].as_str().unwrap().contains("`done`, `ignored`, `retry`"), "{:#}", bad.body);
+    assert!(bad.body["detail"].as_str().unwrap().contains("`handled`, `ignored`, `retry`"), "{:#}", bad.body);
     assert_eq!(viewer.get("/events?delivery=open&since=a7").await.status, 404);
 }
 
 async fn an_error_of_a_destination_out_of_reach_is_not_told(database: &Database) {
     drop(database.store().await);
-    add_event(database, "stripe", 5, "done").await;
+    add_event(database, "stripe", 5, "handled").await;
     message(database, (5, 0, 0), "dead", "refused with 422").await;
     let store = database.store().await;
     for (destinations, want) in [
@@ -201,7 +201,7 @@ async fn an_error_of_a_destination_out_of_reach_is_not_told(database: &Database)
 async fn what_was_pruned_is_never_taken_for_nothing_or_for_delivered(database: &Database) {
     drop(database.store().await);
     for seq in 1..=5 {
-        add_event(database, "stripe", seq, "done").await;
+        add_event(database, "stripe", seq, "handled").await;
     }
     message(database, (1, 0, 0), "done", "").await;
     message(database, (2, 0, 0), "discarded", "").await;
@@ -235,7 +235,7 @@ fn command(server: &Server, arguments: &[&str]) -> (i32, String) {
 async fn fifty_four_events_whose_calls_are_dead_are_nowhere_as_if_all_were_well(database: &Database) {
     drop(database.store().await);
     for seq in 1..=54 {
-        add_event(database, "stripe", seq, "done").await;
+        add_event(database, "stripe", seq, "handled").await;
         message(database, (seq, 0, 0), "dead", "refused with 422").await;
     }
     run(database, "UPDATE processed_webhook_events SET object = 'plan_1'".to_owned()).await;
@@ -245,7 +245,7 @@ async fn fifty_four_events_whose_calls_are_dead_are_nowhere_as_if_all_were_well(
         let items = items.as_array().unwrap();
         items.iter().filter(|one| one["delivery"]["state"] == "dead").count()
     };
-    for path in ["/events?limit=100", "/events?limit=100&state=done", "/events?limit=100&delivery=dead"] {
+    for path in ["/events?limit=100", "/events?limit=100&state=handled", "/events?limit=100&delivery=dead"] {
         assert_eq!(are_dead(&viewer.get(path).await.body["items"]), 54, "{path}");
     }
     for path in ["/events?delivery=held", "/events?delivery=open"] {
@@ -259,7 +259,7 @@ async fn fifty_four_events_whose_calls_are_dead_are_nowhere_as_if_all_were_well(
     let person = Browser::signed_in(server.admin, token("viewer")).await;
     for (path, dead_n) in [
         ("/events", 50),
-        ("/events?state=done", 50),
+        ("/events?state=handled", 50),
         ("/events?delivery=dead", 50),
         ("/search?id=plan_1", 50),
         ("/events/stripe/evt_7", 1),
@@ -300,7 +300,7 @@ async fn fifty_four_events_whose_calls_are_dead_are_nowhere_as_if_all_were_well(
 
 async fn an_event_says_what_happened_and_what_each_act_on_it_risks(database: &Database) {
     drop(database.store().await);
-    add_event(database, "stripe", 1, "done").await;
+    add_event(database, "stripe", 1, "handled").await;
     message(database, (1, 0, 0), "done", "").await;
     message(database, (1, 1, 0), "ready", "").await;
     message(database, (1, 2, 0), "dead", "refused with 422").await;
@@ -360,9 +360,9 @@ async fn an_event_says_what_happened_and_what_each_act_on_it_risks(database: &Da
 
 async fn an_event_is_shown_by_its_id_alone_and_what_is_not_there_is_named(database: &Database) {
     drop(database.store().await);
-    add_event(database, "stripe", 1, "done").await;
-    add_event(database, "stripe", 2, "done").await;
-    add_event(database, "adyen", 3, "done").await;
+    add_event(database, "stripe", 1, "handled").await;
+    add_event(database, "stripe", 2, "handled").await;
+    add_event(database, "adyen", 3, "handled").await;
     add_message(database, 1, "held", "billing", "").await;
     run(database, "UPDATE processed_webhook_events SET event_id = 'evt_2' WHERE event_seq = 3".to_owned())
         .await;

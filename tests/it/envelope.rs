@@ -79,7 +79,7 @@ fn looking(seen: &Seen, is_away: &Arc<AtomicBool>) -> Provider {
 async fn is_in_state(database: &Database, state: &str, n: i64) {
     let sql = match state {
         "retry" => "SELECT COUNT(*) FROM processed_webhook_events WHERE state = 'retry'",
-        _ => "SELECT COUNT(*) FROM processed_webhook_events WHERE state = 'done'",
+        _ => "SELECT COUNT(*) FROM processed_webhook_events WHERE state = 'handled'",
     };
     until("events are in their state", Duration::from_secs(30), String::new, async || {
         database.count(sql).await == n
@@ -98,7 +98,7 @@ async fn fail_and_succeed(database: &Database, more: &str) -> (Seen, [String; 2]
     is_in_state(database, "retry", 2).await;
     is_away.store(false, Ordering::SeqCst);
     app.clock.advance(3_600_000);
-    is_in_state(database, "done", 2).await;
+    is_in_state(database, "handled", 2).await;
     until("both are called", Duration::from_secs(20), String::new, async || {
         app.destination.calls().len() == 2
     })
@@ -123,7 +123,7 @@ async fn handlers_see_the_whole_event_at_every_dispatch(database: &Database) {
     let operator = Operator::new(app.running.admin_addr, TOKEN);
     for name in ["plain", "tx"] {
         let answer = operator.ask("POST", &format!("/events/stripe/{name}/what-if"), &[], None).await;
-        assert_eq!(answer.body["items"][0]["said"], "done", "{:#}", answer.body);
+        assert_eq!(answer.body["items"][0]["said"], "handled", "{:#}", answer.body);
     }
     assert_eq!(times(&seen, &bodies), [3, 3], "what-if");
     for name in ["plain", "tx"] {
@@ -164,9 +164,9 @@ async fn a_route_takes_what_its_condition_lets_pass_and_what_cannot_be_decided_f
     let filtered = "no route takes it: `when` is false";
     let of_route = |why: &str| format!("when of the route to `billing`: {why}");
     let rows = [
-        ("one_more", live, "9007199254740993", "done", String::new()),
+        ("one_more", live, "9007199254740993", "handled", String::new()),
         ("equal", live, "9007199254740992", "ignored", filtered.to_owned()),
-        ("decimal", live, "9007199254740992.0000001", "done", String::new()),
+        ("decimal", live, "9007199254740992.0000001", "handled", String::new()),
         ("test_mode", test, "9007199254740993", "ignored", filtered.to_owned()),
         ("missing", "", "1", "failed", of_route("envelope.livemode is missing")),
         (
@@ -212,7 +212,7 @@ async fn lanes_and_templates_read_the_envelope(database: &Database) {
     until("it is called", Duration::from_secs(20), String::new, async || !app.destination.calls().is_empty())
         .await;
     assert_eq!(app.destination.calls()[0].1, r#"{"of":"acct_1","paid":7}"#);
-    assert_eq!(state_and_error(database, "one").await.0, "done");
+    assert_eq!(state_and_error(database, "one").await.0, "handled");
     let want = "lane of the route to `billing`: envelope.account is missing";
     assert_eq!(state_and_error(database, "none").await, ("failed".to_owned(), want.to_owned()));
     assert_eq!(database.count("SELECT COUNT(*) FROM outbox_lanes WHERE lane = 'acct_1'").await, 1);
@@ -237,7 +237,7 @@ async fn a_payload_of_the_whole_envelope_is_configured(database: &Database) {
     }
     is_away.store(false, Ordering::SeqCst);
     app.clock.advance(3_600_000);
-    is_in_state(database, "done", 2).await;
+    is_in_state(database, "handled", 2).await;
     app.running.stop().await;
 }
 
@@ -245,7 +245,7 @@ async fn a_large_event_is_filtered_and_gets_its_lane_from_the_raw_text(database:
     let more = "body_bytes_max = 8388608\n[[providers.stripe.routes]]\non = [\"*\"]\nto = \"billing\"\n\
                 lane = \"envelope.account\"\nwhen = \"envelope.livemode\"\n";
     let app = TestApp::start(database, stripe_kind(), more).await;
-    for (id, livemode, state) in [("live", true, "done"), ("test", false, "ignored")] {
+    for (id, livemode, state) in [("live", true, "handled"), ("test", false, "ignored")] {
         let more = format!(r#""filler":"{}","livemode":{livemode},"account":"acct_1","#, "x".repeat(5 << 20));
         assert_eq!(app.post(&body(id, "a", "7", &more)).await.1, "accepted");
         assert_eq!(state_and_error(database, id).await.0, state);

@@ -88,7 +88,7 @@ async fn a_list_is_read_page_by_page_and_what_is_wrong_with_a_question_is_said(d
         ("/events?since=a9223372036854775807", 200),
         ("/events?offset=1", 400),
         ("/events/count", 400),
-        ("/events/count?state=done&limit=1", 400),
+        ("/events/count?state=handled&limit=1", 400),
         ("/search", 400),
         ("/search?id=", 400),
         ("/search?id=%00", 400),

@@ -82,7 +82,7 @@ async fn fill(store: &Store) {
     let all: Vec<usize> = (0..messages_n()).collect();
     for ns in all.chunks(500) {
         let events: Vec<IncomingEvent> = ns.iter().map(|n| event(&format!("evt_{n}"), "{}")).collect();
-        let candidates = candidates(store, &events.iter().collect::<Vec<_>>(), EventState::Done).await;
+        let candidates = candidates(store, &events.iter().collect::<Vec<_>>(), EventState::Handled).await;
         let messages =
             candidates.iter().flat_map(|one| numbered(one.event_seq, &[message("bank")])).collect();
         let mut tx = store.admission_begin().await.unwrap();

@@ -81,7 +81,7 @@ async fn tables_that_a_handler_makes_for_itself_are_gone_with_its_transaction(da
         assert_eq!(app.event(&format!("evt_{n}"), "scribbles", 1).await, "accepted");
     }
     app.running.stop().await;
-    let sql = "SELECT COUNT(*) FROM processed_webhook_events WHERE state = 'done'";
+    let sql = "SELECT COUNT(*) FROM processed_webhook_events WHERE state = 'handled'";
     assert_eq!(database.count(sql).await, 3);
 }
 
@@ -154,8 +154,8 @@ async fn what_a_handler_leaves_in_its_session_is_gone_with_its_transaction() {
             finds.push(database.text(sql, &format!("finds_{n}_{m}")).await);
         }
         if said != "accepted"
-            || state.as_deref() != Some("done")
-            || finds.iter().any(|f| f.as_deref() != Some("done"))
+            || state.as_deref() != Some("handled")
+            || finds.iter().any(|f| f.as_deref() != Some("handled"))
         {
             found.push(format!("{left}: {said} {state:?} {finds:?}"));
         }

@@ -80,7 +80,7 @@ async fn a_burst_of_events_whose_handlers_are_slow_is_admitted(database: &Databa
             break;
         }
     }
-    let done = "SELECT COUNT(*) FROM processed_webhook_events WHERE state = 'done'";
+    let done = "SELECT COUNT(*) FROM processed_webhook_events WHERE state = 'handled'";
     assert_eq!(database.count(done).await, 100);
 }
 

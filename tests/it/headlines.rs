@@ -92,7 +92,7 @@ async fn a_headline_judges_the_calls_of_every_run(database: &Database) {
         ("done", None, "Handled. In run 1 of 2, its only call was delivered. No action needed."),
     ];
     for (seq, (first, second, _)) in (1_i64..).zip(cases) {
-        add_event(database, "stripe", seq, "done").await;
+        add_event(database, "stripe", seq, "handled").await;
         call(database, (seq, 0), first).await;
         if let Some(second) = second {
             call(database, (seq, 1), second).await;
@@ -134,7 +134,7 @@ async fn another_body_under_the_same_id_is_in_the_headline_of_the_first_event(da
 
 async fn a_re_run_that_waits_for_a_paused_provider_says_so_everywhere(database: &Database) {
     drop(database.store().await);
-    add_event(database, "stripe", 1, "done").await;
+    add_event(database, "stripe", 1, "handled").await;
     add_payload(database, 1).await;
     call(database, (1, 0), "done").await;
     let server = serve(database).await;
@@ -175,7 +175,7 @@ async fn a_re_run_that_waits_for_a_paused_provider_says_so_everywhere(database: 
 async fn a_search_says_that_there_are_more_matches_and_how_to_see_them(database: &Database) {
     drop(database.store().await);
     for seq in 100_001..=100_051 {
-        add_event(database, "stripe", seq, "done").await;
+        add_event(database, "stripe", seq, "handled").await;
     }
     run(database, "UPDATE processed_webhook_events SET object = 'in_77'".to_owned()).await;
     let server = serve(database).await;
@@ -219,7 +219,7 @@ async fn a_search_that_may_not_look_inside_events_never_reads_as_if_nothing_came
 
 async fn a_message_is_judged_wherever_it_is_shown(database: &Database) {
     drop(database.store().await);
-    add_event(database, "stripe", 1, "done").await;
+    add_event(database, "stripe", 1, "handled").await;
     add_message(database, 1, "held", "billing", "").await;
     let server = serve(database).await;
     let (viewer, operator) = (with(&server, "viewer"), with(&server, "operator"));

@@ -34,7 +34,7 @@ async fn admitted(store: &Store, name: &Name, mut events: Vec<IncomingEvent>) ->
         event.key.provider = name.clone();
     }
     store.signals_number(&mut events).await.unwrap();
-    let candidates = candidates(store, &events.iter().collect::<Vec<_>>(), EventState::Done).await;
+    let candidates = candidates(store, &events.iter().collect::<Vec<_>>(), EventState::Handled).await;
     let mut tx = store.admission_begin().await.unwrap();
     let found = tx.events_insert(&candidates).await.unwrap();
     tx.commit().await.unwrap();

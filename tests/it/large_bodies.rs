@@ -59,7 +59,7 @@ async fn a_large_event_is_admitted_once_and_followed(database: &Database) {
     let log = || server.log();
     until("it is called once", Duration::from_secs(20), log, async || stub.requests_n() == 1).await;
     assert_eq!(database.count("SELECT COUNT(*) FROM outbox_queue").await, 0);
-    let done = "SELECT COUNT(*) FROM processed_webhook_events WHERE event_id = 'evt_1' AND state = 'done'";
+    let done = "SELECT COUNT(*) FROM processed_webhook_events WHERE event_id = 'evt_1' AND state = 'handled'";
     assert_eq!(database.count(done).await, 1);
     let in_parts = "SELECT COUNT(*) FROM webhook_payloads p WHERE parts_n = (SELECT COUNT(*)
         FROM webhook_body_parts b WHERE b.event_seq = p.event_seq)";
@@ -74,7 +74,7 @@ async fn a_large_event_of_a_transactional_handler_is_admitted_once(database: &Da
     create_ledger(database).await;
     let kind = stripe_kind().on_tx("invoice.paid", book);
     let app = TestApp::start_with(database, kind, "body_bytes_max = 8388608", "").await;
-    for (id, amount, state) in [("good", 5, "done"), ("bad", 500, "retry")] {
+    for (id, amount, state) in [("good", 5, "handled"), ("bad", 500, "retry")] {
         let filler = format!(r#"{{"filler":"{}","#, "x".repeat(2 * MIB));
         let body = event_body(id, "invoice.paid", amount).replacen('{', &filler, 1);
         for outcome in ["accepted", "duplicate"] {

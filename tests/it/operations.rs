@@ -72,7 +72,7 @@ pub(super) async fn many_dead_messages(database: &Database, rows_n: u32) {
     let events = format!(
         "{numbers} INSERT INTO processed_webhook_events (provider, event_id, event_seq, received_at_ms, attempts_n, shard,
              event_type, digest, identity, state)
-         SELECT 'stripe', 'evt_' || n, 10000000 + n, 1, 1, 0, 'invoice.paid', {digest}, 'sender/1', 'done' FROM numbers"
+         SELECT 'stripe', 'evt_' || n, 10000000 + n, 1, 1, 0, 'invoice.paid', {digest}, 'sender/1', 'handled' FROM numbers"
     );
     run(database, &events).await;
     let messages = format!(
@@ -437,7 +437,7 @@ async fn what_was_handled_is_run_again_in_steps_and_stops_at_a_handler_or_a_call
     let server = serve_with(database, &billing, "").await;
     called(database, &server, &stub, (EVENTS_N, None, "done")).await;
     let ops = Operator::new(server.admin, OPERATOR);
-    let filter = json!({ "state": "done", "provider": "stripe" });
+    let filter = json!({ "state": "handled", "provider": "stripe" });
     let preview =
         ops.ask("POST", "/operations/preview", &[], Some(json!({ "events": filter }).to_string())).await;
     assert_eq!((preview.status, &preview.body["counted_n"]), (200, &json!(EVENTS_N)), "{}", preview.body);
@@ -561,7 +561,7 @@ async fn who_does_not_reach_the_calls_of_an_event_cannot_have_it_run_again(datab
     let (ops, narrow) = (Operator::new(server.admin, OPERATOR), Operator::new(server.admin, NARROW));
     let rerun = json!({ "act": "rerun", "reason": "once more" });
     let one = narrow.post("/events/stripe/evt_0/decide", "k-1", &rerun).await;
-    let filter = json!({ "state": "done", "provider": "stripe" });
+    let filter = json!({ "state": "handled", "provider": "stripe" });
     let order = json!({ "subject": { "events": { "act": "rerun", "filter": filter } }, "counted_n": 2, "reason": "r" });
     let all = narrow.begin("k-2", &order).await;
     for refused in [&one, &all] {

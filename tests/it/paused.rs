@@ -76,7 +76,7 @@ async fn events_of_a_paused_provider_wait_over_a_restart_and_go_in_order_at_its_
     calls_n(&app, 5).await;
     app.running.stop().await;
     assert_eq!(*seen.lock().unwrap(), ["evt_3 1", "evt_1 1", "evt_2 1", "evt_5 1", "evt_4 1"]);
-    assert_eq!(state(database, "evt_3").await, ("done".to_owned(), 1, String::new()));
+    assert_eq!(state(database, "evt_3").await, ("handled".to_owned(), 1, String::new()));
 }
 
 async fn a_pause_of_another_node_is_seen_and_new_events_queue_behind_those_that_waited(database: &Database) {
@@ -102,14 +102,14 @@ async fn a_pause_of_another_node_is_seen_and_new_events_queue_behind_those_that_
     assert_eq!(state(database, "first").await.0, "retry");
     resume(database, &app).await;
     until("all are dispatched", Duration::from_secs(20), String::new, async || {
-        database.count("SELECT COUNT(*) FROM processed_webhook_events WHERE state <> 'done'").await == 0
+        database.count("SELECT COUNT(*) FROM processed_webhook_events WHERE state <> 'handled'").await == 0
     })
     .await;
     until("new events do not wait any more", Duration::from_secs(20), String::new, async || {
         *sent.lock().unwrap() += 1;
         let id = format!("evt_{}", sent.lock().unwrap());
         assert_eq!(app.event(&id, "x", 1).await, "accepted");
-        state(database, &id).await.0 == "done"
+        state(database, &id).await.0 == "handled"
     })
     .await;
     app.running.stop().await;
@@ -130,7 +130,7 @@ async fn events_that_queue_after_a_pause_are_dispatched_at_once_under_steady_tra
         *sent.lock().unwrap() += 1;
         let id = format!("evt_{n:03}");
         assert_eq!(app.event(&id, "x", 1).await, "accepted");
-        seen.lock().unwrap().len() > 50 && state(database, &id).await.0 == "done"
+        seen.lock().unwrap().len() > 50 && state(database, &id).await.0 == "handled"
     })
     .await;
     let sent_n = *sent.lock().unwrap();
@@ -206,7 +206,7 @@ async fn a_newer_version_that_came_during_a_pause_supersedes(database: &Database
     calls_n(&app, 1).await;
     assert_eq!(app.destination.calls()[0].1, r#""evt_6""#);
     app.running.stop().await;
-    for (id, want) in [("evt_3", "superseded"), ("evt_5", "superseded"), ("evt_6", "done")] {
+    for (id, want) in [("evt_3", "superseded"), ("evt_5", "superseded"), ("evt_6", "handled")] {
         assert_eq!(state(database, id).await.0, want, "{id}");
     }
 }
@@ -238,5 +238,5 @@ async fn a_provider_that_rejects_keeps_what_fails_after_a_pause_and_a_pause_make
     }
     calls_n(&app, 1).await;
     app.running.stop().await;
-    assert_eq!(state(database, "evt_1").await, ("done".to_owned(), 3, String::new()));
+    assert_eq!(state(database, "evt_1").await, ("handled".to_owned(), 3, String::new()));
 }

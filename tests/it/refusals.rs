@@ -19,13 +19,13 @@ async fn a_refused_request_names_what_was_wrong_and_what_would_do(database: &Dat
     let server = serve(database).await;
     let operator = with(&server, "operator");
     for (path, body, wanted) in [
-        ("/events?state=nope", "", "`state` cannot be `nope`; it is one of `done`, `ignored`"),
+        ("/events?state=nope", "", "`state` cannot be `nope`; it is one of `handled`, `ignored`"),
         ("/events?statte=done", "", "query parameter `statte` does not exist; the names here are `provider`"),
-        ("/events?state=done&state=done", "", "query parameter `state` is given more than once"),
-        ("/events/count", "", "`state` is missing; it is one of `done`, `ignored`"),
+        ("/events?state=handled&state=handled", "", "query parameter `state` is given more than once"),
+        ("/events/count", "", "`state` is missing; it is one of `handled`, `ignored`"),
         ("/messages/count", "", "`state` is missing; it is one of `ready`, `waiting`"),
         ("/what-if", r#"{"filter":{"state":"nope"}}"#, "`nope` is not one of done, ignored"),
-        ("/what-if", r#"{"filter":{"stat":"done"}}"#, "unknown field `stat`"),
+        ("/what-if", r#"{"filter":{"stat":"handled"}}"#, "unknown field `stat`"),
         ("/operations/preview", "{", "EOF while parsing"),
     ] {
         let (method, body) = if body.is_empty() { ("GET", None) } else { ("POST", Some(body.to_owned())) };
@@ -91,7 +91,7 @@ async fn a_command_that_fails_names_what_it_did_not_find(database: &Database) {
         (&["destinations", "show", "nope"], 3, "there is no destination `nope`"),
         (&["providers", "--live", "nope"], 3, "there is no provider `nope`"),
         (&["taught", "nope"], 3, "there is no provider `nope`"),
-        (&["events", "count"], 2, "it is one of `done`"),
+        (&["events", "count"], 2, "it is one of `handled`"),
         (&["events", "list", "--state", "faild"], 2, "a similar value exists: 'failed'"),
         (&["sign", "strpe"], 2, "did you mean `stripe`?"),
         (&["sign", "stripe", "--type", "invoice.payd"], 2, "did you mean `invoice.paid`?"),

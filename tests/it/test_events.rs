@@ -147,7 +147,7 @@ async fn a_routed_test_event_is_said_to_be_one_in_each_call(database: &Database)
         ("true", id.as_str())
     );
     let view = event(&ops, "stripe", &id).await;
-    assert_eq!(view["event"]["state"], "done");
+    assert_eq!(view["event"]["state"], "handled");
     let in_lanes = "SELECT COUNT(*) FROM outbox_lanes";
     assert_eq!(database.count(in_lanes).await, 0, "no real call waits behind it");
     let effect = view["entries"].as_array().unwrap().iter().find(|one| one["what"] == "effect").unwrap();
@@ -192,7 +192,7 @@ async fn nothing_in_a_request_makes_an_event_a_test_event(database: &Database) {
     let events = ops.get("/events").await.body;
     let events = events["items"].as_array().unwrap();
     for event in events {
-        assert_eq!((&event["synthetic"], &event["state"]), (&json!(false), &json!("done")), "{event}");
+        assert_eq!((&event["synthetic"], &event["state"]), (&json!(false), &json!("handled")), "{event}");
         assert!(!event["event_id"].as_str().unwrap().starts_with("test:"), "{event}");
     }
     assert_eq!(events.len(), 3);
@@ -243,7 +243,7 @@ async fn a_bulk_re_run_passes_test_events_over(database: &Database) {
         "it is over",
         Duration::from_secs(20),
         || server.log(),
-        async || ops.get(&path).await.body["state"] == "done",
+        async || ops.get(&path).await.body["state"] == "handled",
     )
     .await;
     let operation = ops.get(&path).await.body;

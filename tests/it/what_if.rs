@@ -109,12 +109,12 @@ async fn what_would_follow_is_compared_with_what_was_committed_and_nothing_is_wr
     let (app, operator) = next(database, after).await;
     let (rows, numbers) = (kept(database).await, counted(&app).await);
     for (id, verdict, said, changes) in [
-        ("same", "unchanged", "done", &["same"][..]),
-        ("other", "changed", "done", &["other"]),
+        ("same", "unchanged", "handled", &["same"][..]),
+        ("other", "changed", "handled", &["other"]),
         ("gone", "changed", "ignored", &["gone"]),
-        ("new", "changed", "done", &["new", "new"]),
+        ("new", "changed", "handled", &["new", "new"]),
         ("quiet", "unchanged", "ignored", &[]),
-        ("forward", "unchanged", "done", &["same"]),
+        ("forward", "unchanged", "handled", &["same"]),
     ] {
         let event = ask(&operator, id).await;
         assert_eq!((&event["verdict"], &event["said"]), (&json!(verdict), &json!(said)), "{event:#}");
@@ -219,7 +219,7 @@ async fn handlers_that_fail_are_entries_and_nothing_of_theirs_stands(database: &
     for (id, said, why) in [
         // It meets what it wrote itself.
         ("books", "retry", ""),
-        ("more", "done", ""),
+        ("more", "handled", ""),
         ("commits", "retry", "transaction"),
         ("rolls", "retry", "transaction"),
         ("pending", "took_too_long", "longer than 2s"),
@@ -273,8 +273,8 @@ async fn an_event_is_taken_as_new_or_old_as_it_was_when_it_came(database: &Datab
     let (app, operator) = next(database, versioned()).await;
     for (id, state, said, taken_as) in [
         // A newer one came later: when it came, it was the newest.
-        ("first", "done", "done", "newest"),
-        ("third", "done", "done", "newest"),
+        ("first", "handled", "handled", "newest"),
+        ("third", "handled", "handled", "newest"),
         ("second", "superseded", "superseded", "stale"),
     ] {
         let event = ask(&operator, id).await;
@@ -350,7 +350,7 @@ async fn many_are_asked_about_a_page_at_a_time_and_the_audit_log_tells_of_each(d
     assert_eq!(seen, ["e changed", "d changed", "c changed", "b unchanged", "a changed"]);
     let told = "SELECT event_id FROM audit_log WHERE action = 'what_if' AND actor = 'ops' ORDER BY audit_seq";
     assert_eq!(database.texts(told).await, ["e", "d", "c", "b", "a"]);
-    let filtered = json!({ "filter": { "state": "done", "type": "c" } });
+    let filtered = json!({ "filter": { "state": "handled", "type": "c" } });
     let answer = operator.ask("POST", "/what-if", &[], Some(filtered.to_string())).await;
     assert_eq!((&answer.body["changed_n"], &answer.body["unchanged_n"]), (&json!(1), &json!(0)));
     app.running.stop().await;

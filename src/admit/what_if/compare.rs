@@ -121,9 +121,9 @@ fn fields(
 
 /// True when an event that stands in `state` would come to stand there again.
 pub(super) fn is_as_it_stands(state: EventState, said: WhatIfSaid) -> bool {
-    use WhatIfSaid::{Done, Ignored, Panicked, Refused, Retry, Superseded, TookTooLong};
+    use WhatIfSaid::{Handled, Ignored, Panicked, Refused, Retry, Superseded, TookTooLong};
     match state {
-        EventState::Done => said == Done,
+        EventState::Handled => said == Handled,
         EventState::Ignored => said == Ignored,
         EventState::Superseded => said == Superseded,
         EventState::Retry => matches!(said, Retry | Panicked | TookTooLong),
@@ -219,7 +219,7 @@ mod tests {
     fn an_event_stands_as_it_would_when_its_state_follows_from_what_was_said() {
         for state in EventState::ALL {
             let said = [
-                WhatIfSaid::Done,
+                WhatIfSaid::Handled,
                 WhatIfSaid::Ignored,
                 WhatIfSaid::Refused,
                 WhatIfSaid::Retry,
@@ -232,7 +232,7 @@ mod tests {
                 .map(|said| said.as_str())
                 .collect();
             let want: &[&str] = match state {
-                EventState::Done => &["done"],
+                EventState::Handled => &["handled"],
                 EventState::Ignored => &["ignored"],
                 EventState::Superseded => &["superseded"],
                 EventState::Retry => &["retry"],

@@ -158,7 +158,7 @@ impl WhatIf {
             followed
         });
         match timeout(patience, running).await {
-            Ok(Ok(Ok(planned))) => Asked { planned, said: WhatIfSaid::Done, why: None },
+            Ok(Ok(Ok(planned))) => Asked { planned, said: WhatIfSaid::Handled, why: None },
             Ok(Ok(Err(NothingFollows::NotAsked(why)))) => Asked::nobody(WhatIfSaid::NotRun, why),
             Ok(Ok(Err(NothingFollows::Said(error)))) => Asked::nobody(said(&error), error.to_string()),
             Ok(Err(failed)) => {
@@ -237,7 +237,7 @@ fn put_aside(state: EventState) -> Option<&'static str> {
             Some("it is other content under an id that is taken, so no handler is asked about it")
         }
         EventState::Replayed => Some("it is a replay, so no handler is asked about it"),
-        EventState::Done
+        EventState::Handled
         | EventState::Ignored
         | EventState::Superseded
         | EventState::Retry

@@ -175,14 +175,14 @@ fn words(what: &LedgerWhat) -> (Shown, Shown) {
                 "other content {}, kept as {} ({})",
                 short(digest),
                 event.event_id,
-                event.state.shown()
+                event.state.as_str()
             );
             ("conflict", kept)
         }
         LedgerWhat::Replayed { event } => ("replayed", format!("the same signed text as {}", event.event_id)),
         LedgerWhat::Handled { state, attempts_n, error } => {
             let times = plural(u64::from(*attempts_n), "dispatch").replace("dispatchs", "dispatches");
-            ("handled", format!("{} after {times}{}", state.shown(), because(error.as_deref())))
+            ("handled", format!("{} after {times}{}", state.as_str(), because(error.as_deref())))
         }
         LedgerWhat::Effect { message } => {
             let (effect, to) = (&message.effect_name, &message.destination);

@@ -55,8 +55,8 @@ impl Shown {
 
     /// State of an event: what its handler did. That all is well only its calls can say.
     pub(crate) fn event_state(state: EventState) -> Self {
-        Self::text(state.shown()).in_tone(match state {
-            EventState::Done => Tone::Plain,
+        Self::text(state.as_str()).in_tone(match state {
+            EventState::Handled => Tone::Plain,
             EventState::Retry | EventState::Conflict => Tone::Waits,
             EventState::Failed | EventState::Unreadable => Tone::Bad,
             EventState::Ignored | EventState::Superseded | EventState::Replayed | EventState::Dismissed => {

@@ -55,13 +55,13 @@ pub(in crate::console) fn event(state: EventState) -> Markup {
         EventState::Retry => Mood::Busy,
         EventState::Conflict | EventState::Unreadable => Mood::Needed,
         EventState::Failed => Mood::Bad,
-        EventState::Done
+        EventState::Handled
         | EventState::Ignored
         | EventState::Superseded
         | EventState::Replayed
         | EventState::Dismissed => Mood::Quiet,
     };
-    chip(mood, state.shown())
+    chip(mood, state.as_str())
 }
 
 /// What became of the calls of an event, with how many of them were delivered.

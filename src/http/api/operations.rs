@@ -168,9 +168,9 @@ mod tests {
             Some("names"),
         );
         check_one(r#"{"messages":{"act":"send","filter":{"state":"dead","lane":""}}}"#, Some("texts"));
-        check_one(r#"{"events":{"act":"erase","filter":{"state":"done","type":"a"}}}"#, None);
+        check_one(r#"{"events":{"act":"erase","filter":{"state":"handled","type":"a"}}}"#, None);
         check_one(r#"{"events":{"act":"erase","filter":{"provider":"stripe"}}}"#, Some("which `state`"));
-        check_one(r#"{"events":{"act":"erase","filter":{"state":"done","object":""}}}"#, Some("texts"));
+        check_one(r#"{"events":{"act":"erase","filter":{"state":"handled","object":""}}}"#, Some("texts"));
         let body = r#"{"messages":{"act":"rerun","filter":{"state":"dead"}}}"#;
         assert!(serde_json::from_str::<OperationSubject>(body).is_err(), "an event's act");
     }

@@ -93,7 +93,7 @@ mod tests {
             }
         }
         check_one("{}", Ok(20));
-        check_one(r#"{"filter":{"state":"done","type":"a b"},"limit":100,"cursor":"b7"}"#, Ok(100));
+        check_one(r#"{"filter":{"state":"handled","type":"a b"},"limit":100,"cursor":"b7"}"#, Ok(100));
         check_one(r#"{"limit":0}"#, Err("1 to 100"));
         check_one(r#"{"limit":101}"#, Err("1 to 100"));
         check_one(r#"{"cursor":"a7"}"#, Err("no page gave this"));

@@ -30,7 +30,7 @@ impl EventInsert {
 
     /// Returns how often the event was dispatched by the end of its transaction.
     pub(super) fn attempts_n(&self) -> i32 {
-        i32::from(self.state == EventState::Done)
+        i32::from(self.state == EventState::Handled)
     }
 
     pub(super) fn replay_key(&self) -> Option<&[u8]> {

@@ -25,7 +25,7 @@ fn candidates(events: Vec<IncomingEvent>) -> Vec<Candidate> {
         is_raising: event.object.is_some(),
         event: Arc::new(event),
         event_seq,
-        state: EventState::Done,
+        state: EventState::Handled,
     };
     events.into_iter().zip(1..).map(of).collect()
 }

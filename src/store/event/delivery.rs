@@ -130,7 +130,7 @@ fn delivery(event: &EventView, counts: &[CallCount], may_be_pruned: bool) -> Del
     let all = counted(counts.iter().filter(is_counted));
     let earlier = counted(counts.iter().filter(|one| Some(one.generation) != newest));
     let worst = all.worst();
-    let is_handled = event.state == EventState::Done;
+    let is_handled = event.state == EventState::Handled;
     let state = match worst {
         Some(worst)
             if !matches!(worst, DeliveryState::Delivered | DeliveryState::Settled) || !may_be_pruned =>

@@ -97,8 +97,8 @@ fn of_event(found: &Row) -> DbResult<RowResult> {
         Some(EventState::Retry | EventState::Failed | EventState::Unreadable | EventState::Conflict) => {
             RowResult::Failed
         }
-        Some(EventState::Done) if number("failed_n")? > 0 => RowResult::Failed,
-        Some(EventState::Done) if number("open_n")? > 0 => RowResult::Open,
+        Some(EventState::Handled) if number("failed_n")? > 0 => RowResult::Failed,
+        Some(EventState::Handled) if number("open_n")? > 0 => RowResult::Open,
         // Handlers that made nothing of it, and what is no longer there.
         _ => RowResult::Good,
     })

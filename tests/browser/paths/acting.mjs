@@ -135,7 +135,7 @@ goes("who means to re-run and lands on the page that erases does nothing by typi
   await accepted(stripe(hooklatch, "evt_not_erased", "order.paid"));
   await messagesOf(hooklatch, "evt_not_erased", "dead");
   await signIn(context, hooklatch, "operator");
-  await page.goto(`${hooklatch.url}/operations/new?subject=events&state=done&provider=stripe`);
+  await page.goto(`${hooklatch.url}/operations/new?subject=events&state=handled&provider=stripe`);
   assert.equal(await page.getByRole("link", { name: /^Erase/ }).count(), 0, "re-run and erase do not stand together");
   await page.getByRole("link", { name: /delete the contents/ }).click();
   assert.equal(await page.getByRole("link", { name: /^Re-run/ }).count(), 0);

@@ -65,7 +65,7 @@ fn ledger(text: &str) -> Value {
         "entries": [
             at(json!({ "what": "received", "body_bytes_n": 1234, "secret_position": 1, "secret_fingerprint": text }), 0),
             at(json!({ "what": "latched", "digest": "5f1d00", "identity": "sender/1" }), 1),
-            at(json!({ "what": "handled", "state": "done", "attempts_n": 1, "error": text }), 2),
+            at(json!({ "what": "handled", "state": "handled", "attempts_n": 1, "error": text }), 2),
             at(json!({ "what": "effect", "message": message(text, "held") }), 3),
             at(json!({ "what": "attempt", "message_id": "5123", "effect_name": text, "attempt": attempt(text) }), 4),
             at(json!({ "what": "conflict", "event": event(text), "digest": "77aa" }), 5),

@@ -152,7 +152,7 @@ async fn what_waits_for_a_person_comes_first_and_all_else_by_filters(database: &
         assert_eq!(ann.get(&format!("/messages{query}")).await.status, status, "{query}");
     }
     for seq in 100..160 {
-        add_event(database, "stripe", seq, "done").await;
+        add_event(database, "stripe", seq, "handled").await;
         add_message(database, seq, "done", "billing", "").await;
     }
     let mut seen = 0;

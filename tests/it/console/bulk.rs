@@ -73,11 +73,11 @@ async fn an_operation_is_counted_confirmed_and_run(database: &Database) {
     // What is there to do depends on the state, and there may be nothing.
     let path = "/operations/new?subject=messages&state=dead&destination=billing";
     has(&text(&ann, path).await, &["0 dead messages to billing", "There is nothing to do."]);
-    let shown = text(&ann, "/operations/new?subject=events&state=done&provider=stripe").await;
-    has(&shown, &["7 done events from stripe", "href=\"/events?provider=stripe&amp;state=done\""]);
+    let shown = text(&ann, "/operations/new?subject=events&state=handled&provider=stripe").await;
+    has(&shown, &["7 handled events from stripe", "href=\"/events?provider=stripe&amp;state=handled\""]);
     has(&shown, &["/operations/new/rerun?", "/operations/new/erase?", "cannot tell them from a new order"]);
     has_not(&shown, &["/operations/new/erase_and_discard?", "<form class=\"act"]);
-    let erase = text(&ann, "/operations/new/erase?subject=events&state=done&provider=stripe").await;
+    let erase = text(&ann, "/operations/new/erase?subject=events&state=handled&provider=stripe").await;
     assert_eq!(Form::of(&erase, "/operations").acts, ["erase"]);
     has(&erase, &["/operations/new/erase_and_discard?"]);
     has_not(&erase, &["/operations/new/rerun?"]);
@@ -105,7 +105,7 @@ async fn a_number_that_moved_is_confirmed_anew(database: &Database) {
     let path = "/operations/new/done?subject=messages&state=dead&destination=billing";
     let form =
         Form::of(&text(&ann, path).await, "/operations").act("done", "they told us").with("typed_n", "1");
-    add_event(database, "stripe", 20, "done").await;
+    add_event(database, "stripe", 20, "handled").await;
     add_message(database, 20, "dead", "billing", "").await;
     let moved = form.send(&ann).await;
     assert_eq!(moved.status, 409);
@@ -129,7 +129,7 @@ async fn a_set_that_changed_with_its_number_kept_is_confirmed_anew(database: &Da
     let discarded =
         Form::of(&text(&ann, "/messages/5120").await, "/messages/5120/decide").act("discard", "r");
     assert_eq!(discarded.send(&ann).await.status, 303);
-    add_event(database, "stripe", 20, "done").await;
+    add_event(database, "stripe", 20, "handled").await;
     add_message(database, 20, "dead", "billing", "").await;
     let moved = form.send(&ann).await;
     assert_eq!(moved.status, 409);
@@ -144,7 +144,7 @@ async fn a_set_that_changed_with_its_number_kept_is_confirmed_anew(database: &Da
 /// Somebody tired means to re-run, and lands on the page that erases: he types his reason and presses Enter, or the button.
 async fn who_typed_a_reason_and_hit_the_wrong_page_does_nothing(database: &Database) {
     let (_server, ann) = filled(database).await;
-    let path = "/operations/new/erase_and_discard?subject=events&state=done&provider=stripe";
+    let path = "/operations/new/erase_and_discard?subject=events&state=handled&provider=stripe";
     let shown = text(&ann, path).await;
     let guard = "<button class=\"unseen\" type=\"submit\" disabled aria-hidden=\"true\"></button>";
     let form = shown.split("class=\"act dangerous\"").nth(1).unwrap();
@@ -172,7 +172,7 @@ async fn the_same_operation_is_begun_twice_only_by_who_says_so(database: &Databa
     let begun = first.send(&ann).await;
     assert_eq!(begun.status, 303, "{}", begun.text);
     look_until(&ann, &server, begun.header("location"), "1 changed").await;
-    add_event(database, "stripe", 20, "done").await;
+    add_event(database, "stripe", 20, "handled").await;
     add_message(database, 20, "dead", "billing", "").await;
     let refused = second.send(&ann).await;
     assert_eq!(refused.status, 409);
@@ -224,14 +224,14 @@ async fn an_operation_is_watched_and_cancelled(database: &Database) {
 async fn the_list_by_calls_leads_to_an_operation_on_these_events(database: &Database) {
     let (server, ann) = filled(database).await;
     let listed = text(&ann, "/events?delivery=dead").await;
-    let path = "/operations/new?delivery=dead&amp;subject=events&amp;state=done";
+    let path = "/operations/new?delivery=dead&amp;subject=events&amp;state=handled";
     has(&listed, &["Act on those of these that are done", &format!("href=\"{path}\"")]);
     let shown = text(&ann, &path.replace("&amp;", "&")).await;
-    has(&shown, &["done events with dead calls", "href=\"/events?delivery=dead&amp;state=done\""]);
-    let shown = text(&ann, "/operations/new/rerun?subject=events&state=done&delivery=dead").await;
+    has(&shown, &["handled events with dead calls", "href=\"/events?delivery=dead&amp;state=handled\""]);
+    let shown = text(&ann, "/operations/new/rerun?subject=events&state=handled&delivery=dead").await;
     let form = Form::of(&shown, "/operations").act("rerun", "the handler was wrong");
     let counted_n = form.value("counted_n").to_owned();
     let begun = form.with("typed_n", &counted_n).send(&ann).await;
     assert_eq!((begun.status, form.value("delivery")), (303, "dead"), "{}", begun.text);
-    look_until(&ann, &server, begun.header("location"), "done events with dead calls").await;
+    look_until(&ann, &server, begun.header("location"), "handled events with dead calls").await;
 }

@@ -24,7 +24,7 @@ fn ids(page: &str) -> Vec<String> {
 
 async fn events_are_filtered_by_what_stands_in_the_address(database: &Database) {
     let server = serve(database).await;
-    for (seq, state) in [(60, "done"), (120, "failed"), (180, "done")] {
+    for (seq, state) in [(60, "handled"), (120, "failed"), (180, "handled")] {
         add_event(database, "stripe", seq, state).await;
     }
     run(
@@ -35,7 +35,7 @@ async fn events_are_filtered_by_what_stands_in_the_address(database: &Database) 
     let vic = Browser::signed_in(server.admin, VIEWER).await;
     for (query, want) in [
         ("", "evt_180 evt_120 evt_60"),
-        ("?state=done", "evt_180 evt_60"),
+        ("?state=handled", "evt_180 evt_60"),
         ("?object=in_7", "evt_120"),
         ("?from=1970-01-01T00:02&to=1970-01-01T00:03", "evt_120"),
         ("?received_from_ms=120000", "evt_180 evt_120"),

@@ -12,7 +12,7 @@ const HOSTILE: &str = "<script>alert(1)</script>\" onfocus=\"x\" '--><img src=x>
 
 async fn what_a_stranger_wrote_is_text_on_every_page(database: &Database) {
     drop(database.store().await);
-    add_event(database, "stripe", 1, "done").await;
+    add_event(database, "stripe", 1, "handled").await;
     add_message(database, 1, "held", "billing", "x").await;
     let hostile = HOSTILE.replace('\'', "''");
     let lines = format!("{hostile}\n{}", "y".repeat(1 << 20));

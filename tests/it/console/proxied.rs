@@ -92,7 +92,7 @@ async fn under_a_path_of_a_proxy_every_link_form_and_cookie_stays_below_it() {
 /// Signs in through the proxy, looks around, sends a form and signs out.
 async fn through(base: &str, is_own_origin: bool, told: &str) {
     let mut ann = Browser::at(base.to_owned());
-    let asked = ann.get("/events?state=done").await;
+    let asked = ann.get("/events?state=handled").await;
     assert_eq!(asked.status, 303, "{told}: {}", asked.text);
     let to = "/ops/hooklatch/sign-in?to=%2Fevents%3Fstate%3Ddone";
     assert_eq!(asked.header("location"), to, "{told}");
@@ -105,18 +105,18 @@ async fn through(base: &str, is_own_origin: bool, told: &str) {
         "http://ops.example.com".to_owned()
     };
     let headers = [("origin", origin.as_str()), ("sec-fetch-site", "same-origin")];
-    let fields = [("token", ADMIN), ("to", "/events?state=done")];
+    let fields = [("token", ADMIN), ("to", "/events?state=handled")];
     let signed = ann.ask("POST", "/sign-in", &headers, Some(&fields)).await;
     assert_eq!(
         (signed.status, signed.header("location")),
-        (303, "/ops/hooklatch/events?state=done"),
+        (303, "/ops/hooklatch/events?state=handled"),
         "{told}: {}",
         signed.text
     );
     let cookie = signed.header("set-cookie");
     assert!(cookie.contains("; Path=/ops/hooklatch; ") && !cookie.contains("Secure"), "{told}: {cookie}");
     ann.keep(&signed);
-    for path in ["/", "/events?state=done", "/messages", "/settings", "/audit"] {
+    for path in ["/", "/events?state=handled", "/messages", "/settings", "/audit"] {
         let page = ann.get(path).await;
         assert_eq!(page.status, 200, "{told}: {path}");
         for attribute in ["href=\"/", "action=\"/", "src=\"/"] {

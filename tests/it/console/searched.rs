@@ -16,7 +16,7 @@ async fn the_id_of_an_event_leads_to_its_ledger(database: &Database) {
         let told = person.get(&format!("/search?id={id}")).await;
         assert_eq!((told.status, told.header("location")), (303, "/events/stripe/evt_1%2F%C3%A4"), "{id}");
     }
-    add_event(database, "adyen", 77, "done").await;
+    add_event(database, "adyen", 77, "handled").await;
     run(database, "UPDATE processed_webhook_events SET event_id = 'evt_1/ä' WHERE event_seq = 77".to_owned())
         .await;
     let told = person.get("/search?id=evt_1%2F%C3%A4").await;
@@ -40,7 +40,7 @@ async fn an_id_climbs_the_ladder_and_is_always_told_why(database: &Database) {
     let stage = Stage::set(database).await;
     stage.send("evt_sent", "\"n\":1").await;
     stage.until_done(1).await;
-    for (seq, state) in [(101, "superseded"), (102, "replayed"), (103, "conflict"), (104, "done")] {
+    for (seq, state) in [(101, "superseded"), (102, "replayed"), (103, "conflict"), (104, "handled")] {
         add_event(database, "stripe", seq, state).await;
     }
     run(

@@ -41,8 +41,8 @@ async fn a_token_is_given_once_and_the_session_goes_on(database: &Database) {
         assert_eq!((told.status, told.header("set-cookie")), (401, ""), "{wrong}");
         assert!(!told.text.contains("admin-token"), "what was typed is not shown");
     }
-    let told = ann.sign_in(&format!("  {ADMIN}\n"), "/events?state=done").await;
-    assert_eq!((told.status, told.header("location")), (303, "/events?state=done"));
+    let told = ann.sign_in(&format!("  {ADMIN}\n"), "/events?state=handled").await;
+    assert_eq!((told.status, told.header("location")), (303, "/events?state=handled"));
     let cookie = told.header("set-cookie").to_owned();
     let (value, rest) = cookie.strip_prefix("hooklatch_session=").unwrap().split_once("; ").unwrap();
     assert_eq!((value.len(), rest), (43, "HttpOnly; SameSite=Strict; Path=/; Max-Age=43200"));
@@ -133,11 +133,11 @@ async fn sessions_end_here_everywhere_and_with_their_token_on_every_node(databas
 async fn whoever_has_no_session_is_sent_to_sign_in_and_comes_back(database: &Database) {
     let server = serve(database).await;
     let nobody = Browser::new(server.admin);
-    let asked = nobody.get("/events?state=done&type=a%20b").await;
+    let asked = nobody.get("/events?state=handled&type=a%20b").await;
     let to = "/sign-in?to=%2Fevents%3Fstate%3Ddone%26type%3Da%2Bb";
     assert_eq!((asked.status, asked.header("location")), (303, to));
     let page = nobody.get(to).await;
-    assert_eq!(page.field("to"), "/events?state=done&type=a+b");
+    assert_eq!(page.field("to"), "/events?state=handled&type=a+b");
     for (to, want) in [
         ("https://evil.example/", "/"),
         ("//evil.example/", "/"),
@@ -163,16 +163,16 @@ async fn whoever_has_no_session_is_sent_to_sign_in_and_comes_back(database: &Dat
     let link =
         [("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "document")];
     let vic = Browser::signed_in(server.admin, VIEWER).await;
-    let passing = nobody.ask("GET", "/events?state=done", &link, None).await;
+    let passing = nobody.ask("GET", "/events?state=handled", &link, None).await;
     assert_eq!(passing.status, 200);
-    let on = "0; url=/events?state=done&amp;arrived=1";
+    let on = "0; url=/events?state=handled&amp;arrived=1";
     assert!(passing.text.contains(&format!("http-equiv=\"refresh\" content=\"{on}\"")), "{}", passing.text);
     let second =
-        vic.ask("GET", "/events?state=done&arrived=1", &[("sec-fetch-site", "same-origin")], None).await;
-    assert_eq!((second.status, second.header("location")), (303, "/events?state=done"));
-    assert_eq!(vic.get("/events?state=done").await.status, 200);
+        vic.ask("GET", "/events?state=handled&arrived=1", &[("sec-fetch-site", "same-origin")], None).await;
+    assert_eq!((second.status, second.header("location")), (303, "/events?state=handled"));
+    assert_eq!(vic.get("/events?state=handled").await.status, 200);
     // Who is not signed in does not go round and round.
-    let second = nobody.ask("GET", "/events?state=done&arrived=1", &link, None).await;
+    let second = nobody.ask("GET", "/events?state=handled&arrived=1", &link, None).await;
     assert_eq!((second.status, second.header("location")), (303, "/sign-in?to=%2Fevents%3Fstate%3Ddone"));
 }
 

@@ -35,7 +35,7 @@ async fn a_caller_reads_what_followed_from_its_command_and_nobody_elses(database
         (told.status, &receipt["event_id"], &receipt["type"]),
         (200, &key.into(), &"order.placed".into())
     );
-    assert_eq!((&receipt["outcome"], &receipt["state"]), (&"accepted".into(), &"done".into()));
+    assert_eq!((&receipt["outcome"], &receipt["state"]), (&"accepted".into(), &"handled".into()));
     let known_ms = receipt["known_until_ms"].as_i64().unwrap() - receipt["received_at_ms"].as_i64().unwrap();
     assert_eq!(known_ms, 400 * 86_400_000);
     let effect = &receipt["effects"][0];

@@ -77,7 +77,7 @@ async fn messages_are_listed_by_whatever_they_are_asked_by(database: &Database) 
 async fn a_list_of_messages_holds_still_while_rows_arrive(database: &Database) {
     drop(database.store().await);
     for seq in 1..=20 {
-        add_event(database, "stripe", seq, "done").await;
+        add_event(database, "stripe", seq, "handled").await;
         add_message(database, seq, if seq % 2 == 0 { "held" } else { "done" }, "billing", "").await;
     }
     let server = serve(database).await;
@@ -88,7 +88,7 @@ async fn a_list_of_messages_holds_still_while_rows_arrive(database: &Database) {
         let page = viewer.get(&query).await;
         found.extend(ids(&page));
         // One more arrives, and one that was held is done.
-        add_event(database, "stripe", 100 + n, "done").await;
+        add_event(database, "stripe", 100 + n, "handled").await;
         add_message(database, 100 + n, "held", "billing", "").await;
         run(database, format!("DELETE FROM outbox_queue WHERE message_id = {}", (20 - 2 * n) * 1_024)).await;
         if n < 10 {

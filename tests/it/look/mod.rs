@@ -95,11 +95,11 @@ pub(super) async fn add_message(database: &Database, seq: i64, state: &str, dest
 pub(super) async fn fill(database: &Database) {
     drop(database.store().await);
     for (seq, state) in (1_i64..).zip(MessageState::ALL) {
-        add_event(database, "stripe", seq, "done").await;
+        add_event(database, "stripe", seq, "handled").await;
         let lane = if *state == MessageState::Waiting { "in_1" } else { "" };
         add_message(database, seq, state.as_str(), "billing", lane).await;
     }
-    add_event(database, "adyen", 8, "done").await;
+    add_event(database, "adyen", 8, "handled").await;
     add_message(database, 8, "dead", "ledger", "").await;
     add_event(database, "adyen", 9, "retry").await;
     add_message(database, 9, "held", "billing", "in_1").await;

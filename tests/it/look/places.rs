@@ -26,13 +26,13 @@ async fn lanes_show_their_heads_and_why_they_do_not_move(database: &Database) {
         (6, "waiting", "d"),
         (7, "ready", "e"),
     ] {
-        add_event(database, "stripe", seq, "done").await;
+        add_event(database, "stripe", seq, "handled").await;
         add_message(database, seq, state, "billing", lane).await;
         if lane != "d" {
             add_payload(database, seq).await;
         }
     }
-    add_event(database, "stripe", 8, "done").await;
+    add_event(database, "stripe", 8, "handled").await;
     add_message(database, 8, "ready", "ledger", "a").await;
     run(
         database,

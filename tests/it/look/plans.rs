@@ -12,7 +12,7 @@ const FILL: [&str; 10] = [
     "INSERT INTO processed_webhook_events (provider, event_id, event_seq, received_at_ms, attempts_n, shard, event_type,
         digest, identity, state, due_at_ms)
      SELECT CASE WHEN n % 1000 = 0 THEN 'rare' ELSE 'stripe' END, 'evt_' || n, n, n, 1, 1, 'paid', sha256(n::text::bytea),
-        'sender/1', CASE WHEN n % 20 = 0 THEN 'failed' ELSE 'done' END, NULL
+        'sender/1', CASE WHEN n % 20 = 0 THEN 'failed' ELSE 'handled' END, NULL
      FROM generate_series(1, 1000000) n",
     "INSERT INTO outbox_finished (message_id, created_at_ms, finished_at_ms, attempts_n, generation, shard, state,
         destination)
@@ -111,15 +111,15 @@ const ASKED: [(&str, &str, u32); 49] = [
     // What an operation would act on: no further than what is open.
     (
         "operation set of events with stuck calls",
-        "100001, 'done', NULL, NULL, NULL, NULL, NULL, 1, '{}', '{held,dead}'",
+        "100001, 'handled', NULL, NULL, NULL, NULL, NULL, 1, '{}', '{held,dead}'",
         130_200,
     ),
     (
         "operation set of events with stuck calls",
-        "100001, 'done', 'rare', NULL, NULL, NULL, NULL, 1, '{}', '{dead}'",
+        "100001, 'handled', 'rare', NULL, NULL, NULL, NULL, 1, '{}', '{dead}'",
         130_200,
     ),
-    ("operation figures of events", "'{5,500000,999999}', 'done'", 200),
+    ("operation figures of events", "'{5,500000,999999}', 'handled'", 200),
     ("operation figures of messages", "'{1025,2049}', 'ready', 5", 200),
 ];
 /// Statements of a transaction that sees one moment.

@@ -85,7 +85,7 @@ async fn events_are_counted_by_provider_and_each_up_to_a_bound(database: &Databa
         of(bound + 504, bound + 504, "adyen", "conflict"),
         of(bound + 505, bound + 505, "stripe", "retry"),
         of(bound + 506, bound + 506, "stripe", "unreadable"),
-        of(bound + 507, bound + 900, "adyen", "done"),
+        of(bound + 507, bound + 900, "adyen", "handled"),
     ] {
         database.run(&sql).await.unwrap();
     }

@@ -140,7 +140,7 @@ async fn sessions_end_tokens_are_revoked_and_operations_cancelled(database: &Dat
 async fn a_move_changes_nothing_but_the_place(database: &Database) {
     let store = database.store().await;
     let id = event("evt_1", "a");
-    let candidates = candidates(&store, &[&id], EventState::Done).await;
+    let candidates = candidates(&store, &[&id], EventState::Handled).await;
     store.restore_note().await.unwrap();
     assert_eq!(store.restore_standing().await.unwrap(), RestoreStanding::Same);
     let elsewhere = if database.url.starts_with("sqlite") {

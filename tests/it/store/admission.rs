@@ -22,7 +22,7 @@ on_both!(
 );
 
 pub(super) async fn insert(store: &Store, events: &[&IncomingEvent]) -> Vec<Latched> {
-    let candidates = candidates(store, events, EventState::Done).await;
+    let candidates = candidates(store, events, EventState::Handled).await;
     let mut tx = store.admission_begin().await.unwrap();
     let found = tx.events_insert(&candidates).await.unwrap();
     tx.commit().await.unwrap();
@@ -40,7 +40,7 @@ async fn a_second_copy_is_a_duplicate_and_another_body_a_conflict(database: &Dat
     assert_eq!(insert(&store, &[&first, &event("evt_2", "a")]).await, [Latched::Duplicate, Latched::New]);
     assert_eq!(insert(&store, &[&event("evt_1", "b")]).await, [conflict(&first)]);
     let row = store.event_get(&first.key).await.unwrap().unwrap();
-    assert_eq!((row.digest.as_slice(), row.state), (first.digest.as_slice(), EventState::Done));
+    assert_eq!((row.digest.as_slice(), row.state), (first.digest.as_slice(), EventState::Handled));
 }
 
 async fn the_same_key_twice_in_a_batch_is_one_event(database: &Database) {
@@ -118,7 +118,7 @@ async fn of_64_at_once_one_is_new(database: &Database) {
 async fn a_rollback_leaves_nothing(database: &Database) {
     let store = database.store().await;
     let one = event("evt_1", "a");
-    let candidates = candidates(&store, &[&one], EventState::Done).await;
+    let candidates = candidates(&store, &[&one], EventState::Handled).await;
     let messages = numbered(candidates[0].event_seq, &[message("billing")]);
     let mut tx = store.admission_begin().await.unwrap();
     tx.events_insert(&candidates).await.unwrap();
@@ -180,7 +180,7 @@ async fn versions_only_go_up(database: &Database) {
             ..event("evt", "a")
         };
         let events: Vec<IncomingEvent> = versions.iter().map(at).collect();
-        let candidates = candidates(&store, &events.iter().collect::<Vec<_>>(), EventState::Done).await;
+        let candidates = candidates(&store, &events.iter().collect::<Vec<_>>(), EventState::Handled).await;
         let mut tx = store.admission_begin().await.unwrap();
         let stale = tx.versions_raise(&candidates, &vec![Latched::New; candidates.len()]).await.unwrap();
         tx.commit().await.unwrap();

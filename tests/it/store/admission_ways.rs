@@ -89,7 +89,7 @@ async fn admitted(store: &Store, batch: &[IncomingEvent], way: Way) -> Vec<Latch
     let of = |(event, event_seq): (&IncomingEvent, i64)| Candidate {
         event: Arc::new(event.clone()),
         event_seq,
-        state: EventState::Done,
+        state: EventState::Handled,
         is_raising: event.object.is_some(),
     };
     let candidates: Vec<Candidate> = batch.iter().zip(numbers).map(of).collect();

@@ -64,7 +64,7 @@ async fn other_content_is_kept_whole_beside_the_event_that_stands(database: &Dat
     );
     assert_eq!(found.unkept_n, 0, "its copies are the same content");
     assert!(row.error.as_ref().unwrap().contains("evt_1"));
-    assert_eq!(store.event_get(&first.key).await.unwrap().unwrap().state, EventState::Done);
+    assert_eq!(store.event_get(&first.key).await.unwrap().unwrap().state, EventState::Handled);
     let counts = store.open_counts().await.unwrap().events;
     assert_eq!(
         counts.iter().map(|one| (one.state.as_str(), one.events_n)).collect::<Vec<_>>(),
@@ -110,7 +110,7 @@ async fn contents_that_come_at_once_are_each_kept_once(database: &Database) {
             let body = format!("content {}", n % 10);
             let (one, other) = (event("evt_1", &body), event("evt_2", &body));
             let both = if n % 2 == 0 { [&one, &other] } else { [&other, &one] };
-            let both = candidates(&store, &both, EventState::Done).await;
+            let both = candidates(&store, &both, EventState::Handled).await;
             let mut tx = store.admission_begin().await.unwrap();
             let found = tx.events_insert(&both).await;
             match found {
@@ -324,7 +324,7 @@ async fn what_is_kept_beside_an_event_is_not_taken_again_under_another_id(databa
     }
     insert(&store, &[&of_text(9, "evt_9", "z")]).await;
     assert_eq!(insert(&store, &[&of_text(2, "evt_9", "b")]).await, [replayed(&id.event_id)]);
-    let due = "SELECT COUNT(*) FROM processed_webhook_events WHERE state IN ('done', 'retry')";
+    let due = "SELECT COUNT(*) FROM processed_webhook_events WHERE state IN ('handled', 'retry')";
     assert_eq!(
         database.count(due).await,
         3,
@@ -362,6 +362,6 @@ async fn one_content_that_comes_under_two_ids_at_once_is_kept_once(database: &Da
             one.await.unwrap();
         }
     }
-    let acting = "SELECT COUNT(*) FROM processed_webhook_events WHERE state IN ('done', 'retry')";
+    let acting = "SELECT COUNT(*) FROM processed_webhook_events WHERE state IN ('handled', 'retry')";
     assert_eq!(database.count(acting).await, 20, "ten known ones, and each other content once");
 }

@@ -19,7 +19,7 @@ pub(super) async fn fill_events(database: &Database, first: i64, n: i64) {
     let event = format!(
         "{numbers} INSERT INTO processed_webhook_events
              (provider, event_id, event_seq, received_at_ms, attempts_n, shard, event_type, digest, identity, state)
-         SELECT 'stripe', 'f_' || n, n, 1000, 1, 0, 'x', {digest}, 'sender/1', 'done' FROM c"
+         SELECT 'stripe', 'f_' || n, n, 1000, 1, 0, 'x', {digest}, 'sender/1', 'handled' FROM c"
     );
     run(database, &event).await;
 }

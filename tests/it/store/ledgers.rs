@@ -54,7 +54,7 @@ async fn the_ledger_tells_everything_in_order_of_time(database: &Database) {
         .map(|(event, event_seq)| Candidate {
             event: event.into(),
             event_seq,
-            state: EventState::Done,
+            state: EventState::Handled,
             is_raising: false,
         })
         .collect();

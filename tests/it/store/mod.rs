@@ -141,9 +141,9 @@ pub(crate) async fn call_key(store: &Store, event_id: &str, destination: &str) -
     hooklatch::types::idempotency_key(&installation_id, &key(event_id), 0, destination)
 }
 
-/// Admits one event with its messages, as `done`; their ids.
+/// Admits one event with its messages, as `handled`; their ids.
 pub(crate) async fn admit(store: &Store, event: &IncomingEvent, messages: &[NewMessage]) -> Vec<MessageId> {
-    let candidates = candidates(store, &[event], EventState::Done).await;
+    let candidates = candidates(store, &[event], EventState::Handled).await;
     let messages = numbered(candidates[0].event_seq, messages);
     let ids = messages.iter().map(|message| message.message_id).collect();
     let mut tx = store.admission_begin().await.unwrap();
@@ -172,7 +172,7 @@ pub(crate) async fn admit_at_once(
     event: &IncomingEvent,
     messages: &[NewMessage],
 ) -> AdmittedBatch<Known> {
-    let candidates = candidates(store, &[event], EventState::Done).await;
+    let candidates = candidates(store, &[event], EventState::Handled).await;
     let messages = numbered(candidates[0].event_seq, messages);
     let known = Known(Some(Writes { messages, updates: Vec::new() }));
     store.admit(candidates, known, None).await.unwrap()

@@ -262,7 +262,7 @@ async fn events_are_erased_and_rerun_by_a_filter(database: &Database) {
         admit(&store, &one, &[]).await;
     }
     let people = ops(&store);
-    let done = EventFilter { state: Some(EventState::Done), ..EventFilter::default() };
+    let done = EventFilter { state: Some(EventState::Handled), ..EventFilter::default() };
     let of = |act, filter: &EventFilter| OperationSubject::Events { act, filter: filter.clone() };
     let hers = EventFilter { object: Some("cus_1".to_owned()), ..done.clone() };
     let view = begin(&people, &order(of(EventAct::Erase, &hers), 2), "k1").await.unwrap();
@@ -291,7 +291,7 @@ async fn what_is_refused_halfway_leaves_its_row_as_it_was(database: &Database) {
     let store = database.store().await;
     admit(&store, &event("evt_0", "a"), &[message("billing"), message("mail")]).await;
     admit(&store, &event("evt_1", "a"), &[message("billing")]).await;
-    let done = EventFilter { state: Some(EventState::Done), ..EventFilter::default() };
+    let done = EventFilter { state: Some(EventState::Handled), ..EventFilter::default() };
     let subject = OperationSubject::Events { act: EventAct::EraseAndDiscard, filter: done };
     // The message to `mail` is out of reach: that to `billing` stays where it is, too.
     let few = scoped(&store, Role::Operator, None, Some(&["billing"]));
@@ -374,7 +374,7 @@ async fn more_than_an_operation_may_act_on_is_refused(database: &Database) {
         "WITH RECURSIVE events (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM events WHERE n < {n} / 1024 + 1)
          INSERT INTO processed_webhook_events (provider, event_id, event_seq, received_at_ms, attempts_n, shard, event_type,
                                                digest, identity, state)
-         SELECT 'stripe', 'more_' || n, CAST({first} AS BIGINT) * 1000 / 1024 + n, 1, 0, 0, 'x', digest, 'sender/1', 'done'
+         SELECT 'stripe', 'more_' || n, CAST({first} AS BIGINT) * 1000 / 1024 + n, 1, 0, 0, 'x', digest, 'sender/1', 'handled'
          FROM events, processed_webhook_events e WHERE e.event_id = 'evt_0'"
     );
     run(database, &range).await;
@@ -607,7 +607,7 @@ async fn a_preview_says_what_an_operation_would_act_on(database: &Database) {
     }
     let people = ops(&store);
     let done = EventFilter {
-        state: Some(EventState::Done),
+        state: Some(EventState::Handled),
         received_from_ms: Some(5_000),
         ..EventFilter::default()
     };
@@ -672,7 +672,7 @@ async fn an_order_is_about_the_rows_that_were_seen_as_they_stood(database: &Data
     try_calls(&store, 100_000, &[(1, SettleTo::Dead)]).await;
     assert_eq!(begin(&people, &before, "k2").await, Err("OtherSet".to_owned()));
     // An event that was run again meanwhile.
-    let done = EventFilter { state: Some(EventState::Done), ..EventFilter::default() };
+    let done = EventFilter { state: Some(EventState::Handled), ..EventFilter::default() };
     let rerun = order(OperationSubject::Events { act: EventAct::Rerun, filter: done }, 3);
     let before = seen(&people, &rerun).await;
     run(database, "UPDATE processed_webhook_events SET generation = generation + 1 WHERE event_id = 'evt_9'")
@@ -693,7 +693,7 @@ async fn an_order_on_rows_of_another_one_to_the_same_effect_is_refused_for_a_whi
     let to_billing =
         MessageFilter { destination: Some("billing".to_owned()), ..in_state(MessageState::Dead) };
     let (send, some) = (in_state(MessageState::Dead), of_messages(MessageAct::Send, to_billing.clone()));
-    let done = EventFilter { state: Some(EventState::Done), ..EventFilter::default() };
+    let done = EventFilter { state: Some(EventState::Handled), ..EventFilter::default() };
     let rerun = OperationSubject::Events { act: EventAct::Rerun, filter: done };
     let first = begin(&people, &plain(&of_messages(MessageAct::Send, send), 3), "k1").await.unwrap();
     let same = Err(format!("SameOperation {{ operation_id: Some({}) }}", first.operation_id));

@@ -368,7 +368,7 @@ async fn an_event_without_its_bytes_is_not_dispatched_again(database: &Database)
     assert_eq!(decided(EventAct::Erase, "k2").await, "changed 0");
     assert_eq!(decided(EventAct::Rerun, "k3").await, "body_gone");
     let row = store.event_get(&key("evt_1")).await.unwrap().unwrap();
-    assert_eq!(row.state, EventState::Done, "nothing waits for what cannot happen");
+    assert_eq!(row.state, EventState::Handled, "nothing waits for what cannot happen");
     let nobody = on_event("evt_2", EventAct::Rerun);
     assert_eq!(decide(&ops(&store), &nobody, &decision("k4")).await, "not_found");
 }
@@ -425,7 +425,7 @@ async fn the_bytes_of_an_event_are_erased_and_what_became_of_it_stays(database: 
     let sql = "SELECT COUNT(*) FROM audit_log WHERE action IN ('event_erase', 'message_discard')";
     assert_eq!(database.count(sql).await, 2);
     // A copy is still known.
-    let again = candidates(&store, &[&event("evt_1", "a")], EventState::Done).await;
+    let again = candidates(&store, &[&event("evt_1", "a")], EventState::Handled).await;
     let mut tx = store.admission_begin().await.unwrap();
     let found = tx.events_insert(&again).await.unwrap();
     tx.commit().await.unwrap();

@@ -33,7 +33,7 @@ async fn written(store: &Store, event: &IncomingEvent, now_ms: i64) -> Candidate
     let event_seq = store.event_numbers(1).await.unwrap()[0];
     let parts_n = store.body_parts_write(event_seq, event, now_ms).await.unwrap();
     let event = Arc::new(IncomingEvent { stored_parts_n: Some(parts_n), ..event.clone() });
-    Candidate { event, event_seq, state: EventState::Done, is_raising: false }
+    Candidate { event, event_seq, state: EventState::Handled, is_raising: false }
 }
 
 /// Latches it, with a message.

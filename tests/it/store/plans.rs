@@ -28,7 +28,7 @@ const BIG: [&str; 9] = [
 const FILL: &str = "TRUNCATE processed_webhook_events, webhook_payloads, outbox_queue, outbox_contents, outbox_finished;
     INSERT INTO processed_webhook_events (provider, event_id, event_seq, received_at_ms, attempts_n, shard, event_type,
         digest, identity, state)
-    SELECT 'stripe', 'evt_' || n, n, 1000, 1, 1, 'paid', sha256(n::text::bytea), 'sender/1', 'done'
+    SELECT 'stripe', 'evt_' || n, n, 1000, 1, 1, 'paid', sha256(n::text::bytea), 'sender/1', 'handled'
     FROM generate_series(1, 200000) n;
     INSERT INTO webhook_payloads (event_seq, shard, headers, body)
     SELECT n, 1, '{}', 'body' FROM generate_series(1, 200000) n;

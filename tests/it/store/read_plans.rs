@@ -26,7 +26,7 @@ const FILL: &str = "SET synchronous_commit = off;
         digest, identity, state, object, due_at_ms)
     SELECT CASE WHEN n % 100000 = 7 THEN 'rare' ELSE 'p' || n % 5 END, 'evt_' || n, n, 1000000000 + n * 20, 1, 1,
         CASE WHEN n % 50000 = 11 THEN 'rare' ELSE 't' || n % 20 END, decode(repeat('00', 32), 'hex'), 'sender/1',
-        CASE WHEN n % 50 = 3 THEN 'failed' WHEN n % 1000 = 4 THEN 'retry' ELSE 'done' END,
+        CASE WHEN n % 50 = 3 THEN 'failed' WHEN n % 1000 = 4 THEN 'retry' ELSE 'handled' END,
         CASE WHEN n % 10 = 0 THEN 'in_' || n / 100 % 1000 END, CASE WHEN n % 1000 = 4 THEN n END
     FROM generate_series(1, EVENTS) n;
     INSERT INTO event_search_ids (block, search_key, event_seq, shard)
@@ -115,11 +115,11 @@ fn asked(n: i64) -> Vec<(&'static str, String, f64)> {
         all.push(("event_page_end since", format!("{range}, 10000"), 10_100.0));
     }
     let count = |filter: &str| format!("{newest}, 100001, {filter}");
-    all.push(("event_count", count("'p1', NULL, 'done', NULL, NULL, NULL, 0, '{}'"), 100_100.0));
+    all.push(("event_count", count("'p1', NULL, 'handled', NULL, NULL, NULL, 0, '{}'"), 100_100.0));
     all.push(("event_count of a state", count("NULL, NULL, 'failed', NULL, NULL, NULL, 0, '{}'"), 100_100.0));
     all.push((
         "event_count of an object",
-        count("NULL, NULL, 'done', 'in_7', NULL, NULL, 0, '{}'"),
+        count("NULL, NULL, 'handled', 'in_7', NULL, NULL, 0, '{}'"),
         100_100.0,
     ));
     all.push(("event_count of a state alone", "'failed', 100001".to_owned(), 100_100.0));

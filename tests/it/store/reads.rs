@@ -73,7 +73,7 @@ async fn all(people: &People, filter: &EventFilter, limit: u32) -> Vec<String> {
 async fn pages_stay_as_they_are_while_rows_arrive(database: &Database) {
     let store = database.store().await;
     for n in 0..25 {
-        put(&store, at(&format!("evt_{n}"), 1_000 + n), 5_000 + n, EventState::Done).await;
+        put(&store, at(&format!("evt_{n}"), 1_000 + n), 5_000 + n, EventState::Handled).await;
     }
     let people = people(&store, Role::Viewer);
     let filter = EventFilter::default();
@@ -81,7 +81,7 @@ async fn pages_stay_as_they_are_while_rows_arrive(database: &Database) {
     for n in 0.. {
         let page = people.event_page(query(&filter, next.as_ref(), 10), LATER_MS).await.unwrap();
         found.extend(ids(&page));
-        put(&store, at(&format!("new_{n}"), 2_000), 9_000 + n, EventState::Done).await;
+        put(&store, at(&format!("new_{n}"), 2_000), 9_000 + n, EventState::Handled).await;
         assert_eq!(page.since.is_some(), n == 0, "where a page begins at the newest");
         next = page.next;
         if next.is_none() {
@@ -108,7 +108,7 @@ async fn each_filter_finds_what_it_says_and_nothing_else(database: &Database) {
             object: (n % 4 == 1).then(|| ObjectVersion { object: "in_1".to_owned(), version: n }),
             ..at(&id, 1_000 + n * hour)
         };
-        let state = if n % 5 == 0 { EventState::Failed } else { EventState::Done };
+        let state = if n % 5 == 0 { EventState::Failed } else { EventState::Handled };
         put(&store, one, 5_000 + n, state).await;
     }
     let people = people(&store, Role::Viewer);
@@ -126,8 +126,11 @@ async fn each_filter_finds_what_it_says_and_nothing_else(database: &Database) {
     check(EventFilter { provider: text("adyen"), ..any.clone() }, &[9, 6, 3, 0]).await;
     check(EventFilter { event_type: text("void"), ..any.clone() }, &[10, 8, 6, 4, 2, 0]).await;
     check(EventFilter { state: Some(EventState::Failed), ..any.clone() }, &[10, 5, 0]).await;
-    check(EventFilter { state: Some(EventState::Done), provider: text("adyen"), ..any.clone() }, &[9, 6, 3])
-        .await;
+    check(
+        EventFilter { state: Some(EventState::Handled), provider: text("adyen"), ..any.clone() },
+        &[9, 6, 3],
+    )
+    .await;
     check(EventFilter { object: text("in_1"), ..any.clone() }, &[9, 5, 1]).await;
     let failed = EventFilter { object: text("in_1"), state: Some(EventState::Failed), ..any.clone() };
     check(failed, &[5]).await;
@@ -164,8 +167,8 @@ async fn since_tells_each_event_once_whatever_order_two_nodes_commit_in(database
         now_ms += 10_000;
         if round < 20 {
             // What the second node numbered is there first; what the first one did comes up to 20 s later.
-            put(&store, at(&format!("b{round}"), now_ms), high, EventState::Done).await;
-            put(&store, at(&format!("a{round}"), now_ms - 20_000), low, EventState::Done).await;
+            put(&store, at(&format!("b{round}"), now_ms), high, EventState::Handled).await;
+            put(&store, at(&format!("a{round}"), now_ms - 20_000), low, EventState::Handled).await;
             (low, high) = (low + 1, high + 1);
             if round % 4 == 3 {
                 // Both draw the next block.
@@ -194,7 +197,7 @@ async fn a_walk_that_finds_little_says_how_far_it_came_and_goes_on(database: &Da
     let store = database.store().await;
     super::large::fill_events(database, 100_000, 10_050).await;
     let rare = IncomingEvent { event_type: "rare".to_owned(), ..at("evt_rare", 500) };
-    put(&store, rare, 5_000, EventState::Done).await;
+    put(&store, rare, 5_000, EventState::Handled).await;
     let people = people(&store, Role::Viewer);
     let filter = EventFilter { event_type: Some("rare".to_owned()), ..EventFilter::default() };
     let page = people.event_page(query(&filter, None, 10), LATER_MS).await.unwrap();
@@ -256,7 +259,7 @@ async fn minutes_are_counted_by_provider(database: &Database) {
     let store = database.store().await;
     let minute = 60_000;
     for n in 0..6 {
-        let state = if n == 5 { EventState::Failed } else { EventState::Done };
+        let state = if n == 5 { EventState::Failed } else { EventState::Handled };
         put(&store, at(&format!("evt_{n}"), n / 2 * minute + 5), 5_000 + n, state).await;
     }
     let people = people(&store, Role::Viewer);
@@ -277,7 +280,7 @@ async fn counts_are_bounded_and_say_so(database: &Database) {
     let store = database.store().await;
     super::large::fill_events(database, 100_000, 100_001).await;
     let people = people(&store, Role::Viewer);
-    let done = EventFilter { state: Some(EventState::Done), ..EventFilter::default() };
+    let done = EventFilter { state: Some(EventState::Handled), ..EventFilter::default() };
     let counted = people.event_count(done.clone()).await.unwrap();
     assert_eq!((counted.counted_n, counted.is_more), (100_000, true));
     let none = people.event_count(EventFilter { event_type: Some("rare".to_owned()), ..done }).await.unwrap();

@@ -126,7 +126,7 @@ async fn an_event_that_waits_is_dispatched_with_what_came(database: &Database) {
     let due = tx.event_take_due(10, &[name("stripe")]).await.unwrap().unwrap();
     tx.rollback().await.unwrap();
     assert_eq!((&due.body[..], due.broken), (CAME.as_bytes(), None));
-    for (state, is_kept) in [("failed", true), ("unreadable", true), ("done", false)] {
+    for (state, is_kept) in [("failed", true), ("unreadable", true), ("handled", false)] {
         let sql = format!("UPDATE processed_webhook_events SET state = '{state}'");
         run(database, &sql).await;
         store.wholes_delete(0, 100).await.unwrap();

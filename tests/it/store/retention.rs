@@ -157,8 +157,8 @@ async fn an_id_goes_after_its_own_window_and_after_all_else_of_its_event(databas
     round(&store, &late, 10, false).await;
     assert_eq!(counts(database).await, [1, 0, 0, 0], "the key alone, with digest and outcome");
     let row = store.event_get(&key("evt_1")).await.unwrap().unwrap();
-    assert_eq!((row.state, row.digest.len()), (EventState::Done, 32));
-    let again = candidates(&store, &[&received("evt_1", 60_000)], EventState::Done).await;
+    assert_eq!((row.state, row.digest.len()), (EventState::Handled, 32));
+    let again = candidates(&store, &[&received("evt_1", 60_000)], EventState::Handled).await;
     let mut tx = store.admission_begin().await.unwrap();
     let found = tx.events_insert(&again).await.unwrap();
     tx.commit().await.unwrap();
@@ -248,7 +248,7 @@ async fn a_signal_is_forgotten_after_its_firings_alone(database: &Database) {
     run(database, "UPDATE processed_webhook_events SET state = 'failed'").await;
     round(&store, &cuts(50_000), 10, false).await;
     assert_eq!(database.count(firings).await, 1);
-    run(database, "UPDATE processed_webhook_events SET state = 'done'").await;
+    run(database, "UPDATE processed_webhook_events SET state = 'handled'").await;
     round(&store, &cuts(50_000), 10, false).await;
     assert_eq!((database.count(EVENTS).await, database.count(firings).await), (0, 0));
     let mut events = [signal];

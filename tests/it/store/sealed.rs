@@ -274,7 +274,7 @@ async fn a_sealed_value_that_was_moved_changed_or_has_another_key_is_never_sent(
 
 /// What admission finds for a copy.
 async fn found(store: &Store, event_id: &str, body: &str) -> Latched {
-    let candidates = candidates(store, &[&event(event_id, body)], EventState::Done).await;
+    let candidates = candidates(store, &[&event(event_id, body)], EventState::Handled).await;
     let mut tx = store.admission_begin().await.unwrap();
     let latched = tx.events_insert(&candidates).await.unwrap().remove(0);
     tx.commit().await.unwrap();

@@ -16,7 +16,7 @@ async fn add_events(database: &Database, provider: &str, first: i64, n: i64) {
             "WITH RECURSIVE c (n) AS (SELECT CAST({first} AS BIGINT) UNION ALL SELECT n + 1 FROM c WHERE n < {last})
              INSERT INTO processed_webhook_events (provider, event_id, event_seq, received_at_ms, attempts_n, shard,
                  event_type, digest, identity, state)
-             SELECT '{provider}', 'evt_' || n, n, n, 1, 0, 'paid', {blob}, 'sender/1', 'done' FROM c"
+             SELECT '{provider}', 'evt_' || n, n, n, 1, 0, 'paid', {blob}, 'sender/1', 'handled' FROM c"
         ),
     )
     .await;

@@ -62,7 +62,7 @@ impl EventSieve {
             return Some((self.said("/operations/new", subject), "Act on all of these"));
         }
         self.value("delivery")?;
-        let path = format!("{}&state=done", self.said("/operations/new", subject));
+        let path = format!("{}&state=handled", self.said("/operations/new", subject));
         Some((path, "Act on those of these that are done"))
     }
 
@@ -96,7 +96,7 @@ impl EventSieve {
         let fields = html! {
             (field::provider(visit, values))
             (field::text("type", "Type", values))
-            (field::labelled("state", "State", values, EventState::ALL.iter().map(|state| (state.as_str(), state.shown()))))
+            (field::choice("state", "State", values, EventState::ALL.iter().map(|state| state.as_str())))
             (field::labelled("delivery", "Calls", values, DeliveryFilter::ALL.iter().map(|calls| (calls.as_str(), calls.shown()))))
             (field::text("object", "Object", values))
             (field::time("from", "From (UTC)", self.from_ms))
@@ -136,7 +136,7 @@ mod tests {
             assert_eq!(read(query).map(|sieve| sieve.asked()).ok().as_deref(), Some(want), "{query}");
         }
         check("", "/events");
-        check("state=done&type=a+b", "/events?type=a+b&state=done");
+        check("state=handled&type=a+b", "/events?type=a+b&state=done");
         check("from=15m", "/events?received_from_ms=1795355411500");
         check("from=2026-11-22T14:05", "/events?received_from_ms=1795356300000");
         check("to=2026-11-22T14:05:11", "/events?received_to_ms=1795356311000");
@@ -146,18 +146,18 @@ mod tests {
         let acted_on = |query| {
             read(query).ok().and_then(|sieve| sieve.acted_on()).map(|(path, _)| path).unwrap_or_default()
         };
-        assert_eq!(acted_on("state=done&cursor=x"), "/operations/new?state=done&subject=events");
+        assert_eq!(acted_on("state=handled&cursor=x"), "/operations/new?state=done&subject=events");
         assert_eq!(acted_on("type=a"), "");
         let failed = "/operations/new?state=failed&delivery=dead&subject=events";
         assert_eq!(acted_on("state=failed&delivery=dead"), failed);
-        assert_eq!(acted_on("delivery=dead"), "/operations/new?delivery=dead&subject=events&state=done");
+        assert_eq!(acted_on("delivery=dead"), "/operations/new?delivery=dead&subject=events&state=handled");
         assert!(read("from=soon").is_err() && read("received_to_ms=soon").is_err());
     }
 
     #[test]
     fn a_list_is_followed_unless_it_ends_in_the_past() {
         let open = |query| read(query).map(|sieve| sieve.is_open()).ok();
-        assert_eq!(open("from=15m&state=done"), Some(true));
+        assert_eq!(open("from=15m&state=handled"), Some(true));
         assert_eq!((open("to=15m"), open("cursor=x")), (Some(false), Some(false)));
         assert_eq!(
             read("provider=stripe&from=1h").map(|sieve| sieve.followed()).ok().as_deref(),

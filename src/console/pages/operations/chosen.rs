@@ -184,8 +184,8 @@ mod tests {
             ("received_to_ms", "9"),
         ];
         check(&all, "/events?object=in_1&received_from_ms=0&received_to_ms=9&state=failed&type=paid");
-        let stuck = [("subject", "events"), ("state", "done"), ("delivery", "stuck")];
-        check(&stuck, "/events?delivery=stuck&state=done");
+        let stuck = [("subject", "events"), ("state", "handled"), ("delivery", "stuck")];
+        check(&stuck, "/events?delivery=stuck&state=handled");
     }
 
     #[test]
@@ -212,7 +212,7 @@ mod tests {
             &[("subject", "messages")],
             &[("subject", "messages"), ("state", "failed")],
             &[("subject", "events"), ("state", "dead")],
-            &[("subject", "events"), ("state", "done"), ("delivery", "lost")],
+            &[("subject", "events"), ("state", "handled"), ("delivery", "lost")],
             &[("subject", "messages"), ("state", "dead"), ("created_before_ms", "soon")],
             &[("subject", "messages"), ("state", "dead"), ("created_before", "soon")],
         ] {

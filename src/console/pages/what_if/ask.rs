@@ -44,7 +44,7 @@ pub(super) fn form(visit: &Visit, values: &[(String, String)]) -> Markup {
         form class="filter" method="post" action=(visit.link("/what-if")) {
             (field::provider(visit, values))
             (field::text("type", "Type", values))
-            (field::labelled("state", "State", values, EventState::ALL.iter().map(|state| (state.as_str(), state.shown()))))
+            (field::choice("state", "State", values, EventState::ALL.iter().map(|state| state.as_str())))
             (field::text("object", "Object", values))
             label { span { "Newest events" }
                 select name="limit" {

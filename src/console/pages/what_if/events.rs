@@ -80,7 +80,7 @@ pub(super) fn change(change: WhatIfChange) -> Markup {
 /// What the handlers said, with their reason.
 pub(super) fn said(event: &WhatIfEvent) -> Markup {
     let (mood, word) = match event.said {
-        WhatIfSaid::Done => (Mood::Good, "done"),
+        WhatIfSaid::Handled => (Mood::Good, "handled"),
         WhatIfSaid::Ignored => (Mood::Quiet, "ignored"),
         WhatIfSaid::Refused => (Mood::Bad, "refused"),
         WhatIfSaid::Retry => (Mood::Busy, "failed for now"),
