@@ -24,7 +24,7 @@ async fn a_refused_request_names_what_was_wrong_and_what_would_do(database: &Dat
         ("/events?state=handled&state=handled", "", "query parameter `state` is given more than once"),
         ("/events/count", "", "`state` is missing; it is one of `handled`, `ignored`"),
         ("/messages/count", "", "`state` is missing; it is one of `ready`, `waiting`"),
-        ("/what-if", r#"{"filter":{"state":"nope"}}"#, "`nope` is not one of done, ignored"),
+        ("/what-if", r#"{"filter":{"state":"nope"}}"#, "`nope` is not one of handled, ignored"),
         ("/what-if", r#"{"filter":{"stat":"handled"}}"#, "unknown field `stat`"),
         ("/operations/preview", "{", "EOF while parsing"),
     ] {
@@ -95,7 +95,7 @@ async fn a_command_that_fails_names_what_it_did_not_find(database: &Database) {
         (&["events", "list", "--state", "faild"], 2, "a similar value exists: 'failed'"),
         (&["sign", "strpe"], 2, "did you mean `stripe`?"),
         (&["sign", "stripe", "--type", "invoice.payd"], 2, "did you mean `invoice.paid`?"),
-        (&["backup", "/nowhere/copy.db"], 2, "there is no folder `/nowhere`"),
+        (&["backup", "/nowhere/copy.db"], 1, "there is no folder `/nowhere`"),
         (&["lanes", "list", "--destination", "nope"], 0, "no lanes with destination nope"),
     ] {
         let ran = Command::new(env!("CARGO_BIN_EXE_hooklatch"))

@@ -216,9 +216,7 @@ fn words_of(arguments: &str) -> Vec<String> {
     let parts = arguments.split('"').enumerate();
     let words = parts.flat_map(|(n, part)| match n % 2 {
         // A number to fill in is a number to the command.
-        0 => {
-            part.split_whitespace().map(|word| if word == "NUMBER" { "1" } else { word }.to_owned()).collect()
-        }
+        0 => part.split_whitespace().map(|word| word.replace("NUMBER", "1").replace("SET", "5e7")).collect(),
         _ => vec![part.to_owned()],
     });
     words.collect()
