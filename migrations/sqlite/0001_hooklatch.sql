@@ -213,6 +213,8 @@ CREATE TABLE outbox_queue (
     attempts_before_n  INTEGER NOT NULL DEFAULT 0,
     generation         INTEGER NOT NULL DEFAULT 0,
     last_http_status   INTEGER,
+    -- Bytes of the body that its call carries, about: a look takes no more of them than there is memory for.
+    body_bytes_n       INTEGER NOT NULL DEFAULT 0,
     shard              INTEGER NOT NULL,
     state              TEXT    NOT NULL,
     destination        TEXT    NOT NULL,

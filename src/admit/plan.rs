@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use bytes::Bytes;
 use uuid::Uuid;
 
 use super::dispatched::Dispatched;
@@ -80,7 +81,7 @@ impl Planner {
     ) -> Result<Planned, NotPlanned> {
         let part = if event.is_again { "retry" } else { "dispatch" };
         match contained(part, || self.filled(event, seen, handled)) {
-            Ok(effects) => Ok(match self.messages(event, effects) {
+            Ok(effects) => Ok(match self.messages(event, seen, effects) {
                 Ok(messages) => {
                     let update = event.is_again.then(|| self.update(event, EventState::Handled, None));
                     Planned { messages, update }
@@ -213,6 +214,7 @@ impl Planner {
     pub(super) fn messages(
         &self,
         event: &Dispatched<'_>,
+        seen: &RawEvent,
         effects: Effects,
     ) -> Result<Vec<NewMessage>, HandlerError> {
         let (now_ms, shard) = (self.clock.now_ms(), event.key.shard());
@@ -221,6 +223,7 @@ impl Planner {
         let unknown_since_ms = self.restored.unknown_since(event.generation, times);
         let room = PlaceRoom { next_place: event.next_place, wanted_n };
         let first_place = self.restored.first_place(event.generation, event.received_at_ms, &room);
+        let bytes_n = |body: &Bytes| u32::try_from(body.len()).unwrap_or(u32::MAX);
         let one = |(place, message): (u16, Message)| {
             Some(NewMessage {
                 message_id: MessageId::of(event.event_seq, place)?,
@@ -231,6 +234,7 @@ impl Planner {
                 method: message.method,
                 path: message.path,
                 headers: message.headers,
+                body_bytes_n: bytes_n(message.body.as_ref().unwrap_or(seen.envelope.bytes())),
                 body: message.body,
                 // No real call waits behind that of a test event.
                 lane: message.lane.filter(|_| !event.key.is_synthetic()),
@@ -337,7 +341,7 @@ mod tests {
         let key = key();
         let event = Dispatched { next_place: 2, generation: 1, is_again: true, ..event(&key) };
         let effects = Effects::new().call("billing", 1).call("billing", 2);
-        let messages = planner().messages(&event, effects).expect("there is room");
+        let messages = planner().messages(&event, &event.seen("a", EventContent::default()), effects).expect("there is room");
         let places: Vec<_> =
             messages.iter().map(|one| (one.message_id.event_seq(), one.message_id.place())).collect();
         assert_eq!(places, [(7, 2), (7, 3)]);

@@ -90,6 +90,7 @@ mod tests {
             path: String::new(),
             headers: BTreeMap::new(),
             body: None,
+            body_bytes_n: 0,
             lane: lane.map(str::to_owned),
             created_at_ms: 0,
             lease: None,

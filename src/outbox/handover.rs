@@ -46,9 +46,9 @@ impl Handover {
         if !post.is_drained.load(Ordering::Relaxed) {
             return None;
         }
-        let (bearable_n, slot) = (post.bearable_n(), post.take());
+        let (free_bytes_n, slot) = (post.free_bytes_n(), post.take());
         let taken_n = post.taken_n();
-        if taken_n > destination.gate.slots_n() || (bearable_n == 0 && taken_n > 1) {
+        if taken_n > destination.gate.slots_n() || (free_bytes_n == 0 && taken_n > 1) {
             // Others will have to wait in the database, and later ones wait behind them.
             post.is_drained.store(false, Ordering::Relaxed);
             return None;

@@ -19,10 +19,6 @@ use crate::types::MessageId;
 /// Bytes of bodies that the slots of one destination may hold, about: what waits for its turn, where bodies are large,
 /// waits in the database. One message is always let through, whatever its size.
 const BODY_BYTES_MAX: u64 = 64 * 1024 * 1024;
-/// Bytes that the next body counts for before any was seen, so that the first look takes few.
-const LARGE_AT_FIRST: u64 = BODY_BYTES_MAX / 8;
-/// The part of a large body by which each one after it is believed to be smaller, unless it is not.
-const FORGOTTEN: u64 = 16;
 
 /// One destination on this node.
 pub(super) struct Post {
@@ -31,8 +27,6 @@ pub(super) struct Post {
     taken_n: AtomicU32,
     /// Bytes of their bodies.
     bytes_n: AtomicU64,
-    /// Size of bodies lately, at most. Bytes.
-    large: AtomicU64,
     /// True when the last look found less than there were slots for: then nothing older waits, and new
     /// messages may be taken over from admission.
     pub(super) is_drained: AtomicBool,
@@ -85,9 +79,6 @@ impl MessageSlot {
     fn weigh(&mut self, body_bytes_n: usize) {
         self.bytes_n = u64::try_from(body_bytes_n).unwrap_or(u64::MAX);
         self.post.bytes_n.fetch_add(self.bytes_n, Ordering::Relaxed);
-        let large = self.post.large.load(Ordering::Relaxed);
-        // Two at once may forget a little less: it is an estimate.
-        self.post.large.store(self.bytes_n.max(large - large / FORGOTTEN), Ordering::Relaxed);
     }
 }
 
@@ -119,7 +110,6 @@ impl Post {
             destination,
             taken_n: AtomicU32::new(0),
             bytes_n: AtomicU64::new(0),
-            large: AtomicU64::new(LARGE_AT_FIRST),
             is_drained: AtomicBool::new(false),
             queue: Mutex::default(),
             meters: Meters::new(),
@@ -139,15 +129,15 @@ impl Post {
     /// Returns how many more may be taken now.
     pub(super) fn free_n(&self, ticks_ms: i64) -> u32 {
         let taken_n = self.taken_n();
-        let slots_n = self.destination.gate.slots_n().saturating_sub(taken_n);
-        let bearable_n = self.bearable_n().max(u32::from(taken_n == 0));
-        self.destination.gate.allowed_n(slots_n.min(bearable_n), ticks_ms)
+        if taken_n > 0 && self.free_bytes_n() == 0 {
+            return 0;
+        }
+        self.destination.gate.allowed_n(self.destination.gate.slots_n().saturating_sub(taken_n), ticks_ms)
     }
 
-    /// Returns how many more bodies, as large as they are lately, would stay within the bytes that the slots may hold.
-    pub(super) fn bearable_n(&self) -> u32 {
-        let left = BODY_BYTES_MAX.saturating_sub(self.bytes_n.load(Ordering::Relaxed));
-        u32::try_from(left / self.large.load(Ordering::Relaxed).max(1)).unwrap_or(u32::MAX)
+    /// Returns how many bytes of bodies the slots may hold beside those that are in them.
+    pub(super) fn free_bytes_n(&self) -> u64 {
+        BODY_BYTES_MAX.saturating_sub(self.bytes_n.load(Ordering::Relaxed))
     }
 
     /// Returns what a look asks for: at most `free_n` messages of this destination.
@@ -155,6 +145,7 @@ impl Post {
         LeaseWant {
             destination: self.destination.name.clone(),
             free_n,
+            free_bytes_n: self.free_bytes_n(),
             key_valid_for_ms: self.destination.key_valid_for_ms(),
         }
     }
@@ -218,22 +209,16 @@ mod tests {
     #[test]
     fn the_slots_of_a_destination_are_bounded_by_the_bytes_of_bodies_too() {
         let post = post();
-        assert_eq!(post.free_n(0), 8, "nobody knows yet how large they are");
+        assert_eq!((post.free_n(0), post.want(9).free_bytes_n), (1_000, BODY_BYTES_MAX));
         let small = taken(&post, 200, 1_000);
-        assert_eq!(post.free_n(0), 800, "small ones are bounded by their number");
+        assert_eq!((post.free_n(0), post.free_bytes_n()), (800, BODY_BYTES_MAX - 200_000));
         drop(small);
-        drop(taken(&post, 1, 20 * MIB));
-        assert_eq!(post.free_n(0), 3);
         let large = taken(&post, 3, 20 * MIB);
-        assert_eq!(post.free_n(0), 0);
-        drop(large);
-        let huge = taken(&post, 1, 100 * MIB);
-        assert_eq!(post.free_n(0), 0);
-        drop(huge);
-        assert_eq!(post.free_n(0), 1, "one is always let through");
-        drop(taken(&post, 200, 1_000));
-        assert_eq!(post.free_n(0), 1_000, "and what was large once is forgotten");
-        assert_eq!(post.bytes_n.load(Ordering::Relaxed), 0);
+        assert_eq!((post.free_n(0), post.free_bytes_n()), (997, 4 * 1024 * 1024));
+        let larger = taken(&post, 1, 20 * MIB);
+        assert_eq!(post.free_n(0), 0, "the first of a look may be larger than there is room");
+        drop((large, larger));
+        assert_eq!((post.free_n(0), post.bytes_n.load(Ordering::Relaxed)), (1_000, 0));
     }
 
     fn leased(id: i64) -> LeasedMessage {

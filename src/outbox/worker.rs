@@ -115,8 +115,6 @@ impl Worker {
         let ticks_ms = self.shared.clock.ticks_ms();
         let wants: Vec<LeaseWant> =
             self.shared.posts.values().map(|post| post.want(post.free_n(ticks_ms))).collect();
-        let wanted_n: BTreeMap<Name, u32> =
-            wants.iter().map(|one| (one.destination.clone(), one.free_n)).collect();
         self.shared.due.forget_until(self.shared.clock.steady_ms());
         // Awaited to its end, never inside a `select!`: a cancelled statement could leave leases behind.
         let leased = match self.claim(&wants).await {
@@ -132,23 +130,29 @@ impl Worker {
             info!(failures_n = self.failures_n, "looks for due messages again");
             self.failures_n = 0;
         }
-        let mut left_n = wanted_n.clone();
+        let mut found: BTreeMap<Name, (u32, u64)> = BTreeMap::new();
         for message in leased {
-            if let Some(left_n) = left_n.get_mut(&message.destination) {
-                *left_n = left_n.saturating_sub(1);
-            }
+            let (found_n, bytes_n) = found.entry(message.destination.clone()).or_default();
+            *found_n += 1;
+            *bytes_n += message.body.len() as u64;
             let slot = self.shared.posts.get(&message.destination).map(Post::take);
             if let Some(slot) = slot {
                 self.shared.start(message, slot);
             }
         }
-        for (name, post) in &self.shared.posts {
+        let mut may_be_more = false;
+        for want in &wants {
+            // Where bodies took half of the bytes, those that are left may be too large for the rest.
+            let is_drained = found.get(&want.destination).is_none_or(|(found_n, bytes_n)| {
+                *found_n < want.free_n && *bytes_n < want.free_bytes_n / 2
+            });
+            may_be_more |= want.free_n == 0 || !is_drained;
             // One that had no slot was not asked about: what it has waiting is as it was.
-            if wanted_n.get(name).is_some_and(|wanted_n| *wanted_n > 0) {
-                post.is_drained.store(left_n.get(name).is_some_and(|left_n| *left_n > 0), Ordering::Relaxed);
+            if let Some(post) = self.shared.posts.get(&want.destination).filter(|_| want.free_n > 0) {
+                post.is_drained.store(is_drained, Ordering::Relaxed);
             }
         }
-        left_n.values().any(|left_n| *left_n == 0)
+        may_be_more
     }
 
     /// Claims what is due, after what an earlier look may have claimed was given back: nobody has it, and nothing

@@ -153,6 +153,7 @@ mod tests {
             path: String::new(),
             headers: BTreeMap::new(),
             body: None,
+            body_bytes_n: 0,
             lane: None,
             created_at_ms: 0,
             lease: None,

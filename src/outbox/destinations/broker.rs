@@ -16,8 +16,8 @@ use crate::config::UnknownPolicy;
 use crate::outbox::policy::CallAnswer;
 use crate::store::LeasedMessage;
 
-/// Longest idle time of a connection that does not tell when it was closed. Destinations and what is between drop them
-/// after a while, and then the next message's outcome would be unknown.
+/// Longest idle time of a connection. Destinations and what is between drop them after a while, some without a word, and
+/// then the next message's outcome would be unknown.
 const IDLE: Duration = Duration::from_secs(4);
 /// Longest words kept of an error, in characters.
 const WHY_CHARS_MAX: usize = 300;
@@ -85,8 +85,7 @@ impl<P: BrokerProtocol> BrokerConnection<P> {
     fn living(&self) -> Option<NumberedConnection<P::Connection>> {
         let mut current = self.current();
         let current = current.as_mut().filter(|current| {
-            P::is_alive(&current.connection)
-                && (P::KNOWS_ITS_END || current.used_at.elapsed() <= self.idle_max)
+            P::is_alive(&current.connection) && current.used_at.elapsed() <= self.idle_max
         })?;
         current.used_at = Instant::now();
         Some(current.clone())
@@ -153,8 +152,9 @@ pub(super) fn broker<P: BrokerProtocol + 'static>(
 ) -> Result<Box<dyn Broker>, DestinationError> {
     let protocol = protocol.map_err(|why| DestinationError::Url { name: settings.name.clone(), why })?;
     // It is the same as with HTTP: where a person would have to decide, no message goes over a connection that was
-    // idle.
-    let idle_max = if settings.config.unknown == UnknownPolicy::Hold { Duration::ZERO } else { IDLE };
+    // idle and may have been closed unnoticed.
+    let is_watched = P::KNOWS_ITS_END || settings.config.unknown != UnknownPolicy::Hold;
+    let idle_max = if is_watched { IDLE } else { Duration::ZERO };
     let (current, connecting) = (Mutex::default(), tokio::sync::Mutex::default());
     let (timeout, next_n) = (settings.timeout, AtomicU64::new(0));
     Ok(Box::new(BrokerConnection { protocol, timeout, idle_max, current, next_n, connecting }))

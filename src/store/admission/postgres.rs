@@ -55,29 +55,29 @@ macro_rules! latch_sql {
     };
 }
 
-/// Queues the messages of `$23` to `$33` whose event is new, leased where their destination is not paused. Whether it
+/// Queues the messages of `$23` to `$34` whose event is new, leased where their destination is not paused. Whether it
 /// is is read in the same snapshot that decides about leases.
 macro_rules! queue_sql {
     () => {
         ", queued AS (
              INSERT INTO outbox_queue (message_id, visible_at_ms, created_at_ms, leased_at_ms, first_sent_at_ms,
-                 key_valid_until_ms, attempts_n, generation, shard, state, destination, effect_name, node, last_result,
-                 sent_under)
+                 key_valid_until_ms, attempts_n, generation, body_bytes_n, shard, state, destination, effect_name,
+                 node, last_result, sent_under)
              SELECT m.message_id,
                  CASE WHEN k.is_leased THEN m.until_ms + k.ahead_ms ELSE LEAST(m.created_at_ms, n.now_ms) END,
                  m.created_at_ms,
                  CASE WHEN k.is_leased THEN COALESCE(m.taken_at_ms, m.created_at_ms) + k.ahead_ms END,
                  CASE WHEN k.is_leased THEN COALESCE(m.taken_at_ms, m.created_at_ms) + k.ahead_ms ELSE m.unknown_since_ms END,
                  CASE WHEN k.is_leased THEN m.key_valid_until_ms + k.ahead_ms END,
-                 CASE WHEN k.is_leased THEN 1 ELSE 0 END, m.generation, m.shard,
+                 CASE WHEN k.is_leased THEN 1 ELSE 0 END, m.generation, m.body_bytes_n, m.shard,
                  CASE WHEN k.is_leased THEN 'leased' ELSE 'ready' END, m.destination, m.effect_name,
                  CASE WHEN k.is_leased THEN m.node END,
                  CASE WHEN m.unknown_since_ms IS NOT NULL THEN 'unknown' END,
                  CASE WHEN m.unknown_since_ms IS NOT NULL THEN 'restored' END
              FROM unnest($23::bigint[], $24::bigint[], $25::int[], $26::smallint[], $27::text[], $28::text[],
-                 $29::text[], $30::bigint[], $31::bigint[], $32::bigint[], $33::bigint[])
+                 $29::text[], $30::bigint[], $31::bigint[], $32::bigint[], $33::bigint[], $34::int[])
                  AS m (message_id, created_at_ms, generation, shard, destination, effect_name,
-                       node, until_ms, key_valid_until_ms, taken_at_ms, unknown_since_ms)
+                       node, until_ms, key_valid_until_ms, taken_at_ms, unknown_since_ms, body_bytes_n)
              CROSS JOIN (SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now_ms OFFSET 0) n
              CROSS JOIN LATERAL (SELECT m.node IS NOT NULL AND NOT EXISTS (
                  SELECT 1 FROM destination_pauses p WHERE p.destination = m.destination) AS is_leased,
@@ -87,13 +87,13 @@ macro_rules! queue_sql {
     };
 }
 
-/// Keeps what the messages of `$34` to `$39` say whose event is new.
+/// Keeps what the messages of `$35` to `$40` say whose event is new.
 macro_rules! contents_sql {
     () => {
         ", contents AS (
              INSERT INTO outbox_contents (message_id, shard, method, path, headers, body, key_id)
              SELECT c.message_id, c.shard, c.method, c.path, c.headers, c.body, $17::text
-             FROM unnest($34::bigint[], $35::smallint[], $36::text[], $37::text[], $38::text[], $39::bytea[])
+             FROM unnest($35::bigint[], $36::smallint[], $37::text[], $38::text[], $39::text[], $40::bytea[])
                  AS c (message_id, shard, method, path, headers, body)
              WHERE c.message_id / 1024 IN (SELECT event_seq FROM latched)
          )"
@@ -105,22 +105,22 @@ const ADMIT: &str = latch_sql!("admit", queue_sql!());
 const ADMIT_WITH_CONTENTS: &str = latch_sql!("admit", concat!(queue_sql!(), contents_sql!()));
 
 const MESSAGES: &str = "/* messages_insert */ INSERT INTO outbox_queue (message_id, visible_at_ms, created_at_ms,
-         leased_at_ms, first_sent_at_ms, key_valid_until_ms, attempts_n, generation, shard, state, destination,
-         effect_name, node, lane, lane_seq, last_result, sent_under)
+         leased_at_ms, first_sent_at_ms, key_valid_until_ms, attempts_n, generation, body_bytes_n, shard, state,
+         destination, effect_name, node, lane, lane_seq, last_result, sent_under)
      SELECT message_id,
          COALESCE(until_ms + COALESCE(now_ms - taken_at_ms, 0), LEAST(created_at_ms, now_ms)), created_at_ms,
          CASE WHEN node IS NOT NULL THEN COALESCE(taken_at_ms + (now_ms - taken_at_ms), created_at_ms) END,
          CASE WHEN node IS NOT NULL THEN COALESCE(taken_at_ms + (now_ms - taken_at_ms), created_at_ms) ELSE unknown_since_ms END,
          key_valid_until_ms + COALESCE(now_ms - taken_at_ms, 0),
-         CASE WHEN node IS NULL THEN 0 ELSE 1 END, generation, shard, state, destination, effect_name, node, lane,
+         CASE WHEN node IS NULL THEN 0 ELSE 1 END, generation, body_bytes_n, shard, state, destination, effect_name, node, lane,
          lane_seq, CASE WHEN unknown_since_ms IS NOT NULL THEN 'unknown' END,
          CASE WHEN unknown_since_ms IS NOT NULL THEN 'restored' END
      FROM (SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now_ms OFFSET 0) n
      CROSS JOIN unnest($1::bigint[], $2::bigint[], $3::int[], $4::smallint[], $5::text[], $6::text[], $7::text[],
-         $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::text[], $13::text[],
-         $14::bigint[])
+         $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::int[], $13::text[], $14::text[],
+         $15::bigint[])
          AS t (message_id, created_at_ms, generation, shard, destination, effect_name, node, until_ms,
-               key_valid_until_ms, taken_at_ms, unknown_since_ms, state, lane, lane_seq)";
+               key_valid_until_ms, taken_at_ms, unknown_since_ms, body_bytes_n, state, lane, lane_seq)";
 
 const CONTENTS: &str =
     "/* messages_insert */ INSERT INTO outbox_contents (message_id, shard, method, path, headers, body, key_id)
@@ -213,7 +213,7 @@ fn bind_search_ids<'q>(query: PgQuery<'q>, rows: &[&'q EventInsert], ring: &'q K
     query.bind(keys).bind(seqs).bind(shards)
 }
 
-/// Binds what every queued message has, from `message_id` to `unknown_since_ms`.
+/// Binds what every queued message has, from `message_id` to `body_bytes_n`.
 fn bind_messages<'q>(
     query: PgQuery<'q>,
     messages: &[&'q NewMessage],
@@ -231,6 +231,7 @@ fn bind_messages<'q>(
         .bind(leases.iter().map(|lease| lease.map(|lease| lease.key_valid_until_ms)).collect::<Vec<_>>())
         .bind(leases.iter().map(|lease| lease.and_then(|lease| lease.taken_at_ms)).collect::<Vec<_>>())
         .bind(messages.iter().map(|message| message.unknown_since_ms).collect::<Vec<_>>())
+        .bind(messages.iter().map(|message| message.body_bytes_n.cast_signed()).collect::<Vec<_>>())
 }
 
 fn bind_contents<'q>(

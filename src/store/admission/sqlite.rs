@@ -28,9 +28,9 @@ const SEARCH_ID: &str =
     "INSERT INTO event_search_ids (block, search_key, event_seq, shard) VALUES (?1, ?2, ?3, ?4)";
 const MESSAGE: &str = "INSERT INTO outbox_queue (message_id, visible_at_ms, created_at_ms, leased_at_ms,
          first_sent_at_ms, key_valid_until_ms, attempts_n, generation, shard, state, destination, effect_name, node,
-         lane, lane_seq, last_result, sent_under)
+         lane, lane_seq, last_result, sent_under, body_bytes_n)
      VALUES (?1, ?2, ?3, ?4, COALESCE(?4, ?15), ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14,
-         CASE WHEN ?15 IS NOT NULL THEN 'unknown' END, CASE WHEN ?15 IS NOT NULL THEN 'restored' END)";
+         CASE WHEN ?15 IS NOT NULL THEN 'unknown' END, CASE WHEN ?15 IS NOT NULL THEN 'restored' END, ?16)";
 const CONTENTS: &str = "INSERT INTO outbox_contents (message_id, shard, method, path, headers, body, key_id)
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
 const SAME_KEY: &str =
@@ -230,6 +230,7 @@ pub(super) fn messages_insert(db: &Connection, rows: &[MessageInsert<'_>], ring:
             message.lane,
             row.lane_seq,
             message.unknown_since_ms,
+            message.body_bytes_n,
         ])?;
         if !message.is_forward() {
             let contents = SealedContents::of(ring, message)?;

@@ -119,6 +119,7 @@ fn message(destination: &str, lane: Option<&str>, is_leased: bool) -> NewMessage
         path: String::new(),
         headers: std::collections::BTreeMap::new(),
         body: None,
+        body_bytes_n: 0,
         lane: lane.map(str::to_owned),
         created_at_ms: 1_000,
         lease: is_leased.then(|| InitialLease {

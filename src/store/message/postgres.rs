@@ -25,18 +25,23 @@ use crate::types::{MessageId, SentUnder};
 const LEASE: &str = concat!(
     "/* message_lease */ WITH clock AS MATERIALIZED (
         SELECT CASE WHEN $7 THEN CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT) ELSE $4 END AS now_ms
-    ), due AS MATERIALIZED (
+    ), found AS MATERIALIZED (
         SELECT q.message_id, q.attempts_n, q.shard, q.node, q.leased_at_ms, q.created_at_ms,
-               q.state = 'leased' AS is_lapsed
-        FROM unnest($1::text[], $2::bigint[]) AS w (destination, free_n)
+               q.state = 'leased' AS is_lapsed, w.free_bytes_n,
+               sum(q.body_bytes_n) OVER found AS bytes_n, row_number() OVER found AS n
+        FROM unnest($1::text[], $2::bigint[], $8::bigint[]) AS w (destination, free_n, free_bytes_n)
         CROSS JOIN LATERAL (
-            SELECT message_id, attempts_n, shard, node, leased_at_ms, created_at_ms, state FROM outbox_queue
+            SELECT message_id, attempts_n, shard, node, leased_at_ms, created_at_ms, state, visible_at_ms, body_bytes_n
+            FROM outbox_queue
             WHERE destination = w.destination AND state IN ('ready', 'leased')
               AND visible_at_ms <= (SELECT now_ms FROM clock)
             ORDER BY visible_at_ms, message_id
             LIMIT CASE WHEN EXISTS (SELECT 1 FROM destination_pauses p WHERE p.destination = w.destination) THEN 0
                        ELSE w.free_n END
             FOR UPDATE SKIP LOCKED) q
+        WINDOW found AS (PARTITION BY w.destination ORDER BY q.visible_at_ms, q.message_id ROWS UNBOUNDED PRECEDING)
+    ), due AS MATERIALIZED (
+        SELECT * FROM found WHERE bytes_n <= free_bytes_n OR n = 1
     ), lapsed AS (
         INSERT INTO outbox_attempts (message_id, attempt_n, shard, node, started_at_ms, finished_at_ms, result, error)
         SELECT message_id, attempts_n, shard, COALESCE(node, ''), COALESCE(leased_at_ms, created_at_ms),
@@ -165,6 +170,7 @@ pub(super) async fn message_lease(
         .bind(lease_ms)
         .bind(node)
         .bind(now.is_theirs)
+        .bind(wants.iter().map(|want| want.free_bytes_n.cast_signed()).collect::<Vec<_>>())
         .fetch_all(db)
         .await?;
     rows.iter().map(|row| claimed(row, wants)).collect()

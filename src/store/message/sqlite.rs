@@ -18,7 +18,7 @@ pub(super) const IS_ANY_DUE: &str = "/* message_lease */ SELECT 1 FROM json_each
     LIMIT 1";
 const DUE: &str = "/* message_lease */ SELECT message_id, generation, effect_name, lane, attempts_n, attempts_before_n,
         state = 'leased' AS is_lapsed, last_result, created_at_ms, visible_at_ms, first_sent_at_ms, key_valid_until_ms,
-        last_ended_at_ms
+        last_ended_at_ms, body_bytes_n
     FROM outbox_queue
     WHERE destination = ?1 AND state IN ('ready', 'leased') AND visible_at_ms <= ?2
       AND NOT EXISTS (SELECT 1 FROM destination_pauses p WHERE p.destination = ?1)
@@ -90,12 +90,16 @@ pub(super) fn message_lease(
     for want in wants {
         let first = claimed.len();
         let mut due = db.prepare_cached(DUE)?;
-        let rows = due.query_map(params![want.destination.as_str(), now_ms, want.free_n], |row| {
-            due_row(row, want, &lease)
-        })?;
-        for row in rows {
-            claimed.push(row?);
+        let mut rows = due.query(params![want.destination.as_str(), now_ms, want.free_n])?;
+        let mut bytes_n = 0;
+        while let Some(row) = rows.next()? {
+            bytes_n += u64::from(row.get::<_, u32>("body_bytes_n")?);
+            if bytes_n > want.free_bytes_n && claimed.len() > first {
+                break;
+            }
+            claimed.push(due_row(row, want, &lease)?);
         }
+        drop(rows);
         // What is found is written when all of it was found: a scan must not meet what it has changed.
         for row in claimed.iter_mut().skip(first) {
             claim(db, row, &lease)?;

@@ -76,6 +76,7 @@ fn nothing_is_kept_of_a_message_that_forwards_the_events_own_bytes() {
         path: String::new(),
         headers: BTreeMap::new(),
         body: None,
+        body_bytes_n: 0,
         lane: None,
         created_at_ms: 0,
         lease: None,

@@ -29,6 +29,8 @@ pub struct NewMessage {
     pub headers: BTreeMap<String, String>,
     /// `None`: the event's own bytes, as kept in `webhook_payloads`.
     pub body: Option<Bytes>,
+    /// Bytes of the body that its call carries, about.
+    pub body_bytes_n: u32,
     /// Messages of one lane of a destination go out in order, one at a time.
     pub lane: Option<String>,
     /// Due at once, from here.
@@ -103,6 +105,8 @@ pub struct LeaseWant {
     pub destination: Name,
     /// At most this many messages.
     pub free_n: u32,
+    /// No more than the first of them where their bodies would exceed this. Bytes.
+    pub free_bytes_n: u64,
     /// Time for which the destination remembers a key, from the first send. Milliseconds.
     pub key_valid_for_ms: i64,
 }

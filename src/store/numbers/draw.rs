@@ -15,6 +15,8 @@ impl Store {
             self.parts.numbers.add(first);
             self.parts.numbers.take(n, &mut taken);
         }
+        // Blocks that were drawn at once may have been used up in another order.
+        taken.sort_unstable();
         Ok(taken)
     }
 }

@@ -14,6 +14,7 @@ on_both!(
     an_expired_lease_is_taken_again_and_the_old_holder_loses,
     a_settlement_goes_where_it_says,
     only_wanted_destinations_and_free_slots_are_leased,
+    a_look_takes_no_more_bodies_than_there_is_memory_for,
     workers_at_once_never_share_a_message,
     first_send_and_key_validity_are_set_once,
     what_is_handed_back_unsent_costs_no_attempt,
@@ -27,7 +28,7 @@ on_both!(
 );
 
 fn want(destination: &str, free_n: u32) -> LeaseWant {
-    LeaseWant { destination: name(destination), free_n, key_valid_for_ms: 10_000 }
+    LeaseWant { destination: name(destination), free_n, free_bytes_n: u64::MAX >> 1, key_valid_for_ms: 10_000 }
 }
 
 async fn lease(store: &Store, free_n: u32, now_ms: i64) -> Vec<LeasedMessage> {
@@ -54,6 +55,33 @@ async fn a_message_is_leased_once_with_all_it_needs(database: &Database) {
     assert_eq!(one.idempotency_key, call_key(&store, "evt_1", "billing").await);
     assert_eq!((one.lease_until_ms, one.first_sent_at_ms, one.key_valid_until_ms), (31_000, 1_000, 11_000));
     assert!(lease(&store, 10, 1_000).await.is_empty(), "it is held");
+}
+
+async fn a_look_takes_no_more_bodies_than_there_is_memory_for(database: &Database) {
+    let store = database.store().await;
+    for (n, body_bytes_n) in (0_u32..).zip([10, 10, 10, 600, 600, 10]) {
+        let one = NewMessage { body_bytes_n, created_at_ms: i64::from(n), ..message("billing") };
+        // Both ways in which a message is written.
+        if n % 2 == 0 {
+            admit(&store, &event(&format!("evt_{n}"), "{}"), &[one]).await;
+        } else {
+            admit_at_once(&store, &event(&format!("evt_{n}"), "{}"), &[one]).await;
+        }
+    }
+    let mut taken = Vec::new();
+    for free_bytes_n in [1_000, 1_000, 5, 5] {
+        let want = LeaseWant { free_bytes_n, ..want("billing", 100) };
+        let leased = store.message_lease(&[want], 1_000, 30_000, "node-1").await.unwrap();
+        taken.push(leased.iter().map(|one| one.key.event_id.clone()).collect::<Vec<_>>());
+    }
+    taken.iter_mut().for_each(|ids| ids.sort());
+    let want: [&[&str]; 4] =
+        [&["evt_0", "evt_1", "evt_2", "evt_3"], &["evt_4", "evt_5"], &[], &[]];
+    assert_eq!(taken, want);
+    admit(&store, &event("evt_6", "{}"), &[NewMessage { body_bytes_n: 600, ..message("billing") }]).await;
+    let want = LeaseWant { free_bytes_n: 5, ..self::want("billing", 100) };
+    let leased = store.message_lease(&[want], 1_000, 30_000, "node-1").await.unwrap();
+    assert_eq!(leased.len(), 1, "the first one is taken, whatever its size");
 }
 
 async fn an_expired_lease_is_taken_again_and_the_old_holder_loses(database: &Database) {

@@ -86,6 +86,7 @@ pub(crate) fn message(destination: &str) -> NewMessage {
         path: String::new(),
         headers: std::collections::BTreeMap::from([("x-a".to_owned(), "b".to_owned())]),
         body: None,
+        body_bytes_n: 0,
         lane: None,
         created_at_ms: 1_000,
         lease: None,

@@ -145,7 +145,7 @@ async fn each_row_is_acted_on_once_and_recorded_one_by_one(database: &Database) 
     assert_eq!((step.changed_n, step.skipped_n, step.is_over), (2, 0, false));
     assert_eq!(message_states(database).await, ["dead 3", "ready 2"]);
     // One of those that were sent fails again: it is not sent again by the same operation.
-    let want = LeaseWant { destination: name("billing"), free_n: 1, key_valid_for_ms: 10_000 };
+    let want = LeaseWant { destination: name("billing"), free_n: 1, free_bytes_n: u64::MAX >> 1, key_valid_for_ms: 10_000 };
     let one = store.message_lease(&[want], 100_000, 30_000, "node-1").await.unwrap().remove(0);
     store.message_settle(&[super::operator::settlement(&one, SettleTo::Dead)]).await.unwrap();
     work_off(&store, &view.operation_id, 200).await;
@@ -401,7 +401,7 @@ async fn an_operation_and_its_set_go_when_they_are_old(database: &Database) {
 
 /// Tries the calls that are due: as many as there are to each end.
 async fn try_calls(store: &Store, now_ms: i64, ends: &[(usize, SettleTo)]) {
-    let want = LeaseWant { destination: name("billing"), free_n: 100, key_valid_for_ms: 10_000 };
+    let want = LeaseWant { destination: name("billing"), free_n: 100, free_bytes_n: u64::MAX >> 1, key_valid_for_ms: 10_000 };
     let leased = store.message_lease(&[want], now_ms, 30_000, "node-1").await.unwrap();
     let ends: Vec<SettleTo> = ends.iter().flat_map(|(n, end)| std::iter::repeat_n(*end, *n)).collect();
     assert_eq!(leased.len(), ends.len(), "calls that are due");

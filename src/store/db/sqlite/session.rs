@@ -11,7 +11,7 @@
 //! statement that runs, and a question in the progress handler for those that follow), and its connection is closed, so
 //! it never keeps the writer's lock. Just before COMMIT both sides ask the same [`Stage`]: either the one who waits
 //! gave up first, and the thread rolls back, or the thread went first, and whether the commit happened is unknown. A
-//! panic in the work ends the connection and nothing else.
+//! panic in a transaction rolls it back; one in other work ends the connection and nothing else.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -193,7 +193,10 @@ impl SqliteSession {
                 shared.is_lost.store(true, Ordering::SeqCst);
             }
             // The caller may have gone away.
-            drop(answer.send(done.unwrap_or_else(|_| Err(panicked()))));
+            drop(answer.send(done.unwrap_or_else(|_| {
+                count_panic();
+                Err(DbError::lost("work on a connection panicked"))
+            })));
             goes_on
         }));
         self.errands.send(errand).map_err(|_| ended())?;
@@ -243,11 +246,6 @@ fn watched(db: &Connection) -> DbResult<Arc<SessionShared>> {
     Ok(shared)
 }
 
-fn panicked() -> DbError {
-    count_panic();
-    DbError::lost("work on a connection panicked")
-}
-
 /// Runs one transaction on the connection's thread.
 fn transaction<T>(
     db: &mut Connection,
@@ -259,7 +257,11 @@ fn transaction<T>(
     let failed = |error: DbError| StoreError::from_db(op, error);
     db.execute_batch(begin).map_err(|error| failed(error.into()))?;
     let answer = catch_unwind(AssertUnwindSafe(|| work(db)));
-    let answer = answer.unwrap_or_else(|_| Err(panicked()));
+    // It is the work that is at fault, not the database: a batch is halved until the event is found.
+    let answer = answer.unwrap_or_else(|_| {
+        count_panic();
+        Err(DbError::unsaid("work in a transaction panicked"))
+    });
     let answer = match answer {
         Ok(value) if stage.turns(COMMITTING) => {
             let committed =

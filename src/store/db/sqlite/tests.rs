@@ -132,6 +132,25 @@ async fn a_transaction_is_whole() {
 }
 
 #[tokio::test]
+async fn a_panic_in_a_transaction_is_the_fault_of_its_work_and_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = with_table(&folder).await;
+    let mut held = db.writer().take().await.unwrap();
+    let session = held.session().unwrap();
+    let refused = session
+        .transact("test", |db| -> DbResult<()> {
+            db.execute("INSERT INTO t (n) VALUES (1)", ())?;
+            panic!("as it may")
+        })
+        .await;
+    assert!(matches!(&refused, Err(StoreError::Query { op: "test", .. })), "{refused:?}");
+    assert!(!session.is_in_transaction());
+    held.give_back_after_all(refused).unwrap_err();
+    assert_eq!(rows_n(&db).await, 0);
+    assert_writes(&db).await;
+}
+
+#[tokio::test]
 async fn a_panic_closes_its_connection_and_nothing_else() {
     let folder = tempfile::tempdir().unwrap();
     let db = with_table(&folder).await;
