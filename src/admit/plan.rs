@@ -319,7 +319,7 @@ mod tests {
         for (policy, event, handled, want) in [
             (keep, &first, Ok(Effects::new()), "- 0"),
             (keep, &first, call(), "- 1"),
-            (keep, &again, call(), "done 1"),
+            (keep, &again, call(), "handled 1"),
             (reject, &first, ignore("a test"), "ignored 0"),
             (keep, &first, refuse("no"), "not planned: no"),
             (reject, &first, refuse("no"), "rejected: no"),
@@ -341,7 +341,9 @@ mod tests {
         let key = key();
         let event = Dispatched { next_place: 2, generation: 1, is_again: true, ..event(&key) };
         let effects = Effects::new().call("billing", 1).call("billing", 2);
-        let messages = planner().messages(&event, &event.seen("a", EventContent::default()), effects).expect("there is room");
+        let messages = planner()
+            .messages(&event, &event.seen("a", EventContent::default()), effects)
+            .expect("there is room");
         let places: Vec<_> =
             messages.iter().map(|one| (one.message_id.event_seq(), one.message_id.place())).collect();
         assert_eq!(places, [(7, 2), (7, 3)]);

@@ -198,10 +198,10 @@ mod tests {
             let states = EventState::ALL.iter().filter(|state| act.is_for(**state));
             states.map(|state| state.as_str()).collect::<Vec<_>>().join(" ")
         };
-        assert_eq!(of(EventAct::Rerun), "done ignored failed superseded");
+        assert_eq!(of(EventAct::Rerun), "handled ignored failed superseded");
         assert_eq!(of(EventAct::Dispatch), "replayed conflict dismissed");
         assert_eq!(of(EventAct::Dismiss), "conflict");
-        assert_eq!(of(EventAct::Erase), "done ignored superseded replayed dismissed");
+        assert_eq!(of(EventAct::Erase), "handled ignored superseded replayed dismissed");
         assert_eq!(of(EventAct::EraseAndDiscard).split(' ').count(), EventState::ALL.len());
     }
 }

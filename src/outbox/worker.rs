@@ -143,9 +143,9 @@ impl Worker {
         let mut may_be_more = false;
         for want in &wants {
             // Where bodies took half of the bytes, those that are left may be too large for the rest.
-            let is_drained = found.get(&want.destination).is_none_or(|(found_n, bytes_n)| {
-                *found_n < want.free_n && *bytes_n < want.free_bytes_n / 2
-            });
+            let is_drained = found
+                .get(&want.destination)
+                .is_none_or(|(found_n, bytes_n)| *found_n < want.free_n && *bytes_n < want.free_bytes_n / 2);
             may_be_more |= want.free_n == 0 || !is_drained;
             // One that had no slot was not asked about: what it has waiting is as it was.
             if let Some(post) = self.shared.posts.get(&want.destination).filter(|_| want.free_n > 0) {

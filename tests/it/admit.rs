@@ -100,7 +100,7 @@ async fn each_answer_of_a_handler_is_a_state_of_its_event(database: &Database) {
         assert_eq!((state.as_str(), attempts_n), (want.0, want.1), "{id}: {error}");
         assert!(error.contains(want.2), "{id}: {error}");
     };
-    check("handled", ("handled", 1, "")).await;
+    check("done", ("handled", 1, "")).await;
     check("ignore", ("ignored", 1, "of no interest")).await;
     check("refuse", ("failed", 1, "never")).await;
     check("retry", ("retry", 1, "not now")).await;

@@ -180,7 +180,7 @@ async fn an_event_whose_commit_is_refused_is_put_off_and_delays_no_other(databas
     }
     app.clock.advance(5_000);
     for n in 0..4 {
-        stands(database, &format!("evt_{n}"), "done 2").await;
+        stands(database, &format!("evt_{n}"), "handled 2").await;
     }
     stands(database, "poison", "retry 2").await;
     assert!(state(database, "poison").await.contains("could not be committed"));
@@ -217,7 +217,7 @@ async fn a_provider_with_slow_handlers_delays_nobody_elses_retries(database: &Da
     assert_eq!(send_to(&app, "stripe", "quick", 1).await, "accepted");
     let since = Instant::now();
     app.clock.advance(5_000);
-    stands(database, "quick", "done 2").await;
+    stands(database, "quick", "handled 2").await;
     assert!(since.elapsed() < Duration::from_secs(10), "the slow ones take 20 s: {:?}", since.elapsed());
     app.running.stop().await;
 }
@@ -232,7 +232,7 @@ async fn an_event_whose_body_is_gone_is_put_aside_with_the_reason(database: &Dat
     }
     execute(database, "DELETE FROM webhook_payloads WHERE event_seq = (SELECT event_seq FROM processed_webhook_events WHERE event_id = 'gone')").await;
     app.clock.advance(5_000);
-    stands(database, "there", "done 2").await;
+    stands(database, "there", "handled 2").await;
     stands(database, "gone", "failed 2 its body is no longer kept").await;
     app.running.stop().await;
 }
@@ -317,8 +317,8 @@ async fn the_handlers_of_one_request_have_a_bounded_time_together(database: &Dat
     assert!(RAN_N.load(Ordering::SeqCst) <= 8, "{RAN_N:?} of 40 ran within two seconds");
     assert!(state(database, "evt_39").await.contains("handlers of its request took longer"));
     app.clock.advance(5_000);
-    stands(database, "evt_0", "done 2").await;
-    stands(database, "evt_39", "done 2").await;
+    stands(database, "evt_0", "handled 2").await;
+    stands(database, "evt_39", "handled 2").await;
     app.running.stop().await;
 }
 

@@ -172,7 +172,7 @@ async fn a_filter_by_calls_finds_each_event_once_page_by_page(database: &Databas
     let bad = viewer.get("/events?delivery=broken").await;
     let detail = bad.body["detail"].as_str().unwrap().to_owned();
     assert!(bad.status == 400 && detail.contains("`held`, `dead`, `stuck`, `open`"), "{detail}");
-    let bad = viewer.get("/events?state=handled").await;
+    let bad = viewer.get("/events?state=done").await;
     assert!(bad.body["detail"].as_str().unwrap().contains("`handled`, `ignored`, `retry`"), "{:#}", bad.body);
     assert_eq!(viewer.get("/events?delivery=open&since=a7").await.status, 404);
 }

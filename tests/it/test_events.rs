@@ -243,7 +243,7 @@ async fn a_bulk_re_run_passes_test_events_over(database: &Database) {
         "it is over",
         Duration::from_secs(20),
         || server.log(),
-        async || ops.get(&path).await.body["state"] == "handled",
+        async || ops.get(&path).await.body["state"] == "done",
     )
     .await;
     let operation = ops.get(&path).await.body;

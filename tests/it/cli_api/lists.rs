@@ -81,7 +81,7 @@ async fn an_empty_list_says_what_was_looked_for() {
     ] {
         let ran = stand.run(arguments).await;
         match want {
-            "" => assert!(ran.code == 2 && ran.err.contains("possible values: done"), "{}", ran.err),
+            "" => assert!(ran.code == 2 && ran.err.contains("possible values: handled"), "{}", ran.err),
             want => assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (0, "", want)),
         }
     }

@@ -94,9 +94,9 @@ async fn through(base: &str, is_own_origin: bool, told: &str) {
     let mut ann = Browser::at(base.to_owned());
     let asked = ann.get("/events?state=handled").await;
     assert_eq!(asked.status, 303, "{told}: {}", asked.text);
-    let to = "/ops/hooklatch/sign-in?to=%2Fevents%3Fstate%3Ddone";
+    let to = "/ops/hooklatch/sign-in?to=%2Fevents%3Fstate%3Dhandled";
     assert_eq!(asked.header("location"), to, "{told}");
-    let page = ann.get("/sign-in?to=%2Fevents%3Fstate%3Ddone").await;
+    let page = ann.get("/sign-in?to=%2Fevents%3Fstate%3Dhandled").await;
     assert!(page.text.contains("action=\"/ops/hooklatch/sign-in\""), "{told}: {}", page.text);
     // A browser says the origin that it knows.
     let origin = if is_own_origin {

@@ -134,7 +134,7 @@ async fn whoever_has_no_session_is_sent_to_sign_in_and_comes_back(database: &Dat
     let server = serve(database).await;
     let nobody = Browser::new(server.admin);
     let asked = nobody.get("/events?state=handled&type=a%20b").await;
-    let to = "/sign-in?to=%2Fevents%3Fstate%3Ddone%26type%3Da%2Bb";
+    let to = "/sign-in?to=%2Fevents%3Fstate%3Dhandled%26type%3Da%2Bb";
     assert_eq!((asked.status, asked.header("location")), (303, to));
     let page = nobody.get(to).await;
     assert_eq!(page.field("to"), "/events?state=handled&type=a+b");
@@ -173,7 +173,7 @@ async fn whoever_has_no_session_is_sent_to_sign_in_and_comes_back(database: &Dat
     assert_eq!(vic.get("/events?state=handled").await.status, 200);
     // Who is not signed in does not go round and round.
     let second = nobody.ask("GET", "/events?state=handled&arrived=1", &link, None).await;
-    assert_eq!((second.status, second.header("location")), (303, "/sign-in?to=%2Fevents%3Fstate%3Ddone"));
+    assert_eq!((second.status, second.header("location")), (303, "/sign-in?to=%2Fevents%3Fstate%3Dhandled"));
 }
 
 #[tokio::test]

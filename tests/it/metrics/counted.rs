@@ -21,7 +21,12 @@ on_both!(
 );
 
 async fn take(store: &Store) -> Vec<LeasedMessage> {
-    let want = LeaseWant { destination: name("billing"), free_n: 100, free_bytes_n: u64::MAX >> 1, key_valid_for_ms: 10_000 };
+    let want = LeaseWant {
+        destination: name("billing"),
+        free_n: 100,
+        free_bytes_n: u64::MAX >> 1,
+        key_valid_for_ms: 10_000,
+    };
     let mut leased = store.message_lease(&[want], 10_000, 30_000, "node-1").await.unwrap();
     leased.sort_by(|a, b| a.key.cmp(&b.key));
     leased

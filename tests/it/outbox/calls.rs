@@ -233,7 +233,12 @@ async fn a_worker_that_died_leaves_an_unknown_outcome(database: &Database) {
 async fn a_stale_settlement_is_fenced(database: &Database) {
     let fixture = Fixture::new(database).await;
     fixture.message("evt_1", &["billing"]).await;
-    let want = LeaseWant { destination: name("billing"), free_n: 9, key_valid_for_ms: HOUR_MS };
+    let want = LeaseWant {
+        destination: name("billing"),
+        free_n: 9,
+        free_bytes_n: u64::MAX >> 1,
+        key_valid_for_ms: HOUR_MS,
+    };
     let old = fixture.store.message_lease(&[want], START_MS, 30_000, "node-0").await.unwrap().remove(0);
     fixture.clock.advance(30_000);
     fixture.outbox(fixture.config(UnknownPolicy::Retry)).run_due().await.unwrap();

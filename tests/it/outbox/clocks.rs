@@ -264,8 +264,12 @@ async fn each_lease_and_due_time_is_told_by_one_clock(database: &Database) {
     let store = fixture.store.clone().timed_by(&clock);
     fixture.message("evt_1", &["billing"]).await;
     let right = Clock::system();
-    let want =
-        hooklatch::store::LeaseWant { destination: name("billing"), free_n: 9, key_valid_for_ms: HOUR_MS };
+    let want = hooklatch::store::LeaseWant {
+        destination: name("billing"),
+        free_n: 9,
+        free_bytes_n: u64::MAX >> 1,
+        key_valid_for_ms: HOUR_MS,
+    };
     let told = store.message_lease(&[want], clock.now_ms(), 30_000, "node-1/1").await.unwrap().remove(0);
     let near = |found_ms: i64, wanted_ms: i64| (found_ms - wanted_ms).abs() < 5_000;
     assert!(near(told.lease_until_ms, clock.now_ms() + 30_000), "in the times of the one who asks");

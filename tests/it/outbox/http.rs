@@ -211,7 +211,12 @@ async fn a_call_that_outlasts_its_lease_keeps_it(database: &Database) {
                 tokio::task::yield_now().await;
             }
             fixture.clock.advance(200);
-            let want = LeaseWant { destination: name("billing"), free_n: 9, key_valid_for_ms: HOUR_MS };
+            let want = LeaseWant {
+                destination: name("billing"),
+                free_n: 9,
+                free_bytes_n: u64::MAX >> 1,
+                key_valid_for_ms: HOUR_MS,
+            };
             let now_ms = fixture.clock.now_ms();
             let taken = fixture.store.message_lease(&[want], now_ms, 400, "node-2").await.unwrap();
             assert!(taken.is_empty(), "the lease was prolonged all the while");
@@ -227,7 +232,12 @@ async fn a_call_that_outlasts_its_lease_keeps_it(database: &Database) {
 async fn a_lease_that_was_lost_is_not_prolonged(database: &Database) {
     let fixture = Fixture::new(database).await;
     fixture.message("evt_1", &["billing"]).await;
-    let want = LeaseWant { destination: name("billing"), free_n: 9, key_valid_for_ms: HOUR_MS };
+    let want = LeaseWant {
+        destination: name("billing"),
+        free_n: 9,
+        free_bytes_n: u64::MAX >> 1,
+        key_valid_for_ms: HOUR_MS,
+    };
     let lease = async |node: &str| {
         let now_ms = fixture.clock.now_ms();
         fixture.store.message_lease(std::slice::from_ref(&want), now_ms, 1_000, node).await.unwrap().remove(0)

@@ -123,6 +123,7 @@ async fn a_claim_whose_answer_was_lost_is_given_back_as_it_was(database: &Databa
     let want = |free_n| hooklatch::store::LeaseWant {
         destination: name("billing"),
         free_n,
+        free_bytes_n: u64::MAX >> 1,
         key_valid_for_ms: HOUR_MS,
     };
     let now_ms = fixture.clock.now_ms();

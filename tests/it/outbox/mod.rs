@@ -168,7 +168,12 @@ async fn die_holding(fixture: &Fixture) {
 
 /// Takes what is due as a worker that then dies, and waits until its lease has ended.
 async fn die_until_lapse(fixture: &Fixture) {
-    let want = LeaseWant { destination: name("billing"), free_n: 9, key_valid_for_ms: 24 * HOUR_MS };
+    let want = LeaseWant {
+        destination: name("billing"),
+        free_n: 9,
+        free_bytes_n: u64::MAX >> 1,
+        key_valid_for_ms: 24 * HOUR_MS,
+    };
     let leased =
         fixture.store.message_lease(&[want], fixture.clock.now_ms(), 30_000, "node-0").await.unwrap();
     assert_eq!(leased.len(), 1);

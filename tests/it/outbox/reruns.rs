@@ -56,7 +56,7 @@ async fn an_old_event_that_is_dispatched_once_more_is_tried_as_often_as_a_new_on
     reached("retry 2").await;
     is_failing.store(false, Ordering::SeqCst);
     app.clock.advance(HOUR_MS);
-    reached("done 3").await;
+    reached("handled 3").await;
     app.running.stop().await;
 }
 

@@ -29,7 +29,12 @@ fn word(from_ms: i64) -> TakeOver {
 }
 
 async fn lease(store: &Store, to: &str, now_ms: i64) -> Vec<hooklatch::store::LeasedMessage> {
-    let want = LeaseWant { destination: name(to), free_n: 10, key_valid_for_ms: DAY_MS };
+    let want = LeaseWant {
+        destination: name(to),
+        free_n: 10,
+        free_bytes_n: u64::MAX >> 1,
+        key_valid_for_ms: DAY_MS,
+    };
     store.message_lease(&[want], now_ms, 30_000, "node-2").await.unwrap()
 }
 

@@ -24,7 +24,12 @@ async fn add(store: &Store, event_id: &str, lane: &str) {
 }
 
 async fn take(store: &Store) -> Vec<LeasedMessage> {
-    let want = LeaseWant { destination: name("billing"), free_n: 100, free_bytes_n: u64::MAX >> 1, key_valid_for_ms: 10_000 };
+    let want = LeaseWant {
+        destination: name("billing"),
+        free_n: 100,
+        free_bytes_n: u64::MAX >> 1,
+        key_valid_for_ms: 10_000,
+    };
     let mut leased = store.message_lease(&[want], 10_000, 30_000, "node-1").await.unwrap();
     leased.sort_by(|a, b| a.key.cmp(&b.key));
     leased
@@ -75,7 +80,12 @@ async fn messages_of_a_lane_come_one_at_a_time_in_order(database: &Database) {
     assert!(take(&store).await.is_empty(), "a head that waits for its retry is not overtaken");
     settle(&store, &first[1], SettleTo::Done).await;
     assert!(take(&store).await.is_empty(), "lanes move by themselves");
-    let want = LeaseWant { destination: name("billing"), free_n: 9, free_bytes_n: u64::MAX >> 1, key_valid_for_ms: 10_000 };
+    let want = LeaseWant {
+        destination: name("billing"),
+        free_n: 9,
+        free_bytes_n: u64::MAX >> 1,
+        key_valid_for_ms: 10_000,
+    };
     let again = store.message_lease(&[want], 20_000, 30_000, "n").await.unwrap().remove(0);
     assert_eq!((again.effect_name.as_str(), again.attempt_n), ("billing", 2));
     settle(&store, &again, SettleTo::Done).await;

@@ -22,7 +22,12 @@ on_both!(
 
 /// Sends the only due message of `billing` once, to this end.
 async fn attempted(store: &Store, now_ms: i64, to: SettleTo, result: AttemptResult) {
-    let want = LeaseWant { destination: name("billing"), free_n: 1, free_bytes_n: u64::MAX >> 1, key_valid_for_ms: 100_000 };
+    let want = LeaseWant {
+        destination: name("billing"),
+        free_n: 1,
+        free_bytes_n: u64::MAX >> 1,
+        key_valid_for_ms: 100_000,
+    };
     let one = store.message_lease(&[want], now_ms, 30_000, "node-1").await.unwrap().remove(0);
     let settlement = Settlement {
         http_status: Some(503),

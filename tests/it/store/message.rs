@@ -28,7 +28,12 @@ on_both!(
 );
 
 fn want(destination: &str, free_n: u32) -> LeaseWant {
-    LeaseWant { destination: name(destination), free_n, free_bytes_n: u64::MAX >> 1, key_valid_for_ms: 10_000 }
+    LeaseWant {
+        destination: name(destination),
+        free_n,
+        free_bytes_n: u64::MAX >> 1,
+        key_valid_for_ms: 10_000,
+    }
 }
 
 async fn lease(store: &Store, free_n: u32, now_ms: i64) -> Vec<LeasedMessage> {
@@ -75,8 +80,7 @@ async fn a_look_takes_no_more_bodies_than_there_is_memory_for(database: &Databas
         taken.push(leased.iter().map(|one| one.key.event_id.clone()).collect::<Vec<_>>());
     }
     taken.iter_mut().for_each(|ids| ids.sort());
-    let want: [&[&str]; 4] =
-        [&["evt_0", "evt_1", "evt_2", "evt_3"], &["evt_4", "evt_5"], &[], &[]];
+    let want: [&[&str]; 4] = [&["evt_0", "evt_1", "evt_2", "evt_3"], &["evt_4", "evt_5"], &[], &[]];
     assert_eq!(taken, want);
     admit(&store, &event("evt_6", "{}"), &[NewMessage { body_bytes_n: 600, ..message("billing") }]).await;
     let want = LeaseWant { free_bytes_n: 5, ..self::want("billing", 100) };

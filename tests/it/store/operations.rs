@@ -145,7 +145,12 @@ async fn each_row_is_acted_on_once_and_recorded_one_by_one(database: &Database) 
     assert_eq!((step.changed_n, step.skipped_n, step.is_over), (2, 0, false));
     assert_eq!(message_states(database).await, ["dead 3", "ready 2"]);
     // One of those that were sent fails again: it is not sent again by the same operation.
-    let want = LeaseWant { destination: name("billing"), free_n: 1, free_bytes_n: u64::MAX >> 1, key_valid_for_ms: 10_000 };
+    let want = LeaseWant {
+        destination: name("billing"),
+        free_n: 1,
+        free_bytes_n: u64::MAX >> 1,
+        key_valid_for_ms: 10_000,
+    };
     let one = store.message_lease(&[want], 100_000, 30_000, "node-1").await.unwrap().remove(0);
     store.message_settle(&[super::operator::settlement(&one, SettleTo::Dead)]).await.unwrap();
     work_off(&store, &view.operation_id, 200).await;
@@ -279,7 +284,7 @@ async fn events_are_erased_and_rerun_by_a_filter(database: &Database) {
         ("stripe/evt_1", "body_gone")
     );
     let states = "SELECT event_id || ' ' || state FROM processed_webhook_events ORDER BY event_id";
-    assert_eq!(database.texts(states).await, ["evt_0 done", "evt_1 done", "evt_2 retry", "evt_3 done"]);
+    assert_eq!(database.texts(states).await, ["evt_0 handled", "evt_1 handled", "evt_2 retry", "evt_3 handled"]);
     let failed = EventFilter { state: Some(EventState::Retry), ..EventFilter::default() };
     assert_eq!(
         begin(&people, &order(of(EventAct::Rerun, &failed), 1), "k3").await,
@@ -401,7 +406,12 @@ async fn an_operation_and_its_set_go_when_they_are_old(database: &Database) {
 
 /// Tries the calls that are due: as many as there are to each end.
 async fn try_calls(store: &Store, now_ms: i64, ends: &[(usize, SettleTo)]) {
-    let want = LeaseWant { destination: name("billing"), free_n: 100, free_bytes_n: u64::MAX >> 1, key_valid_for_ms: 10_000 };
+    let want = LeaseWant {
+        destination: name("billing"),
+        free_n: 100,
+        free_bytes_n: u64::MAX >> 1,
+        key_valid_for_ms: 10_000,
+    };
     let leased = store.message_lease(&[want], now_ms, 30_000, "node-1").await.unwrap();
     let ends: Vec<SettleTo> = ends.iter().flat_map(|(n, end)| std::iter::repeat_n(*end, *n)).collect();
     assert_eq!(leased.len(), ends.len(), "calls that are due");

@@ -36,7 +36,12 @@ fn decision(idempotency_key: &str) -> Decision<'_> {
 /// A message to `billing` for `event_id` that stands in `to`; its id.
 pub(super) async fn settled(store: &Store, event_id: &str, to: SettleTo) -> MessageId {
     admit(store, &event(event_id, event_id), &[message("billing")]).await;
-    let want = LeaseWant { destination: name("billing"), free_n: 1, free_bytes_n: u64::MAX >> 1, key_valid_for_ms: 10_000 };
+    let want = LeaseWant {
+        destination: name("billing"),
+        free_n: 1,
+        free_bytes_n: u64::MAX >> 1,
+        key_valid_for_ms: 10_000,
+    };
     let one = store.message_lease(&[want], 1_000, 30_000, "node-1").await.unwrap().remove(0);
     assert_eq!(store.message_settle(&[settlement(&one, to)]).await.unwrap(), [true]);
     one.message_id
@@ -73,7 +78,12 @@ async fn what_a_worker_holds_or_is_done_is_not_decided_about(database: &Database
     let store = database.store().await;
     let done = settled(&store, "evt_1", SettleTo::Done).await;
     admit(&store, &event("evt_2", "b"), &[message("billing")]).await;
-    let want = LeaseWant { destination: name("billing"), free_n: 1, free_bytes_n: u64::MAX >> 1, key_valid_for_ms: 10_000 };
+    let want = LeaseWant {
+        destination: name("billing"),
+        free_n: 1,
+        free_bytes_n: u64::MAX >> 1,
+        key_valid_for_ms: 10_000,
+    };
     let leased = store.message_lease(&[want], 1_000, 30_000, "node-1").await.unwrap().remove(0).message_id;
     for (id, state) in [(done, "done"), (leased, "leased")] {
         for act in [MessageAct::Send, MessageAct::Done, MessageAct::Discard] {
@@ -92,7 +102,12 @@ async fn what_a_dead_worker_held_is_decided_about_when_its_lease_has_ended(datab
     for (n, act, state) in [(1, MessageAct::Done, "done"), (2, MessageAct::Discard, "discarded")] {
         let event_id = format!("evt_{n}");
         admit(&store, &event(&event_id, &event_id), &[message("billing")]).await;
-        let want = LeaseWant { destination: name("billing"), free_n: 1, free_bytes_n: u64::MAX >> 1, key_valid_for_ms: 10_000 };
+        let want = LeaseWant {
+            destination: name("billing"),
+            free_n: 1,
+            free_bytes_n: u64::MAX >> 1,
+            key_valid_for_ms: 10_000,
+        };
         let one = store.message_lease(&[want], 1_000, 7_999, "node-1").await.unwrap().remove(0);
         let decided = async |now_ms: i64| {
             let decision = Decision { now_ms, ..decision(&event_id) };
@@ -115,7 +130,12 @@ async fn a_message_sent_again_starts_anew_under_its_key(database: &Database) {
         let id = settled(&store, event_id, to).await;
         let decided = decide(&ops(&store), &on_message(id, MessageAct::Send), &decision(event_id)).await;
         assert_eq!(decided, "changed 1");
-        let want = LeaseWant { destination: name("billing"), free_n: 9, free_bytes_n: u64::MAX >> 1, key_valid_for_ms: 10_000 };
+        let want = LeaseWant {
+            destination: name("billing"),
+            free_n: 9,
+            free_bytes_n: u64::MAX >> 1,
+            key_valid_for_ms: 10_000,
+        };
         assert!(store.message_lease(std::slice::from_ref(&want), 8_999, 1, "n").await.unwrap().is_empty());
         let again = store.message_lease(&[want], 100_000, 30_000, "node-2").await.unwrap().remove(0);
         assert_eq!((again.message_id, again.attempt_n, again.attempts_before_n), (id, 2, 1));
@@ -129,7 +149,9 @@ async fn what_may_have_taken_effect_is_not_repeated_for_longer_because_a_person_
     database: &Database,
 ) {
     let store = database.store().await;
-    let want = |key_valid_for_ms| [LeaseWant { destination: name("billing"), free_n: 1, free_bytes_n: u64::MAX >> 1, key_valid_for_ms }];
+    let want = |key_valid_for_ms| {
+        [LeaseWant { destination: name("billing"), free_n: 1, free_bytes_n: u64::MAX >> 1, key_valid_for_ms }]
+    };
     let settled = |one: &LeasedMessage, to, sent_under| Settlement { sent_under, ..settlement(one, to) };
     let under = async |id| store.message_get(id).await.unwrap().unwrap().sent_under;
     admit(&store, &event("evt_1", "a"), &[message("billing")]).await;
@@ -198,8 +220,12 @@ async fn nothing_is_taken_for_a_paused_destination(database: &Database) {
     let all = ops(&store).destinations([], 0).await.unwrap();
     let paused = all.iter().filter_map(|one| Some((one.name.as_str(), one.pause.as_ref()?.actor.as_str())));
     assert_eq!(paused.collect::<Vec<_>>(), [("billing", "ops")]);
-    let wants =
-        ["billing", "mail"].map(|to| LeaseWant { destination: name(to), free_n: 9, key_valid_for_ms: 1 });
+    let wants = ["billing", "mail"].map(|to| LeaseWant {
+        destination: name(to),
+        free_n: 9,
+        free_bytes_n: u64::MAX >> 1,
+        key_valid_for_ms: 1,
+    });
     let taken = async |wants: &[LeaseWant]| {
         let leased = store.message_lease(wants, 1_000, 30_000, "n").await.unwrap();
         leased.into_iter().map(|one| one.destination.to_string()).collect::<Vec<_>>()
@@ -289,7 +315,12 @@ async fn nothing_is_taken_of_a_paused_provider_until_its_pause_is_over(database:
 
 /// The oldest `n` messages to `billing` are done; their ids.
 async fn settle_some(store: &Store, n: u32) -> Vec<MessageId> {
-    let want = LeaseWant { destination: name("billing"), free_n: n, key_valid_for_ms: 10_000 };
+    let want = LeaseWant {
+        destination: name("billing"),
+        free_n: n,
+        free_bytes_n: u64::MAX >> 1,
+        key_valid_for_ms: 10_000,
+    };
     let leased = store.message_lease(&[want], 1_000, 30_000, "node-1").await.unwrap();
     let done = |one: &LeasedMessage| Settlement {
         http_status: Some(204),
@@ -318,7 +349,12 @@ async fn attempts_are_told_by_history_by_the_queue_and_by_the_finished_message(d
     assert_eq!((told[0].started_at_ms, told[0].node.as_str()), (1_000, "node-1"));
     // One that did not, and one that is under way behind it.
     let id = settled(&store, "evt_2", SettleTo::Ready { visible_at_ms: 6_000 }).await;
-    let want = LeaseWant { destination: name("billing"), free_n: 1, free_bytes_n: u64::MAX >> 1, key_valid_for_ms: 10_000 };
+    let want = LeaseWant {
+        destination: name("billing"),
+        free_n: 1,
+        free_bytes_n: u64::MAX >> 1,
+        key_valid_for_ms: 10_000,
+    };
     assert_eq!(store.message_lease(&[want], 7_000, 30_000, "node-2").await.unwrap().len(), 1);
     let told = store.attempt_list(id).await.unwrap();
     let told: Vec<_> = told
@@ -348,7 +384,12 @@ async fn what_a_person_ends_leaves_the_queue_with_its_last_words(database: &Data
     assert_eq!(database.count("SELECT COUNT(*) FROM outbox_queue").await, 0);
     // A call whose lease has ended is told as what it is.
     admit(&store, &event("evt_3", "c"), &[message("billing")]).await;
-    let want = LeaseWant { destination: name("billing"), free_n: 1, free_bytes_n: u64::MAX >> 1, key_valid_for_ms: 10_000 };
+    let want = LeaseWant {
+        destination: name("billing"),
+        free_n: 1,
+        free_bytes_n: u64::MAX >> 1,
+        key_valid_for_ms: 10_000,
+    };
     let id = store.message_lease(&[want], 1_000, 1_000, "node-1").await.unwrap().remove(0).message_id;
     assert_eq!(
         decide(&ops(&store), &on_message(id, MessageAct::Discard), &decision("k3")).await,

@@ -69,7 +69,12 @@ async fn a_body_in_parts_is_read_as_it_came_and_erased_with_its_event(database: 
     assert_eq!(rows_n(database).await, (1, 0));
     assert_eq!(database.count("SELECT SUM(length(body)) FROM webhook_payloads").await, 0);
     is_read(&store, "evt_1").await;
-    let want = LeaseWant { destination: name("billing"), free_n: 1, free_bytes_n: u64::MAX >> 1, key_valid_for_ms: 10_000 };
+    let want = LeaseWant {
+        destination: name("billing"),
+        free_n: 1,
+        free_bytes_n: u64::MAX >> 1,
+        key_valid_for_ms: 10_000,
+    };
     let leased = store.message_lease(&[want], 1_000, 30_000, "node-1").await.unwrap();
     assert!(leased[0].body == body(), "the destination gets what came");
     let done = settlement(&leased[0], SettleTo::Done, AttemptResult::Done);

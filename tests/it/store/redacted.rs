@@ -33,7 +33,12 @@ fn redacted(event_id: &str) -> IncomingEvent {
 }
 
 async fn lease(store: &Store) -> Vec<LeasedMessage> {
-    let want = LeaseWant { destination: name("billing"), free_n: 10, free_bytes_n: u64::MAX >> 1, key_valid_for_ms: 10_000_000 };
+    let want = LeaseWant {
+        destination: name("billing"),
+        free_n: 10,
+        free_bytes_n: u64::MAX >> 1,
+        key_valid_for_ms: 10_000_000,
+    };
     store.message_lease(&[want], 1_000, 30_000, "node-1").await.unwrap()
 }
 

@@ -88,7 +88,12 @@ pub(super) fn received(event_id: &str, received_at_ms: i64) -> IncomingEvent {
 
 /// Takes what is due for `billing`, and settles all of it.
 pub(super) async fn settle(store: &Store, to: SettleTo, settled_at_ms: i64) {
-    let want = LeaseWant { destination: name("billing"), free_n: 100, free_bytes_n: u64::MAX >> 1, key_valid_for_ms: 10_000 };
+    let want = LeaseWant {
+        destination: name("billing"),
+        free_n: 100,
+        free_bytes_n: u64::MAX >> 1,
+        key_valid_for_ms: 10_000,
+    };
     let leased = store.message_lease(&[want], settled_at_ms - 1, 30_000, "node-1").await.unwrap();
     let result = if to == SettleTo::Done { AttemptResult::Done } else { AttemptResult::Refused };
     let settlements: Vec<Settlement> =

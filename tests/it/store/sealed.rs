@@ -38,7 +38,12 @@ fn ring(keys: &[(&str, u8)]) -> KeyRing {
 }
 
 async fn lease(store: &Store, now_ms: i64) -> Vec<LeasedMessage> {
-    let want = LeaseWant { destination: name("billing"), free_n: 10, free_bytes_n: u64::MAX >> 1, key_valid_for_ms: 10_000_000 };
+    let want = LeaseWant {
+        destination: name("billing"),
+        free_n: 10,
+        free_bytes_n: u64::MAX >> 1,
+        key_valid_for_ms: 10_000_000,
+    };
     store.message_lease(&[want], now_ms, 30_000, "node-1").await.unwrap()
 }
 

@@ -136,7 +136,7 @@ mod tests {
             assert_eq!(read(query).map(|sieve| sieve.asked()).ok().as_deref(), Some(want), "{query}");
         }
         check("", "/events");
-        check("state=handled&type=a+b", "/events?type=a+b&state=done");
+        check("state=handled&type=a+b", "/events?type=a+b&state=handled");
         check("from=15m", "/events?received_from_ms=1795355411500");
         check("from=2026-11-22T14:05", "/events?received_from_ms=1795356300000");
         check("to=2026-11-22T14:05:11", "/events?received_to_ms=1795356311000");
@@ -146,7 +146,7 @@ mod tests {
         let acted_on = |query| {
             read(query).ok().and_then(|sieve| sieve.acted_on()).map(|(path, _)| path).unwrap_or_default()
         };
-        assert_eq!(acted_on("state=handled&cursor=x"), "/operations/new?state=done&subject=events");
+        assert_eq!(acted_on("state=handled&cursor=x"), "/operations/new?state=handled&subject=events");
         assert_eq!(acted_on("type=a"), "");
         let failed = "/operations/new?state=failed&delivery=dead&subject=events";
         assert_eq!(acted_on("state=failed&delivery=dead"), failed);
