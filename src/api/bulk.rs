@@ -209,8 +209,16 @@ fn on_messages(act: MessageAct, figures: &BulkFigures) -> PreviewedAct {
             Words("Settle them as done", Risk::LosesEffect, sentence, false)
         }
         MessageAct::Discard => {
+            let tried = match counted_n.saturating_sub(*untried_n) {
+                0 => String::new(),
+                n => format!(
+                    " {} of them were sent before and may have taken effect: ask their destinations before anybody does \
+                     them in another way.",
+                    grouped(n)
+                ),
+            };
             let sentence = format!(
-                "Gives up {} permanently: they will never be sent.{}",
+                "Gives up {} permanently: Hooklatch sends them no more.{tried}{}",
                 plural(*counted_n, "call"),
                 never_tried(*untried_n)
             );
@@ -267,9 +275,19 @@ fn on_events(act: EventAct, state: EventState, figures: &BulkFigures) -> Preview
             Words("Erase them", risk, format!("{events}. {kept}{open}"), true)
         }
         EventAct::EraseAndDiscard => {
+            let unhandled = match state {
+                EventState::Retry | EventState::Failed | EventState::Unreadable | EventState::Conflict => {
+                    " The events themselves wait for a handler or a decision: what they ask for will never be done."
+                }
+                _ => "",
+            };
+            let tried = match open_n.saturating_sub(*untried_n) {
+                0 => String::new(),
+                n => format!(" {} of the calls were sent before and may have taken effect.", grouped(n)),
+            };
             let sentence = format!(
-                "Discards {} of {events}, {} of them never tried: these will never be made. Then deletes the contents of the \
-                 events permanently; they can never be run again.",
+                "Discards {} of {events}, {} of them never tried: these will never be made.{tried}{unhandled} Then deletes the \
+                 contents of the events permanently; they can never be run again.",
                 plural(*open_n, "open call"),
                 grouped(*untried_n)
             );
@@ -350,7 +368,21 @@ mod tests {
             [12, 12, 12, 5, 0, 0],
             "discard",
             LosesEffect,
-            &["5 of them were never tried"],
+            &["7 of them were sent before and may have taken effect", "5 of them were never tried"],
+        );
+        check(
+            &events(E::Retry),
+            [8, 0, 0, 0, 0, 0],
+            "erase_and_discard",
+            LosesEffect,
+            &["will never be done"],
+        );
+        check(
+            &events(E::Done),
+            [3, 9, 5, 2, 0, 0],
+            "erase_and_discard",
+            LosesEffect,
+            &["3 of the calls were sent before and may have taken effect"],
         );
         check(
             &messages(M::Held),

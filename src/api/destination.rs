@@ -74,7 +74,15 @@ impl PolicyView {
 
     /// Time for which it remembers a key, for people.
     pub fn key_valid_for_in_words(&self) -> String {
-        format!("{} from the first call on", times::length_in_words(self.key_valid_for_ms))
+        let time = times::length_in_words(self.key_valid_for_ms);
+        match self.unknown {
+            UnknownWord::Retry => format!("{time} from the first call on"),
+            UnknownWord::Query | UnknownWord::Hold => {
+                format!(
+                    "it does not recognise keys; {time} after the first call nothing is sent by itself any more"
+                )
+            }
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 
 use super::event::{CallCounts, DeliveryView};
 use super::judgement::{JudgedAct, Judgement, Risk};
-use super::message_judgement::PauseFact;
+use super::message_judgement::{PauseFact, StandsStill};
 use super::order::EventAct;
 use crate::figures::{RERUNS_N_MAX, grouped, plural};
 use crate::times;
@@ -43,8 +43,10 @@ pub(crate) struct EventFacts<'a> {
     pub(crate) state: EventState,
     /// Number of dispatches of its newest run.
     pub(crate) attempts_n: u32,
-    /// Number of deliberate re-runs.
+    /// Number of runs that people ordered.
     pub(crate) generation: u32,
+    /// True when a person ordered its first run: it had been put aside.
+    pub(crate) is_first_ordered: bool,
     pub(crate) delivery: &'a DeliveryView,
     pub(crate) body: KeptBody,
     pub(crate) taker: EventTaker,
@@ -105,6 +107,41 @@ pub(crate) fn why_not_sent(state: EventState) -> Option<&'static str> {
         }
         EventState::Dismissed => "Someone decided that it needs no action.",
     })
+}
+
+/// What the headline of an event adds about its open calls: which of them Hooklatch sends by itself (`None`), and why it
+/// does not send the others; `is_worst` where no call of it is worse than open. Empty when there is nothing to say.
+pub(crate) fn open_calls_in_words(calls: &[Option<StandsStill>], is_worst: bool) -> String {
+    let sentences = [
+        Some(StandsStill::Lane),
+        Some(StandsStill::Paused),
+        Some(StandsStill::NotConfigured),
+        Some(StandsStill::Unreadable),
+        None,
+    ]
+    .into_iter()
+    .filter_map(|reason| {
+        let calls_n = calls.iter().filter(|one| **one == reason).count() as u64;
+        let (subject, are_many) = (plural(calls_n, "open call"), calls_n != 1);
+        let waits = if are_many { "wait" } else { "waits" };
+        (calls_n > 0 && (reason.is_some() || is_worst)).then(|| match reason {
+            Some(StandsStill::Lane) => format!(
+                "{subject} {waits} in a lane behind a message that is on hold or was given up: nothing is sent there before \
+                 someone decides about that message."
+            ),
+            Some(StandsStill::Paused) => {
+                format!("{subject} {waits} because the destination is paused: nothing is sent there before it is resumed.")
+            }
+            Some(StandsStill::NotConfigured) => {
+                format!("{subject} {waits} for a destination that this node does not have in its configuration.")
+            }
+            Some(StandsStill::Unreadable) => {
+                format!("{subject} cannot be sent: the content is no longer kept, or sealed with a key that this node lacks.")
+            }
+            None => format!("Hooklatch sends {subject} by itself."),
+        })
+    });
+    sentences.collect::<Vec<_>>().join(" ")
 }
 
 fn dismiss() -> (Risk, String) {
@@ -360,9 +397,9 @@ impl EventFacts<'_> {
 
     /// What an event waits for that is dispatched by itself.
     fn waits(&self) -> String {
-        let so_far = match (self.attempts_n, self.generation) {
-            (0, 0) => "Its handler has not run yet.".to_owned(),
-            (0, _) => match self.runs() {
+        let so_far = match (self.attempts_n, self.has_runs()) {
+            (0, false) => "Its handler has not run yet.".to_owned(),
+            (0, true) => match self.runs() {
                 Some((_, runs_n)) => format!("A re-run is queued: run {runs_n} of {runs_n}."),
                 None => "A re-run is queued.".to_owned(),
             },
@@ -385,14 +422,20 @@ impl EventFacts<'_> {
 
     /// True when it was run again after a first run.
     fn has_runs(&self) -> bool {
-        self.generation > 0
+        self.generation > self.first_generation()
+    }
+
+    /// The generation of its first run.
+    fn first_generation(&self) -> u32 {
+        u32::from(self.is_first_ordered)
     }
 
     /// The number of the newest run that left calls, 1 for the first, and of all runs. A restore of the database counts
     /// on from a number that says nothing to people.
     fn runs(&self) -> Option<(u32, u32)> {
-        let run = self.delivery.generation.unwrap_or_default().saturating_add(1);
-        (self.has_runs() && self.generation < RERUNS_N_MAX).then_some((run, self.generation + 1))
+        let run = |generation: u32| generation.saturating_sub(self.first_generation()).saturating_add(1);
+        (self.has_runs() && self.generation < RERUNS_N_MAX)
+            .then(|| (run(self.delivery.generation.unwrap_or_default()), run(self.generation)))
     }
 
     /// What became of its calls, in words; `None` when there are none. Where it was run again, one sentence about the
@@ -461,8 +504,7 @@ impl CallCounts {
             }
             DeliveryState::Open => {
                 let (subject, are_many) = calls(self.open_n, all_n);
-                let (are, them) = if are_many { ("are", "them") } else { ("is", "it") };
-                format!("{subject} {are} still to be delivered. Hooklatch sends {them} by itself.")
+                format!("{subject} {} still to be delivered.", if are_many { "are" } else { "is" })
             }
             DeliveryState::Held => {
                 let (subject, are_many) = calls(self.held_n, all_n);
@@ -710,6 +752,38 @@ mod tests {
         });
     }
 
+    #[test]
+    fn open_calls_are_said_to_go_out_by_themselves_only_where_they_do() {
+        let said =
+            open_calls_in_words(&[None, Some(StandsStill::Lane), Some(StandsStill::Paused), None], true);
+        for want in
+            ["1 open call waits in a lane", "the destination is paused", "sends 2 open calls by itself."]
+        {
+            assert!(said.contains(want), "no {want}: {said}");
+        }
+        assert_eq!(
+            open_calls_in_words(&[Some(StandsStill::Paused); 2], true).matches("by itself").count(),
+            0
+        );
+        assert_eq!(open_calls_in_words(&[None], false), "", "what is worse comes first");
+        let delivered = DeliveryView {
+            state: DeliveryState::Delivered,
+            messages_n: 1,
+            delivered_n: 1,
+            sent_n: 1,
+            generation: Some(1),
+            ..DeliveryView::default()
+        };
+        let facts = EventFacts { is_first_ordered: true, ..usual(EventState::Handled, &delivered) };
+        assert_eq!(
+            judge_event(&facts).headline,
+            "Handled, and its only call was delivered. No action needed.",
+            "it ran once"
+        );
+        let again = EventFacts { generation: 2, ..facts };
+        assert!(judge_event(&again).headline.contains("In run 1 of 2, "), "{}", judge_event(&again).headline);
+    }
+
     const HEAD: &str = "# Judgements of events\n\nWhat the console, `hooklatch events show` and `/v1` say of an event, and \
         what each act on it risks. Read it to know in advance what a button does. The page is made of the program; \
         `UPDATE_JUDGEMENTS=1 cargo nextest run -E 'test(the_page_of_judgements_of_events)'` writes it.\n\nRisks: `none`, \
@@ -727,6 +801,7 @@ mod tests {
                 .generation
                 .unwrap_or_default()
                 .max(u32::from(state != EventState::Handled && delivery.state != DeliveryState::NotSent)),
+            is_first_ordered: false,
             delivery,
             body: KeptBody::Whole,
             taker: EventTaker::Somebody,
@@ -796,6 +871,10 @@ mod tests {
                 EventFacts { attempts_n: 0, generation: 1, ..usual(EventState::Retry, delivered) },
             ),
             (
+                "`done`, delivered, a person dispatched it at last",
+                EventFacts { generation: 1, is_first_ordered: true, ..handled },
+            ),
+            (
                 "`done`, delivered, another body came under its id",
                 EventFacts { conflicts_n: 1, has_open_beside: true, ..handled },
             ),
@@ -829,7 +908,18 @@ mod tests {
         }
         page += "\n## What else changes a judgement\n";
         page += &head("fact");
-        page + &other_facts(&all)
+        page += &other_facts(&all);
+        page += "\n## Open calls\n\nWhere calls are open, the headline goes on with one of these for each that is so:\n\n";
+        for reason in [
+            None,
+            Some(StandsStill::Lane),
+            Some(StandsStill::Paused),
+            Some(StandsStill::NotConfigured),
+            Some(StandsStill::Unreadable),
+        ] {
+            page += &format!("- {}\n", open_calls_in_words(&[reason], true));
+        }
+        page
     }
 
     #[test]

@@ -58,10 +58,10 @@ pub use explain::{
 };
 pub use if_match::{IfMatch, InvalidIfMatch};
 pub use judged_event::EventTaker;
-pub(crate) use judged_event::{EventFacts, KeptBody, judge_event, why_not_sent};
+pub(crate) use judged_event::{EventFacts, KeptBody, judge_event, open_calls_in_words, why_not_sent};
 pub use judgement::{JudgedAct, Judgement, Risk};
 pub use message::{AttemptView, CountView, LaneView, MessageDetail, MessageView};
-pub use message_judgement::{MessageContent, MessageFacts, PauseFact, RepeatPolicy};
+pub use message_judgement::{MessageContent, MessageFacts, PauseFact, RepeatPolicy, StandsStill};
 pub use operation::{
     EventFilter, MessageFilter, OperationOrder, OperationState, OperationSteps, OperationSubject,
     OperationView, SkippedRow, StepView, StepsView,

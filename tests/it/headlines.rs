@@ -16,6 +16,8 @@ on_both!(
     a_re_run_that_waits_for_a_paused_provider_says_so_everywhere,
     a_search_says_that_there_are_more_matches_and_how_to_see_them,
     a_message_is_judged_wherever_it_is_shown,
+    a_call_that_waits_for_somebody_is_nowhere_said_to_go_out_by_itself,
+    a_search_that_finds_only_beginnings_says_so_and_opens_nothing,
 );
 
 mod one_database {
@@ -239,5 +241,55 @@ async fn a_message_is_judged_wherever_it_is_shown(database: &Database) {
         ("preview", preview),
     ] {
         assert_eq!(judgement, &alone, "{place}");
+    }
+}
+
+async fn a_call_that_waits_for_somebody_is_nowhere_said_to_go_out_by_itself(database: &Database) {
+    drop(database.store().await);
+    for (seq, state, destination, lane) in [
+        (1, "dead", "billing", "cus_1"),
+        (2, "waiting", "billing", "cus_1"),
+        (3, "ready", "billing", ""),
+        (4, "ready", "nowhere", ""),
+    ] {
+        add_event(database, "stripe", seq, "done").await;
+        add_payload(database, seq).await;
+        add_message(database, seq, state, destination, lane).await;
+    }
+    let pause = "INSERT INTO destination_pauses (destination, actor, reason, paused_at_ms)
+        VALUES ('billing', 'ops', 'they migrate', 5)";
+    run(database, pause.to_owned()).await;
+    let server = serve(database).await;
+    let (viewer, person) =
+        (with(&server, "viewer"), Browser::signed_in(server.admin, token("viewer")).await);
+    for (id, want) in [
+        ("evt_2", "1 open call waits in a lane behind a message that is on hold or was given up"),
+        ("evt_3", "1 open call waits because the destination is paused"),
+        ("evt_4", "1 open call waits for a destination that this node does not have"),
+    ] {
+        let said = headline(&viewer, id).await;
+        assert!(said.contains(want) && !said.contains("by itself"), "{id}: {said}");
+        let page = person.get(&format!("/events/stripe/{id}")).await.text;
+        assert!(page.contains(want) && !page.contains("by itself"), "{id}: {page}");
+        assert!(command(&server, &["events", "show", id]).contains(want), "{id}");
+    }
+}
+
+async fn a_search_that_finds_only_beginnings_says_so_and_opens_nothing(database: &Database) {
+    drop(database.store().await);
+    add_event(database, "stripe", 104_711, "done").await;
+    let server = serve(database).await;
+    let (viewer, person) = (with(&server, "viewer"), Browser::signed_in(server.admin, token("viewer")).await);
+    let only = "No event has the id `evt_10471`, and none has it inside";
+    let found = viewer.get("/search?id=evt_10471").await.body;
+    assert!(found["notes"].to_string().contains(only), "{found:#}");
+    let page = person.get("/search?id=evt_10471").await;
+    assert_eq!(page.status, 200, "it is another event: nobody is led there unasked");
+    assert!(page.text.contains("only begin with it"), "{}", page.text);
+    assert!(command(&server, &["search", "evt_10471"]).contains(only));
+    let missing = person.get("/events/stripe/evt_10471").await.text;
+    assert!(!missing.contains("has an event of this id"), "{missing}");
+    for id in ["evt_104711", "EVT_104711"] {
+        assert_eq!(person.get(&format!("/search?id={id}")).await.status, 303, "{id}");
     }
 }

@@ -76,6 +76,19 @@ pub enum PauseFact {
     Until(UnixMs),
 }
 
+/// Reason why an open message does not go out without somebody's act.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum StandsStill {
+    /// The message at the head of its lane is held or was given up.
+    Lane,
+    /// Its destination is paused.
+    Paused,
+    /// This node does not have its destination.
+    NotConfigured,
+    /// Its content is missing, or sealed with a key that is missing.
+    Unreadable,
+}
+
 /// What sending a message again comes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Resend {
@@ -133,6 +146,24 @@ impl MessageFacts {
             Risk::CannotSay => 3,
         });
         Judgement { headline: self.headline(), acts }
+    }
+
+    /// Reason why this message, which is open, does not go out without somebody's act; `None` when it does, or is not open.
+    pub fn stands_still(&self) -> Option<StandsStill> {
+        let is_open = match self.state {
+            MessageState::Ready | MessageState::Waiting => true,
+            MessageState::Leased => !self.is_under_way(),
+            _ => false,
+        };
+        let is_behind = matches!(self.head, Some(MessageState::Held | MessageState::Dead));
+        match () {
+            () if !is_open => None,
+            () if self.state == MessageState::Waiting && is_behind => Some(StandsStill::Lane),
+            () if self.policy.is_none() => Some(StandsStill::NotConfigured),
+            () if self.pause != PauseFact::No => Some(StandsStill::Paused),
+            () if self.content != MessageContent::Kept => Some(StandsStill::Unreadable),
+            () => None,
+        }
     }
 
     /// Reason why the lane that this message is the head of does not move; `None` when it moves, or its head is due.

@@ -64,11 +64,16 @@ async function draw(part, isBusy) {
         const page = new DOMParser().parseFromString(await answer.text(), "text/html");
         if (isBusy()) return true;
         const fresh = page.getElementById(part.id);
+        const isToGoOn = fresh?.dataset.refresh !== undefined;
         if (fresh) {
             part.replaceChildren(...fresh.childNodes);
             label(part);
         }
-        return fresh?.dataset.refresh !== undefined;
+        // What can be decided is another thing once it is over.
+        for (const other of isToGoOn ? [] : document.querySelectorAll(`[data-ends-with="${part.id}"]`)) {
+            other.replaceChildren(...page.getElementById(other.id)?.childNodes ?? []);
+        }
+        return isToGoOn;
     } catch {
         return true; // The next time.
     }

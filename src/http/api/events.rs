@@ -14,9 +14,9 @@ use super::asking::Asking;
 use super::judged::Judge;
 use super::query::{limit, name, no_state, query, text, time, word};
 use super::state::ApiState;
-use crate::api::{EventFilter, EventView, LedgerView, LedgerWhat};
-use crate::store::{EventPlace, EventQuery};
-use crate::types::{DeliveryFilter, EventKey, EventState, Name};
+use crate::api::{EventFilter, EventView, LedgerView, LedgerWhat, MessageView, open_calls_in_words};
+use crate::store::{EventPlace, EventQuery, People};
+use crate::types::{DeliveryFilter, DeliveryState, EventKey, EventState, MessageState, Name};
 
 /// Names and ids in the path; ids are whatever senders make of them, each byte that is none of a path's as `%XX`.
 pub(super) type EventPath = Result<Path<(String, String)>, PathRejection>;
@@ -101,16 +101,35 @@ pub(super) async fn show(
     let taker = |event: &EventView| state.what_if.taker(&key.provider, &event.event_type);
     let mut ledger = people.event_ledger(&key, state.clock.now_ms(), taker).await?;
     place_secret(&state, &key, &mut ledger);
-    let messages = ledger.entries.iter_mut().filter_map(|entry| match &mut entry.what {
-        LedgerWhat::Effect { message } => Some(message),
-        _ => None,
-    });
-    Judge::add(&state, &people, messages).await?;
+    judge_calls(&state, &people, &mut ledger).await?;
     let generation = i32::try_from(ledger.event.generation).unwrap_or(i32::MAX);
     let root = state.traces.root(&key, generation);
     ledger.trace_id = root.map(|root| hex::encode(root.trace_id));
     ledger.is_trace_recorded = root.map(|root| root.is_sampled);
     Ok(tagged_reply(&ledger, &ledger.event))
+}
+
+/// Judges the calls of a ledger, and says of those that are open whether they go out by themselves.
+async fn judge_calls(state: &ApiState, people: &People, ledger: &mut LedgerView) -> Result<(), Problem> {
+    let messages = ledger.entries.iter_mut().filter_map(|entry| match &mut entry.what {
+        LedgerWhat::Effect { message } => Some(message),
+        _ => None,
+    });
+    let messages: Vec<&mut MessageView> = messages.collect();
+    let judge = Judge::of(state, people, messages.iter().map(|message| &**message)).await?;
+    let mut open = Vec::new();
+    for message in messages {
+        let facts = judge.judge(message);
+        if matches!(message.state, MessageState::Ready | MessageState::Waiting | MessageState::Leased) {
+            open.push(facts.stands_still());
+        }
+    }
+    let said = open_calls_in_words(&open, ledger.event.delivery.state == DeliveryState::Open);
+    if !said.is_empty() {
+        ledger.judgement.headline.push(' ');
+        ledger.judgement.headline.push_str(&said);
+    }
+    Ok(())
 }
 
 /// Says where the secret that matched stands in the configuration.

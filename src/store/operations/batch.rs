@@ -6,12 +6,12 @@ use super::acts::{CHANGED, Outcomes, SetRow, on_events, on_messages};
 use super::results::settle_results;
 use super::steps::Steps;
 use super::types::{ACTOR, OperationRow, OperationStep, operation_rows_sql};
-use crate::api::{OperationState, OperationSubject};
+use crate::api::{EventAct, MessageAct, OperationState, OperationSubject};
 use crate::store::audit::{AuditEntry, append};
 use crate::store::db::{DbError, DbResult, Door, Row, StoreError, Value};
 use crate::store::decision::Deciding;
 use crate::store::handle::Store;
-use crate::types::{Name, Principal, Reach, Role, UnixMs};
+use crate::types::{MessageState, Name, Principal, Reach, Role, UnixMs};
 
 impl Store {
     /// The operations that run, those first that have waited longest for a batch; and those that nobody approved in time.
@@ -79,10 +79,9 @@ async fn operation_step(
     let rows = db.fetch(sql, &[operation_id.into(), passed_n.into(), rows_n.into()]).await?;
     let of = |row: &Row| Ok(SetRow { row_n: row.int("row_n")?, subject_id: row.int("subject_id")? });
     let rows: Vec<SetRow> = rows.iter().map(of).collect::<DbResult<_>>()?;
-    let moved = match &row.view.subject {
-        subject if !subject.makes_calls() || is_passing_by => BTreeSet::new(),
-        OperationSubject::Messages { .. } => moved(db, MOVED_MESSAGES, &rows, row.view.created_at_ms).await?,
-        OperationSubject::Events { .. } => moved(db, MOVED_EVENTS, &rows, row.view.created_at_ms).await?,
+    let moved = match moved_by(&row.view.subject).filter(|_| !is_passing_by) {
+        Some(sql) => moved(db, sql, &rows, row.view.created_at_ms).await?,
+        None => BTreeSet::new(),
     };
     let (gone_on, rows): (Vec<SetRow>, Vec<SetRow>) =
         rows.into_iter().partition(|row| moved.contains(&row.subject_id));
@@ -103,9 +102,15 @@ async fn operation_step(
     Ok(Some(step))
 }
 
-/// Messages that were tried after a time.
-const MOVED_MESSAGES: &str = "/* operation_step */ SELECT message_id AS subject_id FROM outbox_queue
-    WHERE message_id = ANY($1) AND (leased_at_ms > $2 OR last_ended_at_ms > $2)";
+/// Messages that were tried, or whose event was run again, after a time.
+const MOVED_MESSAGES: &str = "/* operation_step */ SELECT q.message_id AS subject_id FROM outbox_queue q
+    WHERE q.message_id = ANY($1) AND (q.leased_at_ms > $2 OR q.last_ended_at_ms > $2
+        OR EXISTS (SELECT 1 FROM processed_webhook_events e WHERE e.event_seq = q.message_id / 1024
+            AND e.generation > q.generation
+            AND (e.processed_at_ms > $2 OR (e.state = 'retry' AND e.due_at_ms > $2))))";
+/// Messages that somebody has sent since they were held or dead, at whatever time.
+const SENT_MESSAGES: &str = "/* operation_step */ SELECT message_id AS subject_id FROM outbox_queue
+    WHERE message_id = ANY($1) AND state NOT IN ('held', 'dead') AND CAST($2 AS BIGINT) >= 0";
 /// Events that were handled after a time, or of which a call was tried or decided about.
 const MOVED_EVENTS: &str =
     "/* operation_step */ SELECT e.event_seq AS subject_id FROM processed_webhook_events e
@@ -115,6 +120,28 @@ const MOVED_EVENTS: &str =
             AND (q.created_at_ms > $2 OR q.leased_at_ms > $2 OR q.last_ended_at_ms > $2))
         OR EXISTS (SELECT 1 FROM outbox_finished f WHERE f.message_id >= e.event_seq * 1024
             AND f.message_id < (e.event_seq + 1) * 1024 AND f.finished_at_ms > $2))";
+
+/// Events that were handled after a time, or of which a further run was ordered or has left calls.
+const RERUN_EVENTS: &str =
+    "/* operation_step */ SELECT e.event_seq AS subject_id FROM processed_webhook_events e
+    WHERE e.event_seq = ANY($1) AND (e.processed_at_ms > $2
+        OR (e.state = 'retry' AND e.attempts_n = 0 AND e.due_at_ms > $2)
+        OR EXISTS (SELECT 1 FROM outbox_queue q WHERE q.message_id >= e.event_seq * 1024
+            AND q.message_id < (e.event_seq + 1) * 1024 AND q.created_at_ms > $2))";
+
+/// The rows on which an act is not what was ordered any more; `None` where it stays what it was.
+fn moved_by(subject: &OperationSubject) -> Option<&'static str> {
+    match subject {
+        OperationSubject::Messages { act: MessageAct::Send | MessageAct::Done, .. } => Some(MOVED_MESSAGES),
+        // Whoever discards what waits for somebody does not discard what somebody sends meanwhile.
+        OperationSubject::Messages { act: MessageAct::Discard, filter } => {
+            matches!(filter.state, Some(MessageState::Held | MessageState::Dead)).then_some(SENT_MESSAGES)
+        }
+        OperationSubject::Events { act, .. } if act.makes_calls() => Some(MOVED_EVENTS),
+        OperationSubject::Events { act: EventAct::EraseAndDiscard, .. } => Some(RERUN_EVENTS),
+        OperationSubject::Events { .. } => None,
+    }
+}
 
 /// Those of the rows on which something went on after `since_ms`: what was ordered was ordered without knowing of it.
 async fn moved(

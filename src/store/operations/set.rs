@@ -20,12 +20,13 @@ macro_rules! as_text {
 }
 
 /// The open messages that a filter finds, the oldest first; `$words` are those of the index. One that waits for nobody is
-/// tried at any moment: its attempts are not compared.
+/// tried at any moment: its attempts are not compared. A further run of the event may do the same under other keys.
 macro_rules! message_set {
     ($words:literal) => {
         as_text!(
             "SELECT q.message_id AS subject_id,
-                 CASE WHEN q.state IN ('held', 'dead') THEN q.attempts_before_n + q.attempts_n ELSE 0 END AS version
+                 CAST(e.generation AS TEXT) || '.' || CAST(CASE WHEN q.state IN ('held', 'dead')
+                     THEN q.attempts_before_n + q.attempts_n ELSE 0 END AS TEXT) AS version
              FROM outbox_queue q JOIN processed_webhook_events e ON e.event_seq = q.message_id / 1024
              WHERE q.state = $2 AND q.state IN (",
             $words,
@@ -40,11 +41,17 @@ macro_rules! message_set {
     };
 }
 
-/// The events that a filter finds, the oldest first; `$more` is what an index is found by.
+/// The events that a filter finds, the oldest first; `$more` is what an index is found by. What an act on an event risks
+/// depends on its calls: how many are open, and how often those that wait for somebody were tried.
 macro_rules! event_set {
     ($more:literal) => {
         as_text!(
-            "SELECT e.event_seq AS subject_id, e.generation AS version FROM processed_webhook_events e
+            "SELECT e.event_seq AS subject_id, CAST(e.generation AS TEXT) || '.' || (
+                 SELECT CAST(COUNT(*) AS TEXT) || '.' || CAST(COALESCE(SUM(CASE WHEN q.state IN ('held', 'dead')
+                     THEN 1 + q.attempts_before_n + q.attempts_n ELSE 0 END), 0) AS TEXT)
+                 FROM outbox_queue q
+                 WHERE q.message_id BETWEEN e.event_seq * 1024 AND e.event_seq * 1024 + 1023) AS version
+             FROM processed_webhook_events e
              WHERE e.state = $2 AND (CAST($3 AS TEXT) IS NULL OR e.provider = $3)
                AND (CAST($4 AS TEXT) IS NULL OR e.event_type = $4)
                AND (CAST($5 AS TEXT) IS NULL OR e.object = $5)
@@ -86,7 +93,7 @@ pub(super) const STATEMENTS: &[(&str, &str)] = &[
 pub(super) struct FoundSet {
     /// Numbers of the messages or events, ascending; one more than an operation acts on where there are more.
     pub(super) ids: Vec<i64>,
-    /// Differs when another row is found, or when one of them was sent or handled since.
+    /// Differs when another row is found, or when one of them, or a call of one of them, was sent, settled or handled since.
     pub(super) digest: String,
 }
 

@@ -168,6 +168,7 @@ fn judged_facts(facts: &LedgerFacts, taker: EventTaker, now_ms: UnixMs) -> Event
         state: event.state,
         attempts_n: event.attempts_n,
         generation: event.generation,
+        is_first_ordered: facts.decisions.iter().any(|one| one.action == "event_dispatch"),
         delivery: &event.delivery,
         body: match &facts.payload {
             None => KeptBody::Gone,

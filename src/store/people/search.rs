@@ -86,7 +86,10 @@ impl People {
         notes.push(match facts.oldest_at_ms {
             None => "No event that this token may see has been received yet.".to_owned(),
             Some(at_ms) => {
-                format!("No event from before {} is kept: ids of older ones are pruned.", times::day(at_ms))
+                format!(
+                    "No event from before {} is here: older ones were pruned, or never came.",
+                    times::day(at_ms)
+                )
             }
         });
         if !has_contents {
@@ -169,6 +172,9 @@ fn more(sort: FoundSort, id: &str) -> String {
 fn notes(id: &str, facts: &SearchFacts) -> Vec<String> {
     let mut notes: Vec<String> =
         facts.events.iter().filter(|one| one.event_id == id).filter_map(told).collect();
+    if let Some(note) = only_begins(id, facts) {
+        notes.push(note);
+    }
     if let [first, _, ..] = &facts.events[..]
         && facts.events.iter().all(|one| one.event_id == first.event_id)
     {
@@ -182,6 +188,22 @@ fn notes(id: &str, facts: &SearchFacts) -> Vec<String> {
         ));
     }
     notes
+}
+
+/// That nothing has this id whole, where what was found only begins with it.
+fn only_begins(id: &str, facts: &SearchFacts) -> Option<String> {
+    let is_whole = |event: &EventView| {
+        let parts = event.parts.iter().chain([&event.event_id]);
+        parts.into_iter().any(|one| folded_id(one.clone()) == folded_id(id.to_owned()))
+    };
+    let has_events = !facts.events.is_empty() || !facts.with_id.is_empty();
+    let is_so = has_events && !facts.is_id_whole && !facts.events.iter().any(is_whole);
+    is_so.then(|| {
+        format!(
+            "No event has the id `{id}`, and none has it inside: the ids of what is listed only begin with it. It may be \
+             about something else."
+        )
+    })
 }
 
 /// The id in what a person pasted: all of it, or of the address of a page its last part.

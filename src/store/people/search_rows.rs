@@ -48,6 +48,8 @@ pub(super) struct SearchFacts {
     pub(super) events: Vec<EventView>,
     /// Events with this id inside, or with one that begins so.
     pub(super) with_id: Vec<EventView>,
+    /// True when one of those has it whole.
+    pub(super) is_id_whole: bool,
     /// True when there are more search ids than were looked at.
     pub(super) is_ids_cut: bool,
     /// Events about this object.
@@ -220,7 +222,8 @@ pub(super) async fn search_facts(db: &mut Door<'_>, want: &SearchWant) -> DbResu
     let id: Value = want.id.as_str().into();
     let by_object = [id.clone(), LOOK_N.into(), providers.clone().into(), ASKED_N.into()];
     let events = events(db, want, &providers).await?;
-    let with_id = if want.has_contents { with_id(db, want, &providers).await? } else { Vec::new() };
+    let (with_id, is_id_whole) =
+        if want.has_contents { with_id(db, want, &providers).await? } else { Default::default() };
     let is_ids_cut = want.has_contents && with_id.is_empty() && {
         let blocks_n = db.fetch_one(BLOCKS, &[(BLOCKS_N + 1).into()]).await?.int("blocks_n")?;
         blocks_n > i64::from(BLOCKS_N)
@@ -233,6 +236,7 @@ pub(super) async fn search_facts(db: &mut Door<'_>, want: &SearchWant) -> DbResu
     let facts = SearchFacts {
         events,
         with_id,
+        is_id_whole,
         is_ids_cut,
         of_object,
         messages: messages(db, want, &providers).await?,
@@ -272,22 +276,27 @@ async fn events(db: &mut Door<'_>, want: &SearchWant, providers: &[String]) -> D
     newest(db, want, &found).await
 }
 
-/// Events with this id inside; if there is none, those with one that begins so.
-async fn with_id(db: &mut Door<'_>, want: &SearchWant, providers: &[String]) -> DbResult<Vec<EventView>> {
+/// Events with this id inside, and true; if there is none, those with one that begins so.
+async fn with_id(
+    db: &mut Door<'_>,
+    want: &SearchWant,
+    providers: &[String],
+) -> DbResult<(Vec<EventView>, bool)> {
     let all: Value = providers.to_vec().into();
     let mut found = Vec::new();
     for key in &want.search_keys {
         let values = [BLOCKS_N.into(), SEARCH_IDS_N.into(), all.clone(), ASKED_N.into(), key.as_str().into()];
         found.extend(db.fetch(WITH_ID, &values).await?);
     }
-    if found.is_empty() && is_beginning(&want.id) {
+    let is_whole = !found.is_empty();
+    if !is_whole && is_beginning(&want.id) {
         let id = folded_id(want.id.clone());
         let range: [Value; 2] = [id.as_str().into(), behind(&id).into()];
         let [from, to] = range;
         let values = [BLOCKS_N.into(), SEARCH_IDS_N.into(), all, ASKED_N.into(), from, to];
         found = db.fetch(WITH_ID_FROM, &values).await?;
     }
-    newest(db, want, &found).await
+    Ok((newest(db, want, &found).await?, is_whole))
 }
 
 /// The newest of these events, each once.

@@ -106,3 +106,9 @@ export const guarded = once(async () => {
   const { url } = await far();
   return start((listen) => config(listen, url, `tokens = [${list}]`));
 });
+
+/** The same, where a second person has to approve what is done to many. */
+export const doubled = once(async () => {
+  const { url } = await far();
+  return start((listen) => config(listen, url, `tokens = [${list}]\napprovals_n = 2`));
+});

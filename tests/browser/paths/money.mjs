@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { goes, looksWell, text } from "../kit/browser.mjs";
 import { until } from "../kit/programs.mjs";
 import { accepted, meta, stripe } from "../kit/sender.mjs";
-import { asked, far, guarded, messagesOf, signIn, tokens } from "../kit/world.mjs";
+import { asked, doubled, far, guarded, messagesOf, signIn, tokens } from "../kit/world.mjs";
 
 const reason = "Reason, for the audit log";
 const callsOf = async (message) => (await far()).calls.filter((call) => call.key === message.idempotency_key).length;
@@ -80,6 +80,9 @@ goes("Enter decides nothing about a conflict, and what may pay twice is opened f
     return found.length > 0 && found;
   });
   assert.equal(effects.length, 1);
+  await messagesOf(hooklatch, decodeURIComponent(page.url().split("/").at(-1)), "done");
+  await page.reload();
+  assert.match(await text(page.locator(".headline")), /^handled delivered Handled, and its only call was delivered/, "it ran once");
 });
 
 goes("a call that is sent again on one page is not sent by the page that was open before", {}, async ({ page, context, watch }) => {
@@ -127,4 +130,45 @@ goes("a test event wears its badge in the list and on its page, and nothing foll
   assert.match(await text(row), /not sent|no calls/);
   await looksWell(page, `${hooklatch.url}/events/stripe/${encodeURIComponent(id)}`, { isLarge: true });
   assert.match(await text(page.getByRole("main")), /test event An operator made this event. Its sender never sent it./);
+});
+
+goes("who approves an operation sees on its page what it acts on, and what that risks", {}, async ({ page, context }) => {
+  const hooklatch = await doubled();
+  for (const n of [1, 2]) await accepted(stripe(hooklatch, `evt_approved_${n}`, "charge.refunded"));
+  for (const n of [1, 2]) await messagesOf(hooklatch, `evt_approved_${n}`, "held");
+  await signIn(context, hooklatch, "operator");
+  await page.goto(`${hooklatch.url}/operations/new/send?subject=messages&state=held&destination=bank`);
+  await page.getByLabel("To confirm, type the number").fill("2");
+  await page.getByLabel(reason).fill("They do not have them");
+  await page.getByRole("button", { name: "Send 2 again" }).click();
+  await page.waitForURL(/\/operations\/[0-9a-f-]{36}$/);
+  await page.getByText("You ordered it.").waitFor();
+  await signIn(context, hooklatch, "admin");
+  await looksWell(page, page.url());
+  const shown = await text(page.getByRole("main"));
+  assert.match(shown, /What it acts on 2 held messages to bank\..*May repeat an effect\. Makes 2 calls again.*Some of them.*Approve: let it begin/);
+  await page.getByLabel("To confirm, type the number").fill("2");
+  await page.getByLabel(reason).first().fill("I looked at them");
+  await page.getByRole("button", { name: "Approve: let it begin" }).click();
+  await page.getByText("done", { exact: true }).first().waitFor();
+});
+
+goes("an operation that stops while somebody watches offers to go on, and one that ended offers nothing", {}, async ({ page, context }) => {
+  const hooklatch = await guarded();
+  const ids = Array.from({ length: 11 }, (_, n) => `evt_stops_${n}`);
+  for (const id of ids) await accepted(stripe(hooklatch, id, "payout.stops"));
+  for (const id of ids) await messagesOf(hooklatch, id, "dead");
+  await signIn(context, hooklatch, "operator");
+  await page.goto(`${hooklatch.url}/operations/new/send?subject=messages&state=dead&destination=ledger`);
+  const n = /(\d+) dead messages to ledger/.exec(await text(page.locator(".found")))[1];
+  await page.getByLabel("To confirm, type the number").fill(n);
+  await page.getByLabel(reason).fill("They said that they are back");
+  await page.getByRole("button", { name: `Send ${n} again` }).click();
+  await page.waitForURL(/\/operations\/[0-9a-f-]{36}$/);
+  await page.getByRole("button", { name: "Continue the operation" }).waitFor();
+  assert.equal(await page.getByRole("button", { name: "Cancel the operation" }).isVisible(), true);
+  await page.getByLabel(reason).last().fill("They are not");
+  await page.getByRole("button", { name: "Cancel the operation" }).click();
+  await page.getByText("cancelled", { exact: true }).first().waitFor();
+  assert.equal(await page.locator("main form").count(), 0);
 });

@@ -156,7 +156,7 @@ async fn a_decision_by_form_is_carried_out_once_and_a_form_that_is_out_of_date_i
         page.contains("<code><bdi>event_rerun</bdi></code>") && page.contains("they lost it</bdi>”"),
         "{page}"
     );
-    assert!(page.contains("Run again by people</dt><dd>1 time</dd>"), "{page}");
+    assert!(page.contains("Runs ordered by people</dt><dd>1 time</dd>"), "{page}");
     let erase = person.get(path).await;
     let told = person
         .post(

@@ -34,6 +34,8 @@ on_both!(
     a_second_person_approves_what_another_ordered_in_time,
     a_preview_says_what_an_operation_would_act_on,
     an_order_is_about_the_rows_that_were_seen_as_they_stood,
+    an_order_is_refused_when_a_call_of_its_events_or_the_event_of_its_messages_went_on,
+    what_somebody_did_after_the_order_is_neither_settled_nor_discarded_by_it,
     an_order_on_rows_of_another_one_to_the_same_effect_is_refused_for_a_while,
 );
 
@@ -690,6 +692,90 @@ async fn an_order_is_about_the_rows_that_were_seen_as_they_stood(database: &Data
     assert_eq!(begin(&people, &before, "k3").await, Err("OtherSet".to_owned()));
     assert_eq!(database.count("SELECT COUNT(*) FROM operation_rows").await, 0);
     assert!(begin(&people, &seen(&people, &rerun).await, "k4").await.is_ok());
+}
+
+async fn an_order_is_refused_when_a_call_of_its_events_or_the_event_of_its_messages_went_on(
+    database: &Database,
+) {
+    let store = database.store().await;
+    let people = ops(&store);
+    let held = super::operator::settled(&store, "evt_held", SettleTo::Held).await;
+    let done = EventFilter { state: Some(EventState::Handled), ..EventFilter::default() };
+    let rerun = order(OperationSubject::Events { act: EventAct::Rerun, filter: done }, 1);
+    // Somebody sends the call, and it is held again; then somebody settles it: what was paid would be paid once more.
+    for (key, act) in [("d1", MessageAct::Send), ("d2", MessageAct::Done)] {
+        let before = seen(&people, &rerun).await;
+        decide(&people, &on_message(held, act), &decision_at(key, 9_000)).await;
+        if act == MessageAct::Send {
+            try_calls(&store, 100_000, &[(1, SettleTo::Held)]).await;
+        }
+        let begun = begin(&people, &before, &format!("begin-{key}")).await;
+        assert_eq!(begun, Err("OtherSet".to_owned()), "{act:?}");
+    }
+    // A call that goes out by itself, and is tried at any moment, is no reason to refuse; that it ended is one.
+    admit(&store, &event("evt_ready", "b"), &[message("billing")]).await;
+    let rerun = OperationOrder { counted_n: 2, ..rerun };
+    let before = seen(&people, &rerun).await;
+    try_calls(&store, 100_000, &[(1, SettleTo::Ready { visible_at_ms: 100_000 })]).await;
+    assert_eq!(seen(&people, &rerun).await.set, before.set);
+    try_calls(&store, 200_000, &[(1, SettleTo::Done)]).await;
+    assert_eq!(begin(&people, &before, "k3").await, Err("OtherSet".to_owned()));
+    // A held call whose event somebody runs again: that run may do the same under another key.
+    super::operator::settled(&store, "evt_again", SettleTo::Held).await;
+    let send = order(of_messages(MessageAct::Send, in_state(MessageState::Held)), 1);
+    let before = seen(&people, &send).await;
+    decide(&people, &super::on_event("evt_again", EventAct::Rerun), &decision_at("d3", 9_000)).await;
+    assert_eq!(begin(&people, &before, "k4").await, Err("OtherSet".to_owned()));
+    assert_eq!(database.count("SELECT COUNT(*) FROM operation_rows").await, 0);
+}
+
+async fn what_somebody_did_after_the_order_is_neither_settled_nor_discarded_by_it(database: &Database) {
+    let store = database.store().await;
+    let people = ops(&store);
+    let is_over = async |id: &str| {
+        work_off(&store, id, 200).await;
+        let view = people.operation(id).await.unwrap();
+        (view.changed_n, view.skipped.iter().map(|row| row.outcome.clone()).collect::<Vec<_>>())
+    };
+    let moved = || vec!["moved".to_owned()];
+    // Held, as the order says that it took effect; then it is sent once more, and refused.
+    let one = super::operator::settled(&store, "evt_0", SettleTo::Held).await;
+    super::operator::settled(&store, "evt_1", SettleTo::Held).await;
+    let done = order(of_messages(MessageAct::Done, in_state(MessageState::Held)), 2);
+    let done = begin(&people, &done, "k1").await.unwrap().operation_id;
+    decide(&people, &on_message(one, MessageAct::Send), &decision_at("d1", 9_500)).await;
+    try_calls(&store, 100_000, &[(1, SettleTo::Dead)]).await;
+    assert_eq!(is_over(&done).await, (1, moved()));
+    assert_eq!(message_states(database).await, ["dead 1", "done 1"]);
+    // What is to be given up because it is dead is not given up while somebody's order to send it waits.
+    let discard = order(of_messages(MessageAct::Discard, in_state(MessageState::Dead)), 1);
+    let discard = begin(&people, &discard, "k2").await.unwrap().operation_id;
+    decide(&people, &on_message(one, MessageAct::Send), &decision_at("d2", 9_500)).await;
+    assert_eq!(is_over(&discard).await, (0, moved()));
+    // Its event is run again after the order: sending it may do the same twice.
+    try_calls(&store, 200_000, &[(1, SettleTo::Dead)]).await;
+    let send = order(of_messages(MessageAct::Send, in_state(MessageState::Dead)), 1);
+    let later = OperationOrder { set: seen(&people, &send).await.set, ..send };
+    let send = people.operation_begin(&later, BulkRules::default(), &decision_at("k3", 300_000)).await;
+    let send = send.unwrap().value.operation_id;
+    decide(&people, &super::on_event("evt_0", EventAct::Rerun), &decision_at("d3", 300_500)).await;
+    assert_eq!(is_over(&send).await, (0, moved()));
+    // No call was open when the events were to be erased: a run that somebody orders meanwhile is not given up.
+    let of_other = EventFilter {
+        state: Some(EventState::Handled),
+        object: Some("cus_1".to_owned()),
+        ..EventFilter::default()
+    };
+    for id in ["evt_8", "evt_9"] {
+        let object = hooklatch::types::ObjectVersion { object: "cus_1".to_owned(), version: 1 };
+        admit(&store, &IncomingEvent { object: Some(object), ..event(id, id) }, &[]).await;
+    }
+    let erase = OperationSubject::Events { act: EventAct::EraseAndDiscard, filter: of_other };
+    let erase = begin(&people, &order(erase, 2), "k4").await.unwrap().operation_id;
+    decide(&people, &super::on_event("evt_8", EventAct::Rerun), &decision_at("d4", 9_500)).await;
+    assert_eq!(is_over(&erase).await, (1, moved()));
+    let states = "SELECT event_id || ' ' || state FROM processed_webhook_events WHERE object = 'cus_1' ORDER BY event_id";
+    assert_eq!(database.texts(states).await, ["evt_8 retry", "evt_9 done"]);
 }
 
 async fn an_order_on_rows_of_another_one_to_the_same_effect_is_refused_for_a_while(database: &Database) {

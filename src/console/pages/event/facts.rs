@@ -32,11 +32,12 @@ pub(super) fn facts(visit: &Visit, view: &LedgerView) -> Markup {
     rows.push(("Received", moment::moment(event.received_at_ms, visit.now_ms)));
     let at = |at_ms: i64| moment::moment(at_ms, visit.now_ms);
     rows.extend(event.created_at_ms.map(|at_ms| ("Happened at the sender", at(at_ms))));
-    rows.extend(event.due_at_ms.map(|at_ms| ("Dispatched again", at(at_ms))));
-    let dispatches = plural(event.attempts_n.into(), "time");
-    rows.push(("Dispatched", html! { (dispatches) }));
+    let due = if event.attempts_n == 0 { "To be dispatched" } else { "Dispatched again" };
+    rows.extend(event.due_at_ms.map(|at_ms| (due, at(at_ms))));
+    let dispatched = if event.generation == 0 { "Dispatched" } else { "Dispatched in this run" };
+    rows.push((dispatched, html! { (plural(event.attempts_n.into(), "time")) }));
     if event.generation > 0 {
-        rows.push(("Run again by people", html! { (reruns(event.generation)) }));
+        rows.push(("Runs ordered by people", html! { (reruns(event.generation)) }));
     }
     rows.extend(view.trace_id.as_deref().map(|trace_id| {
         let is_recorded = view.is_trace_recorded != Some(false);

@@ -64,7 +64,7 @@ async fn not_here(visit: &Visit, provider: &str, event_id: &str) -> Trouble {
     let mut sentences = vec![format!("no event `{event_id}` of provider `{provider}` is here")];
     if let Ok(found) = found {
         sentences.extend(found.found.iter().filter_map(|hit| match hit {
-            SearchHit::EventId { event } => {
+            SearchHit::EventId { event } if event.event_id == event_id => {
                 Some(format!("Provider `{}` has an event of this id", event.provider))
             }
             _ => None,

@@ -79,6 +79,9 @@ fn facts(visit: &Visit, detail: &MessageDetail) -> Markup {
     let result = html! {
         @match message.last_result { Some(result) => (chip::attempt(Some(result))), None => (moment::none()) }
     };
+    // An order to send it again begins to count anew; what a destination is asked about began with the first attempt.
+    let started = detail.attempts.iter().map(|attempt| attempt.started_at_ms);
+    let first_sent_at_ms = message.first_sent_at_ms.into_iter().chain(started).min();
     let mut rows = vec![
         ("Message id", copy::line("message-id", &message.message_id.to_string())),
         ("Effect", moment::foreign(&message.effect_name)),
@@ -91,7 +94,7 @@ fn facts(visit: &Visit, detail: &MessageDetail) -> Markup {
         ("Last result", result),
         ("Last error", error),
         ("Written", moment::moment(message.created_at_ms, visit.now_ms)),
-        ("First sent", moment::moment_or_none(message.first_sent_at_ms, visit.now_ms)),
+        ("First sent", moment::moment_or_none(first_sent_at_ms, visit.now_ms)),
         ("Finished", moment::moment_or_none(message.finished_at_ms, visit.now_ms)),
     ];
     if let Some(at_ms) = detail.key_known_until_ms() {

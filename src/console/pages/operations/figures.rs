@@ -68,9 +68,13 @@ fn event(visit: &Visit, one: &EventView) -> Markup {
     let which = link::event(visit, &one.provider, &one.event_id);
     row(
         visit,
-        &[which, moment::foreign(&one.event_type), chip::event(one.state)],
+        &[
+            which,
+            moment::foreign(&one.event_type),
+            html! { (chip::event(one.state)) " " (chip::delivery(&one.delivery)) },
+        ],
         one.received_at_ms,
-        one.error.as_deref(),
+        one.error.as_deref().or(one.delivery.error.as_deref()),
     )
 }
 

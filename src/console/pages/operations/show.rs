@@ -51,7 +51,9 @@ async fn draw(visit: &Visit, operation_id: &str) -> Result<Markup, Trouble> {
             (passed_over(visit, &operation))
         }
         (acts_on)
-        @if visit.may(Role::Operator) { (decisions(visit, &operation, &page)) }
+        div id="decide" data-ends-with="progress" {
+            @if visit.may(Role::Operator) { (decisions(visit, &operation, &page)) }
+        }
     })
 }
 

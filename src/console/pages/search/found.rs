@@ -39,8 +39,12 @@ pub(super) fn found(visit: &Visit, hits: &[SearchHit]) -> Markup {
 
 fn drawn(visit: &Visit, hit: &SearchHit) -> (&'static str, &'static [&'static str], Markup) {
     match hit {
-        SearchHit::EventId { event: one } => ("It is the id of an event", &OF_EVENTS, event(visit, one)),
-        SearchHit::SearchId { event: one } => ("Events with this id inside", &OF_EVENTS, event(visit, one)),
+        SearchHit::EventId { event: one } => {
+            ("Events of this id, or whose id begins so", &OF_EVENTS, event(visit, one))
+        }
+        SearchHit::SearchId { event: one } => {
+            ("Events with this id inside, or one that begins so", &OF_EVENTS, event(visit, one))
+        }
         SearchHit::Object { event: one } => ("It is an object of events", &OF_EVENTS, event(visit, one)),
         SearchHit::MessageId { message: one } => {
             ("It is the id of a message", &OF_MESSAGES, message(visit, one))

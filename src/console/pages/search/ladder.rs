@@ -40,7 +40,7 @@ impl Rung {
 
     fn sentence(self) -> &'static str {
         match self {
-            Self::Found => "It is stored here.",
+            Self::Found => "What matches is stored here.",
             Self::Superseded => {
                 "A newer event of its object had been received before it: stored, and not dispatched."
             }
