@@ -19,6 +19,7 @@ mod one_database {
         a_call_made_under_another_rule_stays_a_risk_after_the_rule_was_changed,
         what_a_destination_with_keys_refused_may_be_sent_for_as_long_as_it_knows_the_key,
         a_lane_whose_destination_is_broken_off_does_not_move,
+        a_breaker_with_nothing_left_to_send_is_not_open,
         a_page_from_before_another_run_of_the_event_sends_nothing,
     );
 }
@@ -225,6 +226,29 @@ async fn a_lane_whose_destination_is_broken_off_does_not_move(database: &Databas
     let (_, needs) = overview.split_once("id=\"needs\"").unwrap();
     let (needs, rest) = needs.split_once("</section>").unwrap();
     assert!(!needs.contains("breaker") && rest.contains("breaker open"), "{overview}");
+}
+
+async fn a_breaker_with_nothing_left_to_send_is_not_open(database: &Database) {
+    let stub = Stub::start().await;
+    stub.next(&[Mode::ActThenDrop]);
+    let billing = format!(
+        "url = \"{}\"\nunknown = \"hold\"\nbreaker_failures_n = 1\nbreaker_open_ms = 1000",
+        stub.url()
+    );
+    let server = serve(database, &billing).await;
+    sent(&server, "evt_1", "held").await;
+    // The only call is on hold, so no other one can show that the destination is back.
+    let ann = Operator::new(server.admin, OPERATOR);
+    let is_over = async || ann.get("/destinations/billing").await.body["breaker"] == "half_open";
+    until("its time is over", Duration::from_secs(20), || server.log(), is_over).await;
+    let browser = Browser::signed_in(server.admin, OPERATOR).await;
+    for path in ["/", "/destinations", "/destinations/billing", "/lanes"] {
+        let page = browser.get(path).await.text;
+        assert!(!page.contains("breaker open") && !page.contains("circuit breaker"), "{path}: {page}");
+    }
+    let told = server.command(OPERATOR, &["destinations", "show", "billing"]).1;
+    assert!(told.contains("half_open"), "{told}");
+    assert_eq!(stub.requests_n(), 1);
 }
 
 async fn a_page_from_before_another_run_of_the_event_sends_nothing(database: &Database) {

@@ -87,7 +87,14 @@ pub(super) const STATEMENTS: &[(&str, &str)] = &[
     ("operation set of events of an object", EVENTS_OF_OBJECT),
     ("operation set of events with stuck calls", EVENTS_OF_STUCK_CALLS),
     ("operation set of events with open calls", EVENTS_OF_OPEN_CALLS),
+    ("operation set of settled events", SETTLED_EVENTS),
+    ("operation rows", FIXED),
 ];
+
+const FIXED: &str =
+    "/* operation_set */ SELECT string_agg(CAST(r.subject_id AS TEXT), ',' ORDER BY r.row_n) AS found
+     FROM operation_rows r WHERE r.operation_id = $1 AND ((CAST($2 AS BIGINT) = 1 AND r.outcome IS NULL)
+         OR (CAST($3 AS BIGINT) = 1 AND r.outcome = 'changed'))";
 
 /// Rows that a filter found.
 pub(super) struct FoundSet {
@@ -122,11 +129,8 @@ pub(super) async fn fixed_set(
     operation_id: &str,
     wanted: RowsWanted,
 ) -> DbResult<Vec<i64>> {
-    let sql = "/* operation_set */ SELECT string_agg(CAST(r.subject_id AS TEXT), ',' ORDER BY r.row_n) AS found
-               FROM operation_rows r WHERE r.operation_id = $1 AND ((CAST($2 AS BIGINT) = 1 AND r.outcome IS NULL)
-                   OR (CAST($3 AS BIGINT) = 1 AND r.outcome = 'changed'))";
     let values = [operation_id.into(), i64::from(wanted.left).into(), i64::from(wanted.changed).into()];
-    ids_of(&db.fetch_one(sql, &values).await?.text_or_null("found")?.unwrap_or_default())
+    ids_of(&db.fetch_one(FIXED, &values).await?.text_or_null("found")?.unwrap_or_default())
 }
 
 /// The numbers in `1:0,2:0`, or in `1,2`.
