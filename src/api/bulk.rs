@@ -378,7 +378,7 @@ mod tests {
             &["will never be done"],
         );
         check(
-            &events(E::Done),
+            &events(E::Handled),
             [3, 9, 5, 2, 0, 0],
             "erase_and_discard",
             LosesEffect,

@@ -286,7 +286,10 @@ async fn events_are_erased_and_rerun_by_a_filter(database: &Database) {
         ("stripe/evt_1", "body_gone")
     );
     let states = "SELECT event_id || ' ' || state FROM processed_webhook_events ORDER BY event_id";
-    assert_eq!(database.texts(states).await, ["evt_0 handled", "evt_1 handled", "evt_2 retry", "evt_3 handled"]);
+    assert_eq!(
+        database.texts(states).await,
+        ["evt_0 handled", "evt_1 handled", "evt_2 retry", "evt_3 handled"]
+    );
     let failed = EventFilter { state: Some(EventState::Retry), ..EventFilter::default() };
     assert_eq!(
         begin(&people, &order(of(EventAct::Rerun, &failed), 1), "k3").await,

@@ -381,7 +381,6 @@ async fn on_sqlite_each_walk_goes_by_its_own_index() {
             _ if name.contains("of a state") => {
                 "INDEX processed_webhook_events_open (state=? AND event_seq>?"
             }
-            "operation set of events of an object" => "INDEX processed_webhook_events_object (object=?",
             _ if name.contains("of an object") => {
                 "INDEX processed_webhook_events_object (object=? AND event_seq>?"
             }
