@@ -231,7 +231,7 @@ async fn statistics_never_say_none_of_what_they_did_not_count_to_its_end(databas
             "WITH RECURSIVE c (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 50001)
              INSERT INTO processed_webhook_events (provider, event_id, event_seq, received_at_ms, attempts_n, shard,
                  event_type, digest, identity, state)
-             SELECT 'stripe', 'evt_' || n, n, {}, 1, 0, 'paid', zeroblob(32), 'sender/1', 'done' FROM c",
+             SELECT 'stripe', 'evt_' || n, n, {}, 1, 0, 'paid', zeroblob(32), 'sender/1', 'handled' FROM c",
             now_s() * 1_000 - 120_000
         ),
     )
@@ -278,7 +278,7 @@ async fn a_call_that_waits_for_somebody_is_nowhere_said_to_go_out_by_itself(data
         (3, "ready", "billing", ""),
         (4, "ready", "nowhere", ""),
     ] {
-        add_event(database, "stripe", seq, "done").await;
+        add_event(database, "stripe", seq, "handled").await;
         add_payload(database, seq).await;
         add_message(database, seq, state, destination, lane).await;
     }
@@ -302,7 +302,7 @@ async fn a_call_that_waits_for_somebody_is_nowhere_said_to_go_out_by_itself(data
 
 async fn a_search_that_finds_only_beginnings_says_so_and_opens_nothing(database: &Database) {
     drop(database.store().await);
-    add_event(database, "stripe", 104_711, "done").await;
+    add_event(database, "stripe", 104_711, "handled").await;
     let server = serve(database).await;
     let (viewer, person) = (with(&server, "viewer"), Browser::signed_in(server.admin, token("viewer")).await);
     let only = "No event has the id `evt_10471`, and none has it inside";

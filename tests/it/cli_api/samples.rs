@@ -183,7 +183,7 @@ fn what_if(text: &str) -> Value {
     json!({
         "items": [{
             "provider": "stripe", "event_id": text, "type": text, "received_at_ms": AT_MS, "state": "failed", "error": text,
-            "generation": 0, "verdict": "unchanged", "said": "done", "why": text, "is_transactional": false, "taken_as": null,
+            "generation": 0, "verdict": "unchanged", "said": "handled", "why": text, "is_transactional": false, "taken_as": null,
             "took_ms": 1, "effects": [], "more_effects_n": 0, "hidden_effects_n": 0,
         }],
         "unchanged_n": 1, "changed_n": 0, "not_run_n": 0, "next": null, "looked_back_to_ms": null,

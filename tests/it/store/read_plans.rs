@@ -212,12 +212,12 @@ fn asked(n: i64) -> Vec<(&'static str, String, f64)> {
             "100001, 'failed', 'rare', NULL, NULL, NULL, NULL, 0, '{rare}'".to_owned(),
             20_100.0,
         ),
-        ("events of an object", "100001, 'done', NULL, NULL, 'in_7', NULL, NULL, 1, '{}'".to_owned(), 200.0),
-        ("events with stuck calls", format!("100001, 'done', {any}, '{{held,dead}}'"), 12_000.0),
-        ("events with open calls", format!("100001, 'done', {any}, '{{ready,waiting,leased}}'"), 102_000.0),
+        ("events of an object", "100001, 'handled', NULL, NULL, 'in_7', NULL, NULL, 1, '{}'".to_owned(), 200.0),
+        ("events with stuck calls", format!("100001, 'handled', {any}, '{{held,dead}}'"), 12_000.0),
+        ("events with open calls", format!("100001, 'handled', {any}, '{{ready,waiting,leased}}'"), 102_000.0),
         // As many of them as there may be; of a rare provider, all of history, once.
-        ("settled events", "100001, 'done', 'p1', NULL, NULL, NULL, NULL, 1, '{}'".to_owned(), whole * 0.6),
-        ("settled events", "100001, 'done', 'rare', NULL, NULL, NULL, NULL, 1, '{}'".to_owned(), whole),
+        ("settled events", "100001, 'handled', 'p1', NULL, NULL, NULL, NULL, 1, '{}'".to_owned(), whole * 0.6),
+        ("settled events", "100001, 'handled', 'rare', NULL, NULL, NULL, NULL, 1, '{}'".to_owned(), whole),
     ] {
         let name: &'static str = operation_sets().iter().find(|one| one.ends_with(name)).unwrap();
         all.push((name, values, rows_n_max));
@@ -226,7 +226,7 @@ fn asked(n: i64) -> Vec<(&'static str, String, f64)> {
         ("operation rows", "'op_4999', 1, 1".to_owned(), 100_100.0),
         ("operations of a while", "4980".to_owned(), 60.0),
         ("operation figures of messages", format!("'{{{some_messages}}}', 'ready', 5"), 200.0),
-        ("operation figures of events", format!("'{{{some}}}', 'done'"), 200.0),
+        ("operation figures of events", format!("'{{{some}}}', 'handled'"), 200.0),
         ("operation samples of messages", format!("'{{{one}}}'"), 20.0),
         ("operation samples of events", format!("'{{{some}}}'"), 60.0),
     ] {
