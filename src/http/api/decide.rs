@@ -71,10 +71,9 @@ impl DecisionRequest {
     ) -> Result<Response, Problem> {
         let decided: Answered<OrderResult> =
             self.people.decide(ordered, &self.decision(state, reason)?).await.map_err(busy)?;
-        info!(
-            actor = %self.people.principal().name, ordered = ?ordered, is_again = decided.is_again,
-            "an operator decided"
-        );
+        let (act, subject) = ordered.in_words();
+        let actor = &self.people.principal().name;
+        info!(%actor, act, subject, is_again = decided.is_again, "an operator decided");
         (state.decided)();
         Ok(answer(StatusCode::OK, &decided))
     }

@@ -45,6 +45,19 @@ pub enum Ordered {
     },
 }
 
+impl Ordered {
+    /// The act and what it is about, for the log: `event_rerun`, `event stripe evt_1`.
+    pub(crate) fn in_words(&self) -> (&'static str, String) {
+        let pause = |act: &PauseAct| if *act == PauseAct::Pause { "pause" } else { "resume" };
+        match self {
+            Self::Message { id, act } => (act.audited(), format!("message {id}")),
+            Self::Event { key, act } => (act.audited(), format!("event {} {}", key.provider, key.event_id)),
+            Self::Destination { name, act, .. } => (pause(act), format!("destination {name}")),
+            Self::Provider { name, act, .. } => (pause(act), format!("provider {name}")),
+        }
+    }
+}
+
 /// The word in `audit_log.action` for an act.
 pub(in crate::store) trait Audited {
     /// The word for it; the same for ever, since rows hold it.
