@@ -260,8 +260,7 @@ async fn a_call_that_waits_for_somebody_is_nowhere_said_to_go_out_by_itself(data
         VALUES ('billing', 'ops', 'they migrate', 5)";
     run(database, pause.to_owned()).await;
     let server = serve(database).await;
-    let (viewer, person) =
-        (with(&server, "viewer"), Browser::signed_in(server.admin, token("viewer")).await);
+    let (viewer, person) = (with(&server, "viewer"), Browser::signed_in(server.admin, token("viewer")).await);
     for (id, want) in [
         ("evt_2", "1 open call waits in a lane behind a message that is on hold or was given up"),
         ("evt_3", "1 open call waits because the destination is paused"),
