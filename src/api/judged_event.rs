@@ -917,7 +917,9 @@ mod tests {
             Some(StandsStill::NotConfigured),
             Some(StandsStill::Unreadable),
         ] {
-            page += &format!("- {}\n", open_calls_in_words(&[reason], true));
+            page += "- ";
+            page += &open_calls_in_words(&[reason], true);
+            page += "\n";
         }
         page
     }

@@ -107,7 +107,7 @@ const MOVED_MESSAGES: &str = "/* operation_step */ SELECT q.message_id AS subjec
     WHERE q.message_id = ANY($1) AND (q.leased_at_ms > $2 OR q.last_ended_at_ms > $2
         OR EXISTS (SELECT 1 FROM processed_webhook_events e WHERE e.event_seq = q.message_id / 1024
             AND e.generation > q.generation
-            AND (e.processed_at_ms > $2 OR (e.state = 'retry' AND e.due_at_ms > $2))))";
+            AND (e.processed_at_ms > $2 OR e.due_at_ms > $2)))";
 /// Messages that somebody has sent since they were held or dead, at whatever time.
 const SENT_MESSAGES: &str = "/* operation_step */ SELECT message_id AS subject_id FROM outbox_queue
     WHERE message_id = ANY($1) AND state NOT IN ('held', 'dead') AND CAST($2 AS BIGINT) >= 0";
@@ -125,7 +125,7 @@ const MOVED_EVENTS: &str =
 const RERUN_EVENTS: &str =
     "/* operation_step */ SELECT e.event_seq AS subject_id FROM processed_webhook_events e
     WHERE e.event_seq = ANY($1) AND (e.processed_at_ms > $2
-        OR (e.state = 'retry' AND e.attempts_n = 0 AND e.due_at_ms > $2)
+        OR (e.attempts_n = 0 AND e.due_at_ms > $2)
         OR EXISTS (SELECT 1 FROM outbox_queue q WHERE q.message_id >= e.event_seq * 1024
             AND q.message_id < (e.event_seq + 1) * 1024 AND q.created_at_ms > $2))";
 
