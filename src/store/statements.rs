@@ -15,8 +15,7 @@ pub fn list_statements() -> &'static [(&'static str, &'static str)] {
 /// Returns the statements that outbox, lanes, retries and operations need beside the hot ones, in the words of both databases: `{clock_ms}`
 /// is the database's clock.
 pub fn rare_statements() -> Vec<(&'static str, &'static str)> {
-    let [batches, results] = operations::BATCH_STATEMENTS;
-    [message::RARE_STATEMENTS, lane::STATEMENTS, event::DUE_STATEMENTS, batches, results].concat()
+    [message::RARE_STATEMENTS, lane::STATEMENTS, event::DUE_STATEMENTS, operations::BATCH_STATEMENTS].concat()
 }
 
 /// Returns the statements of the live tail, in the words of both databases.

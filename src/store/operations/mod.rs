@@ -31,4 +31,4 @@ pub use types::{BulkRules, OPERATION_ROWS_N_MAX, OperationStep};
 /// The statements by name, for tests that look at their plans.
 pub(super) const STATEMENTS: [&[(&str, &str)]; 3] = [set::STATEMENTS, preview::STATEMENTS, order::STATEMENTS];
 /// Those of a batch, likewise.
-pub(super) const BATCH_STATEMENTS: [&[(&str, &str)]; 2] = [batch::STATEMENTS, results::STATEMENTS];
+pub(super) const BATCH_STATEMENTS: &[(&str, &str)] = batch::STATEMENTS;

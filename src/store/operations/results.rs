@@ -38,10 +38,6 @@ const OF_EVENTS: &str = "/* operation_results */ SELECT r.row_n, e.state, e.atte
     ) c ON c.row_n = r.row_n
     WHERE r.operation_id = $1 AND r.result = 'open' ORDER BY r.row_n LIMIT 500";
 
-/// The statements by name, for tests that look at their plans.
-pub(super) const STATEMENTS: &[(&str, &str)] =
-    &[("operation_results messages", OF_MESSAGES), ("operation_results events", OF_EVENTS)];
-
 const MARK: &str = "/* operation_results */ UPDATE operation_rows SET result = $3
     WHERE operation_id = $1 AND row_n = ANY($2) AND result = 'open'";
 

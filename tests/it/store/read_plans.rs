@@ -213,8 +213,7 @@ fn asked(n: i64) -> Vec<(&'static str, String, f64)> {
             20_100.0,
         ),
         ("events of an object", "100001, 'handled', NULL, NULL, 'in_7', NULL, NULL, 1, '{}'".to_owned(), 200.0),
-        ("events with stuck calls", format!("100001, 'handled', {any}, '{{held,dead}}'"), 12_000.0),
-        ("events with open calls", format!("100001, 'handled', {any}, '{{ready,waiting,leased}}'"), 102_000.0),
+        ("events with calls", format!("100001, 'handled', {any}, '{{{some}}}'"), 120.0),
         // As many of them as there may be; of a rare provider, all of history, once.
         ("settled events", "100001, 'handled', 'p1', NULL, NULL, NULL, NULL, 1, '{}'".to_owned(), whole * 0.6),
         ("settled events", "100001, 'handled', 'rare', NULL, NULL, NULL, NULL, 1, '{}'".to_owned(), whole),
@@ -223,6 +222,8 @@ fn asked(n: i64) -> Vec<(&'static str, String, f64)> {
         all.push((name, values, rows_n_max));
     }
     for (name, values, rows_n_max) in [
+        ("operation events with stuck calls", "'{held,dead}'".to_owned(), 6_000.0),
+        ("operation events with open calls", "'{ready,waiting,leased}'".to_owned(), 51_000.0),
         ("operation rows", "'op_4999', 1, 1".to_owned(), 100_100.0),
         ("operations of a while", "4980".to_owned(), 60.0),
         ("operation figures of messages", format!("'{{{some_messages}}}', 'ready', 5"), 200.0),
@@ -249,6 +250,8 @@ fn types(sql: &str, name: &str) -> String {
     let places = (1..100).take_while(|n| sql.contains(&format!("${n}"))).count();
     let list = |n: usize| match (name, n) {
         ("search messages" | "event_delivery", 1) => "bigint[]",
+        ("operation events with stuck calls" | "operation events with open calls", 1) => "text[]",
+        ("operation set of events with calls", 10) => "bigint[]",
         (name, 1) if name.starts_with("operation ") => "bigint[]",
         _ => "text[]",
     };
@@ -306,10 +309,7 @@ fn assert_bounded(plan: &Value, rows_n_max: f64, what: &str) {
 fn no_statement_of_a_list_skips_rows_or_counts_all_of_history() {
     for (name, sql) in read_statements() {
         assert!(!sql.contains("OFFSET"), "{name}");
-        let is_bounded = sql.contains("LIMIT")
-            || sql.contains("_seq = ANY($1)")
-            || sql.contains("_id = ANY($1)")
-            || !sql.contains("COUNT(*)");
+        let is_bounded = sql.contains("LIMIT") || sql.contains("= ANY($1)") || !sql.contains("COUNT(*)");
         assert!(is_bounded, "{name} counts all there is: {sql}");
     }
 }
@@ -371,6 +371,19 @@ async fn on_sqlite_each_walk_goes_by_its_own_index() {
     let mut db = SqliteConnection::connect(&database.url).await.unwrap();
     for (name, sql) in read_statements() {
         let wanted = match name {
+            "operation set of waiting events" => "INDEX processed_webhook_events_open (state=?)",
+            "operation set of events of an object" => "INDEX processed_webhook_events_object (object=?)",
+            "operation set of events with calls" => "SEARCH e USING INTEGER PRIMARY KEY (rowid=?)",
+            "operation events with stuck calls" => "INDEX outbox_queue_decide",
+            "operation set of settled events" => "SCAN e",
+            "operation figures of messages" | "operation samples of messages" => {
+                "outbox_queue USING INTEGER PRIMARY KEY (rowid=?)"
+            }
+            "operation figures of events" | "operation samples of events" => {
+                "SEARCH e USING INTEGER PRIMARY KEY (rowid=?)"
+            }
+            "operation rows" => "SEARCH r USING PRIMARY KEY (operation_id=?)",
+            "operations of a while" => "INDEX operations_finished (finished_at_ms>?)",
             "event_page"
             | "event_page since"
             | "event_page_end"
@@ -393,18 +406,6 @@ async fn on_sqlite_each_walk_goes_by_its_own_index() {
             "causes of events" => "INDEX processed_webhook_events_open (state=?)",
             "causes of messages" => "INDEX outbox_queue_decide",
             "event_delivery" => "SEARCH m USING INTEGER PRIMARY KEY (rowid>?",
-            "operation set of waiting events" => "INDEX processed_webhook_events_open (state=?)",
-            "operation set of events of an object" => "INDEX processed_webhook_events_object (object=?)",
-            "operation set of events with stuck calls" => "SEARCH e USING INTEGER PRIMARY KEY (rowid=?)",
-            "operation set of settled events" => "SCAN e",
-            "operation figures of messages" | "operation samples of messages" => {
-                "outbox_queue USING INTEGER PRIMARY KEY (rowid=?)"
-            }
-            "operation figures of events" | "operation samples of events" => {
-                "SEARCH e USING INTEGER PRIMARY KEY (rowid=?)"
-            }
-            "operation rows" => "SEARCH r USING PRIMARY KEY (operation_id=?)",
-            "operations of a while" => "INDEX operations_finished (finished_at_ms>?)",
             "search object" => "INDEX processed_webhook_events_object (object=?",
             "search ids" => "USING PRIMARY KEY (block=? AND search_key=?)",
             "search ids from" => "USING PRIMARY KEY (block=? AND search_key>? AND search_key<?)",
@@ -412,7 +413,7 @@ async fn on_sqlite_each_walk_goes_by_its_own_index() {
             "event_ledger event" | "search events" => "(provider=? AND event_id=?)",
             _ => continue,
         };
-        let words = (1..=20).fold(sql.to_owned(), |words, n| {
+        let words = (1..=14).fold(sql.to_owned(), |words, n| {
             words.replace(&format!("= ANY(${n})"), &format!("IN (SELECT value FROM json_each(${n}))"))
         });
         let rows = sqlx::query(AssertSqlSafe(format!("EXPLAIN QUERY PLAN {words}"))).fetch_all(&mut db).await;
@@ -424,6 +425,7 @@ async fn on_sqlite_each_walk_goes_by_its_own_index() {
         let is_sorted = name == "statistics"
             || name.starts_with("search ids")
             || name.starts_with("causes")
+            || name.starts_with("operation")
             || name.starts_with("event_page of") && name.ends_with(" calls");
         assert!(is_sorted || !plan.contains("TEMP B-TREE FOR ORDER BY"), "{name} sorts: {plan}");
     }
