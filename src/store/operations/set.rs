@@ -12,7 +12,7 @@ macro_rules! as_text {
     ($($found:tt)*) => {
         concat!(
             "/* operation_set */ SELECT string_agg(CAST(f.subject_id AS TEXT) || ':' || CAST(f.version AS TEXT), ','
-                 ORDER BY f.subject_id) AS found FROM (",
+                 ORDER BY f.subject_id) AS found FROM (SELECT ",
             $($found)*,
             " LIMIT $1) f"
         )
@@ -24,7 +24,7 @@ macro_rules! as_text {
 macro_rules! message_set {
     ($words:literal) => {
         as_text!(
-            "SELECT q.message_id AS subject_id,
+            "q.message_id AS subject_id,
                  CAST(e.generation AS TEXT) || '.' || CAST(CASE WHEN q.state IN ('held', 'dead')
                      THEN q.attempts_before_n + q.attempts_n ELSE 0 END AS TEXT) AS version
              FROM outbox_queue q JOIN processed_webhook_events e ON e.event_seq = q.message_id / 1024
@@ -46,7 +46,7 @@ macro_rules! message_set {
 macro_rules! event_set {
     ($more:literal) => {
         as_text!(
-            "SELECT e.event_seq AS subject_id, CAST(e.generation AS TEXT) || '.' || (
+            "e.event_seq AS subject_id, CAST(e.generation AS TEXT) || '.' || (
                  SELECT CAST(COUNT(*) AS TEXT) || '.' || CAST(COALESCE(SUM(CASE WHEN q.state IN ('held', 'dead')
                      THEN 1 + q.attempts_before_n + q.attempts_n ELSE 0 END), 0) AS TEXT)
                  FROM outbox_queue q

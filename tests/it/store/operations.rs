@@ -778,7 +778,7 @@ async fn what_somebody_did_after_the_order_is_neither_settled_nor_discarded_by_i
     decide(&people, &super::on_event("evt_8", EventAct::Rerun), &decision_at("d4", 9_500)).await;
     assert_eq!(is_over(&erase).await, (1, moved()));
     let states = "SELECT event_id || ' ' || state FROM processed_webhook_events WHERE object = 'cus_1' ORDER BY event_id";
-    assert_eq!(database.texts(states).await, ["evt_8 retry", "evt_9 done"]);
+    assert_eq!(database.texts(states).await, ["evt_8 retry", "evt_9 handled"]);
 }
 
 async fn an_order_on_rows_of_another_one_to_the_same_effect_is_refused_for_a_while(database: &Database) {
