@@ -116,6 +116,10 @@ const MOVED_EVENTS: &str =
         OR EXISTS (SELECT 1 FROM outbox_finished f WHERE f.message_id >= e.event_seq * 1024
             AND f.message_id < (e.event_seq + 1) * 1024 AND f.finished_at_ms > $2))";
 
+/// The statements by name, for tests that look at their plans.
+pub(super) const STATEMENTS: &[(&str, &str)] =
+    &[("operation_moved messages", MOVED_MESSAGES), ("operation_moved events", MOVED_EVENTS)];
+
 /// Those of the rows on which something went on after `since_ms`: what was ordered was ordered without knowing of it.
 async fn moved(
     db: &mut Door<'_>,

@@ -29,4 +29,6 @@ pub(super) use preview::{Looking, operation_preview, operation_preview_again};
 pub use types::{BulkRules, OPERATION_ROWS_N_MAX, OperationStep};
 
 /// The statements by name, for tests that look at their plans.
-pub(super) const STATEMENTS: [&[(&str, &str)]; 2] = [set::STATEMENTS, preview::STATEMENTS];
+pub(super) const STATEMENTS: [&[(&str, &str)]; 3] = [set::STATEMENTS, preview::STATEMENTS, order::STATEMENTS];
+/// Those of a batch, likewise.
+pub(super) const BATCH_STATEMENTS: &[(&str, &str)] = batch::STATEMENTS;

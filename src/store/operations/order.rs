@@ -98,6 +98,18 @@ pub(in crate::store) async fn operation_begin(
     Ok(Ok(OperationRow::of(&row)?.view))
 }
 
+/// Operations that are unfinished, or ended after `$1`.
+const RECENT: &str = operation_rows_sql!(
+    "operation_same",
+    "WHERE operation_id IN (SELECT operation_id FROM operations WHERE finished_at_ms IS NULL
+         UNION ALL SELECT operation_id FROM operations WHERE finished_at_ms IS NOT NULL AND finished_at_ms > $1
+             AND changed_n > 0)
+     ORDER BY CASE WHEN finished_at_ms IS NULL THEN 0 ELSE 1 END, operation_id DESC LIMIT 200"
+);
+
+/// The statements by name, for tests that look at their plans.
+pub(super) const STATEMENTS: &[(&str, &str)] = &[("operations of a while", RECENT)];
+
 /// For each of these subjects, all on these rows: the operation that it would do again, if there is one. It is unfinished,
 /// or ended a moment ago; it has the same act and filter, or some of the same rows and an act to the same effect.
 pub(super) async fn in_the_way(
@@ -106,14 +118,7 @@ pub(super) async fn in_the_way(
     ids: &[i64],
     (who, now_ms): (&Principal, UnixMs),
 ) -> DbResult<Vec<Option<Refusal>>> {
-    let sql = operation_rows_sql!(
-        "operation_same",
-        "WHERE operation_id IN (SELECT operation_id FROM operations WHERE finished_at_ms IS NULL
-             UNION ALL SELECT operation_id FROM operations WHERE finished_at_ms IS NOT NULL AND finished_at_ms > $1
-                 AND changed_n > 0)
-         ORDER BY CASE WHEN finished_at_ms IS NULL THEN 0 ELSE 1 END, operation_id DESC LIMIT 200"
-    );
-    let recent = db.fetch(sql, &[now_ms.saturating_sub(TWIN_MS).into()]).await?;
+    let recent = db.fetch(RECENT, &[now_ms.saturating_sub(TWIN_MS).into()]).await?;
     let mut found = vec![None; subjects.len()];
     for row in &recent {
         let row = OperationRow::of(row)?;

@@ -68,8 +68,12 @@ const SAMPLE_EVENTS: &str = concat!(
 );
 
 /// The statements by name, for tests that look at their plans.
-pub(super) const STATEMENTS: &[(&str, &str)] =
-    &[("operation figures of messages", OF_MESSAGES), ("operation figures of events", OF_EVENTS)];
+pub(super) const STATEMENTS: &[(&str, &str)] = &[
+    ("operation figures of messages", OF_MESSAGES),
+    ("operation figures of events", OF_EVENTS),
+    ("operation samples of messages", SAMPLE_MESSAGES),
+    ("operation samples of events", SAMPLE_EVENTS),
+];
 
 /// Who looks, and when.
 pub(in crate::store) struct Looking {

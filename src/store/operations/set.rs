@@ -63,14 +63,24 @@ const WAITING_EVENTS: &str = event_set!(" AND e.state IN ('retry', 'failed', 'un
 const SETTLED_EVENTS: &str = event_set!("");
 /// Those of an object, whatever they wait for.
 const EVENTS_OF_OBJECT: &str = event_set!(" AND e.object = $5 AND e.object IS NOT NULL");
-/// Those with calls in these states, by what is open: history is not looked at.
-const EVENTS_OF_STUCK_CALLS: &str = event_set!(
-    " AND e.event_seq IN (SELECT s.message_id / 1024 FROM outbox_queue s
-          WHERE (s.state IN ('held', 'dead')) IS TRUE AND s.state = ANY($10))"
-);
-const EVENTS_OF_OPEN_CALLS: &str = event_set!(
-    " AND e.event_seq IN (SELECT s.message_id / 1024 FROM outbox_queue s WHERE s.state = ANY($10))"
-);
+/// Those that have calls in some state, whose numbers were found before.
+const EVENTS_OF_CALLS: &str = event_set!(" AND e.event_seq = ANY($10)");
+
+/// Numbers of the events with calls in these states, by what is open: history is not looked at. Asked by itself: in one
+/// statement with the events, PostgreSQL may go through all events in their order, and for each through all calls.
+macro_rules! calls_of {
+    ($words:literal) => {
+        concat!(
+            "/* operation_set */ SELECT string_agg(CAST(c.event_seq AS TEXT), ',') AS found
+             FROM (SELECT DISTINCT s.message_id / 1024 AS event_seq FROM outbox_queue s WHERE ",
+            $words,
+            " AND s.state = ANY($1)) c"
+        )
+    };
+}
+
+const STUCK_CALLS: &str = calls_of!("(s.state IN ('held', 'dead')) IS TRUE");
+const OPEN_CALLS: &str = calls_of!("s.message_id >= 0");
 
 /// The statements by name, for tests that look at their plans.
 pub(super) const STATEMENTS: &[(&str, &str)] = &[
@@ -78,9 +88,17 @@ pub(super) const STATEMENTS: &[(&str, &str)] = &[
     ("operation set of moving messages", MOVING),
     ("operation set of waiting events", WAITING_EVENTS),
     ("operation set of events of an object", EVENTS_OF_OBJECT),
-    ("operation set of events with stuck calls", EVENTS_OF_STUCK_CALLS),
-    ("operation set of events with open calls", EVENTS_OF_OPEN_CALLS),
+    ("operation set of events with calls", EVENTS_OF_CALLS),
+    ("operation events with stuck calls", STUCK_CALLS),
+    ("operation events with open calls", OPEN_CALLS),
+    ("operation set of settled events", SETTLED_EVENTS),
+    ("operation rows", FIXED),
 ];
+
+const FIXED: &str =
+    "/* operation_set */ SELECT string_agg(CAST(r.subject_id AS TEXT), ',' ORDER BY r.row_n) AS found
+     FROM operation_rows r WHERE r.operation_id = $1 AND ((CAST($2 AS BIGINT) = 1 AND r.outcome IS NULL)
+         OR (CAST($3 AS BIGINT) = 1 AND r.outcome = 'changed'))";
 
 /// Rows that a filter found.
 pub(super) struct FoundSet {
@@ -96,7 +114,13 @@ pub(super) async fn found_set(
     choice: &OperationChoice,
     who: &Principal,
 ) -> DbResult<FoundSet> {
-    let (sql, values) = found_by(choice, who);
+    let (sql, mut values) = found_by(choice, who);
+    if let OperationChoice::Events(EventFilter { delivery: Some(calls), .. }) = choice {
+        let states: Vec<String> = calls.states().iter().map(MessageState::to_string).collect();
+        let sql = if *calls == DeliveryFilter::Open { OPEN_CALLS } else { STUCK_CALLS };
+        let text = db.fetch_one(sql, &[states.into()]).await?.text_or_null("found")?.unwrap_or_default();
+        values.push(ids_of(&text)?.into());
+    }
     let text = db.fetch_one(sql, &values).await?.text_or_null("found")?.unwrap_or_default();
     let digest = hex::encode(Sha256::digest(&text).get(..8).unwrap_or_default());
     Ok(FoundSet { ids: ids_of(&text)?, digest })
@@ -115,11 +139,8 @@ pub(super) async fn fixed_set(
     operation_id: &str,
     wanted: RowsWanted,
 ) -> DbResult<Vec<i64>> {
-    let sql = "/* operation_set */ SELECT string_agg(CAST(r.subject_id AS TEXT), ',' ORDER BY r.row_n) AS found
-               FROM operation_rows r WHERE r.operation_id = $1 AND ((CAST($2 AS BIGINT) = 1 AND r.outcome IS NULL)
-                   OR (CAST($3 AS BIGINT) = 1 AND r.outcome = 'changed'))";
     let values = [operation_id.into(), i64::from(wanted.left).into(), i64::from(wanted.changed).into()];
-    ids_of(&db.fetch_one(sql, &values).await?.text_or_null("found")?.unwrap_or_default())
+    ids_of(&db.fetch_one(FIXED, &values).await?.text_or_null("found")?.unwrap_or_default())
 }
 
 /// The numbers in `1:0,2:0`, or in `1,2`.
@@ -175,11 +196,8 @@ fn found_by(choice: &OperationChoice, who: &Principal) -> (&'static str, Vec<Val
                 (*received_to_ms).into(),
             ];
             values.extend(reach(&who.providers));
-            let states = delivery.map(|calls| calls.states().iter().map(MessageState::to_string).collect());
-            values.extend(states.map(|states: Vec<String>| Value::from(states)));
             let sql = match (delivery, object) {
-                (Some(DeliveryFilter::Open), _) => EVENTS_OF_OPEN_CALLS,
-                (Some(_), _) => EVENTS_OF_STUCK_CALLS,
+                (Some(_), _) => EVENTS_OF_CALLS,
                 (None, Some(_)) => EVENTS_OF_OBJECT,
                 (None, None) if is_waiting => WAITING_EVENTS,
                 (None, None) => SETTLED_EVENTS,

@@ -21,10 +21,11 @@ pub fn people_statements() -> Vec<(&'static str, &'static str)> {
 
 /// The statements of what people read of events, likewise.
 pub fn read_statements() -> Vec<(&'static str, &'static str)> {
-    let [sets, figures] = operations::STATEMENTS;
+    let [sets, previews, orders] = operations::STATEMENTS;
     [
         sets,
-        figures,
+        previews,
+        orders,
         walk::STATEMENTS,
         events::STATEMENTS,
         statistics::STATEMENTS,

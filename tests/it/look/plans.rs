@@ -109,16 +109,8 @@ const ASKED: [(&str, &str, u32); 49] = [
     ("open events", "'rare', 10000", 40_200),
     ("open events", "'nobody', 10000", 200),
     // What an operation would act on: no further than what is open.
-    (
-        "operation set of events with stuck calls",
-        "100001, 'done', NULL, NULL, NULL, NULL, NULL, 1, '{}', '{held,dead}'",
-        130_200,
-    ),
-    (
-        "operation set of events with stuck calls",
-        "100001, 'done', 'rare', NULL, NULL, NULL, NULL, 1, '{}', '{dead}'",
-        130_200,
-    ),
+    ("operation events with stuck calls", "'{held,dead}'", 130_200),
+    ("operation events with open calls", "'{ready,waiting,leased}'", 600_200),
     ("operation figures of events", "'{5,500000,999999}', 'done'", 200),
     ("operation figures of messages", "'{1025,2049}', 'ready', 5", 200),
 ];

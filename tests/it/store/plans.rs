@@ -202,16 +202,18 @@ async fn hot_statements_go_by_keys_whatever_was_believed_when_they_were_planned(
     }
 }
 
-/// Each message in a lane of its own, and as many objects as events.
+/// Each message in a lane of its own, and as many objects and finished messages as events.
 const LANES: &str = "UPDATE outbox_queue SET lane = 'l' || message_id / 1024, lane_seq = 1;
     INSERT INTO outbox_lanes (destination, lane, head_seq, tail_seq, used_at_ms)
     SELECT 'billing', 'l' || n, 1, 1, 1000 FROM generate_series(1, 200000) n;
     INSERT INTO object_versions (provider, object, version, event_seq)
     SELECT 'stripe', 'o_' || n, 1, n FROM generate_series(1, 200000) n;
+    INSERT INTO outbox_finished (message_id, created_at_ms, finished_at_ms, attempts_n, generation, shard, state, destination)
+    SELECT n * 1024 + 5, 1000, 1000, 1, 0, 1, 'done', 'billing' FROM generate_series(1, 200000) n;
     VACUUM ANALYZE";
 
 /// What is asked beside the hot statements: with values that find something among much.
-const ASKED: [(&str, &str); 10] = [
+const ASKED: [(&str, &str); 12] = [
     ("message_extend", "1024000, 1, 0, 1, 30000"),
     ("message_release", "ARRAY['billing', 'other'], ARRAY['n/1'], 0, 1, 60000"),
     ("message_release told", "ARRAY[1024000, 2048000], 10000000"),
@@ -224,6 +226,8 @@ const ASKED: [(&str, &str); 10] = [
         "events_holders",
         "ARRAY[0, 1], ARRAY['stripe', 'stripe'], ARRAY['evt_5', 'evt_x'], ARRAY[sha256('5'), NULL]",
     ),
+    ("operation_moved messages", "ARRAY[1024000, 2048000], 5000"),
+    ("operation_moved events", "ARRAY[1000, 2000], 5000"),
     ("versions_raise", "ARRAY['stripe', 'stripe'], ARRAY['o_5', 'o_x'], ARRAY[9, 9], ARRAY[7, 8]"),
 ];
 

@@ -40,12 +40,19 @@ const FILL: &str = "SET synchronous_commit = off;
         destination, last_result)
     SELECT n * CAST(1024 AS BIGINT), 1000, 2000, 1, 0, 1, 'done', 'billing', 'done' FROM generate_series(FINISHED, EVENTS) n;
     INSERT INTO webhook_payloads (event_seq, shard, headers, body)
-    SELECT n, 1, '{}', 'body' FROM generate_series(OPEN, EVENTS) n";
+    SELECT n, 1, '{}', 'body' FROM generate_series(OPEN, EVENTS) n;
+    INSERT INTO operations (operation_id, created_at_ms, finished_at_ms, stepped_at_ms, total_n, changed_n, skipped_n, state,
+        actor, reason, subject)
+    SELECT 'op_' || n, n, CASE WHEN n <= 4990 THEN n END, n, 1, 1, 0, CASE WHEN n <= 4990 THEN 'done' ELSE 'running' END, 'ops',
+        'r', '{}' FROM generate_series(1, 5000) n;
+    INSERT INTO operation_rows (operation_id, row_n, subject_id, outcome)
+    SELECT 'op_' || 4998 + n % 3, n, n, CASE WHEN n % 2 = 0 THEN 'changed' END FROM generate_series(1, 300000) n";
 /// As a transaction that reads at one moment has it.
 const READER: &str = "SET jit = off; SET enable_seqscan = off; SET enable_bitmapscan = off;
     SET enable_hashjoin = off; SET enable_mergejoin = off; SET plan_cache_mode = force_generic_plan";
 /// Tables that grow with what came.
-const BIG: [&str; 8] = [
+const BIG: [&str; 9] = [
+    "operation_rows",
     "event_search_ids",
     "processed_webhook_events",
     "webhook_payloads",
@@ -177,31 +184,101 @@ fn asked(n: i64) -> Vec<(&'static str, String, f64)> {
     }
     all.push(("search open keys", "5000".to_owned(), 5_100.0));
     all.push(("search finished keys", "5000".to_owned(), 5_100.0));
+    // What an operation would act on: 100,001 rows at most, and no further than what is open where that is what is looked for.
+    let any = "NULL, NULL, NULL, NULL, NULL, 1, '{}'";
+    let whole = f64::from(i32::try_from(n).unwrap());
+    let (one, some) = ((n - 90_000) * 1_024, listed(n - 90_000));
+    let some_messages =
+        (n - 90_000..n - 89_949).map(|n| (n * 1_024).to_string()).collect::<Vec<_>>().join(",");
+    for (name, values, rows_n_max) in [
+        (
+            "stuck messages",
+            "100001, 'dead', 'billing', NULL, NULL, NULL, 1, '{}', 1, '{}'".to_owned(),
+            6_000.0,
+        ),
+        (
+            "stuck messages",
+            "100001, 'held', NULL, 'rare', NULL, NULL, 0, '{rare}', 0, '{billing}'".to_owned(),
+            6_000.0,
+        ),
+        (
+            "moving messages",
+            "100001, 'ready', 'billing', NULL, NULL, NULL, 1, '{}', 1, '{}'".to_owned(),
+            51_000.0,
+        ),
+        ("waiting events", format!("100001, 'failed', {any}"), 20_100.0),
+        (
+            "waiting events",
+            "100001, 'failed', 'rare', NULL, NULL, NULL, NULL, 0, '{rare}'".to_owned(),
+            20_100.0,
+        ),
+        ("events of an object", "100001, 'done', NULL, NULL, 'in_7', NULL, NULL, 1, '{}'".to_owned(), 200.0),
+        ("events with calls", format!("100001, 'done', {any}, '{{{some}}}'"), 120.0),
+        // As many of them as there may be; of a rare provider, all of history, once.
+        ("settled events", "100001, 'done', 'p1', NULL, NULL, NULL, NULL, 1, '{}'".to_owned(), whole * 0.6),
+        ("settled events", "100001, 'done', 'rare', NULL, NULL, NULL, NULL, 1, '{}'".to_owned(), whole),
+    ] {
+        let name: &'static str = operation_sets().iter().find(|one| one.ends_with(name)).unwrap();
+        all.push((name, values, rows_n_max));
+    }
+    for (name, values, rows_n_max) in [
+        ("operation events with stuck calls", "'{held,dead}'".to_owned(), 6_000.0),
+        ("operation events with open calls", "'{ready,waiting,leased}'".to_owned(), 51_000.0),
+        ("operation rows", "'op_4999', 1, 1".to_owned(), 100_100.0),
+        ("operations of a while", "4980".to_owned(), 60.0),
+        ("operation figures of messages", format!("'{{{some_messages}}}', 'ready', 5"), 200.0),
+        ("operation figures of events", format!("'{{{some}}}', 'done'"), 200.0),
+        ("operation samples of messages", format!("'{{{one}}}'"), 20.0),
+        ("operation samples of events", format!("'{{{some}}}'"), 60.0),
+    ] {
+        all.push((name, values, rows_n_max));
+    }
     all.push(("search effect", "10000, 'capture', 50".to_owned(), 10_100.0));
     all.push(("search queue", "10001".to_owned(), 10_100.0));
     all.push(("search rejected", "2000, 0, '{}', 'x', NULL, 1, '%x%', 50".to_owned(), 2_100.0));
     all
 }
 
+/// Names of the statements that find the set of an operation.
+fn operation_sets() -> Vec<&'static str> {
+    let names = read_statements().into_iter().map(|(name, _)| name);
+    names.filter(|name| name.starts_with("operation set of ")).collect()
+}
+
 /// The types of a statement's values, by what the driver calls them.
 fn types(sql: &str, name: &str) -> String {
     let places = (1..100).take_while(|n| sql.contains(&format!("${n}"))).count();
     let list = |n: usize| match (name, n) {
-        ("search messages" | "event_delivery", 1) => "bigint[]",
+        ("operation events with stuck calls" | "operation events with open calls", 1) => "text[]",
+        ("search messages" | "event_delivery", 1) | ("operation set of events with calls", 10) => "bigint[]",
+        (name, 1) if name.starts_with("operation ") => "bigint[]",
         _ => "text[]",
     };
     let of = |n: usize| {
         let place = format!("${n}");
         let after = sql.split(&place).skip(1).find(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()));
-        let before = sql.split(&place).next().unwrap_or_default();
+        let before = sql.match_indices(&place).find_map(|(at, _)| {
+            let (before, rest) = sql.split_at_checked(at)?;
+            let is_it = !rest.get(place.len()..)?.starts_with(|c: char| c.is_ascii_digit());
+            is_it.then_some(before)
+        });
+        let before = before.unwrap_or_default();
         if before.ends_with("ANY(") {
             return list(n);
         }
-        let is_text =
-            ["provider = ", "event_id = ", "object = ", "state = ", "name = ", "LIKE ", "rejection_id = "]
-                .iter()
-                .any(|column| before.ends_with(column))
-                || after.is_some_and(|rest| rest.starts_with(" AS TEXT"));
+        let is_text = [
+            "provider = ",
+            "event_id = ",
+            "object = ",
+            "state = ",
+            "name = ",
+            "LIKE ",
+            "rejection_id = ",
+            "operation_id = ",
+        ]
+        .iter()
+        .any(|column| before.ends_with(column))
+            || after.is_some_and(|rest| rest.starts_with(" AS TEXT"));
         let is_bytes = ["replay_key = ", "digest = "].iter().any(|column| before.ends_with(column));
         if is_text {
             "text"
@@ -231,8 +308,7 @@ fn assert_bounded(plan: &Value, rows_n_max: f64, what: &str) {
 fn no_statement_of_a_list_skips_rows_or_counts_all_of_history() {
     for (name, sql) in read_statements() {
         assert!(!sql.contains("OFFSET"), "{name}");
-        let is_bounded =
-            sql.contains("LIMIT") || sql.contains("event_seq = ANY($1)") || !sql.contains("COUNT(*)");
+        let is_bounded = sql.contains("LIMIT") || sql.contains("= ANY($1)") || !sql.contains("COUNT(*)");
         assert!(is_bounded, "{name} counts all there is: {sql}");
     }
 }
@@ -294,13 +370,24 @@ async fn on_sqlite_each_walk_goes_by_its_own_index() {
     let mut db = SqliteConnection::connect(&database.url).await.unwrap();
     for (name, sql) in read_statements() {
         let wanted = match name {
+            "operation set of events of an object" => "INDEX processed_webhook_events_object (object=?)",
+            "operation events with stuck calls" => "INDEX outbox_queue_decide",
+            "operation set of settled events" => "SCAN e",
+            "operation figures of messages" => "SEARCH q USING INTEGER PRIMARY KEY (rowid=?)",
+            "operation set of events with calls"
+            | "operation figures of events"
+            | "operation samples of events" => "SEARCH e USING INTEGER PRIMARY KEY (rowid=?)",
+            "operation rows" => "SEARCH r USING PRIMARY KEY (operation_id=?)",
+            "operations of a while" => "INDEX operations_finished (finished_at_ms>?)",
             "event_page"
             | "event_page since"
             | "event_page_end"
             | "event_page_end since"
             | "event_count"
             | "statistics" => "USING INTEGER PRIMARY KEY (rowid>?",
-            "event_count of a state alone" => "INDEX processed_webhook_events_open (state=?)",
+            "event_count of a state alone" | "operation set of waiting events" => {
+                "INDEX processed_webhook_events_open (state=?)"
+            }
             _ if name.contains("of a state") => {
                 "INDEX processed_webhook_events_open (state=? AND event_seq>?"
             }
@@ -323,13 +410,9 @@ async fn on_sqlite_each_walk_goes_by_its_own_index() {
             "event_ledger event" | "search events" => "(provider=? AND event_id=?)",
             _ => continue,
         };
-        let words = sql.replace("= ANY($1)", "IN (SELECT value FROM json_each($1))");
-        let words = words.replace("= ANY($3)", "IN (SELECT value FROM json_each($3))");
-        let words = words.replace("= ANY($7)", "IN (SELECT value FROM json_each($7))");
-        let words = words.replace("= ANY($4)", "IN (SELECT value FROM json_each($4))");
-        let words = words.replace("= ANY($6)", "IN (SELECT value FROM json_each($6))");
-        let words = words.replace("= ANY($13)", "IN (SELECT value FROM json_each($13))");
-        let words = words.replace("= ANY($11)", "IN (SELECT value FROM json_each($11))");
+        let words = (1..=14).fold(sql.to_owned(), |words, n| {
+            words.replace(&format!("= ANY(${n})"), &format!("IN (SELECT value FROM json_each(${n}))"))
+        });
         let rows = sqlx::query(AssertSqlSafe(format!("EXPLAIN QUERY PLAN {words}"))).fetch_all(&mut db).await;
         let rows = rows.unwrap_or_else(|why| panic!("{name}: {why}: {words}"));
         let plan: Vec<String> = rows.iter().map(|row| row.get("detail")).collect();
@@ -339,6 +422,7 @@ async fn on_sqlite_each_walk_goes_by_its_own_index() {
         let is_sorted = name == "statistics"
             || name.starts_with("search ids")
             || name.starts_with("causes")
+            || name.starts_with("operation")
             || name.starts_with("event_page of") && name.ends_with(" calls");
         assert!(is_sorted || !plan.contains("TEMP B-TREE FOR ORDER BY"), "{name} sorts: {plan}");
     }
