@@ -100,7 +100,7 @@ impl ListRow for AuditView {
         Column::Whole("time (UTC)"),
         Column::Whole("who"),
         Column::Whole("what"),
-        Column::Whole("subject"),
+        Column::Id("subject"),
         Column::Loose("detail"),
     ];
 

@@ -3,15 +3,18 @@
 use std::path::Path;
 
 use clap::Args;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::api_client::{ApiAnswer, ApiClient, CommandKeys, keys_folder};
+use super::ending::NotFound;
 use super::output::{Column, Screen, Shown, plural, table, told, with_times};
 use super::reach::ReachArgs;
 use super::shared::{complain, is_reader_gone, say};
 use crate::api::{PAGE_N_DEFAULT, PAGE_N_MAX, Page};
 use crate::config::Environment;
 use crate::load::Kinds;
+use crate::mistakes::nearest;
 
 /// Values of a query; those that are `None` were not given.
 pub(super) type Query<'a> = [(&'static str, Option<&'a str>)];
@@ -93,6 +96,9 @@ impl Desk {
             let page = answer.view;
             rows_n += page.items.len();
             if !paging.all || page.next.is_none() || is_reader_gone() {
+                if rows_n == 0 {
+                    self.check_names::<T>(query)?;
+                }
                 if !self.screen.is_json {
                     notes(&self.screen, &page, rows_n, query);
                 }
@@ -109,6 +115,9 @@ impl Desk {
         query: &Query<'_>,
     ) -> anyhow::Result<()> {
         let answer: ApiAnswer<Page<T>> = self.api.get(path, query)?;
+        if answer.view.items.is_empty() {
+            self.check_names::<T>(query)?;
+        }
         if self.screen.is_json {
             say(with_times(answer.raw));
         } else {
@@ -119,6 +128,43 @@ impl Desk {
         }
         Ok(())
     }
+
+    /// Fails where nothing was found by a provider or a destination that the server does not have.
+    fn check_names<T: ListRow>(&self, query: &Query<'_>) -> anyhow::Result<()> {
+        for (noun, value) in query.iter().filter_map(|(name, value)| Some((*name, (*value)?))) {
+            let path = match noun {
+                "provider" => "providers",
+                "destination" => "destinations",
+                _ => continue,
+            };
+            // Whoever may not list them is told what was found, and no more.
+            let Ok(all) = self.api.get::<Page<Named>>(&[path], &[]) else { continue };
+            let names: Vec<&str> = all.view.items.iter().map(|one| one.name.as_str()).collect();
+            if names.is_empty() || names.contains(&value) {
+                continue;
+            }
+            let hint = match nearest(value, names) {
+                Some(name) => format!("; did you mean `{}`?", Shown::text(name).as_str()),
+                None => format!(
+                    ", or it is out of the token's reach: `hooklatch {}` lists them",
+                    match noun {
+                        "provider" => "providers --live",
+                        _ => "destinations list",
+                    }
+                ),
+            };
+            let (what, value) = (filter_in_words(query), Shown::text(value));
+            let why = format!("no {}s with {what}: no {noun} is called `{}`{hint}", T::NOUN, value.as_str());
+            return Err(NotFound(why).into());
+        }
+        Ok(())
+    }
+}
+
+/// A provider or a destination of a list.
+#[derive(Deserialize)]
+struct Named {
+    name: String,
 }
 
 /// Rows of one kind as a table.

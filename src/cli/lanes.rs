@@ -47,7 +47,7 @@ impl ListRow for LaneView {
         Column::Whole("depth"),
         Column::Whole("blocked by"),
         Column::Whole("head since (UTC)"),
-        Column::Whole("head"),
+        Column::Id("head"),
         Column::Whole("state"),
         Column::Loose("what it means"),
     ];

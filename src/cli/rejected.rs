@@ -89,7 +89,7 @@ impl ListRow for RejectedView {
         Column::Whole("provider"),
         Column::Whole("step"),
         Column::Whole("reason"),
-        Column::Whole("client"),
+        Column::Id("client"),
         Column::Loose("detail"),
     ];
 
@@ -111,7 +111,7 @@ impl ListRow for RejectedGroup {
         Column::Whole("requests"),
         Column::Whole("last (UTC)"),
         Column::Whole("provider"),
-        Column::Whole("client"),
+        Column::Id("client"),
         Column::Loose("reason"),
     ];
 
@@ -131,7 +131,7 @@ impl ListRow for UnknownPathView {
     const COLUMNS: &'static [Column] = &[
         Column::Whole("last (UTC)"),
         Column::Whole("requests"),
-        Column::Whole("client"),
+        Column::Id("client"),
         Column::Whole("did it mean"),
         Column::Whole("signed like"),
         Column::Loose("path"),

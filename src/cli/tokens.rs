@@ -118,7 +118,7 @@ impl ListRow for TokenView {
         Column::Loose("destinations"),
         Column::Whole("good until (UTC)"),
         Column::Whole("last used (UTC)"),
-        Column::Whole("token id"),
+        Column::Id("token id"),
     ];
 
     fn cells(&self, screen: &Screen) -> Vec<Shown> {

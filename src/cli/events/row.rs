@@ -9,7 +9,7 @@ impl ListRow for EventView {
     const COLUMNS: &'static [Column] = &[
         Column::Whole("received (UTC)"),
         Column::Whole("provider"),
-        Column::Whole("event id"),
+        Column::Id("event id"),
         Column::Whole("type"),
         Column::Whole("state"),
         Column::Whole("calls"),

@@ -10,9 +10,9 @@ impl ListRow for MessageView {
     const NOUN: &'static str = "message";
     const COLUMNS: &'static [Column] = &[
         Column::Whole("written (UTC)"),
-        Column::Whole("message id"),
+        Column::Id("message id"),
         Column::Whole("destination"),
-        Column::Whole("event id"),
+        Column::Id("event id"),
         Column::Whole("state"),
         Column::Whole("attempts"),
         Column::Loose("what it means"),

@@ -8,7 +8,7 @@ impl ListRow for OperationView {
     const NOUN: &'static str = "operation";
     const COLUMNS: &'static [Column] = &[
         Column::Whole("ordered (UTC)"),
-        Column::Whole("operation id"),
+        Column::Id("operation id"),
         Column::Whole("state"),
         Column::Whole("done"),
         Column::Loose("what"),

@@ -13,7 +13,9 @@ const MIN: usize = 8;
 /// A column of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Column {
-    /// Ids and words, cut only when nothing else can be.
+    /// Ids, never cut: a person copies them. A line that is too long for the terminal is continued below by it.
+    Id(&'static str),
+    /// Words, cut only when nothing else can be.
     Whole(&'static str),
     /// Texts, cut first where a terminal is too narrow.
     Loose(&'static str),
@@ -22,7 +24,7 @@ pub(crate) enum Column {
 impl Column {
     fn title(self) -> &'static str {
         match self {
-            Self::Whole(title) | Self::Loose(title) => title,
+            Self::Id(title) | Self::Whole(title) | Self::Loose(title) => title,
         }
     }
 }
@@ -41,7 +43,7 @@ pub(crate) fn table(screen: &Screen, columns: &[Column], rows: &[Vec<Shown>], ha
     if let Some(columns_n) = screen.columns_n {
         let is_loose = |n: usize| matches!(columns.get(n), Some(Column::Loose(_)));
         fit(&mut widths, columns_n, LOOSE_MIN, is_loose);
-        fit(&mut widths, columns_n, MIN, |_| true);
+        fit(&mut widths, columns_n, MIN, |n| !matches!(columns.get(n), Some(Column::Id(_))));
     }
     let head = has_head.then_some(&head);
     head.into_iter().chain(rows).map(|row| line(screen, &widths, row)).collect::<Vec<_>>().join("\n")
@@ -123,6 +125,13 @@ mod tests {
     fn a_narrow_terminal_cuts_texts_before_ids() {
         let shown = table(&screen(Some(30)), &COLUMNS, &rows(), true);
         assert!(shown.ends_with("日本語  1,000  the destinatio…"), "{shown}");
+        let columns = [Column::Id("id"), Column::Whole("n"), Column::Loose("error")];
+        let id = "x".repeat(84);
+        let long = [vec![Shown::text(&id), Shown::text("n".repeat(20)), Shown::text("y".repeat(40))]];
+        for columns_n in [30, 100] {
+            let shown = table(&screen(Some(columns_n)), &columns, &long, false);
+            assert!(shown.starts_with(&format!("{id}  nnnnnnn…  yyyyyyy…")), "{columns_n}: {shown}");
+        }
         let ids = [vec![Shown::text("x".repeat(40)), Shown::number(1), Shown::text("y".repeat(40))]];
         let shown = table(&screen(Some(30)), &COLUMNS, &ids, false);
         assert_eq!(shown, format!("{}…  1  {}…", "x".repeat(12), "y".repeat(11)));
