@@ -53,6 +53,7 @@ const EXAMPLES: &[&str] = &[
     "hooklatch explain --recent",
     "hooklatch what-if --state failed --limit 20",
     "hooklatch what-if stripe evt_1",
+    "hooklatch what-if --live stripe evt_1",
     "hooklatch vectors providers/stripe",
     "hooklatch events list --delivery stuck",
     "hooklatch events list --provider stripe --from 2h",

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use super::shared::{block_on, complain, say};
+use super::shared::{beside_a_server, block_on, complain, say};
 use super::sign;
 use crate::app::{self, App};
 use crate::config::Config;
@@ -67,7 +67,11 @@ pub(super) fn migrate(
     block_on(async {
         let config = app.config();
         let Opened { store, applied, schema } =
-            setup::store(&config.database, &config.encryption, true).await?;
+            setup::store(&config.database, &config.encryption, true).await.map_err(|error| {
+                let instead =
+                    "A server brings the schema up to date when it starts, unless database.migrate is false.";
+                beside_a_server(error, instead)
+            })?;
         // An older program than the schema's has nothing to apply, which does not mean that it would start.
         anyhow::ensure!(schema.is_usable(), "schema of the database is {schema}");
         let of_program = app::migrate(&store, app.migrations()).await;

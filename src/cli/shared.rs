@@ -127,18 +127,24 @@ pub(super) async fn opened_alone(
     encryption: &EncryptionConfig,
     instead: &str,
 ) -> anyhow::Result<Opened> {
-    let opened = setup::store(database, encryption, false).await.map_err(|error| {
-        if format!("{error:#}").contains(HELD) {
-            error.context(format!(
-                "a running server has the database open, and on SQLite only one process may. Stop the server (systemctl stop \
-                 hooklatch), run this command, start the server again; senders repeat what they send meanwhile. {instead}"
-            ))
-        } else {
-            error
-        }
-    })?;
+    let opened = setup::store(database, encryption, false).await;
+    let opened = opened.map_err(|error| beside_a_server(error, instead))?;
     anyhow::ensure!(opened.schema.is_usable(), "schema of the database is {}", opened.schema);
     Ok(opened)
+}
+
+/// Says what to do where another process has the file.
+pub(super) fn beside_a_server(error: anyhow::Error, instead: &str) -> anyhow::Error {
+    let causes = with_causes(&error);
+    if !causes.contains(HELD) {
+        return error;
+    }
+    let held = causes.split(": ").find(|cause| cause.contains(HELD)).unwrap_or(HELD);
+    let words = format!(
+        "{held}, which is probably the running server, and on SQLite only one process may have it open. Stop the server \
+         (systemctl stop hooklatch), run this command, start the server again; senders repeat what they send meanwhile. {instead}"
+    );
+    anyhow::anyhow!("{}", words.trim_end())
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! `hooklatch what-if`: what the handlers of this program would make of events that are stored. For use before a deploy:
-//! it opens the database itself, writes nothing to it, and needs no server.
+//! it opens the database itself, writes nothing to it, and needs no server. With `--live` it asks a running server instead, which
+//! runs its own handlers.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -7,13 +8,17 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::Args;
 
+use super::api_client::ApiAnswer;
+use super::desk::Desk;
 use super::ending::Ending;
 use super::events::EventFilterArgs;
 use super::output::{plural, with_times};
+use super::reach::ReachArgs;
 use super::shared::{Usage, block_on, complain, opened_alone, say};
 use crate::admit::{ShownBytes, WhatIf};
 use crate::api::{
-    WHAT_IF_N_DEFAULT, WHAT_IF_N_MAX, WhatIfCall, WhatIfChange, WhatIfEffect, WhatIfEvent, WhatIfView,
+    WHAT_IF_N_DEFAULT, WHAT_IF_N_MAX, WhatIfCall, WhatIfChange, WhatIfEffect, WhatIfEvent, WhatIfOrder,
+    WhatIfView,
 };
 use crate::app::App;
 use crate::load::{Kinds, loaded};
@@ -36,9 +41,11 @@ pub(super) struct WhatIfArgs {
     /// Go on behind the events of an earlier run: the cursor that it told.
     #[arg(long)]
     cursor: Option<String>,
-    /// One JSON object instead of text.
+    /// Ask a running server, which runs its own handlers: those that are deployed.
     #[arg(long)]
-    json: bool,
+    live: bool,
+    #[command(flatten)]
+    reach: ReachArgs,
 }
 
 /// The events that are asked about.
@@ -47,7 +54,7 @@ enum Which {
     Many(EventQuery),
 }
 
-/// `hooklatch what-if`: on PostgreSQL also beside running servers.
+/// `hooklatch what-if`: on PostgreSQL, and with `--live`, also beside running servers.
 pub(super) fn what_if(
     args: &WhatIfArgs,
     file: Option<&Path>,
@@ -55,10 +62,14 @@ pub(super) fn what_if(
     more: impl FnOnce(App) -> App,
 ) -> anyhow::Result<ExitCode> {
     let which = which(args)?;
+    if args.live {
+        let desk = Desk::open(&args.reach, file, &kinds)?;
+        return Ok(show(args, &asked_live(&desk, args, which)?));
+    }
     let app = more(App::of_loaded(loaded(file, false, &kinds)?, kinds));
     let view = block_on(async {
         let config = app.config();
-        let instead = "Or ask the server with POST /v1/what-if, or use a copy of its file.";
+        let instead = "Or use a copy of its file; `hooklatch what-if --live` asks the server, which runs its own handlers.";
         let opened = opened_alone(&config.database, &config.encryption, instead).await?;
         for all in app.migrations() {
             if let Err(why) = opened.store.program_check(all).await {
@@ -74,13 +85,33 @@ pub(super) fn what_if(
         complain("hooklatch: there is no such event");
         return Ok(Ending::NotFound.code());
     };
-    if args.json {
-        say(with_times(serde_json::to_value(&view)?));
+    Ok(show(args, &view))
+}
+
+fn show(args: &WhatIfArgs, view: &WhatIfView) -> ExitCode {
+    if args.reach.json {
+        say(with_times(serde_json::to_value(view).unwrap_or_default()));
     } else {
-        tell(&view);
+        tell(view);
     }
     let has_compared_nothing = view.unchanged_n == 0 && view.not_run_n > 0;
-    Ok(if view.changed_n > 0 || has_compared_nothing { Ending::Failed } else { Ending::Done }.code())
+    if view.changed_n > 0 || has_compared_nothing { Ending::Failed } else { Ending::Done }.code()
+}
+
+/// The answer of a running server.
+fn asked_live(desk: &Desk, args: &WhatIfArgs, which: Which) -> anyhow::Result<WhatIfView> {
+    let answer: ApiAnswer<WhatIfView> = match which {
+        Which::One(EventKey { provider, event_id }) => {
+            let asked = desk.api.ask(&["events", provider.as_str(), &event_id, "what-if"]);
+            asked.with_context(|| format!("event {event_id} of {provider}"))?
+        }
+        Which::Many(query) => {
+            let limit = Some(i64::from(query.limit));
+            let order = WhatIfOrder { filter: query.filter, limit, cursor: args.cursor.clone() };
+            desk.api.ask_about(&["what-if"], &order)?
+        }
+    };
+    Ok(answer.view)
 }
 
 fn which(args: &WhatIfArgs) -> anyhow::Result<Which> {

@@ -83,7 +83,17 @@ async fn a_command_that_fails_names_what_it_did_not_find(database: &Database) {
     let server = serve(database).await;
     let folder = server.config().parent().unwrap().to_owned();
     for (arguments, code, wanted) in [
-        (&["events", "show", "nope"][..], 3, "no event has the id nope"),
+        (&["keys"][..], 1, "Or look at a copy: `hooklatch backup FILE`"),
+        (&["keys", "reseal"], 1, "senders repeat what they send meanwhile.\n"),
+        (
+            &["prune", "--dry-run"],
+            1,
+            "only one process may have it open. Stop the server (systemctl stop hooklatch)",
+        ),
+        (&["restore-check"], 1, "which is probably the running server"),
+        (&["migrate"], 1, "which is probably the running server"),
+        (&["what-if"], 1, "`hooklatch what-if --live` asks the server"),
+        (&["events", "show", "nope"], 3, "no event has the id nope"),
         (&["events", "show", "stripe", "nope"], 3, "there is no event `nope` of provider `stripe`"),
         (&["events", "body", "stripe", "nope"], 3, "event `nope`"),
         (&["messages", "show", "42"], 3, "there is no message `42`"),
@@ -95,8 +105,18 @@ async fn a_command_that_fails_names_what_it_did_not_find(database: &Database) {
         (&["events", "list", "--state", "faild"], 2, "a similar value exists: 'failed'"),
         (&["sign", "strpe"], 2, "did you mean `stripe`?"),
         (&["sign", "stripe", "--type", "invoice.payd"], 2, "did you mean `invoice.paid`?"),
-        (&["backup", "/nowhere/copy.db"], 2, "there is no folder `/nowhere`"),
-        (&["lanes", "list", "--destination", "nope"], 0, "no lanes with destination nope"),
+        (&["backup", "/nowhere/copy.db"], 1, "there is no folder `/nowhere`"),
+        (
+            &["events", "list", "--provider", "strpe"],
+            3,
+            "no provider is called `strpe`; did you mean `stripe`?",
+        ),
+        (&["events", "list", "--provider", "strpe", "--json"], 3, "did you mean `stripe`?"),
+        (&["rejected", "list", "--provider", "nope"], 3, "no provider is called `nope`, or it is out of"),
+        (&["messages", "list", "--destination", "billin"], 3, "did you mean `billing`?"),
+        (&["lanes", "list", "--destination", "nope"], 3, "no lanes with destination nope: no destination is"),
+        (&["lanes", "list", "--destination", "billing"], 0, "no lanes with destination billing"),
+        (&["events", "count", "--state", "failed"], 0, "0 events"),
     ] {
         let ran = Command::new(env!("CARGO_BIN_EXE_hooklatch"))
             .args(arguments)

@@ -364,7 +364,7 @@ async fn the_command_says_before_a_deploy_what_would_be_otherwise(database: &Dat
              [destinations.billing]\nurl = \"http://127.0.0.1:9/\"\n"
         )
     };
-    let mut server = Server::prepare(&database.url, &routes(""));
+    let mut server = Server::prepare(&database.url, &format!("{}{TOKENS}", routes("")));
     let run = |server: &Server, arguments: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_hooklatch"));
         let output =
@@ -380,8 +380,16 @@ async fn the_command_says_before_a_deploy_what_would_be_otherwise(database: &Dat
     }
     if database.url.starts_with("sqlite") {
         let (code, said) = run(&server, &[]);
-        assert!(code == Some(1) && said.contains("POST /v1/what-if"), "{said}");
+        assert!(code == Some(1) && said.contains("`hooklatch what-if --live` asks the server"), "{said}");
     }
+    // The server's own handlers, beside which the database cannot be opened.
+    let (code, said) = run(&server, &["--live", "--provider", "stripe"]);
+    assert!(code == Some(0) && said.contains("2 events: 2 unchanged, 0 changed"), "{said}");
+    let (code, said) = run(&server, &["--live", "--json", "stripe", "evt_1"]);
+    let told: Json = serde_json::from_str(said.trim()).unwrap();
+    assert_eq!((code, &told["unchanged_n"]), (Some(0), &json!(1)));
+    let (code, said) = run(&server, &["--live", "stripe", "nobody"]);
+    assert!(code == Some(3) && said.contains("there is no event `nobody`"), "{said}");
     server.kill();
     let rows = tables(database).await;
     let (code, said) = run(&server, &[]);

@@ -11,7 +11,7 @@ const ODD: &str =
     "a\u{1b}[35mb\u{1b}]0;t\u{7}c\u{9b}1md\0e\nf\rg\u{202e}h\u{2066}i\u{200b}j\u{2028}k\u{e0041}l\u{feff}m";
 
 /// Commands over the API, each with arguments; the words of the command come first.
-const COMMANDS: [(&str, &[&str]); 48] = [
+const COMMANDS: [(&str, &[&str]); 50] = [
     ("audit list", &[]),
     ("audit verify", &["--head", "00"]),
     ("destinations list", &[]),
@@ -62,11 +62,13 @@ const COMMANDS: [(&str, &[&str]); 48] = [
     ("tokens list", &[]),
     ("tokens make", &["ODD", "--role", "viewer", "--valid-for", "1d", "--reason", "x"]),
     ("tokens revoke", &["ODD", "--reason", "x"]),
+    ("what-if", &["--live"]),
+    ("what-if", &["--live", "stripe", "ODD"]),
     ("whoami", &[]),
 ];
 
 /// Commands that ask no server for what others wrote; `shown.rs` has those that read files.
-const ASK_NOBODY: [&str; 17] = [
+const ASK_NOBODY: [&str; 16] = [
     "alerts",
     "backup",
     "bench",
@@ -83,7 +85,6 @@ const ASK_NOBODY: [&str; 17] = [
     "serve",
     "sign",
     "vectors",
-    "what-if",
 ];
 
 #[track_caller]

@@ -179,6 +179,18 @@ pub(super) fn stream(text: &str, ids: std::ops::Range<u32>) -> String {
 }
 
 /// The answer of the route, with `text` in it. What is ordered is changed.
+fn what_if(text: &str) -> Value {
+    json!({
+        "items": [{
+            "provider": "stripe", "event_id": text, "type": text, "received_at_ms": AT_MS, "state": "failed", "error": text,
+            "generation": 0, "verdict": "unchanged", "said": "done", "why": text, "is_transactional": false, "taken_as": null,
+            "took_ms": 1, "effects": [], "more_effects_n": 0, "hidden_effects_n": 0,
+        }],
+        "unchanged_n": 1, "changed_n": 0, "not_run_n": 0, "next": null, "looked_back_to_ms": null,
+        "is_out_of_time": false, "not_undone": [text],
+    })
+}
+
 pub(super) fn answer(heard: &Heard, text: &str) -> Says {
     let path: Vec<&str> = heard.path.trim_start_matches("/v1/").split('/').collect();
     Says::ok(match (heard.method.as_str(), path.as_slice()) {
@@ -247,6 +259,7 @@ pub(super) fn answer(heard: &Heard, text: &str) -> Says {
         ("POST", ["providers", _, "test-events"]) => json!({
             "provider": text, "type": text, "event_ids": [text], "route": false,
         }),
+        ("POST", ["what-if"] | ["events", _, _, "what-if"]) => what_if(text),
         ("POST", [.., "decide"]) => json!({ "outcome": "changed", "messages_n": 1 }),
         ("GET", ["tail"]) => {
             let skipped = json!({ "what": "skipped", "skipped_n": 5 });
