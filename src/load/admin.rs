@@ -6,7 +6,9 @@ use std::net::{Ipv4Addr, SocketAddr};
 use super::edge::{hosts, nets};
 use super::listen::check_loopback;
 use super::tls::{forwarded, listener_tls};
-use crate::config::{AdminConfig, AdminToken, Checker, Field, OperatorUrl, Table, UrlRule, http_url};
+use crate::config::{
+    AdminConfig, AdminToken, Checker, DEFAULTS_ORIGIN, Field, OperatorUrl, Table, UrlRule, http_url,
+};
 use crate::types::{Name, Reach, Role};
 
 /// Reads `[admin]`; `server` is where the receiver listens.
@@ -26,11 +28,20 @@ pub(super) fn admin(
             checker.problem_shown(&field, "is not an address with a port", "write it as 127.0.0.1:8081");
         }
         if listen.is_some_and(|listen| listen.port() != 0) && listen == server {
-            checker.problem_shown(
-                &field,
-                "is where the receiver listens",
-                "use another port than server.listen",
-            );
+            // The one that somebody wrote is to blame.
+            if field.source == DEFAULTS_ORIGIN {
+                checker.problem_shown(
+                    &field.at("server.listen".to_owned()),
+                    "is where operators reach the server unless admin.listen says otherwise",
+                    "use another port, or write admin.listen",
+                );
+            } else {
+                checker.problem_shown(
+                    &field,
+                    "is where the receiver listens",
+                    "use another port than server.listen",
+                );
+            }
         }
     }
     let list = match table.take(checker, "tokens") {

@@ -247,7 +247,12 @@ fn mistakes_of_senders_and_destinations_name_their_place() {
         "destinations.billing.timeout_ms",
         "is not below outbox.lease_ms (5000)",
     );
-    check("[server]\nlisten = \"127.0.0.1:8081\"", "admin.listen", "is where the receiver listens");
+    check("[server]\nlisten = \"127.0.0.1:8081\"", "server.listen", "write admin.listen");
+    check(
+        "[server]\nlisten = \"127.0.0.1:81\"\n[admin]\nlisten = \"127.0.0.1:81\"",
+        "admin.listen",
+        "is where the receiver listens",
+    );
     check(&billing("unknown = \"query\""), "destinations.billing.query", "say how to ask");
     check(
         &billing("unknown = \"maybe\""),
