@@ -217,7 +217,12 @@ fn words_of(arguments: &str) -> Vec<String> {
     let words = parts.flat_map(|(n, part)| match n % 2 {
         // A number to fill in is a number to the command.
         0 => {
-            part.split_whitespace().map(|word| if word == "NUMBER" { "1" } else { word }.to_owned()).collect()
+            let filled = |word: &str| match word {
+                "NUMBER" => "1".to_owned(),
+                "NUMBER:SET" => "1:5e7".to_owned(),
+                word => word.to_owned(),
+            };
+            part.split_whitespace().map(filled).collect()
         }
         _ => vec![part.to_owned()],
     });
