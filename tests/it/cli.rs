@@ -127,6 +127,9 @@ fn providers_are_listed_for_people_and_for_programs() {
     assert!(ran.out.contains("HMAC-SHA-256 over eight fields"), "code is told in words: {}", ran.out);
     let ran = place.run(&["providers", "stripe"]);
     assert!(ran.code == 0 && ran.out.contains("payment_intent.succeeded"), "{}", ran.out);
+    // What a handler sees, and what it does not.
+    let payload = "payload       `/data/object` of body; `envelope` is all of it";
+    assert!(ran.out.contains(payload), "{}", ran.out);
 }
 
 #[test]

@@ -230,6 +230,34 @@ async fn every_refusal_moves_one_counter_and_leaves_one_trace() {
     is_recorded(&server, &database, &UNAVAILABLE).await;
 }
 
+#[tokio::test]
+async fn a_log_line_says_how_long_a_request_took_and_where_a_refused_one_came_from() {
+    let database = Database::create(On::Sqlite).await.unwrap();
+    let mut server = Server::prepare(&database.url, "");
+    let config = std::fs::read_to_string(server.config()).unwrap();
+    std::fs::write(server.config(), config.replace("filter = \"warn\"", "filter = \"info\"")).unwrap();
+    server.spawn().await;
+    let refused = b"POST /webhooks/stripe HTTP/1.1\r\nhost: a\r\ncontent-length: 2\r\n\r\n{}";
+    for (request, status, fields) in [
+        (&event("stripe")[..], 200, &["\"took_ms\":", "\"outcome\":\"accepted\"", "\"event.id\":"][..]),
+        (refused, 401, &["\"client.address\":\"127.0.0.1", "\"reason\":\"header_missing\""]),
+    ] {
+        let (answered, id) = answered(server.receiver, request).await;
+        let id = id.unwrap();
+        assert_eq!(answered, status, "{}", server.log());
+        let mut line = String::new();
+        let is_written = async || {
+            let log = server.log();
+            line = log.lines().find(|line| line.contains(&id)).unwrap_or_default().to_owned();
+            !line.is_empty()
+        };
+        until("it is logged", Duration::from_secs(20), || server.log(), is_written).await;
+        for field in fields {
+            assert!(line.contains(field), "no {field} in {line}");
+        }
+    }
+}
+
 async fn is_recorded(server: &Server, database: &Database, exit: &Exit) {
     let before = counted(&server.admin_text("/metrics").await);
     // Open until the end: a connection that is lost is a refusal, too.

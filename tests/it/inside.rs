@@ -1,10 +1,13 @@
 //! Ids inside events, through the whole program: kept as the configuration says, and found through the API.
 
+use hooklatch::verify::SignAt;
 use serde_json::Value;
 
+use crate::console::Browser;
 use crate::database::{Database, on_both};
 use crate::floors::check;
 use crate::process::{SECRET, Server, client, now_s, post_stripe, stripe_signed};
+use crate::providers::{dev, sign_at};
 
 on_both!(ids_inside_events_are_kept_as_each_provider_is_configured);
 
@@ -63,6 +66,52 @@ async fn ids_inside_events_are_kept_as_each_provider_is_configured(database: &Da
     let notes = search(&server, "pi_nobody").await["notes"].to_string();
     assert!(notes.contains("Ids inside events of `quiet` are not kept: `search = false`."), "{notes}");
     assert_eq!(database.count("SELECT COUNT(*) FROM event_search_ids").await, 4);
+}
+
+#[tokio::test]
+async fn an_event_of_any_kind_is_found_by_the_id_that_its_senders_dashboard_shows() {
+    let server = Server::dev().await;
+    let person = Browser::new(server.admin);
+    let item = "/notificationItems/0/NotificationRequestItem";
+    let (psp_reference, reference) = (format!("{item}/pspReference"), format!("{item}/merchantReference"));
+    // The kind and the type of a sample, where the id stands, and how much of it is typed.
+    for (kind, event_type, place, typed_n) in [
+        ("adyen", "AUTHORISATION", psp_reference.as_str(), 99),
+        ("adyen", "AUTHORISATION", &reference, 99),
+        ("github", "push", "x-github-delivery", 99),
+        ("github", "push", "/repository/full_name", 99),
+        ("square", "payment.created", "/data/id", 6),
+        ("shopify", "orders-paid", "/id", 99),
+    ] {
+        let provider = dev(&hooklatch::kind(kind));
+        let sample = std::fs::read(format!("providers/{kind}/samples/{event_type}.json")).unwrap();
+        let url = server.url(&format!("/webhooks/{kind}"));
+        let at = SignAt { now_s: now_s(), url: url.clone(), ..sign_at(&provider, event_type) };
+        let signed = provider.sign(&sample, &at).unwrap();
+        let mut request = client().post(url).body(signed.body.clone());
+        for (name, value) in &signed.headers {
+            request = request.header(name, value);
+        }
+        assert_eq!(request.send().await.unwrap().status().as_u16(), 200, "{kind}");
+        let id = if place.starts_with('/') {
+            let body: Value = serde_json::from_slice(&signed.body).unwrap();
+            let found = body.pointer(place).unwrap_or_else(|| panic!("no {place} in {body:#}")).clone();
+            found.as_str().map_or_else(|| found.to_string(), str::to_owned)
+        } else {
+            signed.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case(place)).unwrap().1.clone()
+        };
+        let typed: String = id.to_lowercase().chars().take(typed_n).collect();
+        let typed = typed.replace('/', "%2F");
+        let shown = person.get(&format!("/search?id={typed}")).await;
+        // One event is gone to; of several there is a list.
+        let there = format!("/events/{kind}/");
+        assert!(
+            shown.text.contains(&there) || shown.header("location").starts_with(&there),
+            "{kind} {place} by {typed}: {}",
+            shown.text
+        );
+        assert!(!shown.text.contains("never came"), "{typed}: {}", shown.text);
+    }
 }
 
 #[test]

@@ -26,6 +26,7 @@ goes("what a destination without keys may have done is nowhere called safe to se
     await page.goto(one);
     assert.match(await text(page.getByRole("main")), /unknown = "hold": it neither honours keys nor can be asked/, one);
   }
+  assert.match(await text(page.getByRole("main")), /Address 127\.0\.0\.1:\d+.*Timeout 10 s.*Retries at most/);
   await page.goto(url);
   await page.getByLabel(reason).fill("They have it");
   await page.getByRole("button", { name: "Settle as done" }).click();

@@ -81,6 +81,12 @@ goes("the name of the server stands in the head and the title of every page, and
     assert.equal(await text(page.locator(".server")), "staging-eu");
     for (const time of await page.locator("main time").allInnerTexts()) assert.match(time, /UTC/, name);
   }
+  // Pointed at, a time says what it is on the clock of who looks.
+  await page.goto(`${hooklatch.url}/events`);
+  const time = page.locator("main time").first();
+  await time.hover();
+  const local = await time.evaluate((one) => new Date(one.dateTime).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "long" }));
+  assert.equal(await time.getAttribute("title"), `${await time.getAttribute("datetime")} (${local} where you are)`);
 });
 
 goes("the live list does not say that it lost a connection which it never had", {}, async ({ page, context }) => {

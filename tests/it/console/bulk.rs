@@ -81,6 +81,9 @@ async fn an_operation_is_counted_confirmed_and_run(database: &Database) {
     assert_eq!(Form::of(&erase, "/operations").acts, ["erase"]);
     has(&erase, &["/operations/new/erase_and_discard?"]);
     has_not(&erase, &["/operations/new/rerun?"]);
+    // Each act says what it does itself.
+    let shown = text(&ann, "/operations/new?subject=events&state=failed&provider=stripe").await;
+    has_not(&shown, &["the same", "/operations/new/erase_and_discard?"]);
     has(&text(&ann, "/operations/new?subject=messages&state=done").await, &["Nothing can be done"]);
     for (query, status) in [
         ("", 400),

@@ -13,7 +13,10 @@ const THEIR_SPAN: &str = "00f067aa0ba902b7";
 async fn admitted(rule: &str, said: &[String]) -> Taken {
     let database = Database::create(On::Sqlite).await.unwrap();
     let (collector, far) = (Collector::start().await, CalledDestination::start().await);
-    let mut server = Server::start(&database.url, &traced(&collector, &far, rule)).await;
+    let mut server = Server::prepare(&database.url, &traced(&collector, &far, rule));
+    let config = std::fs::read_to_string(server.config()).unwrap();
+    std::fs::write(server.config(), config.replace("filter = \"warn\"", "filter = \"info\"")).unwrap();
+    server.spawn().await;
     let (body, header) = stripe("evt_1", now_s());
     let mut request =
         client().post(server.url("/webhooks/stripe")).header("stripe-signature", header).body(body);
@@ -27,6 +30,9 @@ async fn admitted(rule: &str, said: &[String]) -> Taken {
     let span = collector.named("admit stripe").remove(0);
     assert_eq!(span.parent_id, "", "never a parent");
     assert_ne!(span.trace_id, THEIRS, "never their trace");
+    // The log leads to it.
+    let trace_id = format!("\"trace_id\":\"{}\"", span.trace_id);
+    assert!(server.log().contains(&trace_id), "{trace_id}: {}", server.log());
     let said = far.spans().remove(0).1.unwrap();
     assert!(said.contains(&span.trace_id), "calls are of our trace: {said}");
     span
