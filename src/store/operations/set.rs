@@ -24,7 +24,7 @@ macro_rules! as_text {
 macro_rules! message_set {
     ($words:literal) => {
         as_text!(
-            "SELECT q.message_id AS subject_id,
+            " SELECT q.message_id AS subject_id,
                  CASE WHEN q.state IN ('held', 'dead') THEN q.attempts_before_n + q.attempts_n ELSE 0 END AS version
              FROM outbox_queue q JOIN processed_webhook_events e ON e.event_seq = q.message_id / 1024
              WHERE q.state = $2 AND q.state IN (",
@@ -44,7 +44,7 @@ macro_rules! message_set {
 macro_rules! event_set {
     ($more:literal) => {
         as_text!(
-            "SELECT e.event_seq AS subject_id, e.generation AS version FROM processed_webhook_events e
+            " SELECT e.event_seq AS subject_id, e.generation AS version FROM processed_webhook_events e
              WHERE e.state = $2 AND (CAST($3 AS TEXT) IS NULL OR e.provider = $3)
                AND (CAST($4 AS TEXT) IS NULL OR e.event_type = $4)
                AND (CAST($5 AS TEXT) IS NULL OR e.object = $5)
