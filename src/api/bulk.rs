@@ -336,11 +336,9 @@ mod tests {
     }
 
     #[test]
-    fn each_act_says_what_it_does_to_all_and_what_that_risks() {
-        use EventState as E;
+    fn each_act_on_messages_says_what_it_does_to_all_and_what_that_risks() {
         use MessageState as M;
         use Risk::{LosesEffect, MayRepeatEffect, None};
-        let second = "cannot tell them from a new order";
         check(
             &messages(M::Dead),
             [12, 12, 12, 12, 0, 0],
@@ -371,6 +369,20 @@ mod tests {
             &["7 of them were sent before and may have taken effect", "5 of them were never tried"],
         );
         check(
+            &messages(M::Held),
+            [1, 1, 1, 0, 0, 0],
+            "done",
+            LosesEffect,
+            &["1 call as done", "never happen"],
+        );
+    }
+
+    #[test]
+    fn each_act_on_events_says_what_it_does_to_all_and_what_that_risks() {
+        use EventState as E;
+        use Risk::{LosesEffect, MayRepeatEffect, None};
+        let second = "cannot tell them from a new order";
+        check(
             &events(E::Retry),
             [8, 0, 0, 0, 0, 0],
             "erase_and_discard",
@@ -383,13 +395,6 @@ mod tests {
             "erase_and_discard",
             LosesEffect,
             &["3 of the calls were sent before and may have taken effect"],
-        );
-        check(
-            &messages(M::Held),
-            [1, 1, 1, 0, 0, 0],
-            "done",
-            LosesEffect,
-            &["1 call as done", "never happen"],
         );
         check(
             &events(E::Handled),

@@ -79,7 +79,9 @@ async fn a_look_takes_no_more_bodies_than_there_is_memory_for(database: &Databas
         let leased = store.message_lease(&[want], 1_000, 30_000, "node-1").await.unwrap();
         taken.push(leased.iter().map(|one| one.key.event_id.clone()).collect::<Vec<_>>());
     }
-    taken.iter_mut().for_each(|ids| ids.sort());
+    for ids in &mut taken {
+        ids.sort();
+    }
     let want: [&[&str]; 4] = [&["evt_0", "evt_1", "evt_2", "evt_3"], &["evt_4", "evt_5"], &[], &[]];
     assert_eq!(taken, want);
     admit(&store, &event("evt_6", "{}"), &[NewMessage { body_bytes_n: 600, ..message("billing") }]).await;

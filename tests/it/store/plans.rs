@@ -123,7 +123,7 @@ async fn planned(database: &Database, options: &str, is_ours: fn(&str) -> bool) 
 /// Claims and settles with the plans of before while much is waiting.
 async fn work(db: &mut PgConnection) {
     let lease = format!(
-        "EXECUTE message_lease (ARRAY['billing', 'other'], ARRAY[{CLAIM_N}, 8], ARRAY[1000, 1000], 5000, 30000, 'n', false)"
+        "EXECUTE message_lease (ARRAY['billing', 'other'], ARRAY[{CLAIM_N}, 8], ARRAY[1000, 1000], 5000, 30000, 'n', false, ARRAY[1000000, 1000000])"
     );
     let plan = explained(db, "ANALYZE, BUFFERS, ", &lease).await;
     assert_goes_by_keys(&plan, "message_lease");

@@ -212,18 +212,10 @@ fn asked(n: i64) -> Vec<(&'static str, String, f64)> {
             "100001, 'failed', 'rare', NULL, NULL, NULL, NULL, 0, '{rare}'".to_owned(),
             20_100.0,
         ),
-        (
-            "events of an object",
-            "100001, 'handled', NULL, NULL, 'in_7', NULL, NULL, 1, '{}'".to_owned(),
-            200.0,
-        ),
+        ("events of an object", "100001, 'handled', NULL, NULL, 'in_7', NULL, NULL, 1, '{}'".to_owned(), 200.0),
         ("events with calls", format!("100001, 'handled', {any}, '{{{some}}}'"), 120.0),
         // As many of them as there may be; of a rare provider, all of history, once.
-        (
-            "settled events",
-            "100001, 'handled', 'p1', NULL, NULL, NULL, NULL, 1, '{}'".to_owned(),
-            whole * 0.6,
-        ),
+        ("settled events", "100001, 'handled', 'p1', NULL, NULL, NULL, NULL, 1, '{}'".to_owned(), whole * 0.6),
         ("settled events", "100001, 'handled', 'rare', NULL, NULL, NULL, NULL, 1, '{}'".to_owned(), whole),
     ] {
         let name: &'static str = operation_sets().iter().find(|one| one.ends_with(name)).unwrap();
@@ -257,9 +249,8 @@ fn operation_sets() -> Vec<&'static str> {
 fn types(sql: &str, name: &str) -> String {
     let places = (1..100).take_while(|n| sql.contains(&format!("${n}"))).count();
     let list = |n: usize| match (name, n) {
-        ("search messages" | "event_delivery", 1) => "bigint[]",
         ("operation events with stuck calls" | "operation events with open calls", 1) => "text[]",
-        ("operation set of events with calls", 10) => "bigint[]",
+        ("search messages" | "event_delivery", 1) | ("operation set of events with calls", 10) => "bigint[]",
         (name, 1) if name.starts_with("operation ") => "bigint[]",
         _ => "text[]",
     };
@@ -379,17 +370,13 @@ async fn on_sqlite_each_walk_goes_by_its_own_index() {
     let mut db = SqliteConnection::connect(&database.url).await.unwrap();
     for (name, sql) in read_statements() {
         let wanted = match name {
-            "operation set of waiting events" => "INDEX processed_webhook_events_open (state=?)",
             "operation set of events of an object" => "INDEX processed_webhook_events_object (object=?)",
-            "operation set of events with calls" => "SEARCH e USING INTEGER PRIMARY KEY (rowid=?)",
             "operation events with stuck calls" => "INDEX outbox_queue_decide",
             "operation set of settled events" => "SCAN e",
-            "operation figures of messages" | "operation samples of messages" => {
-                "outbox_queue USING INTEGER PRIMARY KEY (rowid=?)"
-            }
-            "operation figures of events" | "operation samples of events" => {
-                "SEARCH e USING INTEGER PRIMARY KEY (rowid=?)"
-            }
+            "operation figures of messages" => "SEARCH q USING INTEGER PRIMARY KEY (rowid=?)",
+            "operation set of events with calls"
+            | "operation figures of events"
+            | "operation samples of events" => "SEARCH e USING INTEGER PRIMARY KEY (rowid=?)",
             "operation rows" => "SEARCH r USING PRIMARY KEY (operation_id=?)",
             "operations of a while" => "INDEX operations_finished (finished_at_ms>?)",
             "event_page"
@@ -398,7 +385,9 @@ async fn on_sqlite_each_walk_goes_by_its_own_index() {
             | "event_page_end since"
             | "event_count"
             | "statistics" => "USING INTEGER PRIMARY KEY (rowid>?",
-            "event_count of a state alone" => "INDEX processed_webhook_events_open (state=?)",
+            "event_count of a state alone" | "operation set of waiting events" => {
+                "INDEX processed_webhook_events_open (state=?)"
+            }
             _ if name.contains("of a state") => {
                 "INDEX processed_webhook_events_open (state=? AND event_seq>?"
             }
