@@ -212,10 +212,18 @@ fn asked(n: i64) -> Vec<(&'static str, String, f64)> {
             "100001, 'failed', 'rare', NULL, NULL, NULL, NULL, 0, '{rare}'".to_owned(),
             20_100.0,
         ),
-        ("events of an object", "100001, 'handled', NULL, NULL, 'in_7', NULL, NULL, 1, '{}'".to_owned(), 200.0),
+        (
+            "events of an object",
+            "100001, 'handled', NULL, NULL, 'in_7', NULL, NULL, 1, '{}'".to_owned(),
+            200.0,
+        ),
         ("events with calls", format!("100001, 'handled', {any}, '{{{some}}}'"), 120.0),
         // As many of them as there may be; of a rare provider, all of history, once.
-        ("settled events", "100001, 'handled', 'p1', NULL, NULL, NULL, NULL, 1, '{}'".to_owned(), whole * 0.6),
+        (
+            "settled events",
+            "100001, 'handled', 'p1', NULL, NULL, NULL, NULL, 1, '{}'".to_owned(),
+            whole * 0.6,
+        ),
         ("settled events", "100001, 'handled', 'rare', NULL, NULL, NULL, NULL, 1, '{}'".to_owned(), whole),
     ] {
         let name: &'static str = operation_sets().iter().find(|one| one.ends_with(name)).unwrap();
