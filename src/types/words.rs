@@ -280,7 +280,7 @@ mod tests {
         let outcomes: Vec<&str> = Outcome::ALL.iter().map(|one| one.as_str()).collect();
         assert_eq!(words(&outcomes), "accepted unreadable conflict replayed superseded duplicate");
         let events: Vec<&str> = EventState::ALL.iter().map(|one| one.as_str()).collect();
-        let wanted = "done ignored retry failed superseded replayed unreadable conflict dismissed";
+        let wanted = "handled ignored retry failed superseded replayed unreadable conflict dismissed";
         assert_eq!(words(&events), wanted);
         let messages: Vec<&str> = MessageState::ALL.iter().map(|one| one.as_str()).collect();
         assert_eq!(words(&messages), "ready waiting leased done dead held discarded");
