@@ -160,7 +160,7 @@ async fn of_many_decisions_about_a_conflict_one_acts(database: &Database) {
     insert(&store, &[&event("evt_1", "a")]).await;
     insert(&store, &[&event("evt_1", "b")]).await;
     let (id, _) = kept(&store, &key("evt_1")).await.remove(0);
-    assert_eq!(act(&store, &key("evt_1"), EventAct::Dispatch, "r-0").await, "not_allowed done");
+    assert_eq!(act(&store, &key("evt_1"), EventAct::Dispatch, "r-0").await, "not_allowed handled");
     let all = (0..8).map(|n| {
         let (store, id) = (store.clone(), id.clone());
         let what = if n % 2 == 0 { EventAct::Dispatch } else { EventAct::Dismiss };

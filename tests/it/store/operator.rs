@@ -405,7 +405,7 @@ async fn an_event_without_its_bytes_is_not_dispatched_again(database: &Database)
     let store = database.store().await;
     admit(&store, &event("evt_1", "a"), &[]).await;
     let decided = async |act, key| decide(&ops(&store), &on_event("evt_1", act), &decision(key)).await;
-    assert_eq!(decided(EventAct::Dispatch, "k1").await, "not_allowed done");
+    assert_eq!(decided(EventAct::Dispatch, "k1").await, "not_allowed handled");
     assert_eq!(decided(EventAct::Erase, "k2").await, "changed 0");
     assert_eq!(decided(EventAct::Rerun, "k3").await, "body_gone");
     let row = store.event_get(&key("evt_1")).await.unwrap().unwrap();
