@@ -1,6 +1,7 @@
 //! What the doctor needs of a node, and the row by which others know that it is there.
 
 use tokio::sync::watch;
+use tracing::debug;
 
 use super::builder::App;
 use super::entries::host_of;
@@ -12,15 +13,8 @@ use crate::http::files::{self, OpenFiles};
 use crate::http::operator::Readiness;
 use crate::outbox::NodeCalls;
 use crate::stop::Stop;
-use crate::store::Store;
+use crate::store::{NODE_SEEN_EVERY, Store};
 use crate::types::Clock;
-
-use std::time::Duration;
-
-use tracing::debug;
-
-/// Pause between two writings of a node's row.
-const SEEN_EVERY: Duration = Duration::from_secs(15);
 
 impl App {
     /// The doctor of this node.
@@ -84,7 +78,7 @@ pub(super) async fn be_seen(store: &Store, clock: &Clock, node: &str, mut stop: 
         if let Err(error) = store.node_seen(node, env!("CARGO_PKG_VERSION"), clock.now_ms()).await {
             debug!(%error, "could not write that this node is there");
         }
-        stop.pause(SEEN_EVERY).await;
+        stop.pause(NODE_SEEN_EVERY).await;
     }
     if let Err(error) = store.node_gone(node).await {
         debug!(%error, "could not write that this node is gone");

@@ -73,17 +73,19 @@ impl UnknownPolicy {
     }
 }
 
-/// `query = { url, pointer, equals, pending, after_ms }` beside `unknown = "query"`.
+/// `query = { url, pointer, equals, pending, absent, after_ms }` beside `unknown = "query"`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueryConfig {
     /// GET this; `{idempotency_key}`, `{event_id}` and `{message_id}` are filled in, percent-encoded.
     pub url: String,
     /// JSON pointer into the answer; 404 or a missing value means "did not happen".
     pub pointer: String,
-    /// The value that means "happened"; any that is not pending when absent. Another value settles nothing.
+    /// The value that means "happened"; without it any that is neither pending nor absent. Another value settles nothing.
     pub equals: Option<String>,
     /// Values that mean "still under way: ask again".
     pub pending: Vec<String>,
+    /// Values that mean "did not happen", as no value does.
+    pub absent: Vec<String>,
     /// Time after an attempt's end during which its call may still be running at the destination. No question is asked
     /// before it is over. Milliseconds.
     pub after_ms: u64,

@@ -29,7 +29,7 @@ const ANSWERS_KEPT_MS: i64 = 86_400_000;
 /// State that all clones of a [`Store`] share.
 pub(super) struct StoreParts {
     pub(super) backend: Backend,
-    pub(super) numbers: EventNumbers,
+    pub(super) numbers: Arc<EventNumbers>,
     /// The installation's id, once it was read.
     pub(super) installation: OnceLock<Uuid>,
     /// Told when a person has ordered an operation here.
@@ -50,7 +50,7 @@ impl Store {
         let backend = Backend::open(settings, postgres).await?;
         let parts = StoreParts {
             backend,
-            numbers: EventNumbers::default(),
+            numbers: Arc::default(),
             installation: OnceLock::new(),
             operation_ordered: Notify::new(),
         };

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use clap::Args;
@@ -13,7 +14,7 @@ use crate::cli::output::parse_time;
 use crate::cli::shared::{Usage, block_on, complain, opened_alone, say};
 use crate::config::Config;
 use crate::load::{Kinds, loaded};
-use crate::store::{RestoreStanding, Store, TakeOver};
+use crate::store::{NODE_SEEN_EVERY, RestoreStanding, Store, TakeOver};
 use crate::types::{Clock, UnixMs};
 
 #[derive(Args)]
@@ -71,13 +72,42 @@ pub(crate) fn restore_check(
     {
         return Err(Usage("--reason is one line of 1 to 255 bytes".to_owned()).into());
     }
+    let started = Instant::now();
     block_on(async {
         let opened = opened_alone(&config.database, &config.encryption, "").await?;
+        if args.yes
+            && let Some(who) = running(&opened.store, started).await?
+        {
+            complain(format!(
+                "node `{who}` runs on this database. Stop every server of it, then give the command again: what a server sends while the \
+                 database is taken over may be sent twice. Nothing was changed"
+            ));
+            opened.store.close().await;
+            return Ok(Ending::Refused.code());
+        }
         let told = Told { backed_up_at_ms, until_ms, now_ms };
         let done = look(args, &opened.store, &config, kinds, &told).await;
         opened.store.close().await;
         done
     })
+}
+
+/// The node that runs on this database, if one does: sessions were there before ours, and its row advances while we watch. A
+/// pooler keeps sessions of who has gone, and rows of nodes come with a backup.
+async fn running(store: &Store, started: Instant) -> anyhow::Result<Option<String>> {
+    let ms = |since: Instant| i64::try_from(since.elapsed().as_millis()).unwrap_or(i64::MAX);
+    if store.sessions_of_others(ms(started)).await.context("could not look for other servers")? == 0 {
+        return Ok(None);
+    }
+    let watched = Instant::now();
+    while watched.elapsed() < NODE_SEEN_EVERY + Duration::from_secs(1) {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let nodes = store.node_list(Clock::system().now_ms()).await.context("could not look for other servers")?;
+        if let Some(node) = nodes.into_iter().find(|node| node.ago_ms < ms(watched)) {
+            return Ok(Some(node.node));
+        }
+    }
+    Ok(None)
 }
 
 /// What the arguments say about moments.

@@ -72,6 +72,7 @@ fn query() -> UnknownPolicy {
         pointer: String::new(),
         equals: None,
         pending: Vec::new(),
+        absent: Vec::new(),
         after_ms: 30_000,
     })
 }

@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use tracing::error;
+
 use super::batch::{Batch, Inserted};
 use super::beside::Conflicting;
 use super::transaction::AdmissionTx;
@@ -60,8 +62,14 @@ impl AdmissionTx {
             let latched = match (found.get(&position), earlier) {
                 (Some(latched), _) => latched.clone(),
                 (None, None) if inserted.has(candidate.event_seq) => Latched::New,
-                // Neither inserted nor there: somebody deleted it in between.
+                // Neither inserted nor there: somebody deleted it in between, or another event has its number, because
+                // the counter of numbers was set back. Then those after it may be taken, too.
                 (None, None) => {
+                    self.numbers.leave();
+                    error!(
+                        event.seq = candidate.event_seq,
+                        "the number of an event may have been given twice: other numbers are drawn"
+                    );
                     return Err(StoreError::Conflict { op: "judge", source: DbError::vanished() });
                 }
                 // The same key twice in one batch, and no row with it: what stands is what the earlier copy met.

@@ -17,12 +17,14 @@ use crate::store::event::{
 use crate::store::handle::Store;
 use crate::store::lane::lanes_extend;
 use crate::store::message::NewMessage;
+use crate::store::numbers::EventNumbers;
 use crate::types::{EventKey, IncomingEvent, Name, ObjectVersion, UnixMs};
 
 /// One open transaction. Dropping it rolls back.
 pub struct AdmissionTx {
     pub(in crate::store) tx: Tx,
     ring: KeyRing,
+    pub(super) numbers: Arc<EventNumbers>,
     /// Redacted events whose row was inserted, with its number.
     redacted: Vec<(i64, Arc<IncomingEvent>)>,
 }
@@ -33,7 +35,12 @@ impl Store {
     pub async fn admission_begin(&self) -> Result<AdmissionTx, StoreError> {
         let tx = self.parts.backend.begin("admission_begin", purpose!(writer)).await;
         self.parts.backend.note(&tx);
-        tx.map(|tx| AdmissionTx { tx, ring: self.ring.clone(), redacted: Vec::new() })
+        tx.map(|tx| AdmissionTx {
+            tx,
+            ring: self.ring.clone(),
+            numbers: Arc::clone(&self.parts.numbers),
+            redacted: Vec::new(),
+        })
     }
 }
 

@@ -11,4 +11,4 @@ mod schema;
 mod server;
 
 pub use facts::{DatabaseState, FileState, SchemaParts, ServerState, TableState};
-pub use nodes::NodeSeen;
+pub use nodes::{NODE_SEEN_EVERY, NodeSeen};

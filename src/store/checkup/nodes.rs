@@ -1,9 +1,13 @@
 //! Which nodes there are, and what version each is of: a row of each, written again and again while it runs.
 
+use std::time::Duration;
+
 use crate::store::db::{DbResult, Door, Row, StoreError};
 use crate::store::handle::Store;
 use crate::types::UnixMs;
 
+/// Pause between two writings of a node's row.
+pub const NODE_SEEN_EVERY: Duration = Duration::from_secs(15);
 /// Time after which a node that was not seen is forgotten. Milliseconds.
 const FORGOTTEN_MS: i64 = 3_600_000;
 /// Most nodes that are told.
@@ -52,6 +56,24 @@ impl Store {
     pub async fn node_list(&self, now_ms: UnixMs) -> Result<Vec<NodeSeen>, StoreError> {
         alone!(self.reader.node_list(now_ms))
     }
+}
+
+impl Store {
+    /// Number of sessions of servers, or of other commands, that had the database open before `for_ms` ago. SQLite keeps all but
+    /// one process out by itself.
+    pub async fn sessions_of_others(&self, for_ms: i64) -> Result<i64, StoreError> {
+        alone!(self.reader.sessions_of_others(for_ms))
+    }
+}
+
+async fn sessions_of_others(db: &mut Door<'_>, for_ms: i64) -> DbResult<i64> {
+    if !db.is_postgres() {
+        return Ok(0);
+    }
+    let sql = "/* node_sessions */ SELECT COUNT(*) AS n FROM pg_stat_activity
+        WHERE application_name = 'hooklatch' AND datname = current_database()
+          AND backend_start < clock_timestamp() - CAST($1 AS BIGINT) * INTERVAL '1 millisecond'";
+    db.fetch_one(sql, &[for_ms.into()]).await?.int("n")
 }
 
 async fn clock_ms(db: &mut Door<'_>, now_ms: UnixMs) -> DbResult<UnixMs> {

@@ -60,6 +60,11 @@ impl EventNumbers {
         }
     }
 
+    /// Gives no more numbers of the block in use. The next one is compared with what is there, as the first one was.
+    pub(in crate::store) fn leave(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
     pub(super) fn is_unused(&self) -> bool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).is_none()
     }

@@ -302,6 +302,11 @@ fn mistakes_of_senders_and_destinations_name_their_place() {
         "means one thing",
     );
     check(
+        &asked("pending = \"b\", absent = [\"c\", \"b\"]"),
+        "destinations.billing.query.absent[1]",
+        "is what `pending` says, too",
+    );
+    check(
         &billing("statuses = { 504 = \"maybe\" }"),
         "destinations.billing.statuses.504",
         "done, retry, dead or unknown",

@@ -90,6 +90,7 @@ impl Fixture {
             pointer: String::new(),
             equals: None,
             pending: Vec::new(),
+            absent: Vec::new(),
             after_ms: AFTER_MS,
         })
     }

@@ -85,6 +85,7 @@ async fn a_value_that_is_not_the_wanted_one_never_leads_to_a_second_call(databas
             pointer: "/state".to_owned(),
             equals: Some("booked".to_owned()),
             pending,
+            absent: Vec::new(),
             after_ms: AFTER_MS,
         });
         let outbox = fixture.outbox(DestinationConfig { timeout_ms: SHORT_MS, ..fixture.config(query) });

@@ -33,3 +33,16 @@ async fn arguments_that_cannot_be_are_told() {
     }
     world.server.spawn().await;
 }
+
+/// What a server sends while the database is taken over would be sent again.
+#[tokio::test]
+async fn a_database_is_not_taken_over_while_a_node_runs_on_it() {
+    let Some(database) = Database::create(On::Postgres).await else { return };
+    let world = World::start(&database).await;
+    let take = ["restore-check", "--yes", "--backed-up-at", "1h", "--reason", "r"];
+    let (code, out, err) = world.run(&take);
+    assert_eq!(code, 4, "{out}{err}");
+    assert!(err.contains("runs on this database. Stop every server"), "{err}");
+    assert_eq!(database.count("SELECT COUNT(*) FROM restores").await, 0);
+    assert!({ world }.server.terminate());
+}

@@ -1,6 +1,6 @@
 //! Who is new, who is not, and what a transaction leaves behind.
 
-use hooklatch::store::{EventCount, EventUpdate, Latched, Store, Writes};
+use hooklatch::store::{EventCount, EventUpdate, Latched, Store, StoreError, Writes};
 use hooklatch::types::{EventState, IncomingEvent, ObjectVersion};
 
 use super::{candidates, event, key, message, name, numbered};
@@ -16,6 +16,7 @@ on_both!(
     ids_are_compared_by_bytes,
     bodies_are_any_bytes,
     a_large_batch_is_latched_whole,
+    a_number_that_was_given_before_costs_one_try,
     versions_only_go_up,
     a_due_event_is_taken_once_and_its_retry_is_fenced,
     shared_batches_of_two_nodes_do_not_deadlock,
@@ -263,4 +264,27 @@ async fn shared_batches_of_two_nodes_do_not_deadlock(database: &Database) {
     one.await.unwrap();
     other.await.unwrap();
     assert_eq!(super::all_events(&store).await.len(), 400);
+}
+
+/// As after a fail-over to a standby that had not heard of the newest blocks.
+async fn a_number_that_was_given_before_costs_one_try(database: &Database) {
+    let store = database.store().await;
+    insert(&store, &[&event("evt_1", "{}")]).await;
+    let first = store.event_numbers(1).await.unwrap()[0] - 1;
+    store.event_numbers(4_094).await.unwrap();
+    let back = if database.url.starts_with("sqlite") {
+        "UPDATE event_blocks SET next_seq = next_seq - 4096"
+    } else {
+        "SELECT setval('event_blocks', last_value - 4096) FROM event_blocks"
+    };
+    database.run(back).await.unwrap();
+    let candidates = candidates(&store, &[&event("evt_2", "{}")], EventState::Handled).await;
+    assert_eq!(candidates[0].event_seq, first, "the number of the other one");
+    let mut tx = store.admission_begin().await.unwrap();
+    let refused = tx.events_insert(&candidates).await;
+    assert!(matches!(refused, Err(StoreError::Conflict { .. })), "{refused:?}");
+    drop(tx);
+    insert(&store, &[&event("evt_2", "{}")]).await;
+    let newest = store.event_get(&key("evt_2")).await.unwrap().unwrap();
+    assert!(newest.event_seq > first + 4_095, "{newest:?}");
 }

@@ -1,6 +1,6 @@
 //! "Did it happen?": how a destination with `unknown = "query"` is asked, and what its answers mean.
 //!
-//! Only two answers settle anything: the value is there, or nothing is. Everything else, another value as well, means
+//! Only two answers settle anything: the value is there, or nothing is (or a value that the configuration calls absent). Everything else, another value as well, means
 //! to ask again later; it never leads to a second send. The policy (`outbox/policy/rules.rs`) decides when it may be
 //! asked at all.
 
@@ -51,14 +51,16 @@ impl Question {
             Some(Value::String(text)) => text.clone(),
             Some(other) => other.to_string(),
         };
+        if self.config.absent.contains(&found) {
+            return Asked::DidNotHappen;
+        }
         if self.config.pending.contains(&found) {
             return Asked::Unclear { why: "asked whether it happened: it is still under way".to_owned() };
         }
         match &self.config.equals {
-            // Begun, refused, taken back: a value is no absence, and the words are the destination's own.
+            // Begun, refused, taken back: a value is an absence only where the configuration says so.
             Some(wanted) if *wanted != found => Asked::Unclear {
-                why: "asked whether it happened: the value is neither `equals` nor one of `pending`"
-                    .to_owned(),
+                why: "asked whether it happened: the value is not in `equals`, `pending` or `absent`".to_owned(),
             },
             _ => Asked::Happened,
         }
@@ -74,6 +76,7 @@ mod tests {
         let url = "http://far/effects?key={{ idempotency_key }}&e={{ event.id }}&m={{ message.id }}";
         Question::new(QueryConfig {
             pending: vec!["open".to_owned(), "8".to_owned()],
+            absent: vec!["none".to_owned(), "false".to_owned()],
             after_ms: 30_000,
             url: url.to_owned(),
             pointer: "/data/state".to_owned(),
@@ -124,7 +127,9 @@ mod tests {
         check(Some("paid"), 200, r#"{"data":{}}"#, "no");
         check(Some("paid"), 200, r#"{"data":{"state":null}}"#, "no");
         check(None, 200, r#"{"data":{"state":"any"}}"#, "yes");
-        check(None, 200, r#"{"data":{"state":false}}"#, "yes");
+        check(None, 200, r#"{"data":{"state":true}}"#, "yes");
+        check(None, 200, r#"{"data":{"state":false}}"#, "no");
+        check(Some("paid"), 200, r#"{"data":{"state":"none"}}"#, "no");
         check(None, 200, "[]", "no");
         check(Some("7"), 200, r#"{"data":{"state":7}}"#, "yes");
         check(Some("true"), 200, r#"{"data":{"state":true}}"#, "yes");

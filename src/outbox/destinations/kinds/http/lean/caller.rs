@@ -79,6 +79,11 @@ impl Lean {
         // Unless the body has a say, the status decides: one that is cut off, endless or slow changes nothing.
         let body = link.body(response.into_body(), call.is_body_wanted);
         let body = timeout_at(deadline, body).await.unwrap_or(Err(BodyCut::TooSlow));
+        // Whoever answers so has not looked at the body: the page of a proxy, for instance.
+        if (200..=299).contains(&code) && link.is_cut(call.body.len()) {
+            let why = format!("it answered {code} before it had taken the whole request");
+            return Err(LeanStop::Failed(CallFailure::Unknown(why)));
+        }
         if body.is_ok() && link.can_be_used_again().await {
             link.idle_until = Instant::now() + idle_for;
             self.pool.put(link);

@@ -76,6 +76,11 @@ impl Link {
         self.seen.is_sent()
     }
 
+    /// True when the destination cannot have all of a request with a body of so many bytes.
+    pub(super) fn is_cut(&self, body_bytes_n: usize) -> bool {
+        self.seen.sent_n() < body_bytes_n as u64
+    }
+
     /// Reads the body of the answer, or says why it is not whole. Without `is_wanted` it is read and not kept.
     pub(super) async fn body(&mut self, mut body: Incoming, is_wanted: bool) -> Result<Bytes, BodyCut> {
         let (mut kept, mut read_n) = (Vec::new(), 0);

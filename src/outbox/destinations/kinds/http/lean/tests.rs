@@ -161,6 +161,23 @@ async fn a_request_that_went_out_on_a_dying_connection_is_unknown_and_not_repeat
 }
 
 #[tokio::test]
+async fn a_good_answer_to_half_a_request_is_unknown() {
+    let refused = "HTTP/1.1 400 No\r\ncontent-length: 2\r\n\r\n{}";
+    for (script, want) in [
+        ([TakeHead, Say(OK), Wait], "unknown"),
+        ([TakeHead, Say(OK), Close], "unknown"),
+        ([TakeHead, Say(refused), Wait], "400 {}"),
+        ([Take, Say(OK), Wait], "200 {}"),
+    ] {
+        let destination = TestDestination::start(&[&script]).await;
+        let url = format!("http://{}/", destination.addr);
+        // More than the two systems keep for a connection.
+        let body = Bytes::from(vec![b'a'; 16 << 20]);
+        assert_eq!(called_with(&lean(), &url, Method::POST, body, 5_000).await, want);
+    }
+}
+
+#[tokio::test]
 async fn half_an_answer_is_unknown_and_half_a_body_leaves_the_status() {
     let huge: &'static str = Box::leak(format!("x-a: {}\r\n", "a".repeat(2_000)).into_boxed_str());
     let cases: [(&str, Vec<ScriptStep>, &str); 12] = [

@@ -1,10 +1,10 @@
-//! The socket below a connection. It knows whether any byte of the current request has left, and looks once more
+//! The socket below a connection. It knows how many bytes of the current request have left, and looks once more
 //! whether the destination is still there before one does.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -16,8 +16,8 @@ const LOOK_BYTES: usize = 64;
 /// The fate of the current request, as far as the socket knows.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
-    /// True when any byte of the request went to the system.
-    is_sent: AtomicBool,
+    /// Bytes of the request that went to the system, as they are on the wire.
+    sent_n: AtomicU64,
     /// True when the next read is the look before a request.
     is_look: AtomicBool,
 }
@@ -25,13 +25,18 @@ pub(super) struct Seen {
 impl Seen {
     /// A request begins: nothing of it has been sent, and the socket is to be looked at.
     pub(super) fn begin(&self) {
-        self.is_sent.store(false, Ordering::Relaxed);
+        self.sent_n.store(0, Ordering::Relaxed);
         self.is_look.store(true, Ordering::Relaxed);
     }
 
     /// True when the destination may have any byte of the request.
     pub(super) fn is_sent(&self) -> bool {
-        self.is_sent.load(Ordering::Relaxed)
+        self.sent_n() > 0
+    }
+
+    /// Bytes of the request that went to the system: no fewer than its own when all of it did.
+    pub(super) fn sent_n(&self) -> u64 {
+        self.sent_n.load(Ordering::Relaxed)
     }
 }
 
@@ -51,8 +56,8 @@ impl Wire {
     }
 
     fn noted(&self, wrote: io::Result<usize>) -> io::Result<usize> {
-        if matches!(wrote, Ok(1..)) {
-            self.seen.is_sent.store(true, Ordering::Relaxed);
+        if let Ok(bytes_n) = wrote {
+            self.seen.sent_n.fetch_add(bytes_n as u64, Ordering::Relaxed);
         }
         wrote
     }

@@ -58,21 +58,25 @@ fn query(checker: &mut Checker<'_>, field: Field, lease_ms: Option<u64>) -> Opti
     let pointer = table.needed(checker, "pointer", "write a JSON pointer such as \"/id\"");
     let pointer = pointer.and_then(|field| pointer::pointer(checker, &field));
     let equals = table.text(checker, "equals").map(|(_, text)| text);
-    let pending = table
-        .take(checker, "pending")
-        .map_or_else(Vec::new, |field| pending(checker, &field, equals.as_ref()));
+    let mut used: Vec<(&str, String)> = equals.iter().map(|text| ("equals", text.clone())).collect();
+    let [pending, absent] = ["pending", "absent"].map(|name| {
+        let found = table.take(checker, name).map_or_else(Vec::new, |field| values(checker, &field, &used));
+        used.extend(found.iter().map(|text| (name, text.clone())));
+        found
+    });
     let after_ms = table.number(checker, "after_ms", AFTER_MS).or(lease_ms).unwrap_or(LEASE_MS);
     table.finish(checker);
-    Some(QueryConfig { url: url?, pointer: pointer?, equals, pending, after_ms })
+    Some(QueryConfig { url: url?, pointer: pointer?, equals, pending, absent, after_ms })
 }
 
-/// The values that mean "still under way".
-fn pending(checker: &mut Checker<'_>, field: &Field, equals: Option<&String>) -> Vec<String> {
+/// The values that mean one thing, and nothing that is `used` for another one.
+fn values(checker: &mut Checker<'_>, field: &Field, used: &[(&str, String)]) -> Vec<String> {
     let mut values = Vec::new();
     for field in field.one_or_more(checker).unwrap_or_default() {
         let Some(text) = field.text(checker) else { continue };
-        if equals == Some(&text) {
-            checker.problem_shown(&field, "is what `equals` says, too", "a value means one thing: remove it");
+        if let Some((name, _)) = used.iter().find(|(_, used)| *used == text) {
+            let what = format!("is what `{name}` says, too");
+            checker.problem_shown(&field, what, "a value means one thing: remove it");
         }
         values.push(text);
     }
