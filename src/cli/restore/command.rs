@@ -102,7 +102,8 @@ async fn running(store: &Store, started: Instant) -> anyhow::Result<Option<Strin
     let watched = Instant::now();
     while watched.elapsed() < NODE_SEEN_EVERY + Duration::from_secs(1) {
         tokio::time::sleep(Duration::from_millis(200)).await;
-        let nodes = store.node_list(Clock::system().now_ms()).await.context("could not look for other servers")?;
+        let nodes =
+            store.node_list(Clock::system().now_ms()).await.context("could not look for other servers")?;
         if let Some(node) = nodes.into_iter().find(|node| node.ago_ms < ms(watched)) {
             return Ok(Some(node.node));
         }

@@ -60,7 +60,8 @@ impl Question {
         match &self.config.equals {
             // Begun, refused, taken back: a value is an absence only where the configuration says so.
             Some(wanted) if *wanted != found => Asked::Unclear {
-                why: "asked whether it happened: the value is not in `equals`, `pending` or `absent`".to_owned(),
+                why: "asked whether it happened: the value is not in `equals`, `pending` or `absent`"
+                    .to_owned(),
             },
             _ => Asked::Happened,
         }
