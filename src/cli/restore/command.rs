@@ -101,6 +101,7 @@ async fn running(store: &Store, started: Instant) -> anyhow::Result<Option<Strin
     }
     let watched = Instant::now();
     while watched.elapsed() < NODE_SEEN_EVERY + Duration::from_secs(1) {
+        // A node writes its row by itself.
         tokio::time::sleep(Duration::from_millis(200)).await;
         let nodes =
             store.node_list(Clock::system().now_ms()).await.context("could not look for other servers")?;
