@@ -371,7 +371,7 @@ async fn an_operation_stops_after_few_calls_at_a_bad_destination_and_goes_on_whe
     let goes_on = ops.post(&format!("{path}/continue"), "c-1", &reason).await;
     assert_eq!((goes_on.status, &goes_on.body["state"]), (200, &json!("running")), "{}", goes_on.body);
     let again = ops.post(&format!("{path}/continue"), "c-2", &reason).await;
-    assert_eq!((again.status, &again.body["state"]), (409, &json!("running")));
+    assert_eq!(again.status, 409, "it goes on already, or is done: {}", again.body);
     let seen = until_state(&server, &path, "done").await;
     assert_eq!(seen["changed_n"], EVENTS_N, "{seen}");
     assert_eq!(seen["steps"]["list"][2]["good_n"], EVENTS_N - 6, "{seen}");

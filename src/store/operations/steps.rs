@@ -21,6 +21,8 @@ pub(super) struct Steps {
     at: usize,
     /// Results since the share was last counted anew: good ones and failed ones.
     window: (u64, u64),
+    /// Results that are still to come of calls that were made before a person continued it.
+    pardoned_n: u64,
     list: Vec<StepView>,
 }
 
@@ -51,6 +53,7 @@ impl Steps {
             stop_percent: wanted.stop_percent,
             at: 0,
             window: (0, 0),
+            pardoned_n: 0,
             list,
         })
     }
@@ -83,8 +86,11 @@ impl Steps {
         step.good_n += results.good_n;
         step.failed_n += results.failed_n;
         let rows_n = step.rows_n;
-        self.window.0 += results.good_n;
-        self.window.1 += results.failed_n;
+        let pardoned_n = self.pardoned_n.min(results.good_n + results.failed_n);
+        let failed_n = results.failed_n.min(pardoned_n);
+        self.pardoned_n -= pardoned_n;
+        self.window.0 += results.good_n - (pardoned_n - failed_n);
+        self.window.1 += results.failed_n - failed_n;
         let (settled_n, failed_n) = (self.window.0 + self.window.1, self.window.1);
         let of_n = settled_n.max(rows_n.min(WINDOW_N));
         let is_over = if is_first { failed_n > 0 } else { failed_n * 100 > stop_percent * of_n };
@@ -110,9 +116,10 @@ impl Steps {
         }
     }
 
-    /// A person continues it: what failed so far no longer counts.
+    /// A person continues it: what failed so far no longer counts, nor what comes of the calls that were made so far.
     pub(super) fn forgive(&mut self) {
         self.window = (0, 0);
+        self.pardoned_n = self.open_n();
     }
 
     /// Number of rows that may be acted on now, of a batch of `rows_n`.
@@ -181,6 +188,18 @@ mod tests {
         check(&[1, 10, 100], 12, &[1, 10, 1]);
         check(&[1, 10, 100], 0, &[]);
         check(&[], 5_000, &[]);
+    }
+
+    #[test]
+    fn what_was_called_before_a_person_continued_it_stops_it_no_more() {
+        let (mut steps, mut passed_n) = (steps(&[10], 20), 0);
+        act(&mut steps, &mut passed_n);
+        assert!(steps.record_results(&results(0, 2)).is_some());
+        steps.forgive();
+        assert_eq!(steps.record_results(&results(1, 7)), None, "all ten were called before");
+        steps.advance(passed_n);
+        act(&mut steps, &mut passed_n);
+        assert!(steps.record_results(&results(0, 2)).is_some(), "these were called after it");
     }
 
     #[test]
