@@ -140,10 +140,13 @@ async fn a_caller_that_signs_is_answered_as_configured(database: &Database) {
     assert_eq!((unsigned.status, unsigned.code().as_str()), (400, "idempotency_key_unsigned"));
     // Whoever holds a signed request and reads it as a batch makes no further command of it.
     let line = r#"{"key":"x1","type":"order.placed"}"#;
-    assert_eq!(Told::of(by_signature(&server, "k5", line)).await.unwrap().outcome(), "accepted");
-    let request =
-        client().post(server.url("/webhooks/ledger")).header("content-type", "application/x-ndjson");
-    let flipped = Told::of(with(request.body(line), &signature("k5", line))).await.unwrap();
+    let signed = signature("k5", line);
+    let sent = async |content_type: &str| {
+        let request = client().post(server.url("/webhooks/ledger")).header("content-type", content_type);
+        Told::of(with(request.body(line), &signed)).await.unwrap()
+    };
+    assert_eq!(sent("application/json").await.outcome(), "accepted");
+    let flipped = sent("application/x-ndjson").await;
     assert_ne!(flipped.outcome(), "accepted", "{flipped:?}");
 }
 
