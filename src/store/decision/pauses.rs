@@ -126,7 +126,7 @@ pub(in crate::store) async fn pause_decide(
 }
 
 /// The word in `audit_log.action`.
-fn action(what: Pausable, act: PauseAct) -> &'static str {
+pub(super) fn action(what: Pausable, act: PauseAct) -> &'static str {
     match (what, act) {
         (Pausable::Destination, PauseAct::Pause) => "destination_pause",
         (Pausable::Destination, PauseAct::Resume) => "destination_resume",

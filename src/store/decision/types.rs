@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
+use super::pauses::{Pausable, action};
 use crate::api::{EventAct, IfMatch, MessageAct, PauseAct};
 use crate::store::audit::AuditEntry;
 use crate::types::{EventKey, MessageId, Name, Principal, UnixMs};
@@ -46,14 +47,17 @@ pub enum Ordered {
 }
 
 impl Ordered {
-    /// The act and what it is about, for the log: `event_rerun`, `event stripe evt_1`.
+    /// The word of the audit log for the act, and what it is about: `event_rerun`, `event stripe evt_1`.
     pub(crate) fn in_words(&self) -> (&'static str, String) {
-        let pause = |act: &PauseAct| if *act == PauseAct::Pause { "pause" } else { "resume" };
         match self {
             Self::Message { id, act } => (act.audited(), format!("message {id}")),
             Self::Event { key, act } => (act.audited(), format!("event {} {}", key.provider, key.event_id)),
-            Self::Destination { name, act, .. } => (pause(act), format!("destination {name}")),
-            Self::Provider { name, act, .. } => (pause(act), format!("provider {name}")),
+            Self::Destination { name, act, .. } => {
+                (action(Pausable::Destination, *act), format!("destination {name}"))
+            }
+            Self::Provider { name, act, .. } => {
+                (action(Pausable::Provider, *act), format!("provider {name}"))
+            }
         }
     }
 }
