@@ -8,7 +8,7 @@
 //! `provider.rs`, `statistics.rs`, `activity.rs`, `search.rs`, `setting.rs` and `tail.rs` are what there is to see; `order.rs` and `operation.rs`
 //! what there is to ask for, `test_event.rs` events that operators make, `what_if.rs` what handlers would make of events, `explain.rs` why a request is believed, `doctor.rs` what a live system shows; `reason.rs` and `whole.rs` the texts and
 //! numbers in it; `etag.rs` the version of what can change, `if_match.rs` which version a request is about, `audit.rs` and `token.rs` who did it. `routes.rs` is the list of routes, and
-//! `judgement.rs` and `bulk.rs` are what an act risks, on one and on many; `message_judgement/` and `judged_event.rs` judge messages and events. `document.rs` makes `openapi.json` of it. Nothing here reads a database or a socket.
+//! `judgement.rs` and `bulk.rs` are what an act risks, on one and on many; `message_judgement/` and `judged_event/` judge messages and events. `document.rs` makes `openapi.json` of it. Nothing here reads a database or a socket.
 
 mod activity;
 mod audit;
