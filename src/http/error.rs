@@ -124,6 +124,11 @@ impl Problem {
         "changed",
         "it has changed since you read it: read it again and decide anew",
     );
+    const VERSION_NEEDED: Self = Self::new(
+        StatusCode::PRECONDITION_REQUIRED,
+        "version_needed",
+        "somebody decided about this event before: read what became of it, then decide with its version in `If-Match`",
+    );
     pub(crate) const METHOD: Self =
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "send webhooks with POST");
     pub(crate) const OTHER_METHOD: Self = Self::new(
@@ -201,6 +206,7 @@ impl From<Refusal> for Problem {
         match refusal {
             Refusal::NotFound => Self::NOT_FOUND,
             Refusal::Changed => Self::CHANGED,
+            Refusal::VersionNeeded => Self::VERSION_NEEDED,
             Refusal::KeyReused => {
                 conflict("idempotency_key_reused", "this `Idempotency-Key` was used for another request")
             }

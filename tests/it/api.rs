@@ -350,13 +350,21 @@ async fn an_event_is_run_again_under_new_keys_on_a_persons_word(database: &Datab
 
     let config = server.config();
     let rerun = ["events", "rerun", "stripe", "evt_1", "--reason", "again", "--config"];
-    let run = Command::new(env!("CARGO_BIN_EXE_hooklatch"))
-        .args(rerun)
-        .arg(&config)
-        .args(["--token", OPERATOR, "--url", &format!("http://{}", server.admin)])
-        .output()
-        .unwrap();
-    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    let run = |more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hooklatch"));
+        command.args(rerun).arg(&config).args(more);
+        let run = command.args(["--token", OPERATOR, "--url", &format!("http://{}", server.admin)]).output();
+        let run = run.unwrap();
+        (run.status.code(), String::from_utf8(run.stderr).unwrap())
+    };
+    // Somebody ran it again already: who has not seen that does not run it a third time.
+    let (ended, said) = run(&[]);
+    assert!(
+        ended == Some(4) && said.contains("decided about this event before") && said.contains("--if-match"),
+        "{said}"
+    );
+    let (ended, said) = run(&["--if-match", "*"]);
+    assert_eq!(ended, Some(0), "{said}");
 }
 
 async fn a_refusal_is_explained_to_operators_and_to_nobody_else(database: &Database) {

@@ -14,6 +14,7 @@ on_both!(
     with_dispatch_every_content_is_handled_once_under_keys_of_its_own,
     conflicting_contents_that_come_at_once_and_a_kill_lose_none_and_act_once,
     what_a_person_dispatches_late_is_tried_again_like_any_other,
+    of_two_people_who_dismiss_and_dispatch_at_once_one_decides,
 );
 
 fn counting() -> Provider {
@@ -241,4 +242,47 @@ async fn what_a_person_dispatches_late_is_tried_again_like_any_other(database: &
     app.clock.advance(24 * 3_600_000);
     calls_n(&app, 2).await;
     app.running.stop().await;
+}
+
+/// A decision about one event, through `/v1`: its status and code.
+async fn decide(server: &Server, id: &str, act: &str, version: Option<&str>) -> (u16, String) {
+    let url = format!("http://{}/v1/events/stripe/{id}/decide", server.admin);
+    let request =
+        client().post(url).bearer_auth(TOKEN).header("idempotency-key", uuid::Uuid::new_v4().to_string());
+    let request = version.into_iter().fold(request, |request, tag| request.header("if-match", tag));
+    let answer =
+        request.body(serde_json::json!({ "act": act, "reason": "r" }).to_string()).send().await.unwrap();
+    let status = answer.status().as_u16();
+    let body: Value = serde_json::from_str(&answer.text().await.unwrap()).unwrap();
+    (status, body["code"].as_str().unwrap_or_default().to_owned())
+}
+
+async fn of_two_people_who_dismiss_and_dispatch_at_once_one_decides(database: &Database) {
+    let server = operated(database).await;
+    assert_eq!(send(&server, "evt_1", 1).await.as_deref(), Some("accepted"));
+    for amount in 2..12 {
+        assert_eq!(send(&server, "evt_1", amount).await.as_deref(), Some("conflict"));
+    }
+    let ids = database
+        .texts("SELECT event_id FROM processed_webhook_events WHERE state = 'conflict' ORDER BY event_id")
+        .await;
+    assert_eq!(ids.len(), 10);
+    for id in &ids {
+        let both = tokio::join!(async { decide(&server, id, "dismiss", None).await }, async {
+            decide(&server, id, "dispatch", None).await
+        });
+        let statuses = (both.0.0, both.1.0);
+        assert!(matches!(statuses, (200, 409 | 428) | (409, 200)), "{both:?}");
+    }
+    // Who has seen that it was dismissed may dispatch it all the same.
+    assert_eq!(send(&server, "evt_1", 99).await.as_deref(), Some("conflict"));
+    let conflict = "SELECT event_id FROM processed_webhook_events WHERE state = 'conflict'";
+    let last = database.texts(conflict).await.remove(0);
+    assert_eq!(decide(&server, &last, "dismiss", None).await.0, 200);
+    let late = decide(&server, &last, "dispatch", None).await;
+    assert_eq!(late, (428, "version_needed".to_owned()));
+    let url = format!("http://{}/v1/events/stripe/{last}", server.admin);
+    let seen = client().get(url).bearer_auth(TOKEN).send().await.unwrap();
+    let version = seen.headers()["etag"].to_str().unwrap().to_owned();
+    assert_eq!(decide(&server, &last, "dispatch", Some(&version)).await.0, 200);
 }

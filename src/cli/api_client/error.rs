@@ -66,7 +66,7 @@ fn refusal(f: &mut fmt::Formatter<'_>, problem: &ProblemView) -> fmt::Result {
     f.write_str(match problem.status {
         401 => "; say who you are with --token, HOOKLATCH_TOKEN or a profile",
         404 => "; `hooklatch whoami` shows what this token reaches",
-        412 => "; `show` prints its version for --if-match",
+        412 | 428 => "; `show` prints its version for --if-match",
         _ => "",
     })
 }
@@ -128,7 +128,8 @@ mod tests {
             "this is so (409 a_word); it is leased",
         );
         check(ProblemView { counted_n: Some(5), ..problem(409) }, "this is so (409 a_word); 5 are found now");
-        for (status, remedy) in [(401, "--token"), (404, "whoami"), (412, "--if-match")] {
+        for (status, remedy) in [(401, "--token"), (404, "whoami"), (412, "--if-match"), (428, "--if-match")]
+        {
             assert!(ApiError::Refused(Box::new(problem(status))).to_string().contains(remedy), "{status}");
         }
     }

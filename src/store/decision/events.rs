@@ -26,6 +26,10 @@ pub(in crate::store) async fn decide(
         return Ok(Err(Refusal::NotAllowed { state: found.state.as_str() }));
     }
     if act.makes_calls() && deciding.operation_id.is_none() {
+        // Of many who decide at once one does. The others have seen it as it was before.
+        if deciding.if_match == IfMatch::Unsaid && was_decided(&found, &row)? {
+            return Ok(Err(Refusal::VersionNeeded));
+        }
         if key.is_synthetic() && found.state == EventState::Ignored {
             return Ok(Err(Refusal::TestEvent));
         }
@@ -58,6 +62,11 @@ pub(in crate::store) async fn decide(
     db.execute(sql, &[found.event_seq.into(), deciding.now_ms.into()]).await?;
     record(db, found.event_seq, act, deciding).await?;
     Ok(Ok(OrderResult::changed(0)))
+}
+
+/// True when somebody dismissed the event, or had it run again.
+fn was_decided(found: &LockedEvent, row: &Row) -> DbResult<bool> {
+    Ok(found.state == EventState::Dismissed || row.int("generation")? > 0)
 }
 
 /// Why somebody who does not reach every destination cannot have these events run: they have made calls to a destination

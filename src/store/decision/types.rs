@@ -113,6 +113,9 @@ pub enum Refusal {
     /// The subject is not of a version that the request may act on (`If-Match`).
     #[error("it has changed since it was read")]
     Changed,
+    /// Somebody decided about the subject before, and the request does not say which version it is about (`If-Match`).
+    #[error("somebody decided about it before")]
+    VersionNeeded,
     /// The key was used for another request.
     #[error("the key was used for another request")]
     KeyReused,
