@@ -18,6 +18,7 @@ use crate::store::db::limit::limited;
 use crate::store::db::postgres::Postgres;
 use crate::store::db::warnings::refused_with_warning;
 use crate::store::message::{InitialLease, NewMessage};
+use crate::store::search_ids::search_block;
 use crate::types::IncomingEvent;
 
 type PgQuery<'q> = Query<'q, sqlx::Postgres, PgArguments>;
@@ -200,16 +201,22 @@ fn bind_events<'q>(sql: &'static str, rows: &[&'q EventInsert], ring: &'q KeyRin
     Ok(bind_search_ids(query, rows, ring))
 }
 
-/// Binds a row for each search id of these events.
+/// Binds a row for each search id of these events, in the order of their index: neighbours go to the same page.
 fn bind_search_ids<'q>(query: PgQuery<'q>, rows: &[&'q EventInsert], ring: &'q KeyRing) -> PgQuery<'q> {
-    let (mut keys, mut seqs, mut shards) = (Vec::new(), Vec::new(), Vec::new());
+    let mut ids = Vec::new();
     for row in rows {
         for id in &row.event.search_ids {
-            keys.push(ring.search_key(id));
-            seqs.push(row.event_seq);
-            shards.push(row.event.key.shard());
+            ids.push((
+                search_block(row.event_seq),
+                ring.search_key(id),
+                row.event_seq,
+                row.event.key.shard(),
+            ));
         }
     }
+    ids.sort_unstable();
+    let keys = ids.iter().map(|(_, key, ..)| key.clone()).collect::<Vec<_>>();
+    let (seqs, shards): (Vec<_>, Vec<_>) = ids.iter().map(|(.., seq, shard)| (*seq, *shard)).unzip();
     query.bind(keys).bind(seqs).bind(shards)
 }
 
