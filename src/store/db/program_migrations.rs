@@ -178,24 +178,22 @@ impl Backend {
         program: &str,
         steps: &[MigrationStep],
     ) -> Result<Option<&'static str>, ProgramMigrationError> {
-        let mut missing = None;
-        for step in steps {
+        let (mut missing, mut applied) = (None, None);
+        // The last one first: another node may be applying them, in their order, meanwhile.
+        for step in steps.iter().rev() {
             let (name, one) = (program.to_owned(), *step);
             let state = self.alone("program_migrations", Purpose::Writer, move |mut door| {
                 Box::pin(async move { state(&mut door, &name, &one).await })
             });
-            match (state.await?, missing) {
+            match (state.await?, applied) {
                 (Applied::OtherText, _) => return Err(changed(program, step)),
                 (Applied::No, None) => missing = Some(step.name),
-                (Applied::No, Some(_)) | (Applied::Yes, None) | (Applied::Ended, _) => {}
-                (Applied::Yes, Some(before)) => {
+                (Applied::No, Some(applied)) => {
                     let program = program.to_owned();
-                    return Err(ProgramMigrationError::Misplaced {
-                        program,
-                        step: before,
-                        applied: step.name,
-                    });
+                    return Err(ProgramMigrationError::Misplaced { program, step: step.name, applied });
                 }
+                (Applied::Yes, _) => applied = Some(step.name),
+                (Applied::Ended, _) => {}
             }
         }
         Ok(missing)
