@@ -84,10 +84,11 @@ impl Admitter {
             (false, true) => &self.large_queue,
             (false, false) => &self.shared_queue,
         };
+        let patience = self.answer_timeout.min(entry.patience());
         let place = WaitingPlace::take(entry, self.share_n).ok_or(AdmitError::Saturated)?;
         if events.iter().any(|event| event.window_ms.is_some()) {
             let numbered = self.context.store.signals_number(&mut events);
-            let numbered = tokio::time::timeout(self.answer_timeout, numbered).await;
+            let numbered = tokio::time::timeout(patience, numbered).await;
             numbered
                 .map_err(|_| AdmitError::Unavailable("no answer about a signal in time".to_owned()))?
                 .map_err(|why| AdmitError::Unavailable(why.to_string()))?;
@@ -108,7 +109,7 @@ impl Admitter {
             mpsc::error::TrySendError::Full(_) => AdmitError::Saturated,
             mpsc::error::TrySendError::Closed(_) => AdmitError::Unavailable("stopping".to_owned()),
         })?;
-        match tokio::time::timeout(self.answer_timeout, answered).await {
+        match tokio::time::timeout(patience, answered).await {
             Ok(Ok(result)) => result,
             Ok(Err(_)) => Err(AdmitError::Unavailable("admission ended without an answer".to_owned())),
             Err(_) => Err(AdmitError::Unavailable("no commit within the answer timeout".to_owned())),

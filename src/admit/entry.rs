@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use ipnet::IpNet;
 
@@ -38,6 +39,11 @@ pub(crate) struct ProviderEntry {
 }
 
 impl ProviderEntry {
+    /// Time in which its sender has to have our answer, with a tenth for the way.
+    pub(super) fn patience(&self) -> Duration {
+        Duration::from_millis(u64::from(self.provider.spec().answer_within_ms) * 9 / 10)
+    }
+
     /// True when requests from this address are looked at; one that is not known is none of those.
     pub(crate) fn is_allowed(&self, address: Option<IpAddr>) -> bool {
         self.allow_from.is_empty()
@@ -116,6 +122,15 @@ mod tests {
             assert!(!entry.is_allowed(address(bad)), "{bad}");
         }
         assert!(!entry.is_allowed(None), "who is not known is not on it");
+    }
+
+    #[test]
+    fn a_request_waits_for_nine_tenths_of_what_its_sender_waits() {
+        for (kind, ms) in [("stripe", 18_000), ("slack", 2_700), ("shopify", 4_500)] {
+            let spec = std::fs::read_to_string(format!("providers/{kind}/provider.toml")).expect("a file");
+            let entry = ProviderEntry::example(&Provider::from_spec(&spec), OnHandlerError::Keep);
+            assert_eq!(entry.patience(), Duration::from_millis(ms), "{kind}");
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use sqlx::PgConnection;
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::door::Door;
 use super::error::{DbError, DbResult};
@@ -168,6 +169,14 @@ impl Backend {
         }
     }
 
+    /// The turn of what is not admission, where everybody writes through one connection.
+    async fn turn(&self, purpose: Purpose) -> DbResult<Option<OwnedSemaphorePermit>> {
+        match (self, purpose) {
+            (Self::Postgres(_), _) | (_, Purpose::Reader | Purpose::People) => Ok(None),
+            (Self::Sqlite(db), _) => db.writer().turn().await.map(Some),
+        }
+    }
+
     /// Opens a transaction that writes. To be called where nobody drops it: it is rolled back then, with its
     /// connection.
     pub(in crate::store) async fn begin(&self, op: &'static str, purpose: Purpose) -> Result<Tx, StoreError> {
@@ -191,6 +200,7 @@ impl Backend {
         let backend = self.clone();
         whole(op, OPERATION_LIMIT, async move {
             let answer = async {
+                let _turn = backend.turn(purpose).await?;
                 let mut hand = backend.take(purpose).await?;
                 let quiet = backend.sqlite().and_then(|db| db.changes().quiet(op));
                 let answer = refused_with_warning(work(hand.door()?)).await;
@@ -232,6 +242,8 @@ impl Backend {
     ) -> Result<T, StoreError> {
         let backend = self.clone();
         whole(op, OPERATION_LIMIT, async move {
+            let turn = backend.turn(purpose).await;
+            let _turn = turn.map_err(|source| StoreError::from_db(op, source))?;
             let mut tx = backend.begin(op, purpose).await?;
             let quiet = backend.sqlite().and_then(|db| db.changes().quiet(op));
             let answer = work(&mut tx).await;

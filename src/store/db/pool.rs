@@ -90,6 +90,7 @@ struct PoolShared<S> {
     connect: Connect<S>,
     places: Arc<Semaphore>,
     places_n: u32,
+    turns: Arc<Semaphore>,
     idle: Mutex<Vec<OpenConnection<S>>>,
     trust: Arc<Trust>,
     waited: metrics::Histogram,
@@ -106,7 +107,8 @@ impl<S: Session> SessionPool<S> {
     pub(super) fn new(places_n: u32, trust: Arc<Trust>, connect: Connect<S>) -> Self {
         let places = Arc::new(Semaphore::new(places_n as usize));
         let waited = metrics::histogram!("hooklatch_db_wait_seconds");
-        Self(Arc::new(PoolShared { connect, places, places_n, idle: Mutex::default(), trust, waited }))
+        let (turns, idle) = (Arc::new(Semaphore::new(1)), Mutex::default());
+        Self(Arc::new(PoolShared { connect, places, places_n, turns, idle, trust, waited }))
     }
 
     pub(in crate::store) fn trust(&self) -> &Trust {
@@ -119,13 +121,23 @@ impl<S: Session> SessionPool<S> {
         PlacesUsed { pool, in_use_n: self.0.places_n.saturating_sub(free_n), places_n: self.0.places_n }
     }
 
+    /// The turn of an operation that no sender waits for. Of those one at a time asks for a connection, so that who has
+    /// a sender waiting waits for one of them at most.
+    pub(in crate::store) async fn turn(&self) -> DbResult<OwnedSemaphorePermit> {
+        self.permit(&self.0.turns).await
+    }
+
+    async fn permit(&self, of: &Arc<Semaphore>) -> DbResult<OwnedSemaphorePermit> {
+        let since = Instant::now();
+        let permit = timeout(TAKE_LIMIT, Arc::clone(of).acquire_owned()).await;
+        self.0.waited.record(since.elapsed().as_secs_f64());
+        let permit = permit.map_err(|_| DbError::lost("every connection is taken, for seconds"))?;
+        permit.map_err(|_| DbError::lost("the store is closed"))
+    }
+
     /// A connection for one operation, the one that was used last or a new one.
     pub(in crate::store) async fn take(&self) -> DbResult<HeldSession<S>> {
-        let since = Instant::now();
-        let place = timeout(TAKE_LIMIT, Arc::clone(&self.0.places).acquire_owned()).await;
-        self.0.waited.record(since.elapsed().as_secs_f64());
-        let place = place.map_err(|_| DbError::lost("every connection is taken, for seconds"))?;
-        let place = place.map_err(|_| DbError::lost("the store is closed"))?;
+        let place = self.permit(&self.0.places).await?;
         let generation = self.0.trust.generation.load(Ordering::Relaxed);
         loop {
             let Some(open) = self.idle().pop() else { break };

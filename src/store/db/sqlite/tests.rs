@@ -186,3 +186,28 @@ async fn a_reader_writes_nothing() {
     drop(held);
     assert_eq!(rows_n(&db).await, 0);
 }
+
+#[tokio::test]
+async fn who_has_a_sender_waiting_waits_for_one_of_the_others_at_most() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = with_table(&folder).await;
+    let held = db.writer().take().await.unwrap();
+    let order = std::cell::RefCell::new(Vec::new());
+    let (writer, order) = (db.writer(), &order);
+    let in_turn = async |name| {
+        let _turn = writer.turn().await.unwrap();
+        let held = writer.take().await.unwrap();
+        order.borrow_mut().push(name);
+        held.give_back();
+    };
+    let admission = async {
+        let held = writer.take().await.unwrap();
+        order.borrow_mut().push("admission");
+        held.give_back();
+    };
+    // Each of them asks in this order, before the connection is free.
+    tokio::join!(in_turn("lease"), in_turn("settle"), in_turn("prune"), admission, async {
+        held.give_back()
+    });
+    assert_eq!(*order.borrow(), ["lease", "admission", "settle", "prune"]);
+}
