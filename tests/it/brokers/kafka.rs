@@ -4,6 +4,7 @@ use hooklatch::config::UnknownPolicy;
 use rskafka::client::ClientBuilder;
 use rskafka::client::partition::{OffsetAt, UnknownTopicHandling};
 
+use super::proxy::Mode;
 use super::{Bench, Received, TestDestination, server, shows_no_password, unique};
 
 struct Kafka {
@@ -92,6 +93,18 @@ async fn a_topic_that_is_not_there_is_tried_again_until_it_is() {
     kafka.create().await;
     bench.fixture.step_to_the_end(&outbox).await;
     assert_eq!(bench.fixture.state("evt_1").await, "done");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_written_when_we_were_asked_to_wait_is_never_called_not_sent() {
+    let Some((kafka, port)) = kafka().await else { return };
+    kafka.create().await;
+    let bench = Bench::new(&kafka, port, true).await;
+    bench.fixture.message("evt_1", &["billing"]).await;
+    bench.proxy.is(Mode::Throttled);
+    bench.outbox(UnknownPolicy::Hold).run_due().await.unwrap();
+    assert_eq!(bench.fixture.state("evt_1").await, "held", "{}", bench.error("evt_1").await);
+    assert_eq!(bench.keys().await.len(), 2, "the client sent it again, of its own accord");
 }
 
 #[tokio::test]

@@ -20,6 +20,9 @@ pub(crate) enum Mode {
     LoseAnswer,
     /// What comes back after our bytes with the needle is kept back.
     KeepAnswer,
+    /// For Kafka: the first answer after our bytes with the needle asks us to wait, the second says that there are too
+    /// few replicas.
+    Throttled,
 }
 
 /// A destination's other address.
@@ -136,6 +139,7 @@ impl Line {
     }
 
     async fn back(&self, mut from: OwnedReadHalf, mut to: OwnedWriteHalf) {
+        let mut answers_n = 0;
         let mut bytes = vec![0; 65_536];
         while let Ok(n @ 1..) = from.read(&mut bytes).await {
             let mode = *self.mode.borrow();
@@ -146,6 +150,10 @@ impl Line {
                 }
                 self.answered.notify_one();
                 std::future::pending::<()>().await;
+            }
+            if is_answer && mode == Mode::Throttled {
+                throttled(&mut bytes[..n], answers_n == 0);
+                answers_n += 1;
             }
             if let Some((old, new)) = self.replace {
                 let at = bytes[..n].windows(4).position(|window| window == old);
@@ -158,4 +166,17 @@ impl Line {
             }
         }
     }
+}
+
+/// Changes a broker's answer to a record, in the seventh version of Kafka's protocol: length, number, one topic with its
+/// name, one partition with its number, error and offsets; last the time that we are asked to wait. Milliseconds.
+fn throttled(answer: &mut [u8], is_first: bool) {
+    const TOO_FEW_REPLICAS: i16 = 19;
+    if is_first {
+        let at = answer.len() - 4;
+        answer[at..].copy_from_slice(&20_i32.to_be_bytes());
+        return;
+    }
+    let at = 14 + usize::from(u16::from_be_bytes([answer[12], answer[13]])) + 4 + 4;
+    answer[at..at + 2].copy_from_slice(&TOO_FEW_REPLICAS.to_be_bytes());
 }

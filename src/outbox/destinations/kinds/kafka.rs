@@ -64,8 +64,9 @@ fn is_topic(text: &str) -> bool {
 
 #[cfg(feature = "kafka")]
 mod client {
+    use std::cell::Cell;
     use std::collections::BTreeMap;
-    use std::sync::Arc;
+    use std::sync::{Arc, LazyLock};
     use std::time::Duration;
 
     use percent_encoding::percent_decode_str;
@@ -77,6 +78,8 @@ mod client {
     use sha2::{Digest, Sha256};
     use tokio::sync::OnceCell;
     use tokio::time::Instant;
+    use tracing::instrument::WithSubscriber;
+    use tracing::{Dispatch, Metadata, Subscriber, span};
 
     use crate::config::Secret;
     use crate::outbox::destinations::broker::{BrokerProtocol, broker, words};
@@ -160,7 +163,7 @@ mod client {
         const KNOWS_ITS_END: bool = false;
 
         async fn connect(&self) -> Result<Self::Connection, String> {
-            // No second try in here: the outbox counts and spaces attempts.
+            // No second try in here, but for what a broker asks to wait for: the outbox counts and spaces attempts.
             let first_ms = Duration::from_millis(1);
             let once = BackoffConfig {
                 init_backoff: first_ms,
@@ -218,11 +221,57 @@ mod client {
                     .collect(),
                 timestamp,
             };
-            match leader.produce(vec![record], Compression::NoCompression).await {
+            let (written, was_throttled) =
+                watched(leader.produce(vec![record], Compression::NoCompression)).await;
+            match written.map_err(|error| failed(&error)) {
                 Ok(_) => CallAnswer::Done,
-                Err(error) => failed(&error),
+                // The round before this error may have written it.
+                Err(
+                    CallAnswer::NotSent { why } | CallAnswer::NotNow { why } | CallAnswer::Refused { why },
+                ) if was_throttled => {
+                    CallAnswer::Unknown { why: format!("a broker asked us to wait, and then: {why}") }
+                }
+                Err(answer) => answer,
             }
         }
+    }
+
+    tokio::task_local! {
+        static WAS_THROTTLED: Cell<bool>;
+    }
+
+    /// Hears the library say that a broker asked it to wait. It throws that answer away, whatever it says of the record,
+    /// and sends the record again; nothing else tells of it.
+    struct ThrottleListener;
+
+    impl Subscriber for ThrottleListener {
+        fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+            metadata.target().starts_with("rskafka") && metadata.fields().field("throttle").is_some()
+        }
+
+        fn event(&self, _: &tracing::Event<'_>) {
+            // An error means that nobody listens.
+            WAS_THROTTLED.try_with(|was_throttled| was_throttled.set(true)).unwrap_or_default();
+        }
+
+        fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+            span::Id::from_u64(1)
+        }
+
+        fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+        fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+        fn enter(&self, _: &span::Id) {}
+        fn exit(&self, _: &span::Id) {}
+    }
+
+    /// What a call came to, and whether a broker asked to wait meanwhile.
+    async fn watched<T>(call: impl Future<Output = T>) -> (T, bool) {
+        static LISTENER: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(ThrottleListener));
+        let listened = async {
+            let answer = call.with_subscriber(LISTENER.clone()).await;
+            (answer, WAS_THROTTLED.with(Cell::get))
+        };
+        WAS_THROTTLED.scope(Cell::new(false), listened).await
     }
 
     /// The error text of the one try, without the library's words about retries, which are never made.
