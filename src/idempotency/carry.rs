@@ -19,7 +19,7 @@ use super::answers::{BODY_BYTES_MAX, kept, known_until, replay, state_after};
 use super::claim::{CommittedAnswer, IdempotencyClaim};
 use super::fingerprint::fingerprint;
 use super::problem::{in_use, problem, problem_for_now, unavailable};
-use super::rules::RequestRules;
+use super::rules::{RequestRules, UnderWay};
 use crate::store::{KeyClaim, KeyReply, KeyRequest, NewAnswer, Store};
 use crate::types::IdempotencyKey;
 
@@ -50,7 +50,7 @@ where
     #[expect(clippy::disallowed_methods, reason = "ends by itself when its lock does")]
     let task = tokio::spawn(async move {
         match claimed(&rules, asked).await {
-            Ok(claim) => carried_out(rules, claim, inner, request).await,
+            Ok((claim, place)) => carried_out(rules, (claim, place), inner, request).await,
             Err(answer) => *answer,
         }
     });
@@ -60,7 +60,7 @@ where
 /// Carries out a request that is held.
 async fn carried_out<S>(
     rules: Arc<RequestRules>,
-    claim: KeyClaim,
+    (claim, place): (KeyClaim, UnderWay),
     mut inner: S,
     mut request: Request,
 ) -> Response
@@ -68,7 +68,7 @@ where
     S: Service<Request, Response = Response, Error = Infallible> + Send + 'static,
     S::Future: Send + 'static,
 {
-    let guard = ClaimGuard { rules: Arc::clone(&rules), claim: Some(claim.clone()) };
+    let guard = ClaimGuard { rules: Arc::clone(&rules), claim: Some(claim.clone()), place: Some(place) };
     let held = IdempotencyClaim::new(rules.store.clone(), claim.clone(), Arc::clone(&rules.transactions));
     request.extensions_mut().insert(held);
     let work = async { gathered(inner.call(request).await.unwrap_or_else(|never| match never {})).await };
@@ -97,6 +97,8 @@ where
 struct ClaimGuard {
     rules: Arc<RequestRules>,
     claim: Option<KeyClaim>,
+    /// Given up before others are told that it has ended.
+    place: Option<UnderWay>,
 }
 
 impl ClaimGuard {
@@ -107,11 +109,15 @@ impl ClaimGuard {
 
 impl Drop for ClaimGuard {
     fn drop(&mut self) {
-        let rules = Arc::clone(&self.rules);
-        let Some(claim) = self.claim.take() else { return rules.ended.notify_waiters() };
+        let (rules, place) = (Arc::clone(&self.rules), self.place.take());
+        let Some(claim) = self.claim.take() else {
+            drop(place);
+            return rules.ended.notify_waiters();
+        };
         #[expect(clippy::disallowed_methods, reason = "one statement, which ends by itself")]
         drop(tokio::spawn(async move {
             release(&rules.store, &claim).await;
+            drop(place);
             rules.ended.notify_waiters();
         }));
     }
@@ -140,12 +146,19 @@ async fn read(rules: &RequestRules, request: Request) -> Result<(KeyRequest, Req
 }
 
 /// The claim, or the answer where there is none. Waits for an answer that is under way.
-async fn claimed(rules: &RequestRules, mut asked: KeyRequest) -> Result<KeyClaim, Box<Response>> {
+async fn claimed(rules: &RequestRules, mut asked: KeyRequest) -> Result<(KeyClaim, UnderWay), Box<Response>> {
     let (until, mut look) = (Instant::now() + rules.wait, LOOK_FIRST);
     loop {
         let ended = rules.ended.notified();
-        let response = match rules.store.idempotency_begin(&asked).await {
-            Ok(KeyReply::Claimed(claim)) => return Ok(claim),
+        let (place, reply) = match UnderWay::take(rules, &asked) {
+            Ok(place) => (Some(place), rules.store.idempotency_begin(&asked).await),
+            Err(reply) => (None, Ok(reply)),
+        };
+        let response = match reply {
+            Ok(KeyReply::Claimed(claim)) => {
+                let Some(place) = place else { continue };
+                return Ok((claim, place));
+            }
             Ok(KeyReply::Answered(kept)) => replay(kept),
             Ok(KeyReply::Reused { expires_at_ms }) => {
                 let title = "this `Idempotency-Key` was used for another request";

@@ -1,13 +1,15 @@
 //! What a layer was told: whose keys, how long each thing may take, and where keys are kept.
 
 use std::any::Any;
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use http::request::Parts;
 use tokio::sync::{Notify, Semaphore};
 
-use crate::store::{KeyRequest, Store};
+use crate::store::{KeyReply, KeyRequest, Store};
 use crate::types::{Clock, IdempotencyKey};
 
 /// Names whose key it is; `None` refuses the request.
@@ -25,6 +27,8 @@ pub(crate) struct RequestRules {
     pub(super) wait: Duration,
     pub(super) lock: Duration,
     pub(super) kept: Duration,
+    /// The requests that this process carries out: locks of the database go by a clock, which may jump.
+    under_way: Arc<Mutex<RequestsUnderWay>>,
     /// Rings whenever a request of this layer has come to its end.
     pub(super) ended: Arc<Notify>,
     /// Places for transactions of handlers.
@@ -47,6 +51,7 @@ impl RequestRules {
             wait: Duration::from_secs(2),
             lock: Duration::from_mins(1),
             kept: Duration::from_hours(24),
+            under_way: Arc::default(),
             ended: Arc::new(Notify::new()),
             transactions: Arc::new(Semaphore::new(transactions_n)),
             _keeps: None,
@@ -68,6 +73,39 @@ impl RequestRules {
             lock_ms: ms(self.lock),
             kept_ms: ms(self.kept),
         }
+    }
+}
+
+/// Fingerprints of requests by principal and key.
+type RequestsUnderWay = HashMap<(String, String), [u8; 32]>;
+
+/// The place of a request among those that this process carries out, until it is dropped.
+pub(super) struct UnderWay {
+    all: Arc<Mutex<RequestsUnderWay>>,
+    key: (String, String),
+}
+
+impl UnderWay {
+    /// What is to be said instead while another request has the key.
+    pub(super) fn take(rules: &RequestRules, asked: &KeyRequest) -> Result<Self, KeyReply> {
+        let (all, key) = (Arc::clone(&rules.under_way), (asked.principal.clone(), asked.key.clone()));
+        match all.lock().unwrap_or_else(PoisonError::into_inner).entry(key.clone()) {
+            Entry::Vacant(free) => _ = free.insert(asked.fingerprint),
+            Entry::Occupied(other) if *other.get() == asked.fingerprint => {
+                let (now_ms, locked_until_ms) = (asked.now_ms, asked.now_ms.saturating_add(asked.lock_ms));
+                return Err(KeyReply::InProgress { locked_until_ms, now_ms });
+            }
+            Entry::Occupied(_) => {
+                return Err(KeyReply::Reused { expires_at_ms: asked.now_ms.saturating_add(asked.kept_ms) });
+            }
+        }
+        Ok(Self { all, key })
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.key);
     }
 }
 

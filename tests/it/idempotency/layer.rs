@@ -19,6 +19,7 @@ on_both!(
     a_caller_that_hangs_up_finds_its_answer,
     a_handler_that_panics_or_takes_too_long_frees_its_key,
     who_takes_over_after_the_lock_has_the_last_word,
+    a_clock_that_jumps_carries_no_request_out_twice,
     a_long_or_secret_answer_is_given_once,
 );
 
@@ -242,6 +243,26 @@ async fn who_takes_over_after_the_lock_has_the_last_word(database: &Database) {
     let late = old.await.unwrap();
     assert_eq!((late.0, code(&late).as_str()), (409, "idempotency_key_in_use"), "its answer is not the one");
     assert_eq!(post(&router, "k").await.2, "order 2");
+    drop(router);
+    program.stop().await;
+}
+
+async fn a_clock_that_jumps_carries_no_request_out_twice(database: &Database) {
+    let (program, effects) = (Program::start(database).await, Effects::default());
+    let router = slow(&program, &effects, Duration::from_mins(1));
+    let first = tokio::spawn({
+        let router = router.clone();
+        async move { post(&router, "k").await }
+    });
+    effects.began.notified().await;
+    program.clock.advance(3_600_000);
+    let again = post(&router, "k").await;
+    assert_eq!((again.0, code(&again).as_str()), (409, "idempotency_key_in_use"));
+    let other = told(&router, request("/orders", Some("k"), "other")).await;
+    assert_eq!((other.0, code(&other).as_str()), (409, "idempotency_key_reused"));
+    effects.go.notify_one();
+    assert_eq!(first.await.unwrap().2, "order 1");
+    assert_eq!((post(&router, "k").await.2.as_str(), effects.n()), ("order 1", 1));
     drop(router);
     program.stop().await;
 }
