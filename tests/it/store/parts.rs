@@ -38,7 +38,7 @@ async fn written(store: &Store, event: &IncomingEvent, now_ms: i64) -> Candidate
 
 /// Latches it, with a message.
 async fn latch(store: &Store, candidate: Candidate) -> Result<(), String> {
-    let messages = numbered(candidate.event_seq, &[message("billing")]);
+    let messages = numbered(&candidate, &[message("billing")]);
     let mut tx = store.admission_begin().await.unwrap();
     if let Err(failure) = tx.events_insert(&[candidate]).await {
         tx.rollback().await.unwrap();
