@@ -33,8 +33,7 @@ impl EncryptionConfig {
     /// What is wrong with the key of this id where the database knows another one under it.
     pub(crate) fn mismatch(&self, key_id: &str) -> ConfigProblem {
         let found = self.keys.iter().find(|one| one.key.id() == key_id);
-        let (source, key) =
-            found.map(|one| (one.source.clone(), one.place.clone())).unwrap_or_default();
+        let (source, key) = found.map(|one| (one.source.clone(), one.place.clone())).unwrap_or_default();
         ConfigProblem {
             source,
             key,

@@ -27,13 +27,18 @@ pub(super) fn encryption(checker: &mut Checker<'_>, root: &mut Table) -> Option<
             } else if keys.iter().any(|other| other.key.is_same_as(&key)) {
                 checker.problem(&place, "has the key of another entry", "make a key for each");
             }
-            keys.push(EncryptionKey { key, source: place.source.clone(), place: format!("{}.key", place.key) });
+            keys.push(EncryptionKey {
+                key,
+                source: place.source.clone(),
+                place: format!("{}.key", place.key),
+            });
         }
     }
     let words = [("accept", false), ("refuse", true)];
     let is_clear_refused = table.word(checker, "clear", &words).unwrap_or_default();
     if is_clear_refused && keys.is_empty() {
-        let remedy = "add a key, or write encryption.clear = \"accept\": without a key everything is stored in clear";
+        let remedy =
+            "add a key, or write encryption.clear = \"accept\": without a key everything is stored in clear";
         checker.missing("encryption.keys".to_owned(), remedy);
     }
     table.finish(checker);

@@ -106,7 +106,11 @@ mod tests {
         assert!(key.is_same_as(&SealKey::parse(id, base64).expect("a key")));
         let (same, renamed) = (SealKey::parse(id, base64), SealKey::parse("2026-12", base64));
         assert_eq!(key.check_value(), same.expect("a key").check_value());
-        assert_ne!(key.check_value(), renamed.expect("a key").check_value(), "nobody sees that it is the same");
+        assert_ne!(
+            key.check_value(),
+            renamed.expect("a key").check_value(),
+            "nobody sees that it is the same"
+        );
         let said = format!("{key:?}");
         assert!(said.contains("2026-11") && !said.contains("1f") && !said.contains("31"), "{said}");
     }

@@ -17,7 +17,8 @@ pub(super) struct SealedPayload {
 impl SealedPayload {
     /// Asked for when there is a key alone: without one these would be copies.
     pub(super) fn of(ring: &KeyRing, event_seq: i64, event: &IncomingEvent) -> DbResult<Self> {
-        let headers = ring.seal_text(&SealedPlace::of_event("headers", event_seq, &event.key), &event.headers)?;
+        let headers =
+            ring.seal_text(&SealedPlace::of_event("headers", event_seq, &event.key), &event.headers)?;
         let body = ring.seal(&SealedPlace::of_event("body", event_seq, &event.key), event.stored_body())?;
         let search_ids = sealed_search_ids(ring, event_seq, event)?;
         Ok(Self { headers: headers.into_owned(), body: body.into_owned(), search_ids })
@@ -34,7 +35,8 @@ pub(super) fn sealed_search_ids(
         return Ok(None);
     }
     // No id has a control character.
-    let (place, clear) = (SealedPlace::of_event("search_ids", event_seq, &event.key), event.search_ids.join("\n"));
+    let (place, clear) =
+        (SealedPlace::of_event("search_ids", event_seq, &event.key), event.search_ids.join("\n"));
     Ok(Some(ring.seal_text(&place, &clear)?.into_owned()))
 }
 

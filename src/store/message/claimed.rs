@@ -237,12 +237,7 @@ impl ClaimedContent {
 
 impl ClaimedPayload {
     /// Headers and bytes as they came; an error where those are not there any more.
-    fn opened(
-        self,
-        id: MessageId,
-        event: &EventKey,
-        ring: &KeyRing,
-    ) -> Result<(String, Vec<u8>), NotLeased> {
+    fn opened(self, id: MessageId, event: &EventKey, ring: &KeyRing) -> Result<(String, Vec<u8>), NotLeased> {
         if self.is_redacted {
             return Err("its body was redacted, and what came is no longer kept".into());
         }
