@@ -331,8 +331,7 @@ async fn a_row_in_clear_is_neither_shown_nor_sent_where_that_is_refused(database
     let ann = Operator::new(server.admin, OPERATOR);
     let messages = database.texts("SELECT CAST(message_id AS TEXT) FROM outbox_queue").await;
     for id in &messages {
-        let (code, said) =
-            server.command(OPERATOR, &["messages", "send", id, "--reason", "they lost it", "--yes"]);
+        let (code, said) = server.command(OPERATOR, &["messages", "send", id, "--reason", "they lost it"]);
         assert_eq!(code, 0, "{said}");
     }
     let waits =
@@ -342,7 +341,7 @@ async fn a_row_in_clear_is_neither_shown_nor_sent_where_that_is_refused(database
     for id in ["evt_old", "evt_forged"] {
         assert_eq!(ann.get(&format!("/events/stripe/{id}/body")).await.status, 409, "{id}");
     }
-    let found = ann.get("/search?query=in_evt_old").await.body;
+    let found = ann.get("/search?id=in_evt_old").await.body;
     assert!(found["found"].as_array().unwrap().is_empty(), "{found}");
     server.kill();
     assert_eq!(stub.requests_n(), 0);
@@ -357,6 +356,8 @@ async fn a_row_in_clear_is_neither_shown_nor_sent_where_that_is_refused(database
         .await;
     let ann = Operator::new(server.admin, OPERATOR);
     assert_eq!(ann.get("/events/stripe/evt_forged/body").await.bytes, b"{\"forged\":true}");
+    let found = ann.get("/search?id=in_evt_old").await.body;
+    assert_eq!(found["found"].as_array().map(Vec::len), Some(1), "{found}");
     server.kill();
     // Encrypted before it is refused, what is genuine is shown.
     let (is_fine, said) = listed(&server, &["reseal", "--clear"]);
