@@ -6,7 +6,7 @@
 
 use super::db::{DbResult, Door, StoreError};
 use super::handle::Store;
-use crate::seal::{KeyRing, SealKey};
+use crate::seal::KeyRing;
 use crate::types::Clock;
 
 impl Store {
@@ -19,8 +19,8 @@ impl Store {
     /// Writes the check values that are missing, then does the same. To be called before anything is encrypted.
     pub async fn keys_register(&self) -> Result<Option<String>, StoreError> {
         let ring = self.ring().clone();
-        for key in ring.keys().iter().cloned() {
-            alone!(self.writer.key_register(&key))?;
+        if ring.is_on() {
+            alone!(self.writer.key_checks_write(&ring))?;
         }
         self.key_mismatch().await
     }
@@ -39,9 +39,12 @@ async fn key_mismatch(db: &mut Door<'_>, ring: &KeyRing) -> DbResult<Option<Stri
 }
 
 /// Of two nodes that write at once, the second one waits for the first, and changes nothing.
-async fn key_register(db: &mut Door<'_>, key: &SealKey) -> DbResult<()> {
-    let sql = "/* key_register */ INSERT INTO encryption_keys (key_id, check_value, written_at_ms) VALUES ($1, $2, $3)
-        ON CONFLICT (key_id) DO NOTHING";
-    let now_ms = Clock::system().now_ms();
-    db.execute(sql, &[key.id().into(), key.check_value().into(), now_ms.into()]).await.map(drop)
+async fn key_checks_write(db: &mut Door<'_>, ring: &KeyRing) -> DbResult<()> {
+    for key in ring.keys() {
+        let sql = "/* keys_register */ INSERT INTO encryption_keys (key_id, check_value, written_at_ms)
+            VALUES ($1, $2, $3) ON CONFLICT (key_id) DO NOTHING";
+        let now_ms = Clock::system().now_ms();
+        db.execute(sql, &[key.id().into(), key.check_value().into(), now_ms.into()]).await?;
+    }
+    Ok(())
 }

@@ -192,14 +192,12 @@ async fn of_two_nodes_with_different_keys_under_one_id_one_is_refused() {
             )
         })
         .into();
-    let mut running: Vec<std::process::Child> = nodes
-        .iter()
-        .map(|node| {
-            let mut command = Command::new(env!("CARGO_BIN_EXE_hooklatch"));
-            let log = std::fs::File::create(node.config().with_file_name("log")).unwrap();
-            command.args(["serve", "--config"]).arg(node.config()).stderr(log).spawn().unwrap()
-        })
-        .collect();
+    let start = |node: &Server| {
+        let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_hooklatch"));
+        let log = std::fs::File::create(node.config().with_file_name("log")).unwrap();
+        command.args(["serve", "--config"]).arg(node.config()).stderr(log).kill_on_drop(true).spawn().unwrap()
+    };
+    let mut running: Vec<_> = nodes.iter().map(start).collect();
     let is_ready = async |node: &Server| {
         let sent = client().get(format!("http://{}/readyz", node.admin)).send().await;
         sent.is_ok_and(|response| response.status().is_success())
@@ -215,10 +213,6 @@ async fn of_two_nodes_with_different_keys_under_one_id_one_is_refused() {
     })
     .await;
     let refused = nodes[usize::from(states[1].1)].log();
-    for mut one in running {
-        drop(one.kill());
-        one.wait().unwrap();
-    }
     assert!(
         refused.contains("the key under the id `k1` is not the key that this database was sealed with"),
         "{refused}"
