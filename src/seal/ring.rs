@@ -132,24 +132,16 @@ fn search_digest(key: &SealKey, id: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::LazyLock;
-
     use super::super::SEALED_MORE_BYTES;
     use super::*;
-    use crate::types::{EventKey, Name};
 
     fn key(id: &str, byte: u8) -> SealKey {
         let hex = format!("{byte:02x}{}", "5a".repeat(31));
         SealKey::parse(id, &hex).expect("a key")
     }
 
-    fn event(provider: &str, event_id: &str) -> EventKey {
-        EventKey { provider: Name::parse(provider).expect("a name"), event_id: event_id.to_owned() }
-    }
-
     fn place(event_seq: i64) -> SealedPlace<'static> {
-        static EVENT: LazyLock<EventKey> = LazyLock::new(EventKey::example);
-        SealedPlace::of_event("body", event_seq, &EVENT)
+        SealedPlace::of_event("body", event_seq, ("stripe", "evt_1"))
     }
 
     #[test]
@@ -162,14 +154,12 @@ mod tests {
             assert!(clear.is_empty() || !whole.windows(clear.len()).any(|part| part == clear));
             let open = |at: &SealedPlace<'_>, whole: &[u8]| ring.open(Some("new"), at, whole.to_vec());
             assert_eq!(open(&place(7), &whole), Ok(clear.to_vec()));
-            let (own, renamed, moved) =
-                (event("stripe", "evt_1"), event("stripe", "evt_2"), event("shop", "evt_1"));
             let elsewhere = [
                 place(8),
-                SealedPlace::of_event("whole", 7, &own),
-                SealedPlace::of_event("body", 7, &renamed),
-                SealedPlace::of_event("body", 7, &moved),
-                SealedPlace::of_message("body", 7, &own),
+                SealedPlace::of_event("whole", 7, ("stripe", "evt_1")),
+                SealedPlace::of_event("body", 7, ("stripe", "evt_2")),
+                SealedPlace::of_event("body", 7, ("shop", "evt_1")),
+                SealedPlace::of_message("body", 7, ("stripe", "evt_1")),
                 SealedPlace::of_answer(7, 0),
             ];
             for other in elsewhere {

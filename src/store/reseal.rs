@@ -325,8 +325,8 @@ impl RowPlace {
     fn column(&self, column: &'static str) -> Result<SealedPlace<'_>, ResealError> {
         let (number, event) = (self.at.number, self.event.as_ref().ok_or(ResealError::Sealed));
         Ok(match self.table {
-            SealedTable::Payloads => SealedPlace::of_event(column, number, event?),
-            SealedTable::Contents => SealedPlace::of_message(column, number, event?),
+            SealedTable::Payloads => SealedPlace::of_event(column, number, event?.as_pair()),
+            SealedTable::Contents => SealedPlace::of_message(column, number, event?.as_pair()),
             SealedTable::Answers => SealedPlace::of_answer(number, self.at.attempt_n),
         })
     }
@@ -375,7 +375,7 @@ async fn reseal_search_ids(
         ];
         db.execute(sql, &values).await?;
     }
-    let (place, clear) = (SealedPlace::of_event("search_ids", event_seq, event), ids.join("\n"));
+    let (place, clear) = (SealedPlace::of_event("search_ids", event_seq, event.as_pair()), ids.join("\n"));
     let sealed = ring.seal_text(&place, &clear)?.into_owned();
     let sql = "/* reseal */ UPDATE webhook_payloads SET search_ids = $2 WHERE event_seq = $1";
     db.execute(sql, &[event_seq.into(), sealed.into()]).await.map(drop)

@@ -181,7 +181,7 @@ fn call(
     let (kept_headers, kept_body) = (row.text("headers")?, row.bytes_or_null("body")?);
     let opened = || -> Result<(String, Option<Vec<u8>>), SealError> {
         let key_id = key_id.as_deref();
-        let place = |column| SealedPlace::of_message(column, id.number(), event);
+        let place = |column| SealedPlace::of_message(column, id.number(), event.as_pair());
         let headers = ring.open_text(key_id, &place("headers"), kept_headers)?;
         let open = |body| ring.open(key_id, &place("body"), body);
         Ok((headers, kept_body.map(open).transpose()?))

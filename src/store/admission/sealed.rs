@@ -17,9 +17,10 @@ pub(super) struct SealedPayload {
 impl SealedPayload {
     /// Asked for when there is a key alone: without one these would be copies.
     pub(super) fn of(ring: &KeyRing, event_seq: i64, event: &IncomingEvent) -> DbResult<Self> {
-        let headers =
-            ring.seal_text(&SealedPlace::of_event("headers", event_seq, &event.key), &event.headers)?;
-        let body = ring.seal(&SealedPlace::of_event("body", event_seq, &event.key), event.stored_body())?;
+        let headers = ring
+            .seal_text(&SealedPlace::of_event("headers", event_seq, event.key.as_pair()), &event.headers)?;
+        let body =
+            ring.seal(&SealedPlace::of_event("body", event_seq, event.key.as_pair()), event.stored_body())?;
         let search_ids = sealed_search_ids(ring, event_seq, event)?;
         Ok(Self { headers: headers.into_owned(), body: body.into_owned(), search_ids })
     }
@@ -36,7 +37,7 @@ pub(super) fn sealed_search_ids(
     }
     // No id has a control character.
     let (place, clear) =
-        (SealedPlace::of_event("search_ids", event_seq, &event.key), event.search_ids.join("\n"));
+        (SealedPlace::of_event("search_ids", event_seq, event.key.as_pair()), event.search_ids.join("\n"));
     Ok(Some(ring.seal_text(&place, &clear)?.into_owned()))
 }
 
@@ -48,7 +49,8 @@ pub(super) struct SealedContents<'a> {
 
 impl<'a> SealedContents<'a> {
     pub(super) fn of(ring: &KeyRing, message: &'a NewMessage) -> DbResult<Self> {
-        let place = |column| SealedPlace::of_message(column, message.message_id.number(), &message.event);
+        let place =
+            |column| SealedPlace::of_message(column, message.message_id.number(), message.event.as_pair());
         let clear = message.headers_json();
         let headers = match ring.seal_text(&place("headers"), &clear)? {
             Cow::Borrowed(_) => clear,

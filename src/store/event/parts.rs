@@ -112,7 +112,7 @@ impl Store {
         if !ring.is_on() {
             return Ok(body);
         }
-        let seal = move || sealed(&ring, &SealedPlace::of_event("body", event_seq, &key), &body);
+        let seal = move || sealed(&ring, &SealedPlace::of_event("body", event_seq, key.as_pair()), &body);
         let sealing =
             tokio::task::spawn_blocking(seal).await.unwrap_or_else(|error| Err(DbError::unsaid(error)));
         sealing.map_err(|error| StoreError::from_db("body_parts_write", error))

@@ -49,7 +49,7 @@ impl StoredPayload {
         event: &EventKey,
         ring: &KeyRing,
     ) -> Result<(String, Vec<u8>), NotAsItCame> {
-        let place = |column| SealedPlace::of_event(column, self.event_seq, event);
+        let place = |column| SealedPlace::of_event(column, self.event_seq, event.as_pair());
         let key_id = self.key_id.as_deref();
         let body = match (self.whole, self.redacted_n) {
             (Some(whole), _) => ring.open(key_id, &place("whole"), whole)?,
@@ -65,7 +65,7 @@ impl StoredPayload {
         event: &EventKey,
         ring: &KeyRing,
     ) -> Result<(String, Vec<u8>), SealError> {
-        let place = |column| SealedPlace::of_event(column, self.event_seq, event);
+        let place = |column| SealedPlace::of_event(column, self.event_seq, event.as_pair());
         let key_id = self.key_id.as_deref();
         let body = ring.open(key_id, &place("body"), self.body)?;
         Ok((ring.open_text(key_id, &place("headers"), self.headers)?, body))

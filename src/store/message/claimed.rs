@@ -225,7 +225,7 @@ impl ClaimedContent {
         event: &EventKey,
         ring: &KeyRing,
     ) -> Result<(String, Option<Vec<u8>>), SealError> {
-        let place = |column| SealedPlace::of_message(column, id.number(), event);
+        let place = |column| SealedPlace::of_message(column, id.number(), event.as_pair());
         let key_id = self.key_id.as_deref();
         let headers = std::mem::take(&mut self.headers);
         let headers = ring.open_text(key_id, &place("headers"), headers)?;
@@ -241,7 +241,7 @@ impl ClaimedPayload {
         if self.is_redacted {
             return Err("its body was redacted, and what came is no longer kept".into());
         }
-        let place = |column| SealedPlace::of_event(column, id.event_seq(), event);
+        let place = |column| SealedPlace::of_event(column, id.event_seq(), event.as_pair());
         let key_id = self.key_id.as_deref();
         let column = if self.is_whole { "whole" } else { "body" };
         let body = ring.open(key_id, &place(column), self.body)?;
