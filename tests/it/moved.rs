@@ -35,7 +35,7 @@ impl World {
         });
         tokio::spawn(async move { axum::serve(listener, router).await });
         let more = format!(
-            "[[providers.stripe.routes]]\non = [\"*\"]\nto = \"billing\"\n[outbox]\npoll_ms = 50\n\
+            "[[providers.stripe.routes]]\non = [\"*\"]\nto = \"billing\"\n[outbox]\npoll_ms = 50\nstop_timeout_ms = 1000\n\
              [destinations.billing]\nurl = \"{url}\"\n\
              retry = {{ first_ms = 100, max_ms = 100, attempts_n = 1000 }}\nbreaker_failures_n = 1000\n"
         );

@@ -14,7 +14,7 @@ use std::fs::{File, Metadata};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rusqlite::Connection;
 use tracing::error;
@@ -150,37 +150,42 @@ impl DatabaseFile {
         &self,
         open: impl FnOnce(&Path) -> DbResult<Connection>,
     ) -> DbResult<(Connection, Option<FileId>)> {
-        let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
-        self.check(log.id)?;
+        // Where the log of the others is gone, SQLite would make a second one.
+        let expected = self.log().id;
+        self.check(expected)?;
         let db = open(&self.path)?;
-        if log.connections_n == 0 || log.id.is_none() {
-            log.id = FileId::at(&self.log_path).ok();
-        }
-        self.check(log.id)?;
+        let mut log = self.log();
+        // Whoever has it open keeps SQLite from deleting it.
+        let id = log.id.or_else(|| FileId::at(&self.log_path).ok());
+        self.check(id)?;
         log.connections_n += 1;
-        Ok((db, log.id))
+        log.id = id;
+        Ok((db, id))
     }
 
     /// Closes a connection to it. Closing the last one, SQLite deletes the log by its name: that may be the log of
     /// another database by now, and what was deleted could not be copied out of this process any more. So a connection to
     /// a file that was moved stays open until the process ends.
     pub(super) fn close(self: Arc<Self>, db: Connection) {
-        let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
         if !matches!(self.look(None), Ok(None)) {
-            std::mem::forget(db);
-            drop(log);
-            std::mem::forget(self);
+            std::mem::forget((db, self));
             return;
         }
         if self.moved().is_some() {
-            // Only the log was lost: what is in it is still open here, and goes into the file. If that fails, it is
-            // missing, as the log line said.
+            // Only the log was lost: what is in it is still open here, and goes into the file.
             drop(db.query_row("PRAGMA wal_checkpoint(FULL)", (), |_| Ok(())));
         }
-        drop(db);
+        let mut log = self.log();
         log.connections_n = log.connections_n.saturating_sub(1);
         if log.connections_n == 0 {
             log.id = None;
         }
+        drop(log);
+        // Without the lock: another connection may be waiting for the transaction that this one rolls back.
+        drop(db);
+    }
+
+    fn log(&self) -> MutexGuard<'_, OpenLog> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

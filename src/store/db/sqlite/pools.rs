@@ -156,6 +156,8 @@ fn connected(path: &Path, is_writing: bool) -> DbResult<Connection> {
     db.set_prepared_statement_cache_capacity(STATEMENTS_N);
     db.execute_batch(if is_writing { WRITING } else { READING })?;
     db.execute_batch(EVERY)?;
+    // Opens the log: from now on it is there for as long as this connection is, and can be told from another one.
+    db.query_row("PRAGMA schema_version", (), |_| Ok(()))?;
     Ok(db)
 }
 
