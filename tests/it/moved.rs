@@ -40,7 +40,11 @@ impl World {
              retry = {{ first_ms = 100, max_ms = 100, attempts_n = 1000 }}\nbreaker_failures_n = 1000\n"
         );
         let path = home.path().join("data/hl.db");
-        let server = Server::start(&format!("sqlite://{}", path.display()), &more).await;
+        let mut server = Server::prepare(&format!("sqlite://{}", path.display()), &more);
+        let config = std::fs::read_to_string(server.config()).unwrap();
+        let tokens = "tokens = [{ name = \"ops\", role = \"operator\", token = \"operator-token-0123456789\" }]\n[database]";
+        std::fs::write(server.config(), config.replace("[database]", tokens)).unwrap();
+        server.spawn().await;
         Self { server, home, calls_n }
     }
 
@@ -59,6 +63,14 @@ impl World {
     async fn is_ready(&self) -> bool {
         let ready = client().get(format!("http://{}/readyz", self.server.admin)).send().await;
         ready.unwrap().status().is_success()
+    }
+
+    /// Waits until it is not ready, for as long as that may take; how long it took.
+    async fn turns(&self) -> Duration {
+        let since = Instant::now();
+        let log = || self.server.log();
+        until("it is not ready", Duration::from_secs(2), log, async || !self.is_ready().await).await;
+        since.elapsed()
     }
 
     fn database(&self) -> Database {
@@ -94,8 +106,9 @@ impl Fate {
         match self {
             Self::Moved => std::fs::rename(file, other).unwrap(),
             Self::Deleted => {
-                ["hl.db", "hl.db-wal", "hl.db-shm"]
-                    .map(|name| std::fs::remove_file(world.file(name)).unwrap());
+                for name in ["hl.db", "hl.db-wal", "hl.db-shm"] {
+                    std::fs::remove_file(world.file(name)).unwrap();
+                }
             }
             Self::ReplacedByCopy => {
                 std::fs::copy(&file, &other).unwrap();
@@ -174,15 +187,7 @@ async fn readiness_turns_within_two_seconds_also_when_nobody_sends() {
     for fate in FATES {
         let world = World::start().await;
         fate.happens(&world);
-        let since = Instant::now();
-        until(
-            "it is not ready",
-            Duration::from_secs(2),
-            || world.server.log(),
-            async || !world.is_ready().await,
-        )
-        .await;
-        eprintln!("MEASURED: {fate:?} was noticed after {:?}", since.elapsed());
+        eprintln!("MEASURED: {fate:?} was noticed after {:?}", world.turns().await);
         let found = examine(&world.server, &["--no-probe"]).await;
         let told = found.find("database.file", None);
         assert!(told["verdict"] == "failure" && told["remedy"].is_string(), "{fate:?}: {told}");
@@ -197,7 +202,7 @@ async fn a_file_that_is_put_back_under_a_running_server_is_written_again_only_af
     assert_eq!(world.post("evt_2").await, Err("503".to_owned()));
     std::fs::rename(world.home.path().join("other"), world.file("hl.db")).unwrap();
     assert_eq!(world.post("evt_2").await, Err("503".to_owned()));
-    assert!(!world.is_ready().await);
+    world.turns().await;
     assert_eq!(world.server.log().matches("Moved or deleted under a running server").count(), 1);
     assert!(world.server.terminate());
     world.server.spawn().await;
