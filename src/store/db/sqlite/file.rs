@@ -64,7 +64,10 @@ pub(super) fn opened(path: &Path) -> Result<DatabaseFile, StoreError> {
     is_where_it_was(path)?;
     let file = private::opened_or_made(path)
         .map_err(|error| refused(format!("cannot be written: {error}{}", whose(path, &error))))?;
-    locked(&file).map_err(refused)?;
+    // Elsewhere this lock and those of SQLite are of one sort, and in each other's way.
+    if cfg!(target_os = "linux") {
+        locked(&file).map_err(refused)?;
+    }
     log_is_its_own(path, &file)?;
     private::keep(path);
     DatabaseFile::new(path, file, lock).map_err(|error| refused(format!("cannot be opened: {error}")))
