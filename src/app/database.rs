@@ -33,8 +33,8 @@ pub(super) async fn open_store(
         state => anyhow::bail!("schema of the database is {state}"),
     }
     known(&store, config.database.replicated).await?;
+    witnessed(&store, clock).await?;
     setup::register_keys(&store, &config.encryption).await?;
-    witnessed(&store, clock).await;
     if config.database.migrate {
         migrate(&store, migrations).await?;
     } else {
@@ -95,19 +95,29 @@ async fn known(store: &Store, is_replicated: bool) -> anyhow::Result<()> {
     store.restore_note().await.context("could not note which database it is")
 }
 
-/// Has the file beside the database say from now on how far it is. Nothing that goes wrong here keeps anybody from
-/// starting.
-async fn witnessed(store: &Store, clock: &Clock) {
+/// Has the file beside the database say from now on how far it is. Refuses an empty database in the place of another one;
+/// nothing else that goes wrong here keeps anybody from starting.
+async fn witnessed(store: &Store, clock: &Clock) -> anyhow::Result<()> {
     match store.witness_state().await {
         Ok(Some(WitnessState { path, word, .. })) => {
             let file = path.display();
             match word {
                 WitnessWord::Absent => info!(%file, "the database has no witness yet: it gets one"),
                 WitnessWord::Other => {
+                    let is_empty = store
+                        .is_without_events()
+                        .await
+                        .context("could not look for events in the database")?;
+                    anyhow::ensure!(
+                        !is_empty,
+                        "the database has no event, and its witness `{file}` is of another installation that ran here: every \
+                         event of before would be new, and whatever senders send again would be paid again. Put the right \
+                         file back (docs/backup.md). If you mean to begin anew, remove the witness"
+                    );
                     warn!(
                         %file,
-                        "the database is of another installation than the one that ran here last, or was begun anew: all keys \
-                         differ from those of before. If nobody meant that, stop and put the right file back"
+                        "the database is of another installation than the one that ran here last: all keys differ from those \
+                         of before. If nobody meant that, stop and put the right file back"
                     );
                 }
                 WitnessWord::Unreadable(why) => warn!(
@@ -119,12 +129,13 @@ async fn witnessed(store: &Store, clock: &Clock) {
                 WitnessWord::Same { .. } | WitnessWord::Older { .. } => {}
             }
         }
-        Ok(None) => return,
+        Ok(None) => return Ok(()),
         Err(error) => debug!(%error, "the witness was not looked at"),
     }
     if let Err(error) = store.witness_begin(clock.now_ms()).await {
         debug!(%error, "the witness was not told of the start");
     }
+    Ok(())
 }
 
 /// Applies what is missing of the program's own migrations; gives back the names of the steps, behind their program's.

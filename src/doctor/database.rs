@@ -3,7 +3,7 @@
 use super::bounded::{DEEP_LIMIT, LOOK_LIMIT, bounded};
 use super::check::{CLOCK_DATABASE, DISK, PAGES, SCHEMA, SETTINGS, WITNESS};
 use super::clocks::database_clock;
-use super::file::{disk_of, file, pages};
+use super::file::{at_its_path, disk_of, file, pages};
 use super::node::SEEN_MS;
 use super::schema::schema;
 use super::server::{DatabaseWants, server};
@@ -50,8 +50,10 @@ pub(crate) async fn database(
     let beside = bounded(WITNESS, LOOK_LIMIT, store.witness_state(), |state| witness(state.as_ref()));
     let disk = async {
         let Some(path) = store.file() else { return Vec::new() };
+        let mut found = vec![at_its_path(&path, store.file_moved())];
         let looked = tokio::task::spawn_blocking(move || disk_of(&path));
-        bounded(DISK, LOOK_LIMIT, looked, |found| found).await
+        found.extend(bounded(DISK, LOOK_LIMIT, looked, |found| found).await);
+        found
     };
     let whole = async { if is_deep { of_pages(store).await } else { Vec::new() } };
     // All at once: each has its limit, and nobody waits for their sum.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::check::{BLOAT, DISK, PAGES, SETTINGS, WAL, or_well};
+use super::check::{BLOAT, DISK, FILE, PAGES, SETTINGS, WAL, or_well};
 use crate::api::FindingView;
 use crate::disk::{DiskRoom, beside, folder_of, followed};
 use crate::store::FileState;
@@ -19,6 +19,17 @@ const FREE_PERCENT: [u64; 2] = [10, 2];
 pub(super) fn file(state: &FileState) -> Vec<FindingView> {
     let wal_bytes = std::fs::metadata(beside(&state.path, "-wal")).map_or(0, |found| found.len());
     judged(state, wal_bytes)
+}
+
+/// Whether the file that is open is the one at its path; `moved` says why not.
+pub(super) fn at_its_path(path: &Path, moved: Option<&str>) -> FindingView {
+    match moved {
+        None => FILE.well(format!("`{}`", path.display())),
+        Some(what) => FILE.failure(what).cure(
+            "if the files were moved, stop the server, put the database and its -wal back to where they were, and start it; if \
+             they were deleted, copy them from /proc/PID/fd before you stop it (docs/backup.md)",
+        ),
+    }
 }
 
 /// Findings about the disk that the file at `path` is on. The database is not asked: on a full disk it may not answer.

@@ -41,6 +41,10 @@ impl OutboxState {
     /// Makes one call after the other, until nothing waits. A panic costs the message that it was about.
     async fn serve(self: Arc<Self>, post: Arc<Post>, mut stops: Stops) {
         while let Some(Work { message, begun, slot }) = post.next() {
+            if self.store.file_moved().is_some() {
+                // Its result could not be written. What is leased in that file counts as perhaps sent after a restart.
+                continue;
+            }
             let attempt = self.attempt(&post, &message, &mut stops, Some(begun));
             if let Ok(settlement) = AssertUnwindSafe(attempt).catch_unwind().await {
                 self.settler.settle(settlement, slot);

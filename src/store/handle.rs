@@ -107,6 +107,12 @@ impl Store {
         self.parts.backend.file().map(Path::to_owned)
     }
 
+    /// Why the file that is open is not the one at its path any more, if that was seen: then nothing is committed, and
+    /// nothing may be sent, until a restart.
+    pub(crate) fn file_moved(&self) -> Option<&str> {
+        self.parts.backend.sqlite().and_then(|db| db.file().moved())
+    }
+
     /// How much of the node's connections is taken, by what they are for.
     pub(crate) fn connections(&self) -> Vec<PlacesUsed> {
         self.parts.backend.used()

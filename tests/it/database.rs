@@ -191,7 +191,17 @@ impl Database {
 
     /// Opens a store on it and migrates it.
     pub(crate) async fn store(&self) -> Store {
-        let store = Store::open(&StoreSettings { url: self.url.clone(), connections_n: 8 }).await.unwrap();
+        let settings = StoreSettings { url: self.url.clone(), connections_n: 8 };
+        let mut opened = Store::open(&settings).await;
+        for _ in 0..100 {
+            if !matches!(&opened, Err(error) if error.to_string().contains("held by another process")) {
+                break;
+            }
+            // The pause between two tries: one that was dropped holds the file until its last connection is closed.
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            opened = Store::open(&settings).await;
+        }
+        let store = opened.unwrap();
         store.migrate().await.unwrap();
         store
     }

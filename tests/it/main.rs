@@ -75,6 +75,7 @@ mod look;
 mod metrics;
 mod migrations;
 mod model;
+mod moved;
 mod needs;
 mod nodes;
 mod odd_requests;

@@ -125,7 +125,7 @@ impl Backend {
     /// The file that it is, if it is one.
     pub(in crate::store) fn file(&self) -> Option<&Path> {
         match self {
-            Self::Sqlite(db) => Some(db.path()),
+            Self::Sqlite(db) => Some(db.file().path()),
             Self::Postgres(_) => None,
         }
     }

@@ -73,6 +73,11 @@ impl Store {
         Ok(Some(WitnessState { path, word, failed }))
     }
 
+    /// True when no event is in the database.
+    pub async fn is_without_events(&self) -> Result<bool, StoreError> {
+        alone!(self.reader.is_without_events())
+    }
+
     /// What the witness says, and the installation and the number that the database holds; `None` where there is no
     /// witness, on PostgreSQL.
     async fn witness_compared(&self) -> Result<Option<(WitnessRead, Held)>, StoreError> {
@@ -123,6 +128,8 @@ impl Store {
         let Some(db) = self.parts.backend.sqlite() else { return Ok(()) };
         let file = Arc::clone(db.witness());
         let (installation_id, changes_n) = alone!(self.reader.witness_held())?;
+        // What is beside the path now may be the witness of another database.
+        db.file().check(None).map_err(|source| StoreError::from_db("witness_write", source))?;
         let path = file.path().to_owned();
         let witnessed = Witnessed { installation_id, changes_n, at_ms: now_ms, is_closed };
         let turn = match apart(move || (file.write(&witnessed), file.failed())).await {
@@ -167,6 +174,11 @@ async fn witness_held(db: &mut Door<'_>) -> DbResult<Held> {
     let sql = "/* witness_held */ SELECT installation_id, witnessed_n FROM installation";
     let row = db.fetch_one(sql, &[]).await?;
     Ok((row.text("installation_id")?, row.int("witnessed_n")?))
+}
+
+async fn is_without_events(db: &mut Door<'_>) -> DbResult<bool> {
+    let sql = "/* is_without_events */ SELECT event_seq FROM processed_webhook_events LIMIT 1";
+    db.fetch_optional(sql, &[]).await.map(|row| row.is_none())
 }
 
 async fn witness_step(db: &mut Door<'_>) -> DbResult<()> {

@@ -187,11 +187,16 @@ async fn what_is_stopped_moved_copied_or_begun_anew_is_not_refused() {
     std::fs::write(it.world.server.config(), elsewhere).unwrap();
     it.world.server.spawn().await;
     assert!(it.world.server.terminate());
-    // Begun anew, beside the witness of what was there.
+    // Begun anew, on purpose: the witness is gone, too. Then another one with events is put there.
     std::fs::write(it.world.server.config(), config).unwrap();
-    assert!(!it.path().exists() && it.seen_n() > 0);
+    let of_before = it.witness();
+    std::fs::remove_file(it.beside(".witness")).unwrap();
+    assert!(!it.path().exists());
     it.world.server.spawn().await;
     it.post("evt_1").await;
+    it.stop();
+    std::fs::write(it.beside(".witness"), of_before).unwrap();
+    it.world.server.spawn().await;
     it.stop();
     let told =
         it.world.server.log().matches("of another installation than the one that ran here last").count();

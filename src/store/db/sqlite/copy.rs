@@ -53,7 +53,10 @@ pub(crate) fn copy_file(
         let why = format!("there is no folder `{}`: create it first", folder.display());
         return Err(StoreError::Refused(why));
     }
-    file::log_is_its_own(&from)?;
+    file::has_one_name(&from)?;
+    // Before SQLite opens it: closing this afterwards would drop SQLite's locks.
+    let head = File::open(&from);
+    head.map_or(Ok(()), |head| file::log_is_its_own(&from, &head))?;
     partials_clear(to);
     let partial = Partial::create(to)?;
     let copied =

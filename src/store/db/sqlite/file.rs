@@ -1,16 +1,18 @@
 //! The database's file: where it is, and that nobody else has it.
 
-use std::fs::File;
-use std::io::{Error, ErrorKind, Read};
-use std::os::unix::fs::MetadataExt;
+use std::fs::{File, TryLockError};
+use std::io::{Error, ErrorKind};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use percent_encoding::percent_decode_str;
-use rustix::fs::Access;
 
+use super::identity::DatabaseFile;
 use super::private::{self, WITNESS, WITNESS_PARTIAL};
-use crate::disk::{beside, folder_of};
+use super::witness::WitnessFile;
+use crate::disk::{beside, folder_of, followed};
 use crate::store::db::store_error::StoreError;
+use crate::times::rfc3339;
 
 /// File systems whose locks cannot be trusted.
 const NETWORK_FILE_SYSTEMS: [&str; 7] = ["nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs", "ceph"];
@@ -42,9 +44,10 @@ fn in_memory() -> String {
     "database is in memory and would lose everything: name a file".to_owned()
 }
 
-/// One process for one file: a second one would find leases of the first that it takes for dead. The lock is held until
-/// what this gives back is dropped.
-pub(super) fn locked(path: &Path) -> Result<File, StoreError> {
+/// Opens the file, makes it if it is missing, and locks it for this process alone: a second one would find leases of the
+/// first that it takes for dead. Refuses a file that another process could have under another name. SQLite may open it
+/// then.
+pub(super) fn opened(path: &Path) -> Result<DatabaseFile, StoreError> {
     let refused = |why: String| StoreError::Refused(format!("database `{}` {why}", path.display()));
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         std::fs::create_dir_all(folder).map_err(|error| refused(format!("has no usable folder: {error}")))?;
@@ -52,17 +55,76 @@ pub(super) fn locked(path: &Path) -> Result<File, StoreError> {
     if let Some(kind) = network_file_system(path) {
         return Err(refused(format!("is on a network file system ({kind}), whose locks cannot be trusted")));
     }
-    let lock = beside(path, ".lock");
-    let file = private::opened_or_made(&lock);
-    let file = file.map_err(|error| refused(format!("cannot be locked: {error}{}", whose(&lock, &error))))?;
-    file.try_lock().map_err(|_| refused("is held by another process: stop that one first".to_owned()))?;
-    if let Err(errno) = rustix::fs::access(path, Access::READ_OK | Access::WRITE_OK)
-        && path.exists()
-    {
-        let error = Error::from(errno);
-        return Err(refused(format!("cannot be written: {error}{}", whose(path, &error))));
+    has_one_name(path)?;
+    // Each protects what the other one cannot: the file by whatever name, and the name whatever file is there.
+    let lock_path = beside(path, ".lock");
+    let lock = private::opened_or_made(&lock_path)
+        .map_err(|error| refused(format!("cannot be locked: {error}{}", whose(&lock_path, &error))))?;
+    locked(&lock).map_err(refused)?;
+    is_where_it_was(path)?;
+    let file = private::opened_or_made(path)
+        .map_err(|error| refused(format!("cannot be written: {error}{}", whose(path, &error))))?;
+    // Elsewhere this lock and those of SQLite are of one sort, and in each other's way.
+    if cfg!(target_os = "linux") {
+        locked(&file).map_err(refused)?;
     }
-    Ok(file)
+    log_is_its_own(path, &file)?;
+    private::keep(path);
+    DatabaseFile::new(path, file, lock).map_err(|error| refused(format!("cannot be opened: {error}")))
+}
+
+/// An error says what is wrong.
+fn locked(file: &File) -> Result<(), String> {
+    file.try_lock().map_err(|error| match error {
+        TryLockError::WouldBlock => "is held by another process: stop that one first".to_owned(),
+        TryLockError::Error(error) => format!("cannot be locked: {error}"),
+    })
+}
+
+/// Refuses a file that has a hard link, or is mounted by itself. SQLite finds the log by the name of the database, so two
+/// who open it by two names write two logs, and destroy it.
+pub(super) fn has_one_name(path: &Path) -> Result<(), StoreError> {
+    let Ok(found) = std::fs::metadata(path) else { return Ok(()) };
+    let why = if found.nlink() > 1 {
+        format!(
+            "has {} names (hard links): whoever opens it by another name does not see its log (-wal), and destroys it. Remove \
+             the other names (find them by `find FOLDER -samefile {}`), keep this one, and start again",
+            found.nlink(),
+            path.display()
+        )
+    } else if mounts().iter().any(|(point, _)| *point == followed(path)) {
+        "is mounted by itself, as a file: its log (-wal) would stay behind in this container, and another one with the same \
+         file would destroy it. Mount its folder, not the file"
+            .to_owned()
+    } else {
+        return Ok(());
+    };
+    Err(StoreError::Refused(format!("database `{}` {why}", path.display())))
+}
+
+/// Refuses to begin anew beside the witness of a database that was here.
+fn is_where_it_was(path: &Path) -> Result<(), StoreError> {
+    match std::fs::metadata(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
+        Ok(found) if found.len() == 0 => {}
+        _ => return Ok(()),
+    }
+    let witness = WitnessFile::beside(path);
+    let what = match witness.read() {
+        Ok(None) => return Ok(()),
+        Ok(Some(found)) => {
+            let at = rfc3339(found.at_ms).unwrap_or_else(|| found.at_ms.to_string());
+            format!("says that installation {} ran on it until {at} at least", found.installation_id)
+        }
+        Err(why) => format!("cannot be read ({why})"),
+    };
+    Err(StoreError::Refused(format!(
+        "database `{}` is missing or empty, and its witness `{}` {what}. On an empty one every event of before would be new, \
+         and whatever senders send again would be paid again. Put the file back, with its -wal, or a backup of it \
+         (docs/backup.md). If you mean to begin anew, remove the witness",
+        path.display(),
+        witness.path().display()
+    )))
 }
 
 /// Who we are, and whose this file or its folder is: people mount folders of somebody else, and put files there as root.
@@ -85,11 +147,13 @@ fn whose(path: &Path, error: &Error) -> String {
 }
 
 /// Refuses a file beside which the log of another one was left. A copy that `hooklatch backup` made has no log, and says
-/// so in its head; SQLite would write what it finds there over it all the same.
-pub(super) fn log_is_its_own(path: &Path) -> Result<(), StoreError> {
+/// so in its head (byte 18 is 1, where a file with a log has 2); SQLite would write what it finds there over it all the
+/// same.
+pub(super) fn log_is_its_own(path: &Path, file: &File) -> Result<(), StoreError> {
     let log = beside(path, "-wal");
     let is_there = std::fs::metadata(&log).is_ok_and(|found| found.len() > 0);
-    if !is_there || !is_without_log(path) {
+    let mut version = [0];
+    if !is_there || file.read_exact_at(&mut version, 18).is_err() || version != [1] {
         return Ok(());
     }
     Err(StoreError::Refused(format!(
@@ -99,13 +163,6 @@ pub(super) fn log_is_its_own(path: &Path) -> Result<(), StoreError> {
         path.display(),
         log.display()
     )))
-}
-
-/// True when the head of the file says that it has no log: byte 18 is 1, where a file with a log has 2.
-fn is_without_log(path: &Path) -> bool {
-    let mut head = [0; 19];
-    let read = File::open(path).and_then(|mut file| file.read_exact(&mut head));
-    read.is_ok() && head.last() == Some(&1)
 }
 
 /// True when `to` is a file that SQLite or we keep beside the database `from`.
@@ -121,16 +178,25 @@ pub(super) fn is_beside(from: &Path, to: &Path) -> bool {
 /// The kind of file system `path` is on, when it is one of [`NETWORK_FILE_SYSTEMS`]. Linux only.
 fn network_file_system(path: &Path) -> Option<String> {
     let folder = folder_of(path).canonicalize().ok()?;
-    let mounts = std::fs::read_to_string("/proc/self/mounts").ok()?;
-    let mut best = (0, "");
-    for line in mounts.lines() {
+    let of_folder = mounts().into_iter().filter(|(point, _)| folder.starts_with(point));
+    let (_, kind) = of_folder.max_by_key(|(point, _)| point.as_os_str().len())?;
+    NETWORK_FILE_SYSTEMS.contains(&kind.as_str()).then_some(kind)
+}
+
+/// Where something is mounted, and the kind of its file system. Nothing but on Linux.
+fn mounts() -> Vec<(PathBuf, String)> {
+    mounts_of(&std::fs::read_to_string("/proc/self/mounts").unwrap_or_default())
+}
+
+fn mounts_of(text: &str) -> Vec<(PathBuf, String)> {
+    // What the kernel escapes; the backslash last.
+    let escapes = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\043", "#"), ("\\134", "\\")];
+    let mount = |line: &str| {
         let mut words = line.split(' ').skip(1);
-        let (Some(point), Some(kind)) = (words.next(), words.next()) else { continue };
-        if folder.starts_with(point) && point.len() >= best.0 {
-            best = (point.len(), kind);
-        }
-    }
-    NETWORK_FILE_SYSTEMS.contains(&best.1).then(|| best.1.to_owned())
+        let point = escapes.iter().fold(words.next()?.to_owned(), |text, (code, is)| text.replace(code, is));
+        Some((PathBuf::from(point), words.next()?.to_owned()))
+    };
+    text.lines().filter_map(mount).collect()
 }
 
 #[cfg(test)]
@@ -158,5 +224,12 @@ mod tests {
             let said = path(url).unwrap_err();
             assert!(said.contains(wanted), "{url}: {said}");
         }
+    }
+
+    #[test]
+    fn mounts_are_read_with_what_the_kernel_escapes() {
+        let text = "overlay / overlay rw 0 0\n/dev/vda /a\\040b\\134040#/hl.db ext4 rw 0 0\nbroken\n";
+        let wanted = [("/", "overlay"), ("/a b\\040#/hl.db", "ext4")];
+        assert_eq!(mounts_of(text), wanted.map(|(point, kind)| (PathBuf::from(point), kind.to_owned())));
     }
 }

@@ -2,11 +2,12 @@
 //!
 //! To read it: `pools.rs` (what each connection is for, and what a file must be like), `session.rs` (a connection and
 //! its thread), `transactions.rs` and `statement.rs` (what is asked of it), `file.rs` and `private.rs` (the file
-//! itself), `copy.rs` (a backup of it), `changes.rs` and `witness.rs` (what is kept beside it to know an older copy by).
+//! itself), `identity.rs` (that it is still the one at its path), `copy.rs` (a backup of it), `changes.rs` and `witness.rs` (what is kept beside it to know an older copy by).
 
 mod changes;
 mod copy;
 mod file;
+mod identity;
 mod pools;
 mod private;
 mod session;

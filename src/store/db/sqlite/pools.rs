@@ -1,6 +1,5 @@
 //! The connections to one file: one that writes, and several that read.
 
-use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,9 +7,10 @@ use std::time::Duration;
 use rusqlite::{Connection, OpenFlags};
 
 use super::changes::FileChanges;
+use super::file;
+use super::identity::DatabaseFile;
 use super::session::SqliteSession;
 use super::witness::WitnessFile;
-use super::{file, private};
 use crate::store::db::error::DbResult;
 use crate::store::db::pool::{PlacesUsed, SessionPool, Trust};
 use crate::store::db::store_error::StoreError;
@@ -55,14 +55,12 @@ pub(in crate::store) struct Sqlite {
     people: SessionPool<SqliteSession>,
     /// Moves the log into the file beside the writer: it never writes anything else.
     checkpointer: SessionPool<SqliteSession>,
-    /// Where the file is, as the URL has it.
-    path: Arc<Path>,
+    /// The file, locked for the life of the process, so that no second one opens it.
+    file: Arc<DatabaseFile>,
     /// What this process changed in it.
     changes: Arc<FileChanges>,
     /// The file beside it that says how far it is.
     witness: Arc<WitnessFile>,
-    /// Held for the life of the process, so that no second one opens the file.
-    _lock: Arc<File>,
 }
 
 impl Sqlite {
@@ -79,8 +77,8 @@ impl Sqlite {
     }
 
     /// The file that it is.
-    pub(in crate::store::db) fn path(&self) -> &Path {
-        &self.path
+    pub(in crate::store) fn file(&self) -> &DatabaseFile {
+        &self.file
     }
 
     pub(in crate::store) fn changes(&self) -> &FileChanges {
@@ -119,19 +117,18 @@ impl Sqlite {
 /// Opens, or makes, the file. Refuses what could lose a confirmed commit.
 pub(in crate::store::db) async fn open(url: &str, connections_n: u32) -> Result<Sqlite, StoreError> {
     let path = file::path(url).map_err(StoreError::Refused)?;
-    let lock = file::locked(&path)?;
-    file::log_is_its_own(&path)?;
-    private::keep(&path);
+    let file = Arc::new(file::opened(&path)?);
     let unavailable = |source| StoreError::from_db("open", source);
     let trust = Arc::new(Trust::default());
     let changes = Arc::new(FileChanges::default());
     let pool = |places_n: u32, name: &'static str, is_writing: bool| {
-        let (path, changes) = (path.clone(), is_writing.then(|| Arc::clone(&changes)));
+        let (file, changes) = (Arc::clone(&file), is_writing.then(|| Arc::clone(&changes)));
         let connect = move || {
-            let (path, changes) = (path.clone(), changes.clone());
+            let (file, changes) = (Arc::clone(&file), changes.clone());
             let begin = if is_writing { BEGIN_WRITING } else { BEGIN_READING };
             Box::pin(async move {
-                let opened = SqliteSession::open(name, begin, move || connected(&path, is_writing)).await?;
+                let open = move |path: &Path| connected(path, is_writing);
+                let opened = SqliteSession::open(name, begin, file, open).await?;
                 Ok(opened.counting(changes))
             }) as _
         };
@@ -146,30 +143,21 @@ pub(in crate::store::db) async fn open(url: &str, connections_n: u32) -> Result<
     found.check()?;
     first.give_back();
     let witness = Arc::new(WitnessFile::beside(&path));
-    Ok(Sqlite {
-        writer,
-        reader,
-        people,
-        checkpointer,
-        path: path.into(),
-        changes,
-        witness,
-        _lock: Arc::new(lock),
-    })
+    Ok(Sqlite { writer, reader, people, checkpointer, file, changes, witness })
 }
 
 /// Opens the connection; runs on the connection's own thread.
 fn connected(path: &Path, is_writing: bool) -> DbResult<Connection> {
-    let rights = if is_writing {
-        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE
-    } else {
-        OpenFlags::SQLITE_OPEN_READ_ONLY
-    };
+    // It is there already: one that SQLite would make is not the one that is locked.
+    let rights =
+        if is_writing { OpenFlags::SQLITE_OPEN_READ_WRITE } else { OpenFlags::SQLITE_OPEN_READ_ONLY };
     let db = Connection::open_with_flags(path, rights | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     db.busy_timeout(BUSY_TIMEOUT)?;
     db.set_prepared_statement_cache_capacity(STATEMENTS_N);
     db.execute_batch(if is_writing { WRITING } else { READING })?;
     db.execute_batch(EVERY)?;
+    // Opens the log: from now on it is there for as long as this connection is, and can be told from another one.
+    db.query_row("PRAGMA schema_version", (), |_| Ok(()))?;
     Ok(db)
 }
 

@@ -22,7 +22,7 @@ pub(super) const WITNESS_PARTIAL: &str = ".witness.partial";
 /// Returns how a file is made that is not there yet, whatever the umask allows.
 pub(super) fn options() -> OpenOptions {
     let mut options = File::options();
-    options.create(true).write(true).truncate(false).mode(MODE);
+    options.create(true).read(true).write(true).truncate(false).mode(MODE);
     options
 }
 
@@ -42,12 +42,9 @@ pub(super) fn opened_or_made(path: &Path) -> io::Result<File> {
     Ok(made)
 }
 
-/// Makes the database's file if it is missing, and takes away the rights to it that an earlier version, or a copy, gave
-/// to others. SQLite gives its other files the rights that this one has. A file that its group may read was meant so,
-/// and stays.
+/// Takes away the rights to the database's files that an earlier version, or a copy, gave to others. SQLite gives its
+/// other files the rights that the database has. A file that its group may read was meant so, and stays.
 pub(super) fn keep(path: &Path) {
-    // If the file cannot be made, SQLite says why in a moment.
-    drop(opened_or_made(path));
     for ending in ["", "-wal", "-shm", ".lock", WITNESS] {
         let file = beside(path, ending);
         let Ok(found) = std::fs::metadata(&file) else { continue };

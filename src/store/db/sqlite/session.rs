@@ -14,6 +14,7 @@
 //! panic in a transaction rolls it back; one in other work ends the connection and nothing else.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -23,6 +24,7 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::changes::FileChanges;
+use super::identity::{DatabaseFile, FileId};
 use crate::store::db::error::{DbError, DbResult};
 use crate::store::db::limit::{STATEMENT_LIMIT, count_panic};
 use crate::store::db::store_error::StoreError;
@@ -43,6 +45,8 @@ pub(in crate::store) struct SqliteSession {
     pub(super) errands: Sender<Errand>,
     pub(super) shared: Arc<SessionShared>,
     pub(super) begin: &'static str,
+    /// The file that it is open on, and the log that it has.
+    file: (Arc<DatabaseFile>, Option<FileId>),
     /// Told when rows were changed here; nobody for a connection that only reads.
     changes: Option<Arc<FileChanges>>,
 }
@@ -106,34 +110,38 @@ impl Drop for Waits {
 }
 
 impl SqliteSession {
-    /// A connection as `open` makes it, on its own thread, called `name`; `begin` is how its transactions begin.
+    /// A connection to `file` as `open` makes it, on its own thread, called `name`; `begin` is how its transactions
+    /// begin.
     pub(super) async fn open(
         name: &str,
         begin: &'static str,
-        open: impl FnOnce() -> DbResult<Connection> + Send + 'static,
+        file: Arc<DatabaseFile>,
+        open: impl FnOnce(&Path) -> DbResult<Connection> + Send + 'static,
     ) -> DbResult<Self> {
         let (errands, work) = channel::<Errand>();
         let (tell, told) = oneshot::channel();
+        let held = Arc::clone(&file);
         let body = move || {
             let opened = catch_unwind(AssertUnwindSafe(|| {
-                open().and_then(|db| watched(&db).map(|shared| (db, shared)))
+                let (db, log) = held.connect(open)?;
+                Ok((watched(&db), db, log))
             }));
             match opened {
-                Ok(Ok((db, shared))) => {
-                    if tell.send(Ok(shared)).is_ok() {
-                        serve(db, &work);
-                    }
+                Ok(Ok((shared, db, log))) => {
+                    // Where nobody waits for it any more, no work comes either.
+                    drop(tell.send(shared.map(|shared| (shared, log))));
+                    serve(db, &work, held);
                 }
                 Ok(Err(error)) => drop(tell.send(Err(error))),
                 Err(_) => {}
             }
         };
         std::thread::Builder::new().name(name.to_owned()).spawn(body).map_err(DbError::lost)?;
-        let shared = told.await.unwrap_or_else(|_| Err(ended()))?;
-        Ok(Self { errands, shared, begin, changes: None })
+        let (shared, log) = told.await.unwrap_or_else(|_| Err(ended()))?;
+        Ok(Self { errands, shared, begin, file: (file, log), changes: None })
     }
 
-    /// The same connection, whose changes are counted.
+    /// The same connection, whose changes are counted, and after whose commits the file is looked for at its path.
     pub(super) fn counting(self, changes: Option<Arc<FileChanges>>) -> Self {
         Self { changes, ..self }
     }
@@ -150,6 +158,7 @@ impl SqliteSession {
         if self.shared.is_lost() {
             return Err(DbError::lost("a statement was given up in the middle, and its connection with it"));
         }
+        self.file.0.check_known()?;
         self.hop(work).await
     }
 
@@ -180,12 +189,21 @@ impl SqliteSession {
         work: impl FnOnce(&mut Connection) -> DbResult<T> + Send + 'static,
     ) -> DbResult<T> {
         let (answer, awaited) = oneshot::channel();
-        let (shared, changes) = (Arc::clone(&self.shared), self.changes.clone());
+        let (shared, changes, file) = (Arc::clone(&self.shared), self.changes.clone(), self.file.clone());
         let errand = Errand::Work(Box::new(move |db| {
             let before_n = db.total_changes();
-            let done = catch_unwind(AssertUnwindSafe(|| work(db)));
-            if let Some(changes) = changes.filter(|_| db.total_changes() != before_n) {
-                changes.note();
+            let mut done = catch_unwind(AssertUnwindSafe(|| work(db)));
+            if let Some(changes) = changes {
+                if db.total_changes() != before_n {
+                    changes.note();
+                }
+                // Before any answer goes out: a commit to a file that is not at its path is none.
+                if db.is_autocommit()
+                    && matches!(done, Ok(Ok(_)))
+                    && let Err(moved) = file.0.check(file.1)
+                {
+                    done = Ok(Err(moved));
+                }
             }
             shared.is_in_transaction.store(!db.is_autocommit(), Ordering::SeqCst);
             let goes_on = done.is_ok();
@@ -212,7 +230,7 @@ fn ended() -> DbError {
 }
 
 /// Serves the connection on its thread until nobody can send work to it any more.
-fn serve(mut db: Connection, errands: &Receiver<Errand>) {
+fn serve(mut db: Connection, errands: &Receiver<Errand>, file: Arc<DatabaseFile>) {
     let mut goodbye = None;
     while let Ok(errand) = errands.recv() {
         match errand {
@@ -228,7 +246,7 @@ fn serve(mut db: Connection, errands: &Receiver<Errand>) {
         }
     }
     // A transaction that is open in it is rolled back.
-    drop(db);
+    file.close(db);
     drop(goodbye);
 }
 

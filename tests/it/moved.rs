@@ -1,0 +1,343 @@
+//! The SQLite file as an inode: what is at the path must be what the server has open, under one name, for one process.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use http::StatusCode;
+use tempfile::TempDir;
+
+use crate::database::Database;
+use crate::doctor::examine;
+use crate::needs;
+use crate::process::{Server, client, post_stripe, until};
+
+/// A server on `data/hl.db`, and a destination that fails for now, so that calls are due again and again.
+struct World {
+    server: Server,
+    home: TempDir,
+    calls_n: Arc<AtomicUsize>,
+}
+
+impl World {
+    async fn start() -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/", listener.local_addr().unwrap());
+        let calls_n = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&calls_n);
+        let router = Router::new().fallback(async move || {
+            counted.fetch_add(1, Ordering::SeqCst);
+            StatusCode::SERVICE_UNAVAILABLE
+        });
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        let more = format!(
+            "[[providers.stripe.routes]]\non = [\"*\"]\nto = \"billing\"\n[outbox]\npoll_ms = 50\nstop_timeout_ms = 1000\n\
+             [destinations.billing]\nurl = \"{url}\"\n\
+             retry = {{ first_ms = 100, max_ms = 100, attempts_n = 1000 }}\nbreaker_failures_n = 1000\n"
+        );
+        let path = home.path().join("data/hl.db");
+        let mut server = Server::prepare(&format!("sqlite://{}", path.display()), &more);
+        let config = std::fs::read_to_string(server.config()).unwrap();
+        let tokens = "tokens = [{ name = \"ops\", role = \"operator\", token = \"operator-token-0123456789\" }]\n[database]";
+        std::fs::write(server.config(), config.replace("[database]", tokens)).unwrap();
+        server.spawn().await;
+        Self { server, home, calls_n }
+    }
+
+    fn data(&self) -> PathBuf {
+        self.home.path().join("data")
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.data().join(name)
+    }
+
+    async fn post(&self, id: &str) -> Result<String, String> {
+        post_stripe(&client(), &self.server.url("/webhooks/stripe"), id).await
+    }
+
+    async fn is_ready(&self) -> bool {
+        let ready = client().get(format!("http://{}/readyz", self.server.admin)).send().await;
+        ready.unwrap().status().is_success()
+    }
+
+    /// Waits until it is not ready, for as long as that may take; how long it took.
+    async fn turns(&self) -> Duration {
+        let since = Instant::now();
+        let log = || self.server.log();
+        until("it is not ready", Duration::from_secs(2), log, async || !self.is_ready().await).await;
+        since.elapsed()
+    }
+
+    fn database(&self) -> Database {
+        Database::at(format!("sqlite://{}", self.file("hl.db").display()))
+    }
+
+    /// Copies what the server still has open out of it, as docs/backup.md says.
+    fn save_open(&self, name: &str, to: &Path) {
+        let folder = PathBuf::from(format!("/proc/{}/fd", self.server.process_id()));
+        let wanted = format!("{} (deleted)", self.file(name).display());
+        let open = std::fs::read_dir(folder).unwrap().map(|one| one.unwrap().path());
+        let open = open.filter(|one| std::fs::read_link(one).is_ok_and(|to| to.as_os_str() == &*wanted));
+        std::fs::copy(open.last().unwrap_or_else(|| panic!("{wanted} is not open")), to).unwrap();
+    }
+}
+
+/// What may become of the file under a running server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Moved,
+    Deleted,
+    ReplacedByCopy,
+    FolderRenamed,
+    LogDeleted,
+}
+
+const FATES: [Fate; 5] =
+    [Fate::Moved, Fate::Deleted, Fate::ReplacedByCopy, Fate::FolderRenamed, Fate::LogDeleted];
+
+impl Fate {
+    fn happens(self, world: &World) {
+        let (file, other) = (world.file("hl.db"), world.home.path().join("other"));
+        match self {
+            Self::Moved => std::fs::rename(file, other).unwrap(),
+            Self::Deleted => {
+                for name in ["hl.db", "hl.db-wal", "hl.db-shm"] {
+                    std::fs::remove_file(world.file(name)).unwrap();
+                }
+            }
+            Self::ReplacedByCopy => {
+                std::fs::copy(&file, &other).unwrap();
+                std::fs::rename(other, file).unwrap();
+            }
+            Self::FolderRenamed => {
+                std::fs::rename(world.data(), other).unwrap();
+                std::fs::create_dir(world.data()).unwrap();
+                // The log and the witness of another database.
+                std::fs::write(world.file("hl.db-wal"), "of another one").unwrap();
+                std::fs::write(world.file("hl.db.witness"), "of another one").unwrap();
+            }
+            Self::LogDeleted => std::fs::remove_file(world.file("hl.db-wal")).unwrap(),
+        }
+    }
+
+    /// Stops the server and does what its log line says, as docs/backup.md has it.
+    fn cured(self, world: &mut World) {
+        let (file, other) = (world.file("hl.db"), world.home.path().join("other"));
+        let saved = ["", "-wal"].map(|ending| world.home.path().join(format!("saved{ending}")));
+        match self {
+            Self::Deleted => {
+                world.save_open("hl.db", &saved[0]);
+                world.save_open("hl.db-wal", &saved[1]);
+            }
+            Self::ReplacedByCopy => world.save_open("hl.db", &saved[0]),
+            _ => {}
+        }
+        assert!(world.server.terminate(), "{self:?}");
+        match self {
+            Self::Moved => std::fs::rename(other, file).unwrap(),
+            Self::Deleted => {
+                std::fs::rename(&saved[0], file).unwrap();
+                std::fs::rename(&saved[1], world.file("hl.db-wal")).unwrap();
+            }
+            Self::ReplacedByCopy => std::fs::rename(&saved[0], file).unwrap(),
+            Self::FolderRenamed => {
+                for name in ["hl.db-wal", "hl.db.witness"] {
+                    let text = std::fs::read_to_string(world.file(name)).unwrap();
+                    assert_eq!(text, "of another one", "{name} of another database is left alone");
+                }
+                std::fs::remove_dir_all(world.data()).unwrap();
+                std::fs::rename(other, world.data()).unwrap();
+            }
+            Self::LogDeleted => {}
+        }
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_acknowledged_into_a_file_that_is_not_at_its_path() {
+    for fate in FATES {
+        let mut world = World::start().await;
+        assert_eq!(world.post("evt_1").await.as_deref(), Ok("accepted"));
+        fate.happens(&world);
+        // The very first one: it was committed before anybody could know.
+        assert_eq!(world.post("evt_2").await, Err("503".to_owned()), "{fate:?}");
+        let log = world.server.log();
+        let told = log.matches("is not the file that this server has open").count();
+        assert!(told >= 1 && log.contains("Moved or deleted under a running server"), "{fate:?}: {log}");
+        let called_n = world.calls_n.load(Ordering::SeqCst);
+        // Long enough for several tries of its call.
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let more_n = world.calls_n.load(Ordering::SeqCst) - called_n;
+        assert!(more_n <= 1, "{fate:?}: one call may have been under way, {more_n} were made");
+        fate.cured(&mut world);
+        world.server.spawn().await;
+        assert_eq!(world.post("evt_1").await.as_deref(), Ok("duplicate"), "{fate:?}");
+        world.post("evt_2").await.unwrap();
+        assert_eq!(world.database().texts("PRAGMA integrity_check").await, ["ok"], "{fate:?}");
+    }
+}
+
+#[tokio::test]
+async fn readiness_turns_within_two_seconds_also_when_nobody_sends() {
+    for fate in FATES {
+        let world = World::start().await;
+        fate.happens(&world);
+        eprintln!("MEASURED: {fate:?} was noticed after {:?}", world.turns().await);
+        let found = examine(&world.server, &["--no-probe"]).await;
+        let told = found.find("database.file", None);
+        assert!(told["verdict"] == "failure" && told["remedy"].is_string(), "{fate:?}: {told}");
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_is_put_back_under_a_running_server_is_written_again_only_after_a_restart() {
+    let mut world = World::start().await;
+    assert_eq!(world.post("evt_1").await.as_deref(), Ok("accepted"));
+    Fate::Moved.happens(&world);
+    assert_eq!(world.post("evt_2").await, Err("503".to_owned()));
+    std::fs::rename(world.home.path().join("other"), world.file("hl.db")).unwrap();
+    assert_eq!(world.post("evt_2").await, Err("503".to_owned()));
+    world.turns().await;
+    assert_eq!(world.server.log().matches("Moved or deleted under a running server").count(), 1);
+    assert!(world.server.terminate());
+    world.server.spawn().await;
+    assert_eq!(world.post("evt_1").await.as_deref(), Ok("duplicate"));
+}
+
+/// A `serve` on this file by another configuration, where `mounted` was done before, is refused with this.
+#[track_caller]
+fn is_refused(path: &Path, mounted: &str, part: &str) {
+    let other = Server::prepare(&format!("sqlite://{}", path.display()), "");
+    let mut command = Command::new(if mounted.is_empty() { "sh" } else { "unshare" });
+    if !mounted.is_empty() {
+        command.args(["--mount", "sh"]);
+    }
+    let Output { status, stderr, .. } = command
+        .args(["-c", &format!("{mounted} exec timeout 30 \"$@\""), "sh", env!("CARGO_BIN_EXE_hooklatch")])
+        .args(["serve", "--config"])
+        .arg(other.config())
+        .output()
+        .unwrap();
+    let text = String::from_utf8(stderr).unwrap();
+    assert!(status.code() == Some(1) && text.contains(part), "{status}: {text}");
+    assert!(text.contains(path.to_str().unwrap()), "{text}");
+}
+
+#[tokio::test]
+async fn a_second_server_is_refused_by_whatever_name() {
+    let mut world = World::start().await;
+    assert_eq!(world.post("evt_1").await.as_deref(), Ok("accepted"));
+    let (file, link) = (world.file("hl.db"), world.home.path().join("link.db"));
+    is_refused(&file, "", "is held by another process");
+    // Somebody tidied up: the file itself is locked, too.
+    std::fs::remove_file(world.file("hl.db.lock")).unwrap();
+    is_refused(&file, "", "is held by another process");
+    std::fs::hard_link(&file, &link).unwrap();
+    is_refused(&link, "", "(hard links)");
+    is_refused(&file, "", "(hard links)");
+    let other = world.home.path().join("backup").display().to_string();
+    let (code, text) = world.server.command("", &["backup", &other]);
+    assert!(code == 1 && text.contains("(hard links)"), "{text}");
+    assert_eq!(world.post("evt_2").await.as_deref(), Ok("accepted"), "the first one goes on");
+    std::fs::remove_file(&link).unwrap();
+    world.server.kill();
+    world.server.spawn().await;
+    assert_eq!(world.post("evt_2").await.as_deref(), Ok("duplicate"));
+    assert!(!world.home.path().join("link.db-wal").exists());
+}
+
+#[tokio::test]
+async fn a_file_that_is_mounted_by_itself_is_refused() {
+    let mut world = World::start().await;
+    assert!(world.server.terminate());
+    let alone = world.home.path().join("a b.db");
+    std::fs::write(&alone, "").unwrap();
+    let mount = format!("mount --bind '{}' '{}' &&", world.file("hl.db").display(), alone.display());
+    let can_mount = Command::new("unshare").args(["--mount", "sh", "-c", &format!("{mount} true")]).status();
+    if !can_mount.is_ok_and(|ended| ended.success()) {
+        return needs::skip("unshare");
+    }
+    is_refused(&alone, &mount, "Mount its folder, not the file");
+    assert!(!world.home.path().join("a b.db-wal").exists());
+}
+
+#[tokio::test]
+async fn nobody_begins_anew_beside_the_witness_of_what_was_there() {
+    let mut world = World::start().await;
+    assert_eq!(world.post("evt_1").await.as_deref(), Ok("accepted"));
+    assert!(world.server.terminate());
+    let (file, saved) = (world.file("hl.db"), world.home.path().join("saved.db"));
+    std::fs::rename(&file, &saved).unwrap();
+    let refused = "remove the witness";
+    is_refused(&file, "", refused);
+    let (code, text) = world.server.command("", &["migrate"]);
+    assert!(code == 1 && text.contains("is missing or empty") && text.contains(refused), "{text}");
+    assert!(!file.exists(), "nothing is made that would be in the way of the right file");
+    std::fs::write(&file, "").unwrap();
+    is_refused(&file, "", refused);
+    // Nor with an empty one that somebody made elsewhere.
+    let mut young = Server::start(&format!("sqlite://{}", world.file("young.db").display()), "").await;
+    assert!(young.terminate());
+    std::fs::rename(world.file("young.db"), &file).unwrap();
+    let (code, text) = world.server.command("", &["serve"]);
+    assert!(code == 1 && text.contains("has no event") && text.contains(refused), "{text}");
+    std::fs::rename(&saved, &file).unwrap();
+    world.server.spawn().await;
+    assert_eq!(world.post("evt_1").await.as_deref(), Ok("duplicate"));
+    // It is meant.
+    assert!(world.server.terminate());
+    for name in ["hl.db", "hl.db.witness"] {
+        std::fs::remove_file(world.file(name)).unwrap();
+    }
+    world.server.spawn().await;
+    assert_eq!(world.post("evt_1").await.as_deref(), Ok("accepted"));
+}
+
+/// How many locks on this file the server holds that another process would see.
+fn locks_n(world: &World, name: &str) -> usize {
+    let inode = std::os::unix::fs::MetadataExt::ino(&std::fs::metadata(world.file(name)).unwrap());
+    let (process, inode) = (format!(" {} ", world.server.process_id()), format!(":{inode} "));
+    let locks = std::fs::read_to_string("/proc/locks").unwrap();
+    let is_its = |line: &&str| line.contains("POSIX") && line.contains(&process) && line.contains(&inode);
+    locks.lines().filter(is_its).count()
+}
+
+#[tokio::test]
+async fn a_program_that_opens_writes_and_closes_the_file_beside_us_takes_nothing_away() {
+    if Command::new("sqlite3").arg("--version").output().is_err() {
+        return needs::skip("sqlite3");
+    }
+    let mut world = World::start().await;
+    let sqlite = |sql: &str| {
+        let mut command = Command::new("sqlite3");
+        let ran = command.arg(world.file("hl.db")).args(["-cmd", ".timeout 5000", sql]).output().unwrap();
+        assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+        String::from_utf8(ran.stdout).unwrap()
+    };
+    for n in 0..20 {
+        assert_eq!(world.post(&format!("evt_{n}")).await.as_deref(), Ok("accepted"), "{n}");
+        if n == 5 {
+            // All that looks at the file from within.
+            examine(&world.server, &["--no-probe", "--deep"]).await;
+            world.server.admin_text("/metrics").await;
+            let to = world.home.path().join("backup").display().to_string();
+            assert_eq!(world.server.command("", &["backup", &to]).0, 0);
+        }
+        // Whoever closes the file last empties its log and deletes it: these locks say that we have it open.
+        assert!(locks_n(&world, "hl.db") > 0 && locks_n(&world, "hl.db-shm") > 0, "{n}");
+        sqlite("CREATE TABLE IF NOT EXISTS theirs (n); INSERT INTO theirs VALUES (1);");
+        assert!(world.file("hl.db-wal").exists());
+    }
+    assert!(world.is_ready().await);
+    assert_eq!(sqlite("SELECT COUNT(*) FROM theirs; PRAGMA integrity_check;"), "20\nok\n");
+    world.server.kill();
+    world.server.spawn().await;
+    for n in 0..20 {
+        assert_eq!(world.post(&format!("evt_{n}")).await.as_deref(), Ok("duplicate"), "{n}");
+    }
+}
