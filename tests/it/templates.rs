@@ -25,6 +25,7 @@ async fn server(database: &Database, stub: &Stub) -> Server {
         url = stub.url(),
     );
     let mut server = Server::prepare(&database.url, &more);
+    server.server_keys("body_bytes_max = 8388608");
     server.spawn().await;
     server
 }
