@@ -352,7 +352,7 @@ mod tests {
         let (key, entry) = (key(), entry(OnHandlerError::Reject));
         let plan = |template: &str, rendering, is_again| {
             let planner = Planner { templates: Templates::example("billing", template), ..planner() };
-            let event = Dispatched { rendering, is_again, ..event(&key) };
+            let event = Dispatched { is_again, rendering, ..event(&key) };
             let payload = r#"{"n":"0123456789"}"#.into();
             let seen = event.seen("a", EventContent { payload, ..EventContent::default() });
             let one = planner.conclude(&entry, &event, &seen, Ok(Effects::new().call("billing", 1)));

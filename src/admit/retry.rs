@@ -292,18 +292,16 @@ impl Retries {
             writes.updates.push(context.planner.superseded(&event));
             return write(tx, writes, None).await.map_err(|failure| put_off(&failure).into());
         }
-        let planned = match alone.filter(|alone| alone.of == place(due)) {
-            Some(alone) => alone.planned,
-            None => {
-                // A transactional handler holds its transaction anyway.
-                let is_transactional = handlers.needs_transaction(&due.event_type);
-                let rendering = if is_transactional { Rendering::Alone } else { Rendering::Shared };
-                let event = Dispatched { rendering, ..event };
-                let seen = event.seen(&due.event_type, content);
-                let handled =
-                    handled_in_tx(handlers, context.handler_timeout, tx.tx(), &seen, is_stale).await;
-                context.planner.conclude(entry, &event, &seen, with_panic_counted(handled))
-            }
+        let planned = if let Some(alone) = alone.filter(|alone| alone.of == place(due)) {
+            alone.planned
+        } else {
+            // A transactional handler holds its transaction anyway.
+            let is_transactional = handlers.needs_transaction(&due.event_type);
+            let rendering = if is_transactional { Rendering::Alone } else { Rendering::Shared };
+            let event = Dispatched { rendering, ..event };
+            let seen = event.seen(&due.event_type, content);
+            let handled = handled_in_tx(handlers, context.handler_timeout, tx.tx(), &seen, is_stale).await;
+            context.planner.conclude(entry, &event, &seen, with_panic_counted(handled))
         };
         match planned {
             Ok(planned) if planned.is_put_off() => return Err(NotWritten::PlanAlone { is_stale }),

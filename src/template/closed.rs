@@ -6,7 +6,10 @@
 //! others pass a filter (`filters.rs`). Whatever the engine learns later is refused here until somebody bounds it.
 
 use minijinja::Value;
-use minijinja::machinery::ast::{BinOpKind, CallArg, CompareOpKind, Expr, Stmt, UnaryOpKind};
+use minijinja::machinery::ast::{
+    BinOp, BinOpKind, CallArg, Compare, CompareOpKind, Expr, ForLoop, IfExpr, Map, Slice, Stmt, UnaryOpKind,
+    WithBlock,
+};
 use minijinja::value::ValueKind;
 
 use super::filters::{CHARGED, CONCAT, NUMBER, has_filter, has_test};
@@ -48,45 +51,18 @@ impl Writer {
     fn statement(&mut self, statement: &Stmt<'_>) -> Written {
         match statement {
             Stmt::Template(template) => self.statements(&template.children),
-            Stmt::EmitRaw(raw) => {
-                let text = raw.raw;
-                if text.contains("endraw") {
-                    return Err(refused("`endraw` in a text", raw.span().start_line, "write it otherwise"));
-                }
-                if text.contains('{') {
-                    self.put("{% raw %}");
-                    self.put(text);
-                    self.put("{% endraw %}");
-                } else {
-                    self.put(text);
-                }
-                Ok(())
-            }
+            Stmt::EmitRaw(raw) => self.raw(raw.raw, raw.span().start_line),
             Stmt::EmitExpr(emit) => {
                 self.tag("{{ ", emit.span().start_line);
                 self.expression(&emit.expr)?;
                 self.put(" }}");
                 Ok(())
             }
-            Stmt::ForLoop(each) => {
+            Stmt::ForLoop(each) if each.recursive => {
                 let line = each.span().start_line;
-                if each.recursive {
-                    return Err(refused("a recursive loop", line, "write one loop inside of the other"));
-                }
-                self.tag("{% for ", line);
-                self.target(&each.target)?;
-                self.put(" in ");
-                self.expression(&each.iter)?;
-                if let Some(condition) = &each.filter_expr {
-                    self.put(" if ");
-                    self.expression(condition)?;
-                }
-                self.put(" %}");
-                self.statements(&each.body)?;
-                self.otherwise(&each.else_body)?;
-                self.put("{% endfor %}");
-                Ok(())
+                Err(refused("a recursive loop", line, "write one loop inside of the other"))
             }
+            Stmt::ForLoop(each) => self.each(each, each.span().start_line),
             Stmt::IfCond(condition) => {
                 self.tag("{% if ", condition.span().start_line);
                 self.expression(&condition.expr)?;
@@ -96,19 +72,7 @@ impl Writer {
                 self.put("{% endif %}");
                 Ok(())
             }
-            Stmt::WithBlock(with) => {
-                self.tag("{% with ", with.span().start_line);
-                for (n, (target, value)) in with.assignments.iter().enumerate() {
-                    self.put(if n > 0 { ", " } else { "" });
-                    self.target(target)?;
-                    self.put(" = ");
-                    self.expression(value)?;
-                }
-                self.put(" %}");
-                self.statements(&with.body)?;
-                self.put("{% endwith %}");
-                Ok(())
-            }
+            Stmt::WithBlock(with) => self.with(with, with.span().start_line),
             Stmt::Set(set) => {
                 self.tag("{% set ", set.span().start_line);
                 self.target(&set.target)?;
@@ -117,11 +81,10 @@ impl Writer {
                 self.put(" %}");
                 Ok(())
             }
-            Stmt::SetBlock(block) => Err(refused(
-                "`{% set %}` without `=`",
-                block.span().start_line,
-                "write {% set name = value ~ value %}",
-            )),
+            Stmt::SetBlock(block) => {
+                let remedy = "write {% set name = value ~ value %}";
+                Err(refused("`{% set %}` without `=`", block.span().start_line, remedy))
+            }
             Stmt::FilterBlock(block) => {
                 let remedy = "write the filter at each value: {{ value|upper }}";
                 Err(refused("`{% filter %}`", block.span().start_line, remedy))
@@ -132,6 +95,48 @@ impl Writer {
             }
             Stmt::Do(call) => Err(refused("`{% do %}`", call.span().start_line, "remove it")),
         }
+    }
+
+    /// Text outside of tags.
+    fn raw(&mut self, text: &str, line: u16) -> Written {
+        if text.contains("endraw") {
+            return Err(refused("`endraw` in a text", line, "write it otherwise"));
+        }
+        let is_plain = !text.contains('{');
+        for piece in if is_plain { ["", text, ""] } else { ["{% raw %}", text, "{% endraw %}"] } {
+            self.put(piece);
+        }
+        Ok(())
+    }
+
+    fn each(&mut self, each: &ForLoop<'_>, line: u16) -> Written {
+        self.tag("{% for ", line);
+        self.target(&each.target)?;
+        self.put(" in ");
+        self.expression(&each.iter)?;
+        if let Some(condition) = &each.filter_expr {
+            self.put(" if ");
+            self.expression(condition)?;
+        }
+        self.put(" %}");
+        self.statements(&each.body)?;
+        self.otherwise(&each.else_body)?;
+        self.put("{% endfor %}");
+        Ok(())
+    }
+
+    fn with(&mut self, with: &WithBlock<'_>, line: u16) -> Written {
+        self.tag("{% with ", line);
+        for (n, (target, value)) in with.assignments.iter().enumerate() {
+            self.put(if n > 0 { ", " } else { "" });
+            self.target(target)?;
+            self.put(" = ");
+            self.expression(value)?;
+        }
+        self.put(" %}");
+        self.statements(&with.body)?;
+        self.put("{% endwith %}");
+        Ok(())
     }
 
     fn otherwise(&mut self, body: &[Stmt<'_>]) -> Written {
@@ -176,15 +181,7 @@ impl Writer {
                 self.expression(&get.subscript_expr)?;
                 self.put("]");
             }
-            Expr::Slice(slice) => {
-                self.through(&slice.expr, CHARGED)?;
-                self.put("[");
-                for (n, bound) in [&slice.start, &slice.stop, &slice.step].into_iter().enumerate() {
-                    self.put(if n > 0 { ":" } else { "" });
-                    bound.as_ref().map_or(Ok(()), |bound| self.expression(bound))?;
-                }
-                self.put("]");
-            }
+            Expr::Slice(slice) => self.slice(slice)?,
             Expr::UnaryOp(operation) => match operation.op {
                 UnaryOpKind::Not => {
                     self.put("(not ");
@@ -197,51 +194,9 @@ impl Writer {
                     self.put(")");
                 }
             },
-            Expr::BinOp(operation) => {
-                let (left, right) = (&operation.left, &operation.right);
-                match (operation.op, operator(operation.op)) {
-                    (BinOpKind::Concat, _) => {
-                        self.put("([");
-                        self.joined(expression)?;
-                        self.put(&format!("]|{CONCAT})"));
-                    }
-                    (BinOpKind::ScAnd | BinOpKind::ScOr, sign) => {
-                        self.put("(");
-                        self.expression(left)?;
-                        self.put(sign);
-                        self.expression(right)?;
-                        self.put(")");
-                    }
-                    (kind, sign) => {
-                        let filter = if is_calculation(kind) { NUMBER } else { CHARGED };
-                        self.put("(");
-                        self.through(left, filter)?;
-                        self.put(sign);
-                        self.through(right, filter)?;
-                        self.put(")");
-                    }
-                }
-            }
-            Expr::Compare(chain) => {
-                self.put("(");
-                self.through(&chain.expr, CHARGED)?;
-                for next in &chain.ops {
-                    self.put(comparison(next.op));
-                    self.through(&next.expr, CHARGED)?;
-                }
-                self.put(")");
-            }
-            Expr::IfExpr(choice) => {
-                self.put("(");
-                self.expression(&choice.true_expr)?;
-                self.put(" if ");
-                self.expression(&choice.test_expr)?;
-                if let Some(otherwise) = &choice.false_expr {
-                    self.put(" else ");
-                    self.expression(otherwise)?;
-                }
-                self.put(")");
-            }
+            Expr::BinOp(operation) => self.operation((expression, operation))?,
+            Expr::Compare(chain) => self.compared(chain)?,
+            Expr::IfExpr(choice) => self.choice(choice)?,
             Expr::Filter(filter) => {
                 if !has_filter(filter.name) {
                     return Err(unknown("filter", filter.name, line(expression)));
@@ -274,17 +229,82 @@ impl Writer {
             }
             Expr::List(list) => self.listed("[", &list.items, "]")?,
             Expr::Tuple(tuple) => self.listed("(", &tuple.items, ",)")?,
-            Expr::Map(map) => {
-                self.put("{");
-                for (n, (key, value)) in map.keys.iter().zip(&map.values).enumerate() {
-                    self.put(if n > 0 { ", " } else { "" });
-                    self.through(key, CHARGED)?;
-                    self.put(": ");
-                    self.expression(value)?;
-                }
-                self.put("}");
+            Expr::Map(map) => self.map(map)?,
+        }
+        Ok(())
+    }
+
+    fn slice(&mut self, slice: &Slice<'_>) -> Written {
+        self.through(&slice.expr, CHARGED)?;
+        self.put("[");
+        for (n, bound) in [&slice.start, &slice.stop, &slice.step].into_iter().enumerate() {
+            self.put(if n > 0 { ":" } else { "" });
+            bound.as_ref().map_or(Ok(()), |bound| self.expression(bound))?;
+        }
+        self.put("]");
+        Ok(())
+    }
+
+    fn operation(&mut self, (expression, operation): (&Expr<'_>, &BinOp<'_>)) -> Written {
+        let (left, right) = (&operation.left, &operation.right);
+        match (operation.op, operator(operation.op)) {
+            (BinOpKind::Concat, _) => {
+                self.put("([");
+                self.joined(expression)?;
+                self.put(&format!("]|{CONCAT})"));
+            }
+            (BinOpKind::ScAnd | BinOpKind::ScOr, sign) => {
+                self.put("(");
+                self.expression(left)?;
+                self.put(sign);
+                self.expression(right)?;
+                self.put(")");
+            }
+            (kind, sign) => {
+                let filter = if is_calculation(kind) { NUMBER } else { CHARGED };
+                self.put("(");
+                self.through(left, filter)?;
+                self.put(sign);
+                self.through(right, filter)?;
+                self.put(")");
             }
         }
+        Ok(())
+    }
+
+    fn choice(&mut self, choice: &IfExpr<'_>) -> Written {
+        self.put("(");
+        self.expression(&choice.true_expr)?;
+        self.put(" if ");
+        self.expression(&choice.test_expr)?;
+        if let Some(otherwise) = &choice.false_expr {
+            self.put(" else ");
+            self.expression(otherwise)?;
+        }
+        self.put(")");
+        Ok(())
+    }
+
+    fn map(&mut self, map: &Map<'_>) -> Written {
+        self.put("{");
+        for (n, (key, value)) in map.keys.iter().zip(&map.values).enumerate() {
+            self.put(if n > 0 { ", " } else { "" });
+            self.through(key, CHARGED)?;
+            self.put(": ");
+            self.expression(value)?;
+        }
+        self.put("}");
+        Ok(())
+    }
+
+    fn compared(&mut self, chain: &Compare<'_>) -> Written {
+        self.put("(");
+        self.through(&chain.expr, CHARGED)?;
+        for next in &chain.ops {
+            self.put(comparison(next.op));
+            self.through(&next.expr, CHARGED)?;
+        }
+        self.put(")");
         Ok(())
     }
 

@@ -121,7 +121,7 @@ pub(super) fn environment() -> Environment<'static> {
     environment.add_filter("tojson", tojson);
     environment.add_filter(CHARGED, charged);
     environment.add_filter(NUMBER, number);
-    environment.add_filter(CONCAT, |parts: Value| join(parts, None));
+    environment.add_filter(CONCAT, concat);
     environment.add_function("range", functions::range);
     environment
 }
@@ -177,40 +177,50 @@ fn number(value: Value) -> Result<Value, Error> {
 }
 
 /// The entries of a list as one text.
-fn join(parts: Value, between: Option<String>) -> Result<Value, Error> {
+fn joined(parts: &Value, between: &str) -> Result<Value, Error> {
     let mut text = MadeText::default();
     for (n, part) in parts.try_iter()?.enumerate() {
-        if part.is_undefined() {
-            return Err(Error::from(ErrorKind::UndefinedError));
-        }
         if n > 0 {
-            text.write_str(between.as_deref().unwrap_or_default())?;
+            text.write_str(between)?;
         }
-        write!(text, "{part}")?;
+        write!(text, "{}", there(&part)?)?;
     }
     Ok(Value::from(text.0))
 }
 
-fn replace(text: Value, from: String, to: String) -> Result<Value, Error> {
-    if text.is_undefined() {
-        return Err(Error::from(ErrorKind::UndefinedError));
-    }
+fn join(parts: &Value, between: Option<&Value>) -> Result<Value, Error> {
+    joined(parts, between.map_or(Ok(""), text_of)?)
+}
+
+fn concat(parts: &Value) -> Result<Value, Error> {
+    joined(parts, "")
+}
+
+fn replace(text: &Value, from: &Value, to: &Value) -> Result<Value, Error> {
+    let (from, to) = (text_of(from)?, text_of(to)?);
     let mut plain = MadeText::default();
-    write!(plain, "{text}")?;
-    let added = plain.0.matches(from.as_str()).count().saturating_mul(to.len());
+    write!(plain, "{}", there(text)?)?;
+    let added = plain.0.matches(from).count().saturating_mul(to.len());
     budget::draw(plain.0.len().saturating_add(added))?;
-    Ok(Value::from(plain.0.replace(&from, &to)))
+    Ok(Value::from(plain.0.replace(from, to)))
 }
 
 /// A value as JSON; it is put into JSON as it is.
-fn tojson(state: &State<'_, '_>, value: Value) -> Result<Value, Error> {
-    if value.is_undefined() {
-        return Err(Error::from(ErrorKind::UndefinedError));
-    }
+fn tojson(state: &State<'_, '_>, value: &Value) -> Result<Value, Error> {
     let mut text = MadeText::default();
-    serde_json::to_writer(&mut text, &value).map_err(|_| Error::from(ErrorKind::BadSerialization))?;
+    serde_json::to_writer(&mut text, there(value)?).map_err(|_| Error::from(ErrorKind::BadSerialization))?;
     let is_json = *state.auto_escape() == AutoEscape::Json;
     Ok(if is_json { Value::from_safe_string(text.0) } else { Value::from(text.0) })
+}
+
+/// A value that is not missing.
+fn there(value: &Value) -> Result<&Value, Error> {
+    if value.is_undefined() { Err(Error::from(ErrorKind::UndefinedError)) } else { Ok(value) }
+}
+
+/// An argument, which must be a text.
+fn text_of(value: &Value) -> Result<&str, Error> {
+    value.as_str().ok_or_else(|| Error::from(ErrorKind::InvalidOperation))
 }
 
 /// The names of all filters that templates may use.

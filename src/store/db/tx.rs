@@ -28,8 +28,8 @@ pub struct Tx {
     is_used: bool,
     /// True when a handler was given up in the middle of what it did.
     pub(super) is_abandoned: bool,
-    /// True when nothing of it is to stand.
-    pub(super) is_trial: bool,
+    /// What drops temporary tables on PostgreSQL: nothing in a trial, which has one, and writes nothing of ours.
+    pub(super) discard: &'static str,
     /// Number of PostgreSQL's process, from the first handler on.
     pub(super) process: Option<i32>,
 }
@@ -49,7 +49,14 @@ const AFTER_HANDLER: &str = "RELEASE SAVEPOINT hooklatch_handler";
 
 impl Tx {
     pub(in crate::store) fn new(kind: TxKind) -> Self {
-        Self { kind, is_lost: false, is_used: false, is_abandoned: false, is_trial: false, process: None }
+        Self {
+            kind,
+            is_lost: false,
+            is_used: false,
+            is_abandoned: false,
+            discard: "DISCARD TEMP",
+            process: None,
+        }
     }
 
     /// Opens the door for statements that both databases know, each within seconds.
@@ -178,10 +185,8 @@ impl Tx {
             },
             // One round trip for both.
             TxKind::Postgres(held, tidy) => {
-                // A name means what is temporary before it means ours. A trial has a table of that sort, and writes
-                // nothing of ours.
-                let temporary = if self.is_trial { "" } else { "DISCARD TEMP" };
-                let sql = format!("{AFTER_HANDLER};{}{temporary}", tidy.settings);
+                // A name means what is temporary before it means ours.
+                let sql = format!("{AFTER_HANDLER};{}{}", tidy.settings, self.discard);
                 match held.door() {
                     Ok(mut door) => limited(door.batch(sql)).await,
                     Err(error) => Err(error),
