@@ -109,6 +109,8 @@ mod times;
 mod tls;
 #[cfg_attr(not(feature = "otel"), expect(dead_code, reason = "nobody exports what is told"))]
 mod traces;
+#[cfg(test)]
+mod transformed;
 #[doc(hidden)]
 pub mod types;
 #[doc(hidden)]

@@ -19,6 +19,7 @@ use super::plan::{NotPlanned, Planned};
 use super::room::LARGE_BYTES;
 use super::slots::Reserved;
 use super::submission::Submission;
+use super::templates::Rendering;
 use crate::store::{Candidate, Decide, Latched, NewMessage, Plan, StoreError, Writes};
 use crate::traces::{AdmissionTimes, CommitSpan, HandlerRun};
 use crate::types::{IncomingEvent, Outcome};
@@ -59,8 +60,13 @@ impl BatchRow {
     }
 
     /// Dispatches it as a new event, and plans what follows.
-    fn follow(&self, context: &AdmitContext, is_stale: bool) -> Result<Planned, NotPlanned> {
-        let event = Dispatched::first(&self.event, self.event_seq);
+    fn follow(
+        &self,
+        context: &AdmitContext,
+        is_stale: bool,
+        rendering: Rendering,
+    ) -> Result<Planned, NotPlanned> {
+        let event = Dispatched { rendering, ..Dispatched::first(&self.event, self.event_seq) };
         let seen = event.seen(&self.event.event_type, self.entry.provider.content(&self.event));
         let handled = dispatched(self.entry.provider.handlers(), &seen, is_stale);
         context.planner.conclude(&self.entry, &event, &seen, handled)
@@ -68,7 +74,8 @@ impl BatchRow {
 }
 
 /// What follows from the large events of a batch, by their positions, on a thread of its own. Handlers that run here
-/// write nothing, so it does no harm where an event turns out to be known already.
+/// write nothing, so it does no harm where an event turns out to be known already. Templates are not filled in: a
+/// duplicate costs none, and so large an event is dispatched alone for them.
 async fn planned_ahead(
     context: &Arc<AdmitContext>,
     rows: &Arc<[BatchRow]>,
@@ -79,7 +86,7 @@ async fn planned_ahead(
     let (context, rows) = (Arc::clone(context), Arc::clone(rows));
     let planning = tokio::task::spawn_blocking(move || {
         let large = rows.iter().enumerate().filter(|(_, row)| row.is_planned_ahead());
-        large.map(|(n, row)| (n, row.follow(&context, false))).collect()
+        large.map(|(n, row)| (n, row.follow(&context, false, Rendering::Later))).collect()
     });
     // What broke off is planned inside of the transaction.
     planning.await.unwrap_or_default()
@@ -99,6 +106,8 @@ struct DecideBatch {
     reserved: Reserved,
     /// What follows from large events, by their positions.
     ahead: HashMap<usize, Result<Planned, NotPlanned>>,
+    /// True when one of them is to be dispatched again at once, alone.
+    is_put_off: bool,
     /// Handlers that ran, by the positions of their events here; empty where nobody traces.
     runs: Vec<HandlerRun>,
 }
@@ -117,7 +126,7 @@ impl Decide for DecideBatch {
             if seen.insert(&row.event.key) && handlers.wants(&row.event.event_type) {
                 match self.ahead.get(&n) {
                     Some(planned) => planned.as_ref().ok()?.clone().add_to(&mut writes),
-                    None => row.follow(&self.context, false).ok()?.add_to(&mut writes),
+                    None => row.follow(&self.context, false, Rendering::Later).ok()?.add_to(&mut writes),
                 }
             }
         }
@@ -139,10 +148,14 @@ impl Decide for DecideBatch {
                 let ahead = self.ahead.remove(&n).filter(|_| !is_stale);
                 let is_run = ahead.is_none() && !is_known_beforehand(entry, event);
                 let began = self.context.traces.now().filter(|_| is_run);
-                let followed = ahead.unwrap_or_else(|| row.follow(&self.context, *is_stale));
+                let followed =
+                    ahead.unwrap_or_else(|| row.follow(&self.context, *is_stale, Rendering::Shared));
                 HandlerRun::note(&mut self.runs, n, began, followed.is_err());
                 match followed {
-                    Ok(planned) => planned.add_to(&mut writes),
+                    Ok(planned) => {
+                        self.is_put_off |= planned.is_put_off();
+                        planned.add_to(&mut writes);
+                    }
                     Err(NotPlanned::Rejected(why)) => drop(self.rejected.insert(row.request_n, why)),
                     Err(NotPlanned::Failed(error)) => {
                         let dispatched = Dispatched::first(event, row.event_seq);
@@ -194,6 +207,7 @@ pub(super) async fn commit(
         cut: None,
         reserved: Reserved::default(),
         ahead,
+        is_put_off: false,
         runs: Vec::new(),
     };
     let gate = queue_gate(context, rows.iter().map(|row| &*row.entry)).await;
@@ -201,7 +215,7 @@ pub(super) async fn commit(
     drop(gate);
     delete_unlatched(context, in_parts.iter().map(|(event_seq, event)| (*event_seq, event))).await;
     let admitted = admitted?;
-    let DecideBatch { rejected, cut, reserved, superseded, runs, .. } = admitted.decide;
+    let DecideBatch { rejected, cut, reserved, superseded, is_put_off, runs, .. } = admitted.decide;
     if let Some(request_n) = cut {
         return Ok(BatchEnd::Cut(request_n));
     }
@@ -216,6 +230,9 @@ pub(super) async fn commit(
         rows.get(found).map(|row| row.event.as_ref())
     });
     wake_queue(context, rows.iter().map(|row| &*row.entry));
+    if is_put_off {
+        context.wake_retries.notify_one();
+    }
     let unknown = admitted.failure.map_or_else(String::new, |failure| failure.to_string());
     let outcomes = rows.iter().zip(admitted.latched).enumerate().map(|(position, (row, latched))| {
         let latched = latched.ok_or_else(|| AdmitError::Unavailable(unknown.clone()))?;

@@ -47,7 +47,7 @@ pub(super) fn is_broken(error: &HandlerError) -> bool {
 }
 
 /// Plain handlers may block, and one that blocks a worker of the runtime can keep everything else from running.
-fn off_the_workers<T>(run: impl FnOnce() -> T) -> T {
+pub(super) fn off_the_workers<T>(run: impl FnOnce() -> T) -> T {
     match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(run),
         _ => run(),

@@ -1,5 +1,6 @@
 //! One dispatch of an event: what its plan depends on.
 
+use super::templates::Rendering;
 use crate::handler::{EventContent, ParsedAhead, RawEvent};
 use crate::types::{EventKey, IncomingEvent, UnixMs};
 
@@ -20,6 +21,8 @@ pub(super) struct Dispatched<'a> {
     pub(super) generation: i32,
     /// True when its row says something else than that it was dispatched: an earlier dispatch failed.
     pub(super) is_again: bool,
+    /// How the templates of its messages are filled in.
+    pub(super) rendering: Rendering,
 }
 
 impl<'a> Dispatched<'a> {
@@ -40,6 +43,7 @@ impl<'a> Dispatched<'a> {
             attempts_n: 0,
             generation: 0,
             is_again: false,
+            rendering: Rendering::Shared,
         }
     }
 

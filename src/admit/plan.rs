@@ -11,7 +11,7 @@ use super::entry::ProviderEntry;
 use super::failures::contained;
 use super::fate::Fate;
 use super::restored::{PlaceRoom, Restored};
-use super::templates::Templates;
+use super::templates::{RenderAlone, Templates};
 use crate::backoff;
 use crate::config::OnHandlerError;
 use crate::handler::{Effects, Handled, HandlerError, Message, RawEvent};
@@ -27,6 +27,11 @@ pub(super) struct Planned {
 }
 
 impl Planned {
+    /// True when it is to be dispatched again at once, alone.
+    pub(super) fn is_put_off(&self) -> bool {
+        self.update.as_ref().is_some_and(|update| update.state == EventState::Retry)
+    }
+
     /// Adds it to what is to be written of others.
     pub(super) fn add_to(self, writes: &mut Writes) {
         writes.messages.extend(self.messages);
@@ -95,6 +100,15 @@ impl Planner {
                 let update = Some(self.update(event, EventState::Ignored, Some(why.to_owned())));
                 Ok(Planned { messages: Vec::new(), update })
             }
+            // Nothing failed: it waits until its templates are filled in with nothing else waiting.
+            Err(HandlerError::Retry(error)) if error.is::<RenderAlone>() => {
+                let update = EventUpdate {
+                    attempts_n: event.attempts_n.saturating_sub(1),
+                    due_at_ms: Some(event.received_at_ms),
+                    ..self.update(event, EventState::Retry, Some(error.to_string()))
+                };
+                Ok(Planned { messages: Vec::new(), update: Some(update) })
+            }
             // Nobody waits for the answer to an event that is tried later.
             Err(error) if !event.is_again && rejects(entry) => Err(NotPlanned::Rejected(error.to_string())),
             Err(error) => Err(NotPlanned::Failed(error)),
@@ -152,13 +166,8 @@ impl Planner {
 
     /// The answer of the handlers, with the templates of its messages' destinations filled in.
     pub(super) fn filled(&self, event: &Dispatched<'_>, seen: &RawEvent, handled: Handled) -> Handled {
-        let effects = self.destined(handled?)?;
-        if self.templates.is_empty() {
-            return Ok(effects);
-        }
         let key_of = |name: &str| self.key_of(event.key, event.generation, name);
-        let filled = self.templates.fill(seen, effects, key_of);
-        filled.map_err(|error| HandlerError::Refused(error.to_string()))
+        self.templates.fill_now(seen, self.destined(handled?)?, event.rendering, key_of)
     }
 
     /// Refuses messages to destinations that nobody configured: they would wait for ever, unseen.
@@ -263,6 +272,7 @@ pub(super) fn rejects(entry: &ProviderEntry) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::admit::templates::Rendering;
     use crate::handler::{EventContent, ignore, refuse};
     use crate::provider::Provider;
     use crate::types::{Name, UnixMs};
@@ -294,6 +304,7 @@ mod tests {
             attempts_n: 1,
             generation: 0,
             is_again: false,
+            rendering: Rendering::Shared,
         }
     }
 
@@ -335,6 +346,50 @@ mod tests {
             (reject, &full, Ok(Effects::new()), "- 0"),
         ] {
             assert_eq!(concluded(policy, event, handled), want);
+        }
+    }
+
+    #[test]
+    fn templates_are_filled_in_once_it_is_new_and_within_what_others_can_wait() {
+        let (key, entry) = (key(), entry(OnHandlerError::Reject));
+        let plan = |template: &str, rendering, is_again| {
+            let planner = Planner { templates: Templates::example("billing", template), ..planner() };
+            let event = Dispatched { is_again, rendering, ..event(&key) };
+            let payload = r#"{"n":"0123456789"}"#.into();
+            let seen = event.seen("a", EventContent { payload, ..EventContent::default() });
+            let one = planner.conclude(&entry, &event, &seen, Ok(Effects::new().call("billing", 1)));
+            match one {
+                Ok(Planned { messages, update }) => {
+                    let row = update.map(|row| (row.state.as_str(), row.attempts_n, row.due_at_ms));
+                    format!("{} {row:?}", messages.len())
+                }
+                Err(NotPlanned::Rejected(why)) => format!("rejected: {why}"),
+                Err(NotPlanned::Failed(error)) => format!("failed: {error}"),
+            }
+        };
+        let times = |n: usize| format!("{{% for i in range({n}) %}}{{{{ payload.n }}}}{{% endfor %}}");
+        let later = format!("0 Some((\"retry\", 0, Some({NOW_MS})))");
+        for (template, rendering, is_again, want) in [
+            (times(1), Rendering::Later, false, later.as_str()),
+            (times(1), Rendering::Shared, false, "1 None"),
+            (times(10_000), Rendering::Shared, false, &later),
+            (times(10_000), Rendering::Alone, true, "1 Some((\"handled\", 1, None))"),
+            // No other try would help, so it is the event's.
+            (
+                "{{ payload.no }}".to_owned(),
+                Rendering::Shared,
+                true,
+                "failed: template of destination `billing`, body: undefined",
+            ),
+            (
+                times(10_000).repeat(20),
+                Rendering::Alone,
+                true,
+                "failed: template of destination `billing`, body: ",
+            ),
+        ] {
+            let got = plan(&template, rendering, is_again);
+            assert!(got.starts_with(want), "{template} {rendering:?}: {got}");
         }
     }
 

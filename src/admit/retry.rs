@@ -15,12 +15,13 @@ use tokio::task::{Id, JoinError, JoinSet};
 use tracing::{info, warn};
 
 use super::context::AdmitContext;
-use super::dispatch::{handled_in_tx, is_ended};
+use super::dispatch::{dispatched as handled_now, handled_in_tx, is_ended};
 use super::dispatched::Dispatched;
 use super::entry::ProviderEntry;
 use super::failures::{is_failure, panic_told, panicked, tell_undone, with_panic_counted};
 use super::handover::{Committed, hand_over, write};
-use super::plan::NotPlanned;
+use super::plan::{NotPlanned, Planned};
+use super::templates::Rendering;
 use crate::handler::HandlerError;
 use crate::seal::SealError;
 use crate::stop::{self, Stop};
@@ -55,6 +56,36 @@ struct TakenEvent {
     tx: store::AdmissionTx,
     due: DueEvent,
     _turn: Option<OwnedSemaphorePermit>,
+}
+
+/// What follows from an event, planned while no transaction was open.
+struct PlannedAlone {
+    /// The event as it was then: its number, its attempts and its generation.
+    of: (i64, u32, i32),
+    planned: Result<Planned, NotPlanned>,
+}
+
+/// The end of one dispatch.
+enum DispatchEnd {
+    Done,
+    /// Its templates take long, and on SQLite a transaction keeps everybody else from writing: it was planned without
+    /// one, and is to be taken again.
+    TakeAgain(PlannedAlone),
+}
+
+/// The reason why nothing was written in one try.
+enum NotWritten {
+    Failed(HandlerError),
+    /// It is to be planned without a transaction.
+    PlanAlone {
+        is_stale: bool,
+    },
+}
+
+impl From<HandlerError> for NotWritten {
+    fn from(error: HandlerError) -> Self {
+        Self::Failed(error)
+    }
 }
 
 impl Retries {
@@ -105,13 +136,18 @@ impl Retries {
 
     /// Dispatches one provider's due events, one after the other, until none is due.
     async fn line(self, mut taken: TakenEvent, stop: Stop) {
+        let mut alone = None;
         loop {
             let provider = [taken.due.key.provider.clone()];
-            if let Err(failure) = self.dispatch(taken).await {
-                // Not even that it failed could be written: the database is away, and is asked again in a while.
-                warn!(error = %failure, provider.name = %provider[0], "could not put off an event");
-                return;
-            }
+            alone = match self.dispatch(taken, alone.take()).await {
+                Ok(DispatchEnd::Done) => None,
+                Ok(DispatchEnd::TakeAgain(alone)) => Some(alone),
+                Err(failure) => {
+                    // Not even that it failed could be written: the database is away, and is asked again in a while.
+                    warn!(error = %failure, provider.name = %provider[0], "could not put off an event");
+                    return;
+                }
+            };
             if stop.is_set() {
                 return;
             }
@@ -127,29 +163,61 @@ impl Retries {
     }
 
     /// Dispatches one event; whatever goes wrong puts it off, or aside when it was the last time.
-    async fn dispatch(&self, taken: TakenEvent) -> Result<(), StoreError> {
+    async fn dispatch(
+        &self,
+        taken: TakenEvent,
+        alone: Option<PlannedAlone>,
+    ) -> Result<DispatchEnd, StoreError> {
         let TakenEvent { tx, due, _turn } = taken;
-        let Some(entry) = self.entries.get(&due.key.provider) else { return tx.rollback().await };
+        let Some(entry) = self.entries.get(&due.key.provider) else {
+            return tx.rollback().await.map(|()| DispatchEnd::Done);
+        };
         if let Some(error) = &due.locked {
             tx.rollback().await?;
-            return self.put_off_unopened(&due, error).await;
+            return self.put_off_unopened(&due, error).await.map(|()| DispatchEnd::Done);
         }
         let (traces, began) = (&self.context.traces, self.context.traces.now());
-        let once = AssertUnwindSafe(self.dispatch_once(tx, entry, &due)).catch_unwind();
+        let once = AssertUnwindSafe(self.dispatch_once(tx, entry, (&due, alone))).catch_unwind();
         let error = match once.await {
             Ok(Ok(())) => {
                 traces.dispatched(&traced(&due), began, false);
-                return Ok(());
+                return Ok(DispatchEnd::Done);
             }
-            Ok(Err(error)) if is_ended(&error) => HandlerError::Refused(error.to_string()),
-            Ok(Err(error)) => error,
+            Ok(Err(NotWritten::PlanAlone { is_stale })) => {
+                return Ok(DispatchEnd::TakeAgain(self.plan_alone(entry, due, is_stale).await));
+            }
+            Ok(Err(NotWritten::Failed(error))) if is_ended(&error) => {
+                HandlerError::Refused(error.to_string())
+            }
+            Ok(Err(NotWritten::Failed(error))) => error,
             Err(panic) => panicked("retry", panic.as_ref()),
         };
         let update = self.context.planner.failed(entry, &dispatched(&due), &error);
         self.context.store.event_retry_later(&update, due.attempts_n).await?;
         traces.dispatched(&traced(&due), began, true);
         tell_undone(&self.context.lines, &[update]);
-        Ok(())
+        Ok(DispatchEnd::Done)
+    }
+
+    /// Plans what follows from an event, with no transaction open and on a thread that serves nobody else.
+    async fn plan_alone(&self, entry: &Arc<ProviderEntry>, due: DueEvent, is_stale: bool) -> PlannedAlone {
+        let (context, entry, of) = (Arc::clone(&self.context), Arc::clone(entry), place(&due));
+        let planning = tokio::task::spawn_blocking(move || {
+            let event = Dispatched { rendering: Rendering::Alone, ..dispatched(&due) };
+            let content = entry.provider.stored_content(&due.headers, &due.body);
+            let content = content.map_err(|why| NotPlanned::Failed(HandlerError::Refused(why)))?;
+            let seen = event.seen(&due.event_type, content);
+            let handled = handled_now(entry.provider.handlers(), &seen, is_stale);
+            context.planner.conclude(&entry, &event, &seen, handled)
+        });
+        let planned = planning.await.unwrap_or_else(|error| {
+            let error = match error.try_into_panic() {
+                Ok(panic) => panicked("retry", panic.as_ref()),
+                Err(error) => HandlerError::Retry(error.into()),
+            };
+            Err(NotPlanned::Failed(error))
+        });
+        PlannedAlone { of, planned }
     }
 
     /// Puts off an event that does not open, as often as it takes: it has done nothing wrong, and no attempt is counted.
@@ -178,10 +246,12 @@ impl Retries {
         &self,
         mut tx: store::AdmissionTx,
         entry: &ProviderEntry,
-        due: &DueEvent,
-    ) -> Result<(), HandlerError> {
-        let committed = match self.written(&mut tx, entry, due).await {
-            Ok(committed) => tx.commit().await.map_err(|failure| put_off(&failure)).map(|()| committed),
+        (due, alone): (&DueEvent, Option<PlannedAlone>),
+    ) -> Result<(), NotWritten> {
+        let committed = match self.written(&mut tx, entry, (due, alone)).await {
+            Ok(committed) => {
+                tx.commit().await.map_err(|failure| put_off(&failure).into()).map(|()| committed)
+            }
             Err(error) => {
                 stop::to_end(tx.rollback()).await;
                 Err(error)
@@ -199,14 +269,14 @@ impl Retries {
         &self,
         tx: &mut store::AdmissionTx,
         entry: &ProviderEntry,
-        due: &DueEvent,
-    ) -> Result<Committed, HandlerError> {
+        (due, alone): (&DueEvent, Option<PlannedAlone>),
+    ) -> Result<Committed, NotWritten> {
         let context = &*self.context;
         let event = dispatched(due);
         let mut writes = Writes::default();
         if let Some(why) = &due.broken {
             writes.updates.push(context.planner.update(&event, EventState::Failed, Some(why.clone())));
-            return write(tx, writes, None).await.map_err(|failure| put_off(&failure));
+            return write(tx, writes, None).await.map_err(|failure| put_off(&failure).into());
         }
         let content =
             entry.provider.stored_content(&due.headers, &due.body).map_err(HandlerError::Refused)?;
@@ -220,17 +290,26 @@ impl Retries {
         };
         if is_stale && handlers.wants_latest_only(&due.event_type) {
             writes.updates.push(context.planner.superseded(&event));
-            return write(tx, writes, None).await.map_err(|failure| put_off(&failure));
+            return write(tx, writes, None).await.map_err(|failure| put_off(&failure).into());
         }
-        let seen = event.seen(&due.event_type, content);
-        let handled = handled_in_tx(handlers, context.handler_timeout, tx.tx(), &seen, is_stale).await;
-        let handled = with_panic_counted(handled);
-        match context.planner.conclude(entry, &event, &seen, handled) {
+        let planned = if let Some(alone) = alone.filter(|alone| alone.of == place(due)) {
+            alone.planned
+        } else {
+            // A transactional handler holds its transaction anyway.
+            let is_transactional = handlers.needs_transaction(&due.event_type);
+            let rendering = if is_transactional { Rendering::Alone } else { Rendering::Shared };
+            let event = Dispatched { rendering, ..event };
+            let seen = event.seen(&due.event_type, content);
+            let handled = handled_in_tx(handlers, context.handler_timeout, tx.tx(), &seen, is_stale).await;
+            context.planner.conclude(entry, &event, &seen, with_panic_counted(handled))
+        };
+        match planned {
+            Ok(planned) if planned.is_put_off() => return Err(NotWritten::PlanAlone { is_stale }),
             Ok(planned) => planned.add_to(&mut writes),
-            Err(NotPlanned::Failed(error)) => return Err(error),
-            Err(NotPlanned::Rejected(why)) => return Err(HandlerError::Refused(why)),
+            Err(NotPlanned::Failed(error)) => return Err(error.into()),
+            Err(NotPlanned::Rejected(why)) => return Err(HandlerError::Refused(why).into()),
         }
-        write(tx, writes, None).await.map_err(|failure| put_off(&failure))
+        write(tx, writes, None).await.map_err(|failure| put_off(&failure).into())
     }
 }
 
@@ -264,6 +343,11 @@ fn traced(due: &DueEvent) -> DispatchedEvent<'_> {
     }
 }
 
+/// The event as it was when it was taken.
+fn place(due: &DueEvent) -> (i64, u32, i32) {
+    (due.event_seq, due.attempts_n, due.generation)
+}
+
 /// The event, counted as dispatched once more.
 fn dispatched(due: &DueEvent) -> Dispatched<'_> {
     Dispatched {
@@ -276,5 +360,6 @@ fn dispatched(due: &DueEvent) -> Dispatched<'_> {
         attempts_n: due.attempts_n.saturating_add(1),
         generation: due.generation,
         is_again: true,
+        rendering: Rendering::Shared,
     }
 }

@@ -3,11 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Value, json};
+use minijinja::{Value, context};
 
+use super::dispatch::off_the_workers;
 use crate::config::DestinationConfig;
-use crate::handler::{Effects, Message, RawEvent};
-use crate::template::{Escape, Template, climbs, is_template};
+use crate::handler::{Effects, Handled, HandlerError, Message, RawEvent};
+use crate::template::{self, Escape, Limits, RenderError, Template, climbs, is_template};
 use crate::types::Name;
 
 /// The templates of every destination that has any.
@@ -51,7 +52,33 @@ pub(crate) struct TemplateError {
     pub(crate) why: String,
     /// The names that the template uses and the event lacks.
     pub(crate) missing: Vec<String>,
+    /// True when it passed its limits: with higher ones it may be filled in.
+    pub(crate) is_over: bool,
 }
+
+impl TemplateError {
+    fn new(destination: &str, part: &'static str, why: String) -> Self {
+        Self { destination: destination.to_owned(), part, why, missing: Vec::new(), is_over: false }
+    }
+}
+
+/// How templates are filled in for an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Rendering {
+    /// Not now: whether it is new is not known yet, or it is too large for others to wait.
+    Later,
+    /// While other events wait for it: what takes longer is left for later.
+    Shared,
+    /// While nothing else waits.
+    Alone,
+}
+
+/// The error of an event of which the templates are to be filled in later, with nothing else waiting for it.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "its templates take longer or make more than there is room for beside other events; it is dispatched alone, at once"
+)]
+pub(super) struct RenderAlone;
 
 impl Templates {
     /// Reads those of all destinations; the error names the destination and says what is wrong.
@@ -77,26 +104,50 @@ impl Templates {
         Ok(Self(all))
     }
 
-    /// True when no destination has any: nothing is ever filled in.
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+    /// Fills in what `effects` send to destinations with templates, where they go there. `key_of` tells the idempotency
+    /// key of an effect.
+    pub(super) fn fill_now(
+        &self,
+        event: &RawEvent,
+        effects: Effects,
+        rendering: Rendering,
+        key_of: impl Fn(&str) -> String,
+    ) -> Handled {
+        if !effects.messages().iter().any(|message| self.0.contains_key(&message.destination)) {
+            return Ok(effects);
+        }
+        let limits = match rendering {
+            Rendering::Later => return Err(HandlerError::Retry(RenderAlone.into())),
+            Rendering::Shared => Limits::shared(),
+            Rendering::Alone => Limits::alone(),
+        };
+        let fill = || self.fill(event, effects, limits, key_of);
+        let filled = if rendering == Rendering::Alone { off_the_workers(fill) } else { fill() };
+        filled.map_err(|error| match rendering {
+            Rendering::Shared if error.is_over => HandlerError::Retry(RenderAlone.into()),
+            _ => HandlerError::Refused(error.to_string()),
+        })
     }
 
-    /// Fills in what `effects` send to destinations with templates. `key_of` tells the idempotency key of an
-    /// effect. The error is for people, and stays with the event.
+    /// Fills in what `effects` send to destinations with templates, within `limits`, of which the time is that of all of
+    /// them. The error is for people, and stays with the event.
     pub(crate) fn fill(
         &self,
         event: &RawEvent,
         mut effects: Effects,
+        limits: Limits,
         key_of: impl Fn(&str) -> String,
     ) -> Result<Effects, TemplateError> {
         let (mut payload, mut envelope) = (None, None);
-        let parsed = |text| serde_json::from_slice(text).unwrap_or(Value::Null);
+        let parsed = |text| {
+            let json: serde_json::Value = serde_json::from_slice(text).unwrap_or_default();
+            template::values(&json)
+        };
         for message in effects.messages_mut() {
             let Some(parts) = self.0.get(&message.destination) else { continue };
             let payload = payload.get_or_insert_with(|| parsed(&event.payload));
             let envelope = match parts.envelope_in {
-                None => &Value::Null,
+                None => Value::from(()),
                 Some(part) => {
                     let text = event.envelope.bytes();
                     if text.len() > ENVELOPE_BYTES_MAX {
@@ -104,19 +155,13 @@ impl Templates {
                             "templates see no `envelope` of more than {ENVELOPE_BYTES_MAX} bytes, and this one has {}",
                             text.len()
                         );
-                        let destination = message.destination.clone();
-                        return Err(TemplateError { destination, part, why, missing: Vec::new() });
+                        return Err(TemplateError::new(&message.destination, part, why));
                     }
-                    envelope.get_or_insert_with(|| parsed(text))
+                    envelope.get_or_insert_with(|| parsed(text)).clone()
                 }
             };
-            let values = values(event, (payload, envelope), message, &key_of(&message.name));
-            parts.fill(message, &values).map_err(|(part, why, missing)| TemplateError {
-                destination: message.destination.clone(),
-                part,
-                why,
-                missing,
-            })?;
+            let values = values(event, (payload, &envelope), message, &key_of(&message.name));
+            parts.fill(message, &values, limits)?;
         }
         Ok(effects)
     }
@@ -134,32 +179,37 @@ fn values(
     idempotency_key: &str,
 ) -> Value {
     let headers: BTreeMap<&str, String> = event.headers.all().collect();
-    let body = message.body.as_ref().and_then(|body| serde_json::from_slice(body).ok());
-    json!({
-        "idempotency_key": idempotency_key,
-        "event": {
-            "provider": event.provider.as_str(), "id": event.event_id, "type": event.event_type,
-            "received_at_ms": event.received_at_ms,
+    let body = message.body.as_ref().and_then(|body| serde_json::from_slice(body).ok()).unwrap_or_default();
+    context! {
+        idempotency_key => idempotency_key,
+        event => context! {
+            provider => event.provider.as_str(), id => &event.event_id, type => &event.event_type,
+            received_at_ms => event.received_at_ms,
         },
-        "payload": payload,
-        "envelope": envelope,
-        "headers": headers,
-        "message": {
-            "name": message.name, "method": message.method, "path": message.path,
-            "body": body.unwrap_or(Value::Null),
+        payload => payload,
+        envelope => envelope,
+        headers => headers,
+        message => context! {
+            name => &message.name, method => &message.method, path => &message.path,
+            body => template::values(&body),
         },
-    })
+    }
 }
 
 impl Parts {
     /// The error says which part does not fit, why, and which names the values lack.
-    fn fill(&self, message: &mut Message, values: &Value) -> Result<(), (&'static str, String, Vec<String>)> {
-        let render = |part, template: &Template| {
-            template.render(values).map_err(|why| (part, why, template.missing(values)))
+    fn fill(&self, message: &mut Message, values: &Value, limits: Limits) -> Result<(), TemplateError> {
+        let destination = message.destination.clone();
+        let render = |part, template: &Template, limits| {
+            template.render(values, limits).map_err(|RenderError { why, is_over }| TemplateError {
+                missing: template.missing(values),
+                is_over,
+                ..TemplateError::new(&destination, part, why)
+            })
         };
-        let misfit = |part, why: &str| (part, why.to_owned(), Vec::new());
+        let misfit = |part, why: &str| TemplateError::new(&destination, part, why.to_owned());
         if let Some(template) = &self.url {
-            let url = render("url", template)?;
+            let url = render("url", template, limits.for_url())?;
             if climbs(&url) {
                 return Err(misfit("url", "a value is `.` or `..`, which would climb out of its path"));
             }
@@ -169,17 +219,27 @@ impl Parts {
             message.path = url;
         }
         if let Some(template) = &self.method {
-            let method = render("method", template)?.trim().to_owned();
+            let method = render("method", template, limits.for_method())?.trim().to_owned();
             if method.is_empty() || !method.bytes().all(|byte| byte.is_ascii_uppercase()) {
                 return Err(misfit("method", "the result is not a method in capitals"));
             }
             message.method = method;
         }
         if let Some((template, content_type)) = &self.body {
-            message.body = Some(render("body", template)?.into());
+            message.body = Some(render("body", template, limits)?.into());
             message.headers.insert("content-type".to_owned(), content_type.clone());
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+impl Templates {
+    /// One template, of the bodies of this destination.
+    pub(super) fn example(destination: &str, body: &str) -> Self {
+        let body = Template::parse(body, Escape::Nothing).expect("a template");
+        let parts = Parts::new(None, None, Some((body, "text/plain".to_owned())));
+        Self(BTreeMap::from([(destination.to_owned(), parts)]))
     }
 }
 
@@ -213,8 +273,8 @@ mod tests {
             attempt_n: 1,
             ahead: crate::handler::ParsedAhead::default(),
         };
-        let mut effects =
-            templates.fill(&event, Effects::new().forward("far"), |name| format!("key-{name}"))?;
+        let mut effects = templates
+            .fill(&event, Effects::new().forward("far"), Limits::alone(), |name| format!("key-{name}"))?;
         Ok(std::mem::replace(&mut effects.messages_mut()[0], Message::to("none")))
     }
 

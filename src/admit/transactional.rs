@@ -40,6 +40,7 @@ use super::large::{delete_unlatched, stored_in_parts};
 use super::plan::{NotPlanned, Planned, rejects};
 use super::room::LARGE_BYTES;
 use super::submission::Submission;
+use super::templates::Rendering;
 use crate::handler::{HandlerError, RawEvent};
 use crate::stop;
 use crate::store::{self, Candidate, Latched, StoreError, Writes};
@@ -355,7 +356,9 @@ impl TransactionalRequest<'_> {
             return Err(self.out_of_time());
         }
         self.ran.push(n);
-        let event = Dispatched::first(&candidate.event, candidate.event_seq);
+        // Its transaction is its own.
+        let rendering = Rendering::Alone;
+        let event = Dispatched { rendering, ..Dispatched::first(&candidate.event, candidate.event_seq) };
         let seen = self.parsed.remove(&n).unwrap_or_else(|| {
             event.seen(&candidate.event.event_type, self.entry.provider.content(&candidate.event))
         });

@@ -20,5 +20,7 @@ mod state;
 mod trouble;
 mod visit;
 
+#[cfg(test)]
+pub(crate) use parts::indented;
 pub(crate) use router::router;
 pub(crate) use state::{ConsoleState, SignAgain, SignedAgain, SignedCopy};

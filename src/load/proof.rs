@@ -25,6 +25,7 @@ use crate::kinds::sample_events;
 use crate::mistakes::shown;
 use crate::provider::{ActiveProvider, Provider};
 use crate::spec::{EventSpec, Spec, Weakness};
+use crate::template::Limits;
 use crate::types::{IncomingEvent, Name, TypePattern};
 use crate::verify::DevKeys;
 
@@ -258,7 +259,8 @@ impl Prover<'_> {
         for message in effects.messages() {
             *self.reached_n.entry(message.destination.clone()).or_default() += 1;
         }
-        let effects = self.templates.fill(&seen, effects, |effect_name| format!("key-{effect_name}"))?;
+        let key_of = |effect_name: &str| format!("key-{effect_name}");
+        let effects = self.templates.fill(&seen, effects, Limits::alone(), key_of)?;
         Ok(match self.called(effects.messages()) {
             Ok(calls) => SampleResult { calls, ..result(SampleOutcome::Done, not_run) },
             Err(why) => result(SampleOutcome::Failed, Some(why)),
@@ -298,7 +300,7 @@ impl Prover<'_> {
     }
 
     fn misfit(&mut self, proven: &Proven<'_>, event: &IncomingEvent, error: TemplateError) {
-        let TemplateError { destination, part, why, missing } = error;
+        let TemplateError { destination, part, why, missing, .. } = error;
         let payload = || serde_json::from_slice(&event.payload).unwrap_or_default();
         let path = |name: &String| Some(format!("/{}", name.strip_prefix("payload.")?.replace('.', "/")));
         let meant = || missing.iter().find_map(|name| meant_pointer(proven.spec, &payload(), &path(name)?));

@@ -36,6 +36,8 @@ mod watch;
 mod worker;
 mod writer;
 
+#[cfg(test)]
+pub(crate) use destinations::cloud_event_of;
 pub use destinations::{BareCalls, DestinationError};
 pub(crate) use destinations::{
     Handshake, HandshakeEnd, Handshakes, http_client, http_client_believing, parse_destination,

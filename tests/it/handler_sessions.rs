@@ -16,6 +16,7 @@ on_both!(
     a_handler_that_commits_when_it_runs_again_is_not_run_a_third_time,
     tables_that_a_handler_makes_for_itself_are_gone_with_its_transaction,
     a_statement_of_a_handler_that_never_ends_holds_up_nobody,
+    what_a_handler_calls_like_ours_hides_nothing_of_ours,
 );
 
 /// Runs statements by themselves, before the app does.
@@ -94,6 +95,132 @@ async fn never_ends(tx: &mut Tx, _: Event<Json>) -> Handled {
 
 async fn a_statement_of_a_handler_that_never_ends_holds_up_nobody(database: &Database) {
     is_given_up(database, stripe_kind().on_tx("broken", never_ends)).await;
+}
+
+/// Runs the statement that its event has, and has the event forwarded.
+async fn runs(tx: &mut Tx, event: Event<Json>) -> Handled {
+    let sql: &'static str = event.payload["id"].as_str().unwrap().to_owned().leak();
+    tx.batch(sql.strip_prefix("in_").unwrap()).await.map_err(anyhow::Error::from)?;
+    Ok(Effects::new().forward("billing"))
+}
+
+async fn what_a_handler_calls_like_ours_hides_nothing_of_ours(database: &Database) {
+    let is_postgres = database.url.starts_with("postgres");
+    let on = if is_postgres { On::Postgres } else { On::Sqlite };
+    let names = match on {
+        On::Sqlite => {
+            "SELECT group_concat(name) FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%' AND $1 = $1"
+        }
+        On::Postgres => {
+            "SELECT string_agg(tablename::text, ',') FROM pg_tables WHERE schemaname = 'public' AND $1::text = $1"
+        }
+    };
+    let app = TestApp::start(database, stripe_kind().on_tx("runs", runs), "").await;
+    let names = database.text(names, "").await.expect("there are tables");
+    let mut statements = Vec::new();
+    for name in names.split(',') {
+        let (columns, own) = match on {
+            On::Sqlite => (format!("AS SELECT * FROM main.{name} WHERE FALSE"), format!("main.{name}")),
+            On::Postgres => (format!("(LIKE public.{name} INCLUDING ALL)"), format!("public.{name}")),
+        };
+        statements.push(format!("CREATE TEMP TABLE {name} {columns}"));
+        statements.push(format!("CREATE TEMP VIEW {name} AS SELECT * FROM {own} WHERE FALSE"));
+        match on {
+            On::Sqlite => statements.push(format!(
+                "CREATE TEMP TRIGGER hides AFTER INSERT ON {own} BEGIN DELETE FROM {name}; END"
+            )),
+            On::Postgres => statements.push(format!(
+                "SET search_path = pg_temp, nowhere, public; CREATE TEMP TABLE {name} {columns} ON COMMIT DROP"
+            )),
+        }
+    }
+    if is_postgres {
+        statements.push(
+            "CREATE FUNCTION pg_temp.now() RETURNS timestamptz LANGUAGE sql AS 'SELECT NULL::timestamptz'"
+                .to_owned(),
+        );
+        statements.push("CREATE DOMAIN pg_temp.bigint AS text".to_owned());
+        statements.push("CREATE SCHEMA nowhere; SET search_path = nowhere".to_owned());
+    }
+    for (n, sql) in statements.iter().enumerate() {
+        let id = format!("evt_{n}");
+        let body = format!(
+            r#"{{"id":"{id}","type":"runs","data":{{"object":{{"id":{}}}}}}}"#,
+            Json::from(format!("in_{sql}"))
+        );
+        assert_eq!(app.post(&body).await.1, "accepted", "{sql}");
+        let state = "SELECT state FROM processed_webhook_events WHERE event_id = $1";
+        assert_eq!(database.text(state, &id).await.as_deref(), Some("handled"), "{sql}");
+        let sql_of_messages = "SELECT effect_name FROM outbox_messages WHERE event_id = $1";
+        assert_eq!(database.text(sql_of_messages, &id).await.as_deref(), Some("billing"), "{sql}");
+    }
+    app.running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pragma_of_a_handler_that_would_outlive_it_is_refused() {
+    let Some(database) = Database::create(On::Sqlite).await else { return };
+    let app = TestApp::start(&database, stripe_kind().on_tx("runs", runs), "").await;
+    let statements = [
+        ("PRAGMA wal_autocheckpoint = 0", "retry"),
+        ("PRAGMA writable_schema = ON", "retry"),
+        ("PRAGMA hard_heap_limit = 1000000", "retry"),
+        ("PRAGMA soft_heap_limit = 1", "retry"),
+        ("PRAGMA query_only = ON", "retry"),
+        ("PRAGMA foreign_keys = OFF", "retry"),
+        ("PRAGMA ignore_check_constraints = ON", "retry"),
+        ("PRAGMA synchronous = OFF", "retry"),
+        ("PRAGMA locking_mode = EXCLUSIVE", "retry"),
+        ("PRAGMA temp_store_directory = '/'", "retry"),
+        ("PRAGMA recursive_triggers = ON", "retry"),
+        ("ATTACH ':memory:' AS other", "retry"),
+        ("PRAGMA defer_foreign_keys = ON", "handled"),
+        ("PRAGMA table_info(outbox_queue); SELECT * FROM pragma_table_list", "handled"),
+    ];
+    for (n, (sql, want)) in statements.into_iter().enumerate() {
+        let id = format!("evt_{n}");
+        let body = format!(r#"{{"id":"{id}","type":"runs","data":{{"object":{{"id":"in_{sql}"}}}}}}"#);
+        assert_eq!(app.post(&body).await.1, "accepted", "{sql}");
+        let state = "SELECT state FROM processed_webhook_events WHERE event_id = $1";
+        assert_eq!(database.text(state, &id).await.as_deref(), Some(want), "{sql}");
+        assert_eq!(app.event(&format!("other_{n}"), "other", 1).await, "accepted", "after {sql}");
+    }
+    app.running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_statement_that_ignores_us_is_ended_and_its_sender_hears_200() {
+    let Some(database) = Database::create(On::Postgres).await else { return };
+    prepared(&database, &["CREATE TABLE stuck (n BIGINT)", "INSERT INTO stuck VALUES (1)"]).await;
+    let store = Store::open(&StoreSettings { url: database.url.clone(), connections_n: 2 }).await.unwrap();
+    let mut holder = store.admission_begin().await.unwrap();
+    holder.tx().execute("UPDATE stuck SET n = 2", &[]).await.unwrap();
+    let app = TestApp::start(&database, stripe_kind().on_tx("runs", runs), "").await;
+    let statements = [
+        "SELECT pg_sleep(30)",
+        "DO $$ BEGIN LOOP PERFORM 1; END LOOP; END $$",
+        "DO $$ BEGIN LOOP BEGIN PERFORM pg_sleep(30); EXCEPTION WHEN query_canceled THEN NULL; END; END LOOP; END $$",
+        "SET lock_timeout = 0; UPDATE stuck SET n = 3",
+    ];
+    for (n, sql) in statements.into_iter().enumerate() {
+        let since = Instant::now();
+        let id = format!("evt_{n}");
+        let body = format!(r#"{{"id":"{id}","type":"runs","data":{{"object":{{"id":"in_{sql}"}}}}}}"#);
+        assert_eq!(app.post(&body).await.1, "accepted", "{sql}");
+        let state = "SELECT state FROM processed_webhook_events WHERE event_id = $1";
+        assert_eq!(database.text(state, &id).await.as_deref(), Some("retry"), "{sql}");
+        assert!(since.elapsed() < Duration::from_secs(5), "{sql}: {:?}", since.elapsed());
+        let running =
+            "SELECT COUNT(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%pg_sleep(30)%'
+            AND pid <> pg_backend_pid()";
+        until("it is ended", Duration::from_secs(5), String::new, async || {
+            database.count(running).await == 0
+        })
+        .await;
+    }
+    holder.rollback().await.unwrap();
+    app.running.stop().await;
+    store.close().await;
 }
 
 /// What a handler may leave behind, and how the next one sees that it is gone.

@@ -105,6 +105,7 @@ mod store;
 mod stub;
 mod tail;
 mod taught;
+mod templates;
 mod test_events;
 mod test_servers;
 mod tidy;

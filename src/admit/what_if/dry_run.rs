@@ -8,6 +8,7 @@ use super::parts::WhatIfParts;
 use crate::admit::dispatch::handled_in_tx;
 use crate::admit::dispatched::Dispatched;
 use crate::admit::entry::ProviderEntry;
+use crate::admit::templates::Rendering;
 
 use crate::handler::{Handled, HandlerError, Handlers, RawEvent};
 use crate::stop;
@@ -54,6 +55,7 @@ impl DryRun {
             attempts_n: event.view.attempts_n.max(1),
             generation: generation(event),
             is_again: false,
+            rendering: Rendering::Alone,
         };
         let content = provider.stored_content(&self.content.headers, &self.content.body);
         let seen = dispatched.seen(&event.view.event_type, content.map_err(HandlerError::Refused)?);

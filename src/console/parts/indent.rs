@@ -74,7 +74,7 @@ pub(super) fn pieces(text: &str, is_cut: bool) -> Option<Vec<JsonPiece<'_>>> {
 }
 
 /// A text as people read it: indented when it is JSON, else as it is.
-pub(super) fn indented(text: &str, is_cut: bool) -> Cow<'_, str> {
+pub(crate) fn indented(text: &str, is_cut: bool) -> Cow<'_, str> {
     let Some(pieces) = pieces(text, is_cut) else { return Cow::Borrowed(text) };
     let mut made = String::new();
     for piece in pieces {

@@ -16,6 +16,8 @@ pub(super) mod field;
 pub(super) mod form;
 pub(super) mod frame;
 mod indent;
+#[cfg(test)]
+pub(crate) use indent::indented;
 pub(super) mod judged;
 pub(super) mod link;
 pub(super) mod list;

@@ -117,6 +117,14 @@ pub(super) fn metadata(message: &LeasedMessage) -> Vec<(String, String)> {
     all
 }
 
+/// A body as a `CloudEvent`.
+#[cfg(test)]
+pub(crate) fn cloud_event_of(body: &[u8]) -> Vec<u8> {
+    let mut message = crate::outbox::destinations::tests::message();
+    message.body = body.to_vec().into();
+    shaped(Format::CloudEvents, &message).expect("it can be written").body.to_vec()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -31,6 +31,8 @@ mod tests;
 mod times;
 
 pub(super) use destination::{Destination, ready};
+#[cfg(test)]
+pub(crate) use envelope::cloud_event_of;
 pub use error::DestinationError;
 pub(crate) use handshake::{Handshake, HandshakeEnd, Handshakes};
 pub use kinds::BareCalls;

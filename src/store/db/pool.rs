@@ -197,6 +197,11 @@ pub(in crate::store) struct HeldSession<S: Session> {
 }
 
 impl<S: Session> HeldSession<S> {
+    /// The pool that it is of.
+    pub(in crate::store) fn pool(&self) -> SessionPool<S> {
+        SessionPool(Arc::clone(&self.shared))
+    }
+
     pub(in crate::store) fn session(&mut self) -> DbResult<&mut S> {
         // Only the functions that take `self` take it out.
         self.open

@@ -24,6 +24,7 @@ impl Tx {
     /// Sees to it that nothing of this transaction ever stands, and nothing that whoever gets it does after it. To be
     /// called first, and ended with [`Tx::trial_ends`].
     pub(in crate::store) async fn trial_begins(&mut self) -> Result<(), StoreError> {
+        self.discard = "";
         let answer = match &self.kind {
             TxKind::Sqlite(_) => self.run_sqlite(|db| Ok(db.commit_hook(Some(|| true))?)).await,
             TxKind::Postgres(_, tidy) => {
@@ -53,8 +54,12 @@ impl Tx {
                     self.abandon();
                 }
             }
-            // Closed with its connection.
-            TxKind::Sqlite(_) | TxKind::Postgres(..) => self.abandon(),
+            // Closed with its connection; no statement runs in it.
+            TxKind::Postgres(..) if !self.is_abandoned => {
+                self.process = None;
+                self.abandon();
+            }
+            TxKind::Sqlite(_) | TxKind::Postgres(..) => {}
         }
         self.roll_back().await
     }

@@ -1,12 +1,13 @@
 //! The open transaction, as a transactional handler gets it: the same one that admits its event.
 
-use sqlx::PgConnection;
+use sqlx::{PgConnection, Row as _};
 
 use super::door::Door;
 use super::error::{DbError, DbResult};
 use super::limit::limited;
 use super::pool::HeldSession;
 use super::postgres::Tidy;
+use super::session::Session as _;
 use super::sqlite::SqliteSession;
 use super::store_error::StoreError;
 use super::value::{Row, Value};
@@ -27,6 +28,10 @@ pub struct Tx {
     is_used: bool,
     /// True when a handler was given up in the middle of what it did.
     pub(super) is_abandoned: bool,
+    /// What drops temporary tables on PostgreSQL: nothing in a trial, which has one, and writes nothing of ours.
+    pub(super) discard: &'static str,
+    /// Number of PostgreSQL's process, from the first handler on.
+    pub(super) process: Option<i32>,
 }
 
 pub(in crate::store) enum TxKind {
@@ -44,7 +49,14 @@ const AFTER_HANDLER: &str = "RELEASE SAVEPOINT hooklatch_handler";
 
 impl Tx {
     pub(in crate::store) fn new(kind: TxKind) -> Self {
-        Self { kind, is_lost: false, is_used: false, is_abandoned: false }
+        Self {
+            kind,
+            is_lost: false,
+            is_used: false,
+            is_abandoned: false,
+            discard: "DISCARD TEMP",
+            process: None,
+        }
     }
 
     /// Opens the door for statements that both databases know, each within seconds.
@@ -124,7 +136,7 @@ impl Tx {
                 ended(held, tidy, self.is_used, answer).await
             }
             (TxKind::Sqlite(held), true) => held.roll_back_and_close().await,
-            (TxKind::Postgres(held, _), true) => held.roll_back_and_close().await,
+            (TxKind::Postgres(held, _), true) => end_process(held, self.process).await,
         }
         .map_err(|source| StoreError::from_db("rollback", source))
     }
@@ -144,26 +156,44 @@ impl Tx {
     /// To be called before a handler gets this transaction.
     pub(crate) async fn handler_begins(&mut self) -> Result<(), StoreError> {
         self.is_used = true;
-        self.marked("handler_begins", BEFORE_HANDLER.to_owned()).await
+        let answer = match &mut self.kind {
+            TxKind::Sqlite(held) => match held.session() {
+                Ok(session) => {
+                    session.handler_begins();
+                    limited(session.door().batch(BEFORE_HANDLER)).await
+                }
+                Err(error) => Err(error),
+            },
+            // One round trip for both.
+            TxKind::Postgres(held, _) => match held.session() {
+                Ok(session) => {
+                    limited(process_at_mark(session)).await.map(|process| self.process = Some(process))
+                }
+                Err(error) => Err(error),
+            },
+        };
+        self.noted("handler_begins", answer)
     }
 
     /// To be called when a handler had this transaction, before anything else is written: an error when what the
     /// handler left is not the transaction that it was given.
     pub(crate) async fn handler_ended(&mut self) -> Result<(), StoreError> {
-        // One round trip for both.
-        let sql = match &self.kind {
-            TxKind::Sqlite(_) => AFTER_HANDLER.to_owned(),
-            TxKind::Postgres(_, tidy) => format!("{AFTER_HANDLER};{}", tidy.settings),
+        let answer = match &mut self.kind {
+            TxKind::Sqlite(held) => match held.session() {
+                Ok(session) => limited(session.handler_ended(AFTER_HANDLER)).await,
+                Err(error) => Err(error),
+            },
+            // One round trip for both.
+            TxKind::Postgres(held, tidy) => {
+                // A name means what is temporary before it means ours.
+                let sql = format!("{AFTER_HANDLER};{}{}", tidy.settings, self.discard);
+                match held.door() {
+                    Ok(mut door) => limited(door.batch(sql)).await,
+                    Err(error) => Err(error),
+                }
+            }
         };
-        self.marked("handler_ended", sql).await
-    }
-
-    async fn marked(&mut self, op: &'static str, sql: String) -> Result<(), StoreError> {
-        let answer = match self.door() {
-            Ok(mut door) => limited(door.batch(sql)).await,
-            Err(error) => Err(error),
-        };
-        self.noted(op, answer)
+        self.noted("handler_ended", answer)
     }
 
     /// To be called when a handler was given up in the middle of what it did: this is rolled back, and its connection
@@ -197,6 +227,33 @@ impl Tx {
     #[doc(hidden)]
     pub fn dialect(&self) -> &'static str {
         if self.is_postgres() { "postgres" } else { "sqlite" }
+    }
+}
+
+/// Sets the mark, and returns the number of the process that has it.
+async fn process_at_mark(session: &mut PgConnection) -> DbResult<i32> {
+    const SQL: &str = "SAVEPOINT hooklatch_handler; SELECT pg_backend_pid()::text AS process";
+    let row = sqlx::raw_sql(SQL).fetch_one(session).await?;
+    let process: String = row.try_get("process").map_err(DbError::from)?;
+    process.parse().map_err(|_| DbError::unsaid("PostgreSQL says no number of its process"))
+}
+
+/// Ends the process of a session whose handler was given up: a ROLLBACK would wait behind its statement, for as long as
+/// that takes, and its locks with it. Where nobody can end it, the ROLLBACK waits.
+async fn end_process(mut held: HeldSession<PgConnection>, process: Option<i32>) -> DbResult<()> {
+    let Some(process) = process else { return held.roll_back_and_close().await };
+    let is_ended = async {
+        let mut other = held.pool().take().await?;
+        let sql = sqlx::query_scalar("SELECT pg_terminate_backend($1)").bind(process);
+        let answer = limited(async { Ok(sql.fetch_one(other.session()?).await?) }).await;
+        other.give_back_after(answer)
+    };
+    match is_ended.await {
+        Ok(true) => {
+            held.close();
+            Ok(())
+        }
+        Ok(false) | Err(_) => held.roll_back_and_close().await,
     }
 }
 

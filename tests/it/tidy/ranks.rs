@@ -58,6 +58,8 @@ pub(super) const RANKS: &[(&str, u8)] = &[
     // What a program of a user is written with.
     ("prelude", 11),
     ("testing", 11),
+    // A test of them all.
+    ("transformed", 11),
     ("lib", 12),
     ("main", 12),
 ];

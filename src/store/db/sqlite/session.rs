@@ -19,6 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
+use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::{Connection, InterruptHandle};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
@@ -31,6 +32,22 @@ use crate::store::db::store_error::StoreError;
 
 /// After how many steps of a statement it is asked whether somebody still waits for it: some tens of microseconds.
 const STEPS_N: i32 = 5_000;
+
+/// The PRAGMAs that handlers may use: all others change the connection, the file or the whole process for longer than a
+/// transaction.
+const PRAGMAS: [&str; 11] = [
+    "database_list",
+    "defer_foreign_keys",
+    "foreign_key_check",
+    "foreign_key_list",
+    "function_list",
+    "index_info",
+    "index_list",
+    "index_xinfo",
+    "table_info",
+    "table_list",
+    "table_xinfo",
+];
 
 /// An order to a connection's thread.
 pub(super) enum Errand {
@@ -58,6 +75,8 @@ pub(super) struct SessionShared {
     is_lost: AtomicBool,
     /// True when a transaction was open after the last work.
     pub(super) is_in_transaction: AtomicBool,
+    /// True while a handler has it, whose statements may not change what outlives their transaction.
+    pub(super) is_handlers: AtomicBool,
 }
 
 impl SessionShared {
@@ -162,6 +181,21 @@ impl SqliteSession {
         self.hop(work).await
     }
 
+    /// To be called before a handler has it.
+    pub(in crate::store) fn handler_begins(&self) {
+        self.shared.is_handlers.store(true, Ordering::SeqCst);
+    }
+
+    /// To be called when a handler had it, before anything else is written: runs `sql`, and drops what is temporary.
+    pub(in crate::store) async fn handler_ended(&mut self, sql: &'static str) -> DbResult<()> {
+        self.shared.is_handlers.store(false, Ordering::SeqCst);
+        self.run(move |db| {
+            db.execute_batch(sql)?;
+            without_temporary(db)
+        })
+        .await
+    }
+
     /// One whole transaction in one hop, for [`STATEMENT_LIMIT`] at most: BEGIN IMMEDIATE, `work`, COMMIT, or ROLLBACK
     /// when `work` fails. Given up before its COMMIT it leaves nothing, and its error says so; after that it is
     /// [`StoreError::CommitUnknown`].
@@ -256,12 +290,44 @@ fn watched(db: &Connection) -> DbResult<Arc<SessionShared>> {
         interrupt: db.get_interrupt_handle(),
         is_lost: AtomicBool::new(false),
         is_in_transaction: AtomicBool::new(false),
+        is_handlers: AtomicBool::new(false),
     });
     // An interrupt between two statements of one piece of work would end neither of them. SQLite asks this handler
     // again and again, and its answer ends the work.
     let watch = Arc::clone(&shared);
     db.progress_handler(STEPS_N, Some(move || watch.is_lost()))?;
+    let guard = Arc::clone(&shared);
+    db.authorizer(Some(move |context: AuthContext<'_>| {
+        let is_allowed = !guard.is_handlers.load(Ordering::SeqCst) || is_of_handlers(context.action);
+        if is_allowed { Authorization::Allow } else { Authorization::Deny }
+    }))?;
     Ok(shared)
+}
+
+/// True for what a handler may do: nothing that stays with the connection, or with the process, after its transaction.
+fn is_of_handlers(action: AuthAction<'_>) -> bool {
+    match action {
+        AuthAction::Pragma { pragma_name, .. } => {
+            PRAGMAS.iter().any(|one| one.eq_ignore_ascii_case(pragma_name))
+        }
+        AuthAction::Attach { .. } | AuthAction::Detach { .. } => false,
+        _ => true,
+    }
+}
+
+/// Drops the temporary tables, views and triggers of a handler: a name means them before it means ours.
+fn without_temporary(db: &Connection) -> DbResult<()> {
+    const SQL: &str = "SELECT type, name FROM temp.sqlite_schema WHERE type <> 'index' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'
+        ORDER BY CASE type WHEN 'trigger' THEN 1 WHEN 'view' THEN 2 ELSE 3 END";
+    let all: Vec<(String, String)> = db
+        .prepare_cached(SQL)?
+        .query_map((), |row| Ok((row.get(0)?, row.get(1)?)))?
+        .collect::<Result<_, _>>()?;
+    for (kind, name) in all {
+        let name = name.replace('"', "\"\"");
+        db.execute_batch(&format!("DROP {kind} IF EXISTS temp.\"{name}\""))?;
+    }
+    Ok(())
 }
 
 /// Runs one transaction on the connection's thread.

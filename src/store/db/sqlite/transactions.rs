@@ -17,6 +17,7 @@ impl Session for SqliteSession {
     }
 
     async fn commit(&mut self) -> DbResult<()> {
+        self.shared.is_handlers.store(false, Ordering::SeqCst);
         self.run(|db| {
             if db.is_autocommit() {
                 return Err(DbError::no_transaction());
@@ -27,6 +28,7 @@ impl Session for SqliteSession {
     }
 
     async fn roll_back(&mut self) -> DbResult<()> {
+        self.shared.is_handlers.store(false, Ordering::SeqCst);
         // Work that was given up comes first in the queue; it was interrupted, so it ends soon.
         self.hop(|db| {
             if db.is_autocommit() {

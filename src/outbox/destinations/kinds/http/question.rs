@@ -10,7 +10,7 @@ use super::values;
 use crate::config::QueryConfig;
 use crate::outbox::destinations::outcome::Asked;
 use crate::store::LeasedMessage;
-use crate::template::{self, Escape, Template};
+use crate::template::{self, Escape, Limits, Template};
 
 /// The question that one destination is asked.
 pub(super) struct Question {
@@ -26,7 +26,8 @@ impl Question {
 
     /// The address that is asked about `message`.
     pub(super) fn url_of(&self, message: &LeasedMessage) -> Result<String, String> {
-        let url = self.url.render(&values::of_message(message)).map_err(|why| format!("query.url: {why}"))?;
+        let values = template::values(&values::of_message(message));
+        let url = self.url.render(&values, Limits::head()).map_err(|why| format!("query.url: {why}"))?;
         if template::climbs(&url) {
             return Err("query.url: a value is `.` or `..`, which would climb out of its path".to_owned());
         }

@@ -7,7 +7,7 @@
 use serde_json::Value;
 
 use super::values::{samples, with_timestamp};
-use crate::template::{Escape, Template};
+use crate::template::{self, Escape, Limits, Template};
 
 /// The text that is signed, taken apart.
 #[derive(Debug)]
@@ -72,8 +72,9 @@ impl HmacTemplate {
                 HmacPiece::IdempotencyKey => update(attempted.idempotency_key.as_bytes()),
                 HmacPiece::Body => update(attempted.body),
                 HmacPiece::Template(template) => {
-                    let values = with_timestamp(values(), attempted.now_s);
-                    update(template.render(&values)?.as_bytes());
+                    let values = template::values(&with_timestamp(values(), attempted.now_s));
+                    let text = template.render(&values, Limits::head()).map_err(|error| error.why)?;
+                    update(text.as_bytes());
                 }
             }
         }

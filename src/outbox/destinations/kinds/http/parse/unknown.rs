@@ -7,7 +7,7 @@ use crate::config::{Checker, Field, QueryConfig, UnknownPolicy, UrlRule, http_ur
 use crate::outbox::destinations::kinds::http::values::samples;
 use crate::outbox::destinations::reading::Reading;
 use crate::outbox::destinations::template_field::{AS_IN_JINJA, double_braces};
-use crate::template::{self, Escape, Template};
+use crate::template::{self, Escape, Limits, Template};
 use crate::types::UnknownWord;
 
 /// Time that a call may still be running after its attempt ended. Milliseconds; the default is the lease.
@@ -98,7 +98,7 @@ fn query_url(checker: &mut Checker<'_>, field: &Field) -> Option<String> {
         checker.problem_shown(field, "leaves the host to a template", "write the host as it is");
         return None;
     }
-    let [one, other] = samples().map(|values| template.render(&values));
+    let [one, other] = samples().map(|values| template.render(&template::values(&values), Limits::head()));
     match (one, other) {
         (Ok(one), Ok(other)) => {
             if one == other {
