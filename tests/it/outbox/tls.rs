@@ -8,6 +8,10 @@ use http::Version;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::server::WebPkiClientVerifier;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
 
 use super::Fixture;
 use crate::database::{Database, on_both};
@@ -15,7 +19,8 @@ use crate::stub::Stub;
 
 on_both!(
     only_a_destination_with_a_believed_certificate_is_called,
-    a_destination_that_wants_to_know_us_is_shown_our_certificate
+    a_destination_that_wants_to_know_us_is_shown_our_certificate,
+    an_end_without_a_goodbye_changes_nothing_about_what_was_answered
 );
 
 /// An authority and what it vouches for.
@@ -43,6 +48,12 @@ impl Authority {
 
     /// A destination at `localhost`; with `clients`, only for those that it vouches for.
     pub(crate) async fn destination(&self, clients: Option<&Self>) -> Stub {
+        let mut config = self.server_config(clients);
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        Stub::start_with(Some(Arc::new(config))).await
+    }
+
+    fn server_config(&self, clients: Option<&Self>) -> rustls::ServerConfig {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = rustls::ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
@@ -57,16 +68,18 @@ impl Authority {
             }
         };
         let (_, _, certificate, key) = self.certify("localhost");
-        let mut config = builder.with_single_cert(vec![certificate], key).unwrap();
-        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        Stub::start_with(Some(Arc::new(config))).await
+        builder.with_single_cert(vec![certificate], key).unwrap()
     }
 }
 
 async fn called(fixture: &Fixture, stub: &Stub, http: HttpConfig) -> hooklatch::store::MessageRow {
+    called_at(fixture, stub.addr.port(), http).await
+}
+
+async fn called_at(fixture: &Fixture, port: u16, http: HttpConfig) -> hooklatch::store::MessageRow {
     let id = format!("evt_{}", fastrand::u64(..));
     fixture.message(&id, &["billing"]).await;
-    let url = format!("https://localhost:{}/calls", stub.addr.port());
+    let url = format!("https://localhost:{port}/calls");
     let config = DestinationConfig { url, http, ..fixture.config(UnknownPolicy::Hold) };
     fixture.outbox(config).run_due().await.unwrap();
     fixture.row(&id).await
@@ -112,4 +125,48 @@ async fn a_destination_that_wants_to_know_us_is_shown_our_certificate(database: 
     let row = called(&fixture, &stub, showing(&strangers)).await;
     assert_ne!(row.state.as_str(), "done");
     assert_eq!(stub.counts(&row.idempotency_key), (0, 0));
+}
+
+/// A destination that answers each request with these bytes and then closes the connection below TLS, with no
+/// `close_notify`.
+async fn abrupt(config: rustls::ServerConfig, answer: &'static str) -> (u16, JoinSet<()>) {
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let mut serving = JoinSet::new();
+    serving.spawn(async move {
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            let mut stream = acceptor.accept(stream).await.unwrap();
+            let mut request = vec![0; 65_536];
+            let mut n = 0;
+            // The body of the fixture's messages ends with its only closing brace.
+            while !request[..n].ends_with(b"}") {
+                n += stream.read(&mut request[n..]).await.unwrap();
+            }
+            stream.write_all(answer.as_bytes()).await.unwrap();
+            stream.flush().await.unwrap();
+            drop(stream.into_inner().0);
+        }
+    });
+    (port, serving)
+}
+
+async fn an_end_without_a_goodbye_changes_nothing_about_what_was_answered(database: &Database) {
+    let (fixture, authority) = (Fixture::new(database).await, Authority::new());
+    for (answer, want) in [
+        ("HTTP/1.1 204 No Content\r\n\r\n", "done"),
+        ("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok", "done"),
+        ("HTTP/1.1 200 OK\r\ncontent-length: 200\r\n\r\nok", "done"),
+        ("HTTP/1.1 200 OK\r\n\r\nto the end", "done"),
+        ("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nab", "done"),
+        ("HTTP/1.1 20", "held"),
+        ("", "held"),
+    ] {
+        let (port, _serving) = abrupt(authority.server_config(None), answer).await;
+        let tls = TlsConfig { ca: Some(authority.pem()), ..TlsConfig::default() };
+        let http = HttpConfig { tls, version: HttpVersion::Only11, ..HttpConfig::default() };
+        let row = called_at(&fixture, port, http).await;
+        assert_eq!(row.state.as_str(), want, "{answer:?} {:?}", row.last_error);
+    }
 }
