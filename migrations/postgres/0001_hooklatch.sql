@@ -532,6 +532,19 @@ CREATE TABLE taught_secrets (
     taught_at_ms BIGINT NOT NULL
 );
 
+-- Keys that were fetched from senders' hosts and verified a request; a restart need not fetch them again. At most 32 of
+-- each provider.
+CREATE TABLE fetched_keys (
+    provider      TEXT COLLATE "C" NOT NULL,
+    -- SHA-256 of the id, and of everything that decided what was fetched.
+    digest        BYTEA NOT NULL,
+    fetched_at_ms BIGINT NOT NULL,
+    -- Id, key and time in JSON; sealed where `key_id` says by which key.
+    content       BYTEA NOT NULL,
+    key_id        TEXT COLLATE "C",
+    PRIMARY KEY (provider, digest)
+);
+
 -- Nodes that run, or ran within the hour, for whoever asks whether all are of one version.
 CREATE TABLE nodes (
     node           TEXT COLLATE "C" NOT NULL PRIMARY KEY,

@@ -518,6 +518,19 @@ CREATE TABLE taught_secrets (
     taught_at_ms INTEGER NOT NULL
 ) STRICT;
 
+-- Keys that were fetched from senders' hosts and verified a request; a restart need not fetch them again. At most 32 of
+-- each provider.
+CREATE TABLE fetched_keys (
+    provider      TEXT NOT NULL,
+    -- SHA-256 of the id, and of everything that decided what was fetched.
+    digest        BLOB NOT NULL,
+    fetched_at_ms INTEGER NOT NULL,
+    -- Id, key and time in JSON; sealed where `key_id` says by which key.
+    content       BLOB NOT NULL,
+    key_id        TEXT,
+    PRIMARY KEY (provider, digest)
+) STRICT;
+
 -- Nodes that run, or ran within the hour, for whoever asks whether all are of one version.
 CREATE TABLE nodes (
     node           TEXT NOT NULL PRIMARY KEY,

@@ -28,6 +28,11 @@ impl SealedPlace {
         Self { table: "outbox_attempts", column: "response", number: message_id, attempt_n }
     }
 
+    /// A key of a sender, by a number made of its digest: `content` of `fetched_keys`.
+    pub fn of_fetched_key(number: i64) -> Self {
+        Self { table: "fetched_keys", column: "content", number, attempt_n: 0 }
+    }
+
     /// Its bytes: no two places have the same, because names hold no zero and numbers have one length.
     pub(super) fn bytes(&self) -> Vec<u8> {
         let parts = [

@@ -38,6 +38,10 @@ impl Authority {
         (params.signed_by(&key, &self.0).unwrap().pem(), key.serialize_pem())
     }
 
+    pub(crate) fn pem(&self) -> String {
+        self.0.pem()
+    }
+
     /// Writes a certificate for `localhost` where both listeners look for it.
     pub(crate) fn write(&self, folder: &Path) {
         self.put(folder, self.certify("localhost"));
