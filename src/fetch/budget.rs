@@ -3,7 +3,7 @@
 //!
 //! Among equals, the key goes first that was first asked for, and that is remembered while its sender is away: an id that
 //! is asked for again overtakes ids that are new each time. When all places are taken, the peer with the largest share
-//! loses one. All of it is bounded: a place for each waiting request, and two tables of fixed size.
+//! loses one. All of it is bounded: a place for each waiting request, and two tables of bounded size.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -19,8 +19,8 @@ const WAIT_MAX: Duration = Duration::from_millis(1_500);
 /// Most requests that wait for another's answer, or for a call: each of them holds a connection, which others may need
 /// more.
 pub(super) const WAITING_N_MAX: usize = 256;
-/// Slots of each table. What falls into the same slot replaces what was there.
-const SLOTS_N: u64 = 4_096;
+/// Most entries of each table of what is remembered.
+const REMEMBERED_N_MAX: usize = 4_096;
 /// Time for which it is remembered what a peer asked for, and how many calls it had.
 const REMEMBERED: Duration = Duration::from_mins(10);
 
@@ -38,15 +38,14 @@ struct BudgetState {
     counted_at: Instant,
     waiting: Vec<Waiter>,
     waiters_n: u64,
-    /// When a peer first asked for an id, by slots of both.
+    /// When a peer first asked for an id, by the hash of both.
     asked: HashMap<u64, Remembered>,
-    /// How many calls a peer had, by slots of peers.
+    /// How many calls a peer had, by its hash.
     had: HashMap<u64, Remembered>,
 }
 
-/// One slot of a table.
+/// What is remembered of a peer, or of a peer and an id.
 struct Remembered {
-    hash: u64,
     at: Instant,
     calls_n: u32,
 }
@@ -160,19 +159,23 @@ impl CallBudget {
 impl BudgetState {
     /// The number of calls that a peer had lately.
     fn had_n(&self, peer: u64, now: Instant) -> u32 {
-        let had = self.had.get(&(peer % SLOTS_N)).filter(|had| had.hash == peer);
+        let had = self.had.get(&peer);
         had.filter(|had| now.duration_since(had.at) < REMEMBERED).map_or(0, |had| had.calls_n)
     }
 }
 
-/// The slot of `hash`, new where it held something else or something old.
+/// What is remembered of `hash`; new where that is nothing, or old. In a full table it takes the place of another.
 fn remembered(table: &mut HashMap<u64, Remembered>, hash: u64, now: Instant) -> &mut Remembered {
-    let new = || Remembered { hash, at: now, calls_n: 0 };
-    let slot = table.entry(hash % SLOTS_N).or_insert_with(new);
-    if slot.hash != hash || now.duration_since(slot.at) >= REMEMBERED {
-        *slot = new();
+    if table.len() >= REMEMBERED_N_MAX && !table.contains_key(&hash) {
+        // Any: the order of a map is nobody's choice.
+        let any = table.keys().next().copied();
+        any.and_then(|any| table.remove(&any));
     }
-    slot
+    let one = table.entry(hash).or_insert(Remembered { at: now, calls_n: 0 });
+    if now.duration_since(one.at) >= REMEMBERED {
+        *one = Remembered { at: now, calls_n: 0 };
+    }
+    one
 }
 
 impl Place<'_> {
@@ -337,7 +340,6 @@ mod tests {
             assert!(is_called(&budget, peer(n), &n.to_string()).await);
         }
         let state = budget.state();
-        let (asked_n, had_n) = (state.asked.len() as u64, state.had.len() as u64);
-        assert!(asked_n <= SLOTS_N && had_n <= SLOTS_N, "{asked_n} {had_n}");
+        assert_eq!((state.asked.len(), state.had.len()), (REMEMBERED_N_MAX, REMEMBERED_N_MAX));
     }
 }

@@ -70,7 +70,7 @@ impl Fetcher {
         // What may not be asked for costs nobody a call, and is not kept.
         self.client.url_of(spec, &wanted.id, &self.settings)?;
         let call = || self.client.keys(spec, &wanted.id, &self.settings);
-        let is_named = self.settings.all(KEY_IDS).any(|one| one.value.reveal() == wanted.id);
+        let is_named = self.settings.all(KEY_IDS).any(|one| one.value.is(&wanted.id));
         self.cache.filled((wanted, Asker { peer, is_named }), spec, self.clock.now_ms(), call).await
     }
 
