@@ -366,6 +366,16 @@ END
 $$;
 CREATE TRIGGER audit_log_update BEFORE UPDATE ON audit_log FOR EACH ROW EXECUTE FUNCTION audit_refuse();
 CREATE TRIGGER audit_log_truncate BEFORE TRUNCATE ON audit_log FOR EACH STATEMENT EXECUTE FUNCTION audit_refuse();
+CREATE TRIGGER audit_head_truncate BEFORE TRUNCATE ON audit_head FOR EACH STATEMENT EXECUTE FUNCTION audit_refuse();
+CREATE FUNCTION audit_log_is_appended() RETURNS TRIGGER LANGUAGE plpgsql AS $$
+BEGIN
+    IF NEW.audit_seq <= (SELECT audit_seq FROM audit_head WHERE one = 1) THEN
+        RAISE EXCEPTION 'the audit log is only appended to, and pruned by Hooklatch alone';
+    END IF;
+    RETURN NEW;
+END
+$$;
+CREATE TRIGGER audit_log_insert BEFORE INSERT ON audit_log FOR EACH ROW EXECUTE FUNCTION audit_log_is_appended();
 CREATE FUNCTION audit_log_is_pruned() RETURNS TRIGGER LANGUAGE plpgsql AS $$
 BEGIN
     IF OLD.audit_seq > (SELECT anchor_seq FROM audit_head WHERE one = 1) THEN

@@ -354,6 +354,14 @@ VALUES (1, 0, '0000000000000000000000000000000000000000000000000000000000000000'
 CREATE TRIGGER audit_log_update BEFORE UPDATE ON audit_log BEGIN
     SELECT RAISE(ABORT, 'the audit log is only appended to, and pruned by Hooklatch alone');
 END;
+-- `INSERT OR REPLACE` changes a row without a trigger for updates or deletions.
+CREATE TRIGGER audit_log_insert BEFORE INSERT ON audit_log
+WHEN NEW.audit_seq <= (SELECT audit_seq FROM audit_head WHERE one = 1) BEGIN
+    SELECT RAISE(ABORT, 'the audit log is only appended to, and pruned by Hooklatch alone');
+END;
+CREATE TRIGGER audit_head_insert BEFORE INSERT ON audit_head WHEN EXISTS (SELECT 1 FROM audit_head) BEGIN
+    SELECT RAISE(ABORT, 'the audit log is only appended to, and pruned by Hooklatch alone');
+END;
 CREATE TRIGGER audit_log_delete BEFORE DELETE ON audit_log
 WHEN OLD.audit_seq > (SELECT anchor_seq FROM audit_head WHERE one = 1) BEGIN
     SELECT RAISE(ABORT, 'the audit log is only appended to, and pruned by Hooklatch alone');
