@@ -224,8 +224,8 @@ mod tests {
 
     const EVERY: Duration = Duration::from_millis(250);
 
-    fn peer(n: usize) -> Option<IpAddr> {
-        Some(Ipv4Addr::from_bits(u32::try_from(n).unwrap()).into())
+    fn address(n: usize) -> IpAddr {
+        Ipv4Addr::from_bits(u32::try_from(n).unwrap()).into()
     }
 
     async fn is_called(budget: &CallBudget, peer: Option<IpAddr>, id: &str) -> bool {
@@ -261,7 +261,7 @@ mod tests {
     async fn so_many_calls_are_made_at_once_and_then_one_every_so_often() {
         let budget = CallBudget::new(3, EVERY);
         let called_n = async |n: usize| {
-            let now = (0..n).map(|n| poll_immediate(Box::pin(is_called(&budget, peer(n), "id"))));
+            let now = (0..n).map(|n| poll_immediate(Box::pin(is_called(&budget, Some(address(n)), "id"))));
             join_all(now).await.into_iter().filter(|called| *called == Some(true)).count()
         };
         assert_eq!(called_n(10).await, 3);
@@ -273,7 +273,7 @@ mod tests {
         assert_eq!(called_n(10).await, 1);
         tokio::time::advance(Duration::from_hours(1)).await;
         assert_eq!(called_n(10).await, 3, "they are not saved up");
-        assert!(is_called(&budget, peer(1), "id").await, "who waits gets the next one");
+        assert!(is_called(&budget, Some(address(1)), "id").await, "who waits gets the next one");
         assert_eq!(budget.waiting_n(), 0, "nobody is left behind");
     }
 
@@ -288,11 +288,11 @@ mod tests {
             (300, 120, true, 30_000),
         ] {
             let budget = CallBudget::new(30, EVERY);
-            let peers = (0..strangers_n).map(|n| peer(1 + n % peers_n)).collect();
+            let peers = (0..strangers_n).map(|n| Some(address(1 + n % peers_n))).collect();
             let flood = strangers(&budget, peers, is_patient);
             let genuine = async {
                 stop::pass(Duration::from_secs(1)).await;
-                called_after(&budget, peer(0), "genuine").await
+                called_after(&budget, Some(address(0)), "genuine").await
             };
             tokio::select! {
                 () = flood => {}
@@ -322,10 +322,10 @@ mod tests {
     async fn places_are_bounded_given_back_and_taken_from_whoever_has_most() {
         let budget = CallBudget::new(1, EVERY);
         let mut places: Vec<_> =
-            (0..WAITING_N_MAX).filter_map(|n| budget.place(peer(1), &n.to_string())).collect();
+            (0..WAITING_N_MAX).filter_map(|n| budget.place(Some(address(1)), &n.to_string())).collect();
         assert_eq!(places.len(), WAITING_N_MAX);
-        assert!(budget.place(peer(1), "one more").is_none(), "its share is the largest");
-        let other = budget.place(peer(2), "id").expect("a place of the first peer");
+        assert!(budget.place(Some(address(1)), "one more").is_none(), "its share is the largest");
+        let other = budget.place(Some(address(2)), "id").expect("a place of the first peer");
         assert_eq!(budget.waiting_n(), WAITING_N_MAX);
         let newest = places.last_mut().unwrap();
         assert!(poll_immediate(newest.evicted()).await.is_some(), "it asked last");
@@ -337,7 +337,7 @@ mod tests {
     async fn what_is_remembered_of_peers_is_bounded() {
         let budget = CallBudget::new(1_000_000, EVERY);
         for n in 0..20_000 {
-            assert!(is_called(&budget, peer(n), &n.to_string()).await);
+            assert!(is_called(&budget, Some(address(n)), &n.to_string()).await);
         }
         let state = budget.state();
         assert_eq!((state.asked.len(), state.had.len()), (REMEMBERED_N_MAX, REMEMBERED_N_MAX));

@@ -21,7 +21,6 @@ use super::{caller, receipt};
 use crate::admit::{AdmitError, AdmittedEvents, Admitter, HeldMemory, ProviderEntry};
 use crate::api::{RequestMinute, UnknownPathView};
 use crate::minutes::MinuteSpan;
-use crate::net::peer_of;
 use crate::store::Store;
 use crate::traces::{AdmittedRequest, Traces};
 use crate::types::{EventKey, IdempotencyKey, IncomingEvent, Name, Outcome, UnixMs};
@@ -305,8 +304,7 @@ impl Receiver {
         let verified = match &entry.fetcher {
             None => verified(&self.heavy, entry, request).await?,
             Some(fetcher) => {
-                let peer = arrival.address.map(peer_of);
-                verified_and_confirmed(&self.heavy, entry, fetcher, (request, peer)).await?
+                verified_and_confirmed(&self.heavy, entry, fetcher, (request, arrival.peer())).await?
             }
         };
         if let Some(reply) = provider.challenge(&verified) {

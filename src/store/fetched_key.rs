@@ -41,8 +41,8 @@ impl std::fmt::Debug for FetchedKey {
 
 /// The number of a row for its sealed place: of the digest, which is no other row's.
 fn place(digest: &[u8; 32]) -> SealedPlace {
-    let [a, b, c, d, e, f, g, h, ..] = *digest;
-    SealedPlace::of_fetched_key(i64::from_be_bytes([a, b, c, d, e, f, g, h]))
+    let first = digest.first_chunk().copied().unwrap_or_default();
+    SealedPlace::of_fetched_key(i64::from_be_bytes(first))
 }
 
 impl Store {

@@ -136,9 +136,8 @@ impl Principal {
     pub fn key_owner(&self) -> String {
         let Self { name, role, providers, destinations } = self;
         let scope = format!("{}|{:?}|{:?}", role.as_str(), providers.names(), destinations.names());
-        let digest = super::token_digest(&scope);
-        let [a, b, c, d, e, f, g, h, ..] = digest;
-        format!("{name}#{:016x}", u64::from_be_bytes([a, b, c, d, e, f, g, h]))
+        let first = super::token_digest(&scope).first_chunk().copied().unwrap_or_default();
+        format!("{name}#{:016x}", u64::from_be_bytes(first))
     }
 
     /// True when it may do all that `other` may, and sees all that `other` sees.
