@@ -373,6 +373,16 @@ END
 $$;
 CREATE TRIGGER audit_log_update BEFORE UPDATE ON audit_log FOR EACH ROW EXECUTE FUNCTION audit_refuse();
 CREATE TRIGGER audit_log_truncate BEFORE TRUNCATE ON audit_log FOR EACH STATEMENT EXECUTE FUNCTION audit_refuse();
+CREATE TRIGGER audit_head_truncate BEFORE TRUNCATE ON audit_head FOR EACH STATEMENT EXECUTE FUNCTION audit_refuse();
+CREATE FUNCTION audit_log_is_appended() RETURNS TRIGGER LANGUAGE plpgsql AS $$
+BEGIN
+    IF NEW.audit_seq <= (SELECT audit_seq FROM audit_head WHERE one = 1) THEN
+        RAISE EXCEPTION 'the audit log is only appended to, and pruned by Hooklatch alone';
+    END IF;
+    RETURN NEW;
+END
+$$;
+CREATE TRIGGER audit_log_insert BEFORE INSERT ON audit_log FOR EACH ROW EXECUTE FUNCTION audit_log_is_appended();
 CREATE FUNCTION audit_log_is_pruned() RETURNS TRIGGER LANGUAGE plpgsql AS $$
 BEGIN
     IF OLD.audit_seq > (SELECT anchor_seq FROM audit_head WHERE one = 1) THEN
@@ -537,6 +547,19 @@ CREATE TABLE taught_secrets (
     provider     TEXT COLLATE "C" NOT NULL PRIMARY KEY,
     secret       TEXT COLLATE "C" NOT NULL,
     taught_at_ms BIGINT NOT NULL
+);
+
+-- Keys that were fetched from senders' hosts and verified a request; a restart need not fetch them again. At most 32 of
+-- each provider.
+CREATE TABLE fetched_keys (
+    provider      TEXT COLLATE "C" NOT NULL,
+    -- SHA-256 of the id, and of everything that decided what was fetched.
+    digest        BYTEA NOT NULL,
+    fetched_at_ms BIGINT NOT NULL,
+    -- Id, key and time in JSON; sealed where `key_id` says by which key.
+    content       BYTEA NOT NULL,
+    key_id        TEXT COLLATE "C",
+    PRIMARY KEY (provider, digest)
 );
 
 -- Nodes that run, or ran within the hour, for whoever asks whether all are of one version.

@@ -361,6 +361,14 @@ VALUES (1, 0, '0000000000000000000000000000000000000000000000000000000000000000'
 CREATE TRIGGER audit_log_update BEFORE UPDATE ON audit_log BEGIN
     SELECT RAISE(ABORT, 'the audit log is only appended to, and pruned by Hooklatch alone');
 END;
+-- `INSERT OR REPLACE` changes a row without a trigger for updates or deletions.
+CREATE TRIGGER audit_log_insert BEFORE INSERT ON audit_log
+WHEN NEW.audit_seq <= (SELECT audit_seq FROM audit_head WHERE one = 1) BEGIN
+    SELECT RAISE(ABORT, 'the audit log is only appended to, and pruned by Hooklatch alone');
+END;
+CREATE TRIGGER audit_head_insert BEFORE INSERT ON audit_head WHEN EXISTS (SELECT 1 FROM audit_head) BEGIN
+    SELECT RAISE(ABORT, 'the audit log is only appended to, and pruned by Hooklatch alone');
+END;
 CREATE TRIGGER audit_log_delete BEFORE DELETE ON audit_log
 WHEN OLD.audit_seq > (SELECT anchor_seq FROM audit_head WHERE one = 1) BEGIN
     SELECT RAISE(ABORT, 'the audit log is only appended to, and pruned by Hooklatch alone');
@@ -523,6 +531,19 @@ CREATE TABLE taught_secrets (
     provider     TEXT    NOT NULL PRIMARY KEY,
     secret       TEXT    NOT NULL,
     taught_at_ms INTEGER NOT NULL
+) STRICT;
+
+-- Keys that were fetched from senders' hosts and verified a request; a restart need not fetch them again. At most 32 of
+-- each provider.
+CREATE TABLE fetched_keys (
+    provider      TEXT NOT NULL,
+    -- SHA-256 of the id, and of everything that decided what was fetched.
+    digest        BLOB NOT NULL,
+    fetched_at_ms INTEGER NOT NULL,
+    -- Id, key and time in JSON; sealed where `key_id` says by which key.
+    content       BLOB NOT NULL,
+    key_id        TEXT,
+    PRIMARY KEY (provider, digest)
 ) STRICT;
 
 -- Nodes that run, or ran within the hour, for whoever asks whether all are of one version.

@@ -30,6 +30,13 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     }
     let issued =
         json_text(claims, "/iat").map_err(|_| VerifyError::malformed("claims", "they have no iat"))?;
+    // Vonage sends none; where there is one, it counts.
+    if let Ok(exp) = json_text(claims, "/exp") {
+        let at_s = exp.split('.').next().and_then(|whole| whole.parse::<i64>().ok());
+        if at_s.is_none_or(|at_s| at_s <= request.received_at_ms.div_euclid(1_000)) {
+            return Err(VerifyError::malformed("claims", "they have expired (exp)"));
+        }
+    }
     // Vonage bounds the age nowhere; an operator may.
     if keys.is_age_bounded() {
         check_timestamp(keys, TimeUnit::S, "iat", &issued, request.received_at_ms)?;

@@ -140,6 +140,13 @@ impl App {
         // Before anything is admitted: a pause holds over a restart.
         let paused = admit::load_pauses(&store, &entries, (self.clock.steady_ms(), &RwLock::default())).await;
         paused.context("could not read which providers are paused")?;
+        let now_ms = self.clock.now_ms();
+        let keys = store.fetched_keys(now_ms).await.context("could not read the stored keys of senders")?;
+        for (name, entry) in &*entries {
+            if let Some(fetcher) = &entry.fetcher {
+                fetcher.restore(name, &keys);
+            }
+        }
         Ok(Ground { metrics, entries, store, installation_id, lost })
     }
 

@@ -9,7 +9,7 @@ use clap::Args;
 use super::desk::{Desk, PagingArgs};
 use super::reach::ReachArgs;
 use super::rejected::list_rejected;
-use super::shared::{find_kind, say};
+use super::shared::{find_kind, say, typed_secret};
 use super::sign::signer;
 use crate::api::ExplainVerdict;
 use crate::load::Kinds;
@@ -31,7 +31,8 @@ pub(super) struct ExplainArgs {
     /// The provider, when the request's path does not say.
     #[arg(long)]
     provider: Option<String>,
-    /// Judge with this secret instead of the configured ones.
+    /// Judge with this secret instead of the configured ones. `-` reads a line of standard input: what stands on a command
+    /// line, everybody on the machine can read.
     #[arg(long)]
     secret: Option<String>,
     #[command(flatten)]
@@ -60,7 +61,7 @@ pub(super) fn explain(args: &ExplainArgs, file: Option<&Path>, kinds: &Kinds) ->
     let saved = parse_saved(&saved).map_err(anyhow::Error::msg)?;
     let SavedRequest { provider, query, method, headers, body, now_ms } = saved;
     let name = args.provider.clone().or(provider).context("name the provider with --provider")?;
-    let signer = signer(&name, args.secret.as_deref(), file, kinds)?;
+    let signer = signer(&name, typed_secret(args.secret.as_deref())?.as_deref(), file, kinds)?;
     let query = query.map(|query| format!("?{query}")).unwrap_or_default();
     let received_at_ms = now_ms.unwrap_or_else(|| Clock::system().now_ms());
     let request = RawRequest { method, url: format!("{}{query}", signer.url), headers, body, received_at_ms };

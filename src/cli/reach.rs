@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::output::ColourChoice;
-use super::shared::{Usage, complain};
+use super::shared::{Usage, complain, typed_secret};
 use crate::config::{DEV_TOKEN, Environment};
 use crate::load::{Kinds, Profile, Settings, find_profile, load_for_tools, profiles_file, reachable};
 
@@ -18,7 +18,8 @@ pub(super) struct ReachArgs {
     /// URL of the operator side; that of the profile, or `admin.listen` of the configuration by default.
     #[arg(long, global = true, env = "HOOKLATCH_URL", help_heading = "Server")]
     pub(super) url: Option<String>,
-    /// A token for it; that of the profile, or the strongest of the configuration by default.
+    /// A token for it; that of the profile, or the strongest of the configuration by default. `-` reads a line of standard
+    /// input: what stands on a command line, everybody on the machine can read.
     #[arg(
         long,
         global = true,
@@ -75,12 +76,12 @@ impl ReachArgs {
             let url = parsed(self.url.as_deref().unwrap_or(&own.url))?;
             // Published, so good for nothing but a server of this machine.
             let dev = || is_loopback(&url).then(|| DEV_TOKEN.to_owned());
-            let token = self.token.clone().or(own.token).or_else(dev);
+            let token = typed_secret(self.token.as_deref())?.or(own.token).or_else(dev);
             let token = token.ok_or_else(|| Usage(format!("no token for {url}: {TOKEN_REMEDY}")))?;
             return Ok(ReachedServer { url, token, ca_file: self.ca_file.clone() });
         };
         let url = parsed(self.url.as_deref().unwrap_or(&profile.url))?;
-        let token = self.token.clone().or_else(|| Some(profile.token?.reveal().to_owned()));
+        let token = typed_secret(self.token.as_deref())?.or_else(|| Some(profile.token?.reveal().to_owned()));
         let token = token.ok_or_else(|| {
             let name = self.profile.as_deref().unwrap_or_default();
             Usage(format!("profile `{name}` has no token: {TOKEN_REMEDY}"))

@@ -11,7 +11,7 @@ use clap::Args;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use super::shared::{block_on, complain, say};
+use super::shared::{block_on, complain, say, typed_secret};
 use super::sign::{Signer, body_of_file, fresh_id, signer};
 use super::test_server::needs_test_server;
 use crate::bench::spoil;
@@ -36,7 +36,8 @@ pub(super) struct SendArgs {
     /// The whole URL, or the server alone; `server.public_url` of the configuration by default.
     #[arg(long)]
     url: Option<String>,
-    /// Sign with this secret instead of the configured one.
+    /// Sign with this secret instead of the configured one. `-` reads a line of standard input: what stands on a
+    /// command line, everybody on the machine can read.
     #[arg(long)]
     secret: Option<String>,
     /// Number of events to send, 1 to 1,000,000.
@@ -77,7 +78,7 @@ struct Heard {
 }
 
 pub(super) fn send(args: &SendArgs, file: Option<&Path>, kinds: &Kinds) -> anyhow::Result<ExitCode> {
-    let signer = signer(&args.kind, args.secret.as_deref(), file, kinds)?;
+    let signer = signer(&args.kind, typed_secret(args.secret.as_deref())?.as_deref(), file, kinds)?;
     let url = signer.url_or(args.url.as_deref());
     let requests = requests(args, &signer, &url)?;
     let wants_401 = args.bad_signature || (args.stale && signer.provider.spec().has_signed_time());

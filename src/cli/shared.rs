@@ -3,6 +3,7 @@
 use std::fmt::Display;
 use std::io::{ErrorKind, Write};
 use std::path::Path;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context;
@@ -44,6 +45,24 @@ pub(super) fn is_reader_gone() -> bool {
 /// Writes as [`say`] does, to stderr.
 pub(super) fn complain(lines: impl Display) {
     drop(writeln!(std::io::stderr(), "{}", plain::text(&lines.to_string())));
+}
+
+/// A token or secret of the command line. `-` is the first line of standard input, read once: what stands on a command line,
+/// everybody on the machine can read.
+pub(super) fn typed_secret(given: Option<&str>) -> anyhow::Result<Option<String>> {
+    static LINE: OnceLock<String> = OnceLock::new();
+    if given != Some("-") {
+        return Ok(given.map(str::to_owned));
+    }
+    if LINE.get().is_none() {
+        let mut line = String::new();
+        std::io::stdin().read_line(&mut line).context("could not read the secret from standard input")?;
+        drop(LINE.set(line.trim().to_owned()));
+    }
+    match LINE.get() {
+        Some(line) if !line.is_empty() => Ok(Some(line.clone())),
+        _ => Err(Usage("standard input has no secret: write it on the first line".to_owned()).into()),
+    }
 }
 
 /// Returns the kind called `name`; the error names those that there are.

@@ -18,8 +18,11 @@ use crate::types::{Principal, SessionText};
 
 /// Name of the cookie that holds a session.
 const COOKIE: &str = "hooklatch_session";
-/// Most cookies of that name that are looked at: a browser sends one for each path that has one.
-const COOKIES_N_MAX: usize = 4;
+/// Its name where browsers take it from our own host alone: over TLS, for the whole host. Without that, servers at other
+/// ports and sibling hosts can set cookies of the same name.
+const HOST_COOKIE: &str = "__Host-hooklatch_session";
+/// Most cookies of that name that are looked at.
+const COOKIES_N_MAX: usize = 32;
 /// Value of the query that says that we have sent a browser here ourselves.
 const ARRIVED: &str = "arrived";
 /// Longest address to go to after signing in. Bytes.
@@ -36,10 +39,12 @@ pub(super) enum SignInReason {
     Out,
     /// They have ended all sessions of their token.
     Everywhere,
+    /// One request came with several valid sessions.
+    Several,
 }
 
 impl SignInReason {
-    const ALL: [Self; 4] = [Self::Ended, Self::Revoked, Self::Out, Self::Everywhere];
+    const ALL: [Self; 5] = [Self::Ended, Self::Revoked, Self::Out, Self::Everywhere, Self::Several];
 
     const fn as_str(self) -> &'static str {
         match self {
@@ -47,6 +52,7 @@ impl SignInReason {
             Self::Revoked => "revoked",
             Self::Out => "out",
             Self::Everywhere => "everywhere",
+            Self::Several => "several",
         }
     }
 
@@ -62,31 +68,57 @@ impl SignInReason {
             Self::Revoked => "The token that you signed in with was revoked. Sign in with another one.",
             Self::Out => "You are signed out.",
             Self::Everywhere => "You are signed out everywhere: all sessions of this token have ended.",
+            Self::Several => {
+                "Your browser sent two valid sessions, so both were ended. Sign in again. If this happens again, another \
+                 server on this host sets cookies for this one."
+            }
         }
     }
+}
+
+fn cookie_name(state: &ConsoleState) -> &'static str {
+    if state.is_secure && state.base.is_empty() { HOST_COOKIE } else { COOKIE }
 }
 
 /// The sessions that a browser presents.
-pub(super) fn sessions_of(headers: &HeaderMap) -> Vec<&str> {
-    let lines = headers.get_all(header::COOKIE).iter().filter_map(|line| line.to_str().ok());
-    let pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
-    pairs.filter(|(name, _)| *name == COOKIE).map(|(_, value)| value).take(COOKIES_N_MAX).collect()
+pub(super) fn sessions_of<'a>(state: &ConsoleState, headers: &'a HeaderMap) -> Vec<&'a str> {
+    cookies(headers, cookie_name(state))
 }
 
-/// Judges who presents these: the first that is good counts, or else the last.
-pub(super) async fn judged(state: &ConsoleState, headers: &HeaderMap) -> Option<Presented> {
+fn cookies<'a>(headers: &'a HeaderMap, wanted: &str) -> Vec<&'a str> {
+    let lines = headers.get_all(header::COOKIE).iter().filter_map(|line| line.to_str().ok());
+    let pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    pairs.filter(|(name, _)| *name == wanted).map(|(_, value)| value).take(COOKIES_N_MAX).collect()
+}
+
+/// One request came with several valid sessions. Nobody can say which of them is the browser's own.
+pub(super) struct SeveralSessions;
+
+/// Judges the sessions of a request: the one that is valid counts, or else the last. Several valid ones are all ended.
+pub(super) async fn judged(
+    state: &ConsoleState,
+    headers: &HeaderMap,
+) -> Result<Option<Presented>, SeveralSessions> {
     if let Some(token) = &state.everybodys {
-        return Some(state.gate.judge(token.reveal()).await);
+        return Ok(Some(state.gate.judge(token.reveal()).await));
     }
-    let mut found = None;
-    for session in sessions_of(headers) {
-        let judged = state.gate.judge_session(session).await;
-        if matches!(judged, Presented::Good(..)) {
-            return Some(judged);
+    let presented = state.gate.judge_sessions(&sessions_of(state, headers)).await;
+    let is_good = |(_, judged): &&(&str, Presented)| matches!(judged, Presented::Good(..));
+    let good: Vec<&str> = presented.iter().filter(is_good).map(|(text, _)| *text).collect();
+    if good.len() > 1 {
+        for session in good {
+            if state.gate.end_session(session).await.is_err() {
+                return Ok(Some(Presented::Away));
+            }
         }
-        found = Some(judged);
+        return Err(SeveralSessions);
     }
-    found
+    let mut presented: Vec<Presented> = presented.into_iter().map(|(_, judged)| judged).collect();
+    let counts = presented.iter().position(|judged| matches!(judged, Presented::Good(..)));
+    Ok(match counts {
+        Some(n) => Some(presented.swap_remove(n)),
+        None => presented.pop(),
+    })
 }
 
 /// Lets somebody in, or says what to do instead.
@@ -95,7 +127,11 @@ pub(super) async fn let_in(
     state: &ConsoleState,
 ) -> Result<(Principal, Credential), Box<Response>> {
     let target = AskedPage::of(parts);
-    let answer = match judged(state, &parts.headers).await {
+    let judged = match judged(state, &parts.headers).await {
+        Ok(judged) => judged,
+        Err(SeveralSessions) => return Err(Box::new(target.to_sign_in(state, Some(SignInReason::Several)))),
+    };
+    let answer = match judged {
         Some(Presented::Good(..)) if target.has_arrived && target.is_get => {
             form::go(&format!("{}{}", state.base, target.path))
         }
@@ -201,7 +237,8 @@ pub(super) fn without_session(state: &ConsoleState, response: Response) -> Respo
 fn with_cookie(state: &ConsoleState, mut response: Response, value: &str, age_s: i64) -> Response {
     let path = if state.base.is_empty() { "/" } else { &state.base };
     let secure = if state.is_secure { "; Secure" } else { "" };
-    let text = format!("{COOKIE}={value}; HttpOnly; SameSite=Strict; Path={path}; Max-Age={age_s}{secure}");
+    let name = cookie_name(state);
+    let text = format!("{name}={value}; HttpOnly; SameSite=Strict; Path={path}; Max-Age={age_s}{secure}");
     if let Ok(text) = HeaderValue::from_str(&text) {
         response.headers_mut().append(header::SET_COOKIE, text);
     }
@@ -247,13 +284,14 @@ mod tests {
             for line in lines {
                 headers.append(header::COOKIE, line.parse().expect("a value"));
             }
-            assert_eq!(sessions_of(&headers), want);
+            assert_eq!(cookies(&headers, COOKIE), want);
         }
         check(&[], &[]);
         check(&["a=b; hooklatch_session=x;c=d"], &["x"]);
         check(&["hooklatch_session=x", "hooklatch_session=y; xhooklatch_session=z"], &["x", "y"]);
         check(&["hooklatch_session"], &[]);
-        check(&["hooklatch_session=1; ".repeat(9).as_str()], &["1", "1", "1", "1"]);
+        check(&["hooklatch_session=1; ".repeat(99).as_str()], &["1"; COOKIES_N_MAX]);
+        check(&["__Host-hooklatch_session=x"], &[]);
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! Keys by their ids: how long each is good for, one fetch at a time for each, and how much is kept.
 //!
 //! What is kept for strangers is bounded by itself and never costs a key its place: ids that name no key are in a list
-//! of their own, and a caller that stops waiting leaves nothing behind.
+//! of their own, and a caller that stops waiting leaves nothing behind. A key that verified a request goes before those
+//! that did not, here and when it is fetched anew, and is given to the database.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -22,6 +24,8 @@ const KEYS_BYTES_MAX: usize = 2 * 1024 * 1024;
 const UNKNOWN_N_MAX: usize = 1_024;
 /// Most calls for keys that nobody has seen before the next one has to wait; see `budget.rs`.
 const FETCHES_N_MAX: u32 = 30;
+/// Time between two such calls after that: 120 peers that each invent an id are served within 30 s.
+const FETCH_EVERY: Duration = Duration::from_millis(250);
 /// Time for which the sender's "no such key" is believed. Milliseconds.
 const NO_SUCH_KEY_MS: i64 = 60_000;
 /// Time for which a whole set of keys is taken for the newest. Milliseconds: an id that is not in it waits for the next
@@ -61,13 +65,42 @@ struct KeptKey {
     text: String,
     fetched_at_ms: UnixMs,
     good_until_ms: UnixMs,
+    proof: KeyProof,
+}
+
+/// What is known of a key besides that the sender has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum KeyProof {
+    /// No request was verified with it.
+    None,
+    /// A request was, and the database does not have it yet.
+    Verified,
+    /// The database has it.
+    Stored,
+}
+
+/// A key that verified a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ProvenKey {
+    pub(super) wanted: WantedKey,
+    pub(super) text: String,
+    pub(super) fetched_at_ms: UnixMs,
+}
+
+/// Who asks for a key.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asker {
+    /// The peer that its request came from, as far as it is known.
+    pub(super) peer: Option<IpAddr>,
+    /// True when the operator named the key: it is fetched whatever strangers ask for.
+    pub(super) is_named: bool,
 }
 
 /// Knowledge about a key before a call.
 enum KeyKnown {
     Good,
-    /// It was good, and may be fetched anew whatever strangers ask for.
-    Old,
+    /// It is fetched whatever strangers ask for: it was good, or the operator named it.
+    First,
     NoSuchKey,
     /// Its set was fetched a moment ago, without it; or nobody answered about it.
     NotYet,
@@ -93,7 +126,7 @@ impl Drop for FetchTurn<'_> {
 
 impl Default for KeyCache {
     fn default() -> Self {
-        Self { state: Mutex::default(), budget: CallBudget::new(FETCHES_N_MAX) }
+        Self { state: Mutex::default(), budget: CallBudget::new(FETCHES_N_MAX, FETCH_EVERY) }
     }
 }
 
@@ -103,11 +136,51 @@ impl KeyCache {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A key that is good now.
-    pub(super) fn get(&self, setting: &str, id: &str, now_ms: UnixMs) -> Option<String> {
-        let wanted = WantedKey { setting: setting.to_owned(), id: id.to_owned() };
+    /// A key that is good now, and whether a request was verified with it before.
+    pub(super) fn get(&self, wanted: &WantedKey, now_ms: UnixMs) -> Option<(String, bool)> {
         let state = self.state();
-        state.keys.get(&wanted).filter(|key| now_ms < key.good_until_ms).map(|key| key.text.clone())
+        let key = state.keys.get(wanted).filter(|key| now_ms < key.good_until_ms)?;
+        Some((key.text.clone(), key.proof > KeyProof::None))
+    }
+
+    /// A request was verified with this key.
+    pub(super) fn proved(&self, wanted: &WantedKey) {
+        if let Some(key) = self.state().keys.get_mut(wanted) {
+            key.proof = key.proof.max(KeyProof::Verified);
+        }
+    }
+
+    /// The keys that verified a request and that the database does not have.
+    pub(super) fn unstored(&self) -> Vec<ProvenKey> {
+        let state = self.state();
+        let unstored = state.keys.iter().filter(|(_, key)| key.proof == KeyProof::Verified);
+        let proven = |(wanted, key): (&WantedKey, &KeptKey)| ProvenKey {
+            wanted: wanted.clone(),
+            text: key.text.clone(),
+            fetched_at_ms: key.fetched_at_ms,
+        };
+        unstored.map(proven).collect()
+    }
+
+    /// The database has these keys now.
+    pub(super) fn stored(&self, stored: &[ProvenKey]) {
+        let mut state = self.state();
+        for one in stored {
+            if let Some(key) = state.keys.get_mut(&one.wanted)
+                && key.fetched_at_ms == one.fetched_at_ms
+            {
+                key.proof = KeyProof::Stored;
+            }
+        }
+    }
+
+    /// Takes a key from the database: good for as long as it would have been without a restart.
+    pub(super) fn restore(&self, key: ProvenKey, spec: &FetchSpec, now_ms: UnixMs) {
+        // A time that has not come yet is one of a clock that was wrong.
+        let fetched_at_ms = key.fetched_at_ms.min(now_ms);
+        let good_until_ms = fetched_at_ms.saturating_add(i64::from(spec.cache_h) * HOUR_MS);
+        let kept = KeptKey { text: key.text, fetched_at_ms, good_until_ms, proof: KeyProof::Stored };
+        self.state().keep(key.wanted, kept);
     }
 
     fn turn(&self, wanted: WantedKey) -> FetchTurn<'_> {
@@ -119,7 +192,7 @@ impl KeyCache {
     /// that nobody has seen. `fetch` gives back all the keys that the answer had, with their ids.
     pub(super) async fn filled<F>(
         &self,
-        wanted: &WantedKey,
+        (wanted, asker): (&WantedKey, Asker),
         spec: &FetchSpec,
         now_ms: UnixMs,
         fetch: impl FnOnce() -> F,
@@ -132,20 +205,31 @@ impl KeyCache {
         let asked = WantedKey { setting: wanted.setting.clone(), id };
         let began = Instant::now();
         let crowded = || FetchError::Away("too many keys were asked for at once".to_owned());
-        let known = self.state().known(wanted, &asked, spec, now_ms);
-        // A key that was good has a way of its own: strangers cannot take up its place.
-        let _place = match known.told() {
+        let look = || self.state().known((wanted, asker), &asked, spec, now_ms);
+        let known = look();
+        let mut place = match known.told() {
             Some(told) => return told,
-            None if matches!(known, KeyKnown::Old) => None,
-            None => Some(self.budget.place().ok_or_else(crowded)?),
+            // It has a way of its own: strangers cannot take up its place.
+            None if matches!(known, KeyKnown::First) => None,
+            None => Some(self.budget.place(asker.peer, &wanted.id).ok_or_else(crowded)?),
         };
         let turn = self.turn(asked.clone());
-        let _turn = tokio::time::timeout(LINE_WAIT, turn.line.lock()).await.map_err(|_| crowded())?;
-        let known = self.state().known(wanted, &asked, spec, now_ms);
+        let line = tokio::time::timeout(LINE_WAIT, turn.line.lock());
+        let line = match &mut place {
+            None => line.await,
+            Some(place) => tokio::select! {
+                line = line => line,
+                () = place.evicted() => return Err(crowded()),
+            },
+        };
+        let _line = line.map_err(|_| crowded())?;
+        let known = look();
         if let Some(told) = known.told() {
             return told;
         }
-        if !matches!(known, KeyKnown::Old) && !self.budget.take().await {
+        if let Some(place) = place.filter(|_| !matches!(known, KeyKnown::First))
+            && !place.call().await
+        {
             return Err(crowded());
         }
         let fetched = fetch().await;
@@ -156,11 +240,16 @@ impl KeyCache {
         match fetched {
             Ok(found) => {
                 let is_found = found.iter().any(|(id, _)| *id == wanted.id);
-                state.drop_key(wanted);
+                if !is_found {
+                    state.drop_key(wanted);
+                }
                 for (id, text) in found {
                     let wanted = WantedKey { setting: wanted.setting.clone(), id };
                     let good_until_ms = now_ms.saturating_add(i64::from(spec.cache_h) * HOUR_MS);
-                    state.keep(wanted, KeptKey { text, fetched_at_ms: now_ms, good_until_ms });
+                    // The same key again has verified what it has verified: it is stored with its new age.
+                    let before = state.keys.get(&wanted).filter(|before| before.text == text);
+                    let proof = before.map_or(KeyProof::None, |before| before.proof.min(KeyProof::Verified));
+                    state.keep(wanted, KeptKey { text, fetched_at_ms: now_ms, good_until_ms, proof });
                 }
                 if is_found { Ok(()) } else { Err(FetchError::NoSuchKey(NOT_LISTED.to_owned())) }
             }
@@ -200,23 +289,32 @@ impl KeyKnown {
                 let why = "the sender's hosts were asked a moment ago, in vain";
                 Some(Err(FetchError::Away(why.to_owned())))
             }
-            Self::Old | Self::Nothing => None,
+            Self::First | Self::Nothing => None,
         }
     }
 }
 
 impl CacheState {
     /// `asked` is what would be asked for: the key, or its set.
-    fn known(&self, wanted: &WantedKey, asked: &WantedKey, spec: &FetchSpec, now_ms: UnixMs) -> KeyKnown {
-        match self.keys.get(wanted) {
+    fn known(
+        &self,
+        (wanted, asker): (&WantedKey, Asker),
+        asked: &WantedKey,
+        spec: &FetchSpec,
+        now_ms: UnixMs,
+    ) -> KeyKnown {
+        let key = self.keys.get(wanted);
+        match key {
             Some(key) if now_ms < key.good_until_ms => return KeyKnown::Good,
-            Some(key) if now_ms < grace_ends_ms(key, spec) => return KeyKnown::Old,
+            Some(key) if now_ms < grace_ends_ms(key, spec) => return KeyKnown::First,
             _ => {}
         }
         if self.unknown.get(wanted).is_some_and(|until_ms| now_ms < *until_ms) {
             KeyKnown::NoSuchKey
         } else if self.pauses.get(asked).is_some_and(|until_ms| now_ms < *until_ms) {
             KeyKnown::NotYet
+        } else if asker.is_named || key.is_some_and(|key| key.proof > KeyProof::None) {
+            KeyKnown::First
         } else {
             KeyKnown::Nothing
         }
@@ -244,7 +342,7 @@ impl CacheState {
         self.drop_key(&wanted);
         self.unknown.remove(&wanted);
         while self.keys.len() >= KEYS_N_MAX || self.keys_bytes_n + bytes_n > KEYS_BYTES_MAX {
-            let oldest = self.keys.iter().min_by_key(|(_, key)| key.fetched_at_ms);
+            let oldest = self.keys.iter().min_by_key(|(_, key)| (key.proof, key.fetched_at_ms));
             let Some(oldest) = oldest.map(|(wanted, _)| wanted.clone()) else { break };
             self.drop_key(&oldest);
         }
@@ -306,7 +404,8 @@ mod tests {
             drop(tokio::time::timeout(Duration::from_secs(3), pending::<()>()).await);
             Err(FetchError::Away("timed out".to_owned()))
         };
-        cache.filled(&wanted(id), &spec.fetch[0], now_ms, silent).await
+        let stranger = Asker { peer: None, is_named: false };
+        cache.filled((&wanted(id), stranger), &spec.fetch[0], now_ms, silent).await
     }
 
     #[tokio::test(start_paused = true)]
@@ -329,11 +428,11 @@ mod tests {
             told
         };
         let others = (0..1_000).map(one);
-        let key = KeptKey { text: "k".to_owned(), fetched_at_ms: 0, good_until_ms: 0 };
+        let key = KeptKey { text: "k".to_owned(), fetched_at_ms: 0, good_until_ms: 0, proof: KeyProof::None };
         cache.state().keep(wanted("old".to_owned()), key);
         let (others, old) = tokio::join!(join_all(others), asked(&cache, &calls_n, "old".to_owned(), 1));
         assert!(others.iter().all(is_away) && old.is_ok(), "what was good is used meanwhile: {old:?}");
-        assert!(held_n.into_inner() <= WAITING_N_MAX);
+        assert!(held_n.into_inner() <= WAITING_N_MAX + FETCHES_N_MAX as usize);
         assert!(began.elapsed() < Duration::from_secs(9), "{:?}", began.elapsed());
         let (keys_n, _, _, turns_n) = cache.kept();
         assert_eq!((keys_n, turns_n), (1, 0));
@@ -350,6 +449,7 @@ mod tests {
             text: "k".repeat(bytes_n),
             fetched_at_ms: at_ms,
             good_until_ms: i64::MAX,
+            proof: KeyProof::None,
         };
         for n in 0..2_000 {
             state.keep(wanted(format!("k{n}")), key(60_000, n));

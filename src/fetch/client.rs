@@ -16,7 +16,7 @@ use crate::config::{FetchConfig, KindSettings};
 use crate::net::{Allowed, Guard, client_builder, read_capped};
 use crate::spec::{ConfirmSpec, FetchForm, FetchSpec, is_host_of};
 use crate::template::URL_ESCAPED;
-use crate::verify::{Certificate as Parsed, KEY_ID_BYTES_MAX, PublicKey};
+use crate::verify::{Certificate as Parsed, Hash, KEY_ID_BYTES_MAX, PublicKey, digest};
 
 /// Longest answer that is read. Bytes.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
@@ -83,6 +83,39 @@ impl KeyClient {
         self.keys_in(spec, id, &host, &answer)
     }
 
+    /// SHA-256 of all that decides which key an answer is: provider, setting and id, address, headers and body. With other
+    /// settings it is another one. `None` where nothing could be asked.
+    pub(super) fn digest(
+        &self,
+        (provider, id): (&str, &str),
+        spec: &FetchSpec,
+        settings: &KindSettings,
+    ) -> Option<[u8; 32]> {
+        let url = self.url_of(spec, id, settings).ok()?;
+        let filled = |text: &String| filled(text, id, settings, str::to_owned).ok();
+        let headers: Option<Vec<String>> = spec.headers.values().map(filled).collect();
+        let body: Option<Vec<String>> = spec.body.iter().map(filled).collect();
+        let parts = serde_json::json!([provider, spec.setting, id, url.as_str(), headers?, body?]);
+        digest(Hash::Sha256, &[parts.to_string().as_bytes()]).try_into().ok()
+    }
+
+    /// Checks what was fetched before as it was then: that it is a key, whose it is, and its chain.
+    pub(super) fn check(&self, spec: &FetchSpec, url: &Url, text: &str) -> Result<(), FetchError> {
+        if spec.form == FetchForm::Pem {
+            self.check_pem(spec, url.host_str().unwrap_or_default(), text)?;
+        }
+        Ok(())
+    }
+
+    fn check_pem(&self, spec: &FetchSpec, host: &str, text: &str) -> Result<(), FetchError> {
+        check_name(spec, host, text)?;
+        if spec.chain {
+            self.check_chain(text)?;
+        }
+        // What is no key would take the place of one.
+        PublicKey::parse(text).map(drop).ok_or_else(|| FetchError::NoSuchKey("it cannot be read".to_owned()))
+    }
+
     /// Whatever else it answers, 2xx confirms.
     pub(super) async fn confirm(&self, spec: &ConfirmSpec, url: &str) -> Result<(), FetchError> {
         let url = self.pinned(url, &spec.hosts)?;
@@ -99,6 +132,9 @@ impl KeyClient {
         id: &str,
         settings: &KindSettings,
     ) -> Result<Url, FetchError> {
+        if !spec.is_id(id) {
+            return Err(FetchError::NoSuchKey("its id is not of the form that the sender's have".to_owned()));
+        }
         let url = if spec.url == "{id}" { id.to_owned() } else { filled(&spec.url, id, settings, percent)? };
         let url = self.pinned(&url, &spec.hosts)?;
         let is_bare = spec.path.is_none() || url.query().or(url.fragment()).is_none();
@@ -149,12 +185,7 @@ impl KeyClient {
         let odd = |why: &str| FetchError::Away(format!("the answer of the sender's host {why}"));
         let text = std::str::from_utf8(answer).map_err(|_| odd("is no text"))?;
         if spec.form == FetchForm::Pem {
-            check_name(spec, host, text)?;
-            if spec.chain {
-                self.check_chain(text)?;
-            }
-            // What is no key would take the place of one.
-            PublicKey::parse(text).ok_or_else(|| FetchError::NoSuchKey("it cannot be read".to_owned()))?;
+            self.check_pem(spec, host, text)?;
             return Ok(vec![(id.to_owned(), text.to_owned())]);
         }
         let json: Value = serde_json::from_str(text).map_err(|_| odd("is no JSON"))?;

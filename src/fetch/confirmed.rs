@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use super::budget::CallBudget;
 use super::error::FetchError;
@@ -10,6 +11,8 @@ use crate::verify::{Hash, digest};
 
 /// Most confirmations that are made at once; see `budget.rs`. Topics are confirmed once in their lives.
 const CONFIRMS_N_MAX: u32 = 10;
+/// Time between two after that.
+const CONFIRM_EVERY: Duration = Duration::from_secs(1);
 /// Most confirmations that are remembered, by the digests of their addresses.
 const KNOWN_N_MAX: usize = 1_024;
 
@@ -21,7 +24,7 @@ pub(super) struct Confirmed {
 
 impl Default for Confirmed {
     fn default() -> Self {
-        Self { known: Mutex::default(), budget: CallBudget::new(CONFIRMS_N_MAX) }
+        Self { known: Mutex::default(), budget: CallBudget::new(CONFIRMS_N_MAX, CONFIRM_EVERY) }
     }
 }
 
@@ -37,8 +40,12 @@ impl Confirmed {
         if known().contains(&address) {
             return Ok(());
         }
-        let place = self.budget.place();
-        if place.is_none() || !self.budget.take().await {
+        let place = self.budget.place(None, url);
+        let may_call = match place {
+            Some(place) => place.call().await,
+            None => false,
+        };
+        if !may_call {
             return Err(FetchError::Away("too many subscriptions wanted to be confirmed at once".to_owned()));
         }
         call.await?;

@@ -14,6 +14,7 @@ use axum::{BoxError, Router};
 use bytes::Bytes;
 use http::{HeaderValue, Request, header};
 use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
+use rustls::ServerConfig;
 use tokio::time::{Instant, Sleep};
 use tower::ServiceExt;
 
@@ -25,6 +26,7 @@ use super::receiver::{self, Came, ReceiverState};
 use super::room::ConnectionSlot;
 use crate::receive::Arrival;
 use crate::stop::Leaving;
+use crate::tls::ListenerTls;
 use crate::types::ClientCertificate;
 
 /// Time that a body may take before its rate is looked at.
@@ -88,6 +90,9 @@ pub(super) struct Edge {
     pub(super) ends_at: Instant,
     /// The same once a stop was announced: whoever asks again then asks another node.
     pub(super) leaving: Leaving,
+    /// The same once its listener has another configuration than this one of the handshake: a client whose authority was
+    /// removed is not served on.
+    pub(super) tls: Option<(Arc<ListenerTls>, Arc<ServerConfig>)>,
 }
 
 impl Edge {
@@ -130,7 +135,8 @@ impl Edge {
         }
         let is_last = self.requests_n_left.fetch_sub(1, Ordering::Relaxed) <= 1;
         let now = Instant::now();
-        if is_last || now >= self.ends_at || self.leaving.has_begun() {
+        let is_other_tls = self.tls.as_ref().is_some_and(|(tls, own)| !Arc::ptr_eq(&tls.current(), own));
+        if is_last || is_other_tls || now >= self.ends_at || self.leaving.has_begun() {
             response = closing(response);
         }
         self.slot().answered(is_believed, now);

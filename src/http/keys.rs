@@ -11,6 +11,6 @@ use crate::types::{Clock, Principal};
 
 /// The layer for a POST that is no decision. An answer with a secret in it says `no-store`, and is not kept.
 pub(crate) fn once(store: Store, clock: Clock) -> IdempotencyLayer {
-    let actor = |parts: &Parts| parts.extensions.get::<Principal>().map(|actor| actor.name.to_string());
+    let actor = |parts: &Parts| parts.extensions.get::<Principal>().map(Principal::key_owner);
     IdempotencyLayer::of(RequestRules::new(store, clock, "operator", Arc::new(actor)))
 }

@@ -158,6 +158,7 @@ pub(crate) async fn serve(listener: Listener, front: Front, limits: Limits, mut 
             requests_n_left: AtomicU32::new(limits.requests_n_max),
             leaving: stop.leaving().clone(),
             ends_at: Instant::now() + limits.life,
+            tls: limits.tls.as_ref().map(|tls| (Arc::clone(tls), tls.current())),
         };
         let mut builder = builder.clone();
         builder.timer(Patience::new(limits.header_timeout));
@@ -168,7 +169,9 @@ pub(crate) async fn serve(listener: Listener, front: Front, limits: Limits, mut 
                 spawn_connection(builder.serve_connection(stream, service(edge)), place, receiver);
             }
             Some(tls) => {
-                spawn_encrypted(tls.current(), stream, edge, place, Timed { builder, limits: &limits });
+                let config =
+                    edge.tls.as_ref().map_or_else(|| tls.current(), |(_, config)| Arc::clone(config));
+                spawn_encrypted(config, stream, edge, place, Timed { builder, limits: &limits });
             }
         }
     }

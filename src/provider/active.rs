@@ -12,7 +12,7 @@ use crate::read;
 use crate::spec::{AnswerSpec, SignatureSpec, Spec};
 use crate::types::{IncomingEvent, Name, OnConflict, RedactedBody, TEST_EVENT};
 use crate::verify::{
-    self, KeySource, RawRequest, Reply, SignAt, SignError, Signed, Unbelieved, Unverified, Verified,
+    self, KeySource, Keys, RawRequest, Reply, SignAt, SignError, Signed, Unbelieved, Unverified, Verified,
     VerifyError, VerifyFn,
 };
 
@@ -61,14 +61,26 @@ impl ActiveProvider {
 
     /// Does the same as [`ActiveProvider::verify`]; a request that is not believed comes back with the reason.
     pub fn believe(&self, request: RawRequest) -> Result<Verified, Box<Unbelieved>> {
+        self.believe_by(&self.verifier.keys, request)
+    }
+
+    /// Does the same with `source` for keys that no setting holds.
+    pub(crate) fn believe_from(
+        &self,
+        source: Arc<dyn KeySource>,
+        request: RawRequest,
+    ) -> Result<Verified, Box<Unbelieved>> {
+        self.believe_by(&self.verifier.keys.clone().with_source(source), request)
+    }
+
+    fn believe_by(&self, keys: &Keys, request: RawRequest) -> Result<Verified, Box<Unbelieved>> {
         if let (Some(spec), Some(keys)) = (&self.spec.alternative, &self.verifier.alternative)
             && (spec.when_header.as_ref().is_some_and(|name| request.headers.contains_key(name))
                 || spec.required_by.as_ref().is_some_and(|name| keys.settings().has(name)))
         {
             return verify::verify(spec, None, keys, Unverified::Refuse, request);
         }
-        let Verifier { keys, unverified, .. } = &self.verifier;
-        verify::verify(&self.spec.signature, self.verify_with, keys, *unverified, request)
+        verify::verify(&self.spec.signature, self.verify_with, keys, self.verifier.unverified, request)
     }
 
     /// True when the headers alone say that a request will be rejected, whatever its body is: `request` has none. Only of

@@ -5,6 +5,7 @@
 //! can make us do this way is bounded: two keys for each request, and every call by the budgets of `fetch/`. Nothing is
 //! fetched before the kind has checked what it can check without a key, because only then does it ask for one.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use tracing::info;
@@ -12,7 +13,7 @@ use tracing::info;
 use super::error::ReceiveError;
 use super::heavy::Heavy;
 use crate::admit::ProviderEntry;
-use crate::fetch::{FetchError, Fetcher, WantedKey};
+use crate::fetch::{FetchError, Fetcher, UsedKeys, WantedKey};
 use crate::json::text_of;
 use crate::provider::ActiveProvider;
 use crate::types::IncomingEvent;
@@ -34,6 +35,22 @@ pub(super) async fn verified(
     let entry = Arc::clone(entry);
     let verified = heavy.done(bytes_n, move || entry.provider.believe(request)).await;
     Ok(verified.ok_or_else(interrupted)??)
+}
+
+/// Does the same with keys that were fetched, and notes those that verified the request.
+async fn verified_by(
+    heavy: &Heavy,
+    entry: &Arc<ProviderEntry>,
+    fetcher: &Arc<Fetcher>,
+    request: RawRequest,
+) -> Result<Verified, ReceiveError> {
+    let bytes_n = request.body.len();
+    let (entry, used) = (Arc::clone(entry), Arc::new(UsedKeys::new(fetcher)));
+    let source = Arc::clone(&used);
+    let work = move || entry.provider.believe_from(source, request);
+    let verified = heavy.done(bytes_n, work).await.ok_or_else(interrupted)??;
+    used.proved();
+    Ok(verified)
 }
 
 /// Reads the events of a request: here, or on a thread of its own when its body is large.
@@ -61,9 +78,9 @@ pub(super) async fn verified_and_confirmed(
     heavy: &Heavy,
     entry: &Arc<ProviderEntry>,
     fetcher: &Arc<Fetcher>,
-    request: RawRequest,
+    (request, peer): (RawRequest, Option<IpAddr>),
 ) -> Result<Verified, ReceiveError> {
-    let verified = verified_with_keys(heavy, entry, fetcher, request).await?;
+    let verified = verified_with_keys(heavy, entry, fetcher, (request, peer)).await?;
     confirm(&entry.provider, fetcher, &verified).await?;
     Ok(verified)
 }
@@ -73,15 +90,15 @@ async fn verified_with_keys(
     heavy: &Heavy,
     entry: &Arc<ProviderEntry>,
     fetcher: &Arc<Fetcher>,
-    mut request: RawRequest,
+    (mut request, peer): (RawRequest, Option<IpAddr>),
 ) -> Result<Verified, ReceiveError> {
     for _ in 0..KEYS_OF_REQUEST_N_MAX {
-        let mut unbelieved = match verified(heavy, entry, request).await {
+        let mut unbelieved = match verified_by(heavy, entry, fetcher, request).await {
             Err(ReceiveError::Verify(unbelieved)) => unbelieved,
             other => return other,
         };
         let Some(wanted) = wanted(&unbelieved) else { return Err(unbelieved.into()) };
-        match fetcher.fetch(&wanted).await {
+        match fetcher.fetch(&wanted, peer).await {
             Ok(()) => request = unbelieved.request,
             Err(FetchError::NoSuchKey(more)) => {
                 unbelieved.why = unbelieved.why.not_fetched(&more);
@@ -90,7 +107,7 @@ async fn verified_with_keys(
             Err(away) => return Err(away.into()),
         }
     }
-    verified(heavy, entry, request).await
+    verified_by(heavy, entry, fetcher, request).await
 }
 
 /// The key that a verification did not have.
@@ -164,7 +181,7 @@ mod tests {
     }
 
     async fn told(fetcher: &Arc<Fetcher>, request: RawRequest) -> Result<(), String> {
-        match verified_and_confirmed(&Heavy::new(), &entry(fetcher), fetcher, request).await {
+        match verified_and_confirmed(&Heavy::new(), &entry(fetcher), fetcher, (request, None)).await {
             Ok(_) => Ok(()),
             Err(ReceiveError::Verify(unbelieved)) => {
                 assert_eq!(unbelieved.why.reason(), "no_key");

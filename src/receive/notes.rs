@@ -246,10 +246,15 @@ impl RequestNotes {
                 }
                 store.rejections_insert(&rejections).await?;
                 store.secret_uses_add(&uses).await?;
+                for (name, entry) in &*self.entries {
+                    if let Some(fetcher) = &entry.fetcher {
+                        fetcher.store_keys(name, store).await?;
+                    }
+                }
                 store.event_copies_add(&copies).await
             };
             if let Err(error) = written.await {
-                warn!(%error, rejections_n = rejections.len(), "could not note what was refused, which secrets matched, or what came again");
+                warn!(%error, rejections_n = rejections.len(), "could not note what was refused, which secrets and fetched keys matched, or what came again");
             }
         }
     }

@@ -303,7 +303,9 @@ impl Receiver {
         }
         let verified = match &entry.fetcher {
             None => verified(&self.heavy, entry, request).await?,
-            Some(fetcher) => verified_and_confirmed(&self.heavy, entry, fetcher, request).await?,
+            Some(fetcher) => {
+                verified_and_confirmed(&self.heavy, entry, fetcher, (request, arrival.peer())).await?
+            }
         };
         if let Some(reply) = provider.challenge(&verified) {
             if let Some(left_out_n) = self.may_write(Some(entry), "challenge") {

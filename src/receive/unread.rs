@@ -13,6 +13,7 @@ use super::counts::RequestEnd;
 use super::notes::Noted;
 use super::receiver::Receiver;
 use crate::admit::ProviderEntry;
+use crate::net::peer_of;
 use crate::types::UnixMs;
 
 /// One request as it arrived.
@@ -30,6 +31,11 @@ impl Arrival {
     /// A request from `address` that arrived just now.
     pub(crate) fn now(address: Option<IpAddr>) -> Self {
         Self { request_id: Uuid::now_v7(), address, began: Instant::now() }
+    }
+
+    /// The peer that the client belongs to: in IPv6 a /64 is one.
+    pub(super) fn peer(&self) -> Option<IpAddr> {
+        self.address.map(peer_of)
     }
 
     /// The address of the client in a log line.

@@ -31,6 +31,11 @@ impl<'a> SealedPlace<'a> {
         Self { table: "outbox_attempts", column: "response", number: message_id, attempt_n, event: ("", "") }
     }
 
+    /// A key of a sender, by a number made of its digest: `content` of `fetched_keys`.
+    pub fn of_fetched_key(number: i64) -> Self {
+        Self { table: "fetched_keys", column: "content", number, attempt_n: 0, event: ("", "") }
+    }
+
     /// Its bytes: no two places have the same, because names hold no zero, numbers have one length, and the event's id is
     /// last.
     pub(super) fn bytes(&self) -> Vec<u8> {

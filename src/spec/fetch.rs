@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
+use uuid::Uuid;
+use uuid::fmt::Hyphenated;
 
 use super::check::misfit;
 use super::hosts::{is_name_of, is_path_of, mistake_of};
@@ -22,6 +24,8 @@ pub struct FetchSpec {
     pub hosts: Vec<String>,
     /// The path that a URL of the request must have, whole, with one `{hex}` or `{name}`; it has no query then.
     pub path: Option<String>,
+    /// The form that the sender's ids have, where it is known: no other id costs a call.
+    pub id: Option<IdForm>,
     /// Names of which a certificate must have one, with `{region}` for that of the host.
     #[serde(default)]
     pub names: Vec<String>,
@@ -46,6 +50,14 @@ pub struct FetchSpec {
     /// Time for which it is used after that while the sender's host is away. Hours.
     #[serde(default = "grace_h")]
     pub grace_h: u32,
+}
+
+/// Forms of the ids that senders give their keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum IdForm {
+    /// As in `bfbd5111-8e33-4643-8ced-b2e642a72f3c`.
+    Uuid,
 }
 
 /// Forms of a key in an answer.
@@ -111,6 +123,14 @@ impl FetchSpec {
 }
 
 impl FetchSpec {
+    /// True when the sender may have a key with this id.
+    pub fn is_id(&self, id: &str) -> bool {
+        match self.id {
+            Some(IdForm::Uuid) => id.len() == Hyphenated::LENGTH && Uuid::try_parse(id).is_ok(),
+            None => true,
+        }
+    }
+
     /// True when this is where the sender has its keys.
     pub fn is_path(&self, path: &str) -> bool {
         self.path.as_ref().is_none_or(|pattern| is_path_of(path, pattern))

@@ -131,6 +131,15 @@ impl Principal {
         Self { name, role, providers: Reach::All, destinations: Reach::All }
     }
 
+    /// Whose idempotency keys are its own: those of this name with this role and scope. A token that is made later under
+    /// the same name, with less, is not answered what was answered to the first.
+    pub fn key_owner(&self) -> String {
+        let Self { name, role, providers, destinations } = self;
+        let scope = format!("{}|{:?}|{:?}", role.as_str(), providers.names(), destinations.names());
+        let first = super::token_digest(&scope).first_chunk().copied().unwrap_or_default();
+        format!("{name}#{:016x}", u64::from_be_bytes(first))
+    }
+
     /// True when it may do all that `other` may, and sees all that `other` sees.
     pub fn covers(&self, other: &Self) -> bool {
         self.role >= other.role

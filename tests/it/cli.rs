@@ -1,7 +1,8 @@
 //! The built binary from outside: what it prints, where, and its exit codes (0 fine, 1 not fine, 2 usage).
 
+use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 /// A folder to run in, so that no `hooklatch.toml` of the machine is read.
 struct Place(tempfile::TempDir);
@@ -343,4 +344,38 @@ fn vectors_are_judged_in_files_and_folders() {
     let optional = r#"{"id":"x","kind":"stripe","secrets":["whsec_x"],"headers":{},"body":"{}","now":1,"expect":"valid","optional":true}"#;
     assert_eq!(place.run(&["vectors", &place.write("optional.json", optional)]).code, 0);
     assert_eq!(place.run(&["vectors", &place.write("broken.json", "{")]).code, 1);
+}
+
+#[test]
+fn a_secret_can_come_by_standard_input_so_that_no_command_line_shows_it() {
+    let place = Place::new();
+    let sign = |secret: &str, input: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hooklatch"));
+        command.args([
+            "sign",
+            "stripe",
+            "--headers",
+            "--now",
+            "1700000000",
+            "--id",
+            "evt_1",
+            "--secret",
+            secret,
+        ]);
+        let mut child = command
+            .current_dir(place.0.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        ran(&child.wait_with_output().unwrap())
+    };
+    let secret = "whsec_0123456789abcdef";
+    let typed = sign(secret, "");
+    let piped = sign("-", &format!("{secret}\nmore\n"));
+    assert_eq!((piped.code, &piped.out), (0, &typed.out), "{}", piped.err);
+    let none = sign("-", "\n");
+    assert!(none.code == 2 && none.err.contains("standard input"), "{}", none.err);
 }

@@ -97,6 +97,7 @@ mod reading;
 mod refusals;
 mod restore;
 mod retention;
+mod scopes;
 mod sdk;
 mod secrets;
 mod service;

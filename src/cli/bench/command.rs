@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::Args;
 
-use super::super::shared::{Usage, complain, say};
+use super::super::shared::{Usage, complain, say, typed_secret};
 use super::super::sign::{Signer, signer};
 use super::super::test_server::needs_test_server;
 use super::postmaster::postmaster;
@@ -37,7 +37,8 @@ pub(crate) struct BenchArgs {
     /// URL, or the server alone. Without it the bench starts one.
     #[arg(long)]
     url: Option<String>,
-    /// With --url: sign with this secret instead of the configured one.
+    /// With --url: sign with this secret instead of the configured one. `-` reads a line of standard input: what stands on a
+    /// command line, everybody on the machine can read.
     #[arg(long, requires = "url")]
     secret: Option<String>,
     /// The database of the server that is started: SQLite in a temporary folder by default, or an empty PostgreSQL
@@ -100,7 +101,7 @@ pub(crate) fn bench(args: &BenchArgs, file: Option<&Path>, kinds: &Kinds) -> any
     };
     let signer = match &server {
         Some(server) => server.signer(kinds)?,
-        None => signer(&args.kind, args.secret.as_deref(), file, kinds)?,
+        None => signer(&args.kind, typed_secret(args.secret.as_deref())?.as_deref(), file, kinds)?,
     };
     check_forgeries(args, signer.kind)?;
     let url = signer.url_or(args.url.as_deref());

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::Args;
 
-use super::super::shared::{complain, find_kind, say};
+use super::super::shared::{complain, find_kind, say, typed_secret};
 use super::own_vectors::vectors;
 use super::signer::{dev_keys, fresh_id, signer};
 use crate::load::Kinds;
@@ -27,7 +27,8 @@ pub(crate) struct SignArgs {
     /// URL that the request goes to: the whole of it, or the server alone. Part of what some kinds sign.
     #[arg(long)]
     url: Option<String>,
-    /// Sign with this secret instead of the configured one.
+    /// Sign with this secret instead of the configured one. `-` reads a line of standard input: what stands on a
+    /// command line, everybody on the machine can read.
     #[arg(long)]
     secret: Option<String>,
     /// The event's id; a fresh one by default.
@@ -52,7 +53,7 @@ pub(crate) fn sign(args: &SignArgs, file: Option<&Path>, kinds: &Kinds) -> anyho
         say(vectors(kind, args.now, &dev_keys(kind)?)?);
         return Ok(ExitCode::SUCCESS);
     }
-    let signer = signer(&args.kind, args.secret.as_deref(), file, kinds)?;
+    let signer = signer(&args.kind, typed_secret(args.secret.as_deref())?.as_deref(), file, kinds)?;
     let now_s = args.now.unwrap_or_else(|| Clock::system().now_ms() / 1_000);
     let id = args.id.clone().unwrap_or_else(fresh_id);
     let url = signer.url_or(args.url.as_deref());

@@ -34,7 +34,7 @@ async fn show(State(state): State<Arc<ConsoleState>>, headers: HeaderMap, raw: R
     let values = field::values(&raw);
     let to = field::value(&values, "to").and_then(entrance::own_path).unwrap_or("/");
     // Somebody who is known has nothing to do here.
-    if matches!(entrance::judged(&state, &headers).await, Some(Presented::Good(..))) {
+    if matches!(entrance::judged(&state, &headers).await, Ok(Some(Presented::Good(..)))) {
         return go(&format!("{}{to}", state.base));
     }
     let reason = field::value(&values, "why").and_then(SignInReason::parse);
@@ -151,7 +151,7 @@ fn out(visit: &Visit) -> Markup {
 }
 
 async fn sign_out(visit: Visit, headers: HeaderMap, _form: SentForm) -> Response {
-    for session in entrance::sessions_of(&headers) {
+    for session in entrance::sessions_of(&visit.state, &headers) {
         if visit.state.gate.end_session(session).await.is_err() {
             return not_out(&visit);
         }

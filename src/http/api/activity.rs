@@ -15,7 +15,7 @@ use crate::api::{ActivityView, DestinationActivity, ProviderActivity};
 use crate::minutes::{MINUTES_N_MAX, MinuteSpan};
 use crate::types::{Name, Reach};
 
-/// The counts of every name in scope; with `provider` or `destination` those of what is named, and no others.
+/// The counts of every name in scope, those of destinations for tokens that reach all providers; with `provider` or `destination` those of what is named, and no others.
 pub(super) async fn show(
     State(state): State<Arc<ApiState>>,
     Asking(people): Asking,
@@ -38,7 +38,8 @@ pub(super) async fn show(
     };
     let of_destination = |name: &Name| DestinationActivity {
         destination: name.to_string(),
-        minutes: (counted.attempts)(name, span),
+        // They are counted of all providers together.
+        minutes: if principal.providers == Reach::All { (counted.attempts)(name, span) } else { Vec::new() },
     };
     let view = ActivityView {
         node: counted.node.clone(),

@@ -12,6 +12,8 @@ use crate::store::OperatorSession;
 const USED_FOR: Duration = Duration::from_mins(10);
 /// Most sessions that are asked for at once because nobody knows them here.
 const WANTED_N_MAX: usize = 1_000;
+/// Most sessions of which it is remembered that there is none: nobody can make one with the same 256 bits later.
+const MISSING_N_MAX: usize = 1_000;
 
 /// The sessions that are known, and those that somebody presented and that are not.
 #[derive(Default)]
@@ -25,6 +27,7 @@ pub(super) struct KnownSessions {
 struct SessionMemory {
     by_digest: HashMap<[u8; 32], UsedSession>,
     wanted: BTreeSet<[u8; 32]>,
+    missing: BTreeSet<[u8; 32]>,
     /// When the newest read of sessions began.
     read_at: Option<Instant>,
     /// When a session last ended here: a read that began before knows too much.
@@ -51,6 +54,11 @@ impl KnownSessions {
     /// True when nothing was read for so long that nobody can say.
     pub(super) fn is_away(&self, known_for: Duration) -> bool {
         self.inner().is_old(known_for)
+    }
+
+    /// True when it is known that there is no such session.
+    pub(super) fn is_missing(&self, digest: &[u8; 32]) -> bool {
+        self.inner().missing.contains(digest)
     }
 
     /// Puts a session on the list of those that are asked for next; false when the list is full.
@@ -84,7 +92,14 @@ impl KnownSessions {
         for digest in asked {
             inner.wanted.remove(digest);
             match found.remove(digest) {
-                None => drop(inner.by_digest.remove(digest)),
+                None => {
+                    inner.by_digest.remove(digest);
+                    // Any: digests are nobody's choice.
+                    if inner.missing.len() >= MISSING_N_MAX {
+                        inner.missing.pop_first();
+                    }
+                    inner.missing.insert(*digest);
+                }
                 Some(session) => {
                     let used_at = inner.by_digest.get(digest).map_or_else(Instant::now, |used| used.used_at);
                     inner.by_digest.insert(*digest, UsedSession { session, used_at });

@@ -48,10 +48,37 @@ impl TokenGate {
         Ok(session)
     }
 
+    /// Judges all the sessions that a request presents, with one read for those that are not known here. While nobody
+    /// answers, only known ones are judged.
+    pub(crate) async fn judge_sessions<'a>(&self, texts: &[&'a str]) -> Vec<(&'a str, Presented)> {
+        let is_known = |text: &str| {
+            let digest = SessionText::parse(text).map(|session| session.digest());
+            digest.is_some_and(|digest| self.sessions.find(&digest, KNOWN_FOR).is_some())
+        };
+        for session in texts.iter().filter(|text| !is_known(text)).filter_map(|text| SessionText::parse(text))
+        {
+            // Where the list is full, it is asked for when it is judged.
+            let _ = self.sessions.is_missing(&session.digest()) || self.sessions.want(session.digest());
+        }
+        let (mut judged, mut is_away) = (Vec::with_capacity(texts.len()), false);
+        for text in texts {
+            if is_away && !is_known(text) {
+                continue;
+            }
+            let one = self.judge_session(text).await;
+            is_away |= matches!(one, Presented::Away);
+            judged.push((*text, one));
+        }
+        judged
+    }
+
     /// Judges the session that a browser presents.
     pub(crate) async fn judge_session(&self, text: &str) -> Presented {
         let Some(session) = SessionText::parse(text) else { return Presented::Wrong };
         let digest = session.digest();
+        if self.sessions.is_missing(&digest) {
+            return Presented::Wrong;
+        }
         let (mut found, mut is_told) = (self.sessions.find(&digest, KNOWN_FOR), true);
         if found.is_none() {
             is_told = self.ask_for(digest).await;

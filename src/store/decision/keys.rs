@@ -25,7 +25,7 @@ pub(super) async fn take<T: DeserializeOwned>(
     kept_ms: i64,
 ) -> DbResult<Result<TakenKey<T>, Refusal>> {
     let request = KeyRequest {
-        principal: format!("operator:{}", deciding.who.name),
+        principal: format!("operator:{}", deciding.who.key_owner()),
         key: deciding.idempotency_key.clone(),
         fingerprint: deciding.digest,
         now_ms: deciding.now_ms,

@@ -13,24 +13,37 @@ use crate::types::{MessageState, Name, Reach, UnixMs};
 /// Most messages of a destination that are counted in each of its states.
 const COUNTED_N_MAX: i64 = 10_000;
 
-/// What is counted of one destination: in the order in which they are due, then by state. Each part is a range of one
+/// What is looked at of one destination: in the order in which they are due, then by state. Each part is a range of one
 /// index, in its own order: a state that is said as one value would let PostgreSQL walk all messages by number and leave
 /// out those in other states.
-const BACKLOG: &str =
-    "/* people_backlog */ SELECT state, COUNT(*) AS n, MIN(visible_at_ms) AS oldest_ms FROM (
-    SELECT * FROM (SELECT q.state, q.visible_at_ms FROM outbox_queue q
+macro_rules! backlog_rows {
+    () => {
+        "(SELECT * FROM (SELECT q.state, q.visible_at_ms, q.message_id FROM outbox_queue q
         WHERE q.destination = $1 AND q.state IN ('ready', 'leased')
         ORDER BY q.visible_at_ms, q.message_id LIMIT $2) due
-    UNION ALL SELECT * FROM (SELECT q.state, q.visible_at_ms FROM outbox_queue q
+    UNION ALL SELECT * FROM (SELECT q.state, q.visible_at_ms, q.message_id FROM outbox_queue q
         WHERE q.destination = $1 AND q.state >= 'waiting' AND q.state <= 'waiting'
           AND q.state IN ('held', 'dead', 'waiting') ORDER BY q.state, q.message_id LIMIT $2) waiting
-    UNION ALL SELECT * FROM (SELECT q.state, q.visible_at_ms FROM outbox_queue q
+    UNION ALL SELECT * FROM (SELECT q.state, q.visible_at_ms, q.message_id FROM outbox_queue q
         WHERE q.destination = $1 AND q.state >= 'held' AND q.state <= 'held'
           AND q.state IN ('held', 'dead', 'waiting') ORDER BY q.state, q.message_id LIMIT $2) held
-    UNION ALL SELECT * FROM (SELECT q.state, q.visible_at_ms FROM outbox_queue q
+    UNION ALL SELECT * FROM (SELECT q.state, q.visible_at_ms, q.message_id FROM outbox_queue q
         WHERE q.destination = $1 AND q.state >= 'dead' AND q.state <= 'dead'
-          AND q.state IN ('held', 'dead', 'waiting') ORDER BY q.state, q.message_id LIMIT $2) dead) counted
-    GROUP BY state ORDER BY state";
+          AND q.state IN ('held', 'dead', 'waiting') ORDER BY q.state, q.message_id LIMIT $2) dead) counted"
+    };
+}
+const BACKLOG: &str = concat!(
+    "/* people_backlog */ SELECT state, COUNT(*) AS n, MIN(visible_at_ms) AS oldest_ms FROM ",
+    backlog_rows!(),
+    " GROUP BY state ORDER BY state"
+);
+/// The same of these providers alone.
+const BACKLOG_OF: &str = concat!(
+    "/* people_backlog */ SELECT counted.state, COUNT(*) AS n, MIN(counted.visible_at_ms) AS oldest_ms FROM ",
+    backlog_rows!(),
+    " JOIN processed_webhook_events e ON e.event_seq = counted.message_id / 1024
+     WHERE e.provider = ANY($3) GROUP BY counted.state ORDER BY counted.state"
+);
 
 /// The statements by name, for tests that look at their plans.
 pub(super) const STATEMENTS: &[(&str, &str)] = &[("backlog", BACKLOG)];
@@ -56,7 +69,8 @@ impl People {
         now_ms: UnixMs,
     ) -> Result<Vec<DestinationStanding>, PeopleError> {
         let names: BTreeSet<String> = configured.into_iter().map(Name::to_string).collect();
-        let (store, reach) = (&self.store, self.principal.destinations.clone());
+        let (store, reach) =
+            (&self.store, (self.principal.destinations.clone(), self.principal.providers.names()));
         Ok(snapshot!(store.people_destinations(names, &reach, now_ms))?)
     }
 
@@ -68,8 +82,8 @@ impl People {
         now_ms: UnixMs,
     ) -> Result<DestinationStanding, PeopleError> {
         self.needs_destination(name.as_str())?;
-        let (store, text) = (&self.store, name.to_string());
-        let found = snapshot!(store.people_destination(&text, now_ms))?;
+        let (store, text, providers) = (&self.store, name.to_string(), self.principal.providers.names());
+        let found = snapshot!(store.people_destination(&text, providers.as_deref(), now_ms))?;
         let is_there = is_configured || found.pause.is_some() || !found.backlog.is_empty();
         if is_there { Ok(found) } else { Err(PeopleError::NotFound) }
     }
@@ -78,7 +92,7 @@ impl People {
 async fn people_destinations(
     db: &mut Door<'_>,
     mut names: BTreeSet<String>,
-    reach: &Reach,
+    (reach, providers): &(Reach, Option<Vec<String>>),
     now_ms: UnixMs,
 ) -> DbResult<Vec<DestinationStanding>> {
     names.extend(open_destinations(db).await?);
@@ -87,14 +101,19 @@ async fn people_destinations(
     let mut found = Vec::with_capacity(names.len());
     for name in names.into_iter().filter(|name| reach.has(name)) {
         let pause = pauses.remove(&name);
-        found.push(standing(db, name, pause, now_ms).await?);
+        found.push(standing(db, (name, pause), providers.as_deref(), now_ms).await?);
     }
     Ok(found)
 }
 
-async fn people_destination(db: &mut Door<'_>, name: &str, now_ms: UnixMs) -> DbResult<DestinationStanding> {
+async fn people_destination(
+    db: &mut Door<'_>,
+    name: &str,
+    providers: Option<&[String]>,
+    now_ms: UnixMs,
+) -> DbResult<DestinationStanding> {
     let pause = pauses(db, PAUSES).await?.remove(name);
-    standing(db, name.to_owned(), pause, now_ms).await
+    standing(db, (name.to_owned(), pause), providers, now_ms).await
 }
 
 pub(super) const PAUSES: &str =
@@ -117,11 +136,16 @@ pub(super) async fn pauses(db: &mut Door<'_>, sql: &'static str) -> DbResult<BTr
 
 async fn standing(
     db: &mut Door<'_>,
-    name: String,
-    pause: Option<PauseView>,
+    (name, pause): (String, Option<PauseView>),
+    providers: Option<&[String]>,
     now_ms: UnixMs,
 ) -> DbResult<DestinationStanding> {
-    let rows = db.fetch(BACKLOG, &[(&name).into(), COUNTED_N_MAX.into()]).await?;
+    let rows = match providers {
+        None => db.fetch(BACKLOG, &[(&name).into(), COUNTED_N_MAX.into()]).await?,
+        Some(these) => {
+            db.fetch(BACKLOG_OF, &[(&name).into(), COUNTED_N_MAX.into(), these.to_vec().into()]).await?
+        }
+    };
     let count = |row: &Row| {
         Ok(BacklogCount {
             state: message_state(row)?,

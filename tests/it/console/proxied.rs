@@ -159,7 +159,19 @@ async fn behind_https_the_cookie_goes_over_https_alone() {
     };
     let signed = ask("https://ops.example.com").await;
     assert_eq!((signed.status, signed.header("location")), (303, "/"));
-    assert!(signed.header("set-cookie").ends_with("; Path=/; Max-Age=43200; Secure"), "{signed:?}");
+    let cookie = signed.header("set-cookie");
+    assert!(cookie.ends_with("; Path=/; Max-Age=43200; Secure"), "{signed:?}");
+    // Browsers take a cookie of this name from this host alone, over TLS.
+    let session = cookie.split(';').next().unwrap().to_owned();
+    let (name, value) = session.split_once('=').unwrap();
+    assert_eq!(name, "__Host-hooklatch_session");
+    let status = async |cookie: String| {
+        let mut browser = Browser::new(server.admin);
+        browser.cookie = Some(cookie);
+        browser.get("/").await.status
+    };
+    assert_eq!(status(format!("hooklatch_session={value}")).await, 303, "a sibling host could set this one");
+    assert_eq!(status(session.clone()).await, 200);
     let lost = ask("http://ops.example.com").await;
     assert_eq!((lost.status, lost.header("set-cookie")), (400, ""));
     assert!(lost.text.contains("plain HTTP"), "{}", lost.text);

@@ -13,6 +13,7 @@ on_both!(
     a_token_is_given_once_and_the_session_goes_on,
     sessions_end_here_everywhere_and_with_their_token_on_every_node,
     whoever_has_no_session_is_sent_to_sign_in_and_comes_back,
+    cookies_that_others_set_neither_delay_a_session_nor_take_its_place,
 );
 
 const ADMIN: &str = "admin-token-0123456789";
@@ -215,5 +216,38 @@ async fn nobody_signs_in_where_everybody_is_known() {
         let frame =
             [("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "iframe")];
         assert_eq!(anybody.ask("GET", path, &frame, None).await.status, 403, "{path}");
+    }
+}
+
+async fn cookies_that_others_set_neither_delay_a_session_nor_take_its_place(database: &Database) {
+    let server = serve(database).await;
+    let signed_in = async |token: &str| {
+        let mut browser = Browser::new(server.admin);
+        let signed = browser.sign_in(token, "/").await;
+        assert_eq!(signed.status, 303);
+        signed.header("set-cookie").split(';').next().unwrap().to_owned()
+    };
+    let own = signed_in(ADMIN).await;
+    let invented = |letter: char| format!("hooklatch_session={letter}{}", "A".repeat(42));
+    let invented: Vec<String> = ('B'..='U').map(invented).collect();
+    let mut ann = Browser::new(server.admin);
+    ann.cookie = Some(format!("{}; {own}", invented.join("; ")));
+    let began = std::time::Instant::now();
+    for _ in 0..5 {
+        let page = ann.get("/").await;
+        assert!(page.status == 200 && page.text.contains(">ann<"), "{}", page.text);
+    }
+    assert!(began.elapsed() < std::time::Duration::from_secs(4), "five pages: {:?}", began.elapsed());
+    // Another valid session before or behind it: nobody can say which is the browser's own.
+    for is_first in [true, false] {
+        let (own, others) = (signed_in(ADMIN).await, signed_in(VIEWER).await);
+        ann.cookie = Some(if is_first { format!("{others}; {own}") } else { format!("{own}; {others}") });
+        let page = ann.get("/").await;
+        assert_eq!((page.status, page.header("location")), (303, "/sign-in?why=several"));
+        assert!(ann.get("/sign-in?why=several").await.text.contains("two valid sessions"));
+        for ended in [own, others] {
+            ann.cookie = Some(ended);
+            assert_eq!(ann.get("/").await.header("location"), "/sign-in?why=ended", "both were ended");
+        }
     }
 }

@@ -62,8 +62,8 @@ async fn follow(people: &People, from: &AuditPlace) -> AuditVerdict {
 /// Lets whoever owns the tables do what he likes, and keeps what is there for [`UNDO`].
 fn without_triggers(database: &Database) -> String {
     let off = if database.url.starts_with("sqlite") {
-        "DROP TRIGGER audit_log_update; DROP TRIGGER audit_log_delete; DROP TRIGGER audit_head_update;
-         DROP TRIGGER audit_head_delete;"
+        "DROP TRIGGER audit_log_update; DROP TRIGGER audit_log_delete; DROP TRIGGER audit_log_insert;
+         DROP TRIGGER audit_head_update; DROP TRIGGER audit_head_delete; DROP TRIGGER audit_head_insert;"
     } else {
         "ALTER TABLE audit_log DISABLE TRIGGER USER; ALTER TABLE audit_head DISABLE TRIGGER USER;"
     };
@@ -268,6 +268,24 @@ async fn the_database_itself_refuses_to_change_the_log(database: &Database) {
     }
     if !database.url.starts_with("sqlite") {
         refused("TRUNCATE audit_log").await;
+        refused("TRUNCATE audit_head").await;
+        let columns = "audit_seq, at_ms, actor, action, detail, hash";
+        refused(&format!(
+            "INSERT INTO audit_log ({columns}) SELECT {columns} FROM audit_log WHERE audit_seq = 5
+             ON CONFLICT (audit_seq) DO UPDATE SET detail = 'x'"
+        ))
+        .await;
+    } else {
+        // It fires no trigger for updates or deletions.
+        let columns = "audit_seq, at_ms, actor, action, detail, hash";
+        refused(&format!(
+            "INSERT OR REPLACE INTO audit_log ({columns}) SELECT audit_seq, at_ms, 'eve', action, detail, hash
+             FROM audit_log WHERE audit_seq = 5"
+        ))
+        .await;
+        let columns = "one, audit_seq, hash, anchor_seq, anchor_hash";
+        refused(&format!("INSERT OR REPLACE INTO audit_head ({columns}) VALUES (1, 0, 'x', 0, 'x')")).await;
+        refused("UPDATE OR REPLACE audit_log SET audit_seq = 4 WHERE audit_seq = 5").await;
     }
     assert_eq!(follow(&people, &AuditPlace::start()).await.rows_n, 10);
 }

@@ -1,0 +1,113 @@
+//! Keys that were fetched from senders' own hosts and verified a request: what a restart does not lose.
+//!
+//! A row is a copy of what the sender's host can give again, so one that does not open is left out and fetched anew: it
+//! keeps no key of `[encryption]` in use. With encryption on, rows in the clear are left out as well, because nothing
+//! authenticates them.
+
+use std::collections::BTreeSet;
+
+use super::db::{DbResult, Door, Row, StoreError};
+use super::handle::Store;
+use crate::seal::{KeyRing, SealedPlace};
+use crate::types::UnixMs;
+
+/// Most keys that are kept of each provider: the newest.
+pub const FETCHED_KEYS_N_MAX: u32 = 32;
+/// Longest key that is kept, with its id. Bytes.
+pub const FETCHED_KEY_BYTES_MAX: usize = 16 * 1024;
+/// Age at which a row is deleted: beyond the longest time for which a kind uses a key.
+const KEPT_MS: i64 = 400 * 86_400_000;
+/// Most rows that are read.
+const READ_N_MAX: u32 = 4_096;
+
+/// A fetched key that verified a request.
+#[derive(Clone, PartialEq, Eq)]
+pub struct FetchedKey {
+    /// Name of the provider.
+    pub provider: String,
+    /// SHA-256 of its id and of everything that decided what was fetched.
+    pub digest: [u8; 32],
+    /// Time when it was fetched.
+    pub fetched_at_ms: UnixMs,
+    /// Id, key and time, as its fetcher writes them.
+    pub content: String,
+}
+
+impl std::fmt::Debug for FetchedKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FetchedKey").field("provider", &self.provider).finish_non_exhaustive()
+    }
+}
+
+/// The number of a row for its sealed place: of the digest, which is no other row's.
+fn place(digest: &[u8; 32]) -> SealedPlace<'static> {
+    let first = digest.first_chunk().copied().unwrap_or_default();
+    SealedPlace::of_fetched_key(i64::from_be_bytes(first))
+}
+
+impl Store {
+    /// Keeps these, and of each of their providers the newest [`FETCHED_KEYS_N_MAX`].
+    pub async fn fetched_keys_keep(&self, keys: &[FetchedKey]) -> Result<(), StoreError> {
+        if keys.is_empty() {
+            return Ok(());
+        }
+        let (keys, ring) = (keys.to_vec(), self.ring.clone());
+        together!(self.fetched_keys_keep(&keys, &ring))
+    }
+
+    /// Deletes what is too old, and returns the others that open.
+    pub async fn fetched_keys(&self, now_ms: UnixMs) -> Result<Vec<FetchedKey>, StoreError> {
+        let ring = self.ring.clone();
+        together!(self.fetched_keys(now_ms.saturating_sub(KEPT_MS), &ring))
+    }
+}
+
+async fn fetched_keys_keep(db: &mut Door<'_>, keys: &[FetchedKey], ring: &KeyRing) -> DbResult<()> {
+    for one in keys {
+        let content = ring.seal(&place(&one.digest), one.content.as_bytes())?.into_owned();
+        db.execute(
+            "/* fetched_keys_keep */ INSERT INTO fetched_keys (provider, digest, fetched_at_ms, content, key_id)
+             VALUES ($1, $2, $3, $4, $5)
+             ON CONFLICT (provider, digest) DO UPDATE SET
+                 fetched_at_ms = excluded.fetched_at_ms, content = excluded.content, key_id = excluded.key_id",
+            &[
+                one.provider.as_str().into(),
+                one.digest.to_vec().into(),
+                one.fetched_at_ms.into(),
+                content.into(),
+                ring.key_id().into(),
+            ],
+        )
+        .await?;
+    }
+    let providers: BTreeSet<&str> = keys.iter().map(|one| one.provider.as_str()).collect();
+    for provider in providers {
+        db.execute(
+            "/* fetched_keys_keep */ DELETE FROM fetched_keys WHERE provider = $1 AND digest NOT IN (
+                 SELECT digest FROM fetched_keys WHERE provider = $1 ORDER BY fetched_at_ms DESC, digest LIMIT $2)",
+            &[provider.into(), FETCHED_KEYS_N_MAX.into()],
+        )
+        .await?;
+    }
+    Ok(())
+}
+
+async fn fetched_keys(db: &mut Door<'_>, before_ms: UnixMs, ring: &KeyRing) -> DbResult<Vec<FetchedKey>> {
+    db.execute("/* fetched_keys */ DELETE FROM fetched_keys WHERE fetched_at_ms < $1", &[before_ms.into()])
+        .await?;
+    let sql = "/* fetched_keys */ SELECT provider, digest, fetched_at_ms, content, key_id FROM fetched_keys
+               ORDER BY provider, fetched_at_ms, digest LIMIT $1";
+    let key = |row: &Row| {
+        let Ok(digest) = <[u8; 32]>::try_from(row.bytes("digest")?) else { return Ok(None) };
+        let key_id = row.text_or_null("key_id")?;
+        if ring.is_on() && key_id.is_none() {
+            return Ok(None);
+        }
+        let opened = ring.open(key_id.as_deref(), &place(&digest), row.bytes("content")?);
+        let content = opened.ok().and_then(|content| String::from_utf8(content).ok());
+        let (provider, fetched_at_ms) = (row.text("provider")?, row.int("fetched_at_ms")?);
+        Ok(content.map(|content| FetchedKey { provider, digest, fetched_at_ms, content }))
+    };
+    let rows = db.fetch(sql, &[READ_N_MAX.into()]).await?;
+    rows.iter().filter_map(|row| key(row).transpose()).collect()
+}
