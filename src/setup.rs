@@ -39,5 +39,20 @@ pub(crate) async fn store(
         let schema = store.schema_state().await?;
         Ok(Opened { store, applied, schema })
     });
-    opened.await.context("could not open the database")
+    let opened = opened.await.context("could not open the database")?;
+    if opened.schema.is_usable() {
+        let mismatch = opened.store.key_mismatch().await.context("could not check the encryption keys")?;
+        refuse(encryption, mismatch)?;
+    }
+    Ok(opened)
+}
+
+/// Writes the check values of the keys of `[encryption]` that the database has not seen, and refuses those that it knows as
+/// others. To be called before anything is encrypted.
+pub(crate) async fn register_keys(store: &Store, encryption: &EncryptionConfig) -> anyhow::Result<()> {
+    refuse(encryption, store.keys_register().await.context("could not register the encryption keys")?)
+}
+
+fn refuse(encryption: &EncryptionConfig, mismatch: Option<String>) -> anyhow::Result<()> {
+    mismatch.map_or(Ok(()), |key_id| Err(anyhow::Error::msg(encryption.mismatch(&key_id))))
 }

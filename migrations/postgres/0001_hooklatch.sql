@@ -198,6 +198,13 @@ CREATE TABLE outbox_contents (
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.05, toast.autovacuum_vacuum_scale_factor = 0.02);
 CREATE INDEX outbox_contents_key ON outbox_contents (key_id, message_id) WHERE key_id IS NOT NULL;
 
+-- The keys of `[encryption]` that were ever used here, each with a value that only that key gives under this id.
+CREATE TABLE encryption_keys (
+    key_id        TEXT COLLATE "C" NOT NULL PRIMARY KEY,
+    check_value   BYTEA  NOT NULL,
+    written_at_ms BIGINT NOT NULL
+);
+
 -- The queue ----------------------------------------------------------------------------------------------------------
 
 -- Messages that are neither done nor discarded: small, changed in place, deleted when they are.

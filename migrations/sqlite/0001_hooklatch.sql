@@ -191,6 +191,13 @@ CREATE TABLE outbox_contents (
 ) STRICT;
 CREATE INDEX outbox_contents_key ON outbox_contents (key_id, message_id) WHERE key_id IS NOT NULL;
 
+-- The keys of `[encryption]` that were ever used here, each with a value that only that key gives under this id.
+CREATE TABLE encryption_keys (
+    key_id        TEXT    NOT NULL PRIMARY KEY,
+    check_value   BLOB    NOT NULL,
+    written_at_ms INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
 -- The queue ----------------------------------------------------------------------------------------------------------
 
 -- Messages that are neither done nor discarded: small, changed in place, deleted when they are.

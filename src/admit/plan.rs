@@ -1,6 +1,7 @@
 //! Turns what became of an event into rows and messages. No I/O: the clock alone is asked for the time.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use uuid::Uuid;
@@ -217,7 +218,7 @@ impl Planner {
         seen: &RawEvent,
         effects: Effects,
     ) -> Result<Vec<NewMessage>, HandlerError> {
-        let (now_ms, shard) = (self.clock.now_ms(), event.key.shard());
+        let (now_ms, shard, key) = (self.clock.now_ms(), event.key.shard(), Arc::new(event.key.clone()));
         let wanted_n = effects.messages().len();
         let times = (event.created_at_ms, event.received_at_ms);
         let unknown_since_ms = self.restored.unknown_since(event.generation, times);
@@ -227,6 +228,7 @@ impl Planner {
         let one = |(place, message): (u16, Message)| {
             Some(NewMessage {
                 message_id: MessageId::of(event.event_seq, place)?,
+                event: Arc::clone(&key),
                 shard,
                 generation: event.generation,
                 effect_name: message.name,

@@ -38,7 +38,7 @@ pub(crate) async fn run_retries(
     Retries { context, entries }.run(poll, stop).await;
 }
 
-/// Time until an event whose key was not in the ring is looked at again. Milliseconds.
+/// Time until an event that did not open is looked at again. Milliseconds.
 const LOCKED_MS: i64 = 60_000;
 /// Most providers whose events are dispatched again at once: each holds a connection.
 const LINES_N_MAX: usize = 3;
@@ -132,7 +132,7 @@ impl Retries {
         let Some(entry) = self.entries.get(&due.key.provider) else { return tx.rollback().await };
         if let Some(error) = &due.locked {
             tx.rollback().await?;
-            return self.wait_for_key(&due, error).await;
+            return self.put_off_unopened(&due, error).await;
         }
         let (traces, began) = (&self.context.traces, self.context.traces.now());
         let once = AssertUnwindSafe(self.dispatch_once(tx, entry, &due)).catch_unwind();
@@ -152,8 +152,8 @@ impl Retries {
         Ok(())
     }
 
-    /// Puts off an event whose key is not in the ring, as often as it takes: it has done nothing wrong.
-    async fn wait_for_key(&self, due: &DueEvent, error: &SealError) -> Result<(), StoreError> {
+    /// Puts off an event that does not open, as often as it takes: it has done nothing wrong, and no attempt is counted.
+    async fn put_off_unopened(&self, due: &DueEvent, error: &SealError) -> Result<(), StoreError> {
         let now_ms = self.context.clock.steady_ms();
         let update = EventUpdate {
             event_seq: due.event_seq,
@@ -168,7 +168,7 @@ impl Retries {
         metrics::counter!("hooklatch_unopened_total", "of" => "event").increment(1);
         let provider = &due.key.provider;
         if let Some(left_out_n) = self.context.lines.may_write(provider, "locked") {
-            warn!(provider.name = %provider, event.id = due.key.event_id, %error, left_out_n, "an event waits for a key");
+            warn!(provider.name = %provider, event.id = due.key.event_id, %error, left_out_n, "an event does not open; it is looked at again later");
         }
         Ok(())
     }

@@ -82,6 +82,7 @@ mod tests {
     fn message(place: u16, destination: &str, lane: Option<&str>) -> NewMessage {
         NewMessage {
             message_id: MessageId::of(1, place).expect("a place"),
+            event: crate::types::EventKey::example().into(),
             shard: 0,
             generation: 0,
             effect_name: destination.to_owned(),

@@ -33,6 +33,7 @@ pub(super) async fn open_store(
         state => anyhow::bail!("schema of the database is {state}"),
     }
     known(&store, config.database.replicated).await?;
+    setup::register_keys(&store, &config.encryption).await?;
     witnessed(&store, clock).await;
     if config.database.migrate {
         migrate(&store, migrations).await?;

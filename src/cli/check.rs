@@ -11,7 +11,6 @@ use super::shared::{complain, say};
 use crate::figures::plural;
 use crate::kinds::{judge_pairs, judge_vectors};
 use crate::load::{Kinds, SampleCall, SampleOutcome, SampleResult, Settings, load, prove};
-use crate::seal::SealKey;
 
 /// Everything that is wrong, or that nothing is; the signed requests beside kinds of a folder included.
 pub(super) fn check(file: Option<&Path>, is_json: bool, kinds: &Kinds) -> ExitCode {
@@ -55,7 +54,7 @@ pub(super) fn check(file: Option<&Path>, is_json: bool, kinds: &Kinds) -> ExitCo
     if is_json {
         let ids = ids.as_ref().map(retention::as_json);
         let key_ids: Option<Vec<&str>> =
-            encryption.as_ref().map(|config| config.keys.iter().map(SealKey::id).collect());
+            encryption.as_ref().map(|config| config.keys.iter().map(|one| one.key.id()).collect());
         say(json!({
             "ok": problems.is_empty(), "problems": problems, "warnings": warnings, "samples": samples, "ids": ids,
             "encryption_key_ids": key_ids,

@@ -9,6 +9,7 @@ use serde_json::json;
 
 use super::shared::{COPY, block_on, complain, opened_alone, say};
 use crate::load::{Kinds, loaded};
+use crate::setup::register_keys;
 use crate::store::{KeyUse, ResealPlace, SEALED_COUNTED_MAX, SealedTable, Store};
 
 #[derive(Args)]
@@ -47,7 +48,16 @@ pub(super) fn keys(args: &KeysArgs, file: Option<&Path>, kinds: &Kinds) -> anyho
         let store = opened.store;
         let done = match &args.command {
             None => list(&store, args.json).await,
-            Some(KeysCommand::Reseal { clear }) => reseal(&store, *clear, args.json).await,
+            Some(KeysCommand::Reseal { clear: true }) if store.ring().refuses_clear() => {
+                Err(anyhow::anyhow!(
+                    "encryption.clear = \"refuse\": a row in clear may have been written by somebody else. To encrypt those rows all the \
+                     same, write encryption.clear = \"accept\", run this command, and write \"refuse\" again"
+                ))
+            }
+            Some(KeysCommand::Reseal { clear }) => match register_keys(&store, &config.encryption).await {
+                Ok(()) => reseal(&store, *clear, args.json).await,
+                Err(error) => Err(error),
+            },
         };
         store.close().await;
         done

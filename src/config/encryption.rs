@@ -1,18 +1,52 @@
 //! `[encryption]`: the keys that what is kept of events is sealed with.
 
+use super::problem::ConfigProblem;
 use crate::seal::{KeyRing, SealKey};
 
 /// `[encryption]`: encryption at rest.
 #[derive(Debug, Clone, Default)]
 pub struct EncryptionConfig {
     /// Keys, newest first: the first seals, all open. None: nothing is sealed.
-    pub keys: Vec<SealKey>,
+    pub keys: Vec<EncryptionKey>,
+    /// True when nothing that is stored in the clear is read or sent.
+    pub is_clear_refused: bool,
+}
+
+/// A key of `[encryption] keys`, and where it is written.
+#[derive(Debug, Clone)]
+pub struct EncryptionKey {
+    /// The key with its id.
+    pub key: SealKey,
+    /// The file, or the environment variable, that says it.
+    pub source: String,
+    /// The configuration key, such as `encryption.keys[0].key`.
+    pub place: String,
 }
 
 impl EncryptionConfig {
     /// The keys as the store wants them.
     pub fn ring(&self) -> KeyRing {
-        KeyRing::new(&self.keys)
+        let keys: Vec<SealKey> = self.keys.iter().map(|one| one.key.clone()).collect();
+        KeyRing::new(&keys).refusing_clear(self.is_clear_refused)
+    }
+
+    /// What is wrong with the key of this id where the database knows another one under it.
+    pub(crate) fn mismatch(&self, key_id: &str) -> ConfigProblem {
+        let found = self.keys.iter().find(|one| one.key.id() == key_id);
+        let (source, key) = found.map(|one| (one.source.clone(), one.place.clone())).unwrap_or_default();
+        ConfigProblem {
+            source,
+            key,
+            value: None,
+            why: format!(
+                "the key under the id `{key_id}` is not the key that this database was sealed with: another key was used here under \
+                 that id"
+            ),
+            remedy: format!(
+                "put that key back under `{key_id}` (is the secret complete, and the same on every node?), or give this key an id \
+                 that was never used"
+            ),
+        }
     }
 
     /// One line for people: whether it is on, and with which keys.
@@ -24,7 +58,8 @@ impl EncryptionConfig {
                     0 => String::new(),
                     n => format!(", {n} more open"),
                 };
-                format!("encryption at rest is on: `{}` seals{others}", first.id())
+                let clear = if self.is_clear_refused { ", rows in clear are refused" } else { "" };
+                format!("encryption at rest is on: `{}` seals{others}{clear}", first.key.id())
             }
         }
     }

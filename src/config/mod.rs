@@ -49,7 +49,7 @@ pub use admin::{AdminConfig, AdminToken, DEV_TOKEN};
 pub use database::{DatabaseConfig, PoolingConfig};
 pub use destinations::{DestinationConfig, QueryConfig, UnknownPolicy};
 pub use effective::{ConfigLayer, EffectiveSetting};
-pub use encryption::EncryptionConfig;
+pub use encryption::{EncryptionConfig, EncryptionKey};
 pub use environment::Environment;
 pub use fetch::FetchConfig;
 pub(crate) use field::{Checker, DEFAULTS_ORIGIN, Field, Table};

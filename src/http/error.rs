@@ -86,7 +86,7 @@ impl Problem {
     pub(crate) const SEALED: Self = Self::new(
         StatusCode::CONFLICT,
         "sealed",
-        "this content is sealed with a key that is not configured here, or was changed",
+        "this content does not open here: its key is not configured, it was changed, or it is in clear and that is refused",
     );
     pub(super) const NO_SUCH_CURSOR: Self = Self::new(
         StatusCode::NOT_FOUND,

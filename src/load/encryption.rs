@@ -1,6 +1,6 @@
 //! `[encryption]`: the key ring.
 
-use crate::config::{Checker, EncryptionConfig, Field, Table};
+use crate::config::{Checker, EncryptionConfig, EncryptionKey, Field, Table};
 use crate::seal::SealKey;
 use crate::types::Name;
 
@@ -10,7 +10,7 @@ const KEYS_N_MAX: usize = 16;
 /// Reads `[encryption]`, whose keys are secrets.
 pub(super) fn encryption(checker: &mut Checker<'_>, root: &mut Table) -> Option<EncryptionConfig> {
     let mut table = root.table(checker, "encryption")?;
-    let mut keys: Vec<SealKey> = Vec::new();
+    let mut keys: Vec<EncryptionKey> = Vec::new();
     if let Some(field) = table.take(checker, "keys") {
         let list = field.list(checker).unwrap_or_default();
         if list.len() > KEYS_N_MAX {
@@ -20,17 +20,29 @@ pub(super) fn encryption(checker: &mut Checker<'_>, root: &mut Table) -> Option<
         for field in list {
             let place = field.clone();
             let Some(key) = key(checker, field) else { continue };
-            if keys.iter().any(|other| other.id() == key.id()) {
-                let why = format!("has `{}`, which is the id of two keys", key.id());
+            let id = key.id();
+            if keys.iter().any(|other| other.key.id() == id) {
+                let why = format!("has `{id}`, which is the id of two keys");
                 checker.problem(&place, why, "give a new key a new id: what is stored names its key by it");
-            } else if keys.iter().any(|other| other.is_same_as(&key)) {
+            } else if keys.iter().any(|other| other.key.is_same_as(&key)) {
                 checker.problem(&place, "has the key of another entry", "make a key for each");
             }
-            keys.push(key);
+            keys.push(EncryptionKey {
+                key,
+                source: place.source.clone(),
+                place: format!("{}.key", place.key),
+            });
         }
     }
+    let words = [("accept", false), ("refuse", true)];
+    let is_clear_refused = table.word(checker, "clear", &words).unwrap_or_default();
+    if is_clear_refused && keys.is_empty() {
+        let remedy =
+            "add a key, or write encryption.clear = \"accept\": without a key everything is stored in clear";
+        checker.missing("encryption.keys".to_owned(), remedy);
+    }
     table.finish(checker);
-    Some(EncryptionConfig { keys })
+    Some(EncryptionConfig { keys, is_clear_refused })
 }
 
 fn key(checker: &mut Checker<'_>, field: Field) -> Option<SealKey> {

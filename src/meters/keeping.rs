@@ -62,7 +62,7 @@ const ROWS: &[Metric] = &[
         "hooklatch_unopened_total",
         &["of"],
         "values",
-        "Sealed values that no configured key opens: of an event, or of a message.",
+        "Looks at stored values that did not open, of an event or of a message: no key, another key, damaged, or in clear where that is refused.",
     ),
     gauge(
         "hooklatch_operations",

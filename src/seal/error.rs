@@ -11,25 +11,23 @@ pub enum SealError {
         /// Id of the key that is missing.
         key_id: String,
     },
-    /// The key is there and does not open it: another key under this id, or bytes that were changed or moved.
+    /// The key is there and does not open it: its bytes were changed or moved, or those of its event's id or provider.
     #[error(
-        "it does not open with the key `{key_id}`: either the key under this id is another one now, or the value was changed or belongs to another row"
+        "it does not open with the key `{key_id}`: it was damaged, or the row, the provider or the id of its event was changed"
     )]
     NotOpened {
         /// Id of the key that it says it was sealed with.
         key_id: String,
     },
+    /// It was written without a key, and the configuration wants none of those.
+    #[error(
+        "it is in clear, and encryption.clear = \"refuse\": if it is genuine, encrypt it with `hooklatch keys reseal --clear` under encryption.clear = \"accept\""
+    )]
+    Clear,
     /// The system gave no random bytes, or the value is too long.
     #[error("it could not be sealed with the key `{key_id}`")]
     NotSealed {
         /// Id of the key that was to seal it.
         key_id: String,
     },
-}
-
-impl SealError {
-    /// True when the same will open once its key is in the ring: it may be tried again later.
-    pub fn is_for_now(&self) -> bool {
-        matches!(self, Self::NoKey { .. })
-    }
 }

@@ -15,6 +15,8 @@ pub struct SealKey {
     bytes: [u8; KEY_BYTES],
     /// Makes the digests of search ids; derived of `bytes`.
     search: hmac::Key,
+    /// Proves to a database that it is the same key under the same id; derived of both.
+    check: hmac::Tag,
 }
 
 /// Reason why a text is not a key. It quotes nothing of the text.
@@ -42,13 +44,20 @@ impl SealKey {
         if bytes.windows(2).all(|pair| pair.first() == pair.last()) {
             return Err(SealKeyError::Plain);
         }
-        let search = search_key(&bytes).ok_or(SealKeyError::Form)?;
-        Ok(Self { id: id.into(), bytes, search })
+        let derived = |salt: &[u8], info: &[u8]| derived(&bytes, salt, info).ok_or(SealKeyError::Form);
+        let search = derived(b"hooklatch search ids", b"hooklatch search key 1")?;
+        let check = hmac::sign(&derived(b"hooklatch key check", b"hooklatch key check 1")?, id.as_bytes());
+        Ok(Self { id: id.into(), bytes, search, check })
     }
 
     /// The id that is stored beside what it sealed.
     pub fn id(&self) -> &str {
         &self.id
+    }
+
+    /// The value that a database keeps under its id: equal for the same key under the same id, and opens nothing.
+    pub fn check_value(&self) -> &[u8] {
+        self.check.as_ref()
     }
 
     pub(super) fn bytes(&self) -> &[u8; KEY_BYTES] {
@@ -65,9 +74,9 @@ impl SealKey {
     }
 }
 
-fn search_key(bytes: &[u8]) -> Option<hmac::Key> {
-    let prk = Salt::new(HKDF_SHA256, b"hooklatch search ids").extract(bytes);
-    prk.expand(&[b"hooklatch search key 1".as_slice()], hmac::HMAC_SHA256).ok().map(Into::into)
+fn derived(bytes: &[u8], salt: &[u8], info: &[u8]) -> Option<hmac::Key> {
+    let prk = Salt::new(HKDF_SHA256, salt).extract(bytes);
+    prk.expand(&[info], hmac::HMAC_SHA256).ok().map(Into::into)
 }
 
 impl std::fmt::Debug for SealKey {
@@ -95,6 +104,13 @@ mod tests {
         assert_eq!(read(&"00".repeat(32)), Err(SealKeyError::Plain));
         let key = SealKey::parse(id, &hex).expect("a key");
         assert!(key.is_same_as(&SealKey::parse(id, base64).expect("a key")));
+        let (same, renamed) = (SealKey::parse(id, base64), SealKey::parse("2026-12", base64));
+        assert_eq!(key.check_value(), same.expect("a key").check_value());
+        assert_ne!(
+            key.check_value(),
+            renamed.expect("a key").check_value(),
+            "nobody sees that it is the same"
+        );
         let said = format!("{key:?}");
         assert!(said.contains("2026-11") && !said.contains("1f") && !said.contains("31"), "{said}");
     }

@@ -4,8 +4,12 @@
 //! AES-256-GCM under a key of its own for every value, which HKDF-SHA256 makes of a key of the ring and of 32 random
 //! bytes that are stored with the value. So no key is used twice, no nonce has to be counted by several nodes, and the
 //! number of values that one key of the ring may seal has no bound worth naming
-//! (docs/adr/0054-encryption-at-rest.md). The place of a value, its table, column and number, is part of what is
-//! authenticated: a value that somebody copies to another row does not open there.
+//! (docs/adr/0054-encryption-at-rest.md). The place of a value is part of what is authenticated: its table, column and
+//! number, and provider and id of its event. What somebody copies to another row does not open there, nor in its own row
+//! under the id of another event.
+//!
+//! A database keeps a check value for each key id (docs/adr/0081-a-key-is-what-it-proves.md), so that no other key is
+//! used under that id.
 //!
 //! Search ids are found by keyed digests: HMAC-SHA-256 under a key that HKDF makes of a key of the ring, so `reseal` writes
 //! them anew for another key.

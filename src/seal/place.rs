@@ -5,37 +5,44 @@ const FORMAT: &[u8] = b"hooklatch sealed 1";
 
 /// The place of a value: what is sealed for one opens at no other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SealedPlace {
+pub struct SealedPlace<'a> {
     table: &'static str,
     column: &'static str,
     number: i64,
     attempt_n: u32,
+    /// Provider and id of the event that it belongs to; empty where its row is not read with that of the event.
+    event: (&'a str, &'a str),
 }
 
-impl SealedPlace {
-    /// What was received with the event of this number: `headers`, `body`, `whole` or `search_ids` of `webhook_payloads`.
-    pub fn of_event(column: &'static str, event_seq: i64) -> Self {
-        Self { table: "webhook_payloads", column, number: event_seq, attempt_n: 0 }
+impl<'a> SealedPlace<'a> {
+    /// What was received with the event of this number, provider and id: `headers`, `body`, `whole` or `search_ids` of
+    /// `webhook_payloads`.
+    pub fn of_event(column: &'static str, event_seq: i64, event: (&'a str, &'a str)) -> Self {
+        Self { table: "webhook_payloads", column, number: event_seq, attempt_n: 0, event }
     }
 
-    /// What the message with this number says: `headers` or `body` of `outbox_contents`.
-    pub fn of_message(column: &'static str, message_id: i64) -> Self {
-        Self { table: "outbox_contents", column, number: message_id, attempt_n: 0 }
+    /// The content of the message with this number, which follows from this event: `headers` or `body` of `outbox_contents`.
+    pub fn of_message(column: &'static str, message_id: i64, event: (&'a str, &'a str)) -> Self {
+        Self { table: "outbox_contents", column, number: message_id, attempt_n: 0, event }
     }
 
     /// The piece of the answer to one attempt of a message.
     pub fn of_answer(message_id: i64, attempt_n: u32) -> Self {
-        Self { table: "outbox_attempts", column: "response", number: message_id, attempt_n }
+        Self { table: "outbox_attempts", column: "response", number: message_id, attempt_n, event: ("", "") }
     }
 
-    /// Its bytes: no two places have the same, because names hold no zero and numbers have one length.
+    /// Its bytes: no two places have the same, because names hold no zero, numbers have one length, and the event's id is
+    /// last.
     pub(super) fn bytes(&self) -> Vec<u8> {
+        let (provider, event_id) = self.event;
         let parts = [
             FORMAT,
             self.table.as_bytes(),
             self.column.as_bytes(),
             &self.number.to_be_bytes(),
             &self.attempt_n.to_be_bytes(),
+            provider.as_bytes(),
+            event_id.as_bytes(),
         ];
         parts.join(&0)
     }

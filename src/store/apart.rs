@@ -34,10 +34,10 @@ pub struct KeptContent {
 
 impl KeptContent {
     /// What people see of a stored one: also that it does not open.
-    fn of(stored: StoredPayload, ring: &KeyRing) -> Self {
+    fn of(stored: StoredPayload, event: &EventKey, ring: &KeyRing) -> Self {
         let redacted_n = stored.redacted_n.map(|n| u32::try_from(n).unwrap_or_default());
         let key_id = stored.key_id.clone();
-        let (headers, body, unopened) = match stored.shown(ring) {
+        let (headers, body, unopened) = match stored.shown(event, ring) {
             Ok((headers, body)) => (headers, body, None),
             Err(error) => ("{}".to_owned(), Vec::new(), Some(error.to_string())),
         };
@@ -140,7 +140,7 @@ pub(super) async fn event_content(
         .await?;
     let Some(row) = row else { return Ok(None) };
     let stored = StoredPayload::of(&row, row.int("event_seq")?)?;
-    Ok(stored.map(|stored| KeptContent::of(stored, ring)))
+    Ok(stored.map(|stored| KeptContent::of(stored, key, ring)))
 }
 
 #[cfg(test)]

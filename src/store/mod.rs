@@ -13,7 +13,7 @@
 //! `operations/` what they order to be done to many, `look.rs`, `apart.rs` and
 //! `rejection.rs` what they look at, `open_counts.rs` and `rhythm.rs` what `/metrics` says of the tables, `tail.rs` what comes in while they look, `receipt.rs` what senders of ours do, `audit/` the record of both, `idempotency/` the
 //! keys of requests with their answers, `token.rs` by which tokens people come, `session.rs` in which browsers, `retention/` what is deleted. `reseal.rs`
-//! brings what is sealed under the newest key. `restore/` is about a database that is a copy of an earlier one. `trial.rs`
+//! brings what is sealed under the newest key, `key_checks.rs` refuses another key under a known id. `restore/` is about a database that is a copy of an earlier one. `trial.rs`
 //! is what handlers are run on to see what they would do. `signal.rs` knows copies of events that nothing tells apart.
 //! `migrations.rs`, `installation.rs` and `program_migrations.rs` make the tables; `checkup/` is what the database says
 //! about itself. `statements.rs` lists the hot
@@ -33,6 +33,7 @@ mod event;
 mod handle;
 mod idempotency;
 mod installation;
+mod key_checks;
 mod lane;
 mod look;
 mod message;

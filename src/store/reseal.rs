@@ -5,10 +5,11 @@
 //! sealed with the one key or the other, and its row says with which.
 
 use super::db::{DbError, DbResult, Door, Row, StoreError, Value};
-use super::event::stored_body;
+use super::event::{event_key, stored_body};
 use super::handle::Store;
 use super::search_ids::search_block;
 use crate::seal::{KeyRing, SealError, SealedPlace};
+use crate::types::EventKey;
 
 /// Rows of one key and table that are counted at most.
 pub const SEALED_COUNTED_MAX: u32 = 10_000;
@@ -64,6 +65,18 @@ struct SealedSql {
     write: &'static str,
 }
 
+/// The key of the event with this number, for which its columns are encrypted.
+macro_rules! own_event {
+    ($event_seq:literal) => {
+        concat!(
+            "(SELECT e.provider FROM processed_webhook_events e WHERE e.event_seq = ",
+            $event_seq,
+            ") AS provider, (SELECT e.event_id FROM processed_webhook_events e WHERE e.event_seq = ",
+            $event_seq,
+            ") AS event_id"
+        )
+    };
+}
 macro_rules! next_key {
     ($table:literal) => {
         concat!("/* keys_in_use */ SELECT MIN(key_id) AS key_id FROM ", $table, " WHERE key_id > $1")
@@ -99,8 +112,9 @@ const PAYLOADS: SealedSql = SealedSql {
     of_key: concat!(
         "/* reseal */ SELECT event_seq AS number, 0 AS attempt_n, key_id, headers AS sealed_text, ",
         stored_body!("p"),
-        " AS body, whole, search_ids
-        FROM webhook_payloads p WHERE key_id = $4 AND event_seq > $1 AND CAST($2 AS BIGINT) >= 0
+        " AS body, whole, search_ids, ",
+        own_event!("p.event_seq"),
+        " FROM webhook_payloads p WHERE key_id = $4 AND event_seq > $1 AND CAST($2 AS BIGINT) >= 0
         ORDER BY event_seq LIMIT $3"
     ),
     // What is sealed is gone past without its columns.
@@ -109,8 +123,9 @@ const PAYLOADS: SealedSql = SealedSql {
             CASE WHEN key_id IS NULL THEN headers END AS sealed_text,
             CASE WHEN key_id IS NULL THEN ",
         stored_body!("p"),
-        " END AS body, CASE WHEN key_id IS NULL THEN whole END AS whole
-        FROM webhook_payloads p WHERE event_seq > $1 AND CAST($2 AS BIGINT) >= 0 AND CAST($4 AS TEXT) = ''
+        " END AS body, CASE WHEN key_id IS NULL THEN whole END AS whole, ",
+        own_event!("p.event_seq"),
+        " FROM webhook_payloads p WHERE event_seq > $1 AND CAST($2 AS BIGINT) >= 0 AND CAST($4 AS TEXT) = ''
         ORDER BY event_seq LIMIT $3"
     ),
     // Its `whole` may be gone by now. A body in parts is in one piece afterwards.
@@ -122,15 +137,21 @@ const CONTENTS: SealedSql = SealedSql {
     next_key: next_key!("outbox_contents"),
     counted: counted!("outbox_contents"),
     clear: clear!("outbox_contents", "key_id", "message_id"),
-    of_key: "/* reseal */ SELECT message_id AS number, 0 AS attempt_n, key_id, headers AS sealed_text, body,
-            CAST(NULL AS BYTEA) AS whole
-        FROM outbox_contents WHERE key_id = $4 AND message_id > $1 AND CAST($2 AS BIGINT) >= 0
-        ORDER BY message_id LIMIT $3",
-    of_none: "/* reseal */ SELECT message_id AS number, 0 AS attempt_n, key_id,
+    of_key: concat!(
+        "/* reseal */ SELECT message_id AS number, 0 AS attempt_n, key_id, headers AS sealed_text, body,
+            CAST(NULL AS BYTEA) AS whole, ",
+        own_event!("c.message_id / 1024"),
+        " FROM outbox_contents c WHERE key_id = $4 AND message_id > $1 AND CAST($2 AS BIGINT) >= 0
+        ORDER BY message_id LIMIT $3"
+    ),
+    of_none: concat!(
+        "/* reseal */ SELECT message_id AS number, 0 AS attempt_n, key_id,
             CASE WHEN key_id IS NULL THEN headers END AS sealed_text, CASE WHEN key_id IS NULL THEN body END AS body,
-            CAST(NULL AS BYTEA) AS whole
-        FROM outbox_contents WHERE message_id > $1 AND CAST($2 AS BIGINT) >= 0 AND CAST($4 AS TEXT) = ''
-        ORDER BY message_id LIMIT $3",
+            CAST(NULL AS BYTEA) AS whole, ",
+        own_event!("c.message_id / 1024"),
+        " FROM outbox_contents c WHERE message_id > $1 AND CAST($2 AS BIGINT) >= 0 AND CAST($4 AS TEXT) = ''
+        ORDER BY message_id LIMIT $3"
+    ),
     write: "/* reseal */ UPDATE outbox_contents SET headers = $4, body = $5, key_id = $7
         WHERE message_id = $1 AND CAST($2 AS BIGINT) = 0 AND COALESCE(key_id, '') = $3 AND CAST($6 AS BYTEA) IS NULL",
 };
@@ -175,14 +196,6 @@ impl SealedTable {
             Self::Payloads => &PAYLOADS,
             Self::Contents => &CONTENTS,
             Self::Answers => &ANSWERS,
-        }
-    }
-
-    fn place(self, column: &'static str, at: ResealPlace) -> SealedPlace {
-        match self {
-            Self::Payloads => SealedPlace::of_event(column, at.number),
-            Self::Contents => SealedPlace::of_message(column, at.number),
-            Self::Answers => SealedPlace::of_answer(at.number, at.attempt_n),
         }
     }
 
@@ -269,8 +282,13 @@ async fn reseal(
         if row.text_or_null("key_id")?.as_deref() != of || row.text_or_null("sealed_text")?.is_none() {
             continue;
         }
-        match sealed_anew(table, at, row, of, ring) {
-            Ok(columns) => {
+        let place = RowPlace::of(table, at, row)?;
+        let found = match sealed_anew(&place, row, of, ring) {
+            Ok(columns) => search_ids(db, &place, row, (of, ring)).await.map(|ids| (columns, ids)),
+            Err(error) => Err(error),
+        };
+        match found {
+            Ok((columns, ids)) => {
                 let mut values = vec![at.number.into(), at.attempt_n.into(), of.unwrap_or_default().into()];
                 values.extend(columns);
                 values.push(ring.key_id().into());
@@ -281,8 +299,7 @@ async fn reseal(
                 if table == SealedTable::Payloads {
                     let sql = "/* reseal */ DELETE FROM webhook_body_parts WHERE event_seq = $1";
                     db.execute(sql, &[at.number.into()]).await?;
-                    let ids = search_ids(db, at.number, row, of, ring).await?;
-                    reseal_search_ids(db, at.number, ids, ring).await?;
+                    reseal_search_ids(db, &place, ids, ring).await?;
                 }
             }
             Err(ResealError::Sealed) => step.unopened_n += 1,
@@ -292,31 +309,58 @@ async fn reseal(
     Ok(step)
 }
 
+/// A row whose columns are encrypted anew, and the event for which they are; `None`: it is gone, or these are answers.
+struct RowPlace {
+    table: SealedTable,
+    at: ResealPlace,
+    event: Option<EventKey>,
+}
+
+impl RowPlace {
+    fn of(table: SealedTable, at: ResealPlace, row: &Row) -> DbResult<Self> {
+        let is_known = table != SealedTable::Answers && row.text_or_null("provider")?.is_some();
+        Ok(Self { table, at, event: is_known.then(|| event_key(row)).transpose()? })
+    }
+
+    fn column(&self, column: &'static str) -> Result<SealedPlace<'_>, ResealError> {
+        let (number, event) = (self.at.number, self.event.as_ref().ok_or(ResealError::Sealed));
+        Ok(match self.table {
+            SealedTable::Payloads => SealedPlace::of_event(column, number, event?.as_pair()),
+            SealedTable::Contents => SealedPlace::of_message(column, number, event?.as_pair()),
+            SealedTable::Answers => SealedPlace::of_answer(number, self.at.attempt_n),
+        })
+    }
+}
+
 /// The search ids of an event: sealed with its body, or in the clear in their table.
 async fn search_ids(
     db: &mut Door<'_>,
-    event_seq: i64,
+    place: &RowPlace,
     row: &Row,
-    of: Option<&str>,
-    ring: &KeyRing,
-) -> DbResult<Vec<String>> {
+    (of, ring): (Option<&str>, &KeyRing),
+) -> Result<Vec<String>, ResealError> {
+    if place.table != SealedTable::Payloads {
+        return Ok(Vec::new());
+    }
     if of.is_none() {
+        let event_seq = place.at.number;
         let sql = "/* reseal */ SELECT search_key FROM event_search_ids WHERE block = $1 AND event_seq = $2 ORDER BY search_key";
         let rows = db.fetch(sql, &[search_block(event_seq).into(), event_seq.into()]).await?;
-        return rows.iter().map(|row| row.text("search_key")).collect();
+        return Ok(rows.iter().map(|row| row.text("search_key")).collect::<DbResult<_>>()?);
     }
     let Some(sealed) = row.text_or_null("search_ids")? else { return Ok(Vec::new()) };
-    let clear = ring.open_text(of, &SealedPlace::of_event("search_ids", event_seq), sealed)?;
+    let clear = ring.open_text(of, &place.column("search_ids")?, sealed)?;
     Ok(clear.lines().map(str::to_owned).collect())
 }
 
 /// Writes the digests of these search ids anew, and the ids themselves beside the body that was just sealed.
 async fn reseal_search_ids(
     db: &mut Door<'_>,
-    event_seq: i64,
+    place: &RowPlace,
     ids: Vec<String>,
     ring: &KeyRing,
 ) -> DbResult<()> {
+    let (event_seq, Some(event)) = (place.at.number, &place.event) else { return Ok(()) };
     if ids.is_empty() {
         return Ok(());
     }
@@ -331,7 +375,7 @@ async fn reseal_search_ids(
         ];
         db.execute(sql, &values).await?;
     }
-    let (place, clear) = (SealedPlace::of_event("search_ids", event_seq), ids.join("\n"));
+    let (place, clear) = (SealedPlace::of_event("search_ids", event_seq, event.as_pair()), ids.join("\n"));
     let sealed = ring.seal_text(&place, &clear)?.into_owned();
     let sql = "/* reseal */ UPDATE webhook_payloads SET search_ids = $2 WHERE event_seq = $1";
     db.execute(sql, &[event_seq.into(), sealed.into()]).await.map(drop)
@@ -358,19 +402,18 @@ impl From<DbError> for ResealError {
 
 /// The columns of a row under the newest key: text, body, whole.
 fn sealed_anew(
-    table: SealedTable,
-    at: ResealPlace,
+    row_place: &RowPlace,
     row: &Row,
     of: Option<&str>,
     ring: &KeyRing,
 ) -> Result<[Value; 3], ResealError> {
-    let place = table.place(table.text_column(), at);
+    let place = row_place.column(row_place.table.text_column())?;
     let clear = ring.open_text(of, &place, row.text("sealed_text")?)?;
     let text: Value = ring.seal_text(&place, &clear)?.into_owned().into();
     let mut columns = [text, Value::Bytes(None), Value::Bytes(None)];
     for (column, value) in ["body", "whole"].into_iter().zip(columns.iter_mut().skip(1)) {
         let Some(stored) = row.bytes_or_null(column)? else { continue };
-        let place = table.place(column, at);
+        let place = row_place.column(column)?;
         let clear = ring.open(of, &place, stored)?;
         *value = ring.seal(&place, &clear)?.into_owned().into();
     }

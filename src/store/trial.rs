@@ -127,17 +127,22 @@ async fn event_committed(
         key: key.clone(),
         event_seq,
         newest,
-        content: content(&row, event_seq, ring)?,
-        effects: rows.iter().map(|row| effect(row, ring)).collect::<DbResult<_>>()?,
+        content: content(&row, event_seq, key, ring)?,
+        effects: rows.iter().map(|row| effect(row, key, ring)).collect::<DbResult<_>>()?,
         view,
     }))
 }
 
-fn content(row: &Row, event_seq: i64, ring: &KeyRing) -> DbResult<Result<CameContent, String>> {
+fn content(
+    row: &Row,
+    event_seq: i64,
+    event: &EventKey,
+    ring: &KeyRing,
+) -> DbResult<Result<CameContent, String>> {
     let Some(stored) = StoredPayload::of(row, event_seq)? else {
         return Ok(Err("its body is no longer kept".to_owned()));
     };
-    Ok(match stored.came(ring) {
+    Ok(match stored.came(event, ring) {
         Ok((headers, body)) => Ok(CameContent { headers, body: body.into() }),
         Err(NotAsItCame::Redacted) => {
             Err("its body was redacted, and what came is no longer kept".to_owned())
@@ -146,7 +151,7 @@ fn content(row: &Row, event_seq: i64, ring: &KeyRing) -> DbResult<Result<CameCon
     })
 }
 
-fn effect(row: &Row, ring: &KeyRing) -> DbResult<CommittedEffect> {
+fn effect(row: &Row, event: &EventKey, ring: &KeyRing) -> DbResult<CommittedEffect> {
     let message_id = MessageId::from_column(row.int("message_id")?);
     let word = row.text("state")?;
     let state =
@@ -157,12 +162,17 @@ fn effect(row: &Row, ring: &KeyRing) -> DbResult<CommittedEffect> {
         state,
         destination: row.text("destination")?,
         lane: row.text_or_null("lane")?,
-        call: call(row, message_id, ring)?,
+        call: call(row, message_id, event, ring)?,
     })
 }
 
 /// A message without contents of its own is a POST of the event's bytes.
-fn call(row: &Row, id: MessageId, ring: &KeyRing) -> DbResult<Result<CommittedCall, String>> {
+fn call(
+    row: &Row,
+    id: MessageId,
+    event: &EventKey,
+    ring: &KeyRing,
+) -> DbResult<Result<CommittedCall, String>> {
     let Some(method) = row.text_or_null("method")? else {
         let (method, path, headers) = ("POST".to_owned(), String::new(), BTreeMap::new());
         return Ok(Ok(CommittedCall { method, path, headers, body: None }));
@@ -170,9 +180,10 @@ fn call(row: &Row, id: MessageId, ring: &KeyRing) -> DbResult<Result<CommittedCa
     let (path, key_id) = (row.text("path")?, row.text_or_null("key_id")?);
     let (kept_headers, kept_body) = (row.text("headers")?, row.bytes_or_null("body")?);
     let opened = || -> Result<(String, Option<Vec<u8>>), SealError> {
-        let (key_id, number) = (key_id.as_deref(), id.number());
-        let headers = ring.open_text(key_id, &SealedPlace::of_message("headers", number), kept_headers)?;
-        let open = |body| ring.open(key_id, &SealedPlace::of_message("body", number), body);
+        let key_id = key_id.as_deref();
+        let place = |column| SealedPlace::of_message(column, id.number(), event.as_pair());
+        let headers = ring.open_text(key_id, &place("headers"), kept_headers)?;
+        let open = |body| ring.open(key_id, &place("body"), body);
         Ok((headers, kept_body.map(open).transpose()?))
     };
     Ok(opened().map_err(|error| error.to_string()).and_then(|(headers, body)| {

@@ -27,6 +27,17 @@ pub struct EventKey {
 pub const TEST_EVENT: &str = "test:";
 
 impl EventKey {
+    /// `evt_1` of `stripe`.
+    #[cfg(test)]
+    pub(crate) fn example() -> Self {
+        Self { provider: Name::parse("stripe").expect("a name"), event_id: "evt_1".to_owned() }
+    }
+
+    /// Provider and id, as what is encrypted is bound to them.
+    pub fn as_pair(&self) -> (&str, &str) {
+        (self.provider.as_str(), &self.event_id)
+    }
+
     /// True for a test event, which an operator made.
     pub fn is_synthetic(&self) -> bool {
         self.event_id.starts_with(TEST_EVENT)

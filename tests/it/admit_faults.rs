@@ -108,7 +108,7 @@ async fn what_waits_for_names_that_are_gone_is_told_and_shown(database: &Databas
         due_at_ms: Some(1),
         processed_at_ms: 1,
     };
-    let messages = numbered(candidates[1].event_seq, &[message("away")]);
+    let messages = numbered(&candidates[1], &[message("away")]);
     let mut tx = store.admission_begin().await.unwrap();
     tx.events_insert(&candidates).await.unwrap();
     tx.write(&Writes { messages, updates: vec![retry] }).await.unwrap();

@@ -83,8 +83,7 @@ async fn fill(store: &Store) {
     for ns in all.chunks(500) {
         let events: Vec<IncomingEvent> = ns.iter().map(|n| event(&format!("evt_{n}"), "{}")).collect();
         let candidates = candidates(store, &events.iter().collect::<Vec<_>>(), EventState::Handled).await;
-        let messages =
-            candidates.iter().flat_map(|one| numbered(one.event_seq, &[message("bank")])).collect();
+        let messages = candidates.iter().flat_map(|one| numbered(one, &[message("bank")])).collect();
         let mut tx = store.admission_begin().await.unwrap();
         tx.events_insert(&candidates).await.unwrap();
         tx.write(&Writes { messages, updates: Vec::new() }).await.unwrap();

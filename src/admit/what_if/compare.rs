@@ -145,6 +145,7 @@ mod tests {
     fn message(name: &str) -> NewMessage {
         NewMessage {
             message_id: MessageId::of(7, 0).expect("a place"),
+            event: crate::types::EventKey::example().into(),
             shard: 0,
             generation: 0,
             effect_name: name.to_owned(),

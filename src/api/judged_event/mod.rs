@@ -136,7 +136,7 @@ pub(crate) fn open_calls_in_words(calls: &[Option<StandsStill>], is_worst: bool)
                 format!("{subject} {waits} for a destination that this node does not have in its configuration.")
             }
             Some(StandsStill::Unreadable) => {
-                format!("{subject} cannot be sent: the content is no longer kept, or sealed with a key that this node lacks.")
+                format!("{subject} cannot be sent: the content is no longer kept, or does not open on this node.")
             }
             None => format!("Hooklatch sends {subject} by itself."),
         })

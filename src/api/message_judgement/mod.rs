@@ -61,7 +61,7 @@ pub enum MessageContent {
     Kept,
     /// They were erased, redacted or deleted.
     Gone,
-    /// They are sealed with a key that this node does not have.
+    /// They are sealed with a key that this node does not have, or in clear where that is refused.
     Sealed,
 }
 
@@ -499,8 +499,8 @@ impl MessageFacts {
                 Some("Its body is no longer kept: it cannot be sent, and Hooklatch would hold it.".to_owned())
             }
             MessageContent::Sealed => {
-                let why = "Its body is sealed with a key that this node does not have: it cannot be sent until the key is \
-                           back.";
+                let why = "Its body does not open on this node: its key is not in encryption.keys, or it is in clear and \
+                           encryption.clear is \"refuse\". It cannot be sent until that is put right.";
                 Some(why.to_owned())
             }
         };

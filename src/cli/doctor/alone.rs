@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use crate::api::FindingView;
+use crate::config::ConfigProblem;
 use crate::doctor::{self, CONFIG, SERVER};
 use crate::load::{Kinds, Loaded, Settings, load};
 use crate::setup;
@@ -41,12 +42,12 @@ pub(super) async fn alone(file: Option<&Path>, kinds: &Kinds, is_deep: bool) -> 
             opened.store.close().await;
         }
         Err(error) => {
-            let why = SERVER.failure(format!("{error:#}")).about("database");
-            findings.push(
-                why.cure(
-                    "docs/postgres.md says what is demanded of PostgreSQL; a file belongs to one process",
-                ),
-            );
+            let cure = if error.is::<ConfigProblem>() {
+                "docs/security.md says what a key id stands for"
+            } else {
+                "docs/postgres.md says what is demanded of PostgreSQL; a file belongs to one process"
+            };
+            findings.push(SERVER.failure(format!("{error:#}")).about("database").cure(cure));
         }
     }
     findings

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::batch::{EventInsert, Holder};
 use super::transaction::AdmissionTx;
 use super::types::Candidate;
+use crate::seal::KeyRing;
 use crate::store::apart::{conflict_ids, is_beside, replay_places, told_beside};
 use crate::store::db::{DbResult, Door, StoreError};
 use crate::store::event::{EventRow, EventUpdate, Latched, event_get, events_update, events_with};
@@ -43,10 +44,12 @@ impl<'a> Conflicting<'a> {
         }
     }
 
-    /// Returns what it is kept as, at the place with this id.
-    fn kept_as(&self, event_id: String, replay_key: Option<BodyDigest>) -> IncomingEvent {
+    /// Returns what it is kept as, at the place with this id: with its body in one piece where the parts are encrypted,
+    /// because those open under the id that came alone.
+    fn kept_as(&self, event_id: String, replay_key: Option<BodyDigest>, ring: &KeyRing) -> IncomingEvent {
         let key = EventKey { provider: self.event.key.provider.clone(), event_id };
-        IncomingEvent { key, replay_key, ..IncomingEvent::clone(self.event) }
+        let stored_parts_n = self.event.stored_parts_n.filter(|_| !ring.is_on());
+        IncomingEvent { key, replay_key, stored_parts_n, ..IncomingEvent::clone(self.event) }
     }
 }
 
@@ -137,7 +140,7 @@ impl AdmissionTx {
             return Ok(());
         }
         for id in ids.into_iter().filter(|id| rows.iter().all(|row| row.key.event_id != *id)) {
-            let kept = conflicting.kept_as(id, replay_key);
+            let kept = conflicting.kept_as(id, replay_key, &self.ring);
             let key = kept.key.clone();
             let row = conflicting.row(kept);
             if self.is_inserted(row.clone()).await? {

@@ -17,9 +17,11 @@ pub(super) struct SealedPayload {
 impl SealedPayload {
     /// Asked for when there is a key alone: without one these would be copies.
     pub(super) fn of(ring: &KeyRing, event_seq: i64, event: &IncomingEvent) -> DbResult<Self> {
-        let headers = ring.seal_text(&SealedPlace::of_event("headers", event_seq), &event.headers)?;
-        let body = ring.seal(&SealedPlace::of_event("body", event_seq), event.stored_body())?;
-        let search_ids = sealed_search_ids(ring, event_seq, &event.search_ids)?;
+        let headers = ring
+            .seal_text(&SealedPlace::of_event("headers", event_seq, event.key.as_pair()), &event.headers)?;
+        let body =
+            ring.seal(&SealedPlace::of_event("body", event_seq, event.key.as_pair()), event.stored_body())?;
+        let search_ids = sealed_search_ids(ring, event_seq, event)?;
         Ok(Self { headers: headers.into_owned(), body: body.into_owned(), search_ids })
     }
 }
@@ -28,13 +30,14 @@ impl SealedPayload {
 pub(super) fn sealed_search_ids(
     ring: &KeyRing,
     event_seq: i64,
-    search_ids: &[String],
+    event: &IncomingEvent,
 ) -> DbResult<Option<String>> {
-    if search_ids.is_empty() || !ring.is_on() {
+    if event.search_ids.is_empty() || !ring.is_on() {
         return Ok(None);
     }
     // No id has a control character.
-    let (place, clear) = (SealedPlace::of_event("search_ids", event_seq), search_ids.join("\n"));
+    let (place, clear) =
+        (SealedPlace::of_event("search_ids", event_seq, event.key.as_pair()), event.search_ids.join("\n"));
     Ok(Some(ring.seal_text(&place, &clear)?.into_owned()))
 }
 
@@ -46,13 +49,15 @@ pub(super) struct SealedContents<'a> {
 
 impl<'a> SealedContents<'a> {
     pub(super) fn of(ring: &KeyRing, message: &'a NewMessage) -> DbResult<Self> {
-        let (number, clear) = (message.message_id.number(), message.headers_json());
-        let headers = match ring.seal_text(&SealedPlace::of_message("headers", number), &clear)? {
+        let place =
+            |column| SealedPlace::of_message(column, message.message_id.number(), message.event.as_pair());
+        let clear = message.headers_json();
+        let headers = match ring.seal_text(&place("headers"), &clear)? {
             Cow::Borrowed(_) => clear,
             Cow::Owned(sealed) => sealed,
         };
         let body = message.body.as_deref();
-        let body = body.map(|body| ring.seal(&SealedPlace::of_message("body", number), body)).transpose()?;
+        let body = body.map(|body| ring.seal(&place("body"), body)).transpose()?;
         Ok(Self { headers, body })
     }
 }

@@ -144,7 +144,7 @@ pub(super) fn events_insert(db: &Connection, rows: &[EventInsert], ring: &KeyRin
         if inserted_n == 0 {
             lost.push(row.event_seq);
         } else {
-            let place = |column| SealedPlace::of_event(column, row.event_seq);
+            let place = |column| SealedPlace::of_event(column, row.event_seq, event.key.as_pair());
             let headers = ring.seal_text(&place("headers"), &event.headers)?;
             let body = ring.seal(&place("body"), event.stored_body())?;
             payload_insert.execute(params![
@@ -154,7 +154,7 @@ pub(super) fn events_insert(db: &Connection, rows: &[EventInsert], ring: &KeyRin
                 &*body,
                 ring.key_id(),
                 event.secret,
-                sealed_search_ids(ring, row.event_seq, &event.search_ids)?,
+                sealed_search_ids(ring, row.event_seq, event)?,
             ])?;
             for id in &event.search_ids {
                 search_id_insert.execute(params![

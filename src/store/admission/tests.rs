@@ -111,6 +111,7 @@ fn of_several_versions_of_an_object_the_highest_is_raised_and_the_others_are_sta
 fn message(destination: &str, lane: Option<&str>, is_leased: bool) -> NewMessage {
     NewMessage {
         message_id: MessageId::from_column(1),
+        event: crate::types::EventKey::example().into(),
         shard: 0,
         generation: 0,
         effect_name: destination.to_owned(),

@@ -23,7 +23,7 @@ use crate::types::{EventKey, IncomingEvent, Name, ObjectVersion, UnixMs};
 /// One open transaction. Dropping it rolls back.
 pub struct AdmissionTx {
     pub(in crate::store) tx: Tx,
-    ring: KeyRing,
+    pub(super) ring: KeyRing,
     pub(super) numbers: Arc<EventNumbers>,
     /// Redacted events whose row was inserted, with its number.
     redacted: Vec<(i64, Arc<IncomingEvent>)>,

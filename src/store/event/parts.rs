@@ -82,7 +82,7 @@ impl Store {
         now_ms: UnixMs,
     ) -> Result<u32, StoreError> {
         let shard = i32::from(event.key.shard());
-        let bytes = self.sealed_body(event_seq, event.body.clone()).await?;
+        let bytes = self.sealed_body(event_seq, event).await?;
         alone!(self.writer.unlatched_body_insert(event_seq, now_ms))?;
         let (mut left, mut parts_n, mut part_bytes, mut unmoved) = (bytes, 0_u32, PART_BYTES, 0);
         while !left.is_empty() {
@@ -107,12 +107,12 @@ impl Store {
     }
 
     /// Seals the body, where there is a key, on a thread that serves nobody else.
-    async fn sealed_body(&self, event_seq: i64, body: Bytes) -> Result<Bytes, StoreError> {
-        if !self.ring.is_on() {
+    async fn sealed_body(&self, event_seq: i64, event: &IncomingEvent) -> Result<Bytes, StoreError> {
+        let (ring, key, body) = (self.ring.clone(), event.key.clone(), event.body.clone());
+        if !ring.is_on() {
             return Ok(body);
         }
-        let ring = self.ring.clone();
-        let seal = move || sealed(&ring, event_seq, &body);
+        let seal = move || sealed(&ring, &SealedPlace::of_event("body", event_seq, key.as_pair()), &body);
         let sealing =
             tokio::task::spawn_blocking(seal).await.unwrap_or_else(|error| Err(DbError::unsaid(error)));
         sealing.map_err(|error| StoreError::from_db("body_parts_write", error))
@@ -135,8 +135,8 @@ impl Store {
     }
 }
 
-fn sealed(ring: &KeyRing, event_seq: i64, body: &Bytes) -> DbResult<Bytes> {
-    Ok(ring.seal(&SealedPlace::of_event("body", event_seq), body)?.into_owned().into())
+fn sealed(ring: &KeyRing, place: &SealedPlace<'_>, body: &Bytes) -> DbResult<Bytes> {
+    Ok(ring.seal(place, body)?.into_owned().into())
 }
 
 async fn unlatched_body_insert(db: &mut Door<'_>, event_seq: i64, now_ms: UnixMs) -> DbResult<()> {

@@ -2,6 +2,7 @@
 
 use crate::seal::{KeyRing, SealError, SealedPlace};
 use crate::store::db::{DbResult, Row};
+use crate::types::EventKey;
 
 /// The columns of one row: `headers`, `body`, `whole`, `key_id` and `redacted_n`.
 pub(in crate::store) struct StoredPayload {
@@ -42,28 +43,31 @@ impl StoredPayload {
         }))
     }
 
-    fn place(&self, column: &'static str) -> SealedPlace {
-        SealedPlace::of_event(column, self.event_seq)
-    }
-
-    /// Headers and bytes as they came, for handlers and destinations.
-    pub(in crate::store) fn came(self, ring: &KeyRing) -> Result<(String, Vec<u8>), NotAsItCame> {
-        let (headers_at, body_at, whole_at) =
-            (self.place("headers"), self.place("body"), self.place("whole"));
+    /// Headers and bytes as they came of this event, for handlers and destinations.
+    pub(in crate::store) fn came(
+        self,
+        event: &EventKey,
+        ring: &KeyRing,
+    ) -> Result<(String, Vec<u8>), NotAsItCame> {
+        let place = |column| SealedPlace::of_event(column, self.event_seq, event.as_pair());
         let key_id = self.key_id.as_deref();
         let body = match (self.whole, self.redacted_n) {
-            (Some(whole), _) => ring.open(key_id, &whole_at, whole)?,
-            (None, None) => ring.open(key_id, &body_at, self.body)?,
+            (Some(whole), _) => ring.open(key_id, &place("whole"), whole)?,
+            (None, None) => ring.open(key_id, &place("body"), self.body)?,
             (None, Some(_)) => return Err(NotAsItCame::Redacted),
         };
-        Ok((ring.open_text(key_id, &headers_at, self.headers)?, body))
+        Ok((ring.open_text(key_id, &place("headers"), self.headers)?, body))
     }
 
-    /// Headers and bytes for people.
-    pub(in crate::store) fn shown(self, ring: &KeyRing) -> Result<(String, Vec<u8>), SealError> {
-        let (headers_at, body_at) = (self.place("headers"), self.place("body"));
+    /// Headers and bytes of this event for people.
+    pub(in crate::store) fn shown(
+        self,
+        event: &EventKey,
+        ring: &KeyRing,
+    ) -> Result<(String, Vec<u8>), SealError> {
+        let place = |column| SealedPlace::of_event(column, self.event_seq, event.as_pair());
         let key_id = self.key_id.as_deref();
-        let body = ring.open(key_id, &body_at, self.body)?;
-        Ok((ring.open_text(key_id, &headers_at, self.headers)?, body))
+        let body = ring.open(key_id, &place("body"), self.body)?;
+        Ok((ring.open_text(key_id, &place("headers"), self.headers)?, body))
     }
 }

@@ -53,7 +53,8 @@ pub(in crate::store) async fn payload_whole_keep(
     if !db.fetch_one(needed, &[event_seq.into()]).await?.is_true("n")? {
         return Ok(());
     }
-    let whole = ring.seal(&SealedPlace::of_event("whole", event_seq), &event.body)?.into_owned();
+    let whole =
+        ring.seal(&SealedPlace::of_event("whole", event_seq, event.key.as_pair()), &event.body)?.into_owned();
     let sql = "/* payload_whole_keep */ UPDATE webhook_payloads SET whole = $2 WHERE event_seq = $1";
     db.execute(sql, &[event_seq.into(), whole.into()]).await.map(drop)
 }

@@ -99,7 +99,7 @@ pub struct DueEvent {
     pub body: Bytes,
     /// Reason why it cannot be dispatched: what is kept of it is not there, or cannot be read.
     pub broken: Option<String>,
-    /// Reason why it cannot be dispatched for now: its key is not in the ring.
+    /// Reason why it cannot be dispatched for now: it does not open.
     pub locked: Option<SealError>,
 }
 
@@ -177,16 +177,13 @@ impl DueEvent {
         };
         let (headers, body, broken, locked) = match StoredPayload::of(row, event_seq)? {
             None => (String::new(), Vec::new(), Some("its body is no longer kept".to_owned()), None),
-            Some(stored) => match stored.came(ring) {
+            Some(stored) => match stored.came(&key, ring) {
                 Ok((headers, body)) => (headers, body, None, None),
                 Err(NotAsItCame::Redacted) => {
                     let why = "its body was redacted, and what came is no longer kept".to_owned();
                     (String::new(), Vec::new(), Some(why), None)
                 }
-                Err(NotAsItCame::Sealed(error)) if error.is_for_now() => {
-                    (String::new(), Vec::new(), None, Some(error))
-                }
-                Err(NotAsItCame::Sealed(error)) => (String::new(), Vec::new(), Some(error.to_string()), None),
+                Err(NotAsItCame::Sealed(error)) => (String::new(), Vec::new(), None, Some(error)),
             },
         };
         Ok(Self {

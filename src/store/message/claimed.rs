@@ -71,7 +71,7 @@ pub(super) struct ClaimedPayload {
 enum NotLeased {
     /// A person has to look at it.
     Unreadable(String),
-    /// Its key is not in the ring, and may be again.
+    /// It does not open now, and may later: its key may come back, or what was changed may be put right.
     Locked(SealError),
 }
 
@@ -89,7 +89,7 @@ impl From<&str> for NotLeased {
 
 impl From<SealError> for NotLeased {
     fn from(error: SealError) -> Self {
-        if error.is_for_now() { Self::Locked(error) } else { Self::Unreadable(error.to_string()) }
+        Self::Locked(error)
     }
 }
 
@@ -99,11 +99,11 @@ pub(super) struct Claimed {
     pub(super) messages: Vec<LeasedMessage>,
     /// Settlements of those that cannot be read, so that they stand in nobody's way.
     pub(super) unreadable: Vec<Settlement>,
-    /// Settlements of those whose key is not in the ring: they are looked at again later.
+    /// Settlements of those that do not open: they are looked at again later.
     pub(super) locked: Vec<Settlement>,
 }
 
-/// First and longest time until a message whose key was not there is looked at again. Milliseconds.
+/// First and longest time until a message that did not open is looked at again. Milliseconds.
 const LOCKED_FIRST_MS: i64 = 5_000;
 const LOCKED_MAX_MS: i64 = 300_000;
 
@@ -174,7 +174,7 @@ impl ClaimedRow {
         let effect_name = self.effect_name.unwrap_or_else(|| self.destination.to_string());
         let (method, path, headers, own_body) = match self.content {
             Some(mut content) => {
-                let (headers, body) = content.opened(self.message_id, ring)?;
+                let (headers, body) = content.opened(self.message_id, &key, ring)?;
                 let headers = serde_json::from_str(&headers)
                     .map_err(|_| "it cannot be read: its headers are no JSON object of texts")?;
                 (content.method, content.path, headers, body)
@@ -184,7 +184,7 @@ impl ClaimedRow {
         let (body, event_content_type) = match (own_body, self.payload) {
             (Some(body), _) => (body, None),
             (None, Some(payload)) => {
-                let (kept, body) = payload.opened(self.message_id, ring)?;
+                let (kept, body) = payload.opened(self.message_id, &key, ring)?;
                 (body, kept_content_type(&kept))
             }
             (None, None) => return Err("its body is no longer kept".into()),
@@ -219,26 +219,33 @@ impl ClaimedRow {
 
 impl ClaimedContent {
     /// Its headers and its own body, in the clear.
-    fn opened(&mut self, id: MessageId, ring: &KeyRing) -> Result<(String, Option<Vec<u8>>), SealError> {
-        let (key_id, number) = (self.key_id.as_deref(), id.number());
+    fn opened(
+        &mut self,
+        id: MessageId,
+        event: &EventKey,
+        ring: &KeyRing,
+    ) -> Result<(String, Option<Vec<u8>>), SealError> {
+        let place = |column| SealedPlace::of_message(column, id.number(), event.as_pair());
+        let key_id = self.key_id.as_deref();
         let headers = std::mem::take(&mut self.headers);
-        let headers = ring.open_text(key_id, &SealedPlace::of_message("headers", number), headers)?;
+        let headers = ring.open_text(key_id, &place("headers"), headers)?;
         let body = self.body.take();
-        let open = |body| ring.open(key_id, &SealedPlace::of_message("body", number), body);
+        let open = |body| ring.open(key_id, &place("body"), body);
         Ok((headers, body.map(open).transpose()?))
     }
 }
 
 impl ClaimedPayload {
     /// Headers and bytes as they came; an error where those are not there any more.
-    fn opened(self, id: MessageId, ring: &KeyRing) -> Result<(String, Vec<u8>), NotLeased> {
+    fn opened(self, id: MessageId, event: &EventKey, ring: &KeyRing) -> Result<(String, Vec<u8>), NotLeased> {
         if self.is_redacted {
             return Err("its body was redacted, and what came is no longer kept".into());
         }
-        let (key_id, number) = (self.key_id.as_deref(), id.event_seq());
+        let place = |column| SealedPlace::of_event(column, id.event_seq(), event.as_pair());
+        let key_id = self.key_id.as_deref();
         let column = if self.is_whole { "whole" } else { "body" };
-        let body = ring.open(key_id, &SealedPlace::of_event(column, number), self.body)?;
-        Ok((ring.open_text(key_id, &SealedPlace::of_event("headers", number), self.headers)?, body))
+        let body = ring.open(key_id, &place(column), self.body)?;
+        Ok((ring.open_text(key_id, &place("headers"), self.headers)?, body))
     }
 }
 

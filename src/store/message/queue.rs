@@ -57,14 +57,14 @@ impl Store {
         Ok(claimed.messages)
     }
 
-    /// Puts messages off whose key is not in the ring. If this fails, their leases end, and they come here again.
+    /// Puts messages off that do not open. If this fails, their leases end, and they come here again.
     async fn locked_put_off(&self, locked: &[Settlement]) {
         let Some(first) = locked.first() else { return };
         let (messages_n, error) = (locked.len(), first.error.as_deref().unwrap_or_default());
-        tracing::error!(message.id = %first.message_id, messages_n, error, "messages wait for a key");
+        tracing::error!(message.id = %first.message_id, messages_n, error, "messages do not open; they are looked at again later");
         metrics::counter!("hooklatch_unopened_total", "of" => "message").increment(messages_n as u64);
         if let Err(error) = self.message_settle(locked).await {
-            tracing::warn!(%error, "could not put off the messages that wait for a key");
+            tracing::warn!(%error, "could not put off the messages that do not open");
         }
     }
 

@@ -68,6 +68,7 @@ fn history_tells_a_first_attempt_that_went_well_and_every_other_has_a_row_of_its
 fn nothing_is_kept_of_a_message_that_forwards_the_events_own_bytes() {
     let forward = NewMessage {
         message_id: MessageId::from_column(1),
+        event: crate::types::EventKey::example().into(),
         shard: 0,
         generation: 0,
         effect_name: "billing".to_owned(),

@@ -13,6 +13,8 @@ use crate::types::{AttemptResult, EventKey, MessageId, MessageState, Name, SentU
 pub struct NewMessage {
     /// Its number, which says whose event it follows from.
     pub message_id: MessageId,
+    /// The event that it follows from: its content is encrypted for it.
+    pub event: Arc<EventKey>,
     /// The shard of its event.
     pub shard: i16,
     /// 0, and one more for each deliberate re-run.

@@ -289,8 +289,9 @@ async fn with_id(
         found.extend(db.fetch(WITH_ID, &values).await?);
     }
     let is_whole = !found.is_empty();
-    if !is_whole && is_beginning(&want.id) {
-        let id = folded_id(want.id.clone());
+    let id = folded_id(want.id.clone());
+    // Ids in clear are looked at only where they count.
+    if !is_whole && is_beginning(&want.id) && want.search_keys.contains(&id) {
         let range: [Value; 2] = [id.as_str().into(), behind(&id).into()];
         let [from, to] = range;
         let values = [BLOCKS_N.into(), SEARCH_IDS_N.into(), all, ASKED_N.into(), from, to];

@@ -124,17 +124,16 @@ async fn people_surroundings(
 
 /// Whether a message could be sent, by the same facts as when it is claimed.
 fn content(row: &Row, ring: &KeyRing) -> DbResult<MessageContent> {
-    let is_there = |key_id: Option<&str>| key_id.is_none_or(|key_id| ring.key_ids().any(|one| one == key_id));
-    let own_key_id = row.text_or_null("own_key_id")?;
-    if !is_there(own_key_id.as_deref()) {
+    let (has_own, own_key_id) = (row.int_or_null("has_own")?, row.text_or_null("own_key_id")?);
+    if has_own.is_some() && !ring.has(own_key_id.as_deref()) {
         return Ok(MessageContent::Sealed);
     }
-    if row.int_or_null("has_own")? == Some(1) {
+    if has_own == Some(1) {
         return Ok(MessageContent::Kept);
     }
     let event_key_id = row.text_or_null("event_key_id")?;
     Ok(match row.int_or_null("has_event")? {
-        Some(1) if is_there(event_key_id.as_deref()) => MessageContent::Kept,
+        Some(1) if ring.has(event_key_id.as_deref()) => MessageContent::Kept,
         Some(1) => MessageContent::Sealed,
         _ => MessageContent::Gone,
     })

@@ -120,7 +120,7 @@ async fn a_rollback_leaves_nothing(database: &Database) {
     let store = database.store().await;
     let one = event("evt_1", "a");
     let candidates = candidates(&store, &[&one], EventState::Handled).await;
-    let messages = numbered(candidates[0].event_seq, &[message("billing")]);
+    let messages = numbered(&candidates[0], &[message("billing")]);
     let mut tx = store.admission_begin().await.unwrap();
     tx.events_insert(&candidates).await.unwrap();
     tx.write(&Writes { messages, updates: Vec::new() }).await.unwrap();

@@ -40,7 +40,7 @@ impl Deciding {
             .filter(|byte| *byte % 2 == 0)
             .map(|byte| bytes::Bytes::copy_from_slice(&[*byte]));
         let messages = [message("a"), NewMessage { body, ..message("b") }];
-        numbered(candidate.event_seq, &messages)
+        numbered(candidate, &messages)
     }
 }
 

@@ -78,6 +78,7 @@ pub(crate) fn settlement(message: &LeasedMessage, to: SettleTo, result: AttemptR
 pub(crate) fn message(destination: &str) -> NewMessage {
     NewMessage {
         message_id: MessageId::from_column(0),
+        event: Arc::new(key("evt_1")),
         shard: 0,
         generation: 0,
         effect_name: destination.to_owned(),
@@ -111,10 +112,11 @@ pub(crate) async fn candidates(
     events.iter().zip(numbers).map(of).collect()
 }
 
-/// `messages` as those of the event with this number, in their order.
-pub(crate) fn numbered(event_seq: i64, messages: &[NewMessage]) -> Vec<NewMessage> {
+/// `messages` as those of this event, in their order.
+pub(crate) fn numbered(candidate: &Candidate, messages: &[NewMessage]) -> Vec<NewMessage> {
     let of = |(place, message): (u16, &NewMessage)| NewMessage {
-        message_id: MessageId::of(event_seq, place).unwrap(),
+        message_id: MessageId::of(candidate.event_seq, place).unwrap(),
+        event: Arc::new(candidate.event.key.clone()),
         ..message.clone()
     };
     (0..).zip(messages).map(of).collect()
@@ -145,7 +147,7 @@ pub(crate) async fn call_key(store: &Store, event_id: &str, destination: &str) -
 /// Admits one event with its messages, as `handled`; their ids.
 pub(crate) async fn admit(store: &Store, event: &IncomingEvent, messages: &[NewMessage]) -> Vec<MessageId> {
     let candidates = candidates(store, &[event], EventState::Handled).await;
-    let messages = numbered(candidates[0].event_seq, messages);
+    let messages = numbered(&candidates[0], messages);
     let ids = messages.iter().map(|message| message.message_id).collect();
     let mut tx = store.admission_begin().await.unwrap();
     tx.events_insert(&candidates).await.unwrap();
@@ -174,7 +176,7 @@ pub(crate) async fn admit_at_once(
     messages: &[NewMessage],
 ) -> AdmittedBatch<Known> {
     let candidates = candidates(store, &[event], EventState::Handled).await;
-    let messages = numbered(candidates[0].event_seq, messages);
+    let messages = numbered(&candidates[0], messages);
     let known = Known(Some(Writes { messages, updates: Vec::new() }));
     store.admit(candidates, known, None).await.unwrap()
 }

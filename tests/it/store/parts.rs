@@ -14,6 +14,7 @@ use crate::database::{Database, on_both};
 on_both!(
     a_body_in_parts_is_read_as_it_came_and_erased_with_its_event,
     a_sealed_body_in_parts_is_read_and_sealed_anew,
+    a_sealed_body_in_parts_opens_where_it_is_kept_as_a_conflict,
     parts_of_an_event_that_was_not_latched_are_swept_and_those_of_a_latched_one_never,
     an_event_whose_parts_were_swept_is_not_latched,
     a_body_of_which_a_part_is_missing_counts_as_gone,
@@ -38,7 +39,7 @@ async fn written(store: &Store, event: &IncomingEvent, now_ms: i64) -> Candidate
 
 /// Latches it, with a message.
 async fn latch(store: &Store, candidate: Candidate) -> Result<(), String> {
-    let messages = numbered(candidate.event_seq, &[message("billing")]);
+    let messages = numbered(&candidate, &[message("billing")]);
     let mut tx = store.admission_begin().await.unwrap();
     if let Err(failure) = tx.events_insert(&[candidate]).await {
         tx.rollback().await.unwrap();
@@ -96,6 +97,25 @@ async fn a_sealed_body_in_parts_is_read_and_sealed_anew(database: &Database) {
     assert_eq!((step.resealed_n, step.unopened_n), (1, 0));
     is_read(&store.sealed_with(KeyRing::new(&[new])), "evt_1").await;
     assert_eq!(rows_n(database).await, (0, 0), "it is in one piece now");
+}
+
+async fn a_sealed_body_in_parts_opens_where_it_is_kept_as_a_conflict(database: &Database) {
+    let key_of = SealKey::parse("k1", &format!("01{}", "7e".repeat(31))).unwrap();
+    let store = database.store().await.sealed_with(KeyRing::new(&[key_of]));
+    // Both were new when their parts were written.
+    let other_body = bytes::Bytes::from(vec![b'o'; body().len()]);
+    let other = IncomingEvent { digest: [9; 32], body: other_body.clone(), ..large("evt_1") };
+    let (first, second) =
+        (written(&store, &large("evt_1"), 1_000).await, written(&store, &other, 1_000).await);
+    let second_seq = second.event_seq;
+    latch(&store, first).await.unwrap();
+    let mut tx = store.admission_begin().await.unwrap();
+    tx.events_insert(&[second]).await.unwrap();
+    tx.commit().await.unwrap();
+    let kept = store.event_conflicts(&key("evt_1")).await.unwrap().kept.remove(0).1.unwrap();
+    assert_eq!((kept.unopened, kept.body), (None, other_body.to_vec()));
+    assert!(store.body_parts_delete(second_seq).await.unwrap(), "its parts go as those of any copy");
+    is_read(&store, "evt_1").await;
 }
 
 async fn parts_of_an_event_that_was_not_latched_are_swept_and_those_of_a_latched_one_never(

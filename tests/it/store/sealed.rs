@@ -25,6 +25,8 @@ on_both!(
     a_sealed_value_that_was_moved_changed_or_has_another_key_is_never_sent,
     copies_and_conflicts_are_told_as_without_a_key,
     what_is_erased_needs_no_key_any_more,
+    what_a_message_says_opens_for_its_own_event_alone,
+    one_key_wins_an_id_however_many_register_at_once,
 );
 
 const SECRET: &str = "{\"email\":\"ann@example.com\"}";
@@ -236,6 +238,26 @@ async fn what_waits_for_a_key_is_put_off_and_goes_on_when_it_is_there(database: 
     };
     let waits = due(&other).await;
     assert!(waits.broken.is_none() && waits.body.is_empty() && waits.locked.is_some(), "{waits:?}");
+    let another = due(&sealed.clone().sealed_with(ring(&[("gone", 9)]))).await;
+    assert!(another.broken.is_none() && another.body.is_empty() && another.locked.is_some(), "{another:?}");
+    let refusing = sealed.clone().sealed_with(ring(&[("gone", 1)]).refusing_clear(true));
+    assert!(due(&refusing).await.locked.is_none());
+    let as_it_is = "SELECT key_id FROM webhook_payloads p JOIN processed_webhook_events e
+        ON e.event_seq = p.event_seq WHERE e.event_id = 'evt_3'";
+    assert_eq!(database.texts(as_it_is).await, ["gone"]);
+    run(
+        database,
+        &format!("UPDATE webhook_payloads SET key_id = NULL WHERE event_seq = {}", waits.event_seq),
+    )
+    .await;
+    let clear = due(&refusing).await;
+    assert!(clear.broken.is_none() && clear.body.is_empty(), "{clear:?}");
+    assert!(clear.locked.is_some_and(|why| why.to_string().contains("it is in clear")));
+    run(
+        database,
+        &format!("UPDATE webhook_payloads SET key_id = 'gone' WHERE event_seq = {}", waits.event_seq),
+    )
+    .await;
     let opens = due(&sealed).await;
     assert_eq!((&opens.body[..], opens.broken, opens.locked), (SECRET.as_bytes(), None, None));
 }
@@ -263,16 +285,19 @@ async fn a_sealed_value_that_was_moved_changed_or_has_another_key_is_never_sent(
     let sent = lease(&store, 1_000).await;
     assert_eq!(sent.len(), 1, "{sent:?}");
     assert_eq!(sent[0].key.event_id, "evt_1");
-    for (id, why) in [("evt_2", "does not open with the key `k1`"), ("evt_3", "no JSON object")] {
+    for (id, state, why) in [
+        ("evt_2", MessageState::Ready, "does not open with the key `k1`"),
+        ("evt_3", MessageState::Held, "no JSON object"),
+    ] {
         let row = store.message_list_of_event(&key(id)).await.unwrap().remove(0);
-        assert_eq!(row.state, MessageState::Held, "{id}");
+        assert_eq!(row.state, state, "{id}");
         assert!(row.last_error.as_deref().is_some_and(|said| said.contains(why)), "{row:?}");
     }
     assert!(store.event_content(&key("evt_2")).await.unwrap().unwrap().unopened.is_some());
     let other = store.clone().sealed_with(ring(&[("k1", 9)]));
     assert!(lease(&other, 40_000).await.is_empty(), "another key under the same id");
     let row = other.message_list_of_event(&key("evt_1")).await.unwrap().remove(0);
-    assert_eq!(row.state, MessageState::Held);
+    assert_eq!(row.state, MessageState::Ready, "it goes on with the right key");
     let rest = store.clone().sealed_with(ring(&[("k2", 2), ("k1", 1)]));
     assert_eq!(resealed(&rest, Some("k1")).await, (4, 1), "what does not open stays as it is");
 }
@@ -315,4 +340,57 @@ async fn what_is_erased_needs_no_key_any_more(database: &Database) {
     let erase = on_event("evt_1", EventAct::Erase);
     assert_eq!(decide(&ops(&keyless), &erase, &decision_at("k", 9_000)).await, "changed 0");
     assert_eq!(used(&store).await, []);
+}
+
+async fn what_a_message_says_opens_for_its_own_event_alone(database: &Database) {
+    let store = database.store().await.sealed_with(ring(&[("old", 1)]));
+    for id in ["evt_1", "evt_2"] {
+        admit_at_once(&store, &event(id, SECRET), &[own("billing")]).await;
+    }
+    let swap = "UPDATE processed_webhook_events SET event_id = 'x' WHERE event_id = 'evt_1';
+        UPDATE processed_webhook_events SET event_id = 'evt_1' WHERE event_id = 'evt_2';
+        UPDATE processed_webhook_events SET event_id = 'evt_2' WHERE event_id = 'x'";
+    run(database, swap).await;
+    assert!(lease(&store, 1_000).await.is_empty(), "each would go out under the key of the other one");
+    let row = store.message_list_of_event(&key("evt_1")).await.unwrap().remove(0);
+    assert_eq!((row.state, row.attempts_n), (MessageState::Ready, 1));
+    assert!(row.last_error.as_deref().is_some_and(|why| why.contains("the id of its event was changed")));
+    let both = store.clone().sealed_with(ring(&[("new", 2), ("old", 1)]));
+    assert_eq!(resealed(&both, Some("old")).await, (0, 4), "nor is it made genuine");
+    run(database, swap).await;
+    assert_eq!(resealed(&both, Some("old")).await, (4, 0));
+    let sent = lease(&both, 10_000).await;
+    assert_eq!(sent.len(), 2);
+    assert!(sent.iter().all(|one| one.body == "own ann@example.com"), "{sent:?}");
+    assert!(
+        sent.iter().all(|one| one.attempt_n - one.attempts_before_n == 1),
+        "no attempt was burned: {sent:?}"
+    );
+}
+
+async fn one_key_wins_an_id_however_many_register_at_once(database: &Database) {
+    let store = database.store().await;
+    let stores: Vec<Store> = (1..=8).map(|byte| store.clone().sealed_with(ring(&[("k1", byte)]))).collect();
+    let mismatches = futures_util::future::join_all(stores.iter().map(Store::keys_register)).await;
+    let winners: Vec<&Store> = stores
+        .iter()
+        .zip(&mismatches)
+        .filter_map(|(one, found)| found.as_ref().unwrap().is_none().then_some(one))
+        .collect();
+    assert_eq!(winners.len(), 1, "{mismatches:?}");
+    assert_eq!(winners[0].keys_register().await.unwrap(), None, "again and again");
+    // A second key beside it, and the same key under another id.
+    let more = ring(&[("k2", 9), ("k1", 1), ("k3", 1)]);
+    let of_first = stores[0].keys_register().await.unwrap();
+    assert_eq!(store.clone().sealed_with(more).keys_register().await.unwrap(), of_first);
+    assert_eq!(database.count("SELECT COUNT(*) FROM encryption_keys").await, 3);
+    let kept = database.texts("SELECT key_id FROM encryption_keys ORDER BY key_id").await;
+    assert_eq!(kept, ["k1", "k2", "k3"]);
+    // Whoever only looks takes no id.
+    assert_eq!(store.clone().sealed_with(ring(&[("k4", 4)])).key_mismatch().await.unwrap(), None);
+    assert_eq!(
+        store.clone().sealed_with(ring(&[("k2", 8)])).key_mismatch().await.unwrap().as_deref(),
+        Some("k2")
+    );
+    assert_eq!(database.count("SELECT COUNT(*) FROM encryption_keys").await, 3);
 }

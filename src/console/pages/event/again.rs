@@ -58,7 +58,7 @@ async fn body_of(visit: &Visit, view: &LedgerView, path: &str) -> Result<Bytes, 
         (None, _) => return Err("The body is no longer kept, so it cannot be sent once more."),
     };
     if content.unopened.is_some() {
-        return Err("The body is kept under a key that does not open it, so it cannot be sent once more.");
+        return Err("The body is kept and does not open, so it cannot be sent once more.");
     }
     if content.body_bytes_n > BODY_BYTES_MAX as u64 {
         return Err(

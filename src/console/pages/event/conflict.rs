@@ -41,7 +41,7 @@ pub(super) async fn beside(visit: &Visit, view: &LedgerView) -> Option<Markup> {
 
 fn compared(first: &ContentView, other: &ContentView) -> Markup {
     if first.unopened.is_some() || other.unopened.is_some() {
-        return list::nothing("One of the two is kept under a key that does not open it.");
+        return list::nothing("One of the two is kept and does not open.");
     }
     let is_part = is_cut(first) || is_cut(other);
     let texts = (body::lines(&first.body, is_cut(first)), body::lines(&other.body, is_cut(other)));

@@ -42,7 +42,7 @@ pub(super) fn content(visit: &Visit, view: &LedgerView, path: &str, look: Ledger
 fn kept(visit: &Visit, content: &ContentView, path: &str, look: LedgerLook) -> Markup {
     if let Some(why) = &content.unopened {
         return html! {
-            p class="trouble" { "It is kept under a key that does not open it: " (moment::foreign(why)) "." }
+            p class="trouble" { "It is kept, and does not open: " (moment::foreign(why)) "." }
         };
     }
     let is_cut = is_cut(content);
