@@ -1,7 +1,7 @@
 //! Fills in the templates of destinations, once, at admission: what a message says is frozen with its key, so
 //! that every attempt sends the same bytes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
@@ -10,9 +10,12 @@ use crate::handler::{Effects, Message, RawEvent};
 use crate::template::{Escape, Template, climbs, is_template};
 use crate::types::Name;
 
-/// The templates of every destination that has any.
+/// The destinations of one configuration, and the templates of every one that has any.
 #[derive(Debug, Default)]
-pub(crate) struct Templates(BTreeMap<String, Parts>);
+pub(crate) struct Templates {
+    parts: BTreeMap<String, Parts>,
+    names: BTreeSet<String>,
+}
 
 /// Largest envelope that templates see: they parse all of it, and that takes several times as much memory. Bytes.
 const ENVELOPE_BYTES_MAX: usize = 4 << 20;
@@ -74,12 +77,17 @@ impl Templates {
                 all.insert(name.to_string(), parts);
             }
         }
-        Ok(Self(all))
+        Ok(Self { parts: all, names: destinations.keys().map(ToString::to_string).collect() })
     }
 
     /// True when no destination has any: nothing is ever filled in.
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.parts.is_empty()
+    }
+
+    /// True for a destination that there is.
+    pub(super) fn has(&self, destination: &str) -> bool {
+        self.names.contains(destination)
     }
 
     /// Fills in what `effects` send to destinations with templates. `key_of` tells the idempotency key of an
@@ -93,7 +101,7 @@ impl Templates {
         let (mut payload, mut envelope) = (None, None);
         let parsed = |text| serde_json::from_slice(text).unwrap_or(Value::Null);
         for message in effects.messages_mut() {
-            let Some(parts) = self.0.get(&message.destination) else { continue };
+            let Some(parts) = self.parts.get(&message.destination) else { continue };
             let payload = payload.get_or_insert_with(|| parsed(&event.payload));
             let envelope = match parts.envelope_in {
                 None => &Value::Null,
@@ -119,6 +127,14 @@ impl Templates {
             })?;
         }
         Ok(effects)
+    }
+}
+
+#[cfg(test)]
+impl Templates {
+    /// Destinations without templates.
+    pub(super) fn of_names<const N: usize>(names: [&str; N]) -> Self {
+        Self { names: names.into_iter().map(str::to_owned).collect(), ..Self::default() }
     }
 }
 
@@ -201,7 +217,8 @@ mod tests {
             Some(template(url, Escape::Url)),
             body.map(|text| (template(text, Escape::Json), "application/json".to_owned())),
         );
-        let templates = Templates(BTreeMap::from([("far".to_owned(), parts)]));
+        let parts = BTreeMap::from([("far".to_owned(), parts)]);
+        let templates = Templates { parts, names: BTreeSet::new() };
         let event = RawEvent {
             provider: Name::parse("stripe").expect("a name"),
             event_id: "evt/1".to_owned(),

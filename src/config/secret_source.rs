@@ -46,6 +46,7 @@ impl Field {
                 return None;
             }
         };
+        checker.read.mark(&self.key, &text);
         if text.trim().is_empty() {
             let remedy = "copy the secret from the sender's dashboard; without one anybody could sign";
             checker.problem(&self, "is an empty secret", remedy);
