@@ -197,9 +197,9 @@ impl Reload {
         self.admission.wake_retries.notify_one();
     }
 
-    /// The secrets that a running process cannot read again.
+    /// The secrets that a running process cannot read again. Credentials are files, which whoever gave them may replace.
     fn not_read_again(&self) -> String {
-        let is_fixed = |place: &&String| place.starts_with("variable ") || place.starts_with("credential ");
+        let is_fixed = |place: &&String| place.starts_with("variable ");
         let secrets = self.app.config.settings.iter().filter_map(|one| {
             let place = one.secret_in.as_ref().filter(is_fixed)?;
             Some(format!("{} ({place})", one.key))

@@ -1,4 +1,4 @@
-//! Secrets: a text, `{ env = "NAME" }`, `{ file = "PATH" }` or `{ credential = "NAME" }`, read once at the start.
+//! Secrets: a text, `{ env = "NAME" }`, `{ file = "PATH" }` or `{ credential = "NAME" }`, read at the start and at a reload.
 //!
 //! What is read here is never part of a problem: those name the place and the reason only.
 
