@@ -95,6 +95,9 @@ impl Reload {
             tokio::task::spawn_blocking(read).await.context("could not read the configuration")??;
         let changed = changed(&self.app.config.settings, &loaded.config.settings);
         let changed: Vec<&str> = changed.iter().map(String::as_str).collect();
+        if changed.is_empty() {
+            return Ok(String::new());
+        }
         let fixed: Vec<&str> = changed.iter().copied().filter(|key| !is_reloaded(key)).collect();
         ensure!(
             fixed.is_empty(),

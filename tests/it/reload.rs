@@ -112,7 +112,7 @@ async fn a_reload_puts_secrets_routes_destinations_and_tokens_in_force(database:
 
     edit(&server, &first.url(), &second.url());
     let line = reload(&server).await;
-    assert!(line.contains("changed=\"destinations.billing.url\""), "{line}");
+    assert!(line.contains("\"changed\":\"destinations.billing.url\""), "{line}");
     assert_eq!(sent(&server, "stripe", "evt_3", NEW_SECRET).await, 200);
     called(&second, 1).await;
     assert_eq!(first.requests_n(), 2);

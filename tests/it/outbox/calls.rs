@@ -298,7 +298,7 @@ async fn a_signed_call_is_believed_by_whoever_knows_one_of_the_secrets(database:
     let fixture = Fixture::new(database).await;
     fixture.message("evt_1", &["billing"]).await;
     let before = Secret::new("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw");
-    let after = Secret::new("whsec_bmV3IHNlY3JldCBvZiB0aGUgcmVjZWl2ZXI");
+    let after = Secret::new("whsec_bmV3IHNlY3JldCBvZiBhIHJlY2VpdmVy");
     let config = DestinationConfig {
         sign_secrets: vec![after.clone(), before.clone()],
         ..fixture.config(UnknownPolicy::Retry)
