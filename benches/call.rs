@@ -155,7 +155,7 @@ fn config(url: &str, concurrency_n: u32) -> DestinationConfig {
         target: Target::http(),
         format: Format::Raw,
         statuses: BTreeMap::new(),
-        sign_secret: None,
+        sign_secrets: Vec::new(),
         heartbeat: false,
         http: HttpConfig::default(),
     }

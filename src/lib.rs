@@ -54,6 +54,7 @@ pub mod cli;
 #[doc(hidden)]
 pub mod config;
 mod console;
+mod current;
 mod database_url;
 mod disk;
 mod doctor;

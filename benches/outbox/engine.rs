@@ -109,7 +109,7 @@ pub(super) fn config(url: &str, concurrency_n: u32) -> DestinationConfig {
         target: Target::http(),
         format: Format::Raw,
         statuses: BTreeMap::new(),
-        sign_secret: None,
+        sign_secrets: Vec::new(),
         heartbeat: false,
         http: HttpConfig::default(),
     }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
@@ -27,7 +28,8 @@ pub(crate) struct Admitter {
     transactional_queue: mpsc::Sender<Submission>,
     answer_timeout: Duration,
     /// Most requests of one provider that may wait at once.
-    share_n: usize,
+    share_n: Arc<AtomicUsize>,
+    queue_n: usize,
 }
 
 /// The tasks behind an [`Admitter`]; the app spawns and awaits them.
@@ -44,10 +46,9 @@ pub(crate) fn admitter(
     context: Arc<AdmitContext>,
     queue_n: usize,
     answer_timeout: Duration,
-    has_several_providers: bool,
+    providers_n: usize,
 ) -> (Admitter, AdmitTasks) {
     let queue_n = queue_n.max(1);
-    let share_n = if has_several_providers { queue_n - queue_n / 4 } else { queue_n };
     let (shared_queue, shared_waiting) = mpsc::channel(queue_n);
     let (large_queue, large_waiting) = mpsc::channel(queue_n);
     // The other half waits in the providers' lines.
@@ -57,10 +58,27 @@ pub(crate) fn admitter(
         large: Committer::new(Arc::clone(&context), large_waiting, true),
         transactional: TransactionalAdmission::new(Arc::clone(&context), transactional_waiting, queue_n / 2),
     };
-    (Admitter { context, shared_queue, large_queue, transactional_queue, answer_timeout, share_n }, tasks)
+    let share_n = Arc::new(AtomicUsize::new(queue_n));
+    let admitter = Admitter {
+        context,
+        shared_queue,
+        large_queue,
+        transactional_queue,
+        answer_timeout,
+        share_n,
+        queue_n,
+    };
+    admitter.share_by(providers_n);
+    (admitter, tasks)
 }
 
 impl Admitter {
+    /// Shares the queue among so many providers.
+    pub(crate) fn share_by(&self, providers_n: usize) {
+        let others_n = if providers_n > 1 { self.queue_n / 4 } else { 0 };
+        self.share_n.store(self.queue_n - others_n, Ordering::Relaxed);
+    }
+
     /// Admits the events of one request atomically. Cancelling this future cancels only the waiting: what
     /// was submitted is committed or not, and the sender's next copy finds out. `held` goes with the events, and `trace`
     /// is told of by this side only when nobody awaits the answer any more.
@@ -85,7 +103,8 @@ impl Admitter {
             (false, false) => &self.shared_queue,
         };
         let patience = self.answer_timeout.min(entry.patience());
-        let place = WaitingPlace::take(entry, self.share_n).ok_or(AdmitError::Saturated)?;
+        let place =
+            WaitingPlace::take(entry, self.share_n.load(Ordering::Relaxed)).ok_or(AdmitError::Saturated)?;
         if events.iter().any(|event| event.window_ms.is_some()) {
             let numbered = self.context.store.signals_number(&mut events);
             let numbered = tokio::time::timeout(patience, numbered).await;

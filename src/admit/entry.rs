@@ -1,5 +1,6 @@
 //! One configured provider, as the way of a request needs it.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,9 +9,18 @@ use std::time::Duration;
 use ipnet::IpNet;
 
 use super::pauses::PauseState;
+use super::templates::Templates;
 use crate::config::{OnHandlerError, RetryConfig};
+use crate::current::Current;
 use crate::fetch::Fetcher;
 use crate::provider::ActiveProvider;
+use crate::types::Name;
+
+/// The configured providers by name.
+pub(crate) type ProviderTable = BTreeMap<Name, Arc<ProviderEntry>>;
+
+/// Those that are in force; a reload replaces them.
+pub(crate) type Providers = Current<ProviderTable>;
 
 /// One `[providers.NAME]` at work: how its requests are believed, and what a failing handler means.
 pub(crate) struct ProviderEntry {
@@ -30,12 +40,14 @@ pub(crate) struct ProviderEntry {
     pub retry: RetryConfig,
     /// Fetches keys that are not in the settings, where the kind says from where.
     pub fetcher: Option<Arc<Fetcher>>,
+    /// The destinations of the same configuration: what it answers is for these.
+    pub destinations: Arc<Templates>,
     /// Times from the last byte read to the commit.
     pub admit_seconds: metrics::Histogram,
-    /// Whether an operator has paused it.
-    pub pause: PauseState,
+    /// Whether an operator has paused it. A reload keeps it, and what follows.
+    pub pause: Arc<PauseState>,
     /// Number of its requests that wait for a commit.
-    pub waiting_n: AtomicUsize,
+    pub waiting_n: Arc<AtomicUsize>,
 }
 
 impl ProviderEntry {
@@ -96,8 +108,9 @@ impl ProviderEntry {
             retry: RetryConfig { first_ms: 1_000, max_ms: 60_000, attempts_n: 3, age_max_ms: 3_600_000 },
             fetcher: None,
             admit_seconds: metrics::Histogram::noop(),
-            pause: PauseState::default(),
-            waiting_n: AtomicUsize::new(0),
+            destinations: Arc::new(Templates::of_names(["billing"])),
+            pause: Arc::default(),
+            waiting_n: Arc::default(),
         }
     }
 }

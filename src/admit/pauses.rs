@@ -6,7 +6,6 @@
 //! Every node reads the pauses once a second. An event that a node admits before it has seen a pause is dispatched at
 //! once; retries look in the transaction that takes the event, and are never early.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -14,7 +13,7 @@ use tokio::time::timeout;
 use tracing::{info, warn};
 
 use super::context::AdmitContext;
-use super::entry::ProviderEntry;
+use super::entry::{ProviderTable, Providers};
 use crate::stop::Stop;
 use crate::store::{ProviderPause, Store, StoreError};
 use crate::types::{Name, UnixMs};
@@ -76,7 +75,7 @@ impl KnownPause {
 /// those that waited are committed before a newer one does not queue any more, so that none overtakes them.
 pub(crate) async fn load_pauses(
     store: &Store,
-    entries: &BTreeMap<Name, Arc<ProviderEntry>>,
+    entries: &ProviderTable,
     (now_ms, gate): (UnixMs, &tokio::sync::RwLock<()>),
 ) -> Result<bool, StoreError> {
     let mut pauses = store.provider_pauses(now_ms).await?;
@@ -96,12 +95,9 @@ pub(crate) async fn load_pauses(
 }
 
 /// Keeps what is known of pauses up to date, until `stop` turns true.
-pub(crate) async fn run_pauses(
-    context: Arc<AdmitContext>,
-    entries: Arc<BTreeMap<Name, Arc<ProviderEntry>>>,
-    mut stop: Stop,
-) {
+pub(crate) async fn run_pauses(context: Arc<AdmitContext>, providers: Providers, mut stop: Stop) {
     while !stop.is_set() {
+        let entries = providers.get();
         let now_ms = context.clock.steady_ms();
         match load_pauses(&context.store, &entries, (now_ms, &context.queue_gate)).await {
             Ok(true) => {

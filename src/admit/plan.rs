@@ -1,6 +1,5 @@
 //! Turns what became of an event into rows and messages. No I/O: the clock alone is asked for the time.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -11,7 +10,7 @@ use super::entry::ProviderEntry;
 use super::failures::contained;
 use super::fate::Fate;
 use super::restored::{PlaceRoom, Restored};
-use super::templates::{RenderAlone, Templates};
+use super::templates::RenderAlone;
 use crate::backoff;
 use crate::config::OnHandlerError;
 use crate::handler::{Effects, Handled, HandlerError, Message, RawEvent};
@@ -53,22 +52,13 @@ pub(crate) struct Planner {
     clock: Clock,
     /// Part of every idempotency key.
     installation_id: Uuid,
-    templates: Templates,
-    /// Names of the destinations that there are.
-    destinations: BTreeSet<String>,
     /// What a restore took away, if there was one.
     restored: Restored,
 }
 
 impl Planner {
-    /// Plans messages to `destinations`, some of which have `templates`.
-    pub(crate) fn new(
-        clock: Clock,
-        installation_id: Uuid,
-        templates: Templates,
-        destinations: BTreeSet<String>,
-    ) -> Self {
-        Self { clock, installation_id, templates, destinations, restored: Restored::default() }
+    pub(crate) fn new(clock: Clock, installation_id: Uuid) -> Self {
+        Self { clock, installation_id, restored: Restored::default() }
     }
 
     /// The same after a restore: of what this time may have seen nobody knows whether it was sent.
@@ -86,7 +76,7 @@ impl Planner {
         handled: Handled,
     ) -> Result<Planned, NotPlanned> {
         let part = if event.is_again { "retry" } else { "dispatch" };
-        match contained(part, || self.filled(event, seen, handled)) {
+        match contained(part, || self.filled(entry, event, seen, handled)) {
             Ok(effects) => Ok(match self.messages(event, seen, effects) {
                 Ok(messages) => {
                     let update = event.is_again.then(|| self.update(event, EventState::Handled, None));
@@ -165,20 +155,15 @@ impl Planner {
     }
 
     /// The answer of the handlers, with the templates of its messages' destinations filled in.
-    pub(super) fn filled(&self, event: &Dispatched<'_>, seen: &RawEvent, handled: Handled) -> Handled {
+    pub(super) fn filled(
+        &self,
+        entry: &ProviderEntry,
+        event: &Dispatched<'_>,
+        seen: &RawEvent,
+        handled: Handled,
+    ) -> Handled {
         let key_of = |name: &str| self.key_of(event.key, event.generation, name);
-        self.templates.fill_now(seen, self.destined(handled?)?, event.rendering, key_of)
-    }
-
-    /// Refuses messages to destinations that nobody configured: they would wait for ever, unseen.
-    fn destined(&self, effects: Effects) -> Handled {
-        let is_known = |to: &str| self.destinations.contains(to);
-        match effects.messages().iter().find(|message| !is_known(&message.destination)) {
-            Some(message) => {
-                Err(HandlerError::Refused(format!("no destination is called `{}`", message.destination)))
-            }
-            None => Ok(effects),
-        }
+        entry.destinations.fill_now(seen, destined(entry, handled?)?, event.rendering, key_of)
     }
 
     /// The row of an event that failed for now: again later, or `failed` when it was the last time.
@@ -264,6 +249,16 @@ impl Planner {
     }
 }
 
+/// Refuses messages to destinations that nobody configured: they would wait for ever, unseen.
+fn destined(entry: &ProviderEntry, effects: Effects) -> Handled {
+    match effects.messages().iter().find(|message| !entry.destinations.has(&message.destination)) {
+        Some(message) => {
+            Err(HandlerError::Refused(format!("no destination is called `{}`", message.destination)))
+        }
+        None => Ok(effects),
+    }
+}
+
 /// True when the provider answers 500 for a request whose handlers failed.
 pub(super) fn rejects(entry: &ProviderEntry) -> bool {
     entry.on_handler_error == OnHandlerError::Reject
@@ -272,6 +267,7 @@ pub(super) fn rejects(entry: &ProviderEntry) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::admit::Templates;
     use crate::admit::templates::Rendering;
     use crate::handler::{EventContent, ignore, refuse};
     use crate::provider::Provider;
@@ -280,8 +276,7 @@ mod tests {
     const NOW_MS: UnixMs = 1_000_000;
 
     fn planner() -> Planner {
-        let destinations = BTreeSet::from(["billing".to_owned()]);
-        Planner::new(Clock::manual(NOW_MS), Uuid::nil(), Templates::default(), destinations)
+        Planner::new(Clock::manual(NOW_MS), Uuid::nil())
     }
 
     fn entry(on_handler_error: OnHandlerError) -> ProviderEntry {
@@ -351,9 +346,11 @@ mod tests {
 
     #[test]
     fn templates_are_filled_in_once_it_is_new_and_within_what_others_can_wait() {
-        let (key, entry) = (key(), entry(OnHandlerError::Reject));
+        let key = key();
         let plan = |template: &str, rendering, is_again| {
-            let planner = Planner { templates: Templates::example("billing", template), ..planner() };
+            let destinations = Templates::example("billing", template).into();
+            let entry = ProviderEntry { destinations, ..entry(OnHandlerError::Reject) };
+            let planner = planner();
             let event = Dispatched { is_again, rendering, ..event(&key) };
             let payload = r#"{"n":"0123456789"}"#.into();
             let seen = event.seen("a", EventContent { payload, ..EventContent::default() });

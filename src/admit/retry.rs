@@ -4,7 +4,7 @@
 //! Each provider has a line of its own, so that slow handlers delay nobody else; and whatever goes wrong with an
 //! event puts off that event, so that none is ever in the way of another.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use tracing::{info, warn};
 use super::context::AdmitContext;
 use super::dispatch::{dispatched as handled_now, handled_in_tx, is_ended};
 use super::dispatched::Dispatched;
-use super::entry::ProviderEntry;
+use super::entry::{ProviderEntry, Providers};
 use super::failures::{is_failure, panic_told, panicked, tell_undone, with_panic_counted};
 use super::handover::{Committed, hand_over, write};
 use super::plan::{NotPlanned, Planned};
@@ -32,11 +32,11 @@ use crate::types::{EventState, Name};
 /// Dispatches events in `retry` again when they are due, until `stop` turns true.
 pub(crate) async fn run_retries(
     context: Arc<AdmitContext>,
-    entries: Arc<BTreeMap<Name, Arc<ProviderEntry>>>,
+    providers: Providers,
     poll: Duration,
     stop: Stop,
 ) {
-    Retries { context, entries }.run(poll, stop).await;
+    Retries { context, providers }.run(poll, stop).await;
 }
 
 /// Time until an event that did not open is looked at again. Milliseconds.
@@ -48,7 +48,7 @@ const LINES_N_MAX: usize = 3;
 #[derive(Clone)]
 struct Retries {
     context: Arc<AdmitContext>,
-    entries: Arc<BTreeMap<Name, Arc<ProviderEntry>>>,
+    providers: Providers,
 }
 
 /// An event that was taken to be dispatched, with the transaction that has its row locked.
@@ -96,7 +96,7 @@ impl Retries {
         let mut busy: HashMap<Id, Name> = HashMap::new();
         while !stop.is_set() {
             let is_free = |name: &&Name| busy.values().all(|one| one != *name);
-            let free: Vec<Name> = self.entries.keys().filter(is_free).cloned().collect();
+            let free: Vec<Name> = self.providers.get().keys().filter(is_free).cloned().collect();
             if lines.len() < LINES_N_MAX && !free.is_empty() {
                 match self.take(&free).await {
                     Ok(Some(taken)) => {
@@ -169,7 +169,8 @@ impl Retries {
         alone: Option<PlannedAlone>,
     ) -> Result<DispatchEnd, StoreError> {
         let TakenEvent { tx, due, _turn } = taken;
-        let Some(entry) = self.entries.get(&due.key.provider) else {
+        let providers = self.providers.get();
+        let Some(entry) = providers.get(&due.key.provider) else {
             return tx.rollback().await.map(|()| DispatchEnd::Done);
         };
         if let Some(error) = &due.locked {

@@ -1,7 +1,7 @@
 //! Fills in the templates of destinations, once, at admission: what a message says is frozen with its key, so
 //! that every attempt sends the same bytes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use minijinja::{Value, context};
 
@@ -11,9 +11,12 @@ use crate::handler::{Effects, Handled, HandlerError, Message, RawEvent};
 use crate::template::{self, Escape, Limits, RenderError, Template, climbs, is_template};
 use crate::types::Name;
 
-/// The templates of every destination that has any.
+/// The destinations of one configuration, and the templates of every one that has any.
 #[derive(Debug, Default)]
-pub(crate) struct Templates(BTreeMap<String, Parts>);
+pub(crate) struct Templates {
+    parts: BTreeMap<String, Parts>,
+    names: BTreeSet<String>,
+}
 
 /// Largest envelope that templates see: they parse all of it, and that takes several times as much memory. Bytes.
 const ENVELOPE_BYTES_MAX: usize = 4 << 20;
@@ -101,7 +104,7 @@ impl Templates {
                 all.insert(name.to_string(), parts);
             }
         }
-        Ok(Self(all))
+        Ok(Self { parts: all, names: destinations.keys().map(ToString::to_string).collect() })
     }
 
     /// Fills in what `effects` send to destinations with templates, where they go there. `key_of` tells the idempotency
@@ -113,7 +116,7 @@ impl Templates {
         rendering: Rendering,
         key_of: impl Fn(&str) -> String,
     ) -> Handled {
-        if !effects.messages().iter().any(|message| self.0.contains_key(&message.destination)) {
+        if !effects.messages().iter().any(|message| self.parts.contains_key(&message.destination)) {
             return Ok(effects);
         }
         let limits = match rendering {
@@ -127,6 +130,11 @@ impl Templates {
             Rendering::Shared if error.is_over => HandlerError::Retry(RenderAlone.into()),
             _ => HandlerError::Refused(error.to_string()),
         })
+    }
+
+    /// True for a destination that there is.
+    pub(super) fn has(&self, destination: &str) -> bool {
+        self.names.contains(destination)
     }
 
     /// Fills in what `effects` send to destinations with templates, within `limits`, of which the time is that of all of
@@ -144,7 +152,7 @@ impl Templates {
             template::values(&json)
         };
         for message in effects.messages_mut() {
-            let Some(parts) = self.0.get(&message.destination) else { continue };
+            let Some(parts) = self.parts.get(&message.destination) else { continue };
             let payload = payload.get_or_insert_with(|| parsed(&event.payload));
             let envelope = match parts.envelope_in {
                 None => Value::from(()),
@@ -164,6 +172,14 @@ impl Templates {
             parts.fill(message, &values, limits)?;
         }
         Ok(effects)
+    }
+}
+
+#[cfg(test)]
+impl Templates {
+    /// Destinations without templates.
+    pub(super) fn of_names<const N: usize>(names: [&str; N]) -> Self {
+        Self { names: names.into_iter().map(str::to_owned).collect(), ..Self::default() }
     }
 }
 
@@ -239,7 +255,8 @@ impl Templates {
     pub(super) fn example(destination: &str, body: &str) -> Self {
         let body = Template::parse(body, Escape::Nothing).expect("a template");
         let parts = Parts::new(None, None, Some((body, "text/plain".to_owned())));
-        Self(BTreeMap::from([(destination.to_owned(), parts)]))
+        let names = BTreeSet::from([destination.to_owned()]);
+        Self { parts: BTreeMap::from([(destination.to_owned(), parts)]), names }
     }
 }
 
@@ -261,7 +278,8 @@ mod tests {
             Some(template(url, Escape::Url)),
             body.map(|text| (template(text, Escape::Json), "application/json".to_owned())),
         );
-        let templates = Templates(BTreeMap::from([("far".to_owned(), parts)]));
+        let parts = BTreeMap::from([("far".to_owned(), parts)]);
+        let templates = Templates { parts, names: BTreeSet::new() };
         let event = RawEvent {
             provider: Name::parse("stripe").expect("a name"),
             event_id: "evt/1".to_owned(),

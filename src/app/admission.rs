@@ -8,11 +8,12 @@ use tokio::task::JoinHandle;
 use uuid::Uuid;
 
 use super::builder::App;
-use super::entries::Entries;
 use super::gauges::Counting;
 use super::parts::Parts;
 use super::tasks::spawn;
-use crate::admit::{self, AdmitContext, Planner, StartCall, TakeSlot, Templates, UnderWay, Unreadable};
+use crate::admit::{self, AdmitContext, Planner, Providers, StartCall, TakeSlot, UnderWay, Unreadable};
+use crate::config::Config;
+use crate::current::Current;
 use crate::logging;
 use crate::operations::OperationRunner;
 use crate::outbox::{Handover, Outbox};
@@ -25,7 +26,8 @@ use crate::tail::TailHub;
 /// The things that the parts besides admission and outbox share.
 pub(super) struct Helpers<'a> {
     pub(super) admission: &'a Arc<AdmitContext>,
-    pub(super) entries: &'a Entries,
+    pub(super) providers: &'a Providers,
+    pub(super) config: &'a Current<Config>,
     pub(super) notes: &'a RequestNotes,
     pub(super) counting: Counting,
     pub(super) tail: &'a TailHub,
@@ -49,15 +51,13 @@ impl App {
         (installation_id, lost): (&Uuid, Vec<LostTime>),
         outbox: &Outbox,
         lines: &Arc<logging::Lines>,
-    ) -> anyhow::Result<AdmitContext> {
+    ) -> AdmitContext {
         let (waker, handover) = (outbox.waker(), outbox.handover());
-        let templates = Templates::new(&self.config.destinations).map_err(anyhow::Error::msg)?;
-        let destinations = self.config.destinations.keys().map(ToString::to_string).collect();
-        Ok(AdmitContext {
+        AdmitContext {
             store: store.clone(),
             clock: self.clock.clone(),
             installation_id: *installation_id,
-            planner: Planner::new(self.clock.clone(), *installation_id, templates, destinations).after(lost),
+            planner: Planner::new(self.clock.clone(), *installation_id).after(lost),
             unreadable: Unreadable::new(self.config.server.unreadable_bytes_max.into()),
             lines: Arc::clone(lines),
             handler_timeout: Duration::from_millis(self.config.server.handler_timeout_ms),
@@ -70,7 +70,7 @@ impl App {
             wake_retries: Notify::new(),
             queue_gate: RwLock::default(),
             wake_pauses: Notify::new(),
-        })
+        }
     }
 
     /// The long-lived parts besides admission and outbox.
@@ -80,15 +80,15 @@ impl App {
         helpers: Helpers<'_>,
         stopping: &Stop,
     ) -> Vec<JoinHandle<()>> {
-        let Helpers { admission, entries, notes, mut counting, tail } = helpers;
+        let Helpers { admission, providers, config, notes, mut counting, tail } = helpers;
         let poll = Duration::from_millis(self.config.outbox.poll_ms);
-        let (shared, paused, stop) = (Arc::clone(admission), Arc::clone(entries), stopping.clone());
+        let (shared, paused, stop) = (Arc::clone(admission), providers.clone(), stopping.clone());
         let pauses = async move || {
-            admit::run_pauses(Arc::clone(&shared), Arc::clone(&paused), stop.clone()).await;
+            admit::run_pauses(Arc::clone(&shared), paused.clone(), stop.clone()).await;
         };
-        let (shared, entries, stop) = (Arc::clone(admission), Arc::clone(entries), stopping.clone());
+        let (shared, tried, stop) = (Arc::clone(admission), providers.clone(), stopping.clone());
         let retries = async move || {
-            admit::run_retries(Arc::clone(&shared), Arc::clone(&entries), poll, stop.clone()).await;
+            admit::run_retries(Arc::clone(&shared), tried.clone(), poll, stop.clone()).await;
         };
         let stop = stopping.clone();
         let counting = async move || counting.run(stop.clone()).await;
@@ -119,7 +119,7 @@ impl App {
         }
         if self.config.retention.every_ms > 0 {
             let (store, clock) = (admission.store.clone(), self.clock.clone());
-            let mut pruner = Pruner::new(store, clock, self.config.retention.clone(), false);
+            let mut pruner = Pruner::new(store, clock, config.clone(), false);
             let stop = stopping.clone();
             let pruning = async move || pruner.run(stop.clone()).await;
             tasks.push(spawn(parts.clone().keep("retention", pruning)));

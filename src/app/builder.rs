@@ -1,10 +1,13 @@
 //! [`App`]: a Hooklatch before it runs.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+use tokio::signal::unix::Signal;
 
 use crate::admit::MemoryRoom;
 use crate::config::Config;
+use crate::http::echo::EchoState;
 use crate::load::{self, Kinds, Loaded};
 use crate::logging;
 use crate::provider::{ActiveProvider, Provider};
@@ -20,10 +23,23 @@ pub struct App {
     pub(super) migrations: Vec<ProgramMigrations>,
     pub(super) clock: Clock,
     pub(super) has_echo: bool,
+    /// What it was called with.
+    pub(super) echo: EchoState,
+    /// Where the configuration was read, and is read again; `None` where the program made it.
+    pub(super) source: Option<ConfigSource>,
+    /// Hears SIGHUP, where somebody listened before there was an app.
+    pub(super) hangup: Option<Signal>,
     /// What requests under way may hold; shared by the receiver, which fills it, and by `/metrics`.
     pub(super) memory: MemoryRoom,
     /// Told by the start, when the program has had the time to install its log.
     pub(super) warnings: Vec<String>,
+}
+
+/// Where a configuration was read.
+#[derive(Debug, Clone)]
+pub(super) struct ConfigSource {
+    pub(super) file: Option<PathBuf>,
+    pub(super) is_dev: bool,
 }
 
 impl App {
@@ -34,12 +50,23 @@ impl App {
         let kinds = load::kinds(file, own);
         let loaded = load::loaded(file, false, &kinds)?;
         let warnings = load::warnings(&loaded.config, &kinds);
-        Ok(Self { warnings, ..Self::of_loaded(loaded, kinds) })
+        Ok(Self { warnings, ..Self::of_loaded(loaded, kinds) }.read_from(file, false))
     }
 
     /// Starts from a configuration whose providers are made already, of these kinds.
     pub(crate) fn of_loaded(loaded: Loaded, kinds: Kinds) -> Self {
         Self::of_kinds(loaded.config, loaded.active, kinds.all)
+    }
+
+    /// Has SIGHUP read the configuration again, from where it was read.
+    pub(crate) fn read_from(self, file: Option<&Path>, is_dev: bool) -> Self {
+        let file = file.map(Path::to_path_buf);
+        Self { source: Some(ConfigSource { file, is_dev }), ..self }
+    }
+
+    /// Reloads at what was heard of SIGHUP since somebody listens.
+    pub(crate) fn hearing(self, hangup: Signal) -> Self {
+        Self { hangup: Some(hangup), ..self }
     }
 
     /// Starts from a checked configuration and the built-in kinds.
@@ -58,6 +85,9 @@ impl App {
             migrations: Vec::new(),
             clock: Clock::system(),
             has_echo: false,
+            echo: EchoState::default(),
+            source: None,
+            hangup: None,
             warnings: Vec::new(),
         }
     }

@@ -2,18 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 
+use tokio::sync::watch;
 use uuid::Uuid;
 
 use super::builder::App;
-use crate::admit::{AdmitContext, Admitter, CallerRules, PauseState, ProviderEntry};
+use crate::admit::{AdmitContext, Admitter, CallerRules, ProviderEntry, ProviderTable, Templates};
 use crate::api::{PolicyView, RetryView, SenderView};
 use crate::config::{DestinationConfig, ProviderConfig, RetryConfig};
-use crate::doctor::NodeDoctor;
 use crate::fetch::Fetcher;
 use crate::http::api::{ApiState, DestinationFacts, NodeActivity, ProviderFacts};
 use crate::http::keys;
+use crate::http::operator::Readiness;
 use crate::http::token_gate::TokenGate;
 use crate::mistakes::Mistake;
 use crate::outbox::NodeCalls;
@@ -22,18 +22,21 @@ use crate::receive::{CountedRequests, Explainer, TestEvents, fingerprint};
 use crate::spec::{Scheme, Source, Spec, words};
 use crate::store::{BulkRules, PeopleDoor, ProgramMigrations, Routed, Store, TokenBook};
 use crate::tail::TailHub;
-use crate::types::Name;
+use crate::types::{Name, UnixMs};
 use crate::verify::KeySource;
 
 /// The configured providers by name.
-pub(super) type Entries = Arc<BTreeMap<Name, Arc<ProviderEntry>>>;
+pub(super) type Entries = Arc<ProviderTable>;
 
 /// The parts of this node that operators look at.
+#[derive(Clone)]
 pub(super) struct LookedAt {
     pub(super) calls: NodeCalls,
     pub(super) requests: CountedRequests,
     pub(super) tail: TailHub,
-    pub(super) doctor: NodeDoctor,
+    pub(super) readiness: watch::Receiver<Readiness>,
+    /// Time since which this node counts.
+    pub(super) since_ms: UnixMs,
     /// The way into admission, for test events.
     pub(super) admitter: Admitter,
 }
@@ -41,12 +44,20 @@ pub(super) struct LookedAt {
 impl App {
     /// Every configured provider, ready; or all that is wrong with them, and with what the program brought along.
     pub(super) fn entries(&self) -> anyhow::Result<Entries> {
+        self.entries_after(&ProviderTable::new(), &[])
+    }
+
+    /// The same after a reload in which these keys have changed: what is known of a provider that stays goes on.
+    pub(super) fn entries_after(&self, before: &ProviderTable, changed: &[&str]) -> anyhow::Result<Entries> {
         let mut entries = BTreeMap::new();
         let unusable = self.kinds.iter().filter_map(|kind| kind.spec().err());
         let mut mistakes: Vec<String> = unusable.map(ToString::to_string).collect();
         mistakes.extend(ProgramMigrations::mistakes(&self.migrations));
+        let destinations = Templates::new(&self.config.destinations);
+        let destinations = Arc::new(destinations.map_err(anyhow::Error::msg)?);
         for (name, config) in &self.config.providers {
-            match self.entry(name, config) {
+            let before = before.get(name).map(|entry| (&**entry, is_sender_as_before(name, changed)));
+            match self.entry(name, config, &destinations, before) {
                 Ok(entry) => drop(entries.insert(name.clone(), Arc::new(entry))),
                 Err(more) => mistakes.extend(more.into_iter().map(|why| format!("providers.{name}: {why}"))),
             }
@@ -55,7 +66,14 @@ impl App {
         Ok(Arc::new(entries))
     }
 
-    fn entry(&self, name: &Name, config: &ProviderConfig) -> Result<ProviderEntry, Vec<Mistake>> {
+    /// One provider; `before` is what it was before a reload, and whether its sender's keys are where they were.
+    fn entry(
+        &self,
+        name: &Name,
+        config: &ProviderConfig,
+        destinations: &Arc<Templates>,
+        before: Option<(&ProviderEntry, bool)>,
+    ) -> Result<ProviderEntry, Vec<Mistake>> {
         let Some(kind) = self.kinds.iter().find(|kind| kind.kind() == config.kind.as_str()) else {
             return Err(vec![Mistake::said("", format!("no provider kind is called `{}`", config.kind), "")]);
         };
@@ -63,7 +81,11 @@ impl App {
             Some(active) => active.clone(),
             None => kind.activate(name, config, &self.config.server.public_url)?,
         };
-        let fetcher = self.fetcher(kind, config).map_err(|why| vec![Mistake::said("[fetch]", why, "")])?;
+        let fetcher = match before {
+            // It has keys that a sender may not give us again just now.
+            Some((before, true)) => before.fetcher.clone(),
+            _ => self.fetcher(kind, config).map_err(|why| vec![Mistake::said("[fetch]", why, "")])?,
+        };
         if let Some(fetcher) = &fetcher {
             provider = provider.with_key_source(Arc::clone(fetcher) as Arc<dyn KeySource>);
         }
@@ -78,8 +100,9 @@ impl App {
             body_bytes_max: config.body_bytes_max as usize,
             retry: config.retry,
             admit_seconds: metrics::histogram!("hooklatch_admit_seconds", "provider" => name.to_string()),
-            pause: PauseState::default(),
-            waiting_n: AtomicUsize::new(0),
+            destinations: Arc::clone(destinations),
+            pause: before.map(|(before, _)| Arc::clone(&before.pause)).unwrap_or_default(),
+            waiting_n: before.map(|(before, _)| Arc::clone(&before.waiting_n)).unwrap_or_default(),
         })
     }
 
@@ -115,22 +138,22 @@ impl App {
         &self,
         admission: &Arc<AdmitContext>,
         entries: &Entries,
-        LookedAt { calls, requests, tail, doctor, admitter }: LookedAt,
+        LookedAt { calls, requests, tail, readiness, since_ms, admitter }: LookedAt,
         gate: Arc<TokenGate>,
-    ) -> anyhow::Result<ApiState> {
+    ) -> ApiState {
         let woken = Arc::clone(admission);
+        let doctor = self.doctor(admission, calls.clone(), readiness);
         let (breakers, times) = (calls.clone(), calls.clone());
         let requests = Arc::new(requests);
         let (delayed, paths) = (Arc::clone(&requests), Arc::clone(&requests));
         let activity = NodeActivity {
             node: calls.node().to_owned(),
-            since_ms: self.clock.now_ms(),
+            since_ms,
             requests: Box::new(move |name, span| requests.minutes(name, span)),
             attempts: Box::new(move |name, span| calls.minutes(name, span)),
         };
         let turns = Arc::clone(&admission.turns);
-        let what_if =
-            self.what_if(&admission.store, admission.installation_id, Arc::clone(entries), turns)?;
+        let what_if = self.what_if(&admission.store, admission.installation_id, Arc::clone(entries), turns);
         let server = &self.config.server;
         let test_events = TestEvents::new(
             entries,
@@ -139,7 +162,7 @@ impl App {
             admission.installation_id,
             server.events_n_max as usize,
         );
-        Ok(ApiState {
+        ApiState {
             test_events,
             server_name: Some(server.name.clone()).filter(|name| !name.is_empty()),
             is_test: server.is_test,
@@ -170,7 +193,7 @@ impl App {
             },
             breaker: Box::new(move |name| breakers.state_of(name)),
             call_times: Box::new(move |name| times.times(name)),
-        })
+        }
     }
 
     fn provider_facts(&self, entries: &Entries, installation_id: &Uuid) -> Vec<ProviderFacts> {
@@ -222,6 +245,13 @@ impl App {
         };
         self.config.destinations.iter().map(facts).collect()
     }
+}
+
+/// True when of this provider nothing but secrets and routes has changed.
+fn is_sender_as_before(name: &Name, changed: &[&str]) -> bool {
+    let prefix = format!("providers.{name}.");
+    let of_provider = changed.iter().filter_map(|key| key.strip_prefix(&prefix));
+    of_provider.fold(true, |is_so, key| is_so && (key.starts_with("secrets") || key.starts_with("routes")))
 }
 
 /// Where events go by the routes of the configuration.

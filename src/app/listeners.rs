@@ -14,12 +14,13 @@ use super::builder::App;
 use super::tasks::spawn;
 use crate::config::{DEV_TOKEN, Secret};
 use crate::console::{self, ConsoleState};
+use crate::current::Current;
 use crate::doctor::ProbeKey;
 use crate::http::api::ApiState;
 use crate::http::guard::{self, OperatorHosts};
 use crate::http::operator::OperatorState;
 use crate::http::receiver::ReceiverState;
-use crate::http::{self, Front, Limits, Listener, OriginRule, echo};
+use crate::http::{self, Front, Limits, Listener, OriginRule, Routes, echo};
 use crate::receive::Receiver;
 use crate::stop::Stop;
 use crate::tls::ListenerTls;
@@ -43,43 +44,51 @@ impl App {
         })
     }
 
+    /// The routes of the receiver.
+    pub(super) fn receiver_routes(&self, receiver: Receiver, installation_id: &Uuid) -> Routes {
+        let state = self.receiver_state(receiver, installation_id);
+        let guarded = |router| if self.has_echo { guard::without_browsers(router) } else { router };
+        Routes::receiver(state, guarded)
+    }
+
     /// Serves webhooks until the stop.
     pub(super) fn serve_receiver(
         &self,
         listener: Listener,
-        (receiver, installation_id): (Receiver, &Uuid),
+        routes: Current<Routes>,
         stop: Stop,
     ) -> anyhow::Result<JoinHandle<()>> {
-        let state = self.receiver_state(receiver, installation_id);
-        let front = if self.has_echo {
-            Front::wrapped(state, guard::without_browsers)
-        } else {
-            Front::receiver(state)
-        };
+        let front = if self.has_echo { Front::routed(routes) } else { Front::receiver(routes) };
         Ok(spawn(served(listener, front, self.limits("receiver")?, stop)))
+    }
+
+    /// The routes of the operator side.
+    pub(super) fn operator_routes(
+        &self,
+        state: &Arc<OperatorState>,
+        api: ApiState,
+    ) -> anyhow::Result<Routes> {
+        let api = Arc::new(api);
+        let console = console::router(self.console(&api)?);
+        let mut router: Router = http::operator::router(Arc::clone(state), api, console);
+        if self.has_echo {
+            router = echo::router(self.echo.clone()).fallback_service(router);
+        }
+        let (admin, public) = (&self.config.admin, self.config.admin.public_url.as_ref());
+        let names = admin.hosts.iter().cloned().chain(public.map(|url| url.host.clone())).collect();
+        let origin = public.map(|url| url.origin.clone());
+        let router = guard::operators(router, OperatorHosts::new(admin.listen, names, origin));
+        Ok(Routes::from(http::below(admin.base(), router)))
     }
 
     /// Serves operators until the stop.
     pub(super) fn serve_operator(
         &self,
         listener: Listener,
-        state: OperatorState,
-        api: ApiState,
+        routes: Current<Routes>,
         stop: Stop,
     ) -> anyhow::Result<JoinHandle<()>> {
-        let api = Arc::new(api);
-        let console = console::router(self.console(&api)?);
-        let mut router: Router = http::operator::router(Arc::new(state), api, console);
-        if self.has_echo {
-            router = echo::router(echo::EchoState::default()).fallback_service(router);
-        }
-        let (admin, public) = (&self.config.admin, self.config.admin.public_url.as_ref());
-        let names = admin.hosts.iter().cloned().chain(public.map(|url| url.host.clone())).collect();
-        let origin = public.map(|url| url.origin.clone());
-        let router = guard::operators(router, OperatorHosts::new(admin.listen, names, origin));
-        let base = admin.base();
-        let front = Front::from(http::below(base, router));
-        Ok(spawn(served(listener, front, self.limits("operator")?, stop)))
+        Ok(spawn(served(listener, Front::routed(routes), self.limits("operator")?, stop)))
     }
 
     /// The state of the console.

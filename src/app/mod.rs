@@ -7,7 +7,7 @@
 //! In reading order: `builder.rs` is an [`App`] before it runs; `start.rs` starts it, step by step, out of
 //! `database.rs` (open and migrate), `entries.rs` (providers), `admission.rs` and `listeners.rs` (with `dev_curl.rs` for `--dev`); `running.rs` is what
 //! runs, and how it stops; `run.rs` is the life of a process that does nothing else, from what its service manager
-//! hands it to its exit. `trial.rs` is an app for tests of handlers. `parts.rs` starts parts again that panicked,
+//! hands it to its exit, and `reload.rs` reads its configuration again. `trial.rs` is an app for tests of handlers. `parts.rs` starts parts again that panicked,
 //! `health.rs` and `gauges/` say how it is, `doctor.rs` what the doctor needs. `tasks.rs` spawns.
 //!
 //! Nothing here knows a request: that is `http` and `receive`.
@@ -22,6 +22,7 @@ mod gauges;
 mod health;
 mod listeners;
 mod parts;
+mod reload;
 mod run;
 mod running;
 mod start;

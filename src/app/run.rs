@@ -14,6 +14,7 @@ use tracing::{info, warn};
 
 use super::builder::App;
 use super::running::{Running, STOP_MARGIN};
+use super::tasks::spawn;
 use crate::http::operator::Readiness;
 use crate::service::{Manager, Sockets};
 
@@ -24,7 +25,13 @@ impl App {
     /// Runs until SIGTERM or SIGINT, then stops in order; a second one ends the delay that `server.stop_delay_ms` puts
     /// before the stop. Takes the sockets that a service manager opened for us, and tells it how it goes. Installs
     /// neither a log nor a panic hook: see [`App::install_log`].
-    pub async fn run(self) -> anyhow::Result<()> {
+    ///
+    /// At SIGHUP it reads its configuration again, whole or not at all, and goes on: see `docs/operating.md`.
+    pub async fn run(mut self) -> anyhow::Result<()> {
+        let hangup = match self.hangup.take() {
+            Some(hangup) => hangup,
+            None => signal(SignalKind::hangup()).context("could not listen for SIGHUP")?,
+        };
         let (server, outbox) = (&self.config.server, &self.config.outbox);
         let delay = Duration::from_millis(server.stop_delay_ms);
         let stop_timeout = Duration::from_millis(outbox.stop_timeout_ms);
@@ -33,7 +40,7 @@ impl App {
         let sockets = Sockets::of_process(server.listen, self.config.admin.listen)?;
         let mut signals = StopSignals::of_process()?;
         manager.status("starting: database, migrations, providers");
-        let running = tokio::select! {
+        let mut running = tokio::select! {
             running = self.start_on(sockets) => running?,
             () = signals.next() => {
                 info!("stopped before the start was over");
@@ -46,7 +53,13 @@ impl App {
                 "this is a test server (server.test): it says so to everybody, and `hooklatch send` sends it fake events"
             );
         }
+        let reloads = running.reload.take().map(|reload| spawn(reload.run(hangup)));
         until_told(&running, &manager, &mut signals).await;
+        if let Some(reloads) = reloads {
+            reloads.abort();
+            // It could admit something: it must be gone before the stop.
+            drop(reloads.await);
+        }
         info!(?delay, "stopping");
         running.background.stop.announce();
         let within = delay + stop_timeout + STOP_MARGIN + CLOSE_MARGIN;

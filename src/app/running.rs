@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 use super::health::ReadinessSources;
 use super::parts::Parts;
+use super::reload::Reload;
 use super::tasks::{join, spawn};
 use super::witness::Witnessing;
 use crate::admit::Admitter;
@@ -49,6 +50,8 @@ pub struct Running {
     pub(super) readiness: watch::Receiver<Readiness>,
     pub(super) watched: ReadinessSources,
     pub(super) background: Background,
+    /// Reads the configuration again.
+    pub(super) reload: Option<Reload>,
 }
 
 impl Running {
@@ -57,6 +60,8 @@ impl Running {
     /// their results may take to be written, and the seconds of closing, whatever the database does: a part that does
     /// not end by itself is given up, and what it had not confirmed is sent again.
     pub async fn stop(self) {
+        // It could admit something.
+        drop(self.reload);
         self.background.stop().await;
     }
 }

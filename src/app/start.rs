@@ -21,10 +21,13 @@ use super::gauges::{self, Counting, Counts, LiveGauges, Rhythms};
 use super::health::{self, ReadinessSources};
 use super::listeners::opened;
 use super::parts::Parts;
+use super::reload::Reload;
 use super::running::{Background, Exporting, Running};
 use super::tasks::spawn;
 use super::witness::Witnessing;
-use crate::admit::{self, AdmitContext, AdmitTasks, Admitter};
+use crate::admit::{self, AdmitContext, AdmitTasks, Admitter, Providers};
+use crate::config::Config;
+use crate::current::Current;
 use crate::http::operator::{OperatorState, Readiness};
 use crate::logging;
 use crate::outbox::{NodeCalls, Outbox};
@@ -57,6 +60,8 @@ struct Core {
     parts: Parts,
     readiness: watch::Receiver<Readiness>,
     watched: ReadinessSources,
+    config: Current<Config>,
+    providers: Providers,
 }
 
 impl App {
@@ -74,24 +79,42 @@ impl App {
         let entries = Arc::clone(&ground.entries);
         let mut core = self.core(ground)?;
         let gate = self.token_gate(&core.admission.store);
-        let doctor = self.doctor(&core.admission, core.calls.clone(), core.operator.readiness.clone());
-        let (requests, admitter) = (core.receiver.counted(), core.background.admitter.clone());
-        let looked_at = LookedAt { calls: core.calls, requests, tail: core.tail, doctor, admitter };
-        let api = self.api(&core.admission, &entries, looked_at, Arc::clone(&gate))?;
-        let stopping = core.stopping.clone();
+        let looked_at = LookedAt {
+            calls: core.calls,
+            requests: core.receiver.counted(),
+            tail: core.tail,
+            readiness: core.operator.readiness.clone(),
+            since_ms: self.clock.now_ms(),
+            admitter: core.background.admitter.clone(),
+        };
+        let operator = Arc::new(core.operator);
+        let api = self.api(&core.admission, &entries, looked_at.clone(), Arc::clone(&gate));
+        let operator_routes = Current::new(self.operator_routes(&operator, api)?);
+        let id = core.admission.installation_id;
+        let receiver_routes = Current::new(self.receiver_routes(core.receiver.clone(), &id));
+        let (stopping, tokens) = (core.stopping.clone(), Arc::clone(&gate));
         core.background
             .workers
-            .push(spawn(core.parts.keep("tokens", async move || gate.run(stopping.clone()).await)));
+            .push(spawn(core.parts.keep("tokens", async move || tokens.run(stopping.clone()).await)));
         core.background.listeners = vec![
-            self.serve_receiver(
-                listener,
-                (core.receiver, &core.admission.installation_id),
-                core.stopping.clone(),
-            )?,
-            self.serve_operator(admin_listener, core.operator, api, core.stopping)?,
+            self.serve_receiver(listener, receiver_routes.clone(), core.stopping.clone())?,
+            self.serve_operator(admin_listener, operator_routes.clone(), core.stopping)?,
         ];
         let (readiness, watched) = (core.readiness, core.watched);
-        Ok(Running { receiver_addr, admin_addr, readiness, watched, background: core.background })
+        let reload = Reload {
+            app: self,
+            config: core.config,
+            providers: core.providers,
+            receiver: core.receiver,
+            looked_at,
+            admission: core.admission,
+            gate,
+            operator,
+            receiver_routes,
+            operator_routes,
+        };
+        let (background, reload) = (core.background, Some(reload));
+        Ok(Running { receiver_addr, admin_addr, readiness, watched, background, reload })
     }
 
     /// The receiver for a server of your own, and everything behind it, which runs already. For axum 0.8, behind the
@@ -157,8 +180,9 @@ impl App {
         let parts = Parts::default();
         let (outbox, exporting) = self.outbox(&store, &installation_id, &parts)?;
         let lines = Arc::new(logging::Lines::default());
-        let admission = Arc::new(self.admission(&store, (&installation_id, lost), &outbox, &lines)?);
-        let (admitter, tasks) = self.admitter(&admission, entries.len() > 1);
+        let admission = Arc::new(self.admission(&store, (&installation_id, lost), &outbox, &lines));
+        let (admitter, tasks) = self.admitter(&admission, entries.len());
+        let (config, providers) = (Current::new(self.config.clone()), Current::new(Arc::clone(&entries)));
         let notes = RequestNotes::new(Arc::clone(&entries), &installation_id, lines);
         let (readiness, ready) = watch::channel(Readiness::default());
         let (is_outbox_running, calls) = (outbox.is_well(), outbox.calls());
@@ -176,16 +200,24 @@ impl App {
         let events_n_max = self.config.server.events_n_max as usize;
         let receiver = Receiver::new(&entries, admitter.clone(), notes.clone(), store.clone(), events_n_max)
             .traced(admission.traces.clone());
-        let rhythms = Arc::new(Rhythms::new(entries.keys().cloned(), self.clock.clone()));
+        let rhythms = Arc::new(Rhythms::new(config.clone(), self.clock.clone()));
         let counting = Counting {
             admission: Arc::clone(&admission),
-            counts: Counts::new(&self.config),
+            config: config.clone(),
+            counts: Counts::default(),
             rhythms: Arc::clone(&rhythms),
             requests: receiver.counted(),
             handle: metrics.clone(),
             database: store.file(),
         };
-        let more = Helpers { admission: &admission, entries: &entries, notes: &notes, counting, tail: &tail };
+        let more = Helpers {
+            admission: &admission,
+            providers: &providers,
+            config: &config,
+            notes: &notes,
+            counting,
+            tail: &tail,
+        };
         workers.extend(self.helpers(&parts, more, &stopping));
         let background = Background {
             stop,
@@ -202,7 +234,7 @@ impl App {
         let live = LiveGauges {
             handle: metrics,
             readiness: ready.clone(),
-            entries,
+            providers: providers.clone(),
             requests: receiver.counted(),
             rhythms,
             store: admission.store.clone(),
@@ -221,6 +253,8 @@ impl App {
             parts,
             readiness,
             watched,
+            config,
+            providers,
         })
     }
 
@@ -231,15 +265,10 @@ impl App {
     }
 
     /// The way into admission, and the tasks behind it.
-    fn admitter(&self, admission: &Arc<AdmitContext>, has_several_providers: bool) -> (Admitter, AdmitTasks) {
+    fn admitter(&self, admission: &Arc<AdmitContext>, providers_n: usize) -> (Admitter, AdmitTasks) {
         let server = &self.config.server;
         let answer_timeout = Duration::from_millis(server.answer_timeout_ms);
-        admit::admitter(
-            Arc::clone(admission),
-            server.queue_n_max as usize,
-            answer_timeout,
-            has_several_providers,
-        )
+        admit::admitter(Arc::clone(admission), server.queue_n_max as usize, answer_timeout, providers_n)
     }
 
     /// The outbox, whose attempts are told of as configured, and the task that this needs.

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::builder::App;
 use super::entries::Entries;
-use crate::admit::{Planner, Templates, WhatIf, WhatIfParts};
+use crate::admit::{Planner, WhatIf, WhatIfParts};
 use crate::store::Store;
 
 impl App {
@@ -20,16 +20,14 @@ impl App {
         installation_id: Uuid,
         entries: Entries,
         turns: Arc<Semaphore>,
-    ) -> anyhow::Result<WhatIf> {
-        let templates = Templates::new(&self.config.destinations).map_err(anyhow::Error::msg)?;
-        let destinations = self.config.destinations.keys().map(ToString::to_string).collect();
-        Ok(WhatIf::new(WhatIfParts {
+    ) -> WhatIf {
+        WhatIf::new(WhatIfParts {
             store: store.clone(),
-            planner: Planner::new(self.clock.clone(), installation_id, templates, destinations),
+            planner: Planner::new(self.clock.clone(), installation_id),
             entries,
             handler_timeout: Duration::from_millis(self.config.server.handler_timeout_ms),
             turns,
-        }))
+        })
     }
 
     /// What-if by itself, without a server around it.
@@ -38,6 +36,6 @@ impl App {
         let installation_id =
             store.installation_id().await.context("could not read the installation's id")?;
         let turns = Arc::new(Semaphore::new(store.handlers_n()));
-        self.what_if(store, installation_id, entries, turns)
+        Ok(self.what_if(store, installation_id, entries, turns))
     }
 }

@@ -159,9 +159,12 @@ pub fn main(own: Vec<Provider>) -> ExitCode {
 pub fn main_with(own: Vec<Provider>, more: impl FnOnce(App) -> App) -> ExitCode {
     let cli = Cli::from_arg_matches(&program(true).get_matches()).unwrap_or_else(|error| error.exit());
     let file = cli.config.as_deref();
+    let listening = matches!(cli.command, Command::Serve { .. }).then(serve::listen);
     let kinds = kinds(file, own);
     let result = match cli.command {
-        Command::Serve { dev } => serve::serve(file, dev, kinds, more),
+        Command::Serve { dev } => listening
+            .unwrap_or_else(serve::listen)
+            .and_then(|listening| serve::serve(listening, file, dev, kinds, more)),
         Command::Check { json } => Ok(check::check(file, json, &kinds)),
         Command::Doctor(args) => doctor::doctor(&args, file, &kinds),
         Command::Migrate => serve::migrate(file, kinds, more),

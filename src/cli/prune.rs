@@ -8,6 +8,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::shared::{block_on, complain, opened_alone, say};
+use crate::current::Current;
 use crate::load::{Kinds, loaded};
 use crate::retention::{PruneRound, Pruner};
 use crate::stop::Stop;
@@ -40,7 +41,7 @@ pub(super) fn prune(args: &PruneArgs, file: Option<&Path>, kinds: &Kinds) -> any
         let (_stopper, mut stop) = Stop::channel();
         let (mut rows_n, mut told_n) = (0, 0);
         let clock = Clock::system();
-        let mut pruner = Pruner::new(opened.store.clone(), clock, config.retention.clone(), args.dry_run);
+        let mut pruner = Pruner::new(opened.store.clone(), clock, Current::new(config.clone()), args.dry_run);
         if args.yes {
             pruner = pruner.by_a_right_clock();
         }

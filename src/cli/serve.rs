@@ -3,7 +3,11 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use super::shared::{beside_a_server, block_on, complain, say};
+use anyhow::Context;
+use tokio::runtime::Runtime;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use super::shared::{beside_a_server, block_on, complain, runtime, say};
 use super::sign;
 use crate::app::{self, App};
 use crate::config::Config;
@@ -12,8 +16,25 @@ use crate::setup::Opened;
 use crate::store::{ProgramMigrations, SchemaState};
 use crate::{logging, setup};
 
+/// What listens for SIGHUP from the first moment on, so that it kills at none.
+pub(super) struct Listening {
+    runtime: Runtime,
+    hangup: Signal,
+}
+
+/// Listens for SIGHUP.
+pub(super) fn listen() -> anyhow::Result<Listening> {
+    let runtime = runtime()?;
+    let hangup = {
+        let _inside = runtime.enter();
+        signal(SignalKind::hangup()).context("could not listen for SIGHUP")?
+    };
+    Ok(Listening { runtime, hangup })
+}
+
 /// Runs until SIGTERM or SIGINT.
 pub(super) fn serve(
+    Listening { runtime, hangup }: Listening,
     file: Option<&Path>,
     is_dev: bool,
     kinds: Kinds,
@@ -25,16 +46,18 @@ pub(super) fn serve(
     if loaded.config.providers.is_empty() {
         complain("hooklatch: no [providers.NAME] is configured, so every request will be answered 404");
     }
-    let mut app = more(App::of_loaded(loaded, kinds));
+    let mut app = more(App::of_loaded(loaded, kinds)).read_from(file, is_dev).hearing(hangup);
     if is_dev {
         app = app.echo();
     }
-    block_on(async {
+    let done = runtime.block_on(async {
         if let Some(text) = banner {
             say(text);
         }
         app.run().await
-    })?;
+    });
+    runtime.shutdown_background();
+    done?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -43,8 +43,9 @@ pub struct DestinationConfig {
     pub breaker_open_ms: u64,
     /// Statuses that mean something else here than they usually do.
     pub statuses: BTreeMap<u16, StatusMeaning>,
-    /// Signs each call by Standard Webhooks (v1), so that the destination can believe it.
-    pub sign_secret: Option<Secret>,
+    /// Sign each call by Standard Webhooks (v1), so that the destination can believe it: none, one, or two while the
+    /// destination changes from one to the other.
+    pub sign_secrets: Vec<Secret>,
     /// True when a call may take longer than the lease, which is then prolonged while it is under way.
     pub heartbeat: bool,
     /// Settings that only calls over HTTP have.

@@ -15,6 +15,8 @@ pub struct EffectiveSetting {
     pub layer: ConfigLayer,
     /// True when it is the default, whoever says it.
     pub is_default: bool,
+    /// Stands for the whole value in this process, secret or not: another one has another number.
+    pub mark: u64,
 }
 
 /// A layer of the configuration; each goes before those above it here.

@@ -101,7 +101,7 @@ impl Field {
     }
 
     /// True when an environment variable says it, as text.
-    pub(super) fn is_env_text(&self) -> bool {
+    pub(crate) fn is_env_text(&self) -> bool {
         self.source.starts_with(ENV_PREFIX) && matches!(self.value.kind, ValueKind::String(_))
     }
 

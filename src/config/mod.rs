@@ -67,7 +67,7 @@ pub use outbox::OutboxConfig;
 pub use problem::ConfigProblem;
 
 pub use provider::{AgeConfig, OnHandlerError, ProviderConfig, RouteConfig};
-pub(crate) use read_values::{ReadValue, ReadValues, quoted};
+pub(crate) use read_values::{ReadValue, ReadValues, mark_of, quoted};
 pub(crate) use retention::ENDLESS_DAYS;
 pub use retention::{IdsKept, RetentionConfig};
 pub use retry::RetryConfig;

@@ -5,6 +5,8 @@
 //! that may open something is left out.
 
 use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::LazyLock;
 
 /// Last words of keys whose texts are not shown, however they were read.
 const SECRET_WORDS: [&str; 8] =
@@ -19,6 +21,14 @@ pub(crate) struct ReadValue {
     pub(crate) text: Option<String>,
     /// The variable or file that a secret stands in, where it is not written in the configuration itself.
     pub(crate) secret_in: Option<String>,
+    /// Stands for the whole value in this process, secret or not: another one has another number.
+    pub(crate) mark: u64,
+}
+
+/// A number that stands for a text in this process alone, and says nothing about it.
+pub(crate) fn mark_of(text: &str) -> u64 {
+    static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+    KEYS.hash_one(text)
 }
 
 /// Values that were read, by key.
@@ -28,22 +38,23 @@ pub(crate) struct ReadValues(BTreeMap<String, ReadValue>);
 impl ReadValues {
     /// Keeps a number, a flag or an empty list.
     pub(super) fn plain(&mut self, key: &str, source: &str, text: String) {
-        self.keep(key, ReadValue { source: source.to_owned(), text: Some(text), secret_in: None });
+        let mark = mark_of(&text);
+        self.keep(key, ReadValue { source: source.to_owned(), text: Some(text), secret_in: None, mark });
     }
 
     /// Keeps a text, unless it is a secret by its key or holds one.
     pub(super) fn text(&mut self, key: &str, source: &str, text: &str) {
         let word = key.rsplit('.').next().unwrap_or_default().split('[').next().unwrap_or_default();
         if SECRET_WORDS.iter().any(|one| word == *one || word.ends_with(&format!("_{one}"))) {
-            return self.secret(key, source, None);
+            self.secret(key, source, None);
+        } else if !text.contains("://") {
+            self.plain(key, source, quoted(text));
+        } else if let Some(shown) = host_of(text) {
+            self.plain(key, source, quoted(&shown));
+        } else {
+            self.secret(key, source, None);
         }
-        match text.split_once("://") {
-            None => self.plain(key, source, quoted(text)),
-            Some(_) => match host_of(text) {
-                Some(shown) => self.plain(key, source, quoted(&shown)),
-                None => self.secret(key, source, None),
-            },
-        }
+        self.mark(key, text);
     }
 
     /// Keeps a whole text of which the reader knows that it is no secret.
@@ -53,21 +64,31 @@ impl ReadValues {
 
     /// Keeps of the URL of a database, which was read as a secret, what opens nothing.
     pub(crate) fn database_url(&mut self, key: &str, url: &str) {
-        let Some(source) = self.0.get(key).map(|value| value.source.clone()) else { return };
+        let Some((source, mark)) = self.0.get(key).map(|value| (value.source.clone(), value.mark)) else {
+            return;
+        };
         let shown = if url.starts_with("sqlite://") {
             url.split('?').next().map(str::to_owned)
         } else {
             host_of(url)
         };
         if let Some(shown) = shown {
-            let value = ReadValue { source, text: Some(quoted(&shown)), secret_in: None };
+            let value = ReadValue { source, text: Some(quoted(&shown)), secret_in: None, mark };
             self.0.insert(key.to_owned(), value);
         }
     }
 
     /// Keeps that there is a secret.
     pub(super) fn secret(&mut self, key: &str, source: &str, secret_in: Option<String>) {
-        self.0.insert(key.to_owned(), ReadValue { source: source.to_owned(), text: None, secret_in });
+        self.0
+            .insert(key.to_owned(), ReadValue { source: source.to_owned(), text: None, secret_in, mark: 0 });
+    }
+
+    /// Keeps what stands for the whole of a value, of which less is shown or nothing.
+    pub(super) fn mark(&mut self, key: &str, text: &str) {
+        if let Some(value) = self.0.get_mut(key) {
+            value.mark = mark_of(text);
+        }
     }
 
     /// Keeps a value; what was read as a secret once stays one.

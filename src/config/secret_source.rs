@@ -1,4 +1,4 @@
-//! Secrets: a text, `{ env = "NAME" }`, `{ file = "PATH" }` or `{ credential = "NAME" }`, read once at the start.
+//! Secrets: a text, `{ env = "NAME" }`, `{ file = "PATH" }` or `{ credential = "NAME" }`, read at the start and at a reload.
 //!
 //! What is read here is never part of a problem: those name the place and the reason only.
 
@@ -46,6 +46,7 @@ impl Field {
                 return None;
             }
         };
+        checker.read.mark(&self.key, &text);
         if text.trim().is_empty() {
             let remedy = "copy the secret from the sender's dashboard; without one anybody could sign";
             checker.problem(&self, "is an empty secret", remedy);

@@ -24,6 +24,7 @@ use super::framing;
 use super::origin::OriginRule;
 use super::receiver::{self, Came, ReceiverState};
 use super::room::ConnectionSlot;
+use crate::current::Current;
 use crate::receive::Arrival;
 use crate::stop::Leaving;
 use crate::tls::ListenerTls;
@@ -46,28 +47,45 @@ const LEFT_BYTES_MAX: u64 = 8 << 10;
 /// What a listener serves: its routes, and the receiver where it is one.
 #[derive(Clone)]
 pub(crate) struct Front {
-    router: Router,
-    pub(super) receiver: Option<Arc<ReceiverState>>,
+    /// A reload replaces them; a request goes all its way by those that it began with.
+    routes: Current<Routes>,
     /// True when the receiver is called without the router, which takes longer to find it.
     is_direct: bool,
 }
 
 impl Front {
     /// The front of the receiver: webhooks alone.
-    pub(crate) fn receiver(state: Arc<ReceiverState>) -> Self {
-        Self { is_direct: true, ..Self::wrapped(state, |router| router) }
+    pub(crate) fn receiver(routes: Current<Routes>) -> Self {
+        Self { routes, is_direct: true }
     }
 
-    /// The same behind what `wrap` puts around its routes.
-    pub(crate) fn wrapped(state: Arc<ReceiverState>, wrap: impl FnOnce(Router) -> Router) -> Self {
-        let router = wrap(receiver::router(Arc::clone(&state)));
-        Self { router, receiver: Some(state), is_direct: false }
+    /// The same where every request goes through the router, or there is no receiver.
+    pub(crate) fn routed(routes: Current<Routes>) -> Self {
+        Self { routes, is_direct: false }
+    }
+
+    /// The receiver, where it is one.
+    pub(super) fn state(&self) -> Option<Arc<ReceiverState>> {
+        self.routes.get().receiver.clone()
     }
 }
 
-impl From<Router> for Front {
+/// The routes of one configuration, and the receiver where they are of one.
+pub(crate) struct Routes {
+    router: Router,
+    receiver: Option<Arc<ReceiverState>>,
+}
+
+impl Routes {
+    /// The routes of the receiver behind what `wrap` puts around them.
+    pub(crate) fn receiver(state: Arc<ReceiverState>, wrap: impl FnOnce(Router) -> Router) -> Self {
+        Self { router: wrap(receiver::router(Arc::clone(&state))), receiver: Some(state) }
+    }
+}
+
+impl From<Router> for Routes {
     fn from(router: Router) -> Self {
-        Self { router, receiver: None, is_direct: false }
+        Self { router, receiver: None }
     }
 }
 
@@ -121,7 +139,7 @@ impl Edge {
         }
         let is_too_slow = self.slot().is_too_slow.load(Ordering::Relaxed);
         // The receiver says so itself.
-        if is_too_slow && self.front.receiver.is_none() {
+        if is_too_slow && self.front.state().is_none() {
             response = Problem::TOO_SLOW.into_response();
         }
         if is_too_slow {
@@ -161,14 +179,15 @@ impl Edge {
 
     /// The answer to a request whose framing is wrong.
     fn misframed(&self, request: &Request<Incoming>, problem: Problem) -> Response {
-        let Some(state) = &self.front.receiver else { return problem.into_response() };
+        let Some(state) = self.front.state() else { return problem.into_response() };
         let arrival = Arrival::now(Some(self.origin.origin(self.peer.0, request.headers())));
         let head = (request.method(), request.uri(), request.headers());
         state.refused(state.usual(request), head, arrival, problem)
     }
 
     async fn routed(&self, request: Request<Incoming>, began: Instant) -> Response {
-        let direct = self.front.receiver.as_ref().filter(|_| self.front.is_direct);
+        let routes = self.front.routes.get();
+        let direct = routes.receiver.as_ref().filter(|_| self.front.is_direct);
         let usual = direct.and_then(|state| Some((state, state.usual(&request)?)));
         let (mut parts, body) = request.into_parts();
         let origin = Peer(self.origin.origin(self.peer.0, &parts.headers));
@@ -193,7 +212,7 @@ impl Edge {
         parts.extensions.insert(ConnectionEnd(self.ends_at));
         parts.extensions.insert(self.neighbours.clone());
         let body = if is_whole { Body::empty() } else { Body::new(body) };
-        let routed = self.front.router.clone().oneshot(Request::from_parts(parts, body)).await;
+        let routed = routes.router.clone().oneshot(Request::from_parts(parts, body)).await;
         routed.unwrap_or_else(|never| match never {})
     }
 }

@@ -165,7 +165,7 @@ pub(crate) async fn serve(listener: Listener, front: Front, limits: Limits, mut 
         match &limits.tls {
             None => {
                 let stream = Bounded::new(stream, Arc::clone(&place.slot), limits.write_timeout);
-                let receiver = edge.front.receiver.clone();
+                let receiver = edge.front.state();
                 spawn_connection(builder.serve_connection(stream, service(edge)), place, receiver);
             }
             Some(tls) => {
@@ -218,7 +218,7 @@ fn spawn_encrypted(
         let Some(stream) = handshake(config, stream, &place, within).await else { return };
         edge.client = shown_by(&stream);
         let stream = Bounded::new(stream, Arc::clone(&place.slot), write_timeout);
-        let receiver = edge.front.receiver.clone();
+        let receiver = edge.front.state();
         let connection = builder.serve_connection(stream, service(edge));
         if let Err(error) = served(std::pin::pin!(connection), &place).await {
             ended_early(&error, &place, receiver.as_deref());

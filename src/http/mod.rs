@@ -40,7 +40,7 @@ mod stream;
 mod throttle;
 pub(crate) mod token_gate;
 
-pub(crate) use edge::Front;
+pub(crate) use edge::{Front, Routes};
 pub(crate) use extensions::{ConnectionEnd, KnownCaller, Peer};
 pub(crate) use listener::{Limits, Listener, listen, serve};
 pub(crate) use origin::OriginRule;

@@ -8,7 +8,7 @@ use super::dev;
 use super::layers;
 use super::sources::DEFAULTS;
 use crate::config::DEFAULTS_ORIGIN;
-use crate::config::{ConfigLayer, ENV_PREFIX, EffectiveSetting, ReadValue, ReadValues, quoted};
+use crate::config::{ConfigLayer, ENV_PREFIX, EffectiveSetting, ReadValue, ReadValues, mark_of, quoted};
 
 /// The list, by key; a list of plain values is one of them.
 pub(super) fn settings(read: ReadValues) -> Vec<EffectiveSetting> {
@@ -18,8 +18,8 @@ pub(super) fn settings(read: ReadValues) -> Vec<EffectiveSetting> {
         let layer = layer(&value.source);
         let is_default = layer == ConfigLayer::Default
             || value.text.as_ref().is_some_and(|text| defaults.get(&key) == Some(text));
-        let ReadValue { source, text, secret_in } = value;
-        EffectiveSetting { key, value: text, secret_in, source, layer, is_default }
+        let ReadValue { source, text, secret_in, mark } = value;
+        EffectiveSetting { key, value: text, secret_in, source, layer, is_default, mark }
     });
     settings.collect()
 }
@@ -45,9 +45,10 @@ fn joined(values: BTreeMap<String, ReadValue>) -> Vec<(String, ReadValue)> {
     }
     for (key, items) in lists {
         let source = items.values().next().map(|value| value.source.clone()).unwrap_or_default();
+        let mark = mark_of(&items.values().map(|value| value.mark.to_string()).collect::<Vec<_>>().join(" "));
         let texts: Vec<String> = items.into_values().filter_map(|value| value.text).collect();
         let text = Some(format!("[{}]", texts.join(", ")));
-        all.insert(key, ReadValue { source, text, secret_in: None });
+        all.insert(key, ReadValue { source, text, secret_in: None, mark });
     }
     all.into_iter().collect()
 }

@@ -58,6 +58,12 @@ const ROWS: &[Metric] = &[
         "Requests of the operator side that were refused, by reason.",
     ),
     gauge(
+        "hooklatch_reload_failed",
+        &[],
+        "0 or 1",
+        "1 while the newest reload of the configuration was refused and the one before it goes on; not there before the first.",
+    ),
+    gauge(
         "hooklatch_tls_files_broken",
         &["listener"],
         "0 or 1",

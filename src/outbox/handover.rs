@@ -38,7 +38,8 @@ impl Handover {
         destination: &str,
     ) -> Option<(InitialLease, impl FnOnce(LeasedMessage) + Send + use<>)> {
         let shared = &self.0;
-        let post = shared.posts.get(destination)?;
+        let posts = shared.posts.get();
+        let post = posts.get(destination)?;
         let destination = &post.destination;
         if destination.config.unknown == UnknownPolicy::Hold || !destination.gate.is_wide_open() {
             return None;

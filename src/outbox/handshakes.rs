@@ -19,7 +19,8 @@ impl NodeCalls {
     /// that are called at one place with the same certificates are one. Takes as long as `limit`, and a third of a second.
     pub(crate) async fn handshakes(&self, limit: Duration) -> Handshakes {
         let (mut places, mut elsewhere_n) = (BTreeMap::<_, Vec<&Arc<Post>>>::new(), 0);
-        for post in self.posts() {
+        let posts = self.posts();
+        for post in posts.values() {
             let Some(host) = post.destination.tls_host() else { continue };
             let http = &post.destination.config.http;
             if host.is_empty() || http.proxy.is_some() {

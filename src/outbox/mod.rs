@@ -44,6 +44,7 @@ pub(crate) use destinations::{
     silent_log_targets,
 };
 pub use handover::Handover;
+pub(crate) use node::ReadyDestinations;
 pub use node::{NodeCalls, Outbox, Waker};
 pub(crate) use watch::ClockOffset;
 pub use watch::clock_offset_ms_max;

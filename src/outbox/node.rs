@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use tracing::warn;
 
 use super::attempt::Stops;
-use super::destinations::{self, DestinationError};
+use super::destinations::{self, Destination, DestinationError};
 use super::due::DueTimes;
 use super::handover::Handover;
 use super::post::Post;
@@ -24,6 +24,7 @@ use super::worker::{CUT_TIMEOUT, Worker};
 use super::writer::{self, Writer};
 use crate::api::{AttemptMinute, CallTimesView};
 use crate::config::{DestinationConfig, OutboxConfig};
+use crate::current::Current;
 use crate::minutes::MinuteSpan;
 use crate::stop::{Stop, to_end};
 use crate::store::{LeaseWant, Settlement, Store, StoreError};
@@ -47,7 +48,7 @@ impl Drop for Crew {
     fn drop(&mut self) {
         self.0.is_closed.store(true, Ordering::SeqCst);
         self.0.tasks().abort_all();
-        self.0.posts.values().for_each(|post| post.clear());
+        self.0.posts.get().values().for_each(|post| post.clear());
     }
 }
 
@@ -62,6 +63,9 @@ impl Waker {
     }
 }
 
+/// Destinations that are ready to be called, and are not called yet.
+pub(crate) struct ReadyDestinations(BTreeMap<Name, Destination>);
+
 /// The circuit breakers of one node and what became of its calls, for whoever looks.
 #[derive(Clone)]
 pub struct NodeCalls(Arc<OutboxState>);
@@ -72,25 +76,49 @@ impl NodeCalls {
         &self.0.node
     }
 
-    pub(super) fn posts(&self) -> impl Iterator<Item = &Arc<Post>> {
-        self.0.posts.values()
+    pub(super) fn posts(&self) -> Arc<BTreeMap<Name, Arc<Post>>> {
+        self.0.posts.get()
+    }
+
+    /// Checks and readies these destinations, for [`NodeCalls::replace`].
+    pub(crate) fn ready(
+        &self,
+        destinations: BTreeMap<Name, DestinationConfig>,
+    ) -> Result<ReadyDestinations, DestinationError> {
+        destinations::ready(destinations, &self.0.config).map(ReadyDestinations)
+    }
+
+    /// Calls these destinations as they are now. Calls under way, and messages that this node has taken, go on as they
+    /// began; so do messages of a destination that is no longer configured: those that were admitted meanwhile have
+    /// nobody else.
+    pub(crate) fn replace(&self, ReadyDestinations(destinations): ReadyDestinations) {
+        let mut posts = (*self.posts()).clone();
+        for (name, destination) in destinations {
+            let post = match posts.get(&name) {
+                Some(before) => Post::after(before, destination),
+                None => Post::new(destination),
+            };
+            posts.insert(name, Arc::new(post));
+        }
+        self.0.posts.set(posts);
+        self.0.wake.notify_one();
     }
 
     /// The minutes of `span` in which attempts for this destination ended.
     pub(crate) fn minutes(&self, destination: &Name, span: MinuteSpan) -> Vec<AttemptMinute> {
-        self.0.posts.get(destination).map(|post| post.meters.minutes(span)).unwrap_or_default()
+        self.posts().get(destination).map(|post| post.meters.minutes(span)).unwrap_or_default()
     }
 
     /// How long the newest calls to this destination took; `None` before the first.
     pub(crate) fn times(&self, destination: &str) -> Option<CallTimesView> {
-        self.0.posts.get(destination).and_then(|post| post.meters.newest())
+        self.posts().get(destination).and_then(|post| post.meters.newest())
     }
 
     /// How the breaker of a destination stands: `closed`, `open` or `half_open`; `None` for a destination that is not
     /// configured.
     pub fn state_of(&self, destination: &str) -> Option<&'static str> {
         let ticks_ms = self.0.clock.ticks_ms();
-        self.0.posts.get(destination).map(|post| post.destination.gate.breaker(ticks_ms))
+        self.posts().get(destination).map(|post| post.destination.gate.breaker(ticks_ms))
     }
 }
 
@@ -104,7 +132,8 @@ impl Outbox {
         node: String,
     ) -> Result<Self, DestinationError> {
         let destinations = destinations::ready(destinations, &config)?;
-        let posts = destinations.into_iter().map(|(name, one)| (name, Arc::new(Post::new(one)))).collect();
+        let posts: BTreeMap<_, _> =
+            destinations.into_iter().map(|(name, one)| (name, Arc::new(Post::new(one)))).collect();
         // Bounded all the same: whatever is in it has a slot.
         let (settler, waiting) = Settler::new();
         let shared = Arc::new(OutboxState {
@@ -112,7 +141,7 @@ impl Outbox {
             store: store.timed_by(&clock),
             clock,
             config,
-            posts,
+            posts: Current::new(posts),
             node: Arc::from(node),
             settler,
             wake: Arc::new(Notify::new()),
@@ -191,13 +220,14 @@ impl Outbox {
         let stops = Stops { stopping: quiet.clone(), cut: quiet };
         let shared = &self.shared;
         shared.steady().await;
-        let wants: Vec<LeaseWant> = shared.posts.values().map(|post| post.want(DUE_N_MAX)).collect();
+        let posts = shared.posts.get();
+        let wants: Vec<LeaseWant> = posts.values().map(|post| post.want(DUE_N_MAX)).collect();
         let mut leased = shared.lease(&wants, &shared.holder()).await?;
         for message in &mut leased {
             shared.propagate(message);
         }
         let attempts = leased.iter().filter_map(|message| {
-            let post = shared.posts.get(&message.destination)?;
+            let post = posts.get(&message.destination)?;
             let mut stops = stops.clone();
             Some(async move { shared.attempt(post, message, &mut stops, None).await })
         });

@@ -31,7 +31,9 @@ pub(super) struct Post {
     /// messages may be taken over from admission.
     pub(super) is_drained: AtomicBool,
     queue: Mutex<Queue>,
-    pub(super) meters: Meters,
+    pub(super) meters: Arc<Meters>,
+    /// The same destination before a reload, while calls to it are under way: they take slots of this one.
+    before: Mutex<Option<Arc<Post>>>,
 }
 
 #[derive(Default)]
@@ -112,7 +114,30 @@ impl Post {
             bytes_n: AtomicU64::new(0),
             is_drained: AtomicBool::new(false),
             queue: Mutex::default(),
-            meters: Meters::new(),
+            meters: Arc::new(Meters::new()),
+            before: Mutex::default(),
+        }
+    }
+
+    /// The same destination with other settings.
+    pub(super) fn after(before: &Arc<Self>, destination: Destination) -> Self {
+        before.forget_idle();
+        let meters = Arc::clone(&before.meters);
+        Self { meters, before: Mutex::new(Some(Arc::clone(before))), ..Self::new(destination) }
+    }
+
+    fn before(&self) -> MutexGuard<'_, Option<Arc<Self>>> {
+        self.before.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Forgets the destination before a reload when nobody else has it: nobody can take a slot of it any more.
+    fn forget_idle(&self) {
+        let mut before = self.before();
+        if let Some(one) = &*before {
+            one.forget_idle();
+            if Arc::strong_count(one) == 1 && one.before().is_none() {
+                *before = None;
+            }
         }
     }
 
@@ -121,13 +146,15 @@ impl Post {
         MessageSlot { post: Arc::clone(self), bytes_n: 0 }
     }
 
-    /// Number of slots that are taken.
+    /// Number of slots that are taken, those of before a reload included.
     pub(super) fn taken_n(&self) -> u32 {
-        self.taken_n.load(Ordering::Relaxed)
+        let before_n = self.before().as_ref().map_or(0, |before| before.taken_n());
+        self.taken_n.load(Ordering::Relaxed).saturating_add(before_n)
     }
 
     /// Returns how many more may be taken now.
     pub(super) fn free_n(&self, ticks_ms: i64) -> u32 {
+        self.forget_idle();
         let taken_n = self.taken_n();
         if taken_n > 0 && self.free_bytes_n() == 0 {
             return 0;
@@ -179,6 +206,8 @@ impl Post {
     pub(super) fn clear(&self) {
         let waiting = std::mem::take(&mut self.queue().waiting);
         drop(waiting);
+        let before = self.before().clone();
+        before.iter().for_each(|before| before.clear());
     }
 }
 

@@ -15,6 +15,7 @@ use super::settler::Settler;
 use super::spans::attempt_of;
 use super::under_way::CallsUnderWay;
 use crate::config::OutboxConfig;
+use crate::current::Current;
 use crate::store::{LeaseWant, LeasedMessage, SettleTo, Settlement, Store, StoreError};
 use crate::traces::Traces;
 use crate::types::{Clock, Name};
@@ -26,7 +27,8 @@ pub(super) struct OutboxState {
     pub(super) store: Store,
     pub(super) clock: Clock,
     pub(super) config: OutboxConfig,
-    pub(super) posts: BTreeMap<Name, Arc<Post>>,
+    /// A reload replaces them; whoever has taken a slot keeps the destination that it is of.
+    pub(super) posts: Current<BTreeMap<Name, Arc<Post>>>,
     pub(super) node: Arc<str>,
     pub(super) settler: Settler,
     pub(super) wake: Arc<Notify>,
@@ -104,7 +106,7 @@ impl OutboxState {
 
     /// Slots that are taken, of all destinations.
     pub(super) fn taken_n(&self) -> u32 {
-        self.posts.values().map(|post| post.taken_n()).sum()
+        self.posts.get().values().map(|post| post.taken_n()).sum()
     }
 
     /// Frees the slot of a message whose result is written, and says what may be due sooner now.

@@ -113,8 +113,8 @@ impl Worker {
     /// Takes what is due and starts it. Whether a slot that becomes free may find more.
     async fn look(&mut self) -> bool {
         let ticks_ms = self.shared.clock.ticks_ms();
-        let wants: Vec<LeaseWant> =
-            self.shared.posts.values().map(|post| post.want(post.free_n(ticks_ms))).collect();
+        let posts = self.shared.posts.get();
+        let wants: Vec<LeaseWant> = posts.values().map(|post| post.want(post.free_n(ticks_ms))).collect();
         self.shared.due.forget_until(self.shared.clock.steady_ms());
         // Awaited to its end, never inside a `select!`: a cancelled statement could leave leases behind.
         let leased = match self.claim(&wants).await {
@@ -135,7 +135,7 @@ impl Worker {
             let (found_n, bytes_n) = found.entry(message.destination.clone()).or_default();
             *found_n += 1;
             *bytes_n += message.body.len() as u64;
-            let slot = self.shared.posts.get(&message.destination).map(Post::take);
+            let slot = posts.get(&message.destination).map(Post::take);
             if let Some(slot) = slot {
                 self.shared.start(message, slot);
             }
@@ -148,7 +148,7 @@ impl Worker {
                 .is_none_or(|(found_n, bytes_n)| *found_n < want.free_n && *bytes_n < want.free_bytes_n / 2);
             may_be_more |= want.free_n == 0 || !is_drained;
             // One that had no slot was not asked about: what it has waiting is as it was.
-            if let Some(post) = self.shared.posts.get(&want.destination).filter(|_| want.free_n > 0) {
+            if let Some(post) = posts.get(&want.destination).filter(|_| want.free_n > 0) {
                 post.is_drained.store(is_drained, Ordering::Relaxed);
             }
         }
@@ -194,7 +194,7 @@ impl Worker {
         let Some((_, first_ms)) = self.lost.front() else { return Ok(()) };
         let lost = LostClaims {
             holders: self.lost.iter().map(|(holder, _)| holder.clone()).collect(),
-            destinations: self.shared.posts.keys().cloned().collect(),
+            destinations: self.shared.posts.get().keys().cloned().collect(),
             age_ms: now_ms.saturating_sub(*first_ms),
         };
         let released_n = self.shared.store.message_release(&lost, self.shared.clock.steady_ms()).await?;
@@ -213,7 +213,8 @@ impl Worker {
         }
         let ticks_ms = self.shared.clock.ticks_ms();
         let due = self.shared.due.next_in_ms(self.shared.clock.steady_ms());
-        let gates = self.shared.posts.values().filter_map(|post| post.destination.gate.opens_in_ms(ticks_ms));
+        let posts = self.shared.posts.get();
+        let gates = posts.values().filter_map(|post| post.destination.gate.opens_in_ms(ticks_ms));
         let Some(wait_ms) = gates.chain(due).min() else { return next_look };
         let wait_ms = u64::try_from(wait_ms.max(LOOK_EVERY_MS)).unwrap_or(u64::MAX);
         Instant::now().checked_add(Duration::from_millis(wait_ms)).map_or(next_look, |at| at.min(next_look))
@@ -228,7 +229,7 @@ impl Worker {
                 "could not give back claims that were not answered: the database did not answer in time"
             ),
         }
-        for post in self.shared.posts.values() {
+        for post in self.shared.posts.get().values() {
             post.is_drained.store(false, Ordering::Relaxed);
         }
         let patience = Duration::from_millis(self.shared.config.stop_timeout_ms);

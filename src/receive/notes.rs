@@ -15,7 +15,7 @@ use uuid::Uuid;
 use super::copies::CopyCounts;
 use super::diagnose::{Diagnosis, diagnose};
 use super::unread::Arrival;
-use crate::admit::ProviderEntry;
+use crate::admit::{ProviderEntry, ProviderTable};
 use crate::logging::Lines;
 use crate::stop::Stop;
 use crate::store::{Rejection, SecretUse, Store, Taught};
@@ -38,10 +38,13 @@ const WRITE_EVERY: Duration = Duration::from_secs(1);
 /// Takes notes. Cloning shares them.
 #[derive(Clone)]
 pub(crate) struct RequestNotes {
-    entries: Arc<BTreeMap<Name, Arc<ProviderEntry>>>,
+    entries: Arc<ProviderTable>,
     notes: Arc<Mutex<BTreeMap<Name, Vec<Rejection>>>>,
     taught: Arc<Mutex<BTreeMap<Name, Taught>>>,
     uses: Arc<Uses>,
+    /// Those of every configuration of which something may have to be written.
+    all_uses: Arc<Mutex<Vec<Arc<Uses>>>>,
+    installation_id: Uuid,
     /// Further copies of events.
     pub(super) copies: CopyCounts,
     budget: Arc<Mutex<DiagnosisBudget>>,
@@ -91,40 +94,26 @@ pub(crate) fn fingerprint(installation_id: &Uuid, provider: &Name, secret: &str)
 
 impl RequestNotes {
     /// Nothing noted yet. `lines` decides which lines about requests are written, here and elsewhere.
-    pub(crate) fn new(
-        entries: Arc<BTreeMap<Name, Arc<ProviderEntry>>>,
-        installation_id: &Uuid,
-        lines: Arc<Lines>,
-    ) -> Self {
-        let uses = entries.iter().map(|(name, entry)| {
-            let one = |(slot, secret): (usize, &str)| {
-                let fingerprint = fingerprint(installation_id, name, secret);
-                let slot = slot.to_string();
-                SecretMatches {
-                    // From the start on, so that the first match of an old secret is seen to be one more.
-                    counter: metrics::counter!(
-                        "hooklatch_secret_matched_total",
-                        "provider" => name.to_string(),
-                        "slot" => slot,
-                    ),
-                    number: u64::from_str_radix(&fingerprint, 16).unwrap_or_default().cast_signed(),
-                    fingerprint,
-                    matched_n: AtomicU64::new(0),
-                    last_matched_at_ms: AtomicI64::new(0),
-                }
-            };
-            (name.clone(), entry.provider.secrets().enumerate().map(one).collect())
-        });
-        let uses = Arc::new(uses.collect());
+    pub(crate) fn new(entries: Arc<ProviderTable>, installation_id: &Uuid, lines: Arc<Lines>) -> Self {
+        let uses = Arc::new(uses(&entries, installation_id));
         Self {
             entries,
+            installation_id: *installation_id,
             notes: Arc::default(),
             taught: Arc::default(),
+            all_uses: Arc::new(Mutex::new(vec![Arc::clone(&uses)])),
             uses,
             copies: CopyCounts::default(),
             budget: Arc::default(),
             lines,
         }
+    }
+
+    /// The same with other providers and other secrets. What is noted already is written all the same.
+    pub(super) fn reloaded(&self, entries: Arc<ProviderTable>) -> Self {
+        let uses = Arc::new(uses(&entries, &self.installation_id));
+        self.all_uses.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&uses));
+        Self { entries, uses, ..self.clone() }
     }
 
     /// A request was believed by this secret. Returns its fingerprint as a number.
@@ -260,7 +249,18 @@ impl RequestNotes {
     }
 
     fn taken_uses(&self) -> Vec<SecretUse> {
-        let all = self.uses.iter().flat_map(|(name, uses)| uses.iter().map(move |one| (name, one)));
+        let mut all_uses = self.all_uses.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = all_uses.len().saturating_sub(1);
+        let mut position = 0..;
+        // Those that requests may have are looked at once more.
+        let kept: Vec<_> = all_uses
+            .iter()
+            .filter(|one| position.next() == Some(last) || Arc::strong_count(one) > 1)
+            .cloned()
+            .collect();
+        let all_uses = std::mem::replace(&mut *all_uses, kept);
+        let all = all_uses.iter().flat_map(|uses| uses.iter());
+        let all = all.flat_map(|(name, uses)| uses.iter().map(move |one| (name, one)));
         let taken = all.filter_map(|(name, one)| {
             let matched_n = one.matched_n.swap(0, Ordering::Relaxed);
             one.counter.increment(matched_n);
@@ -273,6 +273,30 @@ impl RequestNotes {
         });
         taken.collect()
     }
+}
+
+/// The secrets of these providers, none of which has matched yet.
+fn uses(entries: &ProviderTable, installation_id: &Uuid) -> Uses {
+    let of = |(name, entry): (&Name, &Arc<ProviderEntry>)| {
+        let one = |(slot, secret): (usize, &str)| {
+            let fingerprint = fingerprint(installation_id, name, secret);
+            let slot = slot.to_string();
+            SecretMatches {
+                // From the start on, so that the first match of an old secret is seen to be one more.
+                counter: metrics::counter!(
+                    "hooklatch_secret_matched_total",
+                    "provider" => name.to_string(),
+                    "slot" => slot,
+                ),
+                number: u64::from_str_radix(&fingerprint, 16).unwrap_or_default().cast_signed(),
+                fingerprint,
+                matched_n: AtomicU64::new(0),
+                last_matched_at_ms: AtomicI64::new(0),
+            }
+        };
+        (name.clone(), entry.provider.secrets().enumerate().map(one).collect())
+    };
+    entries.iter().map(of).collect()
 }
 
 fn rejection(

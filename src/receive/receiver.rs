@@ -18,8 +18,9 @@ use super::signed_times::SignedTimes;
 use super::unknown_paths::UnknownPaths;
 use super::unread::Arrival;
 use super::{caller, receipt};
-use crate::admit::{AdmitError, AdmittedEvents, Admitter, HeldMemory, ProviderEntry};
+use crate::admit::{AdmitError, AdmittedEvents, Admitter, HeldMemory, ProviderEntry, ProviderTable};
 use crate::api::{RequestMinute, UnknownPathView};
+use crate::current::Current;
 use crate::minutes::MinuteSpan;
 use crate::store::Store;
 use crate::traces::{AdmittedRequest, Traces};
@@ -27,15 +28,16 @@ use crate::types::{EventKey, IdempotencyKey, IncomingEvent, Name, Outcome, UnixM
 use crate::verify::{RawRequest, Unbelieved};
 
 /// The configured providers, each with its counters.
-type CountedEntries = BTreeMap<Name, (Arc<ProviderEntry>, RequestCounts, SignedTimes)>;
+type CountedEntries = BTreeMap<Name, (Arc<ProviderEntry>, Arc<RequestCounts>, Arc<SignedTimes>)>;
 
-/// The receiving side of the app. Cloning is cheap.
+/// The receiving side of the app, with the providers of one configuration: a request goes all its way with them. Cloning
+/// is cheap.
 #[derive(Clone)]
 pub(crate) struct Receiver {
-    entries: Arc<CountedEntries>,
+    pub(super) entries: Arc<CountedEntries>,
     admitter: Admitter,
     pub(super) notes: RequestNotes,
-    pub(super) unknown_paths: Arc<UnknownPaths>,
+    pub(super) counted: CountedRequests,
     /// Requests for no provider, and what stands for its name.
     others: Arc<(Name, RequestCounts)>,
     events_n_max: usize,
@@ -44,18 +46,31 @@ pub(crate) struct Receiver {
     traces: Traces,
     /// Places for those who look up what followed from their commands.
     looks: Arc<Semaphore>,
-    pub(super) refusing: Arc<RefusingSince>,
 }
 
-/// What one node counted of requests, for whoever looks.
+/// What one node counted of requests, for whoever looks. A reload changes none of it.
 #[derive(Clone)]
 pub(crate) struct CountedRequests {
-    entries: Arc<CountedEntries>,
-    refusing: Arc<RefusingSince>,
-    unknown_paths: Arc<UnknownPaths>,
+    entries: Current<CountedEntries>,
+    pub(super) refusing: Arc<RefusingSince>,
+    pub(super) unknown_paths: Arc<UnknownPaths>,
 }
 
 impl CountedRequests {
+    /// Counts for these providers, and goes on where one was counted for before.
+    fn count_for(&self, entries: &ProviderTable) -> Arc<CountedEntries> {
+        let before = self.entries.get();
+        let counted = |(name, entry): (&Name, &Arc<ProviderEntry>)| {
+            let (counts, times) = match before.get(name) {
+                Some((_, counts, times)) => (Arc::clone(counts), Arc::clone(times)),
+                None => (Arc::new(RequestCounts::new()), Arc::new(SignedTimes::new())),
+            };
+            (name.clone(), (Arc::clone(entry), counts, times))
+        };
+        self.entries.set(entries.iter().map(counted).collect::<CountedEntries>());
+        self.entries.get()
+    }
+
     /// Paths that no provider has, and that were posted to since the start.
     pub(crate) fn unknown_paths(&self) -> Vec<UnknownPathView> {
         self.unknown_paths.list()
@@ -63,12 +78,12 @@ impl CountedRequests {
 
     /// The minutes of `span` in which requests of this provider came.
     pub(crate) fn minutes(&self, provider: &Name, span: MinuteSpan) -> Vec<RequestMinute> {
-        self.entries.get(provider).map(|(_, counts, _)| counts.minutes(span)).unwrap_or_default()
+        self.entries.get().get(provider).map(|(_, counts, _)| counts.minutes(span)).unwrap_or_default()
     }
 
     /// When the newest request of this provider came that was accepted here; `None` before the first.
     pub(crate) fn last_accepted_ms(&self, provider: &Name) -> Option<UnixMs> {
-        self.entries.get(provider).and_then(|(_, counts, _)| counts.last_accepted_ms())
+        self.entries.get().get(provider).and_then(|(_, counts, _)| counts.last_accepted_ms())
     }
 
     /// Since when every request that could have been admitted was refused; 0 while that is not so.
@@ -78,40 +93,35 @@ impl CountedRequests {
 
     /// How long after they were signed the newest requests of this provider came. Milliseconds.
     pub(crate) fn delays_ms(&self, provider: &str) -> Vec<i64> {
-        self.entries.get(provider).map(|(_, _, times)| times.delays_ms()).unwrap_or_default()
+        self.entries.get().get(provider).map(|(_, _, times)| times.delays_ms()).unwrap_or_default()
     }
 }
 
 impl Receiver {
     /// Receives for `entries`, through `admitter`, requests of at most `events_n_max` events.
     pub(crate) fn new(
-        entries: &BTreeMap<Name, Arc<ProviderEntry>>,
+        entries: &ProviderTable,
         admitter: Admitter,
         notes: RequestNotes,
         store: Store,
         events_n_max: usize,
     ) -> Self {
-        let counted = |(name, entry): (&Name, &Arc<ProviderEntry>)| {
-            (name.clone(), (Arc::clone(entry), RequestCounts::new(), SignedTimes::new()))
-        };
-        let unknown_paths = Arc::new(UnknownPaths::new(entries.values().cloned()));
-        let entries = Arc::new(entries.iter().map(counted).collect());
+        let unknown_paths = Arc::new(UnknownPaths::default());
+        let counted =
+            CountedRequests { entries: Current::default(), refusing: Arc::default(), unknown_paths };
+        let entries = counted.count_for(entries);
         let looks = Arc::new(Semaphore::new(receipt::LOOKS_N));
-        let (heavy, traces, refusing) = (Heavy::new(), Traces::default(), Arc::default());
+        let (heavy, traces) = (Heavy::new(), Traces::default());
         let others = Arc::new((Name::of_none(), RequestCounts::new()));
-        Self {
-            entries,
-            admitter,
-            notes,
-            unknown_paths,
-            others,
-            events_n_max,
-            heavy,
-            store,
-            traces,
-            looks,
-            refusing,
-        }
+        Self { entries, admitter, notes, counted, others, events_n_max, heavy, store, traces, looks }
+    }
+
+    /// The same for other providers: what was counted so far of those that stay goes on.
+    #[must_use]
+    pub(crate) fn reloaded(&self, entries: &Arc<ProviderTable>) -> Self {
+        self.admitter.share_by(entries.len());
+        let (notes, entries) = (self.notes.reloaded(Arc::clone(entries)), self.counted.count_for(entries));
+        Self { notes, entries, ..self.clone() }
     }
 
     /// Has what is admitted told of.
@@ -127,17 +137,13 @@ impl Receiver {
 
     /// What is counted of requests, for whoever looks.
     pub(crate) fn counted(&self) -> CountedRequests {
-        CountedRequests {
-            entries: Arc::clone(&self.entries),
-            refusing: Arc::clone(&self.refusing),
-            unknown_paths: Arc::clone(&self.unknown_paths),
-        }
+        self.counted.clone()
     }
 
     /// Counts the end of one request; `None`: of no provider.
     pub(super) fn count(&self, entry: Option<&Arc<ProviderEntry>>, end: RequestEnd, received_at_ms: UnixMs) {
         let name = self.name_of(entry);
-        let of_entry = entry.and_then(|_| self.entries.get(name)).map(|(_, counts, _)| counts);
+        let of_entry = entry.and_then(|_| self.entries.get(name)).map(|(_, counts, _)| &**counts);
         of_entry.unwrap_or(&self.others.1).count(name, end, received_at_ms);
     }
 
@@ -231,7 +237,7 @@ impl Receiver {
             }
         };
         self.count(Some(entry), end, received_at_ms);
-        self.refusing.ended(end, received_at_ms);
+        self.counted.refusing.ended(end, received_at_ms);
         result
     }
 

@@ -3,12 +3,11 @@
 //! They enter behind verification. What they are is their id, which no sender's event can have (`read/identity.rs`), so
 //! that nothing in a request makes one, and none takes a real event's place in the latch.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use uuid::Uuid;
 
-use crate::admit::{AdmitError, Admitter, MemoryRoom, ProviderEntry};
+use crate::admit::{AdmitError, Admitter, MemoryRoom, ProviderEntry, ProviderTable};
 use crate::api::TestEventOrder;
 use crate::provider::{Provider, filled_sample};
 use crate::types::{IncomingEvent, Name, UnixMs};
@@ -16,7 +15,7 @@ use crate::verify::SignAt;
 
 /// Makes test events and has them admitted.
 pub(crate) struct TestEvents {
-    entries: Arc<BTreeMap<Name, Arc<ProviderEntry>>>,
+    entries: Arc<ProviderTable>,
     kinds: Vec<Provider>,
     admitter: Admitter,
     memory: MemoryRoom,
@@ -45,7 +44,7 @@ pub(crate) struct MadeTestEvents {
 
 impl TestEvents {
     pub(crate) fn new(
-        entries: &Arc<BTreeMap<Name, Arc<ProviderEntry>>>,
+        entries: &Arc<ProviderTable>,
         kinds: &[Provider],
         (admitter, memory): (Admitter, MemoryRoom),
         installation_id: Uuid,

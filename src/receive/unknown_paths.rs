@@ -6,7 +6,7 @@
 //! reach us through one proxy. Where there is no place left, the path that was posted to least often goes.
 
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use super::unread::{Arrival, UnreadRequest};
 use crate::admit::ProviderEntry;
@@ -22,8 +22,8 @@ const LIKELY_OF_CLIENT_N: usize = 4;
 const SHOWN_CHARS_MAX: usize = 80;
 
 /// The paths of one node since its start.
+#[derive(Default)]
 pub(super) struct UnknownPaths {
-    entries: Vec<Arc<ProviderEntry>>,
     places: Mutex<Vec<UnknownPath>>,
 }
 
@@ -35,22 +35,22 @@ struct UnknownPath {
 }
 
 impl UnknownPaths {
-    pub(super) fn new(entries: impl Iterator<Item = Arc<ProviderEntry>>) -> Self {
-        Self { entries: entries.collect(), places: Mutex::default() }
-    }
-
-    /// Records a request; only POSTs are kept. Returns whether it has a header in which a configured kind looks for a
-    /// signature.
-    pub(super) fn note(&self, request: &UnreadRequest<'_>, arrival: Arrival) -> bool {
-        let with_header = self
-            .entries
-            .iter()
+    /// Records a request that is for none of these providers; only POSTs are kept. Returns whether it has a header in
+    /// which one of their kinds looks for a signature.
+    pub(super) fn note<'a>(
+        &self,
+        entries: impl Iterator<Item = &'a ProviderEntry> + Clone,
+        request: &UnreadRequest<'_>,
+        arrival: Arrival,
+    ) -> bool {
+        let with_header = entries
+            .clone()
             .find(|entry| entry.provider.spec().names_signature_header(request.headers))
             .map(|entry| entry.provider.spec().kind.clone());
         let has_signature = with_header.is_some();
         if request.method == http::Method::POST {
             let segment = request.path.rsplit('/').find(|segment| !segment.is_empty()).unwrap_or_default();
-            let names: Vec<&str> = self.entries.iter().map(|entry| entry.provider.name().as_str()).collect();
+            let names: Vec<&str> = entries.map(|entry| entry.provider.name().as_str()).collect();
             let exact = names.contains(&segment).then_some(segment);
             let near = exact.or_else(|| nearest(&segment.to_ascii_lowercase(), names.iter().copied()));
             let now_ms = request.received_at_ms;
@@ -128,9 +128,9 @@ mod tests {
     use crate::config::OnHandlerError;
     use crate::provider::Provider;
 
-    fn paths() -> UnknownPaths {
+    fn entry() -> ProviderEntry {
         let kind = Provider::from_spec(include_str!("../../providers/stripe/provider.toml"));
-        UnknownPaths::new(std::iter::once(Arc::new(ProviderEntry::example(&kind, OnHandlerError::Keep))))
+        ProviderEntry::example(&kind, OnHandlerError::Keep)
     }
 
     fn post(paths: &UnknownPaths, path: &str, header: Option<&'static str>, from: &str, at_ms: i64) {
@@ -145,12 +145,12 @@ mod tests {
             body_bytes_max: 1,
             received_at_ms: at_ms,
         };
-        paths.note(&request, Arrival::now(from.parse().ok()));
+        paths.note(std::iter::once(&entry()), &request, Arrival::now(from.parse().ok()));
     }
 
     #[test]
     fn the_provider_that_was_meant_is_guessed_from_the_name_and_the_kind_from_the_header() {
-        let name = paths().entries[0].provider.name().to_string();
+        let name = entry().provider.name().to_string();
         for (path, header, want) in [
             (format!("/webhooks/{}", name.get(1..).expect("a letter")), None, (Some(name.as_str()), None)),
             (format!("/webhooks/{name}/"), None, (Some(name.as_str()), None)),
@@ -158,7 +158,7 @@ mod tests {
             ("/webhooks/other-things".to_owned(), Some("stripe-signature"), (None, Some("stripe"))),
             ("/wp-login.php".to_owned(), None, (None, None)),
         ] {
-            let paths = paths();
+            let paths = UnknownPaths::default();
             post(&paths, &path, header, "192.0.2.1", 1);
             let [found] = paths.list().try_into().expect("one path");
             let found: UnknownPathView = found;
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn paths_of_several_senders_behind_one_proxy_stand_side_by_side() {
-        let paths = paths();
+        let paths = UnknownPaths::default();
         for (n, path) in ["/hooks/a", "/hooks/b", "/hooks/c", "/hooks/d", "/login"].into_iter().enumerate() {
             let header = (path != "/login").then_some("stripe-signature");
             for _ in n..5 {
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn strangers_push_out_neither_a_senders_path_nor_more_than_one_place_a_client() {
-        let paths = paths();
+        let paths = UnknownPaths::default();
         for n in 0..3 {
             post(&paths, "/webhooks/old-name", Some("stripe-signature"), "192.0.2.1", n);
         }

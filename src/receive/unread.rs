@@ -106,12 +106,15 @@ impl Receiver {
     ) {
         let has_signature = match entry {
             Some(entry) => entry.provider.spec().has_signature_header(request.headers),
-            None => self.unknown_paths.note(request, arrival),
+            None => {
+                let entries = self.entries.values().map(|(entry, ..)| &**entry);
+                self.counted.unknown_paths.note(entries, request, arrival)
+            }
         };
         self.count_refused(entry, reason.code, has_signature);
         let end = if reason.is_ours { RequestEnd::Unavailable } else { RequestEnd::Refused };
         self.count(entry, end, request.received_at_ms);
-        self.refusing.ended(end, request.received_at_ms);
+        self.counted.refusing.ended(end, request.received_at_ms);
         let name = self.name_of(entry);
         let detail = entry.map_or_else(|| reason.title.to_owned(), |entry| request.detail(entry, reason));
         if let Some(left_out_n) = self.may_write(entry, reason.code) {

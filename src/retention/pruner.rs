@@ -7,7 +7,8 @@ use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::pace::PrunePace;
-use crate::config::RetentionConfig;
+use crate::config::{Config, RetentionConfig};
+use crate::current::Current;
 use crate::stop::Stop;
 use crate::store::{Cuts, PruneLease, PrunePlace, PruneWalk, PrunedKind, Store, StoreError};
 use crate::types::{Clock, UnixMs};
@@ -53,7 +54,8 @@ impl PruneRound {
 pub(crate) struct Pruner {
     store: Store,
     clock: Clock,
-    config: RetentionConfig,
+    /// A reload may change how long ids of a provider are kept.
+    config: Current<Config>,
     /// Name of this node in its lease.
     node: String,
     /// True when nothing is deleted.
@@ -89,7 +91,7 @@ struct Run<'a> {
 
 impl Pruner {
     /// Prunes as `config` says, or, if it is dry, counts.
-    pub(crate) fn new(store: Store, clock: Clock, config: RetentionConfig, is_dry: bool) -> Self {
+    pub(crate) fn new(store: Store, clock: Clock, config: Current<Config>, is_dry: bool) -> Self {
         let node = format!("{}-{:08x}", std::process::id(), fastrand::u32(..));
         Self {
             store,
@@ -114,8 +116,8 @@ impl Pruner {
         let counted_at_ms = self.store.prune_counted_at().await?;
         let ahead_ms = counted_at_ms.map_or(0, |at_ms| now_ms.saturating_sub(at_ms));
         // A round that is due less often than that comes when it is due.
-        let bound_ms =
-            DOUBTED_MS.max(i64::try_from(self.config.every_ms).unwrap_or(i64::MAX).saturating_mul(2));
+        let bound_ms = DOUBTED_MS
+            .max(i64::try_from(self.config.get().retention.every_ms).unwrap_or(i64::MAX).saturating_mul(2));
         if self.is_clock_right || ahead_ms <= bound_ms {
             self.doubted_since = None;
             return Ok(None);
@@ -127,7 +129,7 @@ impl Pruner {
 
     /// A round every so often until the stop.
     pub(crate) async fn run(&mut self, mut stop: Stop) {
-        let every = Duration::from_millis(self.config.every_ms);
+        let every = Duration::from_millis(self.config.get().retention.every_ms);
         let through = metrics::gauge!("hooklatch_pruned_timestamp_seconds");
         through.set(seconds(self.clock.now_ms()));
         while !stop.pause(every).await {
@@ -163,7 +165,7 @@ impl Pruner {
         if doubted_ms.is_some() {
             return Ok(PruneRound { doubted_ms, ..PruneRound::default() });
         }
-        let (cuts, round) = (cuts(&self.config, now_ms), PruneRound::default());
+        let (cuts, round) = (cuts(&self.config.get().retention, now_ms), PruneRound::default());
         let mut run = Run { now_ms, cuts, round, stop, told: &mut told };
         if self.is_dry {
             self.prune(&mut run).await?;

@@ -95,6 +95,7 @@ mod proven;
 mod providers;
 mod reading;
 mod refusals;
+mod reload;
 mod restore;
 mod retention;
 mod scopes;

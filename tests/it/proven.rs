@@ -444,7 +444,10 @@ fn what_is_meant_is_left_alone() {
         ("HOOKLATCH_OPS_TOKEN", "0123456789abcdef0123456789abcdef"),
         ("SHOP_TOKEN", "tok_0123456789abcdef0123456789abcdef"),
     ];
-    let whole = readme.filter(|text| text.contains("[server]"));
+    let whole = readme.filter(|text| text.contains("[server]")).map(|text| {
+        let text = text.replace("file = \"secrets/stripe\"", "env = \"STRIPE_WEBHOOK_SECRET\"");
+        text.replace("file = \"secrets/ops_token\"", "env = \"HOOKLATCH_OPS_TOKEN\"")
+    });
     let others = [
         uncommented(),
         stripe("[\"customer.*\", \"checkout.session.completed\"]"),

@@ -66,7 +66,7 @@ impl DryRun {
             handlers.dispatch(&seen, self.is_stale)
         };
         let planner = &self.parts.planner;
-        Ok(planner.messages(&dispatched, &seen, planner.filled(&dispatched, &seen, handled)?)?)
+        Ok(planner.messages(&dispatched, &seen, planner.filled(&self.entry, &dispatched, &seen, handled)?)?)
     }
 
     /// Runs them in a transaction that never stands.

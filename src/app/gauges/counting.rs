@@ -18,6 +18,8 @@ use super::numbers::seconds;
 use super::rhythms::Rhythms;
 use super::system;
 use crate::admit::AdmitContext;
+use crate::config::Config;
+use crate::current::Current;
 use crate::receive::CountedRequests;
 use crate::stop::Stop;
 
@@ -34,6 +36,7 @@ const SELDOM_EVERY: Duration = Duration::from_mins(1);
 /// The part that counts.
 pub(in crate::app) struct Counting {
     pub(in crate::app) admission: Arc<AdmitContext>,
+    pub(in crate::app) config: Current<Config>,
     pub(in crate::app) counts: Counts,
     pub(in crate::app) rhythms: Arc<Rhythms>,
     pub(in crate::app) requests: CountedRequests,
@@ -81,7 +84,7 @@ impl Counting {
         let (store, clock) = (&self.admission.store, &self.admission.clock);
         let found = store.open_counts().await;
         match &found {
-            Ok(found) => self.counts.publish(found, clock.now_ms()),
+            Ok(found) => self.counts.publish(&self.config.get(), found, clock.now_ms()),
             Err(error) => warn!(%error, "could not count what is open"),
         }
         found.is_ok()

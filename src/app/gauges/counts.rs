@@ -15,6 +15,7 @@ use crate::types::{EventState, MessageState, UnixMs};
 const STRAYS_N_MAX: usize = 50;
 
 /// The counts that were published before, and the warnings that were given.
+#[derive(Default)]
 pub(in crate::app) struct Counts {
     providers: PublishedNames,
     destinations: PublishedNames,
@@ -26,16 +27,13 @@ pub(in crate::app) struct Counts {
 }
 
 /// Names whose counts are published.
+#[derive(Default)]
 struct PublishedNames {
     configured: BTreeSet<String>,
     strays: BTreeSet<String>,
 }
 
 impl PublishedNames {
-    fn new(configured: impl Iterator<Item = String>) -> Self {
-        Self { configured: configured.collect(), strays: BTreeSet::new() }
-    }
-
     fn is_configured(&self, name: &str) -> bool {
         self.configured.contains(name)
     }
@@ -50,18 +48,10 @@ impl PublishedNames {
 }
 
 impl Counts {
-    pub(in crate::app) fn new(config: &Config) -> Self {
-        Self {
-            providers: PublishedNames::new(config.providers.keys().map(ToString::to_string)),
-            destinations: PublishedNames::new(config.destinations.keys().map(ToString::to_string)),
-            events: BTreeSet::new(),
-            messages: BTreeSet::new(),
-            told: BTreeSet::new(),
-        }
-    }
-
     /// Publishes what is open.
-    pub(super) fn publish(&mut self, found: &OpenCounts, now_ms: UnixMs) {
+    pub(super) fn publish(&mut self, config: &Config, found: &OpenCounts, now_ms: UnixMs) {
+        self.providers.configured = config.providers.keys().map(ToString::to_string).collect();
+        self.destinations.configured = config.destinations.keys().map(ToString::to_string).collect();
         self.messages(&found.messages, now_ms);
         self.lanes(&found.blocked_lanes);
         self.keys(&found.keys_until_ms, now_ms);
@@ -213,7 +203,7 @@ mod tests {
 
     #[test]
     fn names_that_nobody_configured_are_published_up_to_a_bound() {
-        let mut names = PublishedNames::new(["billing".to_owned()].into_iter());
+        let mut names = PublishedNames { configured: ["billing".to_owned()].into(), strays: BTreeSet::new() };
         let published_n = (0..1_000).filter(|n| names.is_published(&format!("removed_{n}"))).count();
         assert_eq!(published_n, STRAYS_N_MAX);
         assert!(names.is_published("billing") && names.is_published("removed_0"));

@@ -9,8 +9,7 @@ use tokio::sync::watch;
 use super::numbers::{number, seconds};
 use super::recorder::written;
 use super::rhythms::Rhythms;
-use crate::admit::MemoryRoom;
-use crate::app::entries::Entries;
+use crate::admit::{MemoryRoom, Providers};
 use crate::http::operator::Readiness;
 use crate::receive::CountedRequests;
 use crate::store::Store;
@@ -19,7 +18,7 @@ use crate::store::Store;
 pub(in crate::app) struct LiveGauges {
     pub(in crate::app) handle: PrometheusHandle,
     pub(in crate::app) readiness: watch::Receiver<Readiness>,
-    pub(in crate::app) entries: Entries,
+    pub(in crate::app) providers: Providers,
     pub(in crate::app) requests: CountedRequests,
     pub(in crate::app) rhythms: Arc<Rhythms>,
     pub(in crate::app) store: Store,
@@ -36,7 +35,7 @@ impl LiveGauges {
         metrics::gauge!("hooklatch_ready").set(f64::from(u8::from(is_ready)));
         metrics::gauge!("hooklatch_database_up").set(f64::from(u8::from(is_database_there)));
         let waiting_n: usize =
-            self.entries.values().map(|entry| entry.waiting_n.load(Ordering::Relaxed)).sum();
+            self.providers.get().values().map(|entry| entry.waiting_n.load(Ordering::Relaxed)).sum();
         metrics::gauge!("hooklatch_admit_waiting").set(number(waiting_n));
         metrics::gauge!("hooklatch_refusing_since_timestamp_seconds")
             .set(seconds(self.requests.refusing_since_ms(self.rhythms.now_ms(), is_ready)));

@@ -4,7 +4,7 @@
 //! background (`counting.rs`), bounded by indexes and in time, and `hooklatch_counted_timestamp_seconds` says when.
 //!
 //! `recorder.rs` is where all that is counted arrives; `live.rs` is what is read at each scrape; `counts.rs` publishes what
-//! was counted, `rhythms.rs` how often senders send, `system.rs` files and disk; `told.rs` is what never changes. `numbers.rs`
+//! was counted, `rhythms.rs` how often senders send, `system.rs` files and disk; `told.rs` is the build and the configuration. `numbers.rs`
 //! says all of it as Prometheus wants it.
 
 mod counting;
@@ -21,4 +21,4 @@ pub(super) use counts::Counts;
 pub(super) use live::LiveGauges;
 pub(super) use recorder::metrics_handle;
 pub(super) use rhythms::Rhythms;
-pub(super) use told::tell;
+pub(super) use told::{take_back, tell};

@@ -1,34 +1,40 @@
 //! How often senders send: what this node saw, and what all nodes know together.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
 use super::numbers::seconds;
+use crate::config::Config;
+use crate::current::Current;
 use crate::receive::CountedRequests;
 use crate::store::{AHEAD_MS_MAX, Rhythm, Store, StoreError};
 use crate::types::{Clock, Name, UnixMs};
 
 /// What is known of the configured senders, as of the last look at the tables.
 pub(in crate::app) struct Rhythms {
-    providers: Vec<Name>,
+    config: Current<Config>,
     clock: Clock,
     known: Mutex<BTreeMap<String, Rhythm>>,
+    /// Providers whose numbers were published.
+    published: Mutex<BTreeSet<Name>>,
     /// What was written of this node's last, so that a sender that is silent costs nothing.
     written: Mutex<BTreeMap<String, UnixMs>>,
 }
 
 impl Rhythms {
-    /// Nothing is known yet of these providers.
-    pub(in crate::app) fn new(providers: impl Iterator<Item = Name>, clock: Clock) -> Self {
-        Self { providers: providers.collect(), clock, known: Mutex::default(), written: Mutex::default() }
+    /// Nothing is known yet of the configured providers.
+    pub(in crate::app) fn new(config: Current<Config>, clock: Clock) -> Self {
+        let (published, known) = (Mutex::default(), Mutex::default());
+        Self { config, clock, published, known, written: Mutex::default() }
     }
 
     /// Adds what this node saw to what the nodes know together, and reads that.
     pub(super) async fn exchange(&self, requests: &CountedRequests, store: &Store) -> Result<(), StoreError> {
         let seen: BTreeMap<String, UnixMs> = {
             let written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+            let config = self.config.get();
             let last =
-                self.providers.iter().filter_map(|name| Some((name, requests.last_accepted_ms(name)?)));
+                config.providers.keys().filter_map(|name| Some((name, requests.last_accepted_ms(name)?)));
             let is_new = |name: &Name, at_ms: UnixMs| written.get(name.as_str()) != Some(&at_ms);
             last.filter(|(name, at_ms)| is_new(name, *at_ms))
                 .map(|(name, at_ms)| (name.to_string(), at_ms))
@@ -50,8 +56,12 @@ impl Rhythms {
     pub(super) fn publish(&self, requests: &CountedRequests) {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let latest_ms = self.clock.now_ms().saturating_add(AHEAD_MS_MAX);
-        for name in &self.providers {
-            let rhythm = known.get(name.as_str());
+        let config = self.config.get();
+        let mut published = self.published.lock().unwrap_or_else(PoisonError::into_inner);
+        published.extend(config.providers.keys().cloned());
+        for name in &*published {
+            // One that is not configured any more is expected to be silent.
+            let rhythm = known.get(name.as_str()).filter(|_| config.providers.contains_key(name));
             let (here_ms, there_ms) =
                 (requests.last_accepted_ms(name), rhythm.map(|known| known.last_accepted_at_ms));
             let told = [here_ms, there_ms].into_iter().flatten().filter(|ms| *ms <= latest_ms);

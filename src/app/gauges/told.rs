@@ -1,4 +1,4 @@
-//! What does not change while the program runs: its build, and what the configuration says.
+//! What changes with a reload alone, or never: what the configuration says, and the build.
 
 use super::numbers::{number, seconds};
 use crate::app::entries::Entries;
@@ -14,6 +14,19 @@ const FEATURES: [(&str, bool); 6] = [
     ("redis", cfg!(feature = "redis")),
     ("router", cfg!(feature = "router")),
 ];
+
+/// Takes back what was published of this configuration, before another one is.
+pub(in crate::app) fn take_back(config: &Config, entries: &Entries) {
+    for (name, entry) in entries.iter() {
+        let kind = entry.provider.spec().kind.clone();
+        metrics::gauge!("hooklatch_provider_info", "provider" => name.to_string(), "kind" => kind).set(0.0);
+    }
+    for (name, destination) in &config.destinations {
+        let kind = destination.target.kind();
+        metrics::gauge!("hooklatch_destination_info", "destination" => name.to_string(), "kind" => kind)
+            .set(0.0);
+    }
+}
 
 /// Publishes what was built and what is configured.
 pub(in crate::app) fn tell(config: &Config, entries: &Entries) {

@@ -81,6 +81,7 @@ mod tests {
             source: "f".to_owned(),
             layer: ConfigLayer::File,
             is_default: false,
+            mark: 0,
         }
     }
 

@@ -35,7 +35,8 @@ pub(super) async fn list(
     let values = query(raw.as_deref(), ["cursor", "limit"])?;
     let (cursor, now_ms) = (cursor(&values, uuid_text)?, state.clock.now_ms());
     let (rows, next) = people.token_list(cursor.as_deref(), limit(&values)?).await?;
-    let configured = state.gate.configured().iter().filter(|_| cursor.is_none());
+    let configured = state.gate.configured();
+    let configured = configured.iter().filter(|_| cursor.is_none());
     let configured =
         configured.filter(|token| people.principal().covers(&token.principal())).map(configured_view);
     let items = configured.chain(rows.iter().map(|row| view(row, now_ms))).collect();

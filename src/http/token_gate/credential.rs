@@ -2,12 +2,13 @@
 
 use crate::types::Principal;
 
-/// What a request was let in by, for whoever answers for a long time: it may be asked again. A token of the
-/// configuration is good for as long as the process runs, and stands here as nothing.
+/// What a request was let in by, for whoever answers for a long time: it may be asked again.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Credential {
     /// Digest of the token, when it was made at run time.
     pub(super) token: Option<[u8; 32]>,
+    /// Digest of the token, when it is one of the configuration.
+    pub(super) configured: Option<[u8; 32]>,
     /// Digest of the session, when one was presented in place of its token.
     pub(super) session: Option<[u8; 32]>,
 }

@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
-use std::sync::{Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
@@ -18,9 +18,10 @@ use super::super::throttle::Throttle;
 use super::credential::{Credential, Presented};
 use super::known_sessions::KnownSessions;
 use crate::config::AdminToken;
+use crate::current::Current;
 use crate::logging::Sampler;
 use crate::store::{StoreError, TokenBook, TokenRow};
-use crate::types::{Clock, Name, TokenText};
+use crate::types::{Clock, Name, TokenText, token_digest};
 
 /// Time for which what was read last is believed.
 pub(super) const KNOWN_FOR: Duration = Duration::from_secs(30);
@@ -28,7 +29,7 @@ pub(super) const KNOWN_FOR: Duration = Duration::from_secs(30);
 pub(super) const ASKED_EVERY: Duration = Duration::from_secs(1);
 /// The tokens that are good, and what is remembered of wrong ones.
 pub(crate) struct TokenGate {
-    pub(super) configured: Vec<AdminToken>,
+    pub(super) configured: Current<Vec<AdminToken>>,
     pub(super) book: TokenBook,
     pub(super) clock: Clock,
     throttle: Throttle,
@@ -52,7 +53,7 @@ impl TokenGate {
     /// A gate that lets these tokens through, and those of the book.
     pub(crate) fn new(configured: Vec<AdminToken>, book: TokenBook, clock: Clock) -> Self {
         Self {
-            configured,
+            configured: Current::new(configured),
             book,
             clock,
             throttle: Throttle::default(),
@@ -64,13 +65,21 @@ impl TokenGate {
     }
 
     /// The tokens of the configuration.
-    pub(in crate::http) fn configured(&self) -> &[AdminToken] {
-        &self.configured
+    pub(in crate::http) fn configured(&self) -> Arc<Vec<AdminToken>> {
+        self.configured.get()
+    }
+
+    /// Puts other tokens in the place of those of the configuration. Who was let in by one that is gone is let in no more.
+    pub(crate) async fn configure(&self, configured: Vec<AdminToken>) {
+        self.configured.set(configured);
+        if let Err(error) = self.read().await {
+            told(&error);
+        }
     }
 
     /// Names that no token made at run time may have.
     pub(in crate::http) fn reserved(&self) -> BTreeSet<Name> {
-        self.configured.iter().map(|token| token.name.clone()).collect()
+        self.configured.get().iter().map(|token| token.name.clone()).collect()
     }
 
     /// A wrong token was presented; how many seconds its sender has to wait, when these were too many. Counts and logs
@@ -90,13 +99,16 @@ impl TokenGate {
     pub(crate) async fn judge(&self, text: &str) -> Presented {
         // Every token is compared, so that the time says nothing about which one came near.
         let mut found = None;
-        for token in &self.configured {
+        for token in self.configured.get().iter() {
             if token.token.is(text) {
-                found = Some(token.principal());
+                found = Some((token.principal(), token_digest(text)));
             }
         }
-        if let Some(principal) = found {
-            return Presented::Good(principal, Credential::default());
+        if let Some((principal, digest)) = found {
+            return Presented::Good(
+                principal,
+                Credential { configured: Some(digest), ..Credential::default() },
+            );
         }
         let Some(token) = TokenText::parse(text) else { return Presented::Wrong };
         // A digest that is looked for in a table tells by its time how far it fits; nobody can choose a token for that.
@@ -126,7 +138,7 @@ impl TokenGate {
         if !used.contains(&row.token_id) {
             used.insert(row.token_id.clone());
         }
-        Presented::Good(row.principal.clone(), Credential { token: Some(*digest), session: None })
+        Presented::Good(row.principal.clone(), Credential { token: Some(*digest), ..Credential::default() })
     }
 
     /// The digests of known tokens of this name, good or not.
@@ -165,7 +177,7 @@ impl TokenGate {
     }
 
     fn is_reserved(&self, row: &TokenRow) -> bool {
-        self.configured.iter().any(|token| token.name == row.principal.name)
+        self.configured.get().iter().any(|token| token.name == row.principal.name)
     }
 
     /// Notes which tokens were used since the last time.

@@ -110,9 +110,13 @@ impl TokenGate {
     /// Judges the token that a session was made with.
     fn token_of(&self, session: &SessionText, row: &OperatorSession) -> Presented {
         let is_it = |digest: &[u8; 32]| session.is_bound(&row.token_bound, digest);
-        let mut configured = self.configured.iter().filter(|token| token.name == row.token_name);
-        if let Some(token) = configured.find(|token| is_it(&token_digest(token.token.reveal()))) {
-            return Presented::Good(token.principal(), Credential::default());
+        let configured = self.configured.get();
+        for token in configured.iter().filter(|token| token.name == row.token_name) {
+            let digest = token_digest(token.token.reveal());
+            if is_it(&digest) {
+                let credential = Credential { configured: Some(digest), ..Credential::default() };
+                return Presented::Good(token.principal(), credential);
+            }
         }
         match self.digests_of(&row.token_name).iter().find(|digest| is_it(digest)) {
             Some(digest) => self.known(digest),
@@ -126,7 +130,11 @@ impl TokenGate {
         let has_session = credential.session.is_none_or(|digest| {
             self.sessions.find(&digest, KNOWN_FOR).is_some_and(|row| now_ms < row.expires_at_ms)
         });
+        let configured = self.configured.get();
+        let is_configured =
+            |digest| configured.iter().any(|token| token_digest(token.token.reveal()) == digest);
         has_session
+            && credential.configured.is_none_or(is_configured)
             && credential.token.is_none_or(|digest| matches!(self.known(&digest), Presented::Good(..)))
     }
 

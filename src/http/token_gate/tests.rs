@@ -156,7 +156,7 @@ async fn a_session_is_good_on_every_node_until_it_ends_on_one() {
     let folder = tempfile::tempdir().expect("a folder");
     let (gate, store, clock) = gate(&folder).await;
     let session = opened(&gate, CONFIGURED).await;
-    let other = other_node(&store, &clock, gate.configured.clone());
+    let other = other_node(&store, &clock, gate.configured().to_vec());
     let Presented::Good(principal, credential) = other.judge_session(&session).await else { panic!() };
     assert_eq!((principal.name.as_str(), principal.role), ("ops", Role::Operator));
     assert!(other.still_lets(&credential));
@@ -196,13 +196,13 @@ async fn a_session_is_good_as_long_as_its_token_and_twelve_hours_at_most() {
     clock.advance(60_000);
     assert!(matches!(gate.judge_session(&carls).await, Presented::Expired), "its token has");
     // The same name with another token, and no token of that name.
-    let mut changed = gate.configured.clone();
+    let mut changed = gate.configured().to_vec();
     changed[0].token = Secret::new("another-token-0123456789");
     for configured in [changed, Vec::new()] {
         let other = other_node(&store, &clock, configured);
         assert!(matches!(other.judge_session(&ops).await, Presented::Wrong));
     }
-    let mut weaker = gate.configured.clone();
+    let mut weaker = gate.configured().to_vec();
     weaker[0].role = Role::Viewer;
     let other = other_node(&store, &clock, weaker);
     let Presented::Good(principal, _) = other.judge_session(&ops).await else { panic!() };
@@ -266,7 +266,7 @@ async fn sessions_that_nobody_made_cost_a_read_a_second_however_many_come() {
     assert!(matches!(gate.judge_session("no session").await, Presented::Wrong), "nobody is asked");
     let nobodys = |n: u8| crate::types::SessionText::of(&[n; 32]).reveal().to_owned();
     assert!(matches!(gate.judge_session(&nobodys(0)).await, Presented::Wrong));
-    let made = opened(&other_node(&store, &gate.clock, gate.configured.clone()), CONFIGURED).await;
+    let made = opened(&other_node(&store, &gate.clock, gate.configured().to_vec()), CONFIGURED).await;
     let began = tokio::time::Instant::now();
     let texts: Vec<String> = (1..50).map(nobodys).collect();
     let nobodys = futures_util::future::join_all(texts.iter().map(|text| gate.judge_session(text)));

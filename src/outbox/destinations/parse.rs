@@ -119,7 +119,7 @@ fn common(reading: &mut Reading<'_, '_>, unknown: UnknownPolicy) -> DestinationC
         breaker_failures_n: table.number_u32(checker, "breaker_failures_n", 0..=1_000).unwrap_or(20),
         breaker_open_ms: table.number(checker, "breaker_open_ms", 100..=3_600_000).unwrap_or(30_000),
         statuses: BTreeMap::new(),
-        sign_secret: None,
+        sign_secrets: Vec::new(),
         heartbeat,
         http: HttpConfig { body: body(checker, table), ..HttpConfig::default() },
     }

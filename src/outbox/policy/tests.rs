@@ -31,7 +31,7 @@ pub(in crate::outbox) fn config(unknown: UnknownPolicy) -> DestinationConfig {
         target: Target::http(),
         format: Format::Raw,
         statuses: BTreeMap::new(),
-        sign_secret: None,
+        sign_secrets: Vec::new(),
         heartbeat: false,
         http: HttpConfig::default(),
     }

@@ -1,17 +1,16 @@
 //! Explains requests with the providers as they are configured, within the scope of who asks.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
 use super::judged::{ExplainedRequest, judged};
 use super::saved::{SavedRequest, of_parts, parse};
-use crate::admit::ProviderEntry;
+use crate::admit::{ProviderEntry, ProviderTable};
 use crate::api::{ExplainLines, ExplainOrder, ExplainRequest, ExplainStep, ExplainVerdict, ExplainView};
 use crate::provider::ActiveProvider;
 use crate::receive::heavy::Heavy;
-use crate::types::{Name, Reach, UnixMs};
+use crate::types::{Reach, UnixMs};
 use crate::verify::RawRequest;
 
 /// Most events that are told.
@@ -20,13 +19,13 @@ const EVENTS_N_MAX: usize = 50;
 /// Explains requests. Cloning is cheap.
 #[derive(Clone)]
 pub(crate) struct Explainer {
-    entries: Arc<BTreeMap<Name, Arc<ProviderEntry>>>,
+    entries: Arc<ProviderTable>,
     heavy: Heavy,
 }
 
 impl Explainer {
     /// Explains with these providers.
-    pub(crate) fn new(entries: Arc<BTreeMap<Name, Arc<ProviderEntry>>>) -> Self {
+    pub(crate) fn new(entries: Arc<ProviderTable>) -> Self {
         Self { entries, heavy: Heavy::new() }
     }
 

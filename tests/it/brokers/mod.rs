@@ -288,10 +288,10 @@ async fn an_http_call_can_carry_a_cloud_event() {
     let database = Database::create(On::Sqlite).await.unwrap();
     let fixture = Fixture::new(&database).await;
     fixture.message("evt_1", &["billing"]).await;
-    let secret = Some(Secret::new("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"));
+    let secret = vec![Secret::new("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")];
     let config = DestinationConfig {
         format: Format::CloudEvents,
-        sign_secret: secret,
+        sign_secrets: secret,
         ..fixture.config(UnknownPolicy::Retry)
     };
     fixture.outbox(config).run_due().await.unwrap();

@@ -28,7 +28,7 @@ on_both!(
     a_stale_settlement_is_fenced,
     a_message_whose_lease_runs_out_before_the_call_is_handed_back,
     nothing_is_sent_when_the_destination_may_have_forgotten_the_key,
-    a_signed_call_is_believed_by_whoever_knows_the_secret,
+    a_signed_call_is_believed_by_whoever_knows_one_of_the_secrets,
     an_open_breaker_sends_one_probe_and_then_the_rest,
     headers_that_never_end_leave_the_outcome_unknown,
 );
@@ -294,12 +294,13 @@ async fn nothing_is_sent_when_the_destination_may_have_forgotten_the_key(databas
     }
 }
 
-async fn a_signed_call_is_believed_by_whoever_knows_the_secret(database: &Database) {
+async fn a_signed_call_is_believed_by_whoever_knows_one_of_the_secrets(database: &Database) {
     let fixture = Fixture::new(database).await;
     fixture.message("evt_1", &["billing"]).await;
-    let secret = Secret::new("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw");
+    let before = Secret::new("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw");
+    let after = Secret::new("whsec_bmV3IHNlY3JldCBvZiBhIHJlY2VpdmVy");
     let config = DestinationConfig {
-        sign_secret: Some(Secret::new(secret.reveal())),
+        sign_secrets: vec![after.clone(), before.clone()],
         ..fixture.config(UnknownPolicy::Retry)
     };
     fixture.outbox(config).run_due().await.unwrap();
@@ -315,7 +316,9 @@ async fn a_signed_call_is_believed_by_whoever_knows_the_secret(database: &Databa
         body: call.bodies[0].clone(),
         received_at_ms: fixture.clock.now_ms(),
     };
-    kind.judge_with(&[secret], &KindSettings::default()).unwrap().verify(request.clone()).unwrap();
+    for secret in [before, after] {
+        kind.judge_with(&[secret], &KindSettings::default()).unwrap().verify(request.clone()).unwrap();
+    }
     let other = Secret::new("whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA");
     assert!(kind.judge_with(&[other], &KindSettings::default()).unwrap().verify(request).is_err());
 }

@@ -78,7 +78,7 @@ impl Fixture {
             target: Target::http(),
             format: Format::Raw,
             statuses: BTreeMap::new(),
-            sign_secret: None,
+            sign_secrets: Vec::new(),
             heartbeat: false,
             http: HttpConfig::default(),
         }

@@ -33,6 +33,13 @@ fn every_configuration_in_the_pages_is_good() {
             }
             let folder = tempfile::tempdir().unwrap();
             std::fs::write(folder.path().join("hooklatch.toml"), &block.text).unwrap();
+            let secrets = folder.path().join("secrets");
+            std::fs::create_dir(&secrets).unwrap();
+            for name in
+                named(&block.text, "file").into_iter().filter_map(|path| path.strip_prefix("secrets/"))
+            {
+                std::fs::write(secrets.join(name), "whsec_0123456789abcdef0123456789abcdef").unwrap();
+            }
             let mut command = Command::new(env!("CARGO_BIN_EXE_hooklatch"));
             command.arg("check").current_dir(folder.path());
             for name in named(&block.text, "env") {

@@ -6,6 +6,7 @@ pub(super) const RANKS: &[(&str, u8)] = &[
     ("template", 0),
     ("filter", 0),
     ("database_url", 0),
+    ("current", 0),
     ("net", 0),
     ("plain", 0),
     ("disk", 0),

@@ -22,7 +22,7 @@ impl AnswerReader {
     pub(super) fn new(config: &DestinationConfig) -> Self {
         let http = &config.http;
         let mut secrets: Vec<Secret> = config.headers.values().cloned().collect();
-        secrets.extend(config.sign_secret.clone());
+        secrets.extend(config.sign_secrets.clone());
         secrets.extend(http.hmac.as_ref().map(|hmac| hmac.secret.clone()));
         secrets.extend(http.auth.as_ref().map(|auth| match auth {
             AuthConfig::Basic { password, .. } => password.clone(),

@@ -15,7 +15,8 @@ use crate::store::LeasedMessage;
 /// The signatures of one destination, keyed once.
 #[derive(Default)]
 pub(super) struct Signers {
-    standard: Option<Hmac<Sha256>>,
+    /// Each of them gives a signature; the destination accepts a call when it knows one of the secrets.
+    standard: Vec<Hmac<Sha256>>,
     header: Option<HeaderSigner>,
 }
 
@@ -36,8 +37,8 @@ enum KeyedMac {
 impl Signers {
     /// The error says what is wrong with the template of what is signed.
     pub(super) fn new(config: &DestinationConfig) -> Result<Self, String> {
-        let standard =
-            config.sign_secret.as_ref().and_then(|secret| Hmac::new_from_slice(&sign_key(secret)).ok());
+        let keyed = |secret| Hmac::new_from_slice(&sign_key(secret)).ok();
+        let standard = config.sign_secrets.iter().filter_map(keyed).collect();
         let header = match &config.http.hmac {
             Some(hmac) => {
                 let signed = HmacTemplate::parse(&hmac.signed)?;
@@ -55,8 +56,8 @@ impl Signers {
         now_s: i64,
         headers: &mut HeaderMap,
     ) -> Result<(), String> {
-        if let Some(mac) = &self.standard {
-            standard(mac.clone(), message, now_s, headers)?;
+        if !self.standard.is_empty() {
+            standard(&self.standard, message, now_s, headers)?;
         }
         if let Some(header) = &self.header {
             header.sign(message, now_s, headers)?;
@@ -97,19 +98,23 @@ fn sign_key(secret: &Secret) -> Vec<u8> {
 }
 
 /// Standard Webhooks v1 (standardwebhooks.com): over id, time and body. The id is the idempotency key; the
-/// time is that of the attempt, so that a late one is believed, too.
+/// time is that of the attempt, so that a late one is believed, too. Signatures by several secrets stand side by side, with
+/// a space between them.
 fn standard(
-    mut mac: Hmac<Sha256>,
+    macs: &[Hmac<Sha256>],
     message: &LeasedMessage,
     now_s: i64,
     headers: &mut HeaderMap,
 ) -> Result<(), String> {
-    mac.update(format!("{}.{now_s}.", message.idempotency_key).as_bytes());
-    mac.update(&message.body);
-    let signature = STANDARD.encode(mac.finalize().into_bytes());
+    let begin = format!("{}.{now_s}.", message.idempotency_key);
+    let signature = |mac: &Hmac<Sha256>| {
+        let signed = mac.clone().chain_update(begin.as_bytes()).chain_update(&message.body);
+        format!("v1,{}", STANDARD.encode(signed.finalize().into_bytes()))
+    };
+    let signatures: Vec<String> = macs.iter().map(signature).collect();
     headers.insert("webhook-id", value("webhook-id", &message.idempotency_key)?);
     headers.insert("webhook-timestamp", HeaderValue::from(now_s));
-    headers.insert("webhook-signature", value("webhook-signature", &format!("v1,{signature}"))?);
+    headers.insert("webhook-signature", value("webhook-signature", &signatures.join(" "))?);
     Ok(())
 }
 

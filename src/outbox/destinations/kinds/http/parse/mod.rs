@@ -28,6 +28,7 @@ pub(super) fn parse(reading: &mut Reading<'_, '_>, config: &mut DestinationConfi
         config.retry_after_max_ms = longest_ms;
     }
     config.statuses = statuses::statuses(checker, table);
-    config.sign_secret = table.take(checker, "sign_secret").and_then(|field| field.secret(checker));
+    config.sign_secrets =
+        table.take(checker, "sign_secret").map_or_else(Vec::new, |field| secret::one_or_two(checker, field));
     config.http = call::http(checker, table, config.http.body.take());
 }
