@@ -14,7 +14,7 @@ use crate::types::{DeliveryFilter, EventState, MessageState};
 pub struct MessageFilter {
     /// State in which they stand; must be said.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(required)]
+    #[schemars(with = "MessageState")]
     pub state: Option<MessageState>,
     /// Destination that they go to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -44,7 +44,7 @@ pub struct MessageFilter {
 pub struct EventFilter {
     /// State in which they stand; must be said.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(required)]
+    #[schemars(with = "EventState")]
     pub state: Option<EventState>,
     /// Provider that they came from.
     #[serde(default, skip_serializing_if = "Option::is_none")]

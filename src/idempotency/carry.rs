@@ -164,7 +164,8 @@ async fn claimed(rules: &RequestRules, mut asked: KeyRequest) -> Result<(KeyClai
             }
             Ok(KeyReply::Answered(kept)) => replay(kept),
             Ok(KeyReply::Reused { expires_at_ms }) => {
-                let sentence = "this `Idempotency-Key` was used for another request";
+                let sentence =
+                    "this `Idempotency-Key` was used for another request: send this one under a new key";
                 let more = [("expires_at_ms", expires_at_ms)];
                 problem(rules.mismatch_status, ProblemCode::IdempotencyKeyReused, sentence, &more)
             }

@@ -140,7 +140,7 @@ fn order(route: &RouteFacts) -> Option<Value> {
         "PauseOrder" => json!({ "act": "pause", "reason": "r" }),
         "OperationOrder" => json!({
             "subject": { "messages": { "act": "discard", "filter": { "state": "held" } } },
-            "counted_n": 1, "reason": "r",
+            "counted_n": 1, "set": "none", "reason": "r",
         }),
         "OperationChoice" => json!({ "messages": { "state": "held" } }),
         "TokenOrder" => json!({ "name": "made", "role": "viewer", "valid_for_s": 60, "reason": "r" }),
@@ -364,7 +364,7 @@ fn check_outside(route: &RouteFacts, told: &Told, world: &World, who: &str) {
     // A search repeats what was asked, and so does what says that there is no such thing.
     if told.status == 404 {
         let missing: serde_json::Value = serde_json::from_str(&told.text).expect("a problem");
-        assert_eq!(missing["detail"], "not found", "{who}");
+        assert_eq!(missing["code"], "not_found", "{who}");
         return;
     }
     let text = told.text.replace(&format!("\"query\":\"{EVENT_ID}\""), "");

@@ -76,6 +76,7 @@ mod metrics;
 mod migrations;
 mod model;
 mod needs;
+mod negotiated;
 mod nodes;
 mod odd_requests;
 mod openapi;
