@@ -261,7 +261,7 @@ fn operation(route: &RouteFacts, named: &Map<String, Value>) -> Value {
     }
     let mut answers = Map::from_iter([(route.status.to_string(), answer)]);
     if route.is_tagged {
-        let answer = json!({ "description": "It has not changed since the version in `If-None-Match`.", "headers": headers(route) });
+        let answer = json!({ "description": "The answer would be the one in `If-None-Match`.", "headers": headers(route) });
         answers.insert("304".to_owned(), answer);
     }
     answers.extend(route.refusals().into_iter().map(|status| {
@@ -295,7 +295,7 @@ fn headers(route: &RouteFacts) -> Map<String, Value> {
     let header = |about: &str| json!({ "description": about, "schema": { "type": "string" } });
     let mut headers = Map::new();
     if route.is_tagged {
-        let about = "The version of the subject, for `If-Match` and `If-None-Match`.";
+        let about = "The version of the subject, a dot, and the digest of this answer, for `If-Match` and `If-None-Match`.";
         headers.insert("ETag".to_owned(), header(about));
     }
     if route.takes_key() {
@@ -311,7 +311,8 @@ fn headers(route: &RouteFacts) -> Map<String, Value> {
 /// `post_messages_message_id_decide`, from the method and the path.
 fn operation_id(route: &RouteFacts) -> String {
     let words = route.path.split(['/', '{', '}']).filter(|word| !word.is_empty());
-    std::iter::once(route.method.to_ascii_lowercase().as_str()).chain(words).collect::<Vec<_>>().join("_")
+    let words: Vec<&str> = std::iter::once(route.method).chain(words).collect();
+    words.join("_").replace('-', "_").to_ascii_lowercase()
 }
 
 fn parameters(route: &RouteFacts) -> Value {
@@ -336,7 +337,7 @@ fn parameters(route: &RouteFacts) -> Value {
     if route.is_tagged {
         all.push(json!({
             "name": "If-None-Match", "in": "header", "required": false,
-            "description": "The `ETag` of an earlier answer: 304 without a body when the subject has not changed since.",
+            "description": "The `ETag` of an earlier answer: 304 without a body when the answer would be the same.",
             "schema": { "type": "string" },
         }));
     }

@@ -64,9 +64,24 @@ impl IfMatch {
     pub fn admits(&self, tag: &str) -> bool {
         match self {
             Self::Unsaid | Self::Any => true,
+            Self::Tags(tags) => tags.iter().any(|one| version(one) == version(tag)),
+        }
+    }
+
+    /// True when this very tag is named, the digest behind its version included.
+    pub(crate) fn names(&self, tag: &str) -> bool {
+        match self {
+            Self::Unsaid => false,
+            Self::Any => true,
             Self::Tags(tags) => tags.iter().any(|one| one == tag),
         }
     }
+}
+
+/// The version in a tag: what stands before the digest of the bytes that it came with.
+fn version(tag: &str) -> &str {
+    let inside = tag.trim_matches('"');
+    inside.split_once('.').map_or(inside, |(version, _)| version)
 }
 
 /// The entity tag that `text` begins with, `None` if it is a weak one that does not count, and what comes after it.
@@ -114,5 +129,8 @@ mod tests {
         assert!(admits("*", "\"a\"") && admits("\"x\", \"a\"", "\"a\""));
         assert!(!admits("\"A\"", "\"a\"") && !admits("W/\"a\"", "\"a\"") && !admits("", "\"a\""));
         assert!(IfMatch::Unsaid.admits("\"a\""));
+        assert!(admits("\"a.1\"", "\"a\"") && !admits("\"b.1\"", "\"a\""), "whatever bytes it came with");
+        let names = |line: &str, tag: &str| IfMatch::parse_none([line]).unwrap().names(tag);
+        assert!(names("W/\"a.1\"", "\"a.1\"") && names("*", "\"a.1\"") && !names("\"a.2\"", "\"a.1\""));
     }
 }

@@ -97,7 +97,7 @@ impl Problem {
     pub(super) const NO_SUCH_CURSOR: Self = Self::new(
         StatusCode::NOT_FOUND,
         ProblemCode::CursorUnknown,
-        "no page gave this: a `cursor`, or a `since`, comes back as it was given, one of them at a time",
+        "this list gave no such `cursor` or `since`: send one of them, as it was given",
     );
     pub(super) const NO_SINCE_OF_CALLS: Self = Self::new(
         StatusCode::NOT_FOUND,
@@ -140,7 +140,7 @@ impl Problem {
     pub(crate) const OTHER_METHOD: Self = Self::new(
         StatusCode::METHOD_NOT_ALLOWED,
         ProblemCode::MethodNotAllowed,
-        "this path is asked with another method: `Allow` says which",
+        "this path has other methods: `Allow` lists them",
     );
     pub(crate) const TOO_LARGE: Self = Self::new(
         StatusCode::PAYLOAD_TOO_LARGE,
@@ -149,8 +149,11 @@ impl Problem {
     );
     pub(crate) const TOO_SLOW: Self =
         Self::new(StatusCode::REQUEST_TIMEOUT, ProblemCode::BodyTooSlow, "the body did not arrive in time");
-    pub(crate) const BAD_HOST: Self =
-        Self::new(StatusCode::BAD_REQUEST, ProblemCode::HostBad, "a request has one `Host`, which is a host");
+    pub(crate) const BAD_HOST: Self = Self::new(
+        StatusCode::BAD_REQUEST,
+        ProblemCode::HostBad,
+        "send one `Host`, which is a host name or an address",
+    );
     pub(crate) const EXPECTATION: Self = Self::new(
         StatusCode::EXPECTATION_FAILED,
         ProblemCode::ExpectationUnknown,
@@ -171,7 +174,7 @@ impl Problem {
     pub(crate) const FOREIGN_ORIGIN: Self = Self::new(
         StatusCode::FORBIDDEN,
         ProblemCode::OriginForeign,
-        "web pages of other origins have no business here",
+        "requests of web pages of other origins are refused",
     );
     pub(crate) const BROKEN_BODY: Self =
         Self::new(StatusCode::BAD_REQUEST, ProblemCode::BodyBroken, "the body ended before it was whole");
@@ -184,13 +187,13 @@ impl Problem {
     pub(crate) const TOO_MANY_VIEWERS: Self = Self::new(
         StatusCode::SERVICE_UNAVAILABLE,
         ProblemCode::TooManyViewers,
-        "as many as may view the tail of this node do: come again, or ask another node",
+        "too many clients read the tail of this node: repeat it later, or at another node",
     )
     .retry_after(5);
     pub(crate) const WHAT_IF_BUSY: Self = Self::new(
         StatusCode::SERVICE_UNAVAILABLE,
         ProblemCode::WhatIfBusy,
-        "other questions are being answered, or a handler of theirs does not come back: ask again",
+        "other what-if requests are being answered, or one of their handlers does not return: repeat it later",
     )
     .retry_after(5);
     pub(crate) const HANDLER_FAILED: Self =
@@ -229,7 +232,7 @@ impl From<Refusal> for Problem {
                 Self::new(StatusCode::UNPROCESSABLE_ENTITY, ProblemCode::IdempotencyKeyReused, sentence)
             }
             Refusal::NotAllowed { state } => {
-                let sentence = "what stands in this state cannot be decided about so";
+                let sentence = "this act is not possible in the state in which the subject stands";
                 Self { state: Some(state), ..conflict(ProblemCode::NotAllowed, sentence) }
             }
             Refusal::BodyGone => conflict(
@@ -237,7 +240,7 @@ impl From<Refusal> for Problem {
                 "the event's bytes are no longer kept, so that it cannot be dispatched",
             ),
             Refusal::StillOpen { messages_n } => {
-                let sentence = "so many of its messages are neither done nor discarded, and need its bytes";
+                let sentence = "messages of the event are neither done nor discarded, and need its bytes";
                 Self { counted_n: Some(messages_n), ..conflict(ProblemCode::StillOpen, sentence) }
             }
             Refusal::OtherCount { counted_n } => {
@@ -260,7 +263,7 @@ impl From<Refusal> for Problem {
                 Self { counted_n: Some(rows_n_max), ..conflict(ProblemCode::TooMany, sentence) }
             }
             Refusal::TooManyRunning { running_n } => {
-                let sentence = "so many operations are unfinished: wait for one to end, or cancel one";
+                let sentence = "too many operations are unfinished: wait for one to end, or cancel one";
                 Self { counted_n: Some(running_n), ..conflict(ProblemCode::TooManyRunning, sentence) }
             }
             Refusal::SameOperation { operation_id } => Self { operation_id, ..Self::SAME_OPERATION },
@@ -269,7 +272,7 @@ impl From<Refusal> for Problem {
                 conflict(ProblemCode::EndPassed, "`until_ms` has passed: a pause ends in the future")
             }
             Refusal::NeverAllowed => {
-                conflict(ProblemCode::NeverAllowed, "that act is for nothing in that `state`")
+                conflict(ProblemCode::NeverAllowed, "this act is not possible in that `state`")
             }
         }
     }

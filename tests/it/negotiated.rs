@@ -2,9 +2,10 @@
 
 use reqwest::Response;
 use reqwest::header::{ACCEPT_ENCODING, CONTENT_ENCODING, ETAG, IF_NONE_MATCH, VARY};
+use serde_json::json;
 
 use crate::database::{Database, on_sqlite};
-use crate::look::{TOKENS, serve, with};
+use crate::look::{TOKENS, run, serve, with};
 use crate::process::{Server, client, post_stripe};
 
 on_sqlite!(a_view_that_has_not_changed_is_not_sent_again, answers_to_tokens_are_compressed_and_pages_are_not,);
@@ -29,6 +30,18 @@ async fn a_view_that_has_not_changed_is_not_sent_again(database: &Database) {
             assert_eq!(again.bytes.is_empty(), want == 304, "{path} {said}");
         }
     }
+    let path = "/events/stripe/evt_seen";
+    let tag = operator.get(path).await.headers[ETAG].to_str().unwrap().to_owned();
+    // The view is another one, and a decision about the event is still about the same version.
+    run(database, "UPDATE processed_webhook_events SET error = 'by hand'".to_owned()).await;
+    let again = operator.ask("GET", path, &[(IF_NONE_MATCH.as_str(), &tag)], None).await;
+    let version = |tag: &str| tag.split_once('.').unwrap().0.to_owned();
+    let now = again.headers[ETAG].to_str().unwrap();
+    assert_eq!((again.status, version(now)), (200, version(&tag)), "{now} {tag}");
+    let order = json!({ "act": "erase", "reason": "r" }).to_string();
+    let headers = [("idempotency-key", "k"), ("if-match", tag.as_str())];
+    let decided = operator.ask("POST", &format!("{path}/decide"), &headers, Some(order)).await;
+    assert_eq!(decided.status, 200, "{}", decided.body);
     let none = operator.ask("GET", "/providers/nope", &[(IF_NONE_MATCH.as_str(), "*")], None).await;
     assert_eq!(none.status, 404, "what is not there has no version");
 }

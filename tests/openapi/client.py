@@ -22,9 +22,11 @@ client = package.AuthenticatedClient(base_url=url, token=token, raise_on_unexpec
 
 # A stream does not end.
 NOT_CALLED = {"get_tail"}
-# What is answered with a problem, because of what the server has: nobody taught it a secret, nothing waits for a second person.
+# What is answered with a problem, because of what the server has: nobody taught it a secret, the destination
+# is paused, no operation waits for a second person.
 REFUSED = {
     "post_providers_name_taught": {404, 409},
+    "post_destinations_name_decide": {409},
     "post_operations_operation_id_approve": {409},
     "post_operations_operation_id_continue": {409},
     "post_operations_operation_id_cancel": {200, 409},
@@ -62,7 +64,7 @@ made = call(
     body=models.TokenOrder(name="generated", role=models.Role.VIEWER, valid_for_s=60, reason="r"),
     idempotency_key="token",
 ).parsed
-assert made.role is models.Role.VIEWER, made
+assert made.facts.role is models.Role.VIEWER, made
 messages = call("get_messages").parsed
 event = call("get_events_provider_event_id", provider="stripe", event_id="evt_1")
 unchanged = call("get_events_provider_event_id", provider="stripe", event_id="evt_1", if_none_match=event.headers["etag"])
@@ -76,7 +78,7 @@ ARGUMENTS = {
     "event_id": "evt_1",
     "message_id": messages.items[0].message_id,
     "operation_id": begun.operation_id,
-    "token_id": made.token_id,
+    "token_id": made.facts.token_id,
     "id": "evt_1",
     "id_query": "evt_1",
 }

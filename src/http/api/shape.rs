@@ -30,7 +30,7 @@ fn find<'v>(schema: &Value, value: &'v Value, path: &mut Vec<&'v str>) -> Option
     let must =
         |what: String| Some(Mistake { depth: path.len(), text: format!("{} must be {what}", name(path)) });
     if let Some(words) = words(schema) {
-        let is_one = words.iter().any(|word| *word == value);
+        let is_one = words.contains(&value);
         return if is_one { None } else { must(format!("one of {}", listed(words.iter().copied()))) };
     }
     if let Some(options) = schema.get("oneOf").or(schema.get("anyOf")).and_then(Value::as_array) {

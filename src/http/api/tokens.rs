@@ -73,12 +73,12 @@ pub(super) async fn make(
             "another token has this name: choose another, or revoke that one first",
         )),
         TokenMaking::TooMany => {
-            Err(conflict(ProblemCode::TooManyTokens, "1000 tokens are good: revoke some of them"))
+            Err(conflict(ProblemCode::TooManyTokens, "1000 tokens are valid: revoke some of them"))
         }
         TokenMaking::TooWide => Err(Problem::new(
             StatusCode::FORBIDDEN,
             ProblemCode::ScopeTooWide,
-            "nobody makes a token that reaches further than his own: name `providers` and `destinations` of yours",
+            "a token cannot reach further than the token that makes it: name `providers` and `destinations` of yours",
         )),
     }
 }

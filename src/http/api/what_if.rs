@@ -95,7 +95,7 @@ mod tests {
         check_one(r#"{"filter":{"state":"handled","type":"a b"},"limit":100,"cursor":"b7"}"#, Ok(100));
         check_one(r#"{"limit":0}"#, Err("1 to 100"));
         check_one(r#"{"limit":101}"#, Err("1 to 100"));
-        check_one(r#"{"cursor":"a7"}"#, Err("no page gave this"));
+        check_one(r#"{"cursor":"a7"}"#, Err("no such `cursor`"));
         check_one(r#"{"filter":{"provider":"A B"}}"#, Err("must be a name"));
         check_one(r#"{"filter":{"object":""}}"#, Err("must be texts"));
         assert!(serde_json::from_str::<WhatIfOrder>(r#"{"act":"rerun"}"#).is_err());
