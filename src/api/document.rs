@@ -4,7 +4,6 @@
 //! words as one `enum`, each variant of a union as a schema with a name of its own, pages and orders named after what they hold,
 //! and for each operation the statuses and headers that it answers.
 
-use http::StatusCode;
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
@@ -49,7 +48,7 @@ pub fn document() -> Value {
         "components": {
             "schemas": generator.take_definitions(true),
             "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } },
-            "responses": REFUSALS.iter().map(|(status, about)| (refusal_name(*status), refusal(*status, about))).collect::<Map<_, _>>(),
+            "responses": REFUSALS.iter().map(|(status, name, about)| ((*name).to_owned(), refusal(*status, about))).collect::<Map<_, _>>(),
         },
     });
     polish(&mut document);
@@ -59,31 +58,43 @@ pub fn document() -> Value {
     document
 }
 
-/// The statuses of refusals, and what they mean on every route that answers them.
-const REFUSALS: [(u16, &str); 14] = [
-    (400, "The query, the body or a header is not as the route needs it; `detail` names what is wrong."),
-    (401, "The request has no valid token."),
+/// The statuses of refusals, their names, and what they mean on every route that answers them.
+const REFUSALS: [(u16, &str, &str); 14] = [
+    (
+        400,
+        "BadRequest",
+        "The query, the body or a header is not as the route needs it; `detail` names what is wrong.",
+    ),
+    (401, "Unauthorized", "The request has no valid token."),
     (
         403,
+        "Forbidden",
         "The role or the scope of the token does not suffice, or a web page of another origin sent the request.",
     ),
-    (404, "It does not exist, or the token does not reach it."),
-    (408, "The body did not arrive in time."),
-    (409, "The subject does not allow it now, or a request with the same key is being carried out."),
-    (412, "The subject has changed since the version in `If-Match`."),
-    (413, "The body is too large."),
-    (421, "The `Host` is not a name of this server."),
-    (422, "The `Idempotency-Key` was used for another request."),
-    (428, "The act needs `If-Match`."),
-    (429, "Too many wrong tokens came from this address."),
-    (500, "The request broke off. Repeat it under the same key."),
-    (503, "The database or another part does not answer, or too many requests are waiting."),
+    (404, "NotFound", "It does not exist, or the token does not reach it."),
+    (408, "RequestTimeout", "The body did not arrive in time."),
+    (
+        409,
+        "Conflict",
+        "The subject does not allow it now, or a request with the same key is being carried out.",
+    ),
+    (412, "PreconditionFailed", "The subject has changed since the version in `If-Match`."),
+    (413, "PayloadTooLarge", "The body is too large."),
+    (421, "MisdirectedRequest", "The `Host` is not a name of this server."),
+    (422, "UnprocessableEntity", "The `Idempotency-Key` was used for another request."),
+    (428, "PreconditionRequired", "The act needs `If-Match`."),
+    (429, "TooManyRequests", "Too many wrong tokens came from this address."),
+    (500, "InternalServerError", "The request broke off. Repeat it under the same key."),
+    (
+        503,
+        "ServiceUnavailable",
+        "The database or another part does not answer, or too many requests are waiting.",
+    ),
 ];
 
 /// `NotFound`, for 404.
-fn refusal_name(status: u16) -> String {
-    let phrase = StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason());
-    phrase.unwrap_or_default().replace(' ', "")
+fn refusal_name(status: u16) -> &'static str {
+    REFUSALS.iter().find(|(one, ..)| *one == status).map_or("", |(_, name, _)| name)
 }
 
 fn refusal(status: u16, about: &str) -> Value {

@@ -151,7 +151,12 @@ fn word(outcome: Outcome) -> &'static str {
 
 /// The phrase of a status: what a problem without a type of its own is called (RFC 9457, 4.2.1).
 fn title_of(status: u16) -> &'static str {
-    http::StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason()).unwrap_or_default()
+    match status {
+        400 => "Bad Request",
+        404 => "Not Found",
+        409 => "Conflict",
+        _ => "Unprocessable Entity",
+    }
 }
 
 /// A refusal as its caller reads it.
