@@ -23,6 +23,15 @@ impl IfMatch {
 
     /// Reads the lines of the header: a list may be spread over several of them.
     pub fn parse<'a>(lines: impl IntoIterator<Item = &'a str>) -> Result<Self, InvalidIfMatch> {
+        Self::read(lines, false)
+    }
+
+    /// Reads the lines of `If-None-Match`, for which a weak tag is the same as a strong one (RFC 9110, 13.1.2).
+    pub(crate) fn parse_none<'a>(lines: impl IntoIterator<Item = &'a str>) -> Result<Self, InvalidIfMatch> {
+        Self::read(lines, true)
+    }
+
+    fn read<'a>(lines: impl IntoIterator<Item = &'a str>, has_weak: bool) -> Result<Self, InvalidIfMatch> {
         let (mut found, mut tags, mut is_any) = (false, Vec::new(), false);
         for line in lines {
             found = true;
@@ -33,7 +42,7 @@ impl IfMatch {
                     is_any = true;
                     after
                 } else {
-                    let (tag, after) = entity_tag(rest)?;
+                    let (tag, after) = entity_tag(rest, has_weak)?;
                     tags.extend(tag);
                     after
                 };
@@ -55,20 +64,35 @@ impl IfMatch {
     pub fn admits(&self, tag: &str) -> bool {
         match self {
             Self::Unsaid | Self::Any => true,
+            Self::Tags(tags) => tags.iter().any(|one| version(one) == version(tag)),
+        }
+    }
+
+    /// True when this very tag is named, the digest behind its version included.
+    pub(crate) fn names(&self, tag: &str) -> bool {
+        match self {
+            Self::Unsaid => false,
+            Self::Any => true,
             Self::Tags(tags) => tags.iter().any(|one| one == tag),
         }
     }
 }
 
-/// The entity tag that `text` begins with, `None` if it is a weak one, and what comes after it.
-fn entity_tag(text: &str) -> Result<(Option<String>, &str), InvalidIfMatch> {
+/// The version in a tag: what stands before the digest of the bytes that it came with.
+fn version(tag: &str) -> &str {
+    let inside = tag.trim_matches('"');
+    inside.split_once('.').map_or(inside, |(version, _)| version)
+}
+
+/// The entity tag that `text` begins with, `None` if it is a weak one that does not count, and what comes after it.
+fn entity_tag(text: &str, has_weak: bool) -> Result<(Option<String>, &str), InvalidIfMatch> {
     let (is_weak, strong) = text.strip_prefix("W/").map_or((false, text), |strong| (true, strong));
     let inside = strong.strip_prefix('"').ok_or(InvalidIfMatch)?;
     let (opaque, after) = inside.split_once('"').ok_or(InvalidIfMatch)?;
     if opaque.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
         return Err(InvalidIfMatch);
     }
-    Ok(((!is_weak).then(|| format!("\"{opaque}\"")), after))
+    Ok(((has_weak || !is_weak).then(|| format!("\"{opaque}\"")), after))
 }
 
 #[cfg(test)]
@@ -92,6 +116,8 @@ mod tests {
         // Weak tags are never the same as anything: nothing may be acted on.
         check(&["W/\"a\""], Some(&tags(&[])));
         check(&[""], Some(&tags(&[])));
+        let weak = IfMatch::parse_none(["W/\"a\", \"b\""]);
+        assert_eq!(weak, Ok(tags(&["a", "b"])), "for a read, a weak tag is the same");
         for bad in ["a", "\"a", "a\"", "\"a\" \"b\"", "w/\"a\"", "\"a b\"", "*, \"a\"", "\"a\"x", ",\"a\"x"] {
             check(&[bad], None);
         }
@@ -103,5 +129,8 @@ mod tests {
         assert!(admits("*", "\"a\"") && admits("\"x\", \"a\"", "\"a\""));
         assert!(!admits("\"A\"", "\"a\"") && !admits("W/\"a\"", "\"a\"") && !admits("", "\"a\""));
         assert!(IfMatch::Unsaid.admits("\"a\""));
+        assert!(admits("\"a.1\"", "\"a\"") && !admits("\"b.1\"", "\"a\""), "whatever bytes it came with");
+        let names = |line: &str, tag: &str| IfMatch::parse_none([line]).unwrap().names(tag);
+        assert!(names("W/\"a.1\"", "\"a.1\"") && names("*", "\"a.1\"") && !names("\"a.2\"", "\"a.1\""));
     }
 }

@@ -14,7 +14,7 @@ use crate::types::{DeliveryFilter, EventState, MessageState};
 pub struct MessageFilter {
     /// State in which they stand; must be said.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(required)]
+    #[schemars(with = "MessageState")]
     pub state: Option<MessageState>,
     /// Destination that they go to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -44,7 +44,7 @@ pub struct MessageFilter {
 pub struct EventFilter {
     /// State in which they stand; must be said.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(required)]
+    #[schemars(with = "EventState")]
     pub state: Option<EventState>,
     /// Provider that they came from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -149,14 +149,6 @@ impl OperationSteps {
             self.stop_percent
         )
     }
-
-    /// True when every number is within its range.
-    pub fn is_valid(&self) -> bool {
-        self.sizes.len() <= 8
-            && self.sizes.iter().all(|size| (1..=100_000).contains(size))
-            && (1..=1_000).contains(&self.per_s)
-            && self.stop_percent <= 100
-    }
 }
 
 /// The order to begin an operation.
@@ -167,6 +159,7 @@ pub struct OperationOrder {
     pub subject: OperationSubject,
     /// Number of rows of the preview: the operation is refused when the filter finds another number now.
     #[serde(deserialize_with = "super::whole::number")]
+    #[schemars(range(min = 0, max = 9_007_199_254_740_991_u64))]
     pub counted_n: u64,
     /// `set` of the preview: the operation is refused when the filter finds other rows now, or when one of them was
     /// handled or sent since.

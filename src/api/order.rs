@@ -75,6 +75,7 @@ impl EventAct {
 /// An order about one subject: what is to be done, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "{A}Order")]
 pub struct Order<A> {
     /// The act that is asked for.
     pub act: A,

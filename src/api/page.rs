@@ -12,6 +12,7 @@ pub const PAGE_N_MAX: u32 = 500;
 ///
 /// Rows that arrive meanwhile move no row from one page to another. A cursor is opaque: it is given back as it came.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "{T}Page")]
 pub struct Page<T> {
     /// The rows, the newest first unless the list says otherwise. At most `limit`; a page may hold fewer, even none,
     /// and still have a next one: a filter that finds little stops after so many rows were looked at.

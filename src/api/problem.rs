@@ -3,21 +3,26 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::types::ProblemCode;
+
 /// An error of the API: `application/problem+json`, RFC 9457.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProblemView {
-    /// Always `about:blank`: `code` says more.
+    /// Always `about:blank`: `code` says which problem it is.
     #[serde(rename = "type")]
     pub kind: String,
     /// Status of the answer, 400 to 599.
     #[schemars(range(min = 400, max = 599))]
     pub status: u16,
-    /// Stable word for programs, such as `idempotency_key_reused`.
+    /// Stable word for programs, such as `idempotency_key_reused`. A text here, so that a client of this version reads
+    /// the problems of a newer server.
+    #[schemars(with = "ProblemCode")]
     pub code: String,
-    /// One sentence for people: what is wrong, and what to do about it.
+    /// The phrase of the status, such as `Not Found`.
     pub title: String,
-    /// What is wrong with this one request: which name, which value, and what to write instead.
+    /// One sentence for people: what is wrong, in which field or parameter, and what to do about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(required)]
     pub detail: Option<String>,
     /// State in which the subject stands, where that is why.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -36,6 +36,10 @@ pub struct RouteFacts {
     pub answer: &'static str,
     /// Status of an answer that went well.
     pub status: u16,
+    /// True when the answer has an `ETag`.
+    pub is_tagged: bool,
+    /// Statuses of refusals beside those that follow from the other facts.
+    pub also: &'static [u16],
     /// True for a question that is asked with a body: it changes nothing, and takes no `Idempotency-Key`.
     pub is_question: bool,
 }
@@ -134,6 +138,8 @@ const fn get(path: &'static str, role: Role, answer: &'static str, about: &'stat
         order: None,
         answer,
         status: 200,
+        is_tagged: false,
+        also: &[],
         is_question: false,
     }
 }
@@ -157,6 +163,35 @@ impl RouteFacts {
     /// The same, asked as a question.
     const fn question(self) -> Self {
         Self { is_question: true, ..self }
+    }
+
+    /// Statuses of refusals that the route may answer.
+    pub fn refusals(&self) -> Vec<u16> {
+        let mut all = vec![400, 401, 403, 421, 429, 503];
+        all.extend_from_slice(self.also);
+        if self.path.contains('{') || !self.query.is_empty() {
+            all.push(404);
+        }
+        if self.order.is_some() || self.takes_key() {
+            all.extend([408, 413]);
+        }
+        if self.takes_key() {
+            all.extend([409, 422]);
+        }
+        if self.path.ends_with("/decide") {
+            all.extend([412, 428]);
+        }
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    const fn tagged(self) -> Self {
+        Self { is_tagged: true, ..self }
+    }
+
+    const fn also(self, also: &'static [u16]) -> Self {
+        Self { also, ..self }
     }
 
     const fn query(self, query: &'static [RouteParameter]) -> Self {
@@ -185,13 +220,14 @@ pub const ROUTES: &[RouteFacts] = &[
     ]),
     get("/events/count", Role::Viewer, "CountView", "How many events a filter finds; `state` must be said.")
         .query(&[PROVIDER, EVENT_TYPE, EVENT_STATE_SAID, OBJECT, FROM, TO]),
-    get("/events/{provider}/{event_id}", Role::Viewer, "LedgerView", "The ledger of one event."),
+    get("/events/{provider}/{event_id}", Role::Viewer, "LedgerView", "The ledger of one event.").tagged(),
     get(
         "/events/{provider}/{event_id}/body",
         Role::Reader,
         "application/octet-stream",
         "The bytes of an event's body. Each look is told by the audit log.",
-    ),
+    )
+    .also(&[409]),
     post(
         "/events/{provider}/{event_id}/decide",
         Role::Operator,
@@ -214,7 +250,8 @@ pub const ROUTES: &[RouteFacts] = &[
         "ExplainView",
         "Why a request that was saved is or is not believed, step by step, and what it would be read as.",
     )
-    .question(),
+    .question()
+    .also(&[404]),
     post(
         "/what-if",
         Role::Operator,
@@ -222,7 +259,8 @@ pub const ROUTES: &[RouteFacts] = &[
         "WhatIfView",
         "What the handlers of this server would make of the events that a filter finds, the newest first.",
     )
-    .question(),
+    .question()
+    .also(&[404]),
     get("/messages", Role::Viewer, "Page<MessageView>", "Messages, the newest first.").query(&[
         MESSAGE_STATE,
         DESTINATION,
@@ -244,7 +282,8 @@ pub const ROUTES: &[RouteFacts] = &[
         Role::Viewer,
         "MessageDetail",
         "One message with its attempts and decisions.",
-    ),
+    )
+    .tagged(),
     post(
         "/messages/{message_id}/decide",
         Role::Operator,
@@ -255,7 +294,7 @@ pub const ROUTES: &[RouteFacts] = &[
     get("/lanes", Role::Viewer, "Page<LaneView>", "Lanes that have open messages, by destination and key.")
         .query(&[DESTINATION, CURSOR, LIMIT]),
     get("/destinations", Role::Viewer, "Page<DestinationView>", "Every destination, by name."),
-    get("/destinations/{name}", Role::Viewer, "DestinationView", "One destination."),
+    get("/destinations/{name}", Role::Viewer, "DestinationView", "One destination.").tagged(),
     post(
         "/destinations/{name}/decide",
         Role::Operator,
@@ -264,7 +303,7 @@ pub const ROUTES: &[RouteFacts] = &[
         "Pause or resume a destination.",
     ),
     get("/providers", Role::Viewer, "Page<ProviderView>", "Every configured provider, by name."),
-    get("/providers/{name}", Role::Viewer, "ProviderView", "One provider."),
+    get("/providers/{name}", Role::Viewer, "ProviderView", "One provider.").tagged(),
     post(
         "/providers/{name}/decide",
         Role::Operator,
@@ -278,7 +317,8 @@ pub const ROUTES: &[RouteFacts] = &[
         None,
         "TaughtView",
         "The secret that a sender taught us while its provider was pairing: once.",
-    ),
+    )
+    .also(&[500]),
     post(
         "/providers/{name}/test-events",
         Role::Operator,
@@ -287,7 +327,8 @@ pub const ROUTES: &[RouteFacts] = &[
         "Make a test event of this provider. It is marked as one everywhere, and nothing follows from it unless `route` \
          asks for that: real destinations then get real calls.",
     )
-    .status(201),
+    .status(201)
+    .also(&[500]),
     get(
         "/rejected",
         Role::Viewer,
@@ -352,7 +393,8 @@ pub const ROUTES: &[RouteFacts] = &[
         "OperationView",
         "Begin an operation: do something to all that a filter finds.",
     )
-    .status(202),
+    .status(202)
+    .also(&[404]),
     post(
         "/operations/preview",
         Role::Viewer,
@@ -360,7 +402,8 @@ pub const ROUTES: &[RouteFacts] = &[
         "OperationPreview",
         "What an operation on a filter would act on, and what each act would do and risk. It changes nothing.",
     )
-    .question(),
+    .question()
+    .also(&[404]),
     get("/operations/{operation_id}", Role::Viewer, "OperationView", "One operation and its progress."),
     get(
         "/operations/{operation_id}/preview",
@@ -435,6 +478,7 @@ pub const ROUTES: &[RouteFacts] = &[
     }]),
     get("/tokens", Role::Admin, "Page<TokenView>", "Every token, without itself, the newest first.")
         .query(&[CURSOR, LIMIT]),
-    post("/tokens", Role::Admin, Some("TokenOrder"), "TokenMade", "Make a token.").status(201),
-    post("/tokens/{token_id}/revoke", Role::Admin, Some("ReasonOrder"), "TokenView", "Revoke a token."),
+    post("/tokens", Role::Admin, Some("TokenOrder"), "TokenMade", "Make a token.").status(201).also(&[500]),
+    post("/tokens/{token_id}/revoke", Role::Admin, Some("ReasonOrder"), "TokenView", "Revoke a token.")
+        .also(&[500]),
 ];

@@ -112,7 +112,7 @@ impl App {
         let kept_days = self.config.retention.ids_days_for(name);
         is_caller.then(|| CallerRules {
             accepted_status: status("accepted_status").unwrap_or(202),
-            mismatch_status: status("mismatch_status").unwrap_or(409),
+            mismatch_status: status("mismatch_status").unwrap_or(422),
             kept_ms: i64::from(kept_days) * 86_400_000,
         })
     }

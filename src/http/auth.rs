@@ -11,6 +11,7 @@ use http::{StatusCode, header};
 use super::error::Problem;
 use super::extensions::{KnownCaller, Peer};
 use super::token_gate::{Presented, TokenGate};
+use crate::types::ProblemCode;
 
 /// Lets requests with a good token through, with their [`Principal`](crate::types::Principal) and their
 /// [`Credential`](super::token_gate::Credential).
@@ -48,19 +49,20 @@ fn bearer(text: &str) -> Option<&str> {
 
 const UNAUTHORIZED: Problem = Problem::new(
     StatusCode::UNAUTHORIZED,
-    "unauthorized",
+    ProblemCode::Unauthorized,
     "send a bearer token: one of `admin.tokens`, or one that an admin made",
 );
 const EXPIRED: Problem = Problem::new(
     StatusCode::UNAUTHORIZED,
-    "token_expired",
+    ProblemCode::TokenExpired,
     "this token has expired: have an admin make another",
 );
-const REVOKED: Problem = Problem::new(StatusCode::UNAUTHORIZED, "token_revoked", "this token was revoked");
+const REVOKED: Problem =
+    Problem::new(StatusCode::UNAUTHORIZED, ProblemCode::TokenRevoked, "this token was revoked");
 /// Tokens made at run time cannot be judged; whether this is one is not told.
 const AWAY: Problem = Problem::new(
     StatusCode::SERVICE_UNAVAILABLE,
-    "tokens_unknown",
+    ProblemCode::TokensUnknown,
     "the database does not answer: only tokens of the configuration can be judged now",
 )
 .retry_after(5);
@@ -68,8 +70,8 @@ const AWAY: Problem = Problem::new(
 /// What is told about it; `wait_s` when it is one of too many.
 fn wrong_token(wait_s: Option<u32>) -> Response {
     let Some(wait_s) = wait_s else { return UNAUTHORIZED.into_response() };
-    let title = "too many wrong tokens came in: wait, or send a right one";
-    let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_many_wrong_tokens", title);
+    let sentence = "too many wrong tokens came in: wait, or send a right one";
+    let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, ProblemCode::TooManyWrongTokens, sentence);
     Problem { retry_after_s: Some(wait_s), ..problem }.into_response()
 }
 

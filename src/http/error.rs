@@ -9,17 +9,17 @@ use uuid::Uuid;
 use crate::admit::AdmitError;
 use crate::receive::ReceiveError;
 use crate::store::{PeopleError, Refusal, StoreError};
-use crate::types::{KeyMistake, Role};
+use crate::types::{KeyMistake, ProblemCode, Role};
 
 /// An error as a client sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Problem {
     pub(crate) status: StatusCode,
     /// Stable word for programs, such as `body_too_large`.
-    pub(crate) code: &'static str,
-    /// One sentence for people.
-    pub(crate) title: &'static str,
-    /// What is wrong with this one request: which name, which value, and what to write instead.
+    pub(crate) code: ProblemCode,
+    /// One sentence for people: what is wrong, and what to do about it.
+    pub(crate) sentence: &'static str,
+    /// A sentence about this one request, in place of `sentence`: which name, which value, and what to write instead.
     pub(crate) detail: Option<String>,
     /// Seconds until another try makes sense.
     pub(crate) retry_after_s: Option<u32>,
@@ -32,11 +32,11 @@ pub(crate) struct Problem {
 }
 
 impl Problem {
-    pub(super) const fn new(status: StatusCode, code: &'static str, title: &'static str) -> Self {
+    pub(super) const fn new(status: StatusCode, code: ProblemCode, sentence: &'static str) -> Self {
         Self {
             status,
             code,
-            title,
+            sentence,
             detail: None,
             retry_after_s: None,
             state: None,
@@ -45,9 +45,9 @@ impl Problem {
         }
     }
 
-    /// A request of an operator that cannot be understood; `title` says what to write instead.
-    pub(super) const fn bad_request(title: &'static str) -> Self {
-        Self::new(StatusCode::BAD_REQUEST, "bad_request", title)
+    /// A request of an operator that cannot be understood; `sentence` says what to write instead.
+    pub(super) const fn bad_request(sentence: &'static str) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, ProblemCode::BadRequest, sentence)
     }
 
     /// The same, with what is wrong with this one request.
@@ -57,13 +57,13 @@ impl Problem {
 
     /// A token whose role does not suffice.
     pub(super) const fn denied(needed: Role) -> Self {
-        let title = match needed {
+        let sentence = match needed {
             Role::Viewer => "this needs a token",
             Role::Reader => "this token may not see contents: it needs the role `reader`",
             Role::Operator => "this token may look, but not act: it needs the role `operator`",
             Role::Admin => "this needs a token of the role `admin`",
         };
-        Self::new(StatusCode::FORBIDDEN, "forbidden", title)
+        Self::new(StatusCode::FORBIDDEN, ProblemCode::Forbidden, sentence)
     }
 
     /// True when it is the server that cannot: its sender may send it again.
@@ -77,114 +77,133 @@ impl Problem {
     }
 
     pub(crate) const REJECTED: Self =
-        Self::new(StatusCode::UNAUTHORIZED, "rejected", "the request was not believed");
-    pub(crate) const ADDRESS: Self =
-        Self::new(StatusCode::FORBIDDEN, "address_refused", "requests from this address are not taken");
-    pub(crate) const NO_SUCH_PROVIDER: Self =
-        Self::new(StatusCode::NOT_FOUND, "no_such_provider", "no provider is configured at this address");
-    pub(crate) const NOT_FOUND: Self = Self::new(StatusCode::NOT_FOUND, "not_found", "not found");
+        Self::new(StatusCode::UNAUTHORIZED, ProblemCode::Rejected, "the request was not believed");
+    pub(crate) const ADDRESS: Self = Self::new(
+        StatusCode::FORBIDDEN,
+        ProblemCode::AddressRefused,
+        "requests from this address are not taken",
+    );
+    pub(crate) const NO_SUCH_PROVIDER: Self = Self::new(
+        StatusCode::NOT_FOUND,
+        ProblemCode::NoSuchProvider,
+        "no provider is configured at this address",
+    );
+    pub(crate) const NOT_FOUND: Self = Self::new(StatusCode::NOT_FOUND, ProblemCode::NotFound, "not found");
     pub(crate) const SEALED: Self = Self::new(
         StatusCode::CONFLICT,
-        "sealed",
+        ProblemCode::Sealed,
         "this content does not open here: its key is not configured, it was changed, or it is in clear and that is refused",
     );
     pub(super) const NO_SUCH_CURSOR: Self = Self::new(
         StatusCode::NOT_FOUND,
-        "cursor_unknown",
-        "no page gave this: a `cursor`, or a `since`, comes back as it was given, one of them at a time",
+        ProblemCode::CursorUnknown,
+        "this list gave no such `cursor` or `since`: send one of them, as it was given",
     );
     pub(super) const NO_SINCE_OF_CALLS: Self = Self::new(
         StatusCode::NOT_FOUND,
-        "cursor_unknown",
+        ProblemCode::CursorUnknown,
         "a list by `delivery` has no `since`: calls change after their event came; go on with `cursor`",
     );
     pub(super) const BAD_REASON: Self =
-        Self::bad_request("`reason` is a text of 1 to 255 characters on one line");
+        Self::bad_request("`reason` must be a text of 1 to 255 characters on one line");
     const SAME_OPERATION: Self = Self::new(
         StatusCode::CONFLICT,
-        "same_operation",
+        ProblemCode::SameOperation,
         "another operation has the same act and filter, or acts on some of the same rows to the same effect, and is unfinished \
          or ended less than 10 minutes ago: look at that operation, and order with `again` if it is to be done once more",
     );
     const OUT_OF_REACH: Self = Self::new(
         StatusCode::FORBIDDEN,
-        "destinations_out_of_reach",
+        ProblemCode::DestinationsOutOfReach,
         "nothing was done: these events may call destinations that this token does not reach; use a token that reaches \
          them, or leave these events out",
     );
     const OWN_OPERATION: Self = Self::new(
         StatusCode::FORBIDDEN,
-        "own_operation",
+        ProblemCode::OwnOperation,
         "somebody else has to approve this operation, not the person who ordered it",
     );
     pub(super) const END_WITHOUT_PAUSE: Self =
-        Self::new(StatusCode::CONFLICT, "end_without_pause", "`until_ms` goes with `pause` alone");
+        Self::new(StatusCode::CONFLICT, ProblemCode::EndWithoutPause, "`until_ms` goes with `pause` alone");
     pub(crate) const CHANGED: Self = Self::new(
         StatusCode::PRECONDITION_FAILED,
-        "changed",
+        ProblemCode::Changed,
         "it has changed since you read it: read it again and decide anew",
     );
     const VERSION_NEEDED: Self = Self::new(
         StatusCode::PRECONDITION_REQUIRED,
-        "version_needed",
+        ProblemCode::VersionNeeded,
         "somebody decided about this event before: read what became of it, then decide with its version in `If-Match`",
     );
     pub(crate) const METHOD: Self =
-        Self::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "send webhooks with POST");
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, ProblemCode::MethodNotAllowed, "send webhooks with POST");
     pub(crate) const OTHER_METHOD: Self = Self::new(
         StatusCode::METHOD_NOT_ALLOWED,
-        "method_not_allowed",
-        "this path is asked with another method: `Allow` says which",
+        ProblemCode::MethodNotAllowed,
+        "this path has other methods: `Allow` lists them",
     );
-    pub(crate) const TOO_LARGE: Self =
-        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", "the body is over the configured limit");
+    pub(crate) const TOO_LARGE: Self = Self::new(
+        StatusCode::PAYLOAD_TOO_LARGE,
+        ProblemCode::BodyTooLarge,
+        "the body is over the configured limit",
+    );
     pub(crate) const TOO_SLOW: Self =
-        Self::new(StatusCode::REQUEST_TIMEOUT, "body_too_slow", "the body did not arrive in time");
-    pub(crate) const BAD_HOST: Self =
-        Self::new(StatusCode::BAD_REQUEST, "host_bad", "a request has one `Host`, which is a host");
-    pub(crate) const EXPECTATION: Self =
-        Self::new(StatusCode::EXPECTATION_FAILED, "expectation_unknown", "only 100-continue can be expected");
+        Self::new(StatusCode::REQUEST_TIMEOUT, ProblemCode::BodyTooSlow, "the body did not arrive in time");
+    pub(crate) const BAD_HOST: Self = Self::new(
+        StatusCode::BAD_REQUEST,
+        ProblemCode::HostBad,
+        "send one `Host`, which is a host name or an address",
+    );
+    pub(crate) const EXPECTATION: Self = Self::new(
+        StatusCode::EXPECTATION_FAILED,
+        ProblemCode::ExpectationUnknown,
+        "only 100-continue can be expected",
+    );
     pub(crate) const BAD_CODING: Self =
-        Self::new(StatusCode::BAD_REQUEST, "coding_bad", "a body is chunked once at most");
-    pub(crate) const UNKNOWN_CODING: Self =
-        Self::new(StatusCode::NOT_IMPLEMENTED, "coding_unknown", "the only transfer coding is chunked");
+        Self::new(StatusCode::BAD_REQUEST, ProblemCode::CodingBad, "a body is chunked once at most");
+    pub(crate) const UNKNOWN_CODING: Self = Self::new(
+        StatusCode::NOT_IMPLEMENTED,
+        ProblemCode::CodingUnknown,
+        "the only transfer coding is chunked",
+    );
     pub(crate) const FOREIGN_HOST: Self = Self::new(
         StatusCode::MISDIRECTED_REQUEST,
-        "host_foreign",
+        ProblemCode::HostForeign,
         "this `Host` is none of ours; names that operators use go into `admin.hosts`",
     );
     pub(crate) const FOREIGN_ORIGIN: Self = Self::new(
         StatusCode::FORBIDDEN,
-        "origin_foreign",
-        "web pages of other origins have no business here",
+        ProblemCode::OriginForeign,
+        "requests of web pages of other origins are refused",
     );
     pub(crate) const BROKEN_BODY: Self =
-        Self::new(StatusCode::BAD_REQUEST, "body_broken", "the body ended before it was whole");
+        Self::new(StatusCode::BAD_REQUEST, ProblemCode::BodyBroken, "the body ended before it was whole");
     pub(crate) const SATURATED: Self =
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, "saturated", "too many requests are waiting")
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, ProblemCode::Saturated, "too many requests are waiting")
             .retry_after(1);
     pub(crate) const UNAVAILABLE: Self =
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", "nothing was admitted").retry_after(5);
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, ProblemCode::Unavailable, "nothing was admitted")
+            .retry_after(5);
     pub(crate) const TOO_MANY_VIEWERS: Self = Self::new(
         StatusCode::SERVICE_UNAVAILABLE,
-        "too_many_viewers",
-        "as many as may view the tail of this node do: come again, or ask another node",
+        ProblemCode::TooManyViewers,
+        "too many clients read the tail of this node: repeat it later, or at another node",
     )
     .retry_after(5);
     pub(crate) const WHAT_IF_BUSY: Self = Self::new(
         StatusCode::SERVICE_UNAVAILABLE,
-        "what_if_busy",
-        "other questions are being answered, or a handler of theirs does not come back: ask again",
+        ProblemCode::WhatIfBusy,
+        "other what-if requests are being answered, or one of their handlers does not return: repeat it later",
     )
     .retry_after(5);
     pub(crate) const HANDLER_FAILED: Self =
-        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "handler_failed", "nothing was admitted");
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, ProblemCode::HandlerFailed, "nothing was admitted");
 }
 
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
         warn!(%error, "could not serve an operator");
-        Self { title: "the database did not answer", ..Self::UNAVAILABLE }
+        Self { sentence: "the database did not answer", ..Self::UNAVAILABLE }
     }
 }
 
@@ -202,66 +221,73 @@ impl From<PeopleError> for Problem {
 
 impl From<Refusal> for Problem {
     fn from(refusal: Refusal) -> Self {
-        let conflict = |code, title| Self::new(StatusCode::CONFLICT, code, title);
+        let conflict = |code, sentence| Self::new(StatusCode::CONFLICT, code, sentence);
         match refusal {
             Refusal::NotFound => Self::NOT_FOUND,
             Refusal::Changed => Self::CHANGED,
             Refusal::VersionNeeded => Self::VERSION_NEEDED,
             Refusal::KeyReused => {
-                conflict("idempotency_key_reused", "this `Idempotency-Key` was used for another request")
+                let sentence =
+                    "this `Idempotency-Key` was used for another request: send this one under a new key";
+                Self::new(StatusCode::UNPROCESSABLE_ENTITY, ProblemCode::IdempotencyKeyReused, sentence)
             }
             Refusal::NotAllowed { state } => {
-                let title = "what stands in this state cannot be decided about so";
-                Self { state: Some(state), ..conflict("not_allowed", title) }
+                let sentence = "this act is not possible in the state in which the subject stands";
+                Self { state: Some(state), ..conflict(ProblemCode::NotAllowed, sentence) }
             }
-            Refusal::BodyGone => {
-                conflict("body_gone", "the event's bytes are no longer kept, so that it cannot be dispatched")
-            }
+            Refusal::BodyGone => conflict(
+                ProblemCode::BodyGone,
+                "the event's bytes are no longer kept, so that it cannot be dispatched",
+            ),
             Refusal::StillOpen { messages_n } => {
-                let title = "so many of its messages are neither done nor discarded, and need its bytes";
-                Self { counted_n: Some(messages_n), ..conflict("still_open", title) }
+                let sentence = "messages of the event are neither done nor discarded, and need its bytes";
+                Self { counted_n: Some(messages_n), ..conflict(ProblemCode::StillOpen, sentence) }
             }
             Refusal::OtherCount { counted_n } => {
-                let title =
+                let sentence =
                     "the filter finds another number now: look at them again, and order it with that number";
-                Self { counted_n: Some(counted_n), ..conflict("other_count", title) }
+                Self { counted_n: Some(counted_n), ..conflict(ProblemCode::OtherCount, sentence) }
             }
             Refusal::OtherSet => conflict(
-                "other_set",
+                ProblemCode::OtherSet,
                 "the filter finds as many as before, but not the same ones, or one of them was sent or handled since: look at \
                  them again, and order with the new `set`",
             ),
             Refusal::OutOfReach { what } => Self::OUT_OF_REACH.with_detail(what),
             Refusal::TestEvent => conflict(
-                "test_event",
+                ProblemCode::TestEvent,
                 "this test event was made without calls, and is not run: make a new one with `route` to have its calls made",
             ),
             Refusal::TooMany { rows_n_max } => {
-                let title = "the filter finds more than an operation acts on: narrow it down";
-                Self { counted_n: Some(rows_n_max), ..conflict("too_many", title) }
+                let sentence = "the filter finds more than an operation acts on: narrow it down";
+                Self { counted_n: Some(rows_n_max), ..conflict(ProblemCode::TooMany, sentence) }
             }
             Refusal::TooManyRunning { running_n } => {
-                let title = "so many operations are unfinished: wait for one to end, or cancel one";
-                Self { counted_n: Some(running_n), ..conflict("too_many_running", title) }
+                let sentence = "too many operations are unfinished: wait for one to end, or cancel one";
+                Self { counted_n: Some(running_n), ..conflict(ProblemCode::TooManyRunning, sentence) }
             }
             Refusal::SameOperation { operation_id } => Self { operation_id, ..Self::SAME_OPERATION },
             Refusal::OwnOperation => Self::OWN_OPERATION,
-            Refusal::EndPassed => conflict("end_passed", "`until_ms` has passed: a pause ends in the future"),
-            Refusal::NeverAllowed => conflict("never_allowed", "that act is for nothing in that `state`"),
+            Refusal::EndPassed => {
+                conflict(ProblemCode::EndPassed, "`until_ms` has passed: a pause ends in the future")
+            }
+            Refusal::NeverAllowed => {
+                conflict(ProblemCode::NeverAllowed, "this act is not possible in that `state`")
+            }
         }
     }
 }
 
 impl From<KeyMistake> for Problem {
     fn from(mistake: KeyMistake) -> Self {
-        let title = match mistake {
+        let sentence = match mistake {
             KeyMistake::Missing => "send an `Idempotency-Key`, the same when you repeat the request",
             KeyMistake::Repeated => "send one `Idempotency-Key`, not several",
             KeyMistake::Malformed(_) => {
                 "an `Idempotency-Key` is 1 to 255 visible ASCII characters, bare or in quotes, and one alone"
             }
         };
-        Self::new(StatusCode::BAD_REQUEST, mistake.code(), title)
+        Self::new(StatusCode::BAD_REQUEST, mistake.code(), sentence)
     }
 }
 
@@ -279,14 +305,14 @@ impl From<&ReceiveError> for Problem {
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let mut body = serde_json::json!({
-            "type": "about:blank", "status": self.status.as_u16(), "code": self.code, "title": self.title,
+            "type": "about:blank", "title": self.status.canonical_reason(), "status": self.status.as_u16(),
+            "code": self.code, "detail": self.detail.as_deref().unwrap_or(self.sentence),
         });
         if let Some(fields) = body.as_object_mut() {
-            let detail = self.detail.as_deref().map(|detail| ("detail".to_owned(), detail.into()));
             let state = self.state.map(|state| ("state".to_owned(), state.into()));
             let counted_n = self.counted_n.map(|counted_n| ("counted_n".to_owned(), counted_n.into()));
             let operation_id = self.operation_id.map(|id| ("operation_id".to_owned(), id.to_string().into()));
-            fields.extend(detail.into_iter().chain(state).chain(counted_n).chain(operation_id));
+            fields.extend(state.into_iter().chain(counted_n).chain(operation_id));
         }
         let mut response = (self.status, body.to_string()).into_response();
         let headers = response.headers_mut();
@@ -361,7 +387,8 @@ mod tests {
         // What a sender hears of a refusal names no step, no secret and no figure.
         let (_, body) = told(Problem::REJECTED).await;
         let want = serde_json::json!({
-            "type": "about:blank", "status": 401, "code": "rejected", "title": "the request was not believed",
+            "type": "about:blank", "title": "Unauthorized", "status": 401, "code": "rejected",
+            "detail": "the request was not believed",
         });
         assert_eq!(body, want);
     }

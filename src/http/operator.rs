@@ -9,6 +9,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use http::{StatusCode, header};
 use tokio::sync::watch;
+use tower_http::compression::CompressionLayer;
 
 use super::api::{self, ApiState};
 use crate::stop::Leaving;
@@ -75,7 +76,7 @@ pub(crate) fn router(state: Arc<OperatorState>, api: Arc<ApiState>, console: Rou
         .route("/livez", get(|| async { "alive\n" }))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
-        .route("/openapi.json", get(openapi))
+        .route("/openapi.json", get(openapi).layer(CompressionLayer::new()))
         .nest_service("/v1", api::router(api))
         .with_state(state)
         .fallback_service(console)

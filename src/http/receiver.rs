@@ -210,8 +210,8 @@ impl ReceiverState {
             body_bytes_max: entry.map_or(self.body_bytes_max, |entry| entry.body_bytes_max),
             received_at_ms: self.clock.now_ms(),
         };
-        let Problem { code, title, .. } = problem;
-        let reason = UnreadReason { code, title, is_ours: problem.is_ours() };
+        let Problem { code, sentence, .. } = problem;
+        let reason = UnreadReason { code: code.as_str(), sentence, is_ours: problem.is_ours() };
         self.receiver.refused_unread(entry, &request, arrival, reason);
         self.identified(problem.into_response(), arrival)
     }

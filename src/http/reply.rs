@@ -4,17 +4,24 @@ use axum::response::{IntoResponse, Response};
 use http::{StatusCode, header};
 use serde::Serialize;
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 
 use crate::api::Tagged;
 use crate::plain;
 
-/// A view of something that can change, with its version, for `If-Match`.
+/// A view of something that can change, with its version and the digest of these very bytes as `ETag`: `If-Match` goes by
+/// the version, `If-None-Match` by both.
 pub(super) fn tagged_reply<T: Serialize>(view: &T, version: &impl Tagged) -> Response {
-    let mut response = view_reply(StatusCode::OK, view);
-    if let Ok(tag) = version.etag().parse() {
-        response.headers_mut().insert(header::ETAG, tag);
-    }
-    response
+    let Ok(body) = serde_json::to_value(view) else {
+        return StatusCode::INTERNAL_SERVER_ERROR.into_response();
+    };
+    let text = json_text(&body);
+    let digest: [u8; 32] = Sha256::digest(&text).into();
+    let version = version.etag();
+    let tag =
+        format!("{}.{}\"", version.trim_end_matches('"'), hex::encode(digest.get(..8).unwrap_or_default()));
+    (StatusCode::OK, [(header::CONTENT_TYPE, "application/json".to_owned()), (header::ETAG, tag)], text)
+        .into_response()
 }
 
 /// A view of the contract, as JSON.
@@ -28,6 +35,9 @@ pub(super) fn view_reply(status: StatusCode, view: &impl Serialize) -> Response 
 
 /// JSON, which people read in terminals too: what strangers wrote in it steers none.
 pub(super) fn json_reply(status: StatusCode, body: &Value) -> Response {
-    let text = plain::text(&format!("{body}\n")).into_owned();
-    (status, [(header::CONTENT_TYPE, "application/json")], text).into_response()
+    (status, [(header::CONTENT_TYPE, "application/json")], json_text(body)).into_response()
+}
+
+fn json_text(body: &Value) -> String {
+    plain::text(&format!("{body}\n")).into_owned()
 }

@@ -6,6 +6,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 
 use super::problem::problem;
 use crate::store::{KeptAnswer, KeyState, NewAnswer};
+use crate::types::ProblemCode;
 
 /// Longest body that is kept. Bytes.
 pub(super) const BODY_BYTES_MAX: usize = 64 * 1024;
@@ -89,9 +90,9 @@ pub(super) fn kept(
 pub(super) fn replay(kept: KeptAnswer) -> Response {
     let KeptAnswer { answer, expires_at_ms } = kept;
     let Some(body) = answer.body else {
-        let title = "the request was carried out, and its answer was too long or too secret to be kept";
+        let sentence = "the request was carried out, and its answer was too long or too secret to be kept";
         let more = [("first_status", i64::from(answer.status)), ("expires_at_ms", expires_at_ms)];
-        return replayed(problem(409, "idempotency_answer_not_kept", title, &more), expires_at_ms);
+        return replayed(problem(409, ProblemCode::IdempotencyAnswerNotKept, sentence, &more), expires_at_ms);
     };
     let mut response = Response::new(Body::from(body));
     *response.status_mut() = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::OK);

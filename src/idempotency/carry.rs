@@ -21,7 +21,7 @@ use super::fingerprint::fingerprint;
 use super::problem::{in_use, problem, problem_for_now, unavailable};
 use super::rules::{RequestRules, UnderWay};
 use crate::store::{KeyClaim, KeyReply, KeyRequest, NewAnswer, Store};
-use crate::types::IdempotencyKey;
+use crate::types::{IdempotencyKey, ProblemCode};
 
 /// Longest body of a request. Bytes.
 const REQUEST_BYTES_MAX: usize = 1024 * 1024;
@@ -54,7 +54,9 @@ where
             Err(answer) => *answer,
         }
     });
-    task.await.unwrap_or_else(|_| problem(500, "internal", "the request broke off, and may be repeated", &[]))
+    task.await.unwrap_or_else(|_| {
+        problem(500, ProblemCode::Internal, "the request broke off, and may be repeated", &[])
+    })
 }
 
 /// Carries out a request that is held.
@@ -85,8 +87,8 @@ where
         }
         Err(_) => {
             release(&rules.store, &claim).await;
-            let title = "the request was not carried out in time, and may be repeated";
-            problem_for_now(503, "idempotency_timeout", title, 1)
+            let sentence = "the request was not carried out in time, and may be repeated";
+            problem_for_now(503, ProblemCode::IdempotencyTimeout, sentence, 1)
         }
     };
     guard.ended();
@@ -132,15 +134,16 @@ async fn release(store: &Store, claim: &KeyClaim) {
 /// Reads a request as far as its key is asked for by it; or says what is wrong with it.
 async fn read(rules: &RequestRules, request: Request) -> Result<(KeyRequest, Request), Box<Response>> {
     let (parts, body) = request.into_parts();
-    let refused = |status, code, title: &str| Box::new(problem(status, code, title, &[]));
+    let refused = |status, code, sentence: &str| Box::new(problem(status, code, sentence, &[]));
     let key = IdempotencyKey::of_headers(&parts.headers)
         .map_err(|mistake| refused(400, mistake.code(), &mistake.to_string()))?;
     let principal = (rules.principals)(&parts)
-        .ok_or_else(|| refused(401, "unauthorized", "say who you are: keys belong to somebody"))?;
+        .ok_or_else(|| refused(401, ProblemCode::Unauthorized, "say who you are: keys belong to somebody"))?;
     let body = timeout(REQUEST_TIMEOUT, Limited::new(body, REQUEST_BYTES_MAX).collect()).await;
-    let body = body.map_err(|_| refused(408, "body_too_slow", "the body did not arrive in time"))?;
-    let body =
-        body.map_err(|_| refused(413, "body_too_large", "the body is over 1 MiB, or broke off"))?.to_bytes();
+    let body = body.map_err(|_| refused(408, ProblemCode::BodyTooSlow, "the body did not arrive in time"))?;
+    let body = body
+        .map_err(|_| refused(413, ProblemCode::BodyTooLarge, "the body is over 1 MiB, or broke off"))?
+        .to_bytes();
     let asked = rules.request(&principal, &key, fingerprint(&parts, &principal, &body));
     Ok((asked, Request::from_parts(parts, Body::from(body))))
 }
@@ -161,9 +164,10 @@ async fn claimed(rules: &RequestRules, mut asked: KeyRequest) -> Result<(KeyClai
             }
             Ok(KeyReply::Answered(kept)) => replay(kept),
             Ok(KeyReply::Reused { expires_at_ms }) => {
-                let title = "this `Idempotency-Key` was used for another request";
+                let sentence =
+                    "this `Idempotency-Key` was used for another request: send this one under a new key";
                 let more = [("expires_at_ms", expires_at_ms)];
-                problem(rules.mismatch_status, "idempotency_key_reused", title, &more)
+                problem(rules.mismatch_status, ProblemCode::IdempotencyKeyReused, sentence, &more)
             }
             Ok(KeyReply::InProgress { locked_until_ms, now_ms }) => {
                 if Instant::now() < until {
@@ -222,7 +226,7 @@ async fn gathered(response: Response) -> Gathered {
             Some(Ok(frame)) => bytes.extend_from_slice(frame.data_ref().map_or(&[][..], |data| data)),
             Some(Err(error)) => {
                 warn!(%error, "an answer broke off before it could be kept");
-                return Gathered::Freed(problem(500, "internal", "the answer broke off", &[]));
+                return Gathered::Freed(problem(500, ProblemCode::Internal, "the answer broke off", &[]));
             }
         }
     }

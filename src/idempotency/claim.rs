@@ -11,6 +11,7 @@ use tracing::warn;
 use super::answers::{BODY_BYTES_MAX, kept, state_after};
 use super::problem::{in_use, problem, unavailable};
 use crate::store::{KeyClaim, Store, Tx};
+use crate::types::ProblemCode;
 
 /// The right to carry out the request that has it as an extension: `Extension(claim): Extension<IdempotencyClaim>`.
 ///
@@ -60,8 +61,9 @@ impl IdempotencyClaim {
         };
         let Ok(body) = Limited::new(body, BODY_BYTES_MAX).collect().await else {
             // Nothing was committed, so nothing is lost.
-            let title = "an answer that is kept with its effect has 64 KiB at most, and is there as a whole";
-            return problem(500, "idempotency_answer_unusable", title, &[]);
+            let sentence =
+                "an answer that is kept with its effect has 64 KiB at most, and is there as a whole";
+            return problem(500, ProblemCode::IdempotencyAnswerUnusable, sentence, &[]);
         };
         let body = body.to_bytes();
         let answer = kept(state, parts.status, &parts.headers, Some(&body));

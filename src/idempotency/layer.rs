@@ -29,11 +29,11 @@ impl IdempotencyLayer {
         self
     }
 
-    /// Status for another request under a key that was used: 409, or 422 for clients that go by the draft of the IETF.
-    /// One that is no 4xx is taken for 409.
+    /// Status for another request under a key that was used: 422, as the IETF's draft of `Idempotency-Key` has it, or
+    /// 409 for clients that expect that. One that is not a 4xx is taken for 422.
     #[must_use]
     pub fn mismatch_status(self, status: u16) -> Self {
-        self.with(|rules| rules.mismatch_status = if (400..500).contains(&status) { status } else { 409 })
+        self.with(|rules| rules.mismatch_status = if (400..500).contains(&status) { status } else { 422 })
     }
 
     /// Longest wait for the answer of a request that is under way, before 409: 2 s, at most 30 s.

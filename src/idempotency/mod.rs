@@ -10,7 +10,7 @@
 //! | is new | your handler's |
 //! | was answered 2xx, 3xx or 4xx | that answer again, with `Idempotency-Replayed: true` |
 //! | is being carried out | that answer, if it comes within [`wait`](IdempotencyLayer::wait); else 409 `idempotency_key_in_use` with `Retry-After` |
-//! | is another request than the first | 409 `idempotency_key_reused`, or [another status](IdempotencyLayer::mismatch_status) |
+//! | is another request than the first | 422 `idempotency_key_reused`, or [another status](IdempotencyLayer::mismatch_status) |
 //! | was answered 401, 403, 408, 425, 429 or 5xx, panicked, or was not answered within its [`lock`](IdempotencyLayer::lock) | your handler is asked again |
 //!
 //! Without a key the answer is 400 `idempotency_key_missing`; with something else as a key, several or a list of them 400

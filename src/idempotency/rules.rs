@@ -47,7 +47,7 @@ impl RequestRules {
             clock,
             namespace,
             principals,
-            mismatch_status: 409,
+            mismatch_status: 422,
             wait: Duration::from_secs(2),
             lock: Duration::from_mins(1),
             kept: Duration::from_hours(24),

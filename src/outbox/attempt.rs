@@ -195,6 +195,7 @@ impl Attempt<'_> {
             ended: std::time::Instant::now(),
             result: ruling.result,
             next: ruling.next(),
+            server: self.post.destination.server_of(message),
             method: self.post.destination.is_http().then(|| message.method.clone()),
             http_status: ruling.http_status,
             is_unsent: ruling.is_unsent,

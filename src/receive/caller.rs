@@ -14,7 +14,7 @@ use crate::verify::Verified;
 /// A type that could not be read, as events say it.
 const TYPE_UNKNOWN: &str = "unknown";
 const ACCEPTED: &str = "accepted";
-const CONFLICT_TITLE: &str = "this key was used with other content, which stands";
+const KEY_REUSED: &str = "this key was used with other content, which stands";
 
 /// Media type of a batch: a command a line.
 const LINES: &str = "application/x-ndjson";
@@ -68,7 +68,7 @@ fn wrong(event: &IncomingEvent, line_n: Option<usize>) -> Option<SenderAnswer> {
 }
 
 fn of_key(mistake: KeyMistake, line_n: Option<usize>) -> SenderAnswer {
-    problem(400, mistake.code(), &at_line(&mistake.to_string(), line_n))
+    problem(400, mistake.code().as_str(), &at_line(&mistake.to_string(), line_n))
 }
 
 fn at_line(why: &str, line_n: Option<usize>) -> String {
@@ -94,10 +94,12 @@ pub(super) fn answer(
     let mut body = String::with_capacity(128);
     let is_conflict = has(Outcome::Conflict);
     if is_conflict {
-        body.push_str("{\"type\":\"about:blank\",\"status\":");
+        body.push_str("{\"type\":\"about:blank\",\"title\":");
+        push_text(&mut body, title_of(rules.mismatch_status));
+        body.push_str(",\"status\":");
         body.push_str(&rules.mismatch_status.to_string());
-        body.push_str(",\"code\":\"idempotency_key_reused\",\"title\":");
-        push_text(&mut body, CONFLICT_TITLE);
+        body.push_str(",\"code\":\"idempotency_key_reused\",\"detail\":");
+        push_text(&mut body, KEY_REUSED);
         body.push_str(",\"events\":");
         push_events(&mut body, admitted);
         body.push('}');
@@ -147,9 +149,21 @@ fn word(outcome: Outcome) -> &'static str {
     }
 }
 
+/// The phrase of a status: what a problem without a type of its own is called (RFC 9457, 4.2.1).
+fn title_of(status: u16) -> &'static str {
+    match status {
+        400 => "Bad Request",
+        404 => "Not Found",
+        409 => "Conflict",
+        _ => "Unprocessable Entity",
+    }
+}
+
 /// A refusal as its caller reads it.
-pub(super) fn problem(status: u16, code: &'static str, title: &str) -> SenderAnswer {
-    let body = serde_json::json!({ "type": "about:blank", "status": status, "code": code, "title": title });
+pub(super) fn problem(status: u16, code: &'static str, sentence: &str) -> SenderAnswer {
+    let body = serde_json::json!({
+        "type": "about:blank", "title": title_of(status), "status": status, "code": code, "detail": sentence,
+    });
     SenderAnswer {
         outcome: None,
         refused: Some(code).filter(|_| status >= 400),

@@ -60,7 +60,7 @@ pub(crate) struct UnreadReason {
     /// The code of the answer, which is the label `reason` of the metric.
     pub(crate) code: &'static str,
     /// The sentence of the answer.
-    pub(crate) title: &'static str,
+    pub(crate) sentence: &'static str,
     /// True when the server is the cause: the answer is 5xx.
     pub(crate) is_ours: bool,
 }
@@ -90,7 +90,7 @@ impl UnreadRequest<'_> {
                 format!("its method was {}: senders use POST", self.method.as_str().escape_default())
             }
             "saturated" => "the requests under way take up server.inflight_bytes_max".to_owned(),
-            _ => reason.title.to_owned(),
+            _ => reason.sentence.to_owned(),
         }
     }
 }
@@ -116,7 +116,7 @@ impl Receiver {
         self.count(entry, end, request.received_at_ms);
         self.counted.refusing.ended(end, request.received_at_ms);
         let name = self.name_of(entry);
-        let detail = entry.map_or_else(|| reason.title.to_owned(), |entry| request.detail(entry, reason));
+        let detail = entry.map_or_else(|| reason.sentence.to_owned(), |entry| request.detail(entry, reason));
         if let Some(left_out_n) = self.may_write(entry, reason.code) {
             let (request_id, client) = (arrival.request_id, arrival.client());
             let path = super::unknown_paths::shown(request.path);

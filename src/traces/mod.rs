@@ -9,7 +9,7 @@
 //! stand on. Behind the feature `otel`: `otlp.rs` turns what was told into OTLP's messages, `collector.rs` posts them,
 //! `exporter.rs` is the task that does both. Without it, `without.rs` stands in its place.
 //!
-//! No span has a body, a header, an address or an error's text: docs/tracing.md says what they have.
+//! No span has a body, a header, a URL or an error's text: docs/tracing.md says what they have.
 
 #[cfg(feature = "otel")]
 mod collector;
@@ -36,6 +36,6 @@ pub(crate) use exporter::SpanExporter;
 pub(crate) use handle::{AttemptOf, DispatchedEvent, Traces};
 pub(crate) use options::TraceOptions;
 pub(crate) use request::{AdmittedRequest, RequestTrace};
-pub(crate) use span::{AdmissionTimes, AttemptSpan, CommitSpan, HandlerRun};
+pub(crate) use span::{AdmissionTimes, AttemptSpan, CommitSpan, HandlerRun, HttpServer};
 #[cfg(not(feature = "otel"))]
 pub(crate) use without::NoExporter as SpanExporter;

@@ -85,21 +85,26 @@ impl SpanWriter {
 
     fn request_spans(&self, request: &RequestSpan, clocks: BothClocks, spans: &mut Vec<Span>) {
         let trace_of = |event_id: &str| self.ids.of(&request.provider, event_id, 0);
+        let first = request.events.first().map(|(event_id, _)| trace_of(event_id));
+        let commit =
+            request.times.commit.as_ref().zip(first).map(|(commit, first)| (commit, commit.home(first)));
         spans.extend(request.events.iter().map(|(event_id, outcome)| {
-            admission_span(request, (event_id, *outcome), &trace_of(event_id), clocks)
+            let trace = trace_of(event_id);
+            let shared = commit.filter(|(_, (home, _))| home.trace_id != trace.trace_id);
+            let shared = shared.map(|(commit, (home, _))| SpanContext {
+                trace_id: home.trace_id,
+                span_id: commit.span_id,
+                is_sampled: true,
+            });
+            admission_span(request, (event_id, *outcome), (&trace, shared), clocks)
         }));
         spans.extend(request.times.runs.iter().filter_map(|run| {
             let (event_id, _) = request.events.get(run.event_n)?;
             Some(handler_span(request, run, &trace_of(event_id), clocks))
         }));
-        spans.extend(
-            request
-                .times
-                .commit
-                .as_ref()
-                .filter(|commit| commit.is_to_be_told())
-                .map(|commit| commit_span(commit, clocks)),
-        );
+        if let Some((commit, (home, true))) = commit {
+            spans.push(commit_span(commit, &home, clocks));
+        }
     }
 
     fn dispatch_span(&self, dispatch: &DispatchSpan, clocks: BothClocks) -> Span {
@@ -134,11 +139,11 @@ impl SpanWriter {
     }
 }
 
-/// The span of one event's admission, or of a further copy of it.
+/// The span of one event's admission, or of a further copy of it; with a link to a commit that stands in another trace.
 fn admission_span(
     request: &RequestSpan,
     (event_id, outcome): (&str, Outcome),
-    trace: &EventTrace,
+    (trace, commit): (&EventTrace, Option<SpanContext>),
     clocks: BothClocks,
 ) -> Span {
     // A copy is another span of the same trace: the first one's id is for the one that was latched.
@@ -155,11 +160,11 @@ fn admission_span(
         text("hooklatch.outcome", outcome.as_str()),
     ]);
     attributes.extend(request.status.map(|status| number("http.response.status_code", i64::from(status))));
-    let commit = request.times.commit.as_ref().map(|commit| link(&commit.context, KNOWN_WHERE));
+    let commit = commit.as_ref().map(|commit| link(commit, KNOWN_WHERE));
     let inbound = request.inbound.as_ref().map(|context| link(context, KNOWN_WHERE | ELSEWHERE));
     Span {
         name: format!("admit {provider}"),
-        kind: SpanKind::Server.into(),
+        kind: SpanKind::Consumer.into(),
         attributes,
         links: commit.into_iter().chain(inbound).collect(),
         ..span(trace, span_id, parent, (request.began, request.ended), clocks)
@@ -181,8 +186,7 @@ fn handler_span(request: &RequestSpan, run: &HandlerRun, trace: &EventTrace, clo
     }
 }
 
-fn commit_span(commit: &CommitSpan, clocks: BothClocks) -> Span {
-    let SpanContext { trace_id, span_id, .. } = commit.context;
+fn commit_span(commit: &CommitSpan, home: &EventTrace, clocks: BothClocks) -> Span {
     let count = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
     Span {
         name: "commit".to_owned(),
@@ -191,13 +195,7 @@ fn commit_span(commit: &CommitSpan, clocks: BothClocks) -> Span {
             number("messaging.batch.message_count", count(commit.events_n)),
             number("hooklatch.batch.requests_n", count(commit.requests_n)),
         ],
-        ..span(
-            &EventTrace { trace_id, root_id: span_id },
-            span_id,
-            None,
-            (commit.began, commit.ended),
-            clocks,
-        )
+        ..span(home, commit.span_id, Some(home.root_id), (commit.began, commit.ended), clocks)
     }
 }
 
@@ -215,6 +213,13 @@ fn attempt_span(attempt: &AttemptSpan, clocks: BothClocks) -> Span {
         text("hooklatch.next", attempt.next),
     ];
     attributes.extend(attempt.method.as_deref().map(|method| text("http.request.method", method)));
+    if let Some(server) = &attempt.server {
+        attributes.extend([
+            text("server.address", &server.address),
+            number("server.port", i64::from(server.port)),
+            text("url.scheme", server.scheme),
+        ]);
+    }
     if attempt.method.is_some() && attempt.attempt_n > 1 {
         attributes.push(number("http.request.resend_count", i64::from(attempt.attempt_n) - 1));
     }

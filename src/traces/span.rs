@@ -1,9 +1,9 @@
 //! What the parts of the program tell of what they did. It is told as it is at hand: the exporter makes spans of it.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
+use super::ids::EventTrace;
 use crate::types::{AttemptResult, EventKey, MessageId, Name, Outcome, SpanContext};
 
 /// One thing that was done, on its way to the exporter.
@@ -63,34 +63,34 @@ impl HandlerRun {
     }
 }
 
-/// One commit, which many requests may share. It is told with the first of them that is recorded.
+/// One commit, which many requests may share. It is told with the first of them that is recorded, in the trace of the
+/// first event of that request.
 #[derive(Debug)]
 pub(crate) struct CommitSpan {
-    /// Its place, in a trace of its own.
-    pub(super) context: SpanContext,
+    pub(super) span_id: [u8; 8],
+    /// The trace that it is told in, once it is.
+    home: OnceLock<EventTrace>,
     pub(super) began: Instant,
     pub(super) ended: Instant,
     pub(super) events_n: usize,
     pub(super) requests_n: usize,
-    is_told: AtomicBool,
 }
 
 impl CommitSpan {
     /// A commit that ended now.
     pub(crate) fn ended(began: Instant, events_n: usize, requests_n: usize) -> Arc<Self> {
-        // Never zero, which would be no id.
-        let context = SpanContext {
-            trace_id: fastrand::u128(1..).to_be_bytes(),
-            span_id: random_id(),
-            is_sampled: true,
-        };
-        let (ended, is_told) = (Instant::now(), AtomicBool::new(false));
-        Arc::new(Self { context, began, ended, events_n, requests_n, is_told })
+        let (span_id, home, ended) = (random_id(), OnceLock::new(), Instant::now());
+        Arc::new(Self { span_id, home, began, ended, events_n, requests_n })
     }
 
-    /// True for the first one who asks.
-    pub(super) fn is_to_be_told(&self) -> bool {
-        !self.is_told.swap(true, Ordering::Relaxed)
+    /// The trace that it is told in: `trace` when it is told now, for the first time, which is `true`.
+    pub(super) fn home(&self, trace: EventTrace) -> (EventTrace, bool) {
+        let mut is_first = false;
+        let home = self.home.get_or_init(|| {
+            is_first = true;
+            trace
+        });
+        (*home, is_first)
     }
 }
 
@@ -112,6 +112,16 @@ pub(super) struct DispatchSpan {
     pub(super) is_failed: bool,
 }
 
+/// A server that is called over HTTP.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct HttpServer {
+    /// `http` or `https`.
+    pub(crate) scheme: &'static str,
+    /// Its name or address, without brackets.
+    pub(crate) address: String,
+    pub(crate) port: u16,
+}
+
 /// The attempt of a message, with what it came to.
 #[derive(Debug)]
 pub(crate) struct AttemptSpan {
@@ -127,6 +137,8 @@ pub(crate) struct AttemptSpan {
     pub(crate) result: AttemptResult,
     /// The state that the message has now: `done`, `ready`, `dead` or `held`.
     pub(crate) next: &'static str,
+    /// The server that was called over HTTP, where that is known.
+    pub(crate) server: Option<HttpServer>,
     /// Method of the call; `None` where the destination is not called over HTTP.
     pub(crate) method: Option<String>,
     pub(crate) http_status: Option<u16>,

@@ -5,6 +5,7 @@ use std::fmt;
 use http::HeaderMap;
 
 use super::text::TEXT_BYTES_MAX;
+use super::words::ProblemCode;
 
 /// Name of the header.
 const HEADER: &str = "idempotency-key";
@@ -30,10 +31,10 @@ pub enum KeyMistake {
 
 impl KeyMistake {
     /// The stable word for programs.
-    pub fn code(self) -> &'static str {
+    pub fn code(self) -> ProblemCode {
         match self {
-            Self::Missing => "idempotency_key_missing",
-            Self::Repeated | Self::Malformed(_) => "idempotency_key_malformed",
+            Self::Missing => ProblemCode::IdempotencyKeyMissing,
+            Self::Repeated | Self::Malformed(_) => ProblemCode::IdempotencyKeyMalformed,
         }
     }
 }
@@ -178,7 +179,7 @@ mod tests {
         );
         let codes =
             [KeyMistake::Missing, KeyMistake::Repeated, KeyMistake::Malformed("")].map(KeyMistake::code);
-        let malformed = "idempotency_key_malformed";
-        assert_eq!(codes, ["idempotency_key_missing", malformed, malformed]);
+        let malformed = ProblemCode::IdempotencyKeyMalformed;
+        assert_eq!(codes, [ProblemCode::IdempotencyKeyMissing, malformed, malformed]);
     }
 }

@@ -38,6 +38,6 @@ pub(crate) use token_text::token_digest;
 pub use type_pattern::TypePattern;
 pub(crate) use words::key_used_for_ms;
 pub use words::{
-    AttemptResult, DeliveryFilter, DeliveryState, EventState, MessageState, Outcome, Repeat, SentUnder,
-    UnknownWord,
+    AttemptResult, DeliveryFilter, DeliveryState, EventState, MessageState, Outcome, ProblemCode, Repeat,
+    SentUnder, UnknownWord,
 };

@@ -3,10 +3,10 @@
 use std::fmt;
 
 macro_rules! words {
-    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $word:literal,)* }) => {
+    ($(#[$doc:meta])* $name:ident { $($(#[doc = $vdoc:literal])* $variant:ident = $word:literal,)* }) => {
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-        pub enum $name { $($(#[$vdoc])* $variant,)* }
+        pub enum $name { $($(#[doc = $vdoc])* $variant,)* }
         impl $name {
             /// Every value, in the order of the documentation.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
@@ -36,7 +36,11 @@ macro_rules! words {
         impl schemars::JsonSchema for $name {
             fn schema_name() -> std::borrow::Cow<'static, str> { stringify!($name).into() }
             fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-                schemars::json_schema!({ "type": "string", "enum": [$($word,)*] })
+                let words = [$(($word, concat!($($vdoc,)*).trim()),)*];
+                schemars::json_schema!({
+                    "type": "string", "enum": words.iter().map(|(word, _)| *word).collect::<Vec<_>>(),
+                    "x-enumDescriptions": words.into_iter().collect::<std::collections::BTreeMap<_, _>>(),
+                })
             }
         }
         impl fmt::Display for $name {
@@ -225,6 +229,128 @@ impl From<UnknownWord> for SentUnder {
             UnknownWord::Query => Self::Query,
             UnknownWord::Hold => Self::Hold,
         }
+    }
+}
+
+words! {
+    /// What went wrong, as a word for programs: `code` of a problem.
+    ProblemCode {
+        /// The receiver does not accept requests from this address.
+        AddressRefused = "address_refused",
+        /// A part of the request is not as the route needs it; `detail` names it.
+        BadRequest = "bad_request",
+        /// The connection ended before the body was complete.
+        BodyBroken = "body_broken",
+        /// The body of the event is no longer kept.
+        BodyGone = "body_gone",
+        /// The body is longer than this route accepts.
+        BodyTooLarge = "body_too_large",
+        /// The body did not arrive in time.
+        BodyTooSlow = "body_too_slow",
+        /// The subject has changed since the version in `If-Match`.
+        Changed = "changed",
+        /// The transfer codings of the request cannot be read.
+        CodingBad = "coding_bad",
+        /// The request has a transfer coding other than `chunked`.
+        CodingUnknown = "coding_unknown",
+        /// The `cursor` or `since` is not one that this list gave.
+        CursorUnknown = "cursor_unknown",
+        /// The act may call destinations that the token does not reach.
+        DestinationsOutOfReach = "destinations_out_of_reach",
+        /// `until_ms` is in the past.
+        EndPassed = "end_passed",
+        /// `until_ms` without `pause`.
+        EndWithoutPause = "end_without_pause",
+        /// The request expects something other than `100-continue`.
+        ExpectationUnknown = "expectation_unknown",
+        /// The role of the token does not suffice.
+        Forbidden = "forbidden",
+        /// A handler refused the event, and nothing was admitted.
+        HandlerFailed = "handler_failed",
+        /// The request has no `Host`, several, or one that is not a host.
+        HostBad = "host_bad",
+        /// The `Host` is not a name of this server.
+        HostForeign = "host_foreign",
+        /// The request was carried out, and its answer was not kept.
+        IdempotencyAnswerNotKept = "idempotency_answer_not_kept",
+        /// The answer is too long to be committed with its effect.
+        IdempotencyAnswerUnusable = "idempotency_answer_unusable",
+        /// A request with this key is being carried out: repeat it after `Retry-After`.
+        IdempotencyKeyInUse = "idempotency_key_in_use",
+        /// The `Idempotency-Key` cannot be read.
+        IdempotencyKeyMalformed = "idempotency_key_malformed",
+        /// The request has no `Idempotency-Key`.
+        IdempotencyKeyMissing = "idempotency_key_missing",
+        /// The `Idempotency-Key` was used for another request.
+        IdempotencyKeyReused = "idempotency_key_reused",
+        /// The request was not carried out in time: repeat it after `Retry-After`.
+        IdempotencyTimeout = "idempotency_timeout",
+        /// The request broke off: repeat it.
+        Internal = "internal",
+        /// The path has other methods; `Allow` lists them.
+        MethodNotAllowed = "method_not_allowed",
+        /// Another token has this name.
+        NameTaken = "name_taken",
+        /// The act is not possible in the state that the filter names.
+        NeverAllowed = "never_allowed",
+        /// The kind of the provider has no sample of that type.
+        NoSample = "no_sample",
+        /// The receiver has no provider at this path.
+        NoSuchProvider = "no_such_provider",
+        /// The act is not possible in the subject's `state`.
+        NotAllowed = "not_allowed",
+        /// The subject does not exist, or the token does not reach it.
+        NotFound = "not_found",
+        /// The request was sent by a web page of another origin.
+        OriginForeign = "origin_foreign",
+        /// The filter finds another number now: `counted_n`.
+        OtherCount = "other_count",
+        /// The filter finds other rows now, or one of them has changed.
+        OtherSet = "other_set",
+        /// Another person has to approve the operation.
+        OwnOperation = "own_operation",
+        /// The receiver could not verify the request.
+        Rejected = "rejected",
+        /// Another operation does the same: `operation_id`.
+        SameOperation = "same_operation",
+        /// Too many requests are waiting: repeat it after `Retry-After`.
+        Saturated = "saturated",
+        /// A token reaches no further than the token that makes it.
+        ScopeTooWide = "scope_too_wide",
+        /// The content cannot be decrypted here.
+        Sealed = "sealed",
+        /// Messages of the event are open: `counted_n`.
+        StillOpen = "still_open",
+        /// The test event was made without calls and is not run.
+        TestEvent = "test_event",
+        /// No event can be read in the body of the test event.
+        TestEventUnreadable = "test_event_unreadable",
+        /// The token has expired.
+        TokenExpired = "token_expired",
+        /// The token was revoked.
+        TokenRevoked = "token_revoked",
+        /// The token was made by an earlier request with this key and is not shown again.
+        TokenShownOnce = "token_shown_once",
+        /// The database does not answer, so the token cannot be checked.
+        TokensUnknown = "tokens_unknown",
+        /// The filter finds more rows than an operation acts on: `counted_n`.
+        TooMany = "too_many",
+        /// Too many operations are unfinished: `counted_n`.
+        TooManyRunning = "too_many_running",
+        /// Too many tokens are valid.
+        TooManyTokens = "too_many_tokens",
+        /// Too many clients read the tail of this node.
+        TooManyViewers = "too_many_viewers",
+        /// Too many wrong tokens came from this address.
+        TooManyWrongTokens = "too_many_wrong_tokens",
+        /// The request has no valid token.
+        Unauthorized = "unauthorized",
+        /// The database or another part does not answer: repeat it after `Retry-After`.
+        Unavailable = "unavailable",
+        /// The act needs `If-Match`.
+        VersionNeeded = "version_needed",
+        /// Other what-if requests are being answered: repeat it after `Retry-After`.
+        WhatIfBusy = "what_if_busy",
     }
 }
 

@@ -14,7 +14,7 @@ use crate::contract::{self, Operator};
 use crate::database::{Database, on_sqlite};
 use crate::process::{Server, client, now_s, stripe_header, until};
 
-on_sqlite!(every_route_lets_in_who_may_and_nobody_else);
+on_sqlite!(every_route_lets_in_who_may_and_nobody_else, every_order_is_an_object_and_nothing_else);
 
 /// Routes with an order about a filter or about nobody's: what they answer when it is out of scope.
 const OUT_OF_SCOPE: &[(&str, &[u16])] = &[
@@ -140,7 +140,7 @@ fn order(route: &RouteFacts) -> Option<Value> {
         "PauseOrder" => json!({ "act": "pause", "reason": "r" }),
         "OperationOrder" => json!({
             "subject": { "messages": { "act": "discard", "filter": { "state": "held" } } },
-            "counted_n": 1, "reason": "r",
+            "counted_n": 1, "set": "none", "reason": "r",
         }),
         "OperationChoice" => json!({ "messages": { "state": "held" } }),
         "TokenOrder" => json!({ "name": "made", "role": "viewer", "valid_for_s": 60, "reason": "r" }),
@@ -324,6 +324,26 @@ async fn every_route_lets_in_who_may_and_nobody_else(database: &Database) {
     }
 }
 
+async fn every_order_is_an_object_and_nothing_else(database: &Database) {
+    let world = world(database).await;
+    let admin = Operator::new(world.server.admin, &token("admin", true));
+    let before = tables(database).await;
+    for (n, route) in ROUTES.iter().enumerate() {
+        let Some(Value::Object(order)) = order(route) else { continue };
+        // What serde reads as a struct: the values in the order of the fields.
+        let values: Vec<Value> = order.into_iter().map(|(_, value)| value).collect();
+        for (m, body) in [json!(values), json!([]), json!(null), json!("x"), json!(1)].iter().enumerate() {
+            let answer = admin.post(&path(&world, route), &format!("odd-{n}-{m}"), body).await;
+            assert_eq!((answer.status, &answer.body["code"]), (400, &json!("bad_request")), "{body}");
+            let detail = answer.body["detail"].as_str().unwrap();
+            assert!(detail.starts_with("the body must be an object, not "), "{} {detail}", name_of(route));
+        }
+    }
+    let after = tables(database).await;
+    let mut compared = after.iter().filter(|(table, _)| *table != "idempotency_keys");
+    assert_eq!(compared.find(|(table, rows)| before[*table] != **rows), None, "this was changed");
+}
+
 fn check_inside(route: &RouteFacts, status: u16, who: &str) {
     if route.method == "GET" {
         assert_eq!(status, route.status, "{who}");
@@ -344,7 +364,7 @@ fn check_outside(route: &RouteFacts, told: &Told, world: &World, who: &str) {
     // A search repeats what was asked, and so does what says that there is no such thing.
     if told.status == 404 {
         let missing: serde_json::Value = serde_json::from_str(&told.text).expect("a problem");
-        assert_eq!(missing["title"], "not found", "{who}");
+        assert_eq!(missing["code"], "not_found", "{who}");
         return;
     }
     let text = told.text.replace(&format!("\"query\":\"{EVENT_ID}\""), "");

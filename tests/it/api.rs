@@ -206,7 +206,7 @@ async fn a_person_decides_about_what_is_held_and_it_happens_once(database: &Data
     );
     assert!(decide(&server, &path, (OPERATOR, Some("k1")), &order).await.2, "the same request again");
     let other = json!({ "act": "send", "reason": "once more" });
-    assert_eq!(decide(&server, &path, (OPERATOR, Some("k1")), &other).await.0, 409);
+    assert_eq!(decide(&server, &path, (OPERATOR, Some("k1")), &other).await.0, 422);
     let (status, refused, _) = decide(&server, &path, (OPERATOR, Some("k2")), &other).await;
     assert_eq!((status, &refused["state"]), (409, &json!("done")));
     assert_eq!(stub.counts(&key), (1, 1), "nobody sent it again");

@@ -129,7 +129,9 @@ async fn a_ledger_tells_of_copies_and_of_the_secret_that_matched(database: &Data
     assert!(ledger.headers.contains_key("etag"));
     let viewed = viewer.get("/events/stripe/evt_1").await;
     assert_eq!((&viewed.body["content"], &viewed.body["content_missing"]), (&json!(null), &json!("role")));
-    assert_eq!(viewed.headers["etag"], ledger.headers["etag"]);
+    let version =
+        |headers: &http::HeaderMap| headers["etag"].to_str().unwrap().split_once('.').unwrap().0.to_owned();
+    assert_eq!(version(&viewed.headers), version(&ledger.headers), "whoever views it");
 }
 
 async fn a_body_leaves_as_a_file_and_not_without_a_word_in_the_audit_log(database: &Database) {

@@ -77,6 +77,7 @@ mod migrations;
 mod model;
 mod moved;
 mod needs;
+mod negotiated;
 mod nodes;
 mod odd_requests;
 mod openapi;

@@ -244,7 +244,7 @@ async fn of_two_operators_who_undo_each_other_the_second_hears_412(database: &Da
     assert_eq!(act("resume", "k-3", "W/\"0123456789abcdef\"").await, changed, "weak tags match nothing");
     assert_eq!(act("resume", "k-4", "no tag").await, (400, "bad_request".to_owned()));
     assert_eq!(act("pause", "k-1", "*").await, fine, "it was done before");
-    let reused = (409, "idempotency_key_reused".to_owned());
+    let reused = (422, "idempotency_key_reused".to_owned());
     assert_eq!(act("pause", "k-1", "\"0123456789abcdef\"").await, reused, "about another version");
     assert_eq!(act("resume", "k-5", "*").await, fine);
     let version = async |path: &str| ops.get(path).await.headers["etag"].to_str().unwrap().to_owned();

@@ -24,8 +24,12 @@ async fn a_refused_request_names_what_was_wrong_and_what_would_do(database: &Dat
         ("/events?state=handled&state=handled", "", "query parameter `state` is given more than once"),
         ("/events/count", "", "`state` is missing; it is one of `handled`, `ignored`"),
         ("/messages/count", "", "`state` is missing; it is one of `ready`, `waiting`"),
-        ("/what-if", r#"{"filter":{"state":"nope"}}"#, "`nope` is not one of handled, ignored"),
-        ("/what-if", r#"{"filter":{"stat":"handled"}}"#, "unknown field `stat`"),
+        ("/what-if", r#"{"filter":{"state":"nope"}}"#, "`filter.state` must be one of `handled`, `ignored`"),
+        (
+            "/what-if",
+            r#"{"filter":{"stat":"handled"}}"#,
+            "`filter.stat` does not exist; the fields here are `delivery`",
+        ),
         ("/operations/preview", "{", "EOF while parsing"),
     ] {
         let (method, body) = if body.is_empty() { ("GET", None) } else { ("POST", Some(body.to_owned())) };

@@ -73,7 +73,7 @@ async fn a_token_is_shown_once_good_at_once_and_refused_when_it_is_revoked(datab
     // The same request again makes no other one, and what it made is told to nobody.
     let again = admin.post("/tokens", "k1", &order("bob", "viewer")).await;
     refused(&again, 409, "idempotency_answer_not_kept");
-    refused(&admin.post("/tokens", "k1", &order("carl", "viewer")).await, 409, "idempotency_key_reused");
+    refused(&admin.post("/tokens", "k1", &order("carl", "viewer")).await, 422, "idempotency_key_reused");
     // As after a process that died between the token and its answer.
     database.run("DELETE FROM idempotency_keys").await.unwrap();
     refused(&admin.post("/tokens", "k1", &order("bob", "viewer")).await, 409, "token_shown_once");
@@ -171,23 +171,23 @@ async fn what_is_wrong_with_a_request_for_a_token_is_said(database: &Database) {
     };
     for (n, (order, wanted)) in [
         (with("name", json!("Bob")), "`name`"),
-        (with("role", json!("boss")), "order"),
+        (with("role", json!("boss")), "`role`"),
         (with("valid_for_s", json!(59)), "`valid_for_s`"),
         (with("valid_for_s", json!(31_622_401)), "`valid_for_s`"),
-        (with("valid_for_s", json!(-1)), "order"),
+        (with("valid_for_s", json!(-1)), "`valid_for_s`"),
         (with("reason", json!("a\nb")), "`reason`"),
         (with("reason", json!("  ")), "`reason`"),
         (with("providers", json!(["A B"])), "lists"),
-        (with("destinations", json!(vec!["x"; 101])), "lists"),
-        (with("more", json!(1)), "order"),
-        (json!([]), "order"),
+        (with("destinations", json!(vec!["x"; 101])), "`destinations`"),
+        (with("more", json!(1)), "`more`"),
+        (json!([]), "the body must be an object"),
     ]
     .into_iter()
     .enumerate()
     {
         let answer = admin.post("/tokens", &format!("wrong-{n}"), &order).await;
         assert_eq!(answer.status, 400, "{order}");
-        assert!(answer.body["title"].as_str().unwrap().contains(wanted), "{order}: {}", answer.body);
+        assert!(answer.body["detail"].as_str().unwrap().contains(wanted), "{order}: {}", answer.body);
     }
     let without_key = admin.ask("POST", "/tokens", &[], Some(order("bob", "viewer").to_string())).await;
     refused(&without_key, 400, "idempotency_key_missing");

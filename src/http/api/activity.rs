@@ -22,7 +22,7 @@ pub(super) async fn show(
     RawQuery(raw): RawQuery,
 ) -> Result<Response, Problem> {
     let values = query(raw.as_deref(), ["provider", "destination", "minutes_n"])?;
-    let minutes_n = minutes_n(&values, MINUTES_N_MAX, "`minutes_n` is a number from 1 to 180")?;
+    let minutes_n = minutes_n(&values, MINUTES_N_MAX, "`minutes_n` must be a number from 1 to 180")?;
     let (provider, destination) = (name(&values, "provider")?, name(&values, "destination")?);
     let is_narrow = provider.is_some() || destination.is_some();
     let principal = people.principal();

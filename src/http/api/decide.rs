@@ -7,6 +7,7 @@ use axum::extract::Request;
 use axum::response::Response;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tracing::info;
@@ -18,7 +19,7 @@ use super::state::ApiState;
 use crate::api::{IfMatch, OrderResult};
 use crate::idempotency::fingerprint;
 use crate::store::{Answered, Decision, Ordered, People, PeopleError, StoreError};
-use crate::types::{IdempotencyKey, Role};
+use crate::types::{IdempotencyKey, ProblemCode, Role};
 
 /// A request to decide: who asks, and what was sent.
 pub(super) struct DecisionRequest {
@@ -40,9 +41,9 @@ impl DecisionRequest {
         Ok(Self { people, key, if_match, fingerprint, body })
     }
 
-    /// The order in the body; `wanted` says what it is when it is none.
-    pub(super) fn order<T: DeserializeOwned>(&self, wanted: &'static str) -> Result<T, Problem> {
-        order(&self.body, wanted)
+    /// The order in the body.
+    pub(super) fn order<T: DeserializeOwned + JsonSchema>(&self) -> Result<T, Problem> {
+        order(&self.body)
     }
 
     /// The store as the caller may see it.
@@ -93,12 +94,15 @@ pub(super) fn busy(error: PeopleError) -> Problem {
     if !matches!(error, PeopleError::Store(StoreError::Locked { .. } | StoreError::Conflict { .. })) {
         return Problem::from(error);
     }
-    let title = "a decision about the same is being carried out: repeat yours for its answer";
-    Problem { retry_after_s: Some(1), ..Problem::new(StatusCode::CONFLICT, "idempotency_key_in_use", title) }
+    let sentence = "a decision about the same is being carried out: repeat yours for its answer";
+    Problem {
+        retry_after_s: Some(1),
+        ..Problem::new(StatusCode::CONFLICT, ProblemCode::IdempotencyKeyInUse, sentence)
+    }
 }
 
 fn if_match(headers: &HeaderMap) -> Result<IfMatch, Problem> {
-    let bad = || Problem::bad_request("`If-Match` is `*`, or a list of entity tags in quotes");
+    let bad = || Problem::bad_request("`If-Match` must be `*`, or a list of entity tags in quotes");
     let lines = headers.get_all(header::IF_MATCH).iter().map(HeaderValue::to_str);
     let lines = lines.collect::<Result<Vec<_>, _>>().map_err(|_| bad())?;
     IfMatch::parse(lines).map_err(|_| bad())

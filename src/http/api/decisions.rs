@@ -20,9 +20,7 @@ pub(super) async fn decide_event(
     request: Request,
 ) -> Result<Response, Problem> {
     let request = DecisionRequest::read(people, request).await?;
-    let EventOrder { act, reason } = request.order(
-        "the body is a JSON object with `act` (rerun, dispatch, dismiss, erase or erase_and_discard) and `reason`",
-    )?;
+    let EventOrder { act, reason } = request.order()?;
     let provider = Name::parse(&provider).map_err(|_| Problem::NOT_FOUND)?;
     request.decide(&state, &Ordered::Event { key: EventKey { provider, event_id }, act }, &reason).await
 }
@@ -34,8 +32,7 @@ pub(super) async fn decide_message(
     request: Request,
 ) -> Result<Response, Problem> {
     let request = DecisionRequest::read(people, request).await?;
-    let MessageOrder { act, reason } =
-        request.order("the body is a JSON object with `act` (send, done or discard) and `reason`")?;
+    let MessageOrder { act, reason } = request.order()?;
     // What else is wrong with the request is said first; no message has this number.
     let id = id.parse().unwrap_or(MessageId::from_column(0));
     request.decide(&state, &Ordered::Message { id, act }, &reason).await
@@ -69,9 +66,7 @@ pub(super) async fn decide_provider(
 
 /// What is to be done, until when, and why.
 fn pause_order(request: &DecisionRequest) -> Result<(PauseAct, Option<UnixMs>, String), Problem> {
-    let PauseOrder { act, reason, until_ms } = request.order(
-        "the body is a JSON object with `act` (pause or resume) and `reason`, and with `pause` perhaps `until_ms`",
-    )?;
+    let PauseOrder { act, reason, until_ms } = request.order()?;
     if until_ms.is_some() && act == PauseAct::Resume {
         return Err(Problem::END_WITHOUT_PAUSE);
     }

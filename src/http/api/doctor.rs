@@ -28,7 +28,7 @@ pub(super) async fn show(
     let is_deep = match values.get("deep").map(String::as_str) {
         None | Some("false") => false,
         Some("true") => true,
-        Some(_) => return Err(Problem::bad_request("`deep` is true or false")),
+        Some(_) => return Err(Problem::bad_request("`deep` must be true or false")),
     };
     let is_whole = people.principal().is_everywhere();
     let whole = async { if is_whole { Box::pin(state.doctor.examine(is_deep)).await } else { Vec::new() } };
@@ -53,14 +53,14 @@ pub(super) async fn show(
 
 async fn senders(state: &ApiState, people: &People) -> Vec<FindingView> {
     let names = state.providers.iter().map(|facts| facts.name.clone()).collect();
-    let asked = async { providers::views(state, people, names).await.map_err(|problem| problem.title) };
+    let asked = async { providers::views(state, people, names).await.map_err(|problem| problem.sentence) };
     let judged =
         |views: Vec<_>| doctor::senders(&views, state.doctor.is_dev(), |name| (state.delays_ms)(name));
     doctor::bounded(doctor::SECRETS, doctor::LOOK_LIMIT, asked, judged).await
 }
 
 async fn where_to(state: &ApiState, people: &People) -> Vec<FindingView> {
-    let asked = async { destinations::views(state, people).await.map_err(|problem| problem.title) };
+    let asked = async { destinations::views(state, people).await.map_err(|problem| problem.sentence) };
     let judged = |views: Vec<_>| doctor::destinations(&views);
     doctor::bounded(doctor::DESTINATIONS, doctor::LOOK_LIMIT, asked, judged).await
 }

@@ -25,12 +25,11 @@ pub(super) async fn ask(
 ) -> Result<Response, Problem> {
     people.needs(Role::Reader)?;
     let body = body_of_at_most(body, BODY_BYTES_MAX).await?;
-    let order: ExplainOrder = order(
-        &body,
-        "the body is a JSON object with `request` (a text, or an object of `method`, `path`, `headers` and `body`), and perhaps `provider`, `at_ms` and `at_own_time`",
-    )?;
+    let order: ExplainOrder = order(&body)?;
     if order.provider.as_deref().is_some_and(|name| Name::parse(name).is_err()) {
-        return Err(Problem::bad_request("`provider` is a name"));
+        return Err(Problem::bad_request(
+            "`provider` must be a name: 1 to 64 characters of a-z, 0-9, `_` and `-`",
+        ));
     }
     let reach = &people.principal().providers;
     let view = state.explainer.explain(order, reach, state.clock.now_ms()).await;

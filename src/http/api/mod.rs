@@ -1,7 +1,7 @@
 //! The operators' API under `/v1`: shows events and messages, and takes a person's decisions about them.
 //!
 //! Every request needs a bearer token; deciding needs the role `operator` and an `Idempotency-Key`. In reading order:
-//! `routes.rs` is the list of what there is; `order.rs` reads what a POST asks for, `decide.rs` takes a decision, `decisions.rs` has the
+//! `routes.rs` is the list of what there is; `order.rs` reads what a POST asks for and `shape.rs` holds it against its schema, `decide.rs` takes a decision, `decisions.rs` has the
 //! routes of those about one subject and `operations.rs` of those about many; `events.rs`, `messages.rs`,
 //! `lanes.rs`, `destinations.rs`, `requests.rs`, `providers.rs`, `backlog.rs`, `search.rs`, `settings.rs`, `statistics.rs`, `activity.rs`,
 //! `doctor.rs`, `tokens.rs`, `test_events.rs`, `what_if.rs`, `explain.rs` and `chain.rs` (the audit log's) have a subject each; `judged.rs` judges messages; `query.rs` reads what a list
@@ -31,6 +31,7 @@ mod requests;
 mod routes;
 mod search;
 mod settings;
+mod shape;
 mod state;
 mod statistics;
 mod tail;

@@ -26,16 +26,8 @@ pub(super) async fn begin(
     request: Request,
 ) -> Result<Response, Problem> {
     let request = DecisionRequest::read(people, request).await?;
-    let order: OperationOrder = request.order(
-        "the body is a JSON object with `subject` (`messages` or `events`, with `act` and `filter`), `counted_n`, `set` and \
-         `reason`, and perhaps `steps` and `again`",
-    )?;
+    let order: OperationOrder = request.order()?;
     check(&order.subject.choice())?;
-    if order.steps.as_ref().is_some_and(|steps| !steps.is_valid()) {
-        return Err(Problem::bad_request(
-            "`steps` has up to 8 `sizes` of 1 to 100,000, `per_s` from 1 to 1,000 and `stop_percent` from 0 to 100",
-        ));
-    }
     let decision = request.decision(&state, &order.reason)?;
     let begun = request.people().operation_begin(&order, state.bulk, &decision).await.map_err(busy)?;
     let id = &begun.value.operation_id;
@@ -58,8 +50,7 @@ pub(super) async fn preview(
     Asking(people): Asking,
     body: Body,
 ) -> Result<Response, Problem> {
-    let wanted = "the body is a JSON object with `messages` or `events`, whose value is a filter";
-    let choice: OperationChoice = order(&body_of(body).await?, wanted)?;
+    let choice: OperationChoice = order(&body_of(body).await?)?;
     check(&choice)?;
     let preview = people.operation_preview(&choice, state.clock.now_ms()).await?;
     previewed(&state, &people, preview).await
@@ -94,7 +85,7 @@ pub(super) async fn decide(
     request: Request,
 ) -> Result<Response, Problem> {
     let request = DecisionRequest::read(people, request).await?;
-    let ReasonOrder { reason } = request.order("the body is a JSON object with `reason`")?;
+    let ReasonOrder { reason } = request.order()?;
     let decision = request.decision(&state, &reason)?;
     let decided = request.people().operation_decide(known(&id)?, act, &decision).await.map_err(busy)?;
     let word = match act {
@@ -138,9 +129,15 @@ fn check(choice: &OperationChoice) -> Result<(), Problem> {
         ),
     };
     match (has_state, has_names, has_texts) {
-        (false, ..) => Err(Problem::bad_request("say in `filter` which `state` they stand in")),
-        (_, false, _) => Err(Problem::bad_request("`provider` and `destination` are names")),
-        (.., false) => Err(Problem::bad_request("`lane`, `type` and `object` are texts of 1 to 255 bytes")),
+        (false, ..) => {
+            Err(Problem::bad_request("`state` is missing in the filter: say which state they stand in"))
+        }
+        (_, false, _) => Err(Problem::bad_request(
+            "`provider` and `destination` of the filter must be names: 1 to 64 characters of a-z, 0-9, `_` and `-`",
+        )),
+        (.., false) => Err(Problem::bad_request(
+            "`lane`, `type` and `object` of the filter must be texts of 1 to 255 bytes without NUL",
+        )),
         _ => Ok(()),
     }
 }
@@ -156,20 +153,20 @@ mod tests {
         fn check_one(subject: &str, want: Option<&str>) {
             let found = check(&serde_json::from_str::<OperationSubject>(subject).unwrap().choice())
                 .err()
-                .map(|problem| problem.title);
+                .map(|problem| problem.sentence);
             assert_eq!(found.is_some(), want.is_some(), "{subject}");
             assert!(found.unwrap_or_default().contains(want.unwrap_or_default()), "{subject}: {found:?}");
         }
         check_one(r#"{"messages":{"act":"send","filter":{"state":"dead"}}}"#, None);
         check_one(r#"{"messages":{"act":"send","filter":{"state":"dead","lane":"a b"}}}"#, None);
-        check_one(r#"{"messages":{"act":"send","filter":{}}}"#, Some("which `state`"));
+        check_one(r#"{"messages":{"act":"send","filter":{}}}"#, Some("which state"));
         check_one(
             r#"{"messages":{"act":"send","filter":{"state":"dead","destination":"A B"}}}"#,
             Some("names"),
         );
         check_one(r#"{"messages":{"act":"send","filter":{"state":"dead","lane":""}}}"#, Some("texts"));
         check_one(r#"{"events":{"act":"erase","filter":{"state":"handled","type":"a"}}}"#, None);
-        check_one(r#"{"events":{"act":"erase","filter":{"provider":"stripe"}}}"#, Some("which `state`"));
+        check_one(r#"{"events":{"act":"erase","filter":{"provider":"stripe"}}}"#, Some("which state"));
         check_one(r#"{"events":{"act":"erase","filter":{"state":"handled","object":""}}}"#, Some("texts"));
         let body = r#"{"messages":{"act":"rerun","filter":{"state":"dead"}}}"#;
         assert!(serde_json::from_str::<OperationSubject>(body).is_err(), "an event's act");

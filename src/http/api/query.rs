@@ -1,6 +1,7 @@
 //! The query of a request for a list.
 
 use std::collections::BTreeMap;
+use std::str::FromStr;
 
 use super::super::error::Problem;
 use crate::api::{PAGE_N_DEFAULT, PAGE_N_MAX, TIME_MS_MAX};
@@ -79,14 +80,16 @@ fn shown(text: &str) -> String {
 
 pub(super) fn limit(values: &BTreeMap<String, String>) -> Result<u32, Problem> {
     let Some(text) = values.get("limit") else { return Ok(PAGE_N_DEFAULT) };
-    let limit = text.parse().ok().filter(|limit| (1..=PAGE_N_MAX).contains(limit));
-    limit.ok_or_else(|| Problem::bad_request("`limit` is a number from 1 to 500"))
+    let limit = whole(text).filter(|limit| (1..=PAGE_N_MAX).contains(limit));
+    limit.ok_or_else(|| Problem::bad_request("`limit` must be a number from 1 to 500"))
 }
 
 /// The name that the query gives under `key`.
 pub(super) fn name(values: &BTreeMap<String, String>, key: &str) -> Result<Option<Name>, Problem> {
     let name = values.get(key).map(|text| Name::parse(text)).transpose();
-    name.map_err(|_| Problem::bad_request("that is not a name"))
+    name.map_err(|_| {
+        BAD_QUERY.with_detail(format!("`{key}` must be a name: 1 to 64 characters of a-z, 0-9, `_` and `-`"))
+    })
 }
 
 /// The text that the query gives under `key`: 1 to 255 bytes.
@@ -95,7 +98,13 @@ pub(super) fn text(values: &BTreeMap<String, String>, key: &str) -> Result<Optio
     if is_text(text) {
         return Ok(Some(text.clone()));
     }
-    Err(Problem::bad_request("a text in the query has 1 to 255 bytes, and no NUL"))
+    Err(BAD_QUERY.with_detail(format!("`{key}` must be a text of 1 to 255 bytes without NUL")))
+}
+
+/// A whole number: `50`, or `50.0` as JSON Schema has it.
+fn whole<T: FromStr>(text: &str) -> Option<T> {
+    let is_zero = |rest: &str| !rest.is_empty() && rest.bytes().all(|byte| byte == b'0');
+    text.split_once('.').filter(|(_, rest)| is_zero(rest)).map_or(text, |(number, _)| number).parse().ok()
 }
 
 /// True for a text that something may be looked for by.
@@ -110,18 +119,19 @@ pub(super) fn minutes_n(
     wrong: &'static str,
 ) -> Result<u32, Problem> {
     let Some(text) = values.get("minutes_n") else { return Ok(MINUTES_N_DEFAULT) };
-    let minutes_n = text.parse().ok().filter(|n| (1..=n_max).contains(n));
+    let minutes_n = whole(text).filter(|n| (1..=n_max).contains(n));
     minutes_n.ok_or(Problem::bad_request(wrong))
 }
 
 /// The time that the query gives under `key`.
 pub(super) fn time(values: &BTreeMap<String, String>, key: &str) -> Result<Option<UnixMs>, Problem> {
-    let time =
-        values.get(key).map(|text| text.parse().ok().filter(|at_ms| (0..=TIME_MS_MAX).contains(at_ms)));
+    let time = values.get(key).map(|text| whole(text).filter(|at_ms| (0..=TIME_MS_MAX).contains(at_ms)));
     match time {
         None => Ok(None),
         Some(at_ms) => {
-            at_ms.map(Some).ok_or_else(|| Problem::bad_request("a time is a number of unix milliseconds"))
+            let wrong =
+                || format!("`{key}` must be a time: milliseconds since 1970, to the end of the year 9999");
+            at_ms.map(Some).ok_or_else(|| BAD_QUERY.with_detail(wrong()))
         }
     }
 }
@@ -209,7 +219,8 @@ mod tests {
         check(None, Some(50));
         check(Some("1"), Some(1));
         check(Some("500"), Some(500));
-        for wrong in ["0", "501", "-1", "", "5.0", "99999999999"] {
+        check(Some("5.0"), Some(5));
+        for wrong in ["0", "501", "-1", "", "5.5", "5.", ".0", "99999999999"] {
             check(Some(wrong), None);
         }
     }

@@ -10,7 +10,9 @@ use axum::handler::Handler;
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{self, MethodRouter};
-use http::StatusCode;
+use http::{Extensions, HeaderMap, HeaderValue, StatusCode, Version, header};
+use tower_http::compression::CompressionLayer;
+use tower_http::compression::predicate::{DefaultPredicate, Predicate};
 
 use super::super::auth::authenticated;
 use super::super::error::Problem;
@@ -19,7 +21,7 @@ use super::{
     activity, audit, backlog, chain, decisions, destinations, doctor, events, explain, lanes, me, messages,
     operations, providers, requests, search, settings, statistics, tail, test_events, tokens, what_if,
 };
-use crate::api::ROUTES;
+use crate::api::{IfMatch, ROUTES};
 use crate::plain;
 use crate::store::OperationAct;
 use crate::types::{Principal, Role};
@@ -158,10 +160,36 @@ async fn named_when_missing(
     Problem::NOT_FOUND.with_detail(detail).into_response()
 }
 
+/// 304 for a view whose version the client has (RFC 9110, 13.2.1).
+async fn unless_modified(request: Request, next: Next) -> Response {
+    let lines = request.headers().get_all(header::IF_NONE_MATCH).iter().map(HeaderValue::to_str);
+    let lines: Vec<String> = lines.filter_map(|line| line.ok().map(str::to_owned)).collect();
+    let is_read = request.method().is_safe();
+    let response = next.run(request).await;
+    let tag = response.headers().get(header::ETAG).filter(|_| is_read && !lines.is_empty());
+    let Some(tag) = tag.and_then(|tag| tag.to_str().ok()) else { return response };
+    // A header that cannot be read names no version.
+    if IfMatch::parse_none(lines.iter().map(String::as_str)).is_ok_and(|known| known.names(tag)) {
+        return (StatusCode::NOT_MODIFIED, [(header::ETAG, tag.to_owned())]).into_response();
+    }
+    response
+}
+
+/// Compresses answers. Not those with an `ETag`: it names these very bytes.
+///
+/// Only what has a bearer token goes through here, never a page or anything that a cookie opens: there, the length of an
+/// answer tells what is in it (BREACH).
+fn compression() -> CompressionLayer<impl Predicate> {
+    let is_untagged =
+        |_: StatusCode, _: Version, headers: &HeaderMap, _: &Extensions| !headers.contains_key(header::ETAG);
+    CompressionLayer::new().compress_when(DefaultPredicate::new().and(is_untagged))
+}
+
 /// The routes, to be nested under `/v1`: for those who have a token.
 pub(crate) fn router(state: Arc<ApiState>) -> Router {
     let gate = Arc::clone(&state.gate);
-    inner_router(state).layer(middleware::from_fn_with_state(gate, authenticated))
+    let router = inner_router(state).layer(middleware::from_fn(unless_modified)).layer(compression());
+    router.layer(middleware::from_fn_with_state(gate, authenticated))
 }
 
 /// The same routes for requests that were made inside the process, with the [`Principal`] and the

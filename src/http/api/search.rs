@@ -28,7 +28,8 @@ pub(super) async fn show(
     let values = query_within(raw.as_deref(), ["id"], QUERY_BYTES_MAX)?;
     let id = values.get("id").filter(|id| !id.is_empty() && !id.contains('\0'));
     let id = id.filter(|id| id.chars().nth(QUERY_CHARS_MAX).is_none());
-    let id = id.ok_or(Problem::bad_request("`id` is what to look for: 1 to 1,000 characters, and no NUL"))?;
+    let id =
+        id.ok_or(Problem::bad_request("`id` must be what to look for: 1 to 1,000 characters without NUL"))?;
     let names = |has_search: Option<bool>| {
         let is_so = |facts: &&ProviderFacts| facts.has_search == has_search;
         state.providers.iter().filter(is_so).map(|facts| facts.name.to_string()).collect()

@@ -21,7 +21,7 @@ pub(super) async fn show(
     RawQuery(raw): RawQuery,
 ) -> Result<Response, Problem> {
     let values = query(raw.as_deref(), ["provider", "minutes_n"])?;
-    let minutes_n = minutes_n(&values, MINUTES_N_MAX, "`minutes_n` is a number from 1 to 1440")?;
+    let minutes_n = minutes_n(&values, MINUTES_N_MAX, "`minutes_n` must be a number from 1 to 1440")?;
     let provider = name(&values, "provider")?.map(|name| name.to_string());
     let found = people.statistics(provider, minutes_n, state.clock.now_ms()).await?;
     Ok(view_reply(StatusCode::OK, &found))

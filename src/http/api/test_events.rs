@@ -14,7 +14,7 @@ use super::order::{body_of_at_most, check_reason, order};
 use super::state::ApiState;
 use crate::api::{TestEventOrder, TestEventView};
 use crate::receive::{NoTestEvent, ReceiveError};
-use crate::types::{IdempotencyKey, Name, Role};
+use crate::types::{IdempotencyKey, Name, ProblemCode, Role};
 
 /// Largest order that is read. Bytes.
 const ORDER_BYTES_MAX: usize = 1 << 20;
@@ -28,13 +28,10 @@ pub(super) async fn make(
     people.needs(Role::Operator)?;
     let (parts, body) = request.into_parts();
     let key = IdempotencyKey::of_headers(&parts.headers)?;
-    let order: TestEventOrder = order(
-        &body_of_at_most(body, ORDER_BYTES_MAX).await?,
-        "the body is a JSON object with `reason`, and perhaps `type`, `body` and `route`",
-    )?;
+    let order: TestEventOrder = order(&body_of_at_most(body, ORDER_BYTES_MAX).await?)?;
     check_reason(&order.reason)?;
     if order.event_type.as_ref().is_some_and(|text| !(1..=255).contains(&text.chars().count())) {
-        return Err(Problem::bad_request("`type` is a text of 1 to 255 characters"));
+        return Err(Problem::bad_request("`type` must be a text of 1 to 255 characters"));
     }
     let name = Name::parse(&name).map_err(|_| Problem::NOT_FOUND)?;
     people.reaches_provider(&name)?;
@@ -42,7 +39,7 @@ pub(super) async fn make(
     if order.route && people.principal().destinations.names().is_some() {
         return Err(Problem::new(
             StatusCode::FORBIDDEN,
-            "destinations_out_of_reach",
+            ProblemCode::DestinationsOutOfReach,
             "`route` may call any destination, and this token reaches some alone",
         ));
     }
@@ -66,16 +63,16 @@ pub(super) async fn make(
 
 impl From<NoTestEvent> for Problem {
     fn from(why: NoTestEvent) -> Self {
-        let conflict = |code, title| Self::new(StatusCode::CONFLICT, code, title);
+        let conflict = |code, sentence| Self::new(StatusCode::CONFLICT, code, sentence);
         match why {
             NoTestEvent::NoProvider => Self::NOT_FOUND,
             NoTestEvent::TooLarge => Self::TOO_LARGE,
             NoTestEvent::NoSample => conflict(
-                "no_sample",
+                ProblemCode::NoSample,
                 "the kind of this provider has no sample of that type: choose one of the provider's `samples`, or give a `body`",
             ),
             NoTestEvent::Unreadable => conflict(
-                "test_event_unreadable",
+                ProblemCode::TestEventUnreadable,
                 "no event of this provider's kind can be read in that body, so nothing was made",
             ),
         }

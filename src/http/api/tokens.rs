@@ -7,6 +7,7 @@ use axum::body::Body;
 use axum::extract::{Path, RawQuery, Request, State};
 use axum::response::Response;
 use http::{HeaderValue, StatusCode, header};
+use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use tracing::{info, warn};
 
@@ -20,7 +21,7 @@ use super::state::ApiState;
 use crate::api::{Page, ReasonOrder, TokenMade, TokenOrder, TokenView};
 use crate::config::AdminToken;
 use crate::store::{NewToken, TokenMaking, TokenRow};
-use crate::types::{IdempotencyKey, Name, Principal, Reach, TokenText, UnixMs};
+use crate::types::{IdempotencyKey, Name, Principal, ProblemCode, Reach, TokenText, UnixMs};
 
 /// Bounds of the time for which a token is good. Seconds.
 const VALID_FOR_S: std::ops::RangeInclusive<u64> = 60..=31_622_400;
@@ -64,19 +65,21 @@ pub(super) async fn make(
             Ok(response)
         }
         TokenMaking::MadeBefore(_) => Err(conflict(
-            "token_shown_once",
+            ProblemCode::TokenShownOnce,
             "this request has made a token before, which was shown then and is kept nowhere: revoke it, and make \
              another under another key",
         )),
         TokenMaking::NameTaken => Err(conflict(
-            "name_taken",
+            ProblemCode::NameTaken,
             "another token has this name: choose another, or revoke that one first",
         )),
-        TokenMaking::TooMany => Err(conflict("too_many_tokens", "1000 tokens are good: revoke some of them")),
+        TokenMaking::TooMany => {
+            Err(conflict(ProblemCode::TooManyTokens, "1000 tokens are valid: revoke some of them"))
+        }
         TokenMaking::TooWide => Err(Problem::new(
             StatusCode::FORBIDDEN,
-            "scope_too_wide",
-            "nobody makes a token that reaches further than his own: name `providers` and `destinations` of yours",
+            ProblemCode::ScopeTooWide,
+            "a token cannot reach further than the token that makes it: name `providers` and `destinations` of yours",
         )),
     }
 }
@@ -105,22 +108,22 @@ async fn read_again(state: &ApiState) {
     }
 }
 
-fn conflict(code: &'static str, title: &'static str) -> Problem {
-    Problem::new(StatusCode::CONFLICT, code, title)
+fn conflict(code: ProblemCode, sentence: &'static str) -> Problem {
+    Problem::new(StatusCode::CONFLICT, code, sentence)
 }
 
 /// Reads an order and the request's key.
-async fn order_of<T: DeserializeOwned>(request: Request<Body>) -> Result<(T, String), Problem> {
+async fn order_of<T: DeserializeOwned + JsonSchema>(request: Request<Body>) -> Result<(T, String), Problem> {
     let (parts, body) = request.into_parts();
     let key = IdempotencyKey::of_headers(&parts.headers)?.to_string();
     let body = body_of(body).await?;
-    Ok((order(&body, "the body is no order of this route: openapi.json describes it")?, key))
+    Ok((order(&body)?, key))
 }
 
 fn new_token(order: TokenOrder, key: String, token: &TokenText, now_ms: UnixMs) -> Result<NewToken, Problem> {
     check_reason(&order.reason)?;
     let name = Name::parse(&order.name)
-        .map_err(|_| Problem::bad_request("`name` is 1 to 64 characters out of a-z, 0-9, `_` and `-`"))?;
+        .map_err(|_| Problem::bad_request("`name` must be 1 to 64 characters of a-z, 0-9, `_` and `-`"))?;
     if !VALID_FOR_S.contains(&order.valid_for_s) {
         return Err(Problem::bad_request("`valid_for_s` is a number of seconds from 60 to 31622400"));
     }
@@ -148,13 +151,13 @@ fn reach(names: Option<Vec<String>>) -> Result<Reach, Problem> {
     let Some(names) = names else { return Ok(Reach::All) };
     let found: Option<BTreeSet<Name>> = names.iter().map(|name| Name::parse(name).ok()).collect();
     let found = found.filter(|_| names.len() <= NAMES_N_MAX).ok_or_else(|| {
-        Problem::bad_request("`providers` and `destinations` are lists of at most 100 names")
+        Problem::bad_request("`providers` and `destinations` must be lists of at most 100 names: 1 to 64 characters of a-z, 0-9, `_` and `-`")
     })?;
     Ok(Reach::These(found))
 }
 
 fn random_bytes() -> Result<[u8; 32], Problem> {
-    random::bytes().ok_or(Problem { title: "the system has no random numbers", ..Problem::UNAVAILABLE })
+    random::bytes().ok_or(Problem { sentence: "the system has no random numbers", ..Problem::UNAVAILABLE })
 }
 
 fn view(row: &TokenRow, now_ms: UnixMs) -> TokenView {

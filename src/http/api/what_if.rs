@@ -42,10 +42,7 @@ pub(super) async fn many(
     body: Body,
 ) -> Result<Response, Problem> {
     people.needs(Role::Operator)?;
-    let query = query(order(
-        &body_of(body).await?,
-        "the body is a JSON object with `filter`, and perhaps `limit` and `cursor`",
-    )?)?;
+    let query = query(order(&body_of(body).await?)?)?;
     let place = state.what_if.place().await.ok_or(Problem::WHAT_IF_BUSY)?;
     let run = |event| state.what_if.run(&place, event, ShownBytes::EACH);
     let view = people.what_if(query, TIME_MAX, state.clock.now_ms(), run).await?;
@@ -56,7 +53,7 @@ pub(super) async fn many(
 fn query(order: WhatIfOrder) -> Result<EventQuery, Problem> {
     let limit = order.limit.unwrap_or(i64::from(WHAT_IF_N_DEFAULT));
     let limit = u32::try_from(limit).ok().filter(|limit| (1..=WHAT_IF_N_MAX).contains(limit));
-    let limit = limit.ok_or(Problem::bad_request("`limit` is a number from 1 to 100"))?;
+    let limit = limit.ok_or(Problem::bad_request("`limit` must be a number from 1 to 100"))?;
     let place = |text: &str| {
         let place = EventPlace::parse(text).filter(|place| matches!(place, EventPlace::Before(_)));
         place.ok_or(Problem::NO_SUCH_CURSOR)
@@ -69,12 +66,14 @@ fn query(order: WhatIfOrder) -> Result<EventQuery, Problem> {
 /// Refuses a filter that finds nothing for what is written in it.
 fn check(filter: &EventFilter) -> Result<(), Problem> {
     if filter.provider.as_deref().is_some_and(|text| Name::parse(text).is_err()) {
-        return Err(Problem::bad_request("`provider` is a name"));
+        return Err(Problem::bad_request(
+            "`filter.provider` must be a name: 1 to 64 characters of a-z, 0-9, `_` and `-`",
+        ));
     }
     if filter.event_type.iter().chain(&filter.object).all(|text| is_text(text)) {
         return Ok(());
     }
-    Err(Problem::bad_request("`type` and `object` are texts of 1 to 255 bytes"))
+    Err(Problem::bad_request("`filter.type` and `filter.object` must be texts of 1 to 255 bytes without NUL"))
 }
 
 #[cfg(test)]
@@ -88,7 +87,7 @@ mod tests {
             let found = query(serde_json::from_str(text).unwrap());
             match (found, want) {
                 (Ok(query), Ok(limit)) => assert_eq!(query.limit, limit),
-                (Err(problem), Err(title)) => assert!(problem.title.contains(title), "{problem:?}"),
+                (Err(problem), Err(want)) => assert!(problem.sentence.contains(want), "{problem:?}"),
                 (found, _) => panic!("{text}: {found:?}"),
             }
         }
@@ -96,9 +95,9 @@ mod tests {
         check_one(r#"{"filter":{"state":"handled","type":"a b"},"limit":100,"cursor":"b7"}"#, Ok(100));
         check_one(r#"{"limit":0}"#, Err("1 to 100"));
         check_one(r#"{"limit":101}"#, Err("1 to 100"));
-        check_one(r#"{"cursor":"a7"}"#, Err("no page gave this"));
-        check_one(r#"{"filter":{"provider":"A B"}}"#, Err("is a name"));
-        check_one(r#"{"filter":{"object":""}}"#, Err("are texts"));
+        check_one(r#"{"cursor":"a7"}"#, Err("no such `cursor`"));
+        check_one(r#"{"filter":{"provider":"A B"}}"#, Err("must be a name"));
+        check_one(r#"{"filter":{"object":""}}"#, Err("must be texts"));
         assert!(serde_json::from_str::<WhatIfOrder>(r#"{"act":"rerun"}"#).is_err());
     }
 }

@@ -17,6 +17,7 @@ use crate::config::{DestinationConfig, OutboxConfig};
 use crate::outbox::gate::CallGate;
 use crate::outbox::policy::CallAnswer;
 use crate::store::LeasedMessage;
+use crate::traces::HttpServer;
 use crate::types::{Name, UnixMs, key_used_for_ms};
 
 /// One destination that messages can be sent to.
@@ -69,6 +70,14 @@ impl Destination {
     pub(in crate::outbox) fn tls_host(&self) -> Option<String> {
         match &self.client {
             DestinationClient::Http(http) => http.tls_host(),
+            DestinationClient::Broker(_) => None,
+        }
+    }
+
+    /// The server that a message goes to over HTTP.
+    pub(in crate::outbox) fn server_of(&self, message: &LeasedMessage) -> Option<HttpServer> {
+        match &self.client {
+            DestinationClient::Http(http) => http.server_of(message),
             DestinationClient::Broker(_) => None,
         }
     }

@@ -116,7 +116,7 @@ async fn a_refusal_ends_it_and_being_busy_is_waited_for() {
     let mut asked_n = 0;
     let stand = Stand::start(move |_| {
         asked_n += 1;
-        let busy = json!({ "type": "about:blank", "status": 409, "code": "busy", "title": "in progress" });
+        let busy = json!({ "type": "about:blank", "status": 409, "code": "busy", "title": "Conflict", "detail": "in progress" });
         match asked_n {
             1 => Says::With(409, busy, vec![("retry-after", "0".to_owned())]),
             2 => Says::problem(409, "not_allowed", "it is done"),

@@ -53,8 +53,11 @@ impl Says {
     }
 
     /// A problem as the API tells it.
-    pub(super) fn problem(status: u16, code: &str, title: &str) -> Self {
-        Self::Json(status, json!({ "type": "about:blank", "status": status, "code": code, "title": title }))
+    pub(super) fn problem(status: u16, code: &str, detail: &str) -> Self {
+        Self::Json(
+            status,
+            json!({ "type": "about:blank", "title": "No", "status": status, "code": code, "detail": detail }),
+        )
     }
 }
 

@@ -77,7 +77,7 @@ async fn a_held_message_is_decided_once_however_often_its_form_is_sent(database:
     has_not(&shown, &["<form class=\"act", "nobody knows", "Key remembered"]);
     // The same key with another word is another request.
     let other = form.act("discard", "no").send(&ann).await;
-    assert_eq!(other.status, 409);
+    assert_eq!(other.status, 422);
     has(&other.text, &["was used for another request", "href=\"/messages/6144\""]);
 }
 

@@ -38,10 +38,10 @@ async fn a_batch_is_one_transaction_with_an_outcome_for_each_line(database: &Dat
         .iter()
         .map(|one| format!("{} {}", one["event_id"].as_str().unwrap(), one["outcome"].as_str().unwrap()))
         .collect();
-    assert_eq!((first.status, first.code().as_str()), (409, "idempotency_key_reused"));
+    assert_eq!((first.status, first.code().as_str()), (422, "idempotency_key_reused"));
     assert_eq!(outcomes, ["a conflict", "e accepted", "e accepted", "b accepted"]);
     let again = Told::of(lines(&server, &mixed)).await.unwrap();
-    assert_eq!((again.status, &again.body, again.is_replayed()), (409, &first.body, true));
+    assert_eq!((again.status, &again.body, again.is_replayed()), (422, &first.body, true));
 
     let before = "SELECT COUNT(*) FROM processed_webhook_events";
     let events_n = database.count(before).await;

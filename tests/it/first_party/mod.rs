@@ -29,7 +29,7 @@ routes = [{ on = ["order.*"], to = "billing" }]
 [providers.ledger]
 kind = "first_party"
 secrets = ["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"]
-settings = { auth = "hmac", accepted_status = "200", mismatch_status = "422" }
+settings = { auth = "hmac", accepted_status = "200", mismatch_status = "409" }
 [providers.vault]
 kind = "first_party"
 settings = { auth = "mtls", client_certificates = ["5f16f4c7f149ac4f9510d9cf8cf384038ad348b3bcdc01915f95de12df9d1b02"] }

@@ -23,7 +23,7 @@ fn a_caller_says_how_it_shows_who_it_is_and_has_what_that_takes() {
         format!("settings = {{ auth = \"mtls\", client_certificates = \"{}\" }}", "ab".repeat(32));
     for (lines, wanted) in [
         (with("auth = \"bearer\""), ""),
-        (with("auth = \"hmac\", accepted_status = \"200\", mismatch_status = \"422\""), ""),
+        (with("auth = \"hmac\", accepted_status = \"200\", mismatch_status = \"409\""), ""),
         (certificate, ""),
         (TOKEN.to_owned(), "settings.auth"),
         (with("auth = \"basic\""), "write one of bearer, hmac, mtls"),

@@ -77,7 +77,7 @@ async fn every_key_and_content_has_its_answer(database: &Database) {
         let told = told("k1", other).await;
         assert_eq!(
             (told.status, told.code().as_str(), told.outcome()),
-            (409, "idempotency_key_reused", "conflict")
+            (422, "idempotency_key_reused", "conflict")
         );
         assert_eq!(told.headers["content-type"], "application/problem+json");
     }
@@ -135,7 +135,7 @@ async fn a_caller_that_signs_is_answered_as_configured(database: &Database) {
         Told::of(by_signature(&server, "k1", BODY).header("idempotency-key", "\"k1\"")).await.unwrap();
     assert_eq!((again.status, &again.body, again.is_replayed()), (200, &first.body, true));
     let other = Told::of(by_signature(&server, "k1", r#"{"type":"order.paid"}"#)).await.unwrap();
-    assert_eq!((other.status, other.code().as_str()), (422, "idempotency_key_reused"));
+    assert_eq!((other.status, other.code().as_str()), (409, "idempotency_key_reused"));
     let unsigned = Told::of(by_signature(&server, "k1", BODY).header("idempotency-key", "k2")).await.unwrap();
     assert_eq!((unsigned.status, unsigned.code().as_str()), (400, "idempotency_key_unsigned"));
     // Whoever holds a signed request and reads it as a batch makes no further command of it.

@@ -1,5 +1,6 @@
 //! One destination that is called over HTTP: makes a call and says what its end means, and asks about earlier ones.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -21,6 +22,7 @@ use crate::outbox::destinations::handshake::HandshakeEnd;
 use crate::outbox::destinations::outcome::{Asked, CallOutcome};
 use crate::outbox::policy::CallAnswer;
 use crate::store::LeasedMessage;
+use crate::traces::HttpServer;
 use crate::types::UnixMs;
 
 /// One destination, its headers and its connections.
@@ -88,6 +90,14 @@ impl HttpDestination {
             Some(origin) if origin.is_tls => Some(origin.header.to_str().unwrap_or_default().to_owned()),
             Some(_) => None,
         }
+    }
+
+    /// The server that a message goes to; `None` for what is not called.
+    pub(in crate::outbox::destinations) fn server_of(&self, message: &LeasedMessage) -> Option<HttpServer> {
+        let origin = Arc::clone(&self.base.address_of(message).ok()?.origin);
+        let (scheme, port) = if origin.is_tls { ("https", 443) } else { ("http", 80) };
+        let port = origin.uri.port_u16().unwrap_or(port);
+        Some(HttpServer { scheme, address: origin.host.clone(), port })
     }
 
     /// Connects there and hangs up; `None` where calls go elsewhere or through a proxy.
