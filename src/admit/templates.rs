@@ -8,6 +8,7 @@ use minijinja::{Value, context};
 use super::dispatch::off_the_workers;
 use crate::config::DestinationConfig;
 use crate::handler::{Effects, Handled, HandlerError, Message, RawEvent};
+use crate::json::has_wide_integer;
 use crate::template::{self, Escape, Limits, RenderError, Template, climbs, is_template};
 use crate::types::Name;
 
@@ -49,7 +50,7 @@ impl Parts {
 pub(crate) struct TemplateError {
     /// Name of the destination.
     pub(crate) destination: String,
-    /// Its key that is a template: `url`, `method` or `body`.
+    /// Its key that is a template: `url`, `method` or `body`; `template` for any of them.
     pub(crate) part: &'static str,
     /// What is wrong, without values.
     pub(crate) why: String,
@@ -147,13 +148,21 @@ impl Templates {
         key_of: impl Fn(&str) -> String,
     ) -> Result<Effects, TemplateError> {
         let (mut payload, mut envelope) = (None, None);
-        let parsed = |text| {
+        let parsed = |text: &[u8]| {
+            if has_wide_integer(text) {
+                let why = "the event has a whole number beyond 2^64, which templates would round; write a handler for it";
+                return Err(why.to_owned());
+            }
             let json: serde_json::Value = serde_json::from_slice(text).unwrap_or_default();
-            template::values(&json)
+            Ok(template::values(&json))
         };
         for message in effects.messages_mut() {
             let Some(parts) = self.parts.get(&message.destination) else { continue };
-            let payload = payload.get_or_insert_with(|| parsed(&event.payload));
+            let inexact = |why| TemplateError::new(&message.destination, "template", why);
+            let payload = match &payload {
+                Some(payload) => payload,
+                None => payload.insert(parsed(&event.payload).map_err(inexact)?),
+            };
             let envelope = match parts.envelope_in {
                 None => Value::from(()),
                 Some(part) => {
@@ -165,7 +174,10 @@ impl Templates {
                         );
                         return Err(TemplateError::new(&message.destination, part, why));
                     }
-                    envelope.get_or_insert_with(|| parsed(text)).clone()
+                    match &envelope {
+                        Some(envelope) => Value::clone(envelope),
+                        None => envelope.insert(parsed(text).map_err(inexact)?).clone(),
+                    }
                 }
             };
             let values = values(event, (payload, &envelope), message, &key_of(&message.name));

@@ -5,7 +5,7 @@
 //! could be another one than the sender signed.
 //!
 //! Reading order: `scan.rs` walks over one text, `document.rs` finds what pointers name in it, `redact.rs` leaves
-//! values out, `write.rs` writes a text as JSON has it; `text.rs` has what names mean. Nothing is turned into numbers.
+//! values out, `write.rs` writes a text as JSON has it, `wide.rs` finds whole numbers that `serde_json` rounds; `text.rs` has what names mean. Nothing is turned into numbers.
 
 mod document;
 #[cfg(test)]
@@ -13,8 +13,10 @@ mod oracle;
 mod redact;
 mod scan;
 mod text;
+mod wide;
 mod write;
 
 pub(crate) use document::{Document, PointerTarget, elements, find, first_elements, members, text, text_of};
 pub(crate) use redact::RedactedPaths;
+pub(crate) use wide::has_wide_integer;
 pub(crate) use write::push_text;

@@ -16,7 +16,7 @@ use super::filters::{CHARGED, CONCAT, NUMBER, has_filter, has_test};
 
 /// The template with its operators bounded; the error says what it may not use, and where.
 pub(super) fn closed(template: &Stmt<'_>) -> Result<String, String> {
-    let mut writer = Writer { text: String::new(), line: 1 };
+    let mut writer = Writer { text: String::new(), line: 1, set: Vec::new(), loops_n: 0 };
     writer.statement(template)?;
     Ok(writer.text)
 }
@@ -25,6 +25,10 @@ struct Writer {
     text: String,
     /// Line that is being written, so that errors name the line of the original.
     line: u16,
+    /// Names that got a value, each with the number of loops around that.
+    set: Vec<(String, usize)>,
+    /// Number of loops around what is being written.
+    loops_n: usize,
 }
 
 type Written = Result<(), String>;
@@ -74,6 +78,7 @@ impl Writer {
             }
             Stmt::WithBlock(with) => self.with(with, with.span().start_line),
             Stmt::Set(set) => {
+                self.lasts(&set.target)?;
                 self.tag("{% set ", set.span().start_line);
                 self.target(&set.target)?;
                 self.put(" = ");
@@ -119,7 +124,10 @@ impl Writer {
             self.expression(condition)?;
         }
         self.put(" %}");
+        self.loops_n += 1;
         self.statements(&each.body)?;
+        self.set.retain(|(_, loops_n)| *loops_n < self.loops_n);
+        self.loops_n -= 1;
         self.otherwise(&each.else_body)?;
         self.put("{% endfor %}");
         Ok(())
@@ -144,6 +152,19 @@ impl Writer {
             self.put("{% else %}");
         }
         self.statements(body)
+    }
+
+    /// Refuses a value that would be gone after each round of a loop, though its name was given one before: a total that
+    /// is counted so is what it was at first.
+    fn lasts(&mut self, target: &Expr<'_>) -> Written {
+        let Expr::Var(name) = target else { return Ok(()) };
+        if self.set.iter().any(|(one, loops_n)| one == name.id && *loops_n < self.loops_n) {
+            let what = format!("`{{% set {} %}}` in a loop, which lasts for one round,", name.id);
+            let remedy = "write a total as {{ payload.lines|sum(attribute=\"amount\") }}";
+            return Err(refused(&what, line(target), remedy));
+        }
+        self.set.push((name.id.to_owned(), self.loops_n));
+        Ok(())
     }
 
     /// A name, or several of them, that get a value.
@@ -384,7 +405,11 @@ fn refused(what: &str, line: u16, remedy: &str) -> String {
 }
 
 fn unknown(what: &str, name: &str, line: u16) -> String {
-    format!("unknown {what} in line {line}: templates have no {what} `{name}`")
+    let remedy = match name {
+        "namespace" => "; write a total as {{ payload.lines|sum(attribute=\"amount\") }}",
+        _ => "",
+    };
+    format!("unknown {what} in line {line}: templates have no {what} `{name}`{remedy}")
 }
 
 fn is_calculation(kind: BinOpKind) -> bool {

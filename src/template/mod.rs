@@ -484,7 +484,11 @@ mod tests {
             ("{% autoescape true %}x{% endautoescape %}", "content type"),
             ("{% for x in a recursive %}{{ loop(x) }}{% endfor %}", "a recursive loop"),
             ("{% set a.b = 1 %}", "a name"),
-            ("{{ namespace() }}", "no function `namespace`"),
+            ("{{ namespace() }}", "no function `namespace`; write a total as"),
+            (
+                "{% set n = 0 %}{% for i in payload.list %}{% set n = n + i %}{% endfor %}{{ n }}",
+                "`{% set n %}` in a loop, which lasts for one round, (in line 1): write a total as",
+            ),
             ("{{ a.b() }}", "a call of a value"),
             ("{{ debug() }}", "no function `debug`"),
             ("{{ a|format(1) }}", "no filter `format`"),

@@ -30,6 +30,8 @@ pub(super) struct ClaimedRow {
     pub(super) first_sent_at_ms: UnixMs,
     pub(super) key_valid_until_ms: UnixMs,
     pub(super) last_ended_at_ms: Option<UnixMs>,
+    /// What is wrong with a value of its rows that cannot be read.
+    pub(super) misread: Option<String>,
     pub(super) event: Option<ClaimedEvent>,
     pub(super) content: Option<ClaimedContent>,
     /// Headers and bytes of its event, where those are to be sent.
@@ -167,6 +169,9 @@ impl ClaimedRow {
     /// The message; or why it cannot be sent.
     fn leased(self, installation_id: &Uuid, ring: &KeyRing) -> Result<LeasedMessage, NotLeased> {
         let is_previous_unknown = self.is_previous_unknown();
+        if let Some(misread) = self.misread {
+            return Err(format!("it cannot be read: {misread}").into());
+        }
         let event = self.event.ok_or("its event is no longer kept")?;
         let provider = Name::parse(&event.provider)
             .map_err(|_| format!("it cannot be read: its provider is called `{}`", event.provider))?;

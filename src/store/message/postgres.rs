@@ -207,6 +207,7 @@ fn claimed(row: &PgRow, wants: &[LeaseWant]) -> DbResult<ClaimedRow> {
         first_sent_at_ms: row.try_get("first_sent_at_ms")?,
         key_valid_until_ms: row.try_get("key_valid_until_ms")?,
         last_ended_at_ms: row.try_get("last_ended_at_ms")?,
+        misread: None,
         event: match provider {
             Some(provider) => Some(ClaimedEvent {
                 provider,

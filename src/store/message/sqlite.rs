@@ -116,12 +116,13 @@ fn due_row(row: &Row<'_>, want: &LeaseWant, lease: &Lease<'_>) -> rusqlite::Resu
     let first_sent_at_ms = first_sent_at_ms.unwrap_or(lease.now_ms);
     let key_valid_until_ms: Option<UnixMs> = row.get("key_valid_until_ms")?;
     let last_result: Option<String> = row.get("last_result")?;
+    let mut misread = None;
     Ok(ClaimedRow {
         message_id: MessageId::from_column(row.get("message_id")?),
         generation: row.get("generation")?,
-        effect_name: row.get("effect_name")?,
+        effect_name: intact(row.get("effect_name"), &mut misread)?,
         destination: want.destination.clone(),
-        lane: row.get("lane")?,
+        lane: intact(row.get("lane"), &mut misread)?,
         attempt_n: attempts_n.saturating_add(1),
         attempts_before_n: row.get("attempts_before_n")?,
         is_lapsed,
@@ -133,10 +134,27 @@ fn due_row(row: &Row<'_>, want: &LeaseWant, lease: &Lease<'_>) -> rusqlite::Resu
         first_sent_at_ms,
         key_valid_until_ms: key_valid_until_ms
             .unwrap_or_else(|| first_sent_at_ms.saturating_add(want.key_valid_for_ms)),
+        misread,
         event: None,
         content: None,
         payload: None,
     })
+}
+
+/// What was read, or `None` with the reason in `misread` where a value is not of the type that its column is for: a file
+/// may be damaged, and one message that cannot be read stands in no other's way.
+fn intact<T>(read: rusqlite::Result<Option<T>>, misread: &mut Option<String>) -> rusqlite::Result<Option<T>> {
+    match read {
+        Err(
+            error @ (rusqlite::Error::InvalidColumnType(..)
+            | rusqlite::Error::FromSqlConversionFailure(..)
+            | rusqlite::Error::Utf8Error(..)),
+        ) => {
+            misread.get_or_insert_with(|| error.to_string());
+            Ok(None)
+        }
+        read => read,
+    }
 }
 
 fn claim(db: &Connection, row: &mut ClaimedRow, lease: &Lease<'_>) -> DbResult<()> {
@@ -158,7 +176,8 @@ fn claim(db: &Connection, row: &mut ClaimedRow, lease: &Lease<'_>) -> DbResult<(
     let event = |found: &Row<'_>| {
         Ok(ClaimedEvent { provider: found.get(0)?, event_id: found.get(1)?, event_type: found.get(2)? })
     };
-    row.event = db.prepare_cached(EVENT)?.query_row([event_seq], event).optional()?;
+    let found = db.prepare_cached(EVENT)?.query_row([event_seq], event).optional();
+    row.event = intact(found, &mut row.misread)?;
     let content = |found: &Row<'_>| {
         Ok(ClaimedContent {
             method: found.get(0)?,
@@ -168,7 +187,8 @@ fn claim(db: &Connection, row: &mut ClaimedRow, lease: &Lease<'_>) -> DbResult<(
             key_id: found.get(4)?,
         })
     };
-    row.content = db.prepare_cached(CONTENT)?.query_row([id], content).optional()?;
+    let found = db.prepare_cached(CONTENT)?.query_row([id], content).optional();
+    row.content = intact(found, &mut row.misread)?;
     if row.content.as_ref().is_none_or(|content| content.body.is_none()) {
         let payload = |found: &Row<'_>| {
             Ok(ClaimedPayload {
@@ -179,7 +199,8 @@ fn claim(db: &Connection, row: &mut ClaimedRow, lease: &Lease<'_>) -> DbResult<(
                 is_whole: found.get(4)?,
             })
         };
-        row.payload = db.prepare_cached(PAYLOAD)?.query_row([event_seq], payload).optional()?;
+        let found = db.prepare_cached(PAYLOAD)?.query_row([event_seq], payload).optional();
+        row.payload = intact(found, &mut row.misread)?;
     }
     Ok(())
 }

@@ -107,6 +107,7 @@ fn claimed() -> ClaimedRow {
         event_type: "invoice.paid".to_owned(),
     };
     ClaimedRow {
+        misread: None,
         message_id: MessageId::from_column(1_024),
         generation: 0,
         effect_name: None,

@@ -260,7 +260,7 @@ fn mistakes_of_senders_and_destinations_name_their_place() {
         "\"retry\" or \"query\" or \"hold\"",
     );
     check(
-        &billing("query = { url = \"https://x/{{ event.id }}\", pointer = \"/a\" }"),
+        &billing("query = { url = \"https://x/{{ message.id }}\", pointer = \"/a\" }"),
         "destinations.billing.query",
         "set unknown = \"query\"",
     );
@@ -271,24 +271,24 @@ fn mistakes_of_senders_and_destinations_name_their_place() {
     );
     check(
         &billing(
-            "unknown = \"query\"\nquery = { url = \"https://x/{{ event.id }}{{ id }}\", pointer = \"/a\" }",
+            "unknown = \"query\"\nquery = { url = \"https://x/{{ message.id }}{{ id }}\", pointer = \"/a\" }",
         ),
         "destinations.billing.query.url",
         "cannot be filled in: undefined value",
     );
     for (url, part) in [
         ("https://x/{event_id}", "has `{event_id}`, which is not filled in; write `{{ event.id }}`"),
-        ("https://x/{{ event.id", "is not a template: syntax error"),
+        ("https://x/{{ message.id", "is not a template: syntax error"),
         ("https://x/{{ payload.id }}", "cannot be filled in: undefined value"),
-        ("https://{{ event.id }}/x", "leaves the host to a template"),
-        ("x/{{ event.id }}", "is not a URL"),
+        ("https://{{ message.id }}/x", "leaves the host to a template"),
+        ("x/{{ message.id }}", "is not a URL"),
     ] {
         let query = format!("unknown = \"query\"\nquery = {{ url = \"{url}\", pointer = \"/a\" }}");
         check(&billing(&query), "destinations.billing.query.url", part);
     }
     let asked = |keys: &str| {
         billing(&format!(
-            "unknown = \"query\"\nquery = {{ url = \"https://x/{{{{ event.id }}}}\", pointer = \"/a\", {keys} }}"
+            "unknown = \"query\"\nquery = {{ url = \"https://x/{{{{ message.id }}}}\", pointer = \"/a\", {keys} }}"
         ))
     };
     for after_ms in ["999", "86400001", "-1", "\"1m\""] {
@@ -312,7 +312,7 @@ fn mistakes_of_senders_and_destinations_name_their_place() {
         "done, retry, dead or unknown",
     );
     check(
-        &billing("unknown = \"query\"\nquery = { url = \"https://x/{{ event.id }}\", pointer = \"a.b\" }"),
+        &billing("unknown = \"query\"\nquery = { url = \"https://x/{{ message.id }}\", pointer = \"a.b\" }"),
         "destinations.billing.query.pointer",
         "\"/a/b\"",
     );
@@ -382,7 +382,7 @@ fn each_mistake_about_calls_names_its_key_and_the_remedy() {
         "\"retry\" or \"dead\"",
     );
     check(
-        "heartbeat = true\nunknown = \"query\"\nquery = { url = \"https://x/{{ event.id }}\", pointer = \"/a\" }",
+        "heartbeat = true\nunknown = \"query\"\nquery = { url = \"https://x/{{ message.id }}\", pointer = \"/a\" }",
         "heartbeat",
         "could be asked about",
     );

@@ -83,7 +83,8 @@ fn values(checker: &mut Checker<'_>, field: &Field, used: &[(&str, String)]) -> 
     values
 }
 
-/// `query.url`, tried with two messages that were made up: it must lead to an address, and for each to another one.
+/// `query.url`, tried with two messages that were made up: it must lead to an address, and for each to another one: where a call
+/// is taken for another's, it is settled as done and never made.
 fn query_url(checker: &mut Checker<'_>, field: &Field) -> Option<String> {
     let text = field.text(checker)?;
     double_braces(checker, field, &text)?;
@@ -102,14 +103,16 @@ fn query_url(checker: &mut Checker<'_>, field: &Field) -> Option<String> {
     match (one, other) {
         (Ok(one), Ok(other)) => {
             if one == other {
-                let remedy = "put {{ idempotency_key }}, {{ event.id }} or {{ message.id }} into it";
-                checker.problem_shown(field, "asks the same for every message", remedy);
+                let what =
+                    "asks the same about several messages, so that one call could be taken for another's";
+                let remedy = "put {{ idempotency_key }} or {{ message.id }} into it: all else is the same when an event runs again";
+                checker.problem_shown(field, what, remedy);
             }
             http_url(checker, field, &one, UrlRule::Destination)?;
             Some(text)
         }
         (Err(why), _) | (_, Err(why)) => {
-            let remedy = "write {{ idempotency_key }}, {{ event.id }} or {{ message.id }}";
+            let remedy = "write {{ idempotency_key }} or {{ message.id }}";
             checker.problem_shown(field, format!("cannot be filled in: {why}"), remedy);
             None
         }
