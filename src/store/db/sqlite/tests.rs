@@ -207,7 +207,7 @@ async fn who_has_a_sender_waiting_waits_for_one_of_the_others_at_most() {
     };
     // Each of them asks in this order, before the connection is free.
     tokio::join!(in_turn("lease"), in_turn("settle"), in_turn("prune"), admission, async {
-        held.give_back()
+        held.give_back();
     });
     assert_eq!(*order.borrow(), ["lease", "admission", "settle", "prune"]);
 }
