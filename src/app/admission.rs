@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::sync::{Notify, RwLock, Semaphore};
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
 use super::builder::App;
-use super::gauges::Counting;
+use super::gauges::{Counting, Counts, Rhythms};
 use super::parts::Parts;
 use super::tasks::spawn;
 use crate::admit::{self, AdmitContext, Planner, Providers, StartCall, TakeSlot, UnderWay, Unreadable};
@@ -17,7 +18,7 @@ use crate::current::Current;
 use crate::logging;
 use crate::operations::OperationRunner;
 use crate::outbox::{Handover, Outbox};
-use crate::receive::RequestNotes;
+use crate::receive::{CountedRequests, RequestNotes};
 use crate::retention::{Pruner, delete_wholes};
 use crate::stop::Stop;
 use crate::store::{InitialLease, LostTime, Store};
@@ -29,7 +30,8 @@ pub(super) struct Helpers<'a> {
     pub(super) providers: &'a Providers,
     pub(super) config: &'a Current<Config>,
     pub(super) notes: &'a RequestNotes,
-    pub(super) counting: Counting,
+    /// What counts of this node, and where it is told.
+    pub(super) counting: (&'a Arc<Rhythms>, CountedRequests, PrometheusHandle),
     pub(super) tail: &'a TailHub,
 }
 
@@ -80,7 +82,17 @@ impl App {
         helpers: Helpers<'_>,
         stopping: &Stop,
     ) -> Vec<JoinHandle<()>> {
-        let Helpers { admission, providers, config, notes, mut counting, tail } = helpers;
+        let Helpers { admission, providers, config, notes, counting, tail } = helpers;
+        let (rhythms, requests, handle) = counting;
+        let mut counting = Counting {
+            admission: Arc::clone(admission),
+            config: config.clone(),
+            counts: Counts::default(),
+            rhythms: Arc::clone(rhythms),
+            requests,
+            handle,
+            database: admission.store.file(),
+        };
         let poll = Duration::from_millis(self.config.outbox.poll_ms);
         let (shared, paused, stop) = (Arc::clone(admission), providers.clone(), stopping.clone());
         let pauses = async move || {

@@ -250,8 +250,8 @@ impl App {
 /// True when of this provider nothing but secrets and routes has changed.
 fn is_sender_as_before(name: &Name, changed: &[&str]) -> bool {
     let prefix = format!("providers.{name}.");
-    let of_provider = changed.iter().filter_map(|key| key.strip_prefix(&prefix));
-    of_provider.fold(true, |is_so, key| is_so && (key.starts_with("secrets") || key.starts_with("routes")))
+    let mut of_provider = changed.iter().filter_map(|key| key.strip_prefix(&prefix));
+    of_provider.all(|key| key.starts_with("secrets") || key.starts_with("routes"))
 }
 
 /// Where events go by the routes of the configuration.

@@ -17,7 +17,7 @@ use super::builder::App;
 use super::database::open_store;
 use super::doctor::be_seen;
 use super::entries::{Entries, LookedAt};
-use super::gauges::{self, Counting, Counts, LiveGauges, Rhythms};
+use super::gauges::{self, LiveGauges, Rhythms};
 use super::health::{self, ReadinessSources};
 use super::listeners::opened;
 use super::parts::Parts;
@@ -184,38 +184,20 @@ impl App {
         let (admitter, tasks) = self.admitter(&admission, entries.len());
         let (config, providers) = (Current::new(self.config.clone()), Current::new(Arc::clone(&entries)));
         let notes = RequestNotes::new(Arc::clone(&entries), &installation_id, lines);
-        let (readiness, ready) = watch::channel(Readiness::default());
-        let (is_outbox_running, calls) = (outbox.is_well(), outbox.calls());
-        let watched = ReadinessSources {
-            is_outbox_running: Arc::clone(&is_outbox_running),
-            parts: parts.clone(),
-            admission: Arc::clone(&admission),
-        };
-        let mut workers = vec![
-            spawn(health::noted(outbox.run(stopping.clone()), is_outbox_running)),
-            spawn(health::watch(readiness, watched.clone(), stopping.clone())),
-        ];
+        let calls = outbox.calls();
+        let (watched, ready, mut workers) = run_outbox(outbox, &parts, &admission, &stopping);
         let tail = TailHub::new(store.clone(), stopping.clone());
         workers.push(self.seen(&parts, &store, calls.node(), &stopping));
         let events_n_max = self.config.server.events_n_max as usize;
         let receiver = Receiver::new(&entries, admitter.clone(), notes.clone(), store.clone(), events_n_max)
             .traced(admission.traces.clone());
         let rhythms = Arc::new(Rhythms::new(config.clone(), self.clock.clone()));
-        let counting = Counting {
-            admission: Arc::clone(&admission),
-            config: config.clone(),
-            counts: Counts::default(),
-            rhythms: Arc::clone(&rhythms),
-            requests: receiver.counted(),
-            handle: metrics.clone(),
-            database: store.file(),
-        };
         let more = Helpers {
             admission: &admission,
             providers: &providers,
             config: &config,
             notes: &notes,
-            counting,
+            counting: (&rhythms, receiver.counted(), metrics.clone()),
             tail: &tail,
         };
         workers.extend(self.helpers(&parts, more, &stopping));
@@ -287,6 +269,27 @@ impl App {
         outbox.trace(traces);
         Ok((outbox, exporter.map(|exporter| Exporting::start(parts, exporter))))
     }
+}
+
+/// Runs the outbox, and watches what this node needs to take traffic.
+fn run_outbox(
+    outbox: Outbox,
+    parts: &Parts,
+    admission: &Arc<AdmitContext>,
+    stopping: &Stop,
+) -> (ReadinessSources, watch::Receiver<Readiness>, Vec<JoinHandle<()>>) {
+    let (readiness, ready) = watch::channel(Readiness::default());
+    let is_outbox_running = outbox.is_well();
+    let watched = ReadinessSources {
+        is_outbox_running: Arc::clone(&is_outbox_running),
+        parts: parts.clone(),
+        admission: Arc::clone(admission),
+    };
+    let workers = vec![
+        spawn(health::noted(outbox.run(stopping.clone()), is_outbox_running)),
+        spawn(health::watch(readiness, watched.clone(), stopping.clone())),
+    ];
+    (watched, ready, workers)
 }
 
 /// The tasks of admission, which run until the last who could admit anything is gone.

@@ -207,7 +207,9 @@ impl Post {
         let waiting = std::mem::take(&mut self.queue().waiting);
         drop(waiting);
         let before = self.before().clone();
-        before.iter().for_each(|before| before.clear());
+        if let Some(before) = before {
+            before.clear();
+        }
     }
 }
 

@@ -120,8 +120,8 @@ impl Receiver {
     #[must_use]
     pub(crate) fn reloaded(&self, entries: &Arc<ProviderTable>) -> Self {
         self.admitter.share_by(entries.len());
-        let (notes, entries) = (self.notes.reloaded(Arc::clone(entries)), self.counted.count_for(entries));
-        Self { notes, entries, ..self.clone() }
+        let (entries, notes) = (self.counted.count_for(entries), self.notes.reloaded(Arc::clone(entries)));
+        Self { entries, notes, ..self.clone() }
     }
 
     /// Has what is admitted told of.

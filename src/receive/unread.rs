@@ -104,12 +104,11 @@ impl Receiver {
         arrival: Arrival,
         reason: UnreadReason,
     ) {
-        let has_signature = match entry {
-            Some(entry) => entry.provider.spec().has_signature_header(request.headers),
-            None => {
-                let entries = self.entries.values().map(|(entry, ..)| &**entry);
-                self.counted.unknown_paths.note(entries, request, arrival)
-            }
+        let has_signature = if let Some(entry) = entry {
+            entry.provider.spec().has_signature_header(request.headers)
+        } else {
+            let entries = self.entries.values().map(|(entry, ..)| &**entry);
+            self.counted.unknown_paths.note(entries, request, arrival)
         };
         self.count_refused(entry, reason.code, has_signature);
         let end = if reason.is_ours { RequestEnd::Unavailable } else { RequestEnd::Refused };
