@@ -32,11 +32,15 @@ const LEASE_MS: u64 = 3_000;
 const WORK_MS: u64 = 1_000;
 /// For so long a node is stopped: every lease of it ends meanwhile. Milliseconds.
 const STOPPED_MS: u64 = LEASE_MS + 500;
-/// How long after its attempt ended a call may still be worked on. A node that is stopped after its last look at the lease
-/// sends its call when it goes on, so this is more than it is stopped for and the work takes, by a second. Milliseconds.
-const AFTER_MS: u64 = STOPPED_MS + WORK_MS + 1_000;
 const KEY: &str = "013c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c";
 const WRONG_KEY: &str = "023c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c";
+
+/// How long after its attempt ended a call may still be worked on. A node that is stopped after its last look at the lease
+/// sends its call when it goes on: so it is the time of the work and, where nodes are stopped, of a stop, and a second more.
+/// Milliseconds.
+fn after_ms() -> u64 {
+    WORK_MS + 1_000 + if needs::is_nightly() { STOPPED_MS } else { 0 }
+}
 
 on_both!(through_kills_stops_cuts_restores_and_wrong_keys_nothing_is_lost_or_done_twice);
 
@@ -226,11 +230,16 @@ fn plan() -> (Vec<Fault>, usize) {
     if !needs::is_nightly() {
         return (vec![Kill, Cut, Backup, Kill, Restore, WrongKey, Terminate], 30);
     }
-    let round = [Kill, Stop, Cut, Backup, Kill, Restore, WrongKey, Cut, Terminate, Kill];
-    let mut all = round.repeat(6);
+    let mut all = Vec::new();
+    for _ in 0..4 {
+        // What comes within ten seconds after a restore is held: the others come long after it.
+        all.extend([
+            Backup, Kill, Restore, Cut, WrongKey, Stop, Kill, Cut, Terminate, Kill, Stop, WrongKey, Kill, Cut,
+        ]);
+    }
     // A second restore of the backup of before.
     all.extend([Backup, Cut, Restore, Kill, Restore, Stop]);
-    (all, 15_000 / 66 + 1)
+    (all, 300)
 }
 
 struct Soak<'a> {
@@ -254,7 +263,8 @@ fn config(port: u16) -> String {
          [destinations.payouts]\nurl = \"{url}/payouts\"\nunknown = \"hold\"\n{calls}\
          [destinations.ledger]\nurl = \"{url}/ledger\"\nunknown = \"query\"\n{calls}\
          [destinations.ledger.query]\nurl = \"{url}/ledger/{{{{ idempotency_key }}}}\"\npointer = \"/state\"\n\
-         after_ms = {AFTER_MS}\n"
+         after_ms = {}\n",
+        after_ms()
     )
 }
 
@@ -386,15 +396,15 @@ async fn through_kills_stops_cuts_restores_and_wrong_keys_nothing_is_lost_or_don
         began.elapsed(),
     );
     assert!(found.wrong.is_empty(), "{:#?}", found.wrong);
-    assert!(found.held_n > 0 && found.effects_n > events_n, "the faults and the destinations did something");
+    assert!(found.held_n > 0 && found.payouts_n > 0, "the faults and the destinations did something");
     let clear = "SELECT COUNT(*) FROM webhook_payloads WHERE key_id IS NULL";
     assert_eq!(database.count(clear).await, 0, "everything is encrypted");
 }
 
 #[derive(Debug, Default)]
 struct Found {
-    effects_n: usize,
-    done_n: usize,
+    payouts_n: usize,
+    ledger_n: usize,
     held_n: usize,
     lost_n: usize,
     doubled_n: usize,
@@ -422,8 +432,12 @@ async fn check(database: &Database, events_n: usize, destinations: &Destinations
             let place = (destination.to_owned(), event.clone());
             let state = states.get(&place).map(|states| states.join(", ")).unwrap_or_default();
             let calls = calls.get(&place).cloned().unwrap_or_default();
-            found.effects_n += calls.effects_n as usize;
-            found.done_n += usize::from(state == "done");
+            let effects_n = calls.effects_n as usize;
+            if destination == "payouts" {
+                found.payouts_n += effects_n
+            } else {
+                found.ledger_n += effects_n
+            }
             found.held_n += usize::from(state == "held");
             let is_lost = match state.as_str() {
                 "done" => calls.effects_n == 0,
