@@ -5,7 +5,7 @@
 //! One destination has `unknown = "hold"`: without an operator it gets each event once at most, across restores too. The other
 //! one has `unknown = "query"`: it shows an effect only when its work is over, and says of work under way that there is none.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -209,7 +209,7 @@ impl Senders {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Fault {
     Kill,
     /// SIGTERM.
@@ -380,31 +380,23 @@ async fn through_kills_stops_cuts_restores_and_wrong_keys_nothing_is_lost_or_don
     }
 
     let events_n = soak.senders.sent.lock().unwrap().len();
-    let faults_n = |fault: Fault| plan.iter().filter(|one| **one == fault).count();
     let found = check(database, events_n, &destinations).await;
+    let mut faults_n = BTreeMap::new();
+    plan.iter().for_each(|fault| *faults_n.entry(*fault).or_insert(0) += 1);
+    let (on, again_n, took) = (database.on(), soak.sent_again_n, began.elapsed());
     eprintln!(
-        "MEASURED: {:?}: {events_n} events, {} sent again; {} kills, {} stops, {} past the lease, {} cuts, {} restores, {} wrong \
-         keys in {:?}; {found:?}",
-        database.on(),
-        soak.sent_again_n,
-        faults_n(Fault::Kill),
-        faults_n(Fault::Terminate),
-        faults_n(Fault::Stop),
-        faults_n(Fault::Cut),
-        faults_n(Fault::Restore),
-        faults_n(Fault::WrongKey),
-        began.elapsed(),
+        "MEASURED: {on:?}: {events_n} events, {again_n} sent again; {faults_n:?} in {took:?}; {found:?}"
     );
     assert!(found.wrong.is_empty(), "{:#?}", found.wrong);
-    assert!(found.held_n > 0 && found.payouts_n > 0, "the faults and the destinations did something");
+    assert!(found.held_n > 0 && found.effects_n[0] > 0, "the faults and the destinations did something");
     let clear = "SELECT COUNT(*) FROM webhook_payloads WHERE key_id IS NULL";
     assert_eq!(database.count(clear).await, 0, "everything is encrypted");
 }
 
 #[derive(Debug, Default)]
 struct Found {
-    payouts_n: usize,
-    ledger_n: usize,
+    /// Of the one that is held, and of the one that is queried.
+    effects_n: [u32; 2],
     held_n: usize,
     lost_n: usize,
     doubled_n: usize,
@@ -428,16 +420,11 @@ async fn check(database: &Database, events_n: usize, destinations: &Destinations
             found.lost_n += 1;
             found.wrong.push(format!("{event} was confirmed and is lost"));
         }
-        for destination in ["payouts", "ledger"] {
+        for (at, destination) in ["payouts", "ledger"].into_iter().enumerate() {
             let place = (destination.to_owned(), event.clone());
             let state = states.get(&place).map(|states| states.join(", ")).unwrap_or_default();
             let calls = calls.get(&place).cloned().unwrap_or_default();
-            let effects_n = calls.effects_n as usize;
-            if destination == "payouts" {
-                found.payouts_n += effects_n
-            } else {
-                found.ledger_n += effects_n
-            }
+            found.effects_n[at] += calls.effects_n;
             found.held_n += usize::from(state == "held");
             let is_lost = match state.as_str() {
                 "done" => calls.effects_n == 0,
