@@ -382,7 +382,9 @@ async fn through_kills_stops_cuts_restores_and_wrong_keys_nothing_is_lost_or_don
     let events_n = soak.senders.sent.lock().unwrap().len();
     let found = check(database, events_n, &destinations).await;
     let mut faults_n = BTreeMap::new();
-    plan.iter().for_each(|fault| *faults_n.entry(*fault).or_insert(0) += 1);
+    for fault in plan {
+        *faults_n.entry(fault).or_insert(0) += 1;
+    }
     let (on, again_n, took) = (database.on(), soak.sent_again_n, began.elapsed());
     eprintln!(
         "MEASURED: {on:?}: {events_n} events, {again_n} sent again; {faults_n:?} in {took:?}; {found:?}"
