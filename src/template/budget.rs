@@ -9,6 +9,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use minijinja::{Error, ErrorKind, Value};
+use rustix::time::{ClockId, clock_gettime};
 
 /// Bytes that a rendering may make on the way, for each byte that its result may have.
 const MADE_PER_RESULT: usize = 4;
@@ -20,15 +21,16 @@ const ENTRY_BYTES: usize = 32;
 pub(crate) struct Limits {
     /// Longest result. Bytes.
     bytes_max: usize,
-    /// Longest time, from `since` on.
+    /// Longest time that the thread works, from `since` on.
     time_max: Duration,
     since: Instant,
+    worked: Duration,
 }
 
 impl Limits {
     /// Limits of which the time begins now.
     pub(crate) fn new(bytes_max: usize, time_max: Duration) -> Self {
-        Self { bytes_max, time_max, since: Instant::now() }
+        Self { bytes_max, time_max, since: Instant::now(), worked: worked() }
     }
 
     /// The same for a result of at most `bytes_max` bytes, where that is less.
@@ -36,10 +38,16 @@ impl Limits {
         Self { bytes_max: self.bytes_max.min(bytes_max), ..self }
     }
 
-    /// True when the time is up.
+    /// True when the time is up. A process that is stopped, or waits for a busy processor, takes no time; the clock is
+    /// read first because it costs less.
     pub(crate) fn is_late(&self) -> bool {
-        self.since.elapsed() > self.time_max
+        self.since.elapsed() > self.time_max && worked().saturating_sub(self.worked) > self.time_max
     }
+}
+
+/// Time for which this thread has worked.
+fn worked() -> Duration {
+    clock_gettime(ClockId::ThreadCPUTime).try_into().unwrap_or_default()
 }
 
 /// The reason why a rendering was ended.

@@ -474,6 +474,19 @@ mod tests {
     }
 
     #[test]
+    fn a_rendering_is_late_by_its_own_work_and_by_nothing_else_that_the_machine_does() {
+        const TIME_MAX: Duration = Duration::from_millis(20);
+        let limits = Limits::new(100, TIME_MAX);
+        // As when the process is stopped, or waits for a busy processor.
+        std::thread::sleep(2 * TIME_MAX);
+        assert!(!limits.is_late());
+        let began = std::time::Instant::now();
+        while !limits.is_late() {
+            assert!(began.elapsed() < Duration::from_secs(30), "work takes time");
+        }
+    }
+
+    #[test]
     fn what_cannot_be_bounded_is_refused_when_it_is_read() {
         for (text, want) in [
             ("\n{% set x %}{{ payload.id }}{% endset %}", "`{% set %}` without `=` (in line 2): write"),

@@ -153,7 +153,7 @@ async fn a_destination_that_ignores_keys_but_can_be_asked_is_never_called_twice(
 const TO_STUB: &str = "[outbox]\nlease_ms = 8000\npoll_ms = 50\n[destinations.bank]\nurl = \"URL\"\n\
                        timeout_ms = 5000\n";
 
-fn signal(server: &Server, name: &str) {
+pub(crate) fn signal(server: &Server, name: &str) {
     let id = server.process_id().to_string();
     assert!(Command::new("kill").args([name, &id]).status().unwrap().success());
 }

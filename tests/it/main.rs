@@ -104,6 +104,7 @@ mod sdk;
 mod secrets;
 mod service;
 mod shown;
+mod soak;
 mod store;
 mod stub;
 mod tail;

@@ -43,7 +43,7 @@ async fn no_key_that_the_destination_has_seen_is_used_for_another_content(databa
         async || database.count("SELECT COUNT(*) FROM outbox_finished").await == 2,
     )
     .await;
-    let saved = Saved::of(database, &world);
+    let saved = Saved::of(database, &world.server);
 
     // What the backup does not know: two events, and a person's second run of the first one.
     for id in ["evt_2", "evt_3"] {
@@ -91,7 +91,7 @@ async fn a_restored_database_serves_nobody_before_it_is_taken_over(database: &Da
     let mut world = World::start(database).await;
     assert_eq!(world.post("evt_1", now_s() - 60).await, "accepted");
     seen(&world, "ledger", "evt_1", 1).await;
-    let saved = Saved::of(database, &world);
+    let saved = Saved::of(database, &world.server);
     assert!(world.server.terminate());
     // What ran last may run again, as often as it likes.
     assert_eq!(world.run(&["restore-check"]).0, 0);
@@ -142,7 +142,7 @@ async fn what_a_person_ordered_before_the_backup_is_not_sent_again_by_itself(dat
     let sql = "SELECT event_id FROM processed_webhook_events WHERE state = 'conflict'";
     let conflict = database.texts(sql).await.remove(0);
     word(&["events", "dispatch", "stripe", &conflict]);
-    let saved = Saved::of(database, &world);
+    let saved = Saved::of(database, &world.server);
     word(&["providers", "resume", "stripe"]);
     seen(&world, "ledger", "evt_1", 2).await;
     seen(&world, "ledger", &conflict, 1).await;
@@ -189,7 +189,7 @@ async fn a_destination_is_asked_no_sooner_than_after_the_lost_time(database: &Da
     let over = "SELECT COUNT(*) FROM outbox_queue WHERE state = 'ready' AND last_ended_at_ms IS NOT NULL";
     let log = || world.server.log();
     until("it is tried", Duration::from_secs(20), log, async || database.count(over).await == 1).await;
-    let saved = Saved::of(database, &world);
+    let saved = Saved::of(database, &world.server);
     until("it is tried again", Duration::from_secs(20), log, async || stub.requests_n() == 2).await;
     world.server.kill();
 

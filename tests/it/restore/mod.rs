@@ -5,4 +5,4 @@ mod checked;
 mod copied;
 mod keys;
 mod taken_over;
-mod world;
+pub(crate) mod world;

@@ -133,7 +133,7 @@ impl World {
 }
 
 /// A backup by the database's own means.
-pub(super) struct Saved {
+pub(crate) struct Saved {
     folder: TempDir,
 }
 
@@ -143,12 +143,12 @@ impl Saved {
     }
 
     /// Made while a server runs.
-    pub(super) fn of(database: &Database, world: &World) -> Self {
+    pub(crate) fn of(database: &Database, server: &Server) -> Self {
         let saved = Self { folder: tempfile::tempdir().unwrap() };
         let to = saved.file();
         if database.url.starts_with("sqlite") {
-            let (code, out, err) = world.run(&["backup", to.to_str().unwrap()]);
-            assert_eq!(code, 0, "{out}{err}");
+            let (code, said) = server.command(OPERATOR, &["backup", to.to_str().unwrap()]);
+            assert_eq!(code, 0, "{said}");
         } else {
             ran(Command::new(pg_program("pg_dump")).args(["-Fc", "-f"]).arg(&to).arg(&database.url));
         }
@@ -156,7 +156,7 @@ impl Saved {
     }
 
     /// Puts it in place of what is there. Nobody runs on it.
-    pub(super) async fn restore(&self, database: &Database) {
+    pub(crate) async fn restore(&self, database: &Database) {
         if let Some(path) = database.url.strip_prefix("sqlite://") {
             for ending in ["-wal", "-shm"] {
                 drop(std::fs::remove_file(format!("{path}{ending}")));
