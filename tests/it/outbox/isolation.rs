@@ -25,10 +25,8 @@ on_both!(
     messages_to_destinations_that_nobody_knows_are_seen,
 );
 
-on_sqlite!(a_row_that_is_damaged_is_held_and_stops_nobody);
-
 /// The number of an event, in SQL.
-const OF_EVT_1: &str = "(SELECT event_seq FROM processed_webhook_events WHERE event_id = 'evt_1')";
+pub(super) const OF_EVT_1: &str = "(SELECT event_seq FROM processed_webhook_events WHERE event_id = 'evt_1')";
 
 /// Does what nobody should, beside whatever has the database.
 pub(super) async fn meddle(database: &Database, sql: &str) {
@@ -63,36 +61,6 @@ async fn a_message_whose_body_is_gone_is_held_and_stops_nobody(database: &Databa
     assert_eq!(states, [held, held, done, done, ("evt_3", "done")]);
     assert_eq!(rows[0].last_error.as_deref(), Some("its body is no longer kept"));
     assert_eq!(outbox.run_due().await.unwrap(), 0, "it is not taken again and again");
-}
-
-async fn a_row_that_is_damaged_is_held_and_stops_nobody(database: &Database) {
-    let fixture = Fixture::new(database).await;
-    let damaged = "CAST(x'7bc17d' AS TEXT)";
-    let of_message = format!("message_id / 1024 = {OF_EVT_1}");
-    for sql in [
-        format!("UPDATE webhook_payloads SET headers = {damaged} WHERE event_seq = {OF_EVT_1}"),
-        format!("UPDATE processed_webhook_events SET event_type = {damaged} WHERE event_id = 'evt_1'"),
-        format!("UPDATE outbox_queue SET effect_name = {damaged} WHERE {of_message}"),
-        format!("UPDATE outbox_queue SET lane = {damaged} WHERE {of_message}"),
-    ] {
-        let others = format!("evt_{}", fastrand::u64(10..));
-        fixture.message("evt_1", &["billing", "ledger"]).await;
-        fixture.message(&others, &["billing", "ledger"]).await;
-        meddle(database, &sql).await;
-        let config = || fixture.config(UnknownPolicy::Hold);
-        let outbox = fixture.outbox_to([("billing", config()), ("ledger", config())]);
-        outbox.run_due().await.unwrap();
-        let held = format!(
-            "SELECT COUNT(*) FROM outbox_queue WHERE {of_message} AND state = 'held' AND last_error LIKE 'it cannot be read%'"
-        );
-        assert_eq!(database.count(&held).await, 2, "{sql}");
-        for row in fixture.store.message_list_of_event(&crate::store::key(&others)).await.unwrap() {
-            assert_eq!(row.state.as_str(), "done", "{sql}");
-        }
-        for table in ["outbox_queue", "webhook_payloads", "processed_webhook_events"] {
-            meddle(database, &format!("DELETE FROM {table}")).await;
-        }
-    }
 }
 
 async fn a_message_that_cannot_be_read_is_held_and_its_lane_alone_waits(database: &Database) {

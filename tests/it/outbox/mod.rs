@@ -2,6 +2,7 @@
 
 mod calls;
 mod clocks;
+mod damaged;
 mod handover;
 mod http;
 mod isolation;
