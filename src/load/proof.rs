@@ -423,16 +423,29 @@ impl Prover<'_> {
         let rules: Vec<&TypePattern> = rules.collect();
         let exact = rules.iter().map(|one| one.as_str()).filter(|one| !one.ends_with('*'));
         known.extend(exact.map(str::to_owned));
+        let named = proven.spec.event_types.as_ref();
+        known.extend(named.iter().flat_map(|types| types.list.iter().cloned()));
         let known: Vec<&str> = known.iter().map(String::as_str).collect();
-        let meant = |pattern: &TypePattern| {
-            let is_known =
-                known.iter().any(|one| pattern.matches(one)) || rules.iter().any(|one| overlap(one, pattern));
-            if is_known { None } else { meant_type(pattern.as_str(), &known) }
-        };
         let why =
             format!("fits no type that Hooklatch knows of `{kind}`, so that such events may be ignored");
-        let remedy =
-            |meant: &str| format!("did you mean \"{meant}\"? Leave it if the sender has such a type");
+        // What to do about a pattern that fits no known type. Where nobody collected the sender's types, only one that
+        // is almost known is told.
+        let remedy = |pattern: &TypePattern| {
+            let is_known =
+                known.iter().any(|one| pattern.matches(one)) || rules.iter().any(|one| overlap(one, pattern));
+            if is_known {
+                return None;
+            }
+            match (meant_type(pattern.as_str(), &known), named) {
+                (Some(meant), _) => {
+                    Some(format!("did you mean \"{meant}\"? Leave it if the sender has such a type"))
+                }
+                (None, Some(types)) => {
+                    Some(format!("compare it with {}; leave it if the sender has such a type", types.source))
+                }
+                (None, None) => None,
+            }
+        };
         let routes = &proven.provider.routes;
         let routed = routes.iter().enumerate().flat_map(|(n, route)| {
             route.on.iter().enumerate().map(move |(i, pattern)| (format!("routes[{n}].on[{i}]"), pattern))
@@ -442,8 +455,8 @@ impl Prover<'_> {
         let is_read_by_list = proven.spec.event.iter().any(EventSpec::is_type_unsigned) && !types.is_empty();
         for (key, pattern) in routed.chain(listed) {
             let key = format!("providers.{name}.{key}");
-            if let Some(meant) = meant(pattern) {
-                self.warn(&key, Some(pattern.as_str()), &why, &remedy(&meant));
+            if let Some(remedy) = remedy(pattern) {
+                self.warn(&key, Some(pattern.as_str()), &why, &remedy);
             } else if is_read_by_list && !types.iter().any(|one| overlap(one, pattern)) {
                 let why = format!(
                     "is not in providers.{name}.types, so that such events are kept as `unknown` and not taken"
@@ -452,8 +465,8 @@ impl Prover<'_> {
             }
         }
         for pattern in proven.kind.handlers().patterns() {
-            if let Some(meant) = meant(pattern) {
-                self.warn_program(kind, Some(pattern.as_str()), &why, &remedy(&meant));
+            if let Some(remedy) = remedy(pattern) {
+                self.warn_program(kind, Some(pattern.as_str()), &why, &remedy);
             }
         }
     }
@@ -599,6 +612,38 @@ mod tests {
         }
         assert_eq!(told.len(), 4, "{told:#?}");
     }
+
+    #[test]
+    fn event_types_of_a_kind_name_those_of_its_samples() {
+        let mut wrong = Vec::new();
+        for (kind, make) in crate::providers::KINDS {
+            let made = make();
+            let Some((spec, types)) =
+                made.spec().ok().and_then(|spec| Some((spec, spec.event_types.as_ref()?)))
+            else {
+                continue;
+            };
+            // Types that a user composes stand in no list: the table of their identity names them.
+            let composed: Vec<&TypePattern> =
+                spec.event.iter().flat_map(|event| &event.identity).flat_map(|one| &one.types).collect();
+            let is_named = |event_type: &str| {
+                types.list.iter().any(|one| one == event_type)
+                    || composed.iter().any(|one| one.matches(event_type))
+            };
+            for (event_type, sample) in made.sample_list() {
+                let events = sample_events(&made, event_type, sample, &DevKeys::default());
+                let events = events.and_then(Result::ok).unwrap_or_default();
+                wrong.extend(
+                    events
+                        .iter()
+                        .filter(|event| !is_named(&event.event_type))
+                        .map(|event| format!("{kind}: {}", event.event_type)),
+                );
+            }
+        }
+        assert!(wrong.is_empty(), "samples of types that the list does not have: {wrong:#?}");
+    }
+
     #[test]
     fn a_handler_that_loops_for_ever_is_reported_and_holds_up_nothing() {
         let kind = crate::kind("stripe").on("invoice.*", |_: Event<Value>| -> Handled {

@@ -31,6 +31,7 @@ impl Spec {
             Name::parse(&self.kind).map(drop).map_err(|error| misfit("kind", error.to_string())),
             bounded("horizon_h", self.horizon_h, HORIZON_H_MAX),
             self.check_retry_span(),
+            self.check_event_types(),
             self.resend_h.map_or(Ok(()), Resend::check),
             bounded("answer_within_ms", self.answer_within_ms, ANSWER_WITHIN_MS_MAX),
             self.body_bytes_max.map_or(Ok(()), |bytes| bounded("body_bytes_max", bytes, 64 << 20)),
@@ -59,6 +60,27 @@ impl Spec {
                 Err(misfit("retry_span_s", format!("{span_s} s are longer than horizon_h, {horizon_s} s")))
             }
             _ => Ok(()),
+        }
+    }
+
+    /// Checks that each of them is a type as routes name it, once.
+    fn check_event_types(&self) -> Result<(), Mistake> {
+        let Some(types) = &self.event_types else { return Ok(()) };
+        if !types.source.starts_with("https://") {
+            return Err(misfit("event_types.source", "give the address where they were read, https://…"));
+        }
+        if types.list.is_empty() {
+            return Err(misfit("event_types.list", "name at least one, or leave [event_types] out"));
+        }
+        if let Some(wrong) = types.list.iter().find(|one| one.is_empty() || one.contains('*')) {
+            return Err(misfit("event_types.list", format!("`{wrong}` is no type")));
+        }
+        match types.list.iter().zip(types.list.iter().skip(1)).find(|(one, next)| one >= next) {
+            Some((one, next)) => Err(misfit(
+                "event_types.list",
+                format!("`{next}` stands after `{one}`: sort them, each once"),
+            )),
+            None => Ok(()),
         }
     }
 

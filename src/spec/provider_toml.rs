@@ -71,6 +71,18 @@ pub struct Spec {
     /// Requests that want to be confirmed at the sender's own hosts.
     #[serde(default)]
     pub confirm: Vec<ConfirmSpec>,
+    /// The event types that the sender names, by which a misspelt route is found; absent where nobody collected them.
+    pub event_types: Option<EventTypes>,
+}
+
+/// The event types of a sender. It may have more: senders add types without telling.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EventTypes {
+    /// Page or file where they were read: an address.
+    pub source: String,
+    /// The types, as routes and handlers name them; sorted.
+    pub list: Vec<String>,
 }
 
 /// Degrees of confidence in the facts of a kind.

@@ -89,6 +89,18 @@ fn a_bad_spec_says_which_key_and_why() {
     check("acme-signature", "acme signature", "is not the name of a header");
     check("horizon_h = 72", "horizon_h = 0", "horizon_h: write a number");
     check("horizon_h = 72", "horizon_h = 72\nretry_span_s = 259201", "retry_span_s: 259201 s are longer");
+    let types = |source: &str, list: &str| {
+        format!("horizon_h = 72\nevent_types = {{ source = \"{source}\", list = [{list}] }}")
+    };
+    for (source, list, says) in [
+        ("stripe.com", "\"a\"", "event_types.source: give the address"),
+        ("https://a.example", "", "event_types.list: name at least one"),
+        ("https://a.example", "\"a.*\"", "event_types.list: `a.*` is no type"),
+        ("https://a.example", "\"b\", \"a\"", "event_types.list: `a` stands after `b`: sort them"),
+        ("https://a.example", "\"a\", \"a\"", "each once"),
+    ] {
+        check("horizon_h = 72", &types(source, list), says);
+    }
     let resend = |value: &str| format!("horizon_h = 72\nresend_h = {value}");
     check(
         "horizon_h = 72",

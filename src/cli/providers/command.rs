@@ -79,9 +79,12 @@ fn described(kind: &Provider, spec: &Spec) -> String {
     let largest =
         spec.body_bytes_max.map(|bytes| format!("\n  largest body  {} bytes", grouped(bytes.into())));
     let largest = largest.unwrap_or_default();
+    let types = spec.event_types.as_ref().map_or_else(String::new, |types| {
+        format!("\n  event types   {}, by {}: --json lists them", types.list.len(), types.source)
+    });
     format!(
         "{} ({})\n  facts         {} ({})\n  signature     {}\n  told apart by {}{found_by}\n  payload       {}\n  headers       {}\n  secret        {}\n  \
-         resends for   {}\n  answer within {} ms{largest}\n  samples       {}{settings}",
+         resends for   {}\n  answer within {} ms{largest}{types}\n  samples       {}{settings}",
         spec.title,
         spec.kind,
         words::confidence(spec),
@@ -124,6 +127,7 @@ fn summary(spec: &Spec) -> serde_json::Value {
         "payload": spec.event.iter().map(|event| &event.payload).collect::<Vec<_>>(), "headers": spec.headers,
         "identity": spec.event.iter().map(words::identities).collect::<Vec<_>>(), "has_signed_time": spec.has_signed_time(),
         "search": spec.event.iter().filter_map(words::search_places).collect::<Vec<_>>(),
+        "event_types": spec.event_types.as_ref().map(|types| json!({ "source": types.source, "list": types.list })),
         "weakness": spec.signature.weak.map(Weakness::as_str),
         "settings": spec.setting.iter().map(|one| json!({
             "name": one.name, "needed": one.needed, "hint": one.hint,
