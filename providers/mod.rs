@@ -22,7 +22,6 @@ mod hubspot;
 mod iyzico;
 mod marqeta;
 mod mercadopago;
-mod meta;
 mod midtrans;
 mod netlify;
 mod nowpayments;
@@ -127,7 +126,7 @@ pub(crate) const KINDS: &[BuiltIn] = &[
     kind!("mailgun": "delivered" in "delivered", "failed" in "failed", "opened" in "opened"),
     ("marqeta", marqeta::provider),
     ("mercadopago", mercadopago::provider),
-    ("meta", meta::provider),
+    kind!("meta": "page.feed" in "page.feed", "whatsapp_business_account.messages" in "whatsapp_business_account.messages", "whatsapp_business_account.messages.statuses" in "whatsapp_business_account.messages-status", "instagram.comments" in "instagram.comments", "page.message" in "page.message", "page.postback" in "page.postback", "page.read" in "page.read", "user.photos" in "user.photos"),
     kind!("microsoft_graph": "created" in "created", "updated" in "updated", "updated" in "updated-drive", "deleted" in "deleted", "reauthorizationRequired" in "reauthorizationRequired"),
     kind!("microsoft_teams_outgoing": "message" in "message", "messageReaction" in "messageReaction", "invoke" in "invoke"),
     ("midtrans", midtrans::provider),

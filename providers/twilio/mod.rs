@@ -99,9 +99,14 @@ fn urls(url: &str) -> Vec<String> {
 
 fn sign(keys: &Keys, body: &[u8], at: &SignAt) -> Result<Signed, SignError> {
     let secret = keys.secrets().next().ok_or(SignError::NoSigningKey)?;
-    let form = Form::parse(body).ok_or_else(|| SignError::Body(Form::TOO_MANY.to_owned()))?;
-    let mac = hmac(Hash::Sha1, secret.as_bytes(), &[at.url.as_bytes(), &fields(form)]);
-    let signed = Signed::form(body.to_vec()).with("i-twilio-idempotency-token", at.id.clone());
+    let (fields, signed) = if query_value(&at.url, BODY_HASH).is_some() {
+        (Vec::new(), Signed::json(body.to_vec()))
+    } else {
+        let form = Form::parse(body).ok_or_else(|| SignError::Body(Form::TOO_MANY.to_owned()))?;
+        (fields(form), Signed::form(body.to_vec()))
+    };
+    let mac = hmac(Hash::Sha1, secret.as_bytes(), &[at.url.as_bytes(), &fields]);
+    let signed = signed.with("i-twilio-idempotency-token", at.id.clone());
     Ok(signed.with(NAME, base64_text(&mac)))
 }
 

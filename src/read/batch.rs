@@ -7,8 +7,11 @@ use bytes::Bytes;
 
 use super::event::{element, one, unreadable};
 use super::reader::EventReader;
-use crate::json::{self, Document};
+use crate::json::{self, Document, PointerTarget};
 use crate::types::IncomingEvent;
+
+/// Most bytes that an element may have beside the list that it is split at, as every one of its events has them again.
+const REST_BYTES_MAX: usize = 4_096;
 
 /// Ranges of those lines of a body that are not empty.
 pub(super) fn lines(body: &[u8]) -> impl Iterator<Item = Range<usize>> {
@@ -32,8 +35,50 @@ pub(super) fn elements(
     if ranges.len() > reader.n_max {
         return vec![unreadable(reader, body, too_many(reader))];
     }
-    let ranges = ranges.into_iter().enumerate();
-    ranges.map(|(event_n, range)| element(reader, event_n, json, list, range)).collect()
+    if reader.spec.split.is_empty() {
+        let ranges = ranges.into_iter().enumerate();
+        return ranges.map(|(event_n, range)| element(reader, event_n, json, list, range)).collect();
+    }
+    let mut texts = Vec::with_capacity(ranges.len());
+    for range in ranges {
+        let element = json.slice_ref(list.get(range).unwrap_or_default());
+        push_split(&mut texts, element, &reader.spec.split, reader.n_max);
+    }
+    if texts.len() > reader.n_max {
+        return vec![unreadable(reader, body, too_many(reader))];
+    }
+    texts.iter().enumerate().map(|(event_n, text)| one(reader, event_n, text, text)).collect()
+}
+
+/// The element, or it once for each entry of the lists that hold several; one more than `n_max` at most, so that the
+/// caller can tell that there are more.
+fn push_split(texts: &mut Vec<Bytes>, element: Bytes, lists: &[String], n_max: usize) {
+    match lists.iter().find_map(|list| split_at(&element, list, n_max)) {
+        Some(parts) => {
+            for part in parts {
+                if texts.len() <= n_max {
+                    push_split(texts, part, lists, n_max);
+                }
+            }
+        }
+        None => texts.push(element),
+    }
+}
+
+/// The element with each of the list's entries alone; `None` where it has one at most, or too much stands beside them.
+fn split_at(element: &Bytes, list: &str, n_max: usize) -> Option<Vec<Bytes>> {
+    let PointerTarget::One(list) = json::find(element, list) else { return None };
+    let ranges = json::first_elements(list, n_max).filter(|ranges| ranges.len() > 1)?;
+    let from = list.as_ptr().addr().checked_sub(element.as_ptr().addr())?;
+    let (before, after) = (element.get(..from)?, element.get(from + list.len()..)?);
+    if before.len() + after.len() > REST_BYTES_MAX {
+        return None;
+    }
+    let alone = |range: Range<usize>| {
+        let entry = list.get(range).unwrap_or_default();
+        Bytes::from([before, b"[", entry, b"]", after].concat())
+    };
+    Some(ranges.into_iter().map(alone).collect())
 }
 
 fn too_many(reader: &EventReader<'_>) -> String {
@@ -68,6 +113,43 @@ pub(super) fn lists(reader: &EventReader<'_>, body: &Bytes, json: &Bytes) -> Vec
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_element_is_split_at_its_lists_within_bounds() {
+        let split = |element: &str, n_max| {
+            let lists = ["/a".to_owned(), "/a/0/b".to_owned()];
+            let mut texts = Vec::new();
+            push_split(&mut texts, Bytes::copy_from_slice(element.as_bytes()), &lists, n_max);
+            texts.iter().map(|text| String::from_utf8_lossy(text).into_owned()).collect::<Vec<_>>()
+        };
+        for (element, want) in [
+            (
+                r#"{"x":1,"a":[{"b":[1,2]},{"b":[3]}]}"#,
+                vec![
+                    r#"{"x":1,"a":[{"b":[1]}]}"#,
+                    r#"{"x":1,"a":[{"b":[2]}]}"#,
+                    r#"{"x":1,"a":[{"b":[3]}]}"#,
+                ],
+            ),
+            (r#"{"a":[1]}"#, vec![r#"{"a":[1]}"#]),
+            (r#"{"a":[]}"#, vec![r#"{"a":[]}"#]),
+            (r#"{"a":{}}"#, vec![r#"{"a":{}}"#]),
+            (r#"{"c":[1,2]}"#, vec![r#"{"c":[1,2]}"#]),
+            ("3", vec!["3"]),
+        ] {
+            assert_eq!(split(element, 10), want, "{element}");
+        }
+        let many = format!(r#"{{"a":[{}0]}}"#, "0,".repeat(10_000));
+        assert_eq!(split(&many, 10).len(), 11, "one more than the bound");
+        let nested = format!(r#"{{"a":[{}0]}}"#, r#"{"b":[1,2,3]},"#.repeat(10));
+        assert_eq!(split(&nested, 10).len(), 11);
+        let wide = format!(r#"{{"x":"{}","a":[1,2]}}"#, "x".repeat(REST_BYTES_MAX));
+        assert_eq!(
+            split(&wide, 10),
+            [wide.clone()],
+            "each event would have all that stands beside the list again"
+        );
+    }
 
     #[test]
     fn lines_are_where_something_stands() {

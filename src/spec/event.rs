@@ -19,6 +19,11 @@ pub struct EventSpec {
     /// JSON pointer to the array of events, when one request carries several; `/*` is every array that the body
     /// has as a member. The other pointers of this table then start at each element.
     pub each: Option<String>,
+    /// JSON pointers to lists inside an element of `each` whose entries are events of
+    /// their own, such as the messages of an account: an element with several entries is read as several with one each.
+    /// How they are grouped may then differ from one delivery to the next.
+    #[serde(default)]
+    pub split: Vec<String>,
     /// True when a body without that array is one event itself.
     #[serde(default)]
     pub or_one: bool,
@@ -130,6 +135,10 @@ impl EventSpec {
         if let Some(each) = &self.each {
             one_place("event.each", each)?;
         }
+        if !self.split.is_empty() && self.each.is_none() {
+            return Err(misfit("event.split", "name the array whose elements hold these lists with `each`"));
+        }
+        self.split.iter().try_for_each(|text| one_place("event.split", text))?;
         one_place("event.payload", &self.payload)?;
         self.covered.iter().flatten().try_for_each(|text| one_place("event.covered", text))?;
         for text in &self.volatile {

@@ -146,8 +146,9 @@ fn is_open(kind: &Provider, pointer: &str) -> bool {
     kind.spec().unwrap().event.iter().any(|event| {
         // Pointers into the elements of a batch start at each of them.
         let is_in = |one: &String| pointer == one || pointer.starts_with(&format!("{one}/"));
-        let is_volatile =
-            |one: &String| is_in(one) || (event.each.is_some() && pointer.ends_with(one.as_str()));
+        let is_volatile = |one: &String| {
+            is_in(one) || (event.each.is_some() && format!("{pointer}/").contains(&format!("{one}/")))
+        };
         let each = event.each.as_deref().unwrap_or_default();
         let is_outside = !each.is_empty() && each != "/*" && !pointer.starts_with(&format!("{each}/"));
         event.volatile.iter().any(is_volatile) || is_outside
