@@ -153,8 +153,11 @@ const UNLATCHED_OLD: &str =
     "/* body_parts_sweep */ SELECT event_seq FROM unlatched_bodies WHERE begun_at_ms < $1
         ORDER BY event_seq LIMIT 1 FOR UPDATE SKIP LOCKED";
 /// The bytes of a body, as they are read to be sent.
-const STORED: &str =
-    concat!("SELECT ", stored_body!("p"), " AS body FROM webhook_payloads p WHERE p.event_seq = $1");
+const STORED: &str = concat!(
+    "/* body_parts_stored */ SELECT ",
+    stored_body!("p"),
+    " AS body FROM webhook_payloads p WHERE p.event_seq = $1"
+);
 
 /// The statements by name, for tests that look at their plans.
 pub(in crate::store) const STATEMENTS: &[(&str, &str)] = &[
