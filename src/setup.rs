@@ -32,19 +32,37 @@ pub(crate) async fn store(
         },
         is_replicated: config.replicated,
     };
+    if !config.create {
+        file_is_there(config)?;
+    }
     let wait_ms = if settings.is_postgres() { config.connect_wait_ms } else { 0 };
     let opened = store::waiting(Duration::from_millis(wait_ms), async || {
         let store = Store::open_with(&settings, &postgres).await?.sealed_with(encryption.ring());
+        if !config.create && store.schema_state().await?.is_empty() {
+            store.close().await;
+            return Ok(Err(config.missing("this one has no tables of Hooklatch")));
+        }
         let applied = if is_migrated { store.migrate().await? } else { Vec::new() };
         let schema = store.schema_state().await?;
-        Ok(Opened { store, applied, schema })
+        Ok(Ok(Opened { store, applied, schema }))
     });
     let opened = opened.await.context("could not open the database")?;
+    let opened = opened.map_err(|missing| anyhow::anyhow!("{missing}"))?;
     if opened.schema.is_usable() {
         let mismatch = opened.store.key_mismatch().await.context("could not check the encryption keys")?;
         refuse(encryption, mismatch)?;
     }
     Ok(opened)
+}
+
+/// Refuses an SQLite file that is missing or empty, before anything is created in its place: a volume that is not mounted
+/// looks like a new installation.
+fn file_is_there(config: &DatabaseConfig) -> anyhow::Result<()> {
+    let Ok(path) = store::sqlite_path(&config.url) else { return Ok(()) };
+    if std::fs::metadata(&path).is_ok_and(|found| found.len() > 0) {
+        return Ok(());
+    }
+    anyhow::bail!("{}", config.missing(&format!("`{}` is missing or empty", path.display())))
 }
 
 /// Writes the check values of the keys of `[encryption]` that the database has not seen, and refuses those that it knows as

@@ -341,7 +341,7 @@ fn parameters(route: &RouteFacts) -> Value {
         all.push(json!({
             "name": "If-Match", "in": "header", "required": false,
             "description": "The `ETag` that the subject had when it was read: 412 when it has changed since. An event that somebody decided about before \
-                            is run or dispatched only with it: 428.",
+                            is run or dispatched only with it, and a message that somebody had sent again is settled as done or discarded only with it: 428.",
             "schema": { "type": "string", "pattern": "^([*]|(W/)?\"[!#-~]{0,64}\"(, (W/)?\"[!#-~]{0,64}\"){0,8})$" },
         }));
     }

@@ -10,7 +10,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use super::shared::{beside_a_server, block_on, complain, runtime, say};
 use super::sign;
 use crate::app::{self, App};
-use crate::config::Config;
+use crate::config::{Config, DatabaseConfig};
 use crate::load::{Kinds, loaded};
 use crate::setup::Opened;
 use crate::store::{ProgramMigrations, SchemaState};
@@ -89,8 +89,10 @@ pub(super) fn migrate(
     anyhow::ensure!(mistakes.is_empty(), "{}", mistakes.join("\n"));
     block_on(async {
         let config = app.config();
+        // This is the command that creates a database, whatever `serve` may do.
+        let database = DatabaseConfig { create: true, ..config.database.clone() };
         let Opened { store, applied, schema } =
-            setup::store(&config.database, &config.encryption, true).await.map_err(|error| {
+            setup::store(&database, &config.encryption, true).await.map_err(|error| {
                 let instead =
                     "A server brings the schema up to date when it starts, unless database.migrate is false.";
                 beside_a_server(error, instead)

@@ -133,7 +133,7 @@ impl Problem {
     const VERSION_NEEDED: Self = Self::new(
         StatusCode::PRECONDITION_REQUIRED,
         ProblemCode::VersionNeeded,
-        "somebody decided about this event before: read what became of it, then decide with its version in `If-Match`",
+        "somebody decided about this before: read what became of it, then decide with its version in `If-Match`",
     );
     pub(crate) const METHOD: Self =
         Self::new(StatusCode::METHOD_NOT_ALLOWED, ProblemCode::MethodNotAllowed, "send webhooks with POST");
@@ -225,7 +225,7 @@ impl From<Refusal> for Problem {
         match refusal {
             Refusal::NotFound => Self::NOT_FOUND,
             Refusal::Changed => Self::CHANGED,
-            Refusal::VersionNeeded => Self::VERSION_NEEDED,
+            Refusal::VersionNeeded { state } => Self { state: Some(state), ..Self::VERSION_NEEDED },
             Refusal::KeyReused => {
                 let sentence =
                     "this `Idempotency-Key` was used for another request: send this one under a new key";

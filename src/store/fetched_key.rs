@@ -62,14 +62,32 @@ impl Store {
     }
 }
 
+const KEEP: &str =
+    "/* fetched_keys_keep */ INSERT INTO fetched_keys (provider, digest, fetched_at_ms, content, key_id)
+    VALUES ($1, $2, $3, $4, $5)
+    ON CONFLICT (provider, digest) DO UPDATE SET
+        fetched_at_ms = excluded.fetched_at_ms, content = excluded.content, key_id = excluded.key_id";
+const KEEP_NEWEST: &str =
+    "/* fetched_keys_keep */ DELETE FROM fetched_keys WHERE provider = $1 AND digest NOT IN (
+    SELECT digest FROM fetched_keys WHERE provider = $1 ORDER BY fetched_at_ms DESC, digest LIMIT $2)";
+const DELETE_OLD: &str = "/* fetched_keys */ DELETE FROM fetched_keys WHERE fetched_at_ms < $1";
+const READ: &str =
+    "/* fetched_keys */ SELECT provider, digest, fetched_at_ms, content, key_id FROM fetched_keys
+    ORDER BY provider, fetched_at_ms, digest LIMIT $1";
+
+/// The statements by name, for tests that look at their plans.
+pub(super) const STATEMENTS: &[(&str, &str)] = &[
+    ("fetched_keys keep", KEEP),
+    ("fetched_keys keep newest", KEEP_NEWEST),
+    ("fetched_keys delete old", DELETE_OLD),
+    ("fetched_keys read", READ),
+];
+
 async fn fetched_keys_keep(db: &mut Door<'_>, keys: &[FetchedKey], ring: &KeyRing) -> DbResult<()> {
     for one in keys {
         let content = ring.seal(&place(&one.digest), one.content.as_bytes())?.into_owned();
         db.execute(
-            "/* fetched_keys_keep */ INSERT INTO fetched_keys (provider, digest, fetched_at_ms, content, key_id)
-             VALUES ($1, $2, $3, $4, $5)
-             ON CONFLICT (provider, digest) DO UPDATE SET
-                 fetched_at_ms = excluded.fetched_at_ms, content = excluded.content, key_id = excluded.key_id",
+            KEEP,
             &[
                 one.provider.as_str().into(),
                 one.digest.to_vec().into(),
@@ -82,21 +100,13 @@ async fn fetched_keys_keep(db: &mut Door<'_>, keys: &[FetchedKey], ring: &KeyRin
     }
     let providers: BTreeSet<&str> = keys.iter().map(|one| one.provider.as_str()).collect();
     for provider in providers {
-        db.execute(
-            "/* fetched_keys_keep */ DELETE FROM fetched_keys WHERE provider = $1 AND digest NOT IN (
-                 SELECT digest FROM fetched_keys WHERE provider = $1 ORDER BY fetched_at_ms DESC, digest LIMIT $2)",
-            &[provider.into(), FETCHED_KEYS_N_MAX.into()],
-        )
-        .await?;
+        db.execute(KEEP_NEWEST, &[provider.into(), FETCHED_KEYS_N_MAX.into()]).await?;
     }
     Ok(())
 }
 
 async fn fetched_keys(db: &mut Door<'_>, before_ms: UnixMs, ring: &KeyRing) -> DbResult<Vec<FetchedKey>> {
-    db.execute("/* fetched_keys */ DELETE FROM fetched_keys WHERE fetched_at_ms < $1", &[before_ms.into()])
-        .await?;
-    let sql = "/* fetched_keys */ SELECT provider, digest, fetched_at_ms, content, key_id FROM fetched_keys
-               ORDER BY provider, fetched_at_ms, digest LIMIT $1";
+    db.execute(DELETE_OLD, &[before_ms.into()]).await?;
     let key = |row: &Row| {
         let Ok(digest) = <[u8; 32]>::try_from(row.bytes("digest")?) else { return Ok(None) };
         let key_id = row.text_or_null("key_id")?;
@@ -108,6 +118,6 @@ async fn fetched_keys(db: &mut Door<'_>, before_ms: UnixMs, ring: &KeyRing) -> D
         let (provider, fetched_at_ms) = (row.text("provider")?, row.int("fetched_at_ms")?);
         Ok(content.map(|content| FetchedKey { provider, digest, fetched_at_ms, content }))
     };
-    let rows = db.fetch(sql, &[READ_N_MAX.into()]).await?;
+    let rows = db.fetch(READ, &[READ_N_MAX.into()]).await?;
     rows.iter().filter_map(|row| key(row).transpose()).collect()
 }

@@ -26,10 +26,17 @@ impl Store {
     }
 }
 
+const CHECK_VALUE: &str = "/* key_mismatch */ SELECT check_value FROM encryption_keys WHERE key_id = $1";
+const REGISTER: &str = "/* keys_register */ INSERT INTO encryption_keys (key_id, check_value, written_at_ms)
+    VALUES ($1, $2, $3) ON CONFLICT (key_id) DO NOTHING";
+
+/// The statements by name, for tests that look at their plans.
+pub(super) const STATEMENTS: &[(&str, &str)] =
+    &[("key check value", CHECK_VALUE), ("key register", REGISTER)];
+
 async fn key_mismatch(db: &mut Door<'_>, ring: &KeyRing) -> DbResult<Option<String>> {
     for key in ring.keys() {
-        let sql = "/* key_mismatch */ SELECT check_value FROM encryption_keys WHERE key_id = $1";
-        if let Some(row) = db.fetch_optional(sql, &[key.id().into()]).await?
+        if let Some(row) = db.fetch_optional(CHECK_VALUE, &[key.id().into()]).await?
             && row.bytes("check_value")? != key.check_value()
         {
             return Ok(Some(key.id().to_owned()));
@@ -41,10 +48,8 @@ async fn key_mismatch(db: &mut Door<'_>, ring: &KeyRing) -> DbResult<Option<Stri
 /// Of two nodes that write at once, the second one waits for the first, and changes nothing.
 async fn key_checks_write(db: &mut Door<'_>, ring: &KeyRing) -> DbResult<()> {
     for key in ring.keys() {
-        let sql = "/* keys_register */ INSERT INTO encryption_keys (key_id, check_value, written_at_ms)
-            VALUES ($1, $2, $3) ON CONFLICT (key_id) DO NOTHING";
         let now_ms = Clock::system().now_ms();
-        db.execute(sql, &[key.id().into(), key.check_value().into(), now_ms.into()]).await?;
+        db.execute(REGISTER, &[key.id().into(), key.check_value().into(), now_ms.into()]).await?;
     }
     Ok(())
 }

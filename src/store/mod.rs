@@ -69,7 +69,7 @@ pub use db::{
     DbError, MigrationStep, Pooling, PostgresSettings, ProgramMigrationError, Row, SchemaState, StoreError,
     StoreSettings, Tx, Value,
 };
-pub(crate) use db::{copy_file, waiting};
+pub(crate) use db::{copy_file, sqlite_path, waiting};
 pub use decision::{Answered, Decision, Ordered, PausesEnded, ProviderPause, Refusal, Routed};
 pub use event::{DueEvent, EventCount, EventRow, EventUpdate, Latched};
 pub use fetched_key::{FETCHED_KEY_BYTES_MAX, FETCHED_KEYS_N_MAX, FetchedKey};

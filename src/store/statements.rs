@@ -1,6 +1,7 @@
 //! Statements by name, for tests that look at their plans.
 
-use super::{admission, event, lane, look, message, open_counts, operations, rhythm, tail};
+use super::{admission, decision, event, fetched_key, key_checks, lane, look, message};
+use super::{open_counts, operations, rhythm, tail};
 
 /// The statements of the hot operations on PostgreSQL, by name, for tests that look at their plans.
 pub fn statements() -> Vec<(&'static str, &'static str)> {
@@ -15,7 +16,17 @@ pub fn list_statements() -> &'static [(&'static str, &'static str)] {
 /// Returns the statements that outbox, lanes, retries and operations need beside the hot ones, in the words of both databases: `{clock_ms}`
 /// is the database's clock.
 pub fn rare_statements() -> Vec<(&'static str, &'static str)> {
-    [message::RARE_STATEMENTS, lane::STATEMENTS, event::DUE_STATEMENTS, operations::BATCH_STATEMENTS].concat()
+    [
+        message::RARE_STATEMENTS,
+        lane::STATEMENTS,
+        event::DUE_STATEMENTS,
+        event::PARTS_STATEMENTS,
+        operations::BATCH_STATEMENTS,
+        decision::MESSAGE_STATEMENTS,
+        fetched_key::STATEMENTS,
+        key_checks::STATEMENTS,
+    ]
+    .concat()
 }
 
 /// Returns the statements of the live tail, in the words of both databases.

@@ -10,10 +10,19 @@ use axum::Router;
 use http::StatusCode;
 use tempfile::TempDir;
 
-use crate::database::Database;
+use crate::database::{Database, On};
 use crate::doctor::examine;
 use crate::needs;
 use crate::process::{Server, client, post_stripe, until};
+
+#[tokio::test]
+async fn where_none_may_be_created_a_missing_database_refuses_the_start() {
+    for on in [On::Sqlite, On::Postgres] {
+        if let Some(database) = Database::empty(on).await {
+            refuses_a_missing_one(&database).await;
+        }
+    }
+}
 
 /// A server on `data/hl.db`, and a destination that fails for now, so that calls are due again and again.
 struct World {
@@ -296,6 +305,35 @@ async fn nobody_begins_anew_beside_the_witness_of_what_was_there() {
     }
     world.server.spawn().await;
     assert_eq!(world.post("evt_1").await.as_deref(), Ok("accepted"));
+}
+
+async fn refuses_a_missing_one(database: &Database) {
+    let mut server = Server::prepare(&database.url, "");
+    let config = std::fs::read_to_string(server.config()).unwrap();
+    std::fs::write(server.config(), config.replace("[database]", "[database]\ncreate = false")).unwrap();
+    let path = database.url.strip_prefix("sqlite://").map(PathBuf::from);
+    for command in ["serve", "keys", "prune"] {
+        let (code, text) = server.command("", &[command]);
+        assert_eq!(code, 1, "{command}: {text}");
+        let what =
+            path.as_ref().map_or("has no tables".to_owned(), |path| format!("`{}` is", path.display()));
+        for part in ["hooklatch.toml: database.create: `false`", &what, "run `hooklatch migrate`"] {
+            assert!(text.contains(part), "{command}: {part}: {text}");
+        }
+        assert!(path.as_ref().is_none_or(|path| !path.exists()), "{command}: nothing is created");
+    }
+    if let Some(path) = &path {
+        std::fs::write(path, "").unwrap();
+        let (code, text) = server.command("", &["serve"]);
+        assert!(code == 1 && text.contains("is missing or empty"), "{text}");
+    }
+    let (code, text) = server.command("", &["migrate"]);
+    assert!(code == 0 && text.contains("applied"), "{text}");
+    server.spawn().await;
+    assert_eq!(
+        post_stripe(&client(), &server.url("/webhooks/stripe"), "evt_1").await.as_deref(),
+        Ok("accepted")
+    );
 }
 
 /// How many locks on this file the server holds that another process would see.

@@ -62,6 +62,8 @@ impl BenchServer {
 async fn make_schema(url: &str) -> anyhow::Result<()> {
     let config = DatabaseConfig {
         url: url.to_owned(),
+        create: true,
+        create_source: String::new(),
         migrate: true,
         connections_n: 2,
         connect_wait_ms: 0,

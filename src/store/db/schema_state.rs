@@ -41,6 +41,11 @@ impl SchemaState {
         }
     }
 
+    /// True when the database has none of its tables.
+    pub(crate) fn is_empty(self) -> bool {
+        matches!(self, Self::Behind { found: 0, .. })
+    }
+
     /// True when this binary may run on it.
     pub fn is_usable(self) -> bool {
         matches!(self, Self::Current | Self::Expanded { .. })

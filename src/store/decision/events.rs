@@ -28,7 +28,7 @@ pub(in crate::store) async fn decide(
     if act.makes_calls() && deciding.operation_id.is_none() {
         // Of many who decide at once one does. The others have seen it as it was before.
         if deciding.if_match == IfMatch::Unsaid && was_decided(&found, &row)? {
-            return Ok(Err(Refusal::VersionNeeded));
+            return Ok(Err(Refusal::VersionNeeded { state: found.state.as_str() }));
         }
         if key.is_synthetic() && found.state == EventState::Ignored {
             return Ok(Err(Refusal::TestEvent));

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::once::Verdict;
 use super::types::{Audited, Deciding, Refusal};
-use crate::api::{MessageAct, OrderResult, message_tag};
+use crate::api::{IfMatch, MessageAct, OrderResult, message_tag};
 use crate::store::audit::AuditEntry;
 use crate::store::db::{DbResult, Door, Row};
 use crate::store::lane;
@@ -40,6 +40,13 @@ const FINISHED: &str = "/* message_decide */ SELECT m.state, m.attempts_n, m.fin
     FROM outbox_finished m JOIN processed_webhook_events e ON e.event_seq = m.message_id / 1024
     WHERE m.message_id = $1";
 
+/// The record of somebody who had the message sent again, on its own or in an operation.
+const SENT_BY_PERSON: &str = "/* message_decide */ SELECT 1 AS n FROM audit_log
+    WHERE message_id = $1 AND action = 'message_send' LIMIT 1";
+
+/// The statements by name, for tests that look at their plans.
+pub(in crate::store) const STATEMENTS: &[(&str, &str)] = &[("message_decide sent", SENT_BY_PERSON)];
+
 /// Decides about one message: of the asking person's providers and destinations alone.
 pub(in crate::store) async fn decide(
     db: &mut Door<'_>,
@@ -62,8 +69,17 @@ pub(in crate::store) async fn decide(
     if !deciding.if_match.admits(&version(&row)?) {
         return Ok(Err(Refusal::Changed));
     }
+    let state = message_state(&row)?;
+    // Of many who decide at once one does. The others have seen it as it was before it was sent.
+    if deciding.if_match == IfMatch::Unsaid
+        && act != MessageAct::Send
+        && act.is_for(state)
+        && db.fetch_optional(SENT_BY_PERSON, &[id.number().into()]).await?.is_some()
+    {
+        return Ok(Err(Refusal::VersionNeeded { state: state.as_str() }));
+    }
     if act_on(db, &ids, act, deciding).await?.is_empty() {
-        return Ok(Err(Refusal::NotAllowed { state: message_state(&row)?.as_str() }));
+        return Ok(Err(Refusal::NotAllowed { state: state.as_str() }));
     }
     Ok(Ok(OrderResult::changed(1)))
 }

@@ -14,7 +14,9 @@ mod pauses;
 mod types;
 
 pub(super) use events::{decide as event_decide, out_of_reach};
-pub(super) use messages::{act_on as messages_act_on, decide as message_decide};
+pub(super) use messages::{
+    STATEMENTS as MESSAGE_STATEMENTS, act_on as messages_act_on, decide as message_decide,
+};
 pub(super) use once::{Verdict, once};
 pub(super) use pauses::{Pausable, pause_decide};
 pub use pauses::{PausesEnded, ProviderPause};

@@ -114,8 +114,11 @@ pub enum Refusal {
     #[error("it has changed since it was read")]
     Changed,
     /// Somebody decided about the subject before, and the request does not say which version it is about (`If-Match`).
-    #[error("somebody decided about it before")]
-    VersionNeeded,
+    #[error("somebody decided about it before, and it is {state}")]
+    VersionNeeded {
+        /// State in which it stands since.
+        state: &'static str,
+    },
     /// The key was used for another request.
     #[error("the key was used for another request")]
     KeyReused,

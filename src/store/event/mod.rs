@@ -14,7 +14,7 @@ mod types;
 mod view;
 
 pub(super) use delivery::STATEMENTS as DELIVERY_STATEMENTS;
-pub(super) use parts::{payload_in_parts, stored_body, stored_body_bytes};
+pub(super) use parts::{STATEMENTS as PARTS_STATEMENTS, payload_in_parts, stored_body, stored_body_bytes};
 pub(super) use payload::{NotAsItCame, StoredPayload};
 pub(super) use redacted::{payload_redacted, payload_whole_keep};
 pub(super) use rows::{DUE_STATEMENTS, event_get, event_take_due, events_update, events_with};

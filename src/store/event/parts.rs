@@ -139,9 +139,42 @@ fn sealed(ring: &KeyRing, place: &SealedPlace<'_>, body: &Bytes) -> DbResult<Byt
     Ok(ring.seal(place, body)?.into_owned().into())
 }
 
+const BEGUN: &str =
+    "/* body_parts_write */ INSERT INTO unlatched_bodies (event_seq, begun_at_ms) VALUES ($1, $2)";
+const PART: &str = "/* body_parts_write */ INSERT INTO webhook_body_parts (event_seq, part_n, shard, part) VALUES ($1, $2, $3, $4)";
+const KNOWN_KEY: &str =
+    "/* event_is_known */ SELECT 1 AS n FROM processed_webhook_events WHERE provider = $1 AND event_id = $2";
+const KNOWN_TEXT: &str = "/* event_is_known */ SELECT 1 AS n FROM processed_webhook_events WHERE provider = $1 AND replay_key = $2";
+const IN_PARTS: &str = "/* payload_in_parts */ UPDATE webhook_payloads SET parts_n = $2 WHERE event_seq = $1";
+const LATCHED: &str = "/* payload_in_parts */ DELETE FROM unlatched_bodies WHERE event_seq = $1";
+const UNLATCHED_DELETE: &str = "/* body_parts_delete */ DELETE FROM unlatched_bodies WHERE event_seq = $1";
+const PARTS_DELETE: &str = "/* body_parts_delete */ DELETE FROM webhook_body_parts WHERE event_seq = $1";
+const UNLATCHED_OLD: &str =
+    "/* body_parts_sweep */ SELECT event_seq FROM unlatched_bodies WHERE begun_at_ms < $1
+        ORDER BY event_seq LIMIT 1 FOR UPDATE SKIP LOCKED";
+/// The bytes of a body, as they are read to be sent.
+const STORED: &str = concat!(
+    "/* body_parts_stored */ SELECT ",
+    stored_body!("p"),
+    " AS body FROM webhook_payloads p WHERE p.event_seq = $1"
+);
+
+/// The statements by name, for tests that look at their plans.
+pub(in crate::store) const STATEMENTS: &[(&str, &str)] = &[
+    ("body_parts begun", BEGUN),
+    ("body_parts part", PART),
+    ("body_parts known key", KNOWN_KEY),
+    ("body_parts known text", KNOWN_TEXT),
+    ("body_parts in parts", IN_PARTS),
+    ("body_parts latched", LATCHED),
+    ("body_parts unlatched delete", UNLATCHED_DELETE),
+    ("body_parts delete", PARTS_DELETE),
+    ("body_parts sweep", UNLATCHED_OLD),
+    ("body_parts stored", STORED),
+];
+
 async fn unlatched_body_insert(db: &mut Door<'_>, event_seq: i64, now_ms: UnixMs) -> DbResult<()> {
-    let sql = "/* body_parts_write */ INSERT INTO unlatched_bodies (event_seq, begun_at_ms) VALUES ($1, $2)";
-    db.execute(sql, &[event_seq.into(), now_ms.into()]).await.map(drop)
+    db.execute(BEGUN, &[event_seq.into(), now_ms.into()]).await.map(drop)
 }
 
 async fn body_part_insert(
@@ -149,20 +182,16 @@ async fn body_part_insert(
     (event_seq, part_n, shard): (i64, u32, i32),
     part: &Bytes,
 ) -> DbResult<()> {
-    let sql = "/* body_parts_write */ INSERT INTO webhook_body_parts (event_seq, part_n, shard, part)
-        VALUES ($1, $2, $3, $4)";
-    db.execute(sql, &[event_seq.into(), part_n.into(), shard.into(), part.as_ref().into()]).await.map(drop)
+    db.execute(PART, &[event_seq.into(), part_n.into(), shard.into(), part.as_ref().into()]).await.map(drop)
 }
 
 async fn event_is_known(db: &mut Door<'_>, key: &EventKey, text: Option<&[u8]>) -> DbResult<bool> {
     let provider = key.provider.as_str();
-    let sql = "/* event_is_known */ SELECT 1 AS n FROM processed_webhook_events WHERE provider = $1 AND event_id = $2";
-    if db.fetch_optional(sql, &[provider.into(), key.event_id.as_str().into()]).await?.is_some() {
+    if db.fetch_optional(KNOWN_KEY, &[provider.into(), key.event_id.as_str().into()]).await?.is_some() {
         return Ok(true);
     }
     let Some(text) = text else { return Ok(false) };
-    let sql = "/* event_is_known */ SELECT 1 AS n FROM processed_webhook_events WHERE provider = $1 AND replay_key = $2";
-    Ok(db.fetch_optional(sql, &[provider.into(), text.into()]).await?.is_some())
+    Ok(db.fetch_optional(KNOWN_TEXT, &[provider.into(), text.into()]).await?.is_some())
 }
 
 /// Says of a row that was just inserted that its body is in parts; an error when somebody has swept them.
@@ -171,24 +200,18 @@ pub(in crate::store) async fn payload_in_parts(
     event_seq: i64,
     parts_n: u32,
 ) -> DbResult<()> {
-    let sql = "/* payload_in_parts */ UPDATE webhook_payloads SET parts_n = $2 WHERE event_seq = $1";
-    db.execute(sql, &[event_seq.into(), parts_n.into()]).await?;
-    let sql = "/* payload_in_parts */ DELETE FROM unlatched_bodies WHERE event_seq = $1";
-    if db.execute(sql, &[event_seq.into()]).await? == 0 { Err(DbError::vanished()) } else { Ok(()) }
+    db.execute(IN_PARTS, &[event_seq.into(), parts_n.into()]).await?;
+    if db.execute(LATCHED, &[event_seq.into()]).await? == 0 { Err(DbError::vanished()) } else { Ok(()) }
 }
 
 async fn body_parts_delete(db: &mut Door<'_>, event_seq: i64) -> DbResult<bool> {
-    let sql = "/* body_parts_delete */ DELETE FROM unlatched_bodies WHERE event_seq = $1";
-    if db.execute(sql, &[event_seq.into()]).await? == 0 {
+    if db.execute(UNLATCHED_DELETE, &[event_seq.into()]).await? == 0 {
         return Ok(false);
     }
-    let sql = "/* body_parts_delete */ DELETE FROM webhook_body_parts WHERE event_seq = $1";
-    db.execute(sql, &[event_seq.into()]).await.map(|_| true)
+    db.execute(PARTS_DELETE, &[event_seq.into()]).await.map(|_| true)
 }
 
 async fn body_parts_sweep(db: &mut Door<'_>, before_ms: UnixMs) -> DbResult<bool> {
-    let sql = "/* body_parts_sweep */ SELECT event_seq FROM unlatched_bodies WHERE begun_at_ms < $1
-        ORDER BY event_seq LIMIT 1 FOR UPDATE SKIP LOCKED";
-    let Some(row) = db.fetch_optional(sql, &[before_ms.into()]).await? else { return Ok(false) };
+    let Some(row) = db.fetch_optional(UNLATCHED_OLD, &[before_ms.into()]).await? else { return Ok(false) };
     body_parts_delete(db, row.int("event_seq")?).await
 }

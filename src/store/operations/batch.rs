@@ -144,8 +144,12 @@ fn moved_by(subject: &OperationSubject) -> Option<&'static str> {
 }
 
 /// The statements by name, for tests that look at their plans.
-pub(super) const STATEMENTS: &[(&str, &str)] =
-    &[("operation_moved messages", MOVED_MESSAGES), ("operation_moved events", MOVED_EVENTS)];
+pub(super) const STATEMENTS: &[(&str, &str)] = &[
+    ("operation_moved messages", MOVED_MESSAGES),
+    ("operation_moved sent messages", SENT_MESSAGES),
+    ("operation_moved events", MOVED_EVENTS),
+    ("operation_moved rerun events", RERUN_EVENTS),
+];
 
 /// Those of the rows on which something went on after `since_ms`: what was ordered was ordered without knowing of it.
 async fn moved(

@@ -72,6 +72,11 @@ fn each_mistake_names_its_key_and_the_remedy() {
     check(&scoped("destinations = \"billing\""), "admin.tokens[0].destinations", "wanted a list");
     check("[database]\nurl = \"mysql://root@localhost/x\"", "database.url", "scheme `mysql`");
     check("[database]\nurl = \"hooklatch.db\"", "database.url", "write sqlite://PATH");
+    check("[database]\nurl = \"sqlite://~/hooklatch.db\"", "database.url", "only a shell replaces `~`");
+    check("[database]\nurl = \"sqlite:///\"", "database.url", "names the folder `/`, wanted a file");
+    check("[database]\nurl = \"sqlite://data/\"", "database.url", "such as sqlite://data/hooklatch.db");
+    check("[database]\nurl = \"sqlite://x.db?mode=memory\"", "database.url", "in memory");
+    check("[database]\ncreate = 1", "database.create", "wanted true or false");
     check("[database]\nurl = \"postgres://a,,b/x\"", "database.url", "empty host");
     check("[database]\nurl = \"postgres:///x?host=a,b\"", "database.url", "several HOST:PORT between commas");
     check("[database]\nurl = \"postgres://a/x?target_session_attrs=standby\"", "database.url", "read-write");

@@ -190,7 +190,7 @@ async fn a_replay_can_be_dispatched_by_a_person_and_a_dismissed_conflict_still(d
     let (id, _) = kept(&store, &key("evt_1")).await.remove(0);
     assert_eq!(act(&store, &id, EventAct::Dismiss, "r-3").await, "changed 0");
     assert_eq!(act(&store, &id, EventAct::Rerun, "r-4").await, "not_allowed dismissed");
-    assert_eq!(act(&store, &id, EventAct::Dispatch, "r-5").await, "VersionNeeded");
+    assert_eq!(act(&store, &id, EventAct::Dispatch, "r-5").await, "VersionNeeded { state: \"dismissed\" }");
     let ordered = Ordered::Event { key: id.clone(), act: EventAct::Dispatch };
     let seen = Decision { if_match: &IfMatch::Any, ..decision_at("r-6", 5_000) };
     assert_eq!(decide(&ops(&store), &ordered, &seen).await, "changed 0");

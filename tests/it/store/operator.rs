@@ -1,6 +1,6 @@
 //! What people decide: once, recorded, and never over a worker's head.
 
-use hooklatch::api::{EventAct, MessageAct, PauseAct};
+use hooklatch::api::{EventAct, IfMatch, MessageAct, PauseAct};
 use hooklatch::store::{
     Decision, Filter, LeaseWant, LeasedMessage, Ordered, PausesEnded, SettleTo, Settlement, Store,
 };
@@ -15,6 +15,7 @@ use crate::database::{Database, on_both};
 on_both!(
     a_decision_is_made_once_and_recorded,
     what_a_worker_holds_or_is_done_is_not_decided_about,
+    of_many_decisions_about_a_message_one_acts,
     a_message_sent_again_starts_anew_under_its_key,
     what_may_have_taken_effect_is_not_repeated_for_longer_because_a_person_had_it_sent,
     what_a_dead_worker_held_is_decided_about_when_its_lease_has_ended,
@@ -122,6 +123,43 @@ async fn what_a_dead_worker_held_is_decided_about_when_its_lease_has_ended(datab
         assert_eq!(store.message_settle(&[late]).await.unwrap(), [false], "whoever comes back is too late");
         assert_eq!(store.message_get(one.message_id).await.unwrap().unwrap().state.as_str(), state);
     }
+}
+
+async fn of_many_decisions_about_a_message_one_acts(database: &Database) {
+    let store = database.store().await;
+    for round in 0..6 {
+        let id = settled(&store, &format!("evt_{round}"), SettleTo::Held).await;
+        let acts = [MessageAct::Send, MessageAct::Discard, MessageAct::Done];
+        let all = (0..9).map(|n: usize| {
+            let (store, act) = (store.clone(), acts[(n + round) % 3]);
+            tokio::spawn(async move {
+                let key = format!("r-{round}-{n}");
+                (act, decide(&ops(&store), &on_message(id, act), &decision(&key)).await)
+            })
+        });
+        let (mut changed, mut refused) = (Vec::new(), Vec::new());
+        for one in all.collect::<Vec<_>>() {
+            let (act, said) = one.await.unwrap();
+            if said.starts_with("changed") { changed.push(act) } else { refused.push(said) }
+        }
+        assert_eq!(changed.len(), 1, "{changed:?} {refused:?}");
+        let state = match changed[0] {
+            MessageAct::Send => "ready",
+            MessageAct::Discard => "discarded",
+            MessageAct::Done => "done",
+        };
+        assert_eq!(store.message_get(id).await.unwrap().unwrap().state.as_str(), state);
+        assert!(refused.iter().all(|said| said.contains(state)), "they hear what happened: {refused:?}");
+    }
+    let audited = "SELECT COUNT(*) FROM audit_log WHERE message_id IS NOT NULL";
+    assert_eq!(database.count(audited).await, 6);
+    // Who has seen that it was sent may discard it all the same.
+    let id = settled(&store, "evt_last", SettleTo::Held).await;
+    let (send, discard) = (on_message(id, MessageAct::Send), on_message(id, MessageAct::Discard));
+    assert_eq!(decide(&ops(&store), &send, &decision("s-1")).await, "changed 1");
+    assert_eq!(decide(&ops(&store), &discard, &decision("s-2")).await, "VersionNeeded { state: \"ready\" }");
+    let seen = Decision { if_match: &IfMatch::Any, ..decision("s-3") };
+    assert_eq!(decide(&ops(&store), &discard, &seen).await, "changed 1");
 }
 
 async fn a_message_sent_again_starts_anew_under_its_key(database: &Database) {

@@ -13,7 +13,9 @@ const WORKER: &str =
     SET enable_mergejoin = off; SET enable_bitmapscan = off; SET jit = off";
 const COMMITTER: &str = "SET enable_seqscan = off; SET plan_cache_mode = force_generic_plan; SET jit = off";
 /// Tables that grow with what is kept.
-const BIG: [&str; 9] = [
+const BIG: [&str; 11] = [
+    "audit_log",
+    "webhook_body_parts",
     "event_search_ids",
     "outbox_queue",
     "outbox_contents",
@@ -210,10 +212,20 @@ const LANES: &str = "UPDATE outbox_queue SET lane = 'l' || message_id / 1024, la
     SELECT 'stripe', 'o_' || n, 1, n FROM generate_series(1, 200000) n;
     INSERT INTO outbox_finished (message_id, created_at_ms, finished_at_ms, attempts_n, generation, shard, state, destination)
     SELECT n * 1024 + 5, 1000, 1000, 1, 0, 1, 'done', 'billing' FROM generate_series(1, 200000) n;
+    INSERT INTO webhook_body_parts (event_seq, part_n, shard, part)
+    SELECT n, p, 1, 'part' FROM generate_series(1, 200000, 2) n, generate_series(0, 1) p;
+    UPDATE webhook_payloads SET parts_n = 2 WHERE event_seq % 2 = 1;
+    INSERT INTO unlatched_bodies (event_seq, begun_at_ms) SELECT n, 1000 FROM generate_series(1, 20000) n;
+    INSERT INTO fetched_keys (provider, digest, fetched_at_ms, content)
+    SELECT 'p' || n % 128, sha256(n::text::bytea), n, 'key' FROM generate_series(1, 4096) n;
+    INSERT INTO encryption_keys (key_id, check_value, written_at_ms)
+    SELECT 'k_' || n, 'check', 1000 FROM generate_series(1, 20000) n;
+    INSERT INTO audit_log (audit_seq, at_ms, actor, action, message_id, detail, hash)
+    SELECT n, 1000, 'ops', 'message_discard', n * 1024, 'r', repeat('0', 64) FROM generate_series(1, 200000) n;
     VACUUM ANALYZE";
 
 /// What is asked beside the hot statements: with values that find something among much.
-const ASKED: [(&str, &str); 12] = [
+const ASKED: [(&str, &str); 29] = [
     ("message_extend", "1024000, 1, 0, 1, 30000"),
     ("message_release", "ARRAY['billing', 'other'], ARRAY['n/1'], 0, 1, 60000"),
     ("message_release told", "ARRAY[1024000, 2048000], 10000000"),
@@ -228,6 +240,23 @@ const ASKED: [(&str, &str); 12] = [
     ),
     ("operation_moved messages", "ARRAY[1024000, 2048000], 5000"),
     ("operation_moved events", "ARRAY[1000, 2000], 5000"),
+    ("operation_moved sent messages", "ARRAY[1024000, 2048000], 5000"),
+    ("operation_moved rerun events", "ARRAY[1000, 2000], 5000"),
+    ("message_decide sent", "1024000"),
+    ("body_parts begun", "900001, 5000"),
+    ("body_parts part", "900001, 0, 1, 'part'"),
+    ("body_parts known key", "'stripe', 'evt_5'"),
+    ("body_parts known text", "'stripe', sha256('5')"),
+    ("body_parts in parts", "1000, 2"),
+    ("body_parts latched", "1000"),
+    ("body_parts unlatched delete", "1000"),
+    ("body_parts delete", "1000"),
+    ("body_parts sweep", "5000"),
+    ("body_parts stored", "2001"),
+    ("fetched_keys keep", "'p5', sha256('5'), 5000, 'key', NULL"),
+    ("fetched_keys keep newest", "'p5', 32"),
+    ("key check value", "'k_5'"),
+    ("key register", "'k_5', '\\x00', 5000"),
     ("versions_raise", "ARRAY['stripe', 'stripe'], ARRAY['o_5', 'o_x'], ARRAY[9, 9], ARRAY[7, 8]"),
 ];
 

@@ -18,7 +18,7 @@ use crate::times::rfc3339;
 const NETWORK_FILE_SYSTEMS: [&str; 7] = ["nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs", "ceph"];
 
 /// The path in `sqlite://PATH` or `sqlite:PATH`, of which `%` spells what a URL cannot. An error says what is wrong.
-pub(super) fn path(url: &str) -> Result<PathBuf, String> {
+pub(crate) fn path(url: &str) -> Result<PathBuf, String> {
     let wrong = |why: &str| format!("database url is not an SQLite url: {why}");
     let rest = url.strip_prefix("sqlite:").ok_or_else(|| wrong("it does not start with `sqlite:`"))?;
     let rest = rest.strip_prefix("//").unwrap_or(rest);
