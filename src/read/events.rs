@@ -1,5 +1,7 @@
 //! From a believed request to its events.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use http::HeaderMap;
 
@@ -115,9 +117,25 @@ pub(crate) fn stored(
 }
 
 /// The answer that the sender of a believed request wants to hear.
-pub(crate) fn answer<'a>(spec: &'a Spec, verified: &Verified) -> Option<&'a AnswerSpec> {
+pub(crate) fn answer<'a>(spec: &'a Spec, verified: &Verified) -> Option<Cow<'a, AnswerSpec>> {
     let event = chosen_for(spec, &verified.request().headers);
-    event.and_then(|event| event.answer.as_ref()).or(spec.answer.as_ref())
+    let answer = event.and_then(|event| event.answer.as_ref()).or(spec.answer.as_ref())?;
+    Some(match answer.echo.as_ref().and_then(|name| echoed(name, &verified.request().body)) {
+        Some(body) => Cow::Owned(AnswerSpec { body, ..answer.clone() }),
+        None => Cow::Borrowed(answer),
+    })
+}
+
+/// An object with the member `name` of a JSON body alone; `None` where the body has none, or two.
+fn echoed(name: &str, body: &[u8]) -> Option<String> {
+    let PointerTarget::One(raw) = find(body, &format!("/{name}")) else { return None };
+    let mut echoed = String::with_capacity(raw.len() + name.len() + 5);
+    echoed.push('{');
+    json::push_text(&mut echoed, name);
+    echoed.push(':');
+    echoed.push_str(std::str::from_utf8(raw).ok()?);
+    echoed.push('}');
+    Some(echoed)
 }
 
 const CONTENT_TYPE: &str = "content-type";
