@@ -80,11 +80,20 @@ pub(crate) fn read(by: ReadAs<'_>, verified: &Verified, open: Opener<'_>) -> Vec
     if event.each.as_deref() == Some(EVERY_LIST) {
         return lists(&reader, body, &json);
     }
-    if event.body == BodyFormat::Lines && !json.trim_ascii_start().starts_with(b"[") {
-        return elements(&reader, body, &json, &json, lines(&json).take(n_max.saturating_add(1)).collect());
-    }
-    let whole = (event.body == BodyFormat::Lines).then_some("");
-    let Some(each) = event.each.as_deref().or(whole) else { return vec![one(&reader, 0, body, &json)] };
+    let named = event.each.as_deref();
+    let each = match event.body {
+        BodyFormat::Lines if json.trim_ascii_start().starts_with(b"[") => Some(""),
+        // One line may be all of it, with the list inside.
+        BodyFormat::Lines => match named.filter(|each| matches!(find(&json, each), PointerTarget::One(_))) {
+            Some(each) => Some(each),
+            None => {
+                let ranges = lines(&json).take(n_max.saturating_add(1)).collect();
+                return elements(&reader, body, &json, &json, ranges);
+            }
+        },
+        _ => named,
+    };
+    let Some(each) = each else { return vec![one(&reader, 0, body, &json)] };
     let outer = Document::parse(&json);
     let reader = EventReader { outer: outer.as_ref(), ..reader };
     match find(&json, each) {

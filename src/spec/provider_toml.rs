@@ -39,6 +39,8 @@ pub struct Spec {
     pub resend_h: Option<Resend>,
     /// Largest body that the sender documents; absent where it does not say. Bytes.
     pub body_bytes_max: Option<u32>,
+    /// Most events that the sender puts into one request; absent where it does not say, or where the number is small.
+    pub events_n_max: Option<u32>,
     /// Time within which the sender wants its answer. Milliseconds.
     pub answer_within_ms: u32,
     /// The signature of a request.

@@ -30,7 +30,8 @@ pub struct SignatureSpec {
     /// True when the header may be there several times; any may match.
     #[serde(default)]
     pub repeated: bool,
-    /// Place of the signature or token in a JSON body, instead of a header. With `each`, in every element.
+    /// Place of the signature or token in a JSON body, instead of a header: of signatures several separated by `|`, any of
+    /// which may match. With `each`, in every element.
     pub json: Option<String>,
     /// JSON pointer to the array whose every element holds the token.
     pub each: Option<String>,

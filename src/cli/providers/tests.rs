@@ -206,6 +206,7 @@ fn place(signature: &SignatureSpec) -> Option<String> {
 fn events(event: &EventSpec, weak: Option<Weakness>) -> String {
     let batch = match (&event.each, event.body) {
         (Some(each), _) if each.is_empty() => "a batch, one for each element of the body".to_owned(),
+        (Some(each), BodyFormat::Lines) => format!("a batch, one for each line or element of `{each}`"),
         (Some(each), _) => format!("a batch, one for each element of `{each}`"),
         (None, BodyFormat::Lines) => "a batch, one for each line".to_owned(),
         (None, BodyFormat::Form) => "one, as JSON or a form".to_owned(),
