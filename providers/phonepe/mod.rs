@@ -1,4 +1,4 @@
-//! PhonePe: the token of the webhook; or, of the older API, a digest of the notice and a salt that it names.
+//! `PhonePe`: the token of the webhook; or, of the older API, a digest of the notice and a salt that it names.
 
 use hooklatch::kind::prelude::*;
 

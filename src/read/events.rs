@@ -80,20 +80,11 @@ pub(crate) fn read(by: ReadAs<'_>, verified: &Verified, open: Opener<'_>) -> Vec
     if event.each.as_deref() == Some(EVERY_LIST) {
         return lists(&reader, body, &json);
     }
-    let named = event.each.as_deref();
-    let each = match event.body {
-        BodyFormat::Lines if json.trim_ascii_start().starts_with(b"[") => Some(""),
-        // One line may be all of it, with the list inside.
-        BodyFormat::Lines => match named.filter(|each| matches!(find(&json, each), PointerTarget::One(_))) {
-            Some(each) => Some(each),
-            None => {
-                let ranges = lines(&json).take(n_max.saturating_add(1)).collect();
-                return elements(&reader, body, &json, &json, ranges);
-            }
-        },
-        _ => named,
-    };
-    let Some(each) = each else { return vec![one(&reader, 0, body, &json)] };
+    if event.body == BodyFormat::Lines && !is_one_list(event, &json) {
+        return elements(&reader, body, &json, &json, lines(&json).take(n_max.saturating_add(1)).collect());
+    }
+    let whole = (event.body == BodyFormat::Lines && is_array(&json)).then_some("");
+    let Some(each) = whole.or(event.each.as_deref()) else { return vec![one(&reader, 0, body, &json)] };
     let outer = Document::parse(&json);
     let reader = EventReader { outer: outer.as_ref(), ..reader };
     match find(&json, each) {
@@ -107,6 +98,16 @@ pub(crate) fn read(by: ReadAs<'_>, verified: &Verified, open: Opener<'_>) -> Vec
         PointerTarget::Doubled => vec![unreadable(&reader, body, format!("{each} is there twice"))],
         PointerTarget::NotJson => vec![unreadable(&reader, body, "the body is not JSON".to_owned())],
     }
+}
+
+fn is_array(json: &[u8]) -> bool {
+    json.trim_ascii_start().starts_with(b"[")
+}
+
+/// True when a body that may be lines is one text: an array, or an object with the list inside.
+fn is_one_list(event: &EventSpec, json: &[u8]) -> bool {
+    let is_there = |each: &String| matches!(find(json, each), PointerTarget::One(_));
+    is_array(json) || event.each.as_ref().is_some_and(is_there)
 }
 
 /// Payload and envelope of an event as it was stored: what the same spec points at, in the same bytes.

@@ -340,11 +340,7 @@ impl Receiver {
             if let Some(left_out_n) = self.may_write(Some(entry), "no_events") {
                 info!(provider.name = %provider.name(), left_out_n, "acknowledged a request without events");
             }
-            return Ok(SenderAnswer::of(
-                entry,
-                provider.answer(&verified).as_deref(),
-                &AdmittedEvents::default(),
-            ));
+            return Ok(SenderAnswer::of(entry, provider.answer(&verified), &AdmittedEvents::default()));
         }
         self.tell_unidentified(entry, &events);
         let event_type = events.first().map(|event| event.event_type.clone()).unwrap_or_default();
@@ -360,7 +356,7 @@ impl Receiver {
         self.notes.copies.note(provider.name(), &admitted.events, received_at_ms);
         let answer = match entry.caller {
             Some(rules) => caller::answer(provider.name(), rules, caller::is_batch(&verified), &admitted),
-            None => SenderAnswer::of(entry, provider.answer(&verified).as_deref(), &admitted),
+            None => SenderAnswer::of(entry, provider.answer(&verified), &admitted),
         };
         self.tell_answered(entry, &answer, &admitted, (&event_type, verified.secret_n(), arrival));
         if let Some(trace) = trace {

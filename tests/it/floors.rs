@@ -123,6 +123,7 @@ fn every_setting_that_is_a_secret_has_a_floor() {
         "require",
         "required_components",
         "batches",
+        "v2",
         "platform_certificates",
         "keys",
         "named_secrets",
