@@ -31,9 +31,11 @@ mod paypal;
 mod paytm;
 mod payu;
 mod persona;
+mod phonepe;
 mod plaid;
 mod plivo;
 mod rapyd;
+mod recurly_xml;
 mod rfc9421;
 mod salesforce;
 mod segment;
@@ -152,7 +154,7 @@ pub(crate) const KINDS: &[BuiltIn] = &[
     ("paytm", paytm::provider),
     ("payu", payu::provider),
     ("persona", persona::provider),
-    kind!("phonepe": "checkout.order.completed" in "checkout.order.completed", "checkout.order.failed" in "checkout.order.failed", "pg.refund.completed" in "pg.refund.completed", "checkout.transaction.attempt.failed" in "checkout.transaction.attempt.failed", "pg.order.completed" in "pg.order.completed", "pg.refund.accepted" in "pg.refund.accepted", "subscription.cancelled" in "subscription.cancelled", "subscription.notification.completed" in "subscription.notification.completed", "subscription.setup.order.completed" in "subscription.setup.order.completed"),
+    ("phonepe", phonepe::provider),
     ("plaid", plaid::provider),
     ("plivo", plivo::provider),
     kind!("polar": "order.paid" in "order.paid", "subscription.active" in "subscription.active", "customer.created" in "customer.created"),
@@ -161,6 +163,7 @@ pub(crate) const KINDS: &[BuiltIn] = &[
     ("rapyd", rapyd::provider),
     kind!("razorpay": "payment.captured" in "payment.captured", "payment.failed" in "payment.failed", "refund.processed" in "refund.processed", "payment.dispute.created" in "payment.dispute.created", "subscription.charged" in "subscription.charged"),
     kind!("recurly": "account.created" in "account.created", "charge_invoice.paid" in "charge_invoice.paid", "subscription.canceled" in "subscription.canceled", "new_subscription_notification" in "new_subscription_notification", "billing_info_updated_notification" in "billing_info_updated_notification"),
+    ("recurly_xml", recurly_xml::provider),
     kind!("resend": "email.delivered" in "email.delivered", "email.bounced" in "email.bounced", "email.complained" in "email.complained"),
     kind!("revenuecat": "INITIAL_PURCHASE" in "INITIAL_PURCHASE", "RENEWAL" in "RENEWAL", "CANCELLATION" in "CANCELLATION", "TRANSFER" in "TRANSFER", "BILLING_ISSUE" in "BILLING_ISSUE", "EXPIRATION" in "EXPIRATION"),
     kind!("revolut": "TransactionStateChanged" in "TransactionStateChanged", "ORDER_COMPLETED" in "ORDER_COMPLETED", "ORDER_PAYMENT_DECLINED" in "ORDER_PAYMENT_DECLINED", "PAYOUT_COMPLETED" in "PAYOUT_COMPLETED"),

@@ -11,31 +11,87 @@ pub(super) fn provider() -> Provider {
     ])
 }
 
+/// The headers of one version: by the token of the account or subaccount that the number belongs to, and by that of the
+/// main account.
+struct Version {
+    signatures: [&'static str; 2],
+    nonce: &'static str,
+}
+
 const NAME: &str = "x-plivo-signature-v3";
 const NONCE: &str = "x-plivo-signature-v3-nonce";
-/// Most signatures that are tried: Plivo sends one for each auth token of an account.
+const V3: Version = Version { signatures: [NAME, "x-plivo-signature-ma-v3"], nonce: NONCE };
+const V2: Version = Version {
+    signatures: ["x-plivo-signature-v2", "x-plivo-signature-ma-v2"],
+    nonce: "x-plivo-signature-v2-nonce",
+};
+/// Most signatures of a header that are tried: Plivo sends one for each auth token of an account.
 const SIGNATURES_N_MAX: usize = 8;
 
+impl Version {
+    fn is_there(&self, request: &RawRequest) -> bool {
+        self.signatures.iter().any(|name| request.headers.contains_key(*name))
+    }
+
+    /// The signatures of both headers, as far as they are there.
+    fn given(&self, request: &RawRequest) -> Result<Vec<Vec<u8>>, VerifyError> {
+        let mut given = Vec::new();
+        for name in self.signatures.into_iter().filter(|name| request.headers.contains_key(*name)) {
+            let texts = deciding_header(&request.headers, name)?.split(',').take(SIGNATURES_N_MAX);
+            given.extend(texts.filter_map(|text| decode_base64(text.trim())));
+        }
+        if given.is_empty() {
+            return Err(VerifyError::malformed(self.signatures[0], "it is not base64"));
+        }
+        Ok(given)
+    }
+}
+
+/// Version 3 decides where it is there: version 2 covers no field, and whoever has seen one request could send another
+/// under it.
 fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+    if !V3.is_there(request) && V2.is_there(request) {
+        return match keys.setting("v2") {
+            Ok("accept") => matched(&V2.given(request)?, &url_and_nonce(request)?, keys),
+            _ => Err(VerifyError::malformed(
+                NAME,
+                "only version 2 is there: settings.v2 = \"accept\" believes it",
+            )),
+        };
+    }
     let nonce = deciding_header(&request.headers, NONCE)?;
     // The nonce is what stands behind the last dot, or an end of the last field could be taken for its beginning.
     if nonce.is_empty() || nonce.contains('.') {
         return Err(VerifyError::malformed(NONCE, "it is empty, or has a dot"));
     }
-    let given = deciding_header(&request.headers, NAME)?.split(',').take(SIGNATURES_N_MAX);
-    let given: Vec<Vec<u8>> = given.filter_map(|text| decode_base64(text.trim())).collect();
-    if given.is_empty() {
-        return Err(VerifyError::malformed(NAME, "it is not base64"));
+    if !V3.is_there(request) {
+        deciding_header(&request.headers, NAME)?;
     }
+    let given = V3.given(request)?;
     let form = Form::parse(&request.body).ok_or_else(|| VerifyError::malformed("body", Form::TOO_MANY))?;
     let signed = signed_text(&request.url, form, nonce)
         .ok_or_else(|| VerifyError::malformed("query", Form::TOO_MANY))?;
+    matched(&given, &signed, keys)
+}
+
+/// `https://host/path` and the nonce, which is of letters and digits: what version 3 signs has a dot or a question mark
+/// behind the path, and must not be taken for this.
+fn url_and_nonce(request: &RawRequest) -> Result<Vec<u8>, VerifyError> {
+    let nonce = deciding_header(&request.headers, V2.nonce)?;
+    if nonce.is_empty() || !nonce.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+        return Err(VerifyError::malformed(V2.nonce, "it is not of letters and digits"));
+    }
+    let base = request.url.split(['?', '#']).next().unwrap_or_default();
+    Ok([base.as_bytes(), nonce.as_bytes()].concat())
+}
+
+fn matched(given: &[Vec<u8>], signed: &[u8], keys: &Keys) -> Result<Believed, VerifyError> {
     let is_match = |secret: &str| {
-        let mac = hmac(Hash::Sha256, secret.as_bytes(), &[&signed]);
+        let mac = hmac(Hash::Sha256, secret.as_bytes(), &[signed]);
         given.iter().any(|given| same(&mac, given))
     };
     let secret_n = keys.secrets().position(is_match).ok_or_else(|| VerifyError::mismatch(keys))?;
-    Ok(Believed::of(secret_n, &[&signed]))
+    Ok(Believed::of(secret_n, &[signed]))
 }
 
 /// `https://host/path?a=1&b=2.Name1Value1Name2Value2.nonce`: the query and the fields sorted and decoded. Without a query

@@ -3,7 +3,8 @@
 use crate::config::{AgeConfig, Checker, Table};
 use crate::spec::Spec;
 
-/// Longest that a request may have been under way. Seconds; no longer than the shortest retention of ids.
+/// Longest that a request may have been under way, unless the kind allows for more. Seconds; no longer than the shortest
+/// retention of ids.
 const TOLERANCE_S_MAX: u64 = 86_400;
 /// Shortest bound of a time that its sender bounds nowhere: its first attempt has to pass. Seconds.
 const AGE_S_MIN: u64 = 60;
@@ -19,8 +20,8 @@ pub(super) fn age(checker: &mut Checker<'_>, table: &mut Table, spec: Option<&Sp
     let mut age = AgeConfig::default();
     if let Some(field) = tolerance {
         match (kinds_own_s, is_unbounded) {
-            (Some(_), _) => {
-                let tolerance_s = field.number(checker, &(1..=TOLERANCE_S_MAX));
+            (Some(own_s), _) => {
+                let tolerance_s = field.number(checker, &(1..=TOLERANCE_S_MAX.max(own_s.into())));
                 age.tolerance_s = tolerance_s.and_then(|s| u32::try_from(s).ok());
             }
             (None, true) => {

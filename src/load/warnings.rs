@@ -15,6 +15,7 @@ pub(crate) fn warnings(config: &Config, kinds: &[Provider]) -> Vec<String> {
         settings(&mut warnings, name, provider, spec);
         age(&mut warnings, name, provider, spec);
         warnings.extend(body_size(name, provider, spec));
+        warnings.extend(batch_size(name, config.server.events_n_max, spec));
         if !provider.has_search {
             warnings.push(format!(
                 "providers.{name}.search: is off: a search finds events of this provider by their event ids alone, not by \
@@ -71,6 +72,17 @@ fn body_size(name: &Name, provider: &ProviderConfig, spec: &Spec) -> Option<Stri
         )
     };
     (cap < largest).then(warning)
+}
+
+/// Fewer events in one request than the sender may put there.
+fn batch_size(name: &Name, cap: u32, spec: &Spec) -> Option<String> {
+    let largest = spec.events_n_max.filter(|largest| cap < *largest)?;
+    Some(format!(
+        "server.events_n_max: {cap} is less than the {largest} events that {} may put into one request, for \
+         providers.{name}: a larger batch is kept as one unreadable event; set it to {largest}, or make the sender's batches \
+         smaller",
+        spec.title
+    ))
 }
 
 /// Bounds of a signed time that are not the sender's.

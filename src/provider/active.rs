@@ -1,5 +1,6 @@
 //! [`ActiveProvider`]: one `[providers.NAME]`. It believes requests, reads events and says what is done about them.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -165,7 +166,7 @@ impl ActiveProvider {
     }
 
     /// The answer that the sender of a believed request wants instead of our JSON.
-    pub fn answer(&self, verified: &Verified) -> Option<&AnswerSpec> {
+    pub fn answer(&self, verified: &Verified) -> Option<Cow<'_, AnswerSpec>> {
         read::answer(&self.spec, verified)
     }
 

@@ -1,5 +1,7 @@
 //! From a believed request to its events.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use http::HeaderMap;
 
@@ -78,11 +80,11 @@ pub(crate) fn read(by: ReadAs<'_>, verified: &Verified, open: Opener<'_>) -> Vec
     if event.each.as_deref() == Some(EVERY_LIST) {
         return lists(&reader, body, &json);
     }
-    if event.body == BodyFormat::Lines && !json.trim_ascii_start().starts_with(b"[") {
+    if event.body == BodyFormat::Lines && !is_one_list(event, &json) {
         return elements(&reader, body, &json, &json, lines(&json).take(n_max.saturating_add(1)).collect());
     }
-    let whole = (event.body == BodyFormat::Lines).then_some("");
-    let Some(each) = event.each.as_deref().or(whole) else { return vec![one(&reader, 0, body, &json)] };
+    let whole = (event.body == BodyFormat::Lines && is_array(&json)).then_some("");
+    let Some(each) = whole.or(event.each.as_deref()) else { return vec![one(&reader, 0, body, &json)] };
     let outer = Document::parse(&json);
     let reader = EventReader { outer: outer.as_ref(), ..reader };
     match find(&json, each) {
@@ -96,6 +98,16 @@ pub(crate) fn read(by: ReadAs<'_>, verified: &Verified, open: Opener<'_>) -> Vec
         PointerTarget::Doubled => vec![unreadable(&reader, body, format!("{each} is there twice"))],
         PointerTarget::NotJson => vec![unreadable(&reader, body, "the body is not JSON".to_owned())],
     }
+}
+
+fn is_array(json: &[u8]) -> bool {
+    json.trim_ascii_start().starts_with(b"[")
+}
+
+/// True when a body that may be lines is one text: an array, or an object with the list inside.
+fn is_one_list(event: &EventSpec, json: &[u8]) -> bool {
+    let is_there = |each: &String| matches!(find(json, each), PointerTarget::One(_));
+    is_array(json) || event.each.as_ref().is_some_and(is_there)
 }
 
 /// Payload and envelope of an event as it was stored: what the same spec points at, in the same bytes.
@@ -115,9 +127,25 @@ pub(crate) fn stored(
 }
 
 /// The answer that the sender of a believed request wants to hear.
-pub(crate) fn answer<'a>(spec: &'a Spec, verified: &Verified) -> Option<&'a AnswerSpec> {
+pub(crate) fn answer<'a>(spec: &'a Spec, verified: &Verified) -> Option<Cow<'a, AnswerSpec>> {
     let event = chosen_for(spec, &verified.request().headers);
-    event.and_then(|event| event.answer.as_ref()).or(spec.answer.as_ref())
+    let answer = event.and_then(|event| event.answer.as_ref()).or(spec.answer.as_ref())?;
+    Some(match answer.echo.as_ref().and_then(|name| echoed(name, &verified.request().body)) {
+        Some(body) => Cow::Owned(AnswerSpec { body, ..answer.clone() }),
+        None => Cow::Borrowed(answer),
+    })
+}
+
+/// An object with the member `name` of a JSON body alone; `None` where the body has none, or two.
+fn echoed(name: &str, body: &[u8]) -> Option<String> {
+    let PointerTarget::One(raw) = find(body, &format!("/{name}")) else { return None };
+    let mut echoed = String::with_capacity(raw.len() + name.len() + 5);
+    echoed.push('{');
+    json::push_text(&mut echoed, name);
+    echoed.push(':');
+    echoed.push_str(std::str::from_utf8(raw).ok()?);
+    echoed.push('}');
+    Some(echoed)
 }
 
 const CONTENT_TYPE: &str = "content-type";

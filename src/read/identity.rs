@@ -31,7 +31,7 @@ pub(super) struct Identified {
 }
 
 /// The key of the event, and how it was found. The error says that a part of its id is there twice, so that two readers
-/// may see two events.
+/// may see two events, or that the id is missing which every event of this sender has.
 pub(super) fn identified(
     reader: &EventReader<'_>,
     event: EventText<'_>,
@@ -56,7 +56,11 @@ pub(super) fn identified(
         }
         is_open |= !spec.signed;
     }
-    Ok(by_content(reader, event, event_type, first_why.as_deref().unwrap_or("no identity applies")))
+    let why = first_why.as_deref().unwrap_or("no identity applies");
+    match &reader.spec.id_needed {
+        Some(remedy) => Err(format!("{why}: {remedy}")),
+        None => Ok(by_content(reader, event, event_type, why)),
+    }
 }
 
 /// Nothing is where the kind looks: equal content of one type is one event.
@@ -115,7 +119,9 @@ fn replay_key(
 ) -> Option<BodyDigest> {
     // A signal's content repeats by nature: its signed text tells anything only if a time is part of it.
     let repeats = spec.is == Identity::Signal && reader.believed.signed_time().is_none();
-    if (spec.signed && !is_open) || repeats {
+    // A window forgets what is still believed.
+    let is_remembered = spec.signed && !is_open && spec.window_s.is_none();
+    if is_remembered || repeats {
         return None;
     }
     // Events of types that nobody subscribed to are not told apart.

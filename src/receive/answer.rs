@@ -48,12 +48,17 @@ impl SenderAnswer {
     }
 
     /// The answer to a request that was admitted; `of_kind` is what its kind wants to hear instead of our JSON.
-    pub(super) fn of(entry: &ProviderEntry, of_kind: Option<&AnswerSpec>, admitted: &AdmittedEvents) -> Self {
+    pub(super) fn of(
+        entry: &ProviderEntry,
+        of_kind: Option<Cow<'_, AnswerSpec>>,
+        admitted: &AdmittedEvents,
+    ) -> Self {
         let outcome = Outcome::strongest(admitted.events.iter().map(|(_, outcome)| *outcome));
         let is_conflict_told = entry.is_first_party && outcome == Some(Outcome::Conflict);
         let (status, body, content_type) = match of_kind {
             Some(spec) if !is_conflict_told => {
-                (spec.status, spec.body.clone(), Cow::Owned(spec.content_type.clone()))
+                let AnswerSpec { status, body, content_type, .. } = spec.into_owned();
+                (status, body, Cow::Owned(content_type))
             }
             _ => (200, body_of(outcome, admitted), Cow::Borrowed("application/json")),
         };

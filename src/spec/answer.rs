@@ -13,6 +13,9 @@ pub struct AnswerSpec {
     pub body: String,
     /// Content type of that body.
     pub content_type: String,
+    /// Name of a member of the request's body that the sender wants back: where it is there, the answer is an object with
+    /// that member alone, as it came, instead of `body`.
+    pub echo: Option<String>,
 }
 
 fn ok() -> u16 {

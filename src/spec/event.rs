@@ -32,6 +32,9 @@ pub struct EventSpec {
     /// Form of the body, where it is not JSON alone.
     #[serde(default)]
     pub body: BodyFormat,
+    /// What to do where no identity applies, of a sender whose transport has an id for each event: such an event is
+    /// unreadable and says this, where its content would otherwise tell it, and two of equal content would be one.
+    pub id_needed: Option<String>,
     /// Rules that tell copies of an event; the first that applies counts. See [`IdentitySpec`].
     #[serde(default)]
     pub identity: Vec<IdentitySpec>,

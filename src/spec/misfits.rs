@@ -32,6 +32,7 @@ impl Spec {
             bounded("horizon_h", self.horizon_h, HORIZON_H_MAX),
             self.check_retry_span(),
             self.check_event_types(),
+            self.check_late_attempts(),
             self.resend_h.map_or(Ok(()), Resend::check),
             bounded("answer_within_ms", self.answer_within_ms, ANSWER_WITHIN_MS_MAX),
             self.body_bytes_max.map_or(Ok(()), |bytes| bounded("body_bytes_max", bytes, 64 << 20)),
@@ -82,6 +83,26 @@ impl Spec {
             )),
             None => Ok(()),
         }
+    }
+
+    /// Checks that the last attempt is still believed: where no document says that each is signed anew, it carries the time
+    /// of the first.
+    fn check_late_attempts(&self) -> Result<(), Mistake> {
+        let Some(span_s) = self.retry_span_s else { return Ok(()) };
+        let tables = [("signature", Some(&self.signature)), ("alternative", self.alternative.as_ref())];
+        for (table, signature) in tables {
+            let Some(signature) = signature.filter(|one| one.attempts_signed_anew.is_none()) else {
+                continue;
+            };
+            if let Some(tolerance_s) = signature.tolerance_s.filter(|tolerance_s| *tolerance_s < span_s) {
+                let why = format!(
+                    "{tolerance_s} s are shorter than retry_span_s, so that later attempts would be refused: write {span_s} \
+                     or more, or in attempts_signed_anew the page that says that each attempt is signed anew"
+                );
+                return Err(misfit(&format!("{table}.tolerance_s"), why));
+            }
+        }
+        Ok(())
     }
 
     fn check_order_of_events(&self) -> Result<(), Mistake> {

@@ -39,6 +39,8 @@ pub struct Spec {
     pub resend_h: Option<Resend>,
     /// Largest body that the sender documents; absent where it does not say. Bytes.
     pub body_bytes_max: Option<u32>,
+    /// Most events that the sender puts into one request; absent where it does not say, or where the number is small.
+    pub events_n_max: Option<u32>,
     /// Time within which the sender wants its answer. Milliseconds.
     pub answer_within_ms: u32,
     /// The signature of a request.
@@ -150,9 +152,12 @@ impl Spec {
         self.signature.keys.is_none() && !matches!(self.signature.scheme, Scheme::Basic | Scheme::Unsigned)
     }
 
-    /// True when what was signed has to be known: where an id is not covered, it tells replays.
+    /// True when what was signed has to be known: where an id is not covered, and where a signal's window ends before a
+    /// signed time does, it tells replays.
     pub fn needs_signed_text(&self) -> bool {
-        self.event.iter().flat_map(|event| &event.identity).any(|identity| !identity.signed)
+        let is_timed = self.tolerance_s().is_some();
+        let mut identities = self.event.iter().flat_map(|event| &event.identity);
+        identities.any(|identity| !identity.signed || (is_timed && identity.window_s.is_some()))
     }
 
     /// True when `serve --dev` and `sign` need keys that are generated.

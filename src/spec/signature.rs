@@ -30,7 +30,8 @@ pub struct SignatureSpec {
     /// True when the header may be there several times; any may match.
     #[serde(default)]
     pub repeated: bool,
-    /// Place of the signature or token in a JSON body, instead of a header. With `each`, in every element.
+    /// Place of the signature or token in a JSON body, instead of a header: of signatures several separated by `|`, any of
+    /// which may match. With `each`, in every element.
     pub json: Option<String>,
     /// JSON pointer to the array whose every element holds the token.
     pub each: Option<String>,
@@ -76,6 +77,9 @@ pub struct SignatureSpec {
     pub tolerance_s: Option<u32>,
     /// Furthest that a signed time may be ahead. Seconds; `tolerance_s` unless set.
     pub tolerance_future_s: Option<u32>,
+    /// Page that says that the sender signs each attempt anew, with the time of the attempt: a retry is then as young as
+    /// a first attempt, and `tolerance_s` may be shorter than `retry_span_s`.
+    pub attempts_signed_anew: Option<String>,
     /// True when some of the sender's signatures cover no time: a recorded request of those can be sent again at any
     /// time, and ids are remembered accordingly.
     #[serde(default)]
@@ -290,6 +294,18 @@ impl SignatureSpec {
         }
         if self.secret_bytes_min < SECRET_BYTES_MIN {
             return Err(misfit("signature.secret_bytes_min", format!("write {SECRET_BYTES_MIN} or more")));
+        }
+        if let Some(page) = &self.attempts_signed_anew {
+            if !page.starts_with("https://") {
+                let why = format!("`{page}` is not the address of the page that says so");
+                return Err(misfit("signature.attempts_signed_anew", why));
+            }
+            if self.tolerance_s.is_none() {
+                return Err(misfit(
+                    "signature.attempts_signed_anew",
+                    "there is no tolerance_s that it could be for",
+                ));
+            }
         }
         match self.scheme {
             Scheme::Unsigned if !self.may_be_unsigned => {

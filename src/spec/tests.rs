@@ -122,6 +122,19 @@ fn a_bad_spec_says_which_key_and_why() {
 }
 
 #[test]
+fn a_bound_below_the_last_attempt_needs_a_page_that_says_that_each_is_signed_anew() {
+    let with = |line: &str, span_s: u32| {
+        let text = GOOD.replacen("tolerance_s = 300", &format!("tolerance_s = 300\n{line}"), 1);
+        Spec::parse(&text.replacen("horizon_h = 72", &format!("horizon_h = 72\nretry_span_s = {span_s}"), 1))
+    };
+    let why = |line: &str, span_s| with(line, span_s).expect_err(line).to_string();
+    assert!(with("", 300).is_ok());
+    assert!(why("", 301).contains("signature.tolerance_s: 300 s are shorter than retry_span_s"));
+    assert!(with("attempts_signed_anew = \"https://acme.example/retries\"", 86_400).is_ok());
+    assert!(why("attempts_signed_anew = \"the docs\"", 300).contains("is not the address of the page"));
+}
+
+#[test]
 fn all_mistakes_of_form_come_at_once_with_their_lines() {
     let text = GOOD
         .replace("title", "titel")

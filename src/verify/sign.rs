@@ -151,6 +151,7 @@ fn put(signed: &mut Signed, spec: &SignatureSpec, value: &str) -> Result<(), Sig
     let mut body: serde_json::Value =
         serde_json::from_slice(&signed.body).map_err(|_| wrong("it is not JSON"))?;
     let missing = || wrong("it has no place for the signature");
+    let pointer = pointer.split('|').next().unwrap_or_default();
     let set = |one: &mut serde_json::Value| -> Result<(), SignError> {
         *one.pointer_mut(pointer).ok_or_else(missing)? = value.into();
         Ok(())

@@ -174,10 +174,13 @@ fn texts<'a>(
     spec: &'a SignatureSpec,
     request: &'a RawRequest,
 ) -> Result<(&'a str, Vec<Cow<'a, str>>), VerifyError> {
-    if let Some(pointer) = &spec.json {
-        let text = text_of(&request.body, pointer)
-            .map_err(|_| VerifyError::malformed(pointer, "the body has no signature there"))?;
-        return Ok((pointer, vec![Cow::Owned(text)]));
+    if let Some(pointers) = &spec.json {
+        let there = pointers.split('|').filter_map(|pointer| text_of(&request.body, pointer).ok());
+        let texts: Vec<Cow<'a, str>> = there.map(Cow::Owned).collect();
+        if texts.is_empty() {
+            return Err(VerifyError::malformed(pointers, "the body has no signature there"));
+        }
+        return Ok((pointers, texts));
     }
     let headers = &request.headers;
     if let Some(stem) = spec.headers.iter().find_map(|name| name.strip_suffix('*')) {

@@ -74,6 +74,49 @@ fn a_tolerance_is_widened_and_narrowed_for_every_kind_that_has_one() {
     assert!(kinds_n > 30, "{kinds_n}");
 }
 
+/// The time within which a sender may repeat an attempt: where its documents name none, all that the file allows for. Seconds.
+fn repeats_for_s(spec: &Spec) -> u32 {
+    spec.retry_span_s.unwrap_or(spec.horizon_h * 3_600)
+}
+
+#[test]
+fn the_last_attempt_is_believed_unless_a_source_says_that_each_is_signed_anew() {
+    let mut short = Vec::new();
+    for kind in builtin() {
+        let spec = kind.spec().unwrap();
+        for signature in spec.signatures().filter(|one| one.attempts_signed_anew.is_none()) {
+            if let Some(tolerance_s) = signature.tolerance_s.filter(|s| *s < repeats_for_s(spec)) {
+                short.push(format!(
+                    "{}: {tolerance_s} s, and {} s of attempts",
+                    spec.kind,
+                    repeats_for_s(spec)
+                ));
+            }
+        }
+    }
+    assert!(
+        short.is_empty(),
+        "widen tolerance_s, or name the source in attempts_signed_anew:\n{}",
+        short.join("\n")
+    );
+}
+
+#[test]
+fn what_is_still_believed_is_still_known() {
+    for kind in builtin() {
+        let spec = kind.spec().unwrap();
+        let Some(tolerance_s) = spec.tolerance_s() else { continue };
+        assert!(
+            spec.horizon_h * 3_600 >= tolerance_s,
+            "{}: horizon_h is shorter than tolerance_s",
+            spec.kind
+        );
+        // A window forgets before the time does, so what was signed has to tell a copy from another signal.
+        let forgets = spec.event.iter().flat_map(|event| &event.identity).any(|one| one.window_s.is_some());
+        assert!(!forgets || spec.needs_signed_text(), "{}", spec.kind);
+    }
+}
+
 #[test]
 fn an_age_that_the_sender_bounds_nowhere_is_bounded_by_the_operator() {
     let year_s = 365 * 86_400;

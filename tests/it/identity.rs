@@ -13,7 +13,7 @@ use hooklatch::types::{EventState, IncomingEvent, Name};
 use serde_json::{Value, json};
 
 use crate::database::{Database, on_both};
-use crate::providers::dev;
+use crate::providers::{NOW_S, dev, request, sign_at};
 use crate::store::candidates;
 
 on_both!(every_pair_of_every_kind_meets_as_it_says);
@@ -92,6 +92,24 @@ async fn every_pair_of_every_kind_meets_as_it_says(database: &Database) {
         }
     }
     assert!(wrong.is_empty(), "{} pairs:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// Kinds whose transport gives each event an id, while people of all sorts write what is in it: two of equal content are
+/// two.
+const TRANSPORTS: [&str; 2] = ["cloudevents", "google_pubsub"];
+
+#[test]
+fn what_comes_without_the_id_of_its_transport_is_unreadable_and_says_what_to_do() {
+    for kind in builtin().into_iter().filter(|kind| TRANSPORTS.contains(&kind.kind())) {
+        assert!(kind.spec().unwrap().event.iter().all(|event| event.id_needed.is_some()), "{}", kind.kind());
+        let provider = dev(&kind);
+        let at = sign_at(&provider, "");
+        let signed = provider.sign(br#"{"orderId":1}"#, &at).unwrap();
+        let verified = provider.verify(request(&signed.headers, &signed.body, &at.url, NOW_S)).unwrap();
+        let event = provider.read(&verified).remove(0);
+        let why = event.unreadable.unwrap_or_else(|| panic!("{} is {}", kind.kind(), event.identity));
+        assert!(why.contains("is missing") && why.contains(": "), "{why}");
+    }
 }
 
 #[test]

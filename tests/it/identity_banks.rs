@@ -170,13 +170,14 @@ fn the_age_of_a_paypal_transmission_is_bounded_where_the_operator_says_so() {
 }
 
 #[test]
-fn a_paddle_notice_that_waited_in_a_relay_is_believed_where_the_operator_says_so() {
+fn a_paddle_notice_that_comes_with_the_time_of_its_first_attempt_is_believed_unless_the_operator_narrows_it()
+{
     let paddle = Sender::of("paddle_billing");
     let mut late = paddle.sends("payout.paid").request();
-    late.received_at_ms += 60_000;
-    assert!(paddle.provider.verify(late.clone()).is_err());
-    let age = AgeConfig { tolerance_s: Some(300), max_age_s: None };
-    assert!(paddle.provider.clone().with_age(age).verify(late).is_ok());
+    late.received_at_ms += 259_200_000;
+    assert!(paddle.provider.verify(late.clone()).is_ok());
+    let age = AgeConfig { tolerance_s: Some(5), max_age_s: None };
+    assert!(paddle.provider.clone().with_age(age).verify(late).is_err());
 }
 
 #[test]

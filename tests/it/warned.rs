@@ -45,6 +45,24 @@ fn warnings_of(key: &str, text: &str) -> Vec<String> {
 }
 
 #[test]
+fn a_tolerance_may_be_as_wide_as_the_kinds_own() {
+    let recurly = |tolerance_s: u32| {
+        format!("[providers.recurly]\nsecrets = [\"canary-0123456789abcdef\"]\ntolerance_s = {tolerance_s}\n")
+    };
+    assert!(warnings_of("tolerance_s", &recurly(262_800)).is_empty());
+    assert!(!check(&recurly(262_801)).0);
+}
+
+#[test]
+fn a_batch_that_its_sender_may_make_larger_than_what_is_read_is_told() {
+    let grid = "[providers.azure_event_grid]\nsecrets = [\"canary-0123456789abcdef\"]\n";
+    let told = warnings_of("server.events_n_max", grid);
+    assert!(told.len() == 1 && told[0].contains("5000 events that Azure Event Grid"), "{told:?}");
+    let wide = format!("[server]\nevents_n_max = 5000\n{grid}");
+    assert!(warnings_of("server.events_n_max", &wide).is_empty());
+}
+
+#[test]
 fn a_secret_that_was_copied_with_more_than_itself_is_told_by_its_place_and_never_shown() {
     let list = |secret: &str| {
         let text = format!("[providers.github]\nsecrets = [\"{secret}\"]\n");

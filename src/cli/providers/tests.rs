@@ -117,7 +117,7 @@ fn section(spec: &Spec) -> String {
     if !spec.headers.is_empty() {
         line("headers", format!("`{}`", spec.headers.join("`, `")));
     }
-    line("sent again", format!("for up to {}", sent_again(spec)));
+    line("sent again", format!("for up to {}{}", sent_again(spec), late(spec)));
     line("answer", answer(spec));
     if let Some(bytes) = spec.body_bytes_max {
         line("largest body", format!("{} bytes", grouped(bytes.into())));
@@ -206,6 +206,7 @@ fn place(signature: &SignatureSpec) -> Option<String> {
 fn events(event: &EventSpec, weak: Option<Weakness>) -> String {
     let batch = match (&event.each, event.body) {
         (Some(each), _) if each.is_empty() => "a batch, one for each element of the body".to_owned(),
+        (Some(each), BodyFormat::Lines) => format!("a batch, one for each line or element of `{each}`"),
         (Some(each), _) => format!("a batch, one for each element of `{each}`"),
         (None, BodyFormat::Lines) => "a batch, one for each line".to_owned(),
         (None, BodyFormat::Form) => "one, as JSON or a form".to_owned(),
@@ -218,6 +219,21 @@ fn events(event: &EventSpec, weak: Option<Weakness>) -> String {
     };
     let event_type = places(&event.event_type);
     format!("{batch}; told apart by {} ({is_signed}); type from {event_type}", identities(event))
+}
+
+/// Why the last attempt is still believed, of a kind that bounds the age of what is signed.
+fn late(spec: &Spec) -> String {
+    let repeats = spec.retry_span_s != Some(0);
+    match spec.signatures().find(|one| one.tolerance_s.is_some() && repeats) {
+        None => String::new(),
+        Some(timed) => match &timed.attempts_signed_anew {
+            Some(page) => format!("; each attempt is signed anew ([source]({page}))"),
+            None => {
+                "; that each attempt is signed anew is not documented, so the last one is believed as well"
+                    .to_owned()
+            }
+        },
+    }
 }
 
 fn answer(spec: &Spec) -> String {
