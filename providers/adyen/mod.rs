@@ -27,6 +27,11 @@ pub(super) fn provider() -> Provider {
         ("balancePlatform.report.created", include_str!("samples/balancePlatform.report.created.json")),
         ("recurring.token.created", include_str!("samples/recurring.token.created.json")),
         ("paymentMethod.created", include_str!("samples/paymentMethod.created.json")),
+        ("CANCELLATION", include_str!("samples/CANCELLATION.json")),
+        ("CAPTURE_FAILED", include_str!("samples/CAPTURE_FAILED.json")),
+        ("REFUND_FAILED", include_str!("samples/REFUND_FAILED.json")),
+        ("CANCEL_OR_REFUND", include_str!("samples/CANCEL_OR_REFUND.json")),
+        ("CHARGEBACK_REVERSED", include_str!("samples/CHARGEBACK_REVERSED.json")),
     ])
 }
 

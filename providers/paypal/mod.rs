@@ -11,6 +11,16 @@ pub(super) fn provider() -> Provider {
         ("PAYMENT.CAPTURE.COMPLETED", include_str!("samples/PAYMENT.CAPTURE.COMPLETED.json")),
         ("CHECKOUT.ORDER.APPROVED", include_str!("samples/CHECKOUT.ORDER.APPROVED.json")),
         ("BILLING.SUBSCRIPTION.CREATED", include_str!("samples/BILLING.SUBSCRIPTION.CREATED.json")),
+        ("PAYMENT.CAPTURE.DENIED", include_str!("samples/PAYMENT.CAPTURE.DENIED.json")),
+        ("PAYMENT.CAPTURE.PENDING", include_str!("samples/PAYMENT.CAPTURE.PENDING.json")),
+        ("PAYMENT.CAPTURE.REFUNDED", include_str!("samples/PAYMENT.CAPTURE.REFUNDED.json")),
+        ("BILLING.SUBSCRIPTION.ACTIVATED", include_str!("samples/BILLING.SUBSCRIPTION.ACTIVATED.json")),
+        ("BILLING.SUBSCRIPTION.CANCELLED", include_str!("samples/BILLING.SUBSCRIPTION.CANCELLED.json")),
+        (
+            "BILLING.SUBSCRIPTION.PAYMENT.FAILED",
+            include_str!("samples/BILLING.SUBSCRIPTION.PAYMENT.FAILED.json"),
+        ),
+        ("CUSTOMER.DISPUTE.CREATED", include_str!("samples/CUSTOMER.DISPUTE.CREATED.json")),
     ])
 }
 
