@@ -5,7 +5,7 @@
 //! and words of other fields. Each is changed into another list, which keeps the signature. Where both are believed, both
 //! are one reading, or the second shares the key of the first and is not dispatched beside it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use fastrand::Rng;
