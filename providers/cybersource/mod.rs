@@ -15,6 +15,8 @@ pub(super) fn provider() -> Provider {
 const SIGNATURE: &str = "v-c-signature";
 /// The setting with the ids of the keys.
 const KEY_ID: &str = "key_id";
+/// The setting that says what is signed: `payload` or `body`.
+const SIGNED: &str = "signed";
 /// The member that is signed alone, or with all around it.
 const PAYLOAD: &str = "/payload";
 
@@ -28,29 +30,32 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     if time.is_empty() || !time.bytes().all(|b| b.is_ascii_digit()) {
         return Err(VerifyError::malformed(SIGNATURE, "its time is no number"));
     }
-    if keys.is_age_bounded() {
-        check_timestamp(keys, TimeUnit::Ms, SIGNATURE, time, request.received_at_ms)?;
-    }
+    check_timestamp(keys, TimeUnit::Ms, SIGNATURE, time, request.received_at_ms)?;
     let mut key_ids = keys.settings().all(KEY_ID).flat_map(|one| one.value.reveal().split(','));
     if keys.settings().has(KEY_ID) && !key_ids.any(|known| known.trim() == key_id) {
         return Err(VerifyError::NoKey("the key that it names is not in the settings".to_owned()));
     }
     let signature = decode_base64(signature)
         .ok_or_else(|| VerifyError::malformed(SIGNATURE, "its signature is not base64"))?;
-    let payload = json_raw(&request.body, PAYLOAD)
+    let signed = signed_of(keys, &request.body)
         .ok_or_else(|| VerifyError::malformed(PAYLOAD, "the body has no payload, or two"))?;
-    for signed in [&request.body, payload] {
-        if let Some(secret_n) = keys.mac_matches(&[time.as_bytes(), b".", signed], &signature) {
-            return Ok(Believed::of(secret_n, &[time.as_bytes(), b".", payload]).at(time));
-        }
+    let parts: [&[u8]; 3] = [time.as_bytes(), b".", signed];
+    if let Some(secret_n) = keys.mac_matches(&parts, &signature) {
+        return Ok(Believed::of(secret_n, &parts).at(time));
     }
     Err(VerifyError::mismatch(keys))
 }
 
+/// What is signed. It is one of the two, or a body inside of a body would be two events under one signature.
+fn signed_of<'a>(keys: &Keys, body: &'a [u8]) -> Option<&'a [u8]> {
+    let payload = json_raw(body, PAYLOAD)?;
+    Some(if keys.settings().text(SIGNED) == Some("body") { body } else { payload })
+}
+
 fn sign(keys: &Keys, body: &[u8], at: &SignAt) -> Result<Signed, SignError> {
     let time = at.now_s.saturating_mul(1_000).to_string();
-    let payload = json_raw(body, PAYLOAD).ok_or_else(|| SignError::Body("it has no payload".to_owned()))?;
-    let mac = keys.mac(&[time.as_bytes(), b".", payload]).ok_or(SignError::NoSigningKey)?;
+    let signed = signed_of(keys, body).ok_or_else(|| SignError::Body("it has no payload".to_owned()))?;
+    let mac = keys.mac(&[time.as_bytes(), b".", signed]).ok_or(SignError::NoSigningKey)?;
     let key_id = keys.setting(KEY_ID).unwrap_or("hooklatch-dev");
     let value = format!("t={time};keyId={key_id};sig={}", base64_text(&mac));
     Ok(Signed::json(body.to_vec()).with(SIGNATURE, value))

@@ -24,47 +24,104 @@ const IV: &[u8] = b"@@@@&&&&####$$$$";
 /// Characters of the digest, in hexadecimal, and of the salt behind it.
 const DIGEST_CHARS: usize = 64;
 const SALT_CHARS: usize = 4;
-/// The names that Paytm documents. They are unsigned: under another one a payer's own words could be taken for Paytm's.
-const NAMES: [&str; 36] = [
+/// What a form that is not one of Paytm's documented ones is called, and any other text that the key signed: its names are
+/// unsigned, so what it says is not known.
+const UNCONFIRMED: &str = "payment.unconfirmed";
+/// The merchant id, which is signed in its place in every form but a notice before a debit.
+const MID: &str = "MID";
+const STATES: [&str; 3] = ["TXN_SUCCESS", "TXN_FAILURE", "PENDING"];
+
+/// What a value may be. State words, amounts, our merchant id and what joins values stand in no other field than theirs,
+/// so a text that Paytm signed has one status, one amount and one order, whatever a payer wrote into it.
+#[derive(Clone, Copy)]
+enum Shape {
+    State,
+    Amount,
+    Merchant,
+    /// `INR`.
+    Currency,
+    Digits,
+    /// An id of Paytm's or of a bank's.
+    Code,
+    /// As [`Shape::Code`], or nothing: a payment that failed has no number at its bank.
+    CodeOrNone,
+    Date,
+    /// A payer's or the merchant's own words, or a name.
+    Text,
+}
+
+/// The documented fields and what they hold, in the order in which they are signed.
+const FIELDS: [(&str, Shape); 32] = [
+    ("ARN", Shape::Code),
+    ("BANKNAME", Shape::Text),
+    ("BANKTXNID", Shape::CodeOrNone),
+    ("CURRENCY", Shape::Currency),
+    ("CUSTID", Shape::Text),
+    ("GATEWAYNAME", Shape::Text),
+    ("LINKNOTES", Shape::Text),
+    ("MERC_UNQ_REF", Shape::Text),
+    (MID, Shape::Merchant),
+    ("NOTIFICATIONDATE", Shape::Date),
+    ("NOTIFICATIONSTATUS", Shape::Code),
+    ("NOTIFICATIONSTATUSCODE", Shape::Digits),
+    ("NOTIFICATIONSTATUSMESSAGE", Shape::Text),
+    ("ORDERID", Shape::Text),
+    ("PAYMENTEMAILID", Shape::Text),
+    ("PAYMENTMOBILENUMBER", Shape::Text),
+    ("PAYMENTMODE", Shape::Text),
+    ("REFERENCEID", Shape::Code),
+    ("REFID", Shape::Text),
+    ("REFUNDAMOUNT", Shape::Amount),
+    ("REFUNDDATETIME", Shape::Date),
+    ("REFUNDID", Shape::Code),
+    ("RESPCODE", Shape::Digits),
+    ("RESPMSG", Shape::Text),
+    ("RRN", Shape::Code),
+    ("STATUS", Shape::State),
+    ("SUBS_ID", Shape::Digits),
+    ("TXNAMOUNT", Shape::Amount),
+    ("TXNDATE", Shape::Date),
+    ("TXNDATETIME", Shape::Date),
+    ("TXNID", Shape::Code),
+    ("TXNMESSAGE", Shape::Text),
+];
+
+/// The forms of payments: what stands before the merchant id, behind the order, and behind the status. No two of them
+/// have as many values of the same shapes in a row.
+const BEFORE: [&[&str]; 3] = [
+    &["BANKNAME", "BANKTXNID", "CURRENCY"],
+    &["BANKNAME", "BANKTXNID", "CURRENCY", "GATEWAYNAME"],
+    &["BANKNAME", "BANKTXNID", "CURRENCY", "CUSTID", "GATEWAYNAME", "MERC_UNQ_REF"],
+];
+const OF_LINK: &[&str] = &["BANKNAME", "BANKTXNID", "CUSTID", "GATEWAYNAME", "LINKNOTES", "MERC_UNQ_REF"];
+const CONTACT: &[&str] = &["PAYMENTEMAILID", "PAYMENTMOBILENUMBER"];
+const RESULT: &[&str] = &["PAYMENTMODE", "RESPCODE", "RESPMSG", "STATUS"];
+const DATES: [&[&str]; 3] = [&[], &["TXNDATE"], &["TXNDATE", "TXNDATETIME"]];
+const REFUND: [&str; 14] = [
     "ARN",
     "BANKNAME",
-    "BANKTXNID",
-    "CHECKSUMHASH",
-    "CHILDTXNLIST",
-    "CURRENCY",
-    "CUSTID",
-    "ENC_DATA",
     "GATEWAYNAME",
-    "LINKDESCRIPTION",
-    "LINKNOTES",
-    "MERC_UNQ_REF",
-    "MID",
-    "NOTIFICATIONDATE",
-    "NOTIFICATIONSTATUS",
-    "NOTIFICATIONSTATUSCODE",
-    "NOTIFICATIONSTATUSMESSAGE",
+    MID,
     "ORDERID",
-    "PAYMENTEMAILID",
-    "PAYMENTFORM",
-    "PAYMENTMOBILENUMBER",
     "PAYMENTMODE",
-    "REFERENCEID",
     "REFID",
     "REFUNDAMOUNT",
     "REFUNDDATETIME",
     "REFUNDID",
-    "RESPCODE",
-    "RESPMSG",
     "RRN",
-    "STATUS",
-    "SUBS_ID",
     "TXNAMOUNT",
-    "TXNDATE",
     "TXNDATETIME",
     "TXNID",
 ];
-/// Besides those, of notices before a debit alone: they have no transaction.
-const TXNMESSAGE: &str = "TXNMESSAGE";
+const BEFORE_DEBIT: [&str; 7] = [
+    "NOTIFICATIONDATE",
+    "NOTIFICATIONSTATUS",
+    "NOTIFICATIONSTATUSCODE",
+    "NOTIFICATIONSTATUSMESSAGE",
+    "REFERENCEID",
+    "TXNDATE",
+    "TXNMESSAGE",
+];
 
 fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     let key = keys.setting("merchant_key")?.as_bytes();
@@ -84,7 +141,10 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
         return believed(&checksum, content);
     }
     let form = Form::parse(body).ok_or_else(|| VerifyError::malformed("body", Form::TOO_MANY))?;
-    check_names(&form, keys).map_err(|why| VerifyError::malformed("body", why))?;
+    // Which form it is decides `open`: what the key signed is never refused for a field that is new.
+    if form.text(MID).is_some_and(|mid| !is_in(keys, "merchant_id", mid)) {
+        return Err(VerifyError::malformed("body", "its merchant id is not in the settings"));
+    }
     let checksum = form.text(CHECKSUM);
     let checksum =
         checksum.ok_or_else(|| VerifyError::malformed(CHECKSUM, "it is missing, or there twice"))?;
@@ -97,39 +157,81 @@ fn is_json(body: &[u8]) -> bool {
     body.trim_ascii_start().first().is_some_and(|byte| b"{[".contains(byte))
 }
 
-/// Documented names, each once, and our merchant id where it belongs.
-fn check_names(form: &Form, keys: &Keys) -> Result<(), &'static str> {
-    let of =
-        |setting| keys.settings().all(setting).flat_map(|one| one.value.reveal().split(',')).map(str::trim);
-    let has_transaction = form.one("TXNID").is_some();
-    let is_known = |name: &str| {
-        NAMES.contains(&name)
-            || (name == TXNMESSAGE && !has_transaction)
-            || of("more_fields").any(|known| known == name)
-    };
-    for (name, _) in form.pairs() {
-        let name = std::str::from_utf8(name).unwrap_or_default();
-        if !is_known(name) {
-            return Err("it has a field that is not documented: setting `more_fields` allows it");
+fn is_in(keys: &Keys, setting: &str, text: &str) -> bool {
+    let mut known = keys.settings().all(setting).flat_map(|one| one.value.reveal().split(','));
+    known.any(|known| known.trim() == text)
+}
+
+/// The sets of names that Paytm documents, sorted, and each with the further fields of the settings.
+fn documented(keys: &Keys) -> Vec<Vec<String>> {
+    let mut sets: Vec<Vec<&str>> = vec![REFUND.to_vec(), BEFORE_DEBIT.to_vec()];
+    for subscription in [&[][..], &["SUBS_ID"]] {
+        for dates in DATES {
+            let of = |before: &[&'static str], contact: &[&'static str]| {
+                [before, &[MID, "ORDERID"], contact, RESULT, subscription, &["TXNAMOUNT"], dates, &["TXNID"]]
+                    .concat()
+            };
+            sets.extend(BEFORE.map(|before| of(before, &[])));
+            sets.push(of(OF_LINK, CONTACT));
         }
-        if form.one(name).is_none() {
-            return Err("a field is there twice");
+    }
+    let mut sets: Vec<Vec<String>> =
+        sets.into_iter().map(|set| set.into_iter().map(str::to_owned).collect()).collect();
+    let more = keys.settings().all("more_fields").flat_map(|one| one.value.reveal().split(','));
+    let more: Vec<String> = more.map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect();
+    if !more.is_empty() {
+        let mut with: Vec<Vec<String>> = sets.iter().map(|set| [set.as_slice(), &more].concat()).collect();
+        with.iter_mut().for_each(|set| set.sort());
+        sets.append(&mut with);
+    }
+    sets
+}
+
+/// Whether these fields, sorted by their names, are a documented form, and their values in this order no other one: the
+/// values alone are signed.
+fn is_confirmed(keys: &Keys, fields: &[(String, String)]) -> bool {
+    let fits = |set: &&Vec<String>| {
+        set.len() == fields.len()
+            && set.iter().zip(fields).all(|(name, (_, value))| shape_of(name).fits(keys, value))
+    };
+    let sets = documented(keys);
+    let mut fitting = sets.iter().filter(fits);
+    let is_named = |set: &Vec<String>| set.iter().zip(fields).all(|(name, (given, _))| name == given);
+    fitting.next().is_some_and(is_named) && fitting.next().is_none()
+}
+
+fn shape_of(name: &str) -> Shape {
+    FIELDS.iter().find(|(known, _)| *known == name).map_or(Shape::Text, |(_, shape)| *shape)
+}
+
+impl Shape {
+    fn fits(self, keys: &Keys, text: &str) -> bool {
+        let all = |is: fn(u8) -> bool| text.bytes().all(is);
+        let is_code = || all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b)) && !is_taken(keys, text);
+        match self {
+            Self::State => STATES.contains(&text),
+            Self::Amount => is_amount(text),
+            Self::Merchant => is_in(keys, "merchant_id", text),
+            Self::Currency => text == "INR",
+            Self::Digits => !text.is_empty() && all(|b| b.is_ascii_digit()),
+            Self::Code => !text.is_empty() && is_code(),
+            Self::CodeOrNone => is_code(),
+            Self::Date => text.contains(['-', '/']) && all(|b| b.is_ascii_digit() || b"-/: .".contains(&b)),
+            Self::Text => !text.contains(['|', '{', '}', '"']) && !is_taken(keys, text),
         }
     }
-    let has_shape = |name: &str, is_right: fn(u8) -> bool| {
-        form.one(name).is_none_or(|value| value.iter().all(|byte| is_right(*byte)))
-    };
-    let is_amount = |b: u8| b.is_ascii_digit() || b == b'.';
-    if !has_shape("TXNAMOUNT", is_amount) || !has_shape("REFUNDAMOUNT", is_amount) {
-        return Err("an amount is no number");
-    }
-    // Notices before a debit have none.
-    let is_ours = |mid: &str| of("merchant_id").any(|known| known == mid);
-    match form.text("MID") {
-        Some(mid) if is_ours(mid) => Ok(()),
-        None if form.one("REFERENCEID").is_some() && !has_transaction => Ok(()),
-        _ => Err("its merchant id is not in the settings"),
-    }
+}
+
+/// What only one field may hold.
+fn is_taken(keys: &Keys, text: &str) -> bool {
+    let is_state = STATES.iter().any(|state| text.trim().eq_ignore_ascii_case(state));
+    is_state || is_amount(text.trim()) || text == "INR" || is_in(keys, "merchant_id", text)
+}
+
+/// `1.00`.
+fn is_amount(text: &str) -> bool {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    text.split_once('.').is_some_and(|(whole, part)| is_number(whole) && is_number(part) && part.len() <= 2)
 }
 
 /// The values in the order of their names, with bars between them.
@@ -155,30 +257,55 @@ fn checksum(key: &[u8], content: &[u8], salt: &[u8]) -> Option<String> {
     Some(base64_text(&seal_aes_128_cbc(key, IV, &[hash.as_bytes(), salt].concat())?))
 }
 
-/// The body with its type, which Paytm says nowhere.
-fn open(_: &Keys, body: &[u8]) -> Result<Vec<u8>, String> {
+/// The body with its type, which Paytm says nowhere. Of JSON what is signed alone.
+fn open(keys: &Keys, body: &[u8]) -> Result<Vec<u8>, String> {
     let json = Json::parse(body).ok_or("the body is not JSON")?;
     if !json.is_missing("/type") {
         return Err("it has a type of its own".to_owned());
     }
-    let of = |family: &str, pointer: &str| match json.text(pointer) {
+    let with_status = |family: &str, pointer: &str| match json.text(pointer) {
         Ok(status) => format!("{family}.{status}"),
         Err(_) => family.to_owned(),
     };
-    let event_type = if json.text("/body/userCreditInitiateTimestamp").is_ok() {
-        of("refund.sent", "/body/status")
-    } else if json.text("/body/refundId").is_ok() {
-        of("refund.accepted", "/body/status")
+    if let Some(content) = json.raw(CONTENT).filter(|_| json.text(SIGNATURE).is_ok()) {
+        let event_type = if json.text("/body/refundId").is_err() {
+            UNCONFIRMED.to_owned()
+        } else if json.text("/body/userCreditInitiateTimestamp").is_ok() {
+            with_status("refund.sent", "/body/status")
+        } else {
+            with_status("refund.accepted", "/body/status")
+        };
+        return Ok([format!("{{\"type\":{},\"body\":", json!(event_type)).as_bytes(), content, b"}"].concat());
+    }
+    let fields: serde_json::Map<String, serde_json::Value> =
+        serde_json::from_slice(body).map_err(|_| "the body is no JSON object")?;
+    // A field that is there twice has no one value.
+    let value = |name: &String| serde_json::from_slice::<String>(json.raw(&format!("/{name}"))?).ok();
+    let signed = fields.keys().filter(|name| *name != CHECKSUM);
+    let signed: Option<Vec<(String, String)>> =
+        signed.map(|name| Some((name.clone(), without_null(value(name)?)))).collect();
+    let mut signed = signed.unwrap_or_default();
+    signed.sort();
+    let event_type = if !is_confirmed(keys, &signed) {
+        let rest = body.trim_ascii().strip_prefix(b"{").ok_or("the body is no JSON object")?;
+        let comma: &[u8] = if rest.trim_ascii_start().starts_with(b"}") { b"" } else { b"," };
+        return Ok([format!("{{\"type\":{}", json!(UNCONFIRMED)).as_bytes(), comma, rest].concat());
     } else if json.text("/ARN").is_ok() {
         "refund.arn".to_owned()
-    } else if json.text("/TXNID").is_ok() || json.text("/ORDERID").is_ok() {
-        of("payment", "/STATUS")
+    } else if json.text("/STATUS").is_ok() {
+        with_status("payment", "/STATUS")
     } else {
-        of("prenotify", "/NOTIFICATIONSTATUS")
+        with_status("prenotify", "/NOTIFICATIONSTATUS")
     };
-    let rest = body.trim_ascii().strip_prefix(b"{").ok_or("the body is no JSON object")?;
-    let comma: &[u8] = if rest.trim_ascii_start().starts_with(b"}") { b"" } else { b"," };
-    Ok([format!("{{\"type\":{}", json!(event_type)).as_bytes(), comma, rest].concat())
+    let fields = signed.into_iter().map(|(name, value)| (name, serde_json::Value::from(value)));
+    let opened: serde_json::Map<_, _> =
+        [("type".to_owned(), event_type.into())].into_iter().chain(fields).collect();
+    Ok(serde_json::Value::Object(opened).to_string().into_bytes())
+}
+
+/// One of Paytm's libraries signs nothing in place of the word.
+fn without_null(text: String) -> String {
+    if text.eq_ignore_ascii_case("null") { String::new() } else { text }
 }
 
 fn sign(keys: &Keys, body: &[u8], at: &SignAt) -> Result<Signed, SignError> {

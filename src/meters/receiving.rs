@@ -152,6 +152,12 @@ const ROWS: &[Metric] = &[
         "events",
         "Events that could not be read and whose bytes were not kept, because their provider has too many of them.",
     ),
+    counter(
+        "hooklatch_unconfirmed_total",
+        &["provider"],
+        "events",
+        "Events that were signed and are no documented form of their sender's: kept as a type that ends in .unconfirmed, for a handler to ask the sender.",
+    ),
     counter("hooklatch_taken_total", &["provider"], "events", "New events that a route or a handler takes."),
     counter(
         "hooklatch_ignored_total",

@@ -123,6 +123,14 @@ impl RequestCounts {
     }
 }
 
+/// Counts new events of `provider` that were signed and whose fields nothing signs by name: an alert says so.
+pub(super) fn count_unconfirmed(provider: &Name, events_n: usize) {
+    if events_n > 0 {
+        metrics::counter!("hooklatch_unconfirmed_total", "provider" => provider.to_string())
+            .increment(events_n as u64);
+    }
+}
+
 fn minute((at_ms, numbers): (UnixMs, [u64; COUNTED_N])) -> RequestMinute {
     let of = |end: RequestEnd| numbers.get(end.place()).copied().unwrap_or_default();
     let of_outcome = |outcome| of(RequestEnd::Admitted(outcome));

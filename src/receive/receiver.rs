@@ -8,7 +8,7 @@ use tracing::{info, warn};
 
 use super::answer::SenderAnswer;
 use super::believe::{read, verified, verified_and_confirmed};
-use super::counts::{RequestCounts, RequestEnd};
+use super::counts::{RequestCounts, RequestEnd, count_unconfirmed};
 use super::diagnose::Diagnosis;
 use super::error::ReceiveError;
 use super::heavy::Heavy;
@@ -346,12 +346,18 @@ impl Receiver {
         let event_type = events.first().map(|event| event.event_type.clone()).unwrap_or_default();
         let is_taken = |event: &IncomingEvent| provider.handlers().wants(&event.event_type);
         let taken: Vec<bool> = events.iter().map(is_taken).collect();
+        let unconfirmed: Vec<bool> = events.iter().map(IncomingEvent::is_unconfirmed).collect();
         let admitted = self.admitter.admit(entry, events, held, trace.clone()).await?;
         if let Some((_, counts, _)) = self.entries.get(provider.name()) {
             let accepted =
                 admitted.events.iter().zip(taken).filter(|((_, outcome), _)| *outcome == Outcome::Accepted);
             let (taken, untaken): (Vec<_>, Vec<_>) = accepted.partition(|(_, is_taken)| *is_taken);
             counts.count_taken(provider.name(), (taken.len(), untaken.len()), received_at_ms);
+            let ends = admitted.events.iter().zip(unconfirmed);
+            count_unconfirmed(
+                provider.name(),
+                ends.filter(|((_, end), is)| *is && *end == Outcome::Accepted).count(),
+            );
         }
         self.notes.copies.note(provider.name(), &admitted.events, received_at_ms);
         let answer = match entry.caller {

@@ -104,6 +104,13 @@ pub struct IncomingEvent {
 }
 
 impl IncomingEvent {
+    /// True when the sender signed it, and what its fields mean is to be asked of the sender: its type ends so.
+    pub(crate) fn is_unconfirmed(&self) -> bool {
+        self.event_type.ends_with(".unconfirmed")
+    }
+}
+
+impl IncomingEvent {
     /// An event of which nothing more is known than these: what fills in the rest says so with `..`.
     pub fn new(
         key: EventKey,

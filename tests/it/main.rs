@@ -66,6 +66,7 @@ mod identity_shops;
 mod identity_tools;
 mod identity_written;
 mod inside;
+mod joint;
 mod judged;
 mod kinds;
 mod large_bodies;
