@@ -73,7 +73,16 @@ impl ActiveProvider {
         self.believe_by(&self.verifier.keys.clone().with_source(source), request)
     }
 
+    /// Verifies who signed the request, and then for which of the sender's customers.
     fn believe_by(&self, keys: &Keys, request: RawRequest) -> Result<Verified, Box<Unbelieved>> {
+        let verified = self.signed_by_sender(keys, request)?;
+        match &self.spec.whose {
+            Some(whose) => verified.of_own_account(whose, keys),
+            None => Ok(verified),
+        }
+    }
+
+    fn signed_by_sender(&self, keys: &Keys, request: RawRequest) -> Result<Verified, Box<Unbelieved>> {
         if let (Some(spec), Some(keys)) = (&self.spec.alternative, &self.verifier.alternative)
             && (spec.when_header.as_ref().is_some_and(|name| request.headers.contains_key(name))
                 || spec.required_by.as_ref().is_some_and(|name| keys.settings().has(name)))

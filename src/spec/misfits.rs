@@ -40,6 +40,7 @@ impl Spec {
             self.check_order_of_events(),
             self.check_signed(),
             self.check_headers(),
+            self.check_whose(),
             alternative,
         ];
         let signatures: Vec<&SignatureSpec> = self.signatures().collect();

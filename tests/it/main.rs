@@ -122,4 +122,5 @@ mod vectors;
 mod warned;
 mod what_if;
 mod whole_batches;
+mod whose;
 mod work;
