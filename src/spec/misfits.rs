@@ -41,6 +41,7 @@ impl Spec {
             self.check_signed(),
             self.check_headers(),
             self.check_whose(),
+            self.check_accept(),
             alternative,
         ];
         let signatures: Vec<&SignatureSpec> = self.signatures().collect();

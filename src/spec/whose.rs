@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 use super::check::{misfit, pointer};
 use super::provider_toml::Spec;
-use super::setting::SettingForm;
+use super::setting::{SettingForm, SettingSpec};
 use super::signature::Scheme;
 use super::source::Source;
 use crate::mistakes::Mistake;
@@ -37,7 +37,40 @@ impl WhoseSpec {
     }
 }
 
+/// `[accept]`: which events are meant to act, where one secret signs real ones and those of a sandbox alike. The rest is
+/// kept as `ignored`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AcceptSpec {
+    /// JSON pointer into the event to its environment; an event without it is accepted.
+    pub json: String,
+    /// The values that are accepted by default.
+    pub values: Vec<String>,
+    /// The setting that lists other values in their place.
+    pub setting: String,
+}
+
 impl Spec {
+    /// Checks that `[accept]` reads what is signed. A token signs nothing, and whoever has it can write any environment.
+    pub(super) fn check_accept(&self) -> Result<(), Mistake> {
+        let Some(accept) = &self.accept else { return Ok(()) };
+        pointer("accept.json", &accept.json)?;
+        if accept.values.is_empty() {
+            return Err(misfit("accept.values", "every event would be ignored: name at least one value"));
+        }
+        let is_list = |one: &SettingSpec| one.name == accept.setting && one.form == SettingForm::List;
+        if !self.setting.iter().any(is_list) {
+            let why = format!("`{}` is not a [[setting]] with form = \"list\"", accept.setting);
+            return Err(misfit("accept.setting", why));
+        }
+        let source = Source::Json(accept.json.clone());
+        let mut signing = self.signatures().filter(|one| one.nothing_covered().is_none());
+        match signing.find_map(|one| one.uncovered(&source)) {
+            Some(what) => Err(misfit("accept.json", format!("the signature does not cover {what}"))),
+            None => Ok(()),
+        }
+    }
+
     /// True when somebody else may have the key with which requests are verified: it is public or fetched.
     pub fn has_public_key(&self) -> bool {
         let is_public = |scheme| {

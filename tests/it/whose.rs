@@ -8,6 +8,7 @@ use crate::process::{Server, client};
 on_sqlite!(
     a_genuine_event_of_another_account_is_refused_with_its_reason,
     every_account_is_accepted_where_a_star_is_written,
+    an_event_of_a_sandbox_is_acknowledged_and_ignored,
 );
 
 const KEY_ID: &str = "879dc113-5ca4-4ff7-a6b7-54652083fcf8";
@@ -55,4 +56,21 @@ async fn a_genuine_event_of_another_account_is_refused_with_its_reason(database:
 async fn every_account_is_accepted_where_a_star_is_written(database: &Database) {
     let (server, key) = serve(database, "*").await;
     assert_eq!(sent(&server, &key, "theirs").await, 200);
+}
+
+async fn an_event_of_a_sandbox_is_acknowledged_and_ignored(database: &Database) {
+    let more = "[providers.revenuecat]\nsecrets = [\"revenuecat-token-0123456789\"]\n\
+        [[providers.revenuecat.routes]]\non = [\"*\"]\nto = \"billing\"\n\
+        [destinations.billing]\nurl = \"http://127.0.0.1:9/\"\n";
+    let server = Server::start(&database.url, more).await;
+    for environment in ["SANDBOX", "PRODUCTION"] {
+        let body =
+            format!(r#"{{"event":{{"id":"{environment}","type":"RENEWAL","environment":"{environment}"}}}}"#);
+        let request = client().post(server.url("/webhooks/revenuecat"));
+        let request = request.header("authorization", "revenuecat-token-0123456789").body(body);
+        assert_eq!(request.send().await.unwrap().status(), 200);
+    }
+    let ignored = "SELECT event_id FROM processed_webhook_events WHERE state = 'ignored'";
+    assert_eq!(database.texts(ignored).await, ["SANDBOX"]);
+    assert_eq!(database.count("SELECT COUNT(*) FROM processed_webhook_events").await, 2);
 }
