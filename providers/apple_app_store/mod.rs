@@ -112,9 +112,7 @@ fn is_ours(keys: &Keys, claims: &Json<'_>) -> Result<(), VerifyError> {
         let mut known = keys.settings().all(setting).flat_map(|one| one.value.reveal().split(','));
         known.any(|known| Some(known.trim()) == given.as_deref())
     };
-    if !is_among("bundle_ids", &field("bundleId")) {
-        return malformed("they are about an app that is not in the settings");
-    }
+    keys.check_account("bundle_ids", field("bundleId").as_deref())?;
     let is_production = environment.as_deref() == Some("Production");
     let is_wanted = if keys.settings().has("environments") {
         is_among("environments", &environment)

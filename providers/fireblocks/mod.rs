@@ -14,21 +14,8 @@ pub(super) fn provider() -> Provider {
 
 const JWS: &str = "fireblocks-webhook-signature";
 const OLDER: &str = "fireblocks-signature";
-/// The setting with the ids of workspaces.
-const WORKSPACES: &str = "workspace_ids";
 
-/// One key signs for every customer of Fireblocks, and anybody of them may name our URL.
 fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
-    let believed = signed(request, keys)?;
-    let workspace = json_text(&request.body, "/workspaceId").ok();
-    let mut known = keys.settings().all(WORKSPACES).flat_map(|one| one.value.reveal().split(','));
-    if keys.settings().has(WORKSPACES) && !known.any(|known| Some(known.trim()) == workspace.as_deref()) {
-        return Err(VerifyError::malformed("workspaceId", "it is none of the configured ones"));
-    }
-    Ok(believed)
-}
-
-fn signed(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     let believed = || Believed::of(0, &[&request.body]);
     if request.headers.contains_key(JWS) || !request.headers.contains_key(OLDER) {
         return by_jws(request, keys).map(|()| believed());

@@ -9,6 +9,7 @@ use super::definition::{HandshakeFn, OpenFn, SignFn};
 use super::verifier::{ActiveOptions, Verifier};
 use crate::config::AgeConfig;
 use crate::handler::{Envelope, EventContent, Handlers, Headers};
+use crate::json::text_of;
 use crate::read;
 use crate::spec::{AnswerSpec, SignatureSpec, Spec};
 use crate::types::{IncomingEvent, Name, OnConflict, RedactedBody, TEST_EVENT};
@@ -74,7 +75,16 @@ impl ActiveProvider {
         self.believe_by(&self.verifier.keys.clone().with_source(source), request)
     }
 
+    /// Verifies who signed the request, and then for which of the sender's customers.
     fn believe_by(&self, keys: &Keys, request: RawRequest) -> Result<Verified, Box<Unbelieved>> {
+        let verified = self.signed_by_sender(keys, request)?;
+        match &self.spec.whose {
+            Some(whose) => verified.of_own_account(whose, keys),
+            None => Ok(verified),
+        }
+    }
+
+    fn signed_by_sender(&self, keys: &Keys, request: RawRequest) -> Result<Verified, Box<Unbelieved>> {
         if let (Some(spec), Some(keys)) = (&self.spec.alternative, &self.verifier.alternative)
             && (spec.when_header.as_ref().is_some_and(|name| request.headers.contains_key(name))
                 || spec.required_by.as_ref().is_some_and(|name| keys.settings().has(name)))
@@ -134,6 +144,18 @@ impl ActiveProvider {
         signed.find_map(|handshake| verify::reply(handshake, &self.verifier.keys, verified.request()))
     }
 
+    /// False when `[accept]` of the kind, or the setting in its place, does not list the event's environment.
+    fn is_accepted(&self, event: &[u8]) -> bool {
+        let Some(accept) = &self.spec.accept else { return true };
+        let Ok(environment) = text_of(event, &accept.json) else { return true };
+        let settings = self.verifier.keys.settings();
+        if settings.has(&accept.setting) {
+            settings.all(&accept.setting).any(|one| one.value.reveal() == environment)
+        } else {
+            accept.values.contains(&environment)
+        }
+    }
+
     /// The events of the request.
     pub fn read(&self, verified: &Verified) -> Vec<IncomingEvent> {
         self.read_at_most(verified, read::EVENTS_N_MAX)
@@ -151,6 +173,9 @@ impl ActiveProvider {
             has_search: !self.options.is_search_off,
         };
         let mut events = read::read(by, verified, &|json| self.opened(json));
+        for event in &mut events {
+            event.is_undispatched = !self.is_accepted(&event.envelope);
+        }
         if !self.options.redact.is_empty() {
             for event in &mut events {
                 let redacted = self.options.redact.redacted(&event.body);

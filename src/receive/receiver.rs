@@ -344,7 +344,8 @@ impl Receiver {
         }
         self.tell_unidentified(entry, &events);
         let event_type = events.first().map(|event| event.event_type.clone()).unwrap_or_default();
-        let is_taken = |event: &IncomingEvent| provider.handlers().wants(&event.event_type);
+        let is_taken =
+            |event: &IncomingEvent| !event.is_undispatched && provider.handlers().wants(&event.event_type);
         let taken: Vec<bool> = events.iter().map(is_taken).collect();
         let unconfirmed: Vec<bool> = events.iter().map(IncomingEvent::is_unconfirmed).collect();
         let admitted = self.admitter.admit(entry, events, held, trace.clone()).await?;

@@ -42,6 +42,8 @@ impl Spec {
             self.check_order_of_events(),
             self.check_signed(),
             self.check_headers(),
+            self.check_whose(),
+            self.check_accept(),
             alternative,
         ];
         let signatures: Vec<&SignatureSpec> = self.signatures().collect();

@@ -5,7 +5,7 @@
 //!
 //! 1. `provider_toml`: the file as a whole, [`Spec`].
 //! 2. A file for each table: `signature`, `event` with `identity` and `source`, `answer`, `handshake`, `setting`,
-//!    `fetch`, and `resend` for a key with a form of its own.
+//!    `fetch`, `whose` with `accept`, and `resend` for a key with a form of its own.
 //! 3. Values with a form of their own: `layout`, `pattern`, `chars`, `hosts`.
 //! 4. Reading one: `parse` is the way as a whole; `form` has the types and keys, `misfits` and `check` what the parts
 //!    mean to each other.
@@ -31,6 +31,7 @@ mod signature;
 mod source;
 #[cfg(test)]
 mod tests;
+mod whose;
 pub(crate) mod words;
 
 pub use answer::AnswerSpec;
@@ -49,3 +50,4 @@ pub use resend::Resend;
 pub use setting::{DevKey, SettingForm, SettingSpec};
 pub use signature::{Encoding, Scheme, SecretFormat, SignatureSpec, TimeUnit, Weakness};
 pub use source::{Source, Sources};
+pub use whose::{AcceptSpec, WhoseSpec};

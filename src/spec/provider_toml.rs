@@ -9,6 +9,7 @@ use super::handshake::HandshakeSpec;
 use super::resend::Resend;
 use super::setting::{DevKey, SettingSpec};
 use super::signature::{Scheme, SignatureSpec};
+use super::whose::{AcceptSpec, WhoseSpec};
 
 /// One kind of sender, as its folder describes it.
 #[derive(Debug, Clone, Deserialize)]
@@ -47,6 +48,10 @@ pub struct Spec {
     pub signature: SignatureSpec,
     /// Another way, which counts when its `when_header` is present.
     pub alternative: Option<SignatureSpec>,
+    /// What binds an event to the operator's account; every kind whose key is public or fetched says so.
+    pub whose: Option<WhoseSpec>,
+    /// Which events act, where one secret signs those of a sandbox as well.
+    pub accept: Option<AcceptSpec>,
     /// True when the kind's code checks the URL as the sender called it.
     #[serde(default)]
     pub signed_url: bool,

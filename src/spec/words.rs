@@ -113,6 +113,19 @@ pub(crate) fn signed_by(spec: &Spec) -> String {
     format!("{scheme}{place}{time}{weak}")
 }
 
+/// Says what binds an event to the operator's account; `None` for a kind whose key is a secret.
+pub(crate) fn whose(spec: &Spec) -> Option<String> {
+    let whose = spec.whose.as_ref()?;
+    if let Some(why) = whose.none.as_ref().or(whose.open.as_ref()) {
+        return Some(why.clone());
+    }
+    let setting = whose.setting.as_deref().unwrap_or_default();
+    Some(match whose.source() {
+        Some(source) => format!("{} must be in `settings.{setting}`", places(&Sources(vec![source]))),
+        None => format!("the account must be the one of `settings.{setting}`"),
+    })
+}
+
 /// Says in one word where the facts about a kind were read.
 pub(crate) fn confidence(spec: &Spec) -> &'static str {
     match spec.confidence {

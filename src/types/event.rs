@@ -99,7 +99,7 @@ pub struct IncomingEvent {
     pub unreadable: Option<String>,
     /// Fingerprint of the secret that its request was signed with; `None` when none was used.
     pub secret: Option<i64>,
-    /// True when it is kept and not dispatched: a test event without `route`.
+    /// True when it is kept and not dispatched: a test event without `route`, or one of a sandbox.
     pub is_undispatched: bool,
 }
 

@@ -62,6 +62,15 @@ pub enum VerifyError {
     #[doc(hidden)]
     #[error("the request is not signed, and `unverified = \"accept\"` is not configured")]
     Unsigned,
+    /// The sender signed it, for an account that is not one of the configured ones.
+    #[doc(hidden)]
+    #[error("{}", foreign(setting, account.as_deref()))]
+    ForeignAccount {
+        /// Name of the setting that lists the operator's accounts.
+        setting: String,
+        /// The account that the request names, if it names one.
+        account: Option<String>,
+    },
     /// Well-formed and in time, but signed with none of our secrets.
     #[doc(hidden)]
     #[error("signature {}", unmatched(*keys_n))]
@@ -83,11 +92,12 @@ impl VerifyError {
             Self::Future { .. } => "future",
             Self::NoKey(_) | Self::KeyWanted { .. } => "no_key",
             Self::Unsigned => "unsigned",
+            Self::ForeignAccount { .. } => "foreign_account",
             Self::Mismatch { .. } => "mismatch",
         }
     }
 
-    /// Names the step that failed, for tables: `header`, `timestamp`, `secret` or `signature`.
+    /// Names the step that failed, for tables: `header`, `timestamp`, `secret`, `signature` or `account`.
     #[doc(hidden)]
     pub fn step(&self) -> &'static str {
         match self {
@@ -95,6 +105,7 @@ impl VerifyError {
             Self::Stale { .. } | Self::Future { .. } => "timestamp",
             Self::NoKey(_) | Self::KeyWanted { .. } => "secret",
             Self::Mismatch { .. } | Self::Unsigned => "signature",
+            Self::ForeignAccount { .. } => "account",
         }
     }
 
@@ -116,6 +127,11 @@ impl VerifyError {
         }
     }
 
+    /// The sender signed it for `account`, which the setting does not list.
+    pub(super) fn foreign_account(setting: &str, account: Option<&str>) -> Self {
+        Self::ForeignAccount { setting: setting.to_owned(), account: account.map(str::to_owned) }
+    }
+
     /// The place of the signature has another shape than the kind's.
     pub fn malformed(place: &str, why: &'static str) -> Self {
         Self::Malformed { place: place.to_owned(), why }
@@ -125,6 +141,19 @@ impl VerifyError {
 /// A stranger's text, cut and without what a screen or a log could take for something else.
 fn shown(id: &str) -> String {
     id.chars().filter(char::is_ascii_graphic).take(SHOWN_CHARS_MAX).collect()
+}
+
+/// Says which setting lacks the account of a request, and what to do.
+fn foreign(setting: &str, account: Option<&str>) -> String {
+    match account {
+        Some(account) => format!(
+            "the sender signed it for account `{}`, which `settings.{setting}` does not list: add it if it is yours",
+            shown(account)
+        ),
+        None => format!(
+            "the sender signed it, but it names no account that `settings.{setting}` could list: only \"*\" accepts it"
+        ),
+    }
 }
 
 /// How many secrets were tried in vain.

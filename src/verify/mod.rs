@@ -36,6 +36,7 @@ mod standard;
 mod time;
 mod token;
 mod verified;
+mod whose;
 
 pub use believed::Believed;
 pub use canonical::{compact_json, php_serialized, sorted_json};

@@ -5,8 +5,8 @@ use super::believed::Believed;
 use super::error::VerifyError;
 use super::keys::Keys;
 use super::request::RawRequest;
-use super::{signed, standard, token};
-use crate::spec::{Scheme, SignatureSpec};
+use super::{signed, standard, token, whose};
+use crate::spec::{Scheme, SignatureSpec, WhoseSpec};
 
 /// A request whose signature was checked. Only this file can make one.
 #[derive(Debug, Clone)]
@@ -19,6 +19,14 @@ impl Verified {
     /// A request that nobody sent: an operator made it for a test event, and answers for it.
     pub(crate) fn by_operator(request: RawRequest) -> Self {
         Self { request, believed: Believed::plain(0) }
+    }
+
+    /// The same, unless `[whose]` of the kind says that the event is not of one of the operator's accounts.
+    pub(crate) fn of_own_account(self, whose: &WhoseSpec, keys: &Keys) -> Result<Self, Box<Unbelieved>> {
+        match whose::check(whose, keys, &self.request) {
+            Ok(()) => Ok(self),
+            Err(why) => Err(Box::new(Unbelieved { why, request: self.request })),
+        }
     }
 
     /// The request that was believed.

@@ -213,7 +213,7 @@ fn what_is_published_is_refused_outside_of_development() {
     let certificate = format!("{{ file = \"{}\" }}", published("certificate.pem"));
     let topics = "topic_arns = [\"arn:aws:sns:us-west-2:123456789012:MyTopic\"]";
     for (kind, lines) in [
-        ("wise", format!("settings = {{ public_key_pem = {key} }}")),
+        ("wise", format!("settings = {{ profile_ids = [\"1\"], public_key_pem = {key} }}")),
         ("aws_sns", format!("settings = {{ {topics}, public_keys = [{{ id = \"x\", key = {key} }}] }}")),
         ("paypal", format!("settings = {{ webhook_id = \"W\", certificate_pem = {certificate} }}")),
         ("stripe", "secrets = [\"whsec_hooklatch-dev-secret-stripe----------\"]".to_owned()),

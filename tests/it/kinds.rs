@@ -61,6 +61,16 @@ fn cases() -> Vec<Case> {
         .collect()
 }
 
+/// A public key proves who sent an event, and not for which of the sender's customers.
+#[test]
+fn every_kind_whose_key_is_public_or_fetched_says_whose_an_event_is() {
+    for kind in builtin() {
+        let provider = dev(&kind);
+        let spec = provider.spec();
+        assert!(spec.whose.is_some() || !spec.has_public_key(), "{}: write [whose]", spec.kind);
+    }
+}
+
 #[test]
 fn what_we_sign_is_believed_and_every_changed_header_that_decides_is_refused() {
     for case in cases() {

@@ -123,4 +123,5 @@ mod vectors;
 mod warned;
 mod what_if;
 mod whole_batches;
+mod whose;
 mod work;

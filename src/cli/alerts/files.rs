@@ -30,6 +30,7 @@ rule_files! {
     "events-retry-old",
     "events-unreadable",
     "fenced",
+    "foreign-account",
     "keys-run-out",
     "lanes-blocked",
     "messages-dead",

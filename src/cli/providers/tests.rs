@@ -6,7 +6,9 @@ use std::path::Path;
 use super::super::retention::{sent_again, when_asked};
 use crate::figures::grouped;
 use crate::provider::Provider;
-use crate::spec::words::{confidence, identities, payload, places, scheme_name, search_places, signed_by};
+use crate::spec::words::{
+    confidence, identities, payload, places, scheme_name, search_places, signed_by, whose,
+};
 use crate::spec::{
     BodyFormat, Encoding, EventSpec, HandshakeSpec, Identity, IdentitySpec, Scheme, SecretFormat,
     SettingForm, SignatureSpec, Spec, Weakness,
@@ -137,6 +139,10 @@ fn section(spec: &Spec) -> String {
         line("setting", format!("`{}`{form}{needed}: {}", setting.name, setting.hint));
     }
     line("facts", confidence(spec).to_owned());
+    let is_open = spec.whose.as_ref().is_some_and(|whose| whose.open.is_some());
+    if let Some(whose) = whose(spec) {
+        line(if is_open { "**left open**" } else { "whose event" }, whose);
+    }
     if let Some(weak) = spec.signature.weak {
         line("**left open**", weak.as_str().to_owned());
     }

@@ -214,6 +214,10 @@ fn in_words(reason: &str) -> (Option<&'static str>, &'static str) {
         "malformed" => ("malformed", "The kind of the provider may be another one."),
         "stale" => ("too old", "Delayed, played again, or a clock is wrong."),
         "future" => ("from the future", "Is the clock of this machine right?"),
+        "foreign_account" => (
+            "another account",
+            "The sender signed it for an account that the settings do not list: add it if it is yours.",
+        ),
         "no_key" => ("no key", "The key that it names is not at hand."),
         "unsigned" => ("not signed", "Its sender signs nothing, or is not the one you think."),
         "mismatch" => (

@@ -5,12 +5,14 @@ use std::time::Duration;
 use super::watched::{Watched, body, post, reworded};
 use crate::database::{Database, On, on_sqlite};
 use crate::process::{SECRET, now_s, until};
+use crate::whose::{circle, sent};
 
 on_sqlite!(
     a_burst_of_forgeries_events_that_fail_and_conflicts_are_told,
     a_secret_that_was_changed_at_the_sender_is_told_of_and_so_is_its_silence,
     an_old_secret_with_which_a_sender_signs_for_days_is_told,
     a_sender_of_which_nothing_is_taken_is_told,
+    events_of_foreign_accounts_alone_are_told,
 );
 
 /// Events of these types go nowhere, or to a template that lacks a value.
@@ -196,4 +198,14 @@ async fn commits_that_are_slow_and_a_queue_that_fills_are_told() {
         () = send => {}
         () = watched.prometheus.fires(&all) => {}
     }
+}
+
+async fn events_of_foreign_accounts_alone_are_told(database: &Database) {
+    let (key, more) = circle("mistyped");
+    let Some(watched) = Watched::start(database, &more).await else { return };
+    watched.prometheus.is_quiet_about(&["ForeignAccount critical"]).await;
+    assert_eq!(sent(&watched.server, &key, "ours").await, 401);
+    watched.prometheus.fires(&["ForeignAccount critical"]).await;
+    assert_eq!(sent(&watched.server, &key, "mistyped").await, 200);
+    watched.prometheus.is_quiet_about(&["ForeignAccount critical"]).await;
 }
