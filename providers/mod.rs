@@ -159,6 +159,7 @@ pub(crate) const KINDS: &[BuiltIn] = &[
     kind!("polar": "order.paid" in "order.paid", "subscription.active" in "subscription.active", "customer.created" in "customer.created"),
     kind!("postmark": "Delivery" in "Delivery", "Bounce" in "Bounce", "Open" in "Open", "Click" in "Click", "inbound" in "inbound"),
     kind!("pusher": "channel_occupied" in "channel_occupied", "channel_vacated" in "channel_vacated", "member_added" in "member_added", "client_event" in "client_event"),
+    kind!("quickbooks": "qbo.customer.created.v1" in "qbo.customer.created", "qbo.invoice.created.v1" in "qbo.invoice.created", "qbo.invoice.updated.v1" in "qbo.invoice.updated"),
     ("rapyd", rapyd::provider),
     kind!("razorpay": "payment.captured" in "payment.captured", "payment.failed" in "payment.failed", "refund.processed" in "refund.processed", "payment.dispute.created" in "payment.dispute.created", "subscription.charged" in "subscription.charged"),
     kind!("recurly": "account.created" in "account.created", "charge_invoice.paid" in "charge_invoice.paid", "subscription.canceled" in "subscription.canceled", "new_subscription_notification" in "new_subscription_notification", "billing_info_updated_notification" in "billing_info_updated_notification"),
