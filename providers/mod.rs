@@ -67,6 +67,7 @@ pub(crate) const KINDS: &[BuiltIn] = &[
     kind!("airwallex": "payment_attempt.authorized" in "payment_attempt.authorized", "payment_intent.created" in "payment_intent.created", "payment_intent.succeeded" in "payment_intent.succeeded", "refund.settled" in "refund.settled", "payout.transfer.paid" in "payout.transfer.paid"),
     ("alipay", alipay::provider),
     ("apple_app_store", apple_app_store::provider),
+    kind!("asaas": "PAYMENT_CREATED" in "PAYMENT_CREATED", "PAYMENT_RECEIVED" in "PAYMENT_RECEIVED", "PAYMENT_REFUNDED" in "PAYMENT_REFUNDED"),
     kind!("asana": "changed" in "changed", "added" in "added", "deleted" in "deleted"),
     ("atlassian_connect", atlassian_connect::provider),
     kind!("auth0": "s" in "s", "f" in "f", "ss" in "ss"),
