@@ -161,6 +161,7 @@ pub(crate) const KINDS: &[BuiltIn] = &[
     kind!("polar": "order.paid" in "order.paid", "subscription.active" in "subscription.active", "customer.created" in "customer.created"),
     kind!("postmark": "Delivery" in "Delivery", "Bounce" in "Bounce", "Open" in "Open", "Click" in "Click", "inbound" in "inbound"),
     kind!("pusher": "channel_occupied" in "channel_occupied", "channel_vacated" in "channel_vacated", "member_added" in "member_added", "client_event" in "client_event"),
+    kind!("qonto": "v1/beneficiaries" in "v1-beneficiaries", "v1/consent-revocations" in "v1-consent-revocations", "v1/transactions" in "v1-transactions"),
     kind!("quickbooks": "qbo.customer.created.v1" in "qbo.customer.created", "qbo.invoice.created.v1" in "qbo.invoice.created", "qbo.invoice.updated.v1" in "qbo.invoice.updated"),
     ("rapyd", rapyd::provider),
     kind!("razorpay": "payment.captured" in "payment.captured", "payment.failed" in "payment.failed", "refund.processed" in "refund.processed", "payment.dispute.created" in "payment.dispute.created", "subscription.charged" in "subscription.charged"),
