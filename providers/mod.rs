@@ -176,6 +176,7 @@ pub(crate) const KINDS: &[BuiltIn] = &[
     kind!("sendgrid": "processed" in "processed", "delivered" in "delivered", "bounce" in "bounce", "open" in "open"),
     kind!("sentry": "issue" in "issue", "event_alert" in "event_alert", "installation" in "installation"),
     kind!("shopify": "orders/paid" in "orders-paid", "orders/create" in "orders-create", "app/uninstalled" in "app-uninstalled", "products/update" in "products-update", "products/delete" in "products-delete"),
+    kind!("sinch": "delivery_report_sms" in "delivery_report_sms", "mo_text" in "mo_text", "recipient_delivery_report_sms" in "recipient_delivery_report_sms"),
     kind!("slack": "message" in "message", "app_mention" in "app_mention", "reaction_added" in "reaction_added"),
     kind!("square": "payment.created" in "payment.created", "payment.updated" in "payment.updated", "webhooks.test_notification" in "webhooks.test_notification", "order.created" in "order.created", "refund.created" in "refund.created"),
     kind!("standard_webhooks": "contact.created" in "contact.created", "example.event" in "example.event", "contact.created" in "contact.created-thin"),
