@@ -187,6 +187,7 @@ pub(crate) const KINDS: &[BuiltIn] = &[
     ("tap", tap::provider),
     kind!("telegram": "message" in "message", "edited_message" in "edited_message", "callback_query" in "callback_query", "pre_checkout_query" in "pre_checkout_query"),
     kind!("telnyx": "call.initiated" in "call.initiated", "call.answered" in "call.answered", "message.finalized" in "message.finalized", "siprec.failed" in "siprec.failed", "link_clicked" in "link_clicked"),
+    kind!("tink": "account-transactions:modified" in "account-transactions-modified", "account:updated" in "account-updated", "refresh:finished" in "refresh-finished"),
     kind!("trello": "updateBoard" in "updateBoard", "createCard" in "createCard", "commentCard" in "commentCard"),
     ("truelayer", truelayer::provider),
     ("twilio", twilio::provider),
