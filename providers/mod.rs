@@ -179,6 +179,7 @@ pub(crate) const KINDS: &[BuiltIn] = &[
     kind!("sinch": "delivery_report_sms" in "delivery_report_sms", "mo_text" in "mo_text", "recipient_delivery_report_sms" in "recipient_delivery_report_sms"),
     kind!("slack": "message" in "message", "app_mention" in "app_mention", "reaction_added" in "reaction_added"),
     kind!("square": "payment.created" in "payment.created", "payment.updated" in "payment.updated", "webhooks.test_notification" in "webhooks.test_notification", "order.created" in "order.created", "refund.created" in "refund.created"),
+    kind!("squarespace": "extension.uninstall" in "extension.uninstall", "order.create" in "order.create", "order.update" in "order.update"),
     kind!("standard_webhooks": "contact.created" in "contact.created", "example.event" in "example.event", "contact.created" in "contact.created-thin"),
     kind!("stripe": "payment_intent.succeeded" in "payment_intent.succeeded", "invoice.paid" in "invoice.paid", "charge.refunded" in "charge.refunded", "plan.created" in "plan.created", "v1.billing.meter.error_report_triggered" in "v1.billing.meter.error_report_triggered", "checkout.session.completed" in "checkout.session.completed"),
     ("sumsub", sumsub::provider),
