@@ -121,6 +121,7 @@ pub(crate) const KINDS: &[BuiltIn] = &[
     ("iyzico", iyzico::provider),
     kind!("jira": "jira:issue_created" in "jira-issue_created", "jira:issue_updated" in "jira-issue_updated", "comment_created" in "comment_created"),
     kind!("klarna": "payment.request.state-change.completed" in "payment.request.state-change.completed", "payment.request.state-change.expired" in "payment.request.state-change.expired", "payment.dispute.state-change.lost" in "payment.dispute.state-change.lost"),
+    kind!("klaviyo": "event:klaviyo.email_delivered" in "event-klaviyo.email_delivered", "event:klaviyo.opened_email" in "event-klaviyo.opened_email", "event:klaviyo.subscribed_to_list" in "event-klaviyo.subscribed_to_list"),
     kind!("kushki": "SALE.APPROVAL" in "SALE-APPROVAL", "SALE.DECLINED" in "SALE-DECLINED", "SALE.INITIALIZED" in "SALE-INITIALIZED"),
     kind!("lemon_squeezy": "order_created" in "order_created", "subscription_created" in "subscription_created", "subscription_payment_success" in "subscription_payment_success"),
     kind!("line": "message" in "message", "follow" in "follow", "postback" in "postback", "unsend" in "unsend"),
