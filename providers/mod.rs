@@ -114,6 +114,7 @@ pub(crate) const KINDS: &[BuiltIn] = &[
     ("gitlab", gitlab::provider),
     kind!("gocardless": "subscriptions.created" in "subscriptions-created", "payments.confirmed" in "payments-confirmed", "mandates.cancelled" in "mandates-cancelled"),
     ("google_pubsub", google_pubsub::provider),
+    kind!("greenhouse": "candidate_stage_change" in "candidate_stage_change", "hire_candidate" in "hire_candidate", "new_candidate_application" in "new_candidate_application"),
     kind!("heroku": "release.update" in "release.update", "dyno.create" in "dyno.create", "build.create" in "build.create"),
     ("hubspot", hubspot::provider),
     kind!("increase": "transaction.created" in "transaction.created", "account.created" in "account.created", "ach_transfer.updated" in "ach_transfer.updated"),
