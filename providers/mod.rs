@@ -173,6 +173,7 @@ pub(crate) const KINDS: &[BuiltIn] = &[
     kind!("revolut": "TransactionStateChanged" in "TransactionStateChanged", "ORDER_COMPLETED" in "ORDER_COMPLETED", "ORDER_PAYMENT_DECLINED" in "ORDER_PAYMENT_DECLINED", "PAYOUT_COMPLETED" in "PAYOUT_COMPLETED"),
     ("rfc9421", rfc9421::provider),
     ("salesforce", salesforce::provider),
+    kind!("salt_edge": "finish" in "finish", "initialize" in "initialize", "submit" in "submit"),
     kind!("sanity": "create" in "create", "update" in "update", "delete" in "delete"),
     ("segment", segment::provider),
     kind!("sendgrid": "processed" in "processed", "delivered" in "delivered", "bounce" in "bounce", "open" in "open"),
