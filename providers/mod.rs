@@ -192,6 +192,7 @@ pub(crate) const KINDS: &[BuiltIn] = &[
     kind!("telegram": "message" in "message", "edited_message" in "edited_message", "callback_query" in "callback_query", "pre_checkout_query" in "pre_checkout_query"),
     kind!("telnyx": "call.initiated" in "call.initiated", "call.answered" in "call.answered", "message.finalized" in "message.finalized", "siprec.failed" in "siprec.failed", "link_clicked" in "link_clicked"),
     kind!("tink": "account-transactions:modified" in "account-transactions-modified", "account:updated" in "account-updated", "refresh:finished" in "refresh-finished"),
+    kind!("toss_payments": "PAYMENT_STATUS_CHANGED" in "PAYMENT_STATUS_CHANGED", "CANCEL_STATUS_CHANGED" in "CANCEL_STATUS_CHANGED", "METHOD_UPDATED" in "METHOD_UPDATED"),
     kind!("trello": "updateBoard" in "updateBoard", "createCard" in "createCard", "commentCard" in "commentCard"),
     ("truelayer", truelayer::provider),
     ("twilio", twilio::provider),
