@@ -16,9 +16,9 @@ test *WORDS:
 dev:
     cargo run -- serve --dev
 
-# The folder of a new kind, and what is left to do; with a FOLDER, of a kind that is read at run time.
-provider NAME *FOLDER:
-    scripts/provider {{NAME}} {{FOLDER}}
+# The folder of a new built-in kind, and what is left to do.
+provider NAME:
+    cargo run --quiet -- new-kind {{NAME}} --folder providers
 
 # Writes docs/providers.md from the kinds.
 provider-pages:

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::retention;
 use super::shared::{complain, say};
 use crate::figures::plural;
-use crate::kinds::{judge_pairs, judge_vectors};
+use crate::kinds::{judge_pairs, judge_vectors, without_pairs};
 use crate::load::{Kinds, SampleCall, SampleOutcome, SampleResult, Settings, load, prove};
 
 /// Everything that is wrong, or that nothing is; the signed requests beside kinds of a folder included.
@@ -24,6 +24,9 @@ pub(super) fn check(file: Option<&Path>, is_json: bool, kinds: &Kinds) -> ExitCo
             let config = loaded.config;
             warnings.extend(config.warnings.iter().chain(&proof.warnings).map(ToString::to_string));
             warnings.extend(crate::load::warnings(&config, kinds));
+            if let Some(folder) = &kinds.folder {
+                warnings.extend(without_pairs(folder, &kinds.broken));
+            }
             samples = proof.samples;
             ids = Some(config.retention.clone());
             encryption = Some(config.encryption.clone());

@@ -11,8 +11,8 @@ use super::ending::{EXIT_CODES, Ending};
 use super::shared::{complain, with_causes};
 use super::{
     alerts, audit, backup, bench, check, destinations, doctor, erase, events, explain, health, help, keys,
-    lanes, manual, messages, operations, providers, prune, rejected, restore, search, send, serve, settings,
-    sign, statistics, tail, taught, test_event, tokens, vectors, what_if, whoami,
+    lanes, manual, messages, new_kind, operations, providers, prune, rejected, restore, search, send, serve,
+    settings, sign, statistics, tail, taught, test_event, tokens, vectors, what_if, whoami,
 };
 use crate::app::App;
 use crate::load::kinds;
@@ -51,6 +51,8 @@ enum Command {
     Alerts(alerts::AlertsArgs),
     /// List the provider kinds, or describe one.
     Providers(providers::ProvidersArgs),
+    /// Make the folder of a new kind, and list what is left to do.
+    NewKind(new_kind::NewKindArgs),
     /// Print a signed request as a ready curl command.
     Sign(sign::SignArgs),
     /// Send signed samples to a test server.
@@ -170,6 +172,7 @@ pub fn main_with(own: Vec<Provider>, more: impl FnOnce(App) -> App) -> ExitCode 
         Command::Migrate => serve::migrate(file, kinds, more),
         Command::Alerts(args) => alerts::alerts(&args, file, &kinds),
         Command::Providers(args) => providers::providers(&args, file, &kinds),
+        Command::NewKind(args) => new_kind::new_kind(&args, &kinds),
         Command::Sign(args) => sign::sign(&args, file, &kinds),
         Command::Send(args) => send::send(&args, file, &kinds),
         Command::Bench(args) => bench::bench(&args, file, &kinds),

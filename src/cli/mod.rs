@@ -38,6 +38,7 @@ mod keys;
 mod lanes;
 mod manual;
 mod messages;
+mod new_kind;
 mod operations;
 mod output;
 mod pause;

@@ -12,6 +12,6 @@ mod samples;
 mod vectors;
 
 pub(crate) use folder::{TakenNames, read};
-pub(crate) use pairs::judge_pairs;
+pub(crate) use pairs::{judge_pairs, without_pairs};
 pub(crate) use samples::sample_events;
 pub(crate) use vectors::judge_vectors;

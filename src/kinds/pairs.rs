@@ -1,12 +1,14 @@
 //! The pairs of requests beside a kind, judged: does it tell two events apart, and know a copy?
 
+use std::path::PathBuf;
+
 use crate::config::{ConfigProblem, KindsFolder};
 use crate::pairs::Pair;
 use crate::provider::Provider;
 use crate::spec::Spec;
 use crate::verify::DevKeys;
 
-use super::files::{beside, problem};
+use super::files::{beside, names, problem};
 
 /// Judges the `identity.json` of every kind in `folder` that has one, but for `broken` ones: how many pairs were
 /// judged, and what differs.
@@ -33,6 +35,21 @@ pub(crate) fn judge_pairs(
         }
     }
     (judged_n, problems)
+}
+
+/// A warning for each kind in `folder` without an `identity.json`, but for `broken` ones.
+pub(crate) fn without_pairs(folder: &KindsFolder, broken: &[String]) -> Vec<String> {
+    let names = names(&folder.path).unwrap_or_default();
+    let files = names.into_iter().filter(|name| !broken.contains(name)).map(|name| folder.path.join(name));
+    let missing = files.map(|kind| kind.join("identity.json")).filter(|file| !file.exists());
+    let warning = |file: PathBuf| {
+        format!(
+            "{}: is missing: nothing shows which requests of the kind are copies of one event; write two events and a \
+             redelivery into it, as providers/README.md says",
+            file.display()
+        )
+    };
+    missing.map(warning).collect()
 }
 
 /// The number of pairs, and those of them that are judged otherwise than they say: what, and why.

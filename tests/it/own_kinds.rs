@@ -24,8 +24,7 @@ fn err(output: &Output) -> String {
 
 /// What step one of `providers/README.md` does.
 fn scaffold(name: &str, folder: &Path) {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts/provider");
-    let made = Command::new(script).arg(name).arg(folder).output().unwrap();
+    let made = hooklatch(Path::new("."), &["new-kind", name, "--folder", folder.to_str().unwrap()]);
     assert!(made.status.success(), "{}", err(&made));
 }
 
@@ -44,9 +43,10 @@ impl Place {
         self.0.path().join(name)
     }
 
-    /// Writes `provider.toml` of a kind: the one the script writes, with `from` changed `to`.
+    /// Makes a kind whose `provider.toml` has `from` changed `to`, without the vectors of the unchanged one.
     fn kind(&self, name: &str, from: &str, to: &str) {
         scaffold(name, &self.path("kinds"));
+        std::fs::write(self.path(&format!("kinds/{name}/vectors.json")), "[]").unwrap();
         self.edit(&format!("kinds/{name}/provider.toml"), from, to);
     }
 
@@ -95,6 +95,36 @@ async fn a_kind_made_by_the_steps_of_the_readme_receives_a_signed_request() {
     assert!(forged.status.success() && out(&forged).contains("401"), "{}{}", out(&forged), err(&forged));
     let unsigned = client().post(server.url("/webhooks/acme")).body("{}").send().await.unwrap();
     assert_eq!(unsigned.status().as_u16(), 401);
+}
+
+#[test]
+fn a_new_kind_passes_check_and_is_not_overwritten() {
+    let place = Place::new("");
+    let made = place.run(&["new-kind", "acme_pay"]);
+    assert!(made.status.success(), "{}", err(&made));
+    for left in ["kinds/acme_pay/provider.toml", "[providers.acme_pay]", "ACME_PAY_SECRET", "hooklatch check"]
+    {
+        assert!(out(&made).contains(left), "no `{left}` in {}", out(&made));
+    }
+    let checked = place.run(&["check"]);
+    assert!(checked.status.success(), "{}", err(&checked));
+    assert!(out(&checked).contains("4 vectors and 2 pairs"), "{}", out(&checked));
+    assert!(!err(&checked).contains("identity.json"), "{}", err(&checked));
+
+    let again = place.run(&["new-kind", "acme_pay"]);
+    assert!(!again.status.success() && err(&again).contains("is there already"), "{}", err(&again));
+    let misnamed = place.run(&["new-kind", "../acme"]);
+    assert!(!misnamed.status.success() && !place.path("acme").exists(), "{}", err(&misnamed));
+}
+
+#[test]
+fn check_warns_of_a_kind_without_an_identity_file() {
+    let place = Place::new("");
+    scaffold("acme", &place.path("kinds"));
+    std::fs::remove_file(place.path("kinds/acme/identity.json")).unwrap();
+    let checked = place.run(&["check"]);
+    assert!(checked.status.success(), "{}", err(&checked));
+    assert!(err(&checked).contains("kinds/acme/identity.json: is missing"), "{}", err(&checked));
 }
 
 #[test]

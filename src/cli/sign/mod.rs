@@ -7,4 +7,5 @@ mod own_vectors;
 mod signer;
 
 pub(super) use command::{SignArgs, body_of_file, dev_curl, sign};
+pub(super) use own_vectors::vectors as kind_vectors;
 pub(super) use signer::{Signer, fresh_id, signer};

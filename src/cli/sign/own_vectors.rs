@@ -46,7 +46,7 @@ struct VectorCase<'a> {
 
 /// The list, as `vectors.json` has it: good, tampered, signed with another secret and, if a time is signed, stale.
 /// Each says what it is judged with as the configuration does.
-pub(super) fn vectors(kind: &Provider, now_s: Option<i64>, keys: &DevKeys) -> anyhow::Result<String> {
+pub(crate) fn vectors(kind: &Provider, now_s: Option<i64>, keys: &DevKeys) -> anyhow::Result<String> {
     let now_s = now_s.unwrap_or(NOW_S);
     let spec = kind.spec().map_err(Clone::clone)?;
     if spec.signature.scheme == Scheme::Unsigned {

@@ -68,7 +68,7 @@ const COMMANDS: [(&str, &[&str]); 50] = [
 ];
 
 /// Commands that ask no server for what others wrote; `shown.rs` has those that read files.
-const ASK_NOBODY: [&str; 16] = [
+const ASK_NOBODY: [&str; 17] = [
     "alerts",
     "backup",
     "bench",
@@ -79,6 +79,7 @@ const ASK_NOBODY: [&str; 16] = [
     "keys reseal",
     "man",
     "migrate",
+    "new-kind",
     "prune",
     "restore-check",
     "send",

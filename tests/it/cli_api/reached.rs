@@ -147,6 +147,7 @@ fn shells_and_readers_of_manuals_are_told_of_every_command() {
         "man",
         "messages",
         "migrate",
+        "new-kind",
         "operations",
         "providers",
         "prune",

@@ -66,10 +66,11 @@ async fn what_strangers_and_mistakes_do_to_a_node_is_told(database: &Database) {
     watched.prometheus.fires(&["TlsEnds warning", "TlsEnds critical"]).await;
     watched
         .prometheus
-        .is_quiet_about(&["TlsBroken warning", "OpenFiles warning", "OperatorGuessed warning"])
+        .is_quiet_about(&["TlsBroken warning", "ReloadFailed warning", "OpenFiles warning", "OperatorGuessed warning"])
         .await;
     authority.write(&folder);
     watched.prometheus.is_quiet_about(&["TlsEnds warning", "TlsEnds critical"]).await;
+    refused_reload_is_told(&watched).await;
     std::fs::write(folder.join("key.pem"), "half a key").unwrap();
     watched.prometheus.fires(&["TlsBroken warning"]).await;
     let url = format!("http://{}/v1/me", watched.server.admin);
