@@ -46,6 +46,7 @@ rule_files! {
     "receiver-gone-long",
     "refused-unread",
     "rejected-burst",
+    "reload-failed",
     "restarts",
     "retention-lag",
     "sealed-unopened",
