@@ -106,12 +106,12 @@ pub mod store;
 pub mod tail;
 mod template;
 pub mod testing;
+#[cfg(test)]
+mod tests;
 mod times;
 mod tls;
 #[cfg_attr(not(feature = "otel"), expect(dead_code, reason = "nobody exports what is told"))]
 mod traces;
-#[cfg(test)]
-mod transformed;
 #[doc(hidden)]
 pub mod types;
 #[doc(hidden)]

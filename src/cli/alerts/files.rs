@@ -47,6 +47,7 @@ rule_files! {
     "receiver-gone-long",
     "refused-unread",
     "rejected-burst",
+    "reload-failed",
     "restarts",
     "retention-lag",
     "sealed-unopened",

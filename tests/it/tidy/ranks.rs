@@ -60,7 +60,7 @@ pub(super) const RANKS: &[(&str, u8)] = &[
     ("prelude", 11),
     ("testing", 11),
     // A test of them all.
-    ("transformed", 11),
+    ("tests", 11),
     ("lib", 12),
     ("main", 12),
 ];
