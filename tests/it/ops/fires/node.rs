@@ -66,7 +66,12 @@ async fn what_strangers_and_mistakes_do_to_a_node_is_told(database: &Database) {
     watched.prometheus.fires(&["TlsEnds warning", "TlsEnds critical"]).await;
     watched
         .prometheus
-        .is_quiet_about(&["TlsBroken warning", "ReloadFailed warning", "OpenFiles warning", "OperatorGuessed warning"])
+        .is_quiet_about(&[
+            "TlsBroken warning",
+            "ReloadFailed warning",
+            "OpenFiles warning",
+            "OperatorGuessed warning",
+        ])
         .await;
     authority.write(&folder);
     watched.prometheus.is_quiet_about(&["TlsEnds warning", "TlsEnds critical"]).await;
@@ -175,4 +180,18 @@ async fn a_collector_that_is_away_is_told(database: &Database) {
         () = send => {}
         () = watched.prometheus.fires(&["SpansDropped warning"]) => {}
     }
+}
+
+/// A configuration that cannot be read is told of until one that can be is read.
+async fn refused_reload_is_told(watched: &Watched) {
+    let reload = |text: &str| {
+        std::fs::write(watched.server.config(), text).unwrap();
+        let id = watched.server.process_id().to_string();
+        assert!(Command::new("kill").args(["-HUP", &id]).status().unwrap().success());
+    };
+    let good = std::fs::read_to_string(watched.server.config()).unwrap();
+    reload("[providers.stripe");
+    watched.prometheus.fires(&["ReloadFailed warning"]).await;
+    reload(&good);
+    watched.prometheus.is_quiet_about(&["ReloadFailed warning"]).await;
 }
