@@ -37,7 +37,7 @@ const STATUSES: [&str; 10] = [
 fn open(_: &Keys, body: &[u8]) -> Result<Vec<u8>, String> {
     match json_text(body, "/status") {
         Ok(status) if !STATUSES.contains(&status.as_str()) => {
-            json_with(body, "/status", b"\"UNCONFIRMED\"").ok_or_else(|| "it has no status".to_owned())
+            json_with(body, "/status", b"\"unconfirmed\"").ok_or_else(|| "it has no status".to_owned())
         }
         _ => Ok(body.to_vec()),
     }

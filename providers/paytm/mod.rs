@@ -181,7 +181,9 @@ fn documented(keys: &Keys) -> Vec<Vec<String>> {
     let more: Vec<String> = more.map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect();
     if !more.is_empty() {
         let mut with: Vec<Vec<String>> = sets.iter().map(|set| [set.as_slice(), &more].concat()).collect();
-        with.iter_mut().for_each(|set| set.sort());
+        for set in &mut with {
+            set.sort();
+        }
         sets.append(&mut with);
     }
     sets

@@ -22,6 +22,7 @@ use crate::admit::{AdmitError, AdmittedEvents, Admitter, HeldMemory, ProviderEnt
 use crate::api::{RequestMinute, UnknownPathView};
 use crate::current::Current;
 use crate::minutes::MinuteSpan;
+use crate::provider::ActiveProvider;
 use crate::store::Store;
 use crate::traces::{AdmittedRequest, Traces};
 use crate::types::{EventKey, IdempotencyKey, IncomingEvent, Name, Outcome, UnixMs};
@@ -94,6 +95,19 @@ impl CountedRequests {
     /// How long after they were signed the newest requests of this provider came. Milliseconds.
     pub(crate) fn delays_ms(&self, provider: &str) -> Vec<i64> {
         self.entries.get().get(provider).map(|(_, _, times)| times.delays_ms()).unwrap_or_default()
+    }
+}
+
+/// What is counted of an event once it was accepted.
+struct Sort {
+    is_taken: bool,
+    is_unconfirmed: bool,
+}
+
+impl Sort {
+    fn of(event: &IncomingEvent, provider: &ActiveProvider) -> Self {
+        let is_taken = !event.is_undispatched && provider.handlers().wants(&event.event_type);
+        Self { is_taken, is_unconfirmed: event.is_unconfirmed() }
     }
 }
 
@@ -344,22 +358,9 @@ impl Receiver {
         }
         self.tell_unidentified(entry, &events);
         let event_type = events.first().map(|event| event.event_type.clone()).unwrap_or_default();
-        let is_taken =
-            |event: &IncomingEvent| !event.is_undispatched && provider.handlers().wants(&event.event_type);
-        let taken: Vec<bool> = events.iter().map(is_taken).collect();
-        let unconfirmed: Vec<bool> = events.iter().map(IncomingEvent::is_unconfirmed).collect();
+        let sorts: Vec<Sort> = events.iter().map(|event| Sort::of(event, provider)).collect();
         let admitted = self.admitter.admit(entry, events, held, trace.clone()).await?;
-        if let Some((_, counts, _)) = self.entries.get(provider.name()) {
-            let accepted =
-                admitted.events.iter().zip(taken).filter(|((_, outcome), _)| *outcome == Outcome::Accepted);
-            let (taken, untaken): (Vec<_>, Vec<_>) = accepted.partition(|(_, is_taken)| *is_taken);
-            counts.count_taken(provider.name(), (taken.len(), untaken.len()), received_at_ms);
-            let ends = admitted.events.iter().zip(unconfirmed);
-            count_unconfirmed(
-                provider.name(),
-                ends.filter(|((_, end), is)| *is && *end == Outcome::Accepted).count(),
-            );
-        }
+        self.count_sorts(provider.name(), &sorts, &admitted, received_at_ms);
         self.notes.copies.note(provider.name(), &admitted.events, received_at_ms);
         let answer = match entry.caller {
             Some(rules) => caller::answer(provider.name(), rules, caller::is_batch(&verified), &admitted),
@@ -373,6 +374,23 @@ impl Receiver {
             trace.admitted(AdmittedRequest { provider, status, event_type, events, times });
         }
         Ok(answer)
+    }
+
+    /// Counts what was accepted: taken or not, and what its kind could not confirm.
+    fn count_sorts(
+        &self,
+        provider: &Name,
+        sorts: &[Sort],
+        admitted: &AdmittedEvents,
+        received_at_ms: UnixMs,
+    ) {
+        let Some((_, counts, _)) = self.entries.get(provider) else { return };
+        let ends = admitted.events.iter().map(|(_, outcome)| *outcome).zip(sorts);
+        let accepted: Vec<&Sort> =
+            ends.filter(|(outcome, _)| *outcome == Outcome::Accepted).map(|(_, sort)| sort).collect();
+        let taken_n = accepted.iter().filter(|sort| sort.is_taken).count();
+        counts.count_taken(provider, (taken_n, accepted.len() - taken_n), received_at_ms);
+        count_unconfirmed(provider, accepted.iter().filter(|sort| sort.is_unconfirmed).count());
     }
 
     /// Says what became of a request, as often as lines may be written.

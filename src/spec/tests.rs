@@ -36,15 +36,16 @@ fn a_good_spec_is_read() {
     assert_eq!(spec.event[0].identity[0].id.0, [Source::Json("/id".to_owned())]);
 }
 
+#[track_caller]
+fn check(from: &str, to: &str, want: &str) {
+    let text = GOOD.replacen(from, to, 1);
+    assert_ne!(text, GOOD, "the row changes nothing");
+    let error = Spec::parse(&text).expect_err(want).to_string();
+    assert!(error.contains(want), "{error}");
+}
+
 #[test]
 fn a_bad_spec_says_which_key_and_why() {
-    #[track_caller]
-    fn check(from: &str, to: &str, want: &str) {
-        let text = GOOD.replacen(from, to, 1);
-        assert_ne!(text, GOOD, "the row changes nothing");
-        let error = Spec::parse(&text).expect_err(want).to_string();
-        assert!(error.contains(want), "{error}");
-    }
     check("kind = \"acme\"", "kind = \"Acme!\"", "kind: `Acme!`");
     check("title", "titel", "titel");
     check(
@@ -89,6 +90,19 @@ fn a_bad_spec_says_which_key_and_why() {
     check("acme-signature", "acme signature", "is not the name of a header");
     check("horizon_h = 72", "horizon_h = 0", "horizon_h: write a number");
     check("horizon_h = 72", "horizon_h = 72\nretry_span_s = 259201", "retry_span_s: 259201 s are longer");
+    check("tolerance_s = 300", "tolerance_s = 300\nkeys = \"k\"", "signature.keys: no [[setting]]");
+    let header = "id = [{ header = \"x-id\" }]";
+    check(
+        "id = [{ json = \"/id\" }]",
+        header,
+        "event.identity.signed: the signature does not cover the header",
+    );
+    check("type =", "when_header = \"x\"\ntype =", "when_header");
+    check("type =", "split = [\"/a\"]\ntype =", "event.split: name the array");
+}
+
+#[test]
+fn bad_event_types_and_resends_are_told() {
     let types = |source: &str, list: &str| {
         format!("horizon_h = 72\nevent_types = {{ source = \"{source}\", list = [{list}] }}")
     };
@@ -111,14 +125,6 @@ fn a_bad_spec_says_which_key_and_why() {
     for odd in ["-1", "\"forever\"", "true", "1.5"] {
         check("horizon_h = 72", &resend(odd), "expected a number of hours or \"unbounded\"");
     }
-    check("tolerance_s = 300", "tolerance_s = 300\nkeys = \"k\"", "signature.keys: no [[setting]]");
-    let header = "id = [{ header = \"x-id\" }]";
-    check(
-        "id = [{ json = \"/id\" }]",
-        header,
-        "event.identity.signed: the signature does not cover the header",
-    );
-    check("type =", "when_header = \"x\"\ntype =", "when_header");
 }
 
 #[test]

@@ -58,7 +58,9 @@ mod tests {
         let whose = spec.whose.clone().expect("[whose]");
         let refused = |own: &[&str], body: &str| {
             let mut settings = KindSettings::default();
-            own.iter().for_each(|own| settings.push("profile_ids", None, *own));
+            for own in own {
+                settings.push("profile_ids", None, *own);
+            }
             let pem = include_str!("published/rsa_public_key.pem");
             settings.push("public_key_pem", None, pem);
             let keys = Keys::new(&spec.signature, &[], &settings).expect("keys");
