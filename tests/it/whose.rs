@@ -18,7 +18,7 @@ pub(crate) fn circle(subscriptions: &str) -> (SigningKey, String) {
     // The second of the generated ones is on P-256.
     let pems = DevKeys::generate().unwrap();
     let at = pems.rfind("-----BEGIN").unwrap();
-    let key = SigningKey::parse(&pems[at..]).unwrap();
+    let key = SigningKey::parse(pems.get(at..).unwrap()).unwrap();
     let public = key.public_text().unwrap();
     let more = format!(
         "[providers.circle.settings]\nsubscription_ids = [\"{subscriptions}\"]\n\
