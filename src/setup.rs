@@ -66,8 +66,15 @@ fn file_is_there(config: &DatabaseConfig) -> anyhow::Result<()> {
 }
 
 /// Writes the check values of the keys of `[encryption]` that the database has not seen, and refuses those that it knows as
-/// others. To be called before anything is encrypted.
+/// others. To be called before anything is encrypted, or stored in the clear: without a key, a database that was sealed is
+/// refused unless the configuration says that it is meant.
 pub(crate) async fn register_keys(store: &Store, encryption: &EncryptionConfig) -> anyhow::Result<()> {
+    if encryption.keys.is_empty() && !encryption.is_clear_accepted {
+        let known = store.key_known().await.context("could not look for encryption keys")?;
+        if let Some(key_id) = known {
+            return Err(anyhow::Error::msg(EncryptionConfig::missing(&key_id)));
+        }
+    }
     refuse(encryption, store.keys_register().await.context("could not register the encryption keys")?)
 }
 

@@ -10,6 +10,8 @@ pub struct EncryptionConfig {
     pub keys: Vec<EncryptionKey>,
     /// True when nothing that is stored in the clear is read or sent.
     pub is_clear_refused: bool,
+    /// True when it is written that rows in the clear are accepted.
+    pub is_clear_accepted: bool,
 }
 
 /// A key of `[encryption] keys`, and where it is written.
@@ -28,6 +30,22 @@ impl EncryptionConfig {
     pub fn ring(&self) -> KeyRing {
         let keys: Vec<SealKey> = self.keys.iter().map(|one| one.key.clone()).collect();
         KeyRing::new(&keys).refusing_clear(self.is_clear_refused)
+    }
+
+    /// What is wrong with a configuration without keys where the database was sealed with one of this id.
+    pub(crate) fn missing(key_id: &str) -> ConfigProblem {
+        ConfigProblem {
+            source: String::new(),
+            key: "encryption.keys".to_owned(),
+            value: None,
+            why: format!(
+                "there is no key, and this database was sealed with the key under the id `{key_id}`: what is sealed would not \
+                 open, and what is new would be stored in the clear"
+            ),
+            remedy: "add the [encryption] section that the other nodes have, or write encryption.clear = \"accept\" to store in \
+                     the clear from now on"
+                .to_owned(),
+        }
     }
 
     /// What is wrong with the key of this id where the database knows another one under it.

@@ -35,14 +35,15 @@ pub(super) fn encryption(checker: &mut Checker<'_>, root: &mut Table) -> Option<
         }
     }
     let words = [("accept", false), ("refuse", true)];
-    let is_clear_refused = table.word(checker, "clear", &words).unwrap_or_default();
+    let clear = table.word(checker, "clear", &words);
+    let (is_clear_refused, is_clear_accepted) = (clear == Some(true), clear == Some(false));
     if is_clear_refused && keys.is_empty() {
         let remedy =
             "add a key, or write encryption.clear = \"accept\": without a key everything is stored in clear";
         checker.missing("encryption.keys".to_owned(), remedy);
     }
     table.finish(checker);
-    Some(EncryptionConfig { keys, is_clear_refused })
+    Some(EncryptionConfig { keys, is_clear_refused, is_clear_accepted })
 }
 
 fn key(checker: &mut Checker<'_>, field: Field) -> Option<SealKey> {

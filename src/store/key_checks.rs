@@ -16,6 +16,11 @@ impl Store {
         if ring.is_on() { alone!(self.people.key_mismatch(&ring)) } else { Ok(None) }
     }
 
+    /// Returns the id of the newest key that this database was sealed with, if any.
+    pub(crate) async fn key_known(&self) -> Result<Option<String>, StoreError> {
+        alone!(self.people.key_known())
+    }
+
     /// Writes the check values that are missing, then does the same. To be called before anything is encrypted.
     pub async fn keys_register(&self) -> Result<Option<String>, StoreError> {
         let ring = self.ring().clone();
@@ -33,6 +38,12 @@ const REGISTER: &str = "/* keys_register */ INSERT INTO encryption_keys (key_id,
 /// The statements by name, for tests that look at their plans.
 pub(super) const STATEMENTS: &[(&str, &str)] =
     &[("key check value", CHECK_VALUE), ("key register", REGISTER)];
+
+async fn key_known(db: &mut Door<'_>) -> DbResult<Option<String>> {
+    let sql =
+        "/* key_known */ SELECT key_id FROM encryption_keys ORDER BY written_at_ms DESC, key_id DESC LIMIT 1";
+    db.fetch_optional(sql, &[]).await?.map(|row| row.text("key_id")).transpose()
+}
 
 async fn key_mismatch(db: &mut Door<'_>, ring: &KeyRing) -> DbResult<Option<String>> {
     for key in ring.keys() {

@@ -15,6 +15,7 @@ on_both!(
     what_was_sealed_before_a_kill_is_sent_after_a_rotation,
     destinations_get_what_came_and_people_what_is_left,
     another_key_under_a_known_id_is_refused,
+    a_sealed_database_without_keys_is_refused_unless_that_is_meant,
     what_does_not_open_waits_and_goes_on_when_it_is_put_right,
     a_row_in_clear_is_neither_shown_nor_sent_where_that_is_refused,
 );
@@ -142,6 +143,23 @@ fn run(server: &Server, arguments: &[&str]) -> (bool, String) {
         .arg(server.config());
     let output = command.output().unwrap();
     (output.status.success(), String::from_utf8([output.stdout, output.stderr].concat()).unwrap())
+}
+
+async fn a_sealed_database_without_keys_is_refused_unless_that_is_meant(database: &Database) {
+    let away = routed("http://127.0.0.1:9");
+    let mut server = Server::start(&database.url, &format!("{away}{}", keys(&[("k1", "01")]))).await;
+    let url = server.url("/webhooks/stripe");
+    assert_eq!(post_stripe(&client(), &url, "evt_1").await.as_deref(), Ok("accepted"));
+    server.kill();
+    rewrite(&server, &away);
+    let (is_fine, said) = run(&server, &["serve"]);
+    assert!(!is_fine && said.contains("encryption.keys: there is no key"), "{said}");
+    assert!(said.contains("`k1`") && said.contains("write encryption.clear = \"accept\""), "{said}");
+    rewrite(&server, &format!("{away}[encryption]\nclear = \"accept\"\n"));
+    server.spawn().await;
+    assert_eq!(post_stripe(&client(), &url, "evt_2").await.as_deref(), Ok("accepted"));
+    server.kill();
+    assert_eq!(database.count("SELECT COUNT(*) FROM webhook_payloads WHERE key_id IS NULL").await, 1);
 }
 
 async fn another_key_under_a_known_id_is_refused(database: &Database) {

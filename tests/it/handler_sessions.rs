@@ -17,6 +17,7 @@ on_both!(
     tables_that_a_handler_makes_for_itself_are_gone_with_its_transaction,
     a_statement_of_a_handler_that_never_ends_holds_up_nobody,
     what_a_handler_calls_like_ours_hides_nothing_of_ours,
+    a_transaction_that_a_handler_begins_in_place_of_its_own_is_found_out,
 );
 
 /// Runs statements by themselves, before the app does.
@@ -84,6 +85,23 @@ async fn tables_that_a_handler_makes_for_itself_are_gone_with_its_transaction(da
     app.running.stop().await;
     let sql = "SELECT COUNT(*) FROM processed_webhook_events WHERE state = 'handled'";
     assert_eq!(database.count(sql).await, 3);
+}
+
+async fn begins_another(tx: &mut Tx, _: Event<Json>) -> Handled {
+    tx.execute("INSERT INTO ledger (n) VALUES (1)", &[]).await.map_err(anyhow::Error::from)?;
+    tx.batch("COMMIT; BEGIN; SAVEPOINT hooklatch_handler").await.map_err(anyhow::Error::from)?;
+    Ok(Effects::new().forward("billing"))
+}
+
+async fn a_transaction_that_a_handler_begins_in_place_of_its_own_is_found_out(database: &Database) {
+    prepared(database, &["CREATE TABLE ledger (n BIGINT)"]).await;
+    let app = TestApp::start(database, stripe_kind().on_tx("broken", begins_another), "").await;
+    app.event("ended", "broken", 1).await;
+    assert_eq!(app.event("other", "other", 1).await, "accepted");
+    app.running.stop().await;
+    let sql = "SELECT state FROM processed_webhook_events WHERE event_id = $1";
+    assert_eq!(database.text(sql, "ended").await.as_deref(), Some("failed"));
+    assert_eq!(database.count("SELECT COUNT(*) FROM ledger").await, 1, "it runs once");
 }
 
 async fn never_ends(tx: &mut Tx, _: Event<Json>) -> Handled {
@@ -338,12 +356,13 @@ async fn slow_handlers_of_many_providers_leave_sessions_to_everybody_else() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_warns_of_its_tables_with_each_write_refuses_nobody() {
+async fn a_server_that_warns_of_other_things_with_each_write_refuses_nobody() {
     let Some(database) = Database::create(On::Postgres).await else { return };
     database.store().await.close().await;
     // What PostgreSQL says for days before it runs out of transactions; it takes writes all the same.
     let function = "CREATE FUNCTION warns() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-        RAISE WARNING 'database \"x\" must be vacuumed within 39999999 transactions'; RETURN NULL; END $$";
+        RAISE WARNING 'database \"x\" must be vacuumed within 39999999 transactions';
+        RAISE WARNING 'stock is low'; RETURN NULL; END $$";
     prepared(
         &database,
         &[
@@ -366,5 +385,181 @@ async fn a_server_that_warns_of_its_tables_with_each_write_refuses_nobody() {
         database.count("SELECT COUNT(*) FROM outbox_messages WHERE state = 'done'").await == 5
     })
     .await;
+    app.running.stop().await;
+}
+
+/// Posts an event of the type `runs`, whose handler runs `sql`; returns what its sender hears, and its state.
+async fn posted(app: &TestApp, database: &Database, id: &str, sql: &str) -> (String, String) {
+    let body = format!(
+        r#"{{"id":"{id}","type":"runs","data":{{"object":{{"id":{}}}}}}}"#,
+        Json::from(format!("in_{sql}"))
+    );
+    let said = app.post(&body).await.1;
+    let state = "SELECT state FROM processed_webhook_events WHERE event_id = $1";
+    (said, database.text(state, id).await.unwrap_or_default())
+}
+
+fn heard(said: &str, state: &str) -> (String, String) {
+    (said.to_owned(), state.to_owned())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_deferred_rule_sets_does_not_outlive_its_handler() {
+    let Some(database) = Database::create(On::Postgres).await else { return };
+    prepared(
+        &database,
+        &[
+            "CREATE TABLE odd (said TEXT)",
+            "CREATE FUNCTION odd() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN EXECUTE NEW.said; RETURN NULL; END $$",
+            "CREATE CONSTRAINT TRIGGER odd AFTER INSERT ON odd DEFERRABLE INITIALLY DEFERRED
+             FOR EACH ROW EXECUTE FUNCTION odd()",
+            "CREATE FUNCTION poison() RETURNS text LANGUAGE sql AS
+             $$ SELECT set_config('synchronous_commit', 'off', false) || set_config('search_path', 'nowhere', false) $$",
+            "CREATE TABLE seen (said TEXT)",
+            "CREATE FUNCTION seen() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+             INSERT INTO public.seen SELECT current_setting('synchronous_commit') || current_setting('search_path');
+             RETURN NULL; END $$",
+        ],
+    )
+    .await;
+    let app = TestApp::start(&database, stripe_kind().on_tx("runs", runs), "").await;
+    // It is asked where messages are written: what is in force there is what the commit goes by.
+    prepared(
+        &database,
+        &["CREATE CONSTRAINT TRIGGER seen AFTER INSERT ON outbox_queue DEFERRABLE INITIALLY DEFERRED
+           FOR EACH ROW EXECUTE FUNCTION seen()"],
+    )
+    .await;
+    let statements = [
+        "INSERT INTO odd VALUES ('SELECT set_config(''synchronous_commit'', ''off'', false)')",
+        "INSERT INTO odd VALUES ('SELECT set_config(''synchronous_commit'', ''off'', true)')",
+        "INSERT INTO odd VALUES ('SET search_path = nowhere')",
+        "DECLARE late CURSOR WITH HOLD FOR SELECT public.poison()",
+    ];
+    for (n, sql) in statements.into_iter().enumerate() {
+        assert_eq!(
+            posted(&app, &database, &format!("odd_{n}"), sql).await,
+            heard("accepted", "handled"),
+            "{sql}"
+        );
+        for m in 0..3 {
+            let id = format!("after_{n}_{m}");
+            let found = posted(&app, &database, &id, "INSERT INTO seen SELECT 'ran'").await;
+            assert_eq!(found, heard("accepted", "handled"), "after {sql}");
+        }
+    }
+    app.running.stop().await;
+    let odd = "SELECT COUNT(*) FROM seen WHERE said NOT IN ('ran', 'on\"$user\", public')";
+    assert_eq!(database.count(odd).await, 0);
+    assert!(database.count("SELECT COUNT(*) FROM seen WHERE said <> 'ran'").await > 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_deferred_rule_that_is_broken_is_its_own_event_s_failure_and_its_warnings_are_no_failure() {
+    let Some(database) = Database::create(On::Postgres).await else { return };
+    prepared(
+        &database,
+        &[
+            "CREATE TABLE parent (n BIGINT PRIMARY KEY)",
+            "CREATE TABLE child (n BIGINT REFERENCES parent (n) DEFERRABLE INITIALLY DEFERRED)",
+            "CREATE FUNCTION warns() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+             RAISE WARNING 'stock is low'; RETURN NULL; END $$",
+            "CREATE CONSTRAINT TRIGGER warns AFTER INSERT ON child DEFERRABLE INITIALLY DEFERRED
+             FOR EACH ROW EXECUTE FUNCTION warns()",
+        ],
+    )
+    .await;
+    let app = TestApp::start(&database, stripe_kind().on_tx("runs", runs), "").await;
+    let whole = "INSERT INTO child VALUES (1); INSERT INTO parent VALUES (1)";
+    assert_eq!(posted(&app, &database, "whole", whole).await, heard("accepted", "handled"));
+    let broken = "INSERT INTO child VALUES (2)";
+    assert_eq!(posted(&app, &database, "broken", broken).await, heard("accepted", "retry"));
+    app.running.stop().await;
+}
+
+/// Writes the child before its parent.
+async fn adopts(tx: &mut Tx, event: Event<Json>) -> Handled {
+    let id: i64 = event.payload["id"].as_str().unwrap().parse().unwrap();
+    for sql in ["INSERT INTO child VALUES ($1)", "INSERT INTO parent VALUES ($1)"] {
+        tx.execute(sql, &[id.into()]).await.map_err(anyhow::Error::from)?;
+    }
+    Ok(Effects::new())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rules_are_deferred_for_each_handler_of_a_transaction() {
+    let Some(database) = Database::create(On::Postgres).await else { return };
+    prepared(
+        &database,
+        &[
+            "CREATE TABLE parent (n BIGINT PRIMARY KEY)",
+            "CREATE TABLE child (n BIGINT REFERENCES parent (n) DEFERRABLE INITIALLY DEFERRED)",
+        ],
+    )
+    .await;
+    let spec = include_str!("../../providers/stripe/provider.toml");
+    let spec = spec
+        .replace("[[event]]", "[[event]]\neach = \"/events\"")
+        .replace("payload = \"/data/object\"", "payload = \"\"");
+    let app = TestApp::start(&database, Provider::from_spec(&spec).on_tx("*", adopts), "").await;
+    let events = r#"{"events":[{"id":"1","type":"x"},{"id":"2","type":"x"},{"id":"3","type":"x"}]}"#;
+    assert_eq!(app.post(events).await.1, "accepted");
+    app.running.stop().await;
+    let handled = "SELECT COUNT(*) FROM processed_webhook_events WHERE state = 'handled' AND attempts_n = 1";
+    assert_eq!(database.count(handled).await, 3);
+    assert_eq!(database.count("SELECT COUNT(*) FROM child").await, 3);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_handler_that_drops_prepared_statements_costs_its_session_and_not_its_event() {
+    let Some(database) = Database::create(On::Postgres).await else { return };
+    let app = TestApp::start(&database, stripe_kind().on_tx("runs", runs), "").await;
+    for round in 0..3 {
+        for (n, sql) in ["DEALLOCATE ALL", "DEALLOCATE ALL; SELECT 1/0", "PREPARE mine AS SELECT 1"]
+            .into_iter()
+            .enumerate()
+        {
+            let (said, state) = posted(&app, &database, &format!("drops_{round}_{n}"), sql).await;
+            assert_eq!(said, "accepted", "{sql}");
+            assert!(["retry", "handled"].contains(&state.as_str()), "{sql}: {state}");
+            let after = posted(&app, &database, &format!("after_{round}_{n}"), "SELECT 1").await;
+            assert_eq!(after, heard("accepted", "handled"), "after {sql}");
+        }
+    }
+    app.running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_that_a_handler_leaves_as_it_was_is_used_again() {
+    let Some(database) = Database::create(On::Postgres).await else { return };
+    prepared(&database, &["CREATE TABLE who (pid BIGINT)"]).await;
+    let app = TestApp::start(&database, stripe_kind().on_tx("runs", runs), "").await;
+    for n in 0..6 {
+        let sql = "INSERT INTO who SELECT pg_backend_pid()";
+        assert_eq!(posted(&app, &database, &format!("evt_{n}"), sql).await, heard("accepted", "handled"));
+    }
+    app.running.stop().await;
+    assert!(database.count("SELECT COUNT(DISTINCT pid) FROM who").await < 4);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn temporary_tables_that_refer_to_each_other_are_gone_with_their_transaction() {
+    let Some(database) = Database::create(On::Sqlite).await else { return };
+    let app = TestApp::start(&database, stripe_kind().on_tx("runs", runs), "").await;
+    let parent = "CREATE TEMP TABLE p (id INTEGER PRIMARY KEY REFERENCES c (id));";
+    let child = "CREATE TEMP TABLE c (id INTEGER PRIMARY KEY REFERENCES p (id));";
+    let plain = "CREATE TEMP TABLE p (id INTEGER PRIMARY KEY);";
+    let rows = "PRAGMA defer_foreign_keys = ON; INSERT INTO p VALUES (1); INSERT INTO c VALUES (1)";
+    let statements = [
+        format!("{plain}{child}{}", &rows[32..]),
+        format!("{child}{plain}{rows}"),
+        format!("{parent}{child}{rows}"),
+    ];
+    for (n, sql) in statements.iter().enumerate() {
+        for m in 0..2 {
+            let found = posted(&app, &database, &format!("evt_{n}_{m}"), sql).await;
+            assert_eq!(found, heard("accepted", "handled"), "{sql}");
+        }
+    }
     app.running.stop().await;
 }

@@ -24,7 +24,7 @@ impl Tx {
     /// Sees to it that nothing of this transaction ever stands, and nothing that whoever gets it does after it. To be
     /// called first, and ended with [`Tx::trial_ends`].
     pub(in crate::store) async fn trial_begins(&mut self) -> Result<(), StoreError> {
-        self.discard = "";
+        self.around = ("", "");
         let answer = match &self.kind {
             TxKind::Sqlite(_) => self.run_sqlite(|db| Ok(db.commit_hook(Some(|| true))?)).await,
             TxKind::Postgres(_, tidy) => {

@@ -1,6 +1,8 @@
 //! The open transaction, as a transactional handler gets it: the same one that admits its event.
 
-use sqlx::{PgConnection, Row as _};
+use std::sync::LazyLock;
+
+use sqlx::{AssertSqlSafe, PgConnection, Row as _};
 
 use super::door::Door;
 use super::error::{DbError, DbResult};
@@ -28,8 +30,9 @@ pub struct Tx {
     is_used: bool,
     /// True when a handler was given up in the middle of what it did.
     pub(super) is_abandoned: bool,
-    /// What drops temporary tables on PostgreSQL: nothing in a trial, which has one, and writes nothing of ours.
-    pub(super) discard: &'static str,
+    /// What PostgreSQL does when a handler returns: first and last. Nothing in a trial, which has a temporary table with
+    /// a broken rule, and writes nothing of ours.
+    pub(super) around: (&'static str, &'static str),
     /// Number of PostgreSQL's process, from the first handler on.
     pub(super) process: Option<i32>,
 }
@@ -44,8 +47,21 @@ pub(in crate::store) enum TxKind {
 /// purpose or by a statement that rolls back (`INSERT OR ROLLBACK`), and cannot be released when a statement
 /// of it failed and PostgreSQL aborted the transaction, whose COMMIT would be answered with success all the
 /// same.
-const BEFORE_HANDLER: &str = "SAVEPOINT hooklatch_handler";
-const AFTER_HANDLER: &str = "RELEASE SAVEPOINT hooklatch_handler";
+///
+/// Its name is drawn by the process: a handler that ends the transaction cannot set the same mark in the next one.
+static MARK: LazyLock<String> = LazyLock::new(|| format!("hooklatch_{:032x}", fastrand::u128(..)));
+
+/// Fires the rules that a handler's statements left for the commit, while its settings, its savepoint and its blame still
+/// stand. A COMMIT would run them after all was put right, and what they set would stay.
+const RULES: &str = "SET CONSTRAINTS ALL IMMEDIATE;";
+/// The deferred rules, by their names: after [`RULES`] they are deferred again for the next handler of the transaction,
+/// and those that are not deferred by themselves stay as they are.
+const DEFERRED: &str =
+    "SELECT pg_catalog.string_agg(pg_catalog.format('%I.%I', schema, name), ', ') AS names FROM (
+    SELECT n.nspname AS schema, c.conname AS name
+    FROM pg_catalog.pg_constraint c JOIN pg_catalog.pg_namespace n ON n.oid = c.connamespace
+    WHERE n.nspname !~ '^pg_' AND pg_catalog.has_schema_privilege(n.oid, 'USAGE')
+    GROUP BY n.nspname, c.conname HAVING bool_and(c.condeferred)) AS deferred";
 
 impl Tx {
     pub(in crate::store) fn new(kind: TxKind) -> Self {
@@ -54,7 +70,7 @@ impl Tx {
             is_lost: false,
             is_used: false,
             is_abandoned: false,
-            discard: "DISCARD TEMP",
+            around: (RULES, "DISCARD TEMP"),
             process: None,
         }
     }
@@ -155,20 +171,20 @@ impl Tx {
 
     /// To be called before a handler gets this transaction.
     pub(crate) async fn handler_begins(&mut self) -> Result<(), StoreError> {
-        self.is_used = true;
+        let is_first = !std::mem::replace(&mut self.is_used, true);
         let answer = match &mut self.kind {
             TxKind::Sqlite(held) => match held.session() {
                 Ok(session) => {
                     session.handler_begins();
-                    limited(session.door().batch(BEFORE_HANDLER)).await
+                    limited(session.door().batch(format!("SAVEPOINT {}", *MARK))).await
                 }
                 Err(error) => Err(error),
             },
             // One round trip for both.
             TxKind::Postgres(held, _) => match held.session() {
-                Ok(session) => {
-                    limited(process_at_mark(session)).await.map(|process| self.process = Some(process))
-                }
+                Ok(session) => limited(process_at_mark(session, is_first))
+                    .await
+                    .map(|process| self.process = Some(process)),
                 Err(error) => Err(error),
             },
         };
@@ -180,13 +196,14 @@ impl Tx {
     pub(crate) async fn handler_ended(&mut self) -> Result<(), StoreError> {
         let answer = match &mut self.kind {
             TxKind::Sqlite(held) => match held.session() {
-                Ok(session) => limited(session.handler_ended(AFTER_HANDLER)).await,
+                Ok(session) => limited(session.handler_ended(format!("RELEASE SAVEPOINT {}", *MARK))).await,
                 Err(error) => Err(error),
             },
             // One round trip for both.
             TxKind::Postgres(held, tidy) => {
                 // A name means what is temporary before it means ours.
-                let sql = format!("{AFTER_HANDLER};{}{}", tidy.settings, self.discard);
+                let (rules, discard) = self.around;
+                let sql = format!("{rules}RELEASE SAVEPOINT {};{}{discard}", *MARK, tidy.settings);
                 match held.door() {
                     Ok(mut door) => limited(door.batch(sql)).await,
                     Err(error) => Err(error),
@@ -231,9 +248,20 @@ impl Tx {
 }
 
 /// Sets the mark, and returns the number of the process that has it.
-async fn process_at_mark(session: &mut PgConnection) -> DbResult<i32> {
-    const SQL: &str = "SAVEPOINT hooklatch_handler; SELECT pg_backend_pid()::text AS process";
-    let row = sqlx::raw_sql(SQL).fetch_one(session).await?;
+async fn process_at_mark(session: &mut PgConnection, is_first: bool) -> DbResult<i32> {
+    if !is_first {
+        let names: Option<String> = sqlx::raw_sql(DEFERRED)
+            .fetch_one(&mut *session)
+            .await?
+            .try_get("names")
+            .map_err(DbError::from)?;
+        if let Some(names) = names {
+            let sql = AssertSqlSafe(format!("SET CONSTRAINTS {names} DEFERRED"));
+            sqlx::raw_sql(sql).execute(&mut *session).await?;
+        }
+    }
+    let sql = AssertSqlSafe(format!("SAVEPOINT {}; SELECT pg_backend_pid()::text AS process", *MARK));
+    let row = sqlx::raw_sql(sql).fetch_one(session).await?;
     let process: String = row.try_get("process").map_err(DbError::from)?;
     process.parse().map_err(|_| DbError::unsaid("PostgreSQL says no number of its process"))
 }
@@ -266,11 +294,11 @@ async fn ended(
     answer: DbResult<()>,
 ) -> DbResult<()> {
     if is_used && answer.is_ok() && !tidy.session.is_empty() {
-        let tidied = match held.door() {
-            Ok(mut door) => limited(door.batch(tidy.session)).await,
+        let tidied = match held.session() {
+            Ok(session) => limited(tidy.after(session)).await,
             Err(error) => Err(error),
         };
-        if tidied.is_err() {
+        if !matches!(tidied, Ok(true)) {
             held.close();
         }
     }
@@ -306,9 +334,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_handler_that_ends_its_transaction_is_found_out_and_its_connection_closed() {
-        for ends in
-            ["COMMIT", "ROLLBACK", "INSERT OR ROLLBACK INTO t (n) VALUES (1)", "RELEASE hooklatch_handler"]
-        {
+        let release: &'static str = format!("RELEASE {}", *MARK).leak();
+        for ends in ["COMMIT", "ROLLBACK", "INSERT OR ROLLBACK INTO t (n) VALUES (1)", release] {
             let folder = tempfile::tempdir().unwrap();
             let db = opened(&folder).await;
             let mut tx = begun(&db).await;

@@ -5,15 +5,17 @@
 //! no transaction is open is answered likewise. The driver gives warnings to the log alone, so that is where they are
 //! listened for, for the length of one commit (`docs/adr/0034-a-connection-belongs-to-one-operation.md`).
 //!
-//! A statement that commits by itself may be warned for other reasons, and be as good as any: that there are but so
-//! many transactions left until the tables must be vacuumed, say, which each one says that writes, for days. Those tell
-//! numbers, in whatever language the server speaks; the two above never do.
+//! A statement that commits may be warned for other reasons, and be as good as any: by a rule of the users', or because
+//! there are but so many transactions left until the tables must be vacuumed, which each one says that writes, for days.
+//! The driver tells a warning's text and not its code. So where the servers speak English the two above are known by their
+//! words; where one speaks another language, whatever tells no number counts, because the two above never do.
 
 use std::cell::RefCell;
 use std::fmt::Debug;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::LazyLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
@@ -35,6 +37,27 @@ static EAR: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(Ear));
 /// Makes the ear known before it is needed: that takes a look at every log line of the program.
 pub(in crate::store) fn listen() {
     LazyLock::force(&EAR);
+}
+
+/// True once a server was met that speaks another language than English.
+static IS_FOREIGN: AtomicBool = AtomicBool::new(false);
+
+/// Makes known in which language a server speaks: its `lc_messages`.
+pub(in crate::store::db) fn language(lc_messages: &str) {
+    let is_english = ["C", "POSIX", "English"]
+        .contains(&lc_messages.split(['.', '_']).next().unwrap_or_default())
+        || lc_messages.starts_with("en_");
+    if !is_english {
+        IS_FOREIGN.store(true, Ordering::Relaxed);
+    }
+}
+
+/// True for a warning that says that the commit is none, or not one that every server has that must have it.
+fn counts(said: &str, is_foreign: bool) -> bool {
+    if is_foreign {
+        return !said.bytes().any(|byte| byte.is_ascii_digit());
+    }
+    ["synchronous replication", "no transaction in progress"].iter().any(|words| said.contains(words))
 }
 
 /// Awaits `work`; an error when a warning came with its success.
@@ -80,7 +103,7 @@ impl Subscriber for Ear {
         if Self::is_wanted(event.metadata()) {
             let mut said = Said::default();
             event.record(&mut said);
-            if !said.0.bytes().any(|byte| byte.is_ascii_digit()) {
+            if counts(&said.0, IS_FOREIGN.load(Ordering::Relaxed)) {
                 HEARD.set(Some(said.0));
             }
         }
@@ -133,6 +156,20 @@ mod tests {
             Ok(7)
         };
         assert_eq!(refused_with_warning(warned).await.unwrap(), 7);
+    }
+
+    #[test]
+    fn a_warning_of_a_user_s_rule_is_no_word_about_the_commit() {
+        let of_standby = "canceling the wait for synchronous replication and terminating connection due to administrator command";
+        for (said, foreign, english) in [
+            (of_standby, true, true),
+            ("there is no transaction in progress", true, true),
+            ("storniere Warten auf synchrone Replikation wegen Benutzeraufforderung", true, false),
+            ("stock is low", true, false),
+            ("stock of 17 is low", false, false),
+        ] {
+            assert_eq!((counts(said, true), counts(said, false)), (foreign, english), "{said}");
+        }
     }
 
     #[tokio::test]

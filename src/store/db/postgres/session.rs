@@ -11,6 +11,7 @@ use super::plans::SessionRole;
 use crate::stop::to_end;
 use crate::store::db::error::{DbError, DbResult};
 use crate::store::db::opening::{Pooling, PostgresSettings};
+use crate::store::db::warnings::language;
 
 /// Longest wait for a lock. Ours is 2 s: below any sender's patience, so a wait for another node's uncommitted twin
 /// ends in 503. Milliseconds.
@@ -41,10 +42,11 @@ macro_rules! set_replicated {
 }
 
 /// Undoes, within the transaction, whatever a handler has set for it or for the session: what follows is ours. A
-/// transaction that it made read-only cannot be undone and is refused by the last one.
+/// transaction that it made read-only cannot be undone and is refused by the last one. A cursor that is to outlive the
+/// transaction would run the handler's query in the COMMIT.
 macro_rules! undo {
     () => {
-        "RESET SESSION AUTHORIZATION; RESET ROLE; RESET ALL; SET LOCAL transaction_read_only = off;
+        "CLOSE ALL; RESET SESSION AUTHORIZATION; RESET ROLE; RESET ALL; SET LOCAL transaction_read_only = off;
 SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') <> 'remote_apply';"
     };
 }
@@ -67,14 +69,20 @@ const SET: &str =
 const SET_REPLICATED: &str = set_replicated!();
 
 /// Things that outlive a transaction that a handler had, committed or not: locks that it took for the
-/// session, tables and cursors of the session, channels. The last one is what servers from version 14 on
-/// were given at first.
-const LEFT: &str = "SELECT pg_advisory_unlock_all();
+/// session, tables and cursors of the session, channels. Settings once more, since a rule of the users' on a table of ours
+/// may run in the COMMIT. The last but one is what servers from version 14 on were given at first. The last one counts
+/// the statements that are prepared.
+macro_rules! left {
+    () => {
+        "SELECT pg_advisory_unlock_all();
 DISCARD TEMP;
 CLOSE ALL;
 UNLISTEN *;
 SELECT set_config('client_connection_check_interval', '2s', false)
-    WHERE current_setting('client_connection_check_interval', true) IS NOT NULL";
+    WHERE current_setting('client_connection_check_interval', true) IS NOT NULL;
+SELECT COUNT(*)::text AS prepared_n FROM pg_prepared_statements"
+    };
+}
 
 /// Statements that put a session right after a handler had it.
 #[derive(Debug, Clone, Copy)]
@@ -88,11 +96,23 @@ pub(in crate::store) struct Tidy {
 impl Tidy {
     pub(super) fn of(settings: &PostgresSettings) -> Self {
         match (settings.pooling, settings.is_replicated) {
-            (Pooling::Session, false) => Self { settings: redo!(), session: LEFT },
-            (Pooling::Session, true) => Self { settings: concat!(redo!(), set_replicated!()), session: LEFT },
+            (Pooling::Session, false) => Self { settings: redo!(), session: concat!(redo!(), left!()) },
+            (Pooling::Session, true) => Self {
+                settings: concat!(redo!(), set_replicated!()),
+                session: concat!(redo!(), set_replicated!(), left!()),
+            },
             // After the transaction another session may answer: one that we have not set up.
             (Pooling::Transaction, _) => Self { settings: undo!(), session: "" },
         }
+    }
+
+    /// Puts the session right after the transaction; `false` when it cannot be, because other statements are prepared in
+    /// it than the driver knows: the next one to use it would be refused.
+    pub(in crate::store) async fn after(&self, session: &mut PgConnection) -> DbResult<bool> {
+        let rows = sqlx::raw_sql(self.session).fetch_all(&mut *session).await?;
+        let last = rows.last().ok_or_else(DbError::vanished)?;
+        let prepared_n: String = last.try_get("prepared_n").map_err(DbError::from)?;
+        Ok(prepared_n.parse() == Ok(session.cached_statements_size()))
     }
 }
 
@@ -112,6 +132,7 @@ const READ: &str = "SELECT
     current_setting('synchronous_commit') AS synchronous_commit,
     current_setting('synchronous_standby_names') AS synchronous_standby_names,
     current_setting('client_min_messages') AS messages,
+    current_setting('lc_messages') AS language,
     current_setting('default_transaction_isolation') AS isolation,
     (extract(epoch FROM current_setting('lock_timeout')::interval) * 1000)::bigint::text AS lock_ms,
     (extract(epoch FROM current_setting('idle_in_transaction_session_timeout')::interval) * 1000)::bigint::text
@@ -149,6 +170,7 @@ pub(super) async fn prepare(
     let odd_plans = role.set(&mut *connection, settings.pooling).await?;
     let row = sqlx::raw_sql(READ).fetch_one(connection).await?;
     let get = |name: &str| row.try_get::<String, _>(name).map_err(DbError::from);
+    language(&get("language")?);
     let session = SessionSettings {
         is_standby: get("standby")? == "true",
         is_read_only: get("read_only")? == "on",

@@ -187,10 +187,10 @@ impl SqliteSession {
     }
 
     /// To be called when a handler had it, before anything else is written: runs `sql`, and drops what is temporary.
-    pub(in crate::store) async fn handler_ended(&mut self, sql: &'static str) -> DbResult<()> {
+    pub(in crate::store) async fn handler_ended(&mut self, sql: String) -> DbResult<()> {
         self.shared.is_handlers.store(false, Ordering::SeqCst);
         self.run(move |db| {
-            db.execute_batch(sql)?;
+            db.execute_batch(&sql)?;
             without_temporary(db)
         })
         .await
@@ -323,6 +323,11 @@ fn without_temporary(db: &Connection) -> DbResult<()> {
         .prepare_cached(SQL)?
         .query_map((), |row| Ok((row.get(0)?, row.get(1)?)))?
         .collect::<Result<_, _>>()?;
+    if !all.is_empty() {
+        // Until the COMMIT, and in whatever order they refer to each other: each one is emptied before it goes. Not to be
+        // turned off again, which would forgive what is broken.
+        db.execute_batch("PRAGMA defer_foreign_keys = ON")?;
+    }
     for (kind, name) in all {
         let name = name.replace('"', "\"\"");
         db.execute_batch(&format!("DROP {kind} IF EXISTS temp.\"{name}\""))?;
