@@ -183,7 +183,9 @@ async fn an_event_whose_commit_is_refused_is_put_off_and_delays_no_other(databas
         stands(database, &format!("evt_{n}"), "handled 2").await;
     }
     stands(database, "poison", "retry 2").await;
-    assert!(state(database, "poison").await.contains("could not be committed"));
+    // PostgreSQL checks deferred rules when the handler returns, SQLite when it commits.
+    let why = state(database, "poison").await;
+    assert!(why.contains("could not be committed") || why.contains("foreign key constraint"), "{why}");
     app.clock.advance(60_000);
     stands(database, "poison", "failed 3").await;
     app.running.stop().await;
