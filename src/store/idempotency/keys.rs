@@ -194,12 +194,13 @@ async fn witness_delete(db: &mut Door<'_>, claim: &KeyClaim) -> DbResult<()> {
 /// Keeps a key as used, without an answer, if a handler committed the transaction that it was given; `true` then.
 async fn committed_by_handler(db: &mut Door<'_>, claim: &KeyClaim) -> DbResult<bool> {
     let sql = "/* idempotency_witness */ UPDATE idempotency_keys
-               SET state = 'failed', status = 500, headers = '[]', body = NULL
+               SET state = $6, status = 500, headers = '[]', body = NULL
                WHERE principal = $1 AND idempotency_key = $2 AND fence = $3 AND state = 'processing'
                  AND EXISTS (SELECT 1 FROM idempotency_keys witness WHERE witness.principal = $1
                              AND witness.idempotency_key > $4 AND witness.idempotency_key < $5)";
     let mut values = claim.values();
     values.extend(claim.witnesses().map(Into::into));
+    values.push(KeyState::Failed.as_str().into());
     Ok(db.execute(sql, &values).await? == 1)
 }
 
