@@ -41,7 +41,7 @@ impl IdempotencyClaim {
     /// written meanwhile, not even events.
     pub async fn begin(&self) -> anyhow::Result<Tx> {
         let place = Arc::clone(&self.0.transactions).acquire_owned().await?;
-        let tx = self.0.store.idempotency_tx().await?;
+        let tx = self.0.store.idempotency_tx(&self.0.claim).await?;
         *self.0.place.lock().unwrap_or_else(PoisonError::into_inner) = Some(place);
         Ok(tx)
     }

@@ -1,6 +1,6 @@
 //! `[encryption]`: the key ring.
 
-use crate::config::{Checker, EncryptionConfig, EncryptionKey, Field, Table};
+use crate::config::{Checker, DEFAULTS_ORIGIN, EncryptionConfig, EncryptionKey, Field, Table};
 use crate::seal::SealKey;
 use crate::types::Name;
 
@@ -35,8 +35,9 @@ pub(super) fn encryption(checker: &mut Checker<'_>, root: &mut Table) -> Option<
         }
     }
     let words = [("accept", false), ("refuse", true)];
-    let clear = table.word(checker, "clear", &words);
-    let (is_clear_refused, is_clear_accepted) = (clear == Some(true), clear == Some(false));
+    let is_written = table.peek(checker, "clear").is_some_and(|field| field.source != DEFAULTS_ORIGIN);
+    let is_clear_refused = table.word(checker, "clear", &words).unwrap_or_default();
+    let is_clear_accepted = is_written && !is_clear_refused;
     if is_clear_refused && keys.is_empty() {
         let remedy =
             "add a key, or write encryption.clear = \"accept\": without a key everything is stored in clear";

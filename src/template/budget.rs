@@ -46,7 +46,7 @@ impl Limits {
 }
 
 /// Time for which this thread has worked.
-fn worked() -> Duration {
+pub(super) fn worked() -> Duration {
     clock_gettime(ClockId::ThreadCPUTime).try_into().unwrap_or_default()
 }
 

@@ -549,11 +549,12 @@ async fn temporary_tables_that_refer_to_each_other_are_gone_with_their_transacti
     let parent = "CREATE TEMP TABLE p (id INTEGER PRIMARY KEY REFERENCES c (id));";
     let child = "CREATE TEMP TABLE c (id INTEGER PRIMARY KEY REFERENCES p (id));";
     let plain = "CREATE TEMP TABLE p (id INTEGER PRIMARY KEY);";
-    let rows = "PRAGMA defer_foreign_keys = ON; INSERT INTO p VALUES (1); INSERT INTO c VALUES (1)";
+    let rows = "INSERT INTO p VALUES (1); INSERT INTO c VALUES (1)";
+    let deferred = "PRAGMA defer_foreign_keys = ON;";
     let statements = [
-        format!("{plain}{child}{}", rows.get(32..).unwrap_or_default()),
-        format!("{child}{plain}{rows}"),
-        format!("{parent}{child}{rows}"),
+        format!("{plain}{child}{rows}"),
+        format!("{child}{plain}{deferred}{rows}"),
+        format!("{parent}{child}{deferred}{rows}"),
     ];
     for (n, sql) in statements.iter().enumerate() {
         for m in 0..2 {

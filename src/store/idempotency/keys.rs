@@ -18,17 +18,24 @@ impl Store {
         alone!(self.writer.idempotency_finish(&claim, &answer))
     }
 
-    /// Lets anybody try again; does nothing when somebody else has a later claim, or there is an answer.
+    /// Lets anybody try again, unless the handler committed its transaction itself: its effect stands, and its key is
+    /// used. Does nothing when somebody else has a later claim, or there is an answer.
     pub async fn idempotency_release(&self, claim: &KeyClaim) -> Result<(), StoreError> {
         let claim = claim.clone();
-        alone!(self.writer.idempotency_release(&claim))
+        together!(self.writer.idempotency_release(claim))
     }
 
     /// Opens a transaction for the effect of a request that is held. Dropping it rolls it back.
-    pub(crate) async fn idempotency_tx(&self) -> Result<Tx, StoreError> {
+    pub(crate) async fn idempotency_tx(&self, claim: &KeyClaim) -> Result<Tx, StoreError> {
         let mut tx = self.parts.backend.begin("idempotency_tx", purpose!(writer)).await?;
-        tx.handler_begins().await?;
-        Ok(tx)
+        let begun = match in_tx!(tx, witness_insert(claim)) {
+            Ok(()) => tx.handler_begins().await,
+            Err(error) => Err(error),
+        };
+        match begun {
+            Ok(()) => Ok(tx),
+            Err(error) => tx.end(Err(error)).await,
+        }
     }
 
     /// Commits the effect of a request together with its answer. `false`: somebody else has a later claim, and nothing
@@ -40,6 +47,7 @@ impl Store {
         answer: &NewAnswer,
     ) -> Result<bool, StoreError> {
         tx.handler_ended().await?;
+        in_tx!(tx, witness_delete(claim))?;
         match in_tx!(tx, idempotency_finish(claim, answer)) {
             Ok(true) => tx.end(Ok(true)).await,
             other => {
@@ -82,6 +90,10 @@ pub(in crate::store) async fn idempotency_begin(
         return Ok(known);
     }
     let fence = row.int("fence")?;
+    if committed_by_handler(db, &request.claim(fence)).await? {
+        let row = row_of(db, request).await?.ok_or_else(DbError::vanished)?;
+        return known(&row, request)?.ok_or_else(DbError::vanished);
+    }
     let sql = "/* idempotency_begin */ UPDATE idempotency_keys
                SET fingerprint = $3, state = 'processing', fence = fence + 1, locked_until_ms = $5, created_at_ms = $4,
                    expires_at_ms = $6, status = NULL, headers = NULL, body = NULL
@@ -155,7 +167,47 @@ pub(in crate::store) async fn idempotency_finish(
     Ok(db.execute(sql, &values).await? == 1)
 }
 
-async fn idempotency_release(db: &mut Door<'_>, claim: &KeyClaim) -> DbResult<()> {
+/// Writes what is there after a transaction only if somebody else than us committed it. Its key is nobody's: those of
+/// requests have no spaces.
+async fn witness_insert(db: &mut Door<'_>, claim: &KeyClaim) -> DbResult<()> {
+    let sql = "/* idempotency_witness */ INSERT INTO idempotency_keys
+                 (principal, idempotency_key, fingerprint, state, fence, locked_until_ms, created_at_ms, expires_at_ms)
+               VALUES ($1, $2, $3, 'processing', $4, 0, 0, $5)";
+    let key = format!("{} {} {:016x}", claim.key, claim.fence, fastrand::u64(..));
+    let values = [
+        claim.principal.as_str().into(),
+        key.into(),
+        [0_u8; 32].as_slice().into(),
+        claim.fence.into(),
+        claim.expires_at_ms.into(),
+    ];
+    db.execute(sql, &values).await.map(drop)
+}
+
+async fn witness_delete(db: &mut Door<'_>, claim: &KeyClaim) -> DbResult<()> {
+    let sql = "/* idempotency_witness */ DELETE FROM idempotency_keys
+               WHERE principal = $1 AND idempotency_key > $2 AND idempotency_key < $3";
+    let [first, last] = claim.witnesses();
+    db.execute(sql, &[claim.principal.as_str().into(), first.into(), last.into()]).await.map(drop)
+}
+
+/// Keeps a key as used, without an answer, if a handler committed the transaction that it was given; `true` then.
+async fn committed_by_handler(db: &mut Door<'_>, claim: &KeyClaim) -> DbResult<bool> {
+    let sql = "/* idempotency_witness */ UPDATE idempotency_keys
+               SET state = $6, status = 500, headers = '[]', body = NULL
+               WHERE principal = $1 AND idempotency_key = $2 AND fence = $3 AND state = 'processing'
+                 AND EXISTS (SELECT 1 FROM idempotency_keys witness WHERE witness.principal = $1
+                             AND witness.idempotency_key > $4 AND witness.idempotency_key < $5)";
+    let mut values = claim.values();
+    values.extend(claim.witnesses().map(Into::into));
+    values.push(KeyState::Failed.as_str().into());
+    Ok(db.execute(sql, &values).await? == 1)
+}
+
+async fn idempotency_release(db: &mut Door<'_>, claim: KeyClaim) -> DbResult<()> {
+    if committed_by_handler(db, &claim).await? {
+        return Ok(());
+    }
     let sql = "/* idempotency_release */ UPDATE idempotency_keys SET state = 'released', locked_until_ms = 0
                WHERE principal = $1 AND idempotency_key = $2 AND fence = $3 AND state = 'processing'";
     db.execute(sql, &claim.values()).await.map(drop)
@@ -182,6 +234,11 @@ impl KeyRequest {
 }
 
 impl KeyClaim {
+    /// The range of keys of the witnesses of its transactions.
+    fn witnesses(&self) -> [String; 2] {
+        [" ", "!"].map(|end| format!("{} {}{end}", self.key, self.fence))
+    }
+
     fn values(&self) -> Vec<crate::store::Value> {
         vec![self.principal.as_str().into(), self.key.as_str().into(), self.fence.into()]
     }

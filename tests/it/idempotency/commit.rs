@@ -16,6 +16,7 @@ on_both!(
     an_effect_and_its_answer_are_one_commit,
     an_effect_that_lost_its_claim_is_not_committed,
     a_transaction_that_is_dropped_or_ended_by_its_handler_leaves_nothing,
+    an_effect_that_its_handler_committed_itself_is_not_repeated,
 );
 
 const ORDERS: &str = "SELECT COUNT(*) FROM orders";
@@ -86,6 +87,34 @@ async fn an_effect_that_lost_its_claim_is_not_committed(database: &Database) {
     assert_eq!(code(&old.await.unwrap()), "idempotency_key_in_use");
     assert_eq!(database.texts("SELECT id FROM orders").await, ["o2"]);
     drop((router, other));
+    program.stop().await;
+}
+
+async fn an_effect_that_its_handler_committed_itself_is_not_repeated(database: &Database) {
+    async fn commits(
+        State(effects): State<Effects>,
+        Extension(claim): Extension<IdempotencyClaim>,
+    ) -> Response {
+        let n = effects.take();
+        let mut tx = claim.begin().await.unwrap();
+        let id = format!("o{n}");
+        tx.execute("INSERT INTO orders (id, amount) VALUES ($1, 7)", &[id.as_str().into()]).await.unwrap();
+        tx.batch("COMMIT").await.unwrap();
+        assert_ne!(n, 2, "it panics after its commit");
+        claim.commit(tx, id).await
+    }
+    let (program, effects) = (Program::start(database).await, Effects::default());
+    let layer = program.layer().wait(Duration::from_secs(10));
+    let router = Router::new().route("/orders", on_post(commits)).layer(layer).with_state(effects.clone());
+    for (key, first) in [("said", 503), ("panicked", 500)] {
+        assert_eq!(post(&router, key).await.0, first, "{key}");
+        for _ in 0..2 {
+            let again = post(&router, key).await;
+            assert_eq!((again.0, code(&again)), (409, "idempotency_answer_not_kept".into()), "{key}");
+        }
+    }
+    assert_eq!((database.count(ORDERS).await, effects.n()), (2, 2));
+    drop(router);
     program.stop().await;
 }
 
