@@ -302,7 +302,7 @@ fn sockets_that_do_not_fit_are_refused_with_what_to_do() {
         let said = complaint(server, before);
         assert!(said.contains(part), "{before}: {said}");
     }
-    let server = Server::prepare("sqlite://:memory:", "");
+    let server = Server::prepare("sqlite://sockets.db", "");
     let listen = |n: u32, names: &str| format!("export LISTEN_FDS={n} LISTEN_FDNAMES={names} LISTEN_PID=$$");
     check(&server, &listen(3, "a:b:c"), "3 sockets were handed to us");
     check(&server, &listen(u32::MAX, ""), "4294967295 sockets were handed to us");

@@ -1,12 +1,12 @@
 //! Operations in the store: their sets, their batches, their ends.
 
 use hooklatch::api::{
-    EventAct, EventFilter, MessageAct, MessageFilter, OperationChoice, OperationOrder, OperationState,
-    OperationSubject, OperationView, Risk,
+    EventAct, EventFilter, IfMatch, MessageAct, MessageFilter, OperationChoice, OperationOrder,
+    OperationState, OperationSubject, OperationView, Risk,
 };
 use hooklatch::store::{
-    BulkRules, LeaseWant, OPERATION_ROWS_N_MAX, OperationAct, People, PeopleDoor, PeopleError, SettleTo,
-    Settlement, Store,
+    BulkRules, Decision, LeaseWant, OPERATION_ROWS_N_MAX, OperationAct, People, PeopleDoor, PeopleError,
+    SettleTo, Settlement, Store,
 };
 use hooklatch::types::{
     AttemptResult, DeliveryFilter, EventState, IncomingEvent, MessageState, Principal, Reach, Role,
@@ -708,7 +708,8 @@ async fn an_order_is_refused_when_a_call_of_its_events_or_the_event_of_its_messa
     // Somebody sends the call, and it is held again; then somebody settles it: what was paid would be paid once more.
     for (key, act) in [("d1", MessageAct::Send), ("d2", MessageAct::Done)] {
         let before = seen(&people, &rerun).await;
-        decide(&people, &on_message(held, act), &decision_at(key, 9_000)).await;
+        let decision = Decision { if_match: &IfMatch::Any, ..decision_at(key, 9_000) };
+        decide(&people, &on_message(held, act), &decision).await;
         if act == MessageAct::Send {
             try_calls(&store, 100_000, &[(1, SettleTo::Held)]).await;
         }
