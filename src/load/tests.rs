@@ -10,7 +10,8 @@ use crate::config::Config;
 use crate::provider::Provider;
 
 /// Keys whose examples are no defaults.
-const WITHOUT_DEFAULT: [&str; 32] = [
+const WITHOUT_DEFAULT: [&str; 33] = [
+    "clear =",
     "when =",
     "payload =",
     "[server.tls]",

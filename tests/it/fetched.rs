@@ -245,6 +245,7 @@ async fn a_key_that_was_good_survives_a_restart_while_its_host_is_away(database:
     // One server after the other: its settings, how much later it runs, whether the host is away, what comes and what is
     // answered, and how many keys are kept afterwards.
     let sealed = format!("[encryption]\nkeys = [{{ id = \"k\", key = \"{}\" }}]", "3c5a".repeat(16));
+    let clear = "[encryption]\nclear = \"accept\"";
     let hour_ms = 3_600_000;
     for (what, settings, more, later_ms, is_away, shown, status, kept_n) in [
         ("a forged request keeps nothing", SETTINGS, "", 0, false, "good other", 401, 0),
@@ -257,8 +258,8 @@ async fn a_key_that_was_good_survives_a_restart_while_its_host_is_away(database:
         ("a row in the clear, with encryption on", SETTINGS, &sealed, 0, true, GENUINE, 503, 1),
         ("fetched again, with encryption on", SETTINGS, &sealed, 0, false, GENUINE, 200, 1),
         ("sealed, after a restart", SETTINGS, &sealed, 0, true, GENUINE, 200, 1),
-        ("sealed, without its key", SETTINGS, "", 0, true, GENUINE, 503, 1),
-        ("years later", SETTINGS, "", 10_000 * hour_ms, true, GENUINE, 503, 0),
+        ("sealed, without its key", SETTINGS, clear, 0, true, GENUINE, 503, 1),
+        ("years later", SETTINGS, clear, 10_000 * hour_ms, true, GENUINE, 503, 0),
     ] {
         // A server refuses a PostgreSQL whose clock is elsewhere.
         if later_ms > 0 && database.on() == On::Postgres {
