@@ -16,11 +16,11 @@ use crate::database::{Database, On};
 use crate::process::{Server, client, now_s};
 use runner::{Row, Runner, installed};
 
-const DAY_S: i64 = 86_400;
+const MONTH_S: i64 = 30 * 86_400;
 const ID: &str = "1234567";
 
 /// What is done to a request on its way.
-const CASES: [&str; 4] = ["as signed", "one bit flipped", "a day old", "wrong secret"];
+const CASES: [&str; 4] = ["as signed", "one bit flipped", "a month old", "wrong secret"];
 
 /// A request with what is to become of it.
 struct Case {
@@ -90,7 +90,7 @@ fn cases_of(row: &Row, signer: &str, signed: Vec<Map<String, Value>>) -> Vec<Cas
 
 /// When, and with which of the row's keys, the three requests of a signer are signed.
 fn times(now_s: i64) -> [(i64, usize); 3] {
-    [(now_s, 0), (now_s - DAY_S, 0), (now_s, 1)]
+    [(now_s, 0), (now_s - MONTH_S, 0), (now_s, 1)]
 }
 
 /// One of the kind's samples as `sign` makes it; `None` where it cannot.
@@ -208,7 +208,7 @@ fn hooklatch(folder: &Path) -> Command {
 fn wanted(row: &Row, what: &str) -> (bool, bool) {
     match what {
         "as signed" => (true, true),
-        "a day old" => (!["both", "us"].contains(&&*row.stale), !["both", "sdk"].contains(&&*row.stale)),
+        "a month old" => (!["both", "us"].contains(&&*row.stale), !["both", "sdk"].contains(&&*row.stale)),
         _ => (false, false),
     }
 }
