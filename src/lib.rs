@@ -103,7 +103,6 @@ pub mod stop;
 #[doc(hidden)]
 pub mod store;
 #[doc(hidden)]
-pub mod tail;
 mod template;
 pub mod testing;
 #[cfg(test)]

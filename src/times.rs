@@ -33,11 +33,6 @@ pub(crate) fn in_day(at_ms: i64) -> String {
     in_utc(at_ms, "%H:%M:%S.%3f").unwrap_or_else(|| at_ms.to_string())
 }
 
-/// Time within its day, to the second: `14:02:11`. UTC.
-pub(crate) fn clock(at_ms: i64) -> String {
-    in_utc(at_ms, "%H:%M:%S").unwrap_or_else(|| at_ms.to_string())
-}
-
 /// `2026-11-22T14:02:11`, as a field for times has it. UTC.
 pub(crate) fn local(at_ms: i64) -> String {
     in_utc(at_ms, "%Y-%m-%dT%H:%M:%S").unwrap_or_default()
@@ -134,7 +129,7 @@ mod tests {
         check(86_400_000, "2026-11-23 14:05:11, in 24 h");
         assert_eq!(told(i64::MAX, NOW_MS), i64::MAX.to_string());
         assert_eq!((day(NOW_MS), in_day(NOW_MS)), ("2026-11-22".to_owned(), "14:05:11.500".to_owned()));
-        assert_eq!((clock(NOW_MS), local(NOW_MS)), ("14:05:11".to_owned(), "2026-11-22T14:05:11".to_owned()));
+        assert_eq!(local(NOW_MS), "2026-11-22T14:05:11");
         assert_eq!(local(i64::MAX), "", "a field takes no other text");
     }
 

@@ -14,8 +14,8 @@ use super::{
     EventView, ExplainOrder, ExplainView, LaneView, LedgerView, MeView, MessageDetail, MessageOrder,
     MessageView, OperationChoice, OperationOrder, OperationPreview, OperationView, OrderResult, Page,
     PauseOrder, ProbeView, ProblemView, ProviderView, ReasonOrder, RejectedGroup, RejectedView, SearchView,
-    SettingView, StatisticsView, TailView, TaughtView, TestEventOrder, TestEventView, TokenMade, TokenOrder,
-    TokenView, WhatIfOrder, WhatIfView,
+    SettingView, StatisticsView, TaughtView, TestEventOrder, TestEventView, TokenMade, TokenOrder, TokenView,
+    WhatIfOrder, WhatIfView,
 };
 use crate::types::{DeliveryFilter, EventState, MessageState};
 
@@ -248,7 +248,7 @@ fn named(generator: &mut SchemaGenerator) -> Map<String, Value> {
         "Page<OperationView>": Page<OperationView>, "Page<ProviderView>": Page<ProviderView>,
         "Page<RejectedGroup>": Page<RejectedGroup>, "Page<RejectedView>": Page<RejectedView>, "Page<SettingView>": Page<SettingView>, "Page<TokenView>": Page<TokenView>, "ProblemView": ProblemView,
         "ProviderView": ProviderView, "ReasonOrder": ReasonOrder, "SearchView": SearchView,
-        "StatisticsView": StatisticsView, "TailView": TailView, "TaughtView": TaughtView,
+        "StatisticsView": StatisticsView, "TaughtView": TaughtView,
         "TestEventOrder": TestEventOrder, "TestEventView": TestEventView, "TokenMade": TokenMade,
         "TokenOrder": TokenOrder, "TokenView": TokenView, "ExplainOrder": ExplainOrder, "ExplainView": ExplainView, "WhatIfOrder": WhatIfOrder, "WhatIfView": WhatIfView,
     }
@@ -262,7 +262,6 @@ fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Value {
 fn operation(route: &RouteFacts, named: &Map<String, Value>) -> Value {
     let schema = |name: &str| named.get(name).cloned().unwrap_or_default();
     let content = match route.answer {
-        "text/event-stream" => json!({ "text/event-stream": { "schema": { "type": "string" } } }),
         "application/octet-stream" => json!({ "application/octet-stream": {} }),
         name => json!({ "application/json": { "schema": schema(name) } }),
     };

@@ -5,7 +5,7 @@
 //! and outcomes are the words of the tables. Fields may be added; none changes its meaning.
 //!
 //! In reading order: `page.rs` and `problem.rs` are common to all; `event.rs`, `message.rs`, `destination.rs`,
-//! `provider.rs`, `statistics.rs`, `activity.rs`, `search.rs`, `setting.rs` and `tail.rs` are what there is to see; `order.rs` and `operation.rs`
+//! `provider.rs`, `statistics.rs`, `activity.rs`, `search.rs` and `setting.rs` are what there is to see; `order.rs` and `operation.rs`
 //! what there is to ask for, `test_event.rs` events that operators make, `what_if.rs` what handlers would make of events, `explain.rs` why a request is believed, `doctor.rs` what a live system shows; `reason.rs` and `whole.rs` the texts and
 //! numbers in it; `etag.rs` the version of what can change, `if_match.rs` which version a request is about, `audit.rs` and `token.rs` who did it. `routes.rs` is the list of routes, and
 //! `judgement.rs` and `bulk.rs` are what an act risks, on one and on many; `message_judgement/` and `judged_event/` judge messages and events. `document.rs` makes `openapi.json` of it. Nothing here reads a database or a socket.
@@ -34,7 +34,6 @@ mod routes;
 mod search;
 mod setting;
 mod statistics;
-mod tail;
 mod test_event;
 mod token;
 mod what_if;
@@ -81,7 +80,6 @@ pub use routes::{ROUTES, RouteFacts, RouteParameter};
 pub use search::{SearchHit, SearchView};
 pub use setting::{SettingLayer, SettingView};
 pub use statistics::{MinuteView, StatisticsView};
-pub use tail::TailView;
 pub use test_event::{TestEventOrder, TestEventView};
 pub use token::{MeView, TokenMade, TokenView};
 pub use what_if::{

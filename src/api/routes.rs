@@ -31,7 +31,7 @@ pub struct RouteFacts {
     pub query: &'static [RouteParameter],
     /// Name of the order's schema, for a POST with a body.
     pub order: Option<&'static str>,
-    /// Name of the answer's schema; `Page<EventView>` is a page of `EventView`, `text/event-stream` a stream and
+    /// Name of the answer's schema; `Page<EventView>` is a page of `EventView` and
     /// `application/octet-stream` bytes.
     pub answer: &'static str,
     /// Status of an answer that went well.
@@ -382,8 +382,6 @@ pub const ROUTES: &[RouteFacts] = &[
             is_required: true,
         }],
     ),
-    get("/tail", Role::Viewer, "text/event-stream", "Events as they come in, as server-sent events.")
-        .query(&[PROVIDER]),
     get("/operations", Role::Viewer, "Page<OperationView>", "Operations, the newest first.")
         .query(&[CURSOR, LIMIT]),
     post(

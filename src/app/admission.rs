@@ -22,7 +22,6 @@ use crate::receive::{CountedRequests, RequestNotes};
 use crate::retention::{Pruner, delete_wholes};
 use crate::stop::Stop;
 use crate::store::{InitialLease, LostTime, Store};
-use crate::tail::TailHub;
 
 /// The things that the parts besides admission and outbox share.
 pub(super) struct Helpers<'a> {
@@ -32,7 +31,6 @@ pub(super) struct Helpers<'a> {
     pub(super) notes: &'a RequestNotes,
     /// What counts of this node, and where it is told.
     pub(super) counting: (&'a Arc<Rhythms>, CountedRequests, PrometheusHandle),
-    pub(super) tail: &'a TailHub,
 }
 
 /// The outbox as admission asks it for slots.
@@ -82,7 +80,7 @@ impl App {
         helpers: Helpers<'_>,
         stopping: &Stop,
     ) -> Vec<JoinHandle<()>> {
-        let Helpers { admission, providers, config, notes, counting, tail } = helpers;
+        let Helpers { admission, providers, config, notes, counting } = helpers;
         let (rhythms, requests, handle) = counting;
         let mut counting = Counting {
             admission: Arc::clone(admission),
@@ -106,10 +104,7 @@ impl App {
         let counting = async move || counting.run(stop.clone()).await;
         let (store, notes, stop) = (admission.store.clone(), RequestNotes::clone(notes), stopping.clone());
         let noting = async move || notes.run(&store, stop.clone()).await;
-        let tail = TailHub::clone(tail);
-        let tailing = async move || tail.run().await;
         let mut tasks = vec![
-            spawn(parts.clone().keep("tail", tailing)),
             spawn(parts.clone().keep("retry", retries)),
             spawn(parts.clone().keep("pauses", pauses)),
             spawn(parts.clone().keep("counts", counting)),

@@ -21,7 +21,6 @@ use crate::provider::Provider;
 use crate::receive::{CountedRequests, Explainer, TestEvents, fingerprint};
 use crate::spec::{Scheme, Source, Spec, words};
 use crate::store::{BulkRules, PeopleDoor, ProgramMigrations, Routed, Store, TokenBook};
-use crate::tail::TailHub;
 use crate::types::{Name, UnixMs};
 use crate::verify::KeySource;
 
@@ -33,7 +32,6 @@ pub(super) type Entries = Arc<ProviderTable>;
 pub(super) struct LookedAt {
     pub(super) calls: NodeCalls,
     pub(super) requests: CountedRequests,
-    pub(super) tail: TailHub,
     pub(super) readiness: watch::Receiver<Readiness>,
     /// Time since which this node counts.
     pub(super) since_ms: UnixMs,
@@ -138,7 +136,7 @@ impl App {
         &self,
         admission: &Arc<AdmitContext>,
         entries: &Entries,
-        LookedAt { calls, requests, tail, readiness, since_ms, admitter }: LookedAt,
+        LookedAt { calls, requests, readiness, since_ms, admitter }: LookedAt,
         gate: Arc<TokenGate>,
     ) -> ApiState {
         let woken = Arc::clone(admission);
@@ -183,7 +181,6 @@ impl App {
             }),
             once: keys::once(admission.store.clone(), self.clock.clone()),
             clock: self.clock.clone(),
-            tail,
             gate,
             destinations: self.destination_facts(),
             settings: self.config.settings.clone(),

@@ -35,7 +35,6 @@ use crate::receive::{Receiver, RequestNotes};
 use crate::service::Sockets;
 use crate::stop::Stop;
 use crate::store::{LostTime, Store};
-use crate::tail::TailHub;
 use crate::traces::{TraceOptions, Traces};
 
 /// The things that all parts stand on.
@@ -55,7 +54,6 @@ struct Core {
     receiver: Receiver,
     operator: OperatorState,
     calls: NodeCalls,
-    tail: TailHub,
     stopping: Stop,
     parts: Parts,
     readiness: watch::Receiver<Readiness>,
@@ -82,7 +80,6 @@ impl App {
         let looked_at = LookedAt {
             calls: core.calls,
             requests: core.receiver.counted(),
-            tail: core.tail,
             readiness: core.operator.readiness.clone(),
             since_ms: self.clock.now_ms(),
             admitter: core.background.admitter.clone(),
@@ -186,7 +183,6 @@ impl App {
         let notes = RequestNotes::new(Arc::clone(&entries), &installation_id, lines);
         let calls = outbox.calls();
         let (watched, ready, mut workers) = run_outbox(outbox, &parts, &admission, &stopping);
-        let tail = TailHub::new(store.clone(), stopping.clone());
         workers.push(self.seen(&parts, &store, calls.node(), &stopping));
         let events_n_max = self.config.server.events_n_max as usize;
         let receiver = Receiver::new(&entries, admitter.clone(), notes.clone(), store.clone(), events_n_max)
@@ -198,7 +194,6 @@ impl App {
             config: &config,
             notes: &notes,
             counting: (&rhythms, receiver.counted(), metrics.clone()),
-            tail: &tail,
         };
         workers.extend(self.helpers(&parts, more, &stopping));
         let background = Background {
@@ -230,7 +225,6 @@ impl App {
             receiver,
             operator,
             calls,
-            tail,
             stopping,
             parts,
             readiness,

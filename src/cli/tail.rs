@@ -1,27 +1,32 @@
-//! `tail`: events as they come in. A lost connection is taken up again behind the last event that was shown.
+//! `tail`: events as they come in. The newest page of the list is fetched every two seconds, and events that it held
+//! before are left out. By identity, not by place: with several nodes an event can appear below one that was shown.
 
+use std::collections::HashSet;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use serde::Deserialize;
 use serde_json::Value;
 
-use super::api_client::{ApiError, SseEvent, SseReader, patience};
+use super::api_client::{ApiError, patience};
 use super::desk::{Desk, ListRow};
-use super::output::{Shown, grouped, in_day, plural, with_times};
+use super::output::{Shown, grouped, in_day, with_times};
 use super::reach::ReachArgs;
 use super::shared::{complain, is_reader_gone, say};
-use crate::api::{EventView, TailView};
+use crate::api::{EventView, Page};
 use crate::load::Kinds;
 
-/// Time without a byte after which a connection is no connection: the server says something every 15 s.
-const SILENCE_MAX: Duration = Duration::from_secs(45);
-/// Wait before the next connection, unless the server says another. Milliseconds.
-const RETRY_MS: u64 = 1_000;
-/// Longest wait before the next connection. Milliseconds.
-const RETRY_MS_MAX: u64 = 15_000;
+/// Wait between two looks. Milliseconds.
+const EVERY_MS: u64 = 2_000;
+/// Longest wait after looks that failed. Milliseconds.
+const EVERY_MS_MAX: u64 = 15_000;
+/// Events of a page.
+const PAGE_N: &str = "100";
+/// Most pages of one look: what arrived beyond them since the last look is left out.
+const PAGES_N_MAX: usize = 10;
+/// Most keys that are remembered besides those of the last look.
+const SEEN_N_MAX: usize = 20_000;
 
 #[derive(Args)]
 pub(super) struct TailArgs {
@@ -33,51 +38,49 @@ pub(super) struct TailArgs {
     /// End after so many events.
     #[arg(long, value_name = "N")]
     count: Option<u64>,
-    /// Begin behind this event: the id of an earlier line with --json.
-    #[arg(long, value_name = "ID")]
-    after: Option<String>,
+    /// Show the newest events first, so many of the last 100.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    last: usize,
 }
 
 /// Runs `hooklatch tail` until it is interrupted, its reader goes away, or enough was shown.
 pub(super) fn tail(args: &TailArgs, file: Option<&Path>, kinds: &Kinds) -> anyhow::Result<ExitCode> {
     let desk = Desk::open(&args.reach, file, kinds)?;
-    let mut viewer = Viewer { desk: &desk, shown_n: 0, most_n: args.count.unwrap_or(u64::MAX) };
-    let mut retry_ms = RETRY_MS;
-    let mut last_id = args.after.clone();
+    let mut viewer = Viewer {
+        desk: &desk,
+        provider: args.provider.as_deref(),
+        seen: None,
+        shown_n: 0,
+        most_n: args.count.unwrap_or(u64::MAX),
+    };
     desk.api.run(async {
         let mut failures_n = 0_u32;
-        while !viewer.has_enough() {
-            let query = [("provider", args.provider.as_deref())];
-            let ended = match desk.api.stream(&["tail"], &query, last_id.as_deref()).await {
-                Ok(response) => {
-                    if failures_n > 0 {
-                        complain("connected again");
-                    }
+        loop {
+            match viewer.look(args.last).await {
+                Ok(()) if failures_n > 0 => {
+                    complain("connected again");
                     failures_n = 0;
-                    let mut reader = SseReader::behind(last_id.clone());
-                    let why = viewer.watch(response, &mut reader, &mut last_id).await;
-                    retry_ms = reader.retry_ms.unwrap_or(retry_ms);
-                    why
                 }
-                Err(error) if is_for_good(&error) => return Err(error.into()),
-                Err(error) => error.to_string(),
-            };
+                Ok(()) => {}
+                Err(error) if is_permanent(&error) => return Err(error.into()),
+                Err(error) => {
+                    if failures_n == 0 {
+                        complain(format!("{error}; trying again"));
+                    }
+                    failures_n += 1;
+                }
+            }
             if viewer.has_enough() {
-                break;
+                return Ok(ExitCode::SUCCESS);
             }
-            if failures_n == 0 {
-                complain(format!("{ended}; connecting again"));
-            }
-            let wait_ms = retry_ms.saturating_mul(1 << failures_n.min(4));
-            failures_n += 1;
-            patience(Duration::from_millis(wait_ms.min(RETRY_MS_MAX))).await;
+            let wait_ms = EVERY_MS.saturating_mul(1 << failures_n.min(3)).min(EVERY_MS_MAX);
+            patience(Duration::from_millis(wait_ms)).await;
         }
-        Ok(ExitCode::SUCCESS)
     })
 }
 
 /// True for what another try would not change.
-fn is_for_good(error: &ApiError) -> bool {
+fn is_permanent(error: &ApiError) -> bool {
     match error {
         ApiError::Refused(problem) => problem.status < 500 && problem.status != 429,
         ApiError::Foreign { status, .. } => *status < 500,
@@ -88,6 +91,9 @@ fn is_for_good(error: &ApiError) -> bool {
 /// What is shown, and how much of it.
 struct Viewer<'a> {
     desk: &'a Desk,
+    provider: Option<&'a str>,
+    /// Provider and event id of what earlier looks found; `None` before the first one.
+    seen: Option<HashSet<(String, String)>>,
     shown_n: u64,
     most_n: u64,
 }
@@ -97,50 +103,50 @@ impl Viewer<'_> {
         self.shown_n >= self.most_n || is_reader_gone()
     }
 
-    /// Shows what one connection brings; why it ended.
-    async fn watch(
-        &mut self,
-        mut response: reqwest::Response,
-        reader: &mut SseReader,
-        last_id: &mut Option<String>,
-    ) -> String {
-        loop {
-            let piece = match tokio::time::timeout(SILENCE_MAX, response.chunk()).await {
-                Err(_) => return format!("nothing came for {} s", SILENCE_MAX.as_secs()),
-                Ok(Err(_)) => return "the connection was lost".to_owned(),
-                Ok(Ok(None)) => return "the server ended the stream".to_owned(),
-                Ok(Ok(Some(piece))) => piece,
-            };
-            for event in reader.take(&piece) {
-                self.show(&event);
-                if self.has_enough() {
-                    return String::new();
+    /// Shows what arrived since the last look, the oldest first; at the first one, the newest `last_n`.
+    async fn look(&mut self, last_n: usize) -> Result<(), ApiError> {
+        let mut fresh = Vec::new();
+        let mut found = HashSet::new();
+        let mut cursor = None;
+        for page_n in 1.. {
+            let query = [("provider", self.provider), ("limit", Some(PAGE_N)), ("cursor", cursor.as_deref())];
+            let answer = self.desk.api.fetch::<Page<EventView>>(&["events"], &query).await?;
+            let raw = answer.raw.get("items").and_then(Value::as_array).cloned().unwrap_or_default();
+            let items_n = answer.view.items.len();
+            let before_n = fresh.len();
+            for (event, raw) in answer.view.items.into_iter().zip(raw) {
+                let key = (event.provider.clone(), event.event_id.clone());
+                let is_seen = self.seen.as_ref().is_some_and(|seen| seen.contains(&key));
+                if found.insert(key) && !is_seen {
+                    fresh.push((event, raw));
                 }
             }
-            last_id.clone_from(&reader.id);
-        }
-    }
-
-    fn show(&mut self, event: &SseEvent) {
-        let Ok(raw) = serde_json::from_str::<Value>(&event.data) else {
-            return complain("the server sent something that is no event of ours");
-        };
-        let view = TailView::deserialize(&raw);
-        if let Ok(TailView::Event { .. }) = view {
-            self.shown_n += 1;
-        }
-        if self.desk.screen.is_json {
-            return say(with_times(with_id(raw, event.id.as_deref())));
-        }
-        match view {
-            Ok(TailView::Event { event }) => self.line(&event),
-            Ok(TailView::Skipped { skipped_n }) => {
-                let skipped = plural(skipped_n, "event");
-                complain(format!("{skipped} skipped: they came faster than they were shown"));
+            // Whoever begins has missed nothing, and a page with an event of before reaches back far enough.
+            let is_all_fresh = fresh.len() - before_n == items_n && items_n > 0;
+            if self.seen.is_none() || !is_all_fresh || answer.view.next.is_none() {
+                break;
             }
-            // A newer server may tell more than this version knows.
-            Err(_) => {}
+            if page_n >= PAGES_N_MAX {
+                complain("events were left out: more arrived than are shown");
+                break;
+            }
+            cursor = answer.view.next;
         }
+        if self.seen.is_none() {
+            fresh.truncate(last_n);
+        }
+        match &mut self.seen {
+            Some(seen) if seen.len() < SEEN_N_MAX => seen.extend(found),
+            seen => *seen = Some(found),
+        }
+        for (event, raw) in fresh.iter().rev() {
+            if self.has_enough() {
+                break;
+            }
+            self.shown_n += 1;
+            if self.desk.screen.is_json { say(with_times(raw.clone())) } else { self.line(event) }
+        }
+        Ok(())
     }
 
     /// One line, as wide as it is: the next one is not known yet.
@@ -157,12 +163,4 @@ impl Viewer<'_> {
         }
         screen.print(&fields.join("  "));
     }
-}
-
-/// The id to resume behind, beside what the event says.
-fn with_id(mut raw: Value, id: Option<&str>) -> Value {
-    if let (Some(members), Some(id)) = (raw.as_object_mut(), id) {
-        members.entry("id").or_insert_with(|| id.into());
-    }
-    raw
 }

@@ -5,7 +5,7 @@ use axum::body::Body;
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
 use http::request::Builder;
-use http::{HeaderValue, Method, StatusCode, header};
+use http::{Method, StatusCode, header};
 use http_body_util::{BodyExt, Limited};
 use percent_encoding::utf8_percent_encode;
 use serde::de::DeserializeOwned;
@@ -14,8 +14,6 @@ use tower::ServiceExt;
 
 use super::trouble::Trouble;
 use crate::api::ProblemView;
-use crate::http::ConnectionEnd;
-use crate::http::token_gate::Credential;
 use crate::template::URL_ESCAPED;
 use crate::types::Principal;
 
@@ -52,15 +50,15 @@ pub(super) struct ContractAnswer<T> {
     pub(super) etag: Option<String>,
 }
 
-/// Asks for what is at this path below `/v1`; its answer may have no end.
-pub(super) async fn asked(contract: &Router, who: (&Principal, &Credential), target: &str) -> Response {
+/// Asks for what is at this path below `/v1`.
+pub(super) async fn asked(contract: &Router, who: &Principal, target: &str) -> Response {
     send(contract, who, (Method::GET, target), &OrderHeaders::default(), Body::empty()).await
 }
 
 /// Gives an order, as JSON.
 pub(super) async fn ordered(
     contract: &Router,
-    who: (&Principal, &Credential),
+    who: &Principal,
     target: &str,
     headers: &OrderHeaders,
     order: &Value,
@@ -68,35 +66,9 @@ pub(super) async fn ordered(
     send(contract, who, (Method::POST, target), headers, Body::from(order.to_string())).await
 }
 
-/// Where a stream goes on, and where it ends.
-#[derive(Default)]
-pub(super) struct LeftOff {
-    /// Id of the last server-sent event that was heard.
-    pub(super) after: Option<HeaderValue>,
-    /// End of the connection on which it is told.
-    pub(super) end: Option<ConnectionEnd>,
-}
-
-/// Asks for a stream.
-pub(super) async fn followed(
-    contract: &Router,
-    who: (&Principal, &Credential),
-    target: &str,
-    left_off: LeftOff,
-) -> Response {
-    let mut request = asking(who, target);
-    if let Some(after) = left_off.after {
-        request = request.header("last-event-id", after);
-    }
-    if let Some(end) = left_off.end {
-        request = request.extension(end);
-    }
-    answered(contract, request.body(Body::empty())).await
-}
-
 async fn send(
     contract: &Router,
-    who: (&Principal, &Credential),
+    who: &Principal,
     (method, target): (Method, &str),
     headers: &OrderHeaders,
     body: Body,
@@ -112,8 +84,8 @@ async fn send(
 }
 
 /// A request of somebody who is known.
-fn asking((principal, credential): (&Principal, &Credential), target: &str) -> Builder {
-    Request::builder().uri(target).extension(principal.clone()).extension(credential.clone())
+fn asking(principal: &Principal, target: &str) -> Builder {
+    Request::builder().uri(target).extension(principal.clone())
 }
 
 async fn answered(contract: &Router, request: http::Result<Request>) -> Response {

@@ -13,7 +13,7 @@ use super::parts::form;
 use super::parts::frame::{self, Frame, Place};
 use super::state::ConsoleState;
 use super::trouble::Trouble;
-use crate::http::token_gate::{Credential, Presented, SESSION_MS};
+use crate::http::token_gate::{Presented, SESSION_MS};
 use crate::types::{Principal, SessionText};
 
 /// Name of the cookie that holds a session.
@@ -122,10 +122,7 @@ pub(super) async fn judged(
 }
 
 /// Lets somebody in, or says what to do instead.
-pub(super) async fn let_in(
-    parts: &Parts,
-    state: &ConsoleState,
-) -> Result<(Principal, Credential), Box<Response>> {
+pub(super) async fn let_in(parts: &Parts, state: &ConsoleState) -> Result<Principal, Box<Response>> {
     let target = AskedPage::of(parts);
     let judged = match judged(state, &parts.headers).await {
         Ok(judged) => judged,
@@ -135,7 +132,7 @@ pub(super) async fn let_in(
         Some(Presented::Good(..)) if target.has_arrived && target.is_get => {
             form::go(&format!("{}{}", state.base, target.path))
         }
-        Some(Presented::Good(principal, credential)) => return Ok((principal, credential)),
+        Some(Presented::Good(principal)) => return Ok(principal),
         Some(Presented::Away) => away(state),
         Some(Presented::Revoked) => target.to_sign_in(state, Some(SignInReason::Revoked)),
         Some(Presented::Expired | Presented::Wrong) => target.to_sign_in(state, Some(SignInReason::Ended)),

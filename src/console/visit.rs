@@ -9,20 +9,18 @@ use maud::Markup;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::contract::{self, ContractAnswer, LeftOff, OrderHeaders};
+use super::contract::{self, ContractAnswer, OrderHeaders};
 use super::entrance;
 use super::parts::frame::{self, Frame, Place};
 use super::state::ConsoleState;
 use super::trouble::Trouble;
 use crate::http::KnownCaller;
-use crate::http::token_gate::Credential;
 use crate::types::{Principal, Role, UnixMs};
 
 /// A request of somebody who may be here.
 pub(super) struct Visit {
     pub(super) state: Arc<ConsoleState>,
     pub(super) principal: Principal,
-    credential: Credential,
     /// Time at which it came.
     pub(super) now_ms: UnixMs,
 }
@@ -31,8 +29,8 @@ impl FromRequestParts<Arc<ConsoleState>> for Visit {
     type Rejection = Response;
 
     async fn from_request_parts(parts: &mut Parts, state: &Arc<ConsoleState>) -> Result<Self, Response> {
-        let (principal, credential) = entrance::let_in(parts, state).await.map_err(|answer| *answer)?;
-        Ok(Self { state: Arc::clone(state), principal, credential, now_ms: state.clock.now_ms() })
+        let principal = entrance::let_in(parts, state).await.map_err(|answer| *answer)?;
+        Ok(Self { state: Arc::clone(state), principal, now_ms: state.clock.now_ms() })
     }
 }
 
@@ -60,14 +58,9 @@ impl Visit {
         contract::told(self.ask_raw(target).await).await
     }
 
-    /// The answer as it comes: bytes, or a stream without an end.
+    /// The answer as it comes.
     pub(super) async fn ask_raw(&self, target: &str) -> Response {
-        contract::asked(&self.state.contract, (&self.principal, &self.credential), target).await
-    }
-
-    /// A stream, from where it was left off.
-    pub(super) async fn follow(&self, target: &str, left_off: LeftOff) -> Response {
-        contract::followed(&self.state.contract, (&self.principal, &self.credential), target, left_off).await
+        contract::asked(&self.state.contract, &self.principal, target).await
     }
 
     /// Gives an order; carried out once for each key.
@@ -78,7 +71,7 @@ impl Visit {
         order: &impl Serialize,
     ) -> Result<T, Trouble> {
         let order = serde_json::to_value(order).map_err(|_| Trouble::INCOMPLETE)?;
-        let who = (&self.principal, &self.credential);
+        let who = &self.principal;
         let response = contract::ordered(&self.state.contract, who, target, headers, &order).await;
         contract::told(response).await.map(|told| told.view)
     }

@@ -13,8 +13,7 @@ use super::extensions::{KnownCaller, Peer};
 use super::token_gate::{Presented, TokenGate};
 use crate::types::ProblemCode;
 
-/// Lets requests with a good token through, with their [`Principal`](crate::types::Principal) and their
-/// [`Credential`](super::token_gate::Credential).
+/// Lets requests with a valid token through, with their [`Principal`](crate::types::Principal).
 pub(super) async fn authenticated(
     State(gate): State<Arc<TokenGate>>,
     mut request: Request,
@@ -26,8 +25,8 @@ pub(super) async fn authenticated(
         return UNAUTHORIZED.into_response();
     };
     let text = given.to_str().unwrap_or_default();
-    let (principal, credential) = match gate.judge(bearer(text).unwrap_or_default()).await {
-        Presented::Good(principal, credential) => (principal, credential),
+    let principal = match gate.judge(bearer(text).unwrap_or_default()).await {
+        Presented::Good(principal) => principal,
         Presented::Wrong => return wrong_token(gate.wrong(peer)),
         // Neither is a guess, so that neither is counted as one: who has them once had a good token.
         Presented::Expired => return EXPIRED.into_response(),
@@ -35,7 +34,6 @@ pub(super) async fn authenticated(
         Presented::Away => return AWAY.into_response(),
     };
     request.extensions_mut().insert(principal);
-    request.extensions_mut().insert(credential);
     let mut response = next.run(request).await;
     response.extensions_mut().insert(KnownCaller);
     response

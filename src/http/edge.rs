@@ -19,7 +19,7 @@ use tokio::time::{Instant, Sleep};
 use tower::ServiceExt;
 
 use super::error::Problem;
-use super::extensions::{ConnectionEnd, KnownCaller, Neighbours, Peer};
+use super::extensions::{KnownCaller, Neighbours, Peer};
 use super::framing;
 use super::origin::OriginRule;
 use super::receiver::{self, Came, ReceiverState};
@@ -209,7 +209,6 @@ impl Edge {
             return Box::pin(state.answer(entry, Request::from_parts(parts, body), from)).await;
         }
         parts.extensions.insert(origin);
-        parts.extensions.insert(ConnectionEnd(self.ends_at));
         parts.extensions.insert(self.neighbours.clone());
         let body = if is_whole { Body::empty() } else { Body::new(body) };
         let routed = routes.router.clone().oneshot(Request::from_parts(parts, body)).await;

@@ -184,12 +184,6 @@ impl Problem {
     pub(crate) const UNAVAILABLE: Self =
         Self::new(StatusCode::SERVICE_UNAVAILABLE, ProblemCode::Unavailable, "nothing was admitted")
             .retry_after(5);
-    pub(crate) const TOO_MANY_VIEWERS: Self = Self::new(
-        StatusCode::SERVICE_UNAVAILABLE,
-        ProblemCode::TooManyViewers,
-        "too many clients read the tail of this node: repeat it later, or at another node",
-    )
-    .retry_after(5);
     pub(crate) const WHAT_IF_BUSY: Self = Self::new(
         StatusCode::SERVICE_UNAVAILABLE,
         ProblemCode::WhatIfBusy,

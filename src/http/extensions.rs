@@ -3,17 +3,11 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use tokio::time::Instant;
-
 use super::room::{ConnectionRoom, ConnectionSlot};
 
 /// Address that a request came from.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Peer(pub(crate) IpAddr);
-
-/// The time at which the connection of a request ends: what is still being told then stops.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ConnectionEnd(pub(super) Instant);
 
 /// The connection of a request, and the room it is in.
 #[derive(Clone)]

@@ -41,7 +41,7 @@ mod throttle;
 pub(crate) mod token_gate;
 
 pub(crate) use edge::{Front, Routes};
-pub(crate) use extensions::{ConnectionEnd, KnownCaller, Peer};
+pub(crate) use extensions::{KnownCaller, Peer};
 pub(crate) use listener::{Limits, Listener, listen, serve};
 pub(crate) use origin::OriginRule;
 pub(crate) use prefix::below;

@@ -79,7 +79,7 @@ pub(super) fn admin(
 
 /// Beginnings of our own paths: a proxy's path that begins so could not be told from them where the proxy has taken its
 /// own off.
-pub(crate) const OWN_PATHS: [&str; 24] = [
+pub(crate) const OWN_PATHS: [&str; 23] = [
     "assets",
     "audit",
     "destinations",
@@ -100,7 +100,6 @@ pub(crate) const OWN_PATHS: [&str; 24] = [
     "settings",
     "sign-in",
     "sign-out",
-    "tail",
     "v1",
     "webhooks",
     "what-if",

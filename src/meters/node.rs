@@ -81,13 +81,6 @@ const ROWS: &[Metric] = &[
         "lines",
         "Log lines that were not written, because there were too many of their kind or nobody took them.",
     ),
-    gauge("hooklatch_tail_viewers", &[], "viewers", "Who views the live tail of this node now."),
-    counter(
-        "hooklatch_tail_polls_total",
-        &[],
-        "looks",
-        "Looks at the database for all who view the live tail.",
-    ),
     counter(
         "hooklatch_spans_exported_total",
         &[],

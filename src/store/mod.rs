@@ -11,7 +11,7 @@
 //! event through `numbers/`, `admission/` and `event/`, and that of its messages through `message/` and `lane/`.
 //! `people/` is all of it as one person may see it; `decision/` is what people decide about one,
 //! `operations/` what they order to be done to many, `look.rs`, `apart.rs` and
-//! `rejection.rs` what they look at, `open_counts.rs` and `rhythm.rs` what `/metrics` says of the tables, `tail.rs` what comes in while they look, `receipt.rs` what senders of ours do, `audit/` the record of both, `idempotency/` the
+//! `rejection.rs` what they look at, `open_counts.rs` and `rhythm.rs` what `/metrics` says of the tables, `receipt.rs` what senders of ours do, `audit/` the record of both, `idempotency/` the
 //! keys of requests with their answers, `fetched_key.rs` keys that senders' hosts gave, `token.rs` by which tokens people come, `session.rs` in which browsers, `retention/` what is deleted. `reseal.rs`
 //! brings what is sealed under the newest key, `key_checks.rs` refuses another key under a known id. `restore/` is about a database that is a copy of an earlier one. `trial.rs`
 //! is what handlers are run on to see what they would do. `signal.rs` knows copies of events that nothing tells apart.
@@ -54,7 +54,6 @@ mod search_ids;
 mod session;
 mod signal;
 mod statements;
-mod tail;
 mod token;
 mod trial;
 
@@ -100,6 +99,6 @@ pub use retention::{Cuts, OldRows, PRUNED_N_MAX, PruneLease, PrunePlace, PruneWa
 pub(crate) use rhythm::AHEAD_MS_MAX;
 pub use rhythm::{GAPS_N_MIN, Rhythm};
 pub use session::OperatorSession;
-pub use statements::{list_statements, meter_statements, rare_statements, statements, tail_statements};
+pub use statements::{list_statements, meter_statements, rare_statements, statements};
 pub use token::{TOKENS_GOOD_N_MAX, TokenBook, TokenRow};
 pub use trial::{CameContent, CommittedCall, CommittedEffect, CommittedEvent};

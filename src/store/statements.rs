@@ -1,7 +1,7 @@
 //! Statements by name, for tests that look at their plans.
 
 use super::{admission, decision, event, fetched_key, key_checks, lane, look, message};
-use super::{open_counts, operations, rhythm, tail};
+use super::{open_counts, operations, rhythm};
 
 /// The statements of the hot operations on PostgreSQL, by name, for tests that look at their plans.
 pub fn statements() -> Vec<(&'static str, &'static str)> {
@@ -27,11 +27,6 @@ pub fn rare_statements() -> Vec<(&'static str, &'static str)> {
         key_checks::STATEMENTS,
     ]
     .concat()
-}
-
-/// Returns the statements of the live tail, in the words of both databases.
-pub fn tail_statements() -> &'static [(&'static str, &'static str)] {
-    tail::STATEMENTS
 }
 
 /// Returns the statements of `/metrics` that no page of people has, in the words of both databases.

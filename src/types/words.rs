@@ -339,8 +339,6 @@ words! {
         TooManyRunning = "too_many_running",
         /// Too many tokens are valid.
         TooManyTokens = "too_many_tokens",
-        /// Too many clients read the tail of this node.
-        TooManyViewers = "too_many_viewers",
         /// Too many wrong tokens came from this address.
         TooManyWrongTokens = "too_many_wrong_tokens",
         /// The request has no valid token.

@@ -68,7 +68,7 @@ async fn every_answer_to_operators_keeps_to_itself_also_those_that_say_no() {
         ("GET /openapi.json", &own, "", 200),
         ("GET /v1/me", &own, "", 401),
         ("GET /v1/me", &own, &bearer, 200),
-        ("GET /v1/tail", &own, &bearer, 200),
+        ("GET /v1/events", &own, &bearer, 200),
         ("GET /v1/nothing", &own, &bearer, 404),
     ] {
         let request = format!("{line} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n{more}\r\n");

@@ -108,7 +108,6 @@ mod shown;
 mod soak;
 mod store;
 mod stub;
-mod tail;
 mod taught;
 mod templates;
 mod test_events;

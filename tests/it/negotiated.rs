@@ -62,7 +62,6 @@ async fn answers_to_tokens_are_compressed_and_pages_are_not(database: &Database)
         ("/openapi.json", "", true),
         // Its tag names the very bytes.
         ("/v1/events/stripe/evt_seen", token, false),
-        ("/v1/tail", token, false),
         // A refusal without a token, pages, and what programs of the installation read.
         ("/v1/events", "", false),
         ("/sign-in", "", false),

@@ -244,25 +244,6 @@ impl ApiClient {
         }
     }
 
-    /// A stream of server-sent events behind `last_id`, as it comes in.
-    pub(crate) async fn stream(
-        &self,
-        path: &[&str],
-        query: &[(&str, Option<&str>)],
-        last_id: Option<&str>,
-    ) -> Result<Response, ApiError> {
-        let mut request = self.http.get(self.url(path, query)).header("accept", "text/event-stream");
-        if let Some(id) = last_id {
-            request = request.header("last-event-id", id);
-        }
-        let response = self.sent(request).await?;
-        if response.status().is_success() {
-            return Ok(response);
-        }
-        let heard = self.read(response).await?;
-        self.judge(heard).and_then(|heard| Err(self.foreign(&heard, "no stream")))
-    }
-
     async fn exchange(&self, request: RequestBuilder) -> Result<Heard, ApiError> {
         let response = self.sent(request).await?;
         self.read(response).await

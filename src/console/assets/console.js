@@ -1,5 +1,5 @@
 // Everything works without this file. With it: `/` goes to the search, buttons copy, parts marked with
-// `data-refresh="SECONDS"` are drawn again while somebody looks at them, times tell the local time, and `[data-tail]` follows what comes in.
+// `data-refresh="SECONDS"` are drawn again while somebody looks at them, times tell the local time, and `[data-follow]` follows a list.
 "use strict";
 
 document.addEventListener("keydown", (event) => {
@@ -55,28 +55,33 @@ function label(root) {
 }
 label(document);
 
-// The page as it is now, of which one part is taken, unless somebody is busy there by then. Answers whether that part is to
-// be drawn again.
-async function draw(part, isBusy) {
+// The page as it is now; null when it cannot be had.
+async function fetched() {
     try {
         const answer = await fetch(location.href, { headers: { accept: "text/html" } });
-        if (!answer.ok || answer.redirected) return true;
-        const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-        if (isBusy()) return true;
-        const fresh = page.getElementById(part.id);
-        const isToGoOn = fresh?.dataset.refresh !== undefined;
-        if (fresh) {
-            part.replaceChildren(...fresh.childNodes);
-            label(part);
-        }
-        // What can be decided is another thing once it is over.
-        for (const other of isToGoOn ? [] : document.querySelectorAll(`[data-ends-with="${part.id}"]`)) {
-            other.replaceChildren(...page.getElementById(other.id)?.childNodes ?? []);
-        }
-        return isToGoOn;
+        if (!answer.ok || answer.redirected) return null;
+        return new DOMParser().parseFromString(await answer.text(), "text/html");
     } catch {
-        return true; // The next time.
+        return null;
     }
+}
+
+// Of the page as it is now, one part is taken, unless somebody is busy there by then. Answers whether that part is to
+// be drawn again.
+async function draw(part, isBusy) {
+    const page = await fetched();
+    if (!page || isBusy()) return true; // The next time.
+    const fresh = page.getElementById(part.id);
+    const isToGoOn = fresh?.dataset.refresh !== undefined;
+    if (fresh) {
+        part.replaceChildren(...fresh.childNodes);
+        label(part);
+    }
+    // What can be decided is another thing once it is over.
+    for (const other of isToGoOn ? [] : document.querySelectorAll(`[data-ends-with="${part.id}"]`)) {
+        other.replaceChildren(...page.getElementById(other.id)?.childNodes ?? []);
+    }
+    return isToGoOn;
 }
 
 const isSelecting = (part) => !getSelection().isCollapsed && part.contains(getSelection().anchorNode);
@@ -91,14 +96,14 @@ for (const part of document.querySelectorAll("[data-refresh]")) {
     setTimeout(again, Number(part.dataset.refresh) * 1000);
 }
 
-// What comes in, on top of the list. It waits while somebody is at the list, and is not asked for while nobody looks.
+// A list that is drawn again every two seconds. It stands still while somebody is at it, and is not fetched for a hidden tab.
 function follow(bar) {
-    const [rowsMax, againMs] = [200, 10000];
+    const everyMs = 2000;
     const list = document.getElementById("rows");
     const [state, button] = [bar.querySelector("[role=status]"), bar.querySelector("button")];
     const body = () => list.querySelector("tbody");
-    let [source, after, waiting, skippedN] = [null, "", [], 0];
-    let [isPaused, isToDraw, isDrawing, wasOpen] = [false, false, false, false];
+    const ids = () => new Set([...body()?.rows ?? []].map((row) => row.dataset.row));
+    let [isPaused, isAway, isFetching] = [false, false, false];
 
     const why = () => {
         if (isPaused) return "Paused.";
@@ -106,75 +111,33 @@ function follow(bar) {
         if (isSelecting(list)) return "Paused while text is selected.";
         return body()?.contains(document.activeElement) ? "Paused while a row is selected." : "";
     };
-    const parsed = (text) =>
-        new DOMParser().parseFromString(`<table><tbody>${text}</tbody></table>`, "text/html").querySelector("tr");
-    const isThere = (row) => [...body()?.rows ?? []].some((old) => old.dataset.row === row.dataset.row);
-    const put = (row) => {
-        if (isThere(row)) return;
-        row.classList.add("fresh");
-        body().prepend(row);
-        while (body().rows.length > rowsMax) body().lastElementChild.remove();
-    };
-    const show = async () => {
-        if (isDrawing) return; // Who draws shows what has come meanwhile.
-        if (!why()) {
-            if (isToDraw || (waiting.length && !body())) {
-                [isToDraw, isDrawing] = [false, true];
-                const isLeft = await draw(list, why);
-                [isToDraw, isDrawing] = [isToDraw || isLeft, false];
-            }
-            if (!why() && body()) waiting.splice(0).forEach(put);
-            label(list);
-        }
-        const connected = source?.readyState === EventSource.OPEN ? "Live."
-            : wasOpen ? "Not connected; trying again." : "Connecting.";
-        const parts = [why() || connected];
-        if (waiting.length) parts.push(`${waiting.length} waiting.`);
-        if (skippedN) parts.push(`${skippedN} skipped.`);
-        if (state.textContent !== parts.join(" ")) state.textContent = parts.join(" ");
-        bar.dataset.is = why() ? "paused" : connected === "Live." ? "live" : "away";
+    const show = () => {
+        const text = why() || (isAway ? "Not connected; trying again." : "Live.");
+        if (state.textContent !== text) state.textContent = text;
+        bar.dataset.is = why() ? "paused" : isAway ? "away" : "live";
         [button.hidden, button.textContent] = [false, isPaused ? "Go on" : "Pause"];
     };
-    const open = () => {
-        if (document.hidden || source) return;
-        const at = new URL(bar.dataset.tail, location.href);
-        if (after) at.searchParams.set("after", after);
-        source = new EventSource(at);
-        source.onopen = () => {
-            wasOpen = true;
-            isToDraw ||= !after; // What came between the page and its stream.
-            show();
-        };
-        source.onerror = () => {
-            wasOpen = true; // Known not to be connected.
-            if (source?.readyState === EventSource.CLOSED) {
-                close();
-                setTimeout(open, againMs);
-            }
-            show();
-        };
-        source.addEventListener("row", (event) => {
-            after = event.lastEventId;
-            // The stream begins a little before the page was made: what is there already is not waited for.
-            const row = parsed(event.data);
-            if (!isThere(row) && waiting.push(row) > rowsMax) {
-                waiting.shift();
-                skippedN += 1;
-            }
-            show();
-        });
-        source.addEventListener("skipped", (event) => {
-            after = event.lastEventId;
-            skippedN += Number(event.data);
-            show();
-        });
+    const look = async () => {
+        if (why() || isFetching) return;
+        isFetching = true;
+        const before = ids();
+        const page = await fetched();
+        isFetching = false;
+        isAway = !page;
+        const fresh = page?.getElementById(list.id);
+        if (fresh && !why()) {
+            list.replaceChildren(...fresh.childNodes);
+            label(list);
+            for (const row of body()?.rows ?? []) row.classList.toggle("fresh", !before.has(row.dataset.row));
+        }
+        show();
     };
-    const close = () => {
-        source?.close();
-        source = null;
+    const again = () => {
+        show();
+        look();
     };
 
-    // A row that is clicked is selected: it can be read, and copied from, while others come in.
+    // A row that is clicked is selected: it can be read, and copied from, while others arrive.
     list.addEventListener("click", (event) => {
         const row = event.target.closest("tbody tr");
         if (!row || event.target.closest("a, button, input, label") || isSelecting(list)) return;
@@ -186,17 +149,13 @@ function follow(bar) {
     });
     button.addEventListener("click", () => {
         isPaused = !isPaused;
-        show();
+        again();
     });
-    document.addEventListener("visibilitychange", () => {
-        if (document.hidden) close();
-        else open();
-        show();
-    });
+    document.addEventListener("visibilitychange", again);
     document.addEventListener("selectionchange", show);
     list.addEventListener("focusin", show);
-    list.addEventListener("focusout", () => setTimeout(show));
-    open();
+    list.addEventListener("focusout", () => setTimeout(again));
+    setInterval(look, everyMs);
     show();
 }
-document.querySelectorAll("[data-tail]").forEach(follow);
+document.querySelectorAll("[data-follow]").forEach(follow);

@@ -80,7 +80,7 @@ async fn sign_in(
     let from = from(peer);
     let token = form.optional("token").unwrap_or_default().trim();
     let (status, sentence) = match state.gate.judge(token).await {
-        Presented::Good(principal, _) => return opened(&state, (token, &principal, from), to).await,
+        Presented::Good(principal) => return opened(&state, (token, &principal, from), to).await,
         Presented::Wrong => match state.gate.wrong(from) {
             None => (
                 StatusCode::UNAUTHORIZED,

@@ -13,12 +13,6 @@ pub(in crate::console) fn moment(at_ms: UnixMs, now_ms: UnixMs) -> Markup {
     html! { time datetime=(exact) title=(exact) { (times::told(at_ms, now_ms).replacen(", ", " UTC, ", 1)) } }
 }
 
-/// The time alone, for what stays on a page while time goes on.
-pub(in crate::console) fn clock(at_ms: UnixMs) -> Markup {
-    let exact = times::rfc3339(at_ms).unwrap_or_else(|| at_ms.to_string());
-    html! { time datetime=(exact) title=(exact) { (times::clock(at_ms)) " UTC" } }
-}
-
 /// The same where there may be none.
 pub(in crate::console) fn moment_or_none(at_ms: Option<UnixMs>, now_ms: UnixMs) -> Markup {
     at_ms.map_or_else(none, |at_ms| moment(at_ms, now_ms))
@@ -85,7 +79,6 @@ mod tests {
         let text = |markup: Markup| markup.0.split(['<', '>']).nth(2).unwrap_or_default().to_owned();
         assert_eq!(text(moment(1_000, 61_000)), "00:00:01 UTC, 1 min ago");
         assert_eq!(text(moment(1_000, 86_400_000 * 3)), "1970-01-01 00:00:01 UTC, 2 days ago");
-        assert_eq!(text(clock(1_000)), "00:00:01 UTC");
     }
 
     #[test]

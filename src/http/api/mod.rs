@@ -34,7 +34,6 @@ mod settings;
 mod shape;
 mod state;
 mod statistics;
-mod tail;
 mod test_events;
 mod tokens;
 mod what_if;

@@ -19,7 +19,7 @@ use super::super::error::Problem;
 use super::state::ApiState;
 use super::{
     activity, audit, backlog, chain, decisions, destinations, doctor, events, explain, lanes, me, messages,
-    operations, providers, requests, search, settings, statistics, tail, test_events, tokens, what_if,
+    operations, providers, requests, search, settings, statistics, test_events, tokens, what_if,
 };
 use crate::api::{IfMatch, ROUTES};
 use crate::plain;
@@ -114,7 +114,6 @@ fn routes() -> Routes {
             "/operations/{operation_id}/cancel",
             post(|state, people, id, sent| operations::decide(OperationAct::Cancel, state, people, id, sent)),
         )
-        .route("/tail", get(tail::show))
         .route("/settings", get(settings::list))
         .route("/doctor", get(doctor::show))
         .route("/probes", post(doctor::make_probe))
@@ -192,8 +191,7 @@ pub(crate) fn router(state: Arc<ApiState>) -> Router {
     router.layer(middleware::from_fn_with_state(gate, authenticated))
 }
 
-/// The same routes for requests that were made inside the process, with the [`Principal`] and the
-/// [`Credential`](super::super::token_gate::Credential) of whoever is asked for.
+/// The same routes for requests that were made inside the process, with the [`Principal`] they are made for.
 pub(crate) fn inner_router(state: Arc<ApiState>) -> Router {
     let mut router = Router::new();
     for (path, answered) in routes().0 {

@@ -12,7 +12,6 @@ use crate::idempotency::IdempotencyLayer;
 use crate::minutes::MinuteSpan;
 use crate::receive::{Explainer, TestEvents};
 use crate::store::{BulkRules, PeopleDoor};
-use crate::tail::TailHub;
 use crate::traces::Traces;
 use crate::types::{Clock, Name, UnixMs};
 
@@ -49,7 +48,6 @@ pub(crate) struct ApiState {
     pub(crate) people: PeopleDoor,
     pub(crate) clock: Clock,
     /// Events as they come in.
-    pub(crate) tail: TailHub,
     /// Around what is carried out once for each `Idempotency-Key` and takes it in no transaction of its own.
     pub(crate) once: IdempotencyLayer,
     /// The tokens of those who may ask.

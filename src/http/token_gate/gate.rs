@@ -15,13 +15,13 @@ use tokio::time::{Instant, timeout};
 use tracing::warn;
 
 use super::super::throttle::Throttle;
-use super::credential::{Credential, Presented};
 use super::known_sessions::KnownSessions;
+use super::presented::Presented;
 use crate::config::AdminToken;
 use crate::current::Current;
 use crate::logging::Sampler;
 use crate::store::{StoreError, TokenBook, TokenRow};
-use crate::types::{Clock, Name, TokenText, token_digest};
+use crate::types::{Clock, Name, TokenText};
 
 /// Time for which what was read last is believed.
 pub(super) const KNOWN_FOR: Duration = Duration::from_secs(30);
@@ -101,14 +101,11 @@ impl TokenGate {
         let mut found = None;
         for token in self.configured.get().iter() {
             if token.token.is(text) {
-                found = Some((token.principal(), token_digest(text)));
+                found = Some(token.principal());
             }
         }
-        if let Some((principal, digest)) = found {
-            return Presented::Good(
-                principal,
-                Credential { configured: Some(digest), ..Credential::default() },
-            );
+        if let Some(principal) = found {
+            return Presented::Good(principal);
         }
         let Some(token) = TokenText::parse(text) else { return Presented::Wrong };
         // A digest that is looked for in a table tells by its time how far it fits; nobody can choose a token for that.
@@ -138,7 +135,7 @@ impl TokenGate {
         if !used.contains(&row.token_id) {
             used.insert(row.token_id.clone());
         }
-        Presented::Good(row.principal.clone(), Credential { token: Some(*digest), ..Credential::default() })
+        Presented::Good(row.principal.clone())
     }
 
     /// The digests of known tokens of this name, good or not.

@@ -1,17 +1,17 @@
 //! Who is let in: by a token, or by a session that was opened with one.
 //!
-//! `credential.rs` is what was presented and what became of it; `known_sessions.rs` is what this node knows of sessions;
+//! `presented.rs` is what became of what was presented; `known_sessions.rs` is what this node knows of sessions;
 //! `gate.rs` judges tokens, `sessions.rs` judges, opens and ends sessions; `run.rs` keeps all that is known as the
 //! database has it.
 
-mod credential;
 mod gate;
 mod known_sessions;
+mod presented;
 mod run;
 mod sessions;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use credential::{Credential, Presented};
 pub(crate) use gate::TokenGate;
+pub(crate) use presented::Presented;
 pub(crate) use sessions::SESSION_MS;

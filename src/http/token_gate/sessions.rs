@@ -8,8 +8,8 @@ use std::net::IpAddr;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::super::random;
-use super::credential::{Credential, Presented};
 use super::gate::{ASKED_EVERY, KNOWN_FOR, TokenGate, told};
+use super::presented::Presented;
 use crate::store::{OperatorSession, StoreError};
 use crate::types::{Principal, SessionText, token_digest};
 
@@ -92,18 +92,12 @@ impl TokenGate {
         if self.clock.now_ms() >= row.expires_at_ms {
             return Presented::Expired;
         }
-        let judged = match self.token_of(&session, &row) {
+        match self.token_of(&session, &row) {
             Presented::Wrong | Presented::Away => {
                 self.ask().await;
                 self.token_of(&session, &row)
             }
             judged => judged,
-        };
-        match judged {
-            Presented::Good(principal, credential) => {
-                Presented::Good(principal, Credential { session: Some(digest), ..credential })
-            }
-            other => other,
         }
     }
 
@@ -114,28 +108,13 @@ impl TokenGate {
         for token in configured.iter().filter(|token| token.name == row.token_name) {
             let digest = token_digest(token.token.reveal());
             if is_it(&digest) {
-                let credential = Credential { configured: Some(digest), ..Credential::default() };
-                return Presented::Good(token.principal(), credential);
+                return Presented::Good(token.principal());
             }
         }
         match self.digests_of(&row.token_name).iter().find(|digest| is_it(digest)) {
             Some(digest) => self.known(digest),
             None => Presented::Wrong,
         }
-    }
-
-    /// True when what a request was let in by would let it in again.
-    pub(crate) fn still_lets(&self, credential: &Credential) -> bool {
-        let now_ms = self.clock.now_ms();
-        let has_session = credential.session.is_none_or(|digest| {
-            self.sessions.find(&digest, KNOWN_FOR).is_some_and(|row| now_ms < row.expires_at_ms)
-        });
-        let configured = self.configured.get();
-        let is_configured =
-            |digest| configured.iter().any(|token| token_digest(token.token.reveal()) == digest);
-        has_session
-            && credential.configured.is_none_or(is_configured)
-            && credential.token.is_none_or(|digest| matches!(self.known(&digest), Presented::Good(..)))
     }
 
     /// Ends this session, whoever has it.

@@ -56,7 +56,7 @@ const COMMANDS: [(&str, &[&str]); 50] = [
     ("search", &["ODD"]),
     ("settings list", &[]),
     ("statistics", &[]),
-    ("tail", &["--count", "2"]),
+    ("tail", &["--count", "1", "--last", "1"]),
     ("taught", &["ODD"]),
     ("test-event", &["stripe", "--reason", "x"]),
     ("tokens list", &[]),

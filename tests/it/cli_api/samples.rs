@@ -171,13 +171,6 @@ pub(super) fn page(items: &[Value]) -> Value {
     json!({ "items": items, "next": null })
 }
 
-/// The events of a tail, from the first number on.
-pub(super) fn stream(text: &str, ids: std::ops::Range<u32>) -> String {
-    let data = json!({ "what": "event", "event": event(text) });
-    let lines = ids.map(|id| format!("id: {id}\nevent: event\ndata: {data}\n\n"));
-    lines.collect::<Vec<_>>().concat()
-}
-
 /// The answer of the route, with `text` in it. What is ordered is changed.
 fn what_if(text: &str) -> Value {
     json!({
@@ -261,10 +254,6 @@ pub(super) fn answer(heard: &Heard, text: &str) -> Says {
         }),
         ("POST", ["what-if"] | ["events", _, _, "what-if"]) => what_if(text),
         ("POST", [.., "decide"]) => json!({ "outcome": "changed", "messages_n": 1 }),
-        ("GET", ["tail"]) => {
-            let skipped = json!({ "what": "skipped", "skipped_n": 5 });
-            return Says::Stream(format!("data: {skipped}\n\n{}", stream(text, 1..3)));
-        }
         _ => return Says::problem(404, "not_found", text),
     })
 }

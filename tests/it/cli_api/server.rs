@@ -40,8 +40,6 @@ pub(super) enum Says {
     Json(u16, Value),
     /// The same with these headers.
     With(u16, Value, Vec<(&'static str, String)>),
-    /// This stream of server-sent events, and then its end.
-    Stream(String),
     /// The connection is closed once the request was read.
     HangUp,
 }
@@ -164,13 +162,12 @@ async fn reply(
     };
     heard.lock().unwrap().push(one.clone());
     let says = answer.lock().unwrap()(&one);
-    let (status, media_type, headers, body) = match says {
+    let (status, headers, body) = match says {
         Says::HangUp => return Err(io::Error::other("as told")),
-        Says::Json(status, body) => (status, "application/json", Vec::new(), body.to_string()),
-        Says::With(status, body, headers) => (status, "application/json", headers, body.to_string()),
-        Says::Stream(text) => (200, "text/event-stream", Vec::new(), text),
+        Says::Json(status, body) => (status, Vec::new(), body.to_string()),
+        Says::With(status, body, headers) => (status, headers, body.to_string()),
     };
-    let mut response = Response::builder().status(status).header("content-type", media_type);
+    let mut response = Response::builder().status(status).header("content-type", "application/json");
     for (name, value) in headers {
         response = response.header(name, value);
     }

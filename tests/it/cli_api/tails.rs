@@ -1,47 +1,95 @@
-//! `tail`: what is shown as it comes in, what was skipped, and a connection that is taken up again.
+//! `tail`: each event once, in the order in which it arrived, also after a failure.
 
 use serde_json::{Value, json};
 
-use super::samples::{answer, stream};
+use super::samples::{event, page};
 use super::server::{Says, Stand};
 
-#[tokio::test]
-async fn a_lost_connection_is_taken_up_behind_the_last_event() {
-    let mut connections_n = 0;
-    let stand = Stand::start(move |_| {
-        connections_n += 1;
-        match connections_n {
-            1 => Says::Stream(format!(
-                "retry: 10\n\n{}: nothing new\nid: 2b\n\nid: 9\nevent: event\ndata: {{\"half",
-                stream("evt", 1..3)
-            )),
-            2 => Says::HangUp,
-            3 => Says::problem(503, "unavailable", "the database did not answer"),
-            _ => Says::Stream(format!(": beat\n\n{}", stream("evt", 3..5))),
-        }
+/// A server whose newest events are these, look by look; the last one again and again.
+async fn looks(pages: &'static [&'static [&'static str]]) -> Stand {
+    let mut look_n = 0;
+    Stand::start(move |_| {
+        let ids = pages[look_n.min(pages.len() - 1)];
+        look_n += 1;
+        Says::ok(page(&ids.iter().map(|id| event(id)).collect::<Vec<_>>()))
     })
-    .await;
-    let ran = stand.run(&["tail", "--count", "4", "--provider", "stripe"]).await;
-    assert_eq!((ran.code, ran.out.lines().count()), (0, 4), "{ran:?}");
-    assert!(ran.out.starts_with("14:05:11.500  stripe  evt  evt  failed  dead 1/3  evt"), "{}", ran.out);
-    assert!(ran.err.contains("connecting again") && ran.err.contains("connected again"), "{}", ran.err);
-    let asked: Vec<(String, String)> =
-        stand.heard().iter().map(|one| (one.query.clone(), one.header("last-event-id").to_owned())).collect();
-    let one = |id: &str| ("provider=stripe".to_owned(), id.to_owned());
-    assert_eq!(asked, [one(""), one("2b"), one("2b"), one("2b")]);
+    .await
+}
+
+/// The event ids of the lines of `--json`.
+fn ids(out: &str) -> Vec<String> {
+    let id =
+        |line: &str| serde_json::from_str::<Value>(line).unwrap()["event_id"].as_str().unwrap().to_owned();
+    out.lines().map(id).collect()
 }
 
 #[tokio::test]
-async fn what_was_skipped_is_said_and_programs_are_told_where_to_resume() {
-    let stand = Stand::start(|heard| answer(heard, "evt")).await;
-    let ran = stand.run(&["tail", "--count", "2"]).await;
-    assert!(ran.err.contains("5 events skipped"), "{}", ran.err);
-    let ran = stand.run(&["tail", "--count", "2", "--json", "--after", "77"]).await;
-    let lines: Vec<Value> = ran.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!((&lines[0]["what"], &lines[0]["skipped_n"]), (&json!("skipped"), &json!(5)));
-    assert_eq!((&lines[1]["id"], &lines[2]["id"]), (&json!("1"), &json!("2")));
-    assert_eq!(lines[2]["event"]["received_at"], "2026-11-22T14:05:11.500Z");
-    assert_eq!(stand.heard()[1].header("last-event-id"), "77");
+async fn each_event_that_arrives_is_shown_once_also_one_that_appears_below_others() {
+    let stand = looks(&[&["b", "a"], &["c", "b", "a"], &["e", "c", "d", "b", "a"]]).await;
+    let ran = stand.run(&["tail", "--json", "--count", "3"]).await;
+    assert_eq!(
+        (ran.code, ids(&ran.out)),
+        (0, vec!["c".to_owned(), "d".to_owned(), "e".to_owned()]),
+        "{ran:?}"
+    );
+    assert!(ran.out.lines().all(|line| line.contains("\"received_at\":\"2026-11-22T14:05:11.500Z\"")));
+}
+
+#[tokio::test]
+async fn the_newest_events_of_before_are_shown_where_they_are_wanted() {
+    let stand = looks(&[&["c", "b", "a"]]).await;
+    let ran = stand.run(&["tail", "--json", "--last", "2", "--count", "2", "--provider", "stripe"]).await;
+    assert_eq!((ran.code, ids(&ran.out)), (0, vec!["b".to_owned(), "c".to_owned()]), "{ran:?}");
+    assert_eq!(stand.heard()[0].query, "provider=stripe&limit=100");
+    let ran = stand.run(&["tail", "--last", "1", "--count", "1"]).await;
+    assert!(ran.out.starts_with("14:05:11.500  stripe  c"), "{}", ran.out);
+}
+
+#[tokio::test]
+async fn a_page_of_new_events_alone_is_read_on_until_one_was_shown_or_many_pages_were() {
+    let stand = Stand::start(|heard| {
+        let more = |ids: &[&str], next: Value| {
+            let items: Vec<Value> = ids.iter().map(|id| event(id)).collect();
+            Says::ok(json!({ "items": items, "next": next }))
+        };
+        match heard.query.split("cursor=").nth(1) {
+            None if heard.query.contains("quiet") => Says::ok(page(&[])),
+            None => more(&["d"], json!("1")),
+            Some("1") => more(&["c"], json!("2")),
+            Some(_) => more(&["b", "a"], Value::Null),
+        }
+    })
+    .await;
+    // The first look is one page: what was there before is not looked for.
+    let ran = stand.run(&["tail", "--json", "--last", "9", "--count", "1"]).await;
+    assert_eq!((ids(&ran.out), stand.heard().len()), (vec!["d".to_owned()], 1));
+    let mut look_n = 0;
+    let endless = Stand::start(move |_| {
+        look_n += 1;
+        Says::ok(json!({ "items": [event(&format!("evt_{look_n}"))], "next": "more" }))
+    })
+    .await;
+    let ran = endless.run(&["tail", "--json", "--count", "10"]).await;
+    assert_eq!((ran.code, ids(&ran.out).len(), endless.heard().len()), (0, 10, 11), "{ran:?}");
+    assert!(ran.err.contains("events were left out"), "{}", ran.err);
+}
+
+#[tokio::test]
+async fn a_failed_look_is_repeated_and_nothing_is_missed() {
+    let mut look_n = 0;
+    let stand = Stand::start(move |_| {
+        look_n += 1;
+        match look_n {
+            1 => Says::ok(page(&[event("a")])),
+            2 => Says::HangUp,
+            3 => Says::problem(503, "unavailable", "the database did not answer"),
+            _ => Says::ok(page(&[event("c"), event("b"), event("a")])),
+        }
+    })
+    .await;
+    let ran = stand.run(&["tail", "--json", "--count", "2"]).await;
+    assert_eq!((ran.code, ids(&ran.out)), (0, vec!["b".to_owned(), "c".to_owned()]), "{ran:?}");
+    assert!(ran.err.contains("trying again") && ran.err.contains("connected again"), "{}", ran.err);
 }
 
 #[tokio::test]

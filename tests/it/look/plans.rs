@@ -1,7 +1,7 @@
 //! How PostgreSQL goes about what people look at, with a million messages behind them: by an index, and no further than
 //! a page may look.
 
-use hooklatch::store::{meter_statements, people_statements, read_statements, tail_statements};
+use hooklatch::store::{meter_statements, people_statements, read_statements};
 use serde_json::Value;
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
 
@@ -159,8 +159,7 @@ async fn what_people_look_at_is_found_by_an_index_within_bounds_among_a_million(
     for sql in FILL {
         run(&mut db, sql).await;
     }
-    let all =
-        [people_statements(), read_statements(), tail_statements().to_vec(), meter_statements()].concat();
+    let all = [people_statements(), read_statements(), meter_statements()].concat();
     // With a plan for these values, and with one for any: a session that lives long has that.
     for mode in ["force_custom_plan", "force_generic_plan"] {
         run(&mut db, &format!("SET plan_cache_mode = {mode}")).await;
@@ -191,7 +190,7 @@ async fn what_people_look_at_is_found_by_an_index_within_bounds_among_a_million(
 
 #[test]
 fn no_statement_of_a_list_skips_rows_that_it_has_read() {
-    for (name, sql) in people_statements().into_iter().chain(tail_statements().iter().copied()) {
+    for (name, sql) in people_statements() {
         assert!(!sql.contains("OFFSET"), "{name}");
         assert!(
             sql.contains("LIMIT") || sql.contains("$2") || sql.contains("= ANY($1)"),

@@ -33,7 +33,6 @@ pub(super) const RANKS: &[(&str, u8)] = &[
     ("read", 3),
     ("retention", 3),
     ("operations", 3),
-    ("tail", 3),
     ("handler", 4),
     ("provider", 5),
     ("pairs", 6),

@@ -2,7 +2,6 @@
 
 use maud::{Markup, html};
 
-use crate::api::EventView;
 use crate::console::contract::with_query;
 use crate::console::parts::field;
 use crate::console::trouble::Trouble;
@@ -76,20 +75,6 @@ impl EventSieve {
         with_query(path, &values)
     }
 
-    /// The path of what comes in and fits it.
-    pub(super) fn followed(&self) -> String {
-        with_query("/events/tail", &SAME.map(|name| (name, self.value(name))))
-    }
-
-    /// True when an event that came in just now belongs to what it finds.
-    pub(super) fn takes(&self, event: &EventView) -> bool {
-        let fits = |name: &str, is: &str| self.value(name).is_none_or(|wanted| wanted == is);
-        fits("provider", &event.provider)
-            && fits("type", &event.event_type)
-            && fits("state", event.state.as_str())
-            && fits("object", event.object.as_deref().unwrap_or_default())
-    }
-
     /// The form, with the times that one click chooses.
     pub(super) fn fields(&self, visit: &Visit) -> Markup {
         let values = &self.values;
@@ -159,9 +144,5 @@ mod tests {
         let open = |query| read(query).map(|sieve| sieve.is_open()).ok();
         assert_eq!(open("from=15m&state=handled"), Some(true));
         assert_eq!((open("to=15m"), open("cursor=x")), (Some(false), Some(false)));
-        assert_eq!(
-            read("provider=stripe&from=1h").map(|sieve| sieve.followed()).ok().as_deref(),
-            Some("/events/tail?provider=stripe")
-        );
     }
 }

@@ -1,12 +1,10 @@
-//! What came in, the newest first, by filters that stand in the address; what comes in meanwhile is told on top of it.
+//! What came in, the newest first, by filters that stand in the address; drawn again while somebody looks at it.
 //!
-//! `filter.rs` is what is asked for, `rows.rs` draws what was found, `page.rs` is the page around both, `tail.rs` follows
-//! what comes in.
+//! `filter.rs` is what is asked for, `rows.rs` draws what was found, `page.rs` is the page around both.
 
 mod filter;
 mod page;
 mod rows;
-mod tail;
 
 use std::sync::Arc;
 
@@ -16,5 +14,5 @@ use axum::routing::get;
 use crate::console::state::ConsoleState;
 
 pub(super) fn routes() -> Router<Arc<ConsoleState>> {
-    Router::new().route("/events", get(page::show)).route("/events/tail", get(tail::follow))
+    Router::new().route("/events", get(page::show))
 }

@@ -41,7 +41,7 @@ async fn draw(visit: &Visit, values: Vec<(String, String)>) -> Result<Markup, Tr
 /// What the script makes of a list that is followed; without it, the way to look again.
 fn follower(visit: &Visit, sieve: &EventSieve) -> Markup {
     html! {
-        div class="follow" data-tail=(visit.link(&sieve.followed())) {
+        div class="follow" data-follow {
             span class="state" role="status" {}
             button type="button" hidden { "Pause" }
             a href=(visit.link(&with_query("/events", &field::pairs(sieve.values())))) { "Look again" }

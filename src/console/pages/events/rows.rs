@@ -1,4 +1,4 @@
-//! Rows of events: in the list, and one by one as they come in.
+//! Rows of the list of events.
 
 use maud::{Markup, html};
 
@@ -12,22 +12,14 @@ const HEADINGS: [&str; 8] = ["Received", "Provider", "Event", "Type", "State", "
 
 /// All that were found.
 pub(super) fn table(visit: &Visit, events: &[EventView]) -> Markup {
-    let rows: Vec<Markup> = events
-        .iter()
-        .map(|event| row(visit, event, &moment::moment(event.received_at_ms, visit.now_ms)))
-        .collect();
+    let rows: Vec<Markup> = events.iter().map(|event| row(visit, event)).collect();
     list::table_as(Narrow::Lines, "Events", &HEADINGS, &rows)
 }
 
-/// One that came in just now: it says when, and not how long ago, since it stays while time goes on.
-pub(super) fn new(visit: &Visit, event: &EventView) -> Markup {
-    row(visit, event, &moment::clock(event.received_at_ms))
-}
-
-fn row(visit: &Visit, event: &EventView, received: &Markup) -> Markup {
+fn row(visit: &Visit, event: &EventView) -> Markup {
     html! {
         tr data-row=(link::event_path(&event.provider, &event.event_id)) {
-            td { (received) }
+            td { (moment::moment(event.received_at_ms, visit.now_ms)) }
             td { (link::provider(visit, &event.provider)) }
             td class="what" { (link::event(visit, &event.provider, &event.event_id)) }
             td { (moment::foreign(&event.event_type)) }
