@@ -10,8 +10,8 @@ use clap_complete::Shell;
 use super::ending::{EXIT_CODES, Ending};
 use super::shared::{complain, with_causes};
 use super::{
-    alerts, audit, backup, bench, check, destinations, doctor, erase, events, explain, health, help, keys,
-    lanes, manual, messages, new_kind, operations, providers, prune, rejected, restore, search, send, serve,
+    audit, backup, bench, check, destinations, doctor, erase, events, explain, health, help, keys, lanes,
+    manual, messages, new_kind, operations, providers, prune, rejected, restore, search, send, serve,
     settings, sign, statistics, tail, taught, test_event, tokens, vectors, what_if, whoami,
 };
 use crate::app::App;
@@ -47,8 +47,6 @@ enum Command {
     Doctor(doctor::DoctorArgs),
     /// Bring the database's schema up to date.
     Migrate,
-    /// Print alert rules for Prometheus, with the numbers of the configuration.
-    Alerts(alerts::AlertsArgs),
     /// List the provider kinds, or describe one.
     Providers(providers::ProvidersArgs),
     /// Make the folder of a new kind, and list what is left to do.
@@ -170,7 +168,6 @@ pub fn main_with(own: Vec<Provider>, more: impl FnOnce(App) -> App) -> ExitCode 
         Command::Check { json } => Ok(check::check(file, json, &kinds)),
         Command::Doctor(args) => doctor::doctor(&args, file, &kinds),
         Command::Migrate => serve::migrate(file, kinds, more),
-        Command::Alerts(args) => alerts::alerts(&args, file, &kinds),
         Command::Providers(args) => providers::providers(&args, file, &kinds),
         Command::NewKind(args) => new_kind::new_kind(&args, &kinds),
         Command::Sign(args) => sign::sign(&args, file, &kinds),

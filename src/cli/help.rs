@@ -7,7 +7,7 @@ use clap::Command;
 
 /// Every command, by what a person wants to do.
 const GROUPS: [(&str, &[&str]); 6] = [
-    ("Run a server", &["serve", "check", "migrate", "what-if", "health", "doctor", "alerts", "bench"]),
+    ("Run a server", &["serve", "check", "migrate", "what-if", "health", "doctor", "bench"]),
     (
         "Look at what a running server has, and decide",
         &[
@@ -40,8 +40,6 @@ const EXAMPLES: &[&str] = &[
     "hooklatch check --json",
     "hooklatch doctor --all",
     "hooklatch migrate",
-    "hooklatch alerts",
-    "hooklatch alerts --runbooks https://wiki.example/hooklatch/",
     "hooklatch providers stripe",
     "hooklatch providers --live",
     "hooklatch providers pause stripe --until 2h --reason \"a bad deploy\"",

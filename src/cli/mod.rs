@@ -3,7 +3,7 @@
 //! Exit codes: see `ending.rs`. What a program may read goes to stdout, everything else to stderr.
 //!
 //! In reading order: `commands.rs` is the list of commands, `help.rs` lays out their `--help`; `shared.rs` has what all of them need. `serve.rs` and
-//! `bench/` run a server; `check.rs`, `alerts/`, `providers/`, `sign/`, `explain.rs`, `vectors.rs` and `manual.rs` need
+//! `bench/` run a server; `check.rs`, `providers/`, `sign/`, `explain.rs`, `vectors.rs` and `manual.rs` need
 //! none; `send.rs` (with `test_server.rs`) and `health.rs` call one; `prune.rs`, `keys.rs`, `what_if.rs`, `backup.rs` and `restore/` open the
 //! database themselves.
 //! `retention.rs` puts how long ids are kept into words; `spec::words` has the words for kinds.
@@ -16,7 +16,6 @@
 //!
 //! It is not where anything is decided: each command asks the room that knows.
 
-mod alerts;
 mod api_client;
 mod audit;
 mod backup;

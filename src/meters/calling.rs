@@ -12,6 +12,12 @@ const ROWS: &[Metric] = &[
         "1 for each configured destination, with its kind.",
     ),
     gauge(
+        "hooklatch_key_valid_seconds",
+        &["destination"],
+        "seconds",
+        "How long a destination remembers an idempotency key: `key_valid_for_ms`.",
+    ),
+    gauge(
         "hooklatch_outbox_messages",
         &["destination", "state"],
         "messages",

@@ -37,12 +37,24 @@ const ROWS: &[Metric] = &[
         "seconds",
         "How far the clock of the database is ahead of this node's; negative when it is behind.",
     ),
+    gauge(
+        "hooklatch_clock_tolerance_seconds",
+        &[],
+        "seconds",
+        "How far clocks may be apart: `outbox.lease_ms`, or the narrowest tolerance of a signed time if that is less.",
+    ),
     gauge("hooklatch_database_bytes", &[], "bytes", "Size of the database's files (SQLite)."),
     gauge(
         "hooklatch_database_disk_free_bytes",
         &[],
         "bytes",
         "Room that is left where the database's files are (SQLite).",
+    ),
+    gauge(
+        "hooklatch_retention_seconds",
+        &["table"],
+        "seconds",
+        "How long rows of a table are kept, where a key of `[retention]` says so.",
     ),
     gauge(
         "hooklatch_prune_lag_seconds",

@@ -80,6 +80,12 @@ const ROWS: &[Metric] = &[
         "How long the sender is silent as a rule: 95 of 100 seconds lay in gaps between accepted events that were no longer; a minute or more, absent while fewer than 20 gaps, or less than a day, were seen.",
     ),
     gauge(
+        "hooklatch_answer_limit_seconds",
+        &["provider"],
+        "seconds",
+        "How long a request may take: as long as its sender waits, or `server.answer_timeout_ms` if that is less.",
+    ),
+    gauge(
         "hooklatch_sender_retry_span_seconds",
         &["provider"],
         "seconds",

@@ -2,8 +2,12 @@
 
 use super::numbers::{number, seconds};
 use crate::app::entries::Entries;
-use crate::config::Config;
+use crate::config::{Config, RetentionConfig};
+use crate::store::PrunedKind;
 use crate::types::Clock;
+
+/// Seconds of a day.
+const DAY_S: f64 = 86_400.0;
 
 /// The features that this program can be built with, and whether it was.
 const FEATURES: [(&str, bool); 6] = [
@@ -45,6 +49,10 @@ pub(in crate::app) fn tell(config: &Config, entries: &Entries) {
         let spec = entry.provider.spec();
         metrics::gauge!("hooklatch_provider_info", "provider" => name.to_string(), "kind" => spec.kind.clone())
             .set(1.0);
+        let answer_ms =
+            spec.answer_within_ms.min(u32::try_from(config.server.answer_timeout_ms).unwrap_or(u32::MAX));
+        metrics::gauge!("hooklatch_answer_limit_seconds", "provider" => name.to_string())
+            .set(seconds(answer_ms.into()));
         if let Some(span_s) = spec.retry_span_s {
             metrics::gauge!("hooklatch_sender_retry_span_seconds", "provider" => name.to_string())
                 .set(f64::from(span_s));
@@ -57,6 +65,45 @@ pub(in crate::app) fn tell(config: &Config, entries: &Entries) {
             "kind" => destination.target.kind(),
         )
         .set(1.0);
+        metrics::gauge!("hooklatch_key_valid_seconds", "destination" => name.to_string())
+            .set(seconds(i64::try_from(destination.key_valid_for_ms).unwrap_or(i64::MAX)));
+    }
+    metrics::gauge!("hooklatch_clock_tolerance_seconds").set(clock_tolerance_s(config, entries));
+    for kind in PrunedKind::ALL {
+        if let Some(days) = kept_days(&config.retention, *kind) {
+            metrics::gauge!("hooklatch_retention_seconds", "table" => kind.table())
+                .set(f64::from(days) * DAY_S);
+        }
+    }
+}
+
+/// How far clocks may be apart: as far as a lease and the narrowest tolerance of a signed time allow.
+fn clock_tolerance_s(config: &Config, entries: &Entries) -> f64 {
+    let signatures = entries.values().flat_map(|entry| entry.provider.spec().signatures());
+    let bounded = signatures.filter(|signature| signature.tolerance_s.is_some());
+    let tolerances_s = bounded.map(|signature| {
+        let (past_s, ahead_s) = signature.tolerances_s();
+        f64::from(past_s.min(ahead_s))
+    });
+    tolerances_s.fold(seconds(i64::try_from(config.outbox.lease_ms).unwrap_or(i64::MAX)), f64::min)
+}
+
+/// How long a table keeps its rows; `None` where they go with what they belong to.
+fn kept_days(kept: &RetentionConfig, kind: PrunedKind) -> Option<u32> {
+    let ids_days =
+        || kept.ids_of.keys().map(|name| kept.ids_days_for(name)).chain([kept.ids_days_unknown()]).min();
+    match kind {
+        PrunedKind::Bodies | PrunedKind::Contents => Some(kept.bodies_days),
+        PrunedKind::Attempts => Some(kept.attempts_days),
+        PrunedKind::Messages | PrunedKind::Operations => Some(kept.messages_days),
+        PrunedKind::Ids => ids_days(),
+        PrunedKind::Lanes => Some(kept.lanes_days),
+        PrunedKind::Rejections => Some(kept.rejections_days),
+        PrunedKind::SecretUses => Some(kept.secret_uses_days),
+        PrunedKind::Taught => Some(kept.taught_days),
+        PrunedKind::Answers => Some(kept.answers_days),
+        PrunedKind::Audit => Some(kept.audit_days),
+        _ => None,
     }
 }
 

@@ -68,8 +68,7 @@ const COMMANDS: [(&str, &[&str]); 50] = [
 ];
 
 /// Commands that ask no server for what others wrote; `shown.rs` has those that read files.
-const ASK_NOBODY: [&str; 17] = [
-    "alerts",
+const ASK_NOBODY: [&str; 16] = [
     "backup",
     "bench",
     "check",

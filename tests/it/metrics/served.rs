@@ -42,6 +42,40 @@ fn to(url: &str) -> String {
     )
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn limits_that_alerts_compare_with_follow_the_configuration() {
+    const CONFIG: &str = r#"
+[outbox]
+lease_ms = 120000
+[retention]
+bodies_days = 7
+[providers.slack]
+secrets = ["0123456789abcdef0123456789abcdef"]
+tolerance_s = 60
+[destinations.billing]
+url = "http://127.0.0.1:9/"
+[destinations.quick]
+url = "http://127.0.0.1:9/"
+key_valid_for_ms = 600000
+"#;
+    let mut server = Server::prepare("sqlite://limits.db", CONFIG);
+    server.server_keys("answer_timeout_ms = 6000");
+    server.spawn().await;
+    let text = server.admin_text("/metrics").await;
+    for (series, want) in [
+        (r#"hooklatch_answer_limit_seconds{provider="slack"}"#, 3.0), // Slack waits for less than we do.
+        (r#"hooklatch_answer_limit_seconds{provider="stripe"}"#, 6.0), // Our own limit.
+        (r#"hooklatch_key_valid_seconds{destination="billing"}"#, 86_400.0),
+        (r#"hooklatch_key_valid_seconds{destination="quick"}"#, 600.0),
+        (r#"hooklatch_retention_seconds{table="webhook_payloads"}"#, 604_800.0),
+        (r#"hooklatch_retention_seconds{table="outbox_finished"}"#, 7_776_000.0),
+        // Slack's tolerance is narrower than the lease.
+        ("hooklatch_clock_tolerance_seconds", 60.0),
+    ] {
+        assert_eq!(value(&text, series), Some(want), "{series}\n{text}");
+    }
+}
+
 async fn a_scrape_tells_of_the_node_and_of_its_senders(database: &Database) {
     let stub = Stub::start().await;
     let server = Server::start(&database.url, &to(&stub.url())).await;

@@ -18,15 +18,6 @@ pub(super) fn known() -> BTreeMap<String, BTreeSet<String>> {
         };
         known.extend(endings.iter().map(|ending| (format!("{}{ending}", metric.name), labels.clone())));
     }
-    let recorded = [
-        ("hooklatch:answer_seconds", Some("provider")),
-        ("hooklatch:sender_retry_span_seconds", Some("provider")),
-        ("hooklatch:key_valid_seconds", Some("destination")),
-        ("hooklatch:retention_seconds", Some("table")),
-        ("hooklatch:clock_tolerance_seconds", None),
-    ];
-    let of = |label: Option<&str>| label.iter().map(ToString::to_string).collect();
-    known.extend(recorded.map(|(name, label)| (name.to_owned(), of(label))));
     known.insert("up".to_owned(), BTreeSet::new());
     let of_alerts = ["alertname", "alertstate", "severity", "provider", "destination"];
     known.insert("ALERTS".to_owned(), of_alerts.map(str::to_owned).into());
@@ -40,7 +31,7 @@ pub(super) struct Selector {
 }
 
 fn is_of_name(c: char) -> bool {
-    c.is_ascii_alphanumeric() || c == '_' || c == ':'
+    c.is_ascii_alphanumeric() || c == '_'
 }
 
 /// Selectors of our series in an expression.
@@ -54,7 +45,6 @@ pub(super) fn selectors(expr: &str) -> Vec<Selector> {
         rest = after;
         if !(name.starts_with("hooklatch_")
             || name.starts_with("process_")
-            || name.starts_with("hooklatch:")
             || name == "up"
             || name == "ALERTS")
         {
@@ -130,10 +120,10 @@ fn names_and_labels_of_an_expression_are_found() {
     check("hooklatch_admit_seconds > 1", "", &["no metric is called `hooklatch_admit_seconds`"]);
     check("hooklatch_ready{node=\"a\"} == 0", "", &["`hooklatch_ready` has no label `node`"]);
     check(
-        "max by (destination) (hooklatch_ready) < on (job) group_left () hooklatch:lease",
+        "max by (destination) (hooklatch_ready) < on (job) group_left () hooklatch_lease",
         "{{ $labels.provider }}.",
         &[
-            "no metric is called `hooklatch:lease`",
+            "no metric is called `hooklatch_lease`",
             "nothing in it has a label `destination`",
             "nothing in it has a label `provider`",
         ],

@@ -52,9 +52,8 @@ fn remember(data: &Path, target: SocketAddr, past: &[Told]) -> Option<()> {
 }
 
 impl Prometheus {
-    /// Starts one that asks `targets` for our metrics. `numbers` are further rules, as `hooklatch alerts --numbers` prints;
-    /// `past` is what the first target told before.
-    pub(crate) fn start(targets: &[SocketAddr], numbers: &str, past: &[Told]) -> Option<Self> {
+    /// Starts one that asks `targets` for our metrics; `past` is what the first target told before.
+    pub(crate) fn start(targets: &[SocketAddr], past: &[Told]) -> Option<Self> {
         let prometheus = needs::place("HOOKLATCH_TEST_PROMETHEUS")?;
         let folder = tempfile::tempdir().unwrap();
         let data = folder.path().join("data");
@@ -69,9 +68,6 @@ impl Prometheus {
             let path = entry.unwrap().path();
             let text = std::fs::read_to_string(&path).unwrap();
             std::fs::write(rules.join(path.file_name().unwrap()), impatient(&text)).unwrap();
-        }
-        if !numbers.is_empty() {
-            std::fs::write(rules.join("numbers.yaml"), numbers).unwrap();
         }
         let targets: Vec<String> = targets.iter().map(|target| format!("\"{target}\"")).collect();
         let config = format!(

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use super::expressions::{known, mistakes, selectors};
-use super::printed::printed;
+use super::texts::rules;
 use crate::tidy::files;
 
 fn root() -> &'static Path {
@@ -42,15 +42,19 @@ fn nothing(what: &str, found: &[String]) {
 }
 
 #[test]
-fn every_rule_has_a_runbook_and_tests_and_is_printed() {
-    let rules = rule_names();
+fn every_rule_has_a_runbook_and_tests_and_is_called_as_its_file() {
+    let names_of_rules = rule_names();
     let runbooks: BTreeSet<String> =
         names("docs/runbooks", ".md").into_iter().filter(|name| name != "README").collect();
-    assert_eq!(rules, runbooks, "a rule and its runbook have one name");
-    assert_eq!(rules, names("ops/prometheus/tests", ".yaml"), "a rule and its tests have one name");
+    assert_eq!(names_of_rules, runbooks, "a rule and its runbook have one name");
+    assert_eq!(names_of_rules, names("ops/prometheus/tests", ".yaml"), "a rule and its tests have one name");
     let alerts: BTreeSet<String> =
-        printed().iter().map(|rule| rule["alert"].as_str().unwrap().to_owned()).collect();
-    assert_eq!(alerts, rules.iter().map(|name| alert_of(name)).collect(), "`hooklatch alerts` prints each");
+        rules().iter().map(|rule| rule["alert"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(
+        alerts,
+        names_of_rules.iter().map(|name| alert_of(name)).collect(),
+        "an alert is called as its file"
+    );
 }
 
 #[test]
@@ -59,7 +63,7 @@ fn every_rule_has_a_severity_its_texts_and_its_runbook() {
     for name in rule_names() {
         let alert = alert_of(&name);
         let page = text(&format!("docs/runbooks/{name}.md"));
-        for rule in printed().iter().filter(|rule| rule["alert"] == alert.as_str()) {
+        for rule in rules().iter().filter(|rule| rule["alert"] == alert.as_str()) {
             let of = |key: &str| rule[key].as_str().unwrap_or_default().to_owned();
             let severity = of("severity");
             let mut no = |what: &str| wrong.push(format!("{alert} ({severity}): {what}"));
@@ -83,7 +87,7 @@ fn every_rule_has_a_severity_its_texts_and_its_runbook() {
 #[test]
 fn every_name_and_label_of_a_rule_is_there() {
     let mut wrong = Vec::new();
-    for rule in printed() {
+    for rule in rules() {
         let of = |key: &str| rule[key].as_str().unwrap();
         let texts = format!("{} {}", of("summary"), of("description"));
         wrong.extend(mistakes(of("expr"), &texts).into_iter().map(|one| format!("{}: {one}", of("alert"))));
@@ -132,7 +136,7 @@ fn every_rule_is_tested_firing_and_quiet_in_each_severity() {
     for name in rule_names() {
         let tests = text(&format!("ops/prometheus/tests/{name}.yaml"));
         let alert = alert_of(&name);
-        for rule in printed().iter().filter(|rule| rule["alert"] == alert.as_str()) {
+        for rule in rules().iter().filter(|rule| rule["alert"] == alert.as_str()) {
             let severity = rule["severity"].as_str().unwrap();
             if !tests.contains(&format!("alertname=\"{alert}\",severity=\"{severity}\"")) {
                 wrong.push(format!("{name}: nothing shows that it fires as {severity}"));
@@ -151,7 +155,7 @@ fn words_that_rules_compare_with_are_words_of_the_source() {
     let sources = files("src", ".rs");
     let is_there = |word: &str| sources.iter().any(|(_, text)| text.contains(&format!("\"{word}\"")));
     let mut strange = Vec::new();
-    for rule in printed() {
+    for rule in rules() {
         for selector in selectors(rule["expr"].as_str().unwrap()) {
             let of = selector.matchers.iter().filter(|(label, _)| !["job", "slot"].contains(&label.as_str()));
             let words = of.flat_map(|(_, value)| value.split('|'));
@@ -172,7 +176,7 @@ fn the_page_of_alerts_has_each_of_them() {
         let title = text(&format!("docs/runbooks/{name}.md"));
         let title = title.lines().next().unwrap().trim_start_matches("# ").to_owned();
         let alert = alert_of(&name);
-        let of = printed().iter().filter(|rule| rule["alert"] == alert.as_str());
+        let of = rules().iter().filter(|rule| rule["alert"] == alert.as_str());
         let severities: Vec<String> = of
             .map(|rule| {
                 format!("{} after {}", rule["severity"].as_str().unwrap(), rule["for"].as_str().unwrap())

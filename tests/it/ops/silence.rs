@@ -13,7 +13,7 @@
 
 use hooklatch::store::Rhythm;
 
-use super::printed::printed;
+use super::texts::rules;
 
 const HOUR_S: i64 = 3_600;
 const DAY_S: i64 = 24 * HOUR_S;
@@ -146,7 +146,7 @@ fn the_rule_has_the_numbers_that_are_simulated() {
         let is_it = |rule: &&serde_json::Value| {
             rule["alert"] == "HooklatchSenderSilent" && rule["severity"] == limits.severity
         };
-        let rule = printed().iter().find(is_it).unwrap();
+        let rule = rules().iter().find(is_it).unwrap();
         let words = rule["expr"].as_str().unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
         assert_eq!(words, limits.expr());
         assert_eq!(rule["for"], format!("{}m", limits.for_s / 60));

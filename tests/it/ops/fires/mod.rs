@@ -9,7 +9,7 @@ mod outgoing;
 mod panics;
 mod watched;
 
-use crate::ops::printed::printed;
+use crate::ops::texts::rules;
 use crate::tidy::files;
 
 #[test]
@@ -20,6 +20,6 @@ fn every_alert_is_made_to_fire_in_each_severity() {
         format!("\"{alert} {}\"", rule["severity"].as_str().unwrap())
     };
     let missing: Vec<String> =
-        printed().iter().map(named).filter(|name| !tests.contains(name.as_str())).collect();
+        rules().iter().map(named).filter(|name| !tests.contains(name.as_str())).collect();
     assert!(missing.is_empty(), "break what these watch: {missing:?}");
 }

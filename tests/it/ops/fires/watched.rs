@@ -39,15 +39,7 @@ impl Watched {
 
     /// Looks at a server that runs, and at these nodes beside it; knows what it told before.
     pub(super) async fn look(server: Server, beside: &[SocketAddr], past: &[Told]) -> Option<Self> {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_hooklatch"));
-        let printed =
-            command.args(["alerts", "--numbers", "--config"]).arg(server.config()).output().unwrap();
-        let numbers = String::from_utf8(printed.stdout).unwrap();
-        assert!(
-            printed.status.success() && numbers.contains("hooklatch:clock_tolerance_seconds"),
-            "{numbers}"
-        );
-        let prometheus = Prometheus::start(&[&[server.admin], beside].concat(), &numbers, past)?;
+        let prometheus = Prometheus::start(&[&[server.admin], beside].concat(), past)?;
         prometheus.has_looked().await;
         Some(Self { prometheus, server })
     }
