@@ -91,7 +91,7 @@ impl Signer<'_> {
         }
         let Some(wanted) = event_type else {
             return samples.get(nth.saturating_sub(1)).copied().ok_or_else(|| {
-                Usage(format!("kind `{name}` has {} samples, so --nth {nth} is none of them", samples.len()))
+                Usage(format!("--nth {nth}: kind `{name}` has {} samples, counted from 1", samples.len()))
                     .into()
             });
         };
@@ -105,7 +105,7 @@ impl Signer<'_> {
         }
         found.get(nth.saturating_sub(1)).map(|sample| **sample).ok_or_else(|| {
             let n = found.len();
-            Usage(format!("kind `{name}` has {n} samples of `{wanted}`: --nth is 1 to {n}, not {nth}")).into()
+            Usage(format!("--nth {nth}: kind `{name}` has {n} of `{wanted}`, counted from 1")).into()
         })
     }
 
@@ -192,12 +192,9 @@ mod tests {
             is(1, "\"livemode\": false");
             is(2, "\"account\": \"acct_");
             let why = signer.sample(Some("payment_intent.succeeded"), 4).expect_err("none").to_string();
-            assert_eq!(
-                why,
-                "kind `stripe` has 3 samples of `payment_intent.succeeded`: --nth is 1 to 3, not 4"
-            );
+            assert_eq!(why, "--nth 4: kind `stripe` has 3 of `payment_intent.succeeded`, counted from 1");
             let why = signer.sample(None, 1_000).expect_err("none").to_string();
-            assert!(why.contains("samples, so --nth 1000 is none of them"), "{why}");
+            assert!(why.contains("--nth 1000: kind `stripe` has "), "{why}");
         });
     }
 
