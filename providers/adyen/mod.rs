@@ -32,6 +32,12 @@ pub(super) fn provider() -> Provider {
         ("REFUND_FAILED", include_str!("samples/REFUND_FAILED.json")),
         ("CANCEL_OR_REFUND", include_str!("samples/CANCEL_OR_REFUND.json")),
         ("CHARGEBACK_REVERSED", include_str!("samples/CHARGEBACK_REVERSED.json")),
+        ("AUTHORISATION", include_str!("samples/AUTHORISATION-refused.json")),
+        ("EXPIRE", include_str!("samples/EXPIRE.json")),
+        ("NOTIFICATION_OF_CHARGEBACK", include_str!("samples/NOTIFICATION_OF_CHARGEBACK.json")),
+        ("REPORT_AVAILABLE", include_str!("samples/REPORT_AVAILABLE.json")),
+        ("SECOND_CHARGEBACK", include_str!("samples/SECOND_CHARGEBACK.json")),
+        ("TECHNICAL_CANCEL", include_str!("samples/TECHNICAL_CANCEL.json")),
     ])
 }
 

@@ -21,6 +21,17 @@ pub(super) fn provider() -> Provider {
             include_str!("samples/BILLING.SUBSCRIPTION.PAYMENT.FAILED.json"),
         ),
         ("CUSTOMER.DISPUTE.CREATED", include_str!("samples/CUSTOMER.DISPUTE.CREATED.json")),
+        ("BILLING.SUBSCRIPTION.EXPIRED", include_str!("samples/BILLING.SUBSCRIPTION.EXPIRED.json")),
+        ("BILLING.SUBSCRIPTION.SUSPENDED", include_str!("samples/BILLING.SUBSCRIPTION.SUSPENDED.json")),
+        ("BILLING.SUBSCRIPTION.UPDATED", include_str!("samples/BILLING.SUBSCRIPTION.UPDATED.json")),
+        ("CHECKOUT.ORDER.COMPLETED", include_str!("samples/CHECKOUT.ORDER.COMPLETED.json")),
+        ("CUSTOMER.DISPUTE.RESOLVED", include_str!("samples/CUSTOMER.DISPUTE.RESOLVED.json")),
+        ("CUSTOMER.DISPUTE.UPDATED", include_str!("samples/CUSTOMER.DISPUTE.UPDATED.json")),
+        ("INVOICING.INVOICE.PAID", include_str!("samples/INVOICING.INVOICE.PAID.json")),
+        ("PAYMENT.AUTHORIZATION.VOIDED", include_str!("samples/PAYMENT.AUTHORIZATION.VOIDED.json")),
+        ("PAYMENT.CAPTURE.REVERSED", include_str!("samples/PAYMENT.CAPTURE.REVERSED.json")),
+        ("PAYMENT.SALE.REFUNDED", include_str!("samples/PAYMENT.SALE.REFUNDED.json")),
+        ("VAULT.PAYMENT-TOKEN.CREATED", include_str!("samples/VAULT.PAYMENT-TOKEN.CREATED.json")),
     ])
 }
 

@@ -30,6 +30,9 @@ pub(super) struct SendArgs {
     kind: String,
     /// The sample's event type; the kind's first one by default.
     event_type: Option<String>,
+    /// Which of the samples of that type, where there are several: `hooklatch providers KIND` counts them.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1_000), conflicts_with = "body")]
+    nth: u16,
     /// Send this file's bytes instead of a sample; `-` is standard input.
     #[arg(long, value_name = "FILE")]
     body: Option<PathBuf>,
@@ -113,7 +116,7 @@ fn requests(args: &SendArgs, signer: &Signer<'_>, url: &str) -> anyhow::Result<V
     let own = args.body.as_deref().map(body_of_file).transpose()?;
     let (event_type, sample) = match own {
         Some(_) => (args.event_type.as_deref().unwrap_or("sample"), ""),
-        None => signer.sample(args.event_type.as_deref())?,
+        None => signer.sample(args.event_type.as_deref(), args.nth.into())?,
     };
     let now_s = Clock::system().now_ms() / 1_000 - if args.stale { STALE_S } else { 0 };
     let mut copies = Vec::new();

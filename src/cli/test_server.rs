@@ -11,7 +11,8 @@ pub(super) async fn needs_test_server(client: &reqwest::Client, url: &str) -> an
     let answer = client.head(url).timeout(ANSWER_WITHIN).send().await;
     let answer = answer.map_err(|error| {
         anyhow::Error::from(error).context(format!(
-            "no answer from {url}, so nothing was sent: it is not known to be a test server"
+            "no answer from {url}, so nothing was sent: it is not known to be a test server. --url names another one, such as \
+             http://127.0.0.1:8080"
         ))
     })?;
     let word = answer.headers().get("hooklatch-test").and_then(|value| value.to_str().ok());

@@ -440,9 +440,10 @@ impl Prover<'_> {
                 (Some(meant), _) => {
                     Some(format!("did you mean \"{meant}\"? Leave it if the sender has such a type"))
                 }
-                (None, Some(types)) => {
-                    Some(format!("compare it with {}; leave it if the sender has such a type", types.source))
-                }
+                (None, Some(types)) => Some(format!(
+                    "`hooklatch providers {kind} --json` lists those of {}; leave it if the sender has such a type",
+                    types.source
+                )),
                 (None, None) => None,
             }
         };

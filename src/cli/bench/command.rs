@@ -133,7 +133,7 @@ async fn measure(
     target: &LoadTarget,
     load: &Load,
 ) -> anyhow::Result<Measured> {
-    let (event_type, sample) = signer.sample(args.event_type.as_deref())?;
+    let (event_type, sample) = signer.sample(args.event_type.as_deref(), 1)?;
     let sizes: Vec<usize> = args.body_bytes.iter().map(|bytes| *bytes as usize).collect();
     let maker = SignedMaker::new(signer.provider.clone(), target, event_type, sample, &sizes)
         .map_err(|why| Usage(format!("--body-bytes: {why}")))?;

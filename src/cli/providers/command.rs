@@ -63,7 +63,7 @@ pub(crate) fn providers(
 }
 
 fn described(kind: &Provider, spec: &Spec) -> String {
-    let samples: Vec<&str> = kind.sample_list().into_iter().map(|(event_type, _)| event_type).collect();
+    let samples = counted(kind.sample_list().into_iter().map(|(event_type, _)| event_type));
     let identities: Vec<String> = spec.event.iter().map(words::identities).collect();
     let found_by: Vec<String> = spec.event.iter().filter_map(words::search_places).collect();
     let found_by = if found_by.is_empty() {
@@ -99,6 +99,20 @@ fn described(kind: &Provider, spec: &Spec) -> String {
         spec.answer_within_ms,
         samples.join(", "),
     )
+}
+
+/// Each once, in the order of its first, with how many there are of it where they are several: `a, b (2)`.
+fn counted<'a>(types: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let mut counts: Vec<(&str, usize)> = Vec::new();
+    for event_type in types {
+        match counts.iter_mut().find(|(known, _)| *known == event_type) {
+            Some((_, n)) => *n += 1,
+            None => counts.push((event_type, 1)),
+        }
+    }
+    let text =
+        |(event_type, n)| if n == 1 { String::from(event_type) } else { format!("{event_type} ({n})") };
+    counts.into_iter().map(text).collect()
 }
 
 /// What handlers, templates and routes get, and how they reach the rest.

@@ -21,6 +21,9 @@ pub(crate) struct SignArgs {
     /// The sample's event type; the kind's first one by default.
     #[arg(long = "type", value_name = "TYPE")]
     event_type: Option<String>,
+    /// Which of the samples of that type, where there are several: `hooklatch providers KIND` counts them.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1_000), conflicts_with = "body")]
+    nth: u16,
     /// Sign this file's bytes instead of a sample; `-` is standard input.
     #[arg(long, value_name = "FILE")]
     body: Option<PathBuf>,
@@ -42,7 +45,7 @@ pub(crate) struct SignArgs {
     headers: bool,
     /// Print the kind's own vectors instead, for its `vectors.json`: good, tampered, signed with another secret and,
     /// if a time is signed, stale.
-    #[arg(long, conflicts_with_all = ["headers", "body", "secret", "url", "id", "event_type"])]
+    #[arg(long, conflicts_with_all = ["headers", "body", "secret", "url", "id", "event_type", "nth"])]
     vectors: bool,
 }
 
@@ -60,7 +63,7 @@ pub(crate) fn sign(args: &SignArgs, file: Option<&Path>, kinds: &Kinds) -> anyho
     let (event_type, body) = if let Some(path) = &args.body {
         (args.event_type.clone().unwrap_or_else(|| "sample".to_owned()), body_of_file(path)?)
     } else {
-        let (event_type, sample) = signer.sample(args.event_type.as_deref())?;
+        let (event_type, sample) = signer.sample(args.event_type.as_deref(), args.nth.into())?;
         (event_type.to_owned(), filled_sample(sample, &id, now_s).into_bytes())
     };
     let at = SignAt { now_s, url: url.clone(), id, event_type };

@@ -1,5 +1,6 @@
 //! The one who signs: a kind with the secrets of one provider, or with the published ones.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use anyhow::Context;
@@ -7,9 +8,13 @@ use anyhow::Context;
 use super::super::shared::{Usage, complain, find_kind, unknown};
 use crate::config::Secret;
 use crate::load::{Kinds, Settings, load_for_tools, unusable};
-use crate::provider::{ActiveProvider, Provider};
+use crate::provider::{ActiveProvider, Provider, filled_sample};
 use crate::spec::Spec;
-use crate::verify::DevKeys;
+use crate::types::Clock;
+use crate::verify::{DevKeys, SignAt};
+
+/// Most events that are read of one sample.
+const EVENTS_N_MAX: usize = 100;
 
 /// Somebody who can sign: a kind with one provider's secrets.
 pub(crate) struct Signer<'a> {
@@ -77,27 +82,41 @@ impl Signer<'_> {
         }
     }
 
-    /// Finds a sample event of its kind, as [`sample`] does.
-    pub(crate) fn sample(&self, event_type: Option<&str>) -> anyhow::Result<(&str, &str)> {
-        sample(self.kind, event_type)
+    /// Finds the `nth` sample, from 1 on, of `event_type`: as the kind lists it (`pull_request`), or as it reads it in the
+    /// sample (`pull_request.closed`). Without a type, all samples of the kind count.
+    pub(crate) fn sample(&self, event_type: Option<&str>, nth: usize) -> anyhow::Result<(&str, &str)> {
+        let (samples, name) = (self.kind.sample_list(), self.kind.kind());
+        if samples.is_empty() {
+            return Err(Usage(format!("kind `{name}` has no samples; sign a file with --body FILE")).into());
+        }
+        let Some(wanted) = event_type else {
+            return samples.get(nth.saturating_sub(1)).copied().ok_or_else(|| {
+                Usage(format!("--nth {nth}: kind `{name}` has {} samples, counted from 1", samples.len()))
+                    .into()
+            });
+        };
+        let is_wanted =
+            |(listed, text): &&(&str, &str)| *listed == wanted || self.reads(listed, text, wanted);
+        let found: Vec<_> = samples.iter().filter(is_wanted).collect();
+        if found.is_empty() {
+            let listed: BTreeSet<&str> = samples.iter().map(|(listed, _)| *listed).collect();
+            let why = unknown(&format!("kind `{name}` has no sample of"), wanted, listed.iter().copied());
+            return Err(Usage(why).into());
+        }
+        found.get(nth.saturating_sub(1)).map(|sample| **sample).ok_or_else(|| {
+            let n = found.len();
+            Usage(format!("--nth {nth}: kind `{name}` has {n} of `{wanted}`, counted from 1")).into()
+        })
     }
-}
 
-/// The sample of `event_type`, or the first; or which there are.
-pub(super) fn sample<'a>(kind: &'a Provider, event_type: Option<&str>) -> anyhow::Result<(&'a str, &'a str)> {
-    let (samples, name) = (kind.sample_list(), kind.kind());
-    if samples.is_empty() {
-        return Err(Usage(format!("kind `{name}` has no samples; sign a file with --body FILE")).into());
+    /// Whether an event of this sample is read as one of type `wanted`.
+    fn reads(&self, listed: &str, text: &str, wanted: &str) -> bool {
+        let (now_s, id) = (Clock::system().now_ms() / 1_000, fresh_id());
+        let body = filled_sample(text, &id, now_s);
+        let at = SignAt { now_s, url: self.url.clone(), id, event_type: listed.to_owned() };
+        let events = self.provider.test_events(body.as_bytes(), &at, EVENTS_N_MAX).unwrap_or_default();
+        events.iter().any(|event| event.event_type == wanted)
     }
-    let found = match event_type {
-        None => samples.first(),
-        Some(wanted) => samples.iter().find(|(known, _)| *known == wanted),
-    };
-    found.copied().ok_or_else(|| {
-        let known = samples.iter().map(|(known, _)| *known);
-        Usage(unknown(&format!("kind `{name}` has no sample of"), event_type.unwrap_or_default(), known))
-            .into()
-    })
 }
 
 /// Keys that `serve --dev` signs with here; they are made when there are none yet.
@@ -136,20 +155,56 @@ mod tests {
         check(Some("b.test"), "b.test");
     }
 
+    #[track_caller]
+    fn with_signer<T>(kind: &str, check: impl Fn(&Signer<'_>) -> T) -> T {
+        let kinds = builtin();
+        let kind = kinds.iter().find(|known| known.kind() == kind).expect("a kind");
+        let provider = kind.dev(&DevKeys::default()).expect("a provider");
+        check(&Signer { kind, provider, url: "http://a.test/webhooks/x".to_owned() })
+    }
+
     #[test]
     fn a_sample_that_is_not_there_is_answered_with_those_that_are() {
-        let kinds = builtin();
-        let named = |name: &str| kinds.iter().find(|kind| kind.kind() == name).expect("a kind");
-        let kind = named("linear");
-        let first = sample(kind, None).expect("a sample").0;
-        assert_eq!(sample(kind, Some(first)).expect("the same").0, first);
-        let why = sample(kind, Some("no.such")).expect_err("none").to_string();
-        assert!(
-            why.contains("kind `linear` has no sample of `no.such`; there are") && why.contains(first),
-            "{why}"
-        );
-        let why = sample(named("stripe"), Some("invoice.payd")).expect_err("none").to_string();
-        assert_eq!(why, "kind `stripe` has no sample of `invoice.payd`; did you mean `invoice.paid`?");
+        with_signer("linear", |signer| {
+            let first = signer.sample(None, 1).expect("a sample").0;
+            assert_eq!(signer.sample(Some(first), 1).expect("the same").0, first);
+            let why = signer.sample(Some("no.such"), 1).expect_err("none").to_string();
+            assert!(
+                why.contains("kind `linear` has no sample of `no.such`; there are") && why.contains(first),
+                "{why}"
+            );
+        });
+        with_signer("stripe", |signer| {
+            let why = signer.sample(Some("invoice.payd"), 1).expect_err("none").to_string();
+            assert_eq!(why, "kind `stripe` has no sample of `invoice.payd`; did you mean `invoice.paid`?");
+        });
+    }
+
+    #[test]
+    fn each_of_several_samples_of_one_type_is_found_by_its_place() {
+        with_signer("stripe", |signer| {
+            let is = |nth, part: &str| {
+                let (event_type, text) =
+                    signer.sample(Some("payment_intent.succeeded"), nth).expect("a sample");
+                assert_eq!(event_type, "payment_intent.succeeded");
+                assert!(text.contains(part), "{nth}: {text}");
+            };
+            is(1, "\"livemode\": false");
+            is(2, "\"account\": \"acct_");
+            let why = signer.sample(Some("payment_intent.succeeded"), 4).expect_err("none").to_string();
+            assert_eq!(why, "--nth 4: kind `stripe` has 3 of `payment_intent.succeeded`, counted from 1");
+            let why = signer.sample(None, 1_000).expect_err("none").to_string();
+            assert!(why.contains("--nth 1000: kind `stripe` has "), "{why}");
+        });
+    }
+
+    #[test]
+    fn a_sample_is_found_by_the_type_that_is_read_in_it() {
+        with_signer("github", |signer| {
+            let (listed, text) = signer.sample(Some("pull_request.closed"), 1).expect("a sample");
+            assert_eq!(listed, "pull_request", "which the header has");
+            assert!(text.contains(r#""action":"closed""#), "{text}");
+        });
     }
 
     #[test]
