@@ -29,9 +29,14 @@ impl Heavy {
         bytes_n: usize,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Option<T> {
-        if Self::is_light(bytes_n) {
-            return Some(work());
-        }
+        if Self::is_light(bytes_n) { Some(work()) } else { self.beside(work).await }
+    }
+
+    /// Returns the result of `work`, which takes long whatever the size of the body is; `None` when it broke off.
+    pub(super) async fn beside<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Option<T> {
         let place = Arc::clone(&self.0).acquire_owned().await.ok()?;
         let working = tokio::task::spawn_blocking(move || {
             let done = work();

@@ -204,7 +204,7 @@ impl DevKeys {
             DevKey::P256 => self.p256.clone(),
             DevKey::P521 => SigningKey::parse(P521_KEY),
             DevKey::Chain => SigningKey::parse(CHAIN_KEY),
-            DevKey::Rsa | DevKey::Certificate => SigningKey::parse(RSA_KEY),
+            DevKey::Rsa | DevKey::RsaPrivate | DevKey::Certificate => SigningKey::parse(RSA_KEY),
         }
     }
 
@@ -213,6 +213,7 @@ impl DevKeys {
         match sort {
             DevKey::Ed25519 | DevKey::P256 => self.signing(sort)?.public_text(),
             DevKey::Rsa => Some(RSA_PUBLIC_KEY.to_owned()),
+            DevKey::RsaPrivate => Some(RSA_KEY.to_owned()),
             DevKey::Certificate => Some(CERTIFICATE.to_owned()),
             DevKey::P521 => Some(P521_PUBLIC_KEY.to_owned()),
             DevKey::Chain => Some(CHAIN_ROOT.to_owned()),
