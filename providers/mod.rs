@@ -42,6 +42,7 @@ mod segment;
 mod sumsub;
 mod tap;
 mod truelayer;
+mod trustly;
 mod twilio;
 mod vonage;
 mod wechat_pay;
@@ -197,6 +198,7 @@ pub(crate) const KINDS: &[BuiltIn] = &[
     kind!("toss_payments": "PAYMENT_STATUS_CHANGED" in "PAYMENT_STATUS_CHANGED", "CANCEL_STATUS_CHANGED" in "CANCEL_STATUS_CHANGED", "METHOD_UPDATED" in "METHOD_UPDATED"),
     kind!("trello": "updateBoard" in "updateBoard", "createCard" in "createCard", "commentCard" in "commentCard"),
     ("truelayer", truelayer::provider),
+    ("trustly", trustly::provider),
     ("twilio", twilio::provider),
     kind!("twitch": "stream.online" in "stream.online", "channel.follow" in "channel.follow", "channel.subscribe" in "channel.subscribe"),
     kind!("typeform": "form_response" in "form_response", "form_response_partial" in "form_response_partial", "form_response_test" in "form_response_test"),
