@@ -44,6 +44,7 @@ mod tap;
 mod truelayer;
 mod trustly;
 mod twilio;
+mod two_checkout;
 mod vonage;
 mod wechat_pay;
 mod x_twitter;
@@ -201,6 +202,7 @@ pub(crate) const KINDS: &[BuiltIn] = &[
     ("trustly", trustly::provider),
     ("twilio", twilio::provider),
     kind!("twitch": "stream.online" in "stream.online", "channel.follow" in "channel.follow", "channel.subscribe" in "channel.subscribe"),
+    ("two_checkout", two_checkout::provider),
     kind!("typeform": "form_response" in "form_response", "form_response_partial" in "form_response_partial", "form_response_test" in "form_response_test"),
     kind!("unit": "customer.created" in "customer.created", "payment.sent" in "payment.sent", "transaction.created" in "transaction.created"),
     kind!("vercel": "deployment.created" in "deployment.created", "deployment.succeeded" in "deployment.succeeded", "project.created" in "project.created"),

@@ -476,6 +476,8 @@ fn put_signature(kind: &str, own: &[(String, String)], changed: &mut Fields) {
         "paymob" => "/hmac",
         "paytm" => "/CHECKSUMHASH",
         "payu" => "/hash",
+        "trustly" => "/params/signature",
+        "two_checkout" => "/SIGNATURE_SHA2_256",
         _ => "",
     };
     let head = ("/head/signature", "paytm");
