@@ -217,6 +217,7 @@ pub(crate) const KINDS: &[BuiltIn] = &[
     kind!("xendit": "payment.capture" in "payment.capture", "payment.failure" in "payment.failure", "refund.succeeded" in "refund.succeeded", "PAID" in "PAID", "ewallet.capture" in "ewallet.capture", "callback_virtual_account_id" in "callback_virtual_account_id"),
     kind!("xero": "CONTACT.UPDATE" in "CONTACT-UPDATE", "INVOICE.CREATE" in "INVOICE-CREATE", "INVOICE.UPDATE" in "INVOICE-UPDATE"),
     kind!("zendesk": "zen:event-type:user.created" in "zen-event-type-user.created", "zen:event-type:organization.created" in "zen-event-type-organization.created", "zen:event-type:ticket.created" in "zen-event-type-ticket.created"),
+    kind!("zettle": "PurchaseCreated" in "PurchaseCreated", "InventoryTrackingStarted" in "InventoryTrackingStarted", "ProductDeleted" in "ProductDeleted"),
     kind!("zoom": "meeting.started" in "meeting.started", "meeting.ended" in "meeting.ended", "recording.completed" in "recording.completed"),
 ];
 
