@@ -20,6 +20,7 @@ mod gitlab;
 mod google_pubsub;
 mod hubspot;
 mod iyzico;
+mod mandrill;
 mod marqeta;
 mod mercadopago;
 mod midtrans;
@@ -132,6 +133,7 @@ pub(crate) const KINDS: &[BuiltIn] = &[
     kind!("linear": "Issue.create" in "Issue.create", "Issue.update" in "Issue.update", "Comment.create" in "Comment.create"),
     kind!("lithic": "account_holder.created" in "account_holder.created", "card.created" in "card.created", "card_transaction.updated" in "card_transaction.updated", "dispute.updated" in "dispute.updated"),
     kind!("mailgun": "delivered" in "delivered", "failed" in "failed", "opened" in "opened"),
+    ("mandrill", mandrill::provider),
     ("marqeta", marqeta::provider),
     ("mercadopago", mercadopago::provider),
     kind!("meta": "page.feed" in "page.feed", "whatsapp_business_account.messages" in "whatsapp_business_account.messages", "whatsapp_business_account.messages.statuses" in "whatsapp_business_account.messages-status", "instagram.comments" in "instagram.comments", "page.message" in "page.message", "page.postback" in "page.postback", "page.read" in "page.read", "user.photos" in "user.photos"),
