@@ -195,6 +195,7 @@ pub(crate) const KINDS: &[BuiltIn] = &[
     kind!("supabase": "sms" in "sms", "email_data" in "email_data", "claims" in "claims", "factor_id" in "factor_id", "valid" in "valid"),
     kind!("svix": "user.created" in "user.created", "invoice.paid" in "invoice.paid", "email.delivered" in "email.delivered"),
     kind!("tabapay": "ACH.Sent" in "ACH.Sent", "ACH.Return" in "ACH.Return", "Chargeback.Open" in "Chargeback.Open"),
+    kind!("tabby": "authorized" in "authorized", "closed" in "closed", "rejected" in "rejected"),
     ("tap", tap::provider),
     kind!("telegram": "message" in "message", "edited_message" in "edited_message", "callback_query" in "callback_query", "pre_checkout_query" in "pre_checkout_query"),
     kind!("telnyx": "call.initiated" in "call.initiated", "call.answered" in "call.answered", "message.finalized" in "message.finalized", "siprec.failed" in "siprec.failed", "link_clicked" in "link_clicked"),
