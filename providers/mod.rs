@@ -155,6 +155,7 @@ pub(crate) const KINDS: &[BuiltIn] = &[
     kind!("paddle_billing": "customer.updated" in "customer.updated", "adjustment.created" in "adjustment.created", "payout.paid" in "payout.paid", "subscription.created" in "subscription.created", "transaction.completed" in "transaction.completed"),
     ("paddle_classic", paddle_classic::provider),
     kind!("pagerduty": "incident.triggered" in "incident.triggered", "incident.acknowledged" in "incident.acknowledged", "incident.resolved" in "incident.resolved", "incident.priority_updated" in "incident.priority_updated"),
+    kind!("payermax": "PAYMENT.SUCCESS" in "PAYMENT.SUCCESS", "PAYMENT.FAILED" in "PAYMENT.FAILED", "REFUND.REFUND_SUCCESS" in "REFUND.REFUND_SUCCESS"),
     ("paymob", paymob::provider),
     kind!("paymongo": "source.chargeable" in "source.chargeable", "payment.paid" in "payment.paid", "payment.failed" in "payment.failed"),
     ("paypal", paypal::provider),
