@@ -119,6 +119,7 @@ pub(crate) const KINDS: &[BuiltIn] = &[
     kind!("gocardless": "subscriptions.created" in "subscriptions-created", "payments.confirmed" in "payments-confirmed", "mandates.cancelled" in "mandates-cancelled", "payments.failed" in "payments-failed", "payments.paid_out" in "payments-paid_out", "payments.charged_back" in "payments-charged_back", "mandates.active" in "mandates-active", "mandates.failed" in "mandates-failed", "subscriptions.cancelled" in "subscriptions-cancelled", "payouts.paid" in "payouts-paid"),
     ("google_pubsub", google_pubsub::provider),
     kind!("greenhouse": "candidate_stage_change" in "candidate_stage_change", "hire_candidate" in "hire_candidate", "new_candidate_application" in "new_candidate_application"),
+    kind!("gusto": "employee.form.updated" in "employee.form.updated", "contractor.document.updated" in "contractor.document.updated", "payroll.processed" in "payroll.processed"),
     kind!("heroku": "release.update" in "release.update", "dyno.create" in "dyno.create", "build.create" in "build.create"),
     ("hubspot", hubspot::provider),
     kind!("increase": "transaction.created" in "transaction.created", "account.created" in "account.created", "ach_transfer.updated" in "ach_transfer.updated"),
