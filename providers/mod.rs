@@ -69,6 +69,7 @@ pub(crate) const KINDS: &[BuiltIn] = &[
     ("adyen", adyen::provider),
     kind!("affirm": "opened" in "opened", "approved" in "approved", "confirmed" in "confirmed"),
     kind!("airwallex": "payment_attempt.authorized" in "payment_attempt.authorized", "payment_intent.created" in "payment_intent.created", "payment_intent.succeeded" in "payment_intent.succeeded", "refund.settled" in "refund.settled", "payout.transfer.paid" in "payout.transfer.paid"),
+    kind!("alchemy": "ADDRESS_ACTIVITY" in "ADDRESS_ACTIVITY", "MINED_TRANSACTION" in "MINED_TRANSACTION", "DROPPED_TRANSACTION" in "DROPPED_TRANSACTION"),
     ("alipay", alipay::provider),
     ("apple_app_store", apple_app_store::provider),
     kind!("asaas": "PAYMENT_CREATED" in "PAYMENT_CREATED", "PAYMENT_RECEIVED" in "PAYMENT_RECEIVED", "PAYMENT_REFUNDED" in "PAYMENT_REFUNDED"),
