@@ -68,6 +68,7 @@ pub(crate) const KINDS: &[BuiltIn] = &[
     kind!("ably": "channel.message" in "channel.message", "channel.presence" in "channel.presence", "channel.lifecycle" in "channel.lifecycle"),
     ("adyen", adyen::provider),
     kind!("affirm": "opened" in "opened", "approved" in "approved", "confirmed" in "confirmed"),
+    kind!("airtable": "notification" in "notification", "notification" in "notification-other-base", "notification" in "notification-later"),
     kind!("airwallex": "payment_attempt.authorized" in "payment_attempt.authorized", "payment_intent.created" in "payment_intent.created", "payment_intent.succeeded" in "payment_intent.succeeded", "refund.settled" in "refund.settled", "payout.transfer.paid" in "payout.transfer.paid"),
     kind!("alchemy": "ADDRESS_ACTIVITY" in "ADDRESS_ACTIVITY", "MINED_TRANSACTION" in "MINED_TRANSACTION", "DROPPED_TRANSACTION" in "DROPPED_TRANSACTION"),
     ("alipay", alipay::provider),
