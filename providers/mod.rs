@@ -122,6 +122,7 @@ pub(crate) const KINDS: &[BuiltIn] = &[
     ("google_pubsub", google_pubsub::provider),
     kind!("greenhouse": "candidate_stage_change" in "candidate_stage_change", "hire_candidate" in "hire_candidate", "new_candidate_application" in "new_candidate_application"),
     kind!("gusto": "employee.form.updated" in "employee.form.updated", "contractor.document.updated" in "contractor.document.updated", "payroll.processed" in "payroll.processed"),
+    kind!("help_scout": "convo.created" in "convo.created", "convo.assigned" in "convo.assigned", "customer.created" in "customer.created"),
     kind!("heroku": "release.update" in "release.update", "dyno.create" in "dyno.create", "build.create" in "build.create"),
     ("hubspot", hubspot::provider),
     kind!("increase": "transaction.created" in "transaction.created", "account.created" in "account.created", "ach_transfer.updated" in "ach_transfer.updated"),
