@@ -172,7 +172,11 @@ impl Value {
         match self {
             Self::Text(text) | Self::Other(text) => out.push_str(text),
             Self::Null => {}
-            Self::List(items) => items.iter().for_each(|item| item.write(out)),
+            Self::List(items) => {
+                for item in items {
+                    item.write(out);
+                }
+            }
             Self::Object(members) => {
                 for (name, value) in members {
                     out.push_str(name);
@@ -313,7 +317,7 @@ fn readings_n(known: &[Known], text: &[u8]) -> Option<u32> {
             at >= from && may_follow(*m) && has_no_id(known.get(n + 1..*m)) && fits(*at)
         });
         let next_n = next.fold(0_u32, |sum, (_, ways)| sum.saturating_add(*ways));
-        ways.push(next_n.saturating_add(u32::from(is_last)));
+        ways.push(next_n.saturating_add(is_last.into()));
     }
     let first = places.iter().zip(&ways).filter(|((at, _, n), _)| {
         *at == 0 && has_no_id(known.get(..*n)) && known.get(*n).is_some_and(|field| !field.is_attribute)

@@ -16,8 +16,8 @@ pub(super) fn provider() -> Provider {
 const SIGNATURE: &str = "SIGNATURE_SHA2_256";
 /// What is not signed.
 const SIGNATURES: [&str; 3] = ["HASH", SIGNATURE, "SIGNATURE_SHA3_256"];
-/// A form that is not the configured list of fields, or whose text is another one as well: names are unsigned, and a length
-/// before a value that begins with a digit may be another length.
+/// A form that is not the configured list of fields, or in whose text a field that decides may be elsewhere: names are
+/// unsigned, and a length before a value that begins with a digit may be another length.
 const UNCONFIRMED: &str = "ipn.unconfirmed";
 const STATUS: &str = "ORDERSTATUS";
 /// https://verifone.cloud/docs/2checkout/API-Integration/Webhooks/06Instant_Payment_Notification_(IPN)/IPN-triggers, and the
@@ -54,11 +54,30 @@ const FIELDS: &str = "GIFT_ORDER SALEDATE PAYMENTDATE REFNO REFNOEXT SHOPPER_REF
     CARD_EXPIRATION_DATE GATEWAY_RESPONSE IPN_DATE FX_RATE FX_MARKUP PAYABLE_AMOUNT PAYOUT_CURRENCY VENDOR_CODE PROPOSAL_ID";
 /// Beginning of the lists that have a value for each license.
 const OF_LICENSES: &str = "IPN_LICENSE_";
-/// Most products of an order, and most licenses, of which the readings are counted.
-const PRODUCTS_N_MAX: usize = 16;
-/// Longest signed text of which the readings are counted, and most cuts of it that are followed at once. Bytes.
+/// What decides about money and delivery. What a payer writes may be cut in several ways beside it, and is then one notice
+/// however it is cut.
+const DECIDING: [&str; 15] = [
+    "CURRENCY",
+    "FRAUD_STATUS",
+    "IPN_DATE",
+    "IPN_PID",
+    "IPN_PRICE",
+    "IPN_QTY",
+    "IPN_TOTAL",
+    "IPN_TOTALGENERAL",
+    "MESSAGE_ID",
+    "MESSAGE_TYPE",
+    "ORDERNO",
+    STATUS,
+    "REFNO",
+    "REFNOEXT",
+    "TEST_ORDER",
+];
+/// Most products of an order, and most licenses, of which the readings are followed.
+const PRODUCTS_N_MAX: usize = 8;
+/// Longest signed text of which the readings are followed, and most cuts of it at once. Bytes.
 const TEXT_BYTES_MAX: usize = 64 * 1024;
-const CUTS_N_MAX: usize = 4_096;
+const CUTS_N_MAX: usize = 1_024;
 /// Digits of a length.
 const LENGTH_CHARS_MAX: usize = 5;
 /// `YmdHis`.
@@ -67,23 +86,74 @@ const DATE_CHARS: usize = 14;
 /// A field of a form, decoded.
 type Pair = (String, String);
 
-/// Whether a value may stand in the field of this name. Those that decide have shapes; the rest is text.
+/// Whether a value may stand in the field of this name. The shapes are those that the documented values have: the stricter
+/// they are, the fewer texts have two readings.
 fn fits(name: &str, value: &[u8]) -> bool {
-    let all = |is: fn(&u8) -> bool| !value.is_empty() && value.iter().all(is);
+    let all = |is: fn(&u8) -> bool| value.iter().all(is);
+    let is_empty = value.is_empty();
     match name {
         STATUS => STATES.iter().any(|state| state.as_bytes() == value),
-        "REFNO" | "MESSAGE_ID" => all(u8::is_ascii_digit),
+        "REFNO" => is_whole(value),
+        "MESSAGE_ID" => is_whole(value) && (9..=16).contains(&value.len()),
         "IPN_DATE" => is_date(value),
-        "SALEDATE" | "PAYMENTDATE" | "COMPLETE_DATE" => {
-            value.is_empty() || value.len() == 19 && all(|b| b.is_ascii_digit() || b"-: ".contains(b))
+        "IPN_PID" | "IPN_QTY" => is_whole(value) && value != b"0",
+        "IPN_PGROUP" | "IPN_LICENSE_PROD" | "ORDERNO" => is_empty || is_whole(value),
+        "IPN_PRICE" | "IPN_VAT" | "IPN_DISCOUNT" | "IPN_TOTAL" | "IPN_TOTALGENERAL" => {
+            is_decimal(value, Some(2))
         }
-        "CURRENCY" | "PAYOUT_CURRENCY" => value.is_empty() || value.len() == 3 && all(u8::is_ascii_uppercase),
+        "IPN_VAT_RATE"
+        | "IPN_SHIPPING"
+        | "IPN_SHIPPING_TAX"
+        | "IPN_PARTNER_MARGIN_PERCENT"
+        | "IPN_PARTNER_MARGIN"
+        | "IPN_EXTRA_MARGIN"
+        | "IPN_EXTRA_DISCOUNT"
+        | "IPN_COUPON_DISCOUNT"
+        | "IPN_COMMISSION"
+        | "FX_RATE"
+        | "FX_MARKUP"
+        | "PAYABLE_AMOUNT" => is_empty || is_decimal(value, None),
+        "SALEDATE" | "PAYMENTDATE" | "COMPLETE_DATE" | "IPN_LICENSE_EXP" | "IPN_LICENSE_START" => {
+            is_empty || value.len() == 19 && all(|b| b.is_ascii_digit() || b"-: ".contains(b))
+        }
+        "CURRENCY" | "PAYOUT_CURRENCY" => is_empty || value.len() == 3 && all(u8::is_ascii_uppercase),
+        "MESSAGE_TYPE"
+        | "ORDERFLOW"
+        | "IPN_LICENSE_TYPE"
+        | "IPN_LICENSE_LIFETIME"
+        | "REFUND_TYPE"
+        | "FRAUD_STATUS"
+        | "CHARGEBACK_RESOLUTION"
+        | "COUNTRY_CODE"
+        | "COUNTRY_D_CODE"
+        | "LANGUAGE" => all(|b| b.is_ascii_alphabetic() || b"_ -".contains(b)),
         "TEST_ORDER" | "GIFT_ORDER" => matches!(value, b"" | b"0" | b"1"),
-        "IPN_TOTALGENERAL" | "IPN_TOTAL" | "IPN_PRICE" | "IPN_QTY" => {
-            value.is_empty() || all(|b| b.is_ascii_digit() || b".-".contains(b))
-        }
+        "CUSTOMEREMAIL" | "EMAIL_D" => is_empty || value.contains(&b'@'),
+        "IPADDRESS" => is_empty || all(|b| b.is_ascii_hexdigit() || b".:".contains(b)) && value.len() > 4,
+        "TIMEZONE_OFFSET" => is_empty || value.starts_with(b"GMT"),
         _ => true,
     }
+}
+
+/// A whole number as it is written: without zeros before it.
+fn is_whole(value: &[u8]) -> bool {
+    !value.is_empty()
+        && value.iter().all(u8::is_ascii_digit)
+        && (value.len() == 1 || value.first() != Some(&b'0'))
+}
+
+/// A number with so many decimals; `None`: any, or none.
+fn is_decimal(value: &[u8], decimals_n: Option<usize>) -> bool {
+    let value = value.strip_prefix(b"-").unwrap_or(value);
+    let mut parts = value.splitn(2, |b| *b == b'.');
+    let (whole, part) = (parts.next().unwrap_or_default(), parts.next());
+    let is_part = |part: &[u8]| !part.is_empty() && part.iter().all(u8::is_ascii_digit);
+    is_whole(whole)
+        && match (part, decimals_n) {
+            (Some(part), Some(n)) => part.len() == n && is_part(part),
+            (Some(part), None) => is_part(part),
+            (None, n) => n.is_none(),
+        }
 }
 
 fn is_date(value: &[u8]) -> bool {
@@ -163,7 +233,8 @@ fn expanded(fields: &[String], products_n: usize, licenses_n: usize) -> Vec<&str
     fields.iter().flat_map(|name| std::iter::repeat_n(stem(name).0, times(name))).collect()
 }
 
-/// True when the form is the configured list, and its text no other form of that list.
+/// True when the form is the configured list, and each field that decides has one place in its text, however the rest is
+/// cut.
 fn is_confirmed(keys: &Keys, pairs: &[Pair]) -> bool {
     let fields = fields(keys);
     let is_named = |names: &[&str]| {
@@ -177,42 +248,59 @@ fn is_confirmed(keys: &Keys, pairs: &[Pair]) -> bool {
         return false;
     }
     let has_lists = |of_licenses: bool| {
-        fields
-            .iter()
-            .map(|name| stem(name))
-            .any(|(name, is_list)| is_list && name.starts_with(OF_LICENSES) == of_licenses)
+        let lists = fields.iter().map(|name| stem(name)).filter(|(_, is_list)| *is_list);
+        lists.into_iter().any(|(name, _)| name.starts_with(OF_LICENSES) == of_licenses)
     };
     let products = if has_lists(false) { 1..=PRODUCTS_N_MAX } else { 0..=0 };
     let licenses_n_max = if has_lists(true) { PRODUCTS_N_MAX } else { 0 };
-    let (mut readings_n, mut is_one) = (0_usize, false);
+    let (mut places, mut own) = (Places::new(), Vec::new());
     for products_n in products {
         for licenses_n in 0..=licenses_n_max {
             let names = expanded(&fields, products_n, licenses_n);
-            let Some(n) = ways(&names, &text) else { return false };
-            readings_n = readings_n.saturating_add(n);
-            is_one |= is_named(&names);
-        }
-    }
-    is_one && readings_n == 1
-}
-
-/// In how many ways the text is values that fit these names; `None` when there are too many cuts to follow.
-fn ways(names: &[&str], text: &[u8]) -> Option<usize> {
-    let mut cuts = std::collections::BTreeMap::from([(0_usize, 1_usize)]);
-    for name in names {
-        let mut next = std::collections::BTreeMap::new();
-        for (at, n) in cuts {
-            for end in ends(name, text, at) {
-                let sum: &mut usize = next.entry(end).or_default();
-                *sum = sum.saturating_add(n);
+            if !add_places(&names, &text, &mut places) {
+                return false;
+            }
+            if is_named(&names) {
+                own = names;
             }
         }
-        if next.len() > CUTS_N_MAX {
-            return None;
-        }
-        cuts = next;
     }
-    Some(cuts.get(&text.len()).copied().unwrap_or_default())
+    let is_at_one_place = |name: &&str| {
+        let times = own.iter().filter(|known| known == &name).count();
+        places.get(*name).map_or(0, std::collections::BTreeSet::len) == times
+    };
+    !own.is_empty() && DECIDING.iter().all(is_at_one_place)
+}
+
+/// Where in a text the fields that decide may be.
+type Places<'a> = std::collections::BTreeMap<&'a str, std::collections::BTreeSet<(usize, usize)>>;
+
+/// Adds where they are in each reading of the text as values that fit these names; false when there are too many to follow.
+fn add_places<'a>(names: &[&'a str], text: &[u8], places: &mut Places<'a>) -> bool {
+    let mut cuts = std::collections::BTreeSet::from([0]);
+    let mut steps: Vec<(&'a str, Vec<(usize, usize)>)> = Vec::with_capacity(names.len());
+    for name in names {
+        let of = |at: usize| ends(name, text, at).into_iter().map(move |end| (at, end));
+        let step: Vec<(usize, usize)> = cuts.iter().flat_map(|at| of(*at)).collect();
+        cuts = step.iter().map(|(_, end)| *end).collect();
+        if cuts.is_empty() {
+            return true;
+        }
+        if cuts.len() > CUTS_N_MAX {
+            return false;
+        }
+        steps.push((name, step));
+    }
+    // From the end back: those steps alone that lead there.
+    cuts.retain(|at| *at == text.len());
+    for (name, mut step) in steps.into_iter().rev() {
+        step.retain(|(_, end)| cuts.contains(end));
+        cuts = step.iter().map(|(at, _)| *at).collect();
+        if DECIDING.contains(&name) {
+            places.entry(name).or_default().extend(step);
+        }
+    }
+    true
 }
 
 /// Where a value of this name that begins at `at` may end.

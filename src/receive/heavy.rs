@@ -63,6 +63,11 @@ mod tests {
         let here = std::thread::current().id();
         assert_eq!(heavy.done(BYTES_MAX, || std::thread::current().id()).await, Some(here));
         assert_ne!(heavy.done(BYTES_MAX + 1, || std::thread::current().id()).await, Some(here));
+        assert_ne!(
+            heavy.beside(|| std::thread::current().id()).await,
+            Some(here),
+            "however small the body is"
+        );
         assert_eq!(heavy.done(BYTES_MAX + 1, || panic!("a defect")).await, None::<()>);
         assert_eq!(heavy.done(BYTES_MAX + 1, || 1).await, Some(1), "and the next one has its place");
     }

@@ -28,7 +28,15 @@ impl OwnKey {
     /// Reads PEM, PKCS#8 or PKCS#1.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
-        let key = PrivateKey::from_pkcs8_pem(text).ok().or_else(|| PrivateKey::from_pkcs1_pem(text).ok())?;
+        Self::of(PrivateKey::from_pkcs8_pem(text).ok().or_else(|| PrivateKey::from_pkcs1_pem(text).ok())?)
+    }
+
+    /// Reads PKCS#8 in DER.
+    pub(super) fn of_pkcs8(der: &[u8]) -> Option<Self> {
+        Self::of(PrivateKey::from_pkcs8_der(der).ok()?)
+    }
+
+    fn of(key: PrivateKey) -> Option<Self> {
         (key.size() >= MODULUS_BYTES_MIN).then(|| Self(Arc::new(key)))
     }
 
