@@ -254,7 +254,20 @@ fn is_confirmed(keys: &Keys, pairs: &[Pair]) -> bool {
     let products = if has_lists(false) { 1..=PRODUCTS_N_MAX } else { 0..=0 };
     let licenses_n_max = if has_lists(true) { PRODUCTS_N_MAX } else { 0 };
     let (mut places, mut own) = (Places::new(), Vec::new());
+    let is_of_licenses = |name: &String| stem(name).1 && name.starts_with(OF_LICENSES);
+    let before = fields.iter().position(is_of_licenses).and_then(|n| fields.get(..n)).unwrap_or(&fields);
     for products_n in products {
+        // With another number of products few texts are read as far as the licenses.
+        let mut cuts = std::collections::BTreeSet::from([0]);
+        for name in expanded(before, products_n, 0) {
+            cuts = steps(name, &text, &cuts).into_iter().map(|(_, end)| end).collect();
+            if cuts.len() > CUTS_N_MAX {
+                return false;
+            }
+        }
+        if cuts.is_empty() {
+            continue;
+        }
         for licenses_n in 0..=licenses_n_max {
             let names = expanded(&fields, products_n, licenses_n);
             if !add_places(&names, &text, &mut places) {
@@ -278,10 +291,9 @@ type Places<'a> = std::collections::BTreeMap<&'a str, std::collections::BTreeSet
 /// Adds where they are in each reading of the text as values that fit these names; false when there are too many to follow.
 fn add_places<'a>(names: &[&'a str], text: &[u8], places: &mut Places<'a>) -> bool {
     let mut cuts = std::collections::BTreeSet::from([0]);
-    let mut steps: Vec<(&'a str, Vec<(usize, usize)>)> = Vec::with_capacity(names.len());
+    let mut taken: Vec<(&'a str, Vec<(usize, usize)>)> = Vec::with_capacity(names.len());
     for name in names {
-        let of = |at: usize| ends(name, text, at).into_iter().map(move |end| (at, end));
-        let step: Vec<(usize, usize)> = cuts.iter().flat_map(|at| of(*at)).collect();
+        let step = steps(name, text, &cuts);
         cuts = step.iter().map(|(_, end)| *end).collect();
         if cuts.is_empty() {
             return true;
@@ -289,11 +301,11 @@ fn add_places<'a>(names: &[&'a str], text: &[u8], places: &mut Places<'a>) -> bo
         if cuts.len() > CUTS_N_MAX {
             return false;
         }
-        steps.push((name, step));
+        taken.push((name, step));
     }
     // From the end back: those steps alone that lead there.
     cuts.retain(|at| *at == text.len());
-    for (name, mut step) in steps.into_iter().rev() {
+    for (name, mut step) in taken.into_iter().rev() {
         step.retain(|(_, end)| cuts.contains(end));
         cuts = step.iter().map(|(at, _)| *at).collect();
         if DECIDING.contains(&name) {
@@ -301,6 +313,11 @@ fn add_places<'a>(names: &[&'a str], text: &[u8], places: &mut Places<'a>) -> bo
         }
     }
     true
+}
+
+/// The values of this name that begin at one of these cuts: from where to where.
+fn steps(name: &str, text: &[u8], cuts: &std::collections::BTreeSet<usize>) -> Vec<(usize, usize)> {
+    cuts.iter().flat_map(|at| ends(name, text, *at).into_iter().map(move |end| (*at, end))).collect()
 }
 
 /// Where a value of this name that begins at `at` may end.
