@@ -187,7 +187,7 @@ fn signed_text(form: &Form) -> Vec<u8> {
     signed(pairs.map(|(_, value)| value.as_slice()))
 }
 
-/// Whether a text ends as our receipts do: whoever sees one must not be able to send it as a notice.
+/// Whether a text ends as our receipts do: a holder of one must not be able to send it as a notice.
 fn is_receipt(text: &[u8]) -> bool {
     let end = |text: &[u8]| {
         let at = text.len().checked_sub(DATE_CHARS + 2)?;

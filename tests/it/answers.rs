@@ -159,7 +159,7 @@ fn no_name_of_a_payer_makes_another_notice_of_one_that_trustly_signed() {
         let signed = trustly.signed(&notice("credit", &json!({ "enduserid": name })));
         let kept = trustly.event(&signed.body);
         assert_eq!(kept.event_type, "notification.unconfirmed", "{name}");
-        // Whoever holds it cuts it otherwise: no cut is a credit of another id.
+        // A holder of it cuts it otherwise: no cut is a credit of another id.
         for (id, message) in [("9", "5"), ("1", ""), ("9876543456", "5notificationid9orderid1")] {
             let forged = with_data(&signed, |body| {
                 body["params"]["data"]["enduserid"] = json!("1");
@@ -183,7 +183,7 @@ fn no_name_of_a_payer_makes_another_notice_of_one_that_trustly_signed() {
 }
 
 #[test]
-fn whoever_holds_a_notice_of_trustly_makes_no_second_one_and_does_not_displace_it() {
+fn a_holder_of_a_notice_of_trustly_makes_no_second_one_and_does_not_displace_it() {
     let trustly = Sender::of("trustly");
     let genuine = trustly.signed(&notice("credit", &json!({})));
     let event = trustly.event(&genuine.body);
@@ -204,7 +204,7 @@ fn whoever_holds_a_notice_of_trustly_makes_no_second_one_and_does_not_displace_i
         let other = trustly.event(&body);
         assert_eq!(other.event_type, "notification.unconfirmed");
         assert_ne!(other.key, event.key);
-        assert_eq!(event.replay_key, None, "the genuine one is admitted, whatever came before it");
+        assert_eq!(event.replay_key, None, "the genuine one is admitted, whatever was admitted before it");
     }
     for (change, want) in [
         (r#""method":"credit""#, r#""method":"credi""#),
@@ -225,7 +225,7 @@ fn whoever_holds_a_notice_of_trustly_makes_no_second_one_and_does_not_displace_i
 }
 
 #[test]
-fn trustly_hears_a_signed_ok_where_nothing_is_to_be_decided() {
+fn trustly_gets_a_signed_ok_where_nothing_is_to_be_decided() {
     let trustly = Sender::of("trustly");
     let public = PublicKey::parse(PUBLISHED_KEY).unwrap();
     let is_signed = |method: &str, data: &Value| {
@@ -320,7 +320,7 @@ fn a_receipt_of_2checkout_is_dated_and_signed_and_is_no_notice() {
     let mac = hex_text(&hmac(Hash::Sha256, secret.as_bytes(), &[text.as_bytes()]));
     assert_eq!(receipt, format!("<sig algo=\"sha256\" date=\"20260101000000\">{mac}</sig>"));
     assert_eq!(two.answer(&signed.body), receipt, "the same for a copy");
-    // Whoever sees it sends it as a notice.
+    // A holder of it sends it as a notice.
     let forged = format!(
         "REFNO=40898000&ORDERSTATUS=Dynamic+product&IPN_DATE=20230612194811&X=20260101000000&SIGNATURE_SHA2_256={mac}"
     );
