@@ -20,6 +20,7 @@ mod gitlab;
 mod google_pubsub;
 mod hubspot;
 mod iyzico;
+mod mandrill;
 mod marqeta;
 mod mercadopago;
 mod midtrans;
@@ -42,7 +43,9 @@ mod segment;
 mod sumsub;
 mod tap;
 mod truelayer;
+mod trustly;
 mod twilio;
+mod two_checkout;
 mod vonage;
 mod wechat_pay;
 mod x_twitter;
@@ -65,7 +68,9 @@ pub(crate) const KINDS: &[BuiltIn] = &[
     kind!("ably": "channel.message" in "channel.message", "channel.presence" in "channel.presence", "channel.lifecycle" in "channel.lifecycle"),
     ("adyen", adyen::provider),
     kind!("affirm": "opened" in "opened", "approved" in "approved", "confirmed" in "confirmed"),
+    kind!("airtable": "notification" in "notification", "notification" in "notification-other-base", "notification" in "notification-later"),
     kind!("airwallex": "payment_attempt.authorized" in "payment_attempt.authorized", "payment_intent.created" in "payment_intent.created", "payment_intent.succeeded" in "payment_intent.succeeded", "refund.settled" in "refund.settled", "payout.transfer.paid" in "payout.transfer.paid"),
+    kind!("alchemy": "ADDRESS_ACTIVITY" in "ADDRESS_ACTIVITY", "MINED_TRANSACTION" in "MINED_TRANSACTION", "DROPPED_TRANSACTION" in "DROPPED_TRANSACTION"),
     ("alipay", alipay::provider),
     ("apple_app_store", apple_app_store::provider),
     kind!("asaas": "PAYMENT_CREATED" in "PAYMENT_CREATED", "PAYMENT_RECEIVED" in "PAYMENT_RECEIVED", "PAYMENT_REFUNDED" in "PAYMENT_REFUNDED"),
@@ -107,6 +112,7 @@ pub(crate) const KINDS: &[BuiltIn] = &[
     kind!("docusign": "envelope-completed" in "envelope-completed", "envelope-sent" in "envelope-sent", "recipient-completed" in "recipient-completed"),
     kind!("dropbox": "list_folder" in "list_folder", "delta" in "delta", "list_folder" in "list_folder-team"),
     kind!("dwolla": "account_suspended" in "account_suspended", "customer_created" in "customer_created", "transfer_completed" in "transfer_completed", "transfer_failed" in "transfer_failed"),
+    kind!("ebanx": "update" in "update", "refund" in "refund", "chargeback" in "chargeback"),
     kind!("elevenlabs": "post_call_transcription" in "post_call_transcription", "post_call_audio" in "post_call_audio", "voice_removal_notice" in "voice_removal_notice"),
     ("fireblocks", fireblocks::provider),
     ("first_party", first_party::provider),
@@ -116,6 +122,8 @@ pub(crate) const KINDS: &[BuiltIn] = &[
     kind!("gocardless": "subscriptions.created" in "subscriptions-created", "payments.confirmed" in "payments-confirmed", "mandates.cancelled" in "mandates-cancelled", "payments.failed" in "payments-failed", "payments.paid_out" in "payments-paid_out", "payments.charged_back" in "payments-charged_back", "mandates.active" in "mandates-active", "mandates.failed" in "mandates-failed", "subscriptions.cancelled" in "subscriptions-cancelled", "payouts.paid" in "payouts-paid", "payments.created" in "payments-created", "payments.submitted" in "payments-submitted", "payments.cancelled" in "payments-cancelled", "mandates.created" in "mandates-created", "mandates.submitted" in "mandates-submitted", "mandates.expired" in "mandates-expired", "mandates.reinstated" in "mandates-reinstated", "refunds.created" in "refunds-created", "refunds.paid" in "refunds-paid", "subscriptions.finished" in "subscriptions-finished", "subscriptions.payment_created" in "subscriptions-payment_created"),
     ("google_pubsub", google_pubsub::provider),
     kind!("greenhouse": "candidate_stage_change" in "candidate_stage_change", "hire_candidate" in "hire_candidate", "new_candidate_application" in "new_candidate_application"),
+    kind!("gusto": "employee.form.updated" in "employee.form.updated", "contractor.document.updated" in "contractor.document.updated", "payroll.processed" in "payroll.processed"),
+    kind!("help_scout": "convo.created" in "convo.created", "convo.assigned" in "convo.assigned", "customer.created" in "customer.created"),
     kind!("heroku": "release.update" in "release.update", "dyno.create" in "dyno.create", "build.create" in "build.create"),
     ("hubspot", hubspot::provider),
     kind!("increase": "transaction.created" in "transaction.created", "account.created" in "account.created", "ach_transfer.updated" in "ach_transfer.updated"),
@@ -130,6 +138,7 @@ pub(crate) const KINDS: &[BuiltIn] = &[
     kind!("linear": "Issue.create" in "Issue.create", "Issue.update" in "Issue.update", "Comment.create" in "Comment.create"),
     kind!("lithic": "account_holder.created" in "account_holder.created", "card.created" in "card.created", "card_transaction.updated" in "card_transaction.updated", "dispute.updated" in "dispute.updated"),
     kind!("mailgun": "delivered" in "delivered", "failed" in "failed", "opened" in "opened"),
+    ("mandrill", mandrill::provider),
     ("marqeta", marqeta::provider),
     ("mercadopago", mercadopago::provider),
     kind!("meta": "page.feed" in "page.feed", "whatsapp_business_account.messages" in "whatsapp_business_account.messages", "whatsapp_business_account.messages.statuses" in "whatsapp_business_account.messages-status", "instagram.comments" in "instagram.comments", "page.message" in "page.message", "page.postback" in "page.postback", "page.read" in "page.read", "user.photos" in "user.photos"),
@@ -151,6 +160,7 @@ pub(crate) const KINDS: &[BuiltIn] = &[
     kind!("paddle_billing": "customer.updated" in "customer.updated", "adjustment.created" in "adjustment.created", "payout.paid" in "payout.paid", "subscription.created" in "subscription.created", "transaction.completed" in "transaction.completed"),
     ("paddle_classic", paddle_classic::provider),
     kind!("pagerduty": "incident.triggered" in "incident.triggered", "incident.acknowledged" in "incident.acknowledged", "incident.resolved" in "incident.resolved", "incident.priority_updated" in "incident.priority_updated"),
+    kind!("payermax": "PAYMENT.SUCCESS" in "PAYMENT.SUCCESS", "PAYMENT.FAILED" in "PAYMENT.FAILED", "REFUND.REFUND_SUCCESS" in "REFUND.REFUND_SUCCESS"),
     ("paymob", paymob::provider),
     kind!("paymongo": "source.chargeable" in "source.chargeable", "payment.paid" in "payment.paid", "payment.failed" in "payment.failed"),
     ("paypal", paypal::provider),
@@ -190,6 +200,8 @@ pub(crate) const KINDS: &[BuiltIn] = &[
     ("sumsub", sumsub::provider),
     kind!("supabase": "sms" in "sms", "email_data" in "email_data", "claims" in "claims", "factor_id" in "factor_id", "valid" in "valid"),
     kind!("svix": "user.created" in "user.created", "invoice.paid" in "invoice.paid", "email.delivered" in "email.delivered"),
+    kind!("tabapay": "ACH.Sent" in "ACH.Sent", "ACH.Return" in "ACH.Return", "Chargeback.Open" in "Chargeback.Open"),
+    kind!("tabby": "authorized" in "authorized", "closed" in "closed", "rejected" in "rejected"),
     ("tap", tap::provider),
     kind!("telegram": "message" in "message", "edited_message" in "edited_message", "callback_query" in "callback_query", "pre_checkout_query" in "pre_checkout_query"),
     kind!("telnyx": "call.initiated" in "call.initiated", "call.answered" in "call.answered", "message.finalized" in "message.finalized", "siprec.failed" in "siprec.failed", "link_clicked" in "link_clicked"),
@@ -197,8 +209,10 @@ pub(crate) const KINDS: &[BuiltIn] = &[
     kind!("toss_payments": "PAYMENT_STATUS_CHANGED" in "PAYMENT_STATUS_CHANGED", "CANCEL_STATUS_CHANGED" in "CANCEL_STATUS_CHANGED", "METHOD_UPDATED" in "METHOD_UPDATED"),
     kind!("trello": "updateBoard" in "updateBoard", "createCard" in "createCard", "commentCard" in "commentCard"),
     ("truelayer", truelayer::provider),
+    ("trustly", trustly::provider),
     ("twilio", twilio::provider),
     kind!("twitch": "stream.online" in "stream.online", "channel.follow" in "channel.follow", "channel.subscribe" in "channel.subscribe"),
+    ("two_checkout", two_checkout::provider),
     kind!("typeform": "form_response" in "form_response", "form_response_partial" in "form_response_partial", "form_response_test" in "form_response_test"),
     kind!("unit": "customer.created" in "customer.created", "payment.sent" in "payment.sent", "transaction.created" in "transaction.created"),
     kind!("vercel": "deployment.created" in "deployment.created", "deployment.succeeded" in "deployment.succeeded", "project.created" in "project.created"),
@@ -213,6 +227,7 @@ pub(crate) const KINDS: &[BuiltIn] = &[
     kind!("xendit": "payment.capture" in "payment.capture", "payment.failure" in "payment.failure", "refund.succeeded" in "refund.succeeded", "PAID" in "PAID", "ewallet.capture" in "ewallet.capture", "callback_virtual_account_id" in "callback_virtual_account_id"),
     kind!("xero": "CONTACT.UPDATE" in "CONTACT-UPDATE", "INVOICE.CREATE" in "INVOICE-CREATE", "INVOICE.UPDATE" in "INVOICE-UPDATE"),
     kind!("zendesk": "zen:event-type:user.created" in "zen-event-type-user.created", "zen:event-type:organization.created" in "zen-event-type-organization.created", "zen:event-type:ticket.created" in "zen-event-type-ticket.created"),
+    kind!("zettle": "PurchaseCreated" in "PurchaseCreated", "InventoryTrackingStarted" in "InventoryTrackingStarted", "ProductDeleted" in "ProductDeleted"),
     kind!("zoom": "meeting.started" in "meeting.started", "meeting.ended" in "meeting.ended", "recording.completed" in "recording.completed"),
 ];
 

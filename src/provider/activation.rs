@@ -144,6 +144,7 @@ impl Provider {
             sign_with: self.sign_with,
             handshake_with: self.handshake_with,
             open_with: self.open_with,
+            answer_with: self.answer_with,
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::definition::{HandshakeFn, OpenFn, SignFn};
+use super::definition::{AnswerFn, HandshakeFn, OpenFn, SignFn};
 use super::verifier::{ActiveOptions, Verifier};
 use crate::config::AgeConfig;
 use crate::handler::{Envelope, EventContent, Handlers, Headers};
@@ -33,6 +33,7 @@ pub struct ActiveProvider {
     pub(super) sign_with: Option<SignFn>,
     pub(super) handshake_with: Option<HandshakeFn>,
     pub(super) open_with: Option<OpenFn>,
+    pub(super) answer_with: Option<AnswerFn>,
 }
 
 impl ActiveProvider {
@@ -190,9 +191,18 @@ impl ActiveProvider {
         events
     }
 
-    /// The answer that the sender of a believed request wants instead of our JSON.
+    /// The answer that the sender of a believed request wants instead of our JSON, once its events are committed.
     pub fn answer(&self, verified: &Verified) -> Option<Cow<'_, AnswerSpec>> {
-        read::answer(&self.spec, verified)
+        let answer = read::answer(&self.spec, verified)?;
+        match self.answer_with.and_then(|made| made(verified, &self.verifier.keys)) {
+            Some(body) => Some(Cow::Owned(AnswerSpec { body, ..answer.into_owned() })),
+            None => Some(answer),
+        }
+    }
+
+    /// True when code makes the answer, which may take as long as a signature by a private key.
+    pub(crate) fn computes_answers(&self) -> bool {
+        self.answer_with.is_some()
     }
 
     /// What handlers see of an event of a request.

@@ -11,7 +11,7 @@ use crate::handler::{Event, Handled, Handlers, TxHandler};
 use crate::mistakes::Mistake;
 use crate::spec::Spec;
 use crate::types::TypePattern;
-use crate::verify::{Keys, RawRequest, Reply, SignAt, SignError, Signed, VerifyFn};
+use crate::verify::{Keys, RawRequest, Reply, SignAt, SignError, Signed, Verified, VerifyFn};
 
 /// Signing that no spec can say; `None` in [`Provider::sign_with`] means the spec's scheme.
 pub type SignFn = fn(&Keys, &[u8], &SignAt) -> Result<Signed, SignError>;
@@ -23,6 +23,11 @@ pub type HandshakeFn = fn(&RawRequest, &Keys) -> Option<Reply>;
 /// decrypting a part of it, or from another format. The error says why it cannot.
 pub type OpenFn = fn(&Keys, &[u8]) -> Result<Vec<u8>, String>;
 
+/// The body of the answer to a request whose events were committed, where the sender wants it computed or signed;
+/// `None` leaves the body that `[answer]` has. The same for a new event and for a copy. It runs beside what else is
+/// served, and does no I/O.
+pub type AnswerFn = fn(&Verified, &Keys) -> Option<String>;
+
 /// A provider kind with what we do about its events.
 #[derive(Clone)]
 pub struct Provider {
@@ -32,6 +37,7 @@ pub struct Provider {
     pub(super) sign_with: Option<SignFn>,
     pub(super) handshake_with: Option<HandshakeFn>,
     pub(super) open_with: Option<OpenFn>,
+    pub(super) answer_with: Option<AnswerFn>,
     samples: Samples,
     pub(super) mistakes: Vec<Mistake>,
 }
@@ -61,6 +67,7 @@ impl Provider {
             sign_with: None,
             handshake_with: None,
             open_with: None,
+            answer_with: None,
             samples: Samples::BuiltIn(&[]),
             mistakes: Vec::new(),
         }
@@ -126,6 +133,14 @@ impl Provider {
     #[doc(hidden)]
     pub fn open_with(mut self, open: OpenFn) -> Self {
         self.open_with = Some(open);
+        self
+    }
+
+    /// Makes the body of `[answer]` with code, after the commit. Status and content type are what `[answer]` says.
+    #[must_use]
+    #[doc(hidden)]
+    pub fn answer_with(mut self, answer: AnswerFn) -> Self {
+        self.answer_with = Some(answer);
         self
     }
 

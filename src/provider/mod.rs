@@ -19,7 +19,7 @@ mod verifier;
 
 pub use active::ActiveProvider;
 pub(crate) use curl::curl;
-pub use definition::{HandshakeFn, OpenFn, Provider, SignFn};
+pub use definition::{AnswerFn, HandshakeFn, OpenFn, Provider, SignFn};
 pub use dev::{dev_secret, filled_sample};
 pub(crate) use dev::{dev_settings, published_mistakes, sample_line};
 pub use kind_error::KindError;

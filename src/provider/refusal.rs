@@ -17,6 +17,11 @@ pub(super) fn of_key(spec: &Spec, error: &KeyError) -> Mistake {
     const MAKE_LONGER: &str = "have the sender make a longer one, or choose one: `openssl rand -hex 32`";
     match (error, &spec.signature.keys) {
         (KeyError::NoSetting(_), _) => said("", error.to_string()),
+        (KeyError::NoPrivateKey { name }, _) => Mistake::said(
+            format!("settings.{name}"),
+            error.to_string(),
+            "write { file = \"PATH\" } of the key whose public half the sender has, made by `openssl genrsa 2048`",
+        ),
         (KeyError::SettingTooShort { name, .. }, _) | (KeyError::TooShort { .. }, Some(name)) => {
             Mistake::said(format!("settings.{name}"), error.to_string(), MAKE_LONGER)
         }

@@ -30,7 +30,7 @@ impl Verifier {
         let unverified = if is_unverified_accepted { Unverified::Accept } else { Unverified::Refuse };
         let alternative = spec.alternative.as_ref().map(|other| Keys::new(other, secrets, settings));
         Ok(Self {
-            keys: Keys::new(signature, secrets, settings)?,
+            keys: Keys::new(signature, secrets, settings)?.with_own_key(spec)?,
             alternative: alternative.transpose()?,
             unverified,
         })

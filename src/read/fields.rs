@@ -1,7 +1,9 @@
 //! A body's JSON for kinds that verify with code: taken apart once, however many fields are looked at.
 
+use std::borrow::Cow;
+
 use super::redact::{place, spliced};
-use crate::json::{Document, PointerTarget, elements, find, text_of};
+use crate::json::{Document, PointerTarget, elements, find, members, text_of};
 
 /// A JSON text, scanned once.
 pub struct Json<'a>(Document<'a>);
@@ -67,6 +69,12 @@ pub fn json_with(json: &[u8], pointer: &str, text: &[u8]) -> Option<Vec<u8>> {
 /// True when `json` is JSON and nothing is at `pointer`.
 pub fn json_is_missing(json: &[u8], pointer: &str) -> bool {
     find(json, pointer) == PointerTarget::Missing
+}
+
+/// The members of a JSON object: names and raw texts, in their order; one that is there twice stays so. `None` when it is
+/// no object.
+pub fn json_members(json: &[u8]) -> Option<Vec<(Cow<'_, str>, &[u8])>> {
+    members(json)
 }
 
 /// The raw text of each element of the array at `pointer`.

@@ -24,6 +24,6 @@ mod source;
 mod xml;
 
 pub(crate) use events::{EVENTS_N_MAX, ReadAs, answer, read, stored};
-pub use fields::{Json, json_elements, json_is_missing, json_raw, json_text, json_with};
+pub use fields::{Json, json_elements, json_is_missing, json_members, json_raw, json_text, json_with};
 pub(crate) use headers::{covered_header, kept_headers, shown_value, without as without_secrets};
 pub use xml::xml_as_json;

@@ -5,6 +5,7 @@
 //! can make us do this way is bounded: two keys for each request, and every call by the budgets of `fetch/`. Nothing is
 //! fetched before the kind has checked what it can check without a key, because only then does it ask for one.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -16,6 +17,7 @@ use crate::admit::ProviderEntry;
 use crate::fetch::{FetchError, Fetcher, UsedKeys, WantedKey};
 use crate::json::text_of;
 use crate::provider::ActiveProvider;
+use crate::spec::AnswerSpec;
 use crate::types::IncomingEvent;
 use crate::verify::{RawRequest, Unbelieved, Verified, VerifyError};
 
@@ -71,6 +73,21 @@ pub(super) async fn read(
         (verified, events)
     });
     reading.await.ok_or_else(interrupted)
+}
+
+/// The kind's own answer to a request whose events are committed: made here, or on a thread of its own where code makes
+/// it. An answer that could not be made is the one that `[answer]` has.
+pub(super) async fn answer<'a>(
+    heavy: &Heavy,
+    entry: &'a Arc<ProviderEntry>,
+    verified: &Verified,
+) -> Option<Cow<'a, AnswerSpec>> {
+    if !entry.provider.computes_answers() {
+        return entry.provider.answer(verified);
+    }
+    let (entry, verified) = (Arc::clone(entry), verified.clone());
+    let made = heavy.beside(move || entry.provider.answer(&verified).map(Cow::into_owned)).await;
+    made.flatten().map(Cow::Owned)
 }
 
 /// Verifies a request with keys that are fetched, and confirms what it wants to have confirmed.

@@ -29,9 +29,14 @@ impl Heavy {
         bytes_n: usize,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Option<T> {
-        if Self::is_light(bytes_n) {
-            return Some(work());
-        }
+        if Self::is_light(bytes_n) { Some(work()) } else { self.beside(work).await }
+    }
+
+    /// Returns the result of `work`, which takes long whatever the size of the body is; `None` when it broke off.
+    pub(super) async fn beside<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Option<T> {
         let place = Arc::clone(&self.0).acquire_owned().await.ok()?;
         let working = tokio::task::spawn_blocking(move || {
             let done = work();
@@ -58,6 +63,11 @@ mod tests {
         let here = std::thread::current().id();
         assert_eq!(heavy.done(BYTES_MAX, || std::thread::current().id()).await, Some(here));
         assert_ne!(heavy.done(BYTES_MAX + 1, || std::thread::current().id()).await, Some(here));
+        assert_ne!(
+            heavy.beside(|| std::thread::current().id()).await,
+            Some(here),
+            "however small the body is"
+        );
         assert_eq!(heavy.done(BYTES_MAX + 1, || panic!("a defect")).await, None::<()>);
         assert_eq!(heavy.done(BYTES_MAX + 1, || 1).await, Some(1), "and the next one has its place");
     }

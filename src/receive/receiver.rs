@@ -7,7 +7,7 @@ use tokio::sync::Semaphore;
 use tracing::{info, warn};
 
 use super::answer::SenderAnswer;
-use super::believe::{read, verified, verified_and_confirmed};
+use super::believe::{answer, read, verified, verified_and_confirmed};
 use super::counts::{RequestCounts, RequestEnd, count_unconfirmed};
 use super::diagnose::Diagnosis;
 use super::error::ReceiveError;
@@ -354,7 +354,8 @@ impl Receiver {
             if let Some(left_out_n) = self.may_write(Some(entry), "no_events") {
                 info!(provider.name = %provider.name(), left_out_n, "acknowledged a request without events");
             }
-            return Ok(SenderAnswer::of(entry, provider.answer(&verified), &AdmittedEvents::default()));
+            let of_kind = answer(&self.heavy, entry, &verified).await;
+            return Ok(SenderAnswer::of(entry, of_kind, &AdmittedEvents::default()));
         }
         self.tell_unidentified(entry, &events);
         let event_type = events.first().map(|event| event.event_type.clone()).unwrap_or_default();
@@ -364,7 +365,7 @@ impl Receiver {
         self.notes.copies.note(provider.name(), &admitted.events, received_at_ms);
         let answer = match entry.caller {
             Some(rules) => caller::answer(provider.name(), rules, caller::is_batch(&verified), &admitted),
-            None => SenderAnswer::of(entry, provider.answer(&verified), &admitted),
+            None => SenderAnswer::of(entry, answer(&self.heavy, entry, &verified).await, &admitted),
         };
         self.tell_answered(entry, &answer, &admitted, (&event_type, verified.secret_n(), arrival));
         if let Some(trace) = trace {

@@ -28,6 +28,9 @@ pub struct SettingSpec {
     pub warn_lacks: Option<String>,
     /// and what it says then.
     pub warn: Option<String>,
+    /// True when it is the operator's own private RSA key, in PEM, by which the kind's code signs answers.
+    #[serde(default)]
+    pub signs_answers: bool,
     /// The published value of examples: what `serve --dev`, `sign` and published vectors that do not say use.
     pub dev: Option<String>,
     /// The sort of public key that the example is, if it is one; `sign` signs with its private half.
@@ -51,6 +54,9 @@ pub enum DevKey {
     P256,
     /// Published with Hooklatch, because nothing here can generate one.
     Rsa,
+    /// The private half of that RSA key, where the operator signs answers.
+    #[serde(rename = "rsa-private")]
+    RsaPrivate,
     /// A certificate of that RSA key.
     Certificate,
     /// Published as well: a key on P-521.

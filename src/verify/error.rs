@@ -197,6 +197,12 @@ pub enum KeyError {
         /// Shortest length that is taken, in bytes.
         min_n: usize,
     },
+    /// A setting that should hold the operator's own private key, and does not.
+    #[error("is not a private RSA key of 2048 bits or more in PEM (PKCS#8 or PKCS#1, without a passphrase)")]
+    NoPrivateKey {
+        /// Name of the setting.
+        name: String,
+    },
     /// A setting that is a secret, and shorter than it may be.
     #[error("has {bytes_n} bytes, and fewer than {min_n} can be guessed")]
     SettingTooShort {

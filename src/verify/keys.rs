@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::encoding::{base64_text, key_base64, same};
 use super::error::{KeyError, SignError, VerifyError};
 use super::key::{Key, Macs, NamedKey, is_asked, key, mac_by};
+use super::own_key::OwnKey;
 use super::private::SigningKey;
 use super::public::{PublicKey, PublicScheme};
 use crate::config::{KindSettings, Secret};
@@ -30,6 +31,8 @@ pub struct Keys {
     source: Option<Arc<dyn KeySource>>,
     /// The key to sign with as the sender does, where that takes a private key.
     signer: Option<SigningKey>,
+    /// The operator's own key, by which answers are signed.
+    own: Option<OwnKey>,
     /// Largest age of a signed time, and its largest distance ahead. Seconds.
     tolerance_s: (u32, u32),
 }
@@ -72,7 +75,27 @@ impl Keys {
             }
         };
         let tolerance_s = spec.tolerances_s();
-        Ok(Self { list, secrets, settings: settings.clone(), source: None, signer, tolerance_s })
+        Ok(Self { list, secrets, settings: settings.clone(), source: None, signer, own: None, tolerance_s })
+    }
+
+    /// Reads the operator's own key from the setting that the spec names for it, if it names one.
+    pub(crate) fn with_own_key(mut self, spec: &Spec) -> Result<Self, KeyError> {
+        let Some(setting) = spec.setting.iter().find(|setting| setting.signs_answers) else {
+            return Ok(self);
+        };
+        let Some(text) = self.settings.text(&setting.name) else {
+            return Err(KeyError::NoSetting(setting.name.clone()));
+        };
+        let unreadable = || KeyError::NoPrivateKey { name: setting.name.clone() };
+        self.own = Some(OwnKey::parse(text).ok_or_else(unreadable)?);
+        Ok(self)
+    }
+
+    /// The signature of `message` by the operator's own key: RSA PKCS#1 v1.5 with SHA-1. For answers that a sender wants
+    /// signed; equal messages have equal signatures.
+    #[doc(hidden)]
+    pub fn sign_answer_rsa_sha1(&self, message: &[u8]) -> Option<Vec<u8>> {
+        self.own.as_ref()?.sign_sha1(message)
     }
 
     /// Sets these bounds of a signed time, in seconds.

@@ -25,6 +25,7 @@ mod handshake;
 mod jws;
 mod key;
 mod keys;
+mod own_key;
 mod p521;
 mod private;
 mod public;

@@ -9,10 +9,10 @@ use std::sync::Arc;
 use ring::rand::SystemRandom;
 use ring::signature::{self, EcdsaKeyPair, Ed25519KeyPair, KeyPair, RsaKeyPair};
 use x509_parser::der_parser::der::parse_der;
-use x509_parser::der_parser::num_bigint::BigUint;
 use x509_parser::pem::Pem;
 
-use super::encoding::{Hash, base64_text, digest, key_base64};
+use super::encoding::{base64_text, key_base64};
+use super::own_key::OwnKey;
 use super::p521;
 use super::public::{PublicKey, PublicScheme};
 use crate::spec::DevKey;
@@ -31,8 +31,6 @@ const CHAIN: &str = include_str!("published/chain.pem");
 const CHAIN_KEY: &str = include_str!("published/chain_key.pem");
 /// Bytes before a point on P-256 in its `SubjectPublicKeyInfo`.
 const P256_SPKI_HEAD: &str = "3059301306072a8648ce3d020106082a8648ce3d030107034200";
-/// Bytes before a SHA-1 digest in a signature of PKCS#1 v1.5 (RFC 8017, section 9.2).
-const SHA1_INFO: &str = "3021300906052b0e03021a05000414";
 /// A PKCS#8 key in PEM.
 const LABEL: &str = "PRIVATE KEY";
 
@@ -46,8 +44,8 @@ enum PrivateKey {
     P256(EcdsaKeyPair, Box<EcdsaKeyPair>),
     /// The private number of the published key, and its point.
     P521(Vec<u8>, Vec<u8>),
-    /// An RSA key with its PKCS#8 text: `ring` does not sign with SHA-1, and one sender knows nothing else.
-    Rsa(RsaKeyPair, Vec<u8>),
+    /// An RSA key, and the same once more: `ring` does not sign with SHA-1, and some senders know nothing else.
+    Rsa(RsaKeyPair, OwnKey),
 }
 
 impl fmt::Debug for SigningKey {
@@ -83,7 +81,7 @@ impl SigningKey {
         } else if let Some((number, point)) = p521_parts(der) {
             PrivateKey::P521(number, point)
         } else {
-            PrivateKey::Rsa(RsaKeyPair::from_pkcs8(der).ok()?, der.to_vec())
+            PrivateKey::Rsa(RsaKeyPair::from_pkcs8(der).ok()?, OwnKey::of_pkcs8(der)?)
         };
         Some(Self(Arc::new(inner)))
     }
@@ -107,7 +105,7 @@ impl SigningKey {
             (PrivateKey::Rsa(pair, _), PublicScheme::RsaPssSha512) => {
                 by_rsa(pair, &signature::RSA_PSS_SHA512)
             }
-            (PrivateKey::Rsa(pair, der), PublicScheme::RsaSha1) => rsa_sha1(pair, der, message),
+            (PrivateKey::Rsa(_, own), PublicScheme::RsaSha1) => own.sign_sha1(message),
             _ => None,
         }
     }
@@ -152,21 +150,6 @@ fn p521_parts(pkcs8: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
     is_p521.then_some((number, point))
 }
 
-/// PKCS#1 v1.5 with SHA-1, which `ring` verifies but does not make. Not in constant time: what is signed so is
-/// signed with a key that is published, or with one of the developer's own on their own machine.
-fn rsa_sha1(pair: &RsaKeyPair, pkcs8: &[u8], message: &[u8]) -> Option<Vec<u8>> {
-    let (_, outer) = parse_der(pkcs8).ok()?;
-    let (_, key) = parse_der(outer.as_sequence().ok()?.get(2)?.as_slice().ok()?).ok()?;
-    let number = |n: usize| Some(BigUint::from_bytes_be(key.as_sequence().ok()?.get(n)?.as_slice().ok()?));
-    let (modulus, exponent) = (number(1)?, number(3)?);
-    let length = pair.public().modulus_len();
-    let info = [hex::decode(SHA1_INFO).ok()?, digest(Hash::Sha1, &[message])].concat();
-    let padding = vec![0xff; length.checked_sub(info.len() + 3)?];
-    let block = [&[0, 1], padding.as_slice(), &[0], &info].concat();
-    let bytes = BigUint::from_bytes_be(&block).modpow(&exponent, &modulus).to_bytes_be();
-    Some([vec![0; length.checked_sub(bytes.len())?], bytes].concat())
-}
-
 /// The keys that `serve --dev` trusts: those that were generated on this machine, and the published one.
 #[derive(Debug, Clone, Default)]
 pub struct DevKeys {
@@ -204,7 +187,7 @@ impl DevKeys {
             DevKey::P256 => self.p256.clone(),
             DevKey::P521 => SigningKey::parse(P521_KEY),
             DevKey::Chain => SigningKey::parse(CHAIN_KEY),
-            DevKey::Rsa | DevKey::Certificate => SigningKey::parse(RSA_KEY),
+            DevKey::Rsa | DevKey::RsaPrivate | DevKey::Certificate => SigningKey::parse(RSA_KEY),
         }
     }
 
@@ -213,6 +196,7 @@ impl DevKeys {
         match sort {
             DevKey::Ed25519 | DevKey::P256 => self.signing(sort)?.public_text(),
             DevKey::Rsa => Some(RSA_PUBLIC_KEY.to_owned()),
+            DevKey::RsaPrivate => Some(RSA_KEY.to_owned()),
             DevKey::Certificate => Some(CERTIFICATE.to_owned()),
             DevKey::P521 => Some(P521_PUBLIC_KEY.to_owned()),
             DevKey::Chain => Some(CHAIN_ROOT.to_owned()),

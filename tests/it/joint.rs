@@ -56,6 +56,23 @@ const OPEN: [(&str, &str); 10] = [
     ("tap", "/object"),
 ];
 
+/// The fields of 2Checkout's notices that have one place in the signed text.
+const DECIDING_2CHECKOUT: [&str; 13] = [
+    "CURRENCY",
+    "FRAUD_STATUS",
+    "IPN_PID",
+    "IPN_PRICE",
+    "IPN_QTY",
+    "IPN_TOTAL",
+    "IPN_TOTALGENERAL",
+    "MESSAGE_TYPE",
+    "ORDERNO",
+    "ORDERSTATUS",
+    "REFNO",
+    "REFNOEXT",
+    "TEST_ORDER",
+];
+
 /// What joins fields in the signed texts of senders, before a name and behind it.
 const JOINTS: [(&str, &str); 10] = [
     ("", ""),
@@ -251,7 +268,12 @@ impl Subject {
                 };
                 spec.signature.weak.is_none() || exact.unwrap_or_else(within)
             };
-            let is_open = |at: &str| OPEN.contains(&(self.kind, at)) || at == "/type";
+            // Of 2Checkout what a payer wrote may be cut otherwise; what decides may not.
+            let is_beside = |at: &str| {
+                let name = at.split('/').nth(1).unwrap_or_default();
+                self.kind == "two_checkout" && !DECIDING_2CHECKOUT.contains(&name)
+            };
+            let is_open = |at: &str| OPEN.contains(&(self.kind, at)) || at == "/type" || is_beside(at);
             let kept = fields.leaves().into_iter();
             let kept = kept.filter(|(at, _)| is_signed(at) && !is_volatile(at) && !is_open(at));
             // A field without a value says what a missing one says.
@@ -476,6 +498,8 @@ fn put_signature(kind: &str, own: &[(String, String)], changed: &mut Fields) {
         "paymob" => "/hmac",
         "paytm" => "/CHECKSUMHASH",
         "payu" => "/hash",
+        "trustly" => "/params/signature",
+        "two_checkout" => "/SIGNATURE_SHA2_256",
         _ => "",
     };
     let head = ("/head/signature", "paytm");

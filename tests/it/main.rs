@@ -20,6 +20,7 @@ mod admit_bounds;
 mod admit_faults;
 mod admit_nodes;
 mod age;
+mod answers;
 mod api;
 mod app;
 mod bad_input;
