@@ -14,7 +14,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 /// When requests are signed and judged. Unix seconds.
 const NOW_S: i64 = 1_767_225_600;
 /// Kinds whose signature covers the fields of the body, not its bytes.
-const SIGN_FIELDS: [&str; 9] = [
+const SIGN_FIELDS: [&str; 11] = [
     "adyen",
     "alipay",
     "apple_app_store",
@@ -23,6 +23,8 @@ const SIGN_FIELDS: [&str; 9] = [
     "braintree",
     "nowpayments",
     "paddle_classic",
+    "payfast",
+    "redsys",
     "twilio",
 ];
 

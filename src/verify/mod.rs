@@ -56,7 +56,7 @@ pub(crate) use private::is_published;
 pub use private::{DevKeys, SigningKey};
 pub use public::{Certificate, PublicKey, PublicScheme};
 pub use request::{HEADER_BYTES_MAX, RawRequest, deciding_header};
-pub use seal::{open_aes_128_cbc, open_aes_gcm, seal_aes_128_cbc, seal_aes_gcm};
+pub use seal::{open_aes_128_cbc, open_aes_gcm, seal_3des_cbc_zeros, seal_aes_128_cbc, seal_aes_gcm};
 pub(crate) use sign::unsigned;
 pub use sign::{SignAt, Signed, sign};
 pub use standard::standard_webhooks;

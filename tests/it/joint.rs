@@ -472,10 +472,13 @@ fn put_signature(kind: &str, own: &[(String, String)], changed: &mut Fields) {
         "billplz" => "/x_signature",
         "braintree" => "/bt_signature",
         "midtrans" => "/signature_key",
+        "nuvei" => "/advanceResponseChecksum",
         "paddle_classic" => "/p_signature",
         "paymob" => "/hmac",
         "paytm" => "/CHECKSUMHASH",
+        "payfast" => "/signature",
         "payu" => "/hash",
+        "wompi" => "/signature/checksum",
         _ => "",
     };
     let head = ("/head/signature", "paytm");
