@@ -1,4 +1,4 @@
-//! Nuvei (SafeCharge): a SHA-256 over the secret and six fields of a form, run together.
+//! Nuvei: a SHA-256 over the secret and six fields of a form, run together.
 
 use hooklatch::kind::prelude::*;
 
@@ -21,8 +21,8 @@ const STATES: [&str; 5] = ["APPROVED", "CANCELED", "DECLINED", "ERROR", "PENDING
 const TIME: &[u8] = b"0000-00-00.00:00:00";
 
 /// The signed fields in their order, and what each is made of: the text that is signed has nothing between them, so their
-/// shapes say where one ends. Whoever knows a SHA-256 over a secret and a text knows it for the text with zero bytes and
-/// more behind it as well: no field holds such bytes.
+/// shapes say where one ends. The SHA-256 of a secret and a text gives that of the same with zero bytes and more behind
+/// it, without the secret: no field holds such bytes.
 const FIELDS: [(&str, fn(&str) -> bool); 6] = [
     ("totalAmount", is_amount),
     ("currency", is_currency),
@@ -55,7 +55,7 @@ fn is_status(text: &str) -> bool {
 }
 
 fn is_text(text: &str) -> bool {
-    !text.chars().any(char::is_control)
+    !text.contains('\0')
 }
 
 fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {

@@ -18,7 +18,7 @@ pub(super) fn provider() -> Provider {
 const VERSION: &str = "Ds_SignatureVersion";
 const PARAMETERS: &str = "Ds_MerchantParameters";
 const SIGNATURE: &str = "Ds_Signature";
-/// The setting that says which version counts. The version in the form is not signed: were both accepted, whoever
+/// The setting that says which version counts. The version in the form is not signed: were both accepted, an attacker who
 /// breaks the older one would choose it.
 const SETTING: &str = "signature_version";
 /// The order of a request to Redsys, under both spellings that merchants use.
@@ -205,9 +205,8 @@ fn open(_: &Keys, body: &[u8]) -> Result<Vec<u8>, String> {
 
 /// The parameters as the body has them, in a form as Redsys sends it.
 fn sign(keys: &Keys, body: &[u8], _: &SignAt) -> Result<Signed, SignError> {
-    let wrong = |why: String| SignError::Body(why);
-    let version = Version::of(keys).map_err(|why| wrong(why.to_string()))?;
-    let order = order_of(body).map_err(|why| wrong(why.to_owned()))?;
+    let version = Version::of(keys).map_err(|why| SignError::Body(why.to_string()))?;
+    let order = order_of(body).map_err(|why| SignError::Body(why.to_owned()))?;
     let in_urls = |bytes: &[u8]| base64_text(bytes).replace('+', "-").replace('/', "_");
     let parameters = match version {
         Version::V1 => base64_text(body),

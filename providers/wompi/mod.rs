@@ -24,7 +24,7 @@ const LIST: [&str; 3] = ["transaction.id", "transaction.status", "transaction.am
 const STATES: [&str; 5] = ["APPROVED", "DECLINED", "ERROR", "PENDING", "VOIDED"];
 /// Most properties that a list has: each is looked for before anybody is believed.
 const PROPERTIES_N_MAX: usize = 32;
-/// Digits of the time: it stands behind an amount, and with another number of digits it would make that larger.
+/// Digits of the time: it stands behind an amount, and with another number of digits it would make that larger or smaller.
 const TIME_DIGITS: usize = 10;
 
 fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
@@ -66,17 +66,15 @@ impl Notice {
         if event == TRANSACTION && !LIST.iter().all(|needed| names.iter().any(|name| name == needed)) {
             return Err("of a transaction, id, status and amount have to be signed");
         }
-        let time = json.text(TIME).unwrap_or_default();
-        if time.len() != TIME_DIGITS || !is_number(&time) {
-            return Err("the time is no number of ten digits");
-        }
+        let time = json.text(TIME).map_err(|_| "the time is missing, or there twice")?;
+        let is_time = time.len() == TIME_DIGITS && is_number(&time);
         let mut values = Vec::with_capacity(names.len());
         for name in &names {
             let value = json.text_or_empty(&format!("/data/{}", name.replace('.', "/")));
             values.push(value.ok_or("a signed value is there twice, or is no text or whole number")?);
         }
         let state = match values.as_slice() {
-            [id, state, amount] if event == TRANSACTION && names == LIST => {
+            [id, state, amount] if is_time && event == TRANSACTION && names == LIST => {
                 let is_right = is_id(id) && STATES.contains(&state.as_str()) && is_number(amount);
                 is_right.then(|| state.clone())
             }
