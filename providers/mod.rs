@@ -14,6 +14,7 @@ mod braintree;
 mod bridge;
 mod contentful;
 mod cybersource;
+mod ebay;
 mod fireblocks;
 mod first_party;
 mod gitlab;
@@ -26,7 +27,9 @@ mod mercadopago;
 mod midtrans;
 mod netlify;
 mod nowpayments;
+mod nuvei;
 mod paddle_classic;
+mod payfast;
 mod paymob;
 mod paypal;
 mod paytm;
@@ -37,6 +40,7 @@ mod plaid;
 mod plivo;
 mod rapyd;
 mod recurly_xml;
+mod redsys;
 mod rfc9421;
 mod salesforce;
 mod segment;
@@ -48,6 +52,7 @@ mod twilio;
 mod two_checkout;
 mod vonage;
 mod wechat_pay;
+mod wompi;
 mod x_twitter;
 
 /// A kind that its `provider.toml` says everything about, with its sample events: type and file.
@@ -113,6 +118,7 @@ pub(crate) const KINDS: &[BuiltIn] = &[
     kind!("dropbox": "list_folder" in "list_folder", "delta" in "delta", "list_folder" in "list_folder-team"),
     kind!("dwolla": "account_suspended" in "account_suspended", "customer_created" in "customer_created", "transfer_completed" in "transfer_completed", "transfer_failed" in "transfer_failed"),
     kind!("ebanx": "update" in "update", "refund" in "refund", "chargeback" in "chargeback"),
+    ("ebay", ebay::provider),
     kind!("elevenlabs": "post_call_transcription" in "post_call_transcription", "post_call_audio" in "post_call_audio", "voice_removal_notice" in "voice_removal_notice"),
     ("fireblocks", fireblocks::provider),
     ("first_party", first_party::provider),
@@ -154,6 +160,7 @@ pub(crate) const KINDS: &[BuiltIn] = &[
     kind!("nmi": "transaction.sale.success" in "transaction.sale.success", "transaction.refund.success" in "transaction.refund.success", "recurring.subscription.add" in "recurring.subscription.add"),
     kind!("notion": "page.created" in "page.created", "page.content_updated" in "page.content_updated", "comment.created" in "comment.created"),
     ("nowpayments", nowpayments::provider),
+    ("nuvei", nuvei::provider),
     kind!("okta": "user.session.start" in "user.session.start", "user.lifecycle.create" in "user.lifecycle.create", "group.user_membership.add" in "group.user_membership.add"),
     kind!("onfido": "check.completed" in "check.completed", "workflow_run.completed" in "workflow_run.completed", "workflow_task.completed" in "workflow_task.completed"),
     kind!("openai": "response.completed" in "response.completed", "batch.completed" in "batch.completed", "fine_tuning.job.succeeded" in "fine_tuning.job.succeeded", "realtime.call.incoming" in "realtime.call.incoming", "safety.warning_issued" in "safety.warning_issued"),
@@ -161,6 +168,7 @@ pub(crate) const KINDS: &[BuiltIn] = &[
     ("paddle_classic", paddle_classic::provider),
     kind!("pagerduty": "incident.triggered" in "incident.triggered", "incident.acknowledged" in "incident.acknowledged", "incident.resolved" in "incident.resolved", "incident.priority_updated" in "incident.priority_updated"),
     kind!("payermax": "PAYMENT.SUCCESS" in "PAYMENT.SUCCESS", "PAYMENT.FAILED" in "PAYMENT.FAILED", "REFUND.REFUND_SUCCESS" in "REFUND.REFUND_SUCCESS"),
+    ("payfast", payfast::provider),
     ("paymob", paymob::provider),
     kind!("paymongo": "source.chargeable" in "source.chargeable", "payment.paid" in "payment.paid", "payment.failed" in "payment.failed"),
     ("paypal", paypal::provider),
@@ -180,6 +188,7 @@ pub(crate) const KINDS: &[BuiltIn] = &[
     kind!("razorpay": "payment.captured" in "payment.captured", "payment.failed" in "payment.failed", "refund.processed" in "refund.processed", "payment.dispute.created" in "payment.dispute.created", "subscription.charged" in "subscription.charged"),
     kind!("recurly": "account.created" in "account.created", "charge_invoice.paid" in "charge_invoice.paid", "subscription.canceled" in "subscription.canceled", "new_subscription_notification" in "new_subscription_notification", "billing_info_updated_notification" in "billing_info_updated_notification"),
     ("recurly_xml", recurly_xml::provider),
+    ("redsys", redsys::provider),
     kind!("resend": "email.delivered" in "email.delivered", "email.bounced" in "email.bounced", "email.complained" in "email.complained"),
     kind!("revenuecat": "INITIAL_PURCHASE" in "INITIAL_PURCHASE", "RENEWAL" in "RENEWAL", "CANCELLATION" in "CANCELLATION", "TRANSFER" in "TRANSFER", "BILLING_ISSUE" in "BILLING_ISSUE", "EXPIRATION" in "EXPIRATION"),
     kind!("revolut": "TransactionStateChanged" in "TransactionStateChanged", "ORDER_COMPLETED" in "ORDER_COMPLETED", "ORDER_PAYMENT_DECLINED" in "ORDER_PAYMENT_DECLINED", "PAYOUT_COMPLETED" in "PAYOUT_COMPLETED"),
@@ -219,6 +228,7 @@ pub(crate) const KINDS: &[BuiltIn] = &[
     ("vonage", vonage::provider),
     ("wechat_pay", wechat_pay::provider),
     kind!("wise": "transfers#state-change" in "transfers-state-change", "transfers#payout-failure" in "transfers-payout-failure", "balances#credit" in "balances-credit"),
+    ("wompi", wompi::provider),
     kind!("woocommerce": "order.created" in "order.created", "order.updated" in "order.updated", "product.created" in "product.created", "customer.created" in "customer.created", "order.deleted" in "order.deleted"),
     kind!("workos": "dsync.user.created" in "dsync.user.created", "user.created" in "user.created", "connection.activated" in "connection.activated"),
     kind!("worldline": "payment.created" in "payment.created", "payment.captured" in "payment.captured", "refund.refund_requested" in "refund.refund_requested"),

@@ -14,15 +14,18 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 /// When requests are signed and judged. Unix seconds.
 const NOW_S: i64 = 1_767_225_600;
 /// Kinds whose signature covers the fields of the body, not its bytes.
-const SIGN_FIELDS: [&str; 9] = [
+const SIGN_FIELDS: [&str; 12] = [
     "adyen",
     "alipay",
     "apple_app_store",
     "aws_sns",
     "billplz",
     "braintree",
+    "ebay",
     "nowpayments",
     "paddle_classic",
+    "payfast",
+    "redsys",
     "twilio",
 ];
 

@@ -80,7 +80,7 @@ mod tests {
     /// Kinds whose samples make no test event: nobody but their sender can write what is to be read.
     const NONE_OF: [&str; 1] = ["apple_app_store"];
     /// Further ones of which only who has the secret can write it.
-    const SIGNED_ALONE: [&str; 3] = ["adyen", "braintree", "wechat_pay"];
+    const SIGNED_ALONE: [&str; 4] = ["adyen", "braintree", "redsys", "wechat_pay"];
 
     #[test]
     fn every_kind_makes_test_events_of_its_samples_with_ids_that_no_sender_has() {

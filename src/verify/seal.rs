@@ -1,8 +1,10 @@
-//! AES-GCM, for senders that encrypt what they send, and AES-CBC for one that encrypts its checksums.
+//! AES-GCM, for senders that encrypt what they send, and AES-CBC and 3DES-CBC for senders that make checksums or keys
+//! with them.
 
 use aes::Aes128;
-use cbc::cipher::block_padding::Pkcs7;
+use cbc::cipher::block_padding::{NoPadding, Pkcs7};
 use cbc::cipher::{BlockDecryptMut, BlockEncryptMut, KeyIvInit};
+use des::TdesEde3;
 use ring::aead::{AES_128_GCM, AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 
 /// The plain text of `sealed`, AES-128-CBC with the padding of PKCS#7; `None` where it has none. That says nothing
@@ -14,6 +16,16 @@ pub fn open_aes_128_cbc(key: &[u8], iv: &[u8], sealed: &[u8]) -> Option<Vec<u8>>
 /// The other way, for kinds that sign.
 pub fn seal_aes_128_cbc(key: &[u8], iv: &[u8], plain: &[u8]) -> Option<Vec<u8>> {
     Some(cbc::Encryptor::<Aes128>::new_from_slices(key, iv).ok()?.encrypt_padded_vec_mut::<Pkcs7>(plain))
+}
+
+/// `plain` filled up with zeros and encrypted by 3DES-CBC with an IV of zeros: how a sender makes the key of an order. It
+/// hides nothing. `None` when the key is not of 24 bytes.
+pub fn seal_3des_cbc_zeros(key: &[u8], plain: &[u8]) -> Option<Vec<u8>> {
+    const BLOCK_BYTES: usize = 8;
+    let mut filled = plain.to_vec();
+    filled.resize(plain.len().next_multiple_of(BLOCK_BYTES), 0);
+    let cipher = cbc::Encryptor::<TdesEde3>::new_from_slices(key, &[0; BLOCK_BYTES]).ok()?;
+    Some(cipher.encrypt_padded_vec_mut::<NoPadding>(&filled))
 }
 
 fn key(key: &[u8]) -> Option<LessSafeKey> {
@@ -80,5 +92,19 @@ mod tests {
         assert_eq!(open_aes_128_cbc(key, iv, &sealed[1..]), None);
         assert_eq!(open_aes_128_cbc(key, iv, b""), None);
         assert_eq!(open_aes_128_cbc(&key[1..], iv, &sealed), None);
+    }
+
+    #[test]
+    fn triple_des_is_that_of_another_library() {
+        // printf '1234567890\0\0\0\0\0\0' | openssl enc -des-ede3-cbc -nopad -iv 0000000000000000 -provider legacy
+        let key = crate::verify::decode_base64("sq7HjrUOBfKmC576ILgskD5srU870gJ7").expect("base64");
+        let sealed = seal_3des_cbc_zeros(&key, b"1234567890").map(|sealed| crate::verify::hex_text(&sealed));
+        assert_eq!(sealed.as_deref(), Some("9ed56b24fc69db196c7ad5956a33e5d2"));
+        assert_eq!(
+            seal_3des_cbc_zeros(&key, b"12345678").map(|sealed| sealed.len()),
+            Some(8),
+            "no block is added"
+        );
+        assert_eq!(seal_3des_cbc_zeros(&key[1..], b"1234567890"), None);
     }
 }

@@ -22,9 +22,9 @@ use crate::providers::{NOW_S, dev, request, sign_at};
 const LISTS_N: usize = 2_000;
 /// Changed lists of each that is signed.
 const CHANGED_N: usize = 8;
-/// Kinds that check a signature of P-521 or a chain of certificates, which takes a hundred times as long in a debug
+/// Kinds that check a signature without `ring` or a chain of certificates, which takes a hundred times as long in a debug
 /// build: they sign the whole body, and have a twentieth of the lists.
-const SLOW: [&str; 2] = ["apple_app_store", "truelayer"];
+const SLOW: [&str; 3] = ["apple_app_store", "ebay", "truelayer"];
 /// Kinds whose body nothing signs: a token, or a claim that says nothing of the body, is believed.
 const NOTHING_SIGNED: [&str; 8] = [
     "atlassian_connect",
@@ -494,12 +494,15 @@ fn put_signature(kind: &str, own: &[(String, String)], changed: &mut Fields) {
         "billplz" => "/x_signature",
         "braintree" => "/bt_signature",
         "midtrans" => "/signature_key",
+        "nuvei" => "/advanceResponseChecksum",
         "paddle_classic" => "/p_signature",
         "paymob" => "/hmac",
         "paytm" => "/CHECKSUMHASH",
+        "payfast" => "/signature",
         "payu" => "/hash",
         "trustly" => "/params/signature",
         "two_checkout" => "/SIGNATURE_SHA2_256",
+        "wompi" => "/signature/checksum",
         _ => "",
     };
     let head = ("/head/signature", "paytm");

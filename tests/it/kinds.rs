@@ -38,7 +38,7 @@ impl Case {
     fn signs_all_bytes(&self) -> bool {
         // Adyen and SNS sign fields, NOWPayments the JSON whatever its white space, and forms may be escaped
         // otherwise.
-        const PARTS: [&str; 9] = [
+        const PARTS: [&str; 11] = [
             "adyen",
             "apple_app_store",
             "aws_sns",
@@ -47,6 +47,8 @@ impl Case {
             "billplz",
             "braintree",
             "paddle_classic",
+            "payfast",
+            "redsys",
             "twilio",
         ];
         self.provider.spec().signature.weak.is_none() && !PARTS.contains(&self.name())

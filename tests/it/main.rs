@@ -91,6 +91,7 @@ mod outbox;
 mod own_kinds;
 mod pages;
 mod paused;
+mod payers;
 mod private;
 mod process;
 mod program_migrations;

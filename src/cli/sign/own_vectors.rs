@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::bench::spoil;
 use crate::config::KindSettings;
 use crate::provider::{ActiveProvider, Provider, dev_secret, dev_settings, filled_sample};
-use crate::spec::{DevKey, Scheme, SettingForm, Spec};
+use crate::spec::{DevKey, Scheme, SecretFormat, SettingForm, Spec};
 use crate::vectors::{Judged, Vector, judge_one};
 use crate::verify::{DevKeys, SignAt, Signed};
 
@@ -101,7 +101,11 @@ fn trusted(spec: &Spec, keys: &DevKeys) -> TrustedKeys {
 /// The same with other secrets and keys: nobody signs with them.
 fn another(spec: &Spec, keys: &DevKeys) -> TrustedKeys {
     let ours = trusted(spec, keys);
-    let other = dev_secret(&Spec { kind: "another".to_owned(), ..spec.clone() });
+    let other = match spec.signature.secret {
+        // From its beginning: of some the first characters alone count.
+        SecretFormat::Text => format!("another-{}", dev_secret(spec)),
+        _ => dev_secret(&Spec { kind: "another".to_owned(), ..spec.clone() }),
+    };
     let secrets = ours.secrets.iter().map(|_| other.clone()).collect();
     let is_secret = |name: &str| {
         spec.signature.keys.as_deref() == Some(name) || spec.secret_settings().any(|(known, _)| known == name)
