@@ -11,7 +11,7 @@ use crate::config::AgeConfig;
 use crate::handler::{Envelope, EventContent, Handlers, Headers};
 use crate::json::text_of;
 use crate::read;
-use crate::spec::{AnswerSpec, SignatureSpec, Spec};
+use crate::spec::{AnswerSpec, EventMethod, SignatureSpec, Spec};
 use crate::types::{IncomingEvent, Name, OnConflict, RedactedBody, TEST_EVENT};
 use crate::verify::{
     self, KeySource, Keys, RawRequest, Reply, SignAt, SignError, Signed, Unbelieved, Unverified, Verified,
@@ -85,6 +85,8 @@ impl ActiveProvider {
     }
 
     fn signed_by_sender(&self, keys: &Keys, request: RawRequest) -> Result<Verified, Box<Unbelieved>> {
+        let is_query = self.spec.method == EventMethod::Get && request.method == http::Method::GET;
+        let request = if is_query { request.with_query_as_body() } else { request };
         if let (Some(spec), Some(keys)) = (&self.spec.alternative, &self.verifier.alternative)
             && (spec.when_header.as_ref().is_some_and(|name| request.headers.contains_key(name))
                 || spec.required_by.as_ref().is_some_and(|name| keys.settings().has(name)))

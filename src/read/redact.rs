@@ -10,9 +10,13 @@ use bytes::Bytes;
 use super::headers::BLANK;
 use crate::json::{self, PointerTarget, find};
 use crate::spec::{Scheme, Spec};
+use crate::verify::form_without;
 
 /// The body without the token that its kind carries in it.
 pub(super) fn without_token(spec: &Spec, body: &Bytes) -> Bytes {
+    if let Some(name) = &spec.signature.query {
+        return Bytes::from(form_without(body, name));
+    }
     let Some(pointer) = spec.signature.json.as_ref().filter(|_| spec.signature.scheme == Scheme::Token)
     else {
         return body.clone();
