@@ -342,6 +342,23 @@ mod tests {
     }
 
     #[test]
+    fn the_headers_of_a_request_that_is_believed_reject_it_before_its_body_is_there_in_no_kind() {
+        let keys = DevKeys::parse(&DevKeys::generate().expect("keys")).expect("keys");
+        let (mut wrong, mut kinds_n) = (Vec::new(), 0);
+        for kind in builtin() {
+            let provider = kind.dev(&keys).expect("a provider");
+            for verified in believed(&kind, &provider).into_iter().take(1) {
+                kinds_n += 1;
+                let headers_alone = RawRequest { body: Bytes::new(), ..verified.request().clone() };
+                if provider.rejects_by_headers(headers_alone) {
+                    wrong.push(kind.kind().to_owned());
+                }
+            }
+        }
+        assert!(wrong.is_empty() && kinds_n > 100, "{kinds_n}: {wrong:?}");
+    }
+
+    #[test]
     fn each_place_of_search_ids_leads_to_an_id_in_a_sample_of_its_kind() {
         let keys = DevKeys::parse(&DevKeys::generate().expect("keys")).expect("keys");
         let (mut wrong, mut kinds_n) = (BTreeSet::new(), 0);

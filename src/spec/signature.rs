@@ -397,7 +397,7 @@ impl SignatureSpec {
             let why = format!(
                 "`{}` does not cover {{body}}: a header that holds its digest proves nothing by itself, so write \
                  {{sha256:body}} or {{sha256_base64:body}} in its place; where only some fields are signed, weak = \"body\"",
-                self.signed.as_str()
+                self.signed.as_str().escape_debug()
             );
             return Err(misfit("signature.signed", why));
         }

@@ -129,7 +129,7 @@ fn a_digest_that_is_computed_covers_the_body_and_a_header_that_holds_one_does_no
             "{timestamp}.{header:x-digest}",
             "proves nothing by itself, so write {sha256:body} or {sha256_base64:body}",
         ),
-        ("{timestamp}.{sha256:header}", "did you mean `{sha256:body}`?"),
+        ("{timestamp}.{sha256:bodi}", "did you mean `{sha256:body}`?"),
         ("{timestamp}.{sha512_base64url:body}", "this sender needs a mod.rs"),
         ("{timestamp}.{aes:/order}", "{sha256_base64:body}"),
     ] {

@@ -7,8 +7,6 @@ const TOKEN: &str = "mangopay-token-0123456789";
 const PROVIDERS: &str = r#"
 [providers.mangopay]
 secrets = ["mangopay-token-0123456789"]
-[providers.stripe]
-secrets = ["stripe-secret-0123456789abcdef"]
 "#;
 
 #[tokio::test]

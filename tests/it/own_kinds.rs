@@ -111,6 +111,8 @@ fn a_new_kind_passes_check_and_is_not_overwritten() {
     assert!(out(&checked).contains("4 vectors and 2 pairs"), "{}", out(&checked));
     assert!(!err(&checked).contains("identity.json"), "{}", err(&checked));
 
+    let guide = place.run(&["new-kind", "--guide"]);
+    assert!(guide.status.success() && out(&guide).contains("| `timestamp_header`, "), "{}", out(&guide));
     let again = place.run(&["new-kind", "acme_pay"]);
     assert!(!again.status.success() && err(&again).contains("is there already"), "{}", err(&again));
     let misnamed = place.run(&["new-kind", "../acme"]);
