@@ -1,5 +1,5 @@
-//! The receiver: `POST /webhooks/{provider}`, `GET` for senders whose events come that way, and what a kind's handshake needs. It keeps the raw bytes, caps them in
-//! size, time and number, and leaves everything else to `receive`.
+//! The receiver: `POST /webhooks/{provider}`, `GET` for senders whose events come that way, and what a kind's handshake
+//! needs. It keeps the raw bytes, caps them in size, time and number, and leaves everything else to `receive`.
 
 use std::borrow::Cow;
 use std::net::IpAddr;

@@ -272,7 +272,7 @@ mod tests {
     use super::*;
     use crate::config::{KindSettings, Secret};
     use crate::spec::Spec;
-    use crate::verify::{DevKeys, Hash, KeySource, SigningKey, base64_text, digest, hmac};
+    use crate::verify::{DevKeys, Hash, KeyError, KeySource, SigningKey, base64_text, digest, hmac};
 
     /// Holds one key under one id.
     struct OneKey(&'static str, String);
@@ -461,6 +461,9 @@ mod tests {
             let hash = hex::encode(digest(Hash::Sha512, &[hashed.as_bytes()]));
             verify(&spec, &keys, &sent("", &[("x-authenticity-token", &hash)], b"a=1")).is_ok()
         };
+        let short = Keys::new(&spec, &[Secret::new("a-short-one")], &KindSettings::default()).expect("keys");
+        let too_short = short.check_strength(&Spec::parse(&text).expect("a spec")).expect_err("too short");
+        assert_eq!(too_short, KeyError::TooShort { position: 1, bytes_n: 11, min_n: 16 });
         assert!(judged("a=1pagbank-token-0123456789"));
         for other in ["a=1", "pagbank-token-0123456789a=1", "a=1pagbank-token-0123456780"] {
             assert!(!judged(other), "{other}");
