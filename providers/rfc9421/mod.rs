@@ -55,7 +55,8 @@ fn one(
     }
     check_times(request, keys, input)?;
     if is_covered(DIGEST) && !**is_of_body {
-        return Err(malformed(DIGEST, "it is of another body, or of no digest that we know"));
+        // The header may be right, and the body not there yet: headers alone are looked at before a large one is read.
+        return Err(malformed("body", "its content-digest is of another body, or of no digest that we know"));
     }
     let signature = base::signature(signatures, &input.label);
     let signature = signature.ok_or_else(|| malformed(SIGNATURE, "it has no bytes under the label"))?;

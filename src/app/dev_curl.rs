@@ -66,5 +66,5 @@ fn signed(
         }
     };
     let is_duplicate = event.key.event_id == wanted.event_id && event.window_ms.is_none();
-    Ok(SignedCopy { command: curl(&at.url, &signed), is_duplicate })
+    Ok(SignedCopy { command: curl(ours.spec().method, &at.url, &signed), is_duplicate })
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::mix::Maker;
 use super::target::LoadTarget;
 use crate::provider::{ActiveProvider, sample_line};
+use crate::spec::EventMethod;
 use crate::verify::SignAt;
 
 /// The member, or field, that makes a body as long as it shall be.
@@ -93,19 +94,22 @@ impl Maker for SignedMaker {
         self.write_body(&id, now_s);
         let at = SignAt { now_s, url: self.target.url.clone(), id, event_type: self.event_type.clone() };
         let signed = self.provider.sign(self.body.as_bytes(), &at).map_err(|why| why.to_string())?;
+        let is_post = self.provider.spec().method == EventMethod::Post;
+        let path = if is_post { self.target.path.clone() } else { signed.url_with_query(&self.target.path) };
+        let body = if is_post { signed.body.as_slice() } else { b"" };
         let written = write!(
             request,
-            "POST {} HTTP/1.1\r\nhost: {}\r\ncontent-length: {}\r\n",
-            self.target.path,
+            "{} {path} HTTP/1.1\r\nhost: {}\r\ncontent-length: {}\r\n",
+            self.provider.spec().method.as_str(),
             self.target.authority,
-            signed.body.len()
+            body.len()
         )
         .and_then(|()| {
             signed.headers.iter().try_for_each(|(name, value)| write!(request, "{name}: {value}\r\n"))
         });
         written.map_err(|why| why.to_string())?;
         request.extend_from_slice(b"\r\n");
-        request.extend_from_slice(&signed.body);
+        request.extend_from_slice(body);
         Ok(())
     }
 }

@@ -45,6 +45,7 @@ const EXAMPLES: &[&str] = &[
     "hooklatch providers pause stripe --until 2h --reason \"a bad deploy\"",
     "hooklatch providers resume stripe --reason \"rolled back\"",
     "hooklatch new-kind acme --folder kinds",
+    "hooklatch new-kind --guide",
     "hooklatch sign stripe --type invoice.paid",
     "hooklatch sign github --body push.json --url https://hooks.example.com",
     "hooklatch send stripe --count 20 --duplicate 1",

@@ -17,6 +17,7 @@ use super::test_server::needs_test_server;
 use crate::bench::spoil;
 use crate::load::Kinds;
 use crate::provider::filled_sample;
+use crate::spec::EventMethod;
 use crate::types::Clock;
 use crate::verify::{SignAt, Signed};
 
@@ -72,6 +73,13 @@ struct Copy {
     signed: Signed,
 }
 
+/// Where requests go, and by which method.
+#[derive(Clone)]
+struct Target {
+    method: EventMethod,
+    url: String,
+}
+
 /// One answer of the server.
 struct Heard {
     event_n: u32,
@@ -85,7 +93,8 @@ pub(super) fn send(args: &SendArgs, file: Option<&Path>, kinds: &Kinds) -> anyho
     let url = signer.url_or(args.url.as_deref());
     let requests = requests(args, &signer, &url)?;
     let wants_401 = args.bad_signature || (args.stale && signer.provider.spec().has_signed_time());
-    let heard = block_on(send_all(url, requests, args.concurrency))?;
+    let to = Target { method: signer.provider.spec().method, url };
+    let heard = block_on(send_all(to, requests, args.concurrency))?;
     let wrong_n =
         if wants_401 { heard.iter().filter(|one| one.status != 401).count() } else { unexpected(&heard) };
     report(&heard, args.json);
@@ -139,9 +148,9 @@ fn requests(args: &SendArgs, signer: &Signer<'_>, url: &str) -> anyhow::Result<V
     Ok(copies)
 }
 
-async fn send_all(url: String, requests: Vec<Copy>, concurrency: u32) -> anyhow::Result<Vec<Heard>> {
+async fn send_all(to: Target, requests: Vec<Copy>, concurrency: u32) -> anyhow::Result<Vec<Heard>> {
     let client = crate::outbox::http_client().context("could not make an HTTP client")?;
-    needs_test_server(&client, &url).await?;
+    needs_test_server(&client, &to.url).await?;
     let slots = Arc::new(Semaphore::new(concurrency as usize));
     let mut running = JoinSet::new();
     let (all_n, started) = (requests.len(), Instant::now());
@@ -149,9 +158,9 @@ async fn send_all(url: String, requests: Vec<Copy>, concurrency: u32) -> anyhow:
     let mut heard = Vec::with_capacity(all_n);
     for copy in requests {
         let permit = Arc::clone(&slots).acquire_owned().await?;
-        let (client, url) = (client.clone(), url.clone());
+        let (client, to) = (client.clone(), to.clone());
         running.spawn(async move {
-            let one = send_one(&client, &url, copy).await;
+            let one = send_one(&client, &to, copy).await;
             drop(permit);
             one
         });
@@ -171,15 +180,19 @@ async fn send_all(url: String, requests: Vec<Copy>, concurrency: u32) -> anyhow:
 
 async fn send_one(
     client: &reqwest::Client,
-    url: &str,
+    to: &Target,
     Copy { event_n, signed }: Copy,
 ) -> anyhow::Result<Heard> {
     let started = Instant::now();
-    let mut request = client.post(url).timeout(Duration::from_secs(30)).body(signed.body);
+    let request = match to.method {
+        EventMethod::Post => client.post(&to.url).body(signed.body.clone()),
+        EventMethod::Get => client.get(signed.url_with_query(&to.url)),
+    };
+    let mut request = request.timeout(Duration::from_secs(30));
     for (name, value) in &signed.headers {
         request = request.header(name, value);
     }
-    let response = request.send().await.with_context(|| format!("no answer from {url}"))?;
+    let response = request.send().await.with_context(|| format!("no answer from {}", to.url))?;
     let status = response.status().as_u16();
     let outcome = response.headers().get("hooklatch-outcome").and_then(|value| value.to_str().ok());
     let word = outcome.map_or_else(|| status.to_string(), |outcome| format!("{status} {outcome}"));

@@ -8,6 +8,7 @@ use uuid::Uuid;
 
 use crate::admit::AdmitError;
 use crate::receive::ReceiveError;
+use crate::spec::EventMethod;
 use crate::store::{PeopleError, Refusal, StoreError};
 use crate::types::{KeyMistake, ProblemCode, Role};
 
@@ -32,6 +33,14 @@ pub(crate) struct Problem {
 }
 
 impl Problem {
+    /// The refusal of every method but the one by which a kind's events come.
+    pub(super) fn method_of(events_by: EventMethod) -> Self {
+        match events_by {
+            EventMethod::Post => Self::METHOD,
+            EventMethod::Get => Self::METHOD_GET,
+        }
+    }
+
     pub(super) const fn new(status: StatusCode, code: ProblemCode, sentence: &'static str) -> Self {
         Self {
             status,
@@ -137,6 +146,11 @@ impl Problem {
     );
     pub(crate) const METHOD: Self =
         Self::new(StatusCode::METHOD_NOT_ALLOWED, ProblemCode::MethodNotAllowed, "send webhooks with POST");
+    const METHOD_GET: Self = Self::new(
+        StatusCode::METHOD_NOT_ALLOWED,
+        ProblemCode::MethodNotAllowed,
+        "webhooks of this kind come with GET",
+    );
     pub(crate) const OTHER_METHOD: Self = Self::new(
         StatusCode::METHOD_NOT_ALLOWED,
         ProblemCode::MethodNotAllowed,
@@ -322,6 +336,8 @@ impl IntoResponse for Problem {
         // Elsewhere the router knows.
         if self == Self::METHOD {
             headers.insert(header::ALLOW, HeaderValue::from_static("POST"));
+        } else if self == Self::METHOD_GET {
+            headers.insert(header::ALLOW, HeaderValue::from_static("GET"));
         }
         response
     }

@@ -1,5 +1,5 @@
-//! The receiver: `POST /webhooks/{provider}`, and what a kind's handshake needs. It keeps the raw bytes, caps them in
-//! size, time and number, and leaves everything else to `receive`.
+//! The receiver: `POST /webhooks/{provider}`, `GET` for senders whose events come that way, and what a kind's handshake
+//! needs. It keeps the raw bytes, caps them in size, time and number, and leaves everything else to `receive`.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -27,6 +27,7 @@ use crate::admit::{HeldMemory, LARGE_BYTES, MemoryRoom, ProviderEntry};
 use crate::doctor::ProbeKey;
 use crate::net::peer_of;
 use crate::receive::{Arrival, Receiver, SenderAnswer, UnreadReason, UnreadRequest};
+use crate::spec::EventMethod;
 use crate::stop;
 use crate::types::{ClientCertificate, Clock};
 use crate::verify::RawRequest;
@@ -155,9 +156,11 @@ impl ReceiverState {
         if entry.caller.is_some() {
             show_certificate(&mut parts);
         }
-        let is_event = parts.method == Method::POST;
+        let events_by = entry.provider.spec().method;
+        let is_event = parts.method.as_str() == events_by.as_str();
+        let other_method = Problem::method_of(events_by);
         if !is_event && !entry.provider.has_handshake(parts.method.as_str()) {
-            return self.refused(Some(entry), head(&parts), arrival, Problem::METHOD);
+            return self.refused(Some(entry), head(&parts), arrival, other_method);
         }
         let is_rejected =
             || is_event && entry.provider.rejects_by_headers(self.raw(parts.clone(), Bytes::new()));
@@ -182,16 +185,20 @@ impl ReceiverState {
                         Some(entry),
                         (&raw.method, &uri, &raw.headers),
                         arrival,
-                        Problem::METHOD,
+                        other_method,
                     );
                 }
             }
         };
-        let response = match answer {
+        let mut response = match answer {
             Ok(answer) if entry.caller.is_some() => known(response(answer)),
             Ok(answer) => response(answer),
             Err(error) => Problem::from(&error).into_response(),
         };
+        // The next event by GET may have the same URL: the answer to it is not a proxy's to give.
+        if events_by == EventMethod::Get {
+            response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        }
         self.identified(response, arrival)
     }
 

@@ -37,7 +37,11 @@ pub(crate) fn judge_vectors(
                     "is to be `{}`, but is `{}` at step `{}`: {}",
                     one.expect, one.verdict, one.step, one.why
                 );
-                let remedy = "correct provider.toml, or the vector if the sender never sent this";
+                let remedy = if one.id.starts_with(&format!("{name}-own-")) {
+                    format!("make it anew with `hooklatch sign {name} --vectors`, or correct provider.toml")
+                } else {
+                    "correct provider.toml, or the vector if the sender never sent this".to_owned()
+                };
                 problems.push(problem(&file, &one.id, why, remedy));
             }
         }

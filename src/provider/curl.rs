@@ -1,10 +1,20 @@
 //! A signed request as one command to paste.
 
 use crate::plain;
+use crate::spec::EventMethod;
 use crate::verify::Signed;
 
 /// Writes one command for a POSIX shell. The body is sent as it is, byte for byte.
-pub(crate) fn curl(url: &str, signed: &Signed) -> String {
+pub(crate) fn curl(method: EventMethod, url: &str, signed: &Signed) -> String {
+    if method == EventMethod::Get {
+        let headers =
+            signed.headers.iter().map(|(name, value)| format!("-H {}", quoted(&format!("{name}: {value}"))));
+        return [format!("curl -sS -i {}", quoted(&signed.url_with_query(url)))]
+            .into_iter()
+            .chain(headers)
+            .collect::<Vec<_>>()
+            .join(" \\\n  ");
+    }
     let text = std::str::from_utf8(&signed.body).ok().filter(|text| is_pasteable(text));
     let pipe =
         if text.is_some() { String::new() } else { format!("printf '%b' '{}' | ", octal(&signed.body)) };
@@ -40,8 +50,16 @@ mod tests {
     fn shown_by_shell(body: &[u8]) -> Vec<u8> {
         let signed = Signed { headers: vec![("x".to_owned(), "it's".to_owned())], body: body.to_vec() };
         let function = "curl() { for last; do :; done; if [ \"$last\" = @- ]; then cat; else printf %s \"$last\"; fi; }\n";
-        let script = format!("{function}{}", curl("http://127.0.0.1/", &signed));
+        let script = format!("{function}{}", curl(EventMethod::Post, "http://127.0.0.1/", &signed));
         std::process::Command::new("sh").args(["-c", &script]).output().expect("sh").stdout
+    }
+
+    #[test]
+    fn an_event_by_get_is_in_the_url_alone() {
+        let signed =
+            Signed { headers: vec![("x".to_owned(), "1".to_owned())], body: b"a=it's&token=t".to_vec() };
+        let command = curl(EventMethod::Get, "http://127.0.0.1/x", &signed);
+        assert_eq!(command, "curl -sS -i 'http://127.0.0.1/x?a=it'\\''s&token=t' \\\n  -H 'x: 1'");
     }
 
     #[test]

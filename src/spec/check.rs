@@ -5,6 +5,10 @@ use crate::mistakes::Mistake;
 /// Remedy for a value that does not fit the rest of its file.
 pub(super) const REMEDY: &str = "correct it; providers/README.md says what each key means";
 
+/// What to do about a sender that no `provider.toml` can describe.
+pub(super) const NEEDS_CODE: &str =
+    "this sender needs a mod.rs and a build: \"Where the file ends\" in providers/README.md";
+
 /// A mistake of a key whose value has the right form.
 pub(super) fn misfit(key: &str, why: impl Into<String>) -> Mistake {
     Mistake::said(key, why, REMEDY)

@@ -141,6 +141,15 @@ impl EventSpec {
         if !self.split.is_empty() && self.each.is_none() {
             return Err(misfit("event.split", "name the array whose elements hold these lists with `each`"));
         }
+        let each = self.each.iter().filter(|each| *each != "/*");
+        let is_through = |text: &&String| text.split('/').any(|step| step == "*");
+        if let Some(text) = each.chain(&self.split).find(is_through) {
+            let why = format!(
+                "`{text}` leads through a list: `each` names the outermost one, and `split` those inside its elements, with 0 for \
+                 the step through each (`/changes/0/items`)"
+            );
+            return Err(misfit("event.each", why));
+        }
         self.split.iter().try_for_each(|text| one_place("event.split", text))?;
         one_place("event.payload", &self.payload)?;
         self.covered.iter().flatten().try_for_each(|text| one_place("event.covered", text))?;

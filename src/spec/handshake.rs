@@ -7,6 +7,7 @@ use serde::Deserialize;
 use super::chars::Chars;
 use super::check::{misfit, pointer};
 use super::pattern::{Pattern, Piece};
+use super::provider_toml::EventMethod;
 use super::setting::SettingSpec;
 use super::signature::{Encoding, Scheme, SignatureSpec};
 use crate::mistakes::Mistake;
@@ -93,6 +94,7 @@ pub struct MacSpec {
 impl HandshakeSpec {
     pub(super) fn check(
         &self,
+        events_by: EventMethod,
         signatures: &[&SignatureSpec],
         settings: &[SettingSpec],
     ) -> Result<(), Mistake> {
@@ -109,8 +111,9 @@ impl HandshakeSpec {
             || self.keeps.is_some()
             || !self.when.is_empty()
             || !self.when_header.is_empty();
-        if self.method == "POST" && !has_condition {
-            return Err(misfit("handshake", "a POST needs a condition, or every event would be one"));
+        if self.method == events_by.as_str() && !has_condition {
+            let why = format!("a {} needs a condition, or every event would be one", self.method);
+            return Err(misfit("handshake", why));
         }
         if let Some(token) = &self.token
             && !settings.iter().any(|one| one.name == token.setting)

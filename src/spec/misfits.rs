@@ -1,12 +1,12 @@
 //! Mistakes between the parts of a file, which no table shows by itself.
 
 use super::check::{ANSWER_WITHIN_MS_MAX, HORIZON_H_MAX, bounded, misfit};
-use super::event::EventSpec;
+use super::event::{BodyFormat, EventSpec};
 use super::fetch::ConfirmSpec;
-use super::provider_toml::Spec;
+use super::provider_toml::{EventMethod, Spec};
 use super::resend::Resend;
 use super::setting::SettingSpec;
-use super::signature::SignatureSpec;
+use super::signature::{LENGTH_EXTENSION, SignatureSpec};
 use crate::mistakes::Mistake;
 use crate::types::Name;
 
@@ -41,6 +41,8 @@ impl Spec {
             self.check_answer(),
             self.check_order_of_events(),
             self.check_signed(),
+            self.check_secret_first(),
+            self.check_method(),
             self.check_headers(),
             self.check_whose(),
             self.check_accept(),
@@ -48,7 +50,7 @@ impl Spec {
         ];
         let signatures: Vec<&SignatureSpec> = self.signatures().collect();
         let events = self.event.iter().map(EventSpec::check);
-        let handshakes = self.handshake.iter().map(|one| one.check(&signatures, &self.setting));
+        let handshakes = self.handshake.iter().map(|one| one.check(self.method, &signatures, &self.setting));
         let fetches = self.fetch.iter().map(|fetch| fetch.check(&self.setting));
         let confirms = self.confirm.iter().map(ConfirmSpec::check);
         let more = events.chain(handshakes).chain(fetches).chain(confirms);
@@ -143,6 +145,29 @@ impl Spec {
             }
         }
         Ok(())
+    }
+
+    /// Checks that a hash with the secret in front is of JSON alone, to which nobody can add a byte.
+    fn check_secret_first(&self) -> Result<(), Mistake> {
+        let is_json = |event: &EventSpec| event.body == BodyFormat::Json && event.form_field.is_none();
+        let tables = [("signature", Some(&self.signature)), ("alternative", self.alternative.as_ref())];
+        let open = tables.into_iter().find(|(_, one)| one.is_some_and(SignatureSpec::is_secret_first));
+        match open.filter(|_| !self.event.iter().all(is_json)) {
+            Some((table, _)) => Err(misfit(&format!("{table}.signed"), LENGTH_EXTENSION)),
+            None => Ok(()),
+        }
+    }
+
+    /// Checks that what comes by GET is read from the query, and that a token of the query comes by GET.
+    fn check_method(&self) -> Result<(), Mistake> {
+        let is_query = self.method == EventMethod::Get;
+        if !is_query && self.signatures().any(|one| one.query.is_some()) {
+            return Err(misfit("signature.query", "it is for events that come by GET: method = \"GET\""));
+        }
+        match self.event.iter().find(|event| is_query && event.body != BodyFormat::Form) {
+            Some(_) => Err(misfit("event.body", "what comes by GET is in the query: write body = \"form\"")),
+            None => Ok(()),
+        }
     }
 
     /// Checks that handlers see no header that anybody could have written.

@@ -45,7 +45,7 @@ pub use identity::{Identity, IdentitySpec};
 pub use layout::{Layout, LayoutSlot};
 pub use parse::SpecError;
 pub use pattern::{Pattern, Piece};
-pub use provider_toml::{Confidence, EventTypes, Spec};
+pub use provider_toml::{Confidence, EventMethod, EventTypes, Spec};
 pub use resend::Resend;
 pub use setting::{DevKey, SettingForm, SettingSpec};
 pub use signature::{Encoding, Scheme, SecretFormat, SignatureSpec, TimeUnit, Weakness};

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use toml::de::DeTable;
 
-use super::check::REMEDY;
+use super::check::{NEEDS_CODE, REMEDY};
 use super::form::{self, Unfit};
 use super::provider_toml::Spec;
 use crate::mistakes::{Flaw, Mistake, nearest};
@@ -142,7 +142,7 @@ fn missing(root: &toml::Table) -> Vec<Mistake> {
 
 /// A flaw of form, with the line and the key that stand at `span`, and what to do about it.
 fn placed(text: &str, span: Option<Range<usize>>, flaw: Flaw) -> Mistake {
-    let remedy = remedy(&flaw);
+    let mut remedy = remedy(&flaw);
     let Some(at) = span else { return Mistake { line: None, key: String::new(), flaw, remedy } };
     let before = text.get(..at.start).unwrap_or(text);
     let header = before.lines().rev().find_map(|line| Some(line.trim().strip_prefix('[')?.trim_matches('[')));
@@ -150,6 +150,10 @@ fn placed(text: &str, span: Option<Range<usize>>, flaw: Flaw) -> Mistake {
     let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
     let line = text.get(line_start..).and_then(|rest| rest.lines().next()).unwrap_or_default();
     let key = line.split_once('=').map_or("", |(key, _)| key.trim());
+    if key == "scheme" && matches!(flaw, Flaw::WrongValue { .. }) {
+        remedy.push_str("; where the sender signs in none of these ways, ");
+        remedy.push_str(NEEDS_CODE);
+    }
     let dot = if table.is_empty() || key.is_empty() { "" } else { "." };
     Mistake { line: Some(before.matches('\n').count() + 1), key: format!("{table}{dot}{key}"), flaw, remedy }
 }

@@ -2,6 +2,10 @@
 
 use serde::Deserialize;
 
+use super::check::NEEDS_CODE;
+use super::signature::Encoding;
+use crate::mistakes::nearest;
+
 /// A text that is signed or answered, with its places.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
@@ -19,12 +23,20 @@ pub enum Piece {
     Timestamp,
     /// The URL as the sender called it.
     Url,
+    /// The URL's host, with its port where the URL names one.
+    Host,
     /// The URL's path, without its query.
     Path,
+    /// The URL's path and its query, as they stand in the request line.
+    PathAndQuery,
     /// The method, upper case.
     Method,
     /// The exact bytes of the body.
     Body,
+    /// The SHA-256 of those bytes, computed here: what a header says of it proves nothing.
+    BodySha256(Encoding),
+    /// The secret, of the schemes that hash it with the text.
+    Secret,
     /// Names of headers, as the layout's `{headers}` caught them.
     Headers,
     /// The values of the headers that the layout's `{headers}` names, joined with `.`.
@@ -60,6 +72,11 @@ impl Pattern {
     /// True when it has this part.
     pub fn has(&self, piece: &Piece) -> bool {
         self.pieces.contains(piece)
+    }
+
+    /// True when the whole body decides about its text: the body itself, or a digest of it that is computed here.
+    pub fn covers_body(&self) -> bool {
+        self.pieces.iter().any(|piece| matches!(piece, Piece::Body | Piece::BodySha256(_)))
     }
 }
 
@@ -104,15 +121,52 @@ fn piece(name: &str) -> Result<Piece, String> {
         _ => match name {
             "timestamp" => Piece::Timestamp,
             "url" => Piece::Url,
+            "host" => Piece::Host,
             "path" => Piece::Path,
+            "path_and_query" => Piece::PathAndQuery,
             "method" => Piece::Method,
             "body" => Piece::Body,
+            "sha256:body" => Piece::BodySha256(Encoding::Hex),
+            "sha256_base64:body" => Piece::BodySha256(Encoding::Base64),
+            "secret" => Piece::Secret,
             "headers" => Piece::Headers,
             "header_values" => Piece::HeaderValues,
             "mac" => Piece::Mac,
-            _ => return Err(format!("`{{{name}}}` is no place that a template knows")),
+            _ => return Err(unknown(name)),
         },
     })
+}
+
+/// Places as they are written, for people.
+const KNOWN: [&str; 17] = [
+    "timestamp",
+    "url",
+    "host",
+    "path",
+    "path_and_query",
+    "method",
+    "body",
+    "sha256:body",
+    "sha256_base64:body",
+    "secret",
+    "headers",
+    "header_values",
+    "header:NAME",
+    "json:/POINTER",
+    "query:NAME",
+    "setting:NAME",
+    "mac",
+];
+
+fn unknown(name: &str) -> String {
+    if let Some(near) = nearest(name, KNOWN) {
+        return format!("`{{{name}}}` is no place that a template knows; did you mean `{{{near}}}`?");
+    }
+    let known = KNOWN.map(|one| format!("{{{one}}}")).join(", ");
+    format!(
+        "`{{{name}}}` is no place that a template knows, which are {known}; where the sender signs what none of them says, \
+         {NEEDS_CODE}"
+    )
 }
 
 #[cfg(test)]

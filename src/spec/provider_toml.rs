@@ -44,6 +44,9 @@ pub struct Spec {
     pub events_n_max: Option<u32>,
     /// Time within which the sender wants its answer. Milliseconds.
     pub answer_within_ms: u32,
+    /// Method by which events come. Of a GET the query is the body, as a form; whatever it has as a body is left out.
+    #[serde(default)]
+    pub method: EventMethod,
     /// The signature of a request.
     pub signature: SignatureSpec,
     /// Another way, which counts when its `when_header` is present.
@@ -90,6 +93,27 @@ pub struct EventTypes {
     pub source: String,
     /// The types, as routes and handlers name them; sorted.
     pub list: Vec<String>,
+}
+
+/// Methods by which senders send events.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum EventMethod {
+    /// The event is in the body.
+    #[default]
+    Post,
+    /// The event is in the query.
+    Get,
+}
+
+impl EventMethod {
+    /// The method as a request line has it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Post => "POST",
+            Self::Get => "GET",
+        }
+    }
 }
 
 /// Degrees of confidence in the facts of a kind.

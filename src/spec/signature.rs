@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::check::misfit;
+use super::check::{NEEDS_CODE, misfit};
 use super::layout::{Layout, LayoutSlot};
 use super::pattern::{Pattern, Piece};
 use super::source::Source;
@@ -35,6 +35,9 @@ pub struct SignatureSpec {
     pub json: Option<String>,
     /// JSON pointer to the array whose every element holds the token.
     pub each: Option<String>,
+    /// The value of the query that is the token, where events come by GET and the sender adds nothing to the URL that it
+    /// was given. It stands in the logs of proxies.
+    pub query: Option<String>,
     /// The header's shape: `{signature}`, `sha256={signature}`, `t={timestamp},v1={signature}`.
     #[serde(default)]
     pub layout: Layout,
@@ -87,9 +90,9 @@ pub struct SignatureSpec {
     /// True when the age of a signed time is left unchecked, because the sender bounds it nowhere.
     #[serde(default)]
     pub age_unchecked: bool,
-    /// Headers that must be there with these values.
+    /// Headers that must be there with these values: texts, or the digest of the body, which is computed.
     #[serde(default)]
-    pub required_headers: BTreeMap<String, String>,
+    pub required_headers: BTreeMap<String, Pattern>,
     /// True when an empty body is refused however it is signed.
     #[serde(default)]
     pub body_needed: bool,
@@ -127,6 +130,10 @@ pub enum Scheme {
     HmacSha1,
     /// Standard Webhooks v1 (HMAC-SHA-256) and v1a (Ed25519); `headers` holds the header prefixes.
     StandardWebhooks,
+    /// A plain SHA-256 of `signed`, which has the secret in it: `{secret}`.
+    HashSha256,
+    /// A plain SHA-512 of `signed`, which has the secret in it.
+    HashSha512,
     /// An Ed25519 signature over `signed`.
     Ed25519,
     /// ECDSA on P-256 with SHA-256 over `signed`, in DER.
@@ -149,6 +156,11 @@ impl Scheme {
     /// True when it is verified with a public key.
     pub fn is_public(self) -> bool {
         matches!(self, Self::Ed25519 | Self::EcdsaP256 | Self::RsaSha256 | Self::RsaSha1)
+    }
+
+    /// True when it is a plain hash of a text with the secret in it.
+    pub fn is_hash(self) -> bool {
+        matches!(self, Self::HashSha256 | Self::HashSha512)
     }
 
     /// True when it is an HMAC over `signed`.
@@ -211,6 +223,8 @@ pub enum TimeUnit {
     SOrMs,
     /// A text by RFC 3339.
     Rfc3339,
+    /// A date as HTTP headers have it: `Thu, 30 Mar 2023 08:38:32 GMT`.
+    HttpDate,
 }
 
 /// Form in which a secret is configured: how it becomes key bytes.
@@ -232,6 +246,10 @@ pub enum SecretFormat {
 
 /// Fewest bytes that a kind may allow: shorter secrets are guessed.
 const SECRET_BYTES_MIN: usize = 8;
+/// The attack on hashes with the secret in front, and where it leads nowhere.
+pub(super) const LENGTH_EXTENSION: &str = "with {secret} in front of a plain hash, who has seen one signed text can sign it \
+     with more bytes behind it (length extension): that leads nowhere only where {body} stands last and every body is JSON; \
+     otherwise this sender needs a mod.rs and a build: \"Where the file ends\" in providers/README.md";
 
 impl SignatureSpec {
     /// `Some` for schemes that sign nothing, in words.
@@ -271,14 +289,20 @@ impl SignatureSpec {
             Source::Text(_) | Source::SignedTime(_) => None,
             Source::SignedId(_) => (!is_standard).then(|| "an id".to_owned()),
             Source::Json(pointer) if self.signed.has(&Piece::Json(pointer.clone())) => None,
-            _ if is_standard || self.signed.has(&Piece::Body) => None,
+            _ if is_standard || self.signed.covers_body() => None,
             _ => Some("the body".to_owned()),
         }
     }
 
     /// True when the signature covers the URL as the sender called it.
     pub fn has_signed_url(&self) -> bool {
-        [Piece::Url, Piece::Path].iter().any(|piece| self.signed.has(piece))
+        [Piece::Url, Piece::Host, Piece::Path, Piece::PathAndQuery].iter().any(|piece| self.signed.has(piece))
+    }
+
+    /// True when the secret stands before the text that is hashed: who has one signed text can then sign that text with
+    /// more bytes behind it (length extension), which no JSON text can have.
+    pub fn is_secret_first(&self) -> bool {
+        self.scheme.is_hash() && self.signed.pieces().first() == Some(&Piece::Secret)
     }
 
     /// Greatest age of a signed time, and furthest that it may be ahead; 0 where no time is checked. Seconds.
@@ -323,8 +347,16 @@ impl SignatureSpec {
             }
             _ => {}
         }
-        if self.headers.is_empty() && self.json.is_none() {
+        if self.headers.is_empty() && self.json.is_none() && self.query.is_none() {
             return Err(misfit("signature.headers", "name at least one header"));
+        }
+        if self.query.is_some() && (self.scheme != Scheme::Token || self.json.is_some()) {
+            return Err(misfit("signature.query", "it is the place of a token, where there is no other"));
+        }
+        let is_fixed = |piece: &Piece| matches!(piece, Piece::Literal(_) | Piece::BodySha256(_));
+        if let Some(text) = self.required_headers.values().find(|one| !one.pieces().iter().all(is_fixed)) {
+            let why = format!("`{}`: write a text, {{sha256:body}} or {{sha256_base64:body}}", text.as_str());
+            return Err(misfit("signature.required_headers", why));
         }
         if matches!(self.scheme, Scheme::StandardWebhooks | Scheme::Token) {
             return Ok(());
@@ -332,12 +364,42 @@ impl SignatureSpec {
         self.check_signed()
     }
 
+    /// Checks that a plain hash has the secret in it, where nobody can lengthen the text behind it.
+    fn check_secret(&self) -> Result<(), Mistake> {
+        let wrong = |why: &str| Err(misfit("signature.signed", why));
+        let pieces = self.signed.pieces();
+        let secrets_n = pieces.iter().filter(|piece| **piece == Piece::Secret).count();
+        if !self.scheme.is_hash() {
+            return match secrets_n {
+                0 => Ok(()),
+                _ => wrong(
+                    "{secret} is for the schemes hash-sha256 and hash-sha512: this one has it as its key",
+                ),
+            };
+        }
+        if secrets_n != 1 {
+            return wrong(
+                "anybody can hash a text without a secret in it: write {secret} once, where the sender has it",
+            );
+        }
+        match (pieces.first(), pieces.last()) {
+            (_, Some(Piece::Secret)) | (Some(Piece::Secret), Some(Piece::Body)) => Ok(()),
+            (Some(Piece::Secret), _) => wrong(LENGTH_EXTENSION),
+            _ => wrong(&format!(
+                "{{secret}} stands last, or first with {{body}} last; for any other place {NEEDS_CODE}"
+            )),
+        }
+    }
+
     fn check_signed(&self) -> Result<(), Mistake> {
-        if !self.signed.has(&Piece::Body) && self.weak.is_none() {
-            return Err(misfit(
-                "signature.signed",
-                format!("`{}` does not cover {{body}}", self.signed.as_str()),
-            ));
+        self.check_secret()?;
+        if !self.signed.covers_body() && self.weak.is_none() {
+            let why = format!(
+                "`{}` does not cover {{body}}: a header that holds its digest proves nothing by itself, so write \
+                 {{sha256:body}} or {{sha256_base64:body}} in its place; where only some fields are signed, weak = \"body\"",
+                self.signed.as_str().escape_debug()
+            );
+            return Err(misfit("signature.signed", why));
         }
         let has_time = self.layout.has(LayoutSlot::Timestamp) || self.timestamp_header.is_some();
         if self.tolerance_s.is_some() && !has_time && self.timestamp_json.is_none() {

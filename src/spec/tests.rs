@@ -99,6 +99,104 @@ fn a_bad_spec_says_which_key_and_why() {
     );
     check("type =", "when_header = \"x\"\ntype =", "when_header");
     check("type =", "split = [\"/a\"]\ntype =", "event.split: name the array");
+    check("type =", "each = \"/a/*/b\"\ntype =", "event.each: `/a/*/b` leads through a list");
+    check(
+        "type =",
+        "each = \"/a\"\nsplit = [\"/b/*/c\"]\ntype =",
+        "event.each: `/b/*/c` leads through a list",
+    );
+}
+
+/// A kind that says `from` of [`GOOD`] as `to`, with all that is wrong with it.
+fn mistakes(changes: &[(&str, &str)]) -> String {
+    let changed = changes.iter().fold(GOOD.to_owned(), |text, (from, to)| {
+        assert!(text.contains(from), "nothing says {from}");
+        text.replacen(from, to, 1)
+    });
+    Spec::parse(&changed).map_or_else(|error| error.why, |_| String::new())
+}
+
+#[test]
+fn a_digest_that_is_computed_covers_the_body_and_a_header_that_holds_one_does_not() {
+    let signed = |what: &str| mistakes(&[("{timestamp}.{body}", what)]);
+    for covering in ["{timestamp}.{sha256:body}", "{timestamp}.{sha256_base64:body}"] {
+        assert_eq!(signed(covering), "");
+    }
+    let headers = "headers = [\"acme-signature\"]";
+    let required = format!("{headers}\nrequired_headers = {{ x-digest = \"{{sha256:body}}\" }}");
+    for (what, says) in [
+        (
+            "{timestamp}.{header:x-digest}",
+            "proves nothing by itself, so write {sha256:body} or {sha256_base64:body}",
+        ),
+        ("{timestamp}.{sha256:bodi}", "did you mean `{sha256:body}`?"),
+        ("{timestamp}.{sha512_base64url:body}", "this sender needs a mod.rs"),
+        ("{timestamp}.{aes:/order}", "{sha256_base64:body}"),
+    ] {
+        assert!(signed(what).contains(says), "{what}: {}", signed(what));
+        let required = mistakes(&[("{timestamp}.{body}", what), (headers, &required)]);
+        assert!(required.contains(says), "a required header covers nothing: {required}");
+    }
+    let body = format!("{headers}\nrequired_headers = {{ x-digest = \"{{json:/id}}\" }}");
+    assert!(mistakes(&[(headers, &body)]).contains("signature.required_headers: `{json:/id}`"));
+}
+
+#[test]
+fn a_plain_hash_has_its_secret_behind_the_text_or_in_front_of_json() {
+    let hash = |signed: &str, more: &[(&str, &str)]| {
+        let of_hash = [("hmac-sha256", "hash-sha256"), ("{timestamp}.{body}", signed)];
+        mistakes(&[&of_hash, more].concat())
+    };
+    let form = ("type = [", "body = \"form\"\n    type = [");
+    for (signed, more) in [
+        ("{timestamp}.{body}{secret}", vec![]),
+        ("{timestamp}.{body}{secret}", vec![form]),
+        ("{secret}{timestamp}.{body}", vec![]),
+    ] {
+        assert_eq!(hash(signed, &more), "", "{signed} {more:?}");
+    }
+    for (signed, more, says) in [
+        ("{timestamp}.{body}", vec![], "anybody can hash a text without a secret"),
+        ("{secret}{timestamp}.{body}{secret}", vec![], "write {secret} once"),
+        ("{timestamp}.{secret}.{body}", vec![], "{secret} stands last, or first with {body} last"),
+        ("{secret}{timestamp}.{body}", vec![form], "length extension"),
+        ("{secret}{body}{timestamp}", vec![], "length extension"),
+        ("{secret}{timestamp}{sha256:body}", vec![], "length extension"),
+        (
+            "{secret}{timestamp}.{body}",
+            vec![("type = [", "form_field = \"data\"\n    type = [")],
+            "length extension",
+        ),
+        (
+            "{secret}{timestamp}.{body}",
+            vec![("type = [", "body = \"lines\"\n    type = [")],
+            "length extension",
+        ),
+    ] {
+        assert!(hash(signed, &more).contains(says), "{signed}: {}", hash(signed, &more));
+    }
+    let keyed = mistakes(&[("{timestamp}.{body}", "{timestamp}.{body}{secret}")]);
+    assert!(keyed.contains("this one has it as its key"), "{keyed}");
+}
+
+#[test]
+fn an_event_by_get_is_read_from_the_query_and_a_token_stands_in_no_other() {
+    let kind = ("kind = ", "method = \"GET\"\n    kind = ");
+    let form = ("type = [", "body = \"form\"\n    type = [");
+    assert_eq!(mistakes(&[kind, form]), "");
+    let get = mistakes(&[kind]);
+    assert!(get.contains("event.body: what comes by GET is in the query"), "{get}");
+    let put = mistakes(&[("kind = ", "method = \"PUT\"\n    kind = ")]);
+    assert!(put.contains("unknown variant `PUT`, expected `POST` or `GET`"), "{put}");
+    let handshake = "\n[[handshake]]\nmethod = \"GET\"\n[[event]]";
+    let every = mistakes(&[kind, form, ("\n    [[event]]", handshake)]);
+    assert!(every.contains("a GET needs a condition, or every event would be one"), "{every}");
+    let headers = "headers = [\"acme-signature\"]";
+    let query = mistakes(&[kind, form, (headers, &format!("{headers}\nquery = \"token\""))]);
+    assert!(query.contains("signature.query: it is the place of a token"), "{query}");
+    let token = "query = \"token\"\n    weak = \"token\"";
+    let posted = mistakes(&[("hmac-sha256", "token"), (headers, token), ("signed = true", "signed = false")]);
+    assert!(posted.contains("signature.query: it is for events that come by GET"), "{posted}");
 }
 
 #[test]

@@ -66,6 +66,8 @@ pub(crate) fn scheme_name(scheme: Scheme) -> &'static str {
         Scheme::HmacSha384 => "HMAC-SHA-384",
         Scheme::HmacSha512 => "HMAC-SHA-512",
         Scheme::StandardWebhooks => "Standard Webhooks v1, v1a",
+        Scheme::HashSha256 => "SHA-256 over secret and text",
+        Scheme::HashSha512 => "SHA-512 over secret and text",
         Scheme::Ed25519 => "Ed25519",
         Scheme::EcdsaP256 => "ECDSA P-256",
         Scheme::RsaSha256 => "RSA-SHA-256",
@@ -100,7 +102,10 @@ pub(crate) fn signed_by(spec: &Spec) -> String {
     // What code does may be several things, of which the header holds one.
     let comma = if signature.in_words.is_some() { "," } else { "" };
     let place = match (signature.headers.as_slice(), &signature.json) {
-        ([], None) => String::new(),
+        ([], None) => {
+            let of_query = |name: &String| format!("{comma} in the query's `{name}`");
+            signature.query.as_ref().map(of_query).unwrap_or_default()
+        }
         ([], Some(pointer)) => format!("{comma} in body `{pointer}`"),
         (headers, _) => format!("{comma} in `{}`", headers.join("` or `")),
     };

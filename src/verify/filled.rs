@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use super::encoding::{Hash, digest, encoded};
 use super::error::VerifyError;
 use super::keys::Keys;
 use super::request::{RawRequest, deciding_header};
@@ -42,9 +43,19 @@ fn part<'a>(
         Piece::Headers => Cow::Borrowed(values.headers.as_bytes()),
         Piece::Mac => Cow::Borrowed(values.mac.as_bytes()),
         Piece::Url => Cow::Borrowed(request.url.as_bytes()),
+        Piece::Host => Cow::Borrowed(host(&request.url).as_bytes()),
         Piece::Path => Cow::Borrowed(path_and_query(&request.url).0.as_bytes()),
+        Piece::PathAndQuery => match path_and_query(&request.url) {
+            (path, None) => Cow::Borrowed(path.as_bytes()),
+            (path, Some(query)) => Cow::Owned(format!("{path}?{query}").into_bytes()),
+        },
         Piece::Method => Cow::Borrowed(request.method.as_str().as_bytes()),
         Piece::Body => Cow::Borrowed(&request.body),
+        Piece::BodySha256(encoding) => {
+            Cow::Owned(encoded(*encoding, &digest(Hash::Sha256, &[&request.body])).into_bytes())
+        }
+        // The key puts it where it belongs, so that what is kept of the signed text has no secret in it.
+        Piece::Secret => Cow::Borrowed(b""),
         Piece::Header(name) => Cow::Borrowed(deciding_header(&request.headers, name)?.as_bytes()),
         Piece::HeaderValues => {
             let names: Vec<&str> = values.headers.split(' ').filter(|name| !name.is_empty()).collect();
@@ -79,6 +90,13 @@ pub fn path_and_query(url: &str) -> (&str, Option<&str>) {
     (path, query)
 }
 
+/// The host of a URL, with its port where it names one, as a sender writes it into its `Host` header.
+fn host(url: &str) -> &str {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    rest.get(..end).unwrap_or_default()
+}
+
 /// The one value of this name in the query, decoded; `None` when there is none, or several.
 pub fn query_value(url: &str, name: &str) -> Option<String> {
     let query = path_and_query(url).1?;
@@ -104,6 +122,19 @@ mod tests {
         check("https://a.test/x?b#c?d=1", "/x", Some("b"));
         check("https://a.test/x#y?b=1", "/x", None);
         check("/x?", "/x", Some(""));
+    }
+
+    #[test]
+    fn a_host_ends_where_the_path_begins_and_keeps_its_port() {
+        for (url, want) in [
+            ("https://a.test/x?b=c/d", "a.test"),
+            ("https://a.test:8443/x", "a.test:8443"),
+            ("https://a.test?x", "a.test"),
+            ("https://a.test#x", "a.test"),
+            ("/x", ""),
+        ] {
+            assert_eq!(host(url), want, "{url}");
+        }
     }
 
     #[test]

@@ -54,11 +54,17 @@ fn pair(raw: &[u8]) -> (Vec<u8>, Vec<u8>) {
 
 /// The same form with one value put in or replaced, for kinds whose signature is a field.
 pub fn form_with(body: &[u8], name: &str, value: &str) -> Vec<u8> {
-    let others = raw_pairs(body).filter(|raw| pair(raw).0 != name.as_bytes());
-    let mut pairs: Vec<Vec<u8>> = others.map(<[u8]>::to_vec).collect();
-    pairs
-        .push(form_urlencoded::Serializer::new(String::new()).append_pair(name, value).finish().into_bytes());
+    let added = form_urlencoded::Serializer::new(String::new()).append_pair(name, value).finish();
+    let others = form_without(body, name);
+    let pairs: Vec<&[u8]> =
+        [others.as_slice(), added.as_bytes()].into_iter().filter(|part| !part.is_empty()).collect();
     pairs.join(&b'&')
+}
+
+/// The same form without the fields of this name, the others as they were written.
+pub(crate) fn form_without(body: &[u8], name: &str) -> Vec<u8> {
+    let others: Vec<&[u8]> = raw_pairs(body).filter(|raw| pair(raw).0 != name.as_bytes()).collect();
+    others.join(&b'&')
 }
 
 fn decoded(text: &[u8]) -> Vec<u8> {
@@ -81,6 +87,8 @@ mod tests {
         assert_eq!(form(b"a=%ff").text("a"), None);
         assert!(Form::parse("a&".repeat(FIELDS_N_MAX).as_bytes()).is_some());
         assert_eq!(Form::parse("a&".repeat(FIELDS_N_MAX + 1).as_bytes()), None);
+        assert_eq!(form_without(b"a=+1&%73=x&b", "s"), b"a=+1&b");
+        assert_eq!(form_with(b"", "s", "x"), b"s=x");
         assert_eq!(form_with(b"a=1&s=&b=2", "s", "x+/="), b"a=1&b=2&s=x%2B%2F%3D");
     }
 }

@@ -4,7 +4,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha1::Sha1;
 use sha2::{Sha256, Sha384, Sha512};
 
-use super::encoding::{ShortBytes, key_base64, same};
+use super::encoding::{Hash, ShortBytes, digest, key_base64, same};
 use super::error::KeyError;
 use super::private::SigningKey;
 use super::public::PublicKey;
@@ -24,6 +24,12 @@ pub(super) enum Key {
     Sha256(Hmac<Sha256>, usize),
     Sha384(Hmac<Sha384>, usize),
     Sha512(Hmac<Sha512>, usize),
+    /// A plain hash, and the secret that stands in front of the text or behind it.
+    Hash {
+        hash: Hash,
+        secret: Vec<u8>,
+        is_first: bool,
+    },
     Public(PublicKey),
 }
 
@@ -55,6 +61,12 @@ pub(super) fn mac_by<P: AsRef<[u8]>>(key: &Key, parts: &[P]) -> Option<ShortByte
         Key::Sha256(mac, _) => Some(ShortBytes::of(&fed(mac.clone(), parts).finalize().into_bytes())),
         Key::Sha384(mac, _) => Some(ShortBytes::of(&fed(mac.clone(), parts).finalize().into_bytes())),
         Key::Sha512(mac, _) => Some(ShortBytes::of(&fed(mac.clone(), parts).finalize().into_bytes())),
+        Key::Hash { hash, secret, is_first } => {
+            let (before, behind): (&[u8], &[u8]) = if *is_first { (secret, b"") } else { (b"", secret) };
+            let text = parts.iter().map(AsRef::as_ref);
+            let all: Vec<&[u8]> = [before].into_iter().chain(text).chain([behind]).collect();
+            Some(ShortBytes::of(&digest(*hash, &all)))
+        }
         Key::Public(_) => None,
     }
 }
@@ -91,6 +103,14 @@ pub(super) fn key(spec: &SignatureSpec, position: usize, text: &str) -> Result<K
         return Err(KeyError::Empty(position));
     }
     let n = bytes.len();
+    let hash = match spec.scheme {
+        Scheme::HashSha256 => Some(Hash::Sha256),
+        Scheme::HashSha512 => Some(Hash::Sha512),
+        _ => None,
+    };
+    if let Some(hash) = hash {
+        return Ok(Key::Hash { hash, secret: bytes, is_first: spec.is_secret_first() });
+    }
     // HMAC takes keys of any length; the error exists for other MACs.
     let made = match spec.scheme {
         Scheme::HmacSha1 => Hmac::new_from_slice(&bytes).map(|mac| Key::Sha1(mac, n)),

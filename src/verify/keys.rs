@@ -147,6 +147,7 @@ impl Keys {
         let min_n = spec.signature.secret_bytes_min;
         let of_key = |named: &NamedKey| match &named.key {
             Key::Sha1(_, n) | Key::Sha256(_, n) | Key::Sha384(_, n) | Key::Sha512(_, n) => Some(*n),
+            Key::Hash { secret, .. } => Some(secret.len()),
             Key::Public(_) => None,
         };
         // No keys are made of tokens.

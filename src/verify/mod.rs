@@ -50,6 +50,7 @@ pub use encoding::{
 pub(crate) use error::KEY_ID_BYTES_MAX;
 pub use error::{KeyError, SignError, VerifyError};
 pub use filled::{path_and_query, query_value};
+pub(crate) use form::form_without;
 pub use form::{FIELDS_N_MAX, Form, form_with};
 pub use handshake::{Reply, reply};
 pub use jws::{Jws, jws_chained, jws_detached, jws_hs256, jws_signed};

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use http::{HeaderMap, Method};
 
 use super::error::VerifyError;
+use super::filled::path_and_query;
 use crate::types::UnixMs;
 
 /// Most signatures of one header that are tried; a sender in rotation sends two or three.
@@ -25,6 +26,16 @@ pub struct RawRequest {
     pub body: Bytes,
     /// Time when the last byte arrived. Unix milliseconds.
     pub received_at_ms: UnixMs,
+}
+
+impl RawRequest {
+    /// The same with its query as its body, of a kind whose events come by GET; what was sent as a body counts for
+    /// nothing.
+    #[must_use]
+    pub(crate) fn with_query_as_body(self) -> Self {
+        let query = path_and_query(&self.url).1.unwrap_or_default();
+        Self { body: Bytes::copy_from_slice(query.as_bytes()), ..self }
+    }
 }
 
 /// The value of a header that decides: present once, and text.

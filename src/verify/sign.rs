@@ -1,18 +1,21 @@
 //! The other side, for `sign` and `send`: makes the headers that a sender would send. Offline, with the
 //! newest secret that can sign.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
 use super::encoding::{base64_text, encoded};
 use super::error::SignError;
 use super::filled::{SignedValues, parts};
+use super::form::form_with;
 use super::keys::Keys;
 use super::public::PublicScheme;
 use super::request::RawRequest;
 use super::standard::Family;
-use super::time::rfc3339_text;
-use crate::spec::{LayoutSlot, Piece, Scheme, SignatureSpec, Source, Spec, TimeUnit};
+use super::time::{http_date_text, rfc3339_text};
+use crate::spec::{EventMethod, LayoutSlot, Pattern, Piece, Scheme, SignatureSpec, Source, Spec, TimeUnit};
 
 /// The time, URL, id and type with which a request is signed.
 #[derive(Debug, Clone)]
@@ -32,7 +35,8 @@ pub struct SignAt {
 pub struct Signed {
     /// Names and values, in the order to send them.
     pub headers: Vec<(String, String)>,
-    /// The bytes to send; other than what was given only where the signature is inside.
+    /// The bytes to send, of events that come by GET as the query; other than what was given only where the signature is
+    /// inside.
     pub body: Vec<u8>,
 }
 
@@ -53,7 +57,9 @@ pub fn sign(spec: &Spec, keys: &Keys, body: &[u8], at: &SignAt) -> Result<Signed
             let value = format!("Basic {}", base64_text(text.as_bytes()));
             signed.headers.push(("authorization".to_owned(), value));
         }
-        scheme if scheme.is_mac() || scheme.is_public() => signature_of(signature, keys, at, &mut signed)?,
+        scheme if scheme.is_mac() || scheme.is_hash() || scheme.is_public() => {
+            signature_of(signature, keys, at, &mut signed)?;
+        }
         _ => return Err(SignError::Unsupported(spec.kind.clone())),
     }
     Ok(signed)
@@ -61,7 +67,10 @@ pub fn sign(spec: &Spec, keys: &Keys, body: &[u8], at: &SignAt) -> Result<Signed
 
 /// The request as its sender would shape it, without a signature: for what is read of it alone.
 pub(crate) fn unsigned(spec: &Spec, body: &[u8], at: &SignAt) -> Signed {
-    let mut signed = Signed { headers: vec![content_type(body)], body: body.to_vec() };
+    let mut signed = Signed { headers: Vec::new(), body: body.to_vec() };
+    if spec.method == EventMethod::Post {
+        signed.headers.push(content_type(body));
+    }
     signed.headers.extend(unsigned_headers(spec, at));
     signed
 }
@@ -99,7 +108,11 @@ fn signature_of(
     signed: &mut Signed,
 ) -> Result<(), SignError> {
     let timestamp = written_time(spec.timestamp_unit, at.now_s);
-    signed.headers.extend(spec.required_headers.clone());
+    let bare = signed.request(at)?;
+    for (name, value) in &spec.required_headers {
+        let value = filled(value, &bare, keys, &SignedValues::default())?.concat();
+        signed.headers.push((name.clone(), String::from_utf8_lossy(&value).into_owned()));
+    }
     signed.headers.extend(spec.timestamp_header.iter().map(|name| (name.clone(), timestamp.clone())));
     let key_id = keys.first_id().unwrap_or_default().to_owned();
     signed.headers.extend(spec.key_id_header.iter().map(|name| (name.clone(), key_id.clone())));
@@ -112,8 +125,7 @@ fn signature_of(
     }
     let request = signed.request(at)?;
     let values = SignedValues { timestamp: &timestamp, headers: SIGNED_HEADERS, mac: "" };
-    let parts =
-        parts(&spec.signed, &request, keys, &values).map_err(|why| SignError::Body(why.to_string()))?;
+    let parts = filled(&spec.signed, &request, keys, &values)?;
     let bytes = match spec.scheme.public() {
         Some(scheme) => keys.sign_public(scheme, &parts.concat())?,
         None => keys.mac(&parts).ok_or(SignError::NoSigningKey)?,
@@ -128,6 +140,16 @@ fn signature_of(
     put(signed, spec, &value)
 }
 
+/// The parts of a text whose places the request has to fill.
+fn filled<'a>(
+    pattern: &'a Pattern,
+    request: &'a RawRequest,
+    keys: &'a Keys,
+    values: &SignedValues<'a>,
+) -> Result<Vec<Cow<'a, [u8]>>, SignError> {
+    parts(pattern, request, keys, values).map_err(|why| SignError::Body(why.to_string()))
+}
+
 /// The headers that are signed along where the sender chooses some.
 const SIGNED_HEADERS: &str = "content-type";
 
@@ -136,11 +158,16 @@ fn written_time(unit: TimeUnit, now_s: i64) -> String {
         TimeUnit::S | TimeUnit::SOrMs => now_s.to_string(),
         TimeUnit::Ms => now_s.saturating_mul(1_000).to_string(),
         TimeUnit::Rfc3339 => rfc3339_text(now_s),
+        TimeUnit::HttpDate => http_date_text(now_s),
     }
 }
 
 /// Puts a signature or token into its header, or into the body where the kind has it there.
 fn put(signed: &mut Signed, spec: &SignatureSpec, value: &str) -> Result<(), SignError> {
+    if let Some(name) = &spec.query {
+        signed.body = form_with(&signed.body, name, value);
+        return Ok(());
+    }
     let Some(pointer) = &spec.json else {
         let name = spec.headers.first().cloned().unwrap_or_default();
         let name = name.strip_suffix('*').map_or(name.clone(), |stem| format!("{stem}1"));
@@ -168,6 +195,12 @@ fn put(signed: &mut Signed, spec: &SignatureSpec, value: &str) -> Result<(), Sig
 }
 
 impl Signed {
+    /// The URL of a GET that sends the same, with what is the body of a POST as its query.
+    pub(crate) fn url_with_query(&self, url: &str) -> String {
+        let joint = if url.contains('?') { '&' } else { '?' };
+        format!("{url}{joint}{}", String::from_utf8_lossy(&self.body))
+    }
+
     /// A JSON body without further headers.
     pub fn json(body: Vec<u8>) -> Self {
         Self { headers: vec![("content-type".to_owned(), "application/json".to_owned())], body }

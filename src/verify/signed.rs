@@ -14,7 +14,7 @@ use super::keys::Keys;
 use super::public::{PublicKey, PublicScheme};
 use super::request::{RawRequest, SIGNATURES_N_MAX, deciding_header, first_present};
 use super::time::{check_time, signed_at};
-use crate::json::text_of;
+use crate::json::{Document, text_of};
 use crate::spec::{Layout, LayoutSlot, SignatureSpec};
 
 /// The texts in the places of the kind's layout.
@@ -45,7 +45,7 @@ pub(super) fn verify(
     keys: &Keys,
     request: &RawRequest,
 ) -> Result<Believed, VerifyError> {
-    check_shape(spec, request)?;
+    check_shape(spec, keys, request)?;
     let (place, texts) = texts(spec, request)?;
     let carried = carried(spec, place, &texts)?;
     let in_body = match &spec.timestamp_json {
@@ -96,6 +96,13 @@ pub(super) fn verify(
             }
         };
         if let Some(secret_n) = matched {
+            // Not before: a stranger's body is not read for nothing.
+            if spec.is_secret_first() && Document::parse(&request.body).is_none() {
+                return Err(VerifyError::malformed(
+                    "body",
+                    "it is not JSON, so that its hash may be of a longer text",
+                ));
+            }
             return Ok(believed(spec, secret_n, &parts, timestamp.map(|(_, text)| text)));
         }
     }
@@ -109,7 +116,7 @@ pub(super) fn verify(
 }
 
 /// Checks what every request of the kind has in common, before anything is computed.
-fn check_shape(spec: &SignatureSpec, request: &RawRequest) -> Result<(), VerifyError> {
+fn check_shape(spec: &SignatureSpec, keys: &Keys, request: &RawRequest) -> Result<(), VerifyError> {
     if spec.body_needed && request.body.is_empty() {
         return Err(VerifyError::malformed("body", "it is empty"));
     }
@@ -117,9 +124,16 @@ fn check_shape(spec: &SignatureSpec, request: &RawRequest) -> Result<(), VerifyE
         return Err(VerifyError::malformed("body", "it is no JSON object, and nothing else is sent"));
     }
     for (name, want) in &spec.required_headers {
-        if deciding_header(&request.headers, name)? != want {
-            return Err(VerifyError::malformed(name, "it has another value than the kind's"));
+        let there = deciding_header(&request.headers, name)?;
+        if there.as_bytes() == parts(want, request, keys, &SignedValues::default())?.concat() {
+            continue;
         }
+        // The header may be right, and the body another or not there yet.
+        return Err(if want.covers_body() {
+            VerifyError::malformed("body", "its digest is not the one that a header says")
+        } else {
+            VerifyError::malformed(name, "it has another value than the kind's")
+        });
     }
     Ok(())
 }
@@ -256,9 +270,9 @@ mod tests {
     use http::{HeaderValue, Method};
 
     use super::*;
-    use crate::config::KindSettings;
+    use crate::config::{KindSettings, Secret};
     use crate::spec::Spec;
-    use crate::verify::{DevKeys, KeySource, SigningKey, base64_text};
+    use crate::verify::{DevKeys, Hash, KeyError, KeySource, SigningKey, base64_text, digest, hmac};
 
     /// Holds one key under one id.
     struct OneKey(&'static str, String);
@@ -329,5 +343,130 @@ mod tests {
         found.sort();
         assert_eq!(found, ["x-signature-1", "x-signature-12"]);
         assert_eq!(family(&headers, "x-other-"), Err(VerifyError::HeaderMissing("x-other-1".to_owned())));
+    }
+
+    /// A request of a kind with one secret, with these headers.
+    fn sent(url: &str, headers: &[(&'static str, &str)], body: &[u8]) -> RawRequest {
+        let value = |text: &str| HeaderValue::from_str(text).expect("text");
+        RawRequest {
+            method: Method::POST,
+            url: url.to_owned(),
+            headers: headers
+                .iter()
+                .map(|(name, text)| (http::HeaderName::from_static(name), value(text)))
+                .collect(),
+            body: Bytes::copy_from_slice(body),
+            received_at_ms: 1_680_165_512_000,
+        }
+    }
+
+    fn keys_of(spec: &SignatureSpec, secret: &str) -> Keys {
+        Keys::new(spec, &[Secret::new(secret)], &KindSettings::default()).expect("keys")
+    }
+
+    #[test]
+    fn a_header_that_holds_the_digest_of_a_body_proves_nothing_of_another_body() {
+        let spec =
+            Spec::parse(include_str!("../../providers/vipps/provider.toml")).expect("a spec").signature;
+        let keys = keys_of(&spec, "vipps-secret-0123456789");
+        let (date, url) = ("Thu, 30 Mar 2023 08:38:32 GMT", "https://hooks.example.com/webhooks/vipps?a=1");
+        let (body, other) = (br#"{"name":"CREATED"}"#.as_slice(), br#"{"name":"CAPTURED"}"#.as_slice());
+        let digest_of = |body: &[u8]| base64_text(&digest(Hash::Sha256, &[body]));
+        let signed = |body: &[u8]| {
+            let text = format!("POST\n/webhooks/vipps?a=1\n{date};hooks.example.com;{}", digest_of(body));
+            let signature = hmac(Hash::Sha256, b"vipps-secret-0123456789", &[text.as_bytes()]);
+            let names = "x-ms-date;host;x-ms-content-sha256";
+            format!("HMAC-SHA256 SignedHeaders={names}&Signature={}", base64_text(&signature))
+        };
+        let judged = |url: &str, digest: &str, signed: &str, body: &[u8]| {
+            let headers = [("x-ms-date", date), ("x-ms-content-sha256", digest), ("authorization", signed)];
+            verify(&spec, &keys, &sent(url, &headers, body)).map(|_| ()).map_err(|why| why.reason())
+        };
+        let (of_body, of_other) = (digest_of(body), digest_of(other));
+        assert_eq!(judged(url, &of_body, &signed(body), body), Ok(()));
+        for (what, digest, of, body, reason) in [
+            ("the digest and signature of the first body", &of_body, body, other, "malformed"),
+            ("its own digest and the signature of the first body", &of_other, body, other, "mismatch"),
+            ("a digest of nothing it has", &of_other, body, body, "malformed"),
+        ] {
+            assert_eq!(judged(url, digest, &signed(of), body), Err(reason), "{what}");
+        }
+        for other in
+            ["https://hooks.example.com/webhooks/vipps", "https://other.example.com/webhooks/vipps?a=1"]
+        {
+            assert_eq!(judged(other, &of_body, &signed(body), body), Err("mismatch"), "{other}");
+        }
+    }
+
+    /// Lengthens a text of which a plain SHA-256 is known with a secret of `secret_n` bytes in front: the bytes behind the
+    /// text, and the hash of all. Whoever does this does not know the secret.
+    fn lengthened(hash: &[u8], text: &[u8], secret_n: usize, suffix: &[u8]) -> (Vec<u8>, Vec<u8>) {
+        let padding = |bytes_n: usize| {
+            let mut padding = vec![0x80];
+            padding.resize(1 + (119 - bytes_n % 64) % 64, 0);
+            padding.extend((bytes_n as u64 * 8).to_be_bytes());
+            padding
+        };
+        let glue = padding(secret_n + text.len());
+        let hashed_n = secret_n + text.len() + glue.len();
+        let mut state = [0_u32; 8];
+        for (word, bytes) in state.iter_mut().zip(hash.chunks_exact(4)) {
+            *word = u32::from_be_bytes(bytes.try_into().expect("four bytes"));
+        }
+        let rest = [suffix, &padding(hashed_n + suffix.len())].concat();
+        let (blocks, _) = rest.as_chunks::<64>();
+        sha2::block_api::compress256(&mut state, blocks);
+        ([text, &glue, suffix].concat(), state.iter().flat_map(|word| word.to_be_bytes()).collect())
+    }
+
+    #[test]
+    fn a_text_behind_a_secret_can_be_lengthened_by_a_stranger_and_is_json_no_longer() {
+        let spec =
+            Spec::parse(include_str!("../../providers/pagbank/provider.toml")).expect("a spec").signature;
+        let secret = "pagbank-token-0123456789";
+        let keys = keys_of(&spec, secret);
+        let judged = |body: &[u8], hash: &[u8]| {
+            verify(&spec, &keys, &sent("", &[("x-authenticity-token", &hex::encode(hash))], body))
+        };
+        for body in [
+            r#"{"id":"CHAR_1","status":"WAITING"}"#,
+            r#"{"id":"CHAR_1","status":"WAITING","padded":"to 64"}"#,
+        ] {
+            let text = [b"-", body.as_bytes()].concat();
+            let hash = digest(Hash::Sha256, &[secret.as_bytes(), &text]);
+            assert!(judged(body.as_bytes(), &hash).is_ok());
+            for suffix in [r#"{"id":"CHAR_1","status":"PAID"}"#, "}", "", "\n"] {
+                let (forged, forged_hash) = lengthened(&hash, &text, secret.len(), suffix.as_bytes());
+                let known = digest(Hash::Sha256, &[secret.as_bytes(), &forged]);
+                assert_eq!(known, forged_hash, "the attack does find the hash of the longer text");
+                let why = judged(&forged[1..], &forged_hash).expect_err("refused");
+                assert_eq!(
+                    why,
+                    VerifyError::malformed(
+                        "body",
+                        "it is not JSON, so that its hash may be of a longer text"
+                    )
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_secret_behind_the_text_is_hashed_behind_it() {
+        let text = include_str!("../../providers/pagbank/provider.toml");
+        let text = text.replace("{secret}-{body}", "{body}{secret}").replace("hash-sha256", "hash-sha512");
+        let spec = Spec::parse(&text).expect("a spec").signature;
+        let keys = keys_of(&spec, "pagbank-token-0123456789");
+        let judged = |hashed: &str| {
+            let hash = hex::encode(digest(Hash::Sha512, &[hashed.as_bytes()]));
+            verify(&spec, &keys, &sent("", &[("x-authenticity-token", &hash)], b"a=1")).is_ok()
+        };
+        let short = Keys::new(&spec, &[Secret::new("a-short-one")], &KindSettings::default()).expect("keys");
+        let too_short = short.check_strength(&Spec::parse(&text).expect("a spec")).expect_err("too short");
+        assert_eq!(too_short, KeyError::TooShort { position: 1, bytes_n: 11, min_n: 16 });
+        assert!(judged("a=1pagbank-token-0123456789"));
+        for other in ["a=1", "pagbank-token-0123456789a=1", "a=1pagbank-token-0123456780"] {
+            assert!(!judged(other), "{other}");
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! Signed times as senders write them, and whether they are near enough.
 
+use std::time::{Duration, UNIX_EPOCH};
+
 use super::error::VerifyError;
 use super::keys::Keys;
 use crate::spec::{SignatureSpec, TimeUnit};
@@ -26,12 +28,14 @@ pub(super) fn signed_at(unit: TimeUnit, place: &str, text: &str) -> Result<Signe
         TimeUnit::SOrMs if text.len() < MS_DIGITS => number().map(SignedAt::S),
         TimeUnit::Ms | TimeUnit::SOrMs => number().map(SignedAt::Ms),
         TimeUnit::Rfc3339 => rfc3339_ms(text).map(SignedAt::Ms),
+        TimeUnit::HttpDate => http_date_s(text).map(SignedAt::S),
     };
     let why = match unit {
         TimeUnit::S => "the timestamp is not a number of seconds",
         TimeUnit::Ms => "the timestamp is not a number of milliseconds",
         TimeUnit::SOrMs => "the timestamp is not a number of seconds or milliseconds",
         TimeUnit::Rfc3339 => "the timestamp is not an RFC 3339 time",
+        TimeUnit::HttpDate => "the timestamp is not a date as HTTP headers have it",
     };
     read.ok_or_else(|| VerifyError::malformed(place, why))
 }
@@ -93,6 +97,18 @@ pub fn check_timestamp(
 /// Unix seconds as RFC 3339, in UTC.
 pub fn rfc3339_text(at_s: i64) -> String {
     jiff::Timestamp::from_second(at_s).map(|at| at.to_string()).unwrap_or_default()
+}
+
+/// Unix seconds as `Thu, 30 Mar 2023 08:38:32 GMT`.
+pub(super) fn http_date_text(at_s: i64) -> String {
+    let since = Duration::from_secs(u64::try_from(at_s).unwrap_or_default());
+    httpdate::fmt_http_date(UNIX_EPOCH + since)
+}
+
+/// The date of an HTTP header in unix seconds; `None` for anything else.
+fn http_date_s(text: &str) -> Option<i64> {
+    let since = httpdate::parse_http_date(text).ok()?.duration_since(UNIX_EPOCH).ok()?;
+    i64::try_from(since.as_secs()).ok()
 }
 
 /// `2026-01-31T10:00:00.123Z`, or with an offset, in unix milliseconds; `None` for anything else.
@@ -177,6 +193,12 @@ mod tests {
         check(TimeUnit::Ms, "1767225600123", Some(SignedAt::Ms(1_767_225_600_123)));
         check(TimeUnit::SOrMs, "1767225600", Some(SignedAt::S(1_767_225_600)));
         check(TimeUnit::SOrMs, "1767225600123", Some(SignedAt::Ms(1_767_225_600_123)));
+        let date = "Thu, 30 Mar 2023 08:38:32 GMT";
+        check(TimeUnit::HttpDate, date, Some(SignedAt::S(1_680_165_512)));
+        assert_eq!(http_date_text(1_680_165_512), date);
+        for odd in ["1680165512", "2023-03-30T08:38:32Z", "Fri, 30 Mar 2023 08:38:32 +0100", ""] {
+            check(TimeUnit::HttpDate, odd, None);
+        }
         for odd in ["", " 1", "+1", "-1", "1.5", "1e3", "٣", "9999999999999999"] {
             check(TimeUnit::S, odd, None);
             check(TimeUnit::Ms, odd, None);

@@ -2,13 +2,21 @@
 
 use super::encoding::{decode_base64, same};
 use super::error::VerifyError;
+use super::form::Form;
 use super::keys::Keys;
 use super::request::{RawRequest, deciding_header, first_present};
 use crate::json::{Document, PointerTarget, elements, text_of};
 use crate::spec::{LayoutSlot, SignatureSpec};
 
-/// One of the secrets, in a header, at a JSON pointer, or in every element of a batch.
+/// One of the secrets, in a header, in the query, at a JSON pointer, or in every element of a batch.
 pub(super) fn verify(spec: &SignatureSpec, keys: &Keys, request: &RawRequest) -> Result<usize, VerifyError> {
+    if let Some(name) = &spec.query {
+        let form = Form::parse(&request.body).ok_or_else(|| VerifyError::malformed(name, Form::TOO_MANY))?;
+        let token = form
+            .one(name)
+            .ok_or_else(|| VerifyError::malformed(name, "the query has no such value, or two"))?;
+        return keys.token_matches(token).ok_or(VerifyError::Mismatch { keys_n: keys.len() });
+    }
     let Some(pointer) = &spec.json else {
         let name = first_present(&request.headers, &spec.headers)?;
         let value = deciding_header_bytes(request, name)?;

@@ -192,11 +192,9 @@ fn every_kind_signs_a_sample_as_a_command_that_a_shell_takes() {
         let kind = kind["kind"].as_str().unwrap();
         let ran = place.run(&["sign", kind]);
         assert_eq!(ran.code, 0, "{kind}: {}", ran.err);
-        assert!(
-            ran.out.contains(&format!("/webhooks/{kind}'")) && ran.out.contains("--data-binary"),
-            "{}",
-            ran.out
-        );
+        let is_post = ran.out.contains(&format!("/webhooks/{kind}'")) && ran.out.contains("--data-binary");
+        let is_get = ran.out.contains(&format!("/webhooks/{kind}?")) && !ran.out.contains("--data");
+        assert!(if kind == "mangopay" { is_get } else { is_post }, "{}", ran.out);
         let parsed = Command::new("sh").args(["-n", "-c", &ran.out]).status().unwrap();
         assert!(parsed.success(), "{}", ran.out);
     }

@@ -53,6 +53,7 @@ mod fetched;
 mod first_party;
 mod floors;
 mod fuzz;
+mod get_events;
 mod guard;
 mod handler_sessions;
 mod handlers_blocked;

@@ -111,6 +111,8 @@ fn a_new_kind_passes_check_and_is_not_overwritten() {
     assert!(out(&checked).contains("4 vectors and 2 pairs"), "{}", out(&checked));
     assert!(!err(&checked).contains("identity.json"), "{}", err(&checked));
 
+    let guide = place.run(&["new-kind", "--guide"]);
+    assert!(guide.status.success() && out(&guide).contains("| `timestamp_header`, "), "{}", out(&guide));
     let again = place.run(&["new-kind", "acme_pay"]);
     assert!(!again.status.success() && err(&again).contains("is there already"), "{}", err(&again));
     let misnamed = place.run(&["new-kind", "../acme"]);
@@ -189,6 +191,11 @@ fn each_mistake_in_a_kind_names_its_file_its_key_and_its_remedy() {
     check("docs = ", "# docs = ", "docs", "is missing; write it");
     check("kind = \"acme\"", "kind = \"acme", "kind", "line 3");
     check("{timestamp}.{body}", "{timestamp}", "signature.signed", "does not cover {body}");
+    // What no file can say is told with what to do about it.
+    let code = "this sender needs a mod.rs and a build: \"Where the file ends\" in providers/README.md";
+    check("hmac-sha256", "pgp", "signature.scheme", code);
+    check("{timestamp}.{body}", "{timestamp}.{3des:/order}", "signature.signed", code);
+    check("{timestamp}.{body}", "{timestamp}.{header:digest}", "signature.signed", "write {sha256:body} or");
     check("v1={signature}", "v1={sgnature}", "signature.layout", "sgnature");
 }
 

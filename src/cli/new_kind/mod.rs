@@ -15,6 +15,8 @@ use crate::types::Name;
 use crate::verify::DevKeys;
 
 const SPEC: &str = include_str!("provider.toml");
+/// What says of every key what it means; who has the program alone has no other copy of it.
+const GUIDE: &str = include_str!("../../../providers/README.md");
 const PAIRS: &str = include_str!("identity.json");
 const SAMPLE: &str = "{\n  \"id\": \"evt___ID__\",\n  \"type\": \"{TYPE}\",\n  \"created\": __NOW__,\n  \"data\": { \"id\": \"thing_1\" }\n}\n";
 const TYPES: [&str; 3] = ["thing.created", "thing.changed", "thing.deleted"];
@@ -22,7 +24,11 @@ const TYPES: [&str; 3] = ["thing.created", "thing.changed", "thing.deleted"];
 #[derive(Args)]
 pub(super) struct NewKindArgs {
     /// Name of the kind and of its folder.
-    name: String,
+    #[arg(required_unless_present = "guide")]
+    name: Option<String>,
+    /// Print the guide to kinds instead, which documents every key of a `provider.toml`.
+    #[arg(long, conflicts_with_all = ["name", "folder"])]
+    guide: bool,
     /// Folder that the kind's folder is made in; the one of `[kinds] folder` by default, else `kinds`.
     #[arg(long, value_name = "FOLDER")]
     folder: Option<PathBuf>,
@@ -30,7 +36,10 @@ pub(super) struct NewKindArgs {
 
 /// Writes the folder; one that is there already is left alone.
 pub(super) fn new_kind(args: &NewKindArgs, kinds: &Kinds) -> anyhow::Result<ExitCode> {
-    let name = args.name.as_str();
+    let Some(name) = args.name.as_deref() else {
+        say(GUIDE.trim_end());
+        return Ok(ExitCode::SUCCESS);
+    };
     Name::parse(name)
         .map_err(|why| anyhow::anyhow!("`{}` is not a name of a kind: {why}", name.escape_debug()))?;
     let configured = kinds.folder.as_ref().map(|folder| folder.path.clone());
@@ -70,8 +79,9 @@ fn steps(parent: &Path, folder: &Path, name: &str) -> String {
     let (at, parent_at) = (folder.display(), parent.display());
     let first = format!(
         "wrote {at}\n\n\
-         1. fill in {at}/provider.toml (providers/README.md documents every key)\n\
-         2. put the sender's own example events into {at}/samples, one file for each type\n"
+         1. fill in {at}/provider.toml (providers/README.md documents every key; `hooklatch new-kind --guide` prints it)\n\
+         2. put the sender's own example events into {at}/samples in place of the invented ones, a file for each type,\n   \
+         and name them in {at}/identity.json\n"
     );
     if parent.join("mod.rs").is_file() {
         return format!(

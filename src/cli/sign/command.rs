@@ -81,7 +81,7 @@ pub(crate) fn sign(args: &SignArgs, file: Option<&Path>, kinds: &Kinds) -> anyho
             say(format!("{name}: {value}"));
         }
     } else {
-        say(curl(&url, &request));
+        say(curl(signer.provider.spec().method, &url, &request));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -99,7 +99,7 @@ pub(crate) fn dev_curl(kinds: &Kinds, kind: &str, url: &str) -> anyhow::Result<S
     let (now_s, id) = (Clock::system().now_ms() / 1_000, fresh_id());
     let body = filled_sample(sample, &id, now_s);
     let at = SignAt { now_s, url: url.to_owned(), id, event_type: event_type.to_owned() };
-    Ok(curl(url, &provider.sign(body.as_bytes(), &at)?))
+    Ok(curl(provider.spec().method, url, &provider.sign(body.as_bytes(), &at)?))
 }
 
 /// The bytes of a file; of standard input for `-`.

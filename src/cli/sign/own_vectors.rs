@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::bench::spoil;
 use crate::config::KindSettings;
 use crate::provider::{ActiveProvider, Provider, dev_secret, dev_settings, filled_sample};
-use crate::spec::{DevKey, Scheme, SecretFormat, SettingForm, Spec};
+use crate::spec::{DevKey, EventMethod, Scheme, SecretFormat, SettingForm, Spec};
 use crate::vectors::{Judged, Vector, judge_one};
 use crate::verify::{DevKeys, SignAt, Signed};
 
@@ -163,6 +163,10 @@ fn vector(
             "body": String::from_utf8_lossy(&signed.body), "now": now_s, "expect": case.expect,
             "note": case.note, "origin": "hooklatch sign --vectors",
         });
+        if spec.method == EventMethod::Get {
+            (vector["method"], vector["url"]) = (json!("GET"), json!(signed.url_with_query(&at.url)));
+            vector["body"] = json!("");
+        }
         if let (Some(vector), false) = (vector.as_object_mut(), case.trusted.settings.iter().next().is_none())
         {
             vector.insert("settings".to_owned(), settings.clone());
