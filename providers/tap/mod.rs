@@ -4,7 +4,8 @@ use hooklatch::kind::prelude::*;
 
 /// The kind, without handlers.
 pub(super) fn provider() -> Provider {
-    Provider::from_spec(include_str!("provider.toml")).verify_with(verify).sign_with(sign).samples(&[
+    let kind = Provider::from_spec(include_str!("provider.toml")).verify_with(verify).sign_with(sign);
+    kind.open_with(open).samples(&[
         ("CHARGE.CAPTURED", include_str!("samples/CHARGE.CAPTURED.json")),
         ("CHARGE.DECLINED", include_str!("samples/CHARGE.DECLINED.json")),
         ("REFUND.REFUNDED", include_str!("samples/REFUND.REFUNDED.json")),
@@ -12,6 +13,28 @@ pub(super) fn provider() -> Provider {
 }
 
 const NAME: &str = "hashstring";
+/// The names between the signed values. A value that holds one could be cut there, into values of other fields.
+const MARKS: [&str; 8] = [
+    "x_id",
+    "x_amount",
+    "x_currency",
+    "x_gateway_reference",
+    "x_payment_reference",
+    "x_updated",
+    "x_status",
+    "x_created",
+];
+/// The signed values that are texts; the amount is a number.
+const TEXTS: [&str; 8] = [
+    "/id",
+    "/currency",
+    "/status",
+    "/reference/gateway",
+    "/reference/payment",
+    "/transaction/created",
+    "/updated",
+    "/created",
+];
 /// Currencies with three decimals.
 const THREE: [&str; 7] = ["BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND"];
 /// What ids start with, and of which objects they are.
@@ -55,6 +78,21 @@ fn content(body: &[u8]) -> Option<String> {
     Some(format!(
         "{head}x_gateway_reference{gateway}x_payment_reference{payment}x_status{status}x_created{created}"
     ))
+}
+
+/// The body as it is, where the signed text can be cut in one way only. Otherwise its fields may be anything: it is kept
+/// as no payment, with all of it in one member.
+fn open(_: &Keys, body: &[u8]) -> Result<Vec<u8>, String> {
+    let json = Json::parse(body).ok_or("the body is not JSON")?;
+    let is_cut_elsewhere = |pointer: &&str| {
+        let text = json.text_or_empty(pointer).unwrap_or_default();
+        MARKS.iter().any(|mark| text.contains(mark))
+    };
+    if !TEXTS.iter().any(|pointer| is_cut_elsewhere(&pointer)) {
+        return Ok(body.to_vec());
+    }
+    let head: &[u8] = br#"{"object":"payment","status":"unconfirmed","unconfirmed":"#;
+    Ok([head, body.trim_ascii(), b"}"].concat())
 }
 
 /// The number with exactly `n` decimals; `None` for one that has more, or an exponent.
