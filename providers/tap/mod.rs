@@ -99,8 +99,11 @@ fn open(_: &Keys, body: &[u8]) -> Result<Vec<u8>, String> {
 fn amount(raw: &[u8], n: usize) -> Option<String> {
     let text = std::str::from_utf8(raw).ok()?.trim_matches('"');
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    // `1.` is `1`, and no way in which a number is written.
+    let is_dotted = text.ends_with('.');
     let fraction = fraction.trim_end_matches('0');
-    let is_number = !whole.is_empty() && whole.bytes().chain(fraction.bytes()).all(|b| b.is_ascii_digit());
+    let is_number =
+        !is_dotted && !whole.is_empty() && whole.bytes().chain(fraction.bytes()).all(|b| b.is_ascii_digit());
     (is_number && fraction.len() <= n).then(|| format!("{whole}.{fraction:0<n$}"))
 }
 
@@ -119,7 +122,7 @@ mod tests {
         assert_eq!(amount(b"1.5", 3).as_deref(), Some("1.500"));
         assert_eq!(amount(b"10", 2).as_deref(), Some("10.00"));
         assert_eq!(amount(b"1.230", 2).as_deref(), Some("1.23"));
-        for bad in ["1.234", "1e3", "-1", "", "null", "1.2.3"] {
+        for bad in ["1.234", "1e3", "-1", "", "null", "1.2.3", "1."] {
             assert_eq!(amount(bad.as_bytes(), 2), None, "{bad}");
         }
     }

@@ -19,8 +19,11 @@ use serde_json::Value;
 
 use crate::providers::{NOW_S, dev, request, sign_at};
 
-/// Lists that are tried of each kind; with `scripts/test --all` fifty times as many.
+/// Lists that are tried of each kind.
 const LISTS_N: usize = 2_000;
+/// With `scripts/test --all`, of those kinds that believe a changed list among the first tenth: the others sign the bytes
+/// of their bodies. With `--nightly`, of all.
+const ALL_N: usize = 100_000;
 /// Changed lists of each that is signed.
 const CHANGED_N: usize = 8;
 /// Kinds that check a signature of P-521 or a chain of certificates, which takes a hundred times as long in a debug
@@ -454,12 +457,12 @@ impl Subject {
         (first, all)
     }
 
-    /// Tries `n` lists; the faults that were found, one for each way. A kind that has believed no changed list among the
-    /// first signs the bytes of its body, and has no fields to cut: it is done with them.
+    /// Tries so many lists; the faults that were found, one for each way.
     fn faults(&self, lists_n: usize, seed: u64) -> Vec<String> {
         let (mut rng, began) = (Rng::with_seed(seed), std::time::Instant::now());
         let (mut tried_n, mut signed_n, mut believed_n, mut faults) = (0, 0, 0, BTreeMap::new());
-        while tried_n < lists_n && (believed_n > 0 || tried_n < LISTS_N) {
+        let enough_n = if is_nightly() { lists_n } else { (lists_n / 10).max(LISTS_N / slower(self.kind)) };
+        while tried_n < lists_n && (believed_n > 0 || tried_n < enough_n) {
             tried_n += 1;
             let (genuine, changed) = self.lists(&mut rng);
             let Some((headers, genuine)) = self.signed(&genuine) else { continue };
@@ -530,10 +533,18 @@ fn put_signature(kind: &str, own: &[(String, String)], changed: &mut Fields) {
     }
 }
 
+fn is_nightly() -> bool {
+    std::env::var_os("HOOKLATCH_TEST_NIGHTLY").is_some()
+}
+
 fn lists_n(kind: &str) -> usize {
-    let more = if std::env::var_os("HOOKLATCH_TEST_NIGHTLY").is_some() { 50 } else { 1 };
-    let n = std::env::var("JOINT_N").ok().and_then(|n| n.parse().ok()).unwrap_or(LISTS_N * more);
-    n / if SLOW.contains(&kind) { 20 } else { 1 }
+    let is_all = is_nightly() || std::env::var_os("HOOKLATCH_TEST_ALL").is_some();
+    let lists_n = if is_all { ALL_N } else { LISTS_N };
+    lists_n / slower(kind)
+}
+
+fn slower(kind: &str) -> usize {
+    if SLOW.contains(&kind) { 20 } else { 1 }
 }
 
 /// Kinds with code that sign their bodies, in whole or in part.

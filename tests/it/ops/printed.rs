@@ -20,6 +20,7 @@ bodies_days = 7
 secrets = ["whsec_0123456789abcdef"]
 [providers.shop_eu]
 kind = "shopify"
+types = ["orders/paid"]
 secrets = ["0123456789abcdef0123456789abcdef"]
 tolerance_s = 300
 [destinations.billing]
