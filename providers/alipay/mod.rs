@@ -4,7 +4,8 @@ use hooklatch::kind::prelude::*;
 
 /// The kind, without handlers.
 pub(super) fn provider() -> Provider {
-    Provider::from_spec(include_str!("provider.toml")).verify_with(verify).sign_with(sign).samples(&[
+    let kind = Provider::from_spec(include_str!("provider.toml")).verify_with(verify).sign_with(sign);
+    kind.open_with(open).samples(&[
         ("TRADE_SUCCESS", include_str!("samples/TRADE_SUCCESS.json")),
         ("TRADE_CLOSED", include_str!("samples/TRADE_CLOSED.json")),
         ("TRADE_FINISHED", include_str!("samples/TRADE_FINISHED.json")),
@@ -14,6 +15,8 @@ pub(super) fn provider() -> Provider {
     ])
 }
 
+/// The setting with the operator's apps; of Alipay+ and Antom, with their client ids.
+const APPS: &str = "app_ids";
 /// Where the public keys are.
 const KEYS: &str = "alipay_public_key_pem";
 /// What tells which event it is. The signed text does not escape the `&` that joins its fields, so none of these may
@@ -44,26 +47,45 @@ fn notify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     if pairs.windows(2).any(|pair| matches!(pair, [(one, _), (other, _)] if one == other)) {
         return Err(malformed("a field is there twice"));
     }
-    if has_two_cuts(&pairs) {
-        return Err(malformed("a field holds the `&` that joins them"));
-    }
     pairs.retain(|(name, value)| name != b"sign" && !value.is_empty());
     let without: Vec<_> = pairs.iter().filter(|(name, _)| name != b"sign_type").cloned().collect();
     let signed = |pairs: &[_]| {
         let text = joined(pairs);
         matches_any(keys, &text, &sign).map(|key_n| Believed::of(key_n, &[&text]))
     };
-    signed(&without).or_else(|| signed(&pairs)).ok_or_else(|| VerifyError::mismatch(keys))
+    let believed = signed(&without).or_else(|| signed(&pairs)).ok_or_else(|| VerifyError::mismatch(keys))?;
+    let app = pairs.iter().find(|(name, _)| name == b"app_id");
+    keys.check_account(APPS, app.and_then(|(_, value)| std::str::from_utf8(value).ok()))?;
+    Ok(believed)
+}
+
+/// The body as it is, where its fields can be cut in one way only. A form that could be another one is kept as no payment,
+/// with all of it in one member.
+fn open(_: &Keys, body: &[u8]) -> Result<Vec<u8>, String> {
+    let json = Json::parse(body).ok_or("the body is not JSON")?;
+    // Of JSON every byte is signed, and none of it has a signature in its body.
+    if json.text("/sign").is_err() {
+        return Ok(body.to_vec());
+    }
+    let fields: serde_json::Map<String, serde_json::Value> =
+        serde_json::from_slice(body).map_err(|error| error.to_string())?;
+    let pair = |(name, value): (String, serde_json::Value)| {
+        (name.into_bytes(), value.as_str().unwrap_or_default().as_bytes().to_vec())
+    };
+    let pairs: Vec<_> = fields.into_iter().map(pair).collect();
+    if !has_two_cuts(&pairs) {
+        return Ok(body.to_vec());
+    }
+    let head: &[u8] = br#"{"trade_status":"payment.unconfirmed","unconfirmed":"#;
+    Ok([head, body.trim_ascii(), b"}"].concat())
 }
 
 /// Whether the signed text of these fields could be that of others, as far as it tells which event it is.
 fn has_two_cuts(pairs: &[(Vec<u8>, Vec<u8>)]) -> bool {
     let is_there = |name: &str| pairs.iter().any(|(one, value)| one == name.as_bytes() && !value.is_empty());
-    let missing: Vec<Vec<u8>> = NAMING
-        .into_iter()
-        .filter(|name| !is_there(name))
-        .map(|name| format!("&{name}=").into_bytes())
-        .collect();
+    let names = NAMING.into_iter().chain(DECIDING);
+    let missing: Vec<Vec<u8>> =
+        names.filter(|name| !is_there(name)).map(|name| format!("&{name}=").into_bytes()).collect();
     pairs.iter().any(|(name, value)| {
         let decides = NAMING.iter().chain(&DECIDING).any(|one| one.as_bytes() == name);
         let hides = |hidden: &Vec<u8>| value.windows(hidden.len()).any(|part| part == hidden);
@@ -105,7 +127,9 @@ fn global(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
         matches_any(keys, &text, &signature).map(|key_n| Believed::of(key_n, &[&text]).at(time))
     };
     let believed = whole.as_deref().and_then(signed).or_else(|| signed(path));
-    believed.ok_or_else(|| VerifyError::mismatch(keys))
+    let believed = believed.ok_or_else(|| VerifyError::mismatch(keys))?;
+    keys.check_account(APPS, Some(client))?;
+    Ok(believed)
 }
 
 /// A header of letters, digits and these: what joins it to the next part of the signed text, or begins the body, is

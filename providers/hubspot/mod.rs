@@ -16,8 +16,9 @@ const V3: &str = "x-hubspot-signature-v3";
 const TIME: &str = "x-hubspot-request-timestamp";
 const OLD: &str = "x-hubspot-signature";
 const VERSION: &str = "x-hubspot-signature-version";
-/// The setting that refuses what has no v3 signature.
+/// The setting that allows requests without a v3 signature, and its word for it.
 const REQUIRE: &str = "require";
+const ANY: &str = "any";
 /// What HubSpot decodes in a URL before it signs it; other escapes stay.
 const DECODED: [(&str, &str); 12] = [
     ("%3A", ":"),
@@ -53,8 +54,11 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
 
 /// v1 and v2 cover no time, and are digests that whoever has seen one can go on with: what that makes is no JSON.
 fn verify_old(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
-    if keys.settings().text(REQUIRE) == Some("v3") {
-        return Err(VerifyError::malformed(V3, "it is missing, and setting `require` wants it"));
+    if keys.settings().text(REQUIRE) != Some(ANY) {
+        return Err(VerifyError::malformed(
+            V3,
+            "it is missing; the setting require = \"any\" allows older ones",
+        ));
     }
     let signature = decode_hex(deciding_header(&request.headers, OLD)?);
     let signature = signature.ok_or_else(|| VerifyError::malformed(OLD, "it is not hexadecimal"))?;

@@ -4,7 +4,8 @@ use hooklatch::kind::prelude::*;
 
 /// The kind, without handlers.
 pub(super) fn provider() -> Provider {
-    Provider::from_spec(include_str!("provider.toml")).verify_with(verify).sign_with(sign).samples(&[
+    let kind = Provider::from_spec(include_str!("provider.toml")).verify_with(verify).sign_with(sign);
+    kind.open_with(open).samples(&[
         ("CHARGE.CAPTURED", include_str!("samples/CHARGE.CAPTURED.json")),
         ("CHARGE.DECLINED", include_str!("samples/CHARGE.DECLINED.json")),
         ("REFUND.REFUNDED", include_str!("samples/REFUND.REFUNDED.json")),
@@ -12,6 +13,28 @@ pub(super) fn provider() -> Provider {
 }
 
 const NAME: &str = "hashstring";
+/// The names between the signed values. A value that holds one could be cut there, into values of other fields.
+const MARKS: [&str; 8] = [
+    "x_id",
+    "x_amount",
+    "x_currency",
+    "x_gateway_reference",
+    "x_payment_reference",
+    "x_updated",
+    "x_status",
+    "x_created",
+];
+/// The signed values that are texts; the amount is a number.
+const TEXTS: [&str; 8] = [
+    "/id",
+    "/currency",
+    "/status",
+    "/reference/gateway",
+    "/reference/payment",
+    "/transaction/created",
+    "/updated",
+    "/created",
+];
 /// Currencies with three decimals.
 const THREE: [&str; 7] = ["BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND"];
 /// What ids start with, and of which objects they are.
@@ -57,12 +80,30 @@ fn content(body: &[u8]) -> Option<String> {
     ))
 }
 
+/// The body as it is, where the signed text can be cut in one way only. Otherwise its fields may be anything: it is kept
+/// as no payment, with all of it in one member.
+fn open(_: &Keys, body: &[u8]) -> Result<Vec<u8>, String> {
+    let json = Json::parse(body).ok_or("the body is not JSON")?;
+    let is_cut_elsewhere = |pointer: &&str| {
+        let text = json.text_or_empty(pointer).unwrap_or_default();
+        MARKS.iter().any(|mark| text.contains(mark))
+    };
+    if !TEXTS.iter().any(|pointer| is_cut_elsewhere(&pointer)) {
+        return Ok(body.to_vec());
+    }
+    let head: &[u8] = br#"{"object":"payment","status":"unconfirmed","unconfirmed":"#;
+    Ok([head, body.trim_ascii(), b"}"].concat())
+}
+
 /// The number with exactly `n` decimals; `None` for one that has more, or an exponent.
 fn amount(raw: &[u8], n: usize) -> Option<String> {
     let text = std::str::from_utf8(raw).ok()?.trim_matches('"');
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    // `1.` is `1`, and no way in which a number is written.
+    let is_dotted = text.ends_with('.');
     let fraction = fraction.trim_end_matches('0');
-    let is_number = !whole.is_empty() && whole.bytes().chain(fraction.bytes()).all(|b| b.is_ascii_digit());
+    let is_number =
+        !is_dotted && !whole.is_empty() && whole.bytes().chain(fraction.bytes()).all(|b| b.is_ascii_digit());
     (is_number && fraction.len() <= n).then(|| format!("{whole}.{fraction:0<n$}"))
 }
 
@@ -81,7 +122,7 @@ mod tests {
         assert_eq!(amount(b"1.5", 3).as_deref(), Some("1.500"));
         assert_eq!(amount(b"10", 2).as_deref(), Some("10.00"));
         assert_eq!(amount(b"1.230", 2).as_deref(), Some("1.23"));
-        for bad in ["1.234", "1e3", "-1", "", "null", "1.2.3"] {
+        for bad in ["1.234", "1e3", "-1", "", "null", "1.2.3", "1."] {
             assert_eq!(amount(bad.as_bytes(), 2), None, "{bad}");
         }
     }

@@ -154,6 +154,9 @@ fn config_text(
         } else if spec.signature.may_be_unsigned {
             writeln!(toml, "unverified = \"accept\"")?;
         }
+        if spec.needs_types() {
+            writeln!(toml, "types = [\"*\"]")?;
+        }
         for setting in dev_settings(spec, keys).iter() {
             let value = quoted(setting.value.reveal());
             match &setting.id {

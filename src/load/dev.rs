@@ -54,6 +54,9 @@ fn provider(spec: &Spec, keys: &DevKeys, route: &Value) -> Option<Value> {
     }
     let mut provider = Map::new();
     provider.insert("routes".to_owned(), list([route.clone()]));
+    if spec.needs_types() {
+        provider.insert("types".to_owned(), list([text("*")]));
+    }
     if spec.takes_secrets() {
         provider.insert("secrets".to_owned(), list([text(&dev_secret(spec))]));
     } else if spec.signature.may_be_unsigned {

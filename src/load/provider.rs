@@ -54,7 +54,7 @@ pub(super) fn provider(
     let age = age::age(checker, &mut table, spec);
     let words = [("keep", OnConflict::Keep), ("dispatch", OnConflict::Dispatch)];
     let on_conflict = table.word(checker, "on_conflict", &words);
-    let types = table.take(checker, "types").map_or_else(Vec::new, |field| types(checker, &field));
+    let types = subscribed_types(checker, &mut table, spec);
     let redact = pointers(checker, &mut table, "redact");
     let has_search = table.flag(checker, "search").unwrap_or(true);
     let is_payload_whole = payload(checker, &mut table);
@@ -285,6 +285,18 @@ fn pointers(checker: &mut Checker<'_>, table: &mut Table, key: &'static str) -> 
         }
     }
     pointers
+}
+
+/// `types = [ … ]`, which a kind needs where one signed body would be an event of each type.
+fn subscribed_types(checker: &mut Checker<'_>, table: &mut Table, spec: Option<&Spec>) -> Vec<TypePattern> {
+    let remedy = "list the types that the sender was told to send: no signature of this kind covers the type, so whoever holds one \
+                  request could have it accepted once for each; write types = [\"*\"] to allow every type";
+    let field = if spec.is_some_and(Spec::needs_types) {
+        table.needed(checker, "types", remedy)
+    } else {
+        table.take(checker, "types")
+    };
+    field.map_or_else(Vec::new, |field| types(checker, &field))
 }
 
 /// `types = [ … ]`: what the sender was told to send.

@@ -116,6 +116,12 @@ fn age(warnings: &mut Vec<String>, name: &Name, provider: &ProviderConfig, spec:
 fn types(name: &Name, provider: &ProviderConfig, spec: &Spec) -> Option<String> {
     let key = format!("providers.{name}.types");
     let unsigned = spec.event.iter().find(|event| event.is_type_unsigned());
+    if spec.needs_types() && provider.types.iter().any(|one| one.as_str() == "*") {
+        return Some(format!(
+            "{key}: allows every type, and nothing signs the type of this kind: whoever holds one request can have it accepted \
+             once for each type; list the types that its sender was told to send"
+        ));
+    }
     match (unsigned, provider.types.is_empty()) {
         (Some(event), true) => {
             let header = event.event_type.0.iter().find_map(|source| match source {

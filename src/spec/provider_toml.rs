@@ -8,7 +8,8 @@ use super::fetch::{ConfirmSpec, FetchSpec};
 use super::handshake::HandshakeSpec;
 use super::resend::Resend;
 use super::setting::{DevKey, SettingSpec};
-use super::signature::{Scheme, SignatureSpec};
+use super::signature::{Scheme, SignatureSpec, Weakness};
+use super::source::Source;
 use super::whose::{AcceptSpec, WhoseSpec};
 
 /// One kind of sender, as its folder describes it.
@@ -51,6 +52,11 @@ pub struct Spec {
     pub signature: SignatureSpec,
     /// Another way, which counts when its `when_header` is present.
     pub alternative: Option<SignatureSpec>,
+    /// What stays open by the sender's design, in a sentence, where neither `weak`, nor `[whose]`, nor the signed time says
+    /// it.
+    pub open: Option<String>,
+    /// Time after which the sender's tokens expire, where the kind's code checks that. Seconds; for words alone.
+    pub token_life_s: Option<u32>,
     /// What binds an event to the operator's account; every kind whose key is public or fetched says so.
     pub whose: Option<WhoseSpec>,
     /// Which events act, where one secret signs those of a sandbox as well.
@@ -155,6 +161,11 @@ impl Spec {
         std::iter::once(&self.signature).chain(&self.alternative)
     }
 
+    /// The weakness of the kind's signatures: the alternative's where the kind's own has none.
+    pub fn weakness(&self) -> Option<Weakness> {
+        self.signatures().find_map(|one| one.weak)
+    }
+
     /// True when a request has a header in which this kind looks for a signature.
     pub fn names_signature_header(&self, headers: &http::HeaderMap) -> bool {
         self.signatures().any(|one| {
@@ -187,6 +198,16 @@ impl Spec {
         let is_timed = self.tolerance_s().is_some();
         let mut identities = self.event.iter().flat_map(|event| &event.identity);
         identities.any(|identity| !identity.signed || (is_timed && identity.window_s.is_some()))
+    }
+
+    /// True when one signed body is an event of each type that an unsigned header may say: the types that the sender was told
+    /// to send have to be configured.
+    pub fn needs_types(&self) -> bool {
+        let header = |source: &Source| matches!(source, Source::Header(_));
+        self.event.iter().any(|event| {
+            let mut with = event.identity.iter().flat_map(|identity| &identity.signed_with.0);
+            with.any(|source| header(source) && event.event_type.0.contains(source))
+        })
     }
 
     /// True when `serve --dev` and `sign` need keys that are generated.

@@ -3,7 +3,7 @@
 use super::event::EventSpec;
 use super::identity::{Identity, IdentitySpec};
 use super::provider_toml::{Confidence, Spec};
-use super::signature::Scheme;
+use super::signature::{Scheme, Weakness};
 use super::source::{Source, Sources};
 
 /// Places, in the order they are joined.
@@ -129,6 +129,116 @@ pub(crate) fn whose(spec: &Spec) -> Option<String> {
         Some(source) => format!("{} must be in `settings.{setting}`", places(&Sources(vec![source]))),
         None => format!("the account must be the one of `settings.{setting}`"),
     })
+}
+
+/// Says who has the key that signs.
+pub(crate) fn signer(spec: &Spec) -> &'static str {
+    match (spec.signature.scheme, spec.weakness()) {
+        (_, Some(Weakness::Unsigned)) => "nobody",
+        (Scheme::Basic, _) => "nobody: the sender shows a password that you share",
+        (_, Some(Weakness::Token)) => "nobody: the sender shows a token that you share",
+        _ if spec.first_party => "your own program, with a secret that you share",
+        _ if spec.signatures().any(|one| one.keys_fetched) || !spec.fetch.is_empty() => {
+            "the sender, with a private key; the public one is fetched"
+        }
+        _ if spec.has_public_key() => "the sender, with a private key; you configure the public one",
+        _ => "the sender, with a secret that you share",
+    }
+}
+
+/// Says what binds an event to the operator's account.
+pub(crate) fn bound_by(spec: &Spec) -> String {
+    let whose = spec.whose.as_ref().filter(|whose| whose.open.is_none());
+    let by = match (whose.and_then(|_| self::whose(spec)), spec.signature.scheme, spec.weakness()) {
+        (Some(by), ..) => by,
+        (None, ..) if spec.whose.is_some() => "nothing".to_owned(),
+        (None, _, Some(Weakness::Unsigned)) => "nothing".to_owned(),
+        (None, Scheme::Basic, _) => "the password".to_owned(),
+        (None, _, Some(Weakness::Token)) => "the token".to_owned(),
+        _ => "the secret".to_owned(),
+    };
+    match &spec.accept {
+        Some(accept) => {
+            format!(
+                "{by}; `{}` must be in `settings.{}`, by default {}",
+                accept.json,
+                accept.setting,
+                accept.values.join(", ")
+            )
+        }
+        None => by,
+    }
+}
+
+/// Says how long after its signature a recorded request is believed.
+pub(crate) fn believed_for(spec: &Spec) -> String {
+    let is_signed = !matches!(spec.weakness(), Some(Weakness::Token | Weakness::Unsigned));
+    if let Some(life_s) = spec.token_life_s {
+        return span(life_s);
+    }
+    match spec.tolerance_s().filter(|_| is_signed) {
+        Some(tolerance_s) if spec.bounds_signed_time() => span(tolerance_s),
+        Some(tolerance_s) => format!("{}; without a signed time, always", span(tolerance_s)),
+        None => "always".to_owned(),
+    }
+}
+
+/// Says what stays open by the sender's design, however the provider is configured; sentences, at least one.
+pub(crate) fn left_open(spec: &Spec) -> String {
+    let mut said: Vec<String> = Vec::new();
+    let is_signed = match (spec.signature.scheme, spec.weakness()) {
+        (_, Some(Weakness::Unsigned)) => {
+            said.push("Whoever knows the URL can send any event.".to_owned());
+            false
+        }
+        (Scheme::Basic, _) => {
+            said.push("Whoever learns the password, from a request or a log, can send any event.".to_owned());
+            false
+        }
+        (_, Some(Weakness::Token)) => {
+            said.push("Whoever learns the token, from a request or a log, can send any event.".to_owned());
+            false
+        }
+        (_, Some(Weakness::Body)) if spec.open.is_none() => {
+            said.push("Whoever holds a request can change what its signature does not cover.".to_owned());
+            true
+        }
+        _ => true,
+    };
+    said.extend(spec.open.clone());
+    said.extend(spec.whose.as_ref().and_then(|whose| whose.open.clone()));
+    if is_signed && spec.needs_types() {
+        said.push(
+            "Nothing signs the type: whoever holds a request can have it accepted once for each type in `types`.".to_owned(),
+        );
+    }
+    if is_signed && !spec.bounds_signed_time() && spec.token_life_s.is_none() {
+        said.push(
+            "A recorded request can be repeated at any time: it is a copy as long as its id is remembered (`retention.ids_days`), then a new event."
+                .to_owned(),
+        );
+        let windows = spec.event.iter().flat_map(|event| &event.identity).filter_map(|one| one.window_s);
+        if let Some(window_s) = windows.min() {
+            said.push(format!(
+                "One of those that repeat by nature (told apart by a window of time) is a new event after {}.",
+                span(window_s)
+            ));
+        }
+    }
+    if said.is_empty() {
+        return "Nothing that is known: the signature covers the whole event and its time.".to_owned();
+    }
+    said.join(" ")
+}
+
+/// Seconds in the largest unit of which they are a whole number.
+fn span(seconds: u32) -> String {
+    match seconds {
+        s if s > 172_800 && s.is_multiple_of(86_400) => format!("{} days", s / 86_400),
+        s if s >= 3_600 && s.is_multiple_of(3_600) => format!("{} h", s / 3_600),
+        s if s.is_multiple_of(60) => format!("{} min", s / 60),
+        s => format!("{s} s"),
+    }
 }
 
 /// Says in one word where the facts about a kind were read.

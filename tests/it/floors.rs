@@ -97,8 +97,10 @@ fn no_kind_starts_with_a_secret_that_can_be_guessed() {
 #[test]
 fn every_setting_that_is_a_secret_has_a_floor() {
     // What else kinds are told: public keys, names, switches, and credentials that we show to the sender.
-    const NO_SECRETS: [&str; 47] = [
+    const NO_SECRETS: [&str; 49] = [
         "signed",
+        "fields",
+        "app_ids",
         "profile_ids",
         "subscription_ids",
         "unsigned_notices",

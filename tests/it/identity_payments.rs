@@ -1,5 +1,6 @@
 //! Payment senders whose signatures leave something open: requests that somebody who holds one of theirs could forge.
 
+use hooklatch::config::KindSettings;
 use hooklatch::provider::{ActiveProvider, Provider};
 use hooklatch::providers::builtin;
 use hooklatch::types::{IncomingEvent, OnConflict};
@@ -235,28 +236,35 @@ fn a_form_of_alipay_is_cut_in_one_way() {
     let first = alipay.event(&signed, &signed.body);
     assert_eq!((first.key.event_id.as_str(), first.event_type.as_str()), ("N1", "TRADE_SUCCESS"));
     for (from, to, want) in [
-        ("notify_id=N1&notify_time=T", "notify_id=N1%26notify_time%3DT", "the `&`"),
+        ("notify_id=N1&notify_time=T", "notify_id=N1%26notify_time%3DT", "unconfirmed"),
         (
             "notify_id=N1&notify_time=T&notify_type=trade_status_sync",
             "notify_id=N1%26notify_time%3DT%26notify_type%3Dtrade_status_sync",
-            "the `&`",
+            "unconfirmed",
         ),
-        ("notify_id=N1&notify_time=T", "notify_id%3DN1%26notify_time=T", "the `&`"),
+        ("notify_id=N1&notify_time=T", "notify_id%3DN1%26notify_time=T", "unconfirmed"),
         (
             "total_amount=1.00&trade_status=TRADE_SUCCESS",
             "total_amount=1.00%26trade_status%3DTRADE_SUCCESS",
-            "the `&`",
+            "unconfirmed",
         ),
         (
             "notify_time=T&notify_type=trade_status_sync",
             "notify_time=T%26notify_type%3Dtrade_status_sync",
-            "the `&`",
+            "unconfirmed",
         ),
         ("trade_status=TRADE_SUCCESS", "trade_status=TRADE_SUCCESS&trade_status=", "there twice"),
         ("notify_id=N1", "notify_id=N1&notify_id=", "there twice"),
     ] {
         assert!(text.contains(from), "{text}");
-        alipay.refuses(&signed.headers, text.replacen(from, to, 1).as_bytes(), want);
+        let sent = text.replacen(from, to, 1);
+        if want == "unconfirmed" {
+            let event = alipay.event(&signed, sent.as_bytes());
+            assert_eq!(event.event_type, "payment.unconfirmed", "{to}");
+            assert_eq!(becomes(&event, &first), "accepted", "the genuine one is dispatched beside it");
+        } else {
+            alipay.refuses(&signed.headers, sent.as_bytes(), want);
+        }
     }
     // Between two empty fields, which nothing signs, the form is a text of JSON.
     let json = format!(r#"{{"notify_id":"N9","trade_status":"TRADE_SUCCESS","z":"=&{text}&"}}"#);
@@ -373,4 +381,105 @@ fn a_webhook_of_rapyd_that_is_sent_again_within_three_days_is_believed() {
     assert_eq!(becomes(&first, &events(NOW_S + 250_000).unwrap()[0]), "duplicate");
     assert!(events(NOW_S + 260_000).unwrap_err().contains("tolerance"));
     assert!(events(NOW_S - 400).unwrap_err().contains("ahead"));
+}
+
+#[test]
+fn a_notice_of_alipay_for_another_app_is_foreign() {
+    let alipay = Sender::of("alipay");
+    let body = "app_id=2021&notify_id=N1&notify_type=trade_status_sync&out_trade_no=1&total_amount=1.00&trade_status=TRADE_SUCCESS";
+    let of_app = |apps: &[&str], body: &str| {
+        let mut settings = KindSettings::default();
+        apps.iter().for_each(|app| settings.push("app_ids", None, *app));
+        let pem = include_str!("../../src/verify/published/rsa_public_key.pem");
+        settings.push("alipay_public_key_pem", None, pem);
+        let provider = kind("alipay").judge_with(&[], &settings).unwrap();
+        let signed = alipay.signed(body);
+        let sent = request(&signed.headers, &signed.body, &sign_at(&alipay.0, "").url, NOW_S);
+        provider.verify(sent).map(|_| ()).map_err(|error| error.reason())
+    };
+    assert_eq!(of_app(&["2021", "2022"], body), Ok(()));
+    assert_eq!(of_app(&["2022"], body), Err("foreign_account"));
+    assert_eq!(of_app(&["2021"], &body.replace("app_id=2021&", "")), Err("foreign_account"));
+    // Of Antom the client is signed in a header.
+    let antom = r#"{"notifyType":"PAYMENT_RESULT","paymentId":"1"}"#;
+    assert_eq!(of_app(&["hooklatch"], antom), Ok(()));
+    assert_eq!(of_app(&["2021"], antom), Err("foreign_account"));
+}
+
+const TRANSACTION: &str = r#"{"type":"TRANSACTION","obj":{"id":1920,"pending":false,"amount_cents":100,"success":true,"is_auth":false,"is_capture":false,"is_standalone_payment":true,"is_voided":false,"is_refunded":false,"is_3d_secure":true,"integration_id":40,"has_parent_transaction":false,"order":{"id":2175,"merchant_order_id":"A"},"created_at":"2024-06-13T11:33:44.592345","currency":"EGP","source_data":{"pan":"2346","type":"card","sub_type":"MasterCard"},"error_occured":false,"owner":302}}"#;
+
+#[test]
+fn a_payer_of_paymob_names_no_other_order_under_the_hmac_of_their_own() {
+    let paymob = Sender::of("paymob");
+    let signed = paymob.signed(TRANSACTION);
+    let genuine = paymob.event(&signed, &signed.body);
+    assert_eq!(genuine.event_type, "TRANSACTION");
+    let envelope: Value = serde_json::from_slice(&genuine.envelope).unwrap();
+    assert_eq!(envelope["obj"]["order"], json!({ "id": 2175 }));
+    let text = String::from_utf8(signed.body.clone()).unwrap();
+    for other in [
+        text.replace("\"A\"", "\"B\""),
+        text.replace("\"id\":1920,", "\"id\":\"1920\","),
+        text.replace("\"type\":\"TRANSACTION\",", ""),
+    ] {
+        assert_ne!(other, text);
+        let event = paymob.event(&signed, other.as_bytes());
+        assert_eq!(
+            (becomes(&genuine, &event), event.event_type.as_str()),
+            ("duplicate", "TRANSACTION"),
+            "{other}"
+        );
+    }
+}
+
+#[test]
+fn what_paymob_signed_in_another_form_is_kept_and_is_no_payment() {
+    let paymob = Sender::of("paymob");
+    let card = r#"{"type":"TOKEN","obj":{"id":8,"token":"e98a","masked_pan":"xxxx-2346","merchant_id":24,"card_subtype":"Visa","created_at":"2024-11-13T12:32:23.859982","email":"t@test.com","order_id":"26"}}"#;
+    let signed = paymob.signed(card);
+    let genuine = paymob.event(&signed, &signed.body);
+    assert_eq!(genuine.event_type, "TOKEN");
+    // The end of the time as the beginning of the address, and other cuts of the same text.
+    for (from, to) in [
+        (r#""2024-11-13T12:32:23.859982","email":"t"#, r#""2024-11-13T12:32:23.85998","email":"2t"#),
+        (r#""2024-11-13T12:32:23.859982","email":"t"#, r#""2024-11-13T12:32:23","email":".859982t"#),
+        (
+            r#""id":8,"token":"e98a","masked_pan":"xxxx-2346","merchant_id":24"#,
+            r#""id":8,"token":"e98a","masked_pan":"xxxx-23462","merchant_id":4"#,
+        ),
+    ] {
+        let other = card.replace(from, to);
+        assert_ne!(other, card);
+        let event = paymob.event(&signed, other.as_bytes());
+        assert_eq!(event.event_type, "payment.unconfirmed", "{other}");
+        assert_eq!(becomes(&event, &genuine), "accepted", "the genuine one is dispatched beside it");
+    }
+    // A subscription's two fields sign no transaction that stands beside them.
+    let suspended = r#"{"subscription_data":{"id":1264,"suspended_at":"2024-12-03"},"trigger_type":"suspended","hmac":""}"#;
+    let signed = paymob.signed(suspended);
+    assert_eq!(paymob.event(&signed, &signed.body).event_type, "suspended");
+    let text = String::from_utf8(signed.body.clone()).unwrap();
+    let beside = TRANSACTION.strip_prefix('{').unwrap().strip_suffix('}').unwrap();
+    let forged = format!("{{{beside},{}", text.strip_prefix('{').unwrap());
+    assert_eq!(paymob.event(&signed, forged.as_bytes()).event_type, "payment.unconfirmed");
+}
+
+#[test]
+fn a_reference_of_tap_that_holds_the_name_of_a_field_is_no_payment() {
+    let tap = Sender::of("tap");
+    let charge = r#"{"id":"chg_1","object":"charge","amount":1.5,"currency":"KWD","status":"DECLINED","reference":{"gateway":"gw","payment":"pyx_statusCAPTURED"},"transaction":{"created":"1"}}"#;
+    let signed = tap.signed(charge);
+    let event = tap.event(&signed, &signed.body);
+    assert_eq!(event.event_type, "payment.unconfirmed");
+    let other = charge.replace("pyx_statusCAPTURED", "py").replace("DECLINED", "CAPTUREDx_statusDECLINED");
+    let forged = tap.event(&signed, other.as_bytes());
+    assert_eq!(forged.event_type, "payment.unconfirmed");
+    assert_eq!(
+        tap.event(
+            &tap.signed(&charge.replace("x_statusCAPTURED", "")),
+            charge.replace("x_statusCAPTURED", "").as_bytes()
+        )
+        .event_type,
+        "charge.DECLINED"
+    );
 }

@@ -2,6 +2,7 @@
 //! cut of the same signed text. None of it is another event.
 
 use bytes::Bytes;
+use hooklatch::config::{KindSettings, Secret};
 use hooklatch::provider::{ActiveProvider, Provider};
 use hooklatch::providers::builtin;
 use hooklatch::types::IncomingEvent;
@@ -249,7 +250,12 @@ fn a_signed_time_tells_firings_apart_and_a_header_does_not() {
 
 #[test]
 fn an_old_signature_of_hubspot_is_of_json_alone_and_can_be_refused_altogether() {
-    let hubspot = Sender::of("hubspot");
+    let by_default = Sender::of("hubspot");
+    let mut settings = KindSettings::default();
+    settings.push("require", None, "any");
+    let secret = Secret::new(by_default.secret());
+    let provider = by_default.kind.judge_with(&[secret], &settings).unwrap();
+    let hubspot = Sender { kind: by_default.kind.clone(), provider };
     let signed_v1 = |body: &[u8]| {
         let mac = digest(Hash::Sha256, &[hubspot.secret().as_bytes(), body]);
         let headers =
@@ -259,6 +265,9 @@ fn an_old_signature_of_hubspot_is_of_json_alone_and_can_be_refused_altogether() 
     };
     let body = r#"[{"eventId":1,"subscriptionId":2,"occurredAt":3,"subscriptionType":"contact.creation","objectId":4}]"#;
     assert!(hubspot.read(&signed_v1(body.as_bytes())).is_ok());
+    // Whoever holds a request could leave the newer headers out: by default that is refused, and says what allows it.
+    let refused = by_default.read(&signed_v1(body.as_bytes())).unwrap_err();
+    assert!(refused.contains("require"), "{refused}");
     // What a length extension makes ends in the digest's own padding and whatever was put behind it.
     let extended = [body.as_bytes(), b"\x80\0\0\0\0\0\0\x03\x80", b"[]"].concat();
     assert!(hubspot.read(&signed_v1(&extended)).is_err());

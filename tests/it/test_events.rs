@@ -32,7 +32,7 @@ async fn serve(database: &Database, stub: &Stub) -> Server {
         format!("[[admin.tokens]]\nname = \"{name}\"\nrole = \"operator\"\ntoken = \"{token}\"\n{more}")
     };
     let more = format!(
-        "{in_lanes}[providers.shopify]\nsecrets = [\"{SECRET}\"]\n{latest}[destinations.billing]\nurl = \"{}\"\n{}{}",
+        "{in_lanes}[providers.shopify]\ntypes = [\"orders/*\"]\nsecrets = [\"{SECRET}\"]\n{latest}[destinations.billing]\nurl = \"{}\"\n{}{}",
         stub.url(),
         token("ops", OPERATOR, ""),
         token("narrow", NARROW, "providers = [\"shopify\"]\ndestinations = [\"billing\"]\n"),

@@ -93,7 +93,11 @@ fn a_secret_that_two_providers_share_is_told_by_both_places_and_never_shown() {
         "{list:?}"
     );
     assert!(!list[0].contains("canary") && list[0].contains("is believed at `b` as well"), "{list:?}");
-    let other = own("b", "kind = \"shopify\"\n", &format!("another-0123456789\", \"{canary}"));
+    let other = own(
+        "b",
+        "kind = \"shopify\"\ntypes = [\"orders/*\"]\n",
+        &format!("another-0123456789\", \"{canary}"),
+    );
     let list = warnings_of("is the same secret", &(a.clone() + &other));
     assert!(list.len() == 1 && list[0].starts_with("providers.b.secrets[1]: "), "{list:?}");
     assert!(list[0].contains("read as `shopify`"), "{list:?}");
@@ -143,7 +147,7 @@ fn who_decides_how_long_ids_are_remembered_is_told() {
         String::from_utf8(output.stdout).unwrap()
     };
     let text = "[providers.stripe]\nsecrets = [\"whsec_0123456789abcdef\"]\n\
-        [providers.shop]\nkind = \"shopify\"\nsecrets = [\"0123456789abcdef\"]\n";
+        [providers.shop]\nkind = \"shopify\"\ntypes = [\"orders/paid\"]\nsecrets = [\"0123456789abcdef\"]\n";
     let said = told(text);
     assert!(
         said.contains("ids are remembered for 400 days at most, for provider `shop`: its kind `shopify` "),
@@ -171,6 +175,21 @@ fn a_type_in_an_unsigned_header_is_told_unless_the_types_are_listed() {
     assert_eq!(of("github", "types = [\"push\", \"pull_request*\"]"), [""; 0]);
     assert_eq!(of("stripe", ""), [""; 0]);
     assert!(of("stripe", "types = [\"invoice.*\"]")[0].contains("changes nothing"));
+    assert!(of("shopify", "types = [\"*\"]")[0].contains("allows every type"));
+}
+
+#[test]
+fn a_kind_whose_signed_body_is_an_event_of_each_type_needs_the_types_it_was_told_of() {
+    for kind in ["shopify", "woocommerce", "netlify"] {
+        let text =
+            |types: &str| format!("[providers.{kind}]\n{types}secrets = [\"whsec_0123456789abcdef\"]\n");
+        let (is_good, said, _) = check(&text(""));
+        let is_told = said.contains(&format!("providers.{kind}.types")) && said.contains("types = [\"*\"]");
+        assert!(!is_good && is_told, "{said}");
+        assert!(check(&text("types = [\"orders/paid\"]\n")).0, "{kind}");
+    }
+    // Of GitHub the same body under another type is a replay, which starts nothing.
+    assert!(check("[providers.github]\nsecrets = [\"whsec_0123456789abcdef\"]\n").0);
 }
 
 #[test]

@@ -71,7 +71,9 @@ fn described(kind: &Provider, spec: &Spec) -> String {
     } else {
         format!("\n  found by      its event id, {}", found_by.join("\n                its event id, "))
     };
-    let whose = words::whose(spec).map(|whose| format!("\n  whose event   {whose}")).unwrap_or_default();
+    let is_bound = spec.whose.as_ref().is_some_and(|whose| whose.open.is_none());
+    let whose = words::whose(spec).filter(|_| is_bound);
+    let whose = whose.map(|whose| format!("\n  whose event   {whose}")).unwrap_or_default();
     let setting = |setting: &SettingSpec| {
         let needed = if setting.needed { ", needed" } else { "" };
         format!("\n  setting       {}{needed}: {}", setting.name, setting.hint)
@@ -84,13 +86,14 @@ fn described(kind: &Provider, spec: &Spec) -> String {
         format!("\n  event types   {}, by {}: --json lists them", types.list.len(), types.source)
     });
     format!(
-        "{} ({})\n  facts         {} ({})\n  signature     {}{whose}\n  told apart by {}{found_by}\n  payload       {}\n  headers       {}\n  secret        {}\n  \
+        "{} ({})\n  facts         {} ({})\n  signature     {}{whose}\n  left open     {}\n  told apart by {}{found_by}\n  payload       {}\n  headers       {}\n  secret        {}\n  \
          resends for   {}\n  answer within {} ms{largest}{types}\n  samples       {}{settings}",
         spec.title,
         spec.kind,
         words::confidence(spec),
         spec.docs,
         words::signed_by(spec),
+        words::left_open(spec),
         identities.join("\n                "),
         payload(spec),
         headers(spec),
@@ -139,6 +142,7 @@ fn summary(spec: &Spec) -> serde_json::Value {
         "resend_h": retention::resend_json(spec), "answer_within_ms": spec.answer_within_ms,
         "body_bytes_max": spec.body_bytes_max,
         "signature": words::signed_by(spec), "whose": words::whose(spec),
+        "left_open": words::left_open(spec),
         "payload": spec.event.iter().map(|event| &event.payload).collect::<Vec<_>>(), "headers": spec.headers,
         "identity": spec.event.iter().map(words::identities).collect::<Vec<_>>(), "has_signed_time": spec.has_signed_time(),
         "search": spec.event.iter().filter_map(words::search_places).collect::<Vec<_>>(),

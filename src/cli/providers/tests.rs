@@ -7,7 +7,8 @@ use super::super::retention::{sent_again, when_asked};
 use crate::figures::grouped;
 use crate::provider::Provider;
 use crate::spec::words::{
-    confidence, identities, payload, places, scheme_name, search_places, signed_by, whose,
+    believed_for, bound_by, confidence, identities, left_open, payload, places, scheme_name, search_places,
+    signed_by, signer, whose,
 };
 use crate::spec::{
     BodyFormat, Encoding, EventSpec, HandshakeSpec, Identity, IdentitySpec, Scheme, SecretFormat,
@@ -26,6 +27,40 @@ here is [a folder](../providers/README.md).
 *Official* facts were read in the sender's own documentation or SDK, *secondary* ones in third parties' texts, *unsure* ones
 are not confirmed. A signed id cannot be changed by somebody who saw a request; where it is not signed, the same body under
 another id is a replay, which is kept and starts nothing.";
+
+const SECURITY_HEAD: &str = "# What each sender's signature is worth
+
+<!-- `scripts/provider-pages` writes this page; a test compares it with the specs. -->
+
+For whoever decides how far a provider can be trusted: whose key signs its events, what binds an event to your account, for how long a recorded request
+is believed, and what stays open by the sender's own design, whatever you configure. `hooklatch providers KIND` says the same of one kind.
+
+What is true of all of them: whoever has the key that signs can send any event, and a copy of an event within its id's memory starts
+nothing ([admission.md](admission.md)). *Always* means that no signed time is bounded: `max_age_s` of the provider bounds it where the sender signs
+one. Where nothing is signed, TLS and a long secret in the sender's settings are all there is: restrict addresses with `allow_from`.";
+
+/// docs/senders-security.md.
+fn security_page(kinds: &[Provider]) -> String {
+    let mut specs: Vec<&Spec> = kinds.iter().filter_map(|kind| kind.spec().ok()).collect();
+    specs.sort_by(|left, right| left.kind.cmp(&right.kind));
+    let cell = |text: &str| text.replace('|', "` or `");
+    let row = |spec: &&Spec| {
+        format!(
+            "| [`{0}`](providers.md#{0}) | {1} | {2} | {3} | {4} |",
+            spec.kind,
+            signer(spec),
+            cell(&bound_by(spec)),
+            believed_for(spec),
+            cell(&left_open(spec))
+        )
+    };
+    let rows: Vec<String> = specs.iter().map(row).collect();
+    format!(
+        "{SECURITY_HEAD}\n\n| kind | whose key signs | what binds an event to your account | a recorded request is believed | what stays open |\n\
+         |---|---|---|---|---|\n{}\n",
+        rows.join("\n")
+    )
+}
 
 /// The whole page, kinds sorted by name.
 fn page(kinds: &[Provider]) -> String {
@@ -139,13 +174,11 @@ fn section(spec: &Spec) -> String {
         line("setting", format!("`{}`{form}{needed}: {}", setting.name, setting.hint));
     }
     line("facts", confidence(spec).to_owned());
-    let is_open = spec.whose.as_ref().is_some_and(|whose| whose.open.is_some());
-    if let Some(whose) = whose(spec) {
-        line(if is_open { "**left open**" } else { "whose event" }, whose);
+    let is_bound = spec.whose.as_ref().is_some_and(|whose| whose.open.is_none());
+    if let Some(whose) = whose(spec).filter(|_| is_bound) {
+        line("whose event", whose);
     }
-    if let Some(weak) = spec.signature.weak {
-        line("**left open**", weak.as_str().to_owned());
-    }
+    line("**left open**", left_open(spec));
     lines.join("\n")
 }
 
@@ -292,13 +325,38 @@ fn secret(spec: &Spec) -> String {
 
 #[test]
 fn the_page_of_senders_says_what_the_specs_say() {
+    check_page("providers.md", &page(&crate::providers::builtin()));
+}
+
+#[test]
+fn the_page_of_senders_security_says_what_the_specs_say() {
+    check_page("senders-security.md", &security_page(&crate::providers::builtin()));
+}
+
+#[track_caller]
+fn check_page(name: &str, wanted: &str) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let wanted = page(&crate::providers::builtin());
-    let there = std::fs::read_to_string(root.join("docs/providers.md")).unwrap_or_default();
+    let there = std::fs::read_to_string(root.join("docs").join(name)).unwrap_or_default();
     if there != wanted {
         // Where `scripts/provider-pages` takes it from.
-        std::fs::write(root.join("target/providers.md"), &wanted).expect("written");
-        panic!("docs/providers.md is not up to date: run `scripts/provider-pages`");
+        std::fs::write(root.join("target").join(name), wanted).expect("written");
+        panic!("docs/{name} is not up to date: run `scripts/provider-pages`");
+    }
+}
+
+#[test]
+fn every_kind_says_in_sentences_what_stays_open() {
+    for kind in crate::providers::builtin() {
+        let (spec, said) = (kind.spec().expect("a spec"), left_open(kind.spec().expect("a spec")));
+        let is_sentence = said.starts_with(|c: char| c.is_uppercase() || c == '`') && said.ends_with('.');
+        assert!(is_sentence && said.len() < 600, "{}: {said}", spec.kind);
+        // What a signature leaves out of a body only the sender's documents say.
+        let is_in_part = spec.signature.weak == Some(Weakness::Body);
+        assert!(!is_in_part || spec.open.is_some(), "{}: say in `open` what is not signed", spec.kind);
+        let is_closed = said.starts_with("Nothing that is known");
+        let is_whole = spec.weakness().is_none() && spec.bounds_signed_time() && !spec.needs_types();
+        let is_own = spec.whose.as_ref().is_none_or(|whose| whose.open.is_none());
+        assert_eq!(is_closed, is_whole && is_own && spec.open.is_none(), "{}: {said}", spec.kind);
     }
 }
 

@@ -130,8 +130,7 @@ async fn a_sender_of_which_nothing_is_taken_is_told(database: &Database) {
 async fn a_database_that_is_away_is_told_and_for_whom_it_is_too_late() {
     let Some(database) = Database::create(On::Postgres).await else { return };
     // A sender that never repeats.
-    let never =
-        "[providers.shop]\nkind = \"woocommerce\"\nsecrets = [\"0123456789abcdef0123456789abcdef\"]\n";
+    let never = "[providers.shop]\nkind = \"woocommerce\"\ntypes = [\"order.*\"]\nsecrets = [\"0123456789abcdef0123456789abcdef\"]\n";
     let Some(watched) = Watched::start(&database, never).await else { return };
     assert_eq!(watched.event("evt_1", "paid").await, 200);
     let all = [

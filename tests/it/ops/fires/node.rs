@@ -18,8 +18,7 @@ on_sqlite!(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_receiver_that_is_gone_is_told_and_for_whom_it_is_too_late() {
     let database = Database::create(On::Sqlite).await.unwrap();
-    let never =
-        "[providers.shop]\nkind = \"woocommerce\"\nsecrets = [\"0123456789abcdef0123456789abcdef\"]\n";
+    let never = "[providers.shop]\nkind = \"woocommerce\"\ntypes = [\"order.*\"]\nsecrets = [\"0123456789abcdef0123456789abcdef\"]\n";
     let Some(mut watched) = Watched::start(&database, never).await else { return };
     let all = ["ReceiverGone warning", "ReceiverGone critical", "ReceiverGoneLong critical"];
     watched.prometheus.is_quiet_about(&all).await;
