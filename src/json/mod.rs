@@ -4,9 +4,11 @@
 //! `serde_json::Value` keeps the last of two equal keys and rounds numbers beyond 2^64; an id that is read through it
 //! could be another one than the sender signed.
 //!
-//! Reading order: `scan.rs` walks over one text, `document.rs` finds what pointers name in it, `redact.rs` leaves
+//! Reading order: `scan.rs` walks over one text, `document.rs` finds what pointers name in it, `by_value.rs` compares texts however
+//! they are written, `redact.rs` leaves
 //! values out, `write.rs` writes a text as JSON has it, `wide.rs` finds whole numbers that `serde_json` rounds; `text.rs` has what names mean. Nothing is turned into numbers.
 
+mod by_value;
 mod document;
 #[cfg(test)]
 mod oracle;

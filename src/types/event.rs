@@ -10,7 +10,8 @@ use super::name::Name;
 /// Number of shards that event-bound rows are spread over (`shard` columns, 0 to 1023).
 const SHARDS_N: u16 = 1_024;
 
-/// SHA-256 of the signed bytes of one event, without the fields its kind names volatile.
+/// SHA-256 of the value of one event's JSON text or form, however it was written, or of its bytes where it is neither;
+/// without the fields that its kind names volatile.
 pub type BodyDigest = [u8; 32];
 
 /// Identity of an event: the configured provider and the provider's own id, byte for byte.
