@@ -174,7 +174,7 @@ impl EventSpec {
 }
 
 /// A pointer to one place: of several only the sources of types and ids know.
-fn one_place(key: &str, text: &str) -> Result<(), Mistake> {
+pub(super) fn one_place(key: &str, text: &str) -> Result<(), Mistake> {
     match text.split_once('|') {
         Some(_) => Err(misfit(key, format!("`{text}` is not one JSON pointer: write each by itself"))),
         None => pointer(key, text),
