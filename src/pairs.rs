@@ -147,8 +147,8 @@ fn events(provider: &ActiveProvider, request: RawRequest) -> Result<Vec<Incoming
 /// `store/admission/beside.rs`), without the tables.
 fn met(first: &[IncomingEvent], event: &IncomingEvent, after_ms: i64) -> Met {
     let is_known = |one: &&IncomingEvent| {
-        // A copy that rearms its signal has it dispatched once more.
-        let is_within = |window_ms| after_ms <= window_ms && !event.is_window_rearmed;
+        // A later copy that rearms its signal has it dispatched once more.
+        let is_within = |window_ms| after_ms <= window_ms && (after_ms == 0 || !event.is_window_rearmed);
         one.key == event.key && event.window_ms.is_none_or(is_within)
     };
     let is_rendering = |one: &IncomingEvent| {

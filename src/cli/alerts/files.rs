@@ -55,6 +55,7 @@ rule_files! {
     "senders-give-up",
     "spans-dropped",
     "stray-messages",
+    "texts-repeated",
     "tls-broken",
     "tls-ends",
     "versions-differ",

@@ -117,8 +117,8 @@ impl AdmissionTx {
         let event = &candidate.event;
         let provider = event.key.provider.as_str();
         let repeat_n = in_tx!(self.tx, repeat_claim(provider, event.received_at_ms))?;
-        let count = |result| {
-            metrics::counter!("hooklatch_repeats_total", "provider" => provider.to_owned(), "result" => result)
+        let count = |outcome| {
+            metrics::counter!("hooklatch_repeats_total", "provider" => provider.to_owned(), "outcome" => outcome)
                 .increment(1);
         };
         if let Some(repeat_n) = repeat_n {
