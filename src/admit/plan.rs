@@ -141,7 +141,9 @@ impl Planner {
                 Some(self.update(&Dispatched::never(event, event_seq), EventState::Ignored, Some(why)))
             }
             Fate::Later(not_before_ms) => {
-                let why = "a copy came within the window of this signal: dispatched once more when that has ended".to_owned();
+                let why =
+                    "a copy came within the window of this signal: dispatched once more when that has ended"
+                        .to_owned();
                 Some(EventUpdate {
                     due_at_ms: Some(not_before_ms),
                     ..self.update(&Dispatched::never(event, event_seq), EventState::Retry, Some(why))

@@ -211,7 +211,11 @@ mod tests {
         ];
         let digests: std::collections::BTreeSet<BodyDigest> = all.into_iter().map(of).collect();
         assert_eq!(digests.len(), all.len());
-        assert_eq!(of(r#"{"a":1,"b":0,"a":2}"#), of(r#"{"b":0,"\u0061":1,"a":2}"#), "of one name, in their order");
+        assert_eq!(
+            of(r#"{"a":1,"b":0,"a":2}"#),
+            of(r#"{"b":0,"\u0061":1,"a":2}"#),
+            "of one name, in their order"
+        );
     }
 
     #[test]
@@ -260,7 +264,8 @@ mod tests {
                 format!("[ {} ]", list.iter().map(rewritten).collect::<Vec<_>>().join(" , "))
             }
             Json::Object(members) => {
-                let member = |(name, value): (&String, &Json)| format!("{} : {}", text(name), rewritten(value));
+                let member =
+                    |(name, value): (&String, &Json)| format!("{} : {}", text(name), rewritten(value));
                 format!("\n{{ {} }}", members.iter().rev().map(member).collect::<Vec<_>>().join(","))
             }
             other => other.to_string(),
@@ -279,8 +284,13 @@ mod tests {
     #[test]
     #[ignore = "measures"]
     fn cost() {
-        for kind in ["stripe/samples/invoice.paid.json", "github/samples/push.json", "adyen/samples/AUTHORISATION.json"] {
-            let body = std::fs::read(format!("{}/providers/{kind}", env!("CARGO_MANIFEST_DIR"))).expect("a sample");
+        for kind in [
+            "stripe/samples/invoice.paid.json",
+            "github/samples/push.json",
+            "adyen/samples/AUTHORISATION.json",
+        ] {
+            let body =
+                std::fs::read(format!("{}/providers/{kind}", env!("CARGO_MANIFEST_DIR"))).expect("a sample");
             let per_event = |of: &dyn Fn() -> BodyDigest| {
                 let since = std::time::Instant::now();
                 for _ in 0..100_000 {

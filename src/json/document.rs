@@ -304,7 +304,10 @@ mod tests {
             Document::parse(json.as_bytes()).expect("JSON").digest_without(json.as_bytes(), &volatile)
         };
         assert_eq!(digest(r#"{"id":1,"pending_webhooks":1}"#), digest(r#"{"id":1,"pending_webhooks":22}"#));
-        assert_eq!(digest(r#"{"id":1,"pending_webhooks":1}"#), digest(r#"{ "pending_webhooks":{"n":2}, "id":1}"#));
+        assert_eq!(
+            digest(r#"{"id":1,"pending_webhooks":1}"#),
+            digest(r#"{ "pending_webhooks":{"n":2}, "id":1}"#)
+        );
         assert_ne!(digest(r#"{"id":1,"pending_webhooks":1}"#), digest(r#"{"id":2,"pending_webhooks":1}"#));
         let deep = format!("{}1{}", "[".repeat(200), "]".repeat(200));
         let by_bytes = |n: u8| digest(&format!(r#"{{"id":{deep},"pending_webhooks":{n}}}"#));

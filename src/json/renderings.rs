@@ -27,7 +27,8 @@ fn at<'a>(json: &Document<'a>, pointer: &str) -> Option<Option<&'a str>> {
 
 /// True when two values are equal, however they are written.
 fn is_equal(one: &str, other: &str) -> bool {
-    one == other || by_value::digest(one, &[]).is_some_and(|digest| by_value::digest(other, &[]) == Some(digest))
+    one == other
+        || by_value::digest(one, &[]).is_some_and(|digest| by_value::digest(other, &[]) == Some(digest))
 }
 
 #[cfg(test)]
@@ -42,18 +43,30 @@ mod tests {
         };
         let first = r#"{"id":"evt_1","api_version":"2024-06-20","data":{"object":{"id":"pi_1","amount":1}}}"#;
         for (second, want) in [
-            (r#"{"api_version":"2025-03-31.basil","data":{"object":{"id":"pi_1","sum":1}},"id":"\u0065vt_1"}"#, true),
+            (
+                r#"{"api_version":"2025-03-31.basil","data":{"object":{"id":"pi_1","sum":1}},"id":"\u0065vt_1"}"#,
+                true,
+            ),
             (r#"{"id":"evt_1","api_version":"2025","account":null,"data":{"object":{"id":"pi_1"}}}"#, true),
             // The same version says another thing: that is no rendering.
-            (r#"{"id":"evt_1","api_version":"2024-06-20","data":{"object":{"id":"pi_1","amount":2}}}"#, false),
+            (
+                r#"{"id":"evt_1","api_version":"2024-06-20","data":{"object":{"id":"pi_1","amount":2}}}"#,
+                false,
+            ),
             (r#"{"id":"evt_1","data":{"object":{"id":"pi_1","amount":1}}}"#, false),
             (r#"{"id":"evt_1","api_version":null,"data":{"object":{"id":"pi_1"}}}"#, false),
             (r#"{"id":"evt_2","api_version":"2025","data":{"object":{"id":"pi_1"}}}"#, false),
-            (r#"{"id":"evt_1","api_version":"2025","account":"acct_1","data":{"object":{"id":"pi_1"}}}"#, false),
+            (
+                r#"{"id":"evt_1","api_version":"2025","account":"acct_1","data":{"object":{"id":"pi_1"}}}"#,
+                false,
+            ),
             (r#"{"id":"evt_1","api_version":"2025","data":{"object":{"id":"pi_2"}}}"#, false),
             (r#"{"id":"evt_1","api_version":"2025","data":{"object":{}}}"#, false),
             (r#"{"id":"evt_1","id":"evt_1","api_version":"2025","data":{"object":{"id":"pi_1"}}}"#, false),
-            (r#"{"id":"evt_1","api_version":"2025","api_version":"2024","data":{"object":{"id":"pi_1"}}}"#, false),
+            (
+                r#"{"id":"evt_1","api_version":"2025","api_version":"2024","data":{"object":{"id":"pi_1"}}}"#,
+                false,
+            ),
             ("", false),
         ] {
             assert_eq!(is_rendering(&by, first.as_bytes(), second.as_bytes()), want, "{second}");

@@ -135,7 +135,10 @@ impl IdentitySpec {
             (_, None) if self.window_renews => return wrong("window_renews", "there is no window_s"),
             (_, None) if self.window_rearms => return wrong("window_rearms", "there is no window_s"),
             (_, Some(window_s)) if self.window_rearms && (self.window_renews || window_s > REARMED_S_MAX) => {
-                return wrong("window_rearms", "write a window_s of 60 at most, and no window_renews beside it");
+                return wrong(
+                    "window_rearms",
+                    "write a window_s of 60 at most, and no window_renews beside it",
+                );
             }
             (Identity::Signal, _) | (_, None) => {}
             _ => return wrong("window_s", "only a signal has one"),
@@ -147,7 +150,10 @@ impl IdentitySpec {
             );
         }
         if self.changing.is_some() && (self.is != Identity::Sender || self.signed) {
-            return wrong("changing", "it is for an id of the sender's that no signature covers: `signed = false`");
+            return wrong(
+                "changing",
+                "it is for an id of the sender's that no signature covers: `signed = false`",
+            );
         }
         if self.renderings.is_some() != (self.on_conflict == OnConflict::Copy) {
             return wrong("renderings", "it goes with `on_conflict = \"copy\"`, and that with it");

@@ -80,7 +80,11 @@ fn a_bad_spec_says_which_key_and_why() {
     check("\"sender\"", "\"content\"\nsigned_with = [{ text = \"\" }]", "event.identity.signed_with");
     check("\"sender\"", "\"sender\"\ntypes = [\"a*b*\"]", "event.identity.types");
     let signal = |more: &str| format!("\"signal\"\n{more}");
-    check("\"sender\"", &signal("window_rearms = true"), "event.identity.window_rearms: there is no window_s");
+    check(
+        "\"sender\"",
+        &signal("window_rearms = true"),
+        "event.identity.window_rearms: there is no window_s",
+    );
     let long = signal("window_s = 61\nwindow_rearms = true");
     check("\"sender\"", &long, "event.identity.window_rearms: write a window_s of 60 at most");
     let both = signal("window_s = 60\nwindow_rearms = true\nwindow_renews = true");

@@ -32,7 +32,9 @@ fn identity(spec: &IdentitySpec) -> String {
         (Identity::Sender, _) => format!("the sender's own id, {}{}", places(&spec.id), copies(spec)),
         (Identity::Content, _) => format!("type{parts} + digest of the content"),
         (Identity::Signal, Some(window_s)) if spec.window_rearms => {
-            format!("type{parts} + digest of the content, copies within {window_s} s are dispatched once more when these end")
+            format!(
+                "type{parts} + digest of the content, copies within {window_s} s are dispatched once more when these end"
+            )
         }
         (Identity::Signal, Some(window_s)) => {
             let of = if spec.window_renews { "the last one" } else { "the event" };
@@ -59,7 +61,9 @@ fn copies(spec: &IdentitySpec) -> String {
     }
     if let Some(changing) = &spec.changing {
         let changing = changing.replace('|', "`, `");
-        said.push_str(&format!(" (signed text without any of `{changing}` once more in 10 min under another id)"));
+        said.push_str(&format!(
+            " (signed text without any of `{changing}` once more in 10 min under another id)"
+        ));
     }
     said
 }

@@ -115,11 +115,7 @@ pub(super) const REPEAT_EVERY_MS: i64 = 600_000;
 /// Takes the place for one repeated text of a provider in this transaction, and says which one it is; `None` when
 /// another one had it within the last ten minutes. Another node that asks meanwhile waits for the end of this
 /// transaction.
-pub(super) async fn repeat_claim(
-    db: &mut Door<'_>,
-    provider: &str,
-    at_ms: UnixMs,
-) -> DbResult<Option<i64>> {
+pub(super) async fn repeat_claim(db: &mut Door<'_>, provider: &str, at_ms: UnixMs) -> DbResult<Option<i64>> {
     let row = db
         .fetch_optional(
             "/* repeat_claim */ INSERT INTO signal_firings AS f (provider, signal, firing_n, counted_from_ms)

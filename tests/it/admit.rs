@@ -238,8 +238,9 @@ fn identified(identity: &str) -> Provider {
     let (before, rest) = spec.split_once("[[event.identity]]").unwrap();
     let (_, after) = rest.split_once("[event_types]").unwrap();
     let spec = format!("{before}[[event.identity]]\n{identity}\n[event_types]{after}");
-    Provider::from_spec(&spec)
-        .on("x", |event: Event<Invoice>| Ok(Effects::new().call("billing", json!({ "id": event.payload.id }))))
+    Provider::from_spec(&spec).on("x", |event: Event<Invoice>| {
+        Ok(Effects::new().call("billing", json!({ "id": event.payload.id })))
+    })
 }
 
 async fn a_copy_within_the_window_of_a_signal_has_it_handled_once_more_when_that_ends(database: &Database) {
@@ -252,7 +253,8 @@ async fn a_copy_within_the_window_of_a_signal_has_it_handled_once_more_when_that
         assert_eq!(app.event("evt_1", "x", 1).await, outcome);
     }
     let waiting = "SELECT error FROM processed_webhook_events WHERE state = 'retry' AND event_id LIKE 'signal:%#1+' AND event_id = $1";
-    let id = database.texts("SELECT event_id FROM processed_webhook_events WHERE state = 'retry'").await.remove(0);
+    let id =
+        database.texts("SELECT event_id FROM processed_webhook_events WHERE state = 'retry'").await.remove(0);
     assert!(database.text(waiting, &id).await.unwrap().contains("within the window"));
     assert_eq!(app.destination.calls().len(), 1, "not before its window ends");
     app.clock.advance(4_000);
@@ -268,7 +270,9 @@ async fn a_copy_within_the_window_of_a_signal_has_it_handled_once_more_when_that
 
 async fn what_may_repeat_is_handled_again_once(database: &Database) {
     // An id that no signature covers, and signed text without a time.
-    let kind = identified("is = \"sender\"\nid = [{ header = \"x-id\" }]\nsigned = false\nchanging = \"/data/object/updated\"");
+    let kind = identified(
+        "is = \"sender\"\nid = [{ header = \"x-id\" }]\nsigned = false\nchanging = \"/data/object/updated\"\n[[event.identity]]\nis = \"content\"\nsigned = false",
+    );
     let app = TestApp::start(database, kind, "").await;
     let body = event_body("evt_1", "x", 1);
     let sent = async |id: &str, body: &str| app.post_with(body, &[("x-id", id)]).await.1;

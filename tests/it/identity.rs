@@ -135,8 +135,10 @@ fn no_event_goes_by_its_content_because_the_id_of_its_transport_is_missing() {
             }
             let Ok(verified) = provider.verify(request) else { continue };
             tried.push(kind.kind().to_owned());
-            let by_default = provider.read(&verified).into_iter().find(|event| event.unidentified().is_some());
-            wrong.extend(by_default.map(|event| format!("{}: {event_type}: {}", kind.kind(), event.identity)));
+            let by_default =
+                provider.read(&verified).into_iter().find(|event| event.unidentified().is_some());
+            wrong
+                .extend(by_default.map(|event| format!("{}: {event_type}: {}", kind.kind(), event.identity)));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -160,6 +162,17 @@ fn every_kind_has_two_pairs_with_their_sources_one_of_them_a_copy() {
         }));
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn signals_that_are_answered_by_fetching_are_rearmed() {
+    let is_rearmed = |kind: &Provider| {
+        let mut identities = kind.spec().unwrap().event.iter().flat_map(|event| &event.identity);
+        identities.any(|one| one.window_rearms)
+    };
+    let rearmed: Vec<String> =
+        builtin().iter().filter(|kind| is_rearmed(kind)).map(|kind| kind.kind().to_owned()).collect();
+    assert_eq!(rearmed, ["dropbox", "microsoft_graph", "mollie"]);
 }
 
 /// Where the texts and numbers of a JSON body are.
@@ -194,6 +207,8 @@ fn fields(form: &str) -> Vec<(String, Value)> {
 /// True when a change at `pointer` is of what two copies may differ in, or outside of every event of a batch.
 fn is_open(kind: &Provider, pointer: &str) -> bool {
     kind.spec().unwrap().event.iter().any(|event| {
+        let renderings = event.identity.iter().filter_map(|one| one.renderings.as_deref());
+        let may_differ: Vec<&String> = renderings.map(|by| &by.differs).chain(&event.volatile).collect();
         // Pointers into the elements of a batch start at each of them.
         let is_in = |one: &String| pointer == one || pointer.starts_with(&format!("{one}/"));
         let is_volatile = |one: &String| {
@@ -202,7 +217,7 @@ fn is_open(kind: &Provider, pointer: &str) -> bool {
         let each = event.each.as_deref().unwrap_or_default();
         let is_in_list = |one: &str| one.is_empty() || pointer.starts_with(&format!("{one}/"));
         let is_outside = each != "/*" && !each.split('|').any(is_in_list);
-        event.volatile.iter().any(is_volatile) || is_outside
+        may_differ.into_iter().any(is_volatile) || is_outside
     })
 }
 

@@ -122,7 +122,8 @@ impl AdmissionTx {
                 .increment(1);
         };
         if let Some(repeat_n) = repeat_n {
-            let identity = format!("{}, repeat no. {repeat_n} of {provider}, as {first_event_id}", event.identity);
+            let identity =
+                format!("{}, repeat no. {repeat_n} of {provider}, as {first_event_id}", event.identity);
             let again = IncomingEvent { identity, replay_key: None, ..IncomingEvent::clone(event) };
             let row = EventInsert {
                 event: Arc::new(again),

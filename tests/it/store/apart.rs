@@ -1,7 +1,7 @@
 //! What is kept beside an event that stands, what people decide about it, and which firing of a signal a copy is of.
 
 use hooklatch::api::{EventAct, IfMatch};
-use hooklatch::store::{Decision, Latched, Ordered, Store};
+use hooklatch::store::{Decision, Latched, NewMessage, Ordered, Store};
 use hooklatch::types::{EventKey, EventState, IncomingEvent, OnConflict, Renderings};
 
 use super::admission::insert;
@@ -280,10 +280,20 @@ async fn signals_that_come_at_once_are_of_one_firing(database: &Database) {
     assert_eq!(new_n, 2);
 }
 
+/// A message of an event that is admitted in one statement; none where it is decided in between what follows.
+fn in_one_statement(database: &Database) -> Vec<NewMessage> {
+    if database.url.starts_with("sqlite") { Vec::new() } else { vec![message("billing")] }
+}
+
 /// A copy, at this time, of a text that may come again under other ids.
 fn repeat(text: u8, id: &str, at_ms: i64) -> IncomingEvent {
     let replay_key = Some([text; 32]);
-    IncomingEvent { replay_key, is_repeatable: true, received_at_ms: at_ms, ..event(id, &format!("body {text}")) }
+    IncomingEvent {
+        replay_key,
+        is_repeatable: true,
+        received_at_ms: at_ms,
+        ..event(id, &format!("body {text}"))
+    }
 }
 
 async fn a_text_that_may_repeat_is_accepted_once_in_ten_minutes_of_its_provider_and_counted(
@@ -313,8 +323,9 @@ async fn a_text_that_may_repeat_is_accepted_once_in_ten_minutes_of_its_provider_
         assert_eq!(row.identity, format!("sender/1, repeat no. {n} of stripe, as d1"));
     }
     assert_eq!(row("d3").await.state, EventState::Replayed);
-    // In one statement, where the database can: what follows from new events is none of its business.
-    let found = admit_at_once(&store, &repeat(1, "d7", 3_000_000), &[message("billing")]).await;
+    // In one statement, where the database can: its messages are those of new events alone.
+    let messages = in_one_statement(database);
+    let found = admit_at_once(&store, &repeat(1, "d7", 3_000_000), &messages).await;
     assert_eq!((found.latched, found.writes.messages.len()), (vec![Some(Latched::Repeated)], 0));
     assert_eq!(database.count("SELECT COUNT(*) FROM outbox_queue").await, 0);
     // Nobody wants this one.
@@ -336,7 +347,8 @@ async fn of_repeats_that_come_at_once_one_is_accepted_and_its_copies_are_duplica
     let all = (0..16_i64).map(|n| {
         let store = store.clone();
         tokio::spawn(async move {
-            let (first, second) = (repeat(1, &format!("x{}", n % 4), n), repeat(1, &format!("y{}", n % 3), n));
+            let (first, second) =
+                (repeat(1, &format!("x{}", n % 4), n), repeat(1, &format!("y{}", n % 3), n));
             insert(&store, &[&first, &second]).await
         })
     });
@@ -390,7 +402,7 @@ async fn two_renderings_of_one_event_are_one_however_they_come(database: &Databa
     }
     let both = [&written("e2", second), &written("e2", first), &written("e2", second)];
     assert_eq!(insert(&store, &both).await, [Latched::New, Latched::Duplicate, Latched::Duplicate]);
-    let found = admit_at_once(&store, &written("e2", first), &[message("billing")]).await;
+    let found = admit_at_once(&store, &written("e2", first), &in_one_statement(database)).await;
     assert_eq!((found.latched, found.writes.messages.len()), (vec![Some(Latched::Duplicate)], 0));
     // Another type, or the same version with other content, is no rendering.
     let other_type = written("e1", r#"{"type":"u","version":"2"}"#);
