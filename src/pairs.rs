@@ -10,6 +10,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use crate::json;
 use crate::provider::{ActiveProvider, Provider, filled_sample};
 use crate::types::IncomingEvent;
 use crate::verify::{Form, RawRequest, SignAt, Signed, form_with};
@@ -146,11 +147,17 @@ fn events(provider: &ActiveProvider, request: RawRequest) -> Result<Vec<Incoming
 /// `store/admission/beside.rs`), without the tables.
 fn met(first: &[IncomingEvent], event: &IncomingEvent, after_ms: i64) -> Met {
     let is_known = |one: &&IncomingEvent| {
-        one.key == event.key && event.window_ms.is_none_or(|window_ms| after_ms <= window_ms)
+        // A later copy that rearms its signal has it dispatched once more.
+        let is_within = |window_ms| after_ms <= window_ms && (after_ms == 0 || !event.is_window_rearmed);
+        one.key == event.key && event.window_ms.is_none_or(is_within)
+    };
+    let is_rendering = |one: &IncomingEvent| {
+        event.renderings.as_ref().is_some_and(|by| json::is_rendering(by, &one.body, &event.body))
     };
     let is_replayed = |one: &&IncomingEvent| event.replay_key.is_some() && one.replay_key == event.replay_key;
     match (first.iter().find(is_known), first.iter().find(is_replayed)) {
-        (Some(one), _) if one.digest == event.digest => Met::Copy,
+        (Some(one), _) if one.digest == event.digest || is_rendering(one) => Met::Copy,
+        (None, Some(one)) if one.digest == event.digest && event.is_repeatable => Met::Two,
         (_, Some(one)) if one.digest == event.digest => Met::Replayed,
         (None, None) => Met::Two,
         _ => Met::Conflict,

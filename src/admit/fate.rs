@@ -9,17 +9,18 @@
 //! 3. undispatched: it is a test event of which nothing is to follow: it rests, as `ignored`;
 //! 4. superseded: it is kept, but a newer version of its object was seen, and its handlers want the latest alone;
 //! 5. wanted by nobody: it rests, as `ignored`;
-//! 6. paused: its provider is, so it waits as `retry`;
-//! 7. dispatch: the driver runs the handlers;
-//! 8. fill in, reject, plan: `Planner::conclude` in `plan.rs` turns their answer into rows and messages.
+//! 6. later: it repeats a signal within its window, so it waits for the end of that as `retry`;
+//! 7. paused: its provider is, so it waits as `retry`;
+//! 8. dispatch: the driver runs the handlers;
+//! 9. fill in, reject, plan: `Planner::conclude` in `plan.rs` turns their answer into rows and messages.
 //!
-//! Steps 1 to 5 are [`fate`]. An event that is tried later was new and readable once; its driver starts at step 6.
+//! Steps 1 to 7 are [`fate`]. An event that is tried later was new and readable once; its driver starts at step 7.
 
 use std::sync::Arc;
 
 use super::entry::ProviderEntry;
 use crate::store::{Candidate, Latched};
-use crate::types::{EventState, IncomingEvent, Outcome};
+use crate::types::{EventState, IncomingEvent, Outcome, UnixMs};
 
 /// The way that an event goes, once it is known whether it is new.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +33,8 @@ pub(super) enum Fate {
     Superseded,
     /// It is kept and not dispatched: a test event, of which nothing is to follow.
     Undispatched,
+    /// It repeats a signal within its window: it is dispatched when that has ended.
+    Later(UnixMs),
     /// Its provider is paused, for this reason: it is dispatched later.
     Paused(Arc<str>),
     /// Handlers and routes say what follows.
@@ -49,10 +52,12 @@ pub(super) fn fate(entry: &ProviderEntry, event: &IncomingEvent, latched: &Latch
         Fate::Undispatched
     } else if is_stale && handlers.wants_latest_only(&event.event_type) {
         Fate::Superseded
-    } else if handlers.wants(&event.event_type) {
-        entry.pause.reason().map_or(Fate::Dispatch, Fate::Paused)
-    } else {
+    } else if !handlers.wants(&event.event_type) {
         Fate::Rest
+    } else if let Some(not_before_ms) = event.not_before_ms {
+        Fate::Later(not_before_ms)
+    } else {
+        entry.pause.reason().map_or(Fate::Dispatch, Fate::Paused)
     }
 }
 
@@ -84,6 +89,7 @@ pub(super) fn is_known_beforehand(entry: &ProviderEntry, event: &IncomingEvent) 
     let handlers = entry.provider.handlers();
     event.unreadable.is_none()
         && !event.is_undispatched
+        && event.not_before_ms.is_none()
         && !handlers.uses_latest()
         && handlers.is_only_routed(&event.event_type)
         && entry.pause.reason().is_none()
@@ -94,7 +100,7 @@ pub(super) fn outcome(latched: &Latched, event: &IncomingEvent, is_superseded: b
     match latched {
         Latched::New if event.unreadable.is_some() => Outcome::Unreadable,
         Latched::New if is_superseded => Outcome::Superseded,
-        Latched::New => Outcome::Accepted,
+        Latched::New | Latched::Repeated => Outcome::Accepted,
         Latched::Duplicate => Outcome::Duplicate,
         Latched::Conflict { .. } => Outcome::Conflict,
         Latched::Replayed { .. } => Outcome::Replayed,
@@ -127,6 +133,7 @@ pub(super) mod tests {
             (&new, &readable, true, Outcome::Superseded),
             (&new, &unreadable, false, Outcome::Unreadable),
             (&duplicate, &readable, false, Outcome::Duplicate),
+            (&Latched::Repeated, &readable, false, Outcome::Accepted),
             (&duplicate, &unreadable, false, Outcome::Duplicate),
         ] {
             assert_eq!(outcome(latched, event, is_superseded), want, "{latched:?}");
@@ -178,6 +185,9 @@ pub(super) mod tests {
             let event = IncomingEvent { event_type: event_type.to_owned(), unreadable, ..event() };
             assert_eq!(fate(&entry, &event, latched, is_stale), want, "{event_type} {latched:?}");
             assert!(!is_known_beforehand(&entry, &event), "versions decide here, so nothing is known before");
+            let later = IncomingEvent { not_before_ms: Some(9), ..event };
+            let want = if want == Fate::Dispatch { Fate::Later(9) } else { want };
+            assert_eq!(fate(&entry, &later, latched, is_stale), want, "{}", later.event_type);
         }
     }
 }

@@ -140,6 +140,15 @@ impl Planner {
                 let why = "a test event, which was not to be dispatched".to_owned();
                 Some(self.update(&Dispatched::never(event, event_seq), EventState::Ignored, Some(why)))
             }
+            Fate::Later(not_before_ms) => {
+                let why =
+                    "a copy came within the window of this signal: dispatched once more when that has ended"
+                        .to_owned();
+                Some(EventUpdate {
+                    due_at_ms: Some(not_before_ms),
+                    ..self.update(&Dispatched::never(event, event_seq), EventState::Retry, Some(why))
+                })
+            }
             Fate::Paused(why) => Some(EventUpdate {
                 due_at_ms: Some(event.received_at_ms),
                 ..self.update(&Dispatched::never(event, event_seq), EventState::Retry, Some(why.to_string()))

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use sha2::{Digest, Sha256};
 
+use super::by_value;
 use super::scan::{Scan, ScannedText};
 use super::text::{decoded, unescaped};
 use crate::types::BodyDigest;
@@ -123,29 +124,35 @@ impl<'a> Document<'a> {
         text(&self.find(pointer), pointer)
     }
 
-    /// SHA-256 of the `json` this was parsed from, without the values at `volatile`.
+    /// Digest of the `json` this was parsed from by its value, without the values at `volatile`: see `by_value.rs`.
     pub(crate) fn digest_without(&self, json: &[u8], volatile: &[String]) -> BodyDigest {
-        let start = json.as_ptr() as usize;
-        let mut cuts: Vec<Range<usize>> = volatile
-            .iter()
-            .filter_map(|pointer| match self.find(pointer) {
-                PointerTarget::One(raw) => {
-                    let from = (raw.as_ptr() as usize).checked_sub(start)?;
-                    Some(from..from + raw.len())
-                }
-                _ => None,
-            })
-            .collect();
-        cuts.sort_by_key(|cut| cut.start);
-        let mut digest = Sha256::new();
-        let mut from = 0;
-        for cut in cuts {
-            digest.update(json.get(from..cut.start).unwrap_or_default());
-            from = from.max(cut.end);
-        }
-        digest.update(json.get(from..).unwrap_or_default());
-        digest.finalize().into()
+        let found = volatile.iter().filter_map(|pointer| match self.find(pointer) {
+            PointerTarget::One(raw) => Some(raw),
+            _ => None,
+        });
+        let cuts: Vec<&[u8]> = found.collect();
+        let addresses: Vec<usize> = cuts.iter().map(|raw| raw.as_ptr().addr()).collect();
+        by_value::digest(self.whole, &addresses).unwrap_or_else(|| digest_by_bytes(json, &cuts))
     }
+}
+
+/// SHA-256 of `json` without these parts of it.
+fn digest_by_bytes(json: &[u8], cuts: &[&[u8]]) -> BodyDigest {
+    let start = json.as_ptr().addr();
+    let range = |raw: &&[u8]| {
+        let from = raw.as_ptr().addr().checked_sub(start)?;
+        Some(from..from + raw.len())
+    };
+    let mut cuts: Vec<Range<usize>> = cuts.iter().filter_map(range).collect();
+    cuts.sort_by_key(|cut| cut.start);
+    let mut digest = Sha256::new();
+    let mut from = 0;
+    for cut in cuts {
+        digest.update(json.get(from..cut.start).unwrap_or_default());
+        from = from.max(cut.end);
+    }
+    digest.update(json.get(from..).unwrap_or_default());
+    digest.finalize().into()
 }
 
 /// [`Document::find`] for a single look.
@@ -297,7 +304,14 @@ mod tests {
             Document::parse(json.as_bytes()).expect("JSON").digest_without(json.as_bytes(), &volatile)
         };
         assert_eq!(digest(r#"{"id":1,"pending_webhooks":1}"#), digest(r#"{"id":1,"pending_webhooks":22}"#));
+        assert_eq!(
+            digest(r#"{"id":1,"pending_webhooks":1}"#),
+            digest(r#"{ "pending_webhooks":{"n":2}, "id":1}"#)
+        );
         assert_ne!(digest(r#"{"id":1,"pending_webhooks":1}"#), digest(r#"{"id":2,"pending_webhooks":1}"#));
+        let deep = format!("{}1{}", "[".repeat(200), "]".repeat(200));
+        let by_bytes = |n: u8| digest(&format!(r#"{{"id":{deep},"pending_webhooks":{n}}}"#));
+        assert_eq!(by_bytes(1), by_bytes(2), "what is compared by its bytes, too");
     }
 
     #[test]

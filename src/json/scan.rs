@@ -43,6 +43,18 @@ impl<'a> Scan<'a> {
         })
     }
 
+    /// The address of what is next in memory: what a pointer found is known by it.
+    pub(super) fn address(&self) -> usize {
+        self.text.as_ptr().addr() + self.at
+    }
+
+    /// Steps over the text that is next: the text, and all of it with its quotes.
+    pub(super) fn text(&mut self) -> Option<(ScannedText<'a>, &'a str)> {
+        let from = self.at;
+        let text = self.written()?;
+        Some((text, self.text.get(from..self.at)?))
+    }
+
     /// The text that `step` steps over.
     pub(super) fn text_of(&mut self, step: impl FnOnce(&mut Self) -> Option<()>) -> Option<&'a str> {
         let range = self.range_of(step)?;

@@ -141,6 +141,12 @@ const ROWS: &[Metric] = &[
         "Events of which it could not be noted that their signed text was seen before.",
     ),
     counter(
+        "hooklatch_repeats_total",
+        &["provider", "outcome"],
+        "events",
+        "Events whose signed text came before under another id, of bodies that may repeat: accepted, or replayed when another one was accepted within ten minutes.",
+    ),
+    counter(
         "hooklatch_conflicts_kept_total",
         &["provider"],
         "events",

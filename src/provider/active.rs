@@ -247,7 +247,7 @@ impl ActiveProvider {
             event.key.event_id = format!("{TEST_EVENT}{}{place}", at.id);
             "operator/1".clone_into(&mut event.identity);
             (event.replay_key, event.window_ms, event.is_window_renewed) = (None, None, false);
-            event.on_conflict = OnConflict::Keep;
+            (event.on_conflict, event.renderings) = (OnConflict::Keep, None);
         }
         Ok(events)
     }

@@ -34,12 +34,11 @@ pub(super) fn one(reader: &EventReader<'_>, event_n: usize, body: &Bytes, json: 
         return unreadable(reader, body, "the body is not JSON".to_owned());
     }
     let document = document.as_ref();
+    // JSON and forms count by their value, what was opened by what is inside: how it was wrapped or written nothing may
+    // sign. Of a form with the JSON in one field, what stands beside it counts, too.
+    let is_field = reader.spec.form_field.is_some() && body.as_ptr() != json.as_ptr() && !reader.is_opened;
     let digest = match document {
-        // A form counts by its fields where one of them may change, else by its text; what was opened by what is
-        // inside: how it was wrapped or written nothing may sign.
-        Some(document)
-            if body.as_ptr() == json.as_ptr() || reader.is_opened || !reader.spec.volatile.is_empty() =>
-        {
+        Some(document) if !is_field || !reader.spec.volatile.is_empty() => {
             document.digest_without(json, &reader.spec.volatile)
         }
         _ => Sha256::digest(body).into(),
@@ -60,7 +59,11 @@ pub(super) fn one(reader: &EventReader<'_>, event_n: usize, body: &Bytes, json: 
         identity: identified.identity,
         window_ms: identified.window_ms,
         is_window_renewed: identified.is_window_renewed,
+        is_window_rearmed: identified.is_window_rearmed,
+        not_before_ms: None,
+        is_repeatable: identified.is_repeatable,
         on_conflict: identified.on_conflict,
+        renderings: identified.renderings,
         object: object(reader, event),
         created_at_ms: happened(reader, event),
         received_at_ms: reader.received_at_ms,
@@ -109,7 +112,11 @@ pub(super) fn unreadable(reader: &EventReader<'_>, body: &Bytes, why: String) ->
         identity: "unreadable/1".to_owned(),
         window_ms: None,
         is_window_renewed: false,
+        is_window_rearmed: false,
+        not_before_ms: None,
+        is_repeatable: false,
         on_conflict: OnConflict::Keep,
+        renderings: None,
         object: None,
         search_ids: Vec::new(),
         created_at_ms: None,

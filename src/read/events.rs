@@ -87,7 +87,8 @@ pub(crate) fn read(by: ReadAs<'_>, verified: &Verified, open: Opener<'_>) -> Vec
     let Some(each) = whole.or(event.each.as_deref()) else { return vec![one(&reader, 0, body, &json)] };
     let outer = Document::parse(&json);
     let reader = EventReader { outer: outer.as_ref(), ..reader };
-    match find(&json, each) {
+    let (found, each) = list_at(&json, each);
+    match found {
         PointerTarget::One(list) => match json::first_elements(list, n_max) {
             Some(ranges) => elements(&reader, body, &json, list, ranges),
             None if event.or_one => vec![one(&reader, 0, body, &json)],
@@ -100,14 +101,21 @@ pub(crate) fn read(by: ReadAs<'_>, verified: &Verified, open: Opener<'_>) -> Vec
     }
 }
 
+/// The list at the first of the pointers, separated by `|`, that leads anywhere.
+fn list_at<'a, 'b>(json: &'a [u8], each: &'b str) -> (PointerTarget<'a>, &'b str) {
+    let mut all = each.split('|').map(|pointer| (find(json, pointer), pointer));
+    let first = all.by_ref().find(|(found, _)| *found != PointerTarget::Missing);
+    first.unwrap_or((PointerTarget::Missing, each))
+}
+
 fn is_array(json: &[u8]) -> bool {
     json.trim_ascii_start().starts_with(b"[")
 }
 
 /// True when a body that may be lines is one text: an array, or an object with the list inside.
 fn is_one_list(event: &EventSpec, json: &[u8]) -> bool {
-    let is_there = |each: &String| matches!(find(json, each), PointerTarget::One(_));
-    is_array(json) || event.each.as_ref().is_some_and(is_there)
+    let is_there = |each: &str| matches!(list_at(json, each).0, PointerTarget::One(_));
+    is_array(json) || event.each.as_deref().is_some_and(is_there)
 }
 
 /// Payload and envelope of an event as it was stored: what the same spec points at, in the same bytes.

@@ -1,12 +1,16 @@
 //! The identity of an event: the first of the kind's identities that applies, else the content.
 
+use std::sync::Arc;
+
 use sha2::{Digest, Sha256};
 
 use super::reader::{EventReader, EventText, TYPE_UNKNOWN, UNREADABLE};
 use super::source::{joined, text_at};
 use crate::json::{Document, PointerTarget};
 use crate::spec::{Identity, IdentitySpec, Source, Sources};
-use crate::types::{BodyDigest, OnConflict, TEST_EVENT, TEXT_BYTES_MAX, TypePattern, WANTING, stored_text};
+use crate::types::{
+    BodyDigest, OnConflict, Renderings, TEST_EVENT, TEXT_BYTES_MAX, TypePattern, WANTING, stored_text,
+};
 use crate::verify::base64url_text;
 
 /// Prefixes of the ids that are made here or by admission: no sender's own id that starts so is taken.
@@ -27,7 +31,10 @@ pub(super) struct Identified {
     pub(super) replay_key: Option<BodyDigest>,
     pub(super) window_ms: Option<i64>,
     pub(super) is_window_renewed: bool,
+    pub(super) is_window_rearmed: bool,
+    pub(super) is_repeatable: bool,
     pub(super) on_conflict: OnConflict,
+    pub(super) renderings: Option<Arc<Renderings>>,
 }
 
 /// The key of the event, and how it was found. The error says that a part of its id is there twice, so that two readers
@@ -43,13 +50,17 @@ pub(super) fn identified(
     for spec in reader.spec.identity.iter().filter(|spec| applies(spec, event_type, event.document)) {
         match key(reader, spec, event, event_type)? {
             Ok(event_id) => {
+                let on_conflict = reader.on_conflict.unwrap_or(spec.on_conflict);
                 return Ok(Identified {
                     event_id,
                     identity: rule(spec),
                     replay_key: replay_key(reader, spec, is_open, event, event_type),
                     window_ms: spec.window_s.map(|window_s| i64::from(window_s) * 1_000),
                     is_window_renewed: spec.window_renews,
-                    on_conflict: reader.on_conflict.unwrap_or(spec.on_conflict),
+                    is_window_rearmed: spec.window_rearms,
+                    is_repeatable: is_repeatable(spec, event.document),
+                    on_conflict,
+                    renderings: spec.renderings.clone().filter(|_| on_conflict == OnConflict::Copy),
                 });
             }
             Err(why) => first_why = first_why.or(Some(why)),
@@ -74,7 +85,10 @@ fn by_content(reader: &EventReader<'_>, event: EventText<'_>, event_type: &str, 
         replay_key: if is_signed { None } else { text_key(reader, &Sources::default(), event) },
         window_ms: None,
         is_window_renewed: false,
+        is_window_rearmed: false,
+        is_repeatable: false,
         on_conflict: reader.on_conflict.unwrap_or_default(),
+        renderings: None,
     }
 }
 
@@ -161,10 +175,19 @@ fn rule(spec: &IdentitySpec) -> String {
 /// True when an identity counts for an event of this type and content.
 fn applies(spec: &IdentitySpec, event_type: &str, document: Option<&Document<'_>>) -> bool {
     let is_type = |pattern: &TypePattern| pattern.matches(event_type);
-    let is_there = |json: &Document<'_>, pointer: &str| matches!(json.find(pointer), PointerTarget::One(raw) if raw != b"null");
-    let has =
-        |pointers: &String| document.is_some_and(|json| pointers.split('|').any(|one| is_there(json, one)));
+    let has = |pointers: &String| has_one(pointers, document);
     (spec.types.is_empty() || spec.types.iter().any(is_type)) && spec.has.iter().all(has)
+}
+
+/// True when one of the pointers, separated by `|`, leads somewhere.
+fn has_one(pointers: &str, document: Option<&Document<'_>>) -> bool {
+    let is_there = |json: &Document<'_>, pointer: &str| matches!(json.find(pointer), PointerTarget::One(raw) if raw != b"null");
+    document.is_some_and(|json| pointers.split('|').any(|one| is_there(json, one)))
+}
+
+/// True when an event has nothing in it that differs from one to the next: two of them may be equal to the byte.
+fn is_repeatable(spec: &IdentitySpec, document: Option<&Document<'_>>) -> bool {
+    spec.changing.as_ref().is_some_and(|pointers| !has_one(pointers, document))
 }
 
 /// An id of the sender's, unless it cannot be stored or looks like one of ours.

@@ -16,8 +16,9 @@ pub struct EventSpec {
     pub when_header: Option<String>,
     /// Counts only for bodies of this media type; absent counts for any.
     pub when_content_type: Option<String>,
-    /// JSON pointer to the array of events, when one request carries several; `/*` is every array that the body
-    /// has as a member. The other pointers of this table then start at each element.
+    /// JSON pointer to the array of events, when one request carries several (of several separated by `|`: the first
+    /// that leads anywhere); `/*` is every array that the body has as a member. The other pointers of this table then
+    /// start at each element.
     pub each: Option<String>,
     /// JSON pointers to lists inside an element of `each` whose entries are events of
     /// their own, such as the messages of an account: an element with several entries is read as several with one each.
@@ -116,6 +117,7 @@ impl EventSpec {
                 "one that every event has comes last, the others behind it would never count",
             ));
         }
+        self.check_transport()?;
         // Otherwise a person with one signed request could have it read as a signal, which may repeat without end.
         let is_open =
             |one: &IdentitySpec| one.is == Identity::Signal && !one.types.is_empty() && one.has.is_empty();
@@ -136,7 +138,7 @@ impl EventSpec {
             return Err(misfit("event.or_one", "name the array that may be missing with `each`"));
         }
         if let Some(each) = &self.each {
-            one_place("event.each", each)?;
+            pointer("event.each", each)?;
         }
         if !self.split.is_empty() && self.each.is_none() {
             return Err(misfit("event.split", "name the array whose elements hold these lists with `each`"));
@@ -165,6 +167,19 @@ impl EventSpec {
         Ok(())
     }
 
+    /// Checks that no event goes by its content because its transport's id is missing, unless the file says that it does.
+    fn check_transport(&self) -> Result<(), Mistake> {
+        let is_transport = |source: &Source| matches!(source, Source::Header(_) | Source::SignedId(_));
+        let has_id = self.identity.iter().any(|one| one.id.0.iter().any(is_transport));
+        let is_open = self.id_needed.is_none() && !self.identity.last().is_some_and(IdentitySpec::is_for_all);
+        if has_id && is_open {
+            let why = "a header has the id of each event: say what to do where it is missing, or in an [[event.identity]] \
+                       of all events that equal content is one event";
+            return Err(misfit("event.id_needed", why));
+        }
+        Ok(())
+    }
+
     fn check_search(&self) -> Result<(), Mistake> {
         let wrong = |why: &str| Err(misfit("event.search", why));
         if self.search.0.len() > SEARCH_N_MAX {
@@ -183,7 +198,7 @@ impl EventSpec {
 }
 
 /// A pointer to one place: of several only the sources of types and ids know.
-fn one_place(key: &str, text: &str) -> Result<(), Mistake> {
+pub(super) fn one_place(key: &str, text: &str) -> Result<(), Mistake> {
     match text.split_once('|') {
         Some(_) => Err(misfit(key, format!("`{text}` is not one JSON pointer: write each by itself"))),
         None => pointer(key, text),

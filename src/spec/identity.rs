@@ -3,16 +3,21 @@
 //! Two questions decide it: can two different events share this, and does a redelivery keep it? A wrong answer to the
 //! first loses an event, one to the second runs it twice.
 
+use std::sync::Arc;
+
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 
 use super::check::{misfit, pointer};
+use super::event::one_place;
 use super::source::{Source, Sources};
 use crate::mistakes::Mistake;
-use crate::types::{OnConflict, TypePattern};
+use crate::types::{OnConflict, Renderings, TypePattern};
 
 /// Longest time for which equal content is taken for a copy. Seconds.
 const WINDOW_S_MAX: u32 = 86_400;
+/// The same where a copy is dispatched when it ends: it waits for that long. Seconds.
+const REARMED_S_MAX: u32 = 60;
 
 /// A rule that tells copies of an event, for some or all of a kind's events.
 #[derive(Debug, Clone, Deserialize)]
@@ -42,9 +47,20 @@ pub struct IdentitySpec {
     /// What is said again within each window is then one event for as long as that lasts.
     #[serde(default)]
     pub window_renews: bool,
+    /// True when a copy within the window has the signal dispatched once more when the window ends: for signals that are
+    /// answered by fetching something, where a change that nobody fetched costs more than a fetch.
+    #[serde(default)]
+    pub window_rearms: bool,
+    /// JSON pointers, separated by `|`, to what differs from one event to the next. Of a sender's id that no signature
+    /// covers: the signed text of a body that has none of them is accepted again under another id, once in ten minutes
+    /// of each provider; that of any other body is `replayed`, as all are without this key.
+    pub changing: Option<String>,
     /// Rule for other content under the same key, unless the operator says otherwise.
     #[serde(default)]
     pub on_conflict: OnConflict,
+    /// With `on_conflict = "copy"`: which other content is the same event, written in another way.
+    #[serde(default, deserialize_with = "shared")]
+    pub renderings: Option<Arc<Renderings>>,
     /// The version of this key's composition: it goes up when equal events would get other keys than before. The row
     /// of each event says which one it was identified by.
     #[serde(default = "one")]
@@ -77,6 +93,10 @@ impl Identity {
 
 fn one() -> u16 {
     1
+}
+
+fn shared<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Arc<Renderings>>, D::Error> {
+    Renderings::deserialize(deserializer).map(|renderings| Some(Arc::new(renderings)))
 }
 
 fn patterns<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<TypePattern>, D::Error> {
@@ -113,6 +133,13 @@ impl IdentitySpec {
                 return wrong("window_s", "write a number from 1 to 86400");
             }
             (_, None) if self.window_renews => return wrong("window_renews", "there is no window_s"),
+            (_, None) if self.window_rearms => return wrong("window_rearms", "there is no window_s"),
+            (_, Some(window_s)) if self.window_rearms && (self.window_renews || window_s > REARMED_S_MAX) => {
+                return wrong(
+                    "window_rearms",
+                    "write a window_s of 60 at most, and no window_renews beside it",
+                );
+            }
             (Identity::Signal, _) | (_, None) => {}
             _ => return wrong("window_s", "only a signal has one"),
         }
@@ -122,10 +149,27 @@ impl IdentitySpec {
                 "it joins the signed text, which is a key with `signed = false` alone",
             );
         }
+        if self.changing.is_some() && (self.is != Identity::Sender || self.signed) {
+            return wrong(
+                "changing",
+                "it is for an id of the sender's that no signature covers: `signed = false`",
+            );
+        }
+        if self.renderings.is_some() != (self.on_conflict == OnConflict::Copy) {
+            return wrong("renderings", "it goes with `on_conflict = \"copy\"`, and that with it");
+        }
+        if let Some(renderings) = &self.renderings {
+            if self.is != Identity::Sender || !self.signed {
+                return wrong("renderings", "only an id of the sender's that the signature covers has some");
+            }
+            let all = renderings.same.iter().chain([&renderings.differs]);
+            all.into_iter().try_for_each(|text| one_place("event.identity.renderings", text))?;
+        }
         if self.version == 0 {
             return wrong("version", "write a number from 1 to 65535");
         }
-        self.has.iter().try_for_each(|text| pointer("event.identity.has", text))?;
+        let pointers = self.has.iter().chain(&self.changing);
+        pointers.into_iter().try_for_each(|text| pointer("event.identity.has", text))?;
         let parts = self.id.0.iter().chain(&self.signed_with.0);
         parts.into_iter().try_for_each(|source: &Source| source.check("event.identity.id"))
     }

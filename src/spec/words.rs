@@ -29,8 +29,13 @@ pub(crate) fn places(sources: &Sources) -> String {
 fn identity(spec: &IdentitySpec) -> String {
     let parts = if spec.id.0.is_empty() { String::new() } else { format!(" + {}", places(&spec.id)) };
     let rule = match (spec.is, spec.window_s) {
-        (Identity::Sender, _) => format!("the sender's own id, {}", places(&spec.id)),
+        (Identity::Sender, _) => format!("the sender's own id, {}{}", places(&spec.id), copies(spec)),
         (Identity::Content, _) => format!("type{parts} + digest of the content"),
+        (Identity::Signal, Some(window_s)) if spec.window_rearms => {
+            format!(
+                "type{parts} + digest of the content, copies within {window_s} s are dispatched once more when these end"
+            )
+        }
         (Identity::Signal, Some(window_s)) => {
             let of = if spec.window_renews { "the last one" } else { "the event" };
             format!("type{parts} + digest of the content, a copy within {window_s} s of {of}")
@@ -44,6 +49,23 @@ fn identity(spec: &IdentitySpec) -> String {
     let has = if has.is_empty() { String::new() } else { format!(" with {}", has.join(" and ")) };
     let of = if types.is_empty() && has.is_empty() { String::new() } else { format!("events{types}{has}: ") };
     format!("{of}{rule}")
+}
+
+/// Says what else is a copy under a sender's id, and what is none under another.
+fn copies(spec: &IdentitySpec) -> String {
+    let mut said = String::new();
+    if let Some(renderings) = &spec.renderings {
+        let same: Vec<String> = renderings.same.iter().map(|one| format!("`{one}`")).collect();
+        let (same, differs) = (same.join(", "), &renderings.differs);
+        said.push_str(&format!(" (a copy with another `{differs}` too, where {same} are equal)"));
+    }
+    if let Some(changing) = &spec.changing {
+        let changing = changing.replace('|', "`, `");
+        said.push_str(&format!(
+            " (signed text without any of `{changing}` once more in 10 min under another id)"
+        ));
+    }
+    said
 }
 
 /// Every identity of one `[[event]]`, in the order they are tried.

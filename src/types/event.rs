@@ -10,7 +10,8 @@ use super::name::Name;
 /// Number of shards that event-bound rows are spread over (`shard` columns, 0 to 1023).
 const SHARDS_N: u16 = 1_024;
 
-/// SHA-256 of the signed bytes of one event, without the fields its kind names volatile.
+/// SHA-256 of the value of one event's JSON text or form, however it was written, or of its bytes where it is neither;
+/// without the fields that its kind names volatile.
 pub type BodyDigest = [u8; 32];
 
 /// Identity of an event: the configured provider and the provider's own id, byte for byte.
@@ -72,8 +73,16 @@ pub struct IncomingEvent {
     pub window_ms: Option<i64>,
     /// True when each copy begins that time anew.
     pub is_window_renewed: bool,
+    /// True when a copy within that time has the signal dispatched once more when it ends.
+    pub is_window_rearmed: bool,
+    /// Time before which it is not dispatched: the end of the window of the signal that it repeats.
+    pub not_before_ms: Option<UnixMs>,
+    /// True when nothing in it differs from one event to the next, so that its signed text may come under another id again.
+    pub is_repeatable: bool,
     /// The provider's rule for it, should its key be taken by other content.
     pub on_conflict: OnConflict,
+    /// With [`OnConflict::Copy`]: which other content is the same event.
+    pub renderings: Option<Arc<Renderings>>,
     /// Object that it is about and which state of it, when the kind says so.
     pub object: Option<ObjectVersion>,
     /// Ids that people find it by besides its own, in lower case: those that its kind's `search` names, and parts of a
@@ -127,7 +136,11 @@ impl IncomingEvent {
             identity: "sender/1".to_owned(),
             window_ms: None,
             is_window_renewed: false,
+            is_window_rearmed: false,
+            not_before_ms: None,
+            is_repeatable: false,
             on_conflict: OnConflict::Keep,
+            renderings: None,
             object: None,
             search_ids: Vec::new(),
             created_at_ms: None,
@@ -185,6 +198,19 @@ pub enum OnConflict {
     Keep,
     /// It is kept, and dispatched as an event of its own.
     Dispatch,
+    /// It is a copy where [`Renderings`] say so, else as `Keep`.
+    Copy,
+}
+
+/// Fields by which two contents under one key are one event that the sender wrote twice.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Renderings {
+    /// JSON pointers to what both have in common: each is equal in both, or in neither.
+    pub same: Vec<String>,
+    /// JSON pointer to what tells the two apart: it is in both, with different values. Other content without that
+    /// difference is a conflict.
+    pub differs: String,
 }
 
 /// One state of one object at the sender.

@@ -24,7 +24,9 @@ pub use access::{Principal, Reach, Role, TYPED_BY, TypedBy};
 pub use client_certificate::ClientCertificate;
 pub use clock::{Clock, UnixMs};
 pub(crate) use event::WANTING;
-pub use event::{BodyDigest, EventKey, IncomingEvent, ObjectVersion, OnConflict, RedactedBody, TEST_EVENT};
+pub use event::{
+    BodyDigest, EventKey, IncomingEvent, ObjectVersion, OnConflict, RedactedBody, Renderings, TEST_EVENT,
+};
 pub(crate) use id_parts::{id_parts, readable_id};
 pub use idempotency_key::{IdempotencyKey, KeyMistake};
 pub use message_id::{InvalidMessageId, MESSAGES_N_MAX, MessageId, idempotency_key};

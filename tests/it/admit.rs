@@ -27,6 +27,8 @@ on_both!(
     with_reject_nothing_is_kept_and_the_sender_is_told,
     a_conflict_is_recorded_and_the_first_copy_stands,
     an_older_version_is_superseded,
+    a_copy_within_the_window_of_a_signal_has_it_handled_once_more_when_that_ends,
+    what_may_repeat_is_handled_again_once,
     a_transactional_handler_leaves_all_or_nothing,
     a_transactional_handlers_bad_sql_poisons_nobody,
     a_panic_in_a_transactional_handler_is_its_events_alone,
@@ -228,6 +230,67 @@ async fn a_conflict_is_recorded_and_the_first_copy_stands(database: &Database) {
         1
     );
     app.running.stop().await;
+}
+
+/// Stripe with another rule for what two copies of an event are, whose handler calls.
+fn identified(identity: &str) -> Provider {
+    let spec = include_str!("../../providers/stripe/provider.toml");
+    let (before, rest) = spec.split_once("[[event.identity]]").unwrap();
+    let (_, after) = rest.split_once("[event_types]").unwrap();
+    let spec = format!("{before}[[event.identity]]\n{identity}\n[event_types]{after}");
+    Provider::from_spec(&spec).on("x", |event: Event<Invoice>| {
+        Ok(Effects::new().call("billing", json!({ "id": event.payload.id })))
+    })
+}
+
+async fn a_copy_within_the_window_of_a_signal_has_it_handled_once_more_when_that_ends(database: &Database) {
+    let kind = identified("is = \"signal\"\nsigned = true\nwindow_s = 5\nwindow_rearms = true");
+    let app = TestApp::start(database, kind, "").await;
+    assert_eq!(app.event("evt_1", "x", 1).await, "accepted");
+    calls_n(&app, 1).await;
+    for outcome in ["accepted", "duplicate", "duplicate"] {
+        app.clock.advance(1_000);
+        assert_eq!(app.event("evt_1", "x", 1).await, outcome);
+    }
+    let waiting = "SELECT error FROM processed_webhook_events WHERE state = 'retry' AND event_id LIKE 'signal:%#1+' AND event_id = $1";
+    let id =
+        database.texts("SELECT event_id FROM processed_webhook_events WHERE state = 'retry'").await.remove(0);
+    assert!(database.text(waiting, &id).await.unwrap().contains("within the window"));
+    assert_eq!(app.destination.calls().len(), 1, "not before its window ends");
+    app.clock.advance(4_000);
+    calls_n(&app, 2).await;
+    // The window is over: this one is the next firing, at once.
+    assert_eq!(app.event("evt_1", "x", 1).await, "accepted");
+    calls_n(&app, 3).await;
+    let keys: std::collections::BTreeSet<String> =
+        app.destination.calls().into_iter().map(|(key, _)| key).collect();
+    assert_eq!(keys.len(), 3, "each has a key of its own");
+    app.running.stop().await;
+}
+
+async fn what_may_repeat_is_handled_again_once(database: &Database) {
+    // An id that no signature covers, and signed text without a time.
+    let kind = identified(
+        "is = \"sender\"\nid = [{ header = \"x-id\" }]\nsigned = false\nchanging = \"/data/object/updated\"\n[[event.identity]]\nis = \"content\"\nsigned = false",
+    );
+    let app = TestApp::start(database, kind, "").await;
+    let body = event_body("evt_1", "x", 1);
+    let sent = async |id: &str, body: &str| app.post_with(body, &[("x-id", id)]).await.1;
+    assert_eq!(sent("d1", &body).await, "accepted");
+    assert_eq!(sent("d1", &body).await, "duplicate");
+    calls_n(&app, 1).await;
+    assert_eq!(sent("d2", &body).await, "accepted");
+    calls_n(&app, 2).await;
+    for (id, outcome) in [("d2", "duplicate"), ("d3", "replayed"), ("d3", "duplicate")] {
+        assert_eq!(sent(id, &body).await, outcome, "{id}");
+    }
+    let changing = body.replace("\"amount_paid\"", "\"updated\":1,\"amount_paid\"");
+    assert_eq!(sent("e1", &changing).await, "accepted");
+    assert_eq!(sent("e2", &changing).await, "replayed", "what changes with each event is in it");
+    calls_n(&app, 3).await;
+    app.running.stop().await;
+    assert_eq!(state(database, "d2").await.0, "handled");
+    assert_eq!(app.destination.calls().len(), 3);
 }
 
 async fn an_older_version_is_superseded(database: &Database) {

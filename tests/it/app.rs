@@ -81,11 +81,18 @@ impl TestApp {
 
     /// Sends a signed body; status, outcome and text of the answer.
     pub async fn post(&self, body: &str) -> (u16, String, String) {
+        self.post_with(body, &[]).await
+    }
+
+    /// The same with these headers, which are not signed.
+    pub async fn post_with(&self, body: &str, headers: &[(&str, &str)]) -> (u16, String, String) {
         let header = stripe_header(body, self.clock.now_ms() / 1_000);
         let url = format!("http://{}/webhooks/stripe", self.running.receiver_addr);
-        let sent =
-            self.client.post(url).header("stripe-signature", header).body(body.to_owned()).send().await;
-        let response = sent.unwrap();
+        let mut request = self.client.post(url).header("stripe-signature", header);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let response = request.body(body.to_owned()).send().await.unwrap();
         let outcome = response
             .headers()
             .get("hooklatch-outcome")

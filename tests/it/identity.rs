@@ -8,6 +8,7 @@ use std::path::Path;
 use hooklatch::pairs::{Met, Pair};
 use hooklatch::provider::{ActiveProvider, Provider};
 use hooklatch::providers::builtin;
+use hooklatch::spec::Source;
 use hooklatch::store::{Latched, Store};
 use hooklatch::types::{EventState, IncomingEvent, Name};
 use serde_json::{Value, json};
@@ -39,7 +40,7 @@ async fn admitted(store: &Store, name: &Name, mut events: Vec<IncomingEvent>) ->
     let found = tx.events_insert(&candidates).await.unwrap();
     tx.commit().await.unwrap();
     let met = |latched: Latched| match latched {
-        Latched::New => Met::Two,
+        Latched::New | Latched::Repeated => Met::Two,
         Latched::Duplicate => Met::Copy,
         Latched::Conflict { .. } => Met::Conflict,
         Latched::Replayed { .. } => Met::Replayed,
@@ -113,6 +114,39 @@ fn what_comes_without_the_id_of_its_transport_is_unreadable_and_says_what_to_do(
 }
 
 #[test]
+fn no_event_goes_by_its_content_because_the_id_of_its_transport_is_missing() {
+    let (mut wrong, mut tried) = (Vec::new(), Vec::new());
+    for kind in builtin() {
+        let provider = dev(&kind);
+        let identities = kind.spec().unwrap().event.iter().flat_map(|event| &event.identity);
+        let names = identities.flat_map(|one| &one.id.0).filter_map(|source| match source {
+            Source::Header(names) => Some(names.split('|')),
+            _ => None,
+        });
+        let names: Vec<&str> = names.flatten().collect();
+        for (event_type, _) in kind.sample_list().into_iter().filter(|_| !names.is_empty()) {
+            let pair: Pair = serde_json::from_value(json!({
+                "what": "a sample", "source": "rule", "expect": "copy", "first": { "sample": event_type },
+            }))
+            .unwrap();
+            let mut request = pair.requests(&kind, &provider).unwrap().first;
+            for name in &names {
+                request.headers.remove(*name);
+            }
+            let Ok(verified) = provider.verify(request) else { continue };
+            tried.push(kind.kind().to_owned());
+            let by_default =
+                provider.read(&verified).into_iter().find(|event| event.unidentified().is_some());
+            wrong
+                .extend(by_default.map(|event| format!("{}: {event_type}: {}", kind.kind(), event.identity)));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    tried.dedup();
+    assert!(tried.len() > 12, "{tried:?}");
+}
+
+#[test]
 fn every_kind_has_two_pairs_with_their_sources_one_of_them_a_copy() {
     let mut wrong = Vec::new();
     for kind in builtin() {
@@ -128,6 +162,17 @@ fn every_kind_has_two_pairs_with_their_sources_one_of_them_a_copy() {
         }));
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn signals_that_are_answered_by_fetching_are_rearmed() {
+    let is_rearmed = |kind: &Provider| {
+        let mut identities = kind.spec().unwrap().event.iter().flat_map(|event| &event.identity);
+        identities.any(|one| one.window_rearms)
+    };
+    let rearmed: Vec<String> =
+        builtin().iter().filter(|kind| is_rearmed(kind)).map(|kind| kind.kind().to_owned()).collect();
+    assert_eq!(rearmed, ["dropbox", "microsoft_graph", "mollie"]);
 }
 
 /// Where the texts and numbers of a JSON body are.
@@ -162,14 +207,17 @@ fn fields(form: &str) -> Vec<(String, Value)> {
 /// True when a change at `pointer` is of what two copies may differ in, or outside of every event of a batch.
 fn is_open(kind: &Provider, pointer: &str) -> bool {
     kind.spec().unwrap().event.iter().any(|event| {
+        let renderings = event.identity.iter().filter_map(|one| one.renderings.as_deref());
+        let may_differ: Vec<&String> = renderings.map(|by| &by.differs).chain(&event.volatile).collect();
         // Pointers into the elements of a batch start at each of them.
         let is_in = |one: &String| pointer == one || pointer.starts_with(&format!("{one}/"));
         let is_volatile = |one: &String| {
             is_in(one) || (event.each.is_some() && format!("{pointer}/").contains(&format!("{one}/")))
         };
         let each = event.each.as_deref().unwrap_or_default();
-        let is_outside = !each.is_empty() && each != "/*" && !pointer.starts_with(&format!("{each}/"));
-        event.volatile.iter().any(is_volatile) || is_outside
+        let is_in_list = |one: &str| one.is_empty() || pointer.starts_with(&format!("{one}/"));
+        let is_outside = each != "/*" && !each.split('|').any(is_in_list);
+        may_differ.into_iter().any(is_volatile) || is_outside
     })
 }
 

@@ -199,7 +199,7 @@ fn an_item_of_adyen_is_cut_in_one_way() {
     // What no signature covers is no second event, and is kept.
     let other = item(&json!({ "additionalData": extra, "reason": "FORGED" }));
     let other = adyen.event(&signed, other.as_bytes());
-    assert_eq!((becomes(&first, &other), other.on_conflict), ("conflict", OnConflict::Keep));
+    assert_eq!((becomes(&first, &other), other.on_conflict), ("conflict", OnConflict::Copy));
 }
 
 #[test]

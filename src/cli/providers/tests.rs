@@ -246,7 +246,10 @@ fn events(event: &EventSpec, weak: Option<Weakness>) -> String {
     let batch = match (&event.each, event.body) {
         (Some(each), _) if each.is_empty() => "a batch, one for each element of the body".to_owned(),
         (Some(each), BodyFormat::Lines) => format!("a batch, one for each line or element of `{each}`"),
-        (Some(each), _) => format!("a batch, one for each element of `{each}`"),
+        (Some(each), _) => match each.strip_suffix('|') {
+            Some(each) => format!("a batch, one for each element of the body or of its `{each}`"),
+            None => format!("a batch, one for each element of `{each}`"),
+        },
         (None, BodyFormat::Lines) => "a batch, one for each line".to_owned(),
         (None, BodyFormat::Form) => "one, as JSON or a form".to_owned(),
         (None, BodyFormat::Json) => "one".to_owned(),

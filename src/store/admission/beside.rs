@@ -5,10 +5,12 @@ use std::sync::Arc;
 use super::batch::{EventInsert, Holder};
 use super::transaction::AdmissionTx;
 use super::types::Candidate;
+use crate::json::is_rendering;
 use crate::seal::KeyRing;
-use crate::store::apart::{conflict_ids, is_beside, replay_places, told_beside};
+use crate::store::apart::{conflict_ids, event_content, is_beside, replay_places, told_beside};
 use crate::store::db::{DbResult, Door, StoreError};
 use crate::store::event::{EventRow, EventUpdate, Latched, event_get, events_update, events_with};
+use crate::store::signal::repeat_claim;
 use crate::types::{BodyDigest, EventKey, EventState, IncomingEvent, Name, OnConflict};
 
 /// Other content under the key of an event.
@@ -71,6 +73,12 @@ impl AdmissionTx {
         let (first_event_id, digest, on_conflict) = match (same_text, holder.same_key) {
             (_, Some((digest, _))) if digest == event.digest => return Ok(Some(Latched::Duplicate)),
             (Some((first_event_id, digest)), _) if digest == event.digest => {
+                if event.is_repeatable
+                    && !is_known
+                    && let Some(latched) = self.repeat_accept(candidate, &first_event_id).await?
+                {
+                    return Ok(Some(latched));
+                }
                 self.replay_keep(candidate, is_known).await?;
                 return Ok(Some(Latched::Replayed { first_event_id }));
             }
@@ -79,6 +87,7 @@ impl AdmissionTx {
             (None, Some((digest, state))) if state == EventState::Replayed.as_str() => {
                 (own_id.clone(), digest, OnConflict::Dispatch)
             }
+            (None, Some(_)) if self.is_rendering(event).await? => return Ok(Some(Latched::Duplicate)),
             (None, Some((digest, _))) => (own_id.clone(), digest, event.on_conflict),
             (None, None) => return Ok(None),
         };
@@ -87,6 +96,72 @@ impl AdmissionTx {
             .map_err(|_| StoreError::inconsistent("processed_webhook_events", "digest", &first_event_id))?;
         conflicts.push(Conflicting::of(candidate, &first_event_id, on_conflict));
         Ok(Some(Latched::Conflict { first, first_event_id }))
+    }
+
+    /// True when the event that stands under this key is this one, which its sender wrote in another way. Where its
+    /// body is no longer kept, or not as it came, nothing says so.
+    async fn is_rendering(&mut self, event: &IncomingEvent) -> Result<bool, StoreError> {
+        let Some(renderings) = &event.renderings else { return Ok(false) };
+        let first = in_tx!(self.tx, event_content(&event.key, &self.ring))?;
+        Ok(first.is_some_and(|first| is_rendering(renderings, &first.body, &event.body)))
+    }
+
+    /// Accepts a text whose like may come again as an event of its own, due at once, unless its provider had another
+    /// one accepted within the last ten minutes: whoever holds one signed request could go on for ever. `None` where
+    /// it is to be kept as a replay.
+    async fn repeat_accept(
+        &mut self,
+        candidate: &Candidate,
+        first_event_id: &str,
+    ) -> Result<Option<Latched>, StoreError> {
+        let event = &candidate.event;
+        let provider = event.key.provider.as_str();
+        let repeat_n = in_tx!(self.tx, repeat_claim(provider, event.received_at_ms))?;
+        let count = |outcome| {
+            metrics::counter!("hooklatch_repeats_total", "provider" => provider.to_owned(), "outcome" => outcome)
+                .increment(1);
+        };
+        if let Some(repeat_n) = repeat_n {
+            let identity =
+                format!("{}, repeat no. {repeat_n} of {provider}, as {first_event_id}", event.identity);
+            let again = IncomingEvent { identity, replay_key: None, ..IncomingEvent::clone(event) };
+            let row = EventInsert {
+                event: Arc::new(again),
+                event_seq: candidate.event_seq,
+                state: candidate.state,
+                replay_key: None,
+            };
+            if self.is_inserted(row).await? {
+                count("accepted");
+                self.repeat_due(candidate).await?;
+                return Ok(Some(Latched::Repeated));
+            }
+        }
+        // Another node may have taken this very event meanwhile.
+        let row = in_tx!(self.tx, event_get(&event.key))?;
+        if row.is_some_and(|row| row.digest == event.digest) {
+            return Ok(Some(Latched::Duplicate));
+        }
+        count("replayed");
+        Ok(None)
+    }
+
+    /// Has the retries dispatch a repeat, if anybody wants it: here what follows from new events is decided already.
+    async fn repeat_due(&mut self, candidate: &Candidate) -> Result<(), StoreError> {
+        if candidate.state != EventState::Handled {
+            return Ok(());
+        }
+        let received_at_ms = candidate.event.received_at_ms;
+        let update = EventUpdate {
+            event_seq: candidate.event_seq,
+            key: candidate.event.key.clone(),
+            state: EventState::Retry,
+            error: None,
+            attempts_n: 0,
+            due_at_ms: Some(received_at_ms),
+            processed_at_ms: received_at_ms,
+        };
+        in_tx!(self.tx, events_update(&[&update]))
     }
 
     /// Leaves a row of another copy, unless there are enough of that text, or the id has a row already.

@@ -26,6 +26,9 @@ pub enum Latched {
         /// The id that stands.
         first_event_id: String,
     },
+    /// Its signed text is there under another id, with the same content, as its kind's bodies may repeat: accepted as an
+    /// event of its own, which the retries dispatch.
+    Repeated,
 }
 
 /// A change of an event's row. Rows are inserted as `done`; only what differs is written.

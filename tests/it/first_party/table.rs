@@ -70,9 +70,11 @@ async fn every_key_and_content_has_its_answer(database: &Database) {
         assert!(again.is_replayed());
         assert_eq!(again.headers["location"], first.headers["location"]);
     }
+    let same = told("k1", r#"{ "data": {"order":"o1"}, "type": "order.placed" }"#).await;
+    assert_eq!((same.status, same.outcome()), (202, "duplicate"), "written in another way");
     for other in [
         r#"{"type":"order.placed","data":{"order":"o2"}}"#,
-        r#"{"type": "order.placed","data":{"order":"o1"}}"#,
+        r#"{"type":"order.placed","data":{"order":"o1","n":1.0}}"#,
     ] {
         let told = told("k1", other).await;
         assert_eq!(

@@ -175,7 +175,7 @@ impl<'a> Stocked<'a> {
                 id(match page {
                     "events-failed.md" => "SELECT event_id FROM processed_webhook_events WHERE state = 'failed' ORDER BY 1",
                     "events-unreadable.md" => "SELECT event_id FROM processed_webhook_events WHERE state = 'unreadable' ORDER BY 1",
-                    "events-conflict.md" => "SELECT event_id FROM processed_webhook_events WHERE state = 'conflict' ORDER BY 1",
+                    "events-conflict.md" | "texts-repeated.md" => "SELECT event_id FROM processed_webhook_events WHERE state = 'conflict' ORDER BY 1",
                     "events-retry-old.md" => "SELECT event_id FROM processed_webhook_events WHERE state = 'retry' ORDER BY 1",
                     _ => "SELECT event_id FROM processed_webhook_events WHERE state = 'handled' ORDER BY 1",
                 })

@@ -1,11 +1,11 @@
 //! What is kept beside an event that stands, what people decide about it, and which firing of a signal a copy is of.
 
 use hooklatch::api::{EventAct, IfMatch};
-use hooklatch::store::{Decision, Latched, Ordered, Store};
-use hooklatch::types::{EventKey, EventState, IncomingEvent, OnConflict};
+use hooklatch::store::{Decision, Latched, NewMessage, Ordered, Store};
+use hooklatch::types::{EventKey, EventState, IncomingEvent, OnConflict, Renderings};
 
 use super::admission::insert;
-use super::{candidates, decide, decision_at, event, key, ops};
+use super::{admit_at_once, candidates, decide, decision_at, event, key, message, ops};
 use crate::database::{Database, on_both};
 
 on_both!(
@@ -24,6 +24,10 @@ on_both!(
     what_is_kept_beside_an_event_is_not_taken_again_under_another_id,
     a_replay_under_an_id_leaves_that_id_to_its_event,
     one_content_that_comes_under_two_ids_at_once_is_kept_once,
+    a_text_that_may_repeat_is_accepted_once_in_ten_minutes_of_its_provider_and_counted,
+    of_repeats_that_come_at_once_one_is_accepted_and_its_copies_are_duplicates,
+    copies_within_a_window_rearm_their_signal_once,
+    two_renderings_of_one_event_are_one_however_they_come,
 );
 
 fn conflict(first: &IncomingEvent) -> Latched {
@@ -274,6 +278,142 @@ async fn signals_that_come_at_once_are_of_one_firing(database: &Database) {
         new_n += one.await.unwrap().iter().filter(|latched| **latched == Latched::New).count();
     }
     assert_eq!(new_n, 2);
+}
+
+/// A message of an event that is admitted in one statement; none where it is decided in between what follows.
+fn in_one_statement(database: &Database) -> Vec<NewMessage> {
+    if database.url.starts_with("sqlite") { Vec::new() } else { vec![message("billing")] }
+}
+
+/// A copy, at this time, of a text that may come again under other ids.
+fn repeat(text: u8, id: &str, at_ms: i64) -> IncomingEvent {
+    let replay_key = Some([text; 32]);
+    IncomingEvent {
+        replay_key,
+        is_repeatable: true,
+        received_at_ms: at_ms,
+        ..event(id, &format!("body {text}"))
+    }
+}
+
+async fn a_text_that_may_repeat_is_accepted_once_in_ten_minutes_of_its_provider_and_counted(
+    database: &Database,
+) {
+    let store = database.store().await;
+    for (one, want) in [
+        (repeat(1, "d1", 0), Latched::New),
+        (repeat(1, "d2", 1_000), Latched::Repeated),
+        (repeat(1, "d2", 2_000), Latched::Duplicate),
+        (repeat(1, "d1", 3_000), Latched::Duplicate),
+        (repeat(1, "d3", 4_000), replayed("d1")),
+        (repeat(2, "e1", 5_000), Latched::New),
+        (repeat(2, "e2", 6_000), replayed("e1")),
+        (repeat(1, "d4", 601_000), replayed("d1")),
+        (repeat(1, "d5", 601_001), Latched::Repeated),
+        // What was kept as a replay is no event of its own later.
+        (repeat(1, "d3", 2_000_000), Latched::Duplicate),
+        (IncomingEvent { is_repeatable: false, ..repeat(1, "d6", 2_000_000) }, replayed("d1")),
+    ] {
+        assert_eq!(insert(&store, &[&one]).await, [want], "{}", one.key.event_id);
+    }
+    let row = async |id: &str| store.event_get(&key(id)).await.unwrap().unwrap();
+    for (id, n, at_ms) in [("d2", 1, 1_000), ("d5", 2, 601_001)] {
+        let row = row(id).await;
+        assert_eq!((row.state, row.attempts_n, row.due_at_ms), (EventState::Retry, 0, Some(at_ms)), "{id}");
+        assert_eq!(row.identity, format!("sender/1, repeat no. {n} of stripe, as d1"));
+    }
+    assert_eq!(row("d3").await.state, EventState::Replayed);
+    // In one statement, where the database can: its messages are those of new events alone.
+    let messages = in_one_statement(database);
+    let found = admit_at_once(&store, &repeat(1, "d7", 3_000_000), &messages).await;
+    assert_eq!((found.latched, found.writes.messages.len()), (vec![Some(Latched::Repeated)], 0));
+    assert_eq!(database.count("SELECT COUNT(*) FROM outbox_queue").await, 0);
+    // Nobody wants this one.
+    let unwanted = repeat(1, "d8", 4_000_000);
+    let unwanted = candidates(&store, &[&unwanted], EventState::Ignored).await;
+    let mut tx = store.admission_begin().await.unwrap();
+    assert_eq!(tx.events_insert(&unwanted).await.unwrap(), [Latched::Repeated]);
+    tx.rollback().await.unwrap();
+    assert_eq!(store.event_get(&key("d8")).await.unwrap(), None, "a repeat that is rolled back");
+    let mut tx = store.admission_begin().await.unwrap();
+    assert_eq!(tx.events_insert(&unwanted).await.unwrap(), [Latched::Repeated], "takes no place either");
+    tx.commit().await.unwrap();
+    assert_eq!((row("d8").await.state, row("d8").await.due_at_ms), (EventState::Ignored, None));
+}
+
+async fn of_repeats_that_come_at_once_one_is_accepted_and_its_copies_are_duplicates(database: &Database) {
+    let store = database.store().await;
+    assert_eq!(insert(&store, &[&repeat(1, "d0", 0)]).await, [Latched::New]);
+    let all = (0..16_i64).map(|n| {
+        let store = store.clone();
+        tokio::spawn(async move {
+            let (first, second) =
+                (repeat(1, &format!("x{}", n % 4), n), repeat(1, &format!("y{}", n % 3), n));
+            insert(&store, &[&first, &second]).await
+        })
+    });
+    let mut found = Vec::new();
+    for one in all.collect::<Vec<_>>() {
+        found.extend(one.await.unwrap());
+    }
+    assert_eq!(found.iter().filter(|latched| **latched == Latched::Repeated).count(), 1, "{found:?}");
+    assert!(!found.contains(&Latched::New), "{found:?}");
+    let due = "SELECT COUNT(*) FROM processed_webhook_events WHERE state = 'retry'";
+    assert_eq!(database.count(due).await, 1);
+}
+
+async fn copies_within_a_window_rearm_their_signal_once(database: &Database) {
+    let store = database.store().await;
+    let end_ms = |from_ms: i64| 1_000_000 + from_ms + 10_000 + 1_000;
+    for (at_ms, id, not_before_ms, want) in [
+        (0, "signal:a#1", None, Latched::New),
+        (0, "signal:a#1", None, Latched::Duplicate),
+        (400, "signal:a#1+", Some(end_ms(0)), Latched::New),
+        (9_000, "signal:a#1+", Some(end_ms(0)), Latched::Duplicate),
+        (10_000, "signal:a#1+", Some(end_ms(0)), Latched::Duplicate),
+        (10_001, "signal:a#2", None, Latched::New),
+        (10_000, "signal:a#2+", Some(end_ms(10_001)), Latched::New),
+        (30_000, "signal:a#3", None, Latched::New),
+    ] {
+        let one = IncomingEvent { is_window_renewed: false, is_window_rearmed: true, ..signal("a", at_ms) };
+        let mut events = [one.clone(), one];
+        store.signals_number(&mut events).await.unwrap();
+        let found = insert(&store, &events.iter().collect::<Vec<_>>()).await;
+        assert_eq!(found, [want, Latched::Duplicate], "{at_ms}: two in one request are one");
+        for event in events {
+            assert_eq!((event.key.event_id.as_str(), event.not_before_ms), (id, not_before_ms), "{at_ms}");
+        }
+    }
+}
+
+async fn two_renderings_of_one_event_are_one_however_they_come(database: &Database) {
+    let store = database.store().await;
+    let by = Renderings { same: vec!["/type".to_owned()], differs: "/version".to_owned() };
+    let renderings = Some(std::sync::Arc::new(by));
+    let written = |id: &str, body: &str| {
+        let (on_conflict, renderings) = (OnConflict::Copy, renderings.clone());
+        IncomingEvent { on_conflict, renderings, ..event(id, body) }
+    };
+    let (first, second) = (r#"{"type":"t","version":"1","a":1}"#, r#"{"type":"t","version":"2","b":1}"#);
+    // One after the other, in one batch, and in one statement.
+    assert_eq!(insert(&store, &[&written("e1", first)]).await, [Latched::New]);
+    for _ in 0..2 {
+        assert_eq!(insert(&store, &[&written("e1", second)]).await, [Latched::Duplicate]);
+    }
+    let both = [&written("e2", second), &written("e2", first), &written("e2", second)];
+    assert_eq!(insert(&store, &both).await, [Latched::New, Latched::Duplicate, Latched::Duplicate]);
+    let found = admit_at_once(&store, &written("e2", first), &in_one_statement(database)).await;
+    assert_eq!((found.latched, found.writes.messages.len()), (vec![Some(Latched::Duplicate)], 0));
+    // Another type, or the same version with other content, is no rendering.
+    let other_type = written("e1", r#"{"type":"u","version":"2"}"#);
+    let other_content = written("e1", r#"{"type":"t","version":"1","a":2}"#);
+    let stands = conflict(&written("e1", first));
+    assert_eq!(insert(&store, &[&other_type, &other_content]).await, [stands.clone(), stands.clone()]);
+    assert_eq!(kept(&store, &key("e1")).await.len(), 2, "and is kept for a person");
+    // Of an event whose body is no longer there nothing tells.
+    database.run("DELETE FROM webhook_payloads WHERE event_seq = (SELECT event_seq FROM processed_webhook_events WHERE event_id = 'e1')").await.unwrap();
+    assert_eq!(insert(&store, &[&written("e1", second)]).await, [stands]);
+    assert_eq!(kept(&store, &key("e1")).await.len(), 3);
 }
 
 /// A copy whose signed text is that of its number.

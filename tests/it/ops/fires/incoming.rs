@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::watched::{Watched, body, post, reworded};
 use crate::database::{Database, On, on_sqlite};
-use crate::process::{SECRET, now_s, until};
+use crate::process::{SECRET, client, now_s, until};
 use crate::whose::{circle, sent};
 
 on_sqlite!(
@@ -13,6 +13,7 @@ on_sqlite!(
     an_old_secret_with_which_a_sender_signs_for_days_is_told,
     a_sender_of_which_nothing_is_taken_is_told,
     events_of_foreign_accounts_alone_are_told,
+    signed_texts_that_come_again_under_other_ids_are_told,
 );
 
 /// Events of these types go nowhere, or to a template that lacks a value.
@@ -197,6 +198,29 @@ async fn commits_that_are_slow_and_a_queue_that_fills_are_told() {
         () = send => {}
         () = watched.prometheus.fires(&all) => {}
     }
+}
+
+async fn signed_texts_that_come_again_under_other_ids_are_told(database: &Database) {
+    let more = "[providers.github]\nsecrets = [\"secret_of_github_0123456789\"]\n";
+    let Some(watched) = Watched::start(database, more).await else { return };
+    let body = r#"{"action":"revoked","sender":{"login":"ada","id":1}}"#;
+    let mut mac =
+        <hmac::Hmac<sha2::Sha256> as hmac::KeyInit>::new_from_slice(b"secret_of_github_0123456789").unwrap();
+    hmac::Mac::update(&mut mac, body.as_bytes());
+    let signature = format!("sha256={}", hex::encode(hmac::Mac::finalize(mac).into_bytes()));
+    let sent = async |id: &str| {
+        let request = client().post(watched.server.url("/webhooks/github")).header("x-github-delivery", id);
+        let request = request.header("x-github-event", "github_app_authorization");
+        let sent = request.header("x-hub-signature-256", &signature).body(body).send().await.unwrap();
+        sent.headers()["hooklatch-outcome"].to_str().unwrap().to_owned()
+    };
+    for (id, outcome) in [("d1", "accepted"), ("d2", "accepted"), ("d3", "replayed")] {
+        assert_eq!(sent(id).await, outcome, "{id}");
+    }
+    watched.prometheus.has_looked().await;
+    watched.prometheus.is_quiet_about(&["TextsRepeated warning"]).await;
+    assert_eq!(sent("d4").await, "replayed");
+    watched.prometheus.fires(&["TextsRepeated warning"]).await;
 }
 
 async fn events_of_foreign_accounts_alone_are_told(database: &Database) {
