@@ -70,7 +70,7 @@ pub use order::{
     EventAct, EventOrder, MessageAct, MessageOrder, Order, OrderResult, PauseAct, PauseOrder, ReasonOrder,
     TokenOrder,
 };
-pub use page::{PAGE_N_DEFAULT, PAGE_N_MAX, Page};
+pub use page::{DamagedRow, PAGE_N_DEFAULT, PAGE_N_MAX, Page};
 pub use problem::ProblemView;
 pub use provider::{
     BacklogEvents, BacklogMessages, BacklogView, CauseView, LastEventView, ProviderView, RejectedGroup,

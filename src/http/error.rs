@@ -202,9 +202,27 @@ impl Problem {
 
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
+        if error.is_damaged_row() {
+            // Logged as an ERROR where it was read.
+            return Self::new(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                ProblemCode::RowDamaged,
+                "a row of the database is damaged",
+            )
+            .with_detail(damaged_detail(&error));
+        }
         warn!(%error, "could not serve an operator");
         Self { sentence: "the database did not answer", ..Self::UNAVAILABLE }
     }
+}
+
+/// What is damaged, what that means, and what to do.
+fn damaged_detail(error: &StoreError) -> String {
+    let source = std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string);
+    format!(
+        "The row is damaged, and nothing is shown or done from it: {source}. Lists leave it out, and all other rows are \
+         served. Restore this value from a backup, or correct it, as docs/runbooks/row-damaged.md says"
+    )
 }
 
 impl From<PeopleError> for Problem {

@@ -3,7 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::db::{DbResult, Door, StoreError};
+use super::damaged::intact;
+use super::db::{DbResult, Door, Row, StoreError};
 use super::event::{event_columns, event_views};
 use super::handle::Store;
 use crate::api::EventView;
@@ -71,16 +72,18 @@ async fn tail_numbers(db: &mut Door<'_>, low: i64, limit: u32) -> DbResult<Vec<i
 
 async fn tail_missed(db: &mut Door<'_>, high: i64, limit: u32) -> DbResult<Vec<(i64, String)>> {
     let rows = db.fetch(MISSED, &[high.into(), limit.into()]).await?;
-    rows.iter().map(|row| Ok((row.int("event_seq")?, row.text("provider")?))).collect()
+    let read = |row: &Row| Ok((row.int("event_seq")?, row.text("provider")?));
+    Ok(intact("processed_webhook_events", "event_seq", &rows, read)?.rows)
 }
 
 async fn tail_providers(db: &mut Door<'_>, seqs: Vec<i64>) -> DbResult<BTreeMap<String, u64>> {
     let rows = db.fetch(PROVIDERS, &[seqs.into()]).await?;
-    rows.iter().map(|row| Ok((row.text("provider")?, row.int("n")?.unsigned_abs()))).collect()
+    let read = |row: &Row| Ok((row.text("provider")?, row.int("n")?.unsigned_abs()));
+    Ok(intact("processed_webhook_events", "provider", &rows, read)?.rows.into_iter().collect())
 }
 
 async fn tail_events(db: &mut Door<'_>, seqs: Vec<i64>) -> DbResult<Vec<(i64, EventView)>> {
     let rows = db.fetch(EVENTS, &[seqs.into()]).await?;
     // All viewers are told the same, whatever each may see.
-    event_views(db, &rows, &Reach::These(BTreeSet::new())).await
+    Ok(event_views(db, &rows, &Reach::These(BTreeSet::new())).await?.rows)
 }

@@ -13,7 +13,7 @@ use crate::api::{
 use crate::store::db::{DbResult, Door, Row, Value};
 use crate::store::decision::Refusal;
 use crate::store::event::{event_columns, event_views};
-use crate::store::message::MessageRow;
+use crate::store::message::message_rows;
 use crate::store::people::message_view;
 use crate::types::{EventState, MessageState, Principal, UnixMs};
 
@@ -188,14 +188,13 @@ async fn samples(
     let (mut messages, mut events) = (Vec::new(), Vec::new());
     match choice {
         OperationChoice::Messages(_) => {
-            for row in db.fetch(SAMPLE_MESSAGES, &[newest.into()]).await? {
-                messages.push(message_view(MessageRow::from_row(&row, &looking.installation_id)?));
-            }
+            let rows = db.fetch(SAMPLE_MESSAGES, &[newest.into()]).await?;
+            messages = message_rows(&rows, &looking.installation_id)?.rows.into_iter().map(message_view).collect();
         }
         OperationChoice::Events(_) => {
             let rows = db.fetch(SAMPLE_EVENTS, &[newest.into()]).await?;
             let views = event_views(db, &rows, &looking.who.destinations).await?;
-            events.extend(views.into_iter().map(|(_, view)| view));
+            events = views.rows.into_iter().map(|(_, view)| view).collect();
         }
     }
     Ok((messages, events))
