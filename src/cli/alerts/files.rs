@@ -50,6 +50,7 @@ rule_files! {
     "reload-failed",
     "restarts",
     "retention-lag",
+    "row-damaged",
     "sealed-unopened",
     "sender-silent",
     "senders-give-up",

@@ -11,8 +11,8 @@ use crate::seal::KeyRing;
 use crate::store::db::limit::limited;
 use crate::store::db::{DbResult, Door, StoreError, Tx};
 use crate::store::event::{
-    DueEvent, DueTaken, EventRow, EventUpdate, Latched, event_get, event_take_due, events_update, payload_in_parts,
-    payload_redacted, payload_whole_keep,
+    DueEvent, DueTaken, EventRow, EventUpdate, Latched, event_get, event_take_due, events_update,
+    payload_in_parts, payload_redacted, payload_whole_keep,
 };
 use crate::store::handle::Store;
 use crate::store::lane::lanes_extend;

@@ -152,7 +152,7 @@ const DUE_PROVIDER: &str = "/* event_take_due */ WITH RECURSIVE p AS (
 /// of the keys, which has all events of a provider. As many as other nodes may have locked. One that has lost its time is
 /// due: SQLite's index has it before all others.
 const FIRST_DUE: &str = "/* event_take_due */ SELECT event_seq, attempts_n FROM (
-        SELECT event_seq, attempts_n, 0 AS due_at_ms FROM processed_webhook_events
+        SELECT event_seq, attempts_n FROM processed_webhook_events
         WHERE provider = $2 AND state = 'retry' AND due_at_ms IS NULL LIMIT 32) e
     UNION ALL SELECT event_seq, attempts_n FROM (
         SELECT event_seq, attempts_n FROM processed_webhook_events
