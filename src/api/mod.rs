@@ -43,7 +43,9 @@ mod whole;
 pub use activity::{ActivityView, AttemptMinute, DestinationActivity, ProviderActivity, RequestMinute};
 pub use audit::{AuditVerified, AuditView};
 pub(crate) use bulk::bulk_acts;
-pub use bulk::{BulkFigures, NamedCount, OperationChoice, OperationPreview, PreviewedAct};
+pub use bulk::{
+    BulkFigures, ChangedRows, NamedCount, OperationChoice, OperationPreview, PreviewedAct, RecentDecisions,
+};
 pub use destination::{BacklogCount, CallTimesView, DestinationView, PauseView, PolicyView, RetryView};
 pub use doctor::{
     ArrivedHeader, ArrivedView, DoctorView, FindingVerdict, FindingView, ProbeAnswer, ProbePath, ProbeView,

@@ -2,7 +2,7 @@
 
 use http::StatusCode;
 
-use crate::api::ProblemView;
+use crate::api::{ChangedRows, ProblemView};
 
 /// Something that a page could not be made of, or an order that was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,6 +18,8 @@ pub(super) struct Trouble {
     pub(super) counted_n: Option<u64>,
     /// Operation that is in the way, where that is why.
     pub(super) operation_id: Option<Box<str>>,
+    /// Rows that are why, in words; empty where there are none.
+    pub(super) rows: String,
     /// Seconds until another try makes sense.
     pub(super) retry_after_s: Option<u32>,
     /// Path of the page about the subject, where there is one to look at again.
@@ -33,6 +35,7 @@ impl Trouble {
         state: None,
         counted_n: None,
         operation_id: None,
+        rows: String::new(),
         retry_after_s: None,
         about: None,
     };
@@ -55,7 +58,8 @@ impl Trouble {
     /// What the contract answered instead.
     pub(super) fn of_problem(status: StatusCode, problem: ProblemView, retry_after_s: Option<u32>) -> Self {
         let title = problem.sentence().to_owned();
-        let ProblemView { code, state, counted_n, operation_id, .. } = problem;
+        let ProblemView { code, state, counted_n, operation_id, rows, rows_n, .. } = problem;
+        let rows = ChangedRows { rows, rows_n: rows_n.unwrap_or_default() }.in_words();
         let (state, operation_id) = (state.map(Into::into), operation_id.map(Into::into));
         Self {
             status,
@@ -64,6 +68,7 @@ impl Trouble {
             state,
             counted_n,
             operation_id,
+            rows,
             retry_after_s,
             about: None,
         }

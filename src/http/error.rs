@@ -7,6 +7,7 @@ use tracing::warn;
 use uuid::Uuid;
 
 use crate::admit::AdmitError;
+use crate::api::ChangedRows;
 use crate::receive::ReceiveError;
 use crate::store::{PeopleError, Refusal, StoreError};
 use crate::types::{KeyMistake, ProblemCode, Role};
@@ -29,6 +30,8 @@ pub(crate) struct Problem {
     pub(crate) counted_n: Option<u64>,
     /// Operation that is in the way, where that is why.
     pub(crate) operation_id: Option<Uuid>,
+    /// Rows that are why, and the number of all of them.
+    pub(crate) rows: Option<ChangedRows>,
 }
 
 impl Problem {
@@ -42,7 +45,17 @@ impl Problem {
             state: None,
             counted_n: None,
             operation_id: None,
+            rows: None,
         }
+    }
+
+    /// The same, with the rows that are why; `what` says what about them.
+    fn with_rows(self, what: &str, rows: ChangedRows) -> Self {
+        if rows.rows_n == 0 {
+            return self;
+        }
+        let detail = format!("{}. {what}: {}", self.sentence, rows.in_words());
+        Self { rows: Some(rows), ..self.with_detail(detail) }
     }
 
     /// A request of an operator that cannot be understood; `sentence` says what to write instead.
@@ -237,6 +250,9 @@ impl From<PeopleError> for Problem {
     }
 }
 
+/// What refused operations say of rows that are not as they were seen.
+const CHANGED_ROWS: &str = "New, gone or changed since the preview";
+
 impl From<Refusal> for Problem {
     fn from(refusal: Refusal) -> Self {
         let conflict = |code, sentence| Self::new(StatusCode::CONFLICT, code, sentence);
@@ -261,16 +277,18 @@ impl From<Refusal> for Problem {
                 let sentence = "messages of the event are neither done nor discarded, and need its bytes";
                 Self { counted_n: Some(messages_n), ..conflict(ProblemCode::StillOpen, sentence) }
             }
-            Refusal::OtherCount { counted_n } => {
+            Refusal::OtherCount { counted_n, changed } => {
                 let sentence =
                     "the filter finds another number now: look at them again, and order it with that number";
                 Self { counted_n: Some(counted_n), ..conflict(ProblemCode::OtherCount, sentence) }
+                    .with_rows(CHANGED_ROWS, changed)
             }
-            Refusal::OtherSet => conflict(
+            Refusal::OtherSet { changed } => conflict(
                 ProblemCode::OtherSet,
                 "the filter finds as many as before, but not the same ones, or one of them was sent or handled since: look at \
                  them again, and order with the new `set`",
-            ),
+            )
+            .with_rows(CHANGED_ROWS, changed),
             Refusal::OutOfReach { what } => Self::OUT_OF_REACH.with_detail(what),
             Refusal::TestEvent => conflict(
                 ProblemCode::TestEvent,
@@ -284,7 +302,9 @@ impl From<Refusal> for Problem {
                 let sentence = "too many operations are unfinished: wait for one to end, or cancel one";
                 Self { counted_n: Some(running_n), ..conflict(ProblemCode::TooManyRunning, sentence) }
             }
-            Refusal::SameOperation { operation_id } => Self { operation_id, ..Self::SAME_OPERATION },
+            Refusal::SameOperation { operation_id, shared } => {
+                Self { operation_id, ..Self::SAME_OPERATION }.with_rows("Both are about", shared)
+            }
             Refusal::OwnOperation => Self::OWN_OPERATION,
             Refusal::EndPassed => {
                 conflict(ProblemCode::EndPassed, "`until_ms` has passed: a pause ends in the future")
@@ -331,6 +351,10 @@ impl IntoResponse for Problem {
             let counted_n = self.counted_n.map(|counted_n| ("counted_n".to_owned(), counted_n.into()));
             let operation_id = self.operation_id.map(|id| ("operation_id".to_owned(), id.to_string().into()));
             fields.extend(state.into_iter().chain(counted_n).chain(operation_id));
+            if let Some(rows) = &self.rows {
+                fields.insert("rows".to_owned(), rows.rows.clone().into());
+                fields.insert("rows_n".to_owned(), rows.rows_n.into());
+            }
         }
         let mut response = (self.status, body.to_string()).into_response();
         let headers = response.headers_mut();
@@ -400,7 +424,8 @@ mod tests {
         );
         let (_, body) = told(Refusal::NotAllowed { state: "done" }.into()).await;
         assert_eq!((&body["status"], &body["state"]), (&409.into(), &"done".into()));
-        let (_, body) = told(Refusal::OtherCount { counted_n: 7 }.into()).await;
+        let (_, body) =
+            told(Refusal::OtherCount { counted_n: 7, changed: ChangedRows::default() }.into()).await;
         assert_eq!((&body["code"], &body["counted_n"]), (&"other_count".into(), &7.into()));
         // What a sender hears of a refusal names no step, no secret and no figure.
         let (_, body) = told(Problem::REJECTED).await;

@@ -81,7 +81,11 @@ impl DbError {
 
     /// The same damage, with the table and the key of its row.
     pub(in crate::store) fn of_row(self, table: &str, key: &str) -> Self {
-        if self.is_damage() { Self::of(ErrorKind::Damaged, format!("`{table}` row `{key}`: {self}")) } else { self }
+        if self.is_damage() {
+            Self::of(ErrorKind::Damaged, format!("`{table}` row `{key}`: {self}"))
+        } else {
+            self
+        }
     }
 
     /// The connection can only be closed, or there is no connection.

@@ -97,9 +97,7 @@ impl Row {
 
     fn cell(&self, column: &str) -> DbResult<&Cell> {
         let found = self.columns.iter().zip(&self.cells).find(|(name, _)| *name == column);
-        found
-            .map(|(_, cell)| cell)
-            .ok_or_else(|| DbError::no_column(column))
+        found.map(|(_, cell)| cell).ok_or_else(|| DbError::no_column(column))
     }
 
     /// The value in a column as a key is written, for logs and pages; one that cannot be read is a question mark.

@@ -37,7 +37,8 @@ const LANE_BEHIND: &str =
     next_lane!("(SELECT d.lane FROM outbox_queue d WHERE d.message_id = CAST($2 AS BIGINT))");
 
 /// The statements by name, for tests that look at their plans.
-pub(super) const STATEMENTS: &[(&str, &str)] = &[("next lane", NEXT_LANE), ("lane behind a message", LANE_BEHIND)];
+pub(super) const STATEMENTS: &[(&str, &str)] =
+    &[("next lane", NEXT_LANE), ("lane behind a message", LANE_BEHIND)];
 
 /// The place of a list of lanes: those of the named destination from the lane behind this one on, and those of
 /// destinations behind it.

@@ -37,7 +37,13 @@ impl People {
         }
         let store = &self.store;
         let decisions = alone!(store.people.people_decisions(message_id))?;
-        Ok(MessageDetail { message: message_view(row), attempts, decisions, policy: None, damaged: found.damaged })
+        Ok(MessageDetail {
+            message: message_view(row),
+            attempts,
+            decisions,
+            policy: None,
+            damaged: found.damaged,
+        })
     }
 
     /// What the audit log is to tell of the kept answers that are shown of one message.

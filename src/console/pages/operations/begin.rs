@@ -95,5 +95,15 @@ fn notice(visit: &Visit, form: &SentForm, trouble: &Trouble) -> Option<Markup> {
         },
         _ => return None,
     };
-    Some(html! { p class="trouble" role="alert" { (said) } })
+    let rows = match trouble.code.as_deref() {
+        _ if trouble.rows.is_empty() => None,
+        Some("same_operation") => Some("Both are about "),
+        _ => Some("New, gone or changed since you looked: "),
+    };
+    Some(html! {
+        p class="trouble" role="alert" {
+            (said)
+            @if let Some(what) = rows { " " (what) (crate::console::parts::moment::foreign(&trouble.rows)) "." }
+        }
+    })
 }
