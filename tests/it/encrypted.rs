@@ -174,11 +174,12 @@ async fn another_key_under_a_known_id_is_refused(database: &Database) {
     let check_values = "SELECT COUNT(*) FROM encryption_keys WHERE key_id = 'k1'";
     assert_eq!(database.count(check_values).await, 1);
     let copy = server.config().with_file_name("copy.db").display().to_string();
+    let backup = ["backup", copy.as_str()];
     // Also where it is not the key that seals.
     for wrong in [&[("k1", "02")][..], &[("k2", "03"), ("k1", "02")]] {
         rewrite(&server, &format!("{routes}{}", keys(wrong)));
         let taken_over: &[&str] = &["restore-check", "--yes", "--reason", "disk"];
-        let copied = database.url.starts_with("sqlite").then_some(&["backup", &copy][..]);
+        let copied = database.url.starts_with("sqlite").then_some(&backup[..]);
         let all =
             [&["serve"][..], &["keys"], &["keys", "reseal"], &["doctor"], &["restore-check"], taken_over];
         for arguments in all.into_iter().chain(copied) {
