@@ -81,11 +81,10 @@ macro_rules! next_key {
         concat!("/* keys_in_use */ SELECT MIN(key_id) AS key_id FROM ", $table, " WHERE key_id > $1")
     };
 }
-/// The rows of a key behind a place: `$1` is the key, `$2` and `$3` the place.
+/// Columns and source of the rows of a key behind a place: `$1` is the key, `$2` and `$3` the place.
 macro_rules! behind {
     ($table:literal, $number:literal) => {
         concat!(
-            "SELECT ",
             $number,
             " AS number, 0 AS attempt_n FROM ",
             $table,
@@ -96,20 +95,20 @@ macro_rules! behind {
         )
     };
     (answers) => {
-        "SELECT message_id AS number, attempt_n FROM outbox_attempts
+        "message_id AS number, attempt_n FROM outbox_attempts
          WHERE key_id = $1 AND (message_id, attempt_n) > ($2, $3) ORDER BY key_id, message_id, attempt_n"
     };
 }
 /// How many of them there are, of at most `$4`.
 macro_rules! counted {
     ($($rows:tt)*) => {
-        concat!("/* key_rows */ SELECT COUNT(*) AS n FROM (", behind!($($rows)*), " LIMIT $4) few")
+        concat!("/* key_rows */ SELECT COUNT(*) AS n FROM (SELECT ", behind!($($rows)*), " LIMIT $4) few")
     };
 }
 /// The `$4`-th of them, if there are so many.
 macro_rules! counted_to {
     ($($rows:tt)*) => {
-        concat!("/* key_rows */ ", behind!($($rows)*), " LIMIT 1 OFFSET CAST($4 AS BIGINT) - 1")
+        concat!("/* key_rows */ SELECT ", behind!($($rows)*), " LIMIT 1 OFFSET CAST($4 AS BIGINT) - 1")
     };
 }
 macro_rules! clear {

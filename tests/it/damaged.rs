@@ -47,7 +47,7 @@ async fn walk(operator: &Operator, path: &str) -> (Vec<Value>, BTreeSet<String>)
 async fn filled(database: &Database) -> Server {
     let store = database.store().await;
     store.rejections_insert(&[1, 2, 3].map(|n| refusal(n, "stripe"))).await.unwrap();
-    store.close().await;
+    drop(store);
     for seq in 1..=7 {
         add_event(database, "stripe", seq, "handled").await;
         add_message(database, seq, "held", "billing", &format!("in_{seq}")).await;
@@ -127,7 +127,7 @@ async fn one_damaged_row_fails_no_page_and_is_named(database: &Database) {
         ledger.body
     );
     for (query, n) in [("evt_1", 1), ("evt_2", 0), ("evt_", 0)] {
-        let found = operator.get(&format!("/search?q={query}")).await;
+        let found = operator.get(&format!("/search?id={query}")).await;
         assert_eq!(found.status, 200, "{:#}", found.body);
         assert!(found.body["found"].as_array().unwrap().len() >= n, "{query}");
         let notes = found.body["notes"].to_string();

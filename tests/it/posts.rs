@@ -225,7 +225,8 @@ async fn each_field_of_each_post_is_refused_by_its_name_when_it_is_wrong(databas
             ("breaks off", "{\"reason\":"),
             ("is no UTF-8", "\u{0}"),
         ] {
-            let headers = [("idempotency-key", "k")];
+            let key = format!("{path} {what}").replace(' ', "-").replace(['{', '}', '/'], "_");
+            let headers = [("idempotency-key", key.as_str())];
             let answer = admin
                 .ask("POST", &filled(path), &headers[..usize::from(takes_key)], Some(body.to_owned()))
                 .await;
