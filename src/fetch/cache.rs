@@ -222,8 +222,7 @@ impl KeyCache {
         (wanted, asker): (&WantedKey, Asker),
         spec: &FetchSpec,
         now_ms: UnixMs,
-        stored: impl FnOnce() -> L,
-        fetch: impl FnOnce() -> F,
+        (stored, fetch): (impl FnOnce() -> L, impl FnOnce() -> F),
     ) -> Result<(), FetchError>
     where
         L: Future<Output = ()>,
@@ -437,7 +436,7 @@ mod tests {
             Err(FetchError::Away("timed out".to_owned()))
         };
         let stranger = Asker { peer: None, is_named: false };
-        cache.filled((&wanted(id), stranger), &spec.fetch[0], now_ms, async || {}, silent).await
+        cache.filled((&wanted(id), stranger), &spec.fetch[0], now_ms, (async || {}, silent)).await
     }
 
     #[tokio::test(start_paused = true)]

@@ -75,7 +75,7 @@ impl Fetcher {
         let call = || self.client.keys(spec, &wanted.id, &self.settings);
         let is_named = self.settings.all(KEY_IDS).any(|one| one.value.is(&wanted.id));
         let stored = || self.take_shared();
-        self.cache.filled((wanted, Asker { peer, is_named }), spec, self.clock.now_ms(), stored, call).await
+        self.cache.filled((wanted, Asker { peer, is_named }), spec, self.clock.now_ms(), (stored, call)).await
     }
 
     /// Looks at this store, before it calls the sender, for keys that other nodes have kept.

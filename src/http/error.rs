@@ -31,7 +31,7 @@ pub(crate) struct Problem {
     /// Operation that is in the way, where that is why.
     pub(crate) operation_id: Option<Uuid>,
     /// Rows that are why, and the number of all of them.
-    pub(crate) rows: Option<ChangedRows>,
+    pub(crate) rows: Option<Box<ChangedRows>>,
 }
 
 impl Problem {
@@ -55,7 +55,7 @@ impl Problem {
             return self;
         }
         let detail = format!("{}. {what}: {}", self.sentence, rows.in_words());
-        Self { rows: Some(rows), ..self.with_detail(detail) }
+        Self { rows: Some(Box::new(rows)), ..self.with_detail(detail) }
     }
 
     /// A request of an operator that cannot be understood; `sentence` says what to write instead.

@@ -55,7 +55,7 @@ fn of_filter(name: &str) -> Signature {
         "float" => (0, &[("default", Anything, Either)]),
         "int" => (0, &[("default", Anything, Either), ("base", WholeNumber, Either)]),
         "join" => (0, &[("between", Text, ByPlace)]),
-        "max" | "min" => (0, &[CASE, ATTRIBUTE]),
+        "max" | "min" | "unique" => (0, &[CASE, ATTRIBUTE]),
         "replace" => (2, &[("from", Text, ByPlace), ("to", Text, ByPlace)]),
         "round" => {
             (0, &[("precision", WholeNumber, Either), ("method", Word(&["common", "ceil", "floor"]), Either)])
@@ -64,7 +64,6 @@ fn of_filter(name: &str) -> Signature {
         "split" => (0, &[("at", Text, ByPlace), ("splits_n", WholeNumber, ByPlace)]),
         "sum" => (0, &[("attribute", Text, Either)]),
         "trim" => (0, &[("characters", Anything, ByPlace)]),
-        "unique" => (0, &[CASE, ATTRIBUTE]),
         _ => (0, &[]),
     };
     Signature { needed_n, parameters }

@@ -52,8 +52,7 @@ async fn filled(database: &Database) -> Server {
         add_event(database, "stripe", seq, "handled").await;
         add_message(database, seq, "held", "billing", &format!("in_{seq}")).await;
     }
-    let server = serve(database).await;
-    server
+    serve(database).await
 }
 
 async fn one_damaged_row_fails_no_page_and_is_named(database: &Database) {

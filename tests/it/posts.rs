@@ -144,7 +144,7 @@ fn wrong_orders(whole: &Value, schema: &Value, path: &[String], n: usize, found:
     if !std::ptr::eq(one, schema) {
         return wrong_orders(whole, one, path, n, found);
     }
-    let pointer = |path: &[String]| path.iter().map(|part| format!("/{part}")).collect::<String>();
+    let pointer = |path: &[String]| path.iter().flat_map(|part| ["/", part.as_str()]).collect::<String>();
     let with = |path: &[String], change: &dyn Fn(&mut Map<String, Value>)| {
         let mut order = whole.clone();
         change(order.pointer_mut(&pointer(path)).unwrap().as_object_mut().unwrap());
@@ -180,9 +180,8 @@ fn wrong_orders(whole: &Value, schema: &Value, path: &[String], n: usize, found:
 fn filled(path: &str) -> String {
     let path = path.trim_start_matches("/v1");
     let parts = path.split('/').map(|part| match part {
-        "{provider}" => "stripe",
         "{name}" if path.starts_with("/destinations") => "billing",
-        "{name}" => "stripe",
+        "{provider}" | "{name}" => "stripe",
         "{event_id}" => "evt_1",
         "{message_id}" => "4096",
         "{operation_id}" | "{token_id}" => "0190a0a0-0000-7000-8000-000000000000",
