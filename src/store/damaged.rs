@@ -6,7 +6,8 @@
 //! (`message/claimed.rs`), and so does the look for due events (`event/rows.rs`).
 
 use std::collections::BTreeSet;
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use super::db::{DbError, DbResult, Row};
 use crate::api::DamagedRow;
@@ -67,18 +68,42 @@ pub(super) fn note(table: &'static str, key: &str, error: DbError) -> DbResult<D
     Ok(DamagedRow { table: table.to_owned(), key: key.to_owned(), why: error.to_string() })
 }
 
-/// Counts a damaged row and logs it, once each.
+/// Counts a damaged row, and leaves its line for [`log_noted`], once each.
 fn record(table: &'static str, key: &str, error: &DbError) {
     if let Some(is_remembered) = first_met(table, key) {
         metrics::counter!("hooklatch_damaged_rows_total", "table" => table).increment(1);
         if is_remembered {
-            tracing::error!(
-                table,
-                key,
-                %error,
-                "row is damaged and was left out; repair it as docs/runbooks/row-damaged.md says"
-            );
+            let line = NotedRow { table, key: key.to_owned(), error: error.to_string() };
+            NOTED.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+            HAS_NOTED.store(true, Ordering::Release);
         }
+    }
+}
+
+/// A row that is to be logged.
+struct NotedRow {
+    table: &'static str,
+    key: String,
+    error: String,
+}
+
+static NOTED: Mutex<Vec<NotedRow>> = Mutex::new(Vec::new());
+static HAS_NOTED: AtomicBool = AtomicBool::new(false);
+
+/// Logs the rows that were met. At the end of each operation: during one, the log of its thread may be the one that listens
+/// for the warnings of the database (`db/warnings.rs`), and what is logged then reaches nobody.
+pub(super) fn log_noted() {
+    if !HAS_NOTED.swap(false, Ordering::AcqRel) {
+        return;
+    }
+    let noted = std::mem::take(&mut *NOTED.lock().unwrap_or_else(PoisonError::into_inner));
+    for NotedRow { table, key, error } in noted {
+        tracing::error!(
+            table,
+            key,
+            error,
+            "row is damaged and was left out; repair it as docs/runbooks/row-damaged.md says"
+        );
     }
 }
 
@@ -95,7 +120,7 @@ pub(super) fn of_row<T>(table: &'static str, key: &str, read: DbResult<T>) -> Db
 /// `Some` when this row was not met before by this process: true when it is remembered from now on.
 fn first_met(table: &'static str, key: &str) -> Option<bool> {
     static MET: Mutex<BTreeSet<(&'static str, String)>> = Mutex::new(BTreeSet::new());
-    let mut met = MET.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut met = MET.lock().unwrap_or_else(PoisonError::into_inner);
     if met.contains(&(table, key.to_owned())) {
         return None;
     }

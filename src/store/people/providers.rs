@@ -26,7 +26,8 @@ const WAITING: [EventState; 4] =
 const LAST: &str = "/* people_providers */ SELECT provider, MAX(event_seq) AS event_seq FROM (
         SELECT provider, event_seq, synthetic FROM processed_webhook_events ORDER BY event_seq DESC LIMIT $1) x
     WHERE NOT x.synthetic GROUP BY provider";
-const BY_NUMBER: &str = "/* people_providers */ SELECT provider, event_id, event_type, received_at_ms
+const BY_NUMBER: &str =
+    "/* people_providers */ SELECT event_seq, provider, event_id, event_type, received_at_ms
     FROM processed_webhook_events WHERE event_seq = ANY($1)";
 /// Finds the numbers by their index alone, so that no more rows are read than are counted.
 const OPEN: &str =
@@ -140,7 +141,7 @@ async fn last_events(db: &mut Door<'_>, names: &[Name]) -> DbResult<BTreeMap<Str
         Ok((row.text("provider")?, view))
     };
     let rows = db.fetch(BY_NUMBER, &[seqs.into()]).await?;
-    Ok(intact("processed_webhook_events", "provider", &rows, view)?.rows.into_iter().collect())
+    Ok(intact("processed_webhook_events", "event_seq", &rows, view)?.rows.into_iter().collect())
 }
 
 async fn people_backlog(db: &mut Door<'_>) -> DbResult<(WaitingEvents, BTreeMap<String, PauseView>)> {
