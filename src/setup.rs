@@ -69,13 +69,19 @@ fn file_is_there(config: &DatabaseConfig) -> anyhow::Result<()> {
 /// others. To be called before anything is encrypted, or stored in the clear: without a key, a database that was sealed is
 /// refused unless the configuration says that it is meant.
 pub(crate) async fn register_keys(store: &Store, encryption: &EncryptionConfig) -> anyhow::Result<()> {
+    refuse_without_keys(store, encryption).await?;
+    refuse(encryption, store.keys_register().await.context("could not register the encryption keys")?)
+}
+
+/// Refuses a database that was sealed where the configuration has no key and does not say that this is meant.
+pub(crate) async fn refuse_without_keys(store: &Store, encryption: &EncryptionConfig) -> anyhow::Result<()> {
     if encryption.keys.is_empty() && !encryption.is_clear_accepted {
         let known = store.key_known().await.context("could not look for encryption keys")?;
         if let Some(key_id) = known {
             return Err(anyhow::Error::msg(EncryptionConfig::missing(&key_id)));
         }
     }
-    refuse(encryption, store.keys_register().await.context("could not register the encryption keys")?)
+    Ok(())
 }
 
 fn refuse(encryption: &EncryptionConfig, mismatch: Option<String>) -> anyhow::Result<()> {

@@ -126,6 +126,7 @@ impl Retries {
         let mut tx = self.context.store.admission_begin().await?;
         match tx.event_take_due(self.context.clock.steady_ms(), providers).await {
             Ok(Some(due)) => Ok(Some(TakenEvent { tx, due, _turn: turn })),
+            Ok(None) if tx.has_put_aside() => tx.commit().await.map(|()| None),
             Ok(None) => tx.rollback().await.map(|()| None),
             Err(failure) => {
                 stop::to_end(tx.rollback()).await;

@@ -44,6 +44,55 @@ pub struct OperationPreview {
     pub acts: Vec<PreviewedAct>,
     /// Persons that have to agree to an operation here, the orderer included: 1 or 2.
     pub approvals_n: u32,
+    /// What operators did to these rows in the last 10 minutes; left out when that is nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recent: Option<RecentDecisions>,
+}
+
+/// Some of the rows of an operation, by name.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ChangedRows {
+    /// At most ten: ids of messages, or provider and id of events, such as `stripe/evt_1`.
+    pub rows: Vec<String>,
+    /// Number of all of them.
+    pub rows_n: u64,
+}
+
+impl ChangedRows {
+    /// `4096, 8192 and 3 more`; empty for none.
+    pub fn in_words(&self) -> String {
+        let left_n = self.rows_n.saturating_sub(u64::try_from(self.rows.len()).unwrap_or(u64::MAX));
+        match (self.rows.is_empty(), left_n) {
+            (true, 0) => String::new(),
+            (true, n) => plural(n, "row"),
+            (false, 0) => self.rows.join(", "),
+            (false, n) => format!("{} and {} more", self.rows.join(", "), grouped(n)),
+        }
+    }
+}
+
+/// Decisions of operators about rows of a preview.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RecentDecisions {
+    /// The rows that they were about.
+    #[serde(flatten)]
+    pub changed: ChangedRows,
+    /// Time of the last of them.
+    pub last_at_ms: i64,
+    /// At most three of those who decided.
+    pub actors: Vec<String>,
+}
+
+impl RecentDecisions {
+    /// What was done, in a sentence.
+    pub fn in_words(&self) -> String {
+        format!(
+            "{} acted on {} of these rows in the last 10 minutes: {}. Look at them before you act on them again.",
+            self.actors.join(", "),
+            grouped(self.changed.rows_n),
+            self.changed.in_words()
+        )
+    }
 }
 
 /// Figures of the set of an operation.

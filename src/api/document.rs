@@ -84,7 +84,12 @@ const REFUSALS: [(u16, &str, &str); 14] = [
     (422, "UnprocessableEntity", "The `Idempotency-Key` was used for another request."),
     (428, "PreconditionRequired", "The act needs `If-Match`."),
     (429, "TooManyRequests", "Too many wrong tokens came from this address."),
-    (500, "InternalServerError", "The request broke off. Repeat it under the same key."),
+    (
+        500,
+        "InternalServerError",
+        "The request broke off: repeat it under the same key. With the code `row_damaged`, a row of the database cannot be read: \
+         `detail` says which, and what to do.",
+    ),
     (
         503,
         "ServiceUnavailable",

@@ -9,6 +9,7 @@ use super::audit::AuditView;
 use super::judgement::Judgement;
 use super::message::{AttemptView, MessageView};
 use super::order::EventAct;
+use super::page::DamagedRow;
 use crate::types::{DeliveryState, EventState};
 
 /// An event: what happened at a sender.
@@ -301,4 +302,7 @@ pub struct LedgerView {
     pub hidden_messages_n: u64,
     /// True when the oldest entries were left out: at most 1,000 are told.
     pub is_cut: bool,
+    /// Rows that belong to it and cannot be read: messages, attempts, copies or decisions that are missing here.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub damaged: Vec<DamagedRow>,
 }

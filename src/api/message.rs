@@ -8,6 +8,7 @@ use super::destination::PolicyView;
 use super::judgement::Judgement;
 use super::message_judgement::MessageFacts;
 use super::order::MessageAct;
+use super::page::DamagedRow;
 use crate::types::{AttemptResult, MessageId, MessageState, SentUnder, UnknownWord};
 
 /// A message: one call to make.
@@ -99,6 +100,9 @@ pub struct MessageDetail {
     /// where it has no such destination.
     #[serde(default)]
     pub policy: Option<PolicyView>,
+    /// Attempts of it that cannot be read, and are missing here.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub damaged: Vec<DamagedRow>,
 }
 
 impl MessageDetail {

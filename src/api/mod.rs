@@ -42,7 +42,9 @@ mod whole;
 pub use activity::{ActivityView, AttemptMinute, DestinationActivity, ProviderActivity, RequestMinute};
 pub use audit::{AuditVerified, AuditView};
 pub(crate) use bulk::bulk_acts;
-pub use bulk::{BulkFigures, NamedCount, OperationChoice, OperationPreview, PreviewedAct};
+pub use bulk::{
+    BulkFigures, ChangedRows, NamedCount, OperationChoice, OperationPreview, PreviewedAct, RecentDecisions,
+};
 pub use destination::{BacklogCount, CallTimesView, DestinationView, PauseView, PolicyView, RetryView};
 pub use doctor::{
     ArrivedHeader, ArrivedView, DoctorView, FindingVerdict, FindingView, ProbeAnswer, ProbePath, ProbeView,
@@ -69,7 +71,7 @@ pub use order::{
     EventAct, EventOrder, MessageAct, MessageOrder, Order, OrderResult, PauseAct, PauseOrder, ReasonOrder,
     TokenOrder,
 };
-pub use page::{PAGE_N_DEFAULT, PAGE_N_MAX, Page};
+pub use page::{DamagedRow, PAGE_N_DEFAULT, PAGE_N_MAX, Page};
 pub use problem::ProblemView;
 pub use provider::{
     BacklogEvents, BacklogMessages, BacklogView, CauseView, LastEventView, ProviderView, RejectedGroup,

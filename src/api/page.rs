@@ -26,11 +26,36 @@ pub struct Page<T> {
     /// looked at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub looked_back_to_ms: Option<i64>,
+    /// Rows that belong here and cannot be read, because a value of theirs is damaged. They are in no list until they are
+    /// repaired; the pages of the other rows are complete.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub damaged: Vec<DamagedRow>,
+}
+
+/// A row of the database that cannot be read: one of its values is none that Hooklatch writes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DamagedRow {
+    /// Name of its table or view.
+    pub table: String,
+    /// Its key: of events and messages, their number.
+    pub key: String,
+    /// The column that cannot be read, and what it holds.
+    pub why: String,
+}
+
+impl DamagedRow {
+    /// The row in one sentence, and what to do about it.
+    pub fn sentence(&self) -> String {
+        format!(
+            "A row is damaged and is not shown: `{}` `{}`, {}. Repair it (docs/runbooks/row-damaged.md).",
+            self.table, self.key, self.why
+        )
+    }
 }
 
 impl<T> Page<T> {
     /// A page that is the whole list.
     pub fn whole(items: Vec<T>) -> Self {
-        Self { items, next: None, since: None, looked_back_to_ms: None }
+        Self { items, next: None, since: None, looked_back_to_ms: None, damaged: Vec::new() }
     }
 }

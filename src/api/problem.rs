@@ -33,6 +33,13 @@ pub struct ProblemView {
     /// Id of the operation that is in the way, where that is why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation_id: Option<String>,
+    /// Rows that are why, at most ten: of a refused operation those that are new, gone or changed since its preview, or those
+    /// that the other operation is about, too. Ids of messages, or provider and id of events, such as `stripe/evt_1`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rows: Vec<String>,
+    /// Number of all of these rows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rows_n: Option<u64>,
 }
 
 impl ProblemView {

@@ -167,7 +167,7 @@ impl RouteFacts {
 
     /// Statuses of refusals that the route may answer.
     pub fn refusals(&self) -> Vec<u16> {
-        let mut all = vec![400, 401, 403, 421, 429, 503];
+        let mut all = vec![400, 401, 403, 421, 429, 500, 503];
         all.extend_from_slice(self.also);
         if self.path.contains('{') || !self.query.is_empty() {
             all.push(404);
@@ -317,8 +317,7 @@ pub const ROUTES: &[RouteFacts] = &[
         None,
         "TaughtView",
         "The secret that a sender taught us while its provider was pairing: once.",
-    )
-    .also(&[500]),
+    ),
     post(
         "/providers/{name}/test-events",
         Role::Operator,
@@ -327,8 +326,7 @@ pub const ROUTES: &[RouteFacts] = &[
         "Make a test event of this provider. It is marked as one everywhere, and nothing follows from it unless `route` \
          asks for that: real destinations then get real calls.",
     )
-    .status(201)
-    .also(&[500]),
+    .status(201),
     get(
         "/rejected",
         Role::Viewer,
@@ -476,7 +474,6 @@ pub const ROUTES: &[RouteFacts] = &[
     }]),
     get("/tokens", Role::Admin, "Page<TokenView>", "Every token, without itself, the newest first.")
         .query(&[CURSOR, LIMIT]),
-    post("/tokens", Role::Admin, Some("TokenOrder"), "TokenMade", "Make a token.").status(201).also(&[500]),
-    post("/tokens/{token_id}/revoke", Role::Admin, Some("ReasonOrder"), "TokenView", "Revoke a token.")
-        .also(&[500]),
+    post("/tokens", Role::Admin, Some("TokenOrder"), "TokenMade", "Make a token.").status(201),
+    post("/tokens/{token_id}/revoke", Role::Admin, Some("ReasonOrder"), "TokenView", "Revoke a token."),
 ];

@@ -165,6 +165,7 @@ impl App {
         for (name, entry) in &*entries {
             if let Some(fetcher) = &entry.fetcher {
                 fetcher.restore(name, &keys);
+                fetcher.share(name, &store);
             }
         }
         Ok(Ground { metrics, entries, store, installation_id, lost })

@@ -210,6 +210,9 @@ fn show_preview<T: ListRow>(
         return false;
     };
     complain(in_full(act, preview.view.approvals_n));
+    if let Some(recent) = &preview.view.recent {
+        complain(Shown::text(recent.in_words()).as_str());
+    }
     if !desk.screen.is_json && std::io::stdin().is_terminal() && std::io::stderr().is_terminal() {
         return typed(figures.counted_n, act);
     }

@@ -186,6 +186,9 @@ fn notes<T: ListRow>(screen: &Screen, page: &Page<T>, rows_n: usize, query: &Que
         let with = if filter.is_empty() { String::new() } else { format!(" with {filter}") };
         complain(format!("no {}s{with}", T::NOUN));
     }
+    for row in &page.damaged {
+        complain(Shown::text(row.sentence()).as_str().to_owned());
+    }
     if let Some(back_ms) = page.looked_back_to_ms {
         let rows = plural(u64::try_from(rows_n).unwrap_or(u64::MAX), T::NOUN);
         let back = told(back_ms, screen.now_ms);

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use clap::{Args, Subcommand};
@@ -10,7 +11,7 @@ use serde_json::json;
 use super::shared::{COPY, block_on, complain, opened_alone, say};
 use crate::load::{Kinds, loaded};
 use crate::setup::register_keys;
-use crate::store::{KeyUse, ResealPlace, SEALED_COUNTED_MAX, SealedTable, Store};
+use crate::store::{KeyUse, ResealPlace, SEALED_COUNTED_N, SealedTable, Store};
 
 #[derive(Args)]
 pub(super) struct KeysArgs {
@@ -65,18 +66,21 @@ pub(super) fn keys(args: &KeysArgs, file: Option<&Path>, kinds: &Kinds) -> anyho
 }
 
 async fn list(store: &Store, is_json: bool) -> anyhow::Result<ExitCode> {
-    let used = store.keys_in_use().await.context("could not look for keys")?;
+    let mut used = Vec::new();
+    for one in store.keys_in_use().await.context("could not look for keys")? {
+        let rows_n = rows_of(store, &one).await?;
+        used.push((one, rows_n));
+    }
     let ring: Vec<&str> = store.ring().key_ids().collect();
     let clear = store.clear_rows().await.context("could not count what is in the clear")?;
     if is_json {
-        let rows = |one: &KeyUse| {
+        let rows = |(one, rows_n): &(KeyUse, u64)| {
             json!({
-                "key_id": one.key_id, "table": one.table.table(), "rows_n": one.rows_n,
-                "is_more": one.rows_n >= SEALED_COUNTED_MAX, "is_in_ring": ring.contains(&one.key_id.as_str()),
+                "key_id": one.key_id, "table": one.table.table(), "rows_n": rows_n,
+                "is_in_ring": ring.contains(&one.key_id.as_str()),
             })
         };
-        let clear_rows =
-            |(table, rows_n): &(SealedTable, u32)| json!({ "table": table.table(), "rows_n": rows_n });
+        let clear_rows = |(table, rows_n): &(SealedTable, u32)| json!({ "table": table.table(), "rows_n": rows_n, "of_oldest_n": SEALED_COUNTED_N });
         say(json!({
             "ring": ring, "seals": store.ring().key_id(), "used": used.iter().map(rows).collect::<Vec<_>>(),
             "clear": clear.iter().map(clear_rows).collect::<Vec<_>>(),
@@ -87,20 +91,35 @@ async fn list(store: &Store, is_json: bool) -> anyhow::Result<ExitCode> {
             Some(id) => format!("`{id}` seals; these open: {}", ring.join(", ")),
         });
         say("key\trows\ttable\tis in [encryption] keys");
-        for one in &used {
-            let more = if one.rows_n >= SEALED_COUNTED_MAX { " or more" } else { "" };
+        for (one, rows_n) in &used {
             let is_there = if ring.contains(&one.key_id.as_str()) { "yes" } else { "NO" };
-            say(format!("{}\t{}{more}\t{}\t{is_there}", one.key_id, one.rows_n, one.table.table()));
+            say(format!("{}\t{rows_n}\t{}\t{is_there}", one.key_id, one.table.table()));
         }
         for (table, rows_n) in &clear {
             let (table, seal) = (table.table(), "`hooklatch keys reseal --clear` seals them");
             say(format!(
-                "{rows_n} of the oldest {SEALED_COUNTED_MAX} rows of {table} are in the clear: {seal}"
+                "{rows_n} of the oldest {SEALED_COUNTED_N} rows of {table} are in the clear: {seal}"
             ));
         }
     }
-    let is_any_missing = used.iter().any(|one| !ring.contains(&one.key_id.as_str()));
+    let is_any_missing = used.iter().any(|(one, _)| !ring.contains(&one.key_id.as_str()));
     Ok(if is_any_missing { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// All rows of a key in a table, counted a few thousand at a time.
+async fn rows_of(store: &Store, one: &KeyUse) -> anyhow::Result<u64> {
+    let (mut rows_n, mut from) = (0_u64, Some(ResealPlace::default()));
+    let mut told_at = Instant::now();
+    while let Some(place) = from {
+        let (step_n, next) = store.key_rows(one, place).await.context("could not count the rows of a key")?;
+        rows_n += u64::from(step_n);
+        from = next;
+        if told_at.elapsed() > Duration::from_secs(1) {
+            told_at = Instant::now();
+            complain(format!("{rows_n} rows of `{}` so far, now of {}", one.key_id, one.table.table()));
+        }
+    }
+    Ok(rows_n)
 }
 
 async fn reseal(store: &Store, is_clear_too: bool, is_json: bool) -> anyhow::Result<ExitCode> {

@@ -2,7 +2,7 @@
 
 use http::StatusCode;
 
-use crate::api::ProblemView;
+use crate::api::{ChangedRows, ProblemView};
 
 /// Something that a page could not be made of, or an order that was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,12 +16,21 @@ pub(super) struct Trouble {
     pub(super) state: Option<Box<str>>,
     /// Number that was counted, where that is why.
     pub(super) counted_n: Option<u64>,
-    /// Operation that is in the way, where that is why.
-    pub(super) operation_id: Option<Box<str>>,
+    /// What else is why, where there is anything.
+    pub(super) involved: Option<Box<Involved>>,
     /// Seconds until another try makes sense.
     pub(super) retry_after_s: Option<u32>,
     /// Path of the page about the subject, where there is one to look at again.
     pub(super) about: Option<Box<str>>,
+}
+
+/// An operation and rows because of which an order was refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Involved {
+    /// Operation that is in the way.
+    pub(super) operation_id: Option<String>,
+    /// Rows, in words; empty where there are none.
+    pub(super) rows: String,
 }
 
 impl Trouble {
@@ -32,7 +41,7 @@ impl Trouble {
         title: String::new(),
         state: None,
         counted_n: None,
-        operation_id: None,
+        involved: None,
         retry_after_s: None,
         about: None,
     };
@@ -55,15 +64,18 @@ impl Trouble {
     /// What the contract answered instead.
     pub(super) fn of_problem(status: StatusCode, problem: ProblemView, retry_after_s: Option<u32>) -> Self {
         let title = problem.sentence().to_owned();
-        let ProblemView { code, state, counted_n, operation_id, .. } = problem;
-        let (state, operation_id) = (state.map(Into::into), operation_id.map(Into::into));
+        let ProblemView { code, state, counted_n, operation_id, rows, rows_n, .. } = problem;
+        let rows = ChangedRows { rows, rows_n: rows_n.unwrap_or_default() }.in_words();
+        let state = state.map(Into::into);
+        let is_any = operation_id.is_some() || !rows.is_empty();
+        let involved = is_any.then(|| Box::new(Involved { operation_id, rows }));
         Self {
             status,
             code: Some(code.into()),
             title,
             state,
             counted_n,
-            operation_id,
+            involved,
             retry_after_s,
             about: None,
         }

@@ -36,6 +36,9 @@ const SET_MS: i64 = 5_000;
 const AWAY_MS: i64 = 1_000;
 /// Longest wait while another request asks for the same key: longer than a call takes.
 const LINE_WAIT: Duration = Duration::from_secs(4);
+/// Time between two looks at the database for keys that other nodes have kept, and the longest time of one.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+const LOOK_TIME_MAX: Duration = Duration::from_secs(1);
 /// Time for which an old key is used before its host is asked once more. Milliseconds.
 const GRACE_STEP_MS: i64 = 60_000;
 const HOUR_MS: i64 = 3_600_000;
@@ -43,6 +46,8 @@ const HOUR_MS: i64 = 3_600_000;
 /// The keys of one provider.
 pub(super) struct KeyCache {
     state: Mutex<CacheState>,
+    /// When the database was last looked at for keys that other nodes have kept; one look at a time.
+    looked: tokio::sync::Mutex<Option<Instant>>,
     budget: CallBudget,
 }
 
@@ -126,7 +131,11 @@ impl Drop for FetchTurn<'_> {
 
 impl Default for KeyCache {
     fn default() -> Self {
-        Self { state: Mutex::default(), budget: CallBudget::new(FETCHES_N_MAX, FETCH_EVERY) }
+        Self {
+            state: Mutex::default(),
+            looked: tokio::sync::Mutex::default(),
+            budget: CallBudget::new(FETCHES_N_MAX, FETCH_EVERY),
+        }
     }
 }
 
@@ -174,13 +183,30 @@ impl KeyCache {
         }
     }
 
-    /// Takes a key from the database: good for as long as it would have been without a restart.
+    /// Takes a key from the database: good for as long as it would have been without a restart. One that is here and not
+    /// older stays.
     pub(super) fn restore(&self, key: ProvenKey, spec: &FetchSpec, now_ms: UnixMs) {
         // A time that has not come yet is one of a clock that was wrong.
         let fetched_at_ms = key.fetched_at_ms.min(now_ms);
+        let mut state = self.state();
+        if state.keys.get(&key.wanted).is_some_and(|kept| kept.fetched_at_ms >= fetched_at_ms) {
+            return;
+        }
         let good_until_ms = fetched_at_ms.saturating_add(i64::from(spec.cache_h) * HOUR_MS);
         let kept = KeptKey { text: key.text, fetched_at_ms, good_until_ms, proof: KeyProof::Stored };
-        self.state().keep(key.wanted, kept);
+        state.keep(key.wanted, kept);
+    }
+
+    /// Looks at the database for keys that other nodes have kept, once in [`LOOK_EVERY`] whoever asks: requests that nobody
+    /// has verified cause the looks.
+    async fn look_again<L: Future<Output = ()>>(&self, look: impl FnOnce() -> L) {
+        let mut looked = self.looked.lock().await;
+        if looked.is_some_and(|at| at.elapsed() < LOOK_EVERY) {
+            return;
+        }
+        // Set first: whoever gives up leaves no look to be repeated at once.
+        *looked = Some(Instant::now());
+        drop(tokio::time::timeout(LOOK_TIME_MAX, look()).await);
     }
 
     fn turn(&self, wanted: WantedKey) -> FetchTurn<'_> {
@@ -189,15 +215,17 @@ impl KeyCache {
     }
 
     /// Makes a key good, by `fetch` if need be: one at a time for each key, or for each set of them; so many for keys
-    /// that nobody has seen. `fetch` gives back all the keys that the answer had, with their ids.
-    pub(super) async fn filled<F>(
+    /// that nobody has seen. `stored` takes what other nodes have kept meanwhile, before a call is spent; `fetch` gives back all
+    /// the keys that the answer had, with their ids.
+    pub(super) async fn filled<F, L>(
         &self,
         (wanted, asker): (&WantedKey, Asker),
         spec: &FetchSpec,
         now_ms: UnixMs,
-        fetch: impl FnOnce() -> F,
+        (stored, fetch): (impl FnOnce() -> L, impl FnOnce() -> F),
     ) -> Result<(), FetchError>
     where
+        L: Future<Output = ()>,
         F: Future<Output = Result<Vec<(String, String)>, FetchError>>,
     {
         let is_set = spec.form == FetchForm::Jwks;
@@ -223,6 +251,9 @@ impl KeyCache {
             },
         };
         let _line = line.map_err(|_| crowded())?;
+        if look().told().is_none() {
+            self.look_again(stored).await;
+        }
         let known = look();
         if let Some(told) = known.told() {
             return told;
@@ -405,7 +436,7 @@ mod tests {
             Err(FetchError::Away("timed out".to_owned()))
         };
         let stranger = Asker { peer: None, is_named: false };
-        cache.filled((&wanted(id), stranger), &spec.fetch[0], now_ms, silent).await
+        cache.filled((&wanted(id), stranger), &spec.fetch[0], now_ms, (async || {}, silent)).await
     }
 
     #[tokio::test(start_paused = true)]

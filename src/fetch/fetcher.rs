@@ -2,10 +2,10 @@
 //! once they verified a request.
 
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use serde::{Deserialize, Serialize};
-use tracing::info;
+use tracing::{debug, info};
 
 use super::cache::{Asker, KeyCache, ProvenKey};
 use super::client::KeyClient;
@@ -30,6 +30,8 @@ pub(crate) struct Fetcher {
     pub(super) cache: KeyCache,
     confirmed: Confirmed,
     clock: Clock,
+    /// Where nodes keep keys that verified a request, and the provider that these are of.
+    shared: OnceLock<(Name, Store)>,
 }
 
 /// A key as the database has it.
@@ -56,6 +58,7 @@ impl Fetcher {
             cache: KeyCache::default(),
             confirmed: Confirmed::default(),
             clock: clock.clone(),
+            shared: OnceLock::new(),
         })
     }
 
@@ -71,7 +74,22 @@ impl Fetcher {
         self.client.url_of(spec, &wanted.id, &self.settings)?;
         let call = || self.client.keys(spec, &wanted.id, &self.settings);
         let is_named = self.settings.all(KEY_IDS).any(|one| one.value.is(&wanted.id));
-        self.cache.filled((wanted, Asker { peer, is_named }), spec, self.clock.now_ms(), call).await
+        let stored = || self.take_shared();
+        self.cache.filled((wanted, Asker { peer, is_named }), spec, self.clock.now_ms(), (stored, call)).await
+    }
+
+    /// Looks at this store, before it calls the sender, for keys that other nodes have kept.
+    pub(crate) fn share(&self, provider: &Name, store: &Store) {
+        self.shared.get_or_init(|| (provider.clone(), store.clone()));
+    }
+
+    /// Takes what other nodes have kept since; what cannot be read is fetched.
+    async fn take_shared(&self) {
+        let Some((provider, store)) = self.shared.get() else { return };
+        match store.fetched_keys_of(provider).await {
+            Ok(stored) => self.restore(provider, &stored),
+            Err(error) => debug!(%error, "could not look for keys of the sender that other nodes have kept"),
+        }
     }
 
     /// Confirms, at the sender's own host, what a believed request wants to have confirmed; once.
@@ -105,6 +123,7 @@ impl Fetcher {
 
     /// Writes the keys that verified a request since the last time.
     pub(crate) async fn store_keys(&self, provider: &Name, store: &Store) -> Result<(), StoreError> {
+        self.share(provider, store);
         let unstored = self.cache.unstored();
         let rows: Vec<FetchedKey> = unstored.iter().filter_map(|key| self.row(provider, key)).collect();
         store.fetched_keys_keep(&rows).await?;

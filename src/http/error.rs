@@ -7,6 +7,7 @@ use tracing::warn;
 use uuid::Uuid;
 
 use crate::admit::AdmitError;
+use crate::api::ChangedRows;
 use crate::receive::ReceiveError;
 use crate::spec::EventMethod;
 use crate::store::{PeopleError, Refusal, StoreError};
@@ -30,6 +31,8 @@ pub(crate) struct Problem {
     pub(crate) counted_n: Option<u64>,
     /// Operation that is in the way, where that is why.
     pub(crate) operation_id: Option<Uuid>,
+    /// Rows that are why, and the number of all of them.
+    pub(crate) rows: Option<Box<ChangedRows>>,
 }
 
 impl Problem {
@@ -51,7 +54,17 @@ impl Problem {
             state: None,
             counted_n: None,
             operation_id: None,
+            rows: None,
         }
+    }
+
+    /// The same, with the rows that are why; `what` says what about them.
+    fn with_rows(self, what: &str, rows: ChangedRows) -> Self {
+        if rows.rows_n == 0 {
+            return self;
+        }
+        let detail = format!("{}. {what}: {}", self.sentence, rows.in_words());
+        Self { rows: Some(Box::new(rows)), ..self.with_detail(detail) }
     }
 
     /// A request of an operator that cannot be understood; `sentence` says what to write instead.
@@ -210,9 +223,27 @@ impl Problem {
 
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
+        if error.is_damaged_row() {
+            // Logged as an ERROR where it was read.
+            return Self::new(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                ProblemCode::RowDamaged,
+                "a row of the database is damaged",
+            )
+            .with_detail(damaged_detail(&error));
+        }
         warn!(%error, "could not serve an operator");
         Self { sentence: "the database did not answer", ..Self::UNAVAILABLE }
     }
+}
+
+/// What is damaged, what that means, and what to do.
+fn damaged_detail(error: &StoreError) -> String {
+    let source = std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string);
+    format!(
+        "The row is damaged, and nothing is shown or done from it: {source}. Lists leave it out, and all other rows are \
+         served. Restore this value from a backup, or correct it, as docs/runbooks/row-damaged.md says"
+    )
 }
 
 impl From<PeopleError> for Problem {
@@ -226,6 +257,9 @@ impl From<PeopleError> for Problem {
         }
     }
 }
+
+/// What refused operations say of rows that are not as they were seen.
+const CHANGED_ROWS: &str = "New, gone or changed since the preview";
 
 impl From<Refusal> for Problem {
     fn from(refusal: Refusal) -> Self {
@@ -251,16 +285,18 @@ impl From<Refusal> for Problem {
                 let sentence = "messages of the event are neither done nor discarded, and need its bytes";
                 Self { counted_n: Some(messages_n), ..conflict(ProblemCode::StillOpen, sentence) }
             }
-            Refusal::OtherCount { counted_n } => {
+            Refusal::OtherCount { counted_n, changed } => {
                 let sentence =
                     "the filter finds another number now: look at them again, and order it with that number";
                 Self { counted_n: Some(counted_n), ..conflict(ProblemCode::OtherCount, sentence) }
+                    .with_rows(CHANGED_ROWS, changed)
             }
-            Refusal::OtherSet => conflict(
+            Refusal::OtherSet { changed } => conflict(
                 ProblemCode::OtherSet,
                 "the filter finds as many as before, but not the same ones, or one of them was sent or handled since: look at \
                  them again, and order with the new `set`",
-            ),
+            )
+            .with_rows(CHANGED_ROWS, changed),
             Refusal::OutOfReach { what } => Self::OUT_OF_REACH.with_detail(what),
             Refusal::TestEvent => conflict(
                 ProblemCode::TestEvent,
@@ -274,7 +310,9 @@ impl From<Refusal> for Problem {
                 let sentence = "too many operations are unfinished: wait for one to end, or cancel one";
                 Self { counted_n: Some(running_n), ..conflict(ProblemCode::TooManyRunning, sentence) }
             }
-            Refusal::SameOperation { operation_id } => Self { operation_id, ..Self::SAME_OPERATION },
+            Refusal::SameOperation { operation_id, shared } => {
+                Self { operation_id, ..Self::SAME_OPERATION }.with_rows("Both are about", shared)
+            }
             Refusal::OwnOperation => Self::OWN_OPERATION,
             Refusal::EndPassed => {
                 conflict(ProblemCode::EndPassed, "`until_ms` has passed: a pause ends in the future")
@@ -321,6 +359,10 @@ impl IntoResponse for Problem {
             let counted_n = self.counted_n.map(|counted_n| ("counted_n".to_owned(), counted_n.into()));
             let operation_id = self.operation_id.map(|id| ("operation_id".to_owned(), id.to_string().into()));
             fields.extend(state.into_iter().chain(counted_n).chain(operation_id));
+            if let Some(rows) = &self.rows {
+                fields.insert("rows".to_owned(), rows.rows.clone().into());
+                fields.insert("rows_n".to_owned(), rows.rows_n.into());
+            }
         }
         let mut response = (self.status, body.to_string()).into_response();
         let headers = response.headers_mut();
@@ -392,7 +434,8 @@ mod tests {
         );
         let (_, body) = told(Refusal::NotAllowed { state: "done" }.into()).await;
         assert_eq!((&body["status"], &body["state"]), (&409.into(), &"done".into()));
-        let (_, body) = told(Refusal::OtherCount { counted_n: 7 }.into()).await;
+        let (_, body) =
+            told(Refusal::OtherCount { counted_n: 7, changed: ChangedRows::default() }.into()).await;
         assert_eq!((&body["code"], &body["counted_n"]), (&"other_count".into(), &7.into()));
         // What a sender hears of a refusal names no step, no secret and no figure.
         let (_, body) = told(Problem::REJECTED).await;

@@ -76,6 +76,12 @@ const ROWS: &[Metric] = &[
         "values",
         "Looks at stored values that did not open, of an event or of a message: no key, another key, damaged, or in clear where that is refused.",
     ),
+    counter(
+        "hooklatch_damaged_rows_total",
+        &["table"],
+        "rows",
+        "Rows that cannot be read because a value of theirs is damaged, each counted when this process met it first.",
+    ),
     gauge(
         "hooklatch_operations",
         &["state"],

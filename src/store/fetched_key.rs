@@ -6,10 +6,11 @@
 
 use std::collections::BTreeSet;
 
+use super::damaged::intact;
 use super::db::{DbResult, Door, Row, StoreError};
 use super::handle::Store;
 use crate::seal::{KeyRing, SealedPlace};
-use crate::types::UnixMs;
+use crate::types::{Name, UnixMs};
 
 /// Most keys that are kept of each provider: the newest.
 pub const FETCHED_KEYS_N_MAX: u32 = 32;
@@ -55,6 +56,12 @@ impl Store {
         together!(self.fetched_keys_keep(&keys, &ring))
     }
 
+    /// Returns the keys of one provider that open, the newest first: what other nodes have kept meanwhile is among them.
+    pub async fn fetched_keys_of(&self, provider: &Name) -> Result<Vec<FetchedKey>, StoreError> {
+        let (provider, ring) = (provider.clone(), self.ring.clone());
+        alone!(self.reader.fetched_keys_of(&provider, &ring))
+    }
+
     /// Deletes what is too old, and returns the others that open.
     pub async fn fetched_keys(&self, now_ms: UnixMs) -> Result<Vec<FetchedKey>, StoreError> {
         let ring = self.ring.clone();
@@ -75,12 +82,17 @@ const READ: &str =
     "/* fetched_keys */ SELECT provider, digest, fetched_at_ms, content, key_id FROM fetched_keys
     ORDER BY provider, fetched_at_ms, digest LIMIT $1";
 
+const READ_OF: &str =
+    "/* fetched_keys_of */ SELECT provider, digest, fetched_at_ms, content, key_id FROM fetched_keys
+    WHERE provider = $1 ORDER BY fetched_at_ms DESC, digest LIMIT $2";
+
 /// The statements by name, for tests that look at their plans.
 pub(super) const STATEMENTS: &[(&str, &str)] = &[
     ("fetched_keys keep", KEEP),
     ("fetched_keys keep newest", KEEP_NEWEST),
     ("fetched_keys delete old", DELETE_OLD),
     ("fetched_keys read", READ),
+    ("fetched_keys read of one", READ_OF),
 ];
 
 async fn fetched_keys_keep(db: &mut Door<'_>, keys: &[FetchedKey], ring: &KeyRing) -> DbResult<()> {
@@ -107,6 +119,16 @@ async fn fetched_keys_keep(db: &mut Door<'_>, keys: &[FetchedKey], ring: &KeyRin
 
 async fn fetched_keys(db: &mut Door<'_>, before_ms: UnixMs, ring: &KeyRing) -> DbResult<Vec<FetchedKey>> {
     db.execute(DELETE_OLD, &[before_ms.into()]).await?;
+    opened(&db.fetch(READ, &[READ_N_MAX.into()]).await?, ring)
+}
+
+async fn fetched_keys_of(db: &mut Door<'_>, provider: &Name, ring: &KeyRing) -> DbResult<Vec<FetchedKey>> {
+    let values = [provider.as_str().into(), FETCHED_KEYS_N_MAX.into()];
+    opened(&db.fetch(READ_OF, &values).await?, ring)
+}
+
+/// Those of these rows that open.
+fn opened(rows: &[Row], ring: &KeyRing) -> DbResult<Vec<FetchedKey>> {
     let key = |row: &Row| {
         let Ok(digest) = <[u8; 32]>::try_from(row.bytes("digest")?) else { return Ok(None) };
         let key_id = row.text_or_null("key_id")?;
@@ -118,6 +140,5 @@ async fn fetched_keys(db: &mut Door<'_>, before_ms: UnixMs, ring: &KeyRing) -> D
         let (provider, fetched_at_ms) = (row.text("provider")?, row.int("fetched_at_ms")?);
         Ok(content.map(|content| FetchedKey { provider, digest, fetched_at_ms, content }))
     };
-    let rows = db.fetch(READ, &[READ_N_MAX.into()]).await?;
-    rows.iter().filter_map(|row| key(row).transpose()).collect()
+    Ok(intact("fetched_keys", "provider", rows, key)?.rows.into_iter().flatten().collect())
 }

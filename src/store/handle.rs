@@ -8,6 +8,7 @@ use uuid::Uuid;
 
 use super::db::{Backend, PlacesUsed, PostgresSettings, StoreError, StoreSettings};
 use super::numbers::EventNumbers;
+use super::operations::SeenSets;
 use crate::seal::KeyRing;
 use crate::types::{Clock, UnixMs};
 
@@ -34,6 +35,8 @@ pub(super) struct StoreParts {
     pub(super) installation: OnceLock<Uuid>,
     /// Told when a person has ordered an operation here.
     pub(super) operation_ordered: Notify,
+    /// The rows of the newest previews of operations.
+    pub(super) seen_sets: Arc<SeenSets>,
 }
 
 impl Store {
@@ -53,6 +56,7 @@ impl Store {
             numbers: Arc::default(),
             installation: OnceLock::new(),
             operation_ordered: Notify::new(),
+            seen_sets: Arc::default(),
         };
         Ok(Self {
             parts: Arc::new(parts),

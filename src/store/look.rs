@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 
 use uuid::Uuid;
 
+use super::damaged::{Intact, intact};
 use super::db::{DbError, DbResult, Door, Row, StoreError};
 use super::handle::Store;
-use super::message::MessageRow;
+use super::message::{MessageRow, message_rows};
 use crate::seal::{KeyRing, SealedPlace};
 use crate::types::{AttemptResult, MessageId, MessageState, Name, UnixMs};
 
@@ -127,6 +128,11 @@ impl Store {
     /// The newest attempts of a message, at most 100: those that history holds, the one under way, and a first one that
     /// went well.
     pub async fn attempt_list(&self, message_id: MessageId) -> Result<Vec<AttemptRow>, StoreError> {
+        Ok(self.attempts_of(message_id).await?.rows)
+    }
+
+    /// The same, with those that are damaged.
+    pub(super) async fn attempts_of(&self, message_id: MessageId) -> Result<Intact<AttemptRow>, StoreError> {
         let ring = self.ring.clone();
         alone!(self.people.attempt_list(message_id, &ring))
     }
@@ -164,15 +170,18 @@ async fn message_list(
         if is_finished.is_some_and(|wanted| wanted != is_of_history) {
             continue;
         }
-        for row in db.fetch(sql, &values).await? {
-            let row = MessageRow::from_row(&row, installation_id)?;
+        for row in message_rows(&db.fetch(sql, &values).await?, installation_id)?.rows {
             found.insert(row.message_id, row);
         }
     }
     Ok(found.into_values().rev().take(limit as usize).collect())
 }
 
-async fn attempt_list(db: &mut Door<'_>, message_id: MessageId, ring: &KeyRing) -> DbResult<Vec<AttemptRow>> {
+async fn attempt_list(
+    db: &mut Door<'_>,
+    message_id: MessageId,
+    ring: &KeyRing,
+) -> DbResult<Intact<AttemptRow>> {
     let rows = db
         .fetch(
             "/* attempt_list */ SELECT attempt_n, node, started_at_ms, finished_at_ms, result, http_status, error, response,
@@ -191,7 +200,7 @@ async fn attempt_list(db: &mut Door<'_>, message_id: MessageId, ring: &KeyRing) 
             &[message_id.number().into()],
         )
         .await?;
-    rows.iter().map(|row| AttemptRow::of(row, message_id, Some(ring))).collect()
+    intact("outbox_attempts", "attempt_n", &rows, |row| AttemptRow::of(row, message_id, Some(ring)))
 }
 
 /// Returns the word for how an attempt ended; `None` while it is under way.

@@ -12,7 +12,7 @@
 //! `people/` is all of it as one person may see it; `decision/` is what people decide about one,
 //! `operations/` what they order to be done to many, `look.rs`, `apart.rs` and
 //! `rejection.rs` what they look at, `open_counts.rs` and `rhythm.rs` what `/metrics` says of the tables, `receipt.rs` what senders of ours do, `audit/` the record of both, `idempotency/` the
-//! keys of requests with their answers, `fetched_key.rs` keys that senders' hosts gave, `token.rs` by which tokens people come, `session.rs` in which browsers, `retention/` what is deleted. `reseal.rs`
+//! keys of requests with their answers, `fetched_key.rs` keys that senders' hosts gave, `damaged.rs` leaves out rows that cannot be read, `token.rs` by which tokens people come, `session.rs` in which browsers, `retention/` what is deleted. `reseal.rs`
 //! brings what is sealed under the newest key, `key_checks.rs` refuses another key under a known id. `restore/` is about a database that is a copy of an earlier one. `trial.rs`
 //! is what handlers are run on to see what they would do. `signal.rs` knows copies of events that nothing tells apart.
 //! `migrations.rs`, `installation.rs` and `program_migrations.rs` make the tables; `checkup/` is what the database says
@@ -27,6 +27,7 @@ mod apart;
 mod audit;
 mod checkup;
 mod copies;
+mod damaged;
 mod db;
 mod decision;
 mod event;
@@ -68,7 +69,7 @@ pub use db::{
     DbError, MigrationStep, Pooling, PostgresSettings, ProgramMigrationError, Row, SchemaState, StoreError,
     StoreSettings, Tx, Value,
 };
-pub(crate) use db::{copy_file, sqlite_path, waiting};
+pub(crate) use db::{FileKey, copy_file, sqlite_path, waiting};
 pub use decision::{Answered, Decision, Ordered, PausesEnded, ProviderPause, Refusal, Routed};
 pub use event::{DueEvent, EventCount, EventRow, EventUpdate, Latched};
 pub use fetched_key::{FETCHED_KEY_BYTES_MAX, FETCHED_KEYS_N_MAX, FetchedKey};
@@ -90,7 +91,7 @@ pub use people::{
 pub use program_migrations::ProgramMigrations;
 pub use receipt::{EventReceipt, ReceiptAttempt};
 pub use rejection::{REJECTIONS_N_MAX, Rejection, SecretUse, Taught};
-pub use reseal::{KeyUse, ResealPlace, ResealStep, SEALED_COUNTED_MAX, SealedTable};
+pub use reseal::{KeyUse, ResealPlace, ResealStep, SEALED_COUNTED_N, SealedTable};
 pub use restore::{
     LostTime, OpenCount, ProviderTrace, RestoreFacts, RestoreStanding, TakeOver, TakenOver, WitnessState,
     WitnessWord,

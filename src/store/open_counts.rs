@@ -2,6 +2,7 @@
 //! open alone, and up to a bound. However much was ever received, and however much waits, a count looks at so many rows
 //! of each destination and of each provider and state.
 
+use super::damaged::intact;
 use super::db::{DbResult, Door, Row, StoreError};
 use super::event::{EventCount, event_state};
 use super::handle::Store;
@@ -166,8 +167,8 @@ async fn open_counts(db: &mut Door<'_>) -> DbResult<OpenCounts> {
             found.keys_until_ms.push((name, row.int("key_valid_until_ms")?));
         }
     }
-    for row in db.fetch(PROVIDERS, &[PROVIDERS_N_MAX.into()]).await? {
-        let name = row.text("name")?;
+    let names = db.fetch(PROVIDERS, &[PROVIDERS_N_MAX.into()]).await?;
+    for name in intact("processed_webhook_events", "name", &names, |row| row.text("name"))?.rows {
         for row in db.fetch(EVENTS, &[(&name).into(), OPEN_COUNTED_N_MAX.into()]).await? {
             found.events.push(event_count(&name, &row)?);
         }

@@ -2,33 +2,39 @@
 
 /// One operation by itself, on a connection for a `Purpose`. What it is given must be its own.
 macro_rules! alone {
-    ($self:ident . $purpose:ident . $op:ident ( $($arg:expr),* )) => {
-        $self.parts.backend.alone(stringify!($op), purpose!($purpose), move |mut door| {
+    ($self:ident . $purpose:ident . $op:ident ( $($arg:expr),* )) => {{
+        let answer = $self.parts.backend.alone(stringify!($op), purpose!($purpose), move |mut door| {
             Box::pin(async move { $op(&mut door, $($arg),*).await })
         })
-        .await
-    };
+        .await;
+        crate::store::damaged::log_noted();
+        answer
+    }};
 }
 
 /// Statements that belong together, the same way: one transaction.
 macro_rules! together {
     ($self:ident . $op:ident ( $($arg:expr),* )) => { together!($self.writer.$op($($arg),*)) };
-    ($self:ident . $purpose:ident . $op:ident ( $($arg:expr),* )) => {
-        $self.parts.backend.together(stringify!($op), purpose!($purpose), move |mut door| {
+    ($self:ident . $purpose:ident . $op:ident ( $($arg:expr),* )) => {{
+        let answer = $self.parts.backend.together(stringify!($op), purpose!($purpose), move |mut door| {
             Box::pin(async move { $op(&mut door, $($arg),*).await })
         })
-        .await
-    };
+        .await;
+        crate::store::damaged::log_noted();
+        answer
+    }};
 }
 
 /// Statements that only read, and see the database at one moment.
 macro_rules! snapshot {
-    ($self:ident . $op:ident ( $($arg:expr),* )) => {
-        $self.parts.backend.snapshot(stringify!($op), move |mut door| {
+    ($self:ident . $op:ident ( $($arg:expr),* )) => {{
+        let answer = $self.parts.backend.snapshot(stringify!($op), move |mut door| {
             Box::pin(async move { $op(&mut door, $($arg),*).await })
         })
-        .await
-    };
+        .await;
+        crate::store::damaged::log_noted();
+        answer
+    }};
 }
 
 /// The same inside an open transaction.
@@ -38,6 +44,7 @@ macro_rules! in_tx {
             Ok(mut door) => $op(&mut door, $($arg),*).await,
             Err(error) => Err(error),
         };
+        crate::store::damaged::log_noted();
         $tx.noted(stringify!($op), answer)
     }};
 }

@@ -11,8 +11,8 @@ use super::search_ids::search_block;
 use crate::seal::{KeyRing, SealError, SealedPlace};
 use crate::types::EventKey;
 
-/// Rows of one key and table that are counted at most.
-pub const SEALED_COUNTED_MAX: u32 = 10_000;
+/// Rows that one step of a count looks at, and the oldest rows of each table among which those in the clear are counted.
+pub const SEALED_COUNTED_N: u32 = 10_000;
 
 /// A table with sealed values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,15 +25,13 @@ pub enum SealedTable {
     Answers,
 }
 
-/// Rows that are sealed with one key.
+/// A table that has rows which are sealed with a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyUse {
     /// Table that has them.
     pub table: SealedTable,
     /// Id of their key.
     pub key_id: String,
-    /// Number of them, counted up to [`SEALED_COUNTED_MAX`].
-    pub rows_n: u32,
 }
 
 /// Place from which a table is gone through: the rows behind it are next.
@@ -59,6 +57,7 @@ pub struct ResealStep {
 struct SealedSql {
     next_key: &'static str,
     counted: &'static str,
+    counted_to: &'static str,
     clear: &'static str,
     of_key: &'static str,
     of_none: &'static str,
@@ -82,13 +81,34 @@ macro_rules! next_key {
         concat!("/* keys_in_use */ SELECT MIN(key_id) AS key_id FROM ", $table, " WHERE key_id > $1")
     };
 }
-macro_rules! counted {
-    ($table:literal) => {
+/// Columns and source of the rows of a key behind a place: `$1` is the key, `$2` and `$3` the place.
+macro_rules! behind {
+    ($table:literal, $number:literal) => {
         concat!(
-            "/* keys_in_use */ SELECT COUNT(*) AS n FROM (SELECT key_id FROM ",
+            $number,
+            " AS number, 0 AS attempt_n FROM ",
             $table,
-            " WHERE key_id = $1 LIMIT $2) few"
+            " WHERE key_id = $1 AND ",
+            $number,
+            " > $2 AND CAST($3 AS BIGINT) >= 0 ORDER BY key_id, ",
+            $number
         )
+    };
+    (answers) => {
+        "message_id AS number, attempt_n FROM outbox_attempts
+         WHERE key_id = $1 AND (message_id, attempt_n) > ($2, $3) ORDER BY key_id, message_id, attempt_n"
+    };
+}
+/// How many of them there are, of at most `$4`.
+macro_rules! counted {
+    ($($rows:tt)*) => {
+        concat!("/* key_rows */ SELECT COUNT(*) AS n FROM (SELECT ", behind!($($rows)*), " LIMIT $4) few")
+    };
+}
+/// The `$4`-th of them, if there are so many.
+macro_rules! counted_to {
+    ($($rows:tt)*) => {
+        concat!("/* key_rows */ SELECT ", behind!($($rows)*), " LIMIT 1 OFFSET CAST($4 AS BIGINT) - 1")
     };
 }
 macro_rules! clear {
@@ -107,7 +127,8 @@ macro_rules! clear {
 
 const PAYLOADS: SealedSql = SealedSql {
     next_key: next_key!("webhook_payloads"),
-    counted: counted!("webhook_payloads"),
+    counted: counted!("webhook_payloads", "event_seq"),
+    counted_to: counted_to!("webhook_payloads", "event_seq"),
     clear: clear!("webhook_payloads", "key_id", "event_seq"),
     of_key: concat!(
         "/* reseal */ SELECT event_seq AS number, 0 AS attempt_n, key_id, headers AS sealed_text, ",
@@ -135,7 +156,8 @@ const PAYLOADS: SealedSql = SealedSql {
 };
 const CONTENTS: SealedSql = SealedSql {
     next_key: next_key!("outbox_contents"),
-    counted: counted!("outbox_contents"),
+    counted: counted!("outbox_contents", "message_id"),
+    counted_to: counted_to!("outbox_contents", "message_id"),
     clear: clear!("outbox_contents", "key_id", "message_id"),
     of_key: concat!(
         "/* reseal */ SELECT message_id AS number, 0 AS attempt_n, key_id, headers AS sealed_text, body,
@@ -157,7 +179,8 @@ const CONTENTS: SealedSql = SealedSql {
 };
 const ANSWERS: SealedSql = SealedSql {
     next_key: next_key!("outbox_attempts"),
-    counted: counted!("outbox_attempts"),
+    counted: counted!(answers),
+    counted_to: counted_to!(answers),
     // What has no answer has nothing to seal.
     clear: clear!(
         "outbox_attempts",
@@ -205,12 +228,22 @@ impl SealedTable {
 }
 
 impl Store {
-    /// Returns the keys that something is sealed with.
+    /// Returns the keys that something is sealed with, each with the tables that have it: a probe of an index for each.
     pub async fn keys_in_use(&self) -> Result<Vec<KeyUse>, StoreError> {
         alone!(self.people.keys_in_use())
     }
 
-    /// Returns how many of the oldest [`SEALED_COUNTED_MAX`] rows of each table are in the clear, where any is.
+    /// Counts the rows of a key, [`SEALED_COUNTED_N`] at a time: how many there are behind `from`, and where to go on.
+    pub async fn key_rows(
+        &self,
+        of: &KeyUse,
+        from: ResealPlace,
+    ) -> Result<(u32, Option<ResealPlace>), StoreError> {
+        let of = of.clone();
+        alone!(self.people.key_rows(&of, from))
+    }
+
+    /// Returns how many of the oldest [`SEALED_COUNTED_N`] rows of each table are in the clear, where any is.
     pub async fn clear_rows(&self) -> Result<Vec<(SealedTable, u32)>, StoreError> {
         alone!(self.people.clear_rows())
     }
@@ -243,19 +276,28 @@ async fn keys_in_use(db: &mut Door<'_>) -> DbResult<Vec<KeyUse>> {
         loop {
             let row = db.fetch_one(table.sql().next_key, &[last.as_str().into()]).await?;
             let Some(key_id) = row.text_or_null("key_id")? else { break };
-            let values = [key_id.as_str().into(), SEALED_COUNTED_MAX.into()];
-            let rows_n = db.fetch_one(table.sql().counted, &values).await?.count("n")?;
             last.clone_from(&key_id);
-            found.push(KeyUse { table, key_id, rows_n });
+            found.push(KeyUse { table, key_id });
         }
     }
     Ok(found)
 }
 
+async fn key_rows(db: &mut Door<'_>, of: &KeyUse, from: ResealPlace) -> DbResult<(u32, Option<ResealPlace>)> {
+    let sql = of.table.sql();
+    let values =
+        [of.key_id.as_str().into(), from.number.into(), from.attempt_n.into(), SEALED_COUNTED_N.into()];
+    if let Some(row) = db.fetch_optional(sql.counted_to, &values).await? {
+        let to = ResealPlace { number: row.int("number")?, attempt_n: row.count("attempt_n")? };
+        return Ok((SEALED_COUNTED_N, Some(to)));
+    }
+    Ok((db.fetch_one(sql.counted, &values).await?.count("n")?, None))
+}
+
 async fn clear_rows(db: &mut Door<'_>) -> DbResult<Vec<(SealedTable, u32)>> {
     let mut found = Vec::new();
     for table in SealedTable::ALL {
-        let rows_n = db.fetch_one(table.sql().clear, &[SEALED_COUNTED_MAX.into()]).await?.count("n")?;
+        let rows_n = db.fetch_one(table.sql().clear, &[SEALED_COUNTED_N.into()]).await?.count("n")?;
         found.extend((rows_n > 0).then_some((table, rows_n)));
     }
     Ok(found)

@@ -10,6 +10,7 @@
 
 use std::collections::BTreeMap;
 
+use super::damaged::intact;
 use super::db::{DbError, DbResult, Door, Row, StoreError};
 use super::handle::Store;
 use crate::types::UnixMs;
@@ -132,7 +133,9 @@ impl Store {
 }
 
 async fn rhythms(db: &mut Door<'_>) -> DbResult<BTreeMap<String, Rhythm>> {
-    db.fetch(LIST, &[]).await?.iter().map(|row| Ok((row.text("provider")?, rhythm(row)?))).collect()
+    let read = |row: &Row| Ok((row.text("provider")?, rhythm(row)?));
+    let rows = intact("provider_rhythms", "provider", &db.fetch(LIST, &[]).await?, read)?.rows;
+    Ok(rows.into_iter().collect())
 }
 
 /// In the order of their names, so that two nodes do not wait for each other.

@@ -1,6 +1,7 @@
 //! Sessions of people at the console: made with a token, good while that token is, kept as digests.
 
 use super::audit::{AuditEntry, append};
+use super::damaged::intact;
 use super::db::{DbError, DbResult, Door, Row, StoreError};
 use super::token::TokenBook;
 use crate::types::{Name, UnixMs};
@@ -73,7 +74,8 @@ async fn session_make(db: &mut Door<'_>, session: &OperatorSession, from: &str) 
 async fn sessions_known(db: &mut Door<'_>, digests: Vec<String>) -> DbResult<Vec<OperatorSession>> {
     let sql = "/* sessions_known */ SELECT digest, token_name, token_bound, created_at_ms, expires_at_ms
                FROM operator_sessions WHERE digest = ANY($1)";
-    db.fetch(sql, &[digests.into()]).await?.iter().map(session_row).collect()
+    let rows = db.fetch(sql, &[digests.into()]).await?;
+    Ok(intact("operator_sessions", "token_name", &rows, session_row)?.rows)
 }
 
 async fn session_end(db: &mut Door<'_>, digest: [u8; 32]) -> DbResult<()> {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::damaged::intact;
 use super::db::{DbError, DbResult, Door, Row, StoreError};
 use super::handle::Store;
 use crate::types::{Name, Principal, Reach, Role, UnixMs};
@@ -70,6 +71,11 @@ pub(super) fn token_row(row: &Row) -> DbResult<TokenRow> {
     })
 }
 
+/// Rows of `operator_tokens`; one that is damaged is the token of nobody.
+pub(super) fn token_rows(rows: &[Row]) -> DbResult<Vec<TokenRow>> {
+    Ok(intact("operator_tokens", "token_id", rows, token_row)?.rows)
+}
+
 fn reach(row: &Row, column: &str) -> DbResult<Reach> {
     let Some(text) = row.text_or_null(column)? else { return Ok(Reach::All) };
     let names: Option<BTreeSet<Name>> = serde_json::from_str::<Vec<String>>(&text)
@@ -117,7 +123,7 @@ async fn tokens_known(db: &mut Door<'_>) -> DbResult<Vec<TokenRow>> {
         " FROM operator_tokens ORDER BY CASE WHEN revoked_at_ms IS NULL THEN 0 ELSE 1 END, expires_at_ms DESC, token_id
           LIMIT $1"
     );
-    db.fetch(sql, &[TOKENS_KNOWN_N_MAX.into()]).await?.iter().map(token_row).collect()
+    token_rows(&db.fetch(sql, &[TOKENS_KNOWN_N_MAX.into()]).await?)
 }
 
 async fn tokens_used(db: &mut Door<'_>, token_ids: Vec<String>, now_ms: UnixMs) -> DbResult<()> {

@@ -12,6 +12,7 @@ use minijinja::machinery::ast::{
 };
 use minijinja::value::ValueKind;
 
+use super::arguments::{check_filter, check_range, check_test};
 use super::filters::{CHARGED, CONCAT, NUMBER, has_filter, has_test};
 
 /// The template with its operators bounded; the error says what it may not use, and where.
@@ -222,6 +223,7 @@ impl Writer {
                 if !has_filter(filter.name) {
                     return Err(unknown("filter", filter.name, line(expression)));
                 }
+                check_filter(filter.name, &filter.args, line(expression))?;
                 self.put("(");
                 filter.expr.as_ref().map_or(Ok(()), |value| self.expression(value))?;
                 self.put("|");
@@ -233,6 +235,7 @@ impl Writer {
                 if !has_test(test.name) {
                     return Err(unknown("test", test.name, line(expression)));
                 }
+                check_test(test.name, &test.args, line(expression))?;
                 self.put("(");
                 self.expression(&test.expr)?;
                 self.put(" is ");
@@ -242,7 +245,10 @@ impl Writer {
             }
             Expr::Call(call) => {
                 match &call.expr {
-                    Expr::Var(name) if name.id == "range" => self.put("range"),
+                    Expr::Var(name) if name.id == "range" => {
+                        check_range(&call.args, line(expression))?;
+                        self.put("range");
+                    }
                     Expr::Var(name) => return Err(unknown("function", name.id, line(expression))),
                     other => return Err(refused("a call of a value", line(other), "use a filter")),
                 }
@@ -404,7 +410,7 @@ fn refused(what: &str, line: u16, remedy: &str) -> String {
     format!("templates may not use {what} (in line {line}): {remedy}")
 }
 
-fn unknown(what: &str, name: &str, line: u16) -> String {
+pub(super) fn unknown(what: &str, name: &str, line: u16) -> String {
     let remedy = match name {
         "namespace" => "; write a total as {{ payload.lines|sum(attribute=\"amount\") }}",
         _ => "",

@@ -75,7 +75,7 @@ fn kept_tests() -> [(&'static str, Value, Cost); 27] {
     [
         ("boolean", Value::from_function(tests::is_boolean), Entries),
         ("defined", Value::from_function(tests::is_defined), Entries),
-        ("divisibleby", Value::from_function(tests::is_divisibleby), Entries),
+        ("divisibleby", Value::from_function(is_divisibleby), Entries),
         ("endingwith", Value::from_function(tests::is_endingwith), Text(1)),
         ("eq", Value::from_function(tests::is_eq), Text(1)),
         ("equalto", Value::from_function(tests::is_eq), Text(1)),
@@ -161,6 +161,12 @@ fn sum(state: &mut State<'_, '_>, values: Rest<ValueOrKwargs>) -> Result<Value, 
         return Err(Error::from(ErrorKind::TooManyArguments));
     }
     Value::from_function(filters::sum).call(state, &values)
+}
+
+/// Nothing is divisible by 0, by which the engine would divide.
+fn is_divisibleby(value: &Value, other: &Value) -> bool {
+    let is_zero = f64::try_from(other.clone()).is_ok_and(|number| number == 0.0);
+    !is_zero && tests::is_divisibleby(value, other)
 }
 
 fn charged(value: Value) -> Result<Value, Error> {

@@ -311,6 +311,8 @@ words! {
         OwnOperation = "own_operation",
         /// The receiver could not verify the request.
         Rejected = "rejected",
+        /// The row of the subject is damaged and cannot be read: `detail` says which value, and what to do.
+        RowDamaged = "row_damaged",
         /// Another operation does the same: `operation_id`.
         SameOperation = "same_operation",
         /// Too many requests are waiting: repeat it after `Retry-After`.

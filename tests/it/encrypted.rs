@@ -173,10 +173,16 @@ async fn another_key_under_a_known_id_is_refused(database: &Database) {
     server.kill();
     let check_values = "SELECT COUNT(*) FROM encryption_keys WHERE key_id = 'k1'";
     assert_eq!(database.count(check_values).await, 1);
+    let copy = server.config().with_file_name("copy.db").display().to_string();
+    let backup = ["backup", copy.as_str()];
     // Also where it is not the key that seals.
     for wrong in [&[("k1", "02")][..], &[("k2", "03"), ("k1", "02")]] {
         rewrite(&server, &format!("{routes}{}", keys(wrong)));
-        for arguments in [&["serve"][..], &["keys"], &["keys", "reseal"], &["doctor"]] {
+        let taken_over: &[&str] = &["restore-check", "--yes", "--reason", "disk"];
+        let copied = database.url.starts_with("sqlite").then_some(&backup[..]);
+        let all =
+            [&["serve"][..], &["keys"], &["keys", "reseal"], &["doctor"], &["restore-check"], taken_over];
+        for arguments in all.into_iter().chain(copied) {
             let (is_fine, said) = run(&server, arguments);
             assert!(!is_fine, "{arguments:?}: {said}");
             let place =
@@ -186,6 +192,22 @@ async fn another_key_under_a_known_id_is_refused(database: &Database) {
         }
     }
     assert_eq!(database.count("SELECT COUNT(*) FROM encryption_keys").await, 1, "nothing was written");
+    assert!(!std::path::Path::new(&copy).exists(), "nothing was copied");
+    assert_eq!(database.count("SELECT COUNT(*) FROM restores").await, 0, "nothing was taken over");
+    // A key that is not there is named before the take-over, and by each copy.
+    rewrite(&server, &format!("{routes}{}", keys(&[("k2", "02")])));
+    if database.url.starts_with("sqlite") {
+        let (is_fine, said) = run(&server, &["backup", &copy]);
+        assert!(is_fine && said.contains("encrypted with the key `k1`, which [encryption] keys"), "{said}");
+        assert!(said.contains("k1: keep these keys as long as the copy"), "{said}");
+    }
+    let (_, said) = run(&server, &["restore-check", "--json"]);
+    assert!(said.contains(r#""keys_missing":["k1"]"#), "{said}");
+    rewrite(&server, &routes);
+    let (is_fine, said) =
+        run(&server, &["restore-check", "--yes", "--reason", "disk", "--backed-up-at", "2026-11-22T03:00Z"]);
+    assert!(!is_fine && said.contains("encryption.keys: there is no key"), "{said}");
+    assert_eq!(database.count("SELECT COUNT(*) FROM restores").await, 0, "nothing was taken over");
     // The right key, and the other one under an id of its own.
     rewrite(&server, &format!("{routes}{}", keys(&[("k2", "02"), ("k1", "01")])));
     server.spawn().await;

@@ -201,6 +201,28 @@ async fn sent(client: &reqwest::Client, to: SocketAddr, address: &str, shown: &s
     request.header("x-forwarded-for", address).body(body).send().await.unwrap().status().as_u16()
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_that_another_node_has_kept_costs_no_call() {
+    let Some(database) = Database::create(On::Postgres).await else { return };
+    let host = KeyHost::start().await;
+    let sealed = format!("[encryption]\nkeys = [{{ id = \"k\", key = \"{}\" }}]", "3c5a".repeat(16));
+    // Both start before there is a key.
+    let (first, second) =
+        (host.app(&database, SETTINGS, &sealed, 0).await, host.app(&database, SETTINGS, &sealed, 0).await);
+    let client = client();
+    assert_eq!(sent(&client, first.receiver_addr, "203.0.113.9", GENUINE).await, 200);
+    let is_kept = async || database.count("SELECT COUNT(*) FROM fetched_keys WHERE key_id = 'k'").await == 1;
+    until("the key is kept", Duration::from_secs(20), String::new, is_kept).await;
+    assert_eq!(host.calls_n.load(Ordering::SeqCst), 1);
+    // Its host is out of reach of the second one.
+    host.is_away.store(true, Ordering::SeqCst);
+    assert_eq!(sent(&client, second.receiver_addr, "203.0.113.9", GENUINE).await, 200);
+    assert_eq!(host.calls_n.load(Ordering::SeqCst), 1, "the second node took it from the database");
+    assert_eq!(sent(&client, second.receiver_addr, "203.0.113.9", "good other").await, 401);
+    first.stop().await;
+    second.stop().await;
+}
+
 const SETTINGS: &str = "api_key = \"ours-0123456789\"";
 const GENUINE: &str = "good the-key";
 

@@ -113,6 +113,8 @@ mod tests {
             state: None,
             counted_n: None,
             operation_id: None,
+            rows: Vec::new(),
+            rows_n: None,
         }
     }
 

@@ -20,6 +20,7 @@ pub(super) fn ledger(view: &LedgerView, screen: &Screen, version: Option<&str>, 
         let hidden = plural(view.hidden_messages_n, "message");
         left_out.push(format!("{hidden} to destinations that this token does not reach are not shown"));
     }
+    left_out.extend(view.damaged.iter().map(|row| Shown::text(row.sentence()).as_str().to_owned()));
     parts.extend((!left_out.is_empty()).then(|| left_out.join("\n")));
     parts.extend(view.content.as_ref().filter(|_| has_content).map(|content| content_lines(content, screen)));
     parts.join("\n\n")

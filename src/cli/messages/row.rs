@@ -67,6 +67,7 @@ pub(super) fn in_full(view: &MessageDetail, screen: &Screen, version: Option<&st
     if !view.attempts.is_empty() {
         parts.push(rows::<AttemptView>(screen, &view.attempts, true));
     }
+    parts.extend(view.damaged.iter().map(|row| Shown::text(row.sentence()).as_str().to_owned()));
     if !view.decisions.is_empty() {
         parts.push(rows::<AuditView>(screen, &view.decisions, true));
     }

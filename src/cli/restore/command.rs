@@ -1,5 +1,6 @@
 //! The command: it looks, says what it found, and acts on `--yes` alone.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -14,6 +15,7 @@ use crate::cli::output::parse_time;
 use crate::cli::shared::{Usage, block_on, complain, opened_alone, say};
 use crate::config::Config;
 use crate::load::{Kinds, loaded};
+use crate::setup::refuse_without_keys;
 use crate::store::{NODE_SEEN_EVERY, RestoreStanding, Store, TakeOver};
 use crate::types::{Clock, UnixMs};
 
@@ -125,6 +127,15 @@ fn time(text: Option<&str>, name: &str, now_ms: UnixMs) -> anyhow::Result<Option
     Ok(read.transpose()?)
 }
 
+/// The keys that rows of this database are encrypted with and that the configuration does not have. Another key under an id
+/// that it has was refused when the database was opened.
+async fn keys_missing(store: &Store) -> anyhow::Result<Vec<String>> {
+    let used = store.keys_in_use().await.context("could not look for encryption keys")?;
+    let is_missing = |key_id: &String| store.ring().key_ids().all(|known| known != key_id);
+    let missing: BTreeSet<String> = used.into_iter().map(|one| one.key_id).filter(is_missing).collect();
+    Ok(missing.into_iter().collect())
+}
+
 async fn look(
     args: &RestoreArgs,
     store: &Store,
@@ -145,12 +156,14 @@ async fn look(
         _ => None,
     };
     let moments = Moments { from_ms, until_ms, ran_until_ms, now_ms: told.now_ms };
-    let report = RestoreReport::of(standing, &facts, &moments, config, kinds);
+    let mut report = RestoreReport::of(standing, &facts, &moments, config, kinds);
+    report.keys_missing = keys_missing(store).await?;
     let is_waiting = standing != RestoreStanding::Same;
     if !args.yes {
         say(if args.json { report.to_json()? } else { in_words(&report, told.now_ms) });
         return Ok(if is_waiting { Ending::NotDone.code() } else { ExitCode::SUCCESS });
     }
+    refuse_without_keys(store, &config.encryption).await.context("nothing was taken over")?;
     let reason = args.reason.clone().unwrap_or_default();
     if args.moved {
         store.restore_is_moved(&reason, told.now_ms).await.context("could not note it")?;

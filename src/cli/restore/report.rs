@@ -46,6 +46,8 @@ pub(super) struct RestoreReport {
     pub(super) tokens_n: u64,
     pub(super) restores_n: u64,
     pub(super) audit_head: String,
+    /// Ids of keys that rows are encrypted with and that the configuration does not have.
+    pub(super) keys_missing: Vec<String>,
     /// Set once it was taken over.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) taken_over: Option<TakenReport>,
@@ -132,6 +134,7 @@ impl RestoreReport {
             tokens_n: facts.tokens_n,
             restores_n: facts.restores_n,
             audit_head: facts.audit_head.clone(),
+            keys_missing: Vec::new(),
             taken_over: None,
         }
     }

@@ -148,6 +148,15 @@ fn others(report: &RestoreReport) -> Vec<String> {
             plural(n, "token")
         ),
     );
+    for key_id in &report.keys_missing {
+        add(
+            1,
+            format!(
+                "Rows are encrypted with the key `{key_id}`, which [encryption] keys does not have: put it back before you take \
+                 the database over, or what it encrypted is neither shown nor sent."
+            ),
+        );
+    }
     let n = report.restores_n;
     add(n, format!("It was restored before: {}.", plural(n, "time")));
     lines

@@ -39,7 +39,7 @@ async fn draw(visit: &Visit, values: &[(String, String)]) -> Result<Markup, Trou
         }
         @if rows.is_empty() { (list::nothing("Nobody has decided anything, or looked at a content.")) }
         @else { (list::table("Audit log", &["No.", "Time", "Who", "What", "About", "Why"], &rows)) }
-        (list::onwards(visit, "/audit", values, page.next.as_deref(), page.looked_back_to_ms))
+        (list::onwards(visit, "/audit", values, &page))
     })
 }
 

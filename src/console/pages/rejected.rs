@@ -59,7 +59,7 @@ async fn draw(visit: &Visit, values: &[(String, String)]) -> Result<Markup, Trou
         @if groups.len() > 1 { (grouped(visit, &groups)) }
         @if rows.is_empty() { (list::nothing(nothing)) }
         @else { (list::table("Rejected requests", &HEADINGS, &rows)) }
-        (list::onwards(visit, "/rejected", values, page.next.as_deref(), page.looked_back_to_ms))
+        (list::onwards(visit, "/rejected", values, &page))
         @if is_first { (unknown_paths(visit, &backlog.unknown_paths)) }
     })
 }

@@ -3,6 +3,7 @@
 use maud::{Markup, html};
 
 use super::field;
+use crate::api::{DamagedRow, Page};
 use crate::console::contract::with_query;
 use crate::console::visit::Visit;
 use crate::times;
@@ -56,20 +57,26 @@ pub(in crate::console) fn facts(rows: &[(&str, Markup)]) -> Markup {
     html! { dl class="facts" { @for (name, value) in rows { dt { (name) } dd { (value) } } } }
 }
 
+/// Rows that belong here and cannot be read.
+pub(in crate::console) fn damaged(rows: &[DamagedRow]) -> Markup {
+    html! { @for row in rows { p class="nothing" role="alert" { (row.sentence()) } } }
+}
+
 /// The way on from a page of a list: `values` are those of its query besides the cursor.
 pub(in crate::console) fn onwards(
     visit: &Visit,
     path: &str,
     values: &[(String, String)],
-    next: Option<&str>,
-    looked_back_to_ms: Option<i64>,
+    page: &Page<impl Sized>,
 ) -> Markup {
+    let (next, looked_back_to_ms) = (page.next.as_deref(), page.looked_back_to_ms);
     let mut kept = field::pairs(values);
     kept.retain(|(name, _)| *name != "cursor");
     let is_later = kept.len() < values.len();
     let mut later = kept.clone();
     later.push(("cursor", next));
     html! {
+        (damaged(&page.damaged))
         nav class="onwards" aria-label="Pages of this list" {
             @if is_later { a href=(visit.link(&with_query(path, &kept))) { "Back to the newest" } }
             @if next.is_some() { a rel="next" href=(visit.link(&with_query(path, &later))) { "Older" } }

@@ -17,6 +17,8 @@ const SHOWN_CHARS_MAX: usize = 64;
 struct Mistake {
     depth: usize,
     text: String,
+    /// The field that is missing, where that is what is wrong.
+    missing: Option<String>,
 }
 
 /// What is wrong with the shape of `value`, as a sentence; `None` when `T` can be read from it.
@@ -26,9 +28,26 @@ pub(super) fn mistake<T: JsonSchema>(value: &Value) -> Option<String> {
     find(&schema, value, &mut Vec::new()).map(|mistake| mistake.text)
 }
 
+impl Mistake {
+    /// Of the mistakes by two options of a union the one in the option that was meant: what fits deepest, and of two that fit
+    /// equally the one whose field is there. Where neither is, both are named.
+    fn or_meant(self, other: Self) -> Self {
+        let rank = |one: &Self| (one.depth, one.missing.is_none());
+        if let (Some(one), Some(another)) = (&self.missing, &other.missing)
+            && self.depth == other.depth
+            && one != another
+        {
+            let missing = format!("{one} or {another}");
+            return Self { depth: self.depth, text: format!("{missing} is missing"), missing: Some(missing) };
+        }
+        if rank(&other) > rank(&self) { other } else { self }
+    }
+}
+
 fn find<'v>(schema: &Value, value: &'v Value, path: &mut Vec<&'v str>) -> Option<Mistake> {
-    let must =
-        |what: String| Some(Mistake { depth: path.len(), text: format!("{} must be {what}", name(path)) });
+    let must = |what: String| {
+        Some(Mistake { depth: path.len(), text: format!("{} must be {what}", name(path)), missing: None })
+    };
     if let Some(words) = words(schema) {
         let is_one = words.contains(&value);
         return if is_one { None } else { must(format!("one of {}", listed(words.iter().copied()))) };
@@ -37,10 +56,10 @@ fn find<'v>(schema: &Value, value: &'v Value, path: &mut Vec<&'v str>) -> Option
         let mut worst: Option<Mistake> = None;
         for option in options {
             let found = find(option, value, path)?;
-            // What fits deepest is what was meant.
-            if worst.as_ref().is_none_or(|worst| found.depth > worst.depth) {
-                worst = Some(found);
-            }
+            worst = Some(match worst {
+                None => found,
+                Some(worst) => worst.or_meant(found),
+            });
         }
         return worst;
     }
@@ -92,7 +111,8 @@ fn of_fields<'v>(schema: &Value, fields: &'v Map<String, Value>, path: &mut Vec<
     let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
     if let Some(missing) = required.filter_map(Value::as_str).find(|name| !fields.contains_key(*name)) {
         let missing: Vec<&str> = path.iter().copied().chain([missing]).collect();
-        return Some(Mistake { depth, text: format!("{} is missing", name(&missing)) });
+        let missing = name(&missing);
+        return Some(Mistake { depth, text: format!("{missing} is missing"), missing: Some(missing) });
     }
     for (field, value) in fields {
         path.push(field);
@@ -102,7 +122,7 @@ fn of_fields<'v>(schema: &Value, fields: &'v Map<String, Value>, path: &mut Vec<
                 let known = known.into_iter().flatten().map(|(name, _)| format!("`{name}`"));
                 let known = known.collect::<Vec<_>>().join(", ");
                 let text = format!("{} does not exist; the fields here are {known}", name(path));
-                Some(Mistake { depth, text })
+                Some(Mistake { depth, text, missing: None })
             }
             None => None,
         };
@@ -257,6 +277,14 @@ mod tests {
             })
         };
         check::<OperationOrder>(&operation("send"), None);
+        let subject =
+            |subject: Value| json!({ "subject": subject, "counted_n": 1, "set": "s", "reason": "r" });
+        let missing = Some("`subject.messages` or `subject.events` is missing");
+        check::<OperationOrder>(&subject(json!({})), missing);
+        check::<OperationOrder>(
+            &subject(json!({ "events": 7 })),
+            Some("`subject.events` must be an object, not a number"),
+        );
         check::<OperationOrder>(
             &operation("rerun"),
             Some("`subject.messages.act` must be one of `send`, `done`, `discard`"),

@@ -58,8 +58,9 @@ fn query(order: WhatIfOrder) -> Result<EventQuery, Problem> {
         let place = EventPlace::parse(text).filter(|place| matches!(place, EventPlace::Before(_)));
         place.ok_or(Problem::NO_SUCH_CURSOR)
     };
-    let place = order.cursor.as_deref().map(place).transpose()?;
+    // What is wrong with the order goes before what it names.
     check(&order.filter)?;
+    let place = order.cursor.as_deref().map(place).transpose()?;
     Ok(EventQuery { filter: order.filter, place, limit })
 }
 

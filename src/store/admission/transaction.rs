@@ -11,14 +11,17 @@ use crate::seal::KeyRing;
 use crate::store::db::limit::limited;
 use crate::store::db::{DbResult, Door, StoreError, Tx};
 use crate::store::event::{
-    DueEvent, EventRow, EventUpdate, Latched, event_get, event_take_due, events_update, payload_in_parts,
-    payload_redacted, payload_whole_keep,
+    DueEvent, DueTaken, EventRow, EventUpdate, Latched, event_get, event_take_due, events_update,
+    payload_in_parts, payload_redacted, payload_whole_keep,
 };
 use crate::store::handle::Store;
 use crate::store::lane::lanes_extend;
 use crate::store::message::NewMessage;
 use crate::store::numbers::EventNumbers;
 use crate::types::{EventKey, IncomingEvent, Name, ObjectVersion, UnixMs};
+
+/// Events that one look puts aside at most.
+const PUT_ASIDE_N_MAX: u32 = 100;
 
 /// One open transaction. Dropping it rolls back.
 pub struct AdmissionTx {
@@ -27,6 +30,8 @@ pub struct AdmissionTx {
     pub(super) numbers: Arc<EventNumbers>,
     /// Redacted events whose row was inserted, with its number.
     redacted: Vec<(i64, Arc<IncomingEvent>)>,
+    /// True when events that cannot be read were put aside.
+    has_put_aside: bool,
 }
 
 impl Store {
@@ -40,6 +45,7 @@ impl Store {
             ring: self.ring.clone(),
             numbers: Arc::clone(&self.parts.numbers),
             redacted: Vec::new(),
+            has_put_aside: false,
         })
     }
 }
@@ -194,13 +200,25 @@ impl AdmissionTx {
     }
 
     /// Takes the longest due event in `retry` of these providers, locked until the transaction ends;
-    /// nobody waits for one that another node has.
+    /// nobody waits for one that another node has. Those whose keys cannot be read are put aside on the way.
     pub async fn event_take_due(
         &mut self,
         now_ms: UnixMs,
         providers: &[Name],
     ) -> Result<Option<DueEvent>, StoreError> {
-        in_tx!(self.tx, event_take_due(now_ms, providers, &self.ring))
+        for _ in 0..PUT_ASIDE_N_MAX {
+            match in_tx!(self.tx, event_take_due(now_ms, providers, &self.ring))? {
+                DueTaken::None => return Ok(None),
+                DueTaken::Event(due) => return Ok(Some(*due)),
+                DueTaken::PutAside => self.has_put_aside = true,
+            }
+        }
+        Ok(None)
+    }
+
+    /// True when it has put aside events that cannot be read: that stands only once it is committed.
+    pub fn has_put_aside(&self) -> bool {
+        self.has_put_aside
     }
 
     /// Commits. Only after `Ok` may a sender hear 200.

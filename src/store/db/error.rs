@@ -28,6 +28,8 @@ enum ErrorKind {
     Vanished,
     /// The answer is not the one that was expected.
     Odd,
+    /// A cell holds what no version writes there: its row is damaged.
+    Damaged,
     /// The question could not be put to it.
     Unsaid,
     /// A transaction that must be open is not.
@@ -62,9 +64,28 @@ impl DbError {
         Self::of(ErrorKind::Vanished, "a row that must be there is not")
     }
 
-    /// A cell holds what nobody writes there, or is not there at all.
+    /// A cell holds what no version writes there.
     pub(crate) fn decode(column: &str, value: impl fmt::Display) -> Self {
-        Self::of(ErrorKind::Odd, format!("column `{column}` holds {value}"))
+        Self::of(ErrorKind::Damaged, format!("column `{column}` holds {value}"))
+    }
+
+    /// A row has no column of this name: the statement is wrong, not the row.
+    pub(in crate::store) fn no_column(column: &str) -> Self {
+        Self::of(ErrorKind::Odd, format!("the row has no column `{column}`"))
+    }
+
+    /// True when a row cannot be read although the database gave it: no other row of its table is concerned.
+    pub(in crate::store) fn is_damage(&self) -> bool {
+        self.kind == ErrorKind::Damaged
+    }
+
+    /// The same damage, with the table and the key of its row.
+    pub(in crate::store) fn of_row(self, table: &str, key: &str) -> Self {
+        if self.is_damage() {
+            Self::of(ErrorKind::Damaged, format!("`{table}` row `{key}`: {self}"))
+        } else {
+            self
+        }
     }
 
     /// The connection can only be closed, or there is no connection.
@@ -103,7 +124,10 @@ impl DbError {
     /// fails.
     pub(in crate::store) fn is_verdict(&self) -> bool {
         let Some(code) = self.code() else {
-            return matches!(self.kind, ErrorKind::Vanished | ErrorKind::Odd | ErrorKind::NoTransaction);
+            return matches!(
+                self.kind,
+                ErrorKind::Vanished | ErrorKind::Odd | ErrorKind::Damaged | ErrorKind::NoTransaction
+            );
         };
         if let Some(number) = of_sqlite(code) {
             // NOMEM, READONLY, INTERRUPT, IOERR, CORRUPT, FULL, CANTOPEN, PROTOCOL, NOTADB.
@@ -121,7 +145,9 @@ impl DbError {
         let Some(code) = self.code() else {
             return match self.kind {
                 ErrorKind::Vanished => Verdict::Vanished,
-                ErrorKind::Odd | ErrorKind::Unsaid | ErrorKind::NoTransaction => Verdict::Refused,
+                ErrorKind::Odd | ErrorKind::Damaged | ErrorKind::Unsaid | ErrorKind::NoTransaction => {
+                    Verdict::Refused
+                }
                 ErrorKind::Answer | ErrorKind::Lost => Verdict::Away,
             };
         };

@@ -103,6 +103,11 @@ impl StoreError {
         }
     }
 
+    /// True when a row holds what no version writes; its text says which row and which column.
+    pub fn is_damaged_row(&self) -> bool {
+        matches!(self, Self::Query { source, .. } if source.is_damage())
+    }
+
     /// True when a savepoint was asked for that is not there, because its transaction has ended.
     pub(crate) fn is_of_no_transaction(&self) -> bool {
         matches!(self, Self::Query { source, .. } if source.is_of_no_transaction())

@@ -97,9 +97,16 @@ impl Row {
 
     fn cell(&self, column: &str) -> DbResult<&Cell> {
         let found = self.columns.iter().zip(&self.cells).find(|(name, _)| *name == column);
-        found
-            .map(|(_, cell)| cell)
-            .ok_or_else(|| DbError::decode(column, "nothing: the row has none of that name"))
+        found.map(|(_, cell)| cell).ok_or_else(|| DbError::no_column(column))
+    }
+
+    /// The value in a column as a key is written, for logs and pages; one that cannot be read is a question mark.
+    pub(in crate::store) fn key_text(&self, column: &str) -> String {
+        match self.cell(column) {
+            Ok(Cell::Int(number)) => number.to_string(),
+            Ok(Cell::Text(text)) => text.clone(),
+            _ => "?".to_owned(),
+        }
     }
 
     /// The whole number in the first column; `None` when it is NULL.

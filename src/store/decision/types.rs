@@ -5,7 +5,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::pauses::{Pausable, action};
-use crate::api::{EventAct, IfMatch, MessageAct, PauseAct};
+use crate::api::{ChangedRows, EventAct, IfMatch, MessageAct, PauseAct};
 use crate::store::audit::AuditEntry;
 use crate::types::{EventKey, MessageId, Name, Principal, UnixMs};
 
@@ -143,6 +143,8 @@ pub enum Refusal {
     OtherCount {
         /// Number that it finds.
         counted_n: u64,
+        /// The rows that are new, gone or changed, as far as they are known.
+        changed: ChangedRows,
     },
     /// The filter finds more than an operation may act on.
     #[error("more than {rows_n_max} are found")]
@@ -158,7 +160,10 @@ pub enum Refusal {
     },
     /// The filter finds as many rows as were counted, and other ones, or one of them was sent or handled since.
     #[error("other rows are found")]
-    OtherSet,
+    OtherSet {
+        /// The rows that are new, gone or changed, as far as they are known.
+        changed: ChangedRows,
+    },
     /// It makes calls to destinations that are out of the token's scope.
     #[error("{what}")]
     OutOfReach {
@@ -174,6 +179,8 @@ pub enum Refusal {
     SameOperation {
         /// Its id, for who may see it.
         operation_id: Option<Uuid>,
+        /// The rows that it acts on or acted on, too.
+        shared: ChangedRows,
     },
     /// Who ordered an operation cannot approve it.
     #[error("who ordered it cannot approve it")]

@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 
 use crate::api::{CallCounts, DeliveryView, EventView};
-use crate::store::db::{DbError, DbResult, Door, Row, Value};
+use crate::store::damaged::note;
+use crate::store::db::{DbResult, Door, Row, Value};
+use crate::store::message::message_state;
 use crate::types::{DeliveryState, EventState, MessageState, Reach};
 
 /// The columns and the source of the messages of some events in one table.
@@ -50,12 +52,26 @@ struct CallCount {
 }
 
 impl CallCount {
+    /// What cannot be read is nothing that was delivered: such messages count as held, for an operator to look at.
     fn of(row: &Row) -> DbResult<Self> {
-        let word = row.text("state")?;
-        let state = MessageState::parse(&word);
+        Self::read(row).or_else(|error| {
+            let key = format!("a message of event {}", row.key_text("event_seq"));
+            let damaged = note("outbox_messages", &key, error)?;
+            Ok(Self {
+                generation: row.count("generation").unwrap_or_default(),
+                state: MessageState::Held,
+                is_settled: false,
+                messages_n: row.count("messages_n")?,
+                unsent_n: row.count("unsent_n")?,
+                error: Some(format!("its row is damaged: {}", damaged.why)),
+            })
+        })
+    }
+
+    fn read(row: &Row) -> DbResult<Self> {
         Ok(Self {
             generation: row.count("generation")?,
-            state: state.ok_or_else(|| DbError::decode("state", format_args!("`{word}`")))?,
+            state: message_state(row)?,
             is_settled: row.int("is_settled")? == 1,
             messages_n: row.count("messages_n")?,
             unsent_n: row.count("unsent_n")?,

@@ -18,6 +18,7 @@ pub(super) use parts::{STATEMENTS as PARTS_STATEMENTS, payload_in_parts, stored_
 pub(super) use payload::{NotAsItCame, StoredPayload};
 pub(super) use redacted::{payload_redacted, payload_whole_keep};
 pub(super) use rows::{DUE_STATEMENTS, event_get, event_take_due, events_update, events_with};
+pub(super) use types::DueTaken;
 pub use types::{DueEvent, EventCount, EventRow, EventUpdate, Latched};
 pub(super) use types::{event_key, event_state};
 pub(super) use view::{event_columns, event_view, event_views};

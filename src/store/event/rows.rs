@@ -1,8 +1,9 @@
 //! The rows of events: how they are found and written after admission.
 
 use super::parts::{stored_body, stored_body_bytes};
-use super::types::{DueEvent, EventRow, EventUpdate};
+use super::types::{DueEvent, DueTaken, EventRow, EventUpdate};
 use crate::seal::KeyRing;
+use crate::store::damaged::note;
 use crate::store::db::{DbResult, Door, StoreError, Value};
 use crate::store::handle::Store;
 use crate::types::{EventKey, Name, UnixMs};
@@ -140,21 +141,29 @@ const DUE_PROVIDER: &str = "/* event_take_due */ WITH RECURSIVE p AS (
                 WHERE e.state = 'retry' AND e.provider > p.name ORDER BY e.provider, e.due_at_ms LIMIT 1)
         FROM p WHERE p.name IS NOT NULL)
     SELECT d.name FROM (
-        SELECT p.name, (SELECT e.due_at_ms FROM processed_webhook_events e
+        SELECT p.name, COALESCE((SELECT e.due_at_ms FROM processed_webhook_events e
                         WHERE e.provider = p.name AND e.state = 'retry'
-                        ORDER BY e.provider, e.due_at_ms LIMIT 1) AS due_at_ms
+                        ORDER BY e.provider, e.due_at_ms LIMIT 1), 0) AS due_at_ms
         FROM p WHERE p.name = ANY($2)
           AND NOT EXISTS (SELECT 1 FROM provider_pauses x WHERE x.provider = p.name AND x.ended_at_ms IS NULL)) d
     WHERE d.due_at_ms <= $1 ORDER BY d.due_at_ms LIMIT 1";
 
 /// Its longest due events; of equally long due ones the first that came. By the index of what is due, and never by that
-/// of the keys, which has all events of a provider. As many as other nodes may have locked.
-const FIRST_DUE: &str = "/* event_take_due */ SELECT event_seq, attempts_n FROM processed_webhook_events
-    WHERE provider = $2 AND state = 'retry' AND due_at_ms <= $1
-    ORDER BY provider, due_at_ms, event_seq LIMIT 32";
+/// of the keys, which has all events of a provider. As many as other nodes may have locked. One that has lost its time is
+/// due: SQLite's index has it before all others.
+const FIRST_DUE: &str = "/* event_take_due */ SELECT event_seq, attempts_n FROM (
+        SELECT event_seq, attempts_n FROM processed_webhook_events
+        WHERE provider = $2 AND state = 'retry' AND due_at_ms IS NULL LIMIT 32) e
+    UNION ALL SELECT event_seq, attempts_n FROM (
+        SELECT event_seq, attempts_n FROM processed_webhook_events
+        WHERE provider = $2 AND state = 'retry' AND due_at_ms <= $1
+        ORDER BY provider, due_at_ms, event_seq LIMIT 32) d";
 /// SKIP LOCKED: nodes pass each other instead of queueing behind one row.
 const TAKE_DUE: &str = "/* event_take_due */ SELECT event_seq FROM processed_webhook_events
-    WHERE event_seq = $2 AND state = 'retry' AND due_at_ms <= $1 FOR UPDATE SKIP LOCKED";
+    WHERE event_seq = $2 AND state = 'retry' AND (due_at_ms IS NULL OR due_at_ms <= $1) FOR UPDATE SKIP LOCKED";
+/// Puts aside an event whose key cannot be read: there is nothing to dispatch it by.
+const PUT_ASIDE: &str = "/* event_take_due */ UPDATE processed_webhook_events
+    SET state = 'failed', error = $2, due_at_ms = NULL, processed_at_ms = $3 WHERE event_seq = $1";
 
 /// The statements by name, for tests that look at their plans.
 pub(in crate::store) const DUE_STATEMENTS: &[(&str, &str)] =
@@ -196,8 +205,8 @@ pub(in crate::store) async fn event_take_due(
     now_ms: UnixMs,
     providers: &[Name],
     ring: &KeyRing,
-) -> DbResult<Option<DueEvent>> {
-    let Some(event_seq) = longest_due(db, now_ms, providers).await? else { return Ok(None) };
+) -> DbResult<DueTaken> {
+    let Some(event_seq) = longest_due(db, now_ms, providers).await? else { return Ok(DueTaken::None) };
     let row = db
         .fetch_one(
             concat!("/* event_take_due */ SELECT e.provider, e.event_id, e.event_seq, e.event_type, e.object, e.version,
@@ -215,7 +224,15 @@ pub(in crate::store) async fn event_take_due(
             &[event_seq.into()],
         )
         .await?;
-    DueEvent::of(&row, ring).map(Some)
+    match DueEvent::of(&row, ring) {
+        Ok(due) => Ok(DueTaken::Event(Box::new(due))),
+        Err(error) => {
+            let damaged = note("processed_webhook_events", &event_seq.to_string(), error)?;
+            let why = format!("its row cannot be read: {}", damaged.why);
+            db.execute(PUT_ASIDE, &[event_seq.into(), why.into(), now_ms.into()]).await?;
+            Ok(DueTaken::PutAside)
+        }
+    }
 }
 
 #[cfg(test)]

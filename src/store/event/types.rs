@@ -106,6 +106,17 @@ pub struct DueEvent {
     pub locked: Option<SealError>,
 }
 
+/// The end of a look for the event that is due for longest.
+#[derive(Debug, Clone)]
+pub(in crate::store) enum DueTaken {
+    /// No event is due.
+    None,
+    /// This one is, and its row is locked.
+    Event(Box<DueEvent>),
+    /// This one was, and its key cannot be read: it stands as `failed` once the transaction is committed.
+    PutAside,
+}
+
 /// Number of events of a provider in one state in which somebody should look at them: `retry`, `failed`,
 /// `unreadable` or `conflict`.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]

@@ -3,7 +3,8 @@
 use super::delivery::add_deliveries;
 use super::types::event_state;
 use crate::api::{DeliveryView, EventView};
-use crate::store::db::{DbError, DbResult, Door, Row};
+use crate::store::damaged::{Intact, intact, of_row};
+use crate::store::db::{DbResult, Door, Row};
 use crate::types::{Reach, TEST_EVENT, id_parts};
 
 /// Columns of the table or walk `e` that an [`EventView`] is read from.
@@ -17,23 +18,28 @@ macro_rules! event_columns {
 pub(in crate::store) use event_columns;
 
 /// Reads rows of [`event_columns`]: each event with its number, and what became of its calls. Errors of destinations out
-/// of reach are left out.
+/// of reach are left out, and so are rows that are damaged.
 pub(in crate::store) async fn event_views(
     db: &mut Door<'_>,
     rows: &[Row],
     reach: &Reach,
-) -> DbResult<Vec<(i64, EventView)>> {
-    let mut events: Vec<(i64, EventView)> =
-        rows.iter().map(|row| Ok((row.int("event_seq")?, event_row(row)?))).collect::<DbResult<_>>()?;
-    add_deliveries(db, &mut events, reach).await?;
+) -> DbResult<Intact<(i64, EventView)>> {
+    let read = |row: &Row| Ok((row.int("event_seq")?, event_row(row)?));
+    let mut events = intact(TABLE, "event_seq", rows, read)?;
+    add_deliveries(db, &mut events.rows, reach).await?;
     Ok(events)
 }
 
-/// The same of one row.
+/// The same of one row; it is an error when that is damaged.
 pub(in crate::store) async fn event_view(db: &mut Door<'_>, row: &Row, reach: &Reach) -> DbResult<EventView> {
-    let found = event_views(db, std::slice::from_ref(row), reach).await?.pop();
-    found.map(|(_, event)| event).ok_or_else(|| DbError::decode("event_seq", "no event"))
+    let event = of_row(TABLE, &row.key_text("event_seq"), event_row(row))?;
+    let mut events = [(row.int("event_seq")?, event)];
+    add_deliveries(db, &mut events, reach).await?;
+    let [(_, event)] = events;
+    Ok(event)
 }
+
+const TABLE: &str = "processed_webhook_events";
 
 /// An event as its row alone has it.
 fn event_row(row: &Row) -> DbResult<EventView> {

@@ -3,6 +3,7 @@
 use uuid::Uuid;
 
 use super::types::MessageRow;
+use crate::store::damaged::{Intact, intact, of_row};
 use crate::store::db::{DbError, DbResult, Door, Row, StoreError};
 use crate::store::handle::Store;
 use crate::types::{
@@ -47,9 +48,20 @@ async fn message_list_of_event(
     rows.iter().map(|row| MessageRow::from_row(row, installation_id)).collect()
 }
 
+/// Rows of the view `outbox_messages`, those that are damaged apart.
+pub(in crate::store) fn message_rows(rows: &[Row], installation_id: &Uuid) -> DbResult<Intact<MessageRow>> {
+    intact(MESSAGES, "message_id", rows, |row| MessageRow::read(row, installation_id))
+}
+
+const MESSAGES: &str = "outbox_messages";
+
 impl MessageRow {
-    /// A row of the view `outbox_messages`.
+    /// A row of the view `outbox_messages`; it is an error, with its number, when that is damaged.
     pub(in crate::store) fn from_row(row: &Row, installation_id: &Uuid) -> DbResult<Self> {
+        of_row(MESSAGES, &row.key_text("message_id"), Self::read(row, installation_id))
+    }
+
+    fn read(row: &Row, installation_id: &Uuid) -> DbResult<Self> {
         let provider = row.text("provider")?;
         let provider = Name::parse(&provider)
             .map_err(|_| DbError::decode("provider", format_args!("`{provider}`, which is no name")))?;

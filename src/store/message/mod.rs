@@ -21,7 +21,7 @@ mod sqlite;
 mod tests;
 mod types;
 
-pub(super) use list::message_state;
+pub(super) use list::{message_rows, message_state};
 pub(super) use postgres::STATEMENTS;
 pub(super) use queue::RARE_STATEMENTS;
 pub use types::{

@@ -93,7 +93,7 @@ pub(super) fn message_lease(
         let mut rows = due.query(params![want.destination.as_str(), now_ms, want.free_n])?;
         let mut bytes_n = 0;
         while let Some(row) = rows.next()? {
-            bytes_n += u64::from(row.get::<_, u32>("body_bytes_n")?);
+            bytes_n += u64::try_from(row.get::<_, i64>("body_bytes_n")?).unwrap_or_default();
             if bytes_n > want.free_bytes_n && claimed.len() > first {
                 break;
             }
@@ -110,21 +110,25 @@ pub(super) fn message_lease(
 
 /// A due message as it will be when it is claimed.
 fn due_row(row: &Row<'_>, want: &LeaseWant, lease: &Lease<'_>) -> rusqlite::Result<ClaimedRow> {
+    let mut misread = None;
     let is_lapsed: bool = row.get("is_lapsed")?;
-    let attempts_n: u32 = row.get("attempts_n")?;
+    let attempts_n = count(row, "attempts_n", &mut misread)?;
     let first_sent_at_ms: Option<UnixMs> = row.get("first_sent_at_ms")?;
     let first_sent_at_ms = first_sent_at_ms.unwrap_or(lease.now_ms);
     let key_valid_until_ms: Option<UnixMs> = row.get("key_valid_until_ms")?;
-    let last_result: Option<String> = row.get("last_result")?;
-    let mut misread = None;
+    let last_result: Option<String> = intact(row.get("last_result"), &mut misread)?;
+    let generation: i64 = row.get("generation")?;
+    if i32::try_from(generation).is_err() {
+        misread.get_or_insert_with(|| format!("generation is {generation}"));
+    }
     Ok(ClaimedRow {
         message_id: MessageId::from_column(row.get("message_id")?),
-        generation: row.get("generation")?,
+        generation: i32::try_from(generation).unwrap_or_default(),
         effect_name: intact(row.get("effect_name"), &mut misread)?,
         destination: want.destination.clone(),
         lane: intact(row.get("lane"), &mut misread)?,
         attempt_n: attempts_n.saturating_add(1),
-        attempts_before_n: row.get("attempts_before_n")?,
+        attempts_before_n: count(row, "attempts_before_n", &mut misread)?,
         is_lapsed,
         // What became of a lease that ended is unknown, and its call ended with it at the latest.
         last_result: if is_lapsed { Some(AttemptResult::Unknown.as_str().to_owned()) } else { last_result },
@@ -139,6 +143,18 @@ fn due_row(row: &Row<'_>, want: &LeaseWant, lease: &Lease<'_>) -> rusqlite::Resu
         content: None,
         payload: None,
     })
+}
+
+/// Number of attempts of a message whose count cannot be read: above all that were made.
+const UNREAD_N: u32 = 1 << 30;
+
+/// A count, or [`UNREAD_N`] with the reason in `misread` where the column holds none.
+fn count(row: &Row<'_>, column: &str, misread: &mut Option<String>) -> rusqlite::Result<u32> {
+    let number: i64 = row.get(column)?;
+    Ok(u32::try_from(number).unwrap_or_else(|_| {
+        misread.get_or_insert_with(|| format!("{column} is {number}"));
+        UNREAD_N
+    }))
 }
 
 /// What was read, or `None` with the reason in `misread` where a value is not of the type that its column is for: a file

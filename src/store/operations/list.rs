@@ -2,8 +2,12 @@
 
 use super::types::{OperationRow, operation_rows_sql};
 use crate::api::{OperationSubject, OperationView, Page, SkippedRow};
+use crate::store::damaged::{intact, of_row};
 use crate::store::db::{DbResult, Door, Row};
 use crate::types::Principal;
+
+const TABLE: &str = "operations";
+const KEY: &str = "operation_id";
 
 /// One operation with its progress; `None` when there is none, or none that `who` may see.
 pub(in crate::store) async fn operation_view(
@@ -13,7 +17,13 @@ pub(in crate::store) async fn operation_view(
 ) -> DbResult<Option<OperationView>> {
     let sql = operation_rows_sql!("operation_view", "WHERE operation_id = $1");
     let row = db.fetch_optional(sql, &[operation_id.into()]).await?;
-    let row = row.as_ref().map(OperationRow::of).transpose()?.filter(|row| row.is_seen_by(who));
+    let row = row.as_ref().map(|row| of_row(TABLE, operation_id, OperationRow::of(row))).transpose();
+    let row = match row {
+        // As with one that is out of reach: what it is about cannot be read.
+        Err(error) if error.is_damage() && !who.is_everywhere() => return Ok(None),
+        row => row?,
+    };
+    let row = row.filter(|row| row.is_seen_by(who));
     let Some(row) = row else { return Ok(None) };
     let skipped = skipped(db, &row.view).await?;
     Ok(Some(OperationView { skipped, ..row.view }))
@@ -52,11 +62,14 @@ pub(in crate::store) async fn operation_list(
         "WHERE CAST($1 AS TEXT) IS NULL OR operation_id < $1 ORDER BY operation_id DESC LIMIT $2"
     );
     let rows = db.fetch(sql, &[before.into(), limit.into()]).await?;
-    let rows: Vec<OperationRow> = rows.iter().map(OperationRow::of).collect::<DbResult<_>>()?;
+    let found = intact(TABLE, KEY, &rows, OperationRow::of)?;
     // A full page may have a next one.
-    let next = rows.last().filter(|_| rows.len() >= limit as usize).map(|row| row.view.operation_id.clone());
-    let items = rows.into_iter().filter(|row| row.is_seen_by(who)).map(|row| row.view).collect();
-    Ok(Page { next, ..Page::whole(items) })
+    let last = rows.last().filter(|_| rows.len() >= limit as usize);
+    let next = last.and_then(|_| rows.iter().rev().find_map(|row| row.text(KEY).ok()));
+    let items = found.rows.into_iter().filter(|row| row.is_seen_by(who)).map(|row| row.view).collect();
+    // What a damaged one is about may not be readable: it is for those who reach everywhere.
+    let damaged = if who.is_everywhere() { found.damaged } else { Vec::new() };
+    Ok(Page { next, damaged, ..Page::whole(items) })
 }
 
 /// The newest operations that go on only after a person's decision, of those that `who` may see.
@@ -68,7 +81,6 @@ pub(in crate::store) async fn operations_for_persons(
         "operation_list",
         "WHERE finished_at_ms IS NULL AND state IN ('waiting', 'stopped') ORDER BY operation_id DESC LIMIT 40"
     );
-    let rows: Vec<OperationRow> =
-        db.fetch(sql, &[]).await?.iter().map(OperationRow::of).collect::<DbResult<_>>()?;
+    let rows = intact(TABLE, KEY, &db.fetch(sql, &[]).await?, OperationRow::of)?.rows;
     Ok(rows.into_iter().filter(|row| row.is_seen_by(who)).map(|row| row.view).collect())
 }

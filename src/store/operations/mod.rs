@@ -5,13 +5,14 @@
 //! marks, their records and the operation's progress. So nobody needs a lease that could outlive its holder, a process
 //! that dies leaves a batch undone or done as a whole, and no lock is held from one batch to the next.
 //!
-//! To read it: `types.rs`, `set.rs` (the rows), `preview.rs` (what it would be), `order.rs`, `batch.rs` with `acts.rs` (a batch),
+//! To read it: `types.rs`, `set.rs` (the rows), `changed.rs` (which of them changed), `preview.rs` (what it would be), `order.rs`, `batch.rs` with `acts.rs` (a batch),
 //! `steps.rs` with `results.rs` (operations that make calls go in steps, and stop when too many of them fail), `list.rs`
 //! (what people see), `decide.rs` (they approve, continue and cancel). When batches are made, and how large, is decided
 //! elsewhere (`src/operations/`).
 
 mod acts;
 mod batch;
+mod changed;
 mod decide;
 mod list;
 mod order;
@@ -21,6 +22,7 @@ mod set;
 mod steps;
 mod types;
 
+pub(super) use changed::SeenSets;
 pub use decide::OperationAct;
 pub(super) use decide::operation_decide;
 pub(super) use list::{operation_list, operation_view, operations_for_persons};

@@ -4,11 +4,13 @@ use std::collections::BTreeSet;
 
 use uuid::Uuid;
 
+use super::changed::{SeenSets, named};
 use super::set::{RowsWanted, fixed_set, found_set};
 use super::steps::Steps;
 use super::types::{BulkRules, OPERATION_ROWS_N_MAX, OperationRow, UNFINISHED_N_MAX, operation_rows_sql};
 use crate::api::{
-    OperationChoice, OperationOrder, OperationState, OperationSteps, OperationSubject, OperationView,
+    ChangedRows, OperationChoice, OperationOrder, OperationState, OperationSteps, OperationSubject,
+    OperationView,
 };
 use crate::store::db::{DbResult, Door};
 use crate::store::decision::{Deciding, Refusal, Verdict, out_of_reach};
@@ -40,7 +42,7 @@ macro_rules! insert_rows {
 pub(in crate::store) async fn operation_begin(
     db: &mut Door<'_>,
     order: &OperationOrder,
-    rules: BulkRules,
+    (rules, seen): (BulkRules, &SeenSets),
     deciding: &mut Deciding,
 ) -> DbResult<Verdict<OperationView>> {
     let subject = &order.subject;
@@ -55,22 +57,26 @@ pub(in crate::store) async fn operation_begin(
         return Ok(Err(Refusal::TooManyRunning { running_n }));
     }
     let set = found_set(db, &subject.choice(), &deciding.who).await?;
+    let choice = subject.choice();
     if !order.again {
         let looking = (&deciding.who, deciding.now_ms);
         let twin = in_the_way(db, std::slice::from_ref(subject), &set.ids, looking).await?.pop().flatten();
-        if let Some(refusal) = twin {
-            return Ok(Err(refusal));
+        if let Some(Twin { operation_id, shared }) = twin {
+            let shared = named(db, &choice, &shared, &deciding.who).await?;
+            return Ok(Err(Refusal::SameOperation { operation_id, shared }));
         }
     }
     let total_n = u64::try_from(set.ids.len()).unwrap_or(u64::MAX);
     if total_n > OPERATION_ROWS_N_MAX {
         return Ok(Err(Refusal::TooMany { rows_n_max: OPERATION_ROWS_N_MAX }));
     }
-    if total_n != order.counted_n {
-        return Ok(Err(Refusal::OtherCount { counted_n: total_n }));
-    }
-    if set.digest != order.set {
-        return Ok(Err(Refusal::OtherSet));
+    if total_n != order.counted_n || set.digest != order.set {
+        let changed = named(db, &choice, &seen.changed(&order.set, &set), &deciding.who).await?;
+        return Ok(Err(if total_n == order.counted_n {
+            Refusal::OtherSet { changed }
+        } else {
+            Refusal::OtherCount { counted_n: total_n, changed }
+        }));
     }
     if let OperationSubject::Events { act, .. } = subject
         && act.makes_calls()
@@ -85,7 +91,7 @@ pub(in crate::store) async fn operation_begin(
     };
     let written_n = db.execute(sql, &[operation_id.as_str().into(), set.ids.into()]).await?;
     if written_n != total_n {
-        return Ok(Err(Refusal::OtherCount { counted_n: written_n }));
+        return Ok(Err(Refusal::OtherCount { counted_n: written_n, changed: ChangedRows::default() }));
     }
     write(db, &operation_id, order, (total_n, rules), deciding).await?;
     let mut record = deciding.record("operation_begin");
@@ -110,6 +116,15 @@ const RECENT: &str = operation_rows_sql!(
 /// The statements by name, for tests that look at their plans.
 pub(super) const STATEMENTS: &[(&str, &str)] = &[("operations of a while", RECENT)];
 
+/// An operation that another one would do again.
+#[derive(Debug, Clone)]
+pub(super) struct Twin {
+    /// Its id, for who may see it.
+    pub(super) operation_id: Option<Uuid>,
+    /// The rows that both are about.
+    pub(super) shared: Vec<i64>,
+}
+
 /// For each of these subjects, all on these rows: the operation that it would do again, if there is one. It is unfinished,
 /// or ended a moment ago; it has the same act and filter, or some of the same rows and an act to the same effect.
 pub(super) async fn in_the_way(
@@ -117,37 +132,38 @@ pub(super) async fn in_the_way(
     subjects: &[OperationSubject],
     ids: &[i64],
     (who, now_ms): (&Principal, UnixMs),
-) -> DbResult<Vec<Option<Refusal>>> {
+) -> DbResult<Vec<Option<Twin>>> {
     let recent = db.fetch(RECENT, &[now_ms.saturating_sub(TWIN_MS).into()]).await?;
     let mut found = vec![None; subjects.len()];
     for row in &recent {
         let row = OperationRow::of(row)?;
-        let mut is_on_them = None;
+        let mut on_them: Option<Vec<i64>> = None;
         for (subject, found) in subjects.iter().zip(&mut found).filter(|(_, found)| found.is_none()) {
             let is_same = row.view.subject == *subject && row.view.state != OperationState::Cancelled;
             let is_repeated = row.view.subject.act() == subject.act()
                 || (row.view.subject.makes_calls() && subject.makes_calls());
-            if !is_same && is_repeated && is_on_them.is_none() {
-                is_on_them = Some(is_on(db, &row, &subject.choice(), ids).await?);
+            if (is_same || is_repeated) && on_them.is_none() {
+                on_them = Some(rows_shared(db, &row, &subject.choice(), ids).await?);
             }
-            if is_same || (is_repeated && is_on_them == Some(true)) {
+            let shared = on_them.clone().unwrap_or_default();
+            if is_same || (is_repeated && !shared.is_empty()) {
                 let operation_id =
                     Uuid::parse_str(&row.view.operation_id).ok().filter(|_| row.is_seen_by(who));
-                *found = Some(Refusal::SameOperation { operation_id });
+                *found = Some(Twin { operation_id, shared });
             }
         }
     }
     Ok(found)
 }
 
-/// True when an operation has acted or will act on one of these rows, or on a message of one of these events, or on the
-/// event of one of these messages.
-async fn is_on(
+/// Those of these rows that an operation has acted or will act on, or on a message of them as events, or on their events as
+/// messages.
+async fn rows_shared(
     db: &mut Door<'_>,
     row: &OperationRow,
     choice: &OperationChoice,
     ids: &[i64],
-) -> DbResult<bool> {
+) -> DbResult<Vec<i64>> {
     let wanted = RowsWanted { left: row.view.finished_at_ms.is_none(), changed: true };
     let theirs = fixed_set(db, &row.view.operation_id, wanted).await?;
     let is_events = |choice: &OperationChoice| matches!(choice, OperationChoice::Events(_));
@@ -155,8 +171,8 @@ async fn is_on(
     let number = |id: i64, is_event: bool| {
         if is_event || are_events == are_theirs { id } else { id / i64::from(MESSAGES_N_MAX) }
     };
-    let mine: BTreeSet<i64> = ids.iter().map(|id| number(*id, are_events)).collect();
-    Ok(theirs.iter().any(|id| mine.contains(&number(*id, are_theirs))))
+    let theirs: BTreeSet<i64> = theirs.iter().map(|id| number(*id, are_theirs)).collect();
+    Ok(ids.iter().filter(|id| theirs.contains(&number(**id, are_events))).copied().collect())
 }
 
 async fn write(

@@ -1,19 +1,21 @@
 //! What an operation would act on, added up, with some of its rows. Nothing is written.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::order::in_the_way;
+use super::changed::{SeenSets, named, recent_acts};
+use super::order::{Twin, in_the_way};
 use super::set::{FoundSet, RowsWanted, fixed_set, found_set};
 use super::types::{OPERATION_ROWS_N_MAX, OperationRow, operation_rows_sql};
 use crate::api::{
-    BulkFigures, EventView, MessageView, NamedCount, OperationChoice, OperationPreview, bulk_acts,
+    BulkFigures, EventView, MessageView, NamedCount, OperationChoice, OperationPreview, RecentDecisions,
+    bulk_acts,
 };
 use crate::store::db::{DbResult, Door, Row, Value};
-use crate::store::decision::Refusal;
 use crate::store::event::{event_columns, event_views};
-use crate::store::message::MessageRow;
+use crate::store::message::message_rows;
 use crate::store::people::message_view;
 use crate::types::{EventState, MessageState, Principal, UnixMs};
 
@@ -80,6 +82,7 @@ pub(in crate::store) struct Looking {
     pub(in crate::store) who: Principal,
     pub(in crate::store) now_ms: UnixMs,
     pub(in crate::store) installation_id: Uuid,
+    pub(in crate::store) seen: Arc<SeenSets>,
 }
 
 /// What an operation on a choice would act on within the reach of who looks, and the acts that are possible on it.
@@ -91,9 +94,10 @@ pub(in crate::store) async fn operation_preview(
     let set = found_set(db, choice, &looking.who).await?;
     let mut preview = preview_of(db, choice, &set, looking).await?;
     let subjects: Vec<_> = preview.acts.iter().filter_map(|one| choice.clone().with_act(&one.act)).collect();
+    looking.seen.remember(&set);
     let twins = in_the_way(db, &subjects, &set.ids, (&looking.who, looking.now_ms)).await?;
     for (act, twin) in preview.acts.iter_mut().zip(twins) {
-        if let Some(Refusal::SameOperation { operation_id }) = twin {
+        if let Some(Twin { operation_id, .. }) = twin {
             act.same_operation_id = operation_id.map(|id| id.to_string());
         }
     }
@@ -111,7 +115,7 @@ pub(in crate::store) async fn operation_preview_again(
     let row = row.as_ref().map(OperationRow::of).transpose()?;
     let Some(row) = row.filter(|row| row.is_seen_by(&looking.who)) else { return Ok(None) };
     let ids = fixed_set(db, operation_id, RowsWanted { left: true, changed: false }).await?;
-    let set = FoundSet { ids, digest: String::new() };
+    let set = FoundSet::fixed(ids);
     let mut preview = preview_of(db, &row.view.subject.choice(), &set, looking).await?;
     preview.acts.retain(|one| one.act == row.view.subject.act());
     // It has those of its order.
@@ -137,6 +141,14 @@ async fn preview_of(
     }
     let figures =
         BulkFigures { is_more: set.ids.len() > ids.len(), ..added_up(&db.fetch(sql, &values).await?)? };
+    let recent = match recent_acts(db, choice, ids, looking.now_ms).await? {
+        Some(acts) => Some(RecentDecisions {
+            changed: named(db, choice, &acts.ids, &looking.who).await?,
+            last_at_ms: acts.last_at_ms,
+            actors: acts.actors,
+        }),
+        None => None,
+    };
     let (messages, events) = samples(db, choice, ids, looking).await?;
     Ok(OperationPreview {
         acts: bulk_acts(choice, &figures),
@@ -145,6 +157,7 @@ async fn preview_of(
         messages,
         events,
         approvals_n: 1,
+        recent,
     })
 }
 
@@ -188,14 +201,14 @@ async fn samples(
     let (mut messages, mut events) = (Vec::new(), Vec::new());
     match choice {
         OperationChoice::Messages(_) => {
-            for row in db.fetch(SAMPLE_MESSAGES, &[newest.into()]).await? {
-                messages.push(message_view(MessageRow::from_row(&row, &looking.installation_id)?));
-            }
+            let rows = db.fetch(SAMPLE_MESSAGES, &[newest.into()]).await?;
+            messages =
+                message_rows(&rows, &looking.installation_id)?.rows.into_iter().map(message_view).collect();
         }
         OperationChoice::Events(_) => {
             let rows = db.fetch(SAMPLE_EVENTS, &[newest.into()]).await?;
             let views = event_views(db, &rows, &looking.who.destinations).await?;
-            events.extend(views.into_iter().map(|(_, view)| view));
+            events = views.rows.into_iter().map(|(_, view)| view).collect();
         }
     }
     Ok((messages, events))

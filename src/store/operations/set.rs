@@ -1,5 +1,7 @@
 //! The rows of an operation: found by a filter, or fixed by its order.
 
+use std::collections::BTreeMap;
+
 use sha2::{Digest, Sha256};
 
 use super::types::OPERATION_ROWS_N_MAX;
@@ -113,6 +115,31 @@ pub(super) struct FoundSet {
     pub(super) ids: Vec<i64>,
     /// Differs when another row is found, or when one of them, or a call of one of them, was sent, settled or handled since.
     pub(super) digest: String,
+    /// The rows as their statement gave them: `1:0.2,2:0.1`.
+    text: String,
+}
+
+impl FoundSet {
+    /// Reads rows with what changes when one is acted on.
+    pub(super) fn of(text: &str) -> DbResult<Self> {
+        let digest = hex::encode(Sha256::digest(text).get(..8).unwrap_or_default());
+        Ok(Self { ids: ids_of(text)?, digest, text: text.to_owned() })
+    }
+
+    /// Rows of an operation that was ordered.
+    pub(super) fn fixed(ids: Vec<i64>) -> Self {
+        Self { ids, digest: String::new(), text: String::new() }
+    }
+
+    /// What changes when a row is acted on, by its number.
+    pub(super) fn versions(&self) -> BTreeMap<i64, u64> {
+        let row = |one: &str| {
+            let (id, version) = one.split_once(':')?;
+            let hash = Sha256::digest(version).first_chunk().copied().map(u64::from_be_bytes)?;
+            Some((id.parse().ok()?, hash))
+        };
+        self.text.split(',').filter_map(row).collect()
+    }
 }
 
 /// The rows that a choice finds within the reach of `who`.
@@ -129,8 +156,7 @@ pub(super) async fn found_set(
         values.push(ids_of(&text)?.into());
     }
     let text = db.fetch_one(sql, &values).await?.text_or_null("found")?.unwrap_or_default();
-    let digest = hex::encode(Sha256::digest(&text).get(..8).unwrap_or_default());
-    Ok(FoundSet { ids: ids_of(&text)?, digest })
+    FoundSet::of(&text)
 }
 
 /// Which rows of an operation are asked for.

@@ -2,6 +2,7 @@
 
 use super::person::{People, PeopleError};
 use crate::api::{AuditView, Page};
+use crate::store::damaged::{Intact, intact};
 use crate::store::db::{DbResult, Door, Row, Value};
 use crate::types::{MessageId, Principal, Role, UnixMs};
 
@@ -56,9 +57,10 @@ async fn people_audit(
     values.extend(listed(principal.destinations.names()));
     values.push(limit.into());
     let rows = db.fetch(AUDIT, &values).await?;
-    let mut page = Page::whole(rows.iter().map(audit_view).collect::<DbResult<Vec<_>>>()?);
+    let found = audit_rows(&rows)?;
+    let mut page = Page { damaged: found.damaged, ..Page::whole(found.rows) };
     if rows.len() == limit as usize {
-        page.next = page.items.last().map(|last| last.audit_seq.to_string());
+        page.next = rows.last().map(|last| last.key_text("audit_seq"));
     } else if from > 1 {
         page.next = Some(from.to_string());
         page.looked_back_to_ms = at_ms(db, from).await?;
@@ -75,11 +77,15 @@ async fn at_ms(db: &mut Door<'_>, audit_seq: i64) -> DbResult<Option<UnixMs>> {
 /// The newest decisions about a message, at most 100. That somebody was shown an answer is in the audit log alone.
 pub(super) async fn people_decisions(db: &mut Door<'_>, message_id: MessageId) -> DbResult<Vec<AuditView>> {
     let rows = db.fetch(OF_MESSAGE, &[message_id.number().into()]).await?;
-    rows.iter().map(audit_view).collect()
+    Ok(audit_rows(&rows)?.rows)
 }
 
-/// A row with all columns of the log but its hash.
-pub(super) fn audit_view(row: &Row) -> DbResult<AuditView> {
+/// Rows with all columns of the log but their hash, those that are damaged apart.
+pub(super) fn audit_rows(rows: &[Row]) -> DbResult<Intact<AuditView>> {
+    intact("audit_log", "audit_seq", rows, audit_view)
+}
+
+fn audit_view(row: &Row) -> DbResult<AuditView> {
     Ok(AuditView {
         audit_seq: row.int("audit_seq")?,
         at_ms: row.int("at_ms")?,

@@ -4,6 +4,7 @@
 use super::person::{People, PeopleError};
 use super::walk::LOOK_APART_N;
 use crate::api::{CauseView, StuckSubject};
+use crate::store::damaged::intact;
 use crate::store::db::{DbResult, Door, Row, Value};
 
 /// Most causes of each kind.
@@ -53,7 +54,11 @@ async fn people_causes(db: &mut Door<'_>, values: &[Value]) -> DbResult<Vec<Caus
         [(OF_EVENTS, of_events, StuckSubject::Events), (OF_MESSAGES, values, StuckSubject::Messages)]
     {
         let rows = db.fetch(sql, values).await?;
-        found.extend(rows.iter().map(|row| cause(row, subject)).collect::<DbResult<Vec<_>>>()?);
+        let table = match subject {
+            StuckSubject::Events => "processed_webhook_events",
+            StuckSubject::Messages => "outbox_queue",
+        };
+        found.extend(intact(table, "name", &rows, |row| cause(row, subject))?.rows);
     }
     found.sort_by_key(|one| std::cmp::Reverse(one.counted_n));
     Ok(found)

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::message_sources::open_destinations;
 use super::person::{People, PeopleError};
 use crate::api::{BacklogCount, PauseView};
+use crate::store::damaged::{intact, note};
 use crate::store::db::{DbResult, Door, Row};
 use crate::store::message::message_state;
 use crate::types::{MessageState, Name, Reach, UnixMs};
@@ -123,15 +124,22 @@ pub(super) const PAUSES: &str =
 /// The pauses by name: as many as people have made.
 pub(super) async fn pauses(db: &mut Door<'_>, sql: &'static str) -> DbResult<BTreeMap<String, PauseView>> {
     let pause = |row: &Row| {
+        let name = row.text("name")?;
+        // Its destination or provider is paused whatever else of the row can be read.
+        let or_damaged = |read: DbResult<String>| match read {
+            Ok(text) => Ok(text),
+            Err(error) => note("pauses", &name, error).map(|_| "(damaged)".to_owned()),
+        };
         let view = PauseView {
-            actor: row.text("actor")?,
-            reason: row.text("reason")?,
+            actor: or_damaged(row.text("actor"))?,
+            reason: or_damaged(row.text("reason"))?,
             paused_at_ms: row.int("paused_at_ms")?,
             until_ms: row.int_or_null("until_ms")?,
         };
-        Ok((row.text("name")?, view))
+        Ok((name, view))
     };
-    db.fetch(sql, &[]).await?.iter().map(pause).collect()
+    let rows = db.fetch(sql, &[]).await?;
+    Ok(intact("pauses", "name", &rows, pause)?.rows.into_iter().collect())
 }
 
 async fn standing(
@@ -154,7 +162,7 @@ async fn standing(
             oldest_visible_at_ms: row.int("oldest_ms")?,
         })
     };
-    let backlog: Vec<BacklogCount> = rows.iter().map(count).collect::<DbResult<_>>()?;
+    let backlog = intact("outbox_queue", "state", &rows, count)?.rows;
     let backlog = with_bounds(backlog);
     let due = backlog.iter().find(|one| one.state == MessageState::Ready);
     let oldest_due_at_ms = due.map(|one| one.oldest_visible_at_ms).filter(|at_ms| *at_ms <= now_ms);

@@ -13,6 +13,7 @@ use super::cursor::EventPlace;
 use super::person::{People, PeopleError};
 use super::walk::{LOOK_APART_N, LOOK_N, ORDER_MS, number_after, number_before, number_settled};
 use crate::api::{CountView, EventFilter, EventView, Page};
+use crate::store::damaged::Intact;
 use crate::store::db::{DbResult, Door, Value};
 use crate::store::event::{event_columns, event_views};
 use crate::types::{DeliveryFilter, EventState, MESSAGES_N_MAX, MessageState, Reach, UnixMs};
@@ -320,14 +321,13 @@ async fn page_down(
     limit: u32,
 ) -> DbResult<Page<EventView>> {
     let (walk, alone) = look.walk();
-    let (rows, is_full) = rows_of(db, walk.down, look, range, limit).await?;
-    let mut page = Page::whole(Vec::new());
-    if is_full {
-        page.next = rows.last().map(|(seq, _)| EventPlace::Before(*seq).to_string());
+    let mut rows = rows_of(db, walk.down, look, range, limit).await?;
+    let mut page = rows.page();
+    if rows.is_full {
+        page.next = rows.last.map(|seq| EventPlace::Before(seq).to_string());
     } else if let Some((lowest, _)) = end_of(db, walk.down_end, walk.look_n, alone, range).await? {
         (page.next, page.looked_back_to_ms) = looked_back(db, lowest).await?;
     }
-    page.items = rows.into_iter().map(|(_, view)| view).collect();
     Ok(page)
 }
 
@@ -348,30 +348,46 @@ async fn page_up(
 ) -> DbResult<Page<EventView>> {
     let (walk, alone) = look.walk();
     let range = (range.0, range.1.min(settled.saturating_add(1)));
-    let (rows, is_full) = rows_of(db, walk.up, look, range, limit).await?;
-    let more = if is_full {
-        rows.last().map(|(seq, _)| *seq)
+    let mut rows = rows_of(db, walk.up, look, range, limit).await?;
+    let more = if rows.is_full {
+        rows.last
     } else {
         end_of(db, walk.up_end, walk.look_n, alone, range).await?.map(|(_, highest)| highest)
     };
     let place_of = |seq: i64| EventPlace::After(seq).to_string();
     Ok(Page {
-        items: rows.into_iter().map(|(_, view)| view).collect(),
         next: more.map(place_of),
         // Back to an earlier place it never goes, whatever the clock does.
         since: Some(place_of(more.unwrap_or_else(|| settled.max(place)))),
-        looked_back_to_ms: None,
+        ..rows.page()
     })
 }
 
-/// Up to `limit` rows, and true when there are more.
+/// The rows of a page.
+struct EventRows {
+    events: Intact<(i64, EventView)>,
+    /// The number of the last one, also of one that is damaged: the next page begins behind it.
+    last: Option<i64>,
+    /// True when there are more.
+    is_full: bool,
+}
+
+impl EventRows {
+    fn page(&mut self) -> Page<EventView> {
+        let events = std::mem::take(&mut self.events);
+        let items = events.rows.into_iter().map(|(_, view)| view).collect();
+        Page { damaged: events.damaged, ..Page::whole(items) }
+    }
+}
+
+/// Up to `limit` rows.
 async fn rows_of(
     db: &mut Door<'_>,
     sql: &'static str,
     look: &Look,
     range: (i64, i64),
     limit: u32,
-) -> DbResult<(Vec<(i64, EventView)>, bool)> {
+) -> DbResult<EventRows> {
     let mut values = look.values(range, look.walk().0.look_n);
     values.push(limit.saturating_add(1).into());
     viewed(db, look, sql, &values, limit).await
@@ -384,11 +400,12 @@ async fn viewed(
     sql: &'static str,
     values: &[Value],
     limit: u32,
-) -> DbResult<(Vec<(i64, EventView)>, bool)> {
+) -> DbResult<EventRows> {
     let rows = db.fetch(sql, values).await?;
     let is_full = rows.len() > limit as usize;
     let shown = rows.get(..limit as usize).unwrap_or(&rows);
-    Ok((event_views(db, shown, &look.destinations).await?, is_full))
+    let last = shown.last().map(|row| row.int("event_seq")).transpose()?;
+    Ok(EventRows { events: event_views(db, shown, &look.destinations).await?, last, is_full })
 }
 
 /// Events that have such calls, the newest first, from the end of `range` down.
@@ -405,14 +422,13 @@ async fn page_of_calls(
     let states: Vec<String> = delivery.states().iter().map(MessageState::to_string).collect();
     let mut values = look.values(range, walk.look_n);
     values.extend([limit.saturating_add(1).into(), states.into()]);
-    let (rows, is_full) = viewed(db, look, walk.page, &values, limit).await?;
-    let mut page = Page::whole(Vec::new());
-    if is_full {
-        page.next = rows.last().map(|(seq, _)| EventPlace::Before(*seq).to_string());
+    let mut rows = viewed(db, look, walk.page, &values, limit).await?;
+    let mut page = rows.page();
+    if rows.is_full {
+        page.next = rows.last.map(|seq| EventPlace::Before(seq).to_string());
     } else if let Some((lowest, _)) = end_of(db, walk.end, walk.look_n, None, range).await? {
         (page.next, page.looked_back_to_ms) = looked_back(db, lowest).await?;
     }
-    page.items = rows.into_iter().map(|(_, view)| view).collect();
     Ok(page)
 }
 

@@ -146,6 +146,7 @@ impl People {
             entries,
             conflicts_unkept_n: facts.unkept_n,
             hidden_messages_n: hidden_n,
+            damaged: facts.damaged,
             is_cut: cut_n > 0 || facts.is_cut,
             // The node that answers knows.
             trace_id: None,

@@ -1,18 +1,22 @@
 //! The rows that the ledger of one event is made of, each found by a key.
 
+use std::collections::BTreeMap;
+
 use uuid::Uuid;
 
-use super::audit::audit_view;
+use super::audit::audit_rows;
 use super::message::attempt_view;
-use crate::api::{AttemptView, AuditView, EventView, PauseFact};
+use crate::api::{AttemptView, AuditView, DamagedRow, EventView, PauseFact};
 use crate::seal::KeyRing;
 use crate::store::apart::{conflict_ids, replay_places};
+use crate::store::damaged::{Intact, intact, of_row};
 use crate::store::db::{DbResult, Door, Row, Value};
 use crate::store::event::{event_columns, event_view, event_views, stored_body_bytes};
 use crate::store::look::AttemptRow;
-use crate::store::message::MessageRow;
+use crate::store::message::{MessageRow, message_rows};
 use crate::types::{EventKey, MESSAGES_N_MAX, MessageId, Reach, UnixMs};
 
+const EVENTS_TABLE: &str = "processed_webhook_events";
 /// Most attempts, and most decisions, that are read: more than a ledger has entries, so that it knows that it is cut.
 const ROWS_N_MAX: u32 = 1_001;
 
@@ -33,6 +37,8 @@ pub(super) struct LedgerFacts {
     pub(super) messages: Vec<MessageRow>,
     pub(super) attempts: Vec<AttemptFacts>,
     pub(super) decisions: Vec<AuditView>,
+    /// Rows of all these that cannot be read.
+    pub(super) damaged: Vec<DamagedRow>,
     /// True when there are more attempts or decisions.
     pub(super) is_cut: bool,
     /// True when the database was restored from a backup after the event came.
@@ -135,10 +141,16 @@ pub(super) async fn ledger_facts(
     let Some(row) = db.fetch_optional(EVENT, &by_key).await? else { return Ok(None) };
     let event_seq = row.int("event_seq")?;
     let conflicts = db.fetch(CONFLICTS, &[by_key[0].clone(), conflict_ids(&key.event_id).into()]).await?;
-    let digests = conflicts.iter().map(|row| Ok(hex::encode(row.bytes("digest")?)));
-    let digests: Vec<String> = digests.collect::<DbResult<_>>()?;
+    let digest = |row: &Row| Ok((row.int("event_seq")?, hex::encode(row.bytes("digest")?)));
+    let digests = intact(EVENTS_TABLE, "event_seq", &conflicts, digest)?.rows;
+    let digests: BTreeMap<i64, String> = digests.into_iter().collect();
     let conflicts = event_views(db, &conflicts, reach).await?;
+    let mut damaged = conflicts.damaged;
+    let conflicts = conflicts.rows.into_iter();
+    let conflicts =
+        conflicts.map(|(seq, event)| (event, digests.get(&seq).cloned().unwrap_or_default())).collect();
     let event = event_view(db, &row, reach).await?;
+    let digest = of_row(EVENTS_TABLE, &row.key_text("event_seq"), row.bytes("digest"))?;
     let restored = db.fetch_one(RESTORED, &[event.received_at_ms.into()]).await?;
     let pause = db.fetch_optional(PAUSE, &by_key[..1]).await?;
     let pause = pause.map(|row| row.int_or_null("until_ms")).transpose()?;
@@ -150,21 +162,29 @@ pub(super) async fn ledger_facts(
         Ok((row.int("copies_n")?.unsigned_abs(), row.int("first_at_ms")?, row.int("last_at_ms")?))
     };
     let (messages, attempts) = messages_of(db, event_seq, installation_id, ring).await?;
+    let replays = replays_of(db, key, row.bytes_or_null("replay_key").unwrap_or_default(), reach).await?;
+    damaged.extend(messages.damaged.into_iter().chain(attempts.damaged).chain(replays.damaged));
+    let (messages, attempts) = (messages.rows, attempts.rows);
     let mut decisions = by_key.to_vec();
     decisions.push(ROWS_N_MAX.into());
     let decisions = db.fetch(DECISIONS, &decisions).await?;
+    let rows: Vec<Row> = decisions.into_iter().rev().collect();
+    let decisions = audit_rows(&rows)?;
+    damaged.extend(decisions.damaged);
+    let decisions = decisions.rows;
     let is_cut = attempts.len().max(decisions.len()) >= ROWS_N_MAX as usize;
     Ok(Some(LedgerFacts {
         event,
-        digest: hex::encode(row.bytes("digest")?),
+        digest: hex::encode(digest),
         payload: payload_of(db, event_seq).await?,
         copies: copies.map(copies_of).transpose()?,
-        conflicts: conflicts.into_iter().map(|(_, event)| event).zip(digests).collect(),
+        conflicts,
         unkept_n: unkept.map_or(Ok(0), |row| row.int("unkept_n"))?.unsigned_abs(),
-        replays: replays_of(db, key, row.bytes_or_null("replay_key")?, reach).await?,
+        replays: replays.rows.into_iter().map(|(_, event)| event).collect(),
         messages,
         attempts,
-        decisions: decisions.iter().rev().map(audit_view).collect::<DbResult<_>>()?,
+        decisions,
+        damaged,
         is_cut,
         is_restored: restored.int("n")? > 0,
         pause,
@@ -187,7 +207,7 @@ async fn replays_of(
     key: &EventKey,
     replay_key: Option<Vec<u8>>,
     reach: &Reach,
-) -> DbResult<Vec<EventView>> {
+) -> DbResult<Intact<(i64, EventView)>> {
     let mut found = Vec::new();
     let text = replay_key.and_then(|key| key.try_into().ok());
     for place in text.map(|text| replay_places(&text)).unwrap_or_default() {
@@ -196,7 +216,7 @@ async fn replays_of(
         let Some(row) = db.fetch_optional(REPLAY, &values).await? else { break };
         found.push(row);
     }
-    Ok(event_views(db, &found, reach).await?.into_iter().map(|(_, event)| event).collect())
+    event_views(db, &found, reach).await
 }
 
 async fn messages_of(
@@ -204,18 +224,17 @@ async fn messages_of(
     event_seq: i64,
     installation_id: &Uuid,
     ring: Option<&KeyRing>,
-) -> DbResult<(Vec<MessageRow>, Vec<AttemptFacts>)> {
+) -> DbResult<(Intact<MessageRow>, Intact<AttemptFacts>)> {
     let first = event_seq.saturating_mul(i64::from(MESSAGES_N_MAX));
     let range: [Value; 2] = [first.into(), first.saturating_add(i64::from(MESSAGES_N_MAX)).into()];
     let rows = db.fetch(MESSAGES, &range).await?;
-    let messages: Vec<MessageRow> =
-        rows.iter().map(|row| MessageRow::from_row(row, installation_id)).collect::<DbResult<_>>()?;
+    let messages = message_rows(&rows, installation_id)?;
     let mut range = range.to_vec();
     range.push(ROWS_N_MAX.into());
     let rows = db.fetch(ATTEMPTS, &range).await?;
     let attempt = |row: &Row| {
         let message_id = MessageId::from_column(row.int("message_id")?);
-        let message = messages.iter().find(|message| message.message_id == message_id);
+        let message = messages.rows.iter().find(|message| message.message_id == message_id);
         let attempt = attempt_view(AttemptRow::of(row, message_id, ring)?);
         Ok(AttemptFacts {
             at_ms: attempt.started_at_ms,
@@ -225,6 +244,7 @@ async fn messages_of(
         })
     };
     // The oldest first.
-    let attempts = rows.iter().rev().map(attempt).collect::<DbResult<_>>()?;
+    let rows: Vec<Row> = rows.into_iter().rev().collect();
+    let attempts = intact("outbox_attempts", "message_id", &rows, attempt)?;
     Ok((messages, attempts))
 }

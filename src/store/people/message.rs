@@ -14,11 +14,16 @@ impl People {
     /// One message with its newest attempts and decisions. That somebody is shown what a destination answered is on
     /// record before it is shown.
     pub async fn message(&self, message_id: MessageId, now_ms: UnixMs) -> Result<MessageDetail, PeopleError> {
-        let row = self.store.message_get(message_id).await?.ok_or(PeopleError::NotFound)?;
+        let row = match self.store.message_get(message_id).await {
+            // Whose it is cannot be read: it is for those who reach everywhere.
+            Err(error) if error.is_damaged_row() && !self.principal.is_everywhere() => None,
+            row => row?,
+        };
+        let row = row.ok_or(PeopleError::NotFound)?;
         self.needs_provider(row.key.provider.as_str())?;
         self.needs_destination(&row.destination)?;
-        let mut attempts: Vec<AttemptView> =
-            self.store.attempt_list(message_id).await?.into_iter().map(attempt_view).collect();
+        let found = self.store.attempts_of(message_id).await?;
+        let mut attempts: Vec<AttemptView> = found.rows.into_iter().map(attempt_view).collect();
         if !self.may_see_contents() {
             for one in &mut attempts {
                 one.response = None;
@@ -32,7 +37,13 @@ impl People {
         }
         let store = &self.store;
         let decisions = alone!(store.people.people_decisions(message_id))?;
-        Ok(MessageDetail { message: message_view(row), attempts, decisions, policy: None })
+        Ok(MessageDetail {
+            message: message_view(row),
+            attempts,
+            decisions,
+            policy: None,
+            damaged: found.damaged,
+        })
     }
 
     /// What the audit log is to tell of the kept answers that are shown of one message.

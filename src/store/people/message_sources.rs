@@ -4,6 +4,7 @@
 //! leaves out costs a bounded number of rows, whatever it leaves out.
 
 use crate::api::MessageFilter;
+use crate::store::damaged::intact;
 use crate::store::db::{DbResult, Door, Row, Value};
 use crate::types::MessageState;
 
@@ -352,7 +353,7 @@ impl Wanted {
 
 async fn names(db: &mut Door<'_>, sql: &'static str) -> DbResult<Vec<String>> {
     let rows = db.fetch(sql, &[DESTINATIONS_N_MAX.into()]).await?;
-    rows.iter().map(|row| row.text("name")).collect()
+    Ok(intact("outbox_queue", "name", &rows, |row| row.text("name"))?.rows)
 }
 
 /// The destinations that open messages go to, by name.

@@ -9,8 +9,8 @@ use super::message_sources::Wanted;
 use super::person::{People, PeopleError};
 use super::walk::{ORDER_MS, number_after};
 use crate::api::{CountView, MessageFilter, MessageView, Page};
-use crate::store::db::{DbResult, Door};
-use crate::store::message::MessageRow;
+use crate::store::db::{DbResult, Door, Row};
+use crate::store::message::{MessageRow, message_rows};
 use crate::types::{MESSAGES_N_MAX, MessageId, UnixMs};
 
 /// Rows that one page looks at in each of its sources, at most.
@@ -84,14 +84,19 @@ async fn people_messages(
         let mut found = BTreeMap::new();
         for source in &sources {
             for row in wanted.page(db, source, (before, from.unwrap_or(0)), limit).await? {
-                let row = MessageRow::from_row(&row, installation_id)?;
-                found.insert(row.message_id, row);
+                found.insert(row.int("message_id")?, row);
             }
         }
-        page.items = found.into_values().rev().take(limit as usize).map(message_view).collect();
-        if page.items.len() == limit as usize {
+        let rows: Vec<(i64, Row)> = found.into_iter().rev().take(limit as usize).collect();
+        let last = rows.last().map(|(message_id, _)| message_id.to_string());
+        let (is_full, rows): (bool, Vec<Row>) =
+            (rows.len() == limit as usize, rows.into_iter().map(|(_, row)| row).collect());
+        let messages = message_rows(&rows, installation_id)?;
+        page.items = messages.rows.into_iter().map(message_view).collect();
+        page.damaged = messages.damaged;
+        if is_full {
             // A full page may have a next one.
-            page.next = page.items.last().map(|last| last.message_id.to_string());
+            page.next = last;
             return Ok(page);
         }
         let Some(from) = from else { return Ok(page) };

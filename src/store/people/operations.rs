@@ -1,5 +1,7 @@
 //! What a person orders to be done to all that a filter finds.
 
+use std::sync::Arc;
+
 use super::person::{People, PeopleError};
 use crate::api::{OperationChoice, OperationOrder, OperationPreview, OperationView, Page};
 use crate::store::decision::{Answered, Decision, once};
@@ -20,8 +22,9 @@ impl People {
     ) -> Result<Answered<OperationView>, PeopleError> {
         self.needs(Role::Operator)?;
         let (deciding, order) = (self.deciding(decision), order.clone());
+        let seen = Arc::clone(&self.store.parts.seen_sets);
         let begun = once(&self.store, "operation_begin", deciding, move |mut db, deciding| {
-            Box::pin(async move { operation_begin(&mut db, &order, rules, deciding).await })
+            Box::pin(async move { operation_begin(&mut db, &order, (rules, &seen), deciding).await })
         });
         let begun = begun.await??;
         self.store.parts.operation_ordered.notify_one();
@@ -52,7 +55,8 @@ impl People {
     async fn looking(&self, now_ms: UnixMs) -> Result<Looking, PeopleError> {
         self.needs(Role::Viewer)?;
         let installation_id = self.store.installation_id().await?;
-        Ok(Looking { who: self.principal.clone(), now_ms, installation_id })
+        let seen = Arc::clone(&self.store.parts.seen_sets);
+        Ok(Looking { who: self.principal.clone(), now_ms, installation_id, seen })
     }
 
     /// Approves an operation that somebody else ordered, continues one that stopped because calls failed, or cancels one that

@@ -8,6 +8,7 @@ use super::destinations::pauses;
 use super::person::{People, PeopleError};
 use crate::api::{LastEventView, PauseView, TaughtView, WaitingCount};
 use crate::store::audit::{AuditEntry, append};
+use crate::store::damaged::intact;
 use crate::store::db::{DbResult, Door, Row};
 use crate::store::event::event_state;
 use crate::store::rejection::{SecretUse, secret_use_list};
@@ -25,7 +26,8 @@ const WAITING: [EventState; 4] =
 const LAST: &str = "/* people_providers */ SELECT provider, MAX(event_seq) AS event_seq FROM (
         SELECT provider, event_seq, synthetic FROM processed_webhook_events ORDER BY event_seq DESC LIMIT $1) x
     WHERE NOT x.synthetic GROUP BY provider";
-const BY_NUMBER: &str = "/* people_providers */ SELECT provider, event_id, event_type, received_at_ms
+const BY_NUMBER: &str =
+    "/* people_providers */ SELECT event_seq, provider, event_id, event_type, received_at_ms
     FROM processed_webhook_events WHERE event_seq = ANY($1)";
 /// Finds the numbers by their index alone, so that no more rows are read than are counted.
 const OPEN: &str =
@@ -114,7 +116,8 @@ async fn people_providers(db: &mut Door<'_>, names: Vec<Name>) -> DbResult<BTree
 /// When senders taught us secrets that nobody has read: a row of a provider that pairs, at most.
 async fn taught_times(db: &mut Door<'_>) -> DbResult<BTreeMap<String, UnixMs>> {
     let rows = db.fetch(TAUGHT, &[]).await?;
-    rows.iter().map(|row| Ok((row.text("provider")?, row.int("taught_at_ms")?))).collect()
+    let read = |row: &Row| Ok((row.text("provider")?, row.int("taught_at_ms")?));
+    Ok(intact("taught_secrets", "provider", &rows, read)?.rows.into_iter().collect())
 }
 
 /// The newest event of each of these providers, of those that are found within the bound.
@@ -122,9 +125,8 @@ async fn last_events(db: &mut Door<'_>, names: &[Name]) -> DbResult<BTreeMap<Str
     let mut seqs = BTreeMap::new();
     for looked_n in LAST_LOOKED_N {
         let rows = db.fetch(LAST, &[looked_n.into()]).await?;
-        for row in &rows {
-            seqs.insert(row.text("provider")?, row.int("event_seq")?);
-        }
+        let read = |row: &Row| Ok((row.text("provider")?, row.int("event_seq")?));
+        seqs.extend(intact("processed_webhook_events", "event_seq", &rows, read)?.rows);
         if names.iter().all(|name| seqs.contains_key(name.as_str())) {
             break;
         }
@@ -138,7 +140,8 @@ async fn last_events(db: &mut Door<'_>, names: &[Name]) -> DbResult<BTreeMap<Str
         };
         Ok((row.text("provider")?, view))
     };
-    db.fetch(BY_NUMBER, &[seqs.into()]).await?.iter().map(view).collect()
+    let rows = db.fetch(BY_NUMBER, &[seqs.into()]).await?;
+    Ok(intact("processed_webhook_events", "event_seq", &rows, view)?.rows.into_iter().collect())
 }
 
 async fn people_backlog(db: &mut Door<'_>) -> DbResult<(WaitingEvents, BTreeMap<String, PauseView>)> {
@@ -162,7 +165,7 @@ async fn people_waiting(db: &mut Door<'_>) -> DbResult<WaitingEvents> {
             };
             Ok((row.text("provider")?, count))
         };
-        found.extend(rows.iter().map(count).collect::<DbResult<WaitingEvents>>()?);
+        found.extend(intact("processed_webhook_events", "provider", &rows, count)?.rows);
     }
     found.sort_by(|one, other| one.0.cmp(&other.0));
     Ok(found)

@@ -8,6 +8,7 @@ use super::person::{People, PeopleError};
 use crate::api::{Page, RejectedGroup, RejectedView};
 use crate::figures::plural;
 use crate::store::audit::AuditEntry;
+use crate::store::damaged::{Intact, intact};
 use crate::store::db::{DbResult, Door, Row};
 use crate::types::{Name, UnixMs};
 
@@ -121,10 +122,10 @@ async fn people_rejected(
         let names = names.unwrap_or_default().into();
         db.fetch(REJECTED, &[before.into(), is_some.into(), names, limit.into(), reason.into()]).await?
     };
-    let mut page = Page::whole(rows.iter().map(rejected_view).collect::<DbResult<Vec<_>>>()?);
-    page.next =
-        page.items.last().filter(|_| rows.len() == limit as usize).map(|one| one.rejection_id.clone());
-    Ok(page)
+    let found = rejected_rows(&rows)?;
+    let last = rows.last().filter(|_| rows.len() == limit as usize);
+    let next = last.and_then(|_| rows.iter().rev().find_map(|row| row.text("rejection_id").ok()));
+    Ok(Page { next, damaged: found.damaged, ..Page::whole(found.rows) })
 }
 
 async fn people_rejected_groups(
@@ -143,11 +144,16 @@ async fn people_rejected_groups(
             last_at_ms: row.int("last_at_ms")?,
         })
     };
-    db.fetch(GROUPS, &values).await?.iter().map(group).collect()
+    Ok(intact("rejected_requests", "provider", &db.fetch(GROUPS, &values).await?, group)?.rows)
+}
+
+/// Refusals, those whose rows are damaged apart.
+pub(super) fn rejected_rows(rows: &[Row]) -> DbResult<Intact<RejectedView>> {
+    intact("rejected_requests", "rejection_id", rows, rejected_view)
 }
 
 /// A refusal as those see it who may see contents.
-pub(super) fn rejected_view(row: &Row) -> DbResult<RejectedView> {
+fn rejected_view(row: &Row) -> DbResult<RejectedView> {
     Ok(RejectedView {
         rejection_id: row.text("rejection_id")?,
         provider: row.text("provider")?,

@@ -12,7 +12,7 @@ use super::person::{People, PeopleError};
 use super::search_rows::{
     FOUND_N_MAX, FoundSort, KEYS_N, QUEUE_N, REJECTED_N, SearchFacts, SearchWant, is_beginning, search_facts,
 };
-use crate::api::{EventView, SearchHit, SearchView, why_not_sent};
+use crate::api::{DamagedRow, EventView, SearchHit, SearchView, why_not_sent};
 use crate::store::db::{DbResult, Door};
 use crate::times;
 use crate::types::{EventState, MessageId, SEARCH_CHARS_MIN, UnixMs, folded_id};
@@ -54,6 +54,7 @@ impl People {
         facts.messages.retain(|(_, message)| is_seen(&message.destination));
         self.headers_read(&facts.rejected, now_ms).await?;
         let mut notes: Vec<String> = facts.cut.iter().map(|sort| more(*sort, id)).collect();
+        notes.extend(facts.damaged.iter().map(DamagedRow::sentence));
         notes.extend(self::notes(id, &facts));
         if !is_possible {
             notes.push("Nothing was compared: an id has 1 to 255 bytes, and no NUL.".to_owned());

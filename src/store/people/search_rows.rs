@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use uuid::Uuid;
 
-use super::rejected::rejected_view;
+use super::rejected::rejected_rows;
 use super::walk::LOOK_N;
-use crate::api::{EventView, RejectedView};
-use crate::store::db::{DbError, DbResult, Door, Row, Value};
-use crate::store::event::{event_columns, event_views};
-use crate::store::message::MessageRow;
-use crate::types::{EventKey, MessageId, Name, Reach, SEARCH_CHARS_MIN, UnixMs, folded_id, idempotency_key};
+use crate::api::{DamagedRow, EventView, RejectedView};
+use crate::store::damaged::{Intact, intact};
+use crate::store::db::{DbResult, Door, Row, Value};
+use crate::store::event::{event_columns, event_key, event_views};
+use crate::store::message::{MessageRow, message_rows};
+use crate::types::{MessageId, Reach, SEARCH_CHARS_MIN, UnixMs, folded_id, idempotency_key};
 
 /// Messages whose idempotency keys are made again, of those that are open and of those that are finished.
 pub(super) const KEYS_N: u32 = 5_000;
@@ -65,6 +66,8 @@ pub(super) struct SearchFacts {
     pub(super) is_queue_cut: bool,
     /// Sorts of finds of which there are more than were kept.
     pub(super) cut: Vec<FoundSort>,
+    /// Rows that were found and cannot be read.
+    pub(super) damaged: Vec<DamagedRow>,
 }
 
 /// Sorts of finds.
@@ -217,19 +220,28 @@ pub(super) async fn search_facts(db: &mut Door<'_>, want: &SearchWant) -> DbResu
         names.clone()
     } else {
         let rows = db.fetch(PROVIDERS, &[]).await?;
-        rows.iter().map(|row| row.text("name")).collect::<DbResult<_>>()?
+        intact("processed_webhook_events", "name", &rows, |row| row.text("name"))?.rows
     };
     let id: Value = want.id.as_str().into();
     let by_object = [id.clone(), LOOK_N.into(), providers.clone().into(), ASKED_N.into()];
     let events = events(db, want, &providers).await?;
+    let (events, mut damaged) = (events.rows, events.damaged);
     let (with_id, is_id_whole) =
         if want.has_contents { with_id(db, want, &providers).await? } else { Default::default() };
+    damaged.extend(with_id.damaged);
+    let with_id = with_id.rows;
     let is_ids_cut = want.has_contents && with_id.is_empty() && {
         let blocks_n = db.fetch_one(BLOCKS, &[(BLOCKS_N + 1).into()]).await?.int("blocks_n")?;
         blocks_n > i64::from(BLOCKS_N)
     };
     let of_object = db.fetch(OF_OBJECT, &by_object).await?;
     let of_object = views(db, want, &of_object).await?;
+    damaged.extend(of_object.damaged);
+    let of_object = of_object.rows;
+    let messages = messages(db, want, &providers).await?;
+    damaged.extend(messages.damaged);
+    let rejected = rejected(db, want).await?;
+    damaged.extend(rejected.damaged);
     let open_n = db.fetch_one(QUEUE, &[(QUEUE_N + 1).into()]).await?.int("open_n")?;
     let oldest = db.fetch_optional(OLDEST, &[]).await?;
     let oldest_body = db.fetch_optional(OLDEST_BODY, &[]).await?;
@@ -239,12 +251,13 @@ pub(super) async fn search_facts(db: &mut Door<'_>, want: &SearchWant) -> DbResu
         is_id_whole,
         is_ids_cut,
         of_object,
-        messages: messages(db, want, &providers).await?,
-        rejected: rejected(db, want).await?,
+        messages: messages.rows,
+        rejected: rejected.rows,
         oldest_at_ms: oldest.map(|row| row.int("received_at_ms")).transpose()?,
         oldest_body_at_ms: oldest_body.map(|row| row.int("received_at_ms")).transpose()?,
         is_queue_cut: open_n > i64::from(QUEUE_N),
         cut: Vec::new(),
+        damaged,
     };
     Ok(facts.cut())
 }
@@ -261,7 +274,7 @@ fn behind(id: &str) -> String {
 
 /// Events of this id; if there is none, those whose ids begin with it, in the letter case that was written, in lower
 /// and in upper case.
-async fn events(db: &mut Door<'_>, want: &SearchWant, providers: &[String]) -> DbResult<Vec<EventView>> {
+async fn events(db: &mut Door<'_>, want: &SearchWant, providers: &[String]) -> DbResult<Intact<EventView>> {
     let all: Value = providers.to_vec().into();
     let of_id = db.fetch(EVENTS, &[all.clone(), want.id.as_str().into(), ASKED_N.into()]).await?;
     if !of_id.is_empty() || !is_beginning(&want.id) {
@@ -281,7 +294,7 @@ async fn with_id(
     db: &mut Door<'_>,
     want: &SearchWant,
     providers: &[String],
-) -> DbResult<(Vec<EventView>, bool)> {
+) -> DbResult<(Intact<EventView>, bool)> {
     let all: Value = providers.to_vec().into();
     let mut found = Vec::new();
     for key in &want.search_keys {
@@ -301,16 +314,18 @@ async fn with_id(
 }
 
 /// The newest of these events, each once.
-async fn newest(db: &mut Door<'_>, want: &SearchWant, rows: &[Row]) -> DbResult<Vec<EventView>> {
-    let by_number: BTreeMap<i64, EventView> =
-        event_views(db, rows, &want.destinations).await?.into_iter().collect();
-    Ok(by_number.into_values().rev().take(ASKED_N as usize).collect())
+async fn newest(db: &mut Door<'_>, want: &SearchWant, rows: &[Row]) -> DbResult<Intact<EventView>> {
+    let found = event_views(db, rows, &want.destinations).await?;
+    let by_number: BTreeMap<i64, EventView> = found.rows.into_iter().collect();
+    let rows = by_number.into_values().rev().take(ASKED_N as usize).collect();
+    Ok(Intact { rows, damaged: found.damaged })
 }
 
 /// These events as people see them.
-async fn views(db: &mut Door<'_>, want: &SearchWant, rows: &[Row]) -> DbResult<Vec<EventView>> {
+async fn views(db: &mut Door<'_>, want: &SearchWant, rows: &[Row]) -> DbResult<Intact<EventView>> {
     let found = event_views(db, rows, &want.destinations).await?;
-    Ok(found.into_iter().map(|(_, event)| event).collect())
+    let rows = found.rows.into_iter().map(|(_, event)| event).collect();
+    Ok(Intact { rows, damaged: found.damaged })
 }
 
 /// Messages by their number, by their key and by their effect.
@@ -318,7 +333,7 @@ async fn messages(
     db: &mut Door<'_>,
     want: &SearchWant,
     providers: &[String],
-) -> DbResult<Vec<(bool, MessageRow)>> {
+) -> DbResult<Intact<(bool, MessageRow)>> {
     let by_key = by_key(db, want).await?;
     let mut numbers: BTreeSet<i64> = by_key.iter().copied().collect();
     numbers.extend(want.id.parse::<MessageId>().map(MessageId::number));
@@ -327,17 +342,17 @@ async fn messages(
         numbers.insert(row.int("message_id")?);
     }
     if numbers.is_empty() {
-        return Ok(Vec::new());
+        return Ok(Intact::default());
     }
     let rows = db.fetch(MESSAGES, &[numbers.into_iter().collect::<Vec<_>>().into()]).await?;
-    let mut found = Vec::with_capacity(rows.len());
-    for row in rows {
-        let message = MessageRow::from_row(&row, &want.installation_id)?;
-        if providers.iter().any(|name| name == message.key.provider.as_str()) {
-            found.push((by_key.contains(&message.message_id.number()), message));
-        }
-    }
-    Ok(found)
+    let found = message_rows(&rows, &want.installation_id)?;
+    let is_seen = |message: &MessageRow| providers.iter().any(|name| name == message.key.provider.as_str());
+    let is_by_key = |message: &MessageRow| by_key.contains(&message.message_id.number());
+    let seen = found.rows.into_iter().filter(is_seen).map(|message| (is_by_key(&message), message));
+    // Whose a damaged one is may not be known: it is for those who reach everywhere.
+    let is_everywhere = want.providers.is_none() && want.destinations == Reach::All;
+    let damaged = if is_everywhere { found.damaged } else { Vec::new() };
+    Ok(Intact { rows: seen.collect(), damaged })
 }
 
 /// The messages whose calls carry this key, among the newest.
@@ -346,21 +361,19 @@ async fn by_key(db: &mut Door<'_>, want: &SearchWant) -> DbResult<Vec<i64>> {
     let wanted = wanted.to_string();
     let mut found = Vec::new();
     for sql in [OPEN_KEYS, FINISHED_KEYS] {
-        for row in db.fetch(sql, &[KEYS_N.into()]).await? {
-            let provider = row.text("provider")?;
-            let provider = Name::parse(&provider).map_err(|_| DbError::decode("provider", &provider))?;
-            let key = EventKey { provider, event_id: row.text("event_id")? };
+        let read = |row: &Row| {
+            let key = event_key(row)?;
             let generation = i32::try_from(row.int("generation")?).unwrap_or(i32::MAX);
             let made = idempotency_key(&want.installation_id, &key, generation, &row.text("effect_name")?);
-            if made == wanted {
-                found.push(row.int("message_id")?);
-            }
-        }
+            Ok((made == wanted).then_some(row.int("message_id")?))
+        };
+        let rows = db.fetch(sql, &[KEYS_N.into()]).await?;
+        found.extend(intact("outbox_messages", "message_id", &rows, read)?.rows.into_iter().flatten());
     }
     Ok(found)
 }
 
-async fn rejected(db: &mut Door<'_>, want: &SearchWant) -> DbResult<Vec<RejectedView>> {
+async fn rejected(db: &mut Door<'_>, want: &SearchWant) -> DbResult<Intact<RejectedView>> {
     let digest = hex::decode(&want.id).ok().filter(|digest| digest.len() == 32);
     let values = [
         REJECTED_N.into(),
@@ -373,9 +386,9 @@ async fn rejected(db: &mut Door<'_>, want: &SearchWant) -> DbResult<Vec<Rejected
         ASKED_N.into(),
     ];
     let rows = db.fetch(REJECTED, &values).await?;
-    let mut found = rows.iter().map(rejected_view).collect::<DbResult<Vec<_>>>()?;
+    let mut found = rejected_rows(&rows)?;
     if !want.has_contents {
-        for one in &mut found {
+        for one in &mut found.rows {
             one.headers.clear();
         }
     }

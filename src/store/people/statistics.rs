@@ -4,6 +4,7 @@
 use super::person::{People, PeopleError};
 use super::walk::{ORDER_MS, number_before};
 use crate::api::{MinuteView, StatisticsView};
+use crate::store::damaged::intact;
 use crate::store::db::{DbResult, Door, Row, Value};
 use crate::types::UnixMs;
 
@@ -74,13 +75,13 @@ async fn statistics(
             is_cut: false,
         })
     };
-    let mut minutes: Vec<MinuteView> = rows.iter().map(minute).collect::<DbResult<_>>()?;
+    let is_full = rows.len() >= ROWS_N_MAX as usize;
+    let mut minutes = intact("processed_webhook_events", "provider", &rows, minute)?.rows;
     // What was looked at is whole from the minute on that comes after where it ended.
     let ended = db.fetch_optional(END, &[floor.into(), COUNTED_N_MAX.into()]).await?;
     let ended = ended.map(|row| row.int("received_at_ms")).transpose()?;
     let whole_from = |at_ms: UnixMs| (at_ms.saturating_add(ORDER_MS).div_euclid(MINUTE_MS) + 1) * MINUTE_MS;
     let by_events = ended.map(whole_from).filter(|at_ms| *at_ms > from_ms);
-    let is_full = minutes.len() >= ROWS_N_MAX as usize;
     let by_rows = minutes.last().filter(|_| is_full).map(|oldest| oldest.at_ms + MINUTE_MS);
     let counted_from_ms = by_events.max(by_rows).map(|at_ms| at_ms.min(to_ms));
     for minute in &mut minutes {

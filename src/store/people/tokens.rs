@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::person::{People, PeopleError};
 use crate::store::audit::{AuditEntry, append};
 use crate::store::db::{DbResult, Door};
-use crate::store::token::{TOKENS_GOOD_N_MAX, TokenRow, reach_text, token_columns, token_row};
+use crate::store::token::{TOKENS_GOOD_N_MAX, TokenRow, reach_text, token_columns, token_row, token_rows};
 use crate::types::{Name, Principal, Reach, Role, UnixMs};
 
 /// Time for which a token that is good no more is still listed. Milliseconds.
@@ -105,7 +105,7 @@ async fn token_list(db: &mut Door<'_>, before: Option<String>, limit: u32) -> Db
         token_columns!(),
         " FROM operator_tokens WHERE CAST($1 AS TEXT) IS NULL OR token_id < $1 ORDER BY token_id DESC LIMIT $2"
     );
-    db.fetch(sql, &[before.into(), limit.into()]).await?.iter().map(token_row).collect()
+    token_rows(&db.fetch(sql, &[before.into(), limit.into()]).await?)
 }
 
 async fn token_make(

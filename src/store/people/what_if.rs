@@ -60,7 +60,12 @@ impl People {
             let Ok(provider) = Name::parse(&event.provider) else { continue };
             let key = EventKey { provider, event_id: event.event_id };
             // Gone meanwhile: it is in no list any more.
-            let Some(found) = self.store.event_committed(&key).await? else { continue };
+            let found = match self.store.event_committed(&key).await {
+                // One that cannot be read keeps nobody from the others; the log names it.
+                Err(error) if error.is_damaged_row() => continue,
+                found => found?,
+            };
+            let Some(found) = found else { continue };
             last_seq = Some(found.event_seq);
             self.add(&mut view, run(found).await);
         }

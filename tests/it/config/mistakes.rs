@@ -342,6 +342,9 @@ fn each_mistake_about_calls_names_its_key_and_the_remedy() {
     check("method = \"post\"", "method", "write POST");
     check("method = \"{{ a\"", "method", "is not a template: syntax error");
     check("body = \"{{ payload.id | nope }}\"", "body", "unknown filter");
+    check("body = \"{{ payload.id | upper(1) }}\"", "body", "write it without arguments");
+    check("body = \"{{ payload.ids | map('nope') }}\"", "body", "templates have no filter `nope`");
+    check("method = \"{{ payload.ids | select('gt') }}\"", "method", "`other` is missing");
     check(
         "body = \"{body}\"",
         "body",

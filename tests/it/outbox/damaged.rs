@@ -17,6 +17,10 @@ async fn a_row_that_is_damaged_is_held_and_stops_nobody(database: &Database) {
         format!("UPDATE processed_webhook_events SET event_type = {damaged} WHERE event_id = 'evt_1'"),
         format!("UPDATE outbox_queue SET effect_name = {damaged} WHERE {of_message}"),
         format!("UPDATE outbox_queue SET lane = {damaged} WHERE {of_message}"),
+        format!("UPDATE outbox_queue SET last_result = {damaged} WHERE {of_message}"),
+        format!("UPDATE outbox_queue SET attempts_n = -1 WHERE {of_message}"),
+        format!("UPDATE outbox_queue SET attempts_before_n = -1, body_bytes_n = -1 WHERE {of_message}"),
+        format!("UPDATE outbox_queue SET generation = 1 << 40 WHERE {of_message}"),
     ] {
         let others = format!("evt_{}", fastrand::u64(10..));
         fixture.message("evt_1", &["billing", "ledger"]).await;

@@ -229,7 +229,12 @@ pub(crate) fn told<T>(answer: Result<Answered<T>, PeopleError>, changed: impl Fn
         Err(PeopleError::Refused(refusal)) => match refusal {
             Refusal::NotAllowed { state } => format!("not_allowed {state}"),
             Refusal::StillOpen { messages_n } => format!("still_open {messages_n}"),
-            Refusal::OtherCount { counted_n } => format!("other_count {counted_n}"),
+            Refusal::OtherCount { counted_n, .. } => format!("other_count {counted_n}"),
+            Refusal::OtherSet { changed } => format!("OtherSet: {}", changed.in_words()),
+            Refusal::SameOperation { operation_id, shared } => {
+                let id = operation_id.map_or_else(|| "another".to_owned(), |id| id.to_string());
+                format!("same as {id}: {}", shared.in_words())
+            }
             Refusal::BodyGone => "body_gone".to_owned(),
             Refusal::KeyReused => "key_reused".to_owned(),
             other => format!("{other:?}"),

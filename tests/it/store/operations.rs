@@ -537,18 +537,20 @@ async fn the_same_act_on_the_same_filter_is_ordered_twice_only_on_purpose(databa
         ..order(subject.clone(), counted_n)
     };
     let view = begin(&people, &plain(&subject, 2), "k1").await.unwrap();
-    let same = format!("SameOperation {{ operation_id: Some({}) }}", view.operation_id);
-    assert_eq!(begin(&people, &plain(&subject, 2), "k2").await, Err(same.clone()));
+    let rows = database
+        .texts("SELECT CAST(message_id AS TEXT) FROM outbox_queue ORDER BY message_id")
+        .await
+        .join(", ");
+    let same = format!("same as {}: {rows}", view.operation_id);
+    assert_eq!(begin(&people, &plain(&subject, 2), "k2").await, Err(same));
     // Who may not see the first one hears that there is one.
     let few = scoped(&store, Role::Operator, Some(&["stripe"]), None);
-    assert_eq!(
-        begin(&few, &plain(&subject, 2), "k3").await,
-        Err("SameOperation { operation_id: None }".to_owned())
-    );
+    assert_eq!(begin(&few, &plain(&subject, 2), "k3").await, Err(format!("same as another: {rows}")));
     // Another act or another filter is another operation.
     let discard = of_messages(MessageAct::Discard, in_state(MessageState::Dead));
     assert!(begin(&people, &plain(&discard, 2), "k4").await.is_ok());
     work_off(&store, &view.operation_id, 200).await;
+    let same = format!("same as {}: ", view.operation_id);
     assert_eq!(begin(&people, &plain(&subject, 0), "k5").await, Err(same), "it ended a moment ago");
     let again = begin(&people, &order(subject.clone(), 0), "k6").await.unwrap();
     assert_eq!(again.state, OperationState::Done);
@@ -680,19 +682,27 @@ async fn an_order_is_about_the_rows_that_were_seen_as_they_stood(database: &Data
     let before = seen(&people, &send).await;
     decide(&people, &on_message(first, MessageAct::Done), &decision_at("d1", 9_000)).await;
     super::operator::settled(&store, "evt_9", SettleTo::Dead).await;
-    assert_eq!(begin(&people, &before, "k1").await, Err("OtherSet".to_owned()));
+    let numbers =
+        database.texts("SELECT CAST(message_id AS TEXT) FROM outbox_queue ORDER BY message_id").await;
+    let third = numbers.last().unwrap();
+    assert_eq!(begin(&people, &before, "k1").await, Err(format!("OtherSet: {first}, {third}")));
     // One of them is sent and dies once more: the same ones, and not as they were seen.
     let before = seen(&people, &send).await;
     decide(&people, &on_message(second, MessageAct::Send), &decision_at("d2", 9_000)).await;
     try_calls(&store, 100_000, &[(1, SettleTo::Dead)]).await;
-    assert_eq!(begin(&people, &before, "k2").await, Err("OtherSet".to_owned()));
+    assert_eq!(begin(&people, &before, "k2").await, Err(format!("OtherSet: {second}")));
+    let choice = OperationChoice::Messages(in_state(MessageState::Dead));
+    let recent = people.operation_preview(&choice, 9_001).await.unwrap().recent.unwrap();
+    let told = (recent.changed.rows.clone(), recent.changed.rows_n, recent.last_at_ms, recent.actors.clone());
+    assert_eq!(told, (vec![second.to_string()], 1, 9_000, vec!["ops".to_owned()]));
+    assert_eq!(people.operation_preview(&choice, 609_001).await.unwrap().recent, None);
     // An event that was run again meanwhile.
     let done = EventFilter { state: Some(EventState::Handled), ..EventFilter::default() };
     let rerun = order(OperationSubject::Events { act: EventAct::Rerun, filter: done }, 3);
     let before = seen(&people, &rerun).await;
     run(database, "UPDATE processed_webhook_events SET generation = generation + 1 WHERE event_id = 'evt_9'")
         .await;
-    assert_eq!(begin(&people, &before, "k3").await, Err("OtherSet".to_owned()));
+    assert_eq!(begin(&people, &before, "k3").await, Err("OtherSet: stripe/evt_9".to_owned()));
     assert_eq!(database.count("SELECT COUNT(*) FROM operation_rows").await, 0);
     assert!(begin(&people, &seen(&people, &rerun).await, "k4").await.is_ok());
 }
@@ -714,7 +724,7 @@ async fn an_order_is_refused_when_a_call_of_its_events_or_the_event_of_its_messa
             try_calls(&store, 100_000, &[(1, SettleTo::Held)]).await;
         }
         let begun = begin(&people, &before, &format!("begin-{key}")).await;
-        assert_eq!(begun, Err("OtherSet".to_owned()), "{act:?}");
+        assert_eq!(begun, Err("OtherSet: stripe/evt_held".to_owned()), "{act:?}");
     }
     // A call that goes out by itself, and is tried at any moment, is no reason to refuse; that it ended is one.
     admit(&store, &event("evt_ready", "b"), &[message("billing")]).await;
@@ -723,13 +733,14 @@ async fn an_order_is_refused_when_a_call_of_its_events_or_the_event_of_its_messa
     try_calls(&store, 100_000, &[(1, SettleTo::Ready { visible_at_ms: 100_000 })]).await;
     assert_eq!(seen(&people, &rerun).await.set, before.set);
     try_calls(&store, 200_000, &[(1, SettleTo::Done)]).await;
-    assert_eq!(begin(&people, &before, "k3").await, Err("OtherSet".to_owned()));
+    assert_eq!(begin(&people, &before, "k3").await, Err("OtherSet: stripe/evt_ready".to_owned()));
     // A held call whose event somebody runs again: that run may do the same under another key.
     super::operator::settled(&store, "evt_again", SettleTo::Held).await;
     let send = order(of_messages(MessageAct::Send, in_state(MessageState::Held)), 1);
     let before = seen(&people, &send).await;
     decide(&people, &super::on_event("evt_again", EventAct::Rerun), &decision_at("d3", 9_000)).await;
-    assert_eq!(begin(&people, &before, "k4").await, Err("OtherSet".to_owned()));
+    let refused = begin(&people, &before, "k4").await.unwrap_err();
+    assert!(refused.starts_with("OtherSet: ") && refused.len() > 12, "{refused}");
     assert_eq!(database.count("SELECT COUNT(*) FROM operation_rows").await, 0);
 }
 
@@ -796,17 +807,23 @@ async fn an_order_on_rows_of_another_one_to_the_same_effect_is_refused_for_a_whi
     let done = EventFilter { state: Some(EventState::Handled), ..EventFilter::default() };
     let rerun = OperationSubject::Events { act: EventAct::Rerun, filter: done };
     let first = begin(&people, &plain(&of_messages(MessageAct::Send, send), 3), "k1").await.unwrap();
-    let same = Err(format!("SameOperation {{ operation_id: Some({}) }}", first.operation_id));
+    let rows = database
+        .texts("SELECT CAST(message_id AS TEXT) FROM outbox_queue ORDER BY message_id")
+        .await
+        .join(", ");
+    let same = Err(format!("same as {}: {rows}", first.operation_id));
+    let same_events =
+        Err(format!("same as {}: stripe/evt_0, stripe/evt_1, stripe/evt_2", first.operation_id));
     // Another filter that finds the same messages, and the events of these.
     assert_eq!(begin(&people, &plain(&some, 3), "k2").await, same);
-    assert_eq!(begin(&people, &plain(&rerun, 3), "k3").await, same);
+    assert_eq!(begin(&people, &plain(&rerun, 3), "k3").await, same_events);
     let acts =
         people.operation_preview(&OperationChoice::Messages(to_billing.clone()), 9_000).await.unwrap().acts;
     let named: Vec<_> = acts.iter().map(|act| act.same_operation_id.is_some()).collect();
     assert_eq!(named, [true, false, false], "to give them up is another matter");
     // It is over: what it acted on stands in the way for ten minutes, unless somebody says so.
     work_off(&store, &first.operation_id, 200).await;
-    assert_eq!(begin(&people, &plain(&rerun, 3), "k4").await, same);
+    assert_eq!(begin(&people, &plain(&rerun, 3), "k4").await, same_events);
     let late = seen(&people, &plain(&rerun, 3)).await;
     let late = people.operation_begin(&late, BulkRules::default(), &decision_at("k5", 700_000)).await;
     let late = late.unwrap().value;

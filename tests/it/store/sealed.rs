@@ -5,7 +5,8 @@ use bytes::Bytes;
 use hooklatch::api::EventAct;
 use hooklatch::seal::{KeyRing, SealKey};
 use hooklatch::store::{
-    Latched, LeaseWant, LeasedMessage, NewMessage, ResealPlace, SealedTable, SettleTo, Settlement, Store,
+    Latched, LeaseWant, LeasedMessage, NewMessage, ResealPlace, SEALED_COUNTED_N, SealedTable, SettleTo,
+    Settlement, Store,
 };
 use hooklatch::types::{AttemptResult, EventState, MessageState};
 
@@ -20,6 +21,7 @@ on_both!(
     what_is_written_is_sealed_and_what_is_read_is_clear,
     rows_in_the_clear_go_on_beside_sealed_ones,
     a_key_is_replaced_while_old_rows_still_open,
+    the_rows_of_a_key_are_counted_to_the_last_in_steps,
     rows_in_the_clear_are_sealed_in_batches,
     what_waits_for_a_key_is_put_off_and_goes_on_when_it_is_there,
     a_sealed_value_that_was_moved_changed_or_has_another_key_is_never_sent,
@@ -144,7 +146,9 @@ async fn rows_in_the_clear_go_on_beside_sealed_ones(database: &Database) {
 async fn used(store: &Store) -> Vec<(String, u32)> {
     let mut all = std::collections::BTreeMap::<String, u32>::new();
     for one in store.keys_in_use().await.unwrap() {
-        *all.entry(one.key_id).or_default() += one.rows_n;
+        let (rows_n, more) = store.key_rows(&one, ResealPlace::default()).await.unwrap();
+        assert_eq!(more, None);
+        *all.entry(one.key_id).or_default() += rows_n;
     }
     all.into_iter().collect()
 }
@@ -161,6 +165,34 @@ async fn resealed(store: &Store, of: Option<&str>) -> (u32, u32) {
         }
     }
     all
+}
+
+async fn the_rows_of_a_key_are_counted_to_the_last_in_steps(database: &Database) {
+    const N: u32 = 2 * SEALED_COUNTED_N + 7;
+    let store = database.store().await;
+    let empty = if database.url.starts_with("postgres") { "''" } else { "x''" };
+    let numbers = format!("WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < {N})");
+    for sql in [
+        format!("INSERT INTO webhook_payloads (event_seq, shard, headers, body, key_id) {numbers} SELECT n, 0, '', {empty}, 'k1' FROM n"),
+        // Ten attempts of each message.
+        format!(
+            "INSERT INTO outbox_attempts (message_id, attempt_n, started_at_ms, finished_at_ms, shard, node, result, response, key_id)
+             {numbers} SELECT n / 10 + 1, n % 10 + 1, 0, 0, 0, '', 'retry', '', 'k1' FROM n"
+        ),
+    ] {
+        database.run(&sql).await.unwrap();
+    }
+    let used = store.keys_in_use().await.unwrap();
+    assert_eq!(used.len(), 2, "{used:?}");
+    for one in &used {
+        let (mut steps, mut from) = (Vec::new(), Some(ResealPlace::default()));
+        while let Some(place) = from {
+            let (rows_n, next) = store.key_rows(one, place).await.unwrap();
+            steps.push(rows_n);
+            from = next;
+        }
+        assert_eq!(steps, [SEALED_COUNTED_N, SEALED_COUNTED_N, 7], "{one:?}");
+    }
 }
 
 async fn a_key_is_replaced_while_old_rows_still_open(database: &Database) {

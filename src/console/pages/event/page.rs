@@ -13,7 +13,7 @@ use crate::console::contract::{ContractAnswer, told, with_query};
 use crate::console::parts::chip::{Mood, chip};
 use crate::console::parts::form::{self, SentForm};
 use crate::console::parts::frame::Place;
-use crate::console::parts::link;
+use crate::console::parts::{link, list};
 use crate::console::trouble::Trouble;
 use crate::console::visit::Visit;
 use crate::plain;
@@ -93,6 +93,7 @@ fn notices(view: &LedgerView) -> Markup {
             p class="note" { (chip(Mood::Needed, "test event")) " An operator made this event. Its sender never sent it." }
         }
         @if view.is_cut { p class="note" { "So much happened that the oldest entries are left out." } }
+        (list::damaged(&view.damaged))
         @if view.conflicts_unkept_n > 0 {
             p class="note" {
                 "Other content came under this id " (view.conflicts_unkept_n)

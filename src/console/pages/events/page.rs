@@ -34,7 +34,7 @@ async fn draw(visit: &Visit, values: Vec<(String, String)>) -> Result<Markup, Tr
             @if page.items.is_empty() { (list::nothing("No event is found by this filter.")) }
             @else { (rows::table(visit, &page.items)) }
         }
-        (list::onwards(visit, "/events", sieve.values(), page.next.as_deref(), page.looked_back_to_ms))
+        (list::onwards(visit, "/events", sieve.values(), &page))
     })
 }
 

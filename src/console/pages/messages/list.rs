@@ -79,7 +79,7 @@ async fn first(visit: &Visit) -> Result<Markup, Trouble> {
             h2 id="newest" { "The newest" }
             @if newest.items.is_empty() { (list::nothing("There are no messages yet.")) }
             @else { (row::table(visit, "The newest messages", &newest.items)) }
-            (list::onwards(visit, "/messages", &[], newest.next.as_deref(), newest.looked_back_to_ms))
+            (list::onwards(visit, "/messages", &[], &newest))
         }
     })
 }
@@ -125,7 +125,7 @@ async fn found(visit: &Visit, values: &[(String, String)], asked: &Asked) -> Res
             (row::table(visit, "Messages", &page.items))
             @if has_state { p class="links" { "By this filter" (bulk(visit, asked)) } }
         }
-        (list::onwards(visit, "/messages", values, page.next.as_deref(), page.looked_back_to_ms))
+        (list::onwards(visit, "/messages", values, &page))
     })
 }
 

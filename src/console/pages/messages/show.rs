@@ -24,7 +24,7 @@ pub(super) async fn show(visit: Visit, Path(message_id): Path<String>) -> Respon
 
 async fn draw(visit: &Visit, message_id: &str) -> Result<Markup, Trouble> {
     let told: ContractAnswer<MessageDetail> = visit.ask_tagged(&path(&["messages", message_id])).await?;
-    let MessageDetail { message, attempts, decisions, policy } = &told.view;
+    let MessageDetail { message, attempts, decisions, policy, damaged } = &told.view;
     Ok(html! {
         p class="headline" { (chip::message(message.state)) " " @if let Some(one) = &message.judgement { (moment::coded(&one.headline)) } }
         (decide(visit, message, told.etag.as_deref()))
@@ -36,6 +36,7 @@ async fn draw(visit: &Visit, message_id: &str) -> Result<Markup, Trouble> {
             h2 id="policy" { "Its destination" }
             (list::facts(&policy::rows(policy.as_ref())))
         }
+        (list::damaged(damaged))
         (attempts::tried(visit, attempts))
         (attempts::decided(visit, decisions))
     })

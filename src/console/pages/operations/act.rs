@@ -47,6 +47,7 @@ pub(super) async fn draw(
     let body = html! {
         (notice)
         (figures::found(visit, chosen, &preview.figures))
+        (figures::recent(&preview))
         (what_follows(visit, act))
         @if preview.approvals_n > 1 { p { "Another person has to approve it before it begins." } }
         (confirm(visit, chosen, act, &preview))

@@ -74,6 +74,9 @@ async fn confirmed_anew(visit: &Visit, form: &SentForm, trouble: &Trouble) -> Re
 }
 
 fn notice(visit: &Visit, form: &SentForm, trouble: &Trouble) -> Option<Markup> {
+    let involved = trouble.involved.as_deref();
+    let operation_id = involved.and_then(|involved| involved.operation_id.as_deref());
+    let rows = involved.map_or("", |involved| involved.rows.as_str());
     let said = match trouble.code.as_deref().unwrap_or_default() {
         "other_number_typed" => {
             let typed = form.optional("typed_n").unwrap_or("nothing");
@@ -89,11 +92,21 @@ fn notice(visit: &Visit, form: &SentForm, trouble: &Trouble) -> Option<Markup> {
         },
         "same_operation" => html! {
             "Nothing was done: another operation does the same, or does it to some of the same rows"
-            @if let Some(id) = &trouble.operation_id { ": operation " (link::operation(visit, id)) }
+            @if let Some(id) = operation_id { ": operation " (link::operation(visit, id)) }
             @else { ". This token may not see it" }
             ". It is unfinished, or ended less than 10 minutes ago."
         },
         _ => return None,
     };
-    Some(html! { p class="trouble" role="alert" { (said) } })
+    let about = match trouble.code.as_deref() {
+        _ if rows.is_empty() => None,
+        Some("same_operation") => Some("Both are about "),
+        _ => Some("New, gone or changed since you looked: "),
+    };
+    Some(html! {
+        p class="trouble" role="alert" {
+            (said)
+            @if let Some(what) = about { " " (what) (crate::console::parts::moment::foreign(rows)) "." }
+        }
+    })
 }

@@ -14,6 +14,15 @@ const NAMES_N_MAX: usize = 12;
 /// Characters of an error that a row shows.
 const ERROR_CHARS_MAX: usize = 160;
 
+/// What operators did to these rows a moment ago.
+pub(super) fn recent(preview: &OperationPreview) -> Markup {
+    html! {
+        @if let Some(recent) = &preview.recent {
+            p class="trouble" role="alert" { (moment::foreign(&recent.in_words())) }
+        }
+    }
+}
+
 /// What was found, in words and in figures, with the way to look at it.
 pub(super) fn found(visit: &Visit, chosen: &Chosen, figures: &BulkFigures) -> Markup {
     let target = chosen.target(&format!("/{}", chosen.list()));

@@ -36,7 +36,7 @@ async fn draw(visit: &Visit, values: &[(String, String)]) -> Result<Markup, Trou
         }
         @if rows.is_empty() { (list::nothing("There are no operations yet.")) }
         @else { (list::table("Operations", &HEADINGS, &rows)) }
-        (list::onwards(visit, "/operations", values, page.next.as_deref(), None))
+        (list::onwards(visit, "/operations", values, &page))
     })
 }
 

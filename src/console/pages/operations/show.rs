@@ -66,6 +66,7 @@ async fn acts_on(visit: &Visit, operation: &OperationView, page: &str) -> Result
             h2 id="acts-on" { "What it acts on" }
             @if moved_n > 0 { p class="note" { (grouped(moved_n)) " of its rows have changed since the order; they may be passed over." } }
             (figures::found(visit, &Chosen(operation.subject.choice()), &preview.figures))
+            (figures::recent(&preview))
             @for act in &preview.acts { (act::what_follows(visit, act)) }
             (figures::samples(visit, &preview))
         }

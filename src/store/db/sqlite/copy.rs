@@ -30,17 +30,32 @@ pub(crate) struct FileCopy {
     pub(crate) events_n: u64,
     /// Version of its schema.
     pub(crate) schema_version: i64,
+    /// The encryption keys that it knows.
+    pub(crate) keys: Vec<FileKey>,
     /// The newest row of its audit log, as `hooklatch audit verify --head` takes it.
     pub(crate) audit_head: String,
 }
 
+/// An encryption key that a file knows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct FileKey {
+    /// Id of the key.
+    pub(crate) key_id: String,
+    /// The value that only this key gives.
+    pub(crate) check_value: Vec<u8>,
+    /// True when something is sealed with it.
+    pub(crate) is_used: bool,
+}
+
 /// Copies the file that `url` names to `to`: beside it first, checked, then put in its place. Takes as long as it takes,
-/// on the caller's thread. `now_ms` is noted in the copy, so that whoever starts on it knows what it is.
+/// on the caller's thread. `now_ms` is noted in the copy, so that whoever starts on it knows what it is. Nothing is
+/// copied when `check` refuses the file for the encryption keys that it knows.
 pub(crate) fn copy_file(
     url: &str,
     to: &Path,
     is_replacing: bool,
     now_ms: UnixMs,
+    check: impl FnOnce(&[FileKey]) -> Result<(), String>,
 ) -> Result<FileCopy, StoreError> {
     let from = file::path(url).map_err(StoreError::Refused)?;
     if !from.is_file() {
@@ -57,10 +72,13 @@ pub(crate) fn copy_file(
     // Before SQLite opens it: closing this afterwards would drop SQLite's locks.
     let head = File::open(&from);
     head.map_or(Ok(()), |head| file::log_is_its_own(&from, &head))?;
+    let failed = |source| StoreError::from_db("backup", source);
+    let source = opened(&from).map_err(failed)?;
+    let keys = file_keys(&source).map_err(failed)?;
+    check(&keys).map_err(StoreError::Refused)?;
     partials_clear(to);
     let partial = Partial::create(to)?;
-    let copied =
-        copied(&from, &partial.path, now_ms).map_err(|source| StoreError::from_db("backup", source))?;
+    let copied = copied(source, &partial.path, (now_ms, keys)).map_err(failed)?;
     let bytes_n = partial.put(to).map_err(|error| unusable(to, &error))?;
     Ok(FileCopy { path: to.to_owned(), bytes_n, ..copied })
 }
@@ -157,12 +175,29 @@ fn is_left(path: &Path) -> bool {
     age.is_ok_and(|age| age > LEFT_AFTER) && file.try_lock().is_ok()
 }
 
-fn copied(from: &Path, to: &Path, now_ms: UnixMs) -> DbResult<FileCopy> {
-    let source = Connection::open_with_flags(
-        from,
-        OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+fn opened(from: &Path) -> DbResult<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let source = Connection::open_with_flags(from, flags)?;
+    source.busy_timeout(Duration::from_secs(10))?;
+    Ok(source)
+}
+
+/// The encryption keys that a file knows, by their ids.
+fn file_keys(source: &Connection) -> DbResult<Vec<FileKey>> {
+    let mut statement = source.prepare(
+        "SELECT k.key_id, k.check_value,
+             EXISTS (SELECT 1 FROM webhook_payloads p WHERE p.key_id = k.key_id)
+             OR EXISTS (SELECT 1 FROM outbox_contents c WHERE c.key_id = k.key_id)
+             OR EXISTS (SELECT 1 FROM outbox_attempts a WHERE a.key_id = k.key_id)
+         FROM encryption_keys k ORDER BY k.key_id",
     )?;
-    source.busy_timeout(std::time::Duration::from_secs(10))?;
+    let keys = statement.query_map((), |row| {
+        Ok(FileKey { key_id: row.get(0)?, check_value: row.get(1)?, is_used: row.get(2)? })
+    })?;
+    Ok(keys.collect::<rusqlite::Result<_>>()?)
+}
+
+fn copied(source: Connection, to: &Path, (now_ms, keys): (UnixMs, Vec<FileKey>)) -> DbResult<FileCopy> {
     let version = "SELECT COALESCE(MAX(version), 0) FROM hooklatch_migrations";
     let wanted: i64 = source.query_row(version, (), |row| row.get(0))?;
     let name = to.to_str().ok_or_else(|| DbError::lost("the path of the copy is not UTF-8"))?;
@@ -190,6 +225,7 @@ fn copied(from: &Path, to: &Path, now_ms: UnixMs) -> DbResult<FileCopy> {
             .query_row("SELECT COUNT(*) FROM processed_webhook_events", (), |row| row.get::<_, i64>(0))?
             .unsigned_abs(),
         schema_version: found,
+        keys,
         audit_head: copy.query_row(audit, (), |row| row.get(0))?,
     })
 }

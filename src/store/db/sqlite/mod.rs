@@ -17,7 +17,7 @@ mod tests;
 mod transactions;
 mod witness;
 
-pub(crate) use copy::copy_file;
+pub(crate) use copy::{FileKey, copy_file};
 pub(crate) use file::path as sqlite_path;
 pub(in crate::store) use pools::Sqlite;
 pub(super) use pools::open;

@@ -3,7 +3,8 @@
 use std::process::Command;
 use std::time::Duration;
 
-use super::watched::{Watched, reworded};
+use super::watched::{TOKEN, Watched, reworded};
+use crate::contract::Operator;
 use crate::database::{Database, On, on_both};
 use crate::process::{Server, until};
 
@@ -13,7 +14,21 @@ on_both!(
     tables_that_cannot_be_counted_are_told,
     what_could_never_be_counted_is_told,
     connections_that_are_all_taken_are_told,
+    rows_that_are_damaged_are_told,
 );
+
+async fn rows_that_are_damaged_are_told(database: &Database) {
+    let Some(watched) = Watched::start(database, "").await else { return };
+    let admin = Operator::new(watched.server.admin, TOKEN);
+    for id in ["evt_1", "evt_2"] {
+        assert_eq!(watched.event(id, "paid").await, 200);
+    }
+    assert_eq!(admin.get("/events").await.status, 200);
+    watched.prometheus.is_quiet_about(&["RowDamaged critical"]).await;
+    database.run("UPDATE processed_webhook_events SET state = 'odd' WHERE event_id = 'evt_1'").await.unwrap();
+    assert_eq!(admin.get("/events").await.status, 200);
+    watched.prometheus.fires(&["RowDamaged critical"]).await;
+}
 
 async fn what_cannot_be_pruned_is_told(database: &Database) {
     let more = "[retention]\nevery_ms = 100\n";

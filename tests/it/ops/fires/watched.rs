@@ -14,7 +14,7 @@ pub(super) struct Watched {
 }
 
 /// A token with every right.
-const TOKEN: &str = "admin-token-01234567890";
+pub(super) const TOKEN: &str = "admin-token-01234567890";
 
 impl Watched {
     /// `None`, said aloud, where there is no Prometheus.
