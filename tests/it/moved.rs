@@ -228,6 +228,7 @@ async fn nothing_is_acknowledged_after_an_earlier_state_was_put_into_the_file() 
     world.turns().await;
     assert_eq!(world.server.log().matches("Put back under a running server").count(), 1);
     let called_n = world.calls_n.load(Ordering::SeqCst);
+    // Long enough for several tries of a call.
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert!(world.calls_n.load(Ordering::SeqCst) <= called_n + 1, "one call may have been under way");
     assert!(world.server.terminate());

@@ -3,7 +3,7 @@
 use tracing::error;
 
 use super::witness::{WitnessState, WitnessWord};
-use crate::store::db::{Backend, DbResult, Door, Purpose, StoreError};
+use crate::store::db::{Backend, DbError, DbResult, Door, Purpose, StoreError};
 use crate::store::handle::Store;
 use crate::types::UnixMs;
 
@@ -97,7 +97,7 @@ impl Store {
                  docs/backup.md says how, under \"Put back under a running server\""
             );
         }
-        Ok(())
+        Err(StoreError::from_db("restore_watch", DbError::lost(what)))
     }
 
     /// Remembers that a node started on this database.
