@@ -129,10 +129,10 @@ async fn a_restored_database_serves_nobody_before_it_is_taken_over(database: &Da
 #[tokio::test]
 async fn a_database_that_is_restored_under_a_running_node_is_left_by_it() {
     let Some(database) = Database::create(On::Postgres).await else { return };
-    let mut world = World::start(&database).await;
-    assert_eq!(world.post("evt_1", now_s() - 60).await, "accepted");
+    let (mut world, before_s) = (World::start(&database).await, now_s() - 60);
+    assert_eq!(world.post("evt_1", before_s).await, "accepted");
     let saved = Saved::of(&database, &world.server);
-    assert_eq!(world.post("evt_2", now_s() - 60).await, "accepted");
+    assert_eq!(world.post("evt_2", before_s).await, "accepted");
     seen(&world, "billing", "evt_2", 1).await;
     saved.restore(&database).await;
     let noticed = async || world.server.log().contains("Put back under a running server");
@@ -147,7 +147,7 @@ async fn a_database_that_is_restored_under_a_running_node_is_left_by_it() {
     assert_eq!(world.run(&["restore-check"]).0, 7);
     assert_eq!(world.run(&["restore-check", "--yes", "--reason", "r"]).0, 0);
     world.server.spawn().await;
-    assert_eq!(world.post("evt_1", now_s() - 60).await, "duplicate");
+    assert_eq!(world.post("evt_1", before_s).await, "duplicate");
     assert_eq!(world.far.of("billing", "evt_2").len(), 1, "nothing was called meanwhile");
 }
 
