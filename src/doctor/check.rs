@@ -69,7 +69,7 @@ checks! {
         "without files no connection is taken, no call made and no row written";
     DISK = "disk", "room on the database's disk, where it is ours", "under 2 GiB, or under 10 % and 20 GiB", "under 256 MiB, or under 2 % and 2.5 GiB",
         "a full disk refuses every event";
-    FILE = "database.file", "SQLite's file, and what is at its path", "", "the file was moved, deleted or replaced",
+    FILE = "database.file", "SQLite's file, and what is at its path", "", "the file was moved, deleted or replaced, or a copy was put into it",
         "nothing is received or sent until a restart, which does not find what is in the file that was moved";
     RETENTION = "retention", "the oldest rows that should have gone", "a day late, or pruning is off", "a week late",
         "the database grows until it is slow or full, and bodies stay longer than was promised";

@@ -50,7 +50,7 @@ pub(crate) async fn database(
     let beside = bounded(WITNESS, LOOK_LIMIT, store.witness_state(), |state| witness(state.as_ref()));
     let disk = async {
         let Some(path) = store.file() else { return Vec::new() };
-        let mut found = vec![at_its_path(&path, store.file_moved())];
+        let mut found = vec![at_its_path(&path, store.replaced())];
         let looked = tokio::task::spawn_blocking(move || disk_of(&path));
         found.extend(bounded(DISK, LOOK_LIMIT, looked, |found| found).await);
         found

@@ -27,7 +27,8 @@ pub(super) fn at_its_path(path: &Path, moved: Option<&str>) -> FindingView {
         None => FILE.well(format!("`{}`", path.display())),
         Some(what) => FILE.failure(what).cure(
             "if the files were moved, stop the server, put the database and its -wal back to where they were, and start it; if \
-             they were deleted, copy them from /proc/PID/fd before you stop it (docs/backup.md)",
+             they were deleted, copy them from /proc/PID/fd before you stop it; if a copy was put into the file, stop the \
+             server and ask `hooklatch restore-check` (docs/backup.md)",
         ),
     }
 }

@@ -41,7 +41,7 @@ impl OutboxState {
     /// Makes one call after the other, until nothing waits. A panic costs the message that it was about.
     async fn serve(self: Arc<Self>, post: Arc<Post>, mut stops: Stops) {
         while let Some(Work { message, begun, slot }) = post.next() {
-            if self.store.file_moved().is_some() {
+            if self.store.replaced().is_some() {
                 // Its result could not be written. What is leased in that file counts as perhaps sent after a restart.
                 continue;
             }

@@ -37,6 +37,8 @@ pub(super) struct StoreParts {
     pub(super) operation_ordered: Notify,
     /// The rows of the newest previews of operations.
     pub(super) seen_sets: Arc<SeenSets>,
+    /// Whether the server was told to stop recovering at a point when this process looked first.
+    pub(super) had_target: OnceLock<bool>,
 }
 
 impl Store {
@@ -57,6 +59,7 @@ impl Store {
             installation: OnceLock::new(),
             operation_ordered: Notify::new(),
             seen_sets: Arc::default(),
+            had_target: OnceLock::new(),
         };
         Ok(Self {
             parts: Arc::new(parts),
@@ -111,10 +114,11 @@ impl Store {
         self.parts.backend.file().map(Path::to_owned)
     }
 
-    /// Why the file that is open is not the one at its path any more, if that was seen: then nothing is committed, and
-    /// nothing may be sent, until a restart.
-    pub(crate) fn file_moved(&self) -> Option<&str> {
-        self.parts.backend.sqlite().and_then(|db| db.file().moved())
+    /// Why what is open is not the database that this process started on, if that was seen: then nothing is committed,
+    /// and nothing may be sent, until a restart.
+    pub(crate) fn replaced(&self) -> Option<&str> {
+        let moved = self.parts.backend.sqlite().and_then(|db| db.file().moved());
+        moved.or_else(|| self.parts.backend.trust().replaced())
     }
 
     /// How much of the node's connections is taken, by what they are for.
@@ -131,7 +135,8 @@ impl Store {
     /// After anything went wrong a row is written, and its commit awaited, before the answer is yes again. Answers
     /// within 2 s.
     pub async fn probe(&self) -> Result<(), StoreError> {
-        self.parts.backend.probe().await
+        self.parts.backend.probe().await?;
+        self.restore_watch().await
     }
 
     /// The database's clock minus ours; 0 where they are the same clock. Milliseconds.

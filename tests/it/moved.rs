@@ -104,6 +104,8 @@ enum Fate {
     ReplacedByCopy,
     FolderRenamed,
     LogDeleted,
+    /// An earlier state was put into it, by SQLite.
+    PutBack,
 }
 
 const FATES: [Fate; 5] =
@@ -131,6 +133,12 @@ impl Fate {
                 std::fs::write(world.file("hl.db.witness"), "of another one").unwrap();
             }
             Self::LogDeleted => std::fs::remove_file(world.file("hl.db-wal")).unwrap(),
+            Self::PutBack => {
+                let restore = format!(".restore '{}'", world.home.path().join("backup").display());
+                let mut shell = Command::new("sqlite3");
+                let ran = shell.arg(file).args(["-cmd", ".timeout 5000", &restore]).output().unwrap();
+                assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+            }
         }
     }
 
@@ -162,7 +170,7 @@ impl Fate {
                 std::fs::remove_dir_all(world.data()).unwrap();
                 std::fs::rename(other, world.data()).unwrap();
             }
-            Self::LogDeleted => {}
+            Self::LogDeleted | Self::PutBack => {}
         }
     }
 }
@@ -191,10 +199,57 @@ async fn nothing_is_acknowledged_into_a_file_that_is_not_at_its_path() {
     }
 }
 
+fn has_sqlite3() -> bool {
+    Command::new("sqlite3").arg("--version").output().is_ok()
+}
+
+/// Makes a backup, and has something happen that is not in it.
+async fn backed_up(world: &World) {
+    assert_eq!(world.post("evt_before").await.as_deref(), Ok("accepted"));
+    let to = world.home.path().join("backup").display().to_string();
+    assert_eq!(world.server.command("", &["backup", &to]).0, 0);
+    let held_n = async || world.database().count("SELECT witnessed_n FROM installation").await;
+    let before_n = held_n().await;
+    assert_eq!(world.post("evt_since").await.as_deref(), Ok("accepted"));
+    let log = || world.server.log();
+    until("it is witnessed", Duration::from_secs(5), log, async || held_n().await > before_n).await;
+}
+
+#[tokio::test]
+async fn nothing_is_acknowledged_after_an_earlier_state_was_put_into_the_file() {
+    if !has_sqlite3() {
+        return needs::skip("sqlite3");
+    }
+    let mut world = World::start().await;
+    backed_up(&world).await;
+    Fate::PutBack.happens(&world);
+    assert_eq!(world.post("evt_since").await, Err("503".to_owned()), "it would be new");
+    assert_eq!(world.post("evt_before").await, Err("503".to_owned()));
+    world.turns().await;
+    assert_eq!(world.server.log().matches("Put back under a running server").count(), 1);
+    let called_n = world.calls_n.load(Ordering::SeqCst);
+    // Long enough for several tries of a call.
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert!(world.calls_n.load(Ordering::SeqCst) <= called_n + 1, "one call may have been under way");
+    assert!(world.server.terminate());
+    for (arguments, want) in
+        [(&["restore-check"][..], 7), (&["restore-check", "--yes", "--reason", "a test"], 0)]
+    {
+        let (code, told) = world.server.command("", arguments);
+        assert_eq!(code, want, "{told}");
+    }
+    world.server.spawn().await;
+    assert_eq!(world.post("evt_before").await.as_deref(), Ok("duplicate"));
+    assert_eq!(world.database().texts("PRAGMA integrity_check").await, ["ok"]);
+}
+
 #[tokio::test]
 async fn readiness_turns_within_two_seconds_also_when_nobody_sends() {
-    for fate in FATES {
+    for fate in FATES.into_iter().chain(has_sqlite3().then_some(Fate::PutBack)) {
         let world = World::start().await;
+        if fate == Fate::PutBack {
+            backed_up(&world).await;
+        }
         fate.happens(&world);
         eprintln!("MEASURED: {fate:?} was noticed after {:?}", world.turns().await);
         let found = examine(&world.server, &["--no-probe"]).await;
@@ -347,7 +402,7 @@ fn locks_n(world: &World, name: &str) -> usize {
 
 #[tokio::test]
 async fn a_program_that_opens_writes_and_closes_the_file_beside_us_takes_nothing_away() {
-    if Command::new("sqlite3").arg("--version").output().is_err() {
+    if !has_sqlite3() {
         return needs::skip("sqlite3");
     }
     let mut world = World::start().await;

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
 
+use super::client::CONNECTION_AGE_MAX;
 use super::client_settings::ClientSettings;
 use super::error::DestinationError;
 use crate::config::UnknownPolicy;
@@ -60,7 +61,7 @@ pub(super) trait BrokerProtocol: Send + Sync {
 struct BrokerConnection<P: BrokerProtocol> {
     protocol: P,
     timeout: Duration,
-    /// A connection that nobody used for longer is made anew.
+    /// A connection that was not used for longer is made anew.
     idle_max: Duration,
     current: Mutex<Option<NumberedConnection<P::Connection>>>,
     /// The number of the next connection: none is given twice, also not after one was discarded.
@@ -74,6 +75,7 @@ struct BrokerConnection<P: BrokerProtocol> {
 struct NumberedConnection<C> {
     n: u64,
     connection: C,
+    made_at: Instant,
     used_at: Instant,
 }
 
@@ -85,7 +87,9 @@ impl<P: BrokerProtocol> BrokerConnection<P> {
     fn living(&self) -> Option<NumberedConnection<P::Connection>> {
         let mut current = self.current();
         let current = current.as_mut().filter(|current| {
-            P::is_alive(&current.connection) && current.used_at.elapsed() <= self.idle_max
+            P::is_alive(&current.connection)
+                && current.used_at.elapsed() <= self.idle_max
+                && current.made_at.elapsed() < CONNECTION_AGE_MAX
         })?;
         current.used_at = Instant::now();
         Some(current.clone())
@@ -101,7 +105,8 @@ impl<P: BrokerProtocol> BrokerConnection<P> {
         }
         let connection = self.protocol.connect().await?;
         let n = self.next_n.fetch_add(1, Ordering::Relaxed);
-        let new = NumberedConnection { n, connection, used_at: Instant::now() };
+        let now = Instant::now();
+        let new = NumberedConnection { n, connection, made_at: now, used_at: now };
         *self.current() = Some(new.clone());
         Ok(new)
     }
@@ -164,4 +169,52 @@ pub(super) fn broker<P: BrokerProtocol + 'static>(
 pub(super) fn words(error: &dyn std::fmt::Display) -> String {
     let text = error.to_string();
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(WHY_CHARS_MAX).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outbox::destinations::tests::message;
+
+    /// Its connections are numbers, given one after the other; an answer is that number.
+    struct Counting(AtomicU64);
+
+    impl BrokerProtocol for Counting {
+        type Connection = u64;
+        const KNOWS_ITS_END: bool = true;
+
+        async fn connect(&self) -> Result<u64, String> {
+            Ok(self.0.fetch_add(1, Ordering::Relaxed))
+        }
+
+        fn is_alive(_: &u64) -> bool {
+            true
+        }
+
+        async fn publish(&self, connection: &u64, _: &LeasedMessage, _: Instant) -> CallAnswer {
+            CallAnswer::Refused { why: connection.to_string() }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_that_is_never_idle_is_replaced_when_it_is_old() {
+        let second = Duration::from_secs(1);
+        let broker = BrokerConnection {
+            protocol: Counting(AtomicU64::new(0)),
+            timeout: second,
+            idle_max: IDLE,
+            current: Mutex::default(),
+            next_n: AtomicU64::new(0),
+            connecting: tokio::sync::Mutex::default(),
+        };
+        let mut met = Vec::new();
+        for _ in 0..=CONNECTION_AGE_MAX.as_secs() {
+            let CallAnswer::Refused { why } = broker.send_once(&message()).await else { unreachable!() };
+            met.push(why);
+            tokio::time::advance(second).await;
+        }
+        let last = met.pop();
+        assert!(met.iter().all(|n| n == "0"), "{met:?}");
+        assert_eq!(last.as_deref(), Some("1"));
+    }
 }

@@ -9,7 +9,7 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -41,6 +41,8 @@ pub(in crate::store) struct Trust {
     generation: AtomicU64,
     /// True when something went wrong since a write was last seen to work.
     is_doubted: AtomicBool,
+    /// Why it is not the database that was opened, once that was seen.
+    replaced: OnceLock<String>,
 }
 
 impl Trust {
@@ -63,6 +65,18 @@ impl Trust {
     /// A write was seen to work.
     pub(in crate::store) fn restore(&self) {
         self.is_doubted.store(false, Ordering::Relaxed);
+    }
+
+    /// Another database, or an earlier state of it, is there now: no connection is given before a restart. True the
+    /// first time.
+    pub(in crate::store) fn replace(&self, what: &str) -> bool {
+        self.is_doubted.store(true, Ordering::Relaxed);
+        self.replaced.set(what.to_owned()).is_ok()
+    }
+
+    /// Why it is not the database that was opened, if that was seen.
+    pub(in crate::store) fn replaced(&self) -> Option<&str> {
+        self.replaced.get().map(String::as_str)
     }
 }
 
@@ -137,6 +151,9 @@ impl<S: Session> SessionPool<S> {
 
     /// A connection for one operation, the one that was used last or a new one.
     pub(in crate::store) async fn take(&self) -> DbResult<HeldSession<S>> {
+        if let Some(what) = self.0.trust.replaced() {
+            return Err(DbError::lost(format!("{what}; nothing is written to it before a restart")));
+        }
         let place = self.permit(&self.0.places).await?;
         let generation = self.0.trust.generation.load(Ordering::Relaxed);
         loop {

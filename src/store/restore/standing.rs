@@ -1,7 +1,9 @@
 //! Whether a database is the one that ran last.
 
+use tracing::error;
+
 use super::witness::{WitnessState, WitnessWord};
-use crate::store::db::{Backend, DbResult, Door, Purpose, StoreError};
+use crate::store::db::{Backend, DbError, DbResult, Door, Purpose, StoreError};
 use crate::store::handle::Store;
 use crate::types::UnixMs;
 
@@ -72,6 +74,30 @@ impl Store {
             }
             _ => standing,
         })
+    }
+
+    /// Looks whether the server, the database or the tables were restored since this process started on them. Once they
+    /// were, no connection is given any more. SQLite looks with each commit (`db/sqlite/identity.rs`).
+    pub(in crate::store) async fn restore_watch(&self) -> Result<(), StoreError> {
+        let Some(now) = identity(&self.parts.backend).await? else { return Ok(()) };
+        let had_target = *self.parts.had_target.get_or_init(|| now.has_target);
+        let what = match alone!(self.reader.restore_standing(Some(&now)))? {
+            RestoreStanding::Backup { .. } | RestoreStanding::Elsewhere => {
+                "was read in from a dump, or is in another server or database than the one that this server started on"
+            }
+            // Settings of an earlier recovery stay in the files of a server, and its standby has them when it takes over.
+            RestoreStanding::PointInTime if !had_target => "was restored to an earlier point in time",
+            _ => return Ok(()),
+        };
+        let what = format!("this database {what}");
+        if self.parts.backend.trust().replace(&what) {
+            error!(
+                "{what}. Events that were acknowledged since are not in it, so every request is answered 503 and nothing is \
+                 sent until this server is restarted. Stop every node, and take the database over: `hooklatch restore-check`. \
+                 docs/backup.md says how, under \"Put back under a running server\""
+            );
+        }
+        Err(StoreError::from_db("restore_watch", DbError::lost(what)))
     }
 
     /// Remembers that a node started on this database.

@@ -104,6 +104,20 @@ async fn what_was_written_when_we_were_asked_to_wait_is_never_called_not_sent() 
     bench.proxy.is(Mode::Throttled);
     bench.outbox(UnknownPolicy::Hold).run_due().await.unwrap();
     assert_eq!(bench.fixture.state("evt_1").await, "held", "{}", bench.error("evt_1").await);
+    assert_eq!(bench.keys().await.len(), 1, "nothing is sent again before somebody decides");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_broker_refuses_after_it_asked_us_to_wait_is_unknown_where_copies_are_allowed() {
+    let Some((kafka, port)) = kafka().await else { return };
+    kafka.create().await;
+    let bench = Bench::new(&kafka, port, true).await;
+    bench.fixture.message("evt_1", &["billing"]).await;
+    bench.proxy.is(Mode::Throttled);
+    bench.outbox(UnknownPolicy::Retry).run_due().await.unwrap();
+    assert_eq!(bench.fixture.state("evt_1").await, "ready");
+    let error = bench.error("evt_1").await;
+    assert!(error.contains("an earlier round may have written it; then:"), "{error}");
     assert_eq!(bench.keys().await.len(), 2, "the client sent it again, of its own accord");
 }
 

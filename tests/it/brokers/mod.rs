@@ -43,6 +43,9 @@ trait TestDestination {
     /// True when its client notices by itself that an idle connection was cut; a little later than this test.
     const NOTICES: bool;
 
+    /// In the bytes after which an answer is lost: the one that says that it is there.
+    const NEEDLE: &'static [u8] = NEEDLE;
+
     /// The keys of `[destinations.NAME]` that lead to it at this port.
     fn keys(&self, port: u16) -> String;
 
@@ -74,7 +77,7 @@ impl<'a, F: TestDestination> Bench<'a, F> {
     async fn new(destination: &'a F, server_port: u16, tells_its_port: bool) -> Self {
         let database = Database::create(On::Sqlite).await.unwrap();
         let fixture = Fixture::new(&database).await;
-        let proxy = Proxy::before(server_port, NEEDLE, tells_its_port).await;
+        let proxy = Proxy::before(server_port, F::NEEDLE, tells_its_port).await;
         Self { fixture, destination, proxy, _database: database }
     }
 

@@ -35,6 +35,7 @@ impl Table {
 impl TestDestination for Table {
     const DROPS_COPIES: bool = true;
     const NOTICES: bool = false;
+    const NEEDLE: &'static [u8] = b"COMMIT";
 
     fn keys(&self, port: u16) -> String {
         let mut url: reqwest::Url = self.database.url.parse().unwrap();
@@ -100,6 +101,28 @@ async fn a_row_that_breaks_a_rule_of_the_table_is_dead_and_never_taken_for_a_cop
         assert_eq!(bench.fixture.state(id).await, state, "{}", bench.error(id).await);
     }
     assert!(bench.error("evt_2").await.contains("unique constraint"), "{}", bench.error("evt_2").await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_that_ends_before_its_commit_was_sent_leaves_nothing_to_decide() {
+    let Some((table, port)) = Table::create().await else { return };
+    table.run(create()).await;
+    table
+        .run(
+            "CREATE FUNCTION ended() RETURNS trigger LANGUAGE plpgsql AS
+             $$ BEGIN PERFORM pg_terminate_backend(pg_backend_pid()); RETURN NEW; END $$;
+             CREATE TRIGGER ended BEFORE INSERT ON hooklatch_messages FOR EACH ROW EXECUTE FUNCTION ended()",
+        )
+        .await;
+    let bench = Bench::new(&table, port, false).await;
+    bench.fixture.message("evt_1", &["billing"]).await;
+    let outbox = bench.outbox(UnknownPolicy::Hold);
+    outbox.run_due().await.unwrap();
+    assert_eq!(bench.fixture.state("evt_1").await, "ready", "{}", bench.error("evt_1").await);
+    table.run("DROP TRIGGER ended ON hooklatch_messages").await;
+    bench.fixture.step_to_the_end(&outbox).await;
+    assert_eq!(bench.fixture.state("evt_1").await, "done", "{}", bench.error("evt_1").await);
+    assert_eq!(bench.keys().await.len(), 1);
 }
 
 #[tokio::test]

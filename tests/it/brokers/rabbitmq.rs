@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use hooklatch::config::UnknownPolicy;
-use lapin::options::{BasicGetOptions, QueueDeclareOptions};
+use lapin::options::{
+    BasicGetOptions, ExchangeDeclareOptions, ExchangeDeleteOptions, QueueBindOptions, QueueDeclareOptions,
+};
 use lapin::types::FieldTable;
-use lapin::{Channel, Connection, ConnectionProperties};
+use lapin::{Channel, Connection, ConnectionProperties, ExchangeKind};
 use tokio::sync::Mutex;
 
 use super::{Bench, Received, TestDestination, server, shows_no_password, unique};
@@ -103,6 +105,41 @@ async fn an_exchange_that_is_not_there_is_tried_again() {
     let error = bench.error("evt_1").await;
     assert_eq!(bench.fixture.state("evt_1").await, "ready", "{error}");
     assert!(error.starts_with("not sent") && error.contains("no exchange"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_exchange_that_is_deleted_under_a_connection_leaves_nothing_to_decide() {
+    let Some((mut rabbitmq, port)) = rabbitmq().await else { return };
+    rabbitmq.declare().await;
+    rabbitmq.exchange = unique("gone");
+    let (exchange, queue) = (rabbitmq.exchange.clone(), rabbitmq.queue.clone());
+    let declare = async || {
+        let channel = &rabbitmq.channel;
+        let (kind, options) = (ExchangeKind::Fanout, ExchangeDeclareOptions::default());
+        let declared =
+            channel.exchange_declare(exchange.as_str().into(), kind, options, FieldTable::default());
+        declared.await.unwrap();
+        let (from, to, options) =
+            (exchange.as_str().into(), queue.as_str().into(), QueueBindOptions::default());
+        channel.queue_bind(to, from, "".into(), options, FieldTable::default()).await.unwrap();
+    };
+    declare().await;
+    let bench = Bench::new(&rabbitmq, port, false).await;
+    let outbox = bench.outbox(UnknownPolicy::Hold);
+    bench.fixture.message("evt_1", &["billing"]).await;
+    outbox.run_due().await.unwrap();
+    assert_eq!(bench.fixture.state("evt_1").await, "done", "{}", bench.error("evt_1").await);
+    let delete = rabbitmq.channel.exchange_delete(exchange.as_str().into(), ExchangeDeleteOptions::default());
+    delete.await.unwrap();
+    bench.fixture.message("evt_2", &["billing"]).await;
+    outbox.run_due().await.unwrap();
+    let error = bench.error("evt_2").await;
+    assert_eq!(bench.fixture.state("evt_2").await, "ready", "surely not sent: {error}");
+    assert!(error.contains("no exchange"), "{error}");
+    declare().await;
+    bench.fixture.step_to_the_end(&outbox).await;
+    assert_eq!(bench.fixture.state("evt_2").await, "done", "{}", bench.error("evt_2").await);
+    assert_eq!(bench.keys().await.len(), 2);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

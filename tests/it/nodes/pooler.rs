@@ -201,3 +201,37 @@ async fn role_settings(own: &Database, are_set: bool) {
         sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut db).await.unwrap();
     }
 }
+
+/// Two statements of ours have one name there; the session that a pooler gives may be that of the other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn behind_a_pooler_in_transaction_mode_a_row_is_inserted_into_its_own_table() {
+    let Some(own) = Database::create(On::Postgres).await else { return };
+    let Some(pooler) = Pooler::start(&own, "pool_mode = transaction\ndefault_pool_size = 2").await else {
+        return;
+    };
+    let mut db = PgConnection::connect(&own.url).await.unwrap();
+    let mut more = String::new();
+    for table in ["left", "right"] {
+        let sql = format!(
+            "CREATE TABLE \"{table}\" (idempotency_key text PRIMARY KEY, message_id text, provider text, event_id text,
+             event_type text, effect text, content_type text, body bytea)"
+        );
+        sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut db).await.unwrap();
+        more += &format!(
+            "[[providers.stripe.routes]]\non = [\"*\"]\nto = \"{table}\"\n\
+             [destinations.{table}]\nurl = \"{}\"\ntable = \"{table}\"\n",
+            pooler.url(&own)
+        );
+    }
+    let events = Database::create(On::Sqlite).await.unwrap();
+    let server = Server::start(&events.url, &more).await;
+    takes_events_once(&server).await;
+    let log = || format!("{}\n{}", server.log(), pooler.log());
+    let all = "SELECT (SELECT COUNT(*) FROM \"left\") + (SELECT COUNT(*) FROM \"right\")";
+    until("all rows are there", Duration::from_secs(30), log, async || own.count(all).await == 120).await;
+    for table in ["left", "right"] {
+        let sql = format!("SELECT COUNT(*) FROM \"{table}\" WHERE effect = '{table}'");
+        let found: i64 = sqlx::query_scalar(AssertSqlSafe(sql)).fetch_one(&mut db).await.unwrap();
+        assert_eq!(found, 60, "{table}");
+    }
+}

@@ -7,8 +7,8 @@ use std::time::Duration;
 use hooklatch::types::Clock;
 
 use super::world::{Callee, Saved, World};
-use crate::database::{Database, on_both};
-use crate::process::{Server, now_s, until};
+use crate::database::{Database, On, on_both};
+use crate::process::{Server, client, now_s, post_stripe, until};
 use crate::stub::{Mode, Stub};
 
 on_both!(
@@ -123,6 +123,32 @@ async fn a_restored_database_serves_nobody_before_it_is_taken_over(database: &Da
     seen(&world, "billing", "evt_2", 1).await;
     assert!(world.far.of("ledger", "evt_2").is_empty());
     assert_eq!(database.count("SELECT COUNT(*) FROM audit_log WHERE action = 'restore_take_over'").await, 1);
+}
+
+/// SQLite: `moved.rs`.
+#[tokio::test]
+async fn a_database_that_is_restored_under_a_running_node_is_left_by_it() {
+    let Some(database) = Database::create(On::Postgres).await else { return };
+    let (mut world, before_s) = (World::start(&database).await, now_s() - 60);
+    assert_eq!(world.post("evt_1", before_s).await, "accepted");
+    let saved = Saved::of(&database, &world.server);
+    assert_eq!(world.post("evt_2", before_s).await, "accepted");
+    seen(&world, "billing", "evt_2", 1).await;
+    saved.restore(&database).await;
+    let noticed = async || world.server.log().contains("Put back under a running server");
+    until("it is noticed", Duration::from_secs(20), || world.server.log(), noticed).await;
+    for id in ["evt_1", "evt_2"] {
+        let told = post_stripe(&client(), &world.server.url("/webhooks/stripe"), id).await;
+        assert_eq!(told, Err("503".to_owned()), "{id}");
+    }
+    let ready = client().get(format!("http://{}/readyz", world.server.admin)).send().await.unwrap();
+    assert_eq!(ready.status(), 503);
+    assert!(world.server.terminate());
+    assert_eq!(world.run(&["restore-check"]).0, 7);
+    assert_eq!(world.run(&["restore-check", "--yes", "--reason", "r"]).0, 0);
+    world.server.spawn().await;
+    assert_eq!(world.post("evt_1", before_s).await, "duplicate");
+    assert_eq!(world.far.of("billing", "evt_2").len(), 1, "nothing was called meanwhile");
 }
 
 /// A provider that is paused keeps what was ordered waiting, as a handler that fails for now does.

@@ -66,7 +66,10 @@ fn is_topic(text: &str) -> bool {
 mod client {
     use std::cell::Cell;
     use std::collections::BTreeMap;
+    use std::future::poll_fn;
+    use std::pin::pin;
     use std::sync::{Arc, LazyLock};
+    use std::task::Poll;
     use std::time::Duration;
 
     use percent_encoding::percent_decode_str;
@@ -81,7 +84,7 @@ mod client {
     use tracing::instrument::WithSubscriber;
     use tracing::{Dispatch, Metadata, Subscriber, span};
 
-    use crate::config::Secret;
+    use crate::config::{Secret, UnknownPolicy};
     use crate::outbox::destinations::broker::{BrokerProtocol, broker, words};
     use crate::outbox::destinations::client::DestinationClient;
     use crate::outbox::destinations::client_settings::ClientSettings;
@@ -93,7 +96,8 @@ mod client {
     /// A client for one destination of this kind.
     pub(super) fn connect(settings: &ClientSettings<'_>) -> Result<DestinationClient, DestinationError> {
         let target = &settings.config.target;
-        let protocol = KafkaProtocol::new(target.url(), target.text("topic"));
+        let is_repeated = settings.config.unknown == UnknownPolicy::Retry;
+        let protocol = KafkaProtocol::new(target.url(), target.text("topic"), is_repeated);
         broker(settings, protocol).map(DestinationClient::Broker)
     }
 
@@ -103,6 +107,8 @@ mod client {
         tls: Option<Arc<rustls::ClientConfig>>,
         sasl: Option<SaslConfig>,
         topic: String,
+        /// True where a record whose outcome is unknown may be sent again without an operator's decision.
+        is_repeated: bool,
     }
 
     /// A cluster and the partitions of the topic; the leader of each is looked up when it is first needed.
@@ -113,7 +119,7 @@ mod client {
 
     impl KafkaProtocol {
         /// `kafka://USER:PASSWORD@HOST:PORT,HOST:PORT?mechanism=plain`, or `kafkas://` for TLS.
-        fn new(url: &Secret, topic: &str) -> Result<Self, String> {
+        fn new(url: &Secret, topic: &str, is_repeated: bool) -> Result<Self, String> {
             let (scheme, rest) = url.reveal().split_once("://").ok_or("it is not a Kafka url")?;
             let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
             let rest = rest.trim_end_matches('/');
@@ -126,6 +132,7 @@ mod client {
                 tls,
                 sasl: user.map(|user| sasl(user, query)).transpose()?,
                 topic: topic.to_owned(),
+                is_repeated,
             })
         }
     }
@@ -221,17 +228,20 @@ mod client {
                     .collect(),
                 timestamp,
             };
-            let (written, was_throttled) =
-                watched(leader.produce(vec![record], Compression::NoCompression)).await;
-            match written.map_err(|error| failed(&error)) {
-                Ok(_) => CallAnswer::Done,
-                // The round before this error may have written it.
-                Err(
+            let produce = leader.produce(vec![record], Compression::NoCompression);
+            let (written, was_throttled) = watched(produce, self.is_repeated).await;
+            match written.map(|written| written.map_err(|error| failed(&error))) {
+                Some(Ok(_)) => CallAnswer::Done,
+                None => CallAnswer::Unknown {
+                    why: "a broker asked us to wait; the client does not say whether it wrote the record"
+                        .to_owned(),
+                },
+                Some(Err(
                     CallAnswer::NotSent { why } | CallAnswer::NotNow { why } | CallAnswer::Refused { why },
-                ) if was_throttled => {
-                    CallAnswer::Unknown { why: format!("a broker asked us to wait, and then: {why}") }
+                )) if was_throttled => {
+                    CallAnswer::Unknown { why: format!("an earlier round may have written it; then: {why}") }
                 }
-                Err(answer) => answer,
+                Some(Err(answer)) => answer,
             }
         }
     }
@@ -240,8 +250,8 @@ mod client {
         static WAS_THROTTLED: Cell<bool>;
     }
 
-    /// Hears the library say that a broker asked it to wait. It throws that answer away, whatever it says of the record,
-    /// and sends the record again; nothing else tells of it.
+    /// Notes that a broker asked the library to wait. The library discards that answer, whatever it says of the record,
+    /// logs a line, waits, and sends the record again; it returns nothing of this.
     struct ThrottleListener;
 
     impl Subscriber for ThrottleListener {
@@ -250,7 +260,7 @@ mod client {
         }
 
         fn event(&self, _: &tracing::Event<'_>) {
-            // An error means that nobody listens.
+            // An error means that no call is watched.
             WAS_THROTTLED.try_with(|was_throttled| was_throttled.set(true)).unwrap_or_default();
         }
 
@@ -264,12 +274,20 @@ mod client {
         fn exit(&self, _: &span::Id) {}
     }
 
-    /// What a call came to, and whether a broker asked to wait meanwhile.
-    async fn watched<T>(call: impl Future<Output = T>) -> (T, bool) {
+    /// Runs a call to its end, and says whether a broker asked to wait meanwhile. Unless the record may be repeated, the
+    /// call ends there, without a result: the library waits at least a millisecond before it sends the record again.
+    async fn watched<T>(call: impl Future<Output = T>, is_repeated: bool) -> (Option<T>, bool) {
         static LISTENER: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(ThrottleListener));
+        // A program that compiles such lines out leaves nothing to go by.
+        let is_deaf = tracing::level_filters::STATIC_MAX_LEVEL < tracing::Level::INFO;
         let listened = async {
-            let answer = call.with_subscriber(LISTENER.clone()).await;
-            (answer, WAS_THROTTLED.with(Cell::get))
+            let mut call = pin!(call.with_subscriber(LISTENER.clone()));
+            let ended = poll_fn(|cx| match call.as_mut().poll(cx) {
+                Poll::Ready(ended) => Poll::Ready(Some(ended)),
+                Poll::Pending if !is_repeated && WAS_THROTTLED.with(Cell::get) => Poll::Ready(None),
+                Poll::Pending => Poll::Pending,
+            });
+            (ended.await, WAS_THROTTLED.with(Cell::get) || is_deaf)
         };
         WAS_THROTTLED.scope(Cell::new(false), listened).await
     }

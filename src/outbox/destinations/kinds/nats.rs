@@ -76,6 +76,15 @@ mod client {
     /// The stream's `max_msg_size` is exceeded: no later attempt can end better.
     const TOO_LARGE: u64 = 10_054;
 
+    /// What a leader says of a message that its replicas have agreed on and that it cannot store itself: no room left, its
+    /// own state is behind, or its store failed. The others may have stored it. Source: nats-server, `processJetStreamMsg`
+    /// in server/stream.go, which runs behind the agreement.
+    const NO_ROOM: u64 = 10_023;
+    const OUT_OF_STEP: u64 = 10_063;
+    const STORE_FAILED: u64 = 10_077;
+    /// How the store's own limits begin, which are the same at each replica: "maximum messages exceeded".
+    const LIMIT: &str = "maximum ";
+
     /// Longest look at the stream's settings, of which only a warning depends.
     const LOOK: Duration = Duration::from_millis(500);
 
@@ -177,12 +186,20 @@ mod client {
                 PublishErrorKind::MaxAckPending => CallAnswer::NotSent { why },
                 PublishErrorKind::TimedOut | PublishErrorKind::BrokenPipe => CallAnswer::Unknown { why },
                 _ => match source::<Error>(error) {
-                    // The stream's own word: it did not take it.
-                    Some(said) if said.error_code().0 == TOO_LARGE => CallAnswer::Refused { why },
-                    Some(_) => CallAnswer::NotNow { why },
+                    Some(refusal) => refused(refusal, why),
                     None => CallAnswer::Unknown { why },
                 },
             }
+        }
+    }
+
+    /// The stream's own answer, which is an error.
+    pub(super) fn refused(refusal: &Error, why: String) -> CallAnswer {
+        match refusal.error_code().0 {
+            TOO_LARGE => CallAnswer::Refused { why },
+            STORE_FAILED if refusal.to_string().starts_with(LIMIT) => CallAnswer::NotNow { why },
+            NO_ROOM | OUT_OF_STEP | STORE_FAILED => CallAnswer::Unknown { why },
+            _ => CallAnswer::NotNow { why },
         }
     }
 
@@ -240,6 +257,35 @@ mod client {
 mod tests {
     use super::*;
     use crate::outbox::destinations::tests::check_rule;
+    #[cfg(feature = "nats")]
+    use crate::outbox::policy::CallAnswer;
+
+    #[cfg(feature = "nats")]
+    #[test]
+    fn what_a_leader_could_not_store_is_unknown_because_its_replicas_may_have_it() {
+        #[track_caller]
+        fn check(code: u64, description: &str, want: &str) {
+            let refusal = serde_json::json!({ "code": 503, "err_code": code, "description": description });
+            let refusal = serde_json::from_value(refusal).unwrap();
+            let word = match client::refused(&refusal, String::new()) {
+                CallAnswer::NotNow { .. } => "retry",
+                CallAnswer::Refused { .. } => "dead",
+                CallAnswer::Unknown { .. } => "unknown",
+                _ => "another",
+            };
+            assert_eq!(word, want, "{code} {description}");
+        }
+        check(10_077, "maximum messages exceeded", "retry");
+        check(10_077, "maximum bytes exceeded", "retry");
+        check(10_077, "maximum messages per subject exceeded", "retry");
+        check(10_077, "write /data/1.blk: no space left on device", "unknown");
+        check(10_077, "", "unknown");
+        check(10_023, "insufficient resources", "unknown");
+        check(10_063, "expected stream sequence does not match", "unknown");
+        check(10_054, "message size exceeds maximum allowed", "dead");
+        check(10_008, "JetStream system temporarily unavailable", "retry");
+        check(10_109, "invalid operation on sealed stream", "retry");
+    }
 
     #[test]
     fn each_key_takes_what_the_destination_takes() {

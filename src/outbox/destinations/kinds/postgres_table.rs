@@ -49,7 +49,7 @@ mod client {
     use std::sync::Arc;
 
     use sqlx::postgres::{PgConnectOptions, PgConnection};
-    use sqlx::{AssertSqlSafe, ConnectOptions};
+    use sqlx::{AssertSqlSafe, ConnectOptions, Connection};
     use tokio::sync::Mutex;
     use tokio::time::{Instant, timeout_at};
 
@@ -95,7 +95,7 @@ mod client {
     }
 
     impl BrokerProtocol for PostgresTableProtocol {
-        /// Empty while somebody uses it, and for ever once somebody stopped waiting in the middle of a statement.
+        /// Empty while it is used, and for good once a caller stopped waiting in the middle of a statement.
         type Connection = Arc<Mutex<Option<PgConnection>>>;
         const KNOWS_ITS_END: bool = false;
 
@@ -121,7 +121,27 @@ mod client {
             let Some(mut connection) = held.take() else {
                 return CallAnswer::NotSent { why: "the connection was lost".to_owned() };
             };
+            let (answer, is_usable) = self.insert(&mut connection, message).await;
+            if is_usable {
+                *held = Some(connection);
+            }
+            answer
+        }
+    }
+
+    impl PostgresTableProtocol {
+        /// Inserts the row in a transaction of its own, and says whether the connection is as it was before.
+        ///
+        /// A pooler in transaction mode gives each transaction another session of the server. A statement that was
+        /// prepared by its name would be whatever another client has prepared under that name there: the insert into
+        /// another destination's table. In one transaction the statement without a name is our own.
+        async fn insert(&self, connection: &mut PgConnection, message: &LeasedMessage) -> (CallAnswer, bool) {
+            let mut transaction = match connection.begin().await {
+                Ok(transaction) => transaction,
+                Err(error) => return (not_committed(&error), false),
+            };
             let inserted = sqlx::query(AssertSqlSafe(self.insert.as_str()))
+                .persistent(false)
                 .bind(&message.idempotency_key)
                 .bind(message.message_id.to_string())
                 .bind(message.key.provider.as_str())
@@ -130,13 +150,27 @@ mod client {
                 .bind(&message.effect_name)
                 .bind(content_type(message))
                 .bind(message.body.as_ref())
-                .execute(&mut connection)
+                .execute(&mut *transaction)
                 .await;
-            let answer = inserted.map_or_else(|error| failed(&error), |_| CallAnswer::Done);
-            if !matches!(answer, CallAnswer::Unknown { .. }) {
-                *held = Some(connection);
+            if let Err(error) = inserted {
+                return (not_committed(&error), transaction.rollback().await.is_ok());
             }
-            answer
+            match transaction.commit().await {
+                Ok(()) => (CallAnswer::Done, true),
+                Err(error) => {
+                    let answer = failed(&error);
+                    let is_usable = !matches!(answer, CallAnswer::Unknown { .. });
+                    (answer, is_usable)
+                }
+            }
+        }
+    }
+
+    /// What failed before COMMIT was sent: no row is there, whatever became of the session.
+    fn not_committed(error: &sqlx::Error) -> CallAnswer {
+        match failed(error) {
+            CallAnswer::Unknown { why } => CallAnswer::NotSent { why },
+            answer => answer,
         }
     }
 

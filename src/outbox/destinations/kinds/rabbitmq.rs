@@ -55,6 +55,7 @@ mod client {
     use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
     use lapin::options::{BasicPublishOptions, ConfirmSelectOptions, ExchangeDeclareOptions};
+    use lapin::protocol::{AMQPErrorKind, AMQPSoftError};
     use lapin::types::{AMQPValue, FieldTable, LongString, ShortString};
     use lapin::{
         BasicProperties, Channel, Confirmation, Connection, ConnectionProperties, ErrorKind, ExchangeKind,
@@ -224,9 +225,18 @@ mod client {
                 Ok(Confirmation::NotRequested) => {
                     CallAnswer::Unknown { why: "nothing was confirmed".to_owned() }
                 }
+                Err(error) if is_refusal(&error) => CallAnswer::NotNow { why: words(&error) },
                 Err(error) => CallAnswer::Unknown { why: words(&error) },
             }
         }
+    }
+
+    /// True for what closes a channel because of a publish that was not routed: no such exchange, or no permission to
+    /// write to it. It is about this message, because a channel carries one at a time. Not 406, which the library says
+    /// itself of a confirmation that it cannot place.
+    fn is_refusal(error: &lapin::Error) -> bool {
+        let ErrorKind::ProtocolError(error) = error.kind() else { return false };
+        matches!(error.kind(), AMQPErrorKind::Soft(AMQPSoftError::NOTFOUND | AMQPSoftError::ACCESSREFUSED))
     }
 
     /// A publish that could not even be handed over.

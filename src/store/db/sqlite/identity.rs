@@ -9,14 +9,18 @@
 //! Closing any descriptor of a file drops all POSIX locks that the process has on it, SQLite's included. So nothing in
 //! this process may open and close the database, its `-wal` or its `-shm` while SQLite has them open: look by path
 //! (`metadata`). The one descriptor of our own is opened before SQLite's and closed after them.
+//!
+//! An inode says nothing of what is in the file: a backup may be put into it (`.restore` of the sqlite3 shell, or a copy
+//! that is written over it). So the number of `witness.rs`, which only rises, is read at the same moments.
 
 use std::fs::{File, Metadata};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use rusqlite::Connection;
+use rusqlite::{Connection, ErrorCode};
 use tracing::error;
 
 use crate::disk::beside;
@@ -48,8 +52,10 @@ pub(in crate::store) struct DatabaseFile {
     log_path: PathBuf,
     id: FileId,
     log: Mutex<OpenLog>,
-    /// Why it is not the one at its path, once that was seen.
+    /// Why it is not the one at its path, or has not what was written to it, once that was seen.
     moved: OnceLock<String>,
+    /// The highest number of changes that was read in it.
+    changes_n: AtomicI64,
     /// The file itself and `PATH.lock`, both locked.
     _held: [File; 2],
 }
@@ -73,6 +79,7 @@ impl DatabaseFile {
             id: FileId::of(&held.metadata()?),
             log: Mutex::default(),
             moved: OnceLock::new(),
+            changes_n: AtomicI64::new(0),
             _held: [held, lock],
         })
     }
@@ -110,6 +117,41 @@ impl DatabaseFile {
                 Err(DbError::lost(format!("could not look whether `{path}` is still the database: {error}")))
             }
         }
+    }
+
+    /// Fails once the database is at an earlier state than this process has read in it.
+    pub(super) fn check_state(&self, db: &Connection) -> DbResult<()> {
+        const SQL: &str = "SELECT witnessed_n FROM installation";
+        // Before it is read: whatever was seen until now is committed, and has to be there.
+        let seen_n = self.changes_n.load(Ordering::SeqCst);
+        let read = db.prepare_cached(SQL).and_then(|mut select| select.query_row((), |row| row.get(0)));
+        let found_n: i64 = match read {
+            Ok(found_n) => found_n,
+            Err(rusqlite::Error::QueryReturnedNoRows) => 0,
+            // There is no such table.
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::Unknown) => 0,
+            // An interrupted or failed read says nothing.
+            Err(_) => return Ok(()),
+        };
+        if found_n < seen_n {
+            self.moved.get_or_init(|| {
+                let what = format!(
+                    "`{}` is at an earlier state than this server has written to it: another program put a copy into it",
+                    self.path.display()
+                );
+                error!(
+                    file = %self.path.display(),
+                    changes_n = found_n,
+                    changes_seen_n = seen_n,
+                    "{what}. Events that were acknowledged since are not in it, so every request is answered 503 and nothing \
+                     is sent until this server is restarted. Stop it, and take the database over: `hooklatch restore-check`. \
+                     docs/backup.md says how, under \"Put back under a running server\""
+                );
+                what
+            });
+        }
+        self.changes_n.fetch_max(found_n, Ordering::SeqCst);
+        self.check_known()
     }
 
     /// What is not where it should be.

@@ -231,10 +231,11 @@ impl SqliteSession {
                 if db.total_changes() != before_n {
                     changes.note();
                 }
-                // Before any answer goes out: a commit to a file that is not at its path is none.
+                // Before any answer goes out: a commit to a file that is not at its path is none, and one to an earlier
+                // state admits what was admitted before.
                 if db.is_autocommit()
                     && matches!(done, Ok(Ok(_)))
-                    && let Err(moved) = file.0.check(file.1)
+                    && let Err(moved) = file.0.check(file.1).and_then(|()| file.0.check_state(db))
                 {
                     done = Ok(Err(moved));
                 }

@@ -74,6 +74,11 @@ pub(super) fn no_answer(timeout: Duration) -> String {
     format!("no answer within {} ms", timeout.as_millis())
 }
 
+/// The words for a good answer of a destination that cannot have looked at the request.
+pub(super) fn answered_early(code: u16) -> String {
+    format!("it answered {code} before it had taken the whole request")
+}
+
 /// An error and its causes in one line.
 pub(super) fn words(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();

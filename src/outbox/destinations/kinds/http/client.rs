@@ -1,24 +1,34 @@
 //! The clients of one destination, because connections, certificates, proxy and the addresses that may be reached are
 //! its own: the lean one, and `reqwest` for proxies and for HTTP/2.
 
-use std::sync::OnceLock;
+use std::convert::Infallible;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use reqwest::{Client, ClientBuilder, Proxy, Response};
+use hyper::body::{Frame, SizeHint};
+use reqwest::{Body, Client, ClientBuilder, Proxy, Response};
 use rustls::ClientConfig;
 use tokio::time::{Instant, timeout_at};
 
 use super::address::Origin;
-use super::call::{ANSWER_BYTES_MAX, BodyCut, Call, CallFailure, HttpAnswer, IDLE, no_answer, retry_after};
+use super::call::{
+    ANSWER_BYTES_MAX, BodyCut, Call, CallFailure, HttpAnswer, IDLE, answered_early, no_answer, retry_after,
+};
 use super::lean::{Lean, LeanOptions, LeanStop};
 use super::tls::tls;
 use crate::config::{DestinationConfig, HttpVersion, UnknownPolicy};
 use crate::net::{Allowed, Guard, client_builder, is_private_host, read_capped};
+use crate::outbox::destinations::client::CONNECTION_AGE_MAX;
 use crate::outbox::destinations::error::DestinationError;
 use crate::outbox::destinations::handshake::HandshakeEnd;
 use crate::template;
+
+/// Size of the pieces in which a longer body is sent by `reqwest`.
+const PIECE_BYTES: usize = 16 * 1024;
 
 fn builder() -> ClientBuilder {
     client_builder().pool_idle_timeout(IDLE)
@@ -46,8 +56,11 @@ pub(super) struct Caller {
 
 /// The client that knows proxies and HTTP/2, made when it is first needed.
 struct ReqwestCaller {
-    client: OnceLock<Result<Client, String>>,
+    /// With the time at which it was made.
+    client: Mutex<Option<(Instant, Client)>>,
     options: CallerOptions,
+    /// [`CONNECTION_AGE_MAX`], but for tests.
+    age_max: Duration,
 }
 
 struct CallerOptions {
@@ -81,7 +94,7 @@ impl Caller {
             idle_n_max: options.idle_n_max,
         });
         let is_lean = options.proxy.is_none() && options.version != HttpVersion::Only2;
-        let other = ReqwestCaller { client: OnceLock::new(), options };
+        let other = ReqwestCaller { client: Mutex::default(), options, age_max: CONNECTION_AGE_MAX };
         if !is_lean {
             other.client()?;
         }
@@ -111,17 +124,30 @@ impl Caller {
 }
 
 impl ReqwestCaller {
-    fn client(&self) -> Result<&Client, String> {
-        let made = self.client.get_or_init(|| self.options.client().map_err(words));
-        made.as_ref().map_err(String::clone)
+    /// The client, made anew when it is old, and with it its connections. Calls under way end on those of before.
+    fn client(&self) -> Result<Client, String> {
+        let mut made = self.client.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((made_at, client)) = made.as_ref()
+            && made_at.elapsed() < self.age_max
+        {
+            return Ok(client.clone());
+        }
+        let client = self.options.client().map_err(words)?;
+        *made = Some((Instant::now(), client.clone()));
+        Ok(client)
     }
 
     async fn call(&self, call: Call<'_>) -> Result<HttpAnswer, CallFailure> {
         let client = self.client().map_err(CallFailure::NotSent)?;
         let deadline = Instant::now() + call.timeout;
         let request = client.request(call.method, call.address.url.clone());
-        let request = request.headers(call.headers).body(call.body);
+        let (body, is_taken) = Pieces::of(call.body);
+        let request = request.headers(call.headers).body(body);
         match timeout_at(deadline, request.send()).await {
+            // As on the lean client.
+            Ok(Ok(response)) if response.status().is_success() && !is_taken.load(Ordering::Relaxed) => {
+                Err(CallFailure::Unknown(answered_early(response.status().as_u16())))
+            }
             Ok(Ok(response)) => Ok(answered(response, deadline).await),
             Ok(Err(error)) if is_private_host(&error) => Err(CallFailure::Private(words(error))),
             Ok(Err(error)) if error.is_connect() || error.is_builder() => {
@@ -130,6 +156,50 @@ impl ReqwestCaller {
             Ok(Err(error)) => Err(CallFailure::Unknown(words(error))),
             Err(_) => Err(CallFailure::Unknown(no_answer(call.timeout))),
         }
+    }
+}
+
+/// A body that notes when its last piece was taken, which HTTP/2 does only as far as the destination has room.
+struct Pieces {
+    left: Bytes,
+    is_taken: Arc<AtomicBool>,
+}
+
+impl Pieces {
+    /// The body of a request, and whether all of it was taken.
+    fn of(body: Bytes) -> (Body, Arc<AtomicBool>) {
+        let is_short = body.len() <= PIECE_BYTES;
+        let is_taken = Arc::new(AtomicBool::new(is_short));
+        if is_short {
+            return (body.into(), is_taken);
+        }
+        (Body::wrap(Self { left: body, is_taken: Arc::clone(&is_taken) }), is_taken)
+    }
+}
+
+impl hyper::body::Body for Pieces {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        if self.left.is_empty() {
+            return Poll::Ready(None);
+        }
+        let piece_n = PIECE_BYTES.min(self.left.len());
+        let piece = self.left.split_to(piece_n);
+        self.is_taken.store(self.left.is_empty(), Ordering::Relaxed);
+        Poll::Ready(Some(Ok(Frame::data(piece))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.left.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.left.len() as u64)
     }
 }
 
@@ -171,4 +241,95 @@ impl CallerOptions {
 /// An error and its causes in one line, without the address.
 fn words(error: reqwest::Error) -> String {
     super::call::words(&error.without_url())
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{HeaderMap, Method, Request, Response};
+    use http_body_util::{BodyExt, Empty};
+    use hyper::body::Incoming;
+    use hyper::service::service_fn;
+    use hyper_util::rt::{TokioExecutor, TokioIo};
+    use reqwest::Url;
+    use tokio::net::TcpListener;
+    use tokio::task::JoinSet;
+
+    use super::*;
+    use crate::outbox::destinations::kinds::http::address::Address;
+    use crate::outbox::policy::tests::config;
+
+    /// A destination that speaks HTTP/2 and answers 200, with `is_reader` after it has read the request. Runs until
+    /// dropped.
+    async fn destination(is_reader: bool) -> (String, Arc<Mutex<usize>>, JoinSet<()>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/", listener.local_addr().unwrap());
+        let (connections_n, mut running) = (Arc::<Mutex<usize>>::default(), JoinSet::new());
+        let counted = Arc::clone(&connections_n);
+        running.spawn(async move {
+            let mut connections = JoinSet::new();
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                *counted.lock().unwrap() += 1;
+                let answer = service_fn(move |request: Request<Incoming>| async move {
+                    if is_reader {
+                        let length = request.headers()["content-length"].to_str().unwrap().to_owned();
+                        let body = request.into_body().collect().await.unwrap().to_bytes();
+                        assert_eq!(length, body.len().to_string());
+                    }
+                    Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new()))
+                });
+                let mut server =
+                    hyper_util::server::conn::auto::Builder::new(TokioExecutor::new()).http2_only();
+                server.http2().initial_stream_window_size(65_535);
+                connections.spawn(async move {
+                    drop(server.serve_connection(TokioIo::new(stream), answer).await);
+                });
+            }
+        });
+        (url, connections_n, running)
+    }
+
+    fn caller(url: &str) -> Caller {
+        let mut config = DestinationConfig { url: url.to_owned(), ..config(UnknownPolicy::Retry) };
+        config.http.version = HttpVersion::Only2;
+        Caller::new(&config, Duration::from_secs(20)).unwrap()
+    }
+
+    async fn called(caller: &Caller, url: &str, bytes_n: usize) -> String {
+        let address = Address::new(Url::parse(url).unwrap()).unwrap();
+        let (method, headers, body) = (Method::POST, HeaderMap::new(), Bytes::from(vec![b'x'; bytes_n]));
+        let timeout = Duration::from_secs(20);
+        let call = Call { method, address: &address, headers, body, timeout, is_body_wanted: true };
+        match caller.call(call).await {
+            Ok(answered) => answered.code.to_string(),
+            Err(CallFailure::Unknown(why)) => format!("unknown: {why}"),
+            Err(failed) => failed.why(),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_good_answer_to_half_a_request_is_unknown_over_http_2_as_well() {
+        let (url, _, _running) = destination(false).await;
+        let caller = caller(&url);
+        let early = "unknown: it answered 200 before it had taken the whole request";
+        assert_eq!(called(&caller, &url, 1_000_000).await, early);
+        assert_eq!(called(&caller, &url, 1_000).await, "200", "it may have all of a short one");
+        let (url, _, _running) = destination(true).await;
+        for bytes_n in [0, 1, PIECE_BYTES, PIECE_BYTES + 1, 1_000_000] {
+            assert_eq!(called(&caller, &url, bytes_n).await, "200", "{bytes_n}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_is_never_idle_is_replaced_when_it_is_old() {
+        let (url, connections_n, _running) = destination(true).await;
+        let mut caller = caller(&url);
+        for _ in 0..2 {
+            assert_eq!(called(&caller, &url, 1).await, "200");
+        }
+        assert_eq!(*connections_n.lock().unwrap(), 1);
+        caller.other.age_max = Duration::ZERO;
+        assert_eq!(called(&caller, &url, 1).await, "200");
+        assert_eq!(*connections_n.lock().unwrap(), 2);
+    }
 }

@@ -19,9 +19,10 @@ use super::connect::{Connected, Connector, Lookup};
 use super::link::{Link, Lost, idle_for};
 use super::pool::LinkPool;
 use crate::net::{Allowed, is_private_host};
+use crate::outbox::destinations::client::CONNECTION_AGE_MAX;
 use crate::outbox::destinations::kinds::http::address::Origin;
 use crate::outbox::destinations::kinds::http::call::{
-    BodyCut, Call, CallFailure, HttpAnswer, no_answer, retry_after, words,
+    BodyCut, Call, CallFailure, HttpAnswer, answered_early, no_answer, retry_after, words,
 };
 
 /// Makes the calls of one destination.
@@ -29,6 +30,8 @@ pub(in crate::outbox::destinations::kinds::http) struct Lean {
     pub(super) connector: Connector,
     pub(super) connect_timeout: Duration,
     pub(super) pool: Arc<LinkPool>,
+    /// [`CONNECTION_AGE_MAX`], but for tests.
+    pub(super) age_max: Duration,
 }
 
 /// The options of a destination that the lean client has to know.
@@ -64,6 +67,7 @@ impl Lean {
             connector: Connector::new(lookup, tls, connect_timeout),
             connect_timeout,
             pool: LinkPool::new(idle_n_max),
+            age_max: CONNECTION_AGE_MAX,
         }
     }
 
@@ -81,11 +85,10 @@ impl Lean {
         let body = timeout_at(deadline, body).await.unwrap_or(Err(BodyCut::TooSlow));
         // Whoever answers so has not looked at the body: the page of a proxy, for instance.
         if (200..=299).contains(&code) && link.is_cut(call.body.len()) {
-            let why = format!("it answered {code} before it had taken the whole request");
-            return Err(LeanStop::Failed(CallFailure::Unknown(why)));
+            return Err(LeanStop::Failed(CallFailure::Unknown(answered_early(code))));
         }
         if body.is_ok() && link.can_be_used_again().await {
-            link.idle_until = Instant::now() + idle_for;
+            link.idle_until = (Instant::now() + idle_for).min(link.made_at + self.age_max);
             self.pool.put(link);
         }
         Ok(HttpAnswer { code, retry_after, body })

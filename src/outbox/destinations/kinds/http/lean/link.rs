@@ -31,6 +31,7 @@ pub(super) struct Link {
     pub(super) origin: Arc<Origin>,
     /// The time from which it has been idle for too long to be used.
     pub(super) idle_until: Instant,
+    pub(super) made_at: Instant,
     sender: SendRequest<Full<Bytes>>,
     /// The part that moves bytes; `None` once it has ended.
     connection: Option<Box<Connection<TokioIo<Stream>, Full<Bytes>>>>,
@@ -52,7 +53,8 @@ impl Link {
         let (sender, connection) =
             http1::Builder::new().max_buf_size(ANSWER_BYTES_MAX).handshake(TokioIo::new(stream)).await?;
         let connection = Some(Box::new(connection));
-        Ok(Self { origin: Arc::clone(origin), idle_until: Instant::now(), sender, connection, seen })
+        let now = Instant::now();
+        Ok(Self { origin: Arc::clone(origin), idle_until: now, made_at: now, sender, connection, seen })
     }
 
     /// Sends one request and reads the head of its answer.

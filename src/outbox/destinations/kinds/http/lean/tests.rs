@@ -319,6 +319,18 @@ async fn a_connection_is_closed_when_it_has_been_idle_for_long_enough() {
 }
 
 #[tokio::test]
+async fn a_connection_that_is_never_idle_is_replaced_when_it_is_old() {
+    let destination = TestDestination::start(&[&[Take, Say(OK), Take, Say(OK), Wait]]).await;
+    let mut lean = lean();
+    assert_eq!(called(&lean, &destination).await, "200 {}");
+    lean.age_max = Duration::ZERO;
+    assert_eq!(called(&lean, &destination).await, "200 {}", "the one that was kept is used once more");
+    assert_eq!((destination.counts(), lean.pool.idle_n()), ((1, 2), 0));
+    assert_eq!(called(&lean, &destination).await, "200 {}");
+    assert_eq!((destination.counts(), lean.pool.idle_n()), ((2, 3), 0));
+}
+
+#[tokio::test]
 async fn a_call_that_is_cut_off_closes_its_connection() {
     let destination = TestDestination::start(&[&[Take, Wait]]).await;
     let lean = lean();
