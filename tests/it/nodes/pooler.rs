@@ -210,19 +210,21 @@ async fn behind_a_pooler_in_transaction_mode_a_row_is_inserted_into_its_own_tabl
         return;
     };
     let mut db = PgConnection::connect(&own.url).await.unwrap();
-    let mut more = String::new();
     for table in ["left", "right"] {
         let sql = format!(
             "CREATE TABLE \"{table}\" (idempotency_key text PRIMARY KEY, message_id text, provider text, event_id text,
              event_type text, effect text, content_type text, body bytea)"
         );
         sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut db).await.unwrap();
-        more += &format!(
-            "[[providers.stripe.routes]]\non = [\"*\"]\nto = \"{table}\"\n\
-             [destinations.{table}]\nurl = \"{}\"\ntable = \"{table}\"\n",
-            pooler.url(&own)
-        );
     }
+    let url = pooler.url(&own);
+    let destination = |table: &str| {
+        format!(
+            "[[providers.stripe.routes]]\non = [\"*\"]\nto = \"{table}\"\n\
+             [destinations.{table}]\nurl = \"{url}\"\ntable = \"{table}\"\n"
+        )
+    };
+    let more = ["left", "right"].map(destination).concat();
     let events = Database::create(On::Sqlite).await.unwrap();
     let server = Server::start(&events.url, &more).await;
     takes_events_once(&server).await;

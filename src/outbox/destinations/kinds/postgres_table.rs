@@ -81,6 +81,8 @@ mod client {
             let options = PgConnectOptions::from_str(url.reveal())
                 .map_err(|_| "it is not a PostgreSQL url".to_owned())?
                 .application_name("hooklatch")
+                // A start-up parameter that PgBouncer refuses as it is installed; there are no floats here.
+                .extra_float_digits(None)
                 .disable_statement_logging();
             let quoted: Vec<String> =
                 table.split('.').map(|part| format!("\"{}\"", part.replace('"', "\"\""))).collect();
