@@ -167,9 +167,10 @@ impl EventSpec {
         Ok(())
     }
 
-    /// Checks that no event goes by its content because its transport's id is missing, unless the file says that it does.
+    /// Checks that no event goes by its content because a header with its id is missing, unless the file says that it does.
+    /// An id that is signed is there, or nothing is believed.
     fn check_transport(&self) -> Result<(), Mistake> {
-        let is_transport = |source: &Source| matches!(source, Source::Header(_) | Source::SignedId(_));
+        let is_transport = |source: &Source| matches!(source, Source::Header(_));
         let has_id = self.identity.iter().any(|one| one.id.0.iter().any(is_transport));
         let is_open = self.id_needed.is_none() && !self.identity.last().is_some_and(IdentitySpec::is_for_all);
         if has_id && is_open {

@@ -170,15 +170,15 @@ fn ids_and_types_are_read_where_each_sender_puts_them() {
     }
     check("stripe", "stripe-043", &[("evt_1Pgc76G7bFhVfS0a", "payment_intent.succeeded")]);
     check("github", "github-own-ok", &[("d-1", "ping")]);
-    let order = "content:3:e-1,UqvrdPiknr7OSO8DjVFyqQ";
+    let order = "content:3:e-1,pvvBGg1jgwSDz4kiHp1SlA";
     check("shopify", "shopify-own-ok", &[(order, "orders/paid")]);
-    check("paystack", "paystack-149", &[("content:6:302961,g74n7821blIJGbB668KzfA", "charge.success")]);
+    check("paystack", "paystack-149", &[("content:6:302961,xWLQMXuugE0ehv61HqUCtQ", "charge.success")]);
     let gocardless = [("EV00BD05S5VM2T", "subscriptions.created"), ("EV00BD05TB8K63", "mandates.created")];
     check("gocardless", "gocardless-020", &gocardless);
     check("adyen", "adyen-own-ok", &[("4:psp1,13:AUTHORISATION,4:true", "AUTHORISATION")]);
     check("slack", "slack-01", &[("Ev123ABC456", "message")]);
     check("standard_webhooks", "standard-webhooks-01", &[("msg_0cd6383212f782b8c082", "invoice.paid")]);
-    let contact = "content:5:12345,1:1,3:123,T3yz9GkpsZrW0ngXyke9Rg";
+    let contact = "content:5:12345,1:1,3:123,c6M4UtDP_9uw-kTtx8fncg";
     check("hubspot", "hubspot-01", &[(contact, "contact.creation")]);
     check("alipay", "alipay-105", &[("2026010100222080000", "TRADE_SUCCESS")]);
     check(
@@ -186,7 +186,7 @@ fn ids_and_types_are_read_where_each_sender_puts_them() {
         "coinbase_commerce-084",
         &[("24934862-d980-46cb-9402-43c81b0cdba6", "charge:confirmed")],
     );
-    let issue = "content:8:2174add1,Hh5hC1wNI-W8g4fXYGS50g";
+    let issue = "content:8:2174add1,nukU0CK5PQ4hcp1xoqlw8A";
     check("linear", "linear-02", &[(issue, "Issue.create")]);
     check("mollie", "mollie-127", &[("tr_12345", "payment-link.paid")]);
 }
