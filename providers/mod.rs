@@ -14,7 +14,6 @@ mod braintree;
 mod bridge;
 mod contentful;
 mod cybersource;
-mod ebay;
 mod fireblocks;
 mod first_party;
 mod gitlab;
@@ -119,7 +118,6 @@ pub(crate) const KINDS: &[BuiltIn] = &[
     kind!("dropbox": "list_folder" in "list_folder", "delta" in "delta", "list_folder" in "list_folder-team"),
     kind!("dwolla": "account_suspended" in "account_suspended", "customer_created" in "customer_created", "transfer_completed" in "transfer_completed", "transfer_failed" in "transfer_failed"),
     kind!("ebanx": "update" in "update", "refund" in "refund", "chargeback" in "chargeback"),
-    ("ebay", ebay::provider),
     kind!("elevenlabs": "post_call_transcription" in "post_call_transcription", "post_call_audio" in "post_call_audio", "voice_removal_notice" in "voice_removal_notice"),
     ("fireblocks", fireblocks::provider),
     ("first_party", first_party::provider),

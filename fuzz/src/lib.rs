@@ -14,14 +14,13 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 /// When requests are signed and judged. Unix seconds.
 const NOW_S: i64 = 1_767_225_600;
 /// Kinds whose signature covers the fields of the body, not its bytes.
-const SIGN_FIELDS: [&str; 12] = [
+const SIGN_FIELDS: [&str; 11] = [
     "adyen",
     "alipay",
     "apple_app_store",
     "aws_sns",
     "billplz",
     "braintree",
-    "ebay",
     "nowpayments",
     "paddle_classic",
     "payfast",

@@ -20,10 +20,13 @@ const STATES: [&str; 5] = ["APPROVED", "CANCELED", "DECLINED", "ERROR", "PENDING
 /// `2020-03-14.16:22:34`, with a digit for each `0`.
 const TIME: &[u8] = b"0000-00-00.00:00:00";
 
+/// A signed field and what it is made of.
+type Field = (&'static str, fn(&str) -> bool);
+
 /// The signed fields in their order, and what each is made of: the text that is signed has nothing between them, so their
 /// shapes say where one ends. The SHA-256 of a secret and a text gives that of the same with zero bytes and more behind
 /// it, without the secret: no field holds such bytes.
-const FIELDS: [(&str, fn(&str) -> bool); 6] = [
+const FIELDS: [Field; 6] = [
     ("totalAmount", is_amount),
     ("currency", is_currency),
     ("responseTimeStamp", is_time),
@@ -80,9 +83,7 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
 
 /// What is signed behind the secret, or the name of the field that is wrong.
 fn signed_text(form: &Form) -> Result<String, &'static str> {
-    let field = |(name, is_right): &(&'static str, fn(&str) -> bool)| {
-        form.text(name).filter(|text| is_right(text)).ok_or(*name)
-    };
+    let field = |(name, is_right): &Field| form.text(name).filter(|text| is_right(text)).ok_or(*name);
     FIELDS.iter().map(field).collect()
 }
 

@@ -40,9 +40,12 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     Ok(Believed::of(secret_n, &[&text]))
 }
 
+/// A name and its value.
+type Field = (Vec<u8>, Vec<u8>);
+
 /// The fields before the signature. Their names are signed as they are, so a name that holds what joins fields would be
 /// two fields under the same signature.
-fn signed_fields(form: &Form) -> Result<&[(Vec<u8>, Vec<u8>)], &'static str> {
+fn signed_fields(form: &Form) -> Result<&[Field], &'static str> {
     let at = form.pairs().iter().position(|(name, _)| name == SIGNATURE.as_bytes());
     let signed = form.pairs().get(..at.unwrap_or(form.pairs().len())).unwrap_or_default();
     let is_plain = |name: &[u8]| {
@@ -63,7 +66,7 @@ fn signed_fields(form: &Form) -> Result<&[(Vec<u8>, Vec<u8>)], &'static str> {
 }
 
 /// The fields as a URL has them, those without a value as well.
-fn signed_text(fields: &[(Vec<u8>, Vec<u8>)]) -> Vec<u8> {
+fn signed_text(fields: &[Field]) -> Vec<u8> {
     let pairs = fields.iter().map(|(name, value)| [name, b"=".as_slice(), &in_url(value)].concat());
     pairs.collect::<Vec<_>>().join(&b'&')
 }

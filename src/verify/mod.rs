@@ -3,7 +3,7 @@
 //! A request goes downwards through these files and never comes back up. In reading order:
 //!
 //! - `request.rs`, `error.rs`, `encoding.rs`, `time.rs`: a request, what can be wrong with it, and the texts in it;
-//! - `keys.rs` turns configured secrets into keys (`key.rs` is one of them, `public.rs`, `p256.rs` and `p521.rs` public ones,
+//! - `keys.rs` turns configured secrets into keys (`key.rs` is one of them, `public.rs` and `p521.rs` public ones,
 //!   `chain.rs` those of certificates); `private.rs` is the other side of those, for `sign` and `send`;
 //! - `filled.rs` writes the text that is signed; `signed.rs`, `standard.rs` and `token.rs` are the named schemes;
 //! - `verified.rs` chooses the scheme. [`verify`] is there, and a [`Verified`] can be made nowhere else: whatever needs
@@ -26,7 +26,6 @@ mod jws;
 mod key;
 mod keys;
 mod own_key;
-mod p256;
 mod p521;
 mod private;
 mod public;

@@ -13,8 +13,8 @@ use x509_parser::pem::Pem;
 
 use super::encoding::{Hash, base64_text, digest, key_base64};
 use super::own_key::OwnKey;
+use super::p521;
 use super::public::{PublicKey, PublicScheme};
-use super::{p256, p521};
 use crate::spec::DevKey;
 
 /// Published on purpose: senders that sign with RSA are played with it.
@@ -40,8 +40,8 @@ pub struct SigningKey(Arc<PrivateKey>);
 
 enum PrivateKey {
     Ed25519(Ed25519KeyPair),
-    /// One key, for either form of its signatures, and its private number: `ring` does not sign with SHA-1.
-    P256(EcdsaKeyPair, Box<EcdsaKeyPair>, Vec<u8>),
+    /// One key, for either form of its signatures.
+    P256(EcdsaKeyPair, Box<EcdsaKeyPair>),
     /// The private number of the published key, and its point.
     P521(Vec<u8>, Vec<u8>),
     /// An RSA key, and the same once more: `ring` does not sign with SHA-1, and some senders know nothing else.
@@ -73,12 +73,11 @@ impl SigningKey {
 
     fn of_pkcs8(der: &[u8]) -> Option<Self> {
         let random = SystemRandom::new();
-        let pair_of = |form| EcdsaKeyPair::from_pkcs8(form, der, &random).ok();
+        let p256 = |form| EcdsaKeyPair::from_pkcs8(form, der, &random).ok();
         let inner = if let Ok(pair) = Ed25519KeyPair::from_pkcs8_maybe_unchecked(der) {
             PrivateKey::Ed25519(pair)
-        } else if let Some(pair) = pair_of(&signature::ECDSA_P256_SHA256_ASN1_SIGNING) {
-            let fixed = Box::new(pair_of(&signature::ECDSA_P256_SHA256_FIXED_SIGNING)?);
-            PrivateKey::P256(pair, fixed, private_number(der)?)
+        } else if let Some(pair) = p256(&signature::ECDSA_P256_SHA256_ASN1_SIGNING) {
+            PrivateKey::P256(pair, Box::new(p256(&signature::ECDSA_P256_SHA256_FIXED_SIGNING)?))
         } else if let Some((number, point)) = p521_parts(der) {
             PrivateKey::P521(number, point)
         } else {
@@ -98,9 +97,8 @@ impl SigningKey {
         let by_p256 = |pair: &EcdsaKeyPair| Some(pair.sign(&random, message).ok()?.as_ref().to_vec());
         match (&*self.0, scheme) {
             (PrivateKey::Ed25519(pair), PublicScheme::Ed25519) => Some(pair.sign(message).as_ref().to_vec()),
-            (PrivateKey::P256(der, ..), PublicScheme::P256Der) => by_p256(der),
-            (PrivateKey::P256(.., number), PublicScheme::P256DerSha1) => p256::signed_sha1(number, message),
-            (PrivateKey::P256(_, fixed, _), PublicScheme::P256Fixed) => by_p256(fixed),
+            (PrivateKey::P256(der, _), PublicScheme::P256Der) => by_p256(der),
+            (PrivateKey::P256(_, fixed), PublicScheme::P256Fixed) => by_p256(fixed),
             (PrivateKey::Rsa(pair, _), PublicScheme::RsaSha256) => by_rsa(pair, &signature::RSA_PKCS1_SHA256),
             (PrivateKey::P521(number, _), PublicScheme::P521Fixed) => p521::signed(number, message),
             (PrivateKey::Rsa(pair, _), PublicScheme::RsaSha512) => by_rsa(pair, &signature::RSA_PKCS1_SHA512),
@@ -116,7 +114,7 @@ impl SigningKey {
     fn public(&self) -> PublicKey {
         match &*self.0 {
             PrivateKey::Ed25519(pair) => PublicKey::Ed25519(pair.public_key().as_ref().to_vec()),
-            PrivateKey::P256(pair, ..) => PublicKey::P256(pair.public_key().as_ref().to_vec()),
+            PrivateKey::P256(pair, _) => PublicKey::P256(pair.public_key().as_ref().to_vec()),
             PrivateKey::P521(_, point) => PublicKey::P521(point.clone()),
             PrivateKey::Rsa(pair, _) => PublicKey::Rsa(pair.public().as_ref().to_vec()),
         }
@@ -131,17 +129,10 @@ impl SigningKey {
         };
         match &*self.0 {
             PrivateKey::Ed25519(pair) => Some(hex::encode(pair.public_key())),
-            PrivateKey::P256(pair, ..) => Some(point(pair)),
+            PrivateKey::P256(pair, _) => Some(point(pair)),
             PrivateKey::P521(..) | PrivateKey::Rsa(..) => None,
         }
     }
-}
-
-/// The private number of a PKCS#8 key on a curve (RFC 5915).
-fn private_number(pkcs8: &[u8]) -> Option<Vec<u8>> {
-    let (_, outer) = parse_der(pkcs8).ok()?;
-    let (_, key) = parse_der(outer.as_sequence().ok()?.get(2)?.as_slice().ok()?).ok()?;
-    Some(key.as_sequence().ok()?.get(1)?.as_slice().ok()?.to_vec())
 }
 
 /// Private number and public point of a PKCS#8 key on P-521 (RFC 5915).
@@ -152,7 +143,8 @@ fn p521_parts(pkcs8: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
     const POINT_BYTES: usize = 133;
     let (_, outer) = parse_der(pkcs8).ok()?;
     let inner = outer.as_sequence().ok()?.get(2)?.as_slice().ok()?;
-    let number = private_number(pkcs8)?;
+    let (_, key) = parse_der(inner).ok()?;
+    let number = key.as_sequence().ok()?.get(1)?.as_slice().ok()?.to_vec();
     let point = inner.len().checked_sub(POINT_BYTES).and_then(|from| inner.get(from..))?.to_vec();
     let is_p521 = pkcs8.windows(CURVE.len()).any(|window| window == CURVE) && point.first() == Some(&4);
     is_p521.then_some((number, point))

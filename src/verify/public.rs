@@ -1,5 +1,5 @@
 //! Public keys as senders publish them, and signatures by them. Parsing is `x509-parser`, verification is
-//! `ring`, and `p256.rs` and `p521.rs` for what it lacks; nothing here computes.
+//! `ring`, and `p521.rs` for the curve that it lacks; nothing here computes.
 
 use ring::signature::{self, UnparsedPublicKey, VerificationAlgorithm};
 use x509_parser::pem::Pem;
@@ -8,7 +8,7 @@ use x509_parser::public_key::PublicKey as Parsed;
 use x509_parser::x509::SubjectPublicKeyInfo;
 
 use super::encoding::{decode_base64url, decode_hex, key_base64};
-use super::{p256, p521};
+use super::p521;
 use crate::json::text_of;
 use crate::spec::Scheme;
 
@@ -22,8 +22,6 @@ pub enum PublicScheme {
     Ed25519,
     /// ECDSA on P-256 with SHA-256; the signature in DER.
     P256Der,
-    /// ECDSA on P-256 with SHA-1; the signature in DER.
-    P256DerSha1,
     /// ECDSA on P-256 with SHA-256; the signature is r and s.
     P256Fixed,
     /// ECDSA on P-384 with SHA-384; the signature is r and s.
@@ -147,7 +145,6 @@ impl PublicKey {
         match (self, scheme) {
             (Self::Ed25519(key), PublicScheme::Ed25519) => by(&signature::ED25519, key),
             (Self::P256(key), PublicScheme::P256Der) => by(&signature::ECDSA_P256_SHA256_ASN1, key),
-            (Self::P256(key), PublicScheme::P256DerSha1) => p256::verifies_sha1(key, message, signature),
             (Self::P256(key), PublicScheme::P256Fixed) => by(&signature::ECDSA_P256_SHA256_FIXED, key),
             (Self::P384(key), PublicScheme::P384Fixed) => by(&signature::ECDSA_P384_SHA384_FIXED, key),
             (Self::P521(key), PublicScheme::P521Fixed) => p521::verifies(key, message, signature),

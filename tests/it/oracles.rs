@@ -12,7 +12,7 @@ use crate::providers::{NOW_S, dev, request, sign_at};
 on_sqlite!(what_a_stranger_had_signed_by_a_handshake_is_no_event);
 
 /// Kinds that answer handshakes with code: whoever adds one says below how its answer would be sent as a signature.
-const BY_CODE: [&str; 2] = ["braintree", "ebay"];
+const BY_CODE: [&str; 1] = ["braintree"];
 
 /// Bodies of all shapes, and texts that are none.
 fn bodies(provider: &ActiveProvider, samples: &[(&str, &str)]) -> Vec<String> {
@@ -54,8 +54,7 @@ fn bodies(provider: &ActiveProvider, samples: &[(&str, &str)]) -> Vec<String> {
 
 /// Where the kind's handshakes look for a text.
 fn places(provider: &ActiveProvider) -> (Vec<String>, Vec<String>) {
-    let (mut queries, mut headers) =
-        (["bt_challenge", "challenge_code"].map(str::to_owned).to_vec(), Vec::new());
+    let (mut queries, mut headers) = (vec!["bt_challenge".to_owned()], Vec::new());
     for handshake in &provider.spec().handshake {
         queries.extend(handshake.query.clone());
         headers.extend(handshake.header.clone());
@@ -158,12 +157,7 @@ fn nothing_that_a_handshake_answers_is_believed_as_the_signature_of_a_body() {
         }
     }
     signing.dedup();
-    // eBay wants the digest of a challenge, which is no signature of its own.
-    assert_eq!(
-        signing,
-        ["braintree", "ebay", "x_twitter"],
-        "those that answer with a signature or digest, and no other"
-    );
+    assert_eq!(signing, ["braintree", "x_twitter"], "those that answer with a signature, and no other");
 }
 
 #[test]
