@@ -163,9 +163,10 @@ fn vector(
             "body": String::from_utf8_lossy(&signed.body), "now": now_s, "expect": case.expect,
             "note": case.note, "origin": "hooklatch sign --vectors",
         });
-        if spec.method == EventMethod::Get {
-            (vector["method"], vector["url"]) = (json!("GET"), json!(signed.url_with_query(&at.url)));
-            vector["body"] = json!("");
+        if let (Some(vector), EventMethod::Get) = (vector.as_object_mut(), spec.method) {
+            vector.insert("method".to_owned(), json!("GET"));
+            vector.insert("url".to_owned(), json!(signed.url_with_query(&at.url)));
+            vector.insert("body".to_owned(), json!(""));
         }
         if let (Some(vector), false) = (vector.as_object_mut(), case.trusted.settings.iter().next().is_none())
         {
