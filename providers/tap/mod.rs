@@ -88,7 +88,7 @@ fn open(_: &Keys, body: &[u8]) -> Result<Vec<u8>, String> {
         let text = json.text_or_empty(pointer).unwrap_or_default();
         MARKS.iter().any(|mark| text.contains(mark))
     };
-    if !TEXTS.iter().any(|pointer| is_cut_elsewhere(&pointer)) {
+    if !TEXTS.iter().any(is_cut_elsewhere) {
         return Ok(body.to_vec());
     }
     let head: &[u8] = br#"{"object":"payment","status":"unconfirmed","unconfirmed":"#;

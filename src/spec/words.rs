@@ -153,58 +153,6 @@ pub(crate) fn whose(spec: &Spec) -> Option<String> {
     })
 }
 
-/// Says who has the key that signs.
-pub(crate) fn signer(spec: &Spec) -> &'static str {
-    match (spec.signature.scheme, spec.weakness()) {
-        (_, Some(Weakness::Unsigned)) => "nobody",
-        (Scheme::Basic, _) => "nobody: the sender shows a password that you share",
-        (_, Some(Weakness::Token)) => "nobody: the sender shows a token that you share",
-        _ if spec.first_party => "your own program, with a secret that you share",
-        _ if spec.signatures().any(|one| one.keys_fetched) || !spec.fetch.is_empty() => {
-            "the sender, with a private key; the public one is fetched"
-        }
-        _ if spec.has_public_key() => "the sender, with a private key; you configure the public one",
-        _ => "the sender, with a secret that you share",
-    }
-}
-
-/// Says what binds an event to the operator's account.
-pub(crate) fn bound_by(spec: &Spec) -> String {
-    let whose = spec.whose.as_ref().filter(|whose| whose.open.is_none());
-    let by = match (whose.and_then(|_| self::whose(spec)), spec.signature.scheme, spec.weakness()) {
-        (Some(by), ..) => by,
-        (None, ..) if spec.whose.is_some() => "nothing".to_owned(),
-        (None, _, Some(Weakness::Unsigned)) => "nothing".to_owned(),
-        (None, Scheme::Basic, _) => "the password".to_owned(),
-        (None, _, Some(Weakness::Token)) => "the token".to_owned(),
-        _ => "the secret".to_owned(),
-    };
-    match &spec.accept {
-        Some(accept) => {
-            format!(
-                "{by}; `{}` must be in `settings.{}`, by default {}",
-                accept.json,
-                accept.setting,
-                accept.values.join(", ")
-            )
-        }
-        None => by,
-    }
-}
-
-/// Says how long after its signature a recorded request is believed.
-pub(crate) fn believed_for(spec: &Spec) -> String {
-    let is_signed = !matches!(spec.weakness(), Some(Weakness::Token | Weakness::Unsigned));
-    if let Some(life_s) = spec.token_life_s {
-        return span(life_s);
-    }
-    match spec.tolerance_s().filter(|_| is_signed) {
-        Some(tolerance_s) if spec.bounds_signed_time() => span(tolerance_s),
-        Some(tolerance_s) => format!("{}; without a signed time, always", span(tolerance_s)),
-        None => "always".to_owned(),
-    }
-}
-
 /// Says what stays open by the sender's design, however the provider is configured; sentences, at least one.
 pub(crate) fn left_open(spec: &Spec) -> String {
     let mut said: Vec<String> = Vec::new();
@@ -254,7 +202,7 @@ pub(crate) fn left_open(spec: &Spec) -> String {
 }
 
 /// Seconds in the largest unit of which they are a whole number.
-fn span(seconds: u32) -> String {
+pub(crate) fn span(seconds: u32) -> String {
     match seconds {
         s if s > 172_800 && s.is_multiple_of(86_400) => format!("{} days", s / 86_400),
         s if s >= 3_600 && s.is_multiple_of(3_600) => format!("{} h", s / 3_600),

@@ -7,8 +7,7 @@ use super::super::retention::{sent_again, when_asked};
 use crate::figures::grouped;
 use crate::provider::Provider;
 use crate::spec::words::{
-    believed_for, bound_by, confidence, identities, left_open, payload, places, scheme_name, search_places,
-    signed_by, signer, whose,
+    confidence, identities, left_open, payload, places, scheme_name, search_places, signed_by, span, whose,
 };
 use crate::spec::{
     BodyFormat, Encoding, EventSpec, HandshakeSpec, Identity, IdentitySpec, Scheme, SecretFormat,
@@ -38,6 +37,59 @@ is believed, and what stays open by the sender's own design, whatever you config
 What is true of all of them: whoever has the key that signs can send any event, and a copy of an event within its id's memory starts
 nothing ([admission.md](admission.md)). *Always* means that no signed time is bounded: `max_age_s` of the provider bounds it where the sender signs
 one. Where nothing is signed, TLS and a long secret in the sender's settings are all there is: restrict addresses with `allow_from`.";
+
+/// Says who has the key that signs.
+fn signer(spec: &Spec) -> String {
+    let who = match (spec.signature.scheme, spec.weakness()) {
+        (_, Some(Weakness::Unsigned)) => "nobody",
+        (Scheme::Basic, _) => "nobody: the sender shows a password that you share",
+        (_, Some(Weakness::Token)) => "nobody: the sender shows a token that you share",
+        _ if spec.first_party => "your own program, with a secret that you share",
+        _ if !spec.has_public_key() => "the sender, with a secret that you share",
+        // Some have two ways, of which one is a secret.
+        (Scheme::Code, _) => {
+            return format!("the sender: {}", spec.signature.in_words.as_deref().unwrap_or_default());
+        }
+        _ => "the sender, with a private key",
+    };
+    who.to_owned()
+}
+
+/// Says what binds an event to the operator's account.
+fn bound_by(spec: &Spec) -> String {
+    let is_bound = spec.whose.as_ref().is_some_and(|whose| whose.open.is_none());
+    let by = match (whose(spec).filter(|_| is_bound), spec.signature.scheme, spec.weakness()) {
+        (Some(by), ..) => by,
+        (None, _, weak) if spec.whose.is_some() || weak == Some(Weakness::Unsigned) => "nothing".to_owned(),
+        (None, Scheme::Basic, _) => "the password".to_owned(),
+        (None, _, Some(Weakness::Token)) => "the token".to_owned(),
+        _ => "the secret".to_owned(),
+    };
+    match &spec.accept {
+        Some(accept) => {
+            format!(
+                "{by}; `{}` must be in `settings.{}`, by default {}",
+                accept.json,
+                accept.setting,
+                accept.values.join(", ")
+            )
+        }
+        None => by,
+    }
+}
+
+/// Says how long after its signature a recorded request is believed.
+fn believed_for(spec: &Spec) -> String {
+    let is_signed = !matches!(spec.weakness(), Some(Weakness::Token | Weakness::Unsigned));
+    if let Some(life_s) = spec.token_life_s {
+        return span(life_s);
+    }
+    match spec.tolerance_s().filter(|_| is_signed) {
+        Some(tolerance_s) if spec.bounds_signed_time() => span(tolerance_s),
+        Some(tolerance_s) => format!("{}; without a signed time, always", span(tolerance_s)),
+        None => "always".to_owned(),
+    }
+}
 
 /// docs/senders-security.md.
 fn security_page(kinds: &[Provider]) -> String {
