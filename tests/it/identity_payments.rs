@@ -389,7 +389,9 @@ fn a_notice_of_alipay_for_another_app_is_foreign() {
     let body = "app_id=2021&notify_id=N1&notify_type=trade_status_sync&out_trade_no=1&total_amount=1.00&trade_status=TRADE_SUCCESS";
     let of_app = |apps: &[&str], body: &str| {
         let mut settings = KindSettings::default();
-        apps.iter().for_each(|app| settings.push("app_ids", None, *app));
+        for app in apps {
+            settings.push("app_ids", None, *app);
+        }
         let pem = include_str!("../../src/verify/published/rsa_public_key.pem");
         settings.push("alipay_public_key_pem", None, pem);
         let provider = kind("alipay").judge_with(&[], &settings).unwrap();

@@ -481,7 +481,7 @@ impl Subject {
 
     /// Tries so many lists; the faults that were found, one for each way.
     fn faults(&self, lists_n: usize, seed: u64) -> Vec<String> {
-        let (mut rng, began) = (Rng::with_seed(seed), std::time::Instant::now());
+        let mut rng = Rng::with_seed(seed);
         let (mut tried_n, mut signed_n, mut believed_n, mut faults) = (0, 0, 0, BTreeMap::new());
         let enough_n = if is_nightly() { lists_n } else { (lists_n / 10).max(LISTS_N / slower(self.kind)) };
         while tried_n < lists_n && (believed_n > 0 || tried_n < enough_n) {
@@ -516,8 +516,6 @@ impl Subject {
             }
         }
         let kind = self.kind;
-        let took_ms = began.elapsed().as_millis();
-        println!("{kind}: {tried_n} lists, {signed_n} signed, {believed_n} believed, in {took_ms} ms");
         if signed_n * 100 < tried_n {
             let why = format!("{kind}: of {tried_n} lists {signed_n} were signed and {believed_n} believed");
             faults.insert(String::new(), why);
