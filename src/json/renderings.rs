@@ -7,21 +7,25 @@ use crate::types::Renderings;
 /// True when `first` and `second` are JSON texts of one event, as far as these fields tell.
 pub(crate) fn is_rendering(by: &Renderings, first: &[u8], second: &[u8]) -> bool {
     let (Some(first), Some(second)) = (Document::parse(first), Document::parse(second)) else { return false };
-    let both = |pointer: &str| Some((at(&first, pointer)?, at(&second, pointer)?));
+    let both = |pointer: &str| Ok::<_, Ambiguous>((at(&first, pointer)?, at(&second, pointer)?));
     let is_same = |pointer: &String| match both(pointer) {
-        Some((Some(one), Some(other))) => is_equal(one, other),
-        found => found == Some((None, None)),
+        Ok((Some(one), Some(other))) => is_equal(one, other),
+        Ok((None, None)) => true,
+        Ok(_) | Err(Ambiguous) => false,
     };
-    let differs = matches!(both(&by.differs), Some((Some(one), Some(other))) if !is_equal(one, other));
+    let differs = matches!(both(&by.differs), Ok((Some(one), Some(other))) if !is_equal(one, other));
     differs && by.same.iter().all(is_same)
 }
 
-/// The value at a pointer, `Some(None)` where there is none; `None` when two readers may see two.
-fn at<'a>(json: &Document<'a>, pointer: &str) -> Option<Option<&'a str>> {
+/// Two readers may see two values at one pointer.
+struct Ambiguous;
+
+/// The value at a pointer, if there is one.
+fn at<'a>(json: &Document<'a>, pointer: &str) -> Result<Option<&'a str>, Ambiguous> {
     match json.find(pointer) {
-        PointerTarget::One(b"null") | PointerTarget::Missing => Some(None),
-        PointerTarget::One(raw) => std::str::from_utf8(raw).ok().map(Some),
-        PointerTarget::Doubled | PointerTarget::NotJson => None,
+        PointerTarget::One(b"null") | PointerTarget::Missing => Ok(None),
+        PointerTarget::One(raw) => std::str::from_utf8(raw).map(Some).map_err(|_| Ambiguous),
+        PointerTarget::Doubled | PointerTarget::NotJson => Err(Ambiguous),
     }
 }
 

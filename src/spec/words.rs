@@ -53,19 +53,16 @@ fn identity(spec: &IdentitySpec) -> String {
 
 /// Says what else is a copy under a sender's id, and what is none under another.
 fn copies(spec: &IdentitySpec) -> String {
-    let mut said = String::new();
-    if let Some(renderings) = &spec.renderings {
+    let renderings = spec.renderings.as_ref().map(|renderings| {
         let same: Vec<String> = renderings.same.iter().map(|one| format!("`{one}`")).collect();
         let (same, differs) = (same.join(", "), &renderings.differs);
-        said.push_str(&format!(" (a copy with another `{differs}` too, where {same} are equal)"));
-    }
-    if let Some(changing) = &spec.changing {
+        format!(" (a copy with another `{differs}` too, where {same} are equal)")
+    });
+    let changing = spec.changing.as_ref().map(|changing| {
         let changing = changing.replace('|', "`, `");
-        said.push_str(&format!(
-            " (signed text without any of `{changing}` once more in 10 min under another id)"
-        ));
-    }
-    said
+        format!(" (signed text without any of `{changing}` once more in 10 min under another id)")
+    });
+    renderings.into_iter().chain(changing).collect()
 }
 
 /// Every identity of one `[[event]]`, in the order they are tried.

@@ -57,6 +57,7 @@ impl EventKey {
 
 /// One event of a believed request, read and ready to be admitted.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own about the event")]
 pub struct IncomingEvent {
     /// Provider and id of the event.
     pub key: EventKey,
