@@ -20,7 +20,7 @@ const SIGNATURES: [&str; 3] = ["HASH", SIGNATURE, "SIGNATURE_SHA3_256"];
 /// unsigned, and a length before a value that begins with a digit may be another length.
 const UNCONFIRMED: &str = "ipn.unconfirmed";
 const STATUS: &str = "ORDERSTATUS";
-/// https://verifone.cloud/docs/2checkout/API-Integration/Webhooks/06Instant_Payment_Notification_(IPN)/IPN-triggers, and the
+/// <https://verifone.cloud/docs/2checkout/API-Integration/Webhooks/06Instant_Payment_Notification_(IPN)/IPN-triggers>, and the
 /// sender's plug-ins.
 const STATES: [&str; 13] = [
     "AUTHRECEIVED",

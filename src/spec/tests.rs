@@ -79,6 +79,10 @@ fn a_bad_spec_says_which_key_and_why() {
     check("\"sender\"", "\"signal\"\nwindow_renews = true", "window_renews: there is no window_s");
     check("\"sender\"", "\"content\"\nsigned_with = [{ text = \"\" }]", "event.identity.signed_with");
     check("\"sender\"", "\"sender\"\ntypes = [\"a*b*\"]", "event.identity.types");
+}
+
+#[test]
+fn a_bad_identity_says_which_key_and_why() {
     let signal = |more: &str| format!("\"signal\"\n{more}");
     check(
         "\"sender\"",

@@ -11,7 +11,7 @@ use ring::signature::{self, EcdsaKeyPair, Ed25519KeyPair, KeyPair, RsaKeyPair};
 use x509_parser::der_parser::der::parse_der;
 use x509_parser::pem::Pem;
 
-use super::encoding::{Hash, base64_text, digest, key_base64};
+use super::encoding::{base64_text, key_base64};
 use super::own_key::OwnKey;
 use super::p521;
 use super::public::{PublicKey, PublicScheme};
