@@ -256,7 +256,7 @@ mod tests {
     fn rewritten(json: &Json) -> String {
         let text = |text: &str| {
             let escaped =
-                text.encode_utf16().fold(String::new(), |escaped, unit| escaped + &format!("\\u{unit:04X}"));
+                text.encode_utf16().map(|unit| format!("\\u{unit:04X}")).collect::<Vec<_>>().concat();
             format!("\"{escaped}\"")
         };
         match json {

@@ -79,28 +79,6 @@ fn a_bad_spec_says_which_key_and_why() {
     check("\"sender\"", "\"signal\"\nwindow_renews = true", "window_renews: there is no window_s");
     check("\"sender\"", "\"content\"\nsigned_with = [{ text = \"\" }]", "event.identity.signed_with");
     check("\"sender\"", "\"sender\"\ntypes = [\"a*b*\"]", "event.identity.types");
-}
-
-#[test]
-fn a_bad_identity_says_which_key_and_why() {
-    let signal = |more: &str| format!("\"signal\"\n{more}");
-    check(
-        "\"sender\"",
-        &signal("window_rearms = true"),
-        "event.identity.window_rearms: there is no window_s",
-    );
-    let long = signal("window_s = 61\nwindow_rearms = true");
-    check("\"sender\"", &long, "event.identity.window_rearms: write a window_s of 60 at most");
-    let both = signal("window_s = 60\nwindow_rearms = true\nwindow_renews = true");
-    check("\"sender\"", &both, "event.identity.window_rearms");
-    check("\"sender\"", "\"sender\"\nchanging = \"/a\"", "event.identity.changing: it is for an id");
-    check("\"sender\"", "\"sender\"\non_conflict = \"copy\"", "event.identity.renderings: it goes with");
-    let renderings = "renderings = { same = [\"/a\"], differs = \"b\" }";
-    check("\"sender\"", &format!("\"sender\"\n{renderings}"), "event.identity.renderings: it goes with");
-    let copy = format!("\"sender\"\non_conflict = \"copy\"\n{renderings}");
-    check("\"sender\"", &copy, "`b` is not a JSON pointer");
-    let header = "id = [{ header = \"x-id\" }]";
-    check("id = [{ json = \"/id\" }]", header, "event.id_needed: a header has the id of each event");
     let (_, identity) = GOOD.split_once("[[event.identity]]").expect("one");
     let identity = format!("[[event.identity]]{identity}");
     check(&identity, "identity = []", "event.identity: say what two copies");
@@ -219,6 +197,28 @@ fn an_event_by_get_is_read_from_the_query_and_a_token_stands_in_no_other() {
     let token = "query = \"token\"\n    weak = \"token\"";
     let posted = mistakes(&[("hmac-sha256", "token"), (headers, token), ("signed = true", "signed = false")]);
     assert!(posted.contains("signature.query: it is for events that come by GET"), "{posted}");
+}
+
+#[test]
+fn rules_for_windows_renderings_and_missing_ids_fit_their_identity() {
+    let signal = |more: &str| format!("\"signal\"\n{more}");
+    check(
+        "\"sender\"",
+        &signal("window_rearms = true"),
+        "event.identity.window_rearms: there is no window_s",
+    );
+    let long = signal("window_s = 61\nwindow_rearms = true");
+    check("\"sender\"", &long, "event.identity.window_rearms: write a window_s of 60 at most");
+    let both = signal("window_s = 60\nwindow_rearms = true\nwindow_renews = true");
+    check("\"sender\"", &both, "event.identity.window_rearms");
+    check("\"sender\"", "\"sender\"\nchanging = \"/a\"", "event.identity.changing: it is for an id");
+    check("\"sender\"", "\"sender\"\non_conflict = \"copy\"", "event.identity.renderings: it goes with");
+    let renderings = "renderings = { same = [\"/a\"], differs = \"b\" }";
+    check("\"sender\"", &format!("\"sender\"\n{renderings}"), "event.identity.renderings: it goes with");
+    let copy = format!("\"sender\"\non_conflict = \"copy\"\n{renderings}");
+    check("\"sender\"", &copy, "`b` is not a JSON pointer");
+    let header = "id = [{ header = \"x-id\" }]";
+    check("id = [{ json = \"/id\" }]", header, "event.id_needed: a header has the id of each event");
 }
 
 #[test]
