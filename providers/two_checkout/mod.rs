@@ -37,7 +37,7 @@ const STATES: [&str; 13] = [
     "REVERSED",
     "SUSPECT",
 ];
-/// The fields of a notice in their order, of one that the sender's PHP package has (tests/Tco/Fixtures/Tokens.php of
+/// The fields of a notice in their order, of one that the sender's PHP package has (the fixture `Tokens` of
 /// github 2Checkout/2checkout-php-sdk); `[]` is a list with a value for each product, or each license.
 const FIELDS: &str = "GIFT_ORDER SALEDATE PAYMENTDATE REFNO REFNOEXT SHOPPER_REFERENCE_NUMBER ORDERNO ORDERSTATUS PAYMETHOD \
     PAYMETHOD_CODE FIRSTNAME LASTNAME COMPANY REGISTRATIONNUMBER FISCALCODE TAX_OFFICE CBANKNAME CBANKACCOUNT ADDRESS1 \

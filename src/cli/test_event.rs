@@ -103,8 +103,8 @@ mod tests {
                 };
                 // Where a key of the sender's is needed to sign, nothing is signed.
                 let unsigned = verify::unsigned(provider.spec(), body.as_bytes(), &at).request(&at);
-                let unsigned =
-                    provider.read_at_most(&Verified::by_operator(unsigned.expect("a request")), 100);
+                let unsigned = Verified::by_operator(unsigned.expect("a request"), &id);
+                let unsigned = provider.read_at_most(&unsigned, 100);
                 if is_none(&events) {
                     none_of.push(kind.kind().to_owned());
                 } else if is_none(&unsigned) {

@@ -420,10 +420,17 @@ impl Prover<'_> {
     fn patterns(&mut self, proven: &Proven<'_>, mut known: BTreeSet<String>) {
         let (name, kind) = (proven.name, proven.kind.kind());
         let rules = proven.spec.event.iter().flat_map(|event| &event.identity).flat_map(|one| &one.types);
-        let rules: Vec<&TypePattern> = rules.collect();
+        let named = proven.spec.event_types.as_ref();
+        // Of such a type the sender's user chooses the rest.
+        let composed: Vec<TypePattern> = named
+            .iter()
+            .flat_map(|types| &types.list)
+            .filter(|one| one.ends_with('*'))
+            .filter_map(|one| TypePattern::parse(one).ok())
+            .collect();
+        let rules: Vec<&TypePattern> = rules.chain(&composed).collect();
         let exact = rules.iter().map(|one| one.as_str()).filter(|one| !one.ends_with('*'));
         known.extend(exact.map(str::to_owned));
-        let named = proven.spec.event_types.as_ref();
         known.extend(named.iter().flat_map(|types| types.list.iter().cloned()));
         let known: Vec<&str> = known.iter().map(String::as_str).collect();
         let why =
@@ -628,8 +635,10 @@ mod tests {
             let composed: Vec<&TypePattern> =
                 spec.event.iter().flat_map(|event| &event.identity).flat_map(|one| &one.types).collect();
             let is_named = |event_type: &str| {
-                types.list.iter().any(|one| one == event_type)
-                    || composed.iter().any(|one| one.matches(event_type))
+                let is_it = |one: &String| {
+                    one.strip_suffix('*').map_or(one == event_type, |stem| event_type.starts_with(stem))
+                };
+                types.list.iter().any(is_it) || composed.iter().any(|one| one.matches(event_type))
             };
             for (event_type, sample) in made.sample_list() {
                 let events = sample_events(&made, event_type, sample, &DevKeys::default());

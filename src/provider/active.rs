@@ -240,7 +240,7 @@ impl ActiveProvider {
     ) -> Result<Vec<IncomingEvent>, SignError> {
         // A signature inside an encrypted body has to be there for the body to be read; most kinds can do without.
         let signed = self.sign(body, at).unwrap_or_else(|_| verify::unsigned(&self.spec, body, at));
-        let verified = Verified::by_operator(signed.request(at)?);
+        let verified = Verified::by_operator(signed.request(at)?, &at.id);
         let mut events = self.read_at_most(&verified, n_max);
         for (n, event) in events.iter_mut().enumerate() {
             let place = if n == 0 { String::new() } else { format!(":{n}") };

@@ -77,7 +77,11 @@ impl Spec {
         if types.list.is_empty() {
             return Err(misfit("event_types.list", "name at least one, or leave [event_types] out"));
         }
-        if let Some(wrong) = types.list.iter().find(|one| one.is_empty() || one.contains('*')) {
+        if let Some(wrong) = types
+            .list
+            .iter()
+            .find(|one| one.is_empty() || one.strip_suffix(".*").unwrap_or(one).contains('*'))
+        {
             return Err(misfit("event_types.list", format!("`{wrong}` is no type")));
         }
         match types.list.iter().zip(types.list.iter().skip(1)).find(|(one, next)| one >= next) {

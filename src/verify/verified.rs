@@ -16,9 +16,9 @@ pub struct Verified {
 }
 
 impl Verified {
-    /// A request that nobody sent: an operator made it for a test event, and answers for it.
-    pub(crate) fn by_operator(request: RawRequest) -> Self {
-        Self { request, believed: Believed::plain(0) }
+    /// A request that no sender sent: an operator made it for a test event with this id, and answers for it.
+    pub(crate) fn by_operator(request: RawRequest, id: &str) -> Self {
+        Self { request, believed: Believed::plain(0).id(id) }
     }
 
     /// The same, unless `[whose]` of the kind says that the event is not of one of the operator's accounts.

@@ -38,7 +38,7 @@ impl Case {
     fn signs_all_bytes(&self) -> bool {
         // Adyen and SNS sign fields, NOWPayments the JSON whatever its white space, and forms may be escaped
         // otherwise.
-        const PARTS: [&str; 11] = [
+        const PARTS: [&str; 12] = [
             "adyen",
             "apple_app_store",
             "aws_sns",
@@ -46,6 +46,7 @@ impl Case {
             "alipay",
             "billplz",
             "braintree",
+            "mandrill",
             "paddle_classic",
             "payfast",
             "redsys",
