@@ -97,7 +97,7 @@ fn no_kind_starts_with_a_secret_that_can_be_guessed() {
 #[test]
 fn every_setting_that_is_a_secret_has_a_floor() {
     // What else kinds are told: public keys, names, switches, and credentials that we show to the sender.
-    const NO_SECRETS: [&str; 51] = [
+    const NO_SECRETS: [&str; 56] = [
         "signed",
         "fields",
         "app_ids",
@@ -138,6 +138,12 @@ fn every_setting_that_is_a_secret_has_a_floor() {
         "root_certificates",
         "merchant_id",
         "merchant_ids",
+        // The length of a private key is checked when it is read.
+        "merchant_private_key",
+        "trustly_public_key",
+        "debits",
+        "test_order",
+        "signature_version",
         "merchant_no",
         "more_fields",
         "key_id",
