@@ -71,7 +71,7 @@ goes("hostile text that comes in while one watches is text as well", {}, async (
   const hooklatch = await guarded();
   await signIn(context, hooklatch, "viewer");
   await page.goto(`${hooklatch.url}/events`);
-  await page.locator("[data-tail] [role=status]").getByText("Live.").waitFor();
+  await page.locator("[data-follow] [role=status]").getByText("Live.").waitFor();
   await accepted(stripe(hooklatch, `live-${tags}`, `live.${turned}`, { object: { note: breaks } }));
   await page.locator("tbody tr").filter({ hasText: "live-<hostile-tag>" }).waitFor();
   await isUnhurt(page, "/events");

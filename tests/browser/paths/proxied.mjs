@@ -25,7 +25,7 @@ goes("behind a proxy that shows it under a path, every link, form, file and stre
     await page.getByRole("heading", { level: 1, name, exact: true }).waitFor();
   }
   await page.goto(`${front.url}/events`);
-  await page.locator("[data-tail] [role=status]").getByText("Live.").waitFor();
+  await page.locator("[data-follow] [role=status]").getByText("Live.").waitFor();
   await accepted(stripe(hooklatch, "evt_proxied", "invoice.paid"));
   await page.getByRole("link", { name: "evt_proxied" }).click();
   await page.getByRole("heading", { level: 1, name: "evt_proxied" }).waitFor();
