@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::providers::{NOW_S, dev, request, sign_at};
 
-fn kind(name: &str) -> Provider {
+pub(crate) fn kind(name: &str) -> Provider {
     builtin().into_iter().find(|kind| kind.kind() == name).unwrap()
 }
 
@@ -56,7 +56,7 @@ impl Sender {
 }
 
 /// What admission makes of the second of two events.
-fn becomes(first: &IncomingEvent, second: &IncomingEvent) -> &'static str {
+pub(crate) fn becomes(first: &IncomingEvent, second: &IncomingEvent) -> &'static str {
     let is_known = first.key == second.key;
     let is_replayed = second.replay_key.is_some() && first.replay_key == second.replay_key;
     match (is_known, is_replayed, first.digest == second.digest) {

@@ -2,17 +2,13 @@
 //! no failure becomes a success, no amount grows, and one notice stays one.
 
 use hooklatch::config::KindSettings;
-use hooklatch::provider::{ActiveProvider, Provider};
-use hooklatch::providers::builtin;
+use hooklatch::provider::ActiveProvider;
 use hooklatch::types::{IncomingEvent, OnConflict};
 use hooklatch::verify::{Hash, Signed, base64_text, digest, form_with, hex_text};
 use serde_json::{Value, json};
 
+use crate::identity_payments::{becomes, kind};
 use crate::providers::{NOW_S, dev, request, sign_at};
-
-fn kind(name: &str) -> Provider {
-    builtin().into_iter().find(|kind| kind.kind() == name).unwrap()
-}
 
 /// One sender, as `serve --dev` has it.
 struct Sender(ActiveProvider);
@@ -46,20 +42,8 @@ impl Sender {
     #[track_caller]
     fn check(&self, first: &[u8], second: &[u8], want: (&str, &str)) {
         let (first, second) = (self.read(first).unwrap(), self.read(second).unwrap());
+        assert_eq!((&second.unreadable, second.on_conflict), (&None, OnConflict::Keep));
         assert_eq!((becomes(&first, &second), second.event_type.as_str()), want);
-    }
-}
-
-/// What admission makes of the second of two events.
-fn becomes(first: &IncomingEvent, second: &IncomingEvent) -> &'static str {
-    assert_eq!((&second.unreadable, second.on_conflict), (&None, OnConflict::Keep));
-    let is_known = first.key == second.key;
-    let is_signed_before = second.replay_key.is_some() && first.replay_key == second.replay_key;
-    match (is_known, is_signed_before, first.digest == second.digest) {
-        (true, _, true) => "copy",
-        (false, true, true) => "replayed",
-        (false, false, _) => "two",
-        _ => "conflict",
     }
 }
 
@@ -90,16 +74,16 @@ fn redsys(more: &[(&str, &str)]) -> String {
 fn a_denial_of_redsys_is_no_payment_whatever_stands_around_its_parameters() {
     let sender = Sender::of("redsys");
     let denied = sender.signed(&redsys(&[])).body;
-    sender.check(&denied, &denied, ("copy", "payment.denied"));
+    sender.check(&denied, &denied, ("duplicate", "payment.denied"));
     for more in
         ["&Ds_Response=0000", "&type=payment.authorised", "&id=1", "&Ds_Order=12340070", "&%44s_Amount=9"]
     {
-        sender.check(&denied, &[&denied[..], more.as_bytes()].concat(), ("copy", "payment.denied"));
+        sender.check(&denied, &[&denied[..], more.as_bytes()].concat(), ("duplicate", "payment.denied"));
     }
     // Written otherwise: escaped, in another order.
-    sender.check(&denied, &with(&denied, "Ds_Merchant", "%44s_Merchant"), ("copy", "payment.denied"));
+    sender.check(&denied, &with(&denied, "Ds_Merchant", "%44s_Merchant"), ("duplicate", "payment.denied"));
     let pairs: Vec<String> = text(&denied).split('&').rev().map(str::to_owned).collect();
-    sender.check(&denied, pairs.join("&").as_bytes(), ("copy", "payment.denied"));
+    sender.check(&denied, pairs.join("&").as_bytes(), ("duplicate", "payment.denied"));
     let paid = sender.signed(&redsys(&[("Ds_Response", "0000")])).body;
     let field = |body: &[u8], n: usize| text(body).split('&').nth(n).unwrap().to_owned();
     let mixed = [field(&paid, 0), field(&paid, 1), field(&denied, 2)].join("&");
@@ -164,7 +148,7 @@ fn what_a_payer_has_of_redsys_in_the_browser_is_no_second_notice() {
     // The same parameters that come back with the payer, in another text.
     let paid = redsys(&[("Ds_Response", "0000"), ("Ds_AuthorisationCode", "082150")]);
     let (notice, back) = (sender.signed(&paid).body, sender.signed(&paid.replace(',', ", ")).body);
-    sender.check(&notice, &back, ("copy", "payment.authorised"));
+    sender.check(&notice, &back, ("duplicate", "payment.authorised"));
     let upper = sender.signed(&paid.replace("Ds_Order", "DS_ORDER")).body;
     sender.check(&notice, &upper, ("conflict", "payment.authorised"));
 }
@@ -175,21 +159,21 @@ const PAYFAST: &str = "m_payment_id=7&pf_payment_id=1579137&payment_status=FAILE
 fn a_failed_payment_of_payfast_stays_one_whatever_is_written_around_what_is_signed() {
     let sender = Sender::of("payfast");
     let failed = sender.signed(PAYFAST).body;
-    sender.check(&failed, &failed, ("copy", "payment.FAILED"));
+    sender.check(&failed, &failed, ("duplicate", "payment.FAILED"));
     // Behind the signature nothing is signed, and nothing is read.
     for more in ["&amount_net=9", "&token=x", "&type=payment.COMPLETE", "&x=%22%2C%22signature%22%3A"] {
-        sender.check(&failed, &[&failed[..], more.as_bytes()].concat(), ("copy", "payment.FAILED"));
+        sender.check(&failed, &[&failed[..], more.as_bytes()].concat(), ("duplicate", "payment.FAILED"));
     }
     for more in ["&payment_status=COMPLETE", "&pf_payment_id=2"] {
-        sender.check(&failed, &[&failed[..], more.as_bytes()].concat(), ("copy", "payment.FAILED"));
+        sender.check(&failed, &[&failed[..], more.as_bytes()].concat(), ("duplicate", "payment.FAILED"));
     }
     let signature = text(&failed).rsplit_once('=').unwrap().1.to_owned();
     sender.check(
         &failed,
         &with(&failed, &signature, &signature.to_ascii_uppercase()),
-        ("copy", "payment.FAILED"),
+        ("duplicate", "payment.FAILED"),
     );
-    sender.check(&failed, &with(&failed, "Tom", "%54om"), ("copy", "payment.FAILED"));
+    sender.check(&failed, &with(&failed, "Tom", "%54om"), ("duplicate", "payment.FAILED"));
     for (from, to, want) in [
         ("payment_status=FAILED", "payment_status=COMPLETE", "does not match"),
         ("amount_gross=15.00", "amount_gross=95.00", "does not match"),
@@ -260,7 +244,7 @@ const NUVEI: &str = "PPP_TransactionID=3453459&Status=APPROVED&TransactionID=711
 fn one_checksum_of_nuvei_is_of_one_notice_with_one_amount_and_status() {
     let sender = Sender::of("nuvei");
     let approved = sender.signed(NUVEI).body;
-    sender.check(&approved, &approved, ("copy", "transaction.APPROVED"));
+    sender.check(&approved, &approved, ("duplicate", "transaction.APPROVED"));
     // What is not signed makes no second one, and is in no type.
     for (from, to) in [
         ("=Auth", "=Sale"),
@@ -321,9 +305,9 @@ fn a_status_that_nuvei_does_not_document_is_unconfirmed_once_and_stands_in_no_on
         with(&body, "productId=NA", &format!("productId={product}"))
     };
     let (one, other) = (cut("APPROVEDN", "A"), cut("APPROVEDNA", ""));
-    sender.check(&approved, &one, ("two", "transaction.unconfirmed"));
+    sender.check(&approved, &one, ("accepted", "transaction.unconfirmed"));
     sender.check(&one, &other, ("conflict", "transaction.unconfirmed"));
-    sender.check(&other, &approved, ("two", "transaction.APPROVED"));
+    sender.check(&other, &approved, ("accepted", "transaction.APPROVED"));
     for status in ["APPROVE", "SUCCESS", ""] {
         let body = sender.signed(&NUVEI.replace("=APPROVED", &format!("={status}"))).body;
         assert_eq!(sender.read(&body).unwrap().event_type, "transaction.unconfirmed", "{status}");
@@ -357,7 +341,7 @@ fn one_checksum_of_wompi_is_of_one_transaction_with_one_amount_and_status() {
     let sender = Sender::of("wompi");
     let declined = sender.signed(&wompi("DECLINED").to_string()).body;
     let transaction = "/data/transaction";
-    sender.check(&declined, &declined, ("copy", "transaction.updated.DECLINED"));
+    sender.check(&declined, &declined, ("duplicate", "transaction.updated.DECLINED"));
     for (name, value) in
         [("reference", json!("R2")), ("currency", json!("USD")), ("amount_in_cents", json!("4490000"))]
     {
@@ -367,7 +351,7 @@ fn one_checksum_of_wompi_is_of_one_transaction_with_one_amount_and_status() {
     let upper =
         text(&declined).split("\"checksum\":\"").nth(1).unwrap().get(..64).unwrap().to_ascii_uppercase();
     let upper = set(&declined, &[("/signature/checksum", json!(upper))]);
-    sender.check(&declined, &upper, ("copy", "transaction.updated.DECLINED"));
+    sender.check(&declined, &upper, ("duplicate", "transaction.updated.DECLINED"));
     let (amount, time, status, list) = (
         "/data/transaction/amount_in_cents",
         "/timestamp",
@@ -381,7 +365,7 @@ fn one_checksum_of_wompi_is_of_one_transaction_with_one_amount_and_status() {
         (json!(4), json!("4900001530291411")),
     ] {
         let grown = set(&declined, &[(amount, amount_there), (time, time_there)]);
-        sender.check(&declined, &grown, ("two", "transaction.updated.unconfirmed"));
+        sender.check(&declined, &grown, ("accepted", "transaction.updated.unconfirmed"));
     }
     for changes in [
         vec![(time, json!(null))],
@@ -418,8 +402,8 @@ fn what_wompi_signed_is_no_transaction_under_another_list_or_event_and_stands_in
             ("/data/x", json!("4490000")),
         ],
     );
-    sender.check(&approved, &other_list, ("two", unconfirmed));
-    sender.check(&other_list, &approved, ("two", "transaction.updated.APPROVED"));
+    sender.check(&approved, &other_list, ("accepted", unconfirmed));
+    sender.check(&other_list, &approved, ("accepted", "transaction.updated.APPROVED"));
     let moved = set(
         &approved,
         &[
@@ -432,6 +416,7 @@ fn what_wompi_signed_is_no_transaction_under_another_list_or_event_and_stands_in
         let renamed = set(&approved, &[("/event", json!(event))]);
         let renamed = sender.read(&renamed).unwrap();
         assert!(renamed.event_type.ends_with(".unconfirmed"), "{event}: {}", renamed.event_type);
+        assert_eq!((&renamed.unreadable, renamed.on_conflict), (&None, OnConflict::Keep));
         assert_eq!(becomes(&sender.read(&other_list).unwrap(), &renamed), "conflict", "{event}");
     }
     // An event of another object, which has the shape of no transaction.
