@@ -36,9 +36,9 @@ impl Case {
 
     /// True when every byte of the body is signed, and signed as it is.
     fn signs_all_bytes(&self) -> bool {
-        // Adyen and SNS sign fields, NOWPayments the JSON whatever its white space, and forms may be escaped
-        // otherwise.
-        const PARTS: [&str; 12] = [
+        // Adyen and SNS sign fields, Trustly all but the version of its protocol, NOWPayments the JSON whatever its
+        // white space, and forms may be escaped otherwise.
+        const PARTS: [&str; 13] = [
             "adyen",
             "apple_app_store",
             "aws_sns",
@@ -50,6 +50,7 @@ impl Case {
             "paddle_classic",
             "payfast",
             "redsys",
+            "trustly",
             "twilio",
         ];
         self.provider.spec().signature.weak.is_none() && !PARTS.contains(&self.name())
@@ -228,19 +229,22 @@ fn standard_webhooks_are_signed_by_a_private_key_as_v1a() {
     assert!(dev(kind).verify(request(&headers, &body, &at.url, NOW_S)).is_err());
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
-
-    #[test]
-    fn any_changed_byte_is_refused(place in any::<prop::sample::Index>(), bit in 0u8..8) {
-        for case in cases().into_iter().filter(Case::signs_all_bytes) {
-            let mut body = case.signed.body.clone();
-            let n = place.index(body.len());
-            body[n] ^= 1 << bit;
-            let believed = case.is_believed(&case.signed.headers, &body, &case.at.url, NOW_S);
-            prop_assert!(!believed, "{} byte {n} bit {bit}", case.name());
+#[test]
+fn any_changed_byte_is_refused() {
+    for case in cases().into_iter().filter(Case::signs_all_bytes) {
+        for n in 0..case.signed.body.len() {
+            for bit in [0, n % 7 + 1] {
+                let mut body = case.signed.body.clone();
+                body[n] ^= 1 << bit;
+                let believed = case.is_believed(&case.signed.headers, &body, &case.at.url, NOW_S);
+                assert!(!believed, "{} byte {n} bit {bit}", case.name());
+            }
         }
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
     fn no_bytes_make_a_reader_panic(value in "[ -~]{0,60}", query in "[ -~]{0,30}", body in any::<Vec<u8>>()) {
