@@ -27,7 +27,7 @@
 //! handler. In the order of need: [`handler`], [`App`], [`testing`], and [`kind`](mod@kind) for verification of your
 //! own.
 //!
-//! What is shown here is a contract; what is public besides is for our own tests (`docs/adr/0010-what-is-public.md`).
+//! What is shown here is a contract; what is public besides is for our own tests (`docs/adr/0070-releases.md`).
 //!
 //! The source is read best in this order, from bytes to calls; `ARCHITECTURE.md` is the map:
 //!

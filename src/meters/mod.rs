@@ -5,7 +5,7 @@
 //!
 //! No label has a value that a stranger writes: providers, destinations, listeners and tables are those of the
 //! configuration, all else are words of this program.
-//! `docs/adr/0065-what-metrics-say-and-cost.md` says why, and what a number may cost.
+//! `docs/adr/0065-metrics-and-traces.md` says why, and what a number may cost.
 //!
 //! In reading order: `metric.rs` says what a row is, then the rows: `receiving.rs`, `calling.rs`, `keeping.rs`, `node.rs`;
 //! `page.rs` writes them down for people.

@@ -8,8 +8,7 @@
 //! number, and provider and id of its event. What somebody copies to another row does not open there, nor in its own row
 //! under the id of another event.
 //!
-//! A database keeps a check value for each key id (docs/adr/0081-a-key-is-what-it-proves.md), so that no other key is
-//! used under that id.
+//! A database keeps a check value for each key id, so that no other key is used under that id.
 //!
 //! Search ids are found by keyed digests: HMAC-SHA-256 under a key that HKDF makes of a key of the ring, so `reseal` writes
 //! them anew for another key.

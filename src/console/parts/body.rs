@@ -1,5 +1,5 @@
 //! Texts of several lines that strangers wrote: bodies, and pieces of answers. Shown as text, whatever they are; see
-//! ADR 0057.
+//! ADR 0056.
 
 use maud::{Markup, html};
 
