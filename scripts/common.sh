@@ -10,7 +10,7 @@ cannot() {
     exit 77
 }
 
-# as_root COMMAND…: a password is asked for only where somebody can type it.
+# as_root COMMAND…: asks for a password only on a terminal.
 as_root() {
     if [ "$(id -u)" = 0 ]; then "$@"
     elif [ -t 0 ]; then sudo "$@"
@@ -85,7 +85,7 @@ npm_install() {
     touch "$folder/installed"
 }
 
-# free_port: a port of 127.0.0.1 that nobody has now.
+# free_port: an unused port of 127.0.0.1.
 free_port() {
     python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])' 2>/dev/null ||
         echo $((20000 + RANDOM % 12000))
