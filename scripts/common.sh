@@ -1,9 +1,9 @@
-# What the scripts of this folder share; sourced by them.
+# Shared functions of the scripts in this folder, which source it.
 # shellcheck shell=bash
 
 PATH="$PATH:/usr/sbin:/usr/local/sbin:/opt/homebrew/sbin:/opt/homebrew/bin"
 
-# cannot REASON: ends the script, because something that it needs cannot be had. scripts/test then skips the step.
+# cannot REASON: ends the script, because a requirement cannot be installed. scripts/test then skips the step.
 cannot() {
     echo "$*" >&2
     [ -z "${HOOKLATCH_TEST_CANNOT:-}" ] || echo "$*" >"$HOOKLATCH_TEST_CANNOT"
@@ -108,7 +108,7 @@ need_postgres() {
     PG_BIN=$(pg_bin) || cannot "PostgreSQL is not found after its installation"
 }
 
-# pg_user: who runs a server, which refuses to run as root; nothing for anybody else.
+# pg_user: the user for servers that refuse to run as root; empty for other users.
 pg_user() {
     if [ "$(id -u)" = 0 ]; then getent passwd postgres >/dev/null && echo postgres || echo nobody; fi
 }
