@@ -1,5 +1,5 @@
-# An image with the program and what it is linked with, and nothing else: no shell, no package manager, a user without
-# rights, a root that may be read-only. docs/packages.md says how to run it.
+# An image with only the program and its libraries: no shell, no package manager, an unprivileged
+# user, a root that may be read-only. docs/packages.md says how to run it.
 #   docker build -t hooklatch --build-arg VERSION=0.1.0 --build-arg REVISION="$(git rev-parse HEAD)" .
 FROM rust:1.95-slim-bookworm AS build
 RUN apt-get update \
@@ -24,8 +24,8 @@ COPY --from=build /rootfs /
 USER 10001:10001
 WORKDIR /data
 VOLUME /data
-# In a container loopback is nobody's; publish 8080 only, and keep 8081 inside your network: /metrics needs no token.
-# Names that it is called by, such as the service's, go into HOOKLATCH__ADMIN__HOSTS; addresses and probes need nothing.
+# In a container loopback is unreachable from outside; publish 8080 only, and keep 8081 inside your network: /metrics needs no token.
+# Add its host names, such as the service's, to HOOKLATCH__ADMIN__HOSTS; addresses and probes need no entry.
 # { credential = "NAME" } is the file NAME among the secrets of Docker. The default of database.url is a file in /data.
 ENV HOOKLATCH__SERVER__LISTEN=0.0.0.0:8080 \
     HOOKLATCH__ADMIN__LISTEN=0.0.0.0:8081 \

@@ -30,7 +30,7 @@ const DESTINATION: &str = "HOOKLATCH_BENCH_DESTINATION";
 #[tokio::main]
 async fn main() {
     if std::env::var(DESTINATION).is_ok() {
-        // Until whoever started it is gone, however that ends.
+        // Until its parent process is gone.
         std::thread::spawn(|| {
             drop(std::io::stdin().read_to_end(&mut Vec::new()));
             std::process::exit(0);

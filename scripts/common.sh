@@ -1,16 +1,16 @@
-# What the scripts of this folder share; sourced by them.
+# Shared functions of the scripts in this folder, which source it.
 # shellcheck shell=bash
 
 PATH="$PATH:/usr/sbin:/usr/local/sbin:/opt/homebrew/sbin:/opt/homebrew/bin"
 
-# cannot REASON: ends the script, because something that it needs cannot be had. scripts/test then skips the step.
+# cannot REASON: ends the script, because a requirement cannot be installed. scripts/test then skips the step.
 cannot() {
     echo "$*" >&2
     [ -z "${HOOKLATCH_TEST_CANNOT:-}" ] || echo "$*" >"$HOOKLATCH_TEST_CANNOT"
     exit 77
 }
 
-# as_root COMMAND…: a password is asked for only where somebody can type it.
+# as_root COMMAND…: asks for a password only on a terminal.
 as_root() {
     if [ "$(id -u)" = 0 ]; then "$@"
     elif [ -t 0 ]; then sudo "$@"
@@ -85,7 +85,7 @@ npm_install() {
     touch "$folder/installed"
 }
 
-# free_port: a port of 127.0.0.1 that nobody has now.
+# free_port: an unused port of 127.0.0.1.
 free_port() {
     python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])' 2>/dev/null ||
         echo $((20000 + RANDOM % 12000))
@@ -108,7 +108,7 @@ need_postgres() {
     PG_BIN=$(pg_bin) || cannot "PostgreSQL is not found after its installation"
 }
 
-# pg_user: who runs a server, which refuses to run as root; nothing for anybody else.
+# pg_user: the user for servers that refuse to run as root; empty for other users.
 pg_user() {
     if [ "$(id -u)" = 0 ]; then getent passwd postgres >/dev/null && echo postgres || echo nobody; fi
 }

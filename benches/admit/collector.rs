@@ -11,7 +11,7 @@ use crate::contestant::Contestant;
 pub(crate) struct CollectorStandIn {
     addr: SocketAddr,
     is_over: Arc<AtomicBool>,
-    /// Held open where connections are taken by the system and by nobody else.
+    /// Held open where only the system accepts connections.
     _stalled: Option<TcpListener>,
 }
 
@@ -37,7 +37,7 @@ impl CollectorStandIn {
             });
             return Some(Self { addr, is_over, _stalled: None });
         }
-        // Dropped, nobody listens there; kept, connections wait for ever.
+        // Dropped, nothing listens there; kept, connections wait.
         let stalled = (contestant == Contestant::TracedStalled).then_some(listener);
         Some(Self { addr, is_over, _stalled: stalled })
     }

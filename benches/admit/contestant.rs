@@ -170,7 +170,7 @@ fn contestants() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("target/contestants")
 }
 
-/// Stripe's kind once more in `folder`, told apart by content; what the configuration says about it.
+/// Stripe's kind once more in `folder`, identified by content; its lines of the configuration.
 fn content_kind(folder: &Path) -> &'static str {
     let spec = include_str!("../../providers/stripe/provider.toml");
     let spec = spec.replacen("\nkind =", "\nreplaces_builtin = true\nkind =", 1);
@@ -187,7 +187,7 @@ fn wait_for_answers(addr: SocketAddr) {
     let started = Instant::now();
     let mut answered_n = 0;
     while answered_n < 20 {
-        assert!(started.elapsed() < Duration::from_secs(30), "nobody answers on {addr}");
+        assert!(started.elapsed() < Duration::from_secs(30), "no answer on {addr}");
         let asked = TcpStream::connect(addr).and_then(|mut stream| {
             stream.set_read_timeout(Some(Duration::from_secs(10)))?;
             stream.write_all(

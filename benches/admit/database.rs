@@ -26,7 +26,7 @@ impl Database {
             Db::Sqlite => scratch.sqlite_url(),
             Db::Postgres => {
                 admin(format!("CREATE DATABASE {name}")).await;
-                // Whoever was measured before leaves no checkpoint to the next.
+                // The previous contestant leaves no checkpoint to the next.
                 admin("CHECKPOINT".to_owned()).await;
                 format!("{}/{name}", server().rsplit_once('/').unwrap().0)
             }
@@ -54,7 +54,7 @@ impl Database {
             return;
         }
         let mut connection = SqliteConnection::connect(&self.url).await.unwrap();
-        // For a bulk that nobody would miss; 4 GB of pages in memory, or random keys take hours.
+        // For bulk data that may be lost; 4 GB of pages in memory, or random keys take hours.
         let bulk = "PRAGMA synchronous = OFF; PRAGMA cache_size = -4000000";
         sqlx::raw_sql(bulk).execute(&mut connection).await.unwrap();
         for sql in statements {

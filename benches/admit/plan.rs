@@ -6,7 +6,7 @@ use hooklatch::bench::{Chart, Spread, svg};
 
 use crate::database::Db;
 
-/// How long, how often, on what; and what came of it so far.
+/// How long, how often, on what; and the results so far.
 pub(crate) struct Plan {
     pub(crate) what: String,
     pub(crate) rounds_n: usize,

@@ -59,7 +59,7 @@ pub(crate) async fn measure(db: Db, plan: &mut Plan) {
     }
 }
 
-/// Statements that write so many random ids, in the order in which they came, as pages would look after years.
+/// Statements that write so many random ids, in random order, as pages look after years.
 pub(crate) fn fill(db: Db, rows_n: u64) -> Vec<String> {
     let columns = "provider, event_id, event_seq, shard, event_type, digest, identity, state, received_at_ms, generation, attempts_n";
     // Numbers above are still to be given.

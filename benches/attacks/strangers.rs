@@ -206,7 +206,7 @@ pub(crate) fn attacks() -> Vec<Attack> {
         asks("forged: rfc9421, 60 KB of parameters", 4, rfc9421),
         asks("forged: deep JSON of 800 KB", 4, deep),
         asks("20,000 events in a signed request", 1, events),
-        asks("ids of keys nobody has", 16, unknown_keys),
+        asks("ids of unknown keys", 16, unknown_keys),
         Attack { is_at_operators: true, ..asks("wrong operator tokens", 16, wrong_tokens) },
     ]
 }

@@ -57,7 +57,7 @@ impl Tables {
                 self.execute(sql).await;
             }
         }
-        // What autovacuum would have done by then, and nobody's checkpoint falls into a measurement.
+        // As after autovacuum, and without a checkpoint during a measurement.
         let settled: &[&str] = if self.database.is_some() {
             &["VACUUM ANALYZE", "CHECKPOINT"]
         } else {

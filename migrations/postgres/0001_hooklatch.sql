@@ -1,23 +1,23 @@
--- The tables by temperature: keys that outlive the rest, contents written once, a queue of what is not finished, a
--- history that is only appended to. The same tables, columns and words as on SQLite. Times are unix milliseconds;
--- states are words. `shard` (0 to 1023, from provider and event id) keeps an event and all that is bound to it together.
+-- The tables by temperature: long-lived keys, contents written once, a queue of unfinished messages, an append-only
+-- history. The same tables, columns and words as on SQLite. Times are unix milliseconds;
+-- states are words. `shard` (0 to 1023, from provider and event id) is equal for an event and all its rows.
 
 CREATE TABLE installation (
     one             BIGINT NOT NULL PRIMARY KEY CHECK (one = 1),
     installation_id TEXT COLLATE "C" NOT NULL,
     created_at_ms   BIGINT NOT NULL,
-    -- When the newest restore was taken over, in seconds since 2026: what counts goes on above it. 0: never.
+    -- When the newest restore was taken over, in seconds since 2026: counters continue above it. 0: never.
     restored_s      BIGINT NOT NULL DEFAULT 0,
-    -- In a backup alone: when it was made. Whoever finds it in his database was restored.
+    -- Only in a backup: when it was made. A database with this value was restored.
     backup_at_ms    BIGINT,
-    -- Which database it was when a node last started on it; NULL: not known.
+    -- Identity of the database when a node last started on it; NULL: unknown.
     database_id     TEXT COLLATE "C",
     timeline        BIGINT,
-    -- How often the file beside SQLite's was told of changes; 0 on PostgreSQL.
+    -- Number of updates of the witness beside SQLite's file; 0 on PostgreSQL.
     witnessed_n     BIGINT NOT NULL DEFAULT 0
 );
 
--- Restores that were taken over: what happened in between is not in these tables, and may have been done.
+-- Restores that were taken over: calls of the lost time are not in these tables, and may have been made.
 CREATE TABLE restores (
     restored_s  BIGINT NOT NULL PRIMARY KEY,
     from_ms     BIGINT NOT NULL,
@@ -25,8 +25,8 @@ CREATE TABLE restores (
     reason      TEXT COLLATE "C" NOT NULL
 );
 
--- Which older binaries may still run on this schema: those that want this version or a later one. A migration that only
--- expands leaves it alone; one that takes away what an older binary uses raises it in its own text:
+-- Oldest schema version that a running binary may want. A migration that only
+-- expands keeps it; one that removes what an older binary uses raises it in its own text:
 --     UPDATE schema_floor SET version = N;
 CREATE TABLE schema_floor (
     one     BIGINT NOT NULL PRIMARY KEY CHECK (one = 1),
@@ -34,61 +34,61 @@ CREATE TABLE schema_floor (
 );
 INSERT INTO schema_floor (one, version) VALUES (1, 1);
 
--- Large tables are vacuumed after a fiftieth of them was deleted, not after a fifth: what was pruned makes room for what
--- comes.
+-- Large tables are vacuumed after a fiftieth of them was deleted, not after a fifth, so that new rows reuse the
+-- space.
 
 -- Keys and outcomes -----------------------------------------------------------------------------------------------
 
 -- A node draws 4,096 event numbers at once. Gaps are fine; numbers follow time to a few seconds.
 CREATE SEQUENCE event_blocks AS BIGINT MINVALUE 4096 START WITH 4096 INCREMENT BY 4096;
 
--- What is inserted first: an event is admitted once because its key is here once. Narrow, and remembered longest.
+-- Inserted first: the primary key admits an event once. Narrow rows, kept longest.
 CREATE TABLE processed_webhook_events (
     provider        TEXT COLLATE "C" NOT NULL,
     event_id        TEXT COLLATE "C" NOT NULL CHECK (octet_length(event_id) BETWEEN 1 AND 255),
-    -- Whatever else is kept of the event is found by this number.
+    -- Key of all other rows of the event.
     event_seq       BIGINT   NOT NULL,
     received_at_ms  BIGINT   NOT NULL,
-    -- When it happened at the sender, where the sender says so.
+    -- When it happened at the sender, if known.
     created_at_ms   BIGINT,
     -- When its state was decided; NULL: at admission.
     processed_at_ms BIGINT,
-    -- When it is dispatched again; with `retry` alone.
+    -- When it is dispatched again; only with `retry`.
     due_at_ms       BIGINT,
     version         BIGINT,
     attempts_n      INTEGER  NOT NULL,
-    -- Deliberate re-runs.
+    -- Number of reruns.
     generation      INTEGER  NOT NULL DEFAULT 0,
     shard           SMALLINT NOT NULL,
     event_type      TEXT COLLATE "C" NOT NULL,
     digest          BYTEA    NOT NULL CHECK (octet_length(digest) = 32),
-    -- Which rule told it from the others, with the version of that rule: `sender/1`, `content/1`, `signal/1`.
+    -- The identity rule with its version: `sender/1`, `content/1`, `signal/1`.
     identity        TEXT COLLATE "C" NOT NULL,
     state           TEXT COLLATE "C" NOT NULL,
     object          TEXT COLLATE "C",
-    -- For ids that no signature covers: equal for equal signed bytes, whatever id they came under.
+    -- For unsigned ids: equal for equal signed bytes under any id.
     replay_key      BYTEA,
     error           TEXT COLLATE "C",
-    -- TRUE for a test event, which an operator made. Senders have no ids that begin so: what they send never is one.
+    -- TRUE for an operator's test event. No sender's id can begin like its id.
     synthetic       BOOLEAN  NOT NULL GENERATED ALWAYS AS (left(event_id, 5) = 'test:') STORED,
     PRIMARY KEY (provider, event_id)
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.05);
 CREATE UNIQUE INDEX processed_webhook_events_seq ON processed_webhook_events (event_seq);
 CREATE UNIQUE INDEX processed_webhook_events_replay ON processed_webhook_events (provider, replay_key)
     WHERE replay_key IS NOT NULL;
--- What waits to be dispatched again, and with it what waits for a person, by number.
+-- Events that wait for a retry or an operator, by number.
 CREATE INDEX processed_webhook_events_due ON processed_webhook_events (provider, due_at_ms, event_seq)
     WHERE state = 'retry';
 CREATE INDEX processed_webhook_events_open ON processed_webhook_events (state, event_seq)
     WHERE state IN ('retry', 'failed', 'unreadable', 'conflict');
--- How many of each provider do, without a look at those of the others. IS TRUE: said otherwise than above, so that
--- nobody who asks for the names of providers is shown the way by state.
+-- The same by provider, for counts. IS TRUE differs from the condition above, so that
+-- the planner does not use this index for the names of providers.
 CREATE INDEX processed_webhook_events_waiting ON processed_webhook_events (provider, state, event_seq)
     WHERE (state IN ('retry', 'failed', 'unreadable', 'conflict')) IS TRUE;
--- For people who ask for all that came about one object. Events whose kind names none are not in it.
+-- For searches by object. Events without an object are not in it.
 CREATE INDEX processed_webhook_events_object ON processed_webhook_events (object, event_seq) WHERE object IS NOT NULL;
 
--- Contents of one event beyond those that have a row of their own.
+-- Number of an event's further contents without a row of their own.
 CREATE TABLE conflict_counts (
     provider TEXT COLLATE "C" NOT NULL,
     event_id TEXT COLLATE "C" NOT NULL,
@@ -96,7 +96,7 @@ CREATE TABLE conflict_counts (
     PRIMARY KEY (provider, event_id)
 );
 
--- Further copies that came of one event, counted now and then: some are lost when a node dies.
+-- Number of an event's copies, written periodically: a crash loses some.
 CREATE TABLE event_copies (
     provider    TEXT COLLATE "C" NOT NULL,
     event_id    TEXT COLLATE "C" NOT NULL,
@@ -106,7 +106,7 @@ CREATE TABLE event_copies (
     PRIMARY KEY (provider, event_id)
 );
 
--- Of signals that nothing tells apart: which firing is the newest, and from when its window counts.
+-- The newest firing of a signal without an id, and the start of its window.
 CREATE TABLE signal_firings (
     provider        TEXT COLLATE "C" NOT NULL,
     signal          TEXT COLLATE "C" NOT NULL,
@@ -115,7 +115,7 @@ CREATE TABLE signal_firings (
     PRIMARY KEY (provider, signal)
 );
 
--- The highest version seen of each object, for handlers that take the latest alone.
+-- The highest version of each object, for `latest` handlers.
 CREATE TABLE object_versions (
     provider  TEXT COLLATE "C" NOT NULL,
     object    TEXT COLLATE "C" NOT NULL,
@@ -126,30 +126,30 @@ CREATE TABLE object_versions (
 
 -- Contents: written once, never changed ------------------------------------------------------------------------------
 
--- What was received: the headers that are kept, and the bytes.
+-- Received headers and bytes.
 CREATE TABLE webhook_payloads (
     event_seq BIGINT   NOT NULL PRIMARY KEY,
     shard     SMALLINT NOT NULL,
-    -- The fingerprint of the secret that its request was signed with, as in `secret_uses`. NULL: none was used.
+    -- Fingerprint of the matching secret, as in `secret_uses`. NULL: none.
     secret    BIGINT,
     headers   TEXT COLLATE "C" NOT NULL,
     body      BYTEA    NOT NULL,
-    -- With `[encryption]`: the key that sealed the columns of this row. NULL: they are in the clear.
+    -- With `[encryption]`: id of the key that encrypted this row. NULL: in clear.
     key_id    TEXT COLLATE "C",
-    -- Values that were replaced before `body` was written; NULL: it is as it came.
+    -- Redacted values of `body`; NULL: `body` is unchanged.
     redacted_n INTEGER,
-    -- The bytes as they came, of a redacted body, for as long as something is to be made of them.
+    -- The original bytes of a redacted body, while the event is unfinished.
     whole     BYTEA,
-    -- With `[encryption]`: the search ids of the event, sealed, so that another key can make their digests anew.
+    -- With `[encryption]`: the event's search ids, encrypted, so that digests can be computed under another key.
     search_ids TEXT COLLATE "C",
-    -- `body` is empty, and its bytes are in so many rows of `webhook_body_parts`. NULL: it is in one piece.
+    -- Number of rows in `webhook_body_parts` with the bytes of `body`, which is then empty. NULL: `body` is complete.
     parts_n   INTEGER
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.05, toast.autovacuum_vacuum_scale_factor = 0.02);
--- Which keys are still needed, and which rows need them.
+-- For counting the rows of each key.
 CREATE INDEX webhook_payloads_key ON webhook_payloads (key_id, event_seq) WHERE key_id IS NOT NULL;
 CREATE INDEX webhook_payloads_whole ON webhook_payloads (event_seq) WHERE whole IS NOT NULL;
 
--- Large bodies, in parts that are written before their event is latched, under the number that it will have.
+-- Parts of large bodies, written before their event is latched, under the event's future number.
 CREATE TABLE webhook_body_parts (
     event_seq BIGINT   NOT NULL,
     part_n    INTEGER  NOT NULL,
@@ -157,7 +157,7 @@ CREATE TABLE webhook_body_parts (
     part      BYTEA    NOT NULL,
     PRIMARY KEY (event_seq, part_n)
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.05, toast.autovacuum_vacuum_scale_factor = 0.02);
--- To compress it would take more time than to write it.
+-- Compression would take longer than writing.
 ALTER TABLE webhook_body_parts ALTER COLUMN part SET STORAGE EXTERNAL;
 CREATE FUNCTION webhook_body_parts_delete() RETURNS TRIGGER LANGUAGE plpgsql AS $$
 BEGIN
@@ -167,13 +167,13 @@ END
 $$;
 CREATE TRIGGER webhook_payloads_parts AFTER DELETE ON webhook_payloads FOR EACH ROW
     WHEN (OLD.parts_n IS NOT NULL) EXECUTE FUNCTION webhook_body_parts_delete();
--- Bodies whose parts are being written: the latch of their event deletes the row. What a crash leaves is swept.
+-- Bodies whose parts are being written: the latch deletes the row. Pruning deletes what a crash leaves.
 CREATE TABLE unlatched_bodies (
     event_seq   BIGINT NOT NULL PRIMARY KEY,
     begun_at_ms BIGINT NOT NULL
 );
 
--- Ids inside an event that people search for: its payment, invoice, order. In lower case, or with `[encryption]` a keyed
+-- Searchable ids inside an event: payment, invoice, order. In lower case, or with `[encryption]` a keyed
 -- digest (`H:…`). Deleted with the event's body.
 CREATE TABLE event_search_ids (
     -- event_seq / 1024: ids are random, and within a block few pages are written.
@@ -184,7 +184,7 @@ CREATE TABLE event_search_ids (
     PRIMARY KEY (block, search_key, event_seq)
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.05);
 
--- What is to be sent, where that is not a POST of the event's own bytes: a message without a row here is one.
+-- Contents of messages that differ from a POST of the event's bytes.
 CREATE TABLE outbox_contents (
     message_id BIGINT   NOT NULL PRIMARY KEY,
     shard      SMALLINT NOT NULL,
@@ -198,7 +198,7 @@ CREATE TABLE outbox_contents (
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.05, toast.autovacuum_vacuum_scale_factor = 0.02);
 CREATE INDEX outbox_contents_key ON outbox_contents (key_id, message_id) WHERE key_id IS NOT NULL;
 
--- The keys of `[encryption]` that were ever used here, each with a value that only that key gives under this id.
+-- All `[encryption]` keys used so far, each with a check value of key and id.
 CREATE TABLE encryption_keys (
     key_id        TEXT COLLATE "C" NOT NULL PRIMARY KEY,
     check_value   BYTEA  NOT NULL,
@@ -207,14 +207,14 @@ CREATE TABLE encryption_keys (
 
 -- The queue ----------------------------------------------------------------------------------------------------------
 
--- Messages that are neither done nor discarded: small, changed in place, deleted when they are.
+-- Messages that are neither done nor discarded: small, updated in place, deleted at the end.
 CREATE TABLE outbox_queue (
     -- event_seq * 1024 + its place among the event's messages.
     message_id         BIGINT   NOT NULL PRIMARY KEY,
-    -- Due time when ready, end of the lease when leased, since when it is so when held or dead.
+    -- When ready: due time; leased: end of the lease; held or dead: since when.
     visible_at_ms      BIGINT   NOT NULL,
     created_at_ms      BIGINT   NOT NULL,
-    -- When the newest claim was made: with `leased`, of the attempt under way.
+    -- Time of the newest claim.
     leased_at_ms       BIGINT,
     first_sent_at_ms   BIGINT,
     key_valid_until_ms BIGINT,
@@ -223,24 +223,24 @@ CREATE TABLE outbox_queue (
     lane_seq           BIGINT,
     -- Counts claims; the newest one is the fencing token.
     attempts_n         INTEGER  NOT NULL DEFAULT 0,
-    -- Claims that do not count against the attempts allowed: handed back unsent, or before a person's word.
+    -- Claims that do not count as attempts: returned unsent, or before an operator's decision.
     attempts_before_n  INTEGER  NOT NULL DEFAULT 0,
     generation         INTEGER  NOT NULL DEFAULT 0,
     last_http_status   INTEGER,
-    -- Bytes of the body that its call carries, about: a look takes no more of them than there is memory for.
+    -- Approximate bytes of its body, which bound a claim's memory.
     body_bytes_n       INTEGER  NOT NULL DEFAULT 0,
     shard              SMALLINT NOT NULL,
     state              TEXT COLLATE "C" NOT NULL,
     destination        TEXT COLLATE "C" NOT NULL,
-    -- NULL: as the destination.
+    -- NULL: the destination's.
     effect_name        TEXT COLLATE "C",
-    -- Who has it, or had it last.
+    -- The node that holds or last held it.
     node               TEXT COLLATE "C",
     lane               TEXT COLLATE "C",
     last_result        TEXT COLLATE "C",
     last_error         TEXT COLLATE "C",
-    -- The `unknown` of its destination when a call was made that may have taken effect (`retry`, `query`, `hold`), the
-    -- strictest of them; `restored`: it may have been made in a time that a restore took away. NULL: there was none.
+    -- The destination's `unknown` at calls that may have taken effect (`retry`, `query`, `hold`), the
+    -- strictest of them; `restored`: a call may have been made in the lost time. NULL: none.
     sent_under         TEXT COLLATE "C"
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0,
         autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 5000);
@@ -248,21 +248,21 @@ CREATE INDEX outbox_queue_due ON outbox_queue (destination, visible_at_ms, messa
     WHERE state IN ('ready', 'leased');
 CREATE INDEX outbox_queue_stuck ON outbox_queue (destination, state, message_id)
     WHERE state IN ('held', 'dead', 'waiting');
--- Messages that need a decision, by number, for the list of their events. IS TRUE: said otherwise than below, so that
--- nobody who asks for one destination is shown this way.
+-- Messages that need a decision, by number, for lists of events. IS TRUE differs from the condition below, so that
+-- the planner does not use this index for one destination.
 CREATE INDEX outbox_queue_decide ON outbox_queue (message_id) WHERE (state IN ('held', 'dead')) IS TRUE;
--- Lanes whose head waits for a person.
+-- Lanes whose head waits for an operator.
 CREATE INDEX outbox_queue_blocked ON outbox_queue (destination, lane)
     WHERE lane IS NOT NULL AND state IN ('held', 'dead');
--- Whose key is known for the shortest time yet. What is done at its first attempt never gets here.
+-- By expiry of the key. Messages done at the first attempt are never in it.
 CREATE INDEX outbox_queue_key ON outbox_queue (destination, key_valid_until_ms)
     WHERE key_valid_until_ms IS NOT NULL AND state IN ('ready', 'held');
 CREATE UNIQUE INDEX outbox_queue_lane ON outbox_queue (destination, lane, lane_seq) WHERE lane IS NOT NULL;
--- Never two under way in one lane, whatever the code says.
+-- At most one running message a lane.
 CREATE UNIQUE INDEX outbox_queue_lane_leased ON outbox_queue (destination, lane)
     WHERE lane IS NOT NULL AND state = 'leased';
 
--- Who adds to a lane and who moves its head lock this row first: numbers are in the order of commits.
+-- Appending to a lane and moving its head lock this row first, so numbers follow the order of commits.
 CREATE TABLE outbox_lanes (
     destination TEXT COLLATE "C" NOT NULL,
     lane        TEXT COLLATE "C" NOT NULL,
@@ -272,7 +272,7 @@ CREATE TABLE outbox_lanes (
     PRIMARY KEY (destination, lane)
 );
 
--- Destinations that an operator has paused: nothing is taken for them until they are resumed, by an operator or at their end.
+-- Paused destinations: no message is claimed until they are resumed, by an operator or at their end.
 CREATE TABLE destination_pauses (
     destination  TEXT COLLATE "C" NOT NULL PRIMARY KEY,
     actor        TEXT COLLATE "C" NOT NULL,
@@ -294,7 +294,7 @@ CREATE TABLE provider_pauses (
 
 -- History: appended, never changed -----------------------------------------------------------------------------------
 
--- Messages that are done or discarded.
+-- Done and discarded messages.
 CREATE TABLE outbox_finished (
     message_id       BIGINT   NOT NULL PRIMARY KEY,
     created_at_ms    BIGINT   NOT NULL,
@@ -313,8 +313,8 @@ CREATE TABLE outbox_finished (
     last_error       TEXT COLLATE "C"
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.05);
 
--- Attempts that say more than the message's own row does: those that did not end done, those after them, and those with
--- a piece of the answer. The one under way is told by the queue, a first one that went well by `outbox_finished`.
+-- Attempts with more facts than the message's row: those that did not end done, later ones, and those with
+-- a captured answer. The running one is in the queue, a successful first one in `outbox_finished`.
 CREATE TABLE outbox_attempts (
     message_id     BIGINT  NOT NULL,
     attempt_n      INTEGER NOT NULL,
@@ -326,14 +326,14 @@ CREATE TABLE outbox_attempts (
     result         TEXT COLLATE "C" NOT NULL,
     error          TEXT COLLATE "C",
     response       TEXT COLLATE "C",
-    -- The key that sealed `response`.
+    -- Id of the key that encrypted `response`.
     key_id         TEXT COLLATE "C",
     PRIMARY KEY (message_id, attempt_n)
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.05);
 CREATE INDEX outbox_attempts_key ON outbox_attempts (key_id, message_id, attempt_n) WHERE key_id IS NOT NULL;
 
--- What people decided and which contents they looked at: numbered without gaps, and each row has the hash of all before
--- it and of itself (SHA-256, in hexadecimal). Rows are added by `src/store/audit/append.rs` alone.
+-- Operators' decisions and reads of contents: numbered without gaps, and each row has the hash of all before
+-- it and of itself (SHA-256, in hexadecimal). Only `src/store/audit/append.rs` adds rows.
 CREATE TABLE audit_log (
     audit_seq    BIGINT NOT NULL PRIMARY KEY,
     at_ms        BIGINT NOT NULL,
@@ -350,13 +350,13 @@ CREATE TABLE audit_log (
 CREATE INDEX audit_log_event ON audit_log (provider, event_id, audit_seq) WHERE event_id IS NOT NULL;
 CREATE INDEX audit_log_message ON audit_log (message_id) WHERE message_id IS NOT NULL;
 
--- The two ends of it. Who adds rows locks this row, as the last thing of a transaction.
+-- Both ends of the chain. Adding rows locks this row, last in the transaction.
 CREATE TABLE audit_head (
     one         BIGINT NOT NULL PRIMARY KEY CHECK (one = 1),
     -- The newest row, 0 before the first one.
     audit_seq   BIGINT NOT NULL,
     hash        TEXT COLLATE "C" NOT NULL,
-    -- The newest row that was pruned: what the oldest one that is kept is chained to.
+    -- The newest pruned row, which the oldest kept row is chained to.
     anchor_seq  BIGINT NOT NULL,
     anchor_hash TEXT COLLATE "C" NOT NULL
 );
@@ -364,8 +364,8 @@ INSERT INTO audit_head (one, audit_seq, hash, anchor_seq, anchor_hash)
 VALUES (1, 0, '0000000000000000000000000000000000000000000000000000000000000000',
         0, '0000000000000000000000000000000000000000000000000000000000000000');
 
--- A row of it is never changed, and deleted only once the anchor has passed it, which pruning alone moves, and forwards
--- alone. Whoever owns the tables can drop these; the chain shows what was done then.
+-- Rows are never changed, and deleted only after the anchor has passed them, which only pruning moves, and only
+-- forwards. The owner of the tables can drop these triggers; the chain then shows the change.
 CREATE FUNCTION audit_refuse() RETURNS TRIGGER LANGUAGE plpgsql AS $$
 BEGIN
     RAISE EXCEPTION 'the audit log is only appended to, and pruned by Hooklatch alone';
@@ -397,35 +397,35 @@ CREATE TRIGGER audit_head_update BEFORE UPDATE ON audit_head FOR EACH ROW
     EXECUTE FUNCTION audit_refuse();
 CREATE TRIGGER audit_head_delete BEFORE DELETE ON audit_head FOR EACH ROW EXECUTE FUNCTION audit_refuse();
 
--- Tokens of operators that were made at run time, those of the configuration are not here. A token is 256 random bits
--- and goes by its SHA-256.
+-- Operators' tokens created at run time, without those of the configuration. A token is 256 random bits
+-- and is stored as its SHA-256.
 CREATE TABLE operator_tokens (
     token_id        TEXT COLLATE "C" NOT NULL PRIMARY KEY,
     name            TEXT COLLATE "C" NOT NULL,
     role            TEXT COLLATE "C" NOT NULL,
-    -- What it reaches, as a list in JSON; NULL: everything.
+    -- Its scope, as a list in JSON; NULL: everything.
     providers       TEXT COLLATE "C",
     destinations    TEXT COLLATE "C",
     digest          BYTEA NOT NULL,
     created_by      TEXT COLLATE "C" NOT NULL,
-    -- The request that made it: repeated, it makes no other one.
+    -- The request that created it; a repetition creates no other one.
     idempotency_key TEXT COLLATE "C" NOT NULL,
     created_at_ms   BIGINT NOT NULL,
     expires_at_ms   BIGINT NOT NULL,
     revoked_at_ms   BIGINT,
-    -- To a minute or so.
+    -- To about a minute.
     last_used_at_ms BIGINT
 );
 CREATE UNIQUE INDEX operator_tokens_digest ON operator_tokens (digest);
 CREATE UNIQUE INDEX operator_tokens_name ON operator_tokens (name) WHERE revoked_at_ms IS NULL;
 CREATE UNIQUE INDEX operator_tokens_key ON operator_tokens (created_by, idempotency_key);
 
--- Sessions of people at the console. A session is 256 random bits in a cookie and goes by its SHA-256; it is good while
--- the token is that it was made with.
+-- Sessions of the console. A session is 256 random bits in a cookie, stored as its SHA-256, and is valid while
+-- its token is.
 CREATE TABLE operator_sessions (
     -- In hexadecimal.
     digest        TEXT COLLATE "C" NOT NULL PRIMARY KEY,
-    -- Name of that token, made at run time or configured.
+    -- Name of its token, created at run time or configured.
     token_name    TEXT COLLATE "C" NOT NULL,
     -- SHA-256 of the session and the token's digest: without the session, no token can be tried against it.
     token_bound   BYTEA NOT NULL,
@@ -435,13 +435,13 @@ CREATE TABLE operator_sessions (
 CREATE INDEX operator_sessions_token ON operator_sessions (token_name, created_at_ms);
 CREATE INDEX operator_sessions_expired ON operator_sessions (expires_at_ms);
 
--- What people ordered to be done to all that a filter found. A batch holds the operation's row; rows up to
+-- Operations: acts ordered on all rows that a filter found. A batch locks the operation's row; rows up to
 -- changed_n + skipped_n are behind it.
 CREATE TABLE operations (
     operation_id   TEXT COLLATE "C" NOT NULL PRIMARY KEY,
     created_at_ms  BIGINT NOT NULL,
     finished_at_ms BIGINT,
-    -- When the newest batch of it was made.
+    -- Time of the newest batch.
     stepped_at_ms  BIGINT NOT NULL,
     total_n        BIGINT NOT NULL,
     changed_n      BIGINT NOT NULL,
@@ -449,16 +449,16 @@ CREATE TABLE operations (
     state          TEXT COLLATE "C" NOT NULL,
     actor          TEXT COLLATE "C" NOT NULL,
     reason         TEXT COLLATE "C" NOT NULL,
-    -- The act and the filter, as they were ordered.
+    -- The ordered act and filter.
     subject        TEXT COLLATE "C" NOT NULL,
-    -- How far the orderer's word reached; NULL: everywhere.
+    -- The scope of the ordering token; NULL: everything.
     providers      TEXT COLLATE "C",
     destinations   TEXT COLLATE "C",
     cancelled_by   TEXT COLLATE "C",
     -- With `waiting`: until when a second person can approve it.
     expires_at_ms  BIGINT,
     approved_by    TEXT COLLATE "C",
-    -- Why it stopped or ended by itself.
+    -- Why it stopped or ended.
     note           TEXT COLLATE "C",
     -- Its steps with their counts, in JSON; NULL: all at once.
     steps          TEXT COLLATE "C"
@@ -467,15 +467,15 @@ CREATE INDEX operations_running ON operations (stepped_at_ms) WHERE state = 'run
 CREATE INDEX operations_unfinished ON operations (operation_id) WHERE finished_at_ms IS NULL;
 CREATE INDEX operations_finished ON operations (finished_at_ms) WHERE finished_at_ms IS NOT NULL;
 
--- The set of an operation, fixed with the order, and what became of each row of it.
+-- The set of an operation, fixed with the order, and the result of each row.
 CREATE TABLE operation_rows (
     operation_id TEXT COLLATE "C" NOT NULL,
     row_n        BIGINT NOT NULL,
     -- Number of the message, or of the event.
     subject_id   BIGINT NOT NULL,
-    -- NULL until it was acted on (`changed`) or passed over.
+    -- NULL until it was `changed` or skipped.
     outcome      TEXT COLLATE "C",
-    -- State in which it stood when it was passed over.
+    -- Its state when it was skipped.
     stood        TEXT COLLATE "C",
     -- In an operation with steps: `open` until its calls were tried, then `good` or `failed`.
     result       TEXT COLLATE "C",
@@ -484,23 +484,23 @@ CREATE TABLE operation_rows (
 CREATE INDEX operation_rows_skipped ON operation_rows (operation_id, row_n) WHERE outcome <> 'changed';
 CREATE INDEX operation_rows_open ON operation_rows (operation_id, row_n) WHERE result = 'open';
 
--- That a repeated request takes effect once: an operator's, and those of routes of the program's own. The row is written
--- before the request is carried out, or in the transaction of its effect, and goes when its window is over.
+-- Idempotency keys of operators' requests and of the program's own routes. The row is written
+-- before the request is carried out, or in the transaction of its effect, and is pruned after its window.
 CREATE TABLE idempotency_keys (
-    -- Whose key it is: `operator:` or `app:` and a name.
+    -- Its owner: `operator:` or `app:` and a name.
     principal       TEXT COLLATE "C" NOT NULL,
     idempotency_key TEXT COLLATE "C" NOT NULL,
-    -- Of the whole request: the same key with another one is refused.
+    -- Digest of the whole request: another request under the key is refused.
     fingerprint     BYTEA  NOT NULL CHECK (octet_length(fingerprint) = 32),
     -- `processing`, `succeeded`, `failed` or `released`.
     state           TEXT COLLATE "C" NOT NULL,
-    -- Counts claims; who does not hold the newest one writes no answer.
+    -- Counts claims; only the newest one may write an answer.
     fence           BIGINT NOT NULL,
-    -- Until then nobody else carries it out; with `processing`.
+    -- Until then no other caller carries it out; with `processing`.
     locked_until_ms BIGINT NOT NULL,
     created_at_ms   BIGINT NOT NULL,
     expires_at_ms   BIGINT NOT NULL,
-    -- The answer: with `succeeded` and `failed`. NULL as a body: it was not kept.
+    -- The answer: with `succeeded` and `failed`. A body of NULL was not stored.
     status          BIGINT,
     headers         TEXT COLLATE "C",
     body            BYTEA,
@@ -508,7 +508,7 @@ CREATE TABLE idempotency_keys (
 ) WITH (autovacuum_vacuum_scale_factor = 0.02);
 CREATE INDEX idempotency_keys_expiry ON idempotency_keys (expires_at_ms);
 
--- Requests that were not believed, newest few of each provider, without their bodies; and which secret still matches.
+-- Refused requests, the newest of each provider, without bodies; and which secret still matches.
 CREATE TABLE rejected_requests (
     rejection_id   TEXT COLLATE "C" NOT NULL PRIMARY KEY,
     provider       TEXT COLLATE "C" NOT NULL,
@@ -523,7 +523,7 @@ CREATE TABLE rejected_requests (
 );
 CREATE INDEX rejected_requests_provider ON rejected_requests (provider, rejection_id);
 
--- A secret goes by a fingerprint that is keyed with the installation's id: it says nothing about the secret.
+-- A secret is named by a fingerprint keyed with the installation's id, which reveals nothing about it.
 CREATE TABLE secret_uses (
     provider           TEXT COLLATE "C" NOT NULL,
     fingerprint        TEXT COLLATE "C" NOT NULL,
@@ -542,27 +542,27 @@ CREATE TABLE provider_rhythms (
     gap_seconds         TEXT COLLATE "C" NOT NULL
 );
 
--- A secret that a sender taught us while a person allowed it: the newest of each provider, until it was shown once.
+-- A secret received during pairing: the newest of each provider, until it was shown once.
 CREATE TABLE taught_secrets (
     provider     TEXT COLLATE "C" NOT NULL PRIMARY KEY,
     secret       TEXT COLLATE "C" NOT NULL,
     taught_at_ms BIGINT NOT NULL
 );
 
--- Keys that were fetched from senders' hosts and verified a request; a restart need not fetch them again. At most 32 of
+-- Keys fetched from senders' hosts that verified a request, kept over restarts. At most 32 of
 -- each provider.
 CREATE TABLE fetched_keys (
     provider      TEXT COLLATE "C" NOT NULL,
-    -- SHA-256 of the id, and of everything that decided what was fetched.
+    -- SHA-256 of the id, and of everything that determined the fetch.
     digest        BYTEA NOT NULL,
     fetched_at_ms BIGINT NOT NULL,
-    -- Id, key and time in JSON; sealed where `key_id` says by which key.
+    -- Id, key and time in JSON; encrypted with `key_id`.
     content       BYTEA NOT NULL,
     key_id        TEXT COLLATE "C",
     PRIMARY KEY (provider, digest)
 );
 
--- Nodes that run, or ran within the hour, for whoever asks whether all are of one version.
+-- Nodes that run, or ran within the hour, to compare their versions.
 CREATE TABLE nodes (
     node           TEXT COLLATE "C" NOT NULL PRIMARY KEY,
     version        TEXT COLLATE "C" NOT NULL,
@@ -578,19 +578,19 @@ CREATE TABLE retention_lease (
     until_ms BIGINT NOT NULL,
     -- The newest event of which finished messages were pruned; -1: none yet. Of events up to it, messages may be missing.
     messages_pruned_seq BIGINT NOT NULL DEFAULT -1,
-    -- The time by which the last round counted. A clock that is days beyond it has to prove itself first.
+    -- Time of the last round. A clock that is days beyond it is doubted at first.
     counted_at_ms BIGINT
 );
 INSERT INTO retention_lease (one, node, until_ms) VALUES (1, '', 0);
 
--- How far the ids that are kept for so many days have been walked: whoever prunes next goes on there.
+-- Position of pruning among ids with this window: the next node continues there.
 CREATE TABLE retention_marks (
     days        BIGINT NOT NULL PRIMARY KEY,
     event_seq   BIGINT NOT NULL,
     begun_at_ms BIGINT NOT NULL
 );
 
--- All messages with their events, finished or not, for whoever looks.
+-- All messages with their events, finished or not, for readers of SQL.
 CREATE VIEW outbox_messages AS
 SELECT m.message_id, e.event_seq, e.provider, e.event_id, e.event_type, m.generation,
        COALESCE(m.effect_name, m.destination) AS effect_name, m.destination, m.lane, m.state, m.attempts_n, m.node,
@@ -607,7 +607,7 @@ FROM (SELECT message_id, generation, effect_name, destination, lane, state, atte
       FROM outbox_finished) m
 JOIN processed_webhook_events e ON e.event_seq = m.message_id / 1024;
 
--- The default compression (pglz) costs a third of the throughput; a server built without lz4 keeps bodies as they are.
+-- The default compression (pglz) costs a third of the throughput; a server built without lz4 does not compress bodies.
 DO $$
 BEGIN
     ALTER TABLE webhook_payloads ALTER COLUMN body SET COMPRESSION lz4;

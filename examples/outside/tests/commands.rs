@@ -7,10 +7,10 @@ use std::process::Command;
 fn run(arguments: &[&str], file: &Path) -> anyhow::Result<String> {
     let output =
         Command::new(env!("CARGO_BIN_EXE_outside")).args(arguments).arg("--config").arg(file).output()?;
-    let told = [output.stdout, output.stderr].concat();
-    let told = String::from_utf8(told)?;
-    anyhow::ensure!(output.status.success(), "{told}");
-    Ok(told)
+    let text = [output.stdout, output.stderr].concat();
+    let text = String::from_utf8(text)?;
+    anyhow::ensure!(output.status.success(), "{text}");
+    Ok(text)
 }
 
 #[test]

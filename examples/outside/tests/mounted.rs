@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_of_our_own_takes_the_receiver_beside_its_pages_and_stops_in_order() -> anyhow::Result<()> {
-    // Whoever came first keeps both.
+    // The first one keeps both.
     metrics::set_global_recorder(metrics::NoopRecorder).expect("the first recorder");
     tracing::subscriber::set_global_default(tracing::subscriber::NoSubscriber::new())?;
 
