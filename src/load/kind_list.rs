@@ -5,8 +5,7 @@ use std::path::Path;
 
 use ::config::ValueKind;
 
-use super::settings::Settings;
-use super::sources::ConfigSources;
+use super::layers::{ConfigSources, Settings};
 use crate::config::{ConfigProblem, KindsFolder, ProviderConfig, origin_of};
 use crate::kinds::{self, TakenNames};
 use crate::provider::{KindError, Provider};
@@ -59,7 +58,7 @@ pub(crate) fn kinds_beside(settings: &Settings, own: Vec<Provider>) -> Kinds {
     all.extend(found.kinds);
     let mut all = Kinds { all, folder, problems: found.problems, broken: found.broken };
     for error in unusable.iter().filter_map(|kind| kind.spec().err()).chain(&twice) {
-        all.problems.push(of_program(error));
+        all.problems.push(ConfigProblem::new("this program", "", error.to_string(), ""));
         all.broken.push(error.kind().to_owned());
     }
     all
@@ -70,17 +69,6 @@ fn named_twice(own: &[Provider]) -> Vec<KindError> {
     let mut seen = BTreeSet::new();
     let again: BTreeSet<&str> = own.iter().map(Provider::kind).filter(|name| !seen.insert(*name)).collect();
     again.into_iter().map(|name| KindError::Twice { name: name.to_owned() }).collect()
-}
-
-/// A mistake in a kind that the program itself brings along or asks for.
-fn of_program(error: &KindError) -> ConfigProblem {
-    ConfigProblem {
-        source: "this program".to_owned(),
-        key: String::new(),
-        value: None,
-        why: error.to_string(),
-        remedy: String::new(),
-    }
 }
 
 /// The folder of kinds that are read when the program starts, if there is one. It is looked up before everything else

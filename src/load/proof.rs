@@ -13,9 +13,8 @@ use serde_json::Value;
 
 use super::configuration::Loaded;
 use super::kind_list::{Kinds, kind_of};
+use super::layers::{ConfigSources, Settings};
 use super::meant::{meant_name, meant_type};
-use super::settings::Settings;
-use super::sources::ConfigSources;
 use crate::admit::{TemplateError, Templates};
 use crate::config::{Config, ConfigLayer, ConfigProblem, EffectiveSetting, ProviderConfig, RouteConfig};
 use crate::figures::plural;
