@@ -1,11 +1,11 @@
 //! Mistakes in a text that a person wrote, as data: a configuration, a kind's `provider.toml`, a handler's pattern; and how
 //! words of others are shown and guessed.
 //!
-//! Which file a mistake is in, and how it is shown, is for whoever has the file: see `config::ConfigProblem`.
+//! Which file a mistake is in, and how it is shown, is decided where the file is known: see `config::ConfigProblem`.
 
 use std::fmt;
 
-/// One thing that is wrong with what somebody wrote.
+/// One thing that is wrong with a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mistake {
     /// The key as a dotted path below what was checked; empty for all of it.

@@ -51,7 +51,7 @@ pub struct DestinationConfig {
     pub http: HttpConfig,
 }
 
-/// The rule for a call that was sent when nobody knows whether it took effect.
+/// The rule for a call that was sent when it is unknown whether it took effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UnknownPolicy {
     /// Send again under the same key: the destination honours it.
@@ -151,7 +151,7 @@ pub enum StatusMeaning {
     Retry,
     /// The call is refused for good.
     Dead,
-    /// Nobody knows whether it happened: `unknown` decides.
+    /// It is unknown whether it happened: `unknown` decides.
     Unknown,
 }
 

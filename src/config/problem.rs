@@ -1,4 +1,4 @@
-//! A problem of a configuration, in words for whoever wrote it; the environment of a process; and one value that is in
+//! A problem of a configuration, in words for its author; the environment of a process; and one value that is in
 //! force.
 //!
 //! Problems are collected, never thrown: the operator sees all of them at once. No problem ever carries a
@@ -92,7 +92,7 @@ impl fmt::Debug for Environment {
     }
 }
 
-/// A key of the configuration with its value and where that came from.
+/// A key of the configuration with its value and the source of that.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EffectiveSetting {
     /// The key as a dotted path; lists of tables have `[0]`, `[1]`, ….
@@ -105,7 +105,7 @@ pub struct EffectiveSetting {
     pub source: String,
     /// The layer that this is of.
     pub layer: ConfigLayer,
-    /// True when it is the default, whoever says it.
+    /// True when it is the default, in whatever layer.
     pub is_default: bool,
     /// Stands for the whole value in this process, secret or not: another one has another number.
     pub mark: u64,
@@ -114,7 +114,7 @@ pub struct EffectiveSetting {
 /// A layer of the configuration; each goes before those above it here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConfigLayer {
-    /// What holds when nobody says anything.
+    /// What holds where nothing is written.
     Default,
     /// What `serve --dev` says.
     Dev,

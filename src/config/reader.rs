@@ -122,7 +122,7 @@ impl<'c> Field<'c> {
     }
 
     fn push(&self, value: Option<String>, why: impl Into<String>, remedy: impl Into<String>) {
-        // Nobody can change the defaults: what they do not go with is in the file of the user.
+        // The defaults cannot be changed: what they do not go with is in the file of the user.
         let is_default = self.source == DEFAULTS_ORIGIN;
         let source = if is_default { &self.checker.default_source } else { &self.source };
         let problem = ConfigProblem { value, ..ConfigProblem::new(source, &self.key, why, remedy) };
@@ -474,14 +474,8 @@ fn join(path: &str, key: &str) -> String {
 
 fn plain_text(value: &Value) -> Option<String> {
     match &value.kind {
-        ValueKind::String(text) => Some(text.clone()),
-        ValueKind::Boolean(flag) => Some(flag.to_string()),
-        ValueKind::I64(number) => Some(number.to_string()),
-        ValueKind::U64(number) => Some(number.to_string()),
-        ValueKind::I128(number) => Some(number.to_string()),
-        ValueKind::U128(number) => Some(number.to_string()),
-        ValueKind::Float(number) => Some(number.to_string()),
         ValueKind::Nil | ValueKind::Table(_) | ValueKind::Array(_) => None,
+        kind => Some(kind.to_string()),
     }
 }
 

@@ -227,7 +227,7 @@ pub(crate) fn open_to_all(path: &Path) -> Option<ConfigProblem> {
         .then(|| ConfigProblem::new(&path.display().to_string(), "", why, "chmod 600 it, or 640 for a group"))
 }
 
-/// Reads a file, or a pipe to which some program writes secrets: whoever starts us hears when none does.
+/// Reads a file, or a pipe to which some program writes secrets: a start fails when none does.
 fn read(path: &Path) -> Result<String, String> {
     let is_pipe = std::fs::metadata(path).is_ok_and(|found| found.file_type().is_fifo());
     if !is_pipe {

@@ -97,7 +97,7 @@ section! {
         pub peer_share_percent: u32 = number(1..=100),
         /// Addresses and ranges that stand for many peers and have no share.
         pub proxies: Vec<IpNet>,
-        /// Header in which these say whom a request came from.
+        /// Header in which these say the address of the client.
         pub forwarded: ForwardedHeader,
     }
 }
@@ -132,7 +132,7 @@ fn public_url(table: &mut Table<'_>, key: &'static str) -> String {
 }
 
 keywords! {
-    /// `forwarded`: the header in which trusted proxies name the address that a request came from.
+    /// `forwarded`: the header in which trusted proxies name the address of the client.
     pub enum ForwardedHeader {
         /// In none: the address is that of the connection.
         Off = "off",
@@ -174,7 +174,7 @@ impl FromField for ListenerTlsConfig {
             Some(Self { cert_file, key_file, client_ca_file, is_client_needed })
         });
         let config = config.flatten().filter(|_| field.checker.problems_n() == problems_before)?;
-        // Whoever can read the key can be us.
+        // A reader of the key can pose as us.
         field.checker.found().secret_files.insert(config.key_file.clone());
         Some(config)
     }
@@ -194,7 +194,7 @@ section! {
         pub(crate) public_url: Option<OperatorUrl> = operator_url,
         /// Its certificate; plain HTTP when absent.
         pub tls: Option<ListenerTlsConfig>,
-        /// Addresses and ranges of proxies that are believed about whom a request came from.
+        /// Addresses and ranges of proxies that are believed about the address of the client.
         pub proxies: Vec<IpNet>,
         /// Header in which these say it.
         pub forwarded: ForwardedHeader,
@@ -534,7 +534,7 @@ section! {
         pub rejections_days: u32 = number(DAYS),
         /// Age at which the last use of a secret is forgotten. Days.
         pub secret_uses_days: u32 = number(DAYS),
-        /// Longest wait of a secret that a sender taught us for somebody to look at it. Days.
+        /// Longest wait of a secret that a sender taught us until an operator looks at it. Days.
         pub taught_days: u32 = number(DAYS),
         /// Age up to which a repeated request of an operator is recognized. Days.
         pub answers_days: u32 = number(DAYS),
@@ -564,7 +564,7 @@ pub struct IdsKept {
 
 impl RetentionConfig {
     /// Days for which the ids of `provider` are remembered; never less than its kind's floor. Of a provider that is no
-    /// longer configured nobody knows what it needs.
+    /// longer configured it is unknown what it needs.
     pub fn ids_days_for(&self, provider: &Name) -> u32 {
         let needed = self.ids_of.get(provider).map_or(ENDLESS_DAYS, |kept| kept.days);
         self.ids_days.unwrap_or(needed)
@@ -617,7 +617,7 @@ section! {
     /// `[tracing]`: spans of what became of events.
     #[derive(Debug, Clone)]
     pub struct TracingConfig {
-        /// Where spans are posted, path included; `None`: nobody traces.
+        /// Where spans are posted, path included; `None`: there are no traces.
         pub endpoint: Option<String> = endpoint,
         /// Part of all traces that is recorded, 0 to 1.
         pub ratio: f64,
@@ -739,7 +739,7 @@ fn stray_word(filter: &str) -> Option<&str> {
     };
     let mut words = filter.split(',').map(str::trim).filter(|word| !word.is_empty() && !word.contains('['));
     let is_stray = |word: &&str| match word.split_once('=') {
-        // Modules of a program of somebody's own, and of its libraries, are not known here.
+        // Modules of a user's own program, and of its libraries, are not known here.
         Some((module, _)) => {
             let first = module.split("::").next().unwrap_or_default();
             first != "hooklatch" && nearest(first, ["hooklatch"]).is_some()

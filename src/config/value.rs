@@ -222,7 +222,7 @@ pub(crate) fn http_url(field: &Field<'_>, text: &str, rule: UrlRule) -> Option<S
         return None;
     }
     if rule == UrlRule::Public {
-        // Others are told it.
+        // It is public.
         field.checker.found().read.known_text(&field.key, &field.source, text);
         return Some(text.trim_end_matches('/').to_owned());
     }

@@ -5,12 +5,12 @@
 //! - `[server]` comes first, because other sections are measured against it: the operators' listener must be another
 //!   one, and a provider's URL begins with `public_url`.
 //! - The names of destinations are known before any of them is read, so that a route to one that is wrong in itself is
-//!   not told as a route to nowhere.
-//! - A provider is read key by key. When nothing was wrong with it, its kind makes it; what that refuses is told at the
+//!   not reported as a route to nowhere.
+//! - A provider is read key by key. When nothing was wrong with it, its kind makes it; what that refuses is reported at the
 //!   provider's own keys. A provider with a wrong key is not made: its kind would only repeat the same in other words.
 //! - `[retention]` comes last, because ids live for as long as the kinds in use need them.
 //!
-//! Every reader records what is wrong and goes on, so one start tells everything. `None` travels only beside a problem.
+//! Every reader records what is wrong and goes on, so one start reports everything. `None` travels only beside a problem.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -151,7 +151,7 @@ fn activated(place: &Field<'_>, kinds: &[Provider], named: Named<'_>) -> Option<
     ready.ok()
 }
 
-/// A sender that signs the URL cannot be believed while nobody told us which URL it was given.
+/// A sender that signs the URL cannot be believed while it is not written which URL it was given.
 fn check_public_url(checker: &Checker<'_>, config: &Config, kinds: &[Provider]) {
     if config.server.listen.ip().is_loopback() {
         return;
@@ -238,7 +238,7 @@ fn place(key: &str) -> Option<(&str, usize)> {
 }
 
 /// Warns of variables with one underscore where two belong, such as `HOOKLATCH_SERVER_LISTEN`. `asked` has the keys there
-/// are; a variable that `settings` take a secret from has the name that somebody gave it.
+/// are; a variable that `settings` take a secret from has the name that the user chose.
 fn misspelt_variables<T>(
     env: &Environment,
     asked: &BTreeMap<String, T>,

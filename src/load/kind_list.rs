@@ -19,7 +19,7 @@ pub struct Kinds {
     pub(crate) folder: Option<KindsFolder>,
     /// Everything that is wrong with the kinds of that folder.
     pub(crate) problems: Vec<ConfigProblem>,
-    /// Names of the kinds that cannot be used, which is told already: nothing is said about their providers.
+    /// Names of the kinds that cannot be used, which is reported already: nothing is said about their providers.
     pub(crate) broken: Vec<String>,
 }
 
@@ -72,7 +72,7 @@ fn named_twice(own: &[Provider]) -> Vec<KindError> {
 }
 
 /// The folder of kinds that are read when the program starts, if there is one. It is looked up before everything else
-/// is checked; what is wrong with the layers, or with the key, is told by the load itself.
+/// is checked; what is wrong with the layers, or with the key, is reported by the load itself.
 fn kinds_folder(settings: &Settings) -> Option<KindsFolder> {
     let sources = ConfigSources::of(settings);
     let root = sources.merged(&[]).ok()?;

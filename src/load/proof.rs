@@ -164,8 +164,8 @@ impl Prover<'_> {
 
     /// Two providers of one kind have the same handlers, which are told once.
     fn push(&mut self, source: String, key: &str, value: Option<&str>, (why, remedy): (&str, &str)) {
-        let (key, value) = (key.to_owned(), value.map(shown));
-        let warning = ConfigProblem { source, key, value, why: why.to_owned(), remedy: remedy.to_owned() };
+        let value = value.map(shown);
+        let warning = ConfigProblem { value, ..ConfigProblem::new(&source, key, why, remedy) };
         if !self.proof.warnings.contains(&warning) {
             self.proof.warnings.push(warning);
         }

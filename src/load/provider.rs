@@ -274,7 +274,7 @@ struct Readable<'a> {
 }
 
 impl Readable<'_> {
-    /// Reports a place that the signature does not cover: whoever changed it would decide what follows.
+    /// Reports a place that the signature does not cover: an attacker who changes it would decide what follows.
     fn check(&self, field: &Field<'_>, place: &Place) {
         let Some(spec) = self.spec else { return };
         if let Root::Header(name) = &place.root {
@@ -346,7 +346,7 @@ fn pointer(field: &Field<'_>) -> Option<String> {
     })
 }
 
-/// `types = [ … ]`: what the sender was told to send. A kind needs it where one signed body would be an event of each type.
+/// `types = [ … ]`: what the sender is set to send. A kind needs it where one signed body would be an event of each type.
 fn subscribed_types(table: &mut Table<'_>, spec: Option<&Spec>) -> Vec<TypePattern> {
     let remedy = "list the types that the sender was told to send: no signature of this kind covers the type, so whoever holds one \
                   request could have it accepted once for each; write types = [\"*\"] to allow every type";

@@ -81,7 +81,7 @@ pub(super) fn admin(root: &mut Table<'_>, server: Option<SocketAddr>) -> Option<
         let is_taken = admin.listen.port() != 0 && Some(admin.listen) == server;
         match listen.filter(|_| is_taken) {
             None => {}
-            // The one that somebody wrote is to blame.
+            // The one that is written is to blame.
             Some(field) if field.source == DEFAULTS_ORIGIN => {
                 let why = "is where operators reach the server unless admin.listen says otherwise";
                 let remedy = "use another port, or write admin.listen";

@@ -35,7 +35,7 @@ pub(crate) fn destination(
     let url = url(&mut table);
     let named = url.as_ref().and_then(|(_, url)| kind_of(url));
     misfits(&mut table, named);
-    // What nobody knows is read as HTTP, and HTTP says what is wrong with its url.
+    // An unknown url is read as HTTP, and HTTP says what is wrong with its url.
     let http = kinds().first().copied()?;
     let kind = named.unwrap_or(http);
     if let (Some((field, _)), Some(feature), None) = (&url, kind.feature(), kind.connect()) {
@@ -161,7 +161,7 @@ fn fit_together(places: &Places<'_>, config: &DestinationConfig) {
 fn concurrency(table: &mut Table<'_>, unknown: &UnknownPolicy) -> (u32, bool) {
     let adaptive = table.get("adaptive").unwrap_or(true);
     let configured = table.number("concurrency_n", 1..=1_000);
-    // What a dead node had under way is a person's to decide with `hold`: no more of it than somebody said.
+    // What a dead node had under way is a person's to decide with `hold`: no more of it than is configured.
     let may_be_many = adaptive && *unknown != UnknownPolicy::Hold;
     (configured.unwrap_or(if may_be_many { CONCURRENCY_N_ADAPTIVE } else { CONCURRENCY_N }), adaptive)
 }

@@ -179,7 +179,7 @@ fn hmac(table: &mut Table<'_>) -> Option<HmacConfig> {
     Some(HmacConfig { header, secret, algorithm, encoding, prefix, signed, timestamp_header })
 }
 
-/// `signed`, tried with messages that were made up. `timeless` is the table when no header tells the signed time.
+/// `signed`, tried with made-up messages. `timeless` is the table when no header carries the signed time.
 fn signed_text(field: &Field<'_>, text: String, timeless: Option<&Table<'_>>) -> Option<String> {
     let remedy =
         "write it of {{ body }}, {{ timestamp }} and {{ idempotency_key }}; {{ body }} must be there";
