@@ -4,79 +4,71 @@
 //! their defaults are documented once, in `config.default.toml`. Nothing here knows a provider kind or reads a file of
 //! settings: that is `load`. In reading order:
 //!
-//! 1. The types, a file for each section: `whole`, `server`, `admin`, `database`, `encryption`, `retention`, `provider` with
-//!    `kind_settings`, `outbox`, `destinations` with `target`, `status` and `http`, `fetch`, `tracing`, `log`, `kinds`; and what
-//!    several have: `secret`, `retry`, `listener_tls`, `forwarded`.
-//! 2. The reader: `problem` (what is told), `field` (a key at a time), `value`, `ratio` and `secret_source` (values that several
-//!    sections have), `origin` and `environment` (where a value stands), `read_values` (what was
-//!    read, and may be shown) and `effective` (what is shown of it).
-//!
-//! `[destinations.NAME]` is read by the kinds of destinations themselves, in `outbox/destinations`.
+//! 1. The sections: `sections`, `provider` and `destinations`. A section is a table of its keys, made by `section!`;
+//!    `[providers.NAME]` is read by `load` and `[destinations.NAME]` by `outbox/destinations`, which know the kinds.
+//! 2. The reader: `reader` (a key at a time), `value` and `secret` (what keys want), `problem` (what is reported) and
+//!    `read_values` (what was read, and may be shown).
 
-mod admin;
-mod database;
 mod destinations;
-mod effective;
-mod encryption;
-mod environment;
-mod fetch;
-mod field;
-mod forwarded;
-mod http;
-mod kind_settings;
-mod kinds;
-mod listener_tls;
-mod log;
-mod origin;
-mod outbox;
 mod problem;
 mod provider;
-mod ratio;
 mod read_values;
-mod retention;
-mod retry;
+mod reader;
 mod secret;
-mod secret_source;
-mod server;
-mod status;
-mod target;
-mod tracing;
+mod sections;
 mod value;
-mod whole;
 
-pub(crate) use admin::OperatorUrl;
-pub use admin::{AdminConfig, AdminToken, DEV_TOKEN};
-pub use database::{DatabaseConfig, PoolingConfig};
-pub use destinations::{DestinationConfig, QueryConfig, UnknownPolicy};
-pub use effective::{ConfigLayer, EffectiveSetting};
-pub use encryption::{EncryptionConfig, EncryptionKey};
-pub use environment::Environment;
-pub use fetch::FetchConfig;
-pub(crate) use field::{Checker, DEFAULTS_ORIGIN, Field, Table};
-pub use forwarded::ForwardedHeader;
-pub use http::{
-    AuthConfig, BodyConfig, CaptureConfig, HmacAlgorithm, HmacConfig, HmacEncoding, HttpConfig, HttpVersion,
-    SuccessConfig, TlsConfig,
+use std::collections::BTreeMap;
+
+use crate::types::Name;
+pub use destinations::{
+    AuthConfig, BodyConfig, CaptureConfig, DestinationConfig, Format, HmacAlgorithm, HmacConfig,
+    HmacEncoding, HttpConfig, HttpVersion, QueryConfig, StatusMeaning, SuccessConfig, Target, TlsConfig,
+    UnknownPolicy,
 };
-pub use kind_settings::{KindSetting, KindSettings};
-pub use kinds::KindsFolder;
-pub use listener_tls::ListenerTlsConfig;
-pub use log::{LogConfig, LogFormat};
-pub(crate) use origin::{ENV_PREFIX, origin_of};
-pub use outbox::OutboxConfig;
-pub use problem::ConfigProblem;
-
-pub use provider::{AgeConfig, OnHandlerError, ProviderConfig, RouteConfig};
-pub(crate) use read_values::{ReadValue, ReadValues, mark_of, quoted};
-pub(crate) use retention::ENDLESS_DAYS;
-pub use retention::{IdsKept, RetentionConfig};
-pub use retry::RetryConfig;
-pub(crate) use retry::retry;
+pub use problem::{ConfigLayer, ConfigProblem, EffectiveSetting, Environment};
+pub use provider::{
+    AgeConfig, KindSetting, KindSettings, OnHandlerError, ProviderConfig, RetryConfig, RouteConfig,
+};
+pub(crate) use read_values::{ReadValue, ReadValues, mark_of};
+pub(crate) use reader::{Checker, DEFAULTS_ORIGIN, ENV_PREFIX, Field, Found, Table, origin_of};
 pub use secret::Secret;
-pub(crate) use secret_source::open_to_all;
-pub use server::{EdgeConfig, ServerConfig};
-pub use status::StatusMeaning;
-pub use target::{Format, Target};
-pub use tracing::{InboundTraces, TracingConfig};
-pub(crate) use value::{UrlRule, entry_name, http_url, private_hosts, proxy};
-pub use whole::Config;
+pub(crate) use secret::{SECRET_FORMS, open_to_all};
+pub use sections::{
+    AdminConfig, AdminToken, DEV_TOKEN, DatabaseConfig, EdgeConfig, EncryptionConfig, EncryptionKey,
+    FetchConfig, ForwardedHeader, IdsKept, InboundTraces, KindsFolder, ListenerTlsConfig, LogConfig,
+    LogFormat, OutboxConfig, PoolingConfig, RetentionConfig, ServerConfig, TracingConfig,
+};
+pub(crate) use sections::{BODY_BYTES, DAYS_MAX, ENDLESS_DAYS};
+pub(crate) use value::{Keyword, UrlRule, entry_name, http_url, private_hosts, proxy};
+
+/// The whole configuration, checked.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// `[server]`: the receiver of requests.
+    pub server: ServerConfig,
+    /// `[admin]`: the operators' listener.
+    pub admin: AdminConfig,
+    /// `[database]`: where everything is kept.
+    pub database: DatabaseConfig,
+    /// `[encryption]`: the keys that it is sealed with.
+    pub encryption: EncryptionConfig,
+    /// `[retention]`: how long it is kept.
+    pub retention: RetentionConfig,
+    /// `[providers.NAME]`: the senders, by name.
+    pub providers: BTreeMap<Name, ProviderConfig>,
+    /// `[outbox]`: how messages are sent.
+    pub outbox: OutboxConfig,
+    /// `[destinations.NAME]`: where they go, by name.
+    pub destinations: BTreeMap<Name, DestinationConfig>,
+    /// `[fetch]`: how senders' hosts are asked.
+    pub fetch: FetchConfig,
+    /// `[tracing]`: the spans that are sent.
+    pub tracing: TracingConfig,
+    /// `[log]`: the lines that are written.
+    pub log: LogConfig,
+    /// Every value that is in force, for people.
+    pub settings: Vec<EffectiveSetting>,
+    /// Warnings about files with secrets that everybody on the machine can read.
+    pub warnings: Vec<ConfigProblem>,
+}

@@ -1,8 +1,10 @@
-//! A problem of a configuration, in words for the one who wrote it.
+//! A problem of a configuration, in words for its author; the environment of a process; and one value that is in
+//! force.
 //!
 //! Problems are collected, never thrown: the operator sees all of them at once. No problem ever carries a
 //! secret, so values are shown for keys that are known not to be one.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::mistakes::Mistake;
@@ -40,15 +42,84 @@ impl fmt::Display for ConfigProblem {
 }
 
 impl ConfigProblem {
+    /// A problem whose value is not shown; `key` is empty for the whole source.
+    pub(crate) fn new(source: &str, key: &str, why: impl Into<String>, remedy: impl Into<String>) -> Self {
+        let (source, key) = (source.to_owned(), key.to_owned());
+        Self { source, key, value: None, why: why.into(), remedy: remedy.into() }
+    }
+
     /// The mistake, in the file or variable that has it.
     pub(crate) fn of(source: String, mistake: &Mistake) -> Self {
         let line = mistake.line.map(|line| format!("line {line}: ")).unwrap_or_default();
-        Self {
-            source,
-            key: mistake.key.clone(),
-            value: None,
-            why: format!("{line}{}", mistake.flaw.brief()),
-            remedy: mistake.remedy.clone(),
-        }
+        let why = format!("{line}{}", mistake.flaw.brief());
+        Self::new(&source, &mistake.key, why, mistake.remedy.as_str())
     }
+}
+
+/// The environment variables of a process. It does not print their values.
+#[derive(Clone, Default)]
+pub struct Environment(BTreeMap<String, String>);
+
+impl Environment {
+    /// The environment that this process was started with. Variables that are not Unicode cannot be named by a config.
+    #[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
+    pub fn of_process() -> Self {
+        std::env::vars_os()
+            .filter_map(|(name, text)| Some((name.into_string().ok()?, text.into_string().ok()?)))
+            .collect()
+    }
+
+    /// Every variable, by name.
+    pub(crate) fn all(&self) -> &BTreeMap<String, String> {
+        &self.0
+    }
+
+    /// The value of a variable.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+}
+
+impl FromIterator<(String, String)> for Environment {
+    fn from_iter<I: IntoIterator<Item = (String, String)>>(pairs: I) -> Self {
+        Self(pairs.into_iter().collect())
+    }
+}
+
+impl fmt::Debug for Environment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
+
+/// A key of the configuration with its value and the source of that.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EffectiveSetting {
+    /// The key as a dotted path; lists of tables have `[0]`, `[1]`, ….
+    pub key: String,
+    /// The value as TOML writes it; `None` for a secret. Of a URL, what opens nothing.
+    pub value: Option<String>,
+    /// The variable or file that a secret stands in, where it is not written in the configuration itself.
+    pub secret_in: Option<String>,
+    /// The file or variable that says it.
+    pub source: String,
+    /// The layer that this is of.
+    pub layer: ConfigLayer,
+    /// True when it is the default, in whatever layer.
+    pub is_default: bool,
+    /// Stands for the whole value in this process, secret or not: another one has another number.
+    pub mark: u64,
+}
+
+/// A layer of the configuration; each goes before those above it here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConfigLayer {
+    /// What holds where nothing is written.
+    Default,
+    /// What `serve --dev` says.
+    Dev,
+    /// What the configuration file says.
+    File,
+    /// A variable of the environment.
+    Environment,
 }

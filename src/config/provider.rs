@@ -1,10 +1,12 @@
-//! `[providers.NAME]`: who may send, how it signs, and where its events go.
+//! `[providers.NAME]`: who may send, how it signs, and where its events go; and how failures are tried again.
+
+use std::fmt;
 
 use ipnet::IpNet;
 
-use super::kind_settings::KindSettings;
-use super::retry::RetryConfig;
+use super::reader::Table;
 use super::secret::Secret;
+use super::value::keywords;
 use crate::filter::{Filter, Place};
 use crate::types::{Name, OnConflict, TypePattern};
 
@@ -61,13 +63,14 @@ pub struct RouteConfig {
     pub(crate) when: Option<Filter>,
 }
 
-/// Rules for the event of a plain handler that fails.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OnHandlerError {
-    /// The event is kept as `retry`; the sender gets 200.
-    Keep,
-    /// The event is not kept; the sender gets 500 and sends it again.
-    Reject,
+keywords! {
+    /// Rules for the event of a plain handler that fails.
+    pub enum OnHandlerError {
+        /// The event is kept as `retry`; the sender gets 200.
+        Keep = "keep",
+        /// The event is not kept; the sender gets 500 and sends it again.
+        Reject = "reject",
+    }
 }
 
 /// The operator's bounds of the age of a signed time. Seconds.
@@ -77,4 +80,98 @@ pub struct AgeConfig {
     pub tolerance_s: Option<u32>,
     /// Bound for a sender that signs a time and bounds its age nowhere; 60 to 34,560,000.
     pub max_age_s: Option<u32>,
+}
+
+/// The settings of one provider, by name and, where they have one, by id. It does not print their values.
+#[derive(Clone, Default)]
+pub struct KindSettings(Vec<KindSetting>);
+
+/// One text of a setting.
+#[derive(Debug, Clone)]
+pub struct KindSetting {
+    /// Name of the setting.
+    pub name: String,
+    /// Id where a setting has several texts, such as a key's id.
+    pub id: Option<String>,
+    /// Text of the setting, which may be a secret.
+    pub value: Secret,
+}
+
+impl KindSettings {
+    /// The one text of a setting; the first of several.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.all(name).next().map(|setting| setting.value.reveal())
+    }
+
+    /// The text of a setting with this id.
+    pub fn of_id(&self, name: &str, id: &str) -> Option<&str> {
+        self.all(name).find(|setting| setting.id.as_deref() == Some(id)).map(|setting| setting.value.reveal())
+    }
+
+    /// Every text of a setting, in the order of the config.
+    pub fn all(&self, name: &str) -> impl Iterator<Item = &KindSetting> {
+        self.0.iter().filter(move |setting| setting.name == name)
+    }
+
+    /// Every text of every setting.
+    pub fn iter(&self) -> impl Iterator<Item = &KindSetting> {
+        self.0.iter()
+    }
+
+    /// Adds one text to a setting.
+    pub fn push(&mut self, name: &str, id: Option<&str>, value: impl Into<String>) {
+        let (name, id) = (name.to_owned(), id.map(str::to_owned));
+        self.0.push(KindSetting { name, id, value: Secret::new(value) });
+    }
+
+    /// True when it has this setting.
+    pub fn has(&self, name: &str) -> bool {
+        self.all(name).next().is_some()
+    }
+}
+
+impl fmt::Debug for KindSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.iter().map(|setting| (&setting.name, &setting.id))).finish()
+    }
+}
+
+/// `retry = { first_ms, max_ms, attempts_n, age_max_ms }`: delays between attempts, and when to give up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RetryConfig {
+    /// Upper bound of the first delay. Milliseconds.
+    pub first_ms: u64,
+    /// Upper bound of any delay. Milliseconds.
+    pub max_ms: u64,
+    /// Most attempts, the first included.
+    pub attempts_n: u32,
+    /// Oldest age at which another attempt is made, from the first. Milliseconds.
+    pub age_max_ms: u64,
+}
+
+impl RetryConfig {
+    /// Takes `retry` out of the table of a provider or a destination; what is not written is as in `default`.
+    pub(crate) fn read(table: &mut Table<'_>, default: Self) -> Self {
+        let retry = table.section("retry", |table| {
+            let first_ms = table.number("first_ms", 1..=86_400_000).unwrap_or(default.first_ms);
+            let max_field = table.take("max_ms");
+            let max_ms = match &max_field {
+                Some(field) => field.number(&(1..=604_800_000)).unwrap_or(u64::MAX),
+                None => default.max_ms.max(first_ms),
+            };
+            if let Some(field) = max_field.filter(|_| max_ms < first_ms) {
+                field.problem_shown(
+                    "is below the first delay",
+                    format!("make it at least first_ms, {first_ms}"),
+                );
+            }
+            Self {
+                first_ms,
+                max_ms,
+                attempts_n: table.number("attempts_n", 1..=1_000).unwrap_or(default.attempts_n),
+                age_max_ms: table.number("age_max_ms", 1..=31_536_000_000).unwrap_or(default.age_max_ms),
+            }
+        });
+        retry.unwrap_or(default)
+    }
 }

@@ -74,11 +74,5 @@ pub(super) fn problem(
     why: impl Into<String>,
     remedy: impl Into<String>,
 ) -> ConfigProblem {
-    ConfigProblem {
-        source: file.display().to_string(),
-        key: key.to_owned(),
-        value: None,
-        why: why.into(),
-        remedy: remedy.into(),
-    }
+    ConfigProblem::new(&file.display().to_string(), key, why, remedy)
 }

@@ -35,11 +35,8 @@ pub(crate) struct TakenNames<'a> {
 pub(crate) fn read(folder: &KindsFolder, taken: &TakenNames<'_>) -> FolderKinds {
     let mut found = FolderKinds::default();
     let of_key = |why: String, remedy: &str| ConfigProblem {
-        source: folder.source.clone(),
-        key: "kinds.folder".to_owned(),
         value: Some(folder.path.display().to_string()),
-        why,
-        remedy: remedy.to_owned(),
+        ..ConfigProblem::new(&folder.source, "kinds.folder", why, remedy)
     };
     let names = match names(&folder.path) {
         Ok(names) => names,

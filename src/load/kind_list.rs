@@ -5,8 +5,7 @@ use std::path::Path;
 
 use ::config::ValueKind;
 
-use super::settings::Settings;
-use super::sources::ConfigSources;
+use super::layers::{ConfigSources, Settings};
 use crate::config::{ConfigProblem, KindsFolder, ProviderConfig, origin_of};
 use crate::kinds::{self, TakenNames};
 use crate::provider::{KindError, Provider};
@@ -20,7 +19,7 @@ pub struct Kinds {
     pub(crate) folder: Option<KindsFolder>,
     /// Everything that is wrong with the kinds of that folder.
     pub(crate) problems: Vec<ConfigProblem>,
-    /// Names of the kinds that cannot be used, which is told already: nothing is said about their providers.
+    /// Names of the kinds that cannot be used, which is reported already: nothing is said about their providers.
     pub(crate) broken: Vec<String>,
 }
 
@@ -59,7 +58,7 @@ pub(crate) fn kinds_beside(settings: &Settings, own: Vec<Provider>) -> Kinds {
     all.extend(found.kinds);
     let mut all = Kinds { all, folder, problems: found.problems, broken: found.broken };
     for error in unusable.iter().filter_map(|kind| kind.spec().err()).chain(&twice) {
-        all.problems.push(of_program(error));
+        all.problems.push(ConfigProblem::new("this program", "", error.to_string(), ""));
         all.broken.push(error.kind().to_owned());
     }
     all
@@ -72,19 +71,8 @@ fn named_twice(own: &[Provider]) -> Vec<KindError> {
     again.into_iter().map(|name| KindError::Twice { name: name.to_owned() }).collect()
 }
 
-/// A mistake in a kind that the program itself brings along or asks for.
-fn of_program(error: &KindError) -> ConfigProblem {
-    ConfigProblem {
-        source: "this program".to_owned(),
-        key: String::new(),
-        value: None,
-        why: error.to_string(),
-        remedy: String::new(),
-    }
-}
-
 /// The folder of kinds that are read when the program starts, if there is one. It is looked up before everything else
-/// is checked; what is wrong with the layers, or with the key, is told by the load itself.
+/// is checked; what is wrong with the layers, or with the key, is reported by the load itself.
 fn kinds_folder(settings: &Settings) -> Option<KindsFolder> {
     let sources = ConfigSources::of(settings);
     let root = sources.merged(&[]).ok()?;

@@ -7,12 +7,11 @@
 //! ca_file = "prod-ca.pem"
 //! ```
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use super::layers;
+use super::layers::toml_layer;
 use crate::config::{
-    Checker, ConfigProblem, Environment, Field, ReadValues, Secret, Table, UrlRule, http_url, open_to_all,
+    Checker, ConfigProblem, Environment, Found, Secret, Table, UrlRule, http_url, open_to_all,
 };
 
 /// One server, as a person reaches it.
@@ -58,51 +57,32 @@ pub(crate) fn find_profile(
 ) -> Result<FoundProfile, Vec<ConfigProblem>> {
     let source = file.display().to_string();
     let text = std::fs::read_to_string(file).map_err(|error| {
-        let why = format!("cannot be read: {error}");
-        let remedy = "write [NAME] url = \"https://…\" and token = { env = \"…\" } into it".to_owned();
-        vec![ConfigProblem { source: source.clone(), key: String::new(), value: None, why, remedy }]
+        let remedy = "write [NAME] url = \"https://…\" and token = { env = \"…\" } into it";
+        vec![ConfigProblem::new(&source, "", format!("cannot be read: {error}"), remedy)]
     })?;
-    let map = layers::merged(vec![layers::toml_layer(&source, &text)?]).map_err(|error| {
-        let (why, remedy) = (format!("cannot be used: {error}"), "correct the file".to_owned());
-        vec![ConfigProblem { source: source.clone(), key: String::new(), value: None, why, remedy }]
-    })?;
-    let mut checker = Checker {
-        env,
-        folder: file.parent().map_or_else(PathBuf::new, Path::to_path_buf),
-        is_dev: false,
-        default_source: source,
-        problems: Vec::new(),
-        warnings: Vec::new(),
-        secret_files: BTreeSet::new(),
-        asked: BTreeMap::new(),
-        read: ReadValues::default(),
-    };
+    let map = toml_layer(&source, &text)?;
+    let folder = file.parent().map_or_else(PathBuf::new, Path::to_path_buf);
+    let checker = Checker::new(env, folder, source);
     let (mut names, mut found) = (Vec::new(), None);
-    for (one, field) in Table::root(map).entries(&checker) {
+    for (one, field) in Table::root(&checker, map).entries() {
         if one == name {
-            found = profile(&mut checker, field);
+            found = field.section(profile).flatten();
         }
         names.push(one);
     }
-    if !checker.problems.is_empty() {
-        checker.problems.sort();
-        return Err(checker.problems);
+    let Found { mut problems, warnings, secret_files, .. } = checker.into_found();
+    if !problems.is_empty() {
+        problems.sort();
+        return Err(problems);
     }
-    let open = checker.secret_files.iter().filter_map(|path| open_to_all(path));
-    let warnings = checker.warnings.into_iter().chain(open).collect();
-    Ok(FoundProfile { profile: found, names, warnings })
+    let open = secret_files.iter().filter_map(|path| open_to_all(path));
+    Ok(FoundProfile { profile: found, names, warnings: warnings.into_iter().chain(open).collect() })
 }
 
-fn profile(checker: &mut Checker<'_>, field: Field) -> Option<Profile> {
-    let mut table = field.table(checker)?;
-    let url = table.needed(checker, "url", "write url = \"https://HOST:PORT\", the operator side");
-    let url = url.and_then(|field| {
-        let text = field.text(checker)?;
-        http_url(checker, &field, &text, UrlRule::Public)
-    });
-    let token = table.take(checker, "token").and_then(|field| field.secret(checker));
-    let ca_file = table.text(checker, "ca_file").map(|(_, path)| checker.folder.join(path));
-    table.finish(checker);
+fn profile(table: &mut Table<'_>) -> Option<Profile> {
+    let url = table.needed("url", "write url = \"https://HOST:PORT\", the operator side");
+    let url = url.and_then(|field| http_url(&field, &field.text()?, UrlRule::Public));
+    let (token, ca_file) = (table.get("token"), table.get("ca_file"));
     Some(Profile { url: url?, token, ca_file })
 }
 

@@ -13,9 +13,8 @@ use serde_json::Value;
 
 use super::configuration::Loaded;
 use super::kind_list::{Kinds, kind_of};
+use super::layers::{ConfigSources, Settings};
 use super::meant::{meant_name, meant_type};
-use super::settings::Settings;
-use super::sources::ConfigSources;
 use crate::admit::{TemplateError, Templates};
 use crate::config::{Config, ConfigLayer, ConfigProblem, EffectiveSetting, ProviderConfig, RouteConfig};
 use crate::figures::plural;
@@ -165,8 +164,8 @@ impl Prover<'_> {
 
     /// Two providers of one kind have the same handlers, which are told once.
     fn push(&mut self, source: String, key: &str, value: Option<&str>, (why, remedy): (&str, &str)) {
-        let (key, value) = (key.to_owned(), value.map(shown));
-        let warning = ConfigProblem { source, key, value, why: why.to_owned(), remedy: remedy.to_owned() };
+        let value = value.map(shown);
+        let warning = ConfigProblem { value, ..ConfigProblem::new(&source, key, why, remedy) };
         if !self.proof.warnings.contains(&warning) {
             self.proof.warnings.push(warning);
         }

@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 
 use super::configuration::{asked, load_for_tools};
 use super::kind_list::Kinds;
-use super::settings::Settings;
-use super::sources::DEFAULTS;
+use super::layers::{DEFAULTS, Settings};
 use crate::config::Config;
 use crate::provider::Provider;
 

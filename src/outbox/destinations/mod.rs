@@ -3,7 +3,7 @@
 //!
 //! Read `kind.rs` first: the trait that each kind of destination implements. `kinds/` has the list and the kinds, one
 //! file each (HTTP is a folder). `parse.rs` reads a table of the configuration with the kind that its url names;
-//! `key.rs`, `template_field.rs` and `reading.rs` are its tools. `destination.rs` is a destination that is ready: it
+//! `template_field.rs` is its tool. `destination.rs` is a destination that is ready: it
 //! sends one message and says what came back (`outcome.rs`), and it may ask whether an earlier attempt took effect.
 //! `client.rs` is what a kind connects to (made of `client_settings.rs`; `error.rs` says why it cannot), `broker.rs`
 //! the connection that all kinds but HTTP share, `envelope.rs` what goes along with a body, `times.rs` how long a call
@@ -18,12 +18,10 @@ mod destination;
 mod envelope;
 mod error;
 mod handshake;
-mod key;
 mod kind;
 mod kinds;
 mod outcome;
 mod parse;
-mod reading;
 mod silent;
 mod template_field;
 #[cfg(test)]

@@ -151,11 +151,11 @@ const COMPARED_OPENLY: [(&str, &str, &str); 3] = [
         "the names of environments, which everybody knows",
     ),
     (
-        "src/outbox/destinations/kinds/http/parse/call.rs",
+        "src/outbox/destinations/kinds/http/parse.rs",
         "secret.reveal().contains(label)",
         "the operator's own PEM file is asked for a label that everybody knows, when the program starts",
     ),
-    ("src/load/admin.rs", ".contains(&secret.reveal().len())", "a length, when the program starts"),
+    ("src/config/sections.rs", ".contains(&secret.reveal().len())", "a length, when the program starts"),
 ];
 
 /// Does not compile once [`Secret`](hooklatch::config::Secret) can be compared with `==`: `SAYS` would be two things.

@@ -4,8 +4,7 @@
 //! and consumers know them by the record's key, which is the idempotency key. One key always goes to one
 //! partition, so a consumer meets its copies in one place. Why this client: docs/adr/0016.
 
-use super::super::key::KindKey;
-use super::super::kind::DestinationKind;
+use super::super::kind::{DestinationKind, KindKey};
 
 /// A topic of a Kafka cluster.
 pub(super) struct Kafka;

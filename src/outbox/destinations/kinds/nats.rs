@@ -2,8 +2,7 @@
 //!
 //! A stream drops what comes again under an id within its duplicate window, and says so: that is as good as new.
 
-use super::super::key::KindKey;
-use super::super::kind::DestinationKind;
+use super::super::kind::{DestinationKind, KindKey};
 
 /// A subject that a stream of NATS `JetStream` takes.
 pub(super) struct Nats;

@@ -1,7 +1,6 @@
 //! A table in another PostgreSQL database: one row per idempotency key, whatever is sent twice.
 
-use super::super::key::KindKey;
-use super::super::kind::DestinationKind;
+use super::super::kind::{DestinationKind, KindKey};
 
 /// A table in another PostgreSQL database.
 pub(super) struct PostgresTable;

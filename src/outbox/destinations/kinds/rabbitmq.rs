@@ -3,8 +3,7 @@
 //!
 //! RabbitMQ itself does not know copies: consumers do, by `message_id`, which is the idempotency key.
 
-use super::super::key::KindKey;
-use super::super::kind::DestinationKind;
+use super::super::kind::{DestinationKind, KindKey};
 
 /// An exchange of `RabbitMQ`, or of whatever speaks AMQP 0.9.1 with publisher confirms.
 pub(super) struct Rabbitmq;

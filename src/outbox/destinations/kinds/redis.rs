@@ -3,8 +3,7 @@
 //!
 //! Redis runs a script alone and writes its effects together, so there is no moment with an entry and no marker.
 
-use super::super::key::KindKey;
-use super::super::kind::DestinationKind;
+use super::super::kind::{DestinationKind, KindKey};
 
 /// A stream of a Redis server.
 pub(super) struct Redis;

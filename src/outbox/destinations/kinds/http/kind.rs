@@ -1,4 +1,4 @@
-//! HTTP as a kind of destination. Its keys are read in `parse/`.
+//! HTTP as a kind of destination. Its keys are read in `parse`.
 
 use super::destination::HttpDestination;
 use super::parse;
@@ -6,9 +6,7 @@ use crate::config::{DestinationConfig, UnknownPolicy};
 use crate::outbox::destinations::client::DestinationClient;
 use crate::outbox::destinations::client_settings::ClientSettings;
 use crate::outbox::destinations::error::DestinationError;
-use crate::outbox::destinations::key::KindKey;
-use crate::outbox::destinations::kind::{Connect, DestinationKind};
-use crate::outbox::destinations::reading::Reading;
+use crate::outbox::destinations::kind::{Connect, DestinationKind, KindKey, Reading};
 
 /// Calls over HTTP, to one address or to what a template makes of an event.
 pub(in crate::outbox::destinations) struct Http;
