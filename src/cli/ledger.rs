@@ -1,8 +1,11 @@
 //! The ledger of one event as a timeline: what it is, then a line for each thing that happened.
 
+use super::output::{Screen, Shown, Tone, fields};
+use super::remote::version_fact;
 use crate::api::{AttemptView, ContentView, LedgerEntry, LedgerView, LedgerWhat, Risk};
-use crate::cli::output::{Screen, Shown, Tone, day, fields, grouped, in_day, plural, reruns, told};
+use crate::figures::{grouped, plural, reruns};
 use crate::plain;
+use crate::times::{day, in_day};
 
 /// The whole page. With `has_content`, headers and body follow.
 pub(super) fn ledger(view: &LedgerView, screen: &Screen, version: Option<&str>, has_content: bool) -> String {
@@ -51,7 +54,6 @@ fn judgement(view: &LedgerView, screen: &Screen) -> String {
 
 fn facts(view: &LedgerView, screen: &Screen, version: Option<&str>) -> String {
     let event = &view.event;
-    let time = |ms: i64| Shown::text(told(ms, screen.now_ms));
     let mut facts = vec![
         ("event", Shown::text(&event.event_id)),
         ("provider", Shown::text(&event.provider)),
@@ -72,9 +74,9 @@ fn facts(view: &LedgerView, screen: &Screen, version: Option<&str>) -> String {
         ("object", Shown::text(format!("{object}{version}")))
     }));
     facts.extend(view.beside_event_id.as_deref().map(|first| ("kept beside", Shown::text(first))));
-    facts.push(("received", time(event.received_at_ms)));
-    facts.extend(event.created_at_ms.map(|ms| ("happened", time(ms))));
-    facts.extend(event.due_at_ms.map(|ms| ("due", time(ms))));
+    facts.push(("received", screen.time(event.received_at_ms)));
+    facts.extend(event.created_at_ms.map(|ms| ("happened", screen.time(ms))));
+    facts.extend(event.due_at_ms.map(|ms| ("due", screen.time(ms))));
     facts.push(("identity", Shown::text(&event.identity)));
     if event.generation > 0 {
         facts.push(("run again", Shown::text(format!("{} by people", reruns(event.generation)))));
@@ -89,9 +91,7 @@ fn facts(view: &LedgerView, screen: &Screen, version: Option<&str>) -> String {
         (None, _) => "no longer kept".to_owned(),
     };
     facts.push(("content", Shown::text(content)));
-    facts.extend(
-        version.map(|version| ("version", Shown::text(version.trim_matches('"')).in_tone(Tone::Faint))),
-    );
+    facts.extend(version_fact(version));
     fields(screen, &facts)
 }
 
