@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_request_that_reached_nobody_differs_from_one_that_was_sent() {
+    async fn a_request_that_was_not_sent_differs_from_one_without_an_answer() {
         let client = crate::net::client_builder().build().expect("a client");
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         let url: Url = format!("http://{}/", listener.local_addr().expect("bound")).parse().expect("a URL");
@@ -451,7 +451,7 @@ mod tests {
         closes.join().expect("closed");
         assert!(ApiError::of_transport(&url, error).is_lost());
         drop(listener);
-        let error = client.get(url.clone()).send().await.expect_err("nobody listens");
+        let error = client.get(url.clone()).send().await.expect_err("no server");
         let error = ApiError::of_transport(&url, error);
         assert!(!error.is_lost() && error.to_string().contains("cannot reach"), "{error}");
     }

@@ -202,14 +202,15 @@ impl BulkArgs {
         let order = OperationOrder { subject, counted_n, set, reason, steps, again: self.again };
         let begun: ApiAnswer<OperationView> = remote.order(&["operations"], &order, why)?;
         let id = &begun.view.operation_id;
-        if begun.view.state == OperationState::Waiting {
+        if self.no_wait || begun.view.state == OperationState::Waiting {
             remote.print(&begun, |view, _| Shown::text(&view.operation_id).as_str().to_owned());
+        }
+        if begun.view.state == OperationState::Waiting {
             let approve = command("approve", id);
             complain(format!("nothing was done yet: another person has to approve it\n  {approve}"));
             return Ok(Ending::NotDone.code());
         }
         if self.no_wait {
-            remote.print(&begun, |view, _| Shown::text(&view.operation_id).as_str().to_owned());
             if !remote.screen.is_json {
                 complain("it runs; `hooklatch operations wait` follows it");
             }

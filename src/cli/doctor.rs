@@ -15,7 +15,7 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 
 use super::api_client::{ApiAnswer, ApiError};
 use super::output::{Screen, Shown, Tone};
-use super::reach::ReachArgs;
+use super::reach::{ReachArgs, is_loopback};
 use super::remote::Remote;
 use super::shared::{Ending, say, with_causes};
 use crate::api::{DoctorView, FindingVerdict, FindingView, ProbeView};
@@ -192,15 +192,10 @@ fn end_of(der: &[u8]) -> Option<i64> {
 }
 
 fn scheme(public_url: &str, not_after_s: Option<i64>) -> FindingView {
-    let host = reqwest::Url::parse(public_url).ok().and_then(|url| Some(url.host_str()?.to_owned()));
-    let host = host.unwrap_or_default();
-    let host = host.trim_start_matches('[').trim_end_matches(']');
-    let is_loopback =
-        host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
     if let Some(not_after_s) = not_after_s {
         return days_left(PLAIN, "certificate", not_after_s, Clock::system().now_ms());
     }
-    if is_loopback {
+    if reqwest::Url::parse(public_url).is_ok_and(|url| is_loopback(&url)) {
         return PLAIN
             .note(format!("{public_url} is this machine alone"))
             .cure("set server.public_url to what senders call, before the first of them does");
@@ -316,20 +311,16 @@ fn entry(screen: &Screen, finding: &FindingView) -> String {
 
 fn summary(findings: &[FindingView]) -> String {
     let of = |verdict| findings.iter().filter(|finding| finding.verdict == verdict).count() as u64;
-    let [well, note, unknown, warning, failure] = [
-        FindingVerdict::Well,
-        FindingVerdict::Note,
-        FindingVerdict::Unknown,
-        FindingVerdict::Warning,
-        FindingVerdict::Failure,
-    ]
-    .map(of);
-    let mut parts = vec![plural(failure, "failure"), plural(warning, "warning")];
-    if unknown > 0 {
-        parts.push(format!("{unknown} not found out"));
-    }
-    parts.push(plural(note, "note"));
-    format!("{}; {well} well", parts.join(", "))
+    let unknown = match of(FindingVerdict::Unknown) {
+        0 => String::new(),
+        unknown => format!("{unknown} not found out, "),
+    };
+    let (failures, warnings, notes) = (
+        plural(of(FindingVerdict::Failure), "failure"),
+        plural(of(FindingVerdict::Warning), "warning"),
+        plural(of(FindingVerdict::Note), "note"),
+    );
+    format!("{failures}, {warnings}, {unknown}{notes}; {} well", of(FindingVerdict::Well))
 }
 
 #[cfg(test)]

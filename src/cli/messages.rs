@@ -118,7 +118,6 @@ impl ListRow for MessageView {
 }
 
 impl ListRow for AttemptView {
-    const NOUN: &'static str = "attempt";
     const COLUMNS: &'static [ListColumn<Self>] = &[
         (Whole("attempt"), |one, _| Shown::number(one.attempt_n.into())),
         (Whole("began (UTC)"), |one, screen| screen.time(one.started_at_ms)),

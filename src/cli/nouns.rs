@@ -269,7 +269,6 @@ impl ListRow for RejectedView {
 }
 
 impl ListRow for RejectedGroup {
-    const NOUN: &'static str = "group";
     const COLUMNS: &'static [ListColumn<Self>] = &[
         (Whole("requests"), |one, _| Shown::text(one.requests_n.to_string())),
         (Whole("last (UTC)"), |one, screen| screen.time(one.last_at_ms)),
@@ -280,7 +279,6 @@ impl ListRow for RejectedGroup {
 }
 
 impl ListRow for UnknownPathView {
-    const NOUN: &'static str = "path";
     const COLUMNS: &'static [ListColumn<Self>] = &[
         (Whole("last (UTC)"), |one, screen| screen.time(one.last_at_ms)),
         (Whole("requests"), |one, _| Shown::text(one.requests_n.to_string())),
@@ -323,7 +321,6 @@ impl ServerCommand for Statistics {
 }
 
 impl ListRow for MinuteView {
-    const NOUN: &'static str = "minute";
     const COLUMNS: &'static [ListColumn<Self>] = &[
         (Whole("minute (UTC)"), |one, screen| screen.time(one.at_ms)),
         (Whole("provider"), |one, _| Shown::text(&one.provider)),

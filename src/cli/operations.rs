@@ -111,7 +111,6 @@ fn step_cells(n: usize, step: &StepView) -> Vec<Shown> {
 }
 
 impl ListRow for SkippedRow {
-    const NOUN: &'static str = "row";
     const COLUMNS: &'static [ListColumn<Self>] = &[
         (Whole("passed over"), |one, _| Shown::text(&one.subject)),
         (Whole("why"), |one, _| Shown::text(&one.outcome)),

@@ -119,8 +119,8 @@ pub(super) type ListColumn<T> = (Column, fn(&T, &Screen) -> Shown);
 
 /// A row of a list.
 pub(super) trait ListRow: Sized + 'static {
-    /// The noun for one of them, such as `event`.
-    const NOUN: &'static str;
+    /// The noun for one of them, such as `event`, where there are lists of it alone.
+    const NOUN: &'static str = "row";
     /// The columns of the table, each with its field.
     const COLUMNS: &'static [ListColumn<Self>];
 

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use crate::cli::output::with_times;
 use crate::config::{Config, DestinationConfig};
@@ -52,7 +53,7 @@ pub(super) struct RestoreReport {
     pub(super) keys_missing: Vec<String>,
     /// Set once it was taken over.
     #[serde(skip_serializing_if = "Option::is_none")]
-    taken_over: Option<TakenReport>,
+    taken_over: Option<Value>,
 }
 
 /// What one provider's sender was told 200 for and is not there.
@@ -78,17 +79,6 @@ struct MessageRisk {
     messages_n: u64,
     fate: MessagesFate,
     key_valid_until_ms: Option<UnixMs>,
-}
-
-/// What was done to take the database over.
-#[derive(Debug, Clone, Serialize)]
-#[expect(clippy::struct_field_names, reason = "all of them are counts")]
-struct TakenReport {
-    messages_n: u64,
-    operations_n: u64,
-    tokens_n: u64,
-    sessions_n: u64,
-    paused_n: u64,
 }
 
 impl RestoreReport {
@@ -143,13 +133,10 @@ impl RestoreReport {
 
     /// The same after it was taken over.
     pub(super) fn with(self, taken: &TakenOver) -> Self {
-        let taken_over = Some(TakenReport {
-            messages_n: taken.messages_n,
-            operations_n: taken.operations_n,
-            tokens_n: taken.tokens_n,
-            sessions_n: taken.sessions_n,
-            paused_n: taken.paused_n,
-        });
+        let taken_over = Some(json!({
+            "messages_n": taken.messages_n, "operations_n": taken.operations_n, "tokens_n": taken.tokens_n,
+            "sessions_n": taken.sessions_n, "paused_n": taken.paused_n,
+        }));
         Self { taken_over, ..self }
     }
 
@@ -378,43 +365,27 @@ fn risk(one: &MessageRisk, now_ms: UnixMs) -> String {
     format!("  {}: {} {}: {fate}", one.destination, grouped(one.messages_n), one.state)
 }
 
+/// What else is to be known; nothing about what is not there.
 fn others(report: &RestoreReport) -> Vec<String> {
-    let mut lines = Vec::new();
-    let mut add = |n: u64, what: String| {
-        if n > 0 {
-            lines.push(what);
-        }
-    };
-    let n = report.retry_events_n;
-    add(n, format!("\n{} to be dispatched again: what follows is judged the same way.", plural(n, "event")));
-    let n = report.running_operations_n;
-    add(
-        n,
+    let some = |n: u64, noun: &str| (n > 0).then(|| plural(n, noun));
+    let events = some(report.retry_events_n, "event")
+        .map(|n| format!("\n{n} to be dispatched again: what follows is judged the same way."));
+    let operations = some(report.running_operations_n, "operation").map(|n| {
+        format!("{n} that ran: cancelled when it is taken over; look before you give the order again.")
+    });
+    let tokens = some(report.tokens_n, "token").map(|n| {
         format!(
-            "{} that ran: cancelled when it is taken over; look before you give the order again.",
-            plural(n, "operation")
-        ),
-    );
-    let n = report.tokens_n;
-    add(
-        n,
+            "{n} that people made: revoked when it is taken over, unless --keep-tokens; all sessions end."
+        )
+    });
+    let keys = report.keys_missing.iter().map(|key_id| {
         format!(
-            "{} that people made: revoked when it is taken over, unless --keep-tokens; all sessions end.",
-            plural(n, "token")
-        ),
-    );
-    for key_id in &report.keys_missing {
-        add(
-            1,
-            format!(
-                "Rows are encrypted with the key `{key_id}`, which [encryption] keys does not have: put it back before you take \
-                 the database over, or what it encrypted is neither shown nor sent."
-            ),
-        );
-    }
-    let n = report.restores_n;
-    add(n, format!("It was restored before: {}.", plural(n, "time")));
-    lines
+            "Rows are encrypted with the key `{key_id}`, which [encryption] keys does not have: put it back before you take \
+             the database over, or what it encrypted is neither shown nor sent."
+        )
+    });
+    let restores = some(report.restores_n, "time").map(|n| format!("It was restored before: {n}."));
+    events.into_iter().chain(operations).chain(tokens).chain(keys).chain(restores).collect()
 }
 
 #[cfg(test)]
