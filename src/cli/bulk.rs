@@ -5,22 +5,70 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::Args;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
 
-use super::api_client::{ApiAnswer, OrderPlace};
-use super::decide::WhyArgs;
-use super::desk::{Desk, ListRow, filter_in_words, rows};
-use super::ending::Ending;
-use super::operations::{command, ended, follow};
-use super::output::{Screen, Shown, fields, grouped, plural, told, with_times};
-use super::shared::{Usage, complain, say};
+use super::api_client::ApiAnswer;
+use super::operations::{command, follow, print_end};
+use super::output::{Screen, Shown, fields, with_times};
+use super::remote::{ListRow, Query, Remote, VersionArgs, WhyArgs, filter_in_words, rows, to};
+use super::shared::{Ending, Usage, complain, say};
 use crate::api::{
     BulkFigures, CountView, NamedCount, OperationOrder, OperationPreview, OperationState, OperationSteps,
     OperationSubject, OperationView, PreviewedAct, Risk,
 };
+use crate::figures::{grouped, plural};
+use crate::times::parse_time;
+
+/// A filter: the names of the contract in the order in which they are printed, with their values; null for what was not
+/// given.
+pub(super) struct Filter(pub(super) Vec<(&'static str, Value)>);
+
+impl Filter {
+    /// True when nothing is chosen.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.iter().all(|(_, value)| value.is_null())
+    }
+
+    /// The filter as a type of the contract.
+    pub(super) fn read<T: DeserializeOwned>(&self) -> anyhow::Result<T> {
+        Ok(T::deserialize(self.json())?)
+    }
+
+    fn json(&self) -> Value {
+        let given = self.0.iter().filter(|(_, value)| !value.is_null());
+        given.map(|(name, value)| ((*name).to_owned(), value.clone())).collect::<Map<_, _>>().into()
+    }
+
+    /// Does something with the filter as the values of a query.
+    pub(super) fn with_query<T>(&self, work: impl FnOnce(&Query<'_>) -> T) -> T {
+        let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let texts: Vec<_> =
+            self.0.iter().map(|(name, value)| (*name, (!value.is_null()).then(|| text(value)))).collect();
+        work(&texts.iter().map(|(name, text)| (*name, text.as_deref())).collect::<Vec<_>>())
+    }
+
+    /// Counts what it finds at `noun`, such as `events`, and prints that.
+    pub(super) fn count<T: ListRow>(&self, remote: &Remote, noun: &str) -> anyhow::Result<ExitCode> {
+        self.with_query(|query| {
+            remote.show(&[noun, "count"], query, |count: &CountView, _, _| {
+                let more = if count.is_more { "at least " } else { "" };
+                format!("{more}{}", plural(count.counted_n, T::NOUN))
+            })
+        })
+    }
+}
+
+/// A time of a filter that was given as `--name`; "so long ago" becomes a time.
+pub(super) fn time(name: &str, text: Option<&String>, now_ms: i64) -> Result<Value, Usage> {
+    let time = text.map(|text| parse_time(text, now_ms)).transpose();
+    time.map(|at_ms| json!(at_ms)).map_err(|why| Usage(format!("--{name}: {why}")))
+}
 
 /// Arguments of what may act on several.
 #[derive(Args)]
-pub(super) struct BulkArgs {
+struct BulkArgs {
     /// Act on all that the filter finds, if they are these: the number and the set that are shown without it. Without it a
     /// person at a terminal is asked to type the number, and a script does nothing.
     #[arg(long, value_name = "NUMBER:SET", value_parser = confirmed)]
@@ -79,111 +127,105 @@ fn number(text: &str) -> Option<u64> {
     text.chars().filter(|one| *one != ',').collect::<String>().parse().ok()
 }
 
-/// What is to be done to all that a filter finds.
-pub(super) struct Bulk {
-    pub(super) query: Vec<(&'static str, Option<String>)>,
-    pub(super) subject: OperationSubject,
-    /// The arguments as they were typed: the same when the command is given again.
-    pub(super) typed: String,
+/// Arguments of what is done to one row, or to all that a filter finds.
+#[derive(Args)]
+pub(super) struct ActArgs {
+    #[command(flatten)]
+    why: WhyArgs,
+    #[command(flatten)]
+    version: VersionArgs,
+    #[command(flatten)]
+    bulk: BulkArgs,
 }
 
-/// A count in words.
-pub(super) fn counted(count: &CountView, noun: &str) -> String {
-    let more = if count.is_more { "at least " } else { "" };
-    format!("{more}{}", plural(count.counted_n, noun))
-}
-
-/// The things that arguments have said about what a command acts on.
-pub(super) struct Said {
-    /// True when one is named.
-    pub(super) is_named: bool,
-    /// True when a filter is said.
-    pub(super) is_filtered: bool,
-    /// True when its version is said.
-    pub(super) has_version: bool,
-}
-
-impl Said {
-    /// True when a command is about one `noun`, false when it is about all that a filter finds.
-    pub(super) fn is_about_one(&self, noun: &str) -> Result<bool, Usage> {
-        match (self.is_named, self.is_filtered) {
-            (true, true) => Err(Usage(format!("name one {noun} or say a filter, not both"))),
-            (true, false) => Ok(true),
-            (false, false) => {
-                Err(Usage(format!("name one {noun}, or say --state and what else they have in common")))
+impl ActArgs {
+    /// Does `act` to one of `nouns`, such as `["events", "stripe", "evt_1"]`, and prints that it is `done`; or to all that
+    /// the filter finds, where `nouns` names none.
+    pub(super) fn act<T: ListRow>(
+        &self,
+        remote: &Remote,
+        (act, done): (&str, &str),
+        nouns: &[&str],
+        filter: &Filter,
+    ) -> anyhow::Result<ExitCode> {
+        let noun = T::NOUN;
+        let usage = |why: String| Err(Usage(why).into());
+        match (nouns, filter.is_empty()) {
+            ([] | [_], true) => {
+                usage(format!("name one {noun}, or say --state and what else they have in common"))
             }
-            (false, true) if self.has_version => {
-                Err(Usage(format!("--if-match is about one {noun}: name it")))
+            ([_], false) if self.version.header().is_some() => {
+                usage(format!("--if-match is about one {noun}: name it"))
             }
-            (false, true) => Ok(false),
+            ([nouns], false) => {
+                let subject = json!({ (*nouns): { "act": act, "filter": filter.json() } });
+                self.bulk.perform::<T>(remote, OperationSubject::deserialize(subject)?, filter, &self.why)
+            }
+            (_, false) => usage(format!("name one {noun} or say a filter, not both")),
+            ([path @ .., id], true) => {
+                let path = [path, &[id, "decide"]].concat();
+                remote.decide((&path, id), &to(act, &self.why), (&self.why, Some(&self.version)), done)
+            }
         }
     }
 }
 
-/// Shows what would be acted on, and begins the operation once its number was given or typed; follows it.
-pub(super) fn perform<T: ListRow>(
-    desk: &Desk,
-    bulk: Bulk,
-    why: &WhyArgs,
-    args: &BulkArgs,
-) -> anyhow::Result<ExitCode> {
-    let (again, steps) = (args.again, args.steps());
-    let meaning = format!("{} {} {again} {steps:?}", bulk.typed, why.reason);
-    let asked =
-        OrderPlace { path: &["operations"], meaning: &meaning, key: why.key.as_deref(), if_match: None };
-    let mut seen = args.yes.clone();
-    // What was ordered before and not answered has been counted then; now it would find what is left.
-    if args.yes.is_none() || !desk.api.left(&asked) {
+impl BulkArgs {
+    /// Shows what would be acted on, and begins the operation once its number was given or typed; follows it.
+    fn perform<T: ListRow>(
+        &self,
+        remote: &Remote,
+        subject: OperationSubject,
+        filter: &Filter,
+        why: &WhyArgs,
+    ) -> anyhow::Result<ExitCode> {
         let preview: ApiAnswer<OperationPreview> =
-            desk.api.ask_about(&["operations", "preview"], &bulk.subject.choice())?;
-        let query: Vec<_> = bulk.query.iter().map(|(name, value)| (*name, value.as_deref())).collect();
-        let (figures, filter) = (&preview.view.figures, filter_in_words(&query));
-        if args.yes.is_none() {
-            if !show_preview::<T>(desk, &bulk.subject, &preview, &filter) {
-                return Ok(Ending::NotDone.code());
+            remote.api.ask(&["operations", "preview"], Some(&subject.choice()))?;
+        let (figures, filter) = (&preview.view.figures, filter.with_query(filter_in_words));
+        let Confirmed { counted_n, set } = match &self.yes {
+            Some(_) if figures.is_more => {
+                let found = plural(figures.counted_n, T::NOUN);
+                let why = "say more, such as a provider or a time, and do it in parts";
+                return Err(Usage(format!("more than {found}: {why}")).into());
             }
-            seen = Some(Confirmed { counted_n: figures.counted_n, set: preview.view.set.clone() });
-        } else if figures.is_more {
-            let found = plural(figures.counted_n, T::NOUN);
-            return Err(Usage(format!(
-                "more than {found}: say more, such as a provider or a time, and do it in parts"
-            ))
-            .into());
-        } else if figures.counted_n == 0 {
-            complain(format!("no {}s with {filter}: there is nothing to do", T::NOUN));
+            Some(_) if figures.counted_n == 0 => {
+                complain(format!("no {}s with {filter}: there is nothing to do", T::NOUN));
+                return Ok(ExitCode::SUCCESS);
+            }
+            Some(confirmed) => confirmed.clone(),
+            None if show_preview::<T>(remote, &subject, &preview, &filter) => {
+                Confirmed { counted_n: figures.counted_n, set: preview.view.set.clone() }
+            }
+            None => return Ok(Ending::NotDone.code()),
+        };
+        let (steps, reason) = (self.steps(), why.reason.clone());
+        let order = OperationOrder { subject, counted_n, set, reason, steps, again: self.again };
+        let begun: ApiAnswer<OperationView> = remote.order(&["operations"], &order, why)?;
+        let id = &begun.view.operation_id;
+        if self.no_wait || begun.view.state == OperationState::Waiting {
+            remote.print(&begun, |view, _| Shown::text(&view.operation_id).as_str().to_owned());
+        }
+        if begun.view.state == OperationState::Waiting {
+            let approve = command("approve", id);
+            complain(format!("nothing was done yet: another person has to approve it\n  {approve}"));
+            return Ok(Ending::NotDone.code());
+        }
+        if self.no_wait {
+            if !remote.screen.is_json {
+                complain("it runs; `hooklatch operations wait` follows it");
+            }
             return Ok(ExitCode::SUCCESS);
         }
+        let cancel = command("cancel", id);
+        complain(format!("operation {id}: it goes on when you leave; to stop it:\n  {cancel}"));
+        let end = follow(remote, begun, None)?;
+        Ok(print_end(remote, &end).code())
     }
-    let Some(Confirmed { counted_n, set }) = seen else { return Ok(Ending::NotDone.code()) };
-    let order =
-        OperationOrder { subject: bulk.subject, counted_n, set, reason: why.reason.clone(), steps, again };
-    let begun: ApiAnswer<OperationView> = desk.api.post(&asked, &order)?;
-    let id = &begun.view.operation_id;
-    if begun.view.state == OperationState::Waiting {
-        desk.show(&begun, |view| view.operation_id.clone());
-        complain(format!(
-            "nothing was done yet: another person has to approve it\n  {}",
-            command("approve", id)
-        ));
-        return Ok(Ending::NotDone.code());
-    }
-    if args.no_wait {
-        if desk.screen.is_json {
-            say(with_times(begun.raw));
-        } else {
-            say(id);
-            complain("it runs; `hooklatch operations wait` follows it");
-        }
-        return Ok(ExitCode::SUCCESS);
-    }
-    complain(format!("operation {id}: it goes on when you leave; to stop it:\n  {}", command("cancel", id)));
-    let end = follow(desk, begun, None)?;
-    Ok(ended(desk, &end).code())
 }
 
 /// Says what would be acted on and what that risks. True when a person at a terminal typed the number.
 fn show_preview<T: ListRow>(
-    desk: &Desk,
+    remote: &Remote,
     subject: &OperationSubject,
     preview: &ApiAnswer<OperationPreview>,
     filter: &str,
@@ -194,10 +236,10 @@ fn show_preview<T: ListRow>(
         if figures.is_more { "more than " } else { "" },
         plural(figures.counted_n, T::NOUN)
     );
-    if desk.screen.is_json {
+    if remote.screen.is_json {
         say(with_times(preview.raw.clone()));
     } else {
-        show_rows(&desk.screen, &preview.view);
+        show_rows(&remote.screen, &preview.view);
         say(&found);
     }
     let act = preview.view.acts.iter().find(|one| one.act == subject.act());
@@ -209,11 +251,11 @@ fn show_preview<T: ListRow>(
         });
         return false;
     };
-    complain(in_full(act, preview.view.approvals_n));
+    complain(act_in_full(act, preview.view.approvals_n));
     if let Some(recent) = &preview.view.recent {
         complain(Shown::text(recent.in_words()).as_str());
     }
-    if !desk.screen.is_json && std::io::stdin().is_terminal() && std::io::stderr().is_terminal() {
+    if !remote.screen.is_json && std::io::stdin().is_terminal() && std::io::stderr().is_terminal() {
         return typed(figures.counted_n, act);
     }
     complain(format!("nothing was done: --yes {}:{} acts on them", figures.counted_n, preview.view.set));
@@ -244,7 +286,7 @@ fn typed(counted_n: u64, act: &PreviewedAct) -> bool {
 }
 
 /// What an act does to all of them, how, and who else has to agree.
-pub(super) fn in_full(act: &PreviewedAct, approvals_n: u32) -> String {
+pub(super) fn act_in_full(act: &PreviewedAct, approvals_n: u32) -> String {
     let risk = match act.risk {
         Risk::None => String::new(),
         risk => format!("CAREFUL: {}. ", risk.in_words()),
@@ -266,13 +308,12 @@ fn in_figures(screen: &Screen, figures: &BulkFigures) -> String {
         let one = |count: &NamedCount| format!("{} {}", count.name, grouped(count.counted_n));
         Shown::text(counts.iter().map(one).collect::<Vec<_>>().join(", "))
     };
-    let time = |ms: Option<i64>| ms.map(|ms| Shown::text(told(ms, screen.now_ms)));
     let mut facts = vec![("providers", named(&figures.providers))];
     if !figures.destinations.is_empty() {
         facts.push(("destinations", named(&figures.destinations)));
     }
-    facts.extend(time(figures.first_at_ms).map(|at| ("first", at)));
-    facts.extend(time(figures.last_at_ms).map(|at| ("last", at)));
+    facts.extend(figures.first_at_ms.map(|ms| ("first", screen.time(ms))));
+    facts.extend(figures.last_at_ms.map(|ms| ("last", screen.time(ms))));
     let calls = format!(
         "{}, {} open, {} of these never tried",
         grouped(figures.calls_n),

@@ -7,12 +7,11 @@ use std::process::ExitCode;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 
-use super::ending::{EXIT_CODES, Ending};
-use super::shared::{complain, with_causes};
+use super::remote::{Asked, Noun};
+use super::shared::{EXIT_CODES, Ending, complain, with_causes};
 use super::{
-    audit, backup, bench, check, destinations, doctor, erase, events, explain, health, help, keys, lanes,
-    manual, messages, new_kind, operations, providers, prune, rejected, restore, search, send, serve,
-    settings, sign, statistics, tail, taught, test_event, tokens, vectors, what_if, whoami,
+    access, bench, check, database, doctor, events, explain, help, messages, new_kind, nouns, operations,
+    providers, restore, send, serve, sign, tail, what_if,
 };
 use crate::app::App;
 use crate::load::kinds;
@@ -62,45 +61,45 @@ enum Command {
     /// Before a deploy: run this program's handlers on stored events without writing, and report what would differ.
     WhatIf(what_if::WhatIfArgs),
     /// Judge files of signed requests.
-    Vectors(vectors::VectorsArgs),
+    Vectors(explain::VectorsArgs),
     /// Show events of a running server, and decide about them.
-    Events(events::EventsArgs),
+    Events(Noun<events::Events>),
     /// Show messages of a running server, and decide about held and dead ones.
-    Messages(messages::MessagesArgs),
+    Messages(Noun<messages::Messages>),
     /// Show destinations of a running server; pause and resume them.
-    Destinations(destinations::DestinationsArgs),
+    Destinations(Noun<nouns::Destinations>),
     /// Show lanes of a running server: messages that go one after the other.
-    Lanes(lanes::LanesArgs),
+    Lanes(Noun<nouns::Lanes>),
     /// Show the configuration that a running server has in force.
-    Settings(settings::SettingsArgs),
+    Settings(Noun<access::Settings>),
     /// Show requests that a running server did not believe.
-    Rejected(rejected::RejectedArgs),
+    Rejected(Noun<nouns::Rejected>),
     /// Show what acts on all that a filter found; wait for it, or cancel it.
-    Operations(operations::OperationsArgs),
+    Operations(Noun<operations::Operations>),
     /// Look for whatever id you hold: of an event, an object, a message, a key.
-    Search(search::SearchArgs),
+    Search(Asked<nouns::Search>),
     /// Show events as they come in.
-    Tail(tail::TailArgs),
+    Tail(Asked<tail::Tail>),
     /// Count events per minute and provider.
-    Statistics(statistics::StatisticsArgs),
+    Statistics(Asked<nouns::Statistics>),
     /// Show the audit log, or verify that it is whole.
-    Audit(audit::AuditArgs),
+    Audit(Noun<access::Audit>),
     /// Show, make and revoke tokens of the operators' API.
-    Tokens(tokens::TokensArgs),
+    Tokens(Noun<access::Tokens>),
     /// Say which server is reached, and what the token may do there.
-    Whoami(whoami::WhoamiArgs),
+    Whoami(Asked<access::Whoami>),
     /// Show the secret that a sender taught a running server while its provider was pairing: once.
-    Taught(taught::TaughtArgs),
+    Taught(Asked<access::Taught>),
     /// Make a test event on a running server: it is marked as one, and nothing follows from it unless you ask for that.
-    TestEvent(test_event::TestEventArgs),
+    TestEvent(Asked<send::TestEvent>),
     /// Delete the bytes of events, and what was made of them; their ids, digests and outcomes stay.
-    Erase(erase::EraseArgs),
+    Erase(Asked<events::Erase>),
     /// Say which keys of `[encryption]` are in use, or bring what older ones sealed under the newest.
-    Keys(keys::KeysArgs),
+    Keys(database::KeysArgs),
     /// Delete what is older than `[retention]` says, as a running server does by itself.
-    Prune(prune::PruneArgs),
+    Prune(database::PruneArgs),
     /// Copy the SQLite database to a file, beside a running server.
-    Backup(backup::BackupArgs),
+    Backup(database::BackupArgs),
     /// After a restore: say what may be missing and what may be sent twice, and take the database over.
     RestoreCheck(restore::RestoreArgs),
     /// Print a script that completes commands and options in a shell.
@@ -175,31 +174,31 @@ pub fn main_with(own: Vec<Provider>, more: impl FnOnce(App) -> App) -> ExitCode 
         Command::Bench(args) => bench::bench(&args, file, &kinds),
         Command::Explain(args) => explain::explain(&args, file, &kinds),
         Command::WhatIf(args) => what_if::what_if(&args, file, kinds, more),
-        Command::Vectors(args) => vectors::vectors(&args, &kinds),
-        Command::Events(args) => events::events(&args, file, &kinds),
-        Command::Messages(args) => messages::messages(&args, file, &kinds),
-        Command::Destinations(args) => destinations::destinations(&args, file, &kinds),
-        Command::Lanes(args) => lanes::lanes(&args, file, &kinds),
-        Command::Settings(args) => settings::settings(&args, file, &kinds),
-        Command::Rejected(args) => rejected::rejected(&args, file, &kinds),
-        Command::Operations(args) => operations::operations(&args, file, &kinds),
-        Command::Search(args) => search::search(&args, file, &kinds),
-        Command::Tail(args) => tail::tail(&args, file, &kinds),
-        Command::Statistics(args) => statistics::statistics(&args, file, &kinds),
-        Command::Audit(args) => audit::audit(&args, file, &kinds),
-        Command::Tokens(args) => tokens::tokens(&args, file, &kinds),
-        Command::Whoami(args) => whoami::whoami(&args, file, &kinds),
-        Command::Completions { shell } => Ok(manual::completions(program(false), shell)),
-        Command::Man { folder } => manual::man(program(false), folder.as_deref()),
-        Command::Taught(args) => taught::taught(&args, file, &kinds),
-        Command::TestEvent(args) => test_event::test_event(&args, file, &kinds),
-        Command::Erase(args) => erase::erase(&args, file, &kinds),
-        Command::Keys(args) => keys::keys(&args, file, &kinds),
-        Command::Prune(args) => prune::prune(&args, file, &kinds),
-        Command::Backup(args) => backup::backup(&args, file, &kinds),
+        Command::Vectors(args) => explain::vectors(&args, &kinds),
+        Command::Events(one) => one.run(file, &kinds),
+        Command::Messages(one) => one.run(file, &kinds),
+        Command::Destinations(one) => one.run(file, &kinds),
+        Command::Lanes(one) => one.run(file, &kinds),
+        Command::Settings(one) => one.run(file, &kinds),
+        Command::Rejected(one) => one.run(file, &kinds),
+        Command::Operations(one) => one.run(file, &kinds),
+        Command::Search(one) => one.run(file, &kinds),
+        Command::Tail(one) => one.run(file, &kinds),
+        Command::Statistics(one) => one.run(file, &kinds),
+        Command::Audit(one) => one.run(file, &kinds),
+        Command::Tokens(one) => one.run(file, &kinds),
+        Command::Whoami(one) => one.run(file, &kinds),
+        Command::Completions { shell } => Ok(help::completions(program(false), shell)),
+        Command::Man { folder } => help::man(program(false), folder.as_deref()),
+        Command::Taught(one) => one.run(file, &kinds),
+        Command::TestEvent(one) => one.run(file, &kinds),
+        Command::Erase(one) => one.run(file, &kinds),
+        Command::Keys(args) => database::keys(&args, file, &kinds),
+        Command::Prune(args) => database::prune(&args, file, &kinds),
+        Command::Backup(args) => database::backup(&args, file, &kinds),
         Command::RestoreCheck(args) => restore::restore_check(&args, file, &kinds),
-        Command::Health { url: Some(url), ca_file } => health::health(&url, ca_file.as_deref()),
-        Command::Health { url: None, .. } => health::own_health(file, &kinds),
+        Command::Health { url: Some(url), ca_file } => serve::health(&url, ca_file.as_deref()),
+        Command::Health { url: None, .. } => serve::own_health(file, &kinds),
     };
     result.unwrap_or_else(|error| {
         complain(format!("hooklatch: {}", with_causes(&error)));

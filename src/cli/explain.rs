@@ -1,4 +1,5 @@
-//! `explain`: why a saved request is or is not believed, step by step. Never shows the expected signature.
+//! `explain`: why a saved request is or is not believed, step by step. Never shows the expected signature. `vectors`: judges
+//! files of signed requests, each at its own time with its own secrets.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -6,17 +7,16 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::Args;
 
-use super::desk::{Desk, PagingArgs};
 use super::reach::ReachArgs;
-use super::rejected::list_rejected;
-use super::shared::{find_kind, say, typed_secret};
+use super::remote::{PagingArgs, Remote};
+use super::shared::{complain, find_kind, say, tell_problems, typed_secret};
 use super::sign::signer;
-use crate::api::ExplainVerdict;
+use crate::api::{ExplainVerdict, RejectedView};
 use crate::load::Kinds;
 use crate::provider::ActiveProvider;
 use crate::receive::{SavedRequest, judged, parse_saved};
 use crate::types::Clock;
-use crate::vectors::{Vector, judge_one};
+use crate::vectors::{Judged, Vector, judge, judge_one};
 use crate::verify::RawRequest;
 
 #[derive(Args)]
@@ -41,9 +41,9 @@ pub(super) struct ExplainArgs {
 
 pub(super) fn explain(args: &ExplainArgs, file: Option<&Path>, kinds: &Kinds) -> anyhow::Result<ExitCode> {
     let Some(path) = args.file.as_ref().filter(|_| !args.recent) else {
-        let desk = Desk::open(&args.reach, file, kinds)?;
-        list_rejected(&desk, &[("provider", args.provider.as_deref())], &PagingArgs::default())?;
-        return Ok(ExitCode::SUCCESS);
+        let remote = Remote::open(&args.reach, file, kinds)?;
+        let query = [("provider", args.provider.as_deref())];
+        return remote.list::<RejectedView>(&["rejected"], &query, Some(&PagingArgs::default()));
     };
     let saved = std::fs::read(path).with_context(|| format!("could not read `{}`", path.display()))?;
     if saved.trim_ascii_start().starts_with(b"{") {
@@ -54,7 +54,7 @@ pub(super) fn explain(args: &ExplainArgs, file: Option<&Path>, kinds: &Kinds) ->
             let kind = find_kind(kinds, &vector.kind)?;
             let provider = vector.provider(kind).map_err(|why| anyhow::anyhow!("{why}"))?;
             let request = vector.request().map_err(|why| anyhow::anyhow!("{why}"))?;
-            return Ok(told(&provider, &request));
+            return Ok(explained(&provider, &request));
         }
         return Ok(ExitCode::FAILURE);
     }
@@ -65,11 +65,11 @@ pub(super) fn explain(args: &ExplainArgs, file: Option<&Path>, kinds: &Kinds) ->
     let query = query.map(|query| format!("?{query}")).unwrap_or_default();
     let received_at_ms = now_ms.unwrap_or_else(|| Clock::system().now_ms());
     let request = RawRequest { method, url: format!("{}{query}", signer.url), headers, body, received_at_ms };
-    Ok(told(&signer.provider, &request))
+    Ok(explained(&signer.provider, &request))
 }
 
 /// Says what was found, and whether it would be believed.
-fn told(provider: &ActiveProvider, request: &RawRequest) -> ExitCode {
+fn explained(provider: &ActiveProvider, request: &RawRequest) -> ExitCode {
     let judged = judged(provider, std::iter::empty(), request);
     for step in &judged.steps {
         say(format!("{:<12}{}", step.word, step.text));
@@ -78,4 +78,53 @@ fn told(provider: &ActiveProvider, request: &RawRequest) -> ExitCode {
         ExplainVerdict::Believed | ExplainVerdict::Handshake => ExitCode::SUCCESS,
         ExplainVerdict::NotBelieved | ExplainVerdict::NotRead => ExitCode::FAILURE,
     }
+}
+
+#[derive(Args)]
+pub(super) struct VectorsArgs {
+    /// Files in the format of `providers/*/vectors.json`, or folders of such files.
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
+    /// One JSON object a line: id, kind, expect, verdict, step.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Exit code 1 when a verdict differs from its expectation and that matters.
+pub(super) fn vectors(args: &VectorsArgs, kinds: &Kinds) -> anyhow::Result<ExitCode> {
+    tell_problems(kinds);
+    let mut all = Vec::new();
+    for file in args.files.iter().map(|path| files(path)).collect::<anyhow::Result<Vec<_>>>()?.concat() {
+        let text =
+            std::fs::read_to_string(&file).with_context(|| format!("could not read `{}`", file.display()))?;
+        let judged = judge(&text, kinds).map_err(|why| anyhow::anyhow!("`{}`: {why}", file.display()))?;
+        all.extend(judged);
+    }
+    for one in &all {
+        say(if args.json { serde_json::to_string(one)? } else { row(one) });
+    }
+    let wrong_n = all.iter().filter(|one| one.is_wrong).count();
+    if wrong_n > 0 {
+        complain(format!("{wrong_n} of {} verdicts differ", all.len()));
+    }
+    Ok(if wrong_n == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn row(one: &Judged) -> String {
+    let mark = if one.is_wrong { "DIFFERS" } else { "" };
+    format!("{:<28} {:<18} {:<8} {:<12} {:<10} {mark}", one.id, one.kind, one.expect, one.verdict, one.step)
+}
+
+/// `path` itself, or the JSON files of a folder in the order of their names; of a kind's, not its pairs.
+fn files(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    if !path.is_dir() {
+        return Ok(vec![path.to_path_buf()]);
+    }
+    let entries = std::fs::read_dir(path).with_context(|| format!("could not read `{}`", path.display()))?;
+    let mut files: Vec<PathBuf> =
+        entries.collect::<Result<Vec<_>, _>>()?.iter().map(std::fs::DirEntry::path).collect();
+    files.retain(|file| file.extension().is_some_and(|ending| ending == "json"));
+    files.retain(|file| !file.ends_with("identity.json"));
+    files.sort();
+    Ok(files)
 }

@@ -1,35 +1,29 @@
 //! How `--help` is laid out: commands by purpose, an example of each, and one line for the options that all commands over
-//! the operators' API have in common.
+//! the operators' API have in common. `completions` and `man`: what a shell and a reader of manuals want of the list of
+//! commands.
 
 use std::fmt::Write as _;
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
 
+use anyhow::Context;
 use clap::Command;
+use clap_complete::Shell;
+
+use super::shared::{EXIT_CODES, heed, say};
 
 /// Every command, by what a person wants to do.
-const GROUPS: [(&str, &[&str]); 6] = [
-    ("Run a server", &["serve", "check", "migrate", "what-if", "health", "doctor", "bench"]),
+const GROUPS: [(&str, &str); 6] = [
+    ("Run a server", "serve check migrate what-if health doctor bench"),
     (
         "Look at what a running server has, and decide",
-        &[
-            "search",
-            "events",
-            "messages",
-            "destinations",
-            "lanes",
-            "rejected",
-            "operations",
-            "tail",
-            "statistics",
-            "erase",
-        ],
+        "search events messages destinations lanes rejected operations tail statistics erase",
     ),
-    (
-        "Senders and signatures",
-        &["providers", "new-kind", "sign", "send", "test-event", "explain", "vectors", "taught"],
-    ),
-    ("Access", &["whoami", "tokens", "audit", "settings"]),
-    ("Database", &["prune", "backup", "restore-check", "keys"]),
-    ("This program", &["completions", "man"]),
+    ("Senders and signatures", "providers new-kind sign send test-event explain vectors taught"),
+    ("Access", "whoami tokens audit settings"),
+    ("Database", "prune backup restore-check keys"),
+    ("This program", "completions man"),
 ];
 
 /// Examples, each an argument list that works as it stands but for its names. A command with commands of its own shows the
@@ -142,7 +136,7 @@ fn grouped(program: &Command) -> String {
     let mut text = String::new();
     for (title, names) in GROUPS {
         _ = write!(text, "\n{title}:\n");
-        for command in names.iter().filter_map(|name| program.find_subcommand(name)) {
+        for command in names.split(' ').filter_map(|name| program.find_subcommand(name)) {
             let about = command.get_about().map(ToString::to_string).unwrap_or_default();
             let about = about.split(". ").next().unwrap_or_default();
             _ = writeln!(text, "  {:width$}  {about}", command.get_name());
@@ -186,6 +180,64 @@ fn examples(path: &str) -> impl Iterator<Item = &'static str> {
 /// True when an example begins with these words.
 fn is_of(example: &str, path: &str) -> bool {
     example.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
+}
+
+/// Prints the completions of `program` for a shell.
+pub(super) fn completions(mut program: Command, shell: Shell) -> ExitCode {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut program, "hooklatch", &mut script);
+    heed(std::io::stdout().write_all(&script));
+    ExitCode::SUCCESS
+}
+
+/// Prints the man page, of everything on one page; or writes a page for each command into a folder.
+pub(super) fn man(program: Command, folder: Option<&Path>) -> anyhow::Result<ExitCode> {
+    let Some(folder) = folder else {
+        heed(std::io::stdout().write_all(&page(&program)?));
+        return Ok(ExitCode::SUCCESS);
+    };
+    std::fs::create_dir_all(folder).with_context(|| format!("could not make `{}`", folder.display()))?;
+    clap_mangen::generate_to(program, folder)
+        .with_context(|| format!("could not write into `{}`", folder.display()))?;
+    say(folder.display());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The page of the program, with a section for each command and each of its own.
+fn page(program: &Command) -> anyhow::Result<Vec<u8>> {
+    let mut program = program.clone().disable_help_subcommand(true);
+    program.build();
+    let mut page = Vec::new();
+    let manual = clap_mangen::Man::new(program.clone());
+    manual.render_title(&mut page)?;
+    manual.render_name_section(&mut page)?;
+    manual.render_synopsis_section(&mut page)?;
+    manual.render_description_section(&mut page)?;
+    manual.render_options_section(&mut page)?;
+    for command in program.get_subcommands() {
+        section(command, &mut page)?;
+    }
+    writeln!(page, ".SH EXIT STATUS\n.nf\n{}\n.fi", EXIT_CODES.replace('-', "\\-"))?;
+    manual.render_version_section(&mut page)?;
+    Ok(page)
+}
+
+fn section(command: &Command, page: &mut Vec<u8>) -> anyhow::Result<()> {
+    let name = command.get_bin_name().unwrap_or_else(|| command.get_name()).to_uppercase();
+    writeln!(page, ".SH \"{}\"", name.replace('-', "\\-"))?;
+    let mut text = Vec::new();
+    let manual = clap_mangen::Man::new(command.clone());
+    manual.render_synopsis_section(&mut text)?;
+    manual.render_description_section(&mut text)?;
+    if command.get_arguments().next().is_some() {
+        manual.render_options_section(&mut text)?;
+    }
+    // These are parts of our section.
+    page.extend_from_slice(String::from_utf8_lossy(&text).replace(".SH ", ".SS ").as_bytes());
+    for inner in command.get_subcommands() {
+        section(inner, page)?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -237,7 +289,7 @@ mod tests {
     fn the_help_has_each_command_once_in_a_group() {
         let mut program = program(true);
         let names: Vec<String> = program.get_subcommands().map(|one| one.get_name().to_owned()).collect();
-        let mut grouped: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| *names).copied().collect();
+        let mut grouped: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| names.split(' ')).collect();
         grouped.sort_unstable();
         let mut sorted: Vec<&str> = names.iter().map(String::as_str).collect();
         sorted.sort_unstable();

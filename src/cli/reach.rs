@@ -136,7 +136,8 @@ fn parsed(url: &str) -> anyhow::Result<reqwest::Url> {
     Err(Usage(format!("--url `{url}`: {why}; write it as http://127.0.0.1:8081")).into())
 }
 
-fn is_loopback(url: &reqwest::Url) -> bool {
+/// True when the URL names this machine.
+pub(super) fn is_loopback(url: &reqwest::Url) -> bool {
     let host = url.host_str().unwrap_or_default();
     let address = host.trim_start_matches('[').trim_end_matches(']').parse::<std::net::IpAddr>();
     host == "localhost" || address.is_ok_and(|address| address.is_loopback())

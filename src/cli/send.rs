@@ -1,4 +1,5 @@
-//! `send`: signed samples to a running server, and what it answered.
+//! `send`: signed samples to a test server, and what it answered; and `test-event`: an event that an operator makes, on a
+//! server that has real ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -11,9 +12,13 @@ use clap::Args;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use super::shared::{block_on, complain, say, typed_secret};
+use super::api_client::ApiAnswer;
+use super::output::Shown;
+use super::remote::{Remote, ServerCommand, WhyArgs};
+use super::shared::{Usage, block_on, complain, say, typed_secret, unknown};
 use super::sign::{Signer, body_of_file, fresh_id, signer};
 use super::test_server::needs_test_server;
+use crate::api::{ProviderView, TestEventOrder, TestEventView};
 use crate::bench::spoil;
 use crate::load::Kinds;
 use crate::provider::filled_sample;
@@ -219,9 +224,60 @@ fn report(heard: &[Heard], is_json: bool) {
     say(format!("latency p50 {p50:.1} ms, p99 {p99:.1} ms"));
 }
 
+#[derive(Args)]
+pub(super) struct TestEvent {
+    /// Name of the provider.
+    provider: String,
+    /// Type of the sample; the kind's first one by default. With --body the type of kinds that carry it in a header.
+    event_type: Option<String>,
+    /// Take this file's text as the body instead of a sample; `-` is standard input.
+    #[arg(long, value_name = "FILE")]
+    body: Option<PathBuf>,
+    /// Dispatch it. Its calls go to the real destinations, each with `Hooklatch-Synthetic: true`: a destination that does
+    /// not look at this header does what it does for a real event. Without it nothing follows from the event.
+    #[arg(long)]
+    route: bool,
+    #[command(flatten)]
+    why: WhyArgs,
+}
+
+impl ServerCommand for TestEvent {
+    fn run(&self, remote: &Remote) -> anyhow::Result<ExitCode> {
+        let body = self.body.as_deref().map(body_of_file).transpose()?.map(String::from_utf8);
+        let body = body.transpose().context("--body: the file is no UTF-8 text")?;
+        if let (Some(wanted), None) = (&self.event_type, &body) {
+            let found: ApiAnswer<ProviderView> = remote.api.get(&["providers", &self.provider], &[])?;
+            let samples = found.view.samples;
+            if !samples.contains(wanted) {
+                let what = format!("kind `{}` has no sample of", found.view.kind);
+                return Err(Usage(unknown(&what, wanted, samples.iter().map(String::as_str))).into());
+            }
+        }
+        if self.route {
+            complain("--route: real destinations get its calls, each with `Hooklatch-Synthetic: true`");
+        }
+        let (event_type, reason) = (self.event_type.clone(), self.why.reason.clone());
+        let order = TestEventOrder { event_type, body, route: self.route, reason };
+        let path = ["providers", &self.provider, "test-events"];
+        let made: ApiAnswer<TestEventView> = remote.order(&path, &order, &self.why)?;
+        remote.print(&made, |TestEventView { event_ids, provider, event_type, route, .. }, _| {
+            let end = if *route { "it is dispatched" } else { "nothing follows from it" };
+            let line = |id: &String| format!("{id}: a test event of {provider} ({event_type}); {end}");
+            let lines: Vec<Shown> = event_ids.iter().map(|id| Shown::text(line(id))).collect();
+            lines.iter().map(Shown::as_str).collect::<Vec<_>>().join("\n")
+        });
+        if !remote.screen.is_json {
+            complain(format!("`hooklatch events show {} ID` shows what became of it", self.provider));
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::types::IncomingEvent;
+    use crate::verify::{self, DevKeys, Verified};
 
     #[test]
     fn one_copy_of_each_event_is_new_and_the_others_are_duplicates() {
@@ -244,5 +300,53 @@ mod tests {
         check(&[(0, "204 accepted"), (0, "204 duplicate"), (1, "202 accepted")], 0);
         check(&[(0, "204 unreadable")], 1);
         check(&[(0, "503")], 1);
+    }
+
+    /// Kinds whose samples make no test event: nobody but their sender can write what is to be read.
+    const NONE_OF: [&str; 1] = ["apple_app_store"];
+    /// Further ones of which only who has the secret can write it.
+    const SIGNED_ALONE: [&str; 4] = ["adyen", "braintree", "redsys", "wechat_pay"];
+
+    #[test]
+    fn every_kind_makes_test_events_of_its_samples_with_ids_that_no_sender_has() {
+        let keys = DevKeys::parse(&DevKeys::generate().expect("keys")).expect("readable");
+        let id = "0b5e".to_owned();
+        let (mut none_of, mut signed_alone) = (Vec::new(), Vec::new());
+        for kind in crate::providers::builtin() {
+            let Ok(provider) = kind.dev(&keys) else { continue };
+            for (event_type, sample) in kind.sample_list() {
+                let body = filled_sample(sample, "123456789012345test", 1_700_000_000);
+                let at = SignAt {
+                    now_s: 1_700_000_000,
+                    url: provider.url().to_owned(),
+                    id: id.clone(),
+                    event_type: event_type.to_owned(),
+                };
+                let events = provider.test_events(body.as_bytes(), &at, 100).expect("a request");
+                let is_none = |events: &[IncomingEvent]| {
+                    events.is_empty() || events.iter().any(|event| event.unreadable.is_some())
+                };
+                // Where a key of the sender's is needed to sign, nothing is signed.
+                let unsigned = verify::unsigned(provider.spec(), body.as_bytes(), &at).request(&at);
+                let unsigned = Verified::by_operator(unsigned.expect("a request"), &id);
+                let unsigned = provider.read_at_most(&unsigned, 100);
+                if is_none(&events) {
+                    none_of.push(kind.kind().to_owned());
+                } else if is_none(&unsigned) {
+                    signed_alone.push(kind.kind().to_owned());
+                }
+                for event in &events {
+                    assert!(event.key.is_synthetic() && event.identity == "operator/1", "{}", kind.kind());
+                    assert!(event.replay_key.is_none() && event.window_ms.is_none(), "{}", kind.kind());
+                }
+            }
+        }
+        for list in [&mut none_of, &mut signed_alone] {
+            list.dedup();
+        }
+        assert_eq!(
+            (none_of, signed_alone),
+            (NONE_OF.map(str::to_owned).to_vec(), SIGNED_ALONE.map(str::to_owned).to_vec())
+        );
     }
 }

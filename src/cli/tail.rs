@@ -2,20 +2,19 @@
 //! before are left out. By identity, not by place: with several nodes an event can appear below one that was shown.
 
 use std::collections::HashSet;
-use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
 use serde_json::Value;
 
-use super::api_client::{ApiError, patience};
-use super::desk::{Desk, ListRow};
-use super::output::{Shown, grouped, in_day, with_times};
-use super::reach::ReachArgs;
+use super::api_client::{ApiError, pause};
+use super::output::with_times;
+use super::remote::{ListRow, Remote, ServerCommand};
 use super::shared::{complain, is_reader_gone, say};
 use crate::api::{EventView, Page};
-use crate::load::Kinds;
+use crate::figures::grouped;
+use crate::times::in_day;
 
 /// Wait between two looks. Milliseconds.
 const EVERY_MS: u64 = 2_000;
@@ -29,9 +28,7 @@ const PAGES_N_MAX: usize = 10;
 const SEEN_N_MAX: usize = 20_000;
 
 #[derive(Args)]
-pub(super) struct TailArgs {
-    #[command(flatten)]
-    reach: ReachArgs,
+pub(super) struct Tail {
     /// Name of the provider; all by default.
     #[arg(long)]
     provider: Option<String>,
@@ -43,40 +40,41 @@ pub(super) struct TailArgs {
     last: usize,
 }
 
-/// Runs `hooklatch tail` until it is interrupted, its reader goes away, or enough was shown.
-pub(super) fn tail(args: &TailArgs, file: Option<&Path>, kinds: &Kinds) -> anyhow::Result<ExitCode> {
-    let desk = Desk::open(&args.reach, file, kinds)?;
-    let mut viewer = Viewer {
-        desk: &desk,
-        provider: args.provider.as_deref(),
-        seen: None,
-        shown_n: 0,
-        most_n: args.count.unwrap_or(u64::MAX),
-    };
-    desk.api.run(async {
-        let mut failures_n = 0_u32;
-        loop {
-            match viewer.look(args.last).await {
-                Ok(()) if failures_n > 0 => {
-                    complain("connected again");
-                    failures_n = 0;
-                }
-                Ok(()) => {}
-                Err(error) if is_permanent(&error) => return Err(error.into()),
-                Err(error) => {
-                    if failures_n == 0 {
-                        complain(format!("{error}; trying again"));
+impl ServerCommand for Tail {
+    /// Runs until it is interrupted, its reader goes away, or enough was shown.
+    fn run(&self, remote: &Remote) -> anyhow::Result<ExitCode> {
+        let mut viewer = Viewer {
+            remote,
+            provider: self.provider.as_deref(),
+            seen: None,
+            shown_n: 0,
+            most_n: self.count.unwrap_or(u64::MAX),
+        };
+        remote.api.run(async {
+            let mut failures_n = 0_u32;
+            loop {
+                match viewer.look(self.last).await {
+                    Ok(()) if failures_n > 0 => {
+                        complain("connected again");
+                        failures_n = 0;
                     }
-                    failures_n += 1;
+                    Ok(()) => {}
+                    Err(error) if is_permanent(&error) => return Err(error.into()),
+                    Err(error) => {
+                        if failures_n == 0 {
+                            complain(format!("{error}; trying again"));
+                        }
+                        failures_n += 1;
+                    }
                 }
+                if viewer.has_enough() {
+                    return Ok(ExitCode::SUCCESS);
+                }
+                let wait_ms = EVERY_MS.saturating_mul(1 << failures_n.min(3)).min(EVERY_MS_MAX);
+                pause(Duration::from_millis(wait_ms)).await;
             }
-            if viewer.has_enough() {
-                return Ok(ExitCode::SUCCESS);
-            }
-            let wait_ms = EVERY_MS.saturating_mul(1 << failures_n.min(3)).min(EVERY_MS_MAX);
-            patience(Duration::from_millis(wait_ms)).await;
-        }
-    })
+        })
+    }
 }
 
 /// True for what another try would not change.
@@ -90,7 +88,7 @@ fn is_permanent(error: &ApiError) -> bool {
 
 /// What is shown, and how much of it.
 struct Viewer<'a> {
-    desk: &'a Desk,
+    remote: &'a Remote,
     provider: Option<&'a str>,
     /// Provider and event id of what earlier looks found; `None` before the first one.
     seen: Option<HashSet<(String, String)>>,
@@ -110,7 +108,7 @@ impl Viewer<'_> {
         let mut cursor = None;
         for page_n in 1.. {
             let query = [("provider", self.provider), ("limit", Some(PAGE_N)), ("cursor", cursor.as_deref())];
-            let answer = self.desk.api.fetch::<Page<EventView>>(&["events"], &query).await?;
+            let answer = self.remote.api.fetch::<Page<EventView>>(&["events"], &query).await?;
             let raw = answer.raw.get("items").and_then(Value::as_array).cloned().unwrap_or_default();
             let items_n = answer.view.items.len();
             let before_n = fresh.len();
@@ -121,7 +119,7 @@ impl Viewer<'_> {
                     fresh.push((event, raw));
                 }
             }
-            // Whoever begins has missed nothing, and a page with an event of before reaches back far enough.
+            // The first look has missed nothing, and a page with an event of before reaches back far enough.
             let is_all_fresh = fresh.len() - before_n == items_n && items_n > 0;
             if self.seen.is_none() || !is_all_fresh || answer.view.next.is_none() {
                 break;
@@ -144,17 +142,16 @@ impl Viewer<'_> {
                 break;
             }
             self.shown_n += 1;
-            if self.desk.screen.is_json { say(with_times(raw.clone())) } else { self.line(event) }
+            if self.remote.screen.is_json { say(with_times(raw.clone())) } else { self.line(event) }
         }
         Ok(())
     }
 
     /// One line, as wide as it is: the next one is not known yet.
     fn line(&self, event: &EventView) {
-        let screen = &self.desk.screen;
-        let cells = event.cells(screen);
+        let screen = &self.remote.screen;
         let mut fields = vec![in_day(event.received_at_ms)];
-        fields.extend(cells.iter().skip(1).map(|cell: &Shown| screen.paint(cell.tone(), cell.as_str())));
+        fields.extend(event.cells(screen).iter().skip(1).map(|cell| cell.painted(screen)));
         if event.error.is_none() {
             fields.pop();
         }

@@ -9,18 +9,18 @@ use anyhow::Context;
 use clap::Args;
 
 use super::api_client::ApiAnswer;
-use super::desk::Desk;
-use super::ending::Ending;
 use super::events::EventFilterArgs;
-use super::output::{plural, with_times};
+use super::output::with_times;
 use super::reach::ReachArgs;
-use super::shared::{Usage, block_on, complain, opened_alone, say};
+use super::remote::Remote;
+use super::shared::{Ending, Usage, block_on, complain, opened_alone, say};
 use crate::admit::{ShownBytes, WhatIf};
 use crate::api::{
     WHAT_IF_N_DEFAULT, WHAT_IF_N_MAX, WhatIfCall, WhatIfChange, WhatIfEffect, WhatIfEvent, WhatIfOrder,
     WhatIfView,
 };
 use crate::app::App;
+use crate::figures::plural;
 use crate::load::{Kinds, loaded};
 use crate::plain;
 use crate::store::{EventPlace, EventQuery, PeopleDoor, Store};
@@ -63,8 +63,8 @@ pub(super) fn what_if(
 ) -> anyhow::Result<ExitCode> {
     let which = which(args)?;
     if args.live {
-        let desk = Desk::open(&args.reach, file, &kinds)?;
-        return Ok(show(args, &asked_live(&desk, args, which)?));
+        let remote = Remote::open(&args.reach, file, &kinds)?;
+        return Ok(show(args, &asked_live(&remote, args, which)?));
     }
     let app = more(App::of_loaded(loaded(file, false, &kinds)?, kinds));
     let view = block_on(async {
@@ -99,24 +99,25 @@ fn show(args: &WhatIfArgs, view: &WhatIfView) -> ExitCode {
 }
 
 /// The answer of a running server.
-fn asked_live(desk: &Desk, args: &WhatIfArgs, which: Which) -> anyhow::Result<WhatIfView> {
+fn asked_live(remote: &Remote, args: &WhatIfArgs, which: Which) -> anyhow::Result<WhatIfView> {
     let answer: ApiAnswer<WhatIfView> = match which {
         Which::One(EventKey { provider, event_id }) => {
-            let asked = desk.api.ask(&["events", provider.as_str(), &event_id, "what-if"]);
+            let asked = remote.api.ask(&["events", provider.as_str(), &event_id, "what-if"], None::<&()>);
             asked.with_context(|| format!("event {event_id} of {provider}"))?
         }
         Which::Many(query) => {
             let limit = Some(i64::from(query.limit));
             let order = WhatIfOrder { filter: query.filter, limit, cursor: args.cursor.clone() };
-            desk.api.ask_about(&["what-if"], &order)?
+            remote.api.ask(&["what-if"], Some(&order))?
         }
     };
     Ok(answer.view)
 }
 
 fn which(args: &WhatIfArgs) -> anyhow::Result<Which> {
+    let filter = args.which.filter(None, Clock::system().now_ms())?;
     if let Some((provider, event_id)) = args.of.as_ref().zip(args.event_id.as_ref()) {
-        if !args.which.is_empty() || args.cursor.is_some() {
+        if !filter.is_empty() || args.cursor.is_some() {
             return Err(Usage("name one event, or choose many by a filter".to_owned()).into());
         }
         let provider = Name::parse(provider).map_err(|why| Usage(format!("PROVIDER: {why}")))?;
@@ -126,8 +127,7 @@ fn which(args: &WhatIfArgs) -> anyhow::Result<Which> {
         let place = EventPlace::parse(text).filter(|place| matches!(place, EventPlace::Before(_)));
         place.ok_or_else(|| Usage("--cursor: no run of this command told it".to_owned()))
     });
-    let filter = args.which.filter(Clock::system().now_ms())?;
-    Ok(Which::Many(EventQuery { filter, place: place.transpose()?, limit: args.limit }))
+    Ok(Which::Many(EventQuery { filter: filter.read()?, place: place.transpose()?, limit: args.limit }))
 }
 
 /// Runs the handlers; `None` when the one event that was named is not there.

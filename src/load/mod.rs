@@ -30,7 +30,7 @@ pub(crate) use dev::keys_of_folder as dev_keys_of_folder;
 pub use kind_list::Kinds;
 pub(crate) use kind_list::{kinds, kinds_beside};
 pub use layers::Settings;
-pub(crate) use profiles::{Profile, find_profile, folder_of_person, profiles_file};
+pub(crate) use profiles::{Profile, find_profile, profiles_file};
 pub(crate) use proof::{SampleCall, SampleOutcome, SampleResult, prove};
 pub(crate) use sections::reachable;
 pub(crate) use warnings::warnings;

@@ -36,17 +36,12 @@ pub(crate) struct FoundProfile {
     pub(crate) warnings: Vec<ConfigProblem>,
 }
 
-/// The file of profiles: `hooklatch/profiles.toml` below `XDG_CONFIG_HOME`, which is `~/.config` by default.
+/// The file of profiles: `hooklatch/profiles.toml` below `XDG_CONFIG_HOME`, which is `~/.config` by default. A folder that
+/// is not absolute counts as not set, as the XDG specification wants it.
 pub(crate) fn profiles_file(env: &Environment) -> Option<PathBuf> {
-    folder_of_person(env, "XDG_CONFIG_HOME", ".config").map(|folder| folder.join("profiles.toml"))
-}
-
-/// The folder of ours below one of the XDG base directories. One that is not absolute counts as not set, as their
-/// specification wants it.
-pub(crate) fn folder_of_person(env: &Environment, variable: &str, below_home: &str) -> Option<PathBuf> {
     let absolute = |name| env.get(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let base = absolute(variable).or_else(|| Some(absolute("HOME")?.join(below_home)))?;
-    Some(base.join("hooklatch"))
+    let base = absolute("XDG_CONFIG_HOME").or_else(|| Some(absolute("HOME")?.join(".config")))?;
+    Some(base.join("hooklatch/profiles.toml"))
 }
 
 /// Reads a profile; on failure everything that is wrong with it. Others may be wrong, or need secrets that are not here.

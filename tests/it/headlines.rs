@@ -45,7 +45,6 @@ fn command(server: &Server, arguments: &[&str]) -> String {
         .arg(server.config())
         .env("HOOKLATCH_TOKEN", token("viewer"))
         .env("HOME", server.config().parent().unwrap())
-        .env_remove("XDG_STATE_HOME")
         .output()
         .unwrap();
     String::from_utf8([ran.stdout, ran.stderr].concat()).unwrap()

@@ -92,7 +92,6 @@ impl Server {
             .arg(self.config())
             .env("HOOKLATCH_TOKEN", token)
             .env("HOME", self.folder.path())
-            .env_remove("XDG_STATE_HOME")
             .output()
             .unwrap();
         (ran.status.code().unwrap(), String::from_utf8([ran.stdout, ran.stderr].concat()).unwrap())

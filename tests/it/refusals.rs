@@ -128,7 +128,6 @@ async fn a_command_that_fails_names_what_it_did_not_find(database: &Database) {
             .arg(server.config())
             .env("HOOKLATCH_TOKEN", TOKENS[1].1)
             .env("HOME", &folder)
-            .env_remove("XDG_STATE_HOME")
             .output()
             .unwrap();
         let told = String::from_utf8([ran.stdout, ran.stderr].concat()).unwrap();

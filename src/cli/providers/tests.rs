@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use super::super::retention::{sent_again, when_asked};
+use super::super::check::{sent_again, when_asked};
 use crate::figures::grouped;
 use crate::provider::Provider;
 use crate::spec::words::{

@@ -1,17 +1,20 @@
-//! What the check found, as programs read it.
+//! What the check found, as programs read it and as people do: what it is, what is missing, what may be sent twice, what to
+//! do next.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use serde_json::{Value, json};
 
-use super::judged::{MessagesFate, ResendWay, asking, fate};
 use crate::cli::output::with_times;
-use crate::config::Config;
+use crate::config::{Config, DestinationConfig};
+use crate::figures::{grouped, plural};
 use crate::load::Kinds;
 use crate::provider::Provider;
-use crate::spec::Spec;
+use crate::spec::{Resend, Spec};
 use crate::store::{OpenCount, ProviderTrace, RestoreFacts, RestoreStanding, TakenOver};
-use crate::types::UnixMs;
+use crate::times::{ago, told};
+use crate::types::{MessageState, Repeat, UnixMs};
 
 const DAY_MS: i64 = 86_400_000;
 
@@ -29,64 +32,53 @@ pub(super) struct Moments {
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct RestoreReport {
     /// What the database is: `same`, `backup`, `older`, `elsewhere`, `point_in_time` or `took_over`.
-    pub(super) standing: &'static str,
-    pub(super) installation_id: String,
+    standing: &'static str,
+    installation_id: String,
     /// Nothing that was committed before is missing.
-    pub(super) from_ms: UnixMs,
+    from_ms: UnixMs,
     /// The end of the lost time.
-    pub(super) to_ms: UnixMs,
+    to_ms: UnixMs,
     /// What ran last was there until then, at least.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) ran_until_ms: Option<UnixMs>,
-    pub(super) newest_event_at_ms: UnixMs,
-    pub(super) providers: Vec<SenderLoss>,
-    pub(super) messages: Vec<MessageRisk>,
-    pub(super) retry_events_n: u64,
-    pub(super) running_operations_n: u64,
-    pub(super) tokens_n: u64,
-    pub(super) restores_n: u64,
-    pub(super) audit_head: String,
+    ran_until_ms: Option<UnixMs>,
+    newest_event_at_ms: UnixMs,
+    providers: Vec<SenderLoss>,
+    messages: Vec<MessageRisk>,
+    retry_events_n: u64,
+    running_operations_n: u64,
+    tokens_n: u64,
+    restores_n: u64,
+    audit_head: String,
     /// Ids of keys that rows are encrypted with and that the configuration does not have.
     pub(super) keys_missing: Vec<String>,
     /// Set once it was taken over.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) taken_over: Option<TakenReport>,
+    taken_over: Option<Value>,
 }
 
 /// What one provider's sender was told 200 for and is not there.
 #[derive(Debug, Clone, Serialize)]
-pub(super) struct SenderLoss {
-    pub(super) provider: String,
-    pub(super) kind: String,
-    pub(super) title: String,
-    pub(super) newest_at_ms: Option<UnixMs>,
+struct SenderLoss {
+    provider: String,
+    kind: String,
+    title: String,
+    newest_at_ms: Option<UnixMs>,
     /// About so many events, if they came as on the day before.
-    pub(super) expected_n: u64,
-    pub(super) asking: ResendWay,
+    expected_n: u64,
+    asking: ResendWay,
     /// Hours for which the sender can be asked, where its documentation says.
-    pub(super) resend_h: Option<u32>,
-    pub(super) docs: String,
+    resend_h: Option<u32>,
+    docs: String,
 }
 
 /// Open messages, and what becomes of them.
 #[derive(Debug, Clone, Serialize)]
-pub(super) struct MessageRisk {
-    pub(super) destination: String,
-    pub(super) state: &'static str,
-    pub(super) messages_n: u64,
-    pub(super) fate: MessagesFate,
-    pub(super) key_valid_until_ms: Option<UnixMs>,
-}
-
-/// What was done to take the database over.
-#[derive(Debug, Clone, Serialize)]
-#[expect(clippy::struct_field_names, reason = "all of them are counts")]
-pub(super) struct TakenReport {
+struct MessageRisk {
+    destination: String,
+    state: &'static str,
     messages_n: u64,
-    operations_n: u64,
-    tokens_n: u64,
-    sessions_n: u64,
-    paused_n: u64,
+    fate: MessagesFate,
+    key_valid_until_ms: Option<UnixMs>,
 }
 
 impl RestoreReport {
@@ -141,13 +133,10 @@ impl RestoreReport {
 
     /// The same after it was taken over.
     pub(super) fn with(self, taken: &TakenOver) -> Self {
-        let taken_over = Some(TakenReport {
-            messages_n: taken.messages_n,
-            operations_n: taken.operations_n,
-            tokens_n: taken.tokens_n,
-            sessions_n: taken.sessions_n,
-            paused_n: taken.paused_n,
-        });
+        let taken_over = Some(json!({
+            "messages_n": taken.messages_n, "operations_n": taken.operations_n, "tokens_n": taken.tokens_n,
+            "sessions_n": taken.sessions_n, "paused_n": taken.paused_n,
+        }));
         Self { taken_over, ..self }
     }
 
@@ -176,5 +165,255 @@ fn sender_loss(
         asking,
         resend_h,
         docs: spec.map(|spec| spec.docs.clone()).unwrap_or_default(),
+    }
+}
+
+const HOUR_MS: i64 = 3_600_000;
+
+/// What becomes of messages after the database was taken over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum MessagesFate {
+    /// They are sent under their keys, which the destination still knows.
+    Sent,
+    /// The destination is asked first.
+    Asked,
+    /// They are held, because the destination knows no keys.
+    HeldUnknown,
+    /// Those whose key may be forgotten by now are held, the others are sent.
+    HeldOld,
+    /// They wait for a person, as before.
+    Person,
+    /// No such destination is configured, so nothing takes them.
+    Stray,
+}
+
+/// Judges messages of which the oldest was sent first at `first_sent_at_ms`, or may have been since `from_ms`. With it,
+/// until when their destination knows the keys.
+fn fate(
+    config: Option<&DestinationConfig>,
+    state: MessageState,
+    first_sent_at_ms: Option<UnixMs>,
+    (from_ms, now_ms): (UnixMs, UnixMs),
+) -> (MessagesFate, Option<UnixMs>) {
+    let Some(config) = config else { return (MessagesFate::Stray, None) };
+    if matches!(state, MessageState::Held | MessageState::Dead) {
+        return (MessagesFate::Person, None);
+    }
+    let for_ms = i64::try_from(config.key_valid_for_ms).unwrap_or(i64::MAX);
+    let until_ms = first_sent_at_ms.unwrap_or(from_ms).min(from_ms).saturating_add(for_ms);
+    match config.unknown.word().repeat(true, now_ms < until_ms) {
+        Repeat::HoldUnknown => (MessagesFate::HeldUnknown, None),
+        Repeat::Ask => (MessagesFate::Asked, Some(until_ms)),
+        Repeat::HoldOldKey => (MessagesFate::HeldOld, Some(until_ms)),
+        Repeat::Send => (MessagesFate::Sent, Some(until_ms)),
+    }
+}
+
+/// Whether a sender can be made to send what it was told 200 for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum ResendWay {
+    /// By its dashboard or API, for all of the lost time.
+    Possible,
+    /// By its dashboard or API, but not for the beginning of the lost time any more.
+    Partly,
+    /// Its documentation names no way: compare with what its API lists.
+    Unknown,
+    /// Its kind is not known here.
+    NoKind,
+}
+
+/// Judges a kind, for events that came from `from_ms` to `until_ms`. With it, the hours for which it can be asked.
+fn asking(
+    spec: Option<&Spec>,
+    (from_ms, until_ms): (UnixMs, UnixMs),
+    now_ms: UnixMs,
+) -> (ResendWay, Option<u32>) {
+    let Some(spec) = spec else { return (ResendWay::NoKind, None) };
+    match spec.resend_h {
+        None => (ResendWay::Unknown, None),
+        Some(Resend::Unbounded) => (ResendWay::Possible, None),
+        Some(Resend::Hours(hours)) => {
+            let back_to_ms = now_ms.saturating_sub(i64::from(hours).saturating_mul(HOUR_MS));
+            let word = if back_to_ms <= from_ms {
+                ResendWay::Possible
+            } else if back_to_ms < until_ms {
+                ResendWay::Partly
+            } else {
+                ResendWay::Unknown
+            };
+            (word, Some(hours))
+        }
+    }
+}
+
+/// Everything that was found.
+pub(super) fn in_words(report: &RestoreReport, now_ms: UnixMs) -> String {
+    let at = |ms| told(ms, now_ms);
+    let mut lines = vec![what(report.standing).to_owned()];
+    if report.standing == "same" {
+        lines.push(format!(
+            "Its newest event came at {}. If it was restored all the same, say --backed-up-at TIME.",
+            at(report.newest_event_at_ms)
+        ));
+        return lines.join("\n");
+    }
+    lines.push(format!(
+        "Lost: what was acknowledged after {} and until {}, {} in all. No sender repeats that by itself.",
+        at(report.from_ms),
+        at(report.to_ms),
+        ago(report.to_ms.saturating_sub(report.from_ms))
+    ));
+    if let Some(ms) = report.ran_until_ms {
+        lines.push(format!(
+            "What ran last was here until {} at least. If you know that it answered nobody after some moment, say \
+             --acknowledged-until TIME.",
+            at(ms)
+        ));
+    }
+    lines.push("\nAsk these senders to send again what they sent in that time:".to_owned());
+    lines.extend(report.providers.iter().map(|one| sender(one, now_ms)));
+    lines.push("\nOpen messages, which may have been sent since the backup:".to_owned());
+    if report.messages.is_empty() {
+        lines.push("  none".to_owned());
+    }
+    lines.extend(report.messages.iter().map(|one| risk(one, now_ms)));
+    lines.extend(others(report));
+    lines.push(format!(
+        "\nNothing was changed. To take it over: hooklatch restore-check --yes --reason \"…\" (with --pause: no destination \
+         is called before you resume it). The head of the audit log is {}: the newest that you noted elsewhere is of the \
+         time that is lost.",
+        report.audit_head
+    ));
+    lines.join("\n")
+}
+
+/// What was done, and what is left to a person.
+pub(super) fn done_in_words(report: &RestoreReport, taken: &TakenOver, now_ms: UnixMs) -> String {
+    let mut lines = vec![
+        format!(
+            "Taken over. {} open messages count as perhaps sent since {}; {} operations were cancelled, {} tokens revoked, {} \
+             sessions ended, {} destinations paused.",
+            grouped(taken.messages_n),
+            told(taken.from_ms, now_ms),
+            taken.operations_n,
+            taken.tokens_n,
+            taken.sessions_n,
+            taken.paused_n
+        ),
+        "Now: start it, then ask the senders; what they send again has its old keys:".to_owned(),
+    ];
+    lines.extend(report.providers.iter().map(|one| sender(one, now_ms)));
+    lines.push(
+        "What was erased, paused, discarded or decided since the backup is to be done again: docs/backup.md"
+            .to_owned(),
+    );
+    lines.join("\n")
+}
+
+fn what(standing: &str) -> &'static str {
+    match standing {
+        "backup" => "This database is a backup that `hooklatch backup` made.",
+        "older" => "This database is older than what ran last here: a copy of its file was put back.",
+        "elsewhere" => {
+            "This database was read in from a dump, or is in another server or database than the one that ran last."
+        }
+        "point_in_time" => "The server of this database was restored to an earlier point in time.",
+        "took_over" => "Another server took over, and what was confirmed last may be missing.",
+        _ => "This is the database that ran last, as far as it can tell.",
+    }
+}
+
+fn sender(one: &SenderLoss, now_ms: UnixMs) -> String {
+    let newest = one
+        .newest_at_ms
+        .map_or_else(|| "no event yet".to_owned(), |ms| format!("newest {}", told(ms, now_ms)));
+    let about = match one.expected_n {
+        0 => String::new(),
+        n => format!(", about {} missing by the day before", grouped(n)),
+    };
+    let how = match (one.asking, one.resend_h) {
+        (ResendWay::Possible, Some(hours)) => format!("its dashboard or API sends again what is {hours} h old at most"),
+        (ResendWay::Possible, None) => "its dashboard or API sends again, no limit is named".to_owned(),
+        (ResendWay::Partly, hours) => format!(
+            "its dashboard or API sends again, but only what is {} h old at most: compare the rest with what its API lists",
+            hours.unwrap_or_default()
+        ),
+        (ResendWay::Unknown, _) => {
+            "its documentation names no way for that time: compare with what its API lists, and ask its support".to_owned()
+        }
+        (ResendWay::NoKind, _) => "it is not configured any more".to_owned(),
+    };
+    format!("  {} ({}): {newest}{about}; {how}; {}", one.provider, one.title, one.docs)
+}
+
+fn risk(one: &MessageRisk, now_ms: UnixMs) -> String {
+    let until = one.key_valid_until_ms.map(|ms| told(ms, now_ms)).unwrap_or_default();
+    let fate = match one.fate {
+        MessagesFate::Sent => format!("are sent under their keys, which are known there until {until}"),
+        MessagesFate::Asked => "the destination is asked whether it happened, first".to_owned(),
+        MessagesFate::HeldUnknown => "are held: unknown = \"hold\"".to_owned(),
+        MessagesFate::HeldOld => {
+            format!("are held, as far as their keys may be forgotten; those of the oldest since {until}")
+        }
+        MessagesFate::Person => {
+            "wait for a person, who may have decided since: look there before you do".to_owned()
+        }
+        MessagesFate::Stray => "no such destination is configured, so nothing takes them".to_owned(),
+    };
+    format!("  {}: {} {}: {fate}", one.destination, grouped(one.messages_n), one.state)
+}
+
+/// What else is to be known; nothing about what is not there.
+fn others(report: &RestoreReport) -> Vec<String> {
+    let some = |n: u64, noun: &str| (n > 0).then(|| plural(n, noun));
+    let events = some(report.retry_events_n, "event")
+        .map(|n| format!("\n{n} to be dispatched again: what follows is judged the same way."));
+    let operations = some(report.running_operations_n, "operation").map(|n| {
+        format!("{n} that ran: cancelled when it is taken over; look before you give the order again.")
+    });
+    let tokens = some(report.tokens_n, "token").map(|n| {
+        format!(
+            "{n} that people made: revoked when it is taken over, unless --keep-tokens; all sessions end."
+        )
+    });
+    let keys = report.keys_missing.iter().map(|key_id| {
+        format!(
+            "Rows are encrypted with the key `{key_id}`, which [encryption] keys does not have: put it back before you take \
+             the database over, or what it encrypted is neither shown nor sent."
+        )
+    });
+    let restores = some(report.restores_n, "time").map(|n| format!("It was restored before: {n}."));
+    events.into_iter().chain(operations).chain(tokens).chain(keys).chain(restores).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::kinds;
+
+    fn spec(kind: &str) -> Spec {
+        let kinds = kinds(None, Vec::new());
+        let found = kinds.iter().find(|one| one.kind() == kind).expect("a kind");
+        found.spec().expect("a spec").clone()
+    }
+
+    #[test]
+    fn a_sender_can_be_asked_for_as_long_as_its_kind_says() {
+        const NOW_MS: i64 = 2_000 * HOUR_MS;
+        // Stripe can be asked for 720 hours.
+        for (from_h, until_h, wanted) in [
+            (1_990, 1_999, ResendWay::Possible),
+            (1_280, 1_999, ResendWay::Possible),
+            (1_279, 1_999, ResendWay::Partly),
+            (1_000, 1_280, ResendWay::Unknown),
+        ] {
+            let span = (from_h * HOUR_MS, until_h * HOUR_MS);
+            assert_eq!(asking(Some(&spec("stripe")), span, NOW_MS), (wanted, Some(720)), "{from_h}");
+        }
+        assert_eq!(asking(Some(&spec("bitpay")), (0, 1), NOW_MS), (ResendWay::Possible, None));
+        assert_eq!(asking(Some(&spec("adyen")), (0, 1), NOW_MS), (ResendWay::Unknown, None));
+        assert_eq!(asking(None, (0, 1), NOW_MS), (ResendWay::NoKind, None));
     }
 }

@@ -114,7 +114,6 @@ impl Stand {
             .current_dir(self.home.path())
             .env("HOME", self.home.path())
             .env_remove("XDG_CONFIG_HOME")
-            .env_remove("XDG_STATE_HOME")
             .stdin(Stdio::null());
         command
     }

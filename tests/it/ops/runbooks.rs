@@ -201,7 +201,7 @@ impl<'a> Stocked<'a> {
     async fn run(&self, words: &[String]) -> (i32, String) {
         let home = self.server.config().parent().unwrap().to_owned();
         let mut command = Command::new(env!("CARGO_BIN_EXE_hooklatch"));
-        command.args(words).current_dir(&home).env("HOME", &home).env_remove("XDG_STATE_HOME");
+        command.args(words).current_dir(&home).env("HOME", &home);
         command.env("HOOKLATCH_TOKEN", TOKEN);
         if words[0] == "health" {
             command.arg("--url").arg(format!("http://{}", self.server.admin));

@@ -124,7 +124,6 @@ impl World {
             .arg(self.server.config())
             .env("HOOKLATCH_TOKEN", OPERATOR)
             .env("HOME", self.server.config().parent().unwrap())
-            .env_remove("XDG_STATE_HOME")
             .output()
             .unwrap();
         let text = |bytes| String::from_utf8(bytes).unwrap();

@@ -59,7 +59,7 @@ impl Watched {
         let home = self.server.config().parent().unwrap().to_owned();
         let mut command = Command::new(env!("CARGO_BIN_EXE_hooklatch"));
         command.args(arguments).arg("--config").arg(self.server.config());
-        command.env("HOOKLATCH_TOKEN", TOKEN).env("HOME", &home).env_remove("XDG_STATE_HOME");
+        command.env("HOOKLATCH_TOKEN", TOKEN).env("HOME", &home);
         let ran = command.output().unwrap();
         let said = String::from_utf8([ran.stdout, ran.stderr].concat()).unwrap();
         // Shown, and not done yet.

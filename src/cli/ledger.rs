@@ -1,8 +1,11 @@
 //! The ledger of one event as a timeline: what it is, then a line for each thing that happened.
 
+use super::output::{Screen, Shown, Tone, fields};
+use super::remote::version_fact;
 use crate::api::{AttemptView, ContentView, LedgerEntry, LedgerView, LedgerWhat, Risk};
-use crate::cli::output::{Screen, Shown, Tone, day, fields, grouped, in_day, plural, reruns, told};
+use crate::figures::{grouped, plural, reruns};
 use crate::plain;
+use crate::times::{day, in_day};
 
 /// The whole page. With `has_content`, headers and body follow.
 pub(super) fn ledger(view: &LedgerView, screen: &Screen, version: Option<&str>, has_content: bool) -> String {
@@ -39,19 +42,14 @@ fn judgement(view: &LedgerView, screen: &Screen) -> String {
             Risk::CannotSay => (" (risk not known)", Tone::Waits),
         };
         let sentence = Shown::text(&one.sentence);
-        lines.push(format!(
-            "  {}{}: {}",
-            word.replace('_', " "),
-            screen.paint(tone, risk),
-            sentence.as_str()
-        ));
+        let (word, risk) = (word.replace('_', " "), screen.paint(tone, risk));
+        lines.push(format!("  {word}{risk}: {}", sentence.as_str()));
     }
     lines.join("\n")
 }
 
 fn facts(view: &LedgerView, screen: &Screen, version: Option<&str>) -> String {
     let event = &view.event;
-    let time = |ms: i64| Shown::text(told(ms, screen.now_ms));
     let mut facts = vec![
         ("event", Shown::text(&event.event_id)),
         ("provider", Shown::text(&event.provider)),
@@ -72,9 +70,9 @@ fn facts(view: &LedgerView, screen: &Screen, version: Option<&str>) -> String {
         ("object", Shown::text(format!("{object}{version}")))
     }));
     facts.extend(view.beside_event_id.as_deref().map(|first| ("kept beside", Shown::text(first))));
-    facts.push(("received", time(event.received_at_ms)));
-    facts.extend(event.created_at_ms.map(|ms| ("happened", time(ms))));
-    facts.extend(event.due_at_ms.map(|ms| ("due", time(ms))));
+    facts.push(("received", screen.time(event.received_at_ms)));
+    facts.extend(event.created_at_ms.map(|ms| ("happened", screen.time(ms))));
+    facts.extend(event.due_at_ms.map(|ms| ("due", screen.time(ms))));
     facts.push(("identity", Shown::text(&event.identity)));
     if event.generation > 0 {
         facts.push(("run again", Shown::text(format!("{} by people", reruns(event.generation)))));
@@ -89,9 +87,7 @@ fn facts(view: &LedgerView, screen: &Screen, version: Option<&str>) -> String {
         (None, _) => "no longer kept".to_owned(),
     };
     facts.push(("content", Shown::text(content)));
-    facts.extend(
-        version.map(|version| ("version", Shown::text(version.trim_matches('"')).in_tone(Tone::Faint))),
-    );
+    facts.extend(version_fact(version));
     fields(screen, &facts)
 }
 
@@ -133,25 +129,15 @@ fn timeline(entries: &[LedgerEntry], screen: &Screen) -> String {
         }
         let (what, more) = words(&entry.what);
         let room = " ".repeat(width.saturating_sub(what.as_str().len()));
-        let painted = screen.paint(tone(&entry.what), what.as_str());
+        let painted = what.painted(screen);
         lines.push(format!("{}  {painted}{room}  {}", in_day(entry.at_ms), more.as_str()));
     }
     lines.join("\n")
 }
 
-fn tone(what: &LedgerWhat) -> Tone {
-    match what {
-        LedgerWhat::Conflict { .. } | LedgerWhat::Replayed { .. } => Tone::Waits,
-        LedgerWhat::Decision { .. } => Tone::Head,
-        LedgerWhat::Attempt { attempt, .. } => Shown::attempt(attempt.result).tone(),
-        LedgerWhat::Handled { state, .. } => Shown::event_state(*state).tone(),
-        _ => Tone::Plain,
-    }
-}
-
 /// What happened, and what there is to say about it.
 fn words(what: &LedgerWhat) -> (Shown, Shown) {
-    let (name, more) = match what {
+    let (name, tone, more) = match what {
         LedgerWhat::Received { body_bytes_n, secret_position, secret_fingerprint } => {
             let bytes = body_bytes_n
                 .map_or_else(|| "bytes no longer kept".to_owned(), |n| format!("{} bytes", grouped(n)));
@@ -159,45 +145,42 @@ fn words(what: &LedgerWhat) -> (Shown, Shown) {
                 let name = secret_fingerprint.as_deref().map(|name| format!(" ({name})")).unwrap_or_default();
                 format!(", secret {position}{name} matched")
             });
-            ("received", format!("{bytes}{}", secret.unwrap_or_default()))
+            ("received", Tone::Plain, format!("{bytes}{}", secret.unwrap_or_default()))
         }
         LedgerWhat::Latched { digest, identity } => {
-            ("latched", format!("by {identity}, content {}", short(digest)))
+            ("latched", Tone::Plain, format!("by {identity}, content {}", short(digest)))
         }
         LedgerWhat::Duplicates { copies_n, first_at_ms } => {
             let since = first_at_ms.map(|ms| format!(", the first at {} {}", day(ms), in_day(ms)));
-            (
-                "duplicates",
-                format!("{} more, nothing changed{}", grouped(*copies_n), since.unwrap_or_default()),
-            )
+            let more = format!("{} more, nothing changed{}", grouped(*copies_n), since.unwrap_or_default());
+            ("duplicates", Tone::Plain, more)
         }
         LedgerWhat::Conflict { event, digest } => {
-            let kept = format!(
-                "other content {}, kept as {} ({})",
-                short(digest),
-                event.event_id,
-                event.state.as_str()
-            );
-            ("conflict", kept)
+            let (id, state) = (&event.event_id, event.state.as_str());
+            ("conflict", Tone::Waits, format!("other content {}, kept as {id} ({state})", short(digest)))
         }
-        LedgerWhat::Replayed { event } => ("replayed", format!("the same signed text as {}", event.event_id)),
+        LedgerWhat::Replayed { event } => {
+            ("replayed", Tone::Waits, format!("the same signed text as {}", event.event_id))
+        }
         LedgerWhat::Handled { state, attempts_n, error } => {
             let times = plural(u64::from(*attempts_n), "dispatch").replace("dispatchs", "dispatches");
-            ("handled", format!("{} after {times}{}", state.as_str(), because(error.as_deref())))
+            let more = format!("{} after {times}{}", state.as_str(), because(error.as_deref()));
+            ("handled", Shown::event_state(*state).tone(), more)
         }
         LedgerWhat::Effect { message } => {
             let (effect, to) = (&message.effect_name, &message.destination);
-            ("effect", format!("{effect} to {to}: message {}, {}", message.message_id, message.state))
+            let more = format!("{effect} to {to}: message {}, {}", message.message_id, message.state);
+            ("effect", Tone::Plain, more)
         }
         LedgerWhat::Attempt { effect_name, attempt, .. } => {
-            ("attempt", attempt_in_words(effect_name, attempt))
+            ("attempt", Shown::attempt(attempt.result).tone(), attempt_in_words(effect_name, attempt))
         }
-        LedgerWhat::Decision { decision } => (
-            "decision",
-            format!("{}: {}{}", decision.actor, decision.action, because(Some(&decision.detail))),
-        ),
+        LedgerWhat::Decision { decision } => {
+            let why = because(Some(&decision.detail));
+            ("decision", Tone::Head, format!("{}: {}{why}", decision.actor, decision.action))
+        }
     };
-    (Shown::text(name), Shown::text(more))
+    (Shown::text(name).in_tone(tone), Shown::text(more))
 }
 
 fn attempt_in_words(effect_name: &str, attempt: &AttemptView) -> String {

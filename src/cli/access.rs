@@ -1,0 +1,306 @@
+//! `whoami`, `settings`, `tokens`, `audit` and `taught`: who may do what on a server, who did what, and how it is set.
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, Subcommand};
+use serde_json::json;
+
+use super::api_client::{ApiAnswer, OrderPlace};
+use super::output::Column::{Id, Loose, Whole};
+use super::output::{Screen, Shown, Tone, fields, with_times};
+use super::remote::{ListColumn, ListRow, PagingArgs, Remote, ServerCommand, WhyArgs};
+use super::shared::{Ending, Usage, complain, say};
+use crate::api::{
+    AuditVerified, AuditView, MeView, SettingView, TaughtView, TokenMade, TokenOrder, TokenView,
+};
+use crate::figures::grouped;
+use crate::times::told;
+use crate::types::Role;
+
+/// `whoami`: the server that is reached, and what the token may do there.
+#[derive(Args)]
+pub(super) struct Whoami {}
+
+impl ServerCommand for Whoami {
+    fn run(&self, remote: &Remote) -> anyhow::Result<ExitCode> {
+        remote.show(&["me"], &[], |view: &MeView, screen, _| {
+            let kind =
+                if view.is_test { "a test server: it may have fake events" } else { "not a test server" };
+            let bodies = if view.is_encrypting { "stored under a key" } else { "stored as they come" };
+            let facts = [
+                ("server", Shown::text(remote.api.server())),
+                ("name", Shown::text(view.server_name.as_deref().unwrap_or("–"))),
+                ("kind", Shown::text(kind)),
+                ("version", Shown::text(&view.version)),
+                ("you are", Shown::text(&view.name)),
+                ("role", Shown::text(view.role.as_str())),
+                ("providers", names(view.providers.as_ref())),
+                ("destinations", names(view.destinations.as_ref())),
+                ("bodies", Shown::text(bodies)),
+            ];
+            fields(screen, &facts)
+        })
+    }
+}
+
+fn names(names: Option<&Vec<String>>) -> Shown {
+    Shown::text(names.map_or_else(|| "all".to_owned(), |names| names.join(", ")))
+}
+
+/// `settings`: the configuration that a running server has in force.
+#[derive(Subcommand)]
+pub(super) enum Settings {
+    /// List every value that is in force, and where it came from; secrets without themselves.
+    List(PagingArgs),
+}
+
+impl ServerCommand for Settings {
+    fn run(&self, remote: &Remote) -> anyhow::Result<ExitCode> {
+        let Self::List(paging) = self;
+        remote.list::<SettingView>(&["settings"], &[], Some(paging))
+    }
+}
+
+impl ListRow for SettingView {
+    const NOUN: &'static str = "setting";
+    const COLUMNS: &'static [ListColumn<Self>] = &[
+        (Whole("key"), |one, _| Shown::text(&one.key)),
+        (Loose("value"), |one, _| {
+            let place = one.secret_in.as_ref().map(|place| format!(" in {place}")).unwrap_or_default();
+            Shown::text(one.value.clone().unwrap_or_else(|| format!("(secret, set{place})")))
+        }),
+        (Whole("layer"), |one, _| Shown::text(one.layer.as_str())),
+        (Loose("from"), |one, _| Shown::text(&one.source)),
+    ];
+}
+
+/// `tokens`: who may use the operators' API.
+#[derive(Subcommand)]
+pub(super) enum Tokens {
+    /// List the tokens, without themselves.
+    List(PagingArgs),
+    /// Make a token, and print it: once.
+    Make {
+        /// Name of its holder, for the audit log; unique.
+        name: String,
+        /// Role of its holder.
+        #[arg(long, value_parser = roles())]
+        role: Role,
+        /// Providers that it reaches, with commas between them; all by default.
+        #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+        providers: Option<Vec<String>>,
+        /// Destinations that it reaches, with commas between them; all by default.
+        #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+        destinations: Option<Vec<String>>,
+        /// Time for which it is good: 12h, 90d; from 60s to 366d.
+        #[arg(long, value_name = "TIME", value_parser = seconds)]
+        valid_for: u64,
+        #[command(flatten)]
+        why: WhyArgs,
+    },
+    /// Revoke a token, at once and on every node.
+    Revoke {
+        /// Id of the token, as `tokens list` shows it.
+        token_id: String,
+        #[command(flatten)]
+        why: WhyArgs,
+    },
+}
+
+fn roles() -> impl TypedValueParser<Value = Role> {
+    let words = PossibleValuesParser::new(Role::ALL.map(Role::as_str));
+    words.try_map(|word| Role::parse(&word).ok_or("is no role"))
+}
+
+impl ServerCommand for Tokens {
+    fn run(&self, remote: &Remote) -> anyhow::Result<ExitCode> {
+        match self {
+            Self::List(paging) => return remote.list::<TokenView>(&["tokens"], &[], Some(paging)),
+            Self::Make { name, role, providers, destinations, valid_for, why } => {
+                // An empty list would mean "no provider", which is never intended, and not "all".
+                if [providers, destinations].into_iter().flatten().flatten().any(String::is_empty) {
+                    return Err(Usage("a name is empty: leave the option out to reach all".to_owned()).into());
+                }
+                let order = TokenOrder {
+                    name: name.clone(),
+                    role: *role,
+                    providers: providers.clone(),
+                    destinations: destinations.clone(),
+                    valid_for_s: *valid_for,
+                    reason: why.reason.clone(),
+                };
+                let made: ApiAnswer<TokenMade> = remote.order(&["tokens"], &order, why)?;
+                let until = made.view.facts.expires_at_ms.map(|ms| told(ms, remote.screen.now_ms));
+                let until = until.unwrap_or_else(|| "it is revoked".to_owned());
+                let advice = format!("it is shown once: keep it; good until {until} (UTC)");
+                print_secret(remote, &made, &made.view.token, &advice);
+            }
+            Self::Revoke { token_id, why } => {
+                let gone: ApiAnswer<TokenView> =
+                    remote.order(&["tokens", token_id, "revoke"], &why.order(), why)?;
+                remote.print(&gone, |token, _| format!("{}: revoked", Shown::text(&token.name).as_str()));
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Prints a secret that is shown once, alone on stdout.
+fn print_secret<T>(remote: &Remote, answer: &ApiAnswer<T>, secret: &str, advice: &str) {
+    if remote.screen.is_json {
+        return say(with_times(answer.raw.clone()));
+    }
+    say(secret);
+    complain(advice);
+}
+
+/// Reads `60s`, `15m`, `12h` or `90d`.
+fn seconds(text: &str) -> Result<u64, String> {
+    let units = [("s", 1), ("m", 60), ("h", 3_600), ("d", 86_400)];
+    let found =
+        units.into_iter().find_map(|(unit, s)| Some((text.strip_suffix(unit)?.parse::<u64>().ok()?, s)));
+    let seconds = found.and_then(|(n, s)| n.checked_mul(s)).filter(|s| (60..=31_622_400).contains(s));
+    seconds.ok_or_else(|| "write 12h or 90d; from 60s to 366d".to_owned())
+}
+
+impl ListRow for TokenView {
+    const NOUN: &'static str = "token";
+    const COLUMNS: &'static [ListColumn<Self>] = &[
+        (Whole("name"), |one, _| Shown::text(&one.name)),
+        (Whole("role"), |one, _| Shown::text(one.role.as_str())),
+        (Whole("state"), |one, _| match (one.is_good, one.revoked_at_ms) {
+            (true, _) => Shown::text("good").in_tone(Tone::Good),
+            (false, Some(_)) => Shown::text("revoked").in_tone(Tone::Faint),
+            (false, None) => Shown::text("expired").in_tone(Tone::Faint),
+        }),
+        (Loose("providers"), |one, _| names(one.providers.as_ref())),
+        (Loose("destinations"), |one, _| names(one.destinations.as_ref())),
+        (Whole("good until (UTC)"), |one, screen| screen.time_or_dash(one.expires_at_ms)),
+        (Whole("last used (UTC)"), |one, screen| screen.time_or_dash(one.last_used_at_ms)),
+        (Id("token id"), |one, _| Shown::text(one.token_id.as_deref().unwrap_or("of the configuration"))),
+    ];
+}
+
+/// `audit`: who decided what, and whether that log is whole.
+#[derive(Subcommand)]
+pub(super) enum Audit {
+    /// List the newest rows of the audit log: decisions, and looks at contents.
+    List(PagingArgs),
+    /// Follow the chain of the audit log from its first row to its last; 1 when it is broken.
+    Verify {
+        /// The head that an earlier run told, kept elsewhere: 1 when that row is no longer as it was.
+        #[arg(long)]
+        head: Option<String>,
+    },
+}
+
+impl ServerCommand for Audit {
+    fn run(&self, remote: &Remote) -> anyhow::Result<ExitCode> {
+        match self {
+            Self::List(paging) => remote.list::<AuditView>(&["audit"], &[], Some(paging)),
+            Self::Verify { head } => verify(remote, head.as_deref()),
+        }
+    }
+}
+
+fn verify(remote: &Remote, head: Option<&str>) -> anyhow::Result<ExitCode> {
+    // One stretch of the log, behind `cursor`.
+    let stretch = |cursor: Option<&str>| {
+        let found = remote.api.get::<AuditVerified>(&["audit", "verify"], &[("cursor", cursor)]);
+        found.map(|found| found.view)
+    };
+    let mut all = stretch(None)?;
+    let mut printed_at = Instant::now();
+    while let (true, Some(next)) = (all.is_whole, all.next.take()) {
+        let more = stretch(Some(&next))?;
+        all = AuditVerified { rows_n: all.rows_n + more.rows_n, first_seq: all.first_seq, ..more };
+        if printed_at.elapsed() > Duration::from_secs(1) {
+            printed_at = Instant::now();
+            complain(format!("{} rows so far", grouped(all.rows_n)));
+        }
+    }
+    // The chain is whole up to its end; now whether it is the one of which the head was kept.
+    if let Some(head) = head.filter(|_| all.is_whole) {
+        let kept = stretch(Some(head))?;
+        (all.is_whole, all.broken_at_seq, all.reason) = (kept.is_whole, kept.broken_at_seq, kept.reason);
+    }
+    let ending = if all.is_whole { Ending::Done } else { Ending::Failed };
+    let raw = serde_json::to_value(&all)?;
+    remote.print(&ApiAnswer { view: all, raw, etag: None }, verified);
+    Ok(ending.code())
+}
+
+fn verified(view: &AuditVerified, screen: &Screen) -> String {
+    let (word, tone) = if view.is_whole { ("whole", Tone::Good) } else { ("broken", Tone::Bad) };
+    let mut facts = vec![
+        ("audit log", Shown::text(word).in_tone(tone)),
+        ("rows", Shown::text(grouped(view.rows_n))),
+        ("first", Shown::text(view.first_seq.to_string())),
+        ("last", Shown::text(view.last_seq.to_string())),
+        ("head", Shown::text(&view.head)),
+    ];
+    facts.extend(view.broken_at_seq.map(|seq| ("broken at", Shown::text(seq.to_string()))));
+    facts.extend(view.reason.as_deref().map(|reason| ("reason", Shown::text(reason))));
+    fields(screen, &facts)
+}
+
+impl ListRow for AuditView {
+    const NOUN: &'static str = "decision";
+    const COLUMNS: &'static [ListColumn<Self>] = &[
+        (Whole("number"), |one, _| Shown::text(one.audit_seq.to_string())),
+        (Whole("time (UTC)"), |one, screen| screen.time(one.at_ms)),
+        (Whole("who"), |one, _| Shown::text(&one.actor)),
+        (Whole("what"), |one, _| Shown::text(&one.action)),
+        (Id("subject"), |one, _| Shown::or_dash(subject(one))),
+        (Loose("detail"), |one, _| Shown::text(&one.detail)),
+    ];
+}
+
+/// The narrowest thing that a row is about.
+fn subject(row: &AuditView) -> Option<String> {
+    let event = row.event_id.as_deref().map(|id| format!("{} {id}", row.provider.as_deref().unwrap_or("?")));
+    row.message_id.clone().or(event).or_else(|| row.operation_id.clone()).or_else(|| row.provider.clone())
+}
+
+/// `taught PROVIDER`: the secret that a sender gave the server while it was pairing; the server forgets it with this.
+#[derive(Args)]
+pub(super) struct Taught {
+    /// Name of the provider whose sender taught it.
+    provider: String,
+    /// Idempotency key of the order; by default a new one for each run of the command.
+    #[arg(long)]
+    key: Option<String>,
+}
+
+impl ServerCommand for Taught {
+    fn run(&self, remote: &Remote) -> anyhow::Result<ExitCode> {
+        let path = ["providers", &self.provider, "taught"];
+        let place = OrderPlace { path: &path, key: self.key.as_deref(), if_match: None };
+        let found: ApiAnswer<TaughtView> = remote.api.post(&place, &json!({}))?;
+        let advice = "it is shown once: keep it, and take `pairing` out of the configuration";
+        print_secret(remote, &found, &found.view.secret, advice);
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_for_which_a_token_is_good_is_read_with_its_unit_and_within_its_bounds() {
+        #[track_caller]
+        fn check(text: &str, want: Option<u64>) {
+            assert_eq!(seconds(text).ok(), want, "{text}");
+        }
+        check("60s", Some(60));
+        check("15m", Some(900));
+        check("12h", Some(43_200));
+        check("366d", Some(31_622_400));
+        for odd in ["59s", "367d", "", "d", "1", "-1d", "1.5h", "99999999999999999999d"] {
+            check(odd, None);
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! `prune`, `backup` and `keys`: commands that open the database themselves. `prune` does what a running server does by
+//! itself, once and at once; `backup` copies the SQLite file beside a running server; `keys` says which keys of
+//! `[encryption]` something is sealed with, and brings old values under the newest one.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+
+use super::output::{Screen, Shown, fields};
+use super::shared::{COPY, Usage, block_on, complain, opened_alone, say};
+use crate::config::EncryptionConfig;
+use crate::current::Current;
+use crate::figures::grouped;
+use crate::load::{Kinds, loaded};
+use crate::retention::{PruneRound, Pruner};
+use crate::setup::register_keys;
+use crate::stop::Stop;
+use crate::store::{
+    FileKey, KeyUse, PrunedKind, ResealPlace, SEALED_COUNTED_N, SealedTable, Store, copy_file,
+};
+use crate::times;
+use crate::types::Clock;
+
+#[derive(Args)]
+pub(super) struct PruneArgs {
+    /// Only count what would go.
+    #[arg(long)]
+    dry_run: bool,
+    /// The clock is right, although it is days beyond the last time that old rows were deleted.
+    #[arg(long)]
+    yes: bool,
+    /// One JSON object instead of a table.
+    #[arg(long)]
+    json: bool,
+}
+
+/// After how many rows a line of progress is due.
+const PRUNE_PROGRESS_N: u64 = 100_000;
+
+/// `hooklatch prune`: on PostgreSQL also beside running servers, one at a time.
+pub(super) fn prune(args: &PruneArgs, file: Option<&Path>, kinds: &Kinds) -> anyhow::Result<ExitCode> {
+    let config = loaded(file, false, kinds)?.config;
+    let round = block_on(async {
+        let instead = "Or do nothing: a running server prunes by itself, every `retention.every_ms`.";
+        let opened = opened_alone(&config.database, &config.encryption, instead).await?;
+        let (_stopper, mut stop) = Stop::channel();
+        let (mut rows_n, mut printed_n) = (0, 0);
+        let clock = Clock::system();
+        let mut pruner = Pruner::new(opened.store.clone(), clock, Current::new(config.clone()), args.dry_run);
+        if args.yes {
+            pruner = pruner.by_a_right_clock();
+        }
+        let round = pruner
+            .round(&mut stop, |kind, n| {
+                rows_n += n;
+                if rows_n >= printed_n + PRUNE_PROGRESS_N {
+                    printed_n = rows_n;
+                    complain(format!("{rows_n} rows so far, now of {}", kind.table()));
+                }
+            })
+            .await;
+        opened.store.close().await;
+        round.context("could not prune")
+    })?;
+    anyhow::ensure!(!round.is_anothers, "a running server prunes at this moment");
+    if let Some(ms) = round.doubted_ms {
+        anyhow::bail!(
+            "deleted nothing: the clock is {} beyond the last time that old rows were deleted. If it is right, give the \
+             command again with --yes; what is deleted too early cannot be brought back, and its copies would be taken \
+             for new events",
+            times::ago(ms)
+        );
+    }
+    if args.json {
+        say(prune_json(&round, args.dry_run));
+    } else {
+        let rows = |kind: &PrunedKind| format!("{}\t{}", round.rows_n(*kind), kind.table());
+        say(if args.dry_run { "rows that would go\ttable" } else { "rows that went\ttable" });
+        say(PrunedKind::ALL.iter().map(rows).collect::<Vec<_>>().join("\n"));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn prune_json(round: &PruneRound, is_dry: bool) -> Value {
+    let rows = PrunedKind::ALL.iter().map(|kind| (kind.table().to_owned(), json!(round.rows_n(*kind))));
+    json!({ "dry_run": is_dry, "rows": rows.collect::<serde_json::Map<_, _>>() })
+}
+
+#[derive(Args)]
+#[command(after_help = "Example, daily, with one file for each day of the week:
+  hooklatch --config /etc/hooklatch/hooklatch.toml backup --replace /backup/hooks-$(date +%a).db
+
+PostgreSQL is backed up by pg_dump or pg_basebackup: docs/backup.md.")]
+pub(super) struct BackupArgs {
+    /// File that the copy is written to; its folder must be there.
+    to: PathBuf,
+    /// Put it in place of a file that is there.
+    #[arg(long)]
+    replace: bool,
+    /// One JSON object instead of text.
+    #[arg(long)]
+    json: bool,
+}
+
+/// `hooklatch backup TO`: checked and on disk when it ends with 0; else nothing is there that was not there before.
+pub(super) fn backup(args: &BackupArgs, file: Option<&Path>, kinds: &Kinds) -> anyhow::Result<ExitCode> {
+    let config = loaded(file, false, kinds)?.config;
+    let url = config.database.url;
+    if !url.starts_with("sqlite:") {
+        let why = "database.url is no SQLite file: use pg_dump or pg_basebackup, as docs/backup.md says";
+        return Err(Usage(why.to_owned()).into());
+    }
+    let (now_ms, started) = (Clock::system().now_ms(), Instant::now());
+    let check = |keys: &[FileKey]| keys_fit(&config.encryption, keys);
+    let copy = copy_file(&url, &args.to, args.replace, now_ms, check)?;
+    let ring = config.encryption.ring();
+    let is_here = |key_id: &str| ring.key_ids().any(|one| one == key_id);
+    let used: Vec<&str> = copy.keys.iter().filter(|key| key.is_used).map(|key| key.key_id.as_str()).collect();
+    for key_id in used.iter().filter(|key_id| !is_here(key_id)) {
+        complain(format!(
+            "rows of it are encrypted with the key `{key_id}`, which [encryption] keys does not have: without that key they open \
+             nowhere. Find it, and keep it for as long as this backup"
+        ));
+    }
+    let took_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+    if args.json {
+        say(json!({
+            "path": copy.path.display().to_string(), "made_at_ms": now_ms, "bytes_n": copy.bytes_n,
+            "events_n": copy.events_n, "schema_version": copy.schema_version, "audit_head": copy.audit_head,
+            "took_ms": took_ms,
+            "keys": used.iter().map(|key_id| json!({ "key_id": key_id, "is_in_ring": is_here(key_id) })).collect::<Vec<_>>(),
+        }));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let screen = Screen { columns_n: None, has_colours: false, is_json: false, now_ms };
+    let mut rows = vec![
+        ("copied to", Shown::text(copy.path.display().to_string())),
+        ("bytes", Shown::text(grouped(copy.bytes_n))),
+        ("events", Shown::text(grouped(copy.events_n))),
+        ("took", Shown::text(format!("{took_ms} ms"))),
+        ("audit head", Shown::text(&copy.audit_head)),
+    ];
+    if !used.is_empty() {
+        rows.push((
+            "encrypted with",
+            Shown::text(format!("{}: keep these keys as long as the copy", used.join(", "))),
+        ));
+    }
+    say(fields(&screen, &rows));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Refuses a file that knows another key under an id of the configuration: whoever kept that configuration with the copy
+/// would not be able to open it.
+fn keys_fit(encryption: &EncryptionConfig, keys: &[FileKey]) -> Result<(), String> {
+    let other = encryption.keys.iter().find(|one| {
+        keys.iter().any(|key| key.key_id == one.key.id() && key.check_value != one.key.check_value())
+    });
+    other.map_or(Ok(()), |one| Err(format!("{}. Nothing was copied", encryption.mismatch(one.key.id()))))
+}
+
+#[derive(Args)]
+pub(super) struct KeysArgs {
+    #[command(subcommand)]
+    command: Option<KeysCommand>,
+    /// One JSON object instead of a table.
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+#[derive(Subcommand)]
+enum KeysCommand {
+    /// Seal what older keys sealed anew with the newest one.
+    Reseal {
+        /// Also what was written in the clear; goes through all rows.
+        #[arg(long)]
+        clear: bool,
+    },
+}
+
+/// Rows of one transaction: bodies may be large, and others want to write.
+const BATCH_N: u32 = 50;
+/// After how many rows a line of progress is due.
+const RESEAL_PROGRESS_N: u64 = 10_000;
+
+/// `hooklatch keys`: on PostgreSQL also beside running servers.
+pub(super) fn keys(args: &KeysArgs, file: Option<&Path>, kinds: &Kinds) -> anyhow::Result<ExitCode> {
+    let config = loaded(file, false, kinds)?.config;
+    block_on(async {
+        let instead = match &args.command {
+            None => COPY,
+            Some(KeysCommand::Reseal { .. }) => "",
+        };
+        let opened = opened_alone(&config.database, &config.encryption, instead).await?;
+        let store = opened.store;
+        let done = match &args.command {
+            None => list(&store, args.json).await,
+            Some(KeysCommand::Reseal { clear: true }) if store.ring().refuses_clear() => {
+                Err(anyhow::anyhow!(
+                    "encryption.clear = \"refuse\": a row in clear may have been written by somebody else. To encrypt those rows all the \
+                     same, write encryption.clear = \"accept\", run this command, and write \"refuse\" again"
+                ))
+            }
+            Some(KeysCommand::Reseal { clear }) => match register_keys(&store, &config.encryption).await {
+                Ok(()) => reseal(&store, *clear, args.json).await,
+                Err(error) => Err(error),
+            },
+        };
+        store.close().await;
+        done
+    })
+}
+
+async fn list(store: &Store, is_json: bool) -> anyhow::Result<ExitCode> {
+    let mut used = Vec::new();
+    for one in store.keys_in_use().await.context("could not look for keys")? {
+        let rows_n = rows_of(store, &one).await?;
+        used.push((one, rows_n));
+    }
+    let ring: Vec<&str> = store.ring().key_ids().collect();
+    let clear = store.clear_rows().await.context("could not count what is in the clear")?;
+    if is_json {
+        let rows = |(one, rows_n): &(KeyUse, u64)| {
+            json!({
+                "key_id": one.key_id, "table": one.table.table(), "rows_n": rows_n,
+                "is_in_ring": ring.contains(&one.key_id.as_str()),
+            })
+        };
+        let clear_rows = |(table, rows_n): &(SealedTable, u32)| json!({ "table": table.table(), "rows_n": rows_n, "of_oldest_n": SEALED_COUNTED_N });
+        say(json!({
+            "ring": ring, "seals": store.ring().key_id(), "used": used.iter().map(rows).collect::<Vec<_>>(),
+            "clear": clear.iter().map(clear_rows).collect::<Vec<_>>(),
+        }));
+    } else {
+        say(match store.ring().key_id() {
+            None => "nothing is sealed: [encryption] keys is empty".to_owned(),
+            Some(id) => format!("`{id}` seals; these open: {}", ring.join(", ")),
+        });
+        say("key\trows\ttable\tis in [encryption] keys");
+        for (one, rows_n) in &used {
+            let is_there = if ring.contains(&one.key_id.as_str()) { "yes" } else { "NO" };
+            say(format!("{}\t{rows_n}\t{}\t{is_there}", one.key_id, one.table.table()));
+        }
+        for (table, rows_n) in &clear {
+            let (table, seal) = (table.table(), "`hooklatch keys reseal --clear` seals them");
+            say(format!(
+                "{rows_n} of the oldest {SEALED_COUNTED_N} rows of {table} are in the clear: {seal}"
+            ));
+        }
+    }
+    let is_any_missing = used.iter().any(|(one, _)| !ring.contains(&one.key_id.as_str()));
+    Ok(if is_any_missing { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// All rows of a key in a table, counted a few thousand at a time.
+async fn rows_of(store: &Store, one: &KeyUse) -> anyhow::Result<u64> {
+    let (mut rows_n, mut from) = (0_u64, Some(ResealPlace::default()));
+    let mut printed_at = Instant::now();
+    while let Some(place) = from {
+        let (step_n, next) = store.key_rows(one, place).await.context("could not count the rows of a key")?;
+        rows_n += u64::from(step_n);
+        from = next;
+        if printed_at.elapsed() > Duration::from_secs(1) {
+            printed_at = Instant::now();
+            complain(format!("{rows_n} rows of `{}` so far, now of {}", one.key_id, one.table.table()));
+        }
+    }
+    Ok(rows_n)
+}
+
+async fn reseal(store: &Store, is_clear_too: bool, is_json: bool) -> anyhow::Result<ExitCode> {
+    let newest = store.ring().key_id().context("there is no key to seal with: [encryption] keys is empty")?;
+    let used = store.keys_in_use().await.context("could not look for keys")?;
+    let older = used.into_iter().filter(|one| one.key_id != newest).map(|one| (one.table, Some(one.key_id)));
+    let clear = SealedTable::ALL.into_iter().filter(|_| is_clear_too).map(|table| (table, None));
+    let (mut resealed_n, mut unopened_n) = (0_u64, 0_u64);
+    for (table, of) in older.chain(clear) {
+        let mut from = Some(ResealPlace::default());
+        while let Some(place) = from {
+            let step =
+                store.reseal(table, of.as_deref(), place, BATCH_N).await.context("could not seal anew")?;
+            let before_n = resealed_n;
+            resealed_n += u64::from(step.resealed_n);
+            unopened_n += u64::from(step.unopened_n);
+            if before_n / RESEAL_PROGRESS_N != resealed_n / RESEAL_PROGRESS_N {
+                complain(format!("{resealed_n} rows so far, now of {}", table.table()));
+            }
+            from = step.next;
+        }
+    }
+    if is_json {
+        say(json!({ "key_id": newest, "resealed_n": resealed_n, "unopened_n": unopened_n }));
+    } else {
+        say(format!(
+            "{resealed_n} rows are sealed with `{newest}` now, {unopened_n} do not open and stay as they are"
+        ));
+    }
+    Ok(if unopened_n == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

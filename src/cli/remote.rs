@@ -1,0 +1,321 @@
+//! The shape of every command over the operators' API. A noun says its arguments once, as clap's structs; its paths, in
+//! [`ServerCommand::run`]; and its columns, in [`ListRow::COLUMNS`].
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::{Args, Subcommand};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::api_client::{ApiAnswer, ApiClient, OrderPlace};
+use super::output::{Column, Screen, Shown, Tone, table, with_times};
+use super::reach::ReachArgs;
+use super::shared::{NotFound, complain, is_reader_gone, say};
+use crate::api::{Order, OrderResult, PAGE_N_DEFAULT, PAGE_N_MAX, Page, ReasonOrder};
+use crate::config::Environment;
+use crate::figures::plural;
+use crate::load::Kinds;
+use crate::mistakes::nearest;
+use crate::times::told;
+
+/// Values of a query; those that are `None` were not given.
+pub(super) type Query<'a> = [(&'static str, Option<&'a str>)];
+
+/// A command that asks a server.
+pub(super) trait ServerCommand {
+    /// Asks, and prints the answer.
+    fn run(&self, remote: &Remote) -> anyhow::Result<ExitCode>;
+}
+
+/// A noun with commands of its own, and the server that is asked.
+#[derive(Args)]
+pub(super) struct Noun<C: Subcommand> {
+    #[command(flatten)]
+    reach: ReachArgs,
+    #[command(subcommand)]
+    command: C,
+}
+
+/// A command with its arguments, and the server that is asked.
+#[derive(Args)]
+pub(super) struct Asked<C: Args> {
+    #[command(flatten)]
+    reach: ReachArgs,
+    #[command(flatten)]
+    command: C,
+}
+
+impl<C: Subcommand + ServerCommand> Noun<C> {
+    pub(super) fn run(&self, file: Option<&Path>, kinds: &Kinds) -> anyhow::Result<ExitCode> {
+        self.command.run(&Remote::open(&self.reach, file, kinds)?)
+    }
+}
+
+impl<C: Args + ServerCommand> Asked<C> {
+    pub(super) fn run(&self, file: Option<&Path>, kinds: &Kinds) -> anyhow::Result<ExitCode> {
+        self.command.run(&Remote::open(&self.reach, file, kinds)?)
+    }
+}
+
+/// Arguments of every list.
+#[derive(Args)]
+pub(super) struct PagingArgs {
+    /// At most this many rows, 1 to 500.
+    #[arg(long, default_value_t = PAGE_N_DEFAULT, value_parser = clap::value_parser!(u32).range(1..=i64::from(PAGE_N_MAX)))]
+    limit: u32,
+    /// Go on behind a page: the cursor that it told.
+    #[arg(long)]
+    cursor: Option<String>,
+    /// All pages, one after the other, however many there are.
+    #[arg(long)]
+    all: bool,
+}
+
+impl Default for PagingArgs {
+    fn default() -> Self {
+        Self { limit: PAGE_N_DEFAULT, cursor: None, all: false }
+    }
+}
+
+/// Arguments of everything that changes something.
+#[derive(Args)]
+pub(super) struct WhyArgs {
+    /// The reason, for the audit log: one line, 255 bytes at most.
+    #[arg(long)]
+    pub(super) reason: String,
+    /// Idempotency key of the order; by default a new one for each run of the command.
+    #[arg(long)]
+    pub(super) key: Option<String>,
+}
+
+impl WhyArgs {
+    /// An order that says nothing but its reason.
+    pub(super) fn order(&self) -> ReasonOrder {
+        ReasonOrder { reason: self.reason.clone() }
+    }
+}
+
+/// An argument of what is about one subject that may have changed since somebody looked.
+#[derive(Args)]
+pub(super) struct VersionArgs {
+    /// Decide only if it is still at this version, which `show` prints.
+    #[arg(long, value_name = "VERSION")]
+    if_match: Option<String>,
+}
+
+impl VersionArgs {
+    /// The version as a header has it: in quotes, whether or not a shell took them away.
+    pub(super) fn header(&self) -> Option<String> {
+        let version = self.if_match.as_deref()?;
+        let is_whole = version.starts_with('"') || version.starts_with("W/") || version == "*";
+        Some(if is_whole { version.to_owned() } else { format!("\"{version}\"") })
+    }
+}
+
+/// A column of a list, and its field of a row.
+pub(super) type ListColumn<T> = (Column, fn(&T, &Screen) -> Shown);
+
+/// A row of a list.
+pub(super) trait ListRow: Sized + 'static {
+    /// The noun for one of them, such as `event`, where there are lists of it alone.
+    const NOUN: &'static str = "row";
+    /// The columns of the table, each with its field.
+    const COLUMNS: &'static [ListColumn<Self>];
+
+    /// The fields of this row.
+    fn cells(&self, screen: &Screen) -> Vec<Shown> {
+        Self::COLUMNS.iter().map(|(_, cell)| cell(self, screen)).collect()
+    }
+}
+
+/// A server, and the screen that its answers are printed on.
+pub(super) struct Remote {
+    pub(super) api: ApiClient,
+    pub(super) screen: Screen,
+}
+
+impl Remote {
+    /// Decides which server is asked, and how things are printed.
+    pub(super) fn open(reach: &ReachArgs, file: Option<&Path>, kinds: &Kinds) -> anyhow::Result<Self> {
+        let env = Environment::of_process();
+        let screen = Screen::of_process(&env, reach.color, reach.json);
+        Ok(Self { api: ApiClient::new(reach.server(&env, file, kinds)?)?, screen })
+    }
+
+    /// Prints an answer: for programs as the server sent it, for people as `draw` has it.
+    pub(super) fn print<T>(&self, answer: &ApiAnswer<T>, draw: impl FnOnce(&T, &Screen) -> String) {
+        if self.screen.is_json {
+            say(with_times(answer.raw.clone()));
+        } else {
+            self.screen.print(&draw(&answer.view, &self.screen));
+        }
+    }
+
+    /// Gets what is at this path, and prints it with its version.
+    pub(super) fn show<T: DeserializeOwned>(
+        &self,
+        path: &[&str],
+        query: &Query<'_>,
+        draw: impl FnOnce(&T, &Screen, Option<&str>) -> String,
+    ) -> anyhow::Result<ExitCode> {
+        let found = self.api.get(path, query)?;
+        self.print(&found, |view, screen| draw(view, screen, found.etag.as_deref()));
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// Prints a list, a page or all of it, and on stderr where it goes on and how far the server looked. Without `paging`
+    /// the list is one page.
+    pub(super) fn list<T: ListRow + DeserializeOwned>(
+        &self,
+        path: &[&str],
+        query: &Query<'_>,
+        paging: Option<&PagingArgs>,
+    ) -> anyhow::Result<ExitCode> {
+        let limit = paging.map(|paging| paging.limit.to_string());
+        let mut cursor = paging.and_then(|paging| paging.cursor.clone());
+        let mut rows_n = 0;
+        loop {
+            let place = [("limit", limit.as_deref()), ("cursor", cursor.as_deref())];
+            let answer: ApiAnswer<Page<T>> = self.api.get(path, &[query, &place].concat())?;
+            let page = &answer.view;
+            if self.screen.is_json || !page.items.is_empty() {
+                self.print(&answer, |page, screen| rows(screen, &page.items, rows_n == 0));
+            }
+            rows_n += page.items.len();
+            if !paging.is_some_and(|paging| paging.all) || page.next.is_none() || is_reader_gone() {
+                if rows_n == 0 {
+                    self.check_names::<T>(query)?;
+                }
+                if !self.screen.is_json {
+                    notes(&self.screen, page, rows_n, query);
+                }
+                return Ok(ExitCode::SUCCESS);
+            }
+            cursor = answer.view.next;
+        }
+    }
+
+    /// Fails where nothing was found by a provider or a destination that the server does not have.
+    fn check_names<T: ListRow>(&self, query: &Query<'_>) -> anyhow::Result<()> {
+        for (noun, value) in query.iter().filter_map(|(name, value)| Some((*name, (*value)?))) {
+            let (path, command) = match noun {
+                "provider" => ("providers", "providers --live"),
+                "destination" => ("destinations", "destinations list"),
+                _ => continue,
+            };
+            // A token that may not list them gets what was found, and no more.
+            let Ok(all) = self.api.get::<Page<Named>>(&[path], &[]) else { continue };
+            let names: Vec<&str> = all.view.items.iter().map(|one| one.name.as_str()).collect();
+            if names.is_empty() || names.contains(&value) {
+                continue;
+            }
+            let hint = match nearest(value, names) {
+                Some(name) => format!("; did you mean `{}`?", Shown::text(name).as_str()),
+                None => format!(", or it is out of the token's reach: `hooklatch {command}` lists them"),
+            };
+            let (what, value) = (filter_in_words(query), Shown::text(value));
+            let why = format!("no {}s with {what}: no {noun} is called `{}`{hint}", T::NOUN, value.as_str());
+            return Err(NotFound(why).into());
+        }
+        Ok(())
+    }
+
+    /// Sends any order.
+    pub(super) fn order<T: DeserializeOwned>(
+        &self,
+        path: &[&str],
+        order: &impl Serialize,
+        why: &WhyArgs,
+    ) -> anyhow::Result<ApiAnswer<T>> {
+        self.api.post(&OrderPlace { path, key: why.key.as_deref(), if_match: None }, order)
+    }
+
+    /// Orders `order` about the subject at `path`, if that still has this version, and prints that it was done.
+    pub(super) fn decide(
+        &self,
+        (path, subject): (&[&str], &str),
+        order: &impl Serialize,
+        (why, version): (&WhyArgs, Option<&VersionArgs>),
+        done: &str,
+    ) -> anyhow::Result<ExitCode> {
+        let version = version.and_then(VersionArgs::header);
+        let place = OrderPlace { path, key: why.key.as_deref(), if_match: version.as_deref() };
+        let answer: ApiAnswer<OrderResult> =
+            self.api.post(&place, order).with_context(|| subject.to_owned())?;
+        if self.screen.is_json {
+            say(&answer.raw);
+        } else {
+            say(format!("{subject}: {done}"));
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// The order to do `act`.
+pub(super) fn to<A: Copy>(act: A, why: &WhyArgs) -> Order<A> {
+    Order { act, reason: why.reason.clone() }
+}
+
+/// A provider or a destination of a list.
+#[derive(Deserialize)]
+struct Named {
+    name: String,
+}
+
+/// Rows of one kind as a table.
+pub(super) fn rows<T: ListRow>(screen: &Screen, items: &[T], has_head: bool) -> String {
+    let columns: Vec<Column> = T::COLUMNS.iter().map(|(column, _)| *column).collect();
+    let lines: Vec<Vec<Shown>> = items.iter().map(|item| item.cells(screen)).collect();
+    table(screen, &columns, &lines, has_head)
+}
+
+/// The version as a fact, without its quotes.
+pub(super) fn version_fact(version: Option<&str>) -> Option<(&'static str, Shown)> {
+    version.map(|version| ("version", Shown::text(version.trim_matches('"')).in_tone(Tone::Faint)))
+}
+
+/// A filter in words, such as `state held, provider stripe`; empty for none.
+pub(super) fn filter_in_words(query: &Query<'_>) -> String {
+    let given =
+        query.iter().filter_map(|(name, value)| Some(format!("{} {}", name.replace('_', " "), (*value)?)));
+    given.collect::<Vec<_>>().join(", ")
+}
+
+fn notes<T: ListRow>(screen: &Screen, page: &Page<T>, rows_n: usize, query: &Query<'_>) {
+    if rows_n == 0 {
+        let filter = filter_in_words(query);
+        let with = if filter.is_empty() { String::new() } else { format!(" with {filter}") };
+        complain(format!("no {}s{with}", T::NOUN));
+    }
+    for row in &page.damaged {
+        complain(Shown::text(row.sentence()).as_str().to_owned());
+    }
+    if let Some(back_ms) = page.looked_back_to_ms {
+        let rows = plural(u64::try_from(rows_n).unwrap_or(u64::MAX), T::NOUN);
+        let back = told(back_ms, screen.now_ms);
+        complain(format!("{rows} so far: looked back to {back}, and no further"));
+    }
+    if let Some(next) = &page.next {
+        complain(format!("there are more: --cursor {next}, or --all"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_is_a_header_with_its_quotes_or_without() {
+        #[track_caller]
+        fn check(given: &str, want: &str) {
+            let version = VersionArgs { if_match: Some(given.to_owned()) };
+            assert_eq!(version.header().as_deref(), Some(want));
+        }
+        check("\"5f1d\"", "\"5f1d\"");
+        check("5f1d", "\"5f1d\"");
+        check("*", "*");
+        assert_eq!(VersionArgs { if_match: None }.header(), None);
+    }
+}
