@@ -68,7 +68,7 @@ pub use problem::ConfigProblem;
 
 pub use provider::{AgeConfig, OnHandlerError, ProviderConfig, RouteConfig};
 pub(crate) use read_values::{ReadValue, ReadValues, mark_of, quoted};
-pub(crate) use retention::ENDLESS_DAYS;
+pub(crate) use retention::{ACTIVITY_DAYS, ENDLESS_DAYS};
 pub use retention::{IdsKept, RetentionConfig};
 pub use retry::RetryConfig;
 pub(crate) use retry::retry;

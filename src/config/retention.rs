@@ -8,6 +8,9 @@ use crate::types::Name;
 /// its sender sends again at any time. Days.
 pub(crate) const ENDLESS_DAYS: u32 = 400;
 
+/// Time for which the counts of requests and attempts are kept. Days.
+pub(crate) const ACTIVITY_DAYS: u32 = 400;
+
 /// `[retention]`: how long things are kept.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RetentionConfig {

@@ -1,4 +1,4 @@
-//! `/v1/what-if`: what the handlers of this server would make of stored events. Nothing is written but the audit log.
+//! `/v1/explain` and `/v1/what-if`: questions that are asked with a body and change nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,20 +10,47 @@ use http::StatusCode;
 
 use super::super::error::Problem;
 use super::super::reply::view_reply;
-use super::asking::Asking;
+use super::decide::{body_of, body_of_at_most, order};
 use super::events::{EventPath, event_key};
-use super::order::{body_of, order};
 use super::query::is_text;
-use super::state::ApiState;
+use super::state::{ApiState, Asking};
 use crate::admit::ShownBytes;
-use crate::api::{EventFilter, WHAT_IF_N_DEFAULT, WHAT_IF_N_MAX, WhatIfOrder};
+use crate::api::{EventFilter, ExplainOrder, WHAT_IF_N_DEFAULT, WHAT_IF_N_MAX, WhatIfOrder};
 use crate::store::{EventPlace, EventQuery};
 use crate::types::{Name, Role};
+
+/// Largest question that is read. Bytes.
+const EXPLAIN_BYTES_MAX: usize = 1 << 20;
+
+pub(super) async fn explain(
+    State(state): State<Arc<ApiState>>,
+    Asking(people): Asking,
+    body: Body,
+) -> Result<Response, Problem> {
+    people.needs(Role::Reader)?;
+    let body = body_of_at_most(body, EXPLAIN_BYTES_MAX).await?;
+    let order: ExplainOrder = order(&body)?;
+    if order.provider.as_deref().is_some_and(|name| Name::parse(name).is_err()) {
+        return Err(Problem::bad_request(
+            "`provider` must be a name: 1 to 64 characters of a-z, 0-9, `_` and `-`",
+        ));
+    }
+    let reach = &people.principal().providers;
+    let view = state.explainer.explain(order, reach, state.clock.now_ms()).await;
+    let mut view = view.ok_or_else(|| {
+        let detail = "no provider of this name is configured here, or this token does not reach it";
+        Problem::NOT_FOUND.with_detail(detail)
+    })?;
+    if let Some(provider) = &view.provider {
+        people.mark_known(provider, &mut view.events).await?;
+    }
+    Ok(view_reply(StatusCode::OK, &view))
+}
 
 /// Time after which no further event is asked about.
 const TIME_MAX: Duration = Duration::from_secs(10);
 
-pub(super) async fn one(
+pub(super) async fn what_if_one(
     State(state): State<Arc<ApiState>>,
     Asking(people): Asking,
     path: EventPath,
@@ -36,7 +63,7 @@ pub(super) async fn one(
     Ok(view_reply(StatusCode::OK, &view))
 }
 
-pub(super) async fn many(
+pub(super) async fn what_if(
     State(state): State<Arc<ApiState>>,
     Asking(people): Asking,
     body: Body,
