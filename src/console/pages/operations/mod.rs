@@ -29,7 +29,7 @@ use crate::console::state::ConsoleState;
 use crate::console::trouble::Trouble;
 use crate::console::visit::Visit;
 use crate::figures::{grouped, plural};
-use crate::types::{Role, UnixMs};
+use crate::types::{EventState, MessageState, Role, UnixMs};
 use crate::{plain, times};
 
 /// Characters of what an operation does and of its reason that a row shows.
@@ -427,7 +427,7 @@ fn choice_words(choice: &OperationChoice, counted_n: u64) -> String {
                 ("in the lane", lane.clone()),
                 ("written before", created_before_ms.map(time)),
             ];
-            (state.map(|state| state.as_str()), "message", parts)
+            (state.map(MessageState::as_str), "message", parts)
         }
         OperationChoice::Events(EventFilter {
             state,
@@ -446,7 +446,7 @@ fn choice_words(choice: &OperationChoice, counted_n: u64) -> String {
                 ("received at or after", received_from_ms.map(time)),
                 ("received before", received_to_ms.map(time)),
             ];
-            (state.map(|state| state.as_str()), "event", parts)
+            (state.map(EventState::as_str), "event", parts)
         }
     };
     let mut words = vec![plural(counted_n, format!("{} {noun}", state.unwrap_or_default()).trim_start())];
@@ -460,7 +460,7 @@ fn choice_words(choice: &OperationChoice, counted_n: u64) -> String {
 mod tests {
     use super::*;
     use crate::api::{EventAct, MessageAct};
-    use crate::types::{DeliveryFilter, EventState, MessageState};
+    use crate::types::DeliveryFilter;
 
     fn read(query: &str) -> Result<OperationChoice, Trouble> {
         let values: Vec<_> = form_urlencoded::parse(query.as_bytes()).into_owned().collect();
