@@ -72,7 +72,6 @@ pub mod load;
 mod logging;
 #[doc(hidden)]
 pub mod meters;
-mod minutes;
 #[doc(hidden)]
 pub mod mistakes;
 mod net;

@@ -542,6 +542,19 @@ CREATE TABLE provider_rhythms (
     gap_seconds         TEXT COLLATE "C" NOT NULL
 );
 
+-- Requests by provider and outcome, attempts by destination and result, hour by hour. Each node adds what it counted,
+-- once a minute.
+CREATE TABLE activity (
+    -- Beginning of the hour in which it was added.
+    hour_ms   BIGINT NOT NULL,
+    -- `provider` or `destination`.
+    subject   TEXT COLLATE "C" NOT NULL,
+    name      TEXT COLLATE "C" NOT NULL,
+    outcome   TEXT COLLATE "C" NOT NULL,
+    counted_n BIGINT NOT NULL,
+    PRIMARY KEY (hour_ms, subject, name, outcome)
+);
+
 -- A secret received during pairing: the newest of each provider, until it was shown once.
 CREATE TABLE taught_secrets (
     provider     TEXT COLLATE "C" NOT NULL PRIMARY KEY,

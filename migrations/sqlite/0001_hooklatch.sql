@@ -526,6 +526,19 @@ CREATE TABLE provider_rhythms (
     gap_seconds         TEXT    NOT NULL
 ) STRICT;
 
+-- Requests by provider and outcome, attempts by destination and result, hour by hour. Each node adds what it counted,
+-- once a minute.
+CREATE TABLE activity (
+    -- Beginning of the hour in which it was added.
+    hour_ms   INTEGER NOT NULL,
+    -- `provider` or `destination`.
+    subject   TEXT NOT NULL,
+    name      TEXT NOT NULL,
+    outcome   TEXT NOT NULL,
+    counted_n INTEGER NOT NULL,
+    PRIMARY KEY (hour_ms, subject, name, outcome)
+) STRICT, WITHOUT ROWID;
+
 -- A secret received during pairing: the newest of each provider, until it was shown once.
 CREATE TABLE taught_secrets (
     provider     TEXT    NOT NULL PRIMARY KEY,

@@ -39,7 +39,7 @@ mod token;
 mod what_if;
 mod whole;
 
-pub use activity::{ActivityView, AttemptMinute, DestinationActivity, ProviderActivity, RequestMinute};
+pub use activity::{ActivityCount, ActivityView};
 pub use audit::{AuditVerified, AuditView};
 pub(crate) use bulk::bulk_acts;
 pub use bulk::{

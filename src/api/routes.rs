@@ -360,15 +360,15 @@ pub const ROUTES: &[RouteFacts] = &[
         "/activity",
         Role::Viewer,
         "ActivityView",
-        "Requests and attempts per minute, as the node that answers counted them.",
+        "Requests and attempts per hour, as all nodes counted them.",
     )
     .query(&[
         PROVIDER,
         DESTINATION,
         RouteParameter {
-            name: "minutes_n",
-            schema: r#"{"type":"integer","minimum":1,"maximum":180,"default":60}"#,
-            about: "Minutes to look back, the one under way included.",
+            name: "hours_n",
+            schema: r#"{"type":"integer","minimum":1,"maximum":9600,"default":24}"#,
+            about: "Hours to look back, the one under way included.",
             is_required: false,
         },
     ]),

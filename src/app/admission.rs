@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 use uuid::Uuid;
 
 use super::builder::App;
-use super::gauges::{Counting, Counts, Rhythms};
+use super::gauges::{Counting, Counts, NodeActivity, Rhythms};
 use super::parts::Parts;
 use super::tasks::spawn;
 use crate::admit::{self, AdmitContext, Planner, Providers, StartCall, TakeSlot, UnderWay, Unreadable};
@@ -31,6 +31,7 @@ pub(super) struct Helpers<'a> {
     pub(super) notes: &'a RequestNotes,
     /// What counts of this node, and where it is told.
     pub(super) counting: (&'a Arc<Rhythms>, CountedRequests, PrometheusHandle),
+    pub(super) activity: &'a Arc<NodeActivity>,
 }
 
 /// The outbox as admission asks it for slots.
@@ -80,7 +81,7 @@ impl App {
         helpers: Helpers<'_>,
         stopping: &Stop,
     ) -> Vec<JoinHandle<()>> {
-        let Helpers { admission, providers, config, notes, counting } = helpers;
+        let Helpers { admission, providers, config, notes, counting, activity } = helpers;
         let (rhythms, requests, handle) = counting;
         let mut counting = Counting {
             admission: Arc::clone(admission),
@@ -88,6 +89,7 @@ impl App {
             counts: Counts::default(),
             rhythms: Arc::clone(rhythms),
             requests,
+            activity: Arc::clone(activity),
             handle,
             database: admission.store.file(),
         };

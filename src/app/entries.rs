@@ -7,11 +7,12 @@ use tokio::sync::watch;
 use uuid::Uuid;
 
 use super::builder::App;
+use super::gauges::NodeActivity;
 use crate::admit::{AdmitContext, Admitter, CallerRules, ProviderEntry, ProviderTable, Templates};
 use crate::api::{PolicyView, RetryView, SenderView};
 use crate::config::{DestinationConfig, ProviderConfig, RetryConfig};
 use crate::fetch::Fetcher;
-use crate::http::api::{ApiState, DestinationFacts, NodeActivity, ProviderFacts};
+use crate::http::api::{ApiState, DestinationFacts, ProviderFacts};
 use crate::http::keys;
 use crate::http::operator::Readiness;
 use crate::http::token_gate::TokenGate;
@@ -21,7 +22,7 @@ use crate::provider::Provider;
 use crate::receive::{CountedRequests, Explainer, TestEvents, fingerprint};
 use crate::spec::{Scheme, Source, Spec, words};
 use crate::store::{BulkRules, PeopleDoor, ProgramMigrations, Routed, Store, TokenBook};
-use crate::types::{Name, UnixMs};
+use crate::types::Name;
 use crate::verify::KeySource;
 
 /// The configured providers by name.
@@ -33,8 +34,7 @@ pub(super) struct LookedAt {
     pub(super) calls: NodeCalls,
     pub(super) requests: CountedRequests,
     pub(super) readiness: watch::Receiver<Readiness>,
-    /// Time since which this node counts.
-    pub(super) since_ms: UnixMs,
+    pub(super) activity: Arc<NodeActivity>,
     /// The way into admission, for test events.
     pub(super) admitter: Admitter,
 }
@@ -136,20 +136,14 @@ impl App {
         &self,
         admission: &Arc<AdmitContext>,
         entries: &Entries,
-        LookedAt { calls, requests, readiness, since_ms, admitter }: LookedAt,
+        LookedAt { calls, requests, readiness, activity, admitter }: LookedAt,
         gate: Arc<TokenGate>,
     ) -> ApiState {
         let woken = Arc::clone(admission);
         let doctor = self.doctor(admission, calls.clone(), readiness);
-        let (breakers, times) = (calls.clone(), calls.clone());
+        let (breakers, times) = (calls.clone(), calls);
         let requests = Arc::new(requests);
-        let (delayed, paths) = (Arc::clone(&requests), Arc::clone(&requests));
-        let activity = NodeActivity {
-            node: calls.node().to_owned(),
-            since_ms,
-            requests: Box::new(move |name, span| requests.minutes(name, span)),
-            attempts: Box::new(move |name, span| calls.minutes(name, span)),
-        };
+        let (delayed, paths) = (Arc::clone(&requests), requests);
         let turns = Arc::clone(&admission.turns);
         let what_if = self.what_if(&admission.store, admission.installation_id, Arc::clone(entries), turns);
         let server = &self.config.server;
@@ -164,7 +158,7 @@ impl App {
             test_events,
             server_name: Some(server.name.clone()).filter(|name| !name.is_empty()),
             is_test: server.is_test,
-            activity,
+            unsaved: Box::new(move || activity.unsaved()),
             what_if,
             traces: admission.traces.clone(),
             doctor,

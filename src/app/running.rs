@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
+use tracing::warn;
 
+use super::gauges::NodeActivity;
 use super::health::ReadinessSources;
 use super::parts::Parts;
 use super::reload::Reload;
@@ -26,6 +28,9 @@ pub(super) const STOP_MARGIN: Duration = Duration::from_secs(5);
 
 /// Time that a stop may take for the last spans: longer than they need.
 const EXPORT_MARGIN: Duration = Duration::from_secs(3);
+
+/// Time that a stop may take to save what was counted: one short transaction.
+const SAVE_MARGIN: Duration = Duration::from_secs(2);
 
 /// The task that exports spans.
 pub(super) struct Exporting {
@@ -75,6 +80,8 @@ pub struct Background {
     pub(super) admitter: Admitter,
     pub(super) admission: Vec<JoinHandle<()>>,
     pub(super) workers: Vec<JoinHandle<()>>,
+    /// Saved after all that is counted.
+    pub(super) activity: Arc<NodeActivity>,
     /// Stopped after all that is told of.
     pub(super) exporting: Option<Exporting>,
     /// Stopped after all who write.
@@ -109,6 +116,10 @@ impl Background {
         drop(self.admitter);
         join("admission", self.admission, until).await;
         join("workers", self.workers, until).await;
+        let saved = timeout(SAVE_MARGIN, self.activity.save(&self.store, self.clock.now_ms())).await;
+        if saved.is_err() {
+            warn!("could not save the counts of the last minute in time");
+        }
         if let Some(exporting) = self.exporting {
             exporting.stop.stop();
             join("traces", vec![exporting.task], Instant::now() + EXPORT_MARGIN).await;

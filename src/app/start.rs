@@ -17,7 +17,7 @@ use super::builder::App;
 use super::database::open_store;
 use super::doctor::be_seen;
 use super::entries::{Entries, LookedAt};
-use super::gauges::{self, LiveGauges, Rhythms};
+use super::gauges::{self, LiveGauges, NodeActivity, Rhythms};
 use super::health::{self, ReadinessSources};
 use super::listeners::opened;
 use super::parts::Parts;
@@ -81,7 +81,7 @@ impl App {
             calls: core.calls,
             requests: core.receiver.counted(),
             readiness: core.operator.readiness.clone(),
-            since_ms: self.clock.now_ms(),
+            activity: Arc::clone(&core.background.activity),
             admitter: core.background.admitter.clone(),
         };
         let operator = Arc::new(core.operator);
@@ -189,12 +189,14 @@ impl App {
         let receiver = Receiver::new(&entries, admitter.clone(), notes.clone(), store.clone(), events_n_max)
             .traced(admission.traces.clone());
         let rhythms = Arc::new(Rhythms::new(config.clone(), self.clock.clone()));
+        let activity = Arc::new(NodeActivity::new(receiver.counted(), calls.clone()));
         let more = Helpers {
             admission: &admission,
             providers: &providers,
             config: &config,
             notes: &notes,
             counting: (&rhythms, receiver.counted(), metrics.clone()),
+            activity: &activity,
         };
         workers.extend(self.helpers(&parts, more, &stopping));
         let background = Background {
@@ -203,6 +205,7 @@ impl App {
             admitter,
             admission: admitting(&parts, tasks),
             workers,
+            activity,
             exporting,
             witnessing: Witnessing::start(&parts, &store, &self.clock),
             store,

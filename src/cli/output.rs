@@ -146,14 +146,7 @@ impl Shown {
 
     /// State of an event: what its handler did. That all is well only its calls can say.
     pub(crate) fn event_state(state: EventState) -> Self {
-        Self::text(state.as_str()).in_tone(match state {
-            EventState::Handled => Tone::Plain,
-            EventState::Retry | EventState::Conflict => Tone::Waits,
-            EventState::Failed | EventState::Unreadable => Tone::Bad,
-            EventState::Ignored | EventState::Superseded | EventState::Replayed | EventState::Dismissed => {
-                Tone::Faint
-            }
-        })
+        Self::text(state.as_str()).in_mood(state.mood())
     }
 
     /// What became of the calls of an event, with how many of them were delivered.
@@ -161,42 +154,31 @@ impl Shown {
         let word = delivery.state.as_str().replace('_', " ");
         let part = format!(" {}/{}", delivery.delivered_n, delivery.messages_n);
         let is_part = delivery.delivered_n < delivery.messages_n;
-        Self::text(if is_part { word + &part } else { word }).in_tone(match delivery.state {
-            DeliveryState::Delivered => Tone::Good,
-            DeliveryState::Open => Tone::Plain,
-            DeliveryState::Held => Tone::Waits,
-            DeliveryState::Dead => Tone::Bad,
-            DeliveryState::Discarded
-            | DeliveryState::Settled
-            | DeliveryState::None
-            | DeliveryState::NotSent
-            | DeliveryState::NoLongerKnown => Tone::Faint,
-        })
+        Self::text(if is_part { word + &part } else { word }).in_mood(delivery.state.mood())
     }
 
     /// State of a message.
     pub(crate) fn message_state(state: MessageState) -> Self {
-        Self::text(state.as_str()).in_tone(match state {
-            MessageState::Done => Tone::Good,
-            MessageState::Ready | MessageState::Waiting | MessageState::Leased => Tone::Plain,
-            MessageState::Held => Tone::Waits,
-            MessageState::Dead => Tone::Bad,
-            MessageState::Discarded => Tone::Faint,
-        })
+        Self::text(state.as_str()).in_mood(state.mood())
     }
 
     /// Result of an attempt; `under way` while there is none.
     pub(crate) fn attempt(result: Option<AttemptResult>) -> Self {
         let Some(result) = result else { return Self::text("under way") };
-        Self::text(result.as_str()).in_tone(match result {
-            AttemptResult::Done => Tone::Good,
-            AttemptResult::Retry | AttemptResult::Unknown => Tone::Waits,
-            AttemptResult::Refused => Tone::Bad,
-            AttemptResult::Released => Tone::Faint,
-        })
+        Self::text(result.as_str()).in_mood(result.mood())
     }
 
     /// The same, shown otherwise.
+    fn in_mood(self, mood: Mood) -> Self {
+        self.in_tone(match mood {
+            Mood::Good => Tone::Good,
+            Mood::Busy => Tone::Plain,
+            Mood::Needed => Tone::Waits,
+            Mood::Bad => Tone::Bad,
+            Mood::Quiet => Tone::Faint,
+        })
+    }
+
     pub(crate) fn in_tone(self, tone: Tone) -> Self {
         Self { tone, ..self }
     }

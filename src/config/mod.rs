@@ -39,7 +39,7 @@ pub use sections::{
     FetchConfig, ForwardedHeader, IdsKept, InboundTraces, KindsFolder, ListenerTlsConfig, LogConfig,
     LogFormat, OutboxConfig, PoolingConfig, RetentionConfig, ServerConfig, TracingConfig,
 };
-pub(crate) use sections::{BODY_BYTES, DAYS_MAX, ENDLESS_DAYS};
+pub(crate) use sections::{ACTIVITY_DAYS, BODY_BYTES, DAYS_MAX, ENDLESS_DAYS};
 pub(crate) use value::{Keyword, UrlRule, entry_name, http_url, private_hosts, proxy};
 
 /// The whole configuration, checked.

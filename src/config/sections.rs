@@ -29,6 +29,9 @@ pub(crate) const BODY_BYTES: RangeInclusive<u64> = 1_024..=67_108_864;
 /// Days that "without end" counts as: a recorded request of a kind whose signature covers no time, and an event that
 /// its sender sends again at any time. Days.
 pub(crate) const ENDLESS_DAYS: u32 = 400;
+
+/// Time for which the counts of requests and attempts are kept. Days.
+pub(crate) const ACTIVITY_DAYS: u32 = 400;
 /// Longest that ids can be kept. Days.
 pub(crate) const DAYS_MAX: u32 = 3_650;
 /// Values of a window of `[retention]`. Days.

@@ -15,12 +15,34 @@ mod contract;
 mod entrance;
 mod pages;
 mod parts;
-mod router;
 mod state;
 mod trouble;
 mod visit;
 
 #[cfg(test)]
 pub(crate) use parts::indented;
-pub(crate) use router::router;
 pub(crate) use state::{ConsoleState, SignAgain, SignedAgain, SignedCopy};
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Path, State};
+use axum::response::Response;
+use axum::routing::get;
+
+use parts::frame;
+use trouble::Trouble;
+
+/// The console, for all paths that nothing else has.
+pub(crate) fn router(state: ConsoleState) -> Router {
+    let state = Arc::new(state);
+    pages::routes().route("/assets/{file}", get(asset)).fallback(nothing).with_state(state)
+}
+
+async fn asset(State(state): State<Arc<ConsoleState>>, Path(file): Path<String>) -> Response {
+    assets::serve(&format!("/assets/{file}")).unwrap_or_else(|trouble| frame::lonely(&state, &trouble))
+}
+
+async fn nothing(State(state): State<Arc<ConsoleState>>) -> Response {
+    frame::lonely(&state, &Trouble::not_found())
+}

@@ -9,7 +9,6 @@ use tokio::time::Instant;
 use tracing::{debug, warn};
 
 use super::destinations::Asked;
-use super::meters::AttemptEnd;
 use super::policy::{self, CallAnswer, Facts, NextStep, SendPlan};
 use super::post::Post;
 use super::spans::attempt_of;
@@ -205,8 +204,6 @@ impl Attempt<'_> {
     fn report(&self, ruling: &Ruling) {
         let (message, result) = (self.message, ruling.result.as_str());
         self.post.meters.ended(message.destination.as_str(), ruling.result);
-        let end = AttemptEnd::of(ruling.to, ruling.result, ruling.is_unsent);
-        self.post.meters.ended_in_minute(end, self.clock.now_ms());
         if ruling.to == SettleTo::Done {
             let age_ms = self.clock.now_ms().saturating_sub(message.created_at_ms);
             let age = Duration::from_millis(u64::try_from(age_ms).unwrap_or(0));

@@ -22,12 +22,11 @@ use super::state::OutboxState;
 use super::watch::Watch;
 use super::worker::{CUT_TIMEOUT, Worker};
 use super::writer::{self, Writer};
-use crate::api::{AttemptMinute, CallTimesView};
+use crate::api::CallTimesView;
 use crate::config::{DestinationConfig, OutboxConfig};
 use crate::current::Current;
-use crate::minutes::MinuteSpan;
 use crate::stop::{Stop, to_end};
-use crate::store::{LeaseWant, Settlement, Store, StoreError};
+use crate::store::{ActivityCounts, ActivitySubject, LeaseWant, Settlement, Store, StoreError};
 use crate::traces::Traces;
 use crate::types::{Clock, Name};
 
@@ -104,9 +103,16 @@ impl NodeCalls {
         self.0.wake.notify_one();
     }
 
-    /// The minutes of `span` in which attempts for this destination ended.
-    pub(crate) fn minutes(&self, destination: &Name, span: MinuteSpan) -> Vec<AttemptMinute> {
-        self.posts().get(destination).map(|post| post.meters.minutes(span)).unwrap_or_default()
+    /// Attempts since the start, by destination and result.
+    pub(crate) fn totals(&self) -> ActivityCounts {
+        let posts = self.posts();
+        let of_destination = |(name, post): (&Name, &Arc<Post>)| {
+            let totals = post.meters.totals();
+            totals
+                .map(|(result, n)| ((ActivitySubject::Destination, name.clone(), result), n))
+                .collect::<Vec<_>>()
+        };
+        posts.iter().flat_map(of_destination).collect()
     }
 
     /// How long the newest calls to this destination took; `None` before the first.

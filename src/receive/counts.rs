@@ -1,21 +1,16 @@
 //! Counts how requests of a provider ended: for `hooklatch_requests_total`, by handles that are made once, because
-//! looking one up by its labels costs more than all else that is counted of a request; and minute by minute, for people.
+//! looking one up by its labels costs more than all else that is counted of a request; and for `/v1/activity`, as numbers
+//! since the start.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use metrics::Counter;
 
-use crate::api::RequestMinute;
-use crate::minutes::{MinuteRing, MinuteSpan};
 use crate::types::{Name, Outcome, UnixMs};
 
 /// Number of ways in which a request ends.
 const ENDS_N: usize = Outcome::ALL.len() + 4;
-/// Place of accepted requests none of whose events is taken, behind the ends.
-const UNTAKEN: usize = ENDS_N;
-/// Number of things that are counted minute by minute.
-const COUNTED_N: usize = ENDS_N + 1;
 
 /// The end of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +28,11 @@ pub(super) enum RequestEnd {
 }
 
 impl RequestEnd {
+    fn all() -> impl Iterator<Item = Self> {
+        let others = [Self::Nothing, Self::Rejected, Self::Unavailable, Self::Refused];
+        others.into_iter().chain(Outcome::ALL.iter().map(|outcome| Self::Admitted(*outcome)))
+    }
+
     /// The end of a request whose answer has this outcome.
     pub(super) fn of(outcome: Option<Outcome>) -> Self {
         outcome.map_or(Self::Nothing, Self::Admitted)
@@ -64,7 +64,10 @@ pub(super) struct RequestCounts {
     counters: [OnceLock<Counter>; ENDS_N],
     taken: OnceLock<Counter>,
     untaken: OnceLock<Counter>,
-    minutes: MinuteRing<COUNTED_N>,
+    /// Requests since the start by their ends.
+    totals: [AtomicU64; ENDS_N],
+    /// Accepted requests none of whose events is taken.
+    untaken_total: AtomicU64,
     /// When the newest request came that was accepted; 0 before the first.
     last_accepted_ms: AtomicI64,
 }
@@ -75,17 +78,19 @@ impl RequestCounts {
             counters: Default::default(),
             taken: OnceLock::new(),
             untaken: OnceLock::new(),
-            minutes: MinuteRing::new(),
+            totals: Default::default(),
+            untaken_total: AtomicU64::new(0),
             last_accepted_ms: AtomicI64::new(0),
         }
     }
 
     /// Counts one more request of `provider` that came at this time and ended so.
     pub(super) fn count(&self, provider: &Name, end: RequestEnd, received_at_ms: UnixMs) {
-        let Some(counter) = self.counters.get(end.place()) else { return };
+        let place = end.place();
+        let (Some(counter), Some(total)) = (self.counters.get(place), self.totals.get(place)) else { return };
         let made = || metrics::counter!("hooklatch_requests_total", "provider" => provider.to_string(), "outcome" => end.as_str());
         counter.get_or_init(made).increment(1);
-        self.minutes.add(end.place(), received_at_ms);
+        total.fetch_add(1, Ordering::Relaxed);
         if end == RequestEnd::Admitted(Outcome::Accepted) {
             // Not the latest of all: a clock that was set back is right again at once.
             self.last_accepted_ms.store(received_at_ms, Ordering::Relaxed);
@@ -93,12 +98,7 @@ impl RequestCounts {
     }
 
     /// Counts the new events of one request of `provider`: how many a route or a handler takes, and how many nothing does.
-    pub(super) fn count_taken(
-        &self,
-        provider: &Name,
-        (taken_n, untaken_n): (usize, usize),
-        received_at_ms: UnixMs,
-    ) {
+    pub(super) fn count_taken(&self, provider: &Name, (taken_n, untaken_n): (usize, usize)) {
         if taken_n > 0 {
             let made = || metrics::counter!("hooklatch_taken_total", "provider" => provider.to_string());
             self.taken.get_or_init(made).increment(taken_n as u64);
@@ -107,7 +107,7 @@ impl RequestCounts {
             let made = || metrics::counter!("hooklatch_ignored_total", "provider" => provider.to_string(), "reason" => "no_route");
             self.untaken.get_or_init(made).increment(untaken_n as u64);
             if taken_n == 0 {
-                self.minutes.add(UNTAKEN, received_at_ms);
+                self.untaken_total.fetch_add(1, Ordering::Relaxed);
             }
         }
     }
@@ -117,9 +117,11 @@ impl RequestCounts {
         Some(self.last_accepted_ms.load(Ordering::Relaxed)).filter(|ms| *ms != 0)
     }
 
-    /// The minutes of `span` in which requests came.
-    pub(super) fn minutes(&self, span: MinuteSpan) -> Vec<RequestMinute> {
-        self.minutes.counted(span).into_iter().map(minute).collect()
+    /// Requests since the start, by outcome.
+    pub(super) fn totals(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let read = |total: &AtomicU64| total.load(Ordering::Relaxed);
+        let of_end = move |end: RequestEnd| (end.as_str(), self.totals.get(end.place()).map_or(0, read));
+        RequestEnd::all().map(of_end).chain([("untaken", read(&self.untaken_total))])
     }
 }
 
@@ -131,51 +133,26 @@ pub(super) fn count_unconfirmed(provider: &Name, events_n: usize) {
     }
 }
 
-fn minute((at_ms, numbers): (UnixMs, [u64; COUNTED_N])) -> RequestMinute {
-    let of = |end: RequestEnd| numbers.get(end.place()).copied().unwrap_or_default();
-    let of_outcome = |outcome| of(RequestEnd::Admitted(outcome));
-    RequestMinute {
-        at_ms,
-        accepted_n: of_outcome(Outcome::Accepted),
-        untaken_n: numbers.get(UNTAKEN).copied().unwrap_or_default(),
-        duplicate_n: of_outcome(Outcome::Duplicate),
-        conflict_n: of_outcome(Outcome::Conflict),
-        replayed_n: of_outcome(Outcome::Replayed),
-        superseded_n: of_outcome(Outcome::Superseded),
-        unreadable_n: of_outcome(Outcome::Unreadable),
-        none_n: of(RequestEnd::Nothing),
-        rejected_n: of(RequestEnd::Rejected),
-        unavailable_n: of(RequestEnd::Unavailable),
-        refused_n: of(RequestEnd::Refused),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn each_end_has_a_place_of_its_own() {
-        let others =
-            [RequestEnd::Nothing, RequestEnd::Rejected, RequestEnd::Unavailable, RequestEnd::Refused];
-        let ends =
-            others.into_iter().chain(Outcome::ALL.iter().map(|outcome| RequestEnd::Admitted(*outcome)));
-        let mut places: Vec<usize> = ends.map(RequestEnd::place).collect();
+    fn each_end_has_a_place_and_a_name_of_its_own() {
+        let mut places: Vec<usize> = RequestEnd::all().map(RequestEnd::place).collect();
         places.sort_unstable();
         assert_eq!(places, (0..ENDS_N).collect::<Vec<_>>());
-    }
-
-    #[test]
-    fn each_end_is_told_under_its_own_name() {
-        let minute = minute((60_000, std::array::from_fn(|place| 1 << place)));
-        let told = serde_json::to_value(&minute).expect("JSON");
-        let others =
-            [RequestEnd::Nothing, RequestEnd::Rejected, RequestEnd::Unavailable, RequestEnd::Refused];
-        for end in others.into_iter().chain(Outcome::ALL.iter().map(|outcome| RequestEnd::Admitted(*outcome)))
-        {
-            assert_eq!(told[format!("{}_n", end.as_str())], 1 << end.place(), "{end:?}");
+        let counts = RequestCounts::new();
+        let provider = Name::parse("shop").expect("a name");
+        for end in RequestEnd::all() {
+            (0..=end.place()).for_each(|_| counts.count(&provider, end, 1));
         }
-        assert_eq!(told["untaken_n"], 1 << UNTAKEN);
-        assert_eq!(told.as_object().expect("an object").len(), COUNTED_N + 1);
+        (0..30).for_each(|_| counts.count_taken(&provider, (0, 2)));
+        let totals: std::collections::BTreeMap<_, _> = counts.totals().collect();
+        assert_eq!(totals.len(), ENDS_N + 1);
+        for end in RequestEnd::all() {
+            assert_eq!(totals[end.as_str()], end.place() as u64 + 1, "{end:?}");
+        }
+        assert_eq!(totals["untaken"], 30);
     }
 }

@@ -19,11 +19,10 @@ use super::unknown_paths::UnknownPaths;
 use super::unread::Arrival;
 use super::{caller, receipt};
 use crate::admit::{AdmitError, AdmittedEvents, Admitter, HeldMemory, ProviderEntry, ProviderTable};
-use crate::api::{RequestMinute, UnknownPathView};
+use crate::api::UnknownPathView;
 use crate::current::Current;
-use crate::minutes::MinuteSpan;
 use crate::provider::ActiveProvider;
-use crate::store::Store;
+use crate::store::{ActivityCounts, ActivitySubject, Store};
 use crate::traces::{AdmittedRequest, Traces};
 use crate::types::{EventKey, IdempotencyKey, IncomingEvent, Name, Outcome, UnixMs};
 use crate::verify::{RawRequest, Unbelieved};
@@ -77,9 +76,16 @@ impl CountedRequests {
         self.unknown_paths.list()
     }
 
-    /// The minutes of `span` in which requests of this provider came.
-    pub(crate) fn minutes(&self, provider: &Name, span: MinuteSpan) -> Vec<RequestMinute> {
-        self.entries.get().get(provider).map(|(_, counts, _)| counts.minutes(span)).unwrap_or_default()
+    /// Requests since the start, by provider and outcome.
+    pub(crate) fn totals(&self) -> ActivityCounts {
+        let entries = self.entries.get();
+        let of_provider = |(name, (_, counts, _)): (&Name, &(_, Arc<RequestCounts>, _))| {
+            counts
+                .totals()
+                .map(|(outcome, n)| ((ActivitySubject::Provider, name.clone(), outcome), n))
+                .collect::<Vec<_>>()
+        };
+        entries.iter().flat_map(of_provider).collect()
     }
 
     /// When the newest request of this provider came that was accepted here; `None` before the first.
@@ -361,7 +367,7 @@ impl Receiver {
         let event_type = events.first().map(|event| event.event_type.clone()).unwrap_or_default();
         let sorts: Vec<Sort> = events.iter().map(|event| Sort::of(event, provider)).collect();
         let admitted = self.admitter.admit(entry, events, held, trace.clone()).await?;
-        self.count_sorts(provider.name(), &sorts, &admitted, received_at_ms);
+        self.count_sorts(provider.name(), &sorts, &admitted);
         self.notes.copies.note(provider.name(), &admitted.events, received_at_ms);
         let answer = match entry.caller {
             Some(rules) => caller::answer(provider.name(), rules, caller::is_batch(&verified), &admitted),
@@ -378,19 +384,13 @@ impl Receiver {
     }
 
     /// Counts what was accepted: taken or not, and what its kind could not confirm.
-    fn count_sorts(
-        &self,
-        provider: &Name,
-        sorts: &[Sort],
-        admitted: &AdmittedEvents,
-        received_at_ms: UnixMs,
-    ) {
+    fn count_sorts(&self, provider: &Name, sorts: &[Sort], admitted: &AdmittedEvents) {
         let Some((_, counts, _)) = self.entries.get(provider) else { return };
         let ends = admitted.events.iter().map(|(_, outcome)| *outcome).zip(sorts);
         let accepted: Vec<&Sort> =
             ends.filter(|(outcome, _)| *outcome == Outcome::Accepted).map(|(_, sort)| sort).collect();
         let taken_n = accepted.iter().filter(|sort| sort.is_taken).count();
-        counts.count_taken(provider, (taken_n, accepted.len() - taken_n), received_at_ms);
+        counts.count_taken(provider, (taken_n, accepted.len() - taken_n));
         count_unconfirmed(provider, accepted.iter().filter(|sort| sort.is_unconfirmed).count());
     }
 

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::pace::PrunePace;
-use crate::config::{Config, RetentionConfig};
+use crate::config::{ACTIVITY_DAYS, Config, RetentionConfig};
 use crate::current::Current;
 use crate::stop::Stop;
 use crate::store::{Cuts, PruneLease, PrunePlace, PruneWalk, PrunedKind, Store, StoreError};
@@ -344,6 +344,7 @@ pub(super) fn cuts(config: &RetentionConfig, now_ms: UnixMs) -> Cuts {
         rejections_ms: cut(config.rejections_days),
         secret_uses_ms: cut(config.secret_uses_days),
         taught_ms: cut(config.taught_days),
+        activity_ms: cut(ACTIVITY_DAYS),
         // Each row says itself when its window is over.
         answers_ms: now_ms,
         operations_ms: cut(config.messages_days),

@@ -84,9 +84,9 @@ pub use migrations::FurtherStep;
 pub use open_counts::{OPEN_COUNTED_N_MAX, OpenCounts};
 pub use operations::{BulkRules, OPERATION_ROWS_N_MAX, OperationAct, OperationStep};
 pub use people::{
-    DestinationStanding, EventPlace, EventQuery, LanePlace, NewToken, People, PeopleDoor, PeopleError,
-    ProviderStanding, RejectedQuery, Surroundings, TokenMaking, Unsearched, WaitingEvents, people_statements,
-    read_statements,
+    ActivityCounts, ActivityQuery, ActivitySubject, DestinationStanding, EventPlace, EventQuery, LanePlace,
+    NewToken, People, PeopleDoor, PeopleError, ProviderStanding, RejectedQuery, Surroundings, TokenMaking,
+    Unsearched, WaitingEvents, people_statements, read_statements,
 };
 pub use program_migrations::ProgramMigrations;
 pub use receipt::{EventReceipt, ReceiptAttempt};

@@ -12,6 +12,7 @@ mod event;
 mod id_parts;
 mod idempotency_key;
 mod message_id;
+mod mood;
 mod name;
 mod session_text;
 mod span_context;
@@ -30,6 +31,7 @@ pub use event::{
 pub(crate) use id_parts::{id_parts, readable_id};
 pub use idempotency_key::{IdempotencyKey, KeyMistake};
 pub use message_id::{InvalidMessageId, MESSAGES_N_MAX, MessageId, idempotency_key};
+pub(crate) use mood::Mood;
 pub use name::{InvalidName, Name};
 pub(crate) use session_text::SessionText;
 pub use span_context::SpanContext;

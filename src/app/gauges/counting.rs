@@ -13,6 +13,7 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::time::Instant;
 use tracing::warn;
 
+use super::activity::NodeActivity;
 use super::counts::Counts;
 use super::numbers::seconds;
 use super::rhythms::Rhythms;
@@ -30,7 +31,8 @@ const COUNT_PART: u32 = 100;
 /// Longest pause after a count. A lock that keeps one waiting for seconds must not leave all numbers old for a quarter of
 /// an hour: the alert `counts-old` bears five minutes.
 const COUNT_PAUSE_MAX: Duration = Duration::from_mins(2);
-/// Time between two looks at how much is kept of what could not be read, and at how often senders send.
+/// Time between two looks at how much is kept of what could not be read and at how often senders send, and between two
+/// times that the counts of requests and attempts are saved.
 const SELDOM_EVERY: Duration = Duration::from_mins(1);
 
 /// The part that counts.
@@ -40,6 +42,7 @@ pub(in crate::app) struct Counting {
     pub(in crate::app) counts: Counts,
     pub(in crate::app) rhythms: Arc<Rhythms>,
     pub(in crate::app) requests: CountedRequests,
+    pub(in crate::app) activity: Arc<NodeActivity>,
     pub(in crate::app) handle: PrometheusHandle,
     /// The database's file, where it is one.
     pub(in crate::app) database: Option<PathBuf>,
@@ -49,7 +52,7 @@ impl Counting {
     /// Counts until the stop, and writes down at the end how often senders sent.
     pub(in crate::app) async fn run(&mut self, mut stop: Stop) {
         let (mut seldom, mut due): (Option<Instant>, _) = (None, Instant::now());
-        let mut took_before = Duration::ZERO;
+        let (mut took_before, mut saved) = (Duration::ZERO, Instant::now());
         let counted = metrics::gauge!("hooklatch_counted_timestamp_seconds");
         // What was never counted grows old as well.
         counted.set(seconds(self.admission.clock.now_ms()));
@@ -57,6 +60,10 @@ impl Counting {
             self.handle.run_upkeep();
             self.system().await;
             let since = Instant::now();
+            if since.duration_since(saved) >= SELDOM_EVERY {
+                self.activity.save(&self.admission.store, self.admission.clock.now_ms()).await;
+                saved = since;
+            }
             if since >= due {
                 let is_due_seldom = seldom.is_none_or(|last| last.elapsed() >= SELDOM_EVERY);
                 if is_due_seldom {

@@ -2,7 +2,7 @@
 
 use super::numbers::{number, seconds};
 use crate::app::entries::Entries;
-use crate::config::{Config, RetentionConfig};
+use crate::config::{ACTIVITY_DAYS, Config, RetentionConfig};
 use crate::store::PrunedKind;
 use crate::types::Clock;
 
@@ -101,6 +101,7 @@ fn kept_days(kept: &RetentionConfig, kind: PrunedKind) -> Option<u32> {
         PrunedKind::Rejections => Some(kept.rejections_days),
         PrunedKind::SecretUses => Some(kept.secret_uses_days),
         PrunedKind::Taught => Some(kept.taught_days),
+        PrunedKind::Activity => Some(ACTIVITY_DAYS),
         PrunedKind::Answers => Some(kept.answers_days),
         PrunedKind::Audit => Some(kept.audit_days),
         _ => None,

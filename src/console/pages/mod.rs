@@ -1,11 +1,9 @@
 //! The pages, a file or a folder for each. A page has its routes, asks for what it shows and draws it.
 
-mod audit;
 mod destinations;
 mod event;
 mod events;
 mod explain;
-mod lanes;
 mod messages;
 mod operations;
 mod overview;
@@ -14,7 +12,6 @@ mod search;
 mod senders;
 mod settings;
 mod sign_in;
-mod what_if;
 
 use std::sync::Arc;
 
@@ -28,14 +25,11 @@ pub(super) fn routes() -> Router<Arc<ConsoleState>> {
         .merge(events::routes())
         .merge(event::routes())
         .merge(messages::routes())
-        .merge(lanes::routes())
         .merge(destinations::routes())
         .merge(senders::routes())
         .merge(rejected::routes())
-        .merge(what_if::routes())
         .merge(explain::routes())
         .merge(operations::routes())
-        .merge(audit::routes())
         .merge(settings::routes())
         .merge(search::routes())
         .merge(sign_in::routes())

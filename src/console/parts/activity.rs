@@ -1,220 +1,274 @@
-//! What a node counted over time, as charts: requests by how they ended, attempts by what became of them.
+//! What the nodes counted over time as bars, drawn here as SVG. They are shapes beside numbers: what they show stands in
+//! words in their legend and in figures in a table, for those who see no colours or no shapes.
 
 use maud::{Markup, html};
 
-use super::chart::{self, Series};
-use super::chip::Mood;
+use super::chip::{Mood, colour};
 use super::list;
 use super::moment::figure;
-use crate::api::{ActivityView, AttemptMinute, RequestMinute};
-use crate::minutes::MINUTE_MS;
+use crate::api::{ActivityCount, ActivityView};
 use crate::times;
 use crate::types::UnixMs;
 
-/// A thing that is drawn: its word, how it is taken, whether it is the paler one of two, and its number in a minute.
-type Counted<T> = (&'static str, Mood, bool, fn(&T) -> u64);
+/// Most stretches of time of a chart.
+const BARS_N_MAX: i64 = 400;
+/// Height of a drawing, in units of its own.
+const HEIGHT: u64 = 100;
+/// Height of the part that is drawn to scale: what is left is for things too few to be seen otherwise.
+const HEIGHT_TO_SCALE: u64 = 88;
+/// Lowest height at which a thing that was counted is drawn: one rejected request among thousands is to be seen.
+const HEIGHT_MIN: u64 = 2;
+
+/// A thing that is drawn: its word, how it is taken, whether it is the paler one of two, and the outcomes that it has.
+type Drawn = (&'static str, Mood, bool, &'static [&'static str]);
 
 /// Requests as they are drawn, from the ground up.
-const REQUESTS: [Counted<RequestMinute>; 7] = [
-    ("accepted", Mood::Good, false, |one| one.accepted_n),
-    ("duplicate", Mood::Quiet, true, |one| one.duplicate_n),
-    ("other", Mood::Busy, false, |one| one.none_n + one.superseded_n + one.replayed_n),
-    ("conflict or unreadable", Mood::Needed, false, |one| one.conflict_n + one.unreadable_n),
-    ("unavailable", Mood::Bad, true, |one| one.unavailable_n),
-    ("refused", Mood::Bad, true, |one| one.refused_n),
-    ("rejected", Mood::Bad, false, |one| one.rejected_n),
+pub(in crate::console) const REQUESTS: [Drawn; 7] = [
+    ("accepted", Mood::Good, false, &["accepted"]),
+    ("duplicate", Mood::Quiet, true, &["duplicate"]),
+    ("other", Mood::Busy, false, &["none", "superseded", "replayed"]),
+    ("conflict or unreadable", Mood::Needed, false, &["conflict", "unreadable"]),
+    ("unavailable", Mood::Bad, true, &["unavailable"]),
+    ("refused", Mood::Bad, true, &["refused"]),
+    ("rejected", Mood::Bad, false, &["rejected"]),
 ];
 /// Attempts as they are drawn, from the ground up.
-const ATTEMPTS: [Counted<AttemptMinute>; 6] = [
-    ("done", Mood::Good, false, |one| one.done_n),
-    ("released", Mood::Quiet, true, |one| one.released_n),
-    ("retry", Mood::Busy, false, |one| one.retry_n),
-    ("held", Mood::Needed, true, |one| one.held_n),
-    ("unknown", Mood::Needed, false, |one| one.unknown_n),
-    ("dead", Mood::Bad, false, |one| one.dead_n),
+pub(in crate::console) const ATTEMPTS: [Drawn; 5] = [
+    ("done", Mood::Good, false, &["done"]),
+    ("released", Mood::Quiet, true, &["released"]),
+    ("retry", Mood::Busy, false, &["retry"]),
+    ("unknown", Mood::Needed, false, &["unknown"]),
+    ("refused", Mood::Bad, false, &["refused"]),
 ];
 
-/// The minutes that a view tells of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::console) struct Hour {
-    from_ms: UnixMs,
-    minutes_n: usize,
+/// One thing that was counted, over time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::console) struct Series {
+    /// The word for it.
+    pub(in crate::console) word: &'static str,
+    mood: Mood,
+    is_pale: bool,
+    /// Its number in each stretch of time, the oldest first.
+    numbers: Vec<u64>,
 }
 
-impl Hour {
-    /// The minutes of this view.
-    pub(in crate::console) fn of(view: &ActivityView) -> Self {
-        let minutes_n = view.now_ms.saturating_sub(view.from_ms).max(0) / MINUTE_MS + 1;
-        Self { from_ms: view.from_ms, minutes_n: usize::try_from(minutes_n).unwrap_or_default().min(180) }
+impl Series {
+    /// The sum of its numbers.
+    pub(in crate::console) fn total(&self) -> u64 {
+        self.numbers.iter().sum()
     }
 
-    /// Requests of these minutes, of one provider or of several.
-    pub(in crate::console) fn requests<'a>(
-        self,
-        minutes: impl Iterator<Item = &'a RequestMinute> + Clone,
-    ) -> Vec<Series> {
-        let timed = minutes.map(|one| (one.at_ms, one));
-        REQUESTS.iter().map(|counted| self.series(counted, timed.clone())).collect()
+    fn at(&self, at: usize) -> u64 {
+        self.numbers.get(at).copied().unwrap_or_default()
     }
 
-    /// Attempts of these minutes, for one destination or for several.
-    pub(in crate::console) fn attempts<'a>(
-        self,
-        minutes: impl Iterator<Item = &'a AttemptMinute> + Clone,
-    ) -> Vec<Series> {
-        let timed = minutes.map(|one| (one.at_ms, one));
-        ATTEMPTS.iter().map(|counted| self.series(counted, timed.clone())).collect()
+    fn class(&self) -> String {
+        format!("{}{}", colour(self.mood), if self.is_pale { " pale" } else { "" })
     }
+}
 
-    fn series<'a, T: 'a>(
-        self,
-        (word, mood, is_pale, of): &Counted<T>,
-        minutes: impl Iterator<Item = (UnixMs, &'a T)>,
-    ) -> Series {
-        let mut numbers = vec![0; self.minutes_n];
-        for (at_ms, minute) in minutes {
-            let at = usize::try_from(at_ms.saturating_sub(self.from_ms).div_euclid(MINUTE_MS)).ok();
-            if let Some(number) = at.and_then(|at| numbers.get_mut(at)) {
-                *number += of(minute);
+/// These counts, of one name or of several, as they are drawn.
+pub(in crate::console) fn series<'a>(
+    view: &ActivityView,
+    drawn: &[Drawn],
+    counts: impl Iterator<Item = &'a ActivityCount>,
+) -> Vec<Series> {
+    let empty = |(word, mood, is_pale, _): &Drawn| Series {
+        word,
+        mood: *mood,
+        is_pale: *is_pale,
+        numbers: vec![0; bars_n(view)],
+    };
+    let mut all: Vec<Series> = drawn.iter().map(empty).collect();
+    for count in counts {
+        let at = usize::try_from((count.at_ms - view.from_ms).div_euclid(view.step_ms.max(1))).ok();
+        let place = drawn.iter().position(|(_, _, _, outcomes)| outcomes.contains(&count.outcome.as_str()));
+        let number = place.and_then(|place| all.get_mut(place)?.numbers.get_mut(at?));
+        if let Some(number) = number {
+            *number += count.counted_n;
+        }
+    }
+    all
+}
+
+/// A chart with its legend, the time below it and its numbers; a sentence where nothing was counted.
+pub(in crate::console) fn chart(view: &ActivityView, noun: &str, series: &[Series]) -> Markup {
+    if series.iter().all(|one| one.total() == 0) {
+        return list::nothing(&format!("No {noun} in the last {} hours.", bars_n(view)));
+    }
+    let most = (0..bars_n(view)).map(|at| sum_at(series, at)).max().unwrap_or_default();
+    html! {
+        figure class="over-time" {
+            ul class="legend" {
+                @for one in series.iter().filter(|one| one.total() > 0) {
+                    li { span class={ "swatch " (one.class()) } {} (figure(one.total(), false)) " " (one.word) }
+                }
+            }
+            (drawing("chart", &in_words(noun, series), series))
+            div class="axis" {
+                span { (clock(view.from_ms)) }
+                span { "most in an hour: " (figure(most, false)) }
+                span { "now" }
+            }
+            details {
+                summary { "The numbers, hour by hour" }
+                (table(view, noun, series))
             }
         }
-        Series { word, mood: *mood, is_pale: *is_pale, numbers }
     }
+}
 
-    /// A chart with its legend, the time below it and its numbers; a sentence where nothing was counted.
-    pub(in crate::console) fn chart(self, noun: &str, series: &[Series]) -> Markup {
-        let total: u64 = series.iter().map(Series::total).sum();
-        if total == 0 {
-            return list::nothing(&format!("No {noun} in the last {} minutes.", self.minutes_n));
-        }
-        let sums = (0..self.minutes_n).map(|at| sum_at(series, at));
+/// A small drawing for a cell of a table; `noun` is what was counted.
+pub(in crate::console) fn spark(noun: &str, series: &[Series]) -> Markup {
+    drawing("spark", &in_words(noun, series), series)
+}
+
+fn table(view: &ActivityView, noun: &str, series: &[Series]) -> Markup {
+    let shown: Vec<&Series> = series.iter().filter(|one| one.total() > 0).collect();
+    let headings: Vec<&str> = ["Hour (UTC)"].into_iter().chain(shown.iter().map(|one| one.word)).collect();
+    let row = |(at, began_ms): (usize, UnixMs)| {
         html! {
-            figure class="over-time" {
-                (chart::legend(series))
-                (chart::bars(&in_words(noun, series), series))
-                div class="axis" {
-                    span { (clock(self.from_ms)) }
-                    span { "most in a minute: " (figure(sums.max().unwrap_or_default(), false)) }
-                    span { "now" }
-                }
-                details {
-                    summary { "The numbers, minute by minute" }
-                    (self.table(noun, series))
-                }
+            tr {
+                th scope="row" { (clock(began_ms)) }
+                @for one in &shown { td { (figure(one.at(at), false)) } }
             }
         }
-    }
-
-    fn table(self, noun: &str, series: &[Series]) -> Markup {
-        let shown: Vec<&Series> = series.iter().filter(|one| one.total() > 0).collect();
-        let headings: Vec<&str> =
-            ["Minute (UTC)"].into_iter().chain(shown.iter().map(|one| one.word)).collect();
-        let row = |(at, began_ms): (usize, UnixMs)| {
-            html! {
-                tr {
-                    th scope="row" { (clock(began_ms)) }
-                    @for one in &shown {
-                        td { (figure(one.numbers.get(at).copied().unwrap_or_default(), false)) }
-                    }
-                }
-            }
-        };
-        let times = (self.from_ms..).step_by(usize::try_from(MINUTE_MS).unwrap_or(1));
-        let counted = (0..self.minutes_n).zip(times).filter(|(at, _)| sum_at(series, *at) > 0);
-        let mut rows: Vec<Markup> = counted.map(row).collect();
-        rows.reverse();
-        list::table(&format!("{noun} per minute"), &headings, &rows)
-    }
+    };
+    let times = (view.from_ms..).step_by(usize::try_from(view.step_ms).unwrap_or(1).max(1));
+    let counted = (0..bars_n(view)).zip(times).filter(|(at, _)| sum_at(series, *at) > 0);
+    let mut rows: Vec<Markup> = counted.map(row).collect();
+    rows.reverse();
+    list::table(&format!("{noun} per hour"), &headings, &rows)
 }
 
 /// What a chart shows, in words, for those who do not see it.
-pub(in crate::console) fn in_words(noun: &str, series: &[Series]) -> String {
-    let told: Vec<String> = series
-        .iter()
-        .filter(|one| one.total() > 0)
-        .map(|one| format!("{} {}", one.total(), one.word))
-        .collect();
-    format!("{noun}: {}", if told.is_empty() { "none".to_owned() } else { told.join(", ") })
+fn in_words(noun: &str, series: &[Series]) -> String {
+    let counted = series.iter().filter(|one| one.total() > 0);
+    let words: Vec<String> = counted.map(|one| format!("{} {}", one.total(), one.word)).collect();
+    format!("{noun}: {}", if words.is_empty() { "none".to_owned() } else { words.join(", ") })
 }
 
-/// Who counted, and since when.
-pub(in crate::console) fn counted_by(view: &ActivityView) -> Markup {
-    html! {
-        p class="hint" {
-            "Counted in memory by this node, " code { (view.node) } ", since "
-            (super::moment::moment(view.since_ms, view.now_ms)) ". Other nodes count for themselves."
-        }
-    }
+fn bars_n(view: &ActivityView) -> usize {
+    let bars_n = view.now_ms.saturating_sub(view.from_ms) / view.step_ms.max(1) + 1;
+    usize::try_from(bars_n.clamp(0, BARS_N_MAX)).unwrap_or_default()
 }
 
 fn sum_at(series: &[Series], at: usize) -> u64 {
-    series.iter().filter_map(|one| one.numbers.get(at)).sum()
+    series.iter().map(|one| one.at(at)).sum()
 }
 
 fn clock(at_ms: UnixMs) -> String {
     times::in_day(at_ms).get(..5).unwrap_or_default().to_owned()
 }
 
+fn drawing(class: &str, about: &str, series: &[Series]) -> Markup {
+    let bars_n = series.iter().map(|one| one.numbers.len()).max().unwrap_or_default();
+    let shapes = shapes(series, bars_n);
+    html! {
+        svg class=(class) viewBox={ "0 0 " (bars_n.max(1)) " " (HEIGHT) } preserveAspectRatio="none" role="img" {
+            title { (about) }
+            @for (one, shape) in series.iter().zip(&shapes) {
+                @if !shape.is_empty() { path class=(one.class()) d=(shape) {} }
+            }
+        }
+    }
+}
+
+/// The outline of each series: a bar for each stretch of time, on those of the series before it.
+fn shapes(series: &[Series], bars_n: usize) -> Vec<String> {
+    let highest = (0..bars_n).map(|at| sum_at(series, at)).max().unwrap_or_default().max(1);
+    let mut tops = vec![HEIGHT; bars_n];
+    let shape = |one: &Series| {
+        let mut outline = String::new();
+        for (at, top) in tops.iter_mut().enumerate().filter(|(at, _)| one.at(*at) > 0) {
+            let to_scale = one.at(at).saturating_mul(HEIGHT_TO_SCALE) / highest;
+            let height = to_scale.max(HEIGHT_MIN).min(*top);
+            *top -= height;
+            outline.extend([format!("M{at} {top}h.8v{height}h-.8z")]);
+        }
+        outline
+    };
+    series.iter().map(shape).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::types::{AttemptResult, Outcome};
 
-    fn hour() -> Hour {
-        Hour { from_ms: 60_000, minutes_n: 3 }
+    const HOUR_MS: i64 = 3_600_000;
+
+    fn drawn(numbers: &[&[u64]]) -> Vec<Series> {
+        let one = |numbers: &&[u64]| Series {
+            word: "word",
+            mood: Mood::Good,
+            is_pale: false,
+            numbers: numbers.to_vec(),
+        };
+        numbers.iter().map(one).collect()
+    }
+
+    fn view() -> ActivityView {
+        let (requests, attempts) = (Vec::new(), Vec::new());
+        ActivityView { from_ms: HOUR_MS, now_ms: 3 * HOUR_MS + 5, step_ms: HOUR_MS, requests, attempts }
+    }
+
+    fn count(hour: i64, outcome: &str, counted_n: u64) -> ActivityCount {
+        let (name, outcome) = ("shop".to_owned(), outcome.to_owned());
+        ActivityCount { at_ms: hour * HOUR_MS, name, outcome, counted_n }
     }
 
     #[test]
-    fn minutes_find_their_places_and_those_of_another_time_have_none() {
-        let minute = |at_ms, accepted_n| RequestMinute { at_ms, accepted_n, ..RequestMinute::default() };
-        let minutes =
-            [minute(0, 9), minute(60_000, 1), minute(180_000, 2), minute(180_000, 3), minute(240_000, 9)];
-        let series = hour().requests(minutes.iter());
-        assert_eq!((series[0].word, series[0].numbers.as_slice()), ("accepted", [1, 0, 5].as_slice()));
-        assert_eq!(series.iter().map(Series::total).sum::<u64>(), 6);
-        assert_eq!(in_words("Requests", &series), "Requests: 6 accepted");
+    fn hours_find_their_places_and_those_of_another_time_have_none() {
+        let counts = [0, 1, 3, 3, 4].map(|hour| count(hour, "accepted", 1 + hour.unsigned_abs()));
+        let series = series(&view(), &REQUESTS, counts.iter());
+        assert_eq!((series[0].word, series[0].numbers.as_slice()), ("accepted", [2, 0, 8].as_slice()));
+        assert_eq!(series.iter().map(Series::total).sum::<u64>(), 10);
+        assert_eq!(in_words("Requests", &series), "Requests: 10 accepted");
         assert_eq!(in_words("Requests", &[]), "Requests: none");
     }
 
     #[test]
     fn whatever_is_counted_is_drawn_under_one_word() {
-        let numbers = |told: serde_json::Value| {
-            let told = told.as_object().expect("a minute").clone();
-            // Part of `accepted_n`.
-            let is_drawn = |name: &str| !["at_ms", "untaken_n"].contains(&name);
-            told.into_iter().filter(|(name, _)| is_drawn(name)).map(|(name, _)| name).collect::<Vec<_>>()
-        };
-        let filled = |names: &[String], one: &String| {
-            let all = names.iter().map(|name| (name.clone(), serde_json::json!(u8::from(name == one))));
-            let mut all: serde_json::Map<String, serde_json::Value> = all.collect();
-            all.insert("at_ms".to_owned(), 60_000.into());
-            all.insert("untaken_n".to_owned(), 0.into());
-            serde_json::Value::Object(all)
-        };
-        let of_requests = numbers(serde_json::to_value(RequestMinute::default()).expect("JSON"));
-        for name in &of_requests {
-            let minute: RequestMinute = serde_json::from_value(filled(&of_requests, name)).expect("a minute");
-            let series = hour().requests([minute].iter());
-            assert_eq!(series.iter().map(Series::total).sum::<u64>(), 1, "{name}");
+        let outcomes = Outcome::ALL.iter().map(|outcome| outcome.as_str());
+        for outcome in outcomes.chain(["none", "rejected", "unavailable", "refused"]) {
+            let total = series(&view(), &REQUESTS, [count(1, outcome, 7)].iter())
+                .iter()
+                .map(Series::total)
+                .sum::<u64>();
+            assert_eq!(total, 7, "{outcome}");
         }
-        let of_attempts = numbers(serde_json::to_value(AttemptMinute::default()).expect("JSON"));
-        for name in &of_attempts {
-            let minute: AttemptMinute = serde_json::from_value(filled(&of_attempts, name)).expect("a minute");
-            let series = hour().attempts([minute].iter());
-            assert_eq!(series.iter().map(Series::total).sum::<u64>(), 1, "{name}");
+        for result in AttemptResult::ALL {
+            let total = series(&view(), &ATTEMPTS, [count(1, result.as_str(), 7)].iter())
+                .iter()
+                .map(Series::total)
+                .sum::<u64>();
+            assert_eq!(total, 7, "{result}");
         }
     }
 
     #[test]
-    fn a_chart_has_its_numbers_beside_it() {
-        let minute = AttemptMinute { at_ms: 120_000, done_n: 1_200, dead_n: 1, ..AttemptMinute::default() };
-        let drawn = hour().chart("attempts", &hour().attempts([minute].iter())).0;
-        for part in
-            ["role=\"img\"", "<title>attempts: 1200 done, 1 dead</title>", "1,200</span> done", "00:02</th>"]
-        {
-            assert!(drawn.contains(part), "{part}: {drawn}");
+    fn a_chart_has_a_legend_and_the_hours_in_which_anything_was_counted() {
+        let series = series(&view(), &ATTEMPTS, [count(2, "done", 1_200), count(2, "refused", 1)].iter());
+        let drawn = chart(&view(), "calls", &series).0;
+        for part in ["<title>calls: 1200 done, 1 refused", "1,200</span> done", "02:00", "1,201"] {
+            assert!(drawn.contains(part), "no `{part}` in {drawn}");
         }
-        assert!(!drawn.contains("00:01</th>") && !drawn.contains("retry"), "{drawn}");
-        let nothing = hour().chart("attempts", &hour().attempts([].iter())).0;
-        assert!(nothing.contains("No attempts in the last 3 minutes."), "{nothing}");
+        assert!(!drawn.contains("retry") && !drawn.contains("03:00"), "{drawn}");
+        assert!(chart(&view(), "calls", &[]).0.contains("No calls in the last 3 hours."));
+    }
+
+    #[test]
+    fn bars_stand_on_each_other_and_the_few_are_seen_among_the_many() {
+        #[track_caller]
+        fn check(numbers: &[&[u64]], want: &[&str]) {
+            assert_eq!(shapes(&drawn(numbers), 2), want);
+        }
+        check(&[&[0, 0]], &[""]);
+        check(&[&[1, 2]], &["M0 56h.8v44h-.8zM1 12h.8v88h-.8z"]);
+        check(&[&[1, 0], &[1, 2]], &["M0 56h.8v44h-.8z", "M0 12h.8v44h-.8zM1 12h.8v88h-.8z"]);
+        check(&[&[10_000, 0], &[1, 0]], &["M0 13h.8v87h-.8z", "M0 11h.8v2h-.8z"]);
+        check(&[&[], &[u64::MAX / 100, 1]], &["", "M0 12h.8v88h-.8zM1 98h.8v2h-.8z"]);
+        assert!(drawing("chart", "nothing < all", &[]).0.contains("<title>nothing &lt; all</title>"));
     }
 }

@@ -1,6 +1,12 @@
-//! The lines of two texts side by side: what stands in both, and what stands in one alone.
+//! The lines of two texts side by side: what stands in both, and what stands in one alone, as a table in which it has a sign.
 
 use std::collections::BTreeMap;
+
+use maud::{Markup, html};
+
+use super::list;
+use super::list::Narrow;
+use crate::figures::plural;
 
 /// Most lines of each text that are compared: the work grows with the product of both.
 pub(in crate::console) const LINES_N_MAX: usize = 2_000;
@@ -118,6 +124,33 @@ fn folded<'a>(rows: &[DiffRow<'a>]) -> Vec<DiffRow<'a>> {
 
 fn is_same(row: &DiffRow<'_>) -> bool {
     matches!(row, DiffRow::Same(_))
+}
+
+/// The rows of two texts, under the names of both.
+pub(in crate::console) fn table(caption: &str, names: [&str; 2], rows: &[DiffRow<'_>]) -> Markup {
+    let drawn: Vec<Markup> = rows
+        .iter()
+        .map(|row| match row {
+            DiffRow::Same(line) => html! { tr class="diff same" { td { (line) } td { (line) } } },
+            DiffRow::Other(first, other) => html! {
+                tr class="diff" { (side(*first, "bad", "− ")) (side(*other, "good", "+ ")) }
+            },
+            DiffRow::LeftOut(lines_n) => html! {
+                tr { td colspan="2" class="none" { (plural(*lines_n as u64, "equal line")) } }
+            },
+        })
+        .collect();
+    list::table_as(Narrow::Stacked, caption, &names, &drawn)
+}
+
+/// A line that one side alone has; its sign says so to those who see no colours.
+fn side(line: Option<&str>, class: &str, sign: &str) -> Markup {
+    html! {
+        @match line {
+            Some(line) => td class=(class) { span class="sign" { (sign) } (line) },
+            None => td {},
+        }
+    }
 }
 
 #[cfg(test)]

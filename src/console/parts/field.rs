@@ -1,12 +1,23 @@
 //! The fields of a filter, which stands in the address: a page that is shown to somebody else shows the same.
 
+use std::collections::BTreeMap;
+
 use axum::extract::RawQuery;
 use maud::{Markup, html};
 
+use crate::console::contract::with_query;
+use crate::console::trouble::Trouble;
 use crate::console::visit::Visit;
 use crate::mistakes::nearest;
 use crate::times;
 use crate::types::{Name, Reach, UnixMs};
+
+/// Times as an address may have them, and as the contract has them.
+const TIMES: [(&str, &str); 3] =
+    [("created_before", "created_before_ms"), ("from", "received_from_ms"), ("to", "received_to_ms")];
+
+/// A filter in the words of the contract, which refuses names that it does not have.
+pub(in crate::console) type Asked = BTreeMap<String, String>;
 
 /// The values of a query, without those that were left empty.
 pub(in crate::console) fn values(raw: &RawQuery) -> Vec<(String, String)> {
@@ -23,6 +34,24 @@ pub(in crate::console) fn value<'a>(values: &'a [(String, String)], name: &str) 
 /// The same values as an address takes them.
 pub(in crate::console) fn pairs(values: &[(String, String)]) -> Vec<(&str, Option<&str>)> {
     values.iter().map(|(name, value)| (name.as_str(), Some(value.as_str()))).collect()
+}
+
+/// The values in the words of the contract: a time may be written as a date, or as how long ago.
+pub(in crate::console) fn asked(values: &[(String, String)], now_ms: UnixMs) -> Result<Asked, Trouble> {
+    let mut asked: Asked = values.iter().cloned().collect();
+    for (written, name) in TIMES {
+        if let Some(text) = asked.remove(written) {
+            let at_ms = times::parse_time(text.trim(), now_ms).map_err(|why| Trouble::bad_form(&why))?;
+            asked.insert(name.to_owned(), at_ms.to_string());
+        }
+    }
+    Ok(asked)
+}
+
+/// A path with this filter and a value more as its query.
+pub(in crate::console) fn target(path: &str, asked: &Asked, more: (&str, Option<&str>)) -> String {
+    let values = asked.iter().map(|(name, value)| (name.as_str(), Some(value.as_str())));
+    with_query(path, &values.chain([more]).collect::<Vec<_>>())
 }
 
 /// A field for a time in UTC.

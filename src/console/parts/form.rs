@@ -12,10 +12,13 @@ use maud::{Markup, html};
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
-use super::frame;
+use super::{field, frame, moment};
+use crate::api::{JudgedAct, OrderResult, PauseOrder, PauseView, Risk};
 use crate::console::contract::OrderHeaders;
 use crate::console::state::ConsoleState;
 use crate::console::trouble::Trouble;
+use crate::console::visit::Visit;
+use crate::times::parse_end;
 
 /// Largest form that is read. Bytes.
 const FORM_BYTES_MAX: usize = 4 << 20;
@@ -32,13 +35,8 @@ pub(in crate::console) struct ActForm<'a> {
     pub(in crate::console) hint: &'a str,
 }
 
-/// Draws a form with a field for the reason, and a button for each act.
-pub(in crate::console) fn act(form: &ActForm<'_>) -> Markup {
-    act_with(form, &html! {})
-}
-
-/// The same, with more fields in it.
-pub(in crate::console) fn act_with(form: &ActForm<'_>, more: &Markup) -> Markup {
+/// Draws a form with more fields, one for the reason, and a button for each act.
+pub(in crate::console) fn act(form: &ActForm<'_>, more: &Markup) -> Markup {
     let buttons = html! {
         div class="buttons" {
             @for (word, label) in form.acts { button type="submit" name="act" value=(word) { (label) } }
@@ -138,4 +136,88 @@ impl SentForm {
 /// Goes to a page after an act, so that F5 there asks for the page and not for the act.
 pub(in crate::console) fn go(address: &str) -> Response {
     Redirect::to(address).into_response()
+}
+
+/// A form with a button for each act that was judged.
+pub(in crate::console) struct JudgedForm<'a, A> {
+    /// Address that it is sent to.
+    pub(in crate::console) action: &'a str,
+    /// Version of the subject.
+    pub(in crate::console) etag: Option<&'a str>,
+    /// The acts, the safest first.
+    pub(in crate::console) acts: &'a [JudgedAct<A>],
+    /// The word of the contract for an act, and what its button says.
+    pub(in crate::console) button: fn(A) -> (&'static str, &'static str),
+}
+
+/// Draws the form: one reason, and beside each button what its act does and what that risks.
+pub(in crate::console) fn judged<A: Copy>(form: &JudgedForm<'_, A>) -> Markup {
+    let buttons = html! {
+        @for one in form.acts {
+            @let (word, label) = (form.button)(one.act);
+            @let id = format!("act-{word}");
+            div class="judgement" {
+                button type="submit" name="act" value=(word) class=[(one.risk != Risk::None).then_some("danger")]
+                    aria-describedby=(id) { (label) }
+                p id=(id) {
+                    @if one.risk != Risk::None { strong { (one.risk.in_words()) ". " } }
+                    (moment::coded(&one.sentence))
+                }
+            }
+        }
+    };
+    frame("act judged", (form.action, form.etag), &html! {}, &buttons)
+}
+
+const PAUSE: &[(&str, &str)] = &[("pause", "Pause")];
+const RESUME: &[(&str, &str)] = &[("resume", "Resume")];
+
+/// The sentence about who paused it, why, and until when; empty where nobody did.
+pub(in crate::console) fn pause_note(visit: &Visit, pause: Option<&PauseView>) -> Markup {
+    html! {
+        @if let Some(pause) = pause {
+            p class="note" {
+                (moment::foreign(&pause.actor)) " paused it at " (moment::moment(pause.paused_at_ms, visit.now_ms)) ": "
+                (moment::foreign(&pause.reason))
+                @if let Some(until_ms) = pause.until_ms { ". It resumes by itself at " (moment::moment(until_ms, visit.now_ms)) "." }
+            }
+        }
+    }
+}
+
+/// The form, at the page `page`: folded away where nothing is paused. `hints` are what follows from a pause, and from its end.
+pub(in crate::console) fn pause_section(
+    visit: &Visit,
+    page: &str,
+    (pause, etag): (Option<&PauseView>, Option<&str>),
+    hints: [&str; 2],
+) -> Markup {
+    let [pausing, resuming] = hints;
+    let (acts, hint) = if pause.is_none() { (PAUSE, pausing) } else { (RESUME, resuming) };
+    let until = field::time("until", "Resumes by itself at (UTC); empty: never", None);
+    let more = if pause.is_none() {
+        until
+    } else {
+        html! {}
+    };
+    let action = visit.link(&format!("{page}/decide"));
+    let form = act(&ActForm { action: &action, etag, acts, hint }, &more);
+    html! {
+        section id="decide" aria-label="What to do" {
+            @if pause.is_some() { (form) }
+            @else { details class="fold" { summary { "Pause …" } (form) } }
+        }
+    }
+}
+
+/// Carries out the form: an order about what has this path in the contract.
+pub(in crate::console) async fn pause_order(
+    visit: &Visit,
+    subject: &str,
+    form: &SentForm,
+) -> Result<(), Trouble> {
+    let until_ms = form.optional("until").map(|text| parse_end(text, visit.now_ms)).transpose();
+    let until_ms = until_ms.map_err(|why| Trouble::bad_form(&why))?;
+    let order = PauseOrder { act: form.word("act")?, reason: form.needed("reason")?.to_owned(), until_ms };
+    visit.order::<OrderResult>(&format!("{subject}/decide"), &form.headers()?, &order).await.map(drop)
 }

@@ -22,7 +22,6 @@ pub(in crate::console) enum Place {
     Destinations,
     Senders,
     Rejected,
-    WhatIf,
     Explain,
     Operations,
     Audit,
@@ -32,7 +31,7 @@ pub(in crate::console) enum Place {
 }
 
 /// The pages in the list: place, path, name, weakest role.
-const PLACES: [(Place, &str, &str, Role); 12] = [
+const PLACES: [(Place, &str, &str, Role); 11] = [
     (Place::Overview, "/", "Overview", Role::Viewer),
     (Place::Events, "/events", "Events", Role::Viewer),
     (Place::Messages, "/messages", "Messages", Role::Viewer),
@@ -40,7 +39,6 @@ const PLACES: [(Place, &str, &str, Role); 12] = [
     (Place::Destinations, "/destinations", "Destinations", Role::Viewer),
     (Place::Senders, "/senders", "Senders", Role::Viewer),
     (Place::Rejected, "/rejected", "Rejected", Role::Viewer),
-    (Place::WhatIf, "/what-if", "What-if", Role::Operator),
     (Place::Explain, "/explain", "Explain", Role::Reader),
     (Place::Operations, "/operations", "Operations", Role::Viewer),
     (Place::Audit, "/audit", "Audit", Role::Operator),

@@ -3,8 +3,7 @@
 use maud::{Markup, html};
 
 use super::chip::{Mood, chip};
-use super::copy;
-use super::moment::{foreign, short_id};
+use super::moment::{copy_whole, foreign, short_id};
 use crate::console::contract::path;
 use crate::console::visit::Visit;
 use crate::types::TEST_EVENT;
@@ -22,7 +21,7 @@ pub(in crate::console) fn event(visit: &Visit, provider: &str, event_id: &str) -
             title=[short.is_some().then(|| crate::plain::line(event_id))] {
             (foreign(short.as_deref().unwrap_or(event_id)))
         }
-        @if short.is_some() { " " (copy::whole(event_id)) }
+        @if short.is_some() { " " (copy_whole(event_id)) }
         @if event_id.starts_with(TEST_EVENT) { " " (chip(Mood::Needed, "test event")) }
     }
 }

@@ -1,9 +1,10 @@
-//! Tables of rows, and the way to the next page.
+//! Rows: tables with their next page, and facts.
 
 use maud::{Markup, html};
 
 use super::field;
-use crate::api::{DamagedRow, Page};
+use super::moment::{foreign, none};
+use crate::api::{DamagedRow, Page, PolicyView};
 use crate::console::contract::with_query;
 use crate::console::visit::Visit;
 use crate::times;
@@ -87,4 +88,21 @@ pub(in crate::console) fn onwards(
             }
         }
     }
+}
+
+/// The rows; of a destination that the node which answers does not have, one that says so.
+pub(in crate::console) fn policy(policy: Option<&PolicyView>) -> Vec<(&'static str, Markup)> {
+    let Some(policy) = policy else {
+        return vec![("Unclear answers", html! { "not known: this node does not have the destination" })];
+    };
+    vec![
+        ("Address", policy.host.as_deref().map_or_else(none, foreign)),
+        (
+            "Unclear answers",
+            html! { code { "unknown = \"" (policy.unknown) "\"" } ": " (policy.unknown_in_words()) },
+        ),
+        ("Remembers a key for", html! { (policy.key_valid_for_in_words()) }),
+        ("Timeout", html! { (times::length_in_words(policy.timeout_ms)) }),
+        ("Retries", html! { (policy.retry.in_words()) }),
+    ]
 }

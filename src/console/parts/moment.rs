@@ -1,4 +1,4 @@
-//! Times and figures: in UTC with how long ago, to be held against logs and dashboards.
+//! Times, figures and texts of strangers: as much of each as a page bears, and what a script copies of them.
 
 use maud::{Markup, html};
 
@@ -70,6 +70,49 @@ pub(in crate::console) fn figure(number: u64, is_more: bool) -> Markup {
     html! { span class="figure" { (grouped(number)) @if is_more { "+" } } }
 }
 
+/// The first characters of a text, on one line, and a sign where it was longer.
+pub(in crate::console) fn brief(text: &str, chars_n_max: usize) -> Markup {
+    let (shown, is_cut) = cut(text, chars_n_max);
+    html! { (foreign(shown)) @if is_cut { "…" } }
+}
+
+/// The first characters of a text of several lines, as it was written.
+pub(in crate::console) fn brief_lines(text: &str, chars_n_max: usize) -> Markup {
+    let (shown, is_cut) = cut(text, chars_n_max);
+    html! {
+        pre tabindex="0" { (crate::plain::text(shown)) @if is_cut { "…" } }
+    }
+}
+
+/// The first characters of a text, and whether there are more.
+fn cut(text: &str, chars_n_max: usize) -> (&str, bool) {
+    match text.char_indices().nth(chars_n_max) {
+        Some((at, _)) => (text.split_at(at).0, true),
+        None => (text, false),
+    }
+}
+
+/// A text of one line with its button; `id` is its own on the page.
+pub(in crate::console) fn copied(id: &str, text: &str) -> Markup {
+    html! {
+        span class="taken" {
+            code id=(id) { (foreign(text)) }
+            button type="button" class="copy" data-copy=(id) { "Copy" }
+        }
+    }
+}
+
+/// A button that copies what the element of this id shows; `label` says what that is.
+pub(in crate::console) fn copy_button(id: &str, label: &str) -> Markup {
+    html! { button type="button" class="copy" data-copy=(id) { (label) } }
+}
+
+/// A button that copies a text of which a page shows a part alone.
+pub(in crate::console) fn copy_whole(text: &str) -> Markup {
+    let text = crate::plain::line(text);
+    html! { button type="button" class="copy" data-text=(text) aria-label={ "Copy " (text) } { "Copy" } }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -107,5 +150,19 @@ mod tests {
             id("7:a\"b/c/d,1:x").0,
             "<span title=\"7:a&quot;b/c/d,1:x\"><bdi>a&quot;b/c/d · x</bdi></span>"
         );
+    }
+
+    #[test]
+    fn a_long_text_is_cut_between_characters_and_says_so() {
+        #[track_caller]
+        fn check(text: &str, want: &str) {
+            assert_eq!(brief(text, 3).0, format!("<bdi>{want}"), "{text}");
+        }
+        check("", "</bdi>");
+        check("äöü", "äöü</bdi>");
+        check("äöü€", "äöü</bdi>…");
+        check("<b>", "&lt;b&gt;</bdi>");
+        check("a\nb", "a\\u000ab</bdi>");
+        assert_eq!(brief_lines("a\n\u{202e}bc", 3).0, "<pre tabindex=\"0\">a\n\\u202e…</pre>");
     }
 }

@@ -8,8 +8,7 @@ use http::StatusCode;
 
 use super::super::error::Problem;
 use super::super::reply::{tagged_reply, view_reply};
-use super::asking::Asking;
-use super::state::ApiState;
+use super::state::{ApiState, Asking};
 use crate::api::{DestinationView, Page};
 use crate::store::{DestinationStanding, People};
 use crate::types::Name;

@@ -8,9 +8,8 @@ use http::{HeaderValue, StatusCode, header};
 
 use super::super::error::Problem;
 use super::super::reply::view_reply;
-use super::asking::Asking;
 use super::query::query;
-use super::state::{ApiState, ProviderFacts};
+use super::state::{ApiState, Asking, ProviderFacts};
 use super::{destinations, providers};
 use crate::api::{DoctorView, FindingView, ProbePath, ProbeView};
 use crate::doctor;

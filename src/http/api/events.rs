@@ -10,10 +10,9 @@ use http::{HeaderName, HeaderValue, StatusCode, header};
 
 use super::super::error::Problem;
 use super::super::reply::{tagged_reply, view_reply};
-use super::asking::Asking;
-use super::judged::Judge;
+use super::messages::Judge;
 use super::query::{limit, name, no_state, query, text, time, word};
-use super::state::ApiState;
+use super::state::{ApiState, Asking};
 use crate::api::{EventFilter, EventView, LedgerView, LedgerWhat, MessageView, open_calls_in_words};
 use crate::store::{EventPlace, EventQuery, People};
 use crate::types::{DeliveryFilter, DeliveryState, EventKey, EventState, MessageState, Name};

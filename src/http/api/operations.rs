@@ -10,12 +10,10 @@ use tracing::info;
 
 use super::super::error::Problem;
 use super::super::reply::view_reply;
-use super::asking::Asking;
-use super::decide::{DecisionRequest, answer, busy};
-use super::judged::Judge;
-use super::order::{body_of, order};
+use super::decide::{DecisionRequest, answer, body_of, busy, order};
+use super::messages::Judge;
 use super::query::{cursor, is_text, limit, query, uuid_text};
-use super::state::ApiState;
+use super::state::{ApiState, Asking};
 use crate::api::{OperationChoice, OperationOrder, OperationPreview, ReasonOrder};
 use crate::store::{OperationAct, People};
 use crate::types::Name;

@@ -11,8 +11,7 @@ use tracing::info;
 
 use super::super::error::Problem;
 use super::super::reply::{tagged_reply, view_reply};
-use super::asking::Asking;
-use super::state::{ApiState, ProviderFacts};
+use super::state::{ApiState, Asking, ProviderFacts};
 use crate::api::{Page, ProviderView, SecretView};
 use crate::store::{People, ProviderStanding};
 use crate::types::{Name, UnixMs};

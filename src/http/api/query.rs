@@ -8,8 +8,6 @@ use crate::api::{PAGE_N_DEFAULT, PAGE_N_MAX, TIME_MS_MAX};
 use crate::plain;
 use crate::types::{Name, TEXT_BYTES_MAX, UnixMs};
 
-/// Minutes to look back, unless `minutes_n` says otherwise.
-const MINUTES_N_DEFAULT: u32 = 60;
 /// Longest value, in bytes.
 const VALUE_BYTES_MAX: usize = 1_024;
 /// Longest piece of a wrong name or value that an answer repeats. Characters.
@@ -79,9 +77,7 @@ fn shown(text: &str) -> String {
 }
 
 pub(super) fn limit(values: &BTreeMap<String, String>) -> Result<u32, Problem> {
-    let Some(text) = values.get("limit") else { return Ok(PAGE_N_DEFAULT) };
-    let limit = whole(text).filter(|limit| (1..=PAGE_N_MAX).contains(limit));
-    limit.ok_or_else(|| Problem::bad_request("`limit` must be a number from 1 to 500"))
+    up_to(values, ("limit", PAGE_N_DEFAULT, PAGE_N_MAX), "`limit` must be a number from 1 to 500")
 }
 
 /// The name that the query gives under `key`.
@@ -112,15 +108,15 @@ pub(super) fn is_text(text: &str) -> bool {
     (1..=TEXT_BYTES_MAX).contains(&text.len()) && !text.contains('\0')
 }
 
-/// The minutes to look back, 60 unless the query says otherwise; `wrong` says what they may be.
-pub(super) fn minutes_n(
+/// The number from 1 to `n_max` that the query gives under `key`, else `n_default`; `wrong` says what it may be.
+pub(super) fn up_to(
     values: &BTreeMap<String, String>,
-    n_max: u32,
+    (key, n_default, n_max): (&str, u32, u32),
     wrong: &'static str,
 ) -> Result<u32, Problem> {
-    let Some(text) = values.get("minutes_n") else { return Ok(MINUTES_N_DEFAULT) };
-    let minutes_n = whole(text).filter(|n| (1..=n_max).contains(n));
-    minutes_n.ok_or(Problem::bad_request(wrong))
+    let Some(text) = values.get(key) else { return Ok(n_default) };
+    let number = whole(text).filter(|n| (1..=n_max).contains(n));
+    number.ok_or(Problem::bad_request(wrong))
 }
 
 /// The time that the query gives under `key`.

@@ -18,8 +18,8 @@ use super::super::auth::authenticated;
 use super::super::error::Problem;
 use super::state::ApiState;
 use super::{
-    activity, audit, backlog, chain, decisions, destinations, doctor, events, explain, lanes, me, messages,
-    operations, providers, requests, search, settings, statistics, test_events, tokens, what_if,
+    decide, destinations, doctor, events, figures, messages, operations, providers, questions, records,
+    test_events, tokens,
 };
 use crate::api::{IfMatch, ROUTES};
 use crate::plain;
@@ -65,34 +65,34 @@ impl Routes {
 /// Every route. `api::ROUTES` says of each who may ask, and a test below that none is missing on either side.
 fn routes() -> Routes {
     Routes::default()
-        .route("/me", get(me::show))
+        .route("/me", get(records::me))
         .route("/events", get(events::list))
         .route("/events/count", get(events::count))
         .route("/events/{provider}/{event_id}", get(events::show))
         .route("/events/{provider}/{event_id}/body", get(events::body))
-        .route("/events/{provider}/{event_id}/decide", post(decisions::decide_event))
-        .route("/events/{provider}/{event_id}/what-if", post(what_if::one))
-        .route("/what-if", post(what_if::many))
-        .route("/explain", post(explain::ask))
+        .route("/events/{provider}/{event_id}/decide", post(decide::decide_event))
+        .route("/events/{provider}/{event_id}/what-if", post(questions::what_if_one))
+        .route("/what-if", post(questions::what_if))
+        .route("/explain", post(questions::explain))
         .route("/messages", get(messages::list))
         .route("/messages/count", get(messages::count))
         .route("/messages/{message_id}", get(messages::show))
-        .route("/messages/{message_id}/decide", post(decisions::decide_message))
-        .route("/lanes", get(lanes::list))
+        .route("/messages/{message_id}/decide", post(decide::decide_message))
+        .route("/lanes", get(messages::list_lanes))
         .route("/destinations", get(destinations::list))
         .route("/destinations/{name}", get(destinations::show))
-        .route("/destinations/{name}/decide", post(decisions::decide_destination))
-        .route("/rejected", get(requests::list_rejected))
-        .route("/rejected/groups", get(requests::group_rejected))
+        .route("/destinations/{name}/decide", post(decide::decide_destination))
+        .route("/rejected", get(records::list_rejected))
+        .route("/rejected/groups", get(records::group_rejected))
         .route("/providers", get(providers::list))
         .route("/providers/{name}", get(providers::show))
-        .route("/providers/{name}/decide", post(decisions::decide_provider))
+        .route("/providers/{name}/decide", post(decide::decide_provider))
         .route("/providers/{name}/taught", post(providers::show_taught).once())
         .route("/providers/{name}/test-events", post(test_events::make).once())
-        .route("/backlog", get(backlog::show))
-        .route("/search", get(search::show))
-        .route("/statistics", get(statistics::show))
-        .route("/activity", get(activity::show))
+        .route("/backlog", get(figures::backlog))
+        .route("/search", get(records::search))
+        .route("/statistics", get(figures::statistics))
+        .route("/activity", get(figures::activity))
         .route("/operations", get(operations::list))
         .route("/operations", post(operations::begin))
         .route("/operations/preview", post(operations::preview))
@@ -114,11 +114,11 @@ fn routes() -> Routes {
             "/operations/{operation_id}/cancel",
             post(|state, people, id, sent| operations::decide(OperationAct::Cancel, state, people, id, sent)),
         )
-        .route("/settings", get(settings::list))
+        .route("/settings", get(records::settings))
         .route("/doctor", get(doctor::show))
         .route("/probes", post(doctor::make_probe))
-        .route("/audit", get(audit::list))
-        .route("/audit/verify", get(chain::verify))
+        .route("/audit", get(records::audit))
+        .route("/audit/verify", get(records::verify_audit))
         .route("/tokens", get(tokens::list))
         .route("/tokens", post(tokens::make).once())
         .route("/tokens/{token_id}/revoke", post(tokens::revoke).once())

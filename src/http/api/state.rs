@@ -1,19 +1,22 @@
-//! The things that the API needs of the app.
+//! The things that the API needs of the app, and who asks.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use axum::extract::FromRequestParts;
+use http::request::Parts;
+
+use super::super::error::Problem;
 use super::super::token_gate::TokenGate;
 use crate::admit::WhatIf;
-use crate::api::{AttemptMinute, CallTimesView, PolicyView, RequestMinute, SenderView, UnknownPathView};
+use crate::api::{CallTimesView, PolicyView, SenderView, UnknownPathView};
 use crate::config::EffectiveSetting;
 use crate::doctor::{NodeDoctor, ProbeKey};
 use crate::idempotency::IdempotencyLayer;
-use crate::minutes::MinuteSpan;
 use crate::receive::{Explainer, TestEvents};
-use crate::store::{BulkRules, PeopleDoor};
+use crate::store::{ActivityCounts, BulkRules, People, PeopleDoor};
 use crate::traces::Traces;
-use crate::types::{Clock, Name, UnixMs};
+use crate::types::{Clock, Name, Principal, TYPED_BY, TypedBy};
 
 /// The word for how the circuit breaker of a destination stands on this node; `None` for one that it does not call.
 pub(crate) type BreakerState = dyn Fn(&str) -> Option<&'static str> + Send + Sync;
@@ -27,20 +30,8 @@ pub(crate) type DelaysOf = dyn Fn(&str) -> Vec<i64> + Send + Sync;
 /// The paths that no provider has, and that were posted to since the start.
 pub(crate) type UnknownPathsOf = dyn Fn() -> Vec<UnknownPathView> + Send + Sync;
 
-/// The minutes in which something of this name was counted.
-pub(crate) type CountedMinutes<T> = dyn Fn(&Name, MinuteSpan) -> Vec<T> + Send + Sync;
-
-/// What this node counts over time.
-pub(crate) struct NodeActivity {
-    /// Name of the node, as attempts have it.
-    pub(crate) node: String,
-    /// Time since which it counts.
-    pub(crate) since_ms: UnixMs,
-    /// Requests of a provider.
-    pub(crate) requests: Box<CountedMinutes<RequestMinute>>,
-    /// Attempts for a destination.
-    pub(crate) attempts: Box<CountedMinutes<AttemptMinute>>,
-}
+/// What this node counted and did not add to the table yet.
+pub(crate) type UnsavedActivity = dyn Fn() -> ActivityCounts + Send + Sync;
 
 /// State of the API: all that it needs of the app.
 pub(crate) struct ApiState {
@@ -58,8 +49,8 @@ pub(crate) struct ApiState {
     pub(crate) breaker: Box<BreakerState>,
     /// Says how long its calls to a destination of that name took lately.
     pub(crate) call_times: Box<CallTimesOf>,
-    /// What this node counted.
-    pub(crate) activity: NodeActivity,
+    /// What this node counted and did not save yet.
+    pub(crate) unsaved: Box<UnsavedActivity>,
     /// Facts about each configured provider.
     pub(crate) providers: Vec<ProviderFacts>,
     /// Judges requests that people have saved.
@@ -138,4 +129,17 @@ pub(crate) struct ProviderFacts {
     pub(crate) fingerprints: Vec<String>,
     /// Types of which its kind has sample events.
     pub(crate) samples: Vec<String>,
+}
+
+/// The store as the caller of a route may see it.
+pub(super) struct Asking(pub(super) People);
+
+impl FromRequestParts<Arc<ApiState>> for Asking {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &Arc<ApiState>) -> Result<Self, Problem> {
+        let principal = parts.extensions.get::<Principal>().cloned().ok_or(Problem::NOT_FOUND)?;
+        let typed_by = parts.headers.get(TYPED_BY).and_then(|text| TypedBy::parse(text.to_str().ok()?));
+        Ok(Self(state.people.open(principal).typed_by(typed_by)))
+    }
 }

@@ -9,9 +9,8 @@ use tracing::info;
 
 use super::super::error::Problem;
 use super::super::reply::view_reply;
-use super::asking::Asking;
-use super::order::{body_of_at_most, check_reason, order};
-use super::state::ApiState;
+use super::decide::{body_of_at_most, check_reason, order};
+use super::state::{ApiState, Asking};
 use crate::api::{TestEventOrder, TestEventView};
 use crate::receive::{NoTestEvent, ReceiveError};
 use crate::types::{IdempotencyKey, Name, ProblemCode, Role};

@@ -5,12 +5,13 @@
 //!
 //! To read it: `person.rs` (who asks, and the checks), `choice.rs` (what a list may show), then a file for each subject.
 //! `causes.rs` counts failures by their error. Of events: `events.rs` lists them, with `cursor.rs` (where a page begins) and `walk.rs` (which numbers a time has),
-//! `statistics.rs` counts them, `ledger.rs` tells all that is known of one, from the rows of `ledger_rows.rs`, and
+//! `statistics.rs` counts them, `activity.rs` is what the nodes count, `ledger.rs` tells all that is known of one, from the rows of `ledger_rows.rs`, and
 //! `search.rs` finds what an id leads to, with `search_rows.rs`. Of the rest:
 //! `message_sources.rs` (where messages are looked for, and how far), `messages.rs`, `message.rs`, `surroundings.rs` (what judgements of messages need), `lanes.rs`,
 //! `destinations.rs`, `providers.rs`, `rejected.rs`, `audit.rs`, `chain.rs` (whether the log is whole), `tokens.rs`, `test_events.rs`, `what_if.rs`, `known.rs`; `decisions.rs` and
 //! `operations.rs` are what they order. `statements.rs` lists statements for tests.
 
+mod activity;
 mod audit;
 mod causes;
 mod chain;
@@ -40,6 +41,7 @@ mod tokens;
 mod walk;
 mod what_if;
 
+pub use activity::{ActivityCounts, ActivityQuery, ActivitySubject};
 pub use cursor::EventPlace;
 pub use destinations::DestinationStanding;
 pub use events::EventQuery;

@@ -1,6 +1,6 @@
 //! Statements of lists by name, for tests that look at their plans.
 
-use super::{audit, destinations, lanes, message_sources, providers, rejected};
+use super::{activity, audit, destinations, lanes, message_sources, providers, rejected};
 use super::{causes, events, ledger_rows, search_rows, statistics, surroundings, walk};
 use crate::store::event::DELIVERY_STATEMENTS;
 use crate::store::operations;
@@ -28,6 +28,7 @@ pub fn read_statements() -> Vec<(&'static str, &'static str)> {
         orders,
         walk::STATEMENTS,
         events::STATEMENTS,
+        activity::STATEMENTS,
         statistics::STATEMENTS,
         ledger_rows::STATEMENTS,
         search_rows::STATEMENTS,

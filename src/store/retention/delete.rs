@@ -166,6 +166,7 @@ const SECRET_USES: Both = both_by_texts!(
 );
 const TAUGHT: Both =
     both_by_texts!("taught_secrets", "provider = $1 AND provider = ANY($2) AND taught_at_ms < $3", "", "");
+const ACTIVITY: Both = both_by_texts!("activity", "subject = $1 AND name = ANY($2) AND hour_ms < $3", "", "");
 const ANSWERS: Both = both_by_texts!(
     "idempotency_keys",
     "principal = $1 AND idempotency_key = ANY($2) AND expires_at_ms < $3",
@@ -208,6 +209,7 @@ fn way(kind: PrunedKind) -> Way {
         PrunedKind::Rejections => Way::Texts(REJECTIONS, None),
         PrunedKind::SecretUses => Way::Texts(SECRET_USES, None),
         PrunedKind::Taught => Way::Texts(TAUGHT, None),
+        PrunedKind::Activity => Way::Texts(ACTIVITY, None),
         PrunedKind::Answers => Way::Texts(ANSWERS, None),
         PrunedKind::Audit => Way::Numbers(AUDIT),
         PrunedKind::Operations => Way::Texts(OPERATIONS, None),

@@ -37,6 +37,8 @@ pub enum PrunedKind {
     SecretUses,
     /// Secrets that senders taught us.
     Taught,
+    /// Counts of requests and attempts by the hour.
+    Activity,
     /// Answers that were kept under the keys of requests.
     Answers,
     /// Operations that are over, with their sets.
@@ -61,6 +63,7 @@ impl PrunedKind {
         Self::Rejections,
         Self::SecretUses,
         Self::Taught,
+        Self::Activity,
         Self::Answers,
         Self::Operations,
         Self::Audit,
@@ -82,6 +85,7 @@ impl PrunedKind {
             Self::Rejections => "rejected_requests",
             Self::SecretUses => "secret_uses",
             Self::Taught => "taught_secrets",
+            Self::Activity => "activity",
             Self::Answers => "idempotency_keys",
             Self::Operations => "operations",
             Self::Audit => "audit_log",
@@ -98,7 +102,15 @@ impl PrunedKind {
 
     /// True when its rows are few, and found by their age.
     pub fn is_small(self) -> bool {
-        matches!(self, Self::Rejections | Self::SecretUses | Self::Taught | Self::Answers | Self::Operations)
+        matches!(
+            self,
+            Self::Rejections
+                | Self::SecretUses
+                | Self::Taught
+                | Self::Activity
+                | Self::Answers
+                | Self::Operations
+        )
     }
 
     /// True when all of the table has to be looked through to find what is old.
@@ -137,6 +149,8 @@ pub struct Cuts {
     pub secret_uses_ms: UnixMs,
     /// Secrets that senders taught us.
     pub taught_ms: UnixMs,
+    /// Counts of requests and attempts.
+    pub activity_ms: UnixMs,
     /// Answers under the keys of requests, whose windows end.
     pub answers_ms: UnixMs,
     /// Operations that are over.
@@ -166,6 +180,7 @@ impl Cuts {
             PrunedKind::Rejections => self.rejections_ms,
             PrunedKind::SecretUses => self.secret_uses_ms,
             PrunedKind::Taught => self.taught_ms,
+            PrunedKind::Activity => self.activity_ms,
             PrunedKind::Answers => self.answers_ms,
             PrunedKind::Operations => self.operations_ms,
             PrunedKind::Audit => self.audit_ms,
@@ -288,12 +303,13 @@ mod tests {
             rejections_ms: 6,
             secret_uses_ms: 7,
             taught_ms: 8,
-            answers_ms: 9,
-            operations_ms: 10,
-            audit_ms: 11,
+            activity_ms: 9,
+            answers_ms: 10,
+            operations_ms: 11,
+            audit_ms: 12,
         };
         let found: Vec<UnixMs> = PrunedKind::ALL.iter().map(|kind| cuts.of(*kind)).collect();
-        assert_eq!(found, [1, 1, 2, 3, 4, 4, 4, 4, 4, 5, 6, 7, 8, 9, 10, 11]);
+        assert_eq!(found, [1, 1, 2, 3, 4, 4, 4, 4, 4, 5, 6, 7, 8, 9, 10, 11, 12]);
         assert_eq!((cuts.ids_of("stripe"), cuts.ids_of("gone")), (40, 4));
     }
 

@@ -50,6 +50,8 @@ const SECRET_USES: &str =
     FROM secret_uses WHERE last_matched_at_ms < $1 LIMIT $2";
 const TAUGHT: &str = "/* prune_look */ SELECT provider AS one, provider AS two, taught_at_ms AS at_ms
     FROM taught_secrets WHERE taught_at_ms < $1 LIMIT $2";
+const ACTIVITY: &str = "/* prune_look */ SELECT subject AS one, name AS two, hour_ms AS at_ms
+    FROM activity WHERE hour_ms < $1 ORDER BY hour_ms LIMIT $2";
 const ANSWERS: &str =
     "/* prune_look */ SELECT principal AS one, idempotency_key AS two, expires_at_ms AS at_ms
     FROM idempotency_keys WHERE expires_at_ms < $1 ORDER BY expires_at_ms LIMIT $2";
@@ -81,6 +83,7 @@ pub(super) async fn look(
         PrunedKind::Rejections => db.fetch(REJECTIONS, &cut).await?,
         PrunedKind::SecretUses => db.fetch(SECRET_USES, &cut).await?,
         PrunedKind::Taught => db.fetch(TAUGHT, &cut).await?,
+        PrunedKind::Activity => db.fetch(ACTIVITY, &cut).await?,
         PrunedKind::Answers => db.fetch(ANSWERS, &cut).await?,
         PrunedKind::Operations => db.fetch(OPERATIONS, &cut).await?,
     };

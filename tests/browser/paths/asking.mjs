@@ -1,23 +1,8 @@
 // Paths of somebody who asks what would be, and why something is as it is.
 import assert from "node:assert/strict";
 import { goes, looksWell, text } from "../kit/browser.mjs";
-import { accepted, secrets, stripe } from "../kit/sender.mjs";
-import { guarded, messagesOf, signIn, tokens } from "../kit/world.mjs";
-
-goes("what-if runs the handlers on what is stored, and changes nothing", {}, async ({ page, context }) => {
-  const hooklatch = await guarded();
-  await accepted(stripe(hooklatch, "evt_what_if", "invoice.what_if"));
-  const before = await messagesOf(hooklatch, "evt_what_if", "done");
-  await signIn(context, hooklatch, "operator");
-  await page.goto(`${hooklatch.url}/what-if`);
-  await page.getByLabel("Type", { exact: true }).fill("invoice.what_if");
-  await page.getByRole("button", { name: "Run the handlers" }).click();
-  const row = page.getByRole("row").filter({ hasText: "evt_what_if" });
-  await row.waitFor();
-  assert.match(await text(row), /same|equal|no difference/i);
-  assert.deepEqual((await messagesOf(hooklatch, "evt_what_if", "done")).map((one) => one.message_id), before.map((one) => one.message_id));
-  for (const path of ["/what-if", "/explain"]) await looksWell(page, hooklatch.url + path);
-});
+import { secrets } from "../kit/sender.mjs";
+import { guarded, signIn, tokens } from "../kit/world.mjs";
 
 goes("a request that is pasted is explained step by step, with scripts off as well", { isScripted: false }, async ({ page, context }) => {
   const hooklatch = await guarded();
@@ -45,7 +30,7 @@ goes("the audit log tells who decided what, and no viewer", {}, async ({ page, c
   assert.match(await text(page.getByRole("main")), /sign_in|sign in/i);
   await signIn(context, hooklatch, "viewer");
   watch.statuses.add(403);
-  for (const path of ["/audit", "/settings", "/what-if", "/explain"]) {
+  for (const path of ["/audit", "/settings", "/explain"]) {
     assert.equal((await page.goto(hooklatch.url + path)).status(), 403, path);
   }
 });

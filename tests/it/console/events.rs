@@ -66,7 +66,7 @@ async fn all_that_a_filter_finds_can_be_acted_on_by_those_who_may(database: &Dat
     let (vic, olga) =
         (Browser::signed_in(server.admin, VIEWER).await, Browser::signed_in(server.admin, OPERATOR).await);
     let filter = "/events?state=failed&provider=stripe&to=1970-01-02";
-    let link = "/operations/new?provider=stripe&state=failed&received_to_ms=86400000&subject=events";
+    let link = "/operations/new?provider=stripe&received_to_ms=86400000&state=failed&subject=events";
     let href = format!("href=\"{}\"", link.replace('&', "&amp;"));
     assert!(olga.get(filter).await.text.contains(&href));
     assert!(olga.get(link).await.text.contains("1 failed event"), "{}", olga.get(link).await.text);

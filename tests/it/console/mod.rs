@@ -19,6 +19,5 @@ mod signed_again;
 mod signing_in;
 mod staged;
 mod views;
-mod what_if;
 
 pub use browser::Browser;

@@ -15,7 +15,7 @@ use crate::database::{Database, on_sqlite};
 on_sqlite!(every_page_is_shown_to_who_may_see_it_and_acts_for_nobody_else);
 
 /// Weakest role for each route; an empty word where nobody needs one.
-const ROUTES: [(&str, &str); 41] = [
+const ROUTES: [(&str, &str); 37] = [
     ("GET /", "viewer"),
     ("GET /assets/{file}", ""),
     ("GET /audit", "operator"),
@@ -41,7 +41,6 @@ const ROUTES: [(&str, &str); 41] = [
     ("GET /settings", "operator"),
     ("GET /sign-in", ""),
     ("GET /sign-out", "viewer"),
-    ("GET /what-if", "operator"),
     ("POST /destinations/{name}/decide", "operator"),
     ("POST /events/{provider}/{event_id}/decide", "operator"),
     ("POST /explain", "reader"),
@@ -54,12 +53,9 @@ const ROUTES: [(&str, &str); 41] = [
     ("POST /sign-in", ""),
     ("POST /sign-out", "viewer"),
     ("POST /sign-out/everywhere", "viewer"),
-    ("POST /what-if", "operator"),
-    ("GET /events/{provider}/{event_id}/what-if", ""),
-    ("POST /events/{provider}/{event_id}/what-if", "operator"),
 ];
 /// Forms that change nothing, and so carry no key: what they ask is shown.
-const QUESTIONS: [&str; 2] = ["/explain", "/what-if"];
+const QUESTIONS: [&str; 1] = ["/explain"];
 /// Pages that are about all, whatever the scope: they tell nothing of a row but its number.
 const ABOUT_ALL: [&str; 1] = ["GET /audit/verify"];
 
@@ -143,8 +139,8 @@ fn fields(route: &str) -> Vec<(&'static str, &'static str)> {
         "POST /operations" => "discard",
         _ => "rerun",
     };
-    let chosen =
-        [("subject", "messages"), ("state", "held"), ("counted_n", "1"), ("set", "x"), ("typed_n", "1")];
+    let choice = r#"{"messages":{"state":"held"}}"#;
+    let chosen = [("choice", choice), ("counted_n", "1"), ("set", "x"), ("typed_n", "1")];
     [("act", act), ("reason", "r")].into_iter().chain(chosen).collect()
 }
 

@@ -138,6 +138,7 @@ fn asked(n: i64) -> Vec<(&'static str, String, f64)> {
     let floor = n - 100_000;
     let statistics = format!("{floor}, 50000, 1000000000, 2000000000, NULL, 0, '{{}}', 5000");
     all.push(("statistics", statistics, 50_100.0));
+    all.push(("activity", "0, 3600000".to_owned(), 1.0));
     all.push(("statistics_end", format!("{floor}, 50000"), 50_100.0));
     let newest = n - 9;
     let key = format!("'p1', 'evt_{newest}'");

@@ -37,6 +37,7 @@ pub(crate) fn cuts(ms: i64) -> Cuts {
         rejections_ms: ms,
         secret_uses_ms: ms,
         taught_ms: ms,
+        activity_ms: ms,
         answers_ms: ms,
         operations_ms: ms,
         audit_ms: ms,
@@ -308,6 +309,8 @@ async fn small_things_go_by_their_age(database: &Database) {
     let fill = "INSERT INTO taught_secrets (provider, secret, taught_at_ms) VALUES ('a', 's', 1000), ('b', 's', 90000);
         INSERT INTO secret_uses (provider, fingerprint, matched_n, last_matched_at_ms)
             VALUES ('a', 'x', 1, 1000), ('a', 'y', 1, 90000);
+        INSERT INTO activity (hour_ms, subject, name, outcome, counted_n) VALUES (1000, 'provider', 'a', 'accepted', 1),
+            (1000, 'provider', 'a', 'conflict', 1), (90000, 'provider', 'a', 'accepted', 1);
         INSERT INTO idempotency_keys
             (principal, idempotency_key, fingerprint, state, fence, locked_until_ms, created_at_ms, expires_at_ms)
             SELECT 'operator:ops', rejection_id, body_digest, 'processing', 1, 0, 0, received_at_ms FROM rejected_requests;
@@ -332,6 +335,7 @@ async fn small_things_go_by_their_age(database: &Database) {
     run(database, fill).await;
     let gone = round(&store, &cuts(50_000), 7, false).await;
     let wanted = [
+        ("activity", 2),
         ("audit_log", 30),
         ("idempotency_keys", 30),
         ("rejected_requests", 30),

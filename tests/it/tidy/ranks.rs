@@ -20,7 +20,6 @@ pub(super) const RANKS: &[(&str, u8)] = &[
     ("json", 1),
     ("config", 1),
     ("spec", 1),
-    ("minutes", 1),
     ("backoff", 2),
     ("api", 1),
     ("store", 2),

@@ -1,0 +1,55 @@
+//! What this node counted since its start, and how much of it is in the table of all nodes.
+
+use std::sync::{Mutex, PoisonError};
+
+use tracing::warn;
+
+use crate::outbox::NodeCalls;
+use crate::receive::CountedRequests;
+use crate::store::{ActivityCounts, Store};
+use crate::types::UnixMs;
+
+/// The counts of requests and attempts of this node.
+pub(in crate::app) struct NodeActivity {
+    requests: CountedRequests,
+    calls: NodeCalls,
+    /// The totals that were added to the table.
+    saved: Mutex<ActivityCounts>,
+}
+
+impl NodeActivity {
+    pub(in crate::app) fn new(requests: CountedRequests, calls: NodeCalls) -> Self {
+        Self { requests, calls, saved: Mutex::default() }
+    }
+
+    fn totals(&self) -> ActivityCounts {
+        let mut totals = self.requests.totals();
+        totals.extend(self.calls.totals());
+        totals
+    }
+
+    /// What is not in the table yet.
+    pub(in crate::app) fn unsaved(&self) -> ActivityCounts {
+        self.unsaved_of(self.totals())
+    }
+
+    fn unsaved_of(&self, mut totals: ActivityCounts) -> ActivityCounts {
+        let saved = self.saved.lock().unwrap_or_else(PoisonError::into_inner);
+        totals.retain(|key, total| {
+            let saved_n = saved.get(key).copied().unwrap_or_default();
+            // A provider that a reload took out and another brought back counts from 0.
+            *total = total.checked_sub(saved_n).unwrap_or(*total);
+            *total > 0
+        });
+        totals
+    }
+
+    /// Adds to the table what is not in it yet. What could not be added is added the next time.
+    pub(in crate::app) async fn save(&self, store: &Store, now_ms: UnixMs) {
+        let totals = self.totals();
+        match store.activity_add(self.unsaved_of(totals.clone()), now_ms).await {
+            Ok(()) => *self.saved.lock().unwrap_or_else(PoisonError::into_inner) = totals,
+            Err(error) => warn!(%error, "could not save the counts of requests and attempts"),
+        }
+    }
+}
