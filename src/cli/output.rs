@@ -14,7 +14,7 @@ use crate::api::DeliveryView;
 use crate::config::Environment;
 use crate::plain::{self, Plain};
 use crate::times::{rfc3339, told};
-use crate::types::{AttemptResult, Clock, DeliveryState, EventState, MessageState};
+use crate::types::{AttemptResult, Clock, EventState, MessageState, Mood};
 
 /// When colours are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
