@@ -60,7 +60,6 @@ mod trial;
 
 pub use admission::{AdmissionTx, AdmittedBatch, Candidate, Decide, Plan, Writes};
 pub use apart::{Conflicts, KeptContent};
-pub use audit::{AUDIT_VERIFIED_N_MAX, AuditPlace, AuditVerdict};
 pub use checkup::{
     DatabaseState, FileState, NODE_SEEN_EVERY, NodeSeen, SchemaParts, ServerState, TableState,
 };

@@ -45,7 +45,7 @@ pub(super) struct RestoreReport {
     pub(super) running_operations_n: u64,
     pub(super) tokens_n: u64,
     pub(super) restores_n: u64,
-    pub(super) audit_head: String,
+    pub(super) audit_seq: i64,
     /// Ids of keys that rows are encrypted with and that the configuration does not have.
     pub(super) keys_missing: Vec<String>,
     /// Set once it was taken over.
@@ -133,7 +133,7 @@ impl RestoreReport {
             running_operations_n: facts.operations_n,
             tokens_n: facts.tokens_n,
             restores_n: facts.restores_n,
-            audit_head: facts.audit_head.clone(),
+            audit_seq: facts.audit_seq,
             keys_missing: Vec::new(),
             taken_over: None,
         }

@@ -40,9 +40,9 @@ pub(super) fn in_words(report: &RestoreReport, now_ms: UnixMs) -> String {
     lines.extend(others(report));
     lines.push(format!(
         "\nNothing was changed. To take it over: hooklatch restore-check --yes --reason \"…\" (with --pause: no destination \
-         is called before you resume it). The head of the audit log is {}: the newest that you noted elsewhere is of the \
-         time that is lost.",
-        report.audit_head
+         is called before you resume it). The last row of the audit log is {}: rows with \
+         higher numbers in the log that you keep elsewhere are of the time that is lost.",
+        report.audit_seq
     ));
     lines.join("\n")
 }

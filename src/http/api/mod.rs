@@ -4,7 +4,7 @@
 //! `routes.rs` is the list of what there is; `order.rs` reads what a POST asks for and `shape.rs` holds it against its schema, `decide.rs` takes a decision, `decisions.rs` has the
 //! routes of those about one subject and `operations.rs` of those about many; `events.rs`, `messages.rs`,
 //! `lanes.rs`, `destinations.rs`, `requests.rs`, `providers.rs`, `backlog.rs`, `search.rs`, `settings.rs`, `statistics.rs`, `activity.rs`,
-//! `doctor.rs`, `tokens.rs`, `test_events.rs`, `what_if.rs`, `explain.rs` and `chain.rs` (the audit log's) have a subject each; `judged.rs` judges messages; `query.rs` reads what a list
+//! `doctor.rs`, `tokens.rs`, `test_events.rs`, `what_if.rs` and `explain.rs` have a subject each; `judged.rs` judges messages; `query.rs` reads what a list
 //! is asked for; `asking.rs` is who asks, `state.rs` what all of them need. It decides nothing itself: what a decision does is written in
 //! `store`.
 
@@ -12,7 +12,6 @@ mod activity;
 mod asking;
 mod audit;
 mod backlog;
-mod chain;
 mod decide;
 mod decisions;
 mod destinations;

@@ -18,7 +18,7 @@ use super::super::auth::authenticated;
 use super::super::error::Problem;
 use super::state::ApiState;
 use super::{
-    activity, audit, backlog, chain, decisions, destinations, doctor, events, explain, lanes, me, messages,
+    activity, audit, backlog, decisions, destinations, doctor, events, explain, lanes, me, messages,
     operations, providers, requests, search, settings, statistics, test_events, tokens, what_if,
 };
 use crate::api::{IfMatch, ROUTES};
@@ -118,7 +118,6 @@ fn routes() -> Routes {
         .route("/doctor", get(doctor::show))
         .route("/probes", post(doctor::make_probe))
         .route("/audit", get(audit::list))
-        .route("/audit/verify", get(chain::verify))
         .route("/tokens", get(tokens::list))
         .route("/tokens", post(tokens::make).once())
         .route("/tokens/{token_id}/revoke", post(tokens::revoke).once())

@@ -1,5 +1,7 @@
 //! One connection of either database, for statements that both know: those of everything that is not in a hurry.
 
+use std::borrow::Cow;
+
 use sqlx::{AssertSqlSafe, PgConnection};
 
 use super::error::{DbError, DbResult};
@@ -9,7 +11,8 @@ use super::value::{Row, Value};
 use super::{postgres, sqlite, translate};
 
 /// One connection. Texts are PostgreSQL's (`translate.rs` says which words of it), and never hold a value: those stand
-/// behind `$1`, `$2`, …. Each statement ends within seconds, or its connection is lost.
+/// behind `$1`, `$2`, …. A text may be built, of parts of the
+/// program alone: each is prepared once per connection and kept. Each statement ends within seconds, or its connection is lost.
 pub(in crate::store) enum Door<'a> {
     /// A connection to a file.
     Sqlite(&'a mut SqliteSession),
@@ -25,9 +28,10 @@ impl Door<'_> {
     /// All rows that a statement gives back, in its order.
     pub(in crate::store) async fn fetch(
         &mut self,
-        sql: &'static str,
+        sql: impl Into<Cow<'static, str>>,
         values: &[Value],
     ) -> DbResult<Vec<Row>> {
+        let sql = sql.into();
         match self {
             Self::Sqlite(db) => limited(fetch_on_sqlite(db, translate::sqlite(sql), values)).await,
             Self::Postgres(db) => {
@@ -39,19 +43,28 @@ impl Door<'_> {
     /// The first row, if there is one.
     pub(in crate::store) async fn fetch_optional(
         &mut self,
-        sql: &'static str,
+        sql: impl Into<Cow<'static, str>>,
         values: &[Value],
     ) -> DbResult<Option<Row>> {
         Ok(self.fetch(sql, values).await?.into_iter().next())
     }
 
     /// The first row, which must be there.
-    pub(in crate::store) async fn fetch_one(&mut self, sql: &'static str, values: &[Value]) -> DbResult<Row> {
+    pub(in crate::store) async fn fetch_one(
+        &mut self,
+        sql: impl Into<Cow<'static, str>>,
+        values: &[Value],
+    ) -> DbResult<Row> {
         self.fetch_optional(sql, values).await?.ok_or_else(DbError::vanished)
     }
 
     /// Returns how many rows a statement changed.
-    pub(in crate::store) async fn execute(&mut self, sql: &'static str, values: &[Value]) -> DbResult<u64> {
+    pub(in crate::store) async fn execute(
+        &mut self,
+        sql: impl Into<Cow<'static, str>>,
+        values: &[Value],
+    ) -> DbResult<u64> {
+        let sql = sql.into();
         match self {
             Self::Sqlite(db) => limited(execute_on_sqlite(db, translate::sqlite(sql), values)).await,
             Self::Postgres(db) => {

@@ -12,6 +12,7 @@
 //!
 //! Nothing inside of quotes or comments is touched. Casts are written `CAST(x AS BIGINT)`, which both know.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{LazyLock, PoisonError, RwLock};
 
@@ -20,32 +21,32 @@ const CLOCK_MS: &str = "{clock_ms}";
 const CLOCK_MS_POSTGRES: &str = "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)";
 const CLOCK_MS_SQLITE: &str = "9223372036854775807";
 
-/// Texts by the place of the text they were made from, which never goes away.
-type Texts = RwLock<HashMap<(usize, usize), &'static str>>;
+/// Translations by the text that they were made from.
+type Texts = RwLock<HashMap<Cow<'static, str>, &'static str>>;
 static OF_POSTGRES: LazyLock<Texts> = LazyLock::new(Texts::default);
 static OF_SQLITE: LazyLock<Texts> = LazyLock::new(Texts::default);
 
 /// Returns the statement in PostgreSQL's words.
-pub(super) fn postgres(sql: &'static str) -> &'static str {
-    if sql.contains(CLOCK_MS) { kept(&OF_POSTGRES, sql, to_postgres) } else { sql }
+pub(super) fn postgres(sql: Cow<'static, str>) -> &'static str {
+    match sql {
+        Cow::Borrowed(sql) if !sql.contains(CLOCK_MS) => sql,
+        sql => kept(&OF_POSTGRES, sql, to_postgres),
+    }
 }
 
 /// Returns the statement in SQLite's words.
-pub(super) fn sqlite(sql: &'static str) -> &'static str {
+pub(super) fn sqlite(sql: Cow<'static, str>) -> &'static str {
     kept(&OF_SQLITE, sql, to_sqlite)
 }
 
-/// Translates each text of the program once and keeps the translation for good: their number is fixed.
-fn kept(texts: &Texts, sql: &'static str, make: fn(&str) -> String) -> &'static str {
-    let place = (sql.as_ptr() as usize, sql.len());
-    if let Some(made) = texts.read().unwrap_or_else(PoisonError::into_inner).get(&place) {
-        return made;
+/// Translates each text of the program once and keeps the translation permanently: texts are built of the program's own
+/// parts, never of values, so there are few.
+fn kept(texts: &Texts, sql: Cow<'static, str>, translate: fn(&str) -> String) -> &'static str {
+    if let Some(translated) = texts.read().unwrap_or_else(PoisonError::into_inner).get(&sql) {
+        return translated;
     }
-    let mut texts = texts.write().unwrap_or_else(PoisonError::into_inner);
-    texts.entry(place).or_insert_with(|| {
-        let made = make(sql);
-        if made == sql { sql } else { made.leak() }
-    })
+    let translated = translate(&sql);
+    texts.write().unwrap_or_else(PoisonError::into_inner).entry(sql).or_insert_with(|| translated.leak())
 }
 
 fn to_postgres(sql: &str) -> String {
@@ -136,16 +137,16 @@ mod tests {
 
     #[test]
     fn postgres_is_told_its_clock_and_nothing_else() {
-        assert_eq!(postgres("SELECT 1 FOR UPDATE"), "SELECT 1 FOR UPDATE");
+        assert_eq!(postgres("SELECT 1 FOR UPDATE".into()), "SELECT 1 FOR UPDATE");
         let wanted = "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)";
-        assert_eq!(postgres("SELECT {clock_ms}"), wanted);
+        assert_eq!(postgres("SELECT {clock_ms}".into()), wanted);
     }
 
     #[test]
     fn a_text_is_translated_once() {
         let sql = "SELECT GREATEST(1, 2)";
-        assert_eq!(sqlite(sql), "SELECT MAX(1, 2)");
-        assert_eq!(sqlite(sql).as_ptr(), sqlite(sql).as_ptr());
+        assert_eq!(sqlite(sql.into()), "SELECT MAX(1, 2)");
+        assert_eq!(sqlite(sql.into()).as_ptr(), sqlite(sql.to_owned().into()).as_ptr());
     }
 
     #[test]

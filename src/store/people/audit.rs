@@ -9,7 +9,7 @@ use crate::types::{MessageId, Principal, Role, UnixMs};
 /// Rows that one page looks at, at most: those out of scope are not shown.
 const LOOKED_N: i64 = 10_000;
 
-/// Rows are numbered without gaps, so that so many numbers are so many rows.
+/// So many numbers are so many rows at most.
 const AUDIT: &str = "/* people_audit */ SELECT a.audit_seq, a.at_ms, a.actor, a.action, a.provider, a.event_id,
         a.message_id, a.operation_id, a.detail
     FROM audit_log a
@@ -68,9 +68,10 @@ async fn people_audit(
     Ok(page)
 }
 
-/// The time of a row.
+/// The time of the row of this number, or of the next one.
 async fn at_ms(db: &mut Door<'_>, audit_seq: i64) -> DbResult<Option<UnixMs>> {
-    let sql = "/* people_audit */ SELECT at_ms FROM audit_log WHERE audit_seq = $1";
+    let sql =
+        "/* people_audit */ SELECT at_ms FROM audit_log WHERE audit_seq >= $1 ORDER BY audit_seq LIMIT 1";
     db.fetch_optional(sql, &[audit_seq.into()]).await?.map(|row| row.int("at_ms")).transpose()
 }
 
@@ -80,7 +81,7 @@ pub(super) async fn people_decisions(db: &mut Door<'_>, message_id: MessageId) -
     Ok(audit_rows(&rows)?.rows)
 }
 
-/// Rows with all columns of the log but their hash, those that are damaged apart.
+/// Rows with all columns of the log, those that are damaged apart.
 pub(super) fn audit_rows(rows: &[Row]) -> DbResult<Intact<AuditView>> {
     intact("audit_log", "audit_seq", rows, audit_view)
 }

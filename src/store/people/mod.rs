@@ -8,12 +8,11 @@
 //! `statistics.rs` counts them, `ledger.rs` tells all that is known of one, from the rows of `ledger_rows.rs`, and
 //! `search.rs` finds what an id leads to, with `search_rows.rs`. Of the rest:
 //! `message_sources.rs` (where messages are looked for, and how far), `messages.rs`, `message.rs`, `surroundings.rs` (what judgements of messages need), `lanes.rs`,
-//! `destinations.rs`, `providers.rs`, `rejected.rs`, `audit.rs`, `chain.rs` (whether the log is whole), `tokens.rs`, `test_events.rs`, `what_if.rs`, `known.rs`; `decisions.rs` and
+//! `destinations.rs`, `providers.rs`, `rejected.rs`, `audit.rs`, `tokens.rs`, `test_events.rs`, `what_if.rs`, `known.rs`; `decisions.rs` and
 //! `operations.rs` are what they order. `statements.rs` lists statements for tests.
 
 mod audit;
 mod causes;
-mod chain;
 mod choice;
 mod cursor;
 mod decisions;

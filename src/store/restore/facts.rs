@@ -28,8 +28,8 @@ pub struct RestoreFacts {
     pub operations_n: u64,
     /// Tokens that were made at run time and are good.
     pub tokens_n: u64,
-    /// The newest row of the audit log, as `hooklatch audit verify --head` takes it.
-    pub audit_head: String,
+    /// Number of the newest row of the audit log; 0: it has none.
+    pub audit_seq: i64,
 }
 
 /// The last that is known of a provider.
@@ -66,8 +66,7 @@ impl Store {
 async fn restore_facts(db: &mut Door<'_>) -> DbResult<RestoreFacts> {
     let newest_at_ms = newest_at(db).await?;
     let sql = "/* restore_facts */ SELECT installation_id, (SELECT COUNT(*) FROM restores) AS restores_n,
-            (SELECT audit_seq FROM audit_head WHERE one = 1) AS audit_seq,
-            (SELECT hash FROM audit_head WHERE one = 1) AS audit_hash,
+            (SELECT COALESCE(MAX(audit_seq), 0) FROM audit_log) AS audit_seq,
             (SELECT COUNT(*) FROM operations WHERE finished_at_ms IS NULL) AS operations_n,
             (SELECT COUNT(*) FROM operator_tokens WHERE revoked_at_ms IS NULL AND expires_at_ms > $1) AS tokens_n
         FROM installation";
@@ -86,7 +85,7 @@ async fn restore_facts(db: &mut Door<'_>) -> DbResult<RestoreFacts> {
         retry_n: counted(&retry, "n")?,
         operations_n: counted(&row, "operations_n")?,
         tokens_n: counted(&row, "tokens_n")?,
-        audit_head: format!("{}.{}", row.int("audit_seq")?, row.text("audit_hash")?),
+        audit_seq: row.int("audit_seq")?,
     })
 }
 

@@ -172,7 +172,7 @@ const ANSWERS: Both = both_by_texts!(
     "",
     ""
 );
-/// Counts alone: what goes is the oldest rows, which `store/audit/` cuts off.
+/// Counts alone: `store/audit.rs` deletes.
 const AUDIT: Both = both!("audit_log", "audit_seq = ANY($1) AND at_ms < $2", "", "");
 const OPERATIONS: Both = both_by_texts!(
     "operations",

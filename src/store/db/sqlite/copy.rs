@@ -32,8 +32,8 @@ pub(crate) struct FileCopy {
     pub(crate) schema_version: i64,
     /// The encryption keys that it knows.
     pub(crate) keys: Vec<FileKey>,
-    /// The newest row of its audit log, as `hooklatch audit verify --head` takes it.
-    pub(crate) audit_head: String,
+    /// Number of the newest row of its audit log; 0: it has none.
+    pub(crate) audit_seq: i64,
 }
 
 /// An encryption key that a file knows.
@@ -217,7 +217,7 @@ fn copied(source: Connection, to: &Path, (now_ms, keys): (UnixMs, Vec<FileKey>))
             "the copy is not whole: {checked}, journal {mode}, schema {found} of {wanted}, {noted} installation"
         )));
     }
-    let audit = "SELECT audit_seq || '.' || hash FROM audit_head";
+    let audit = "SELECT COALESCE(MAX(audit_seq), 0) FROM audit_log";
     Ok(FileCopy {
         path: to.to_owned(),
         bytes_n: 0,
@@ -226,6 +226,6 @@ fn copied(source: Connection, to: &Path, (now_ms, keys): (UnixMs, Vec<FileKey>))
             .unsigned_abs(),
         schema_version: found,
         keys,
-        audit_head: copy.query_row(audit, (), |row| row.get(0))?,
+        audit_seq: copy.query_row(audit, (), |row| row.get(0))?,
     })
 }
