@@ -26,7 +26,6 @@ mod admission;
 mod apart;
 mod audit;
 mod checkup;
-mod copies;
 mod damaged;
 mod db;
 mod decision;
@@ -34,25 +33,19 @@ mod event;
 mod fetched_key;
 mod handle;
 mod idempotency;
-mod installation;
-mod key_checks;
 mod lane;
 mod look;
 mod message;
 mod migrations;
 mod numbers;
-mod open_counts;
 mod operations;
 mod people;
-mod program_migrations;
 mod receipt;
 mod rejection;
 mod reseal;
 mod restore;
 mod retention;
 mod rhythm;
-mod search_ids;
-mod session;
 mod signal;
 mod statements;
 mod token;
@@ -63,7 +56,6 @@ pub use apart::{Conflicts, KeptContent};
 pub use checkup::{
     DatabaseState, FileState, NODE_SEEN_EVERY, NodeSeen, SchemaParts, ServerState, TableState,
 };
-pub use copies::CopyCount;
 pub use db::{
     DbError, MigrationStep, Pooling, PostgresSettings, ProgramMigrationError, Row, SchemaState, StoreError,
     StoreSettings, Tx, Value,
@@ -79,16 +71,14 @@ pub use message::{
     InitialLease, LeaseWant, LeasedMessage, LostClaims, MessageCount, MessageRow, NewMessage, SettleTo,
     Settlement,
 };
-pub use migrations::FurtherStep;
-pub use open_counts::{OPEN_COUNTED_N_MAX, OpenCounts};
+pub use migrations::{FurtherStep, ProgramMigrations};
 pub use operations::{BulkRules, OPERATION_ROWS_N_MAX, OperationAct, OperationStep};
 pub use people::{
     DestinationStanding, EventPlace, EventQuery, LanePlace, NewToken, People, PeopleDoor, PeopleError,
     ProviderStanding, RejectedQuery, Surroundings, TokenMaking, Unsearched, WaitingEvents, people_statements,
     read_statements,
 };
-pub use program_migrations::ProgramMigrations;
-pub use receipt::{EventReceipt, ReceiptAttempt};
+pub use receipt::{CopyCount, EventReceipt, ReceiptAttempt};
 pub use rejection::{REJECTIONS_N_MAX, Rejection, SecretUse, Taught};
 pub use reseal::{KeyUse, ResealPlace, ResealStep, SEALED_COUNTED_N, SealedTable};
 pub use restore::{
@@ -97,8 +87,7 @@ pub use restore::{
 };
 pub use retention::{Cuts, OldRows, PRUNED_N_MAX, PruneLease, PrunePlace, PruneWalk, PrunedKind};
 pub(crate) use rhythm::AHEAD_MS_MAX;
-pub use rhythm::{GAPS_N_MIN, Rhythm};
-pub use session::OperatorSession;
+pub use rhythm::{GAPS_N_MIN, OPEN_COUNTED_N_MAX, OpenCounts, Rhythm};
 pub use statements::{list_statements, meter_statements, rare_statements, statements};
-pub use token::{TOKENS_GOOD_N_MAX, TokenBook, TokenRow};
+pub use token::{OperatorSession, TOKENS_GOOD_N_MAX, TokenBook, TokenRow};
 pub use trial::{CameContent, CommittedCall, CommittedEffect, CommittedEvent};

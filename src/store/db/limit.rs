@@ -13,8 +13,7 @@ use tokio::sync::oneshot;
 use tokio::task::{JoinError, JoinHandle};
 use tokio::time::timeout;
 
-use super::error::{DbError, DbResult};
-use super::store_error::StoreError;
+use super::error::{DbError, DbResult, StoreError};
 
 /// Time that a statement may take: above PostgreSQL's `lock_timeout` and SQLite's `busy_timeout` (2 s
 /// each), below a third of the 15 s within which a database that fell silent has to be found again.

@@ -5,11 +5,8 @@
 //! `events.rs`, `erase.rs` and `pauses.rs`. Who may decide what is said in `people/`; what is decided about many
 //! at once is an operation (`operations/`).
 
-mod erase;
 mod events;
-mod keys;
 mod messages;
-mod once;
 mod pauses;
 mod types;
 
@@ -17,8 +14,7 @@ pub(super) use events::{decide as event_decide, out_of_reach};
 pub(super) use messages::{
     STATEMENTS as MESSAGE_STATEMENTS, act_on as messages_act_on, decide as message_decide,
 };
-pub(super) use once::{Verdict, once};
 pub(super) use pauses::{Pausable, pause_decide};
 pub use pauses::{PausesEnded, ProviderPause};
-pub(super) use types::Deciding;
 pub use types::{Answered, Decision, Ordered, Refusal, Routed};
+pub(super) use types::{Deciding, Verdict, once};

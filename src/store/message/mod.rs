@@ -13,7 +13,6 @@ macro_rules! claim_was_first {
 }
 
 mod claimed;
-mod list;
 mod postgres;
 mod queue;
 mod sqlite;
@@ -21,10 +20,10 @@ mod sqlite;
 mod tests;
 mod types;
 
-pub(super) use list::{message_rows, message_state};
 pub(super) use postgres::STATEMENTS;
 pub(super) use queue::RARE_STATEMENTS;
 pub use types::{
     InitialLease, LeaseWant, LeasedMessage, LostClaims, MessageCount, MessageRow, NewMessage, SettleTo,
     Settlement,
 };
+pub(super) use types::{message_rows, message_state};

@@ -9,9 +9,8 @@
 //! several nodes are committed in no order, and below a number that is so old nothing can come any more. So along a
 //! chain of `since` no event is missed and none is told twice.
 
-use super::cursor::EventPlace;
 use super::person::{People, PeopleError};
-use super::walk::{LOOK_APART_N, LOOK_N, ORDER_MS, number_after, number_before, number_settled};
+use super::walk::{EventPlace, LOOK_APART_N, LOOK_N, ORDER_MS, number_after, number_before, number_settled};
 use crate::api::{CountView, EventFilter, EventView, Page};
 use crate::store::damaged::Intact;
 use crate::store::db::{DbResult, Door, Value};

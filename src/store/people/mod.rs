@@ -10,45 +10,49 @@
 //! `message_sources.rs` (where messages are looked for, and how far), `messages.rs`, `message.rs`, `surroundings.rs` (what judgements of messages need), `lanes.rs`,
 //! `destinations.rs`, `providers.rs`, `rejected.rs`, `audit.rs`, `tokens.rs`, `test_events.rs`, `what_if.rs`, `known.rs`; `decisions.rs` and
 //! `operations.rs` are what they order. `statements.rs` lists statements for tests.
+//!
+//! Statements of lists by name, for tests that look at their plans.
 
-mod audit;
-mod causes;
-mod choice;
-mod cursor;
 mod decisions;
 mod destinations;
 mod events;
-mod known;
-mod lanes;
 mod ledger;
-mod ledger_rows;
-mod message;
-mod message_sources;
 mod messages;
-mod operations;
 mod person;
 mod providers;
-mod rejected;
 mod search;
-mod search_rows;
-mod statements;
-mod statistics;
-mod surroundings;
-mod test_events;
 mod tokens;
 mod walk;
-mod what_if;
 
-pub use cursor::EventPlace;
-pub use destinations::DestinationStanding;
+use super::event::DELIVERY_STATEMENTS;
+use super::operations;
+
+pub use destinations::{DestinationStanding, LanePlace, Surroundings};
 pub use events::EventQuery;
-pub use lanes::LanePlace;
-pub(in crate::store) use message_sources::open_destinations;
-pub(in crate::store) use messages::message_view;
+pub(in crate::store) use messages::{message_view, open_destinations};
 pub use person::{People, PeopleDoor, PeopleError};
-pub use providers::{ProviderStanding, WaitingEvents};
-pub use rejected::RejectedQuery;
+pub use providers::{ProviderStanding, RejectedQuery, WaitingEvents};
 pub use search::Unsearched;
-pub use statements::{people_statements, read_statements};
-pub use surroundings::Surroundings;
 pub use tokens::{NewToken, TokenMaking};
+pub use walk::EventPlace;
+
+/// The statements of what people look at, in the words of both databases, by name.
+pub fn people_statements() -> Vec<(&'static str, &'static str)> {
+    [messages::STATEMENTS, destinations::STATEMENTS, providers::STATEMENTS, tokens::STATEMENTS].concat()
+}
+
+/// The statements of what people read of events, likewise.
+pub fn read_statements() -> Vec<(&'static str, &'static str)> {
+    let [sets, previews, orders] = operations::STATEMENTS;
+    [
+        sets,
+        previews,
+        orders,
+        walk::STATEMENTS,
+        events::STATEMENTS,
+        ledger::STATEMENTS,
+        search::STATEMENTS,
+        DELIVERY_STATEMENTS,
+    ]
+    .concat()
+}

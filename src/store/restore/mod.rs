@@ -11,15 +11,9 @@
 //! `take_over_rows.rs` (what is changed).
 
 mod facts;
-mod lost_time;
 mod standing;
 mod take_over;
-mod take_over_rows;
-mod types;
-mod witness;
 
-pub use facts::{OpenCount, ProviderTrace, RestoreFacts};
-pub use lost_time::LostTime;
-pub use standing::RestoreStanding;
-pub use types::{TakeOver, TakenOver};
-pub use witness::{WitnessState, WitnessWord};
+pub use facts::{LostTime, OpenCount, ProviderTrace, RestoreFacts};
+pub use standing::{RestoreStanding, WitnessState, WitnessWord};
+pub use take_over::{TakeOver, TakenOver};

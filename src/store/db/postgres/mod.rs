@@ -3,14 +3,11 @@
 //! To read it: `pools.rs` (what each connection is for), `hosts.rs` (which server takes writes), `session.rs` and
 //! `plans.rs` (what a connection must be like), `transactions.rs` and `statement.rs` (what is asked of it).
 
-mod hosts;
-mod plans;
 mod pools;
 mod session;
 pub(in crate::store) mod statement;
 #[cfg(test)]
 mod tests;
-mod transactions;
 
 pub(in crate::store) use pools::Postgres;
 pub(super) use pools::open;

@@ -15,8 +15,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::file;
 use crate::disk::{beside, folder_of};
-use crate::store::db::error::{DbError, DbResult};
-use crate::store::db::store_error::StoreError;
+use crate::store::db::error::{DbError, DbResult, StoreError};
 use crate::types::UnixMs;
 
 /// A copy that is whole and on disk.
