@@ -9,15 +9,9 @@
 //!
 //! To read it: `handle.rs` (the store as a whole) and `operation.rs` (how an operation is run), then the way of an
 //! event through `numbers/`, `admission/` and `event/`, and that of its messages through `message/` and `lane/`.
-//! `people/` is all of it as one person may see it; `decision/` is what people decide about one,
-//! `operations/` what they order to be done to many, `look.rs`, `apart.rs` and
-//! `rejection.rs` what they look at, `open_counts.rs` and `rhythm.rs` what `/metrics` says of the tables, `receipt.rs` what senders of ours do, `audit/` the record of both, `idempotency/` the
-//! keys of requests with their answers, `fetched_key.rs` keys that senders' hosts gave, `damaged.rs` leaves out rows that cannot be read, `token.rs` by which tokens people come, `session.rs` in which browsers, `retention/` what is deleted. `reseal.rs`
-//! brings what is sealed under the newest key, `key_checks.rs` refuses another key under a known id. `restore/` is about a database that is a copy of an earlier one. `trial.rs`
-//! is what handlers are run on to see what they would do. `signal.rs` knows copies of events that nothing tells apart.
-//! `migrations.rs`, `installation.rs` and `program_migrations.rs` make the tables; `checkup/` is what the database says
-//! about itself. `statements.rs` lists the hot
-//! statements for tests. Nothing here decides what becomes of an event or a message: callers say what is to be written.
+//! `people/` is all of it as one person may see it; `decision/` is what people decide about one, `operations/` what they
+//! order to be done to many, `audit.rs` the record of both. `migrations.rs` makes the tables. Nothing here decides what
+//! becomes of an event or a message: callers say what is to be written.
 
 #[macro_use]
 mod operation;

@@ -52,16 +52,18 @@ const CHANGED: &str = "/* rhythms_add */ UPDATE provider_rhythms
     SET last_accepted_at_ms = $2, gaps_n = $3, gap_seconds = $4 WHERE provider = $1";
 
 /// The statements by name, for tests that look at their plans.
-pub(super) const STATEMENTS: &[(&str, &str)] = &[
-    ("rhythms", LIST),
-    ("rhythm of one", LOCKED),
-    ("due messages", DUE),
-    ("stuck messages", STUCK),
-    ("blocked lanes", LANES),
-    ("key of the open ones", KEY_UNTIL),
-    ("open providers", PROVIDERS),
-    ("open events", EVENTS),
-];
+pub(super) fn statements() -> Vec<(&'static str, &'static str)> {
+    vec![
+        ("rhythms", LIST),
+        ("rhythm of one", LOCKED),
+        ("due messages", DUE),
+        ("stuck messages", stuck_sql().leak()),
+        ("blocked lanes", LANES),
+        ("key of the open ones", KEY_UNTIL),
+        ("open providers", PROVIDERS),
+        ("open events", events_sql().leak()),
+    ]
+}
 
 /// What is known of how often a sender sends.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -225,69 +227,44 @@ const PROVIDER_PAUSES: &str =
 const OPERATIONS: &str = "/* open_counts */ SELECT state, COUNT(*) AS n FROM operations
     WHERE finished_at_ms IS NULL AND state IN ('waiting', 'stopped') GROUP BY state";
 
-/// A part of a count, by the index alone: the numbers of the oldest messages of a destination in one state.
-macro_rules! stuck_in {
-    ($state:literal) => {
-        concat!(
-            "
-            SELECT * FROM (SELECT q.state, q.message_id FROM outbox_queue q
-            WHERE q.destination = $1 AND q.state >= '",
-            $state,
-            "' AND q.state <= '",
-            $state,
-            "' AND q.state IN ('held', 'dead', 'waiting')
-            ORDER BY q.destination, q.state, q.message_id LIMIT $2) ",
-            $state,
-            "_ones"
-        )
-    };
+/// The parts of a count, each by the index alone: the numbers of the oldest rows in one state.
+fn parts(states: &[&str], part: impl Fn(&str) -> String) -> String {
+    let part = |state: &&str| format!("SELECT * FROM ({} LIMIT $2) {state}_ones", part(state));
+    states.iter().map(part).collect::<Vec<_>>().join(" UNION ALL ")
 }
 
 /// Messages that nobody sends, by state, with when the first of them was due.
-const STUCK: &str = concat!(
-    "/* open_counts */ SELECT c.state, c.n, f.visible_at_ms AS oldest_ms FROM (
-    SELECT state, COUNT(*) AS n, MIN(message_id) AS first_id FROM (
-    ",
-    stuck_in!("held"),
-    " UNION ALL ",
-    stuck_in!("dead"),
-    " UNION ALL ",
-    stuck_in!("waiting"),
-    ") counted GROUP BY state) c JOIN outbox_queue f ON f.message_id = c.first_id ORDER BY c.state"
-);
-
-/// The same of the oldest events of a provider in one state.
-macro_rules! waiting_in {
-    ($state:literal) => {
-        concat!(
-            "
-            SELECT * FROM (SELECT e.state, e.event_seq FROM processed_webhook_events e
-            WHERE e.provider = $1 AND e.state >= '",
-            $state,
-            "' AND e.state <= '",
-            $state,
-            "' AND (e.state IN ('retry', 'failed', 'unreadable', 'conflict')) IS TRUE
-            ORDER BY e.provider, e.state, e.event_seq LIMIT $2) ",
-            $state,
-            "_ones"
+fn stuck_sql() -> String {
+    let parts = parts(&["held", "dead", "waiting"], |state| {
+        format!(
+            "SELECT q.state, q.message_id FROM outbox_queue q
+             WHERE q.destination = $1 AND q.state >= '{state}' AND q.state <= '{state}'
+               AND q.state IN ('held', 'dead', 'waiting') ORDER BY q.destination, q.state, q.message_id"
         )
-    };
+    });
+    format!(
+        "/* open_counts */ SELECT c.state, c.n, f.visible_at_ms AS oldest_ms FROM (
+             SELECT state, COUNT(*) AS n, MIN(message_id) AS first_id FROM ({parts}) counted GROUP BY state) c
+         JOIN outbox_queue f ON f.message_id = c.first_id ORDER BY c.state"
+    )
 }
 
 /// What waits of one provider, by state, with when the first of them was received.
-const EVENTS: &str = concat!(
-    "/* open_counts */ SELECT c.state, c.n, f.received_at_ms FROM (
-    SELECT state, COUNT(*) AS n, MIN(event_seq) AS first_seq FROM (
-    ",
-    waiting_in!("retry"),
-    " UNION ALL ",
-    waiting_in!("failed"),
-    " UNION ALL ",
-    waiting_in!("unreadable"),
-    " UNION ALL ",
-    waiting_in!("conflict"),
-    ") counted GROUP BY state) c JOIN processed_webhook_events f ON f.event_seq = c.first_seq ORDER BY c.state"
-);
+fn events_sql() -> String {
+    let parts = parts(&["retry", "failed", "unreadable", "conflict"], |state| {
+        format!(
+            "SELECT e.state, e.event_seq FROM processed_webhook_events e
+             WHERE e.provider = $1 AND e.state >= '{state}' AND e.state <= '{state}'
+               AND (e.state IN ('retry', 'failed', 'unreadable', 'conflict')) IS TRUE
+             ORDER BY e.provider, e.state, e.event_seq"
+        )
+    });
+    format!(
+        "/* open_counts */ SELECT c.state, c.n, f.received_at_ms FROM (
+             SELECT state, COUNT(*) AS n, MIN(event_seq) AS first_seq FROM ({parts}) counted GROUP BY state) c
+         JOIN processed_webhook_events f ON f.event_seq = c.first_seq ORDER BY c.state"
+    )
+}
 
 /// What is open, up to [`OPEN_COUNTED_N_MAX`] of each.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -322,7 +299,7 @@ async fn open_counts(db: &mut Door<'_>) -> DbResult<OpenCounts> {
     names.dedup();
     for name in names {
         let counted = [(&name).into(), OPEN_COUNTED_N_MAX.into()];
-        for sql in [DUE, STUCK] {
+        for sql in [DUE.to_owned(), stuck_sql()] {
             for row in db.fetch(sql, &counted).await? {
                 found.messages.push(message_count(&name, &row)?);
             }
@@ -337,7 +314,7 @@ async fn open_counts(db: &mut Door<'_>) -> DbResult<OpenCounts> {
     }
     let names = db.fetch(PROVIDERS, &[PROVIDERS_N_MAX.into()]).await?;
     for name in intact("processed_webhook_events", "name", &names, |row| row.text("name"))?.rows {
-        for row in db.fetch(EVENTS, &[(&name).into(), OPEN_COUNTED_N_MAX.into()]).await? {
+        for row in db.fetch(events_sql(), &[(&name).into(), OPEN_COUNTED_N_MAX.into()]).await? {
             found.events.push(event_count(&name, &row)?);
         }
     }

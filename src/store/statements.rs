@@ -29,5 +29,5 @@ pub fn rare_statements() -> Vec<(&'static str, &'static str)> {
 
 /// Returns the statements of `/metrics` that no page of people has, in the words of both databases.
 pub fn meter_statements() -> Vec<(&'static str, &'static str)> {
-    rhythm::STATEMENTS.to_vec()
+    rhythm::statements()
 }

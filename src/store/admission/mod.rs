@@ -15,14 +15,10 @@
 //! between `BEGIN IMMEDIATE` and `COMMIT`: prepared statements of one row each, and a question in between costs
 //! nothing, so handlers are asked in the middle, on that thread. A sorted order and locks are of no use there. What
 //! both share (which copies are the first of their key, which versions are raised, which message heads its lane) is
-//! decided once, without I/O, in `batch.rs` and `rows.rs`; the conformance suite runs the same cases through both.
+//! decided once, without I/O, in `batch.rs` and here; the conformance suite runs the same cases through both.
 //!
-//! To read it: `types.rs`, `admit.rs`, `batch.rs`, then `judge.rs` and `beside.rs` (an event that was not new), and
-//! `transaction.rs` with the twins below it, which write what `sealed.rs` has sealed.
-//!
-//! The questions and answers of admission.
-//!
-//! The rows of messages that are to be written: which are leased, which are the head of their lane.
+//! To read it: `batch.rs`, then `judge.rs` (with [`Store::admit`]) and `beside.rs` (an event that was not new), and
+//! `transaction.rs` with the twins below it.
 
 mod batch;
 mod beside;

@@ -1,19 +1,7 @@
-//! What a database says about itself, for the doctor: nothing here writes, locks or reads what is in the tables.
-//!
-//! `facts.rs` is what comes back; `expected.rs` is what the migrations make; `schema.rs` what is there of it; `server.rs`
-//! asks PostgreSQL and `file.rs` SQLite. `nodes.rs` is the one thing that is written: which nodes there are.
-//!
-//! The tables, indexes and triggers that migrations make, from their texts.
-//!
-//! What a database says about itself.
-//!
-//! What SQLite says about its file, and the state of either database.
-//!
-//! Which nodes there are, and what version each is of: a row of each, written again and again while it runs.
-//!
-//! Which parts of the schema are there.
-//!
-//! What PostgreSQL says about itself. Views of the server alone, a row of each table at most.
+//! What a database says about itself, for the doctor: the tables, indexes and triggers that migrations make and which of
+//! them are there, PostgreSQL's settings and statistics (views of the server alone, a row of each table at most), and
+//! SQLite's file. Nothing here writes, locks or reads what is in the tables, but for one row of each node with its
+//! version, which that node writes again and again while it runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;

@@ -26,7 +26,7 @@ use super::sqlite::SqliteSession;
 use super::value::{Row, Value};
 use super::{postgres, sqlite};
 
-/// One connection. Texts are PostgreSQL's (`translate.rs` says which words of it), and never hold a value: those stand
+/// One connection. Texts are PostgreSQL's (the table above says which words of it), and never hold a value: those stand
 /// behind `$1`, `$2`, …. A text may be built, of parts of the
 /// program alone: each is prepared once per connection and kept. Each statement ends within seconds, or its connection is lost.
 pub(in crate::store) enum Door<'a> {

@@ -3,16 +3,16 @@
 //!
 //! In reading order:
 //!
-//! 1. `value.rs` and `error.rs`: what goes into a statement and comes out of it; `store_error.rs` sorts errors by what
-//!    a caller can do about them.
-//! 2. `door.rs`: one connection of either database, for statements that `translate.rs` puts into the words of each.
-//!    `tx.rs` is an open transaction, as a transactional handler gets it, and `trial.rs` makes it one that never stands.
-//! 3. `session.rs` and `pool.rs`: connections. One whose state is not known is closed. `limit.rs`: each operation runs
+//! 1. `value.rs` and `error.rs`: what goes into a statement and comes out of it, with errors sorted by what a caller can
+//!    do about them.
+//! 2. `door.rs`: one connection of either database, for statements that are put into the words of each. `tx.rs` is an
+//!    open transaction, as a transactional handler gets it, and one for a trial that never stands.
+//! 3. `pool.rs`: connections. One whose state is not known is closed. `limit.rs`: each operation runs
 //!    to its end in a task of its own, within a limit.
 //! 4. `postgres/` and `sqlite/`: the two databases. PostgreSQL's sessions are sqlx's, and `warnings.rs` hears the
 //!    warnings of a COMMIT; each connection of SQLite has a thread of its own, and what goes there is one hop, whatever
 //!    it does.
-//! 5. `backend.rs`: the database, whichever it is. `opening.rs`, `schema_state.rs`, `migrations.rs` and
+//! 5. `backend.rs`: the database, whichever it is. `opening.rs`, `migrations.rs` and
 //!    `program_migrations.rs`: how it is opened and brought up to date.
 //!
 //! No statement about events or messages is here: those are above, each with its noun.

@@ -1,9 +1,9 @@
-//! Decisions of people about messages, events, destinations and providers: each one in one transaction with its record and with
-//! the answer to the request that carried it. The same request again is answered the same and decides nothing.
+//! Decisions of people about messages, events, destinations and providers: each one in one transaction with its record
+//! and with the answer to the request that carried it. The same request again is answered the same and decides nothing.
 //!
-//! To read it: `types.rs`, `once.rs` (what is common to all) with `keys.rs`, then what is particular to `messages.rs`,
-//! `events.rs`, `erase.rs` and `pauses.rs`. Who may decide what is said in `people/`; what is decided about many
-//! at once is an operation (`operations/`).
+//! To read it: `types.rs` (what is common to all), then what is particular to `messages.rs`, `events.rs` (with erasures)
+//! and `pauses.rs`. Who may decide what is said in `people/`; what is decided about many at once is an operation
+//! (`operations/`).
 
 mod events;
 mod messages;

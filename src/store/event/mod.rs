@@ -1,9 +1,8 @@
 //! Events: their rows, from the latch on.
 //!
-//! To read it: `types.rs` (what an event is at each stage), `payload.rs` (what was received with it), `parts.rs` (large bodies), `redacted.rs` (what
-//! is kept of it for people alone), `rows.rs` (how rows are found, counted and written), then `view.rs` (what people see)
-//! with `delivery.rs` (what became of its calls).
-//! Not here: how an event is latched (`admission/`), and what is kept beside it (`apart.rs`).
+//! To read it: `rows.rs` (what an event is at each stage, and how rows are found, counted and written), `parts.rs` (what
+//! was received with it, large bodies, and what is kept for people alone), then `view.rs` (what people see, and what
+//! became of its calls). Not here: how an event is latched (`admission/`), and what is kept beside it (`apart.rs`).
 
 mod parts;
 mod rows;

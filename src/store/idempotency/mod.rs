@@ -4,12 +4,6 @@
 //! `idempotency_begin` takes a key and `idempotency_finish` writes the answer, both inside a transaction: that of the
 //! effect, where the effect is ours (`decision/`, and a claim's own transaction), so that the two are one commit.
 //! Elsewhere each is a transaction by itself, with a lock that ends and a fence that grows with each claim.
-//!
-//! To read it: `types.rs`, then `keys.rs`.
-//!
-//! The row of a key: claimed, finished, released.
-//!
-//! A request that asks for its key, and what it is told.
 
 use super::db::{DbError, DbResult, Door, Row, StoreError, Tx};
 use super::handle::Store;

@@ -1,8 +1,6 @@
-//! Lanes: messages of one key, in order, one at a time (`turns.rs`; `sqlite.rs` is its twin for the writer's thread).
-//!
-//! Lanes: the numbers of new messages, and whose turn it is. An operation that comes here locks the lanes' rows first,
-//! in one order for everybody, and messages after them. The head of a lane is the least number that is left of it in
-//! the queue.
+//! Lanes: messages of one key, in order, one at a time: the numbers of new messages, and whose turn it is. An operation
+//! locks the lanes' rows first, in one order for everybody, and messages after them. The head of a lane is the least number
+//! that is left of it in the queue. `sqlite.rs` is the twin for the writer's thread.
 
 pub(super) mod sqlite;
 

@@ -1,5 +1,3 @@
-//! The numbers that events get: `blocks.rs` hands them out, `draw.rs` draws more of them from the database.
-//!
 //! The numbers that events get, drawn from the database a block at a time.
 //!
 //! Why numbers, and why not the database's own per row: an event's number must be known before its row is inserted,
@@ -11,8 +9,6 @@
 //! ten seconds at most, so that numbers are in the order of time to within that: a list by number is a list by time,
 //! and pruning may stop where all is young. Within one process numbers rise, in whatever order two blocks arrive that
 //! were drawn at once: the earlier one is left out.
-//!
-//! Drawing blocks of numbers from the database.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;

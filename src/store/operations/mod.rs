@@ -5,12 +5,9 @@
 //! marks, their records and the operation's progress. So nobody needs a lease that could outlive its holder, a process
 //! that dies leaves a batch undone or done as a whole, and no lock is held from one batch to the next.
 //!
-//! To read it: `types.rs`, `set.rs` (the rows), `changed.rs` (which of them changed), `preview.rs` (what it would be), `order.rs`, `batch.rs` with `acts.rs` (a batch),
-//! `steps.rs` with `results.rs` (operations that make calls go in steps, and stop when too many of them fail), `list.rs`
-//! (what people see), `decide.rs` (they approve, continue and cancel). When batches are made, and how large, is decided
-//! elsewhere (`src/operations/`).
-//!
-//! An operation as its row has it, and what a batch of it came to.
+//! To read it: `set.rs` (the rows), `preview.rs` (what it would be, what changed since, and results), `order.rs` (orders,
+//! approvals and what people see), `batch.rs` (a batch and its acts), `steps.rs` (operations that make calls go in steps,
+//! and stop when too many of them fail). When batches are made, and how large, is decided elsewhere (`src/operations/`).
 
 mod batch;
 mod order;

@@ -1,6 +1,6 @@
 //! The ledger of one event: all that is known of it, in order of time, as it was at one moment.
 //!
-//! The tables are read in one transaction that sees them at one moment (`ledger_rows.rs`), here they become entries. What
+//! The tables are read in one transaction that sees them at one moment, and become entries. What
 //! was received is read in a second one, by those who may see it: that one writes the audit log too, so that no content
 //! leaves untold.
 //!

@@ -209,167 +209,119 @@ impl MessageSource {
 }
 
 /// Conditions of every source: `$1` and `$2` are its ends, `$3` to `$7` what is wanted.
-macro_rules! narrowed {
-    () => {
-        " q.message_id < $1 AND q.message_id >= $2 AND (CAST($3 AS TEXT) IS NULL OR q.state = $3)
-          AND (CAST($4 AS TEXT) IS NULL OR q.lane = $4) AND (CAST($5 AS BIGINT) IS NULL OR q.created_at_ms < $5)
-          AND (CAST($6 AS BIGINT) = 0 OR (SELECT p.provider FROM processed_webhook_events p
-               WHERE p.event_seq = q.message_id / 1024) = ANY($7))"
-    };
-}
-/// The same with the destinations of a walk.
-macro_rules! walked {
-    () => {
-        concat!(narrowed!(), " AND (CAST($8 AS BIGINT) = 0 OR q.destination = ANY($9))")
-    };
-}
-/// The same with the index that is by destination and state. SQLite takes a partial index for its own words alone.
-macro_rules! stuck {
-    () => {
-        concat!(
-            narrowed!(),
-            " AND q.destination = $8 AND q.state = $3 AND q.state IN ('held', 'dead', 'waiting')"
-        )
-    };
-}
-/// The same as PostgreSQL has to be asked: where a state is one value, it may walk all messages by number and leave out
-/// those in other states, however many there are. The order by both columns is that of this index alone.
-macro_rules! stuck_by_index {
-    () => {
-        concat!(
-            narrowed!(),
-            " AND q.destination = $8 AND (q.state, q.message_id) < ($3, $1) AND (q.state, q.message_id) >= ($3, $2)
-              AND q.state IN ('held', 'dead', 'waiting')"
-        )
-    };
-}
-/// The same with the index that is by lane.
-macro_rules! of_lane {
-    () => {
-        concat!(narrowed!(), " AND q.destination = $8 AND q.lane = $4 AND q.lane IS NOT NULL")
-    };
-}
+const WANTED: &str = "q.message_id < $1 AND q.message_id >= $2 AND (CAST($3 AS TEXT) IS NULL OR q.state = $3)
+    AND (CAST($4 AS TEXT) IS NULL OR q.lane = $4) AND (CAST($5 AS BIGINT) IS NULL OR q.created_at_ms < $5)
+    AND (CAST($6 AS BIGINT) = 0 OR (SELECT p.provider FROM processed_webhook_events p
+         WHERE p.event_seq = q.message_id / 1024) = ANY($7))";
 
-macro_rules! page {
-    ($own:literal, $table:literal, $where:expr, $order:literal, $limit:literal) => {
-        concat!(
+impl MessageSource {
+    fn table(&self) -> &'static str {
+        if *self == Self::History { "outbox_finished" } else { "outbox_queue" }
+    }
+
+    /// What holds besides, by the index that the source is a range of. SQLite takes a partial index for its own words
+    /// alone.
+    fn conditions(&self) -> &'static str {
+        match self {
+            Self::Queue | Self::History => "(CAST($8 AS BIGINT) = 0 OR q.destination = ANY($9))",
+            Self::Stuck(_) => {
+                "q.destination = $8 AND q.state = $3 AND q.state IN ('held', 'dead', 'waiting')"
+            }
+            Self::Lane(_) => "q.destination = $8 AND q.lane = $4 AND q.lane IS NOT NULL",
+        }
+    }
+
+    fn page_sql(&self, is_postgres: bool) -> String {
+        // Where a state is one value, PostgreSQL may walk all messages by number and leave out those in other states,
+        // however many there are. The order by both columns is that of this index alone.
+        let (conditions, order) = if is_postgres && matches!(self, Self::Stuck(_)) {
+            let ends = "q.destination = $8 AND (q.state, q.message_id) < ($3, $1)
+                AND (q.state, q.message_id) >= ($3, $2) AND q.state IN ('held', 'dead', 'waiting')";
+            (ends, "q.state DESC, q.message_id DESC")
+        } else {
+            (self.conditions(), "q.message_id DESC")
+        };
+        let own = if *self == Self::History {
+            "q.finished_at_ms AS visible_at_ms, CAST(NULL AS BIGINT) AS key_valid_until_ms, q.finished_at_ms,
+             CAST(NULL AS TEXT) AS sent_under"
+        } else {
+            "q.visible_at_ms, q.key_valid_until_ms, CAST(NULL AS BIGINT) AS finished_at_ms, q.sent_under"
+        };
+        let (table, limit) = (self.table(), if self.destination().is_some() { "$9" } else { "$10" });
+        format!(
             "/* people_messages */ SELECT m.*, e.provider, e.event_id, e.event_type
              FROM (SELECT q.message_id, q.generation, COALESCE(q.effect_name, q.destination) AS effect_name,
                           q.destination, q.lane, q.state, q.attempts_n, q.created_at_ms, q.first_sent_at_ms,
-                          q.last_result, q.last_error, ",
-            $own,
-            " FROM ",
-            $table,
-            " q WHERE ",
-            $where,
-            " ORDER BY ",
-            $order,
-            " LIMIT ",
-            $limit,
-            ") m JOIN processed_webhook_events e ON e.event_seq = m.message_id / 1024 ORDER BY m.message_id DESC"
+                          q.last_result, q.last_error, {own}
+                   FROM {table} q WHERE {WANTED} AND {conditions} ORDER BY {order} LIMIT {limit}) m
+             JOIN processed_webhook_events e ON e.event_seq = m.message_id / 1024 ORDER BY m.message_id DESC"
         )
-    };
-}
-macro_rules! open_page {
-    ($where:expr, $limit:literal) => {
-        open_page!($where, "q.message_id DESC", $limit)
-    };
-    ($where:expr, $order:literal, $limit:literal) => {
-        page!(
-            "q.visible_at_ms, q.key_valid_until_ms, CAST(NULL AS BIGINT) AS finished_at_ms, q.sent_under",
-            "outbox_queue",
-            $where,
-            $order,
-            $limit
+    }
+
+    fn count_sql(&self) -> String {
+        let (table, conditions) = (self.table(), self.conditions());
+        format!("/* people_count */ SELECT COUNT(*) AS n FROM {table} q WHERE {WANTED} AND {conditions}")
+    }
+
+    fn bound_sql(&self, is_postgres: bool) -> String {
+        let stuck = "AND destination = $3 AND state IN ('held', 'dead', 'waiting')";
+        let (ends, more, order) = match self {
+            Self::Stuck(_) if is_postgres => {
+                ("(state, message_id) < ($4, $1) AND (state, message_id) >= ($4, 0)", stuck, "state DESC, ")
+            }
+            Self::Stuck(_) => ("message_id < $1 AND state = $4", stuck, ""),
+            _ => ("message_id < $1", "", ""),
+        };
+        format!(
+            "/* people_messages */ SELECT COUNT(*) AS n, MIN(message_id) AS last_id FROM (SELECT message_id
+                 FROM {} WHERE {ends} {more} ORDER BY {order}message_id DESC LIMIT $2) x",
+            self.table()
         )
-    };
-}
-macro_rules! counted {
-    ($table:literal, $where:expr) => {
-        concat!("/* people_count */ SELECT COUNT(*) AS n FROM ", $table, " q WHERE ", $where)
-    };
-}
-macro_rules! bound {
-    ($table:literal, $where:literal) => {
-        concat!(
-            "/* people_messages */ SELECT COUNT(*) AS n, MIN(message_id) AS last_id FROM (SELECT message_id FROM ",
-            $table,
-            " WHERE message_id < $1 ",
-            $where,
-            " ORDER BY message_id DESC LIMIT $2) x"
-        )
-    };
+    }
 }
 
-const QUEUE_PAGE: &str = open_page!(walked!(), "$10");
-const HISTORY_PAGE: &str = page!(
-    "q.finished_at_ms AS visible_at_ms, CAST(NULL AS BIGINT) AS key_valid_until_ms, q.finished_at_ms,
-     CAST(NULL AS TEXT) AS sent_under",
-    "outbox_finished",
-    walked!(),
-    "q.message_id DESC",
-    "$10"
-);
-const STUCK_PAGE: &str = open_page!(stuck!(), "$9");
-const STUCK_PAGE_POSTGRES: &str = open_page!(stuck_by_index!(), "q.state DESC, q.message_id DESC", "$9");
-const LANE_PAGE: &str = open_page!(of_lane!(), "$9");
-const QUEUE_COUNT: &str = counted!("outbox_queue", walked!());
-const HISTORY_COUNT: &str = counted!("outbox_finished", walked!());
-const STUCK_COUNT: &str = counted!("outbox_queue", stuck!());
-const LANE_COUNT: &str = counted!("outbox_queue", of_lane!());
-const QUEUE_BOUND: &str = bound!("outbox_queue", "");
-const HISTORY_BOUND: &str = bound!("outbox_finished", "");
-const STUCK_BOUND: &str =
-    bound!("outbox_queue", "AND destination = $3 AND state = $4 AND state IN ('held', 'dead', 'waiting')");
-const STUCK_BOUND_POSTGRES: &str =
-    "/* people_messages */ SELECT COUNT(*) AS n, MIN(message_id) AS last_id FROM (SELECT message_id FROM outbox_queue
-        WHERE (state, message_id) < ($4, $1) AND (state, message_id) >= ($4, 0) AND destination = $3
-          AND state IN ('held', 'dead', 'waiting') ORDER BY state DESC, message_id DESC LIMIT $2) x";
 const LANE_LENGTH: &str = "/* people_messages */ SELECT COUNT(*) AS n FROM (SELECT lane_seq FROM outbox_queue
     WHERE destination = $1 AND lane = $2 AND lane IS NOT NULL LIMIT $3) x";
-/// The next name each time: as many looks as there are destinations, however many rows there are.
-const STUCK_DESTINATIONS: &str = "/* people_destinations */ WITH RECURSIVE d AS (
-    SELECT (SELECT q.destination FROM outbox_queue q WHERE q.state IN ('held', 'dead', 'waiting')
-            ORDER BY q.destination LIMIT 1) AS name
-    UNION ALL
-    SELECT (SELECT q.destination FROM outbox_queue q WHERE q.state IN ('held', 'dead', 'waiting')
-              AND q.destination > d.name ORDER BY q.destination LIMIT 1) FROM d WHERE d.name IS NOT NULL)
-    SELECT name FROM d WHERE name IS NOT NULL LIMIT $1";
-const DUE_DESTINATIONS: &str = "/* people_destinations */ WITH RECURSIVE d AS (
-    SELECT (SELECT q.destination FROM outbox_queue q WHERE q.state IN ('ready', 'leased')
-            ORDER BY q.destination LIMIT 1) AS name
-    UNION ALL
-    SELECT (SELECT q.destination FROM outbox_queue q WHERE q.state IN ('ready', 'leased')
-              AND q.destination > d.name ORDER BY q.destination LIMIT 1) FROM d WHERE d.name IS NOT NULL)
-    SELECT name FROM d WHERE name IS NOT NULL LIMIT $1";
-const LANE_DESTINATIONS: &str = "/* people_destinations */ WITH RECURSIVE d AS (
-    SELECT (SELECT q.destination FROM outbox_queue q WHERE q.lane IS NOT NULL
-            ORDER BY q.destination LIMIT 1) AS name
-    UNION ALL
-    SELECT (SELECT q.destination FROM outbox_queue q WHERE q.lane IS NOT NULL
-              AND q.destination > d.name ORDER BY q.destination LIMIT 1) FROM d WHERE d.name IS NOT NULL)
-    SELECT name FROM d WHERE name IS NOT NULL LIMIT $1";
+/// The destinations of rows of the queue that such conditions find. The next name each time: as many looks as there are
+/// destinations, however many rows there are.
+fn destinations_sql(conditions: &str) -> String {
+    format!(
+        "/* people_destinations */ WITH RECURSIVE d AS (
+             SELECT (SELECT q.destination FROM outbox_queue q WHERE {conditions}
+                     ORDER BY q.destination LIMIT 1) AS name
+             UNION ALL
+             SELECT (SELECT q.destination FROM outbox_queue q WHERE {conditions}
+                     AND q.destination > d.name ORDER BY q.destination LIMIT 1) FROM d WHERE d.name IS NOT NULL)
+         SELECT name FROM d WHERE name IS NOT NULL LIMIT $1"
+    )
+}
+const STUCK_DESTINATIONS: &str = "q.state IN ('held', 'dead', 'waiting')";
+const DUE_DESTINATIONS: &str = "q.state IN ('ready', 'leased')";
+const LANE_DESTINATIONS: &str = "q.lane IS NOT NULL";
 
 /// The statements by name, for tests that look at their plans.
-pub(super) const STATEMENTS: &[(&str, &str)] = &[
-    ("messages of the queue", QUEUE_PAGE),
-    ("messages of history", HISTORY_PAGE),
-    ("messages that are stuck", STUCK_PAGE),
-    ("messages that are stuck, for PostgreSQL", STUCK_PAGE_POSTGRES),
-    ("messages of a lane", LANE_PAGE),
-    ("count of the queue", QUEUE_COUNT),
-    ("count of history", HISTORY_COUNT),
-    ("count of what is stuck", STUCK_COUNT),
-    ("count of a lane", LANE_COUNT),
-    ("bound of the queue", QUEUE_BOUND),
-    ("bound of history", HISTORY_BOUND),
-    ("bound of what is stuck", STUCK_BOUND),
-    ("bound of what is stuck, for PostgreSQL", STUCK_BOUND_POSTGRES),
-    ("length of a lane", LANE_LENGTH),
-    ("destinations of what is stuck", STUCK_DESTINATIONS),
-    ("destinations of what is due", DUE_DESTINATIONS),
-    ("destinations of lanes", LANE_DESTINATIONS),
-];
+pub(super) fn statements() -> Vec<(&'static str, String)> {
+    let (stuck, lane) = (MessageSource::Stuck(String::new()), MessageSource::Lane(String::new()));
+    vec![
+        ("messages of the queue", MessageSource::Queue.page_sql(false)),
+        ("messages of history", MessageSource::History.page_sql(false)),
+        ("messages that are stuck", stuck.page_sql(false)),
+        ("messages that are stuck, for PostgreSQL", stuck.page_sql(true)),
+        ("messages of a lane", lane.page_sql(false)),
+        ("count of the queue", MessageSource::Queue.count_sql()),
+        ("count of history", MessageSource::History.count_sql()),
+        ("count of what is stuck", stuck.count_sql()),
+        ("count of a lane", lane.count_sql()),
+        ("bound of the queue", MessageSource::Queue.bound_sql(false)),
+        ("bound of history", MessageSource::History.bound_sql(false)),
+        ("bound of what is stuck", stuck.bound_sql(false)),
+        ("bound of what is stuck, for PostgreSQL", stuck.bound_sql(true)),
+        ("length of a lane", LANE_LENGTH.to_owned()),
+        ("destinations of what is stuck", destinations_sql(STUCK_DESTINATIONS)),
+        ("destinations of what is due", destinations_sql(DUE_DESTINATIONS)),
+        ("destinations of lanes", destinations_sql(LANE_DESTINATIONS)),
+    ]
+}
 
 impl Wanted {
     /// True when every row of a walk is wanted.
@@ -424,10 +376,10 @@ impl Wanted {
     }
 
     /// The destinations that may be shown, or those of an index.
-    async fn names(&self, db: &mut Door<'_>, sql: &'static str) -> DbResult<Vec<String>> {
+    async fn names(&self, db: &mut Door<'_>, conditions: &str) -> DbResult<Vec<String>> {
         match &self.destinations {
             Some(names) => Ok(names.clone()),
-            None => names(db, sql).await,
+            None => names(db, conditions).await,
         }
     }
 
@@ -460,16 +412,9 @@ impl Wanted {
         (before, from): (i64, i64),
         limit: u32,
     ) -> DbResult<Vec<Row>> {
-        let sql = match source {
-            MessageSource::Queue => QUEUE_PAGE,
-            MessageSource::History => HISTORY_PAGE,
-            MessageSource::Stuck(_) if db.is_postgres() => STUCK_PAGE_POSTGRES,
-            MessageSource::Stuck(_) => STUCK_PAGE,
-            MessageSource::Lane(_) => LANE_PAGE,
-        };
         let mut values = self.values(source, before, from);
         values.push(limit.into());
-        db.fetch(sql, &values).await
+        db.fetch(source.page_sql(db.is_postgres()), &values).await
     }
 
     /// The number of rows between these ends.
@@ -479,13 +424,7 @@ impl Wanted {
         source: &MessageSource,
         (before, from): (i64, i64),
     ) -> DbResult<i64> {
-        let sql = match source {
-            MessageSource::Queue => QUEUE_COUNT,
-            MessageSource::History => HISTORY_COUNT,
-            MessageSource::Stuck(_) => STUCK_COUNT,
-            MessageSource::Lane(_) => LANE_COUNT,
-        };
-        db.fetch_one(sql, &self.values(source, before, from)).await?.int("n")
+        db.fetch_one(source.count_sql(), &self.values(source, before, from)).await?.int("n")
     }
 
     /// Number of rows that are to be looked at, at most `looked_n`, and the last one of so many; `None` when the source
@@ -498,24 +437,22 @@ impl Wanted {
         looked_n: i64,
     ) -> DbResult<(i64, Option<i64>)> {
         let mut values: Vec<Value> = vec![before.into(), looked_n.into()];
-        let sql = match source {
-            MessageSource::Queue => QUEUE_BOUND,
-            MessageSource::History => HISTORY_BOUND,
+        match source {
+            MessageSource::Queue | MessageSource::History => {}
             MessageSource::Stuck(name) => {
                 values.extend([name.into(), self.filter.state.map(MessageState::as_str).into()]);
-                if db.is_postgres() { STUCK_BOUND_POSTGRES } else { STUCK_BOUND }
             }
             // It was found to be short.
             MessageSource::Lane(_) => return Ok((0, None)),
-        };
-        let row = db.fetch_one(sql, &values).await?;
+        }
+        let row = db.fetch_one(source.bound_sql(db.is_postgres()), &values).await?;
         let found_n = row.int("n")?;
         Ok((found_n, row.int_or_null("last_id")?.filter(|_| found_n >= looked_n)))
     }
 }
 
-async fn names(db: &mut Door<'_>, sql: &'static str) -> DbResult<Vec<String>> {
-    let rows = db.fetch(sql, &[DESTINATIONS_N_MAX.into()]).await?;
+async fn names(db: &mut Door<'_>, conditions: &str) -> DbResult<Vec<String>> {
+    let rows = db.fetch(destinations_sql(conditions), &[DESTINATIONS_N_MAX.into()]).await?;
     Ok(intact("outbox_queue", "name", &rows, |row| row.text("name"))?.rows)
 }
 

@@ -3,15 +3,11 @@
 //! The API holds a [`PeopleDoor`] and no store: whatever a route forgets, nothing is read or changed that the token's
 //! role and scope do not cover. What is out of scope is answered as if it were not there.
 //!
-//! To read it: `person.rs` (who asks, and the checks), `choice.rs` (what a list may show), then a file for each subject.
-//! `causes.rs` counts failures by their error. Of events: `events.rs` lists them, with `cursor.rs` (where a page begins) and `walk.rs` (which numbers a time has),
-//! `statistics.rs` counts them, `ledger.rs` tells all that is known of one, from the rows of `ledger_rows.rs`, and
-//! `search.rs` finds what an id leads to, with `search_rows.rs`. Of the rest:
-//! `message_sources.rs` (where messages are looked for, and how far), `messages.rs`, `message.rs`, `surroundings.rs` (what judgements of messages need), `lanes.rs`,
-//! `destinations.rs`, `providers.rs`, `rejected.rs`, `audit.rs`, `tokens.rs`, `test_events.rs`, `what_if.rs`, `known.rs`; `decisions.rs` and
-//! `operations.rs` are what they order. `statements.rs` lists statements for tests.
-//!
-//! Statements of lists by name, for tests that look at their plans.
+//! To read it: `person.rs` (who asks, the checks, and what a list may show), then a file for each subject. Of events:
+//! `events.rs` lists them, `walk.rs` finds pages and numbers of a time and counts them, `ledger.rs` has all that is known
+//! of one, `search.rs` finds what an id leads to. `messages.rs`, `destinations.rs` (with lanes, and what judgements of
+//! messages need), `providers.rs` (with rejected requests and test events) and `tokens.rs` (with the audit log) are the
+//! rest; `decisions.rs` is what people order.
 
 mod decisions;
 mod destinations;
@@ -38,21 +34,27 @@ pub use walk::EventPlace;
 
 /// The statements of what people look at, in the words of both databases, by name.
 pub fn people_statements() -> Vec<(&'static str, &'static str)> {
-    [messages::STATEMENTS, destinations::STATEMENTS, providers::STATEMENTS, tokens::STATEMENTS].concat()
+    let fixed = [destinations::STATEMENTS, providers::STATEMENTS, tokens::STATEMENTS].concat();
+    leaked(messages::statements()).chain(fixed).collect()
 }
 
 /// The statements of what people read of events, likewise.
 pub fn read_statements() -> Vec<(&'static str, &'static str)> {
     let [sets, previews, orders] = operations::STATEMENTS;
-    [
+    let fixed = [
         sets,
         previews,
         orders,
         walk::STATEMENTS,
-        events::STATEMENTS,
         ledger::STATEMENTS,
         search::STATEMENTS,
         DELIVERY_STATEMENTS,
     ]
-    .concat()
+    .concat();
+    leaked(events::statements()).chain(fixed).collect()
+}
+
+/// Statements that were built, as tests hold them.
+fn leaked(built: Vec<(&'static str, String)>) -> impl Iterator<Item = (&'static str, &'static str)> {
+    built.into_iter().map(|(name, sql)| (name, &*sql.leak()))
 }

@@ -1,7 +1,7 @@
 //! Whether a database is the one that ran last.
 //!
 //! The witness of a database that is a file: a number that rises with what is changed, in the database and in a small
-//! file beside it (`db/sqlite/witness.rs`). A copy that is put back has a lower one.
+//! file beside it (`db/sqlite/identity.rs`). A copy that is put back has a lower one.
 //!
 //! One step: the number rises in the database, and once that is on disk, it is written to the file. So the file is
 //! never ahead of its own database, whatever is cut off where, and an older database is behind it. Steps are made once

@@ -211,7 +211,7 @@ pub struct TakenOver {
     pub paused_n: u64,
 }
 
-/// What `take_over_rows.rs` writes: the word, and the numbers that follow from it.
+/// What is written: the word, and the numbers that follow from it.
 #[derive(Debug, Clone)]
 pub(super) struct Taking {
     pub(super) word: TakeOver,

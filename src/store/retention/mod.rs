@@ -1,14 +1,9 @@
-//! Deletes what is old and no longer needed, a few rows at a time: first it is looked for (`walk`), then deleted in a
-//! short transaction that asks again whether it may go (`delete`). Nothing that an open message or a waiting event
+//! Deletes what is old and no longer needed, a few rows at a time: first it is looked for (`walk.rs`), then deleted in a
+//! short transaction that asks again whether it may go (`delete.rs`). Nothing that an open message or a waiting event
 //! needs ever goes, and what goes last is an event's key.
 //!
-//! Numbers are in the order of time to within seconds, so a walk by number from the low end may stop where all is
-//! young.
-//!
-//! To read it: `types.rs`, `prune.rs`, `walk.rs`, `words.rs`, `delete.rs`. When rounds are made, and how large their steps are, is
-//! decided elsewhere (`src/retention/`).
-//!
-//! The things that are pruned, the time from which they may go, and the result of a look.
+//! Numbers are in the order of time to within seconds, so a walk by number from the low end may stop where all is young.
+//! When rounds are made, and how large their steps are, is decided elsewhere (`src/retention/`).
 
 mod delete;
 mod walk;

@@ -11,7 +11,7 @@
 //! (`metadata`). The one descriptor of our own is opened before SQLite's and closed after them.
 //!
 //! An inode says nothing of what is in the file: a backup may be put into it (`.restore` of the sqlite3 shell, or a copy
-//! that is written over it). So the number of `witness.rs`, which only rises, is read at the same moments.
+//! that is written over it). So the number of the witness, which only rises, is read at the same moments.
 //!
 //! A small file beside the database that says how far it was: whoever puts an older copy of the database back leaves
 //! this one as it is, and so is found out.

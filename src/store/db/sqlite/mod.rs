@@ -1,8 +1,8 @@
 //! SQLite: one writer, several readers, WAL, every commit flushed. Each connection has a thread of its own.
 //!
 //! To read it: `pools.rs` (what each connection is for, and what a file must be like), `session.rs` (a connection and
-//! its thread), `transactions.rs` and `statement.rs` (what is asked of it), `file.rs` and `private.rs` (the file
-//! itself), `identity.rs` (that it is still the one at its path), `copy.rs` (a backup of it), `changes.rs` and `witness.rs` (what is kept beside it to know an older copy by).
+//! its thread), `statement.rs` (statements and transactions on it), `file.rs` (the file itself), `identity.rs` (that it is
+//! still the one at its path, and what is kept beside it to know an older copy by), `copy.rs` (a backup of it).
 
 mod copy;
 mod file;
