@@ -229,15 +229,15 @@ const OPERATIONS: &str = "/* open_counts */ SELECT state, COUNT(*) AS n FROM ope
 
 /// The parts of a count, each by the index alone: the numbers of the oldest rows in one state.
 fn parts(states: &[&str], part: impl Fn(&str) -> String) -> String {
-    let part = |state: &&str| format!("SELECT * FROM ({} LIMIT $2) {state}_ones", part(state));
-    states.iter().map(part).collect::<Vec<_>>().join(" UNION ALL ")
+    let part = |state: &&str| format!(" SELECT * FROM (SELECT {} LIMIT $2) {state}_ones", part(state));
+    states.iter().map(part).collect::<Vec<_>>().join(" UNION ALL")
 }
 
 /// Messages that nobody sends, by state, with when the first of them was due.
 fn stuck_sql() -> String {
     let parts = parts(&["held", "dead", "waiting"], |state| {
         format!(
-            "SELECT q.state, q.message_id FROM outbox_queue q
+            "q.state, q.message_id FROM outbox_queue q
              WHERE q.destination = $1 AND q.state >= '{state}' AND q.state <= '{state}'
                AND q.state IN ('held', 'dead', 'waiting') ORDER BY q.destination, q.state, q.message_id"
         )
@@ -253,7 +253,7 @@ fn stuck_sql() -> String {
 fn events_sql() -> String {
     let parts = parts(&["retry", "failed", "unreadable", "conflict"], |state| {
         format!(
-            "SELECT e.state, e.event_seq FROM processed_webhook_events e
+            "e.state, e.event_seq FROM processed_webhook_events e
              WHERE e.provider = $1 AND e.state >= '{state}' AND e.state <= '{state}'
                AND (e.state IN ('retry', 'failed', 'unreadable', 'conflict')) IS TRUE
              ORDER BY e.provider, e.state, e.event_seq"
