@@ -8,6 +8,8 @@ CREATE TABLE installation (
     created_at_ms   INTEGER NOT NULL,
     -- When the newest restore was taken over, in seconds since 2026: counters continue above it. 0: never.
     restored_s      INTEGER NOT NULL DEFAULT 0,
+    -- Rows of the audit log up to this number may be deleted: pruning sets it.
+    audit_pruned_seq INTEGER NOT NULL DEFAULT 0,
     -- Only in a backup: when it was made. A database with this value was restored.
     backup_at_ms    INTEGER,
     -- Identity of the database when a node last started on it; NULL: unknown.
@@ -324,10 +326,9 @@ CREATE TABLE outbox_attempts (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX outbox_attempts_key ON outbox_attempts (key_id, message_id, attempt_n) WHERE key_id IS NOT NULL;
 
--- Operators' decisions and reads of contents: numbered without gaps, and each row has the hash of all before
--- it and of itself (SHA-256, in hexadecimal). Only `src/store/audit/append.rs` adds rows.
+-- Operators' decisions and reads of contents. Only `src/store/audit.rs` adds rows.
 CREATE TABLE audit_log (
-    audit_seq    INTEGER NOT NULL PRIMARY KEY,
+    audit_seq    INTEGER PRIMARY KEY AUTOINCREMENT,
     at_ms        INTEGER NOT NULL,
     actor        TEXT    NOT NULL,
     action       TEXT    NOT NULL,
@@ -336,48 +337,23 @@ CREATE TABLE audit_log (
     message_id   INTEGER,
     -- The operation that it was part of.
     operation_id TEXT,
-    detail       TEXT    NOT NULL,
-    hash         TEXT    NOT NULL
+    detail       TEXT    NOT NULL
 ) STRICT;
 CREATE INDEX audit_log_event ON audit_log (provider, event_id, audit_seq) WHERE event_id IS NOT NULL;
 CREATE INDEX audit_log_message ON audit_log (message_id) WHERE message_id IS NOT NULL;
 
--- Both ends of the chain. Adding rows locks this row, last in the transaction.
-CREATE TABLE audit_head (
-    one         INTEGER NOT NULL PRIMARY KEY CHECK (one = 1),
-    -- The newest row, 0 before the first one.
-    audit_seq   INTEGER NOT NULL,
-    hash        TEXT    NOT NULL,
-    -- The newest pruned row, which the oldest kept row is chained to.
-    anchor_seq  INTEGER NOT NULL,
-    anchor_hash TEXT    NOT NULL
-) STRICT;
-INSERT INTO audit_head (one, audit_seq, hash, anchor_seq, anchor_hash)
-VALUES (1, 0, '0000000000000000000000000000000000000000000000000000000000000000',
-        0, '0000000000000000000000000000000000000000000000000000000000000000');
-
--- Rows are never changed, and deleted only after the anchor has passed them, which only pruning moves, and only
--- forwards. The owner of the tables can drop these triggers; the chain then shows the change.
+-- Rows are never changed, and deleted only up to the number that pruning has set. The owner of the tables can drop
+-- these triggers: the log of the process has each row, too.
 CREATE TRIGGER audit_log_update BEFORE UPDATE ON audit_log BEGIN
     SELECT RAISE(ABORT, 'the audit log is only appended to, and pruned by Hooklatch alone');
 END;
 -- `INSERT OR REPLACE` changes a row without a trigger for updates or deletions.
 CREATE TRIGGER audit_log_insert BEFORE INSERT ON audit_log
-WHEN NEW.audit_seq <= (SELECT audit_seq FROM audit_head WHERE one = 1) BEGIN
-    SELECT RAISE(ABORT, 'the audit log is only appended to, and pruned by Hooklatch alone');
-END;
-CREATE TRIGGER audit_head_insert BEFORE INSERT ON audit_head WHEN EXISTS (SELECT 1 FROM audit_head) BEGIN
+WHEN EXISTS (SELECT 1 FROM audit_log WHERE audit_seq = NEW.audit_seq) BEGIN
     SELECT RAISE(ABORT, 'the audit log is only appended to, and pruned by Hooklatch alone');
 END;
 CREATE TRIGGER audit_log_delete BEFORE DELETE ON audit_log
-WHEN OLD.audit_seq > (SELECT anchor_seq FROM audit_head WHERE one = 1) BEGIN
-    SELECT RAISE(ABORT, 'the audit log is only appended to, and pruned by Hooklatch alone');
-END;
-CREATE TRIGGER audit_head_update BEFORE UPDATE ON audit_head
-WHEN NEW.audit_seq < OLD.audit_seq OR NEW.anchor_seq < OLD.anchor_seq OR NEW.anchor_seq > NEW.audit_seq BEGIN
-    SELECT RAISE(ABORT, 'the audit log is only appended to, and pruned by Hooklatch alone');
-END;
-CREATE TRIGGER audit_head_delete BEFORE DELETE ON audit_head BEGIN
+WHEN OLD.audit_seq > (SELECT audit_pruned_seq FROM installation WHERE one = 1) BEGIN
     SELECT RAISE(ABORT, 'the audit log is only appended to, and pruned by Hooklatch alone');
 END;
 

@@ -10,12 +10,12 @@ use serde_json::{Map, Value, json};
 
 use super::routes::{ROUTES, RouteFacts};
 use super::{
-    ActivityView, AuditVerified, AuditView, BacklogView, CountView, DestinationView, DoctorView, EventOrder,
-    EventView, ExplainOrder, ExplainView, LaneView, LedgerView, MeView, MessageDetail, MessageOrder,
-    MessageView, OperationChoice, OperationOrder, OperationPreview, OperationView, OrderResult, Page,
-    PauseOrder, ProbeView, ProblemView, ProviderView, ReasonOrder, RejectedGroup, RejectedView, SearchView,
-    SettingView, StatisticsView, TaughtView, TestEventOrder, TestEventView, TokenMade, TokenOrder, TokenView,
-    WhatIfOrder, WhatIfView,
+    ActivityView, AuditView, BacklogView, CountView, DestinationView, DoctorView, EventOrder, EventView,
+    ExplainOrder, ExplainView, LaneView, LedgerView, MeView, MessageDetail, MessageOrder, MessageView,
+    OperationChoice, OperationOrder, OperationPreview, OperationView, OrderResult, Page, PauseOrder,
+    ProbeView, ProblemView, ProviderView, ReasonOrder, RejectedGroup, RejectedView, SearchView, SettingView,
+    StatisticsView, TaughtView, TestEventOrder, TestEventView, TokenMade, TokenOrder, TokenView, WhatIfOrder,
+    WhatIfView,
 };
 use crate::types::{DeliveryFilter, EventState, MessageState};
 
@@ -243,7 +243,7 @@ fn named(generator: &mut SchemaGenerator) -> Map<String, Value> {
         };
     }
     name! {
-        "ActivityView": ActivityView, "AuditVerified": AuditVerified, "BacklogView": BacklogView, "CountView": CountView,
+        "ActivityView": ActivityView, "BacklogView": BacklogView, "CountView": CountView,
         "PauseOrder": PauseOrder, "DestinationView": DestinationView, "DoctorView": DoctorView, "ProbeView": ProbeView, "EventOrder": EventOrder,
         "DeliveryFilter": DeliveryFilter, "EventState": EventState, "LedgerView": LedgerView, "MeView": MeView, "MessageDetail": MessageDetail,
         "MessageOrder": MessageOrder, "MessageState": MessageState, "OperationChoice": OperationChoice, "OperationOrder": OperationOrder, "OperationPreview": OperationPreview,

@@ -40,7 +40,7 @@ mod what_if;
 mod whole;
 
 pub use activity::{ActivityCount, ActivityView};
-pub use audit::{AuditVerified, AuditView};
+pub use audit::AuditView;
 pub(crate) use bulk::bulk_acts;
 pub use bulk::{
     BulkFigures, ChangedRows, NamedCount, OperationChoice, OperationPreview, PreviewedAct, RecentDecisions,

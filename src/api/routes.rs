@@ -460,18 +460,6 @@ pub const ROUTES: &[RouteFacts] = &[
     .question(),
     get("/audit", Role::Operator, "Page<AuditView>", "The audit log, the newest first.")
         .query(&[CURSOR, LIMIT]),
-    get(
-        "/audit/verify",
-        Role::Admin,
-        "AuditVerified",
-        "Follow the chain of the audit log, 5,000 rows at a time.",
-    )
-    .query(&[RouteParameter {
-        name: "cursor",
-        schema: r#"{"type":"string","pattern":"^[0-9]{1,19}\\.[0-9a-f]{64}$"}"#,
-        about: "`next` of the answer before, or a `head` that was kept elsewhere.",
-        is_required: false,
-    }]),
     get("/tokens", Role::Admin, "Page<TokenView>", "Every token, without itself, the newest first.")
         .query(&[CURSOR, LIMIT]),
     post("/tokens", Role::Admin, Some("TokenOrder"), "TokenMade", "Make a token.").status(201),

@@ -1,7 +1,6 @@
 //! `whoami`, `settings`, `tokens`, `audit` and `taught`: who may do what on a server, who did what, and how it is set.
 
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
@@ -9,13 +8,12 @@ use serde_json::json;
 
 use super::api_client::{ApiAnswer, OrderPlace};
 use super::output::Column::{Id, Loose, Whole};
-use super::output::{Screen, Shown, Tone, fields, with_times};
+use super::output::{Shown, Tone, fields, with_times};
 use super::remote::{ListColumn, ListRow, PagingArgs, Remote, ServerCommand, WhyArgs};
-use super::shared::{Ending, Usage, complain, say};
+use super::shared::{Usage, complain, say};
 use crate::api::{
-    AuditVerified, AuditView, MeView, SettingView, TaughtView, TokenMade, TokenOrder, TokenView,
+    AuditView, MeView, SettingView, TaughtView, TokenMade, TokenOrder, TokenView,
 };
-use crate::figures::grouped;
 use crate::times::told;
 use crate::types::Role;
 
@@ -183,67 +181,18 @@ impl ListRow for TokenView {
     ];
 }
 
-/// `audit`: who decided what, and whether that log is whole.
+/// `audit`: who decided what, and who read contents.
 #[derive(Subcommand)]
 pub(super) enum Audit {
     /// List the newest rows of the audit log: decisions, and looks at contents.
     List(PagingArgs),
-    /// Follow the chain of the audit log from its first row to its last; 1 when it is broken.
-    Verify {
-        /// The head that an earlier run told, kept elsewhere: 1 when that row is no longer as it was.
-        #[arg(long)]
-        head: Option<String>,
-    },
 }
 
 impl ServerCommand for Audit {
     fn run(&self, remote: &Remote) -> anyhow::Result<ExitCode> {
-        match self {
-            Self::List(paging) => remote.list::<AuditView>(&["audit"], &[], Some(paging)),
-            Self::Verify { head } => verify(remote, head.as_deref()),
-        }
+        let Self::List(paging) = self;
+        remote.list::<AuditView>(&["audit"], &[], Some(paging))
     }
-}
-
-fn verify(remote: &Remote, head: Option<&str>) -> anyhow::Result<ExitCode> {
-    // One stretch of the log, behind `cursor`.
-    let stretch = |cursor: Option<&str>| {
-        let found = remote.api.get::<AuditVerified>(&["audit", "verify"], &[("cursor", cursor)]);
-        found.map(|found| found.view)
-    };
-    let mut all = stretch(None)?;
-    let mut printed_at = Instant::now();
-    while let (true, Some(next)) = (all.is_whole, all.next.take()) {
-        let more = stretch(Some(&next))?;
-        all = AuditVerified { rows_n: all.rows_n + more.rows_n, first_seq: all.first_seq, ..more };
-        if printed_at.elapsed() > Duration::from_secs(1) {
-            printed_at = Instant::now();
-            complain(format!("{} rows so far", grouped(all.rows_n)));
-        }
-    }
-    // The chain is whole up to its end; now whether it is the one of which the head was kept.
-    if let Some(head) = head.filter(|_| all.is_whole) {
-        let kept = stretch(Some(head))?;
-        (all.is_whole, all.broken_at_seq, all.reason) = (kept.is_whole, kept.broken_at_seq, kept.reason);
-    }
-    let ending = if all.is_whole { Ending::Done } else { Ending::Failed };
-    let raw = serde_json::to_value(&all)?;
-    remote.print(&ApiAnswer { view: all, raw, etag: None }, verified);
-    Ok(ending.code())
-}
-
-fn verified(view: &AuditVerified, screen: &Screen) -> String {
-    let (word, tone) = if view.is_whole { ("whole", Tone::Good) } else { ("broken", Tone::Bad) };
-    let mut facts = vec![
-        ("audit log", Shown::text(word).in_tone(tone)),
-        ("rows", Shown::text(grouped(view.rows_n))),
-        ("first", Shown::text(view.first_seq.to_string())),
-        ("last", Shown::text(view.last_seq.to_string())),
-        ("head", Shown::text(&view.head)),
-    ];
-    facts.extend(view.broken_at_seq.map(|seq| ("broken at", Shown::text(seq.to_string()))));
-    facts.extend(view.reason.as_deref().map(|reason| ("reason", Shown::text(reason))));
-    fields(screen, &facts)
 }
 
 impl ListRow for AuditView {

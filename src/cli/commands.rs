@@ -82,7 +82,7 @@ enum Command {
     Tail(Asked<tail::Tail>),
     /// Count events per minute and provider.
     Statistics(Asked<nouns::Statistics>),
-    /// Show the audit log, or verify that it is whole.
+    /// Show the audit log.
     Audit(Noun<access::Audit>),
     /// Show, make and revoke tokens of the operators' API.
     Tokens(Noun<access::Tokens>),

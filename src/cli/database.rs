@@ -130,7 +130,7 @@ pub(super) fn backup(args: &BackupArgs, file: Option<&Path>, kinds: &Kinds) -> a
     if args.json {
         say(json!({
             "path": copy.path.display().to_string(), "made_at_ms": now_ms, "bytes_n": copy.bytes_n,
-            "events_n": copy.events_n, "schema_version": copy.schema_version, "audit_head": copy.audit_head,
+            "events_n": copy.events_n, "schema_version": copy.schema_version, "audit_seq": copy.audit_seq,
             "took_ms": took_ms,
             "keys": used.iter().map(|key_id| json!({ "key_id": key_id, "is_in_ring": is_here(key_id) })).collect::<Vec<_>>(),
         }));
@@ -142,7 +142,7 @@ pub(super) fn backup(args: &BackupArgs, file: Option<&Path>, kinds: &Kinds) -> a
         ("bytes", Shown::text(grouped(copy.bytes_n))),
         ("events", Shown::text(grouped(copy.events_n))),
         ("took", Shown::text(format!("{took_ms} ms"))),
-        ("audit head", Shown::text(&copy.audit_head)),
+        ("last audit row", Shown::text(copy.audit_seq.to_string())),
     ];
     if !used.is_empty() {
         rows.push((

@@ -88,7 +88,6 @@ const EXAMPLES: &[&str] = &[
     "hooklatch tail --provider stripe",
     "hooklatch statistics --minutes 120",
     "hooklatch audit list",
-    "hooklatch audit verify",
     "hooklatch tokens list",
     "hooklatch tokens make ann --role operator --valid-for 90d --reason \"on call\"",
     "hooklatch tokens revoke tok_1 --reason \"left the team\"",

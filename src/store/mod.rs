@@ -9,15 +9,9 @@
 //!
 //! To read it: `handle.rs` (the store as a whole) and `operation.rs` (how an operation is run), then the way of an
 //! event through `numbers/`, `admission/` and `event/`, and that of its messages through `message/` and `lane/`.
-//! `people/` is all of it as one person may see it; `decision/` is what people decide about one,
-//! `operations/` what they order to be done to many, `look.rs`, `apart.rs` and
-//! `rejection.rs` what they look at, `open_counts.rs` and `rhythm.rs` what `/metrics` says of the tables, `receipt.rs` what senders of ours do, `audit/` the record of both, `idempotency/` the
-//! keys of requests with their answers, `fetched_key.rs` keys that senders' hosts gave, `damaged.rs` leaves out rows that cannot be read, `token.rs` by which tokens people come, `session.rs` in which browsers, `retention/` what is deleted. `reseal.rs`
-//! brings what is sealed under the newest key, `key_checks.rs` refuses another key under a known id. `restore/` is about a database that is a copy of an earlier one. `trial.rs`
-//! is what handlers are run on to see what they would do. `signal.rs` knows copies of events that nothing tells apart.
-//! `migrations.rs`, `installation.rs` and `program_migrations.rs` make the tables; `checkup/` is what the database says
-//! about itself. `statements.rs` lists the hot
-//! statements for tests. Nothing here decides what becomes of an event or a message: callers say what is to be written.
+//! `people/` is all of it as one person may see it; `decision/` is what people decide about one, `operations/` what they
+//! order to be done to many, `audit.rs` the record of both. `migrations.rs` makes the tables. Nothing here decides what
+//! becomes of an event or a message: callers say what is to be written.
 
 #[macro_use]
 mod operation;
@@ -26,7 +20,6 @@ mod admission;
 mod apart;
 mod audit;
 mod checkup;
-mod copies;
 mod damaged;
 mod db;
 mod decision;
@@ -34,25 +27,19 @@ mod event;
 mod fetched_key;
 mod handle;
 mod idempotency;
-mod installation;
-mod key_checks;
 mod lane;
 mod look;
 mod message;
 mod migrations;
 mod numbers;
-mod open_counts;
 mod operations;
 mod people;
-mod program_migrations;
 mod receipt;
 mod rejection;
 mod reseal;
 mod restore;
 mod retention;
 mod rhythm;
-mod search_ids;
-mod session;
 mod signal;
 mod statements;
 mod token;
@@ -60,11 +47,9 @@ mod trial;
 
 pub use admission::{AdmissionTx, AdmittedBatch, Candidate, Decide, Plan, Writes};
 pub use apart::{Conflicts, KeptContent};
-pub use audit::{AUDIT_VERIFIED_N_MAX, AuditPlace, AuditVerdict};
 pub use checkup::{
     DatabaseState, FileState, NODE_SEEN_EVERY, NodeSeen, SchemaParts, ServerState, TableState,
 };
-pub use copies::CopyCount;
 pub use db::{
     DbError, MigrationStep, Pooling, PostgresSettings, ProgramMigrationError, Row, SchemaState, StoreError,
     StoreSettings, Tx, Value,
@@ -80,16 +65,14 @@ pub use message::{
     InitialLease, LeaseWant, LeasedMessage, LostClaims, MessageCount, MessageRow, NewMessage, SettleTo,
     Settlement,
 };
-pub use migrations::FurtherStep;
-pub use open_counts::{OPEN_COUNTED_N_MAX, OpenCounts};
+pub use migrations::{FurtherStep, ProgramMigrations};
 pub use operations::{BulkRules, OPERATION_ROWS_N_MAX, OperationAct, OperationStep};
 pub use people::{
     ActivityCounts, ActivityQuery, ActivitySubject, DestinationStanding, EventPlace, EventQuery, LanePlace,
     NewToken, People, PeopleDoor, PeopleError, ProviderStanding, RejectedQuery, Surroundings, TokenMaking,
     Unsearched, WaitingEvents, people_statements, read_statements,
 };
-pub use program_migrations::ProgramMigrations;
-pub use receipt::{EventReceipt, ReceiptAttempt};
+pub use receipt::{CopyCount, EventReceipt, ReceiptAttempt};
 pub use rejection::{REJECTIONS_N_MAX, Rejection, SecretUse, Taught};
 pub use reseal::{KeyUse, ResealPlace, ResealStep, SEALED_COUNTED_N, SealedTable};
 pub use restore::{
@@ -98,8 +81,7 @@ pub use restore::{
 };
 pub use retention::{Cuts, OldRows, PRUNED_N_MAX, PruneLease, PrunePlace, PruneWalk, PrunedKind};
 pub(crate) use rhythm::AHEAD_MS_MAX;
-pub use rhythm::{GAPS_N_MIN, Rhythm};
-pub use session::OperatorSession;
+pub use rhythm::{GAPS_N_MIN, OPEN_COUNTED_N_MAX, OpenCounts, Rhythm};
 pub use statements::{list_statements, meter_statements, rare_statements, statements};
-pub use token::{TOKENS_GOOD_N_MAX, TokenBook, TokenRow};
+pub use token::{OperatorSession, TOKENS_GOOD_N_MAX, TokenBook, TokenRow};
 pub use trial::{CameContent, CommittedCall, CommittedEffect, CommittedEvent};

@@ -7,7 +7,7 @@
 use super::db::{DbError, DbResult, Door, Row, StoreError, Value};
 use super::event::{event_key, stored_body};
 use super::handle::Store;
-use super::search_ids::search_block;
+use super::look::search_block;
 use crate::seal::{KeyRing, SealError, SealedPlace};
 use crate::types::EventKey;
 

@@ -1,7 +1,6 @@
 //! Statements by name, for tests that look at their plans.
 
-use super::{admission, decision, event, fetched_key, key_checks, lane, look, message};
-use super::{open_counts, operations, rhythm};
+use super::{admission, decision, event, fetched_key, lane, look, message, operations, rhythm};
 
 /// The statements of the hot operations on PostgreSQL, by name, for tests that look at their plans.
 pub fn statements() -> Vec<(&'static str, &'static str)> {
@@ -24,12 +23,11 @@ pub fn rare_statements() -> Vec<(&'static str, &'static str)> {
         operations::BATCH_STATEMENTS,
         decision::MESSAGE_STATEMENTS,
         fetched_key::STATEMENTS,
-        key_checks::STATEMENTS,
     ]
     .concat()
 }
 
 /// Returns the statements of `/metrics` that no page of people has, in the words of both databases.
 pub fn meter_statements() -> Vec<(&'static str, &'static str)> {
-    [open_counts::STATEMENTS, rhythm::STATEMENTS].concat()
+    rhythm::statements()
 }

@@ -48,7 +48,7 @@ pub(super) struct RestoreReport {
     running_operations_n: u64,
     tokens_n: u64,
     restores_n: u64,
-    audit_head: String,
+    audit_seq: i64,
     /// Ids of keys that rows are encrypted with and that the configuration does not have.
     pub(super) keys_missing: Vec<String>,
     /// Set once it was taken over.
@@ -125,7 +125,7 @@ impl RestoreReport {
             running_operations_n: facts.operations_n,
             tokens_n: facts.tokens_n,
             restores_n: facts.restores_n,
-            audit_head: facts.audit_head.clone(),
+            audit_seq: facts.audit_seq,
             keys_missing: Vec::new(),
             taken_over: None,
         }
@@ -282,9 +282,9 @@ pub(super) fn in_words(report: &RestoreReport, now_ms: UnixMs) -> String {
     lines.extend(others(report));
     lines.push(format!(
         "\nNothing was changed. To take it over: hooklatch restore-check --yes --reason \"…\" (with --pause: no destination \
-         is called before you resume it). The head of the audit log is {}: the newest that you noted elsewhere is of the \
-         time that is lost.",
-        report.audit_head
+         is called before you resume it). The last row of the audit log is {}: rows with \
+         higher numbers in the log that you keep elsewhere belong to the lost time.",
+        report.audit_seq
     ));
     lines.join("\n")
 }

@@ -8,16 +8,15 @@ use axum::response::Response;
 use axum::routing::get;
 use maud::{Markup, html};
 
-use crate::api::{AuditVerified, AuditView, Page, SettingLayer, SettingView};
+use crate::api::{AuditView, Page, SettingLayer, SettingView};
 use crate::console::contract::with_query;
 use crate::console::parts::chip::{Mood, chip};
 use crate::console::parts::frame::Place;
-use crate::console::parts::moment::{figure, foreign, moment, none};
+use crate::console::parts::moment::{foreign, moment, none};
 use crate::console::parts::{field, link, list};
 use crate::console::state::ConsoleState;
 use crate::console::trouble::Trouble;
 use crate::console::visit::Visit;
-use crate::types::Role;
 
 /// Most values on a page.
 const SHOWN_N_MAX: usize = 150;
@@ -30,7 +29,6 @@ pub(super) fn routes() -> Router<Arc<ConsoleState>> {
     Router::new()
         .route("/settings", get(show))
         .route("/audit", get(show_audit))
-        .route("/audit/verify", get(verify))
 }
 
 async fn show(visit: Visit, raw: RawQuery) -> Response {
@@ -161,9 +159,6 @@ async fn draw_audit(visit: &Visit, values: &[(String, String)]) -> Result<Markup
     Ok(html! {
         p { "Every decision, every look at a content and every sign-in, in the order in which they were written. The "
             "database changes none of these rows." }
-        @if visit.may(Role::Admin) {
-            p { a class="button" href=(visit.link("/audit/verify")) { "Verify that nothing was changed" } }
-        }
         @if rows.is_empty() { (list::nothing("Nobody has decided anything, or looked at a content.")) }
         @else { (list::table("Audit log", &["No.", "Time", "Who", "What", "About", "Why"], &rows)) }
         (list::onwards(visit, "/audit", values, &page))
@@ -203,49 +198,6 @@ fn about(visit: &Visit, one: &AuditView) -> Markup {
         return none();
     }
     html! { @for (n, part) in parts.iter().enumerate() { @if n > 0 { ", " } (part) } }
-}
-
-async fn verify(visit: Visit, raw: RawQuery) -> Response {
-    let made = drawn_verdict(&visit, &field::values(&raw)).await;
-    visit.answer(Place::Audit, made.map(|body| ("Is the audit log whole?".to_owned(), body)))
-}
-
-async fn drawn_verdict(visit: &Visit, values: &[(String, String)]) -> Result<Markup, Trouble> {
-    let cursor = field::value(values, "cursor");
-    let found: AuditVerified = visit.ask(&with_query("/audit/verify", &[("cursor", cursor)])).await?;
-    let (class, sentence) = match (found.is_whole, &found.next) {
-        (false, _) => ("trouble", "No. One row does not fit to what was written before it."),
-        (true, Some(_)) => ("note", "So far, yes. There are more rows to follow."),
-        (true, None) => {
-            ("note", "Yes. Every row that was followed is as it was written, and none is missing.")
-        }
-    };
-    let mut facts = vec![
-        ("Rows followed", figure(found.rows_n, false)),
-        ("From", html! { "row " (found.first_seq) " to row " (found.last_seq) }),
-    ];
-    if let Some(seq) = found.broken_at_seq {
-        facts.push(("First row that does not fit", html! { (seq) }));
-    }
-    if let Some(reason) = &found.reason {
-        facts.push(("Why", foreign(reason)));
-    }
-    facts.push(("Last row, to keep elsewhere", html! { code { (foreign(&found.head)) } }));
-    Ok(html! {
-        p class=(class) role="status" { (sentence) }
-        (list::facts(&facts))
-        @if let Some(next) = &found.next {
-            p { a class="button main" href=(visit.link(&with_query("/audit/verify", &[("cursor", Some(next.as_str()))]))) { "Follow the next rows" } }
-        }
-        form class="act" method="get" action=(visit.link("/audit/verify")) {
-            label { span { "A last row that you kept" }
-                input type="text" name="cursor" required maxlength="255" autocomplete="off" spellcheck="false";
-            }
-            div class="buttons" { button type="submit" { "Compare, and follow from there" } }
-            p class="hint" { "Whoever owns the database can write the whole log anew. He cannot change what you keep elsewhere." }
-        }
-        p { a href=(visit.link("/audit")) { "Back to the log" } }
-    })
 }
 
 #[cfg(test)]

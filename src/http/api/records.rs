@@ -11,9 +11,9 @@ use super::super::reply::view_reply;
 use super::messages::Judge;
 use super::query::{cursor, limit, name, query, query_within, text};
 use super::state::{ApiState, Asking, ProviderFacts};
-use crate::api::{AuditVerified, MeView, Page, SearchHit, SettingLayer, SettingView};
+use crate::api::{MeView, Page, SearchHit, SettingLayer, SettingView};
 use crate::config::{ConfigLayer, EffectiveSetting};
-use crate::store::{AUDIT_VERIFIED_N_MAX, AuditPlace, RejectedQuery, Unsearched};
+use crate::store::{RejectedQuery, Unsearched};
 use crate::types::{Principal, Reach, Role};
 
 pub(super) async fn me(State(state): State<Arc<ApiState>>, Asking(people): Asking) -> Response {
@@ -144,38 +144,6 @@ pub(super) async fn audit(Asking(people): Asking, RawQuery(raw): RawQuery) -> Re
     let values = query(raw.as_deref(), ["cursor", "limit"])?;
     let before = cursor(&values, |text| text.parse::<i64>().ok().filter(|seq| *seq >= 0))?;
     Ok(view_reply(StatusCode::OK, &people.audit(before, limit(&values)?).await?))
-}
-
-/// Follows the chain from the start, or from `cursor`.
-pub(super) async fn verify_audit(
-    RawQuery(raw): RawQuery,
-    Asking(people): Asking,
-) -> Result<Response, Problem> {
-    let values = query(raw.as_deref(), ["cursor"])?;
-    let from = match values.get("cursor") {
-        None => AuditPlace::start(),
-        Some(text) => AuditPlace::parse(text).ok_or(Problem::NO_SUCH_CURSOR)?,
-    };
-    let found = people.audit_verify(&from, AUDIT_VERIFIED_N_MAX).await?;
-    let head = found.last.to_string();
-    let reason = match (found.broken, found.pruned_to) {
-        (Some((_, why)), _) => Some(why.to_owned()),
-        (None, Some(seq)) => {
-            Some(format!("rows up to {seq} were pruned: nothing was compared with the cursor"))
-        }
-        (None, None) => None,
-    };
-    let view = AuditVerified {
-        is_whole: found.broken.is_none(),
-        rows_n: found.rows_n,
-        first_seq: found.first_seq,
-        last_seq: found.last.audit_seq,
-        next: found.has_more.then(|| head.clone()),
-        head,
-        broken_at_seq: found.broken.map(|(seq, _)| seq),
-        reason,
-    };
-    Ok(view_reply(StatusCode::OK, &view))
 }
 
 #[cfg(test)]

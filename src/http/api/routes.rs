@@ -118,7 +118,6 @@ fn routes() -> Routes {
         .route("/doctor", get(doctor::show))
         .route("/probes", post(doctor::make_probe))
         .route("/audit", get(records::audit))
-        .route("/audit/verify", get(records::verify_audit))
         .route("/tokens", get(tokens::list))
         .route("/tokens", post(tokens::make).once())
         .route("/tokens/{token_id}/revoke", post(tokens::revoke).once())

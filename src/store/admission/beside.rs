@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use super::Candidate;
 use super::batch::{EventInsert, Holder};
 use super::transaction::AdmissionTx;
-use super::types::Candidate;
 use crate::json::is_rendering;
 use crate::seal::KeyRing;
 use crate::store::apart::{conflict_ids, event_content, is_beside, replay_places, told_beside};

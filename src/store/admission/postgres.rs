@@ -9,16 +9,15 @@ use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
 use sqlx::{PgConnection, Row};
 
-use super::batch::{Batch, EventInsert, Holder, Inserted, Raise};
-use super::rows::MessageInsert;
-use super::sealed::{SealedContents, SealedPayload};
+use super::MessageInsert;
+use super::batch::{Batch, EventInsert, Holder, Inserted, Raise, SealedContents, SealedPayload};
 use crate::seal::KeyRing;
 use crate::store::db::DbResult;
 use crate::store::db::limit::limited;
 use crate::store::db::postgres::Postgres;
 use crate::store::db::warnings::refused_with_warning;
+use crate::store::look::search_block;
 use crate::store::message::{InitialLease, NewMessage};
-use crate::store::search_ids::search_block;
 use crate::types::IncomingEvent;
 
 type PgQuery<'q> = Query<'q, sqlx::Postgres, PgArguments>;

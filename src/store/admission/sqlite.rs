@@ -6,17 +6,17 @@ use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::batch::{self, Batch, EventInsert, Holder, Raise};
-use super::rows::{MessageInsert, lanes_wanted, message_rows};
-use super::sealed::{SealedContents, sealed_search_ids};
-use super::types::{AdmittedBatch, Candidate, Decide, Plan, Quick, Writes};
+use super::batch::{self, Batch, EventInsert, Holder, Raise, SealedContents, sealed_search_ids};
+use super::{
+    AdmittedBatch, Candidate, Decide, MessageInsert, Plan, Quick, Writes, lanes_wanted, message_rows,
+};
 use crate::seal::{KeyRing, SealedPlace};
 use crate::store::db::sqlite::Sqlite;
 use crate::store::db::{DbError, DbResult, StoreError};
 use crate::store::event::Latched;
 use crate::store::lane;
+use crate::store::look::search_block;
 use crate::store::message::NewMessage;
-use crate::store::search_ids::search_block;
 use crate::types::IncomingEvent;
 
 const EVENT: &str =

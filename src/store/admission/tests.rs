@@ -6,8 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::batch::{Batch, Holder, highest, raised, stale};
-use super::rows::{lanes_wanted, message_rows};
-use super::types::Candidate;
+use super::{Candidate, lanes_wanted, message_rows};
 use crate::store::event::Latched;
 use crate::store::message::{InitialLease, NewMessage};
 use crate::types::{

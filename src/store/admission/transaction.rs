@@ -4,9 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::batch::{self, EventInsert, Holder};
-use super::rows::{lanes_wanted, message_rows};
-use super::types::{Candidate, Writes};
-use super::{postgres, sqlite};
+use super::{Candidate, Writes, lanes_wanted, message_rows, postgres, sqlite};
 use crate::seal::KeyRing;
 use crate::store::db::limit::limited;
 use crate::store::db::{DbResult, Door, StoreError, Tx};

@@ -9,18 +9,14 @@ use sqlx::PgConnection;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::door::Door;
-use super::error::{DbError, DbResult};
+use super::error::{DbError, DbResult, StoreError};
 use super::limit::{OPERATION_LIMIT, PROBE_LIMIT, limited, whole};
 use super::migrations::{self, Migration};
-use super::opening::is_postgres;
-use super::opening::{PostgresSettings, StoreSettings};
+use super::opening::{PostgresSettings, SchemaState, StoreSettings, is_postgres};
 use super::pool::{HeldSession, PlacesUsed, Trust};
 use super::postgres::{self, IS_WRITABLE, Postgres};
-use super::schema_state::SchemaState;
 use super::sqlite::{self, Sqlite, SqliteSession};
-use super::store_error::StoreError;
-use super::tx::Tx;
-use super::tx::TxKind;
+use super::tx::{Tx, TxKind};
 use super::warnings::refused_with_warning;
 use crate::types::UnixMs;
 

@@ -11,8 +11,8 @@ use tracing::info;
 
 use super::door::Door;
 use super::error::{DbError, DbResult};
+use super::pool::Session;
 use super::postgres::Postgres;
-use super::session::Session;
 use super::sqlite::{Sqlite, SqliteSession};
 use crate::stop::to_end;
 

@@ -3,16 +3,16 @@
 //!
 //! In reading order:
 //!
-//! 1. `value.rs` and `error.rs`: what goes into a statement and comes out of it; `store_error.rs` sorts errors by what
-//!    a caller can do about them.
-//! 2. `door.rs`: one connection of either database, for statements that `translate.rs` puts into the words of each.
-//!    `tx.rs` is an open transaction, as a transactional handler gets it, and `trial.rs` makes it one that never stands.
-//! 3. `session.rs` and `pool.rs`: connections. One whose state is not known is closed. `limit.rs`: each operation runs
+//! 1. `value.rs` and `error.rs`: what goes into a statement and comes out of it, with errors sorted by what a caller can
+//!    do about them.
+//! 2. `door.rs`: one connection of either database, for statements that are put into the words of each. `tx.rs` is an
+//!    open transaction, as a transactional handler gets it, and one for a trial that never stands.
+//! 3. `pool.rs`: connections. One whose state is not known is closed. `limit.rs`: each operation runs
 //!    to its end in a task of its own, within a limit.
 //! 4. `postgres/` and `sqlite/`: the two databases. PostgreSQL's sessions are sqlx's, and `warnings.rs` hears the
 //!    warnings of a COMMIT; each connection of SQLite has a thread of its own, and what goes there is one hop, whatever
 //!    it does.
-//! 5. `backend.rs`: the database, whichever it is. `opening.rs`, `schema_state.rs`, `migrations.rs` and
+//! 5. `backend.rs`: the database, whichever it is. `opening.rs`, `migrations.rs` and
 //!    `program_migrations.rs`: how it is opened and brought up to date.
 //!
 //! No statement about events or messages is here: those are above, each with its noun.
@@ -26,28 +26,21 @@ mod opening;
 pub(in crate::store) mod pool;
 pub(in crate::store) mod postgres;
 mod program_migrations;
-mod schema_state;
-mod session;
 pub(in crate::store) mod sqlite;
-mod store_error;
-mod translate;
-mod trial;
 mod tx;
 mod value;
 pub(in crate::store) mod warnings;
 
 pub(in crate::store) use backend::{Backend, Purpose, Working};
 pub(in crate::store) use door::Door;
-pub use error::DbError;
 pub(in crate::store) use error::DbResult;
+pub use error::{DbError, StoreError};
 pub(in crate::store) use migrations::Migration;
 pub(crate) use opening::waiting;
-pub use opening::{Pooling, PostgresSettings, StoreSettings};
+pub use opening::{Pooling, PostgresSettings, SchemaState, StoreSettings};
 pub(crate) use pool::PlacesUsed;
 pub use program_migrations::{MigrationStep, ProgramMigrationError};
-pub use schema_state::SchemaState;
 pub(crate) use sqlite::{FileKey, copy_file, sqlite_path};
 pub(in crate::store) use sqlite::{WitnessTurn, Witnessed};
-pub use store_error::StoreError;
 pub use tx::Tx;
 pub use value::{Row, Value};

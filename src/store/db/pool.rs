@@ -5,6 +5,8 @@
 //! Why not the driver's pool: it asks each connection that comes back whether it is well, without a limit, and keeps
 //! its place meanwhile, so that a server which falls silent takes the places one after another
 //! (`docs/adr/0034-a-connection-belongs-to-one-operation.md`).
+//!
+//! A connection, as far as a pool has to know it.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -16,10 +18,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 
 use super::door::Door;
-use super::error::{DbError, DbResult};
+use super::error::{DbError, DbResult, StoreError};
 use super::limit::limited;
-use super::session::Session;
-use super::store_error::StoreError;
 use crate::stop::to_end;
 
 /// Time for which an operation waits for a place, and then for a new connection.
@@ -314,4 +314,28 @@ impl<S: Session> Drop for HeldSession<S> {
             self.shared.trust.withdraw();
         }
     }
+}
+
+/// One connection to a database. Dropping it closes it, and interrupts what still runs in it.
+pub(in crate::store) trait Session: Sized + Send + 'static {
+    /// Opens a transaction that may write, where this connection may.
+    fn begin(&mut self) -> impl Future<Output = DbResult<()>> + Send;
+
+    /// Commits. An error unless the transaction was open and the database confirmed it without a warning.
+    fn commit(&mut self) -> impl Future<Output = DbResult<()>> + Send;
+
+    /// Rolls back; works on a connection whose statement was interrupted, too.
+    fn roll_back(&mut self) -> impl Future<Output = DbResult<()>> + Send;
+
+    /// True when a transaction is open in it, as far as is known.
+    fn is_in_transaction(&self) -> bool;
+
+    /// True when a statement was given up in the middle: it can only be closed.
+    fn is_lost(&self) -> bool;
+
+    /// Says goodbye to the database and closes the connection.
+    fn close(self) -> impl Future<Output = ()> + Send;
+
+    /// Opens the door for statements that both databases know.
+    fn door(&mut self) -> Door<'_>;
 }

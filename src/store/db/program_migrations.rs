@@ -10,11 +10,10 @@ use sha2::{Digest, Sha256};
 
 use super::backend::{Backend, Purpose};
 use super::door::Door;
-use super::error::{DbError, DbResult};
+use super::error::{DbError, DbResult, StoreError};
 use super::migrations::{in_transaction, is_to_be_waited_for, on_writer, table_is_there};
+use super::pool::Session;
 use super::postgres::Postgres;
-use super::session::Session;
-use super::store_error::StoreError;
 use crate::types::Clock;
 
 const TABLE: &str = "CREATE TABLE IF NOT EXISTS hooklatch_program_migrations (

@@ -3,8 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::once::Verdict;
-use super::types::{Audited, Deciding, Refusal};
+use super::types::{Audited, Deciding, Refusal, Verdict};
 use crate::api::{IfMatch, MessageAct, OrderResult, message_tag};
 use crate::store::audit::AuditEntry;
 use crate::store::db::{DbResult, Door, Row};

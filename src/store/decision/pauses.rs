@@ -1,10 +1,8 @@
 //! Decisions about destinations and providers: paused, and resumed; and what admission needs to know of pauses.
 
-use super::once::Verdict;
-use super::types::{Deciding, Refusal};
+use super::types::{Deciding, Refusal, Verdict};
 use crate::api::{OrderResult, PauseAct, pause_tag};
-use crate::store::db::StoreError;
-use crate::store::db::{DbResult, Door, Row};
+use crate::store::db::{DbResult, Door, Row, StoreError};
 use crate::store::handle::Store;
 use crate::times::rfc3339;
 use crate::types::{Name, UnixMs};

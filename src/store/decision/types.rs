@@ -1,12 +1,23 @@
 //! A person's decision, its subject, and its result.
+//!
+//! The key of the request that carries a decision: taken first, answered last, both in the decision's transaction.
+//!
+//! One decision: its key is taken, it is carried out, its answer and its records are kept, all in one transaction.
 
 use std::sync::Arc;
 
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
 use super::pauses::{Pausable, action};
 use crate::api::{ChangedRows, EventAct, IfMatch, MessageAct, PauseAct};
-use crate::store::audit::AuditEntry;
+use crate::store::audit::{AuditEntry, append};
+use crate::store::db::{DbError, DbResult, Door, StoreError, Tx, Working, limit};
+use crate::store::handle::Store;
+use crate::store::idempotency::{
+    KeyClaim, KeyReply, KeyRequest, KeyState, NewAnswer, idempotency_begin, idempotency_finish,
+};
 use crate::types::{EventKey, MessageId, Name, Principal, UnixMs};
 
 /// One message, event, destination or provider, and what a person wants done with it.
@@ -276,6 +287,101 @@ impl Deciding {
             ..AuditEntry::default()
         }
     }
+}
+
+/// A key that was asked for: it is this decision's, or its request was answered before.
+pub(super) enum TakenKey<T> {
+    /// The decision is to be carried out, and answered with this.
+    Claimed(KeyClaim),
+    /// The answer that was given.
+    Answered(T),
+}
+
+/// Takes the key for this request, whose answer is kept for `kept_ms`. Another request under way with this key is
+/// waited for.
+pub(super) async fn take<T: DeserializeOwned>(
+    db: &mut Door<'_>,
+    deciding: &Deciding,
+    kept_ms: i64,
+) -> DbResult<Result<TakenKey<T>, Refusal>> {
+    let request = KeyRequest {
+        principal: format!("operator:{}", deciding.who.key_owner()),
+        key: deciding.idempotency_key.clone(),
+        fingerprint: deciding.digest,
+        now_ms: deciding.now_ms,
+        // Its row is seen by others only with its answer.
+        lock_ms: 0,
+        kept_ms,
+    };
+    match idempotency_begin(db, &request).await? {
+        KeyReply::Claimed(claim) => Ok(Ok(TakenKey::Claimed(claim))),
+        KeyReply::Answered(kept) => {
+            let body = kept.answer.body.unwrap_or_default();
+            let value = serde_json::from_slice(&body)
+                .map_err(|_| DbError::decode("body", "what no version writes"))?;
+            Ok(Ok(TakenKey::Answered(value)))
+        }
+        KeyReply::Reused { .. } | KeyReply::InProgress { .. } => Ok(Err(Refusal::KeyReused)),
+    }
+}
+
+/// Keeps the answer, as JSON.
+pub(super) async fn keep(db: &mut Door<'_>, claim: &KeyClaim, value: &impl Serialize) -> DbResult<()> {
+    let body = serde_json::to_vec(value).unwrap_or_default();
+    let answer =
+        NewAnswer { state: KeyState::Succeeded, status: 200, headers: "[]".to_owned(), body: Some(body) };
+    idempotency_finish(db, claim, &answer).await.map(drop)
+}
+
+/// What a decision comes to, or why it was not carried out.
+pub(in crate::store) type Verdict<T> = Result<T, Refusal>;
+
+/// Carries out a decision once, records it, and keeps its answer, all in one transaction. What was refused leaves no
+/// trace, and its key may be used again.
+pub(in crate::store) async fn once<T>(
+    store: &Store,
+    op: &'static str,
+    mut deciding: Deciding,
+    work: impl for<'a> FnOnce(Door<'a>, &'a mut Deciding) -> Working<'a, DbResult<Verdict<T>>> + Send + 'static,
+) -> Result<Verdict<Answered<T>>, StoreError>
+where
+    T: Serialize + DeserializeOwned + Send + Sync + 'static,
+{
+    let store = store.clone();
+    limit::whole(op, limit::OPERATION_LIMIT, async move {
+        let mut tx = store.parts.backend.begin(op, purpose!(deciding)).await?;
+        let answer = decided(&mut tx, &mut deciding, store.answers_kept_ms(), work).await;
+        let answer = match tx.noted(op, answer) {
+            Ok(Ok(new @ Answered { is_again: false, .. })) => tx.end(Ok(Ok(new))).await,
+            other => {
+                tx.roll_back().await?;
+                other
+            }
+        };
+        store.parts.backend.note(&answer);
+        answer
+    })
+    .await
+}
+
+async fn decided<T: Serialize + DeserializeOwned + Send + Sync>(
+    tx: &mut Tx,
+    deciding: &mut Deciding,
+    kept_ms: i64,
+    work: impl for<'a> FnOnce(Door<'a>, &'a mut Deciding) -> Working<'a, DbResult<Verdict<T>>>,
+) -> DbResult<Verdict<Answered<T>>> {
+    let claim = match take(&mut tx.door()?, deciding, kept_ms).await? {
+        Ok(TakenKey::Claimed(claim)) => claim,
+        Ok(TakenKey::Answered(value)) => return Ok(Ok(Answered { value, is_again: true })),
+        Err(refusal) => return Ok(Err(refusal)),
+    };
+    let value = match work(tx.door()?, deciding).await? {
+        Ok(value) => value,
+        Err(refusal) => return Ok(Err(refusal)),
+    };
+    keep(&mut tx.door()?, &claim, &value).await?;
+    append(&mut tx.door()?, deciding.now_ms, &deciding.records).await?;
+    Ok(Ok(Answered { value, is_again: false }))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::turns::{EXTEND, Lane};
+use super::{EXTEND, Lane};
 use crate::store::db::DbResult;
 use crate::types::UnixMs;
 

@@ -1,18 +1,23 @@
 //! The order: the set is found and written down in the transaction that begins the operation.
+//!
+//! What people decide about an operation: to approve it, to continue it, to cancel it.
+//!
+//! Operations as people see them.
 
 use std::collections::BTreeSet;
 
 use uuid::Uuid;
 
-use super::changed::{SeenSets, named};
+use super::preview::{SeenSets, named};
 use super::set::{RowsWanted, fixed_set, found_set};
 use super::steps::Steps;
-use super::types::{BulkRules, OPERATION_ROWS_N_MAX, OperationRow, UNFINISHED_N_MAX, operation_rows_sql};
+use super::{BulkRules, OPERATION_ROWS_N_MAX, OperationRow, UNFINISHED_N_MAX, operation_rows_sql};
 use crate::api::{
     ChangedRows, OperationChoice, OperationOrder, OperationState, OperationSteps, OperationSubject,
-    OperationView,
+    OperationView, Page, SkippedRow,
 };
-use crate::store::db::{DbResult, Door};
+use crate::store::damaged::{intact, of_row};
+use crate::store::db::{DbResult, Door, Row, Value};
 use crate::store::decision::{Deciding, Refusal, Verdict, out_of_reach};
 use crate::types::{MESSAGES_N_MAX, Principal, Reach, UnixMs};
 
@@ -213,4 +218,162 @@ async fn write(
         steps.and_then(|steps| serde_json::to_string(&steps).ok()).into(),
     ];
     db.execute(sql, &values).await.map(drop)
+}
+
+/// A decision about an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OperationAct {
+    /// A second person lets it begin.
+    Approve,
+    /// It goes on although calls failed.
+    Continue,
+    /// No further batch is made of it.
+    Cancel,
+}
+
+impl OperationAct {
+    fn is_for(self, state: OperationState) -> bool {
+        match self {
+            Self::Approve => state == OperationState::Waiting,
+            Self::Continue => state == OperationState::Stopped,
+            Self::Cancel => !matches!(state, OperationState::Done | OperationState::Cancelled),
+        }
+    }
+
+    fn audited(self) -> &'static str {
+        match self {
+            Self::Approve => "operation_approve",
+            Self::Continue => "operation_continue",
+            Self::Cancel => "operation_cancel",
+        }
+    }
+}
+
+/// Decides about an operation, of which a batch that is under way is waited for.
+pub(in crate::store) async fn operation_decide(
+    db: &mut Door<'_>,
+    operation_id: &str,
+    act: OperationAct,
+    deciding: &mut Deciding,
+) -> DbResult<Verdict<OperationView>> {
+    let sql = operation_rows_sql!("operation_decide", "WHERE operation_id = $1 FOR UPDATE");
+    let row = db.fetch_optional(sql, &[operation_id.into()]).await?;
+    let row = row.as_ref().map(OperationRow::of).transpose()?.filter(|row| row.is_seen_by(&deciding.who));
+    let Some(row) = row else { return Ok(Err(Refusal::NotFound)) };
+    let is_expired = row.expires_at_ms.is_some_and(|at_ms| at_ms <= deciding.now_ms);
+    if !act.is_for(row.view.state) || (act == OperationAct::Approve && is_expired) {
+        return Ok(Err(Refusal::NotAllowed { state: row.view.state.as_str() }));
+    }
+    if act == OperationAct::Approve && row.view.actor == deciding.who.name.as_str() {
+        return Ok(Err(Refusal::OwnOperation));
+    }
+    let (who, now_ms) = (deciding.who.name.as_str(), deciding.now_ms);
+    let (sql, values): (_, Vec<Value>) = match act {
+        OperationAct::Approve => (
+            "/* operation_decide */ UPDATE operations SET state = 'running', approved_by = $2, stepped_at_ms = $3
+             WHERE operation_id = $1",
+            vec![operation_id.into(), who.into(), now_ms.into()],
+        ),
+        OperationAct::Continue => {
+            let mut steps = row.steps.clone();
+            steps.iter_mut().for_each(Steps::forgive);
+            let steps = steps.and_then(|steps| serde_json::to_string(&steps).ok());
+            (
+                "/* operation_decide */ UPDATE operations SET state = 'running', note = NULL, steps = $2, stepped_at_ms = $3
+                 WHERE operation_id = $1",
+                vec![operation_id.into(), steps.into(), now_ms.into()],
+            )
+        }
+        OperationAct::Cancel => (
+            "/* operation_decide */ UPDATE operations SET state = 'cancelled', cancelled_by = $2, finished_at_ms = $3
+             WHERE operation_id = $1",
+            vec![operation_id.into(), who.into(), now_ms.into()],
+        ),
+    };
+    db.execute(sql, &values).await?;
+    let mut record = deciding.record(act.audited());
+    record.operation_id = Some(operation_id.to_owned());
+    record.detail = format!("after {} of {}: {}", row.passed_n(), row.view.total_n, deciding.reason);
+    deciding.records.push(record);
+    let who = deciding.who.clone();
+    Ok(operation_view(db, operation_id, &who).await?.ok_or(Refusal::NotFound))
+}
+
+const TABLE: &str = "operations";
+const KEY: &str = "operation_id";
+
+/// One operation with its progress; `None` when there is none, or none that `who` may see.
+pub(in crate::store) async fn operation_view(
+    db: &mut Door<'_>,
+    operation_id: &str,
+    who: &Principal,
+) -> DbResult<Option<OperationView>> {
+    let sql = operation_rows_sql!("operation_view", "WHERE operation_id = $1");
+    let row = db.fetch_optional(sql, &[operation_id.into()]).await?;
+    let row = row.as_ref().map(|row| of_row(TABLE, operation_id, OperationRow::of(row))).transpose();
+    let row = match row {
+        // As with one that is out of reach: what it is about cannot be read.
+        Err(error) if error.is_damage() && !who.is_everywhere() => return Ok(None),
+        row => row?,
+    };
+    let row = row.filter(|row| row.is_seen_by(who));
+    let Some(row) = row else { return Ok(None) };
+    let skipped = skipped(db, &row.view).await?;
+    Ok(Some(OperationView { skipped, ..row.view }))
+}
+
+async fn skipped(db: &mut Door<'_>, row: &OperationView) -> DbResult<Vec<SkippedRow>> {
+    if row.skipped_n == 0 {
+        return Ok(Vec::new());
+    }
+    let is_events = matches!(row.subject, OperationSubject::Events { .. });
+    let sql = "/* operation_view */ SELECT r.subject_id, r.outcome, r.stood, e.provider, e.event_id
+               FROM operation_rows r
+               LEFT JOIN processed_webhook_events e ON CAST($2 AS BIGINT) = 1 AND e.event_seq = r.subject_id
+               WHERE r.operation_id = $1 AND r.outcome <> 'changed' ORDER BY r.row_n DESC LIMIT 10";
+    let rows = db.fetch(sql, &[row.operation_id.as_str().into(), i64::from(is_events).into()]).await?;
+    let one = |row: &Row| {
+        let subject = match (row.text_or_null("provider")?, row.text_or_null("event_id")?) {
+            (Some(provider), Some(event_id)) => format!("{provider}/{event_id}"),
+            _ => row.int("subject_id")?.to_string(),
+        };
+        Ok(SkippedRow { subject, outcome: row.text("outcome")?, state: row.text_or_null("stood")? })
+    };
+    rows.iter().map(one).collect()
+}
+
+/// The newest operations that `who` may see, before the one with the id `before`: of at most `limit` that are looked
+/// at.
+pub(in crate::store) async fn operation_list(
+    db: &mut Door<'_>,
+    before: Option<&str>,
+    limit: u32,
+    who: &Principal,
+) -> DbResult<Page<OperationView>> {
+    let sql = operation_rows_sql!(
+        "operation_list",
+        "WHERE CAST($1 AS TEXT) IS NULL OR operation_id < $1 ORDER BY operation_id DESC LIMIT $2"
+    );
+    let rows = db.fetch(sql, &[before.into(), limit.into()]).await?;
+    let found = intact(TABLE, KEY, &rows, OperationRow::of)?;
+    // A full page may have a next one.
+    let last = rows.last().filter(|_| rows.len() >= limit as usize);
+    let next = last.and_then(|_| rows.iter().rev().find_map(|row| row.text(KEY).ok()));
+    let items = found.rows.into_iter().filter(|row| row.is_seen_by(who)).map(|row| row.view).collect();
+    // What a damaged one is about may not be readable: it is for those who reach everywhere.
+    let damaged = if who.is_everywhere() { found.damaged } else { Vec::new() };
+    Ok(Page { next, damaged, ..Page::whole(items) })
+}
+
+/// The newest operations that go on only after a person's decision, of those that `who` may see.
+pub(in crate::store) async fn operations_for_persons(
+    db: &mut Door<'_>,
+    who: &Principal,
+) -> DbResult<Vec<OperationView>> {
+    let sql = operation_rows_sql!(
+        "operation_list",
+        "WHERE finished_at_ms IS NULL AND state IN ('waiting', 'stopped') ORDER BY operation_id DESC LIMIT 40"
+    );
+    let rows = intact(TABLE, KEY, &db.fetch(sql, &[]).await?, OperationRow::of)?.rows;
+    Ok(rows.into_iter().filter(|row| row.is_seen_by(who)).map(|row| row.view).collect())
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use sha2::{Digest, Sha256};
 
-use super::types::OPERATION_ROWS_N_MAX;
+use super::OPERATION_ROWS_N_MAX;
 use crate::api::{EventFilter, MessageFilter, OperationChoice};
 use crate::store::db::{DbError, DbResult, Door, Value};
 use crate::types::{DeliveryFilter, EventState, MessageState, Principal, Reach};

@@ -9,9 +9,8 @@
 //! several nodes are committed in no order, and below a number that is so old nothing can come any more. So along a
 //! chain of `since` no event is missed and none is told twice.
 
-use super::cursor::EventPlace;
 use super::person::{People, PeopleError};
-use super::walk::{LOOK_APART_N, LOOK_N, ORDER_MS, number_after, number_before, number_settled};
+use super::walk::{EventPlace, LOOK_APART_N, LOOK_N, ORDER_MS, number_after, number_before, number_settled};
 use crate::api::{CountView, EventFilter, EventView, Page};
 use crate::store::damaged::Intact;
 use crate::store::db::{DbResult, Door, Value};
@@ -32,129 +31,99 @@ pub struct EventQuery {
     pub limit: u32,
 }
 
-/// Rows of a walk by number between `$1` and `$2`, `$3` of them at most.
-macro_rules! walk {
-    ($columns:literal, $more:literal, $order:literal) => {
-        concat!(
-            "(SELECT ",
-            $columns,
-            " FROM processed_webhook_events WHERE event_seq > $1 AND event_seq < $2",
-            $more,
-            " ORDER BY event_seq ",
-            $order,
-            " LIMIT $3) e"
-        )
-    };
-}
 /// True of the rows that the filter finds: `$4` provider, `$5` type, `$6` state, `$7` object, `$8` and `$9` the time,
 /// `$10` 1 when `$11` are the only providers that may be seen.
-macro_rules! found {
-    () => {
-        "(CAST($4 AS TEXT) IS NULL OR e.provider = $4) AND (CAST($5 AS TEXT) IS NULL OR e.event_type = $5)
-         AND (CAST($6 AS TEXT) IS NULL OR e.state = $6) AND (CAST($7 AS TEXT) IS NULL OR e.object = $7)
-         AND (CAST($8 AS BIGINT) IS NULL OR e.received_at_ms >= $8)
-         AND (CAST($9 AS BIGINT) IS NULL OR e.received_at_ms < $9)
-         AND (CAST($10 AS BIGINT) = 0 OR e.provider = ANY($11))"
-    };
+const FOUND: &str =
+    "(CAST($4 AS TEXT) IS NULL OR e.provider = $4) AND (CAST($5 AS TEXT) IS NULL OR e.event_type = $5)
+    AND (CAST($6 AS TEXT) IS NULL OR e.state = $6) AND (CAST($7 AS TEXT) IS NULL OR e.object = $7)
+    AND (CAST($8 AS BIGINT) IS NULL OR e.received_at_ms >= $8)
+    AND (CAST($9 AS BIGINT) IS NULL OR e.received_at_ms < $9)
+    AND (CAST($10 AS BIGINT) = 0 OR e.provider = ANY($11))";
+
+/// A walk by number between `$1` and `$2`, over `$3` rows at most.
+struct Walk {
+    /// Rows that a page looks at, at most.
+    look_n: u32,
+    /// What it is narrowed to, by the filter's values.
+    more: &'static str,
+    /// The same by that value alone, as `$4`.
+    alone: &'static str,
 }
-/// The statements of one walk, by what it is narrowed to: with the filter's values, and with that value alone as `$4`.
-macro_rules! walks {
-    ($look_n:expr, $more:literal, $alone:literal) => {
-        Walk {
-            look_n: $look_n,
-            down: walks!(page $more, "DESC"),
-            up: walks!(page $more, "ASC"),
-            down_end: walks!(end $alone, "DESC"),
-            up_end: walks!(end $alone, "ASC"),
-            count: concat!(
-                "/* event_count */ SELECT COUNT(*) AS looked_n, COALESCE(SUM(CASE WHEN ",
-                found!(),
-                " THEN 1 ELSE 0 END), 0) AS found_n FROM ",
-                walk!("*", $more, "DESC")
-            ),
-        }
-    };
-    (page $more:literal, $order:literal) => {
-        concat!(
-            "/* event_page */ SELECT ",
-            event_columns!(),
-            " FROM ",
-            walk!("*", $more, $order),
-            " WHERE ",
-            found!(),
-            " ORDER BY e.event_seq ",
-            $order,
-            " LIMIT $12"
+
+const DOWN: &str = "DESC";
+const UP: &str = "ASC";
+
+impl Walk {
+    fn rows(columns: &str, more: &str, order: &str) -> String {
+        format!(
+            "(SELECT {columns} FROM processed_webhook_events WHERE event_seq > $1 AND event_seq < $2{more}
+              ORDER BY event_seq {order} LIMIT $3) e"
         )
-    };
-    (end $alone:literal, $order:literal) => {
-        concat!(
+    }
+
+    fn page(&self, order: &str) -> String {
+        let (columns, rows) = (event_columns!(), Self::rows("*", self.more, order));
+        format!(
+            "/* event_page */ SELECT {columns} FROM {rows} WHERE {FOUND} ORDER BY e.event_seq {order} LIMIT $12"
+        )
+    }
+
+    fn end(&self, order: &str) -> String {
+        format!(
             "/* event_page_end */ SELECT MIN(e.event_seq) AS lowest, MAX(e.event_seq) AS highest, COUNT(*) AS looked_n
-             FROM ",
-            walk!("event_seq", $alone, $order)
+             FROM {}",
+            Self::rows("event_seq", self.alone, order)
         )
-    };
+    }
+
+    fn count(&self) -> String {
+        format!(
+            "/* event_count */ SELECT COUNT(*) AS looked_n, COALESCE(SUM(CASE WHEN {FOUND} THEN 1 ELSE 0 END), 0) AS found_n
+             FROM {}",
+            Self::rows("*", self.more, DOWN)
+        )
+    }
+}
+
+/// Calls between the numbers of events, the newest first, narrowed to those that are stuck or to all that are open.
+fn calls(more: &str) -> String {
+    format!(
+        "(SELECT message_id FROM outbox_queue WHERE message_id >= ($1 + 1) * 1024 AND message_id < $2 * 1024{more}
+          ORDER BY message_id DESC LIMIT $3) q"
+    )
 }
 
 /// The events with calls that are not finished, by the numbers of these: `$12` rows, `$13` the states of which one is
 /// wanted. Each event that the walk comes past is asked by all its calls, so that none is missed where a page ends.
-macro_rules! walk_of_calls {
-    ($look_n:expr, $more:literal) => {
-        CallWalk {
-            look_n: $look_n,
-            page: concat!(
-                "/* event_page */ SELECT ",
-                event_columns!(),
-                " FROM (SELECT * FROM processed_webhook_events WHERE event_seq IN (SELECT q.message_id / 1024 FROM (
-                     SELECT message_id FROM outbox_queue WHERE message_id >= ($1 + 1) * 1024 AND message_id < $2 * 1024",
-                $more,
-                " ORDER BY message_id DESC LIMIT $3) q)) e
-                 WHERE ",
-                found!(),
-                " AND EXISTS (SELECT 1 FROM outbox_queue s WHERE s.message_id >= e.event_seq * 1024
-                     AND s.message_id < (e.event_seq + 1) * 1024 AND s.state = ANY($13))
-                 ORDER BY e.event_seq DESC LIMIT $12"
-            ),
-            end: concat!(
-                "/* event_page_end */ SELECT MIN(q.message_id / 1024) AS lowest, MAX(q.message_id / 1024) AS highest,
-                     COUNT(*) AS looked_n FROM (
-                     SELECT message_id FROM outbox_queue WHERE message_id >= ($1 + 1) * 1024 AND message_id < $2 * 1024",
-                $more,
-                " ORDER BY message_id DESC LIMIT $3) q"
-            ),
-        }
-    };
+fn calls_page(more: &str) -> String {
+    let (columns, calls) = (event_columns!(), calls(more));
+    format!(
+        "/* event_page */ SELECT {columns} FROM (SELECT * FROM processed_webhook_events
+             WHERE event_seq IN (SELECT q.message_id / 1024 FROM {calls})) e
+         WHERE {FOUND} AND EXISTS (SELECT 1 FROM outbox_queue s WHERE s.message_id >= e.event_seq * 1024
+             AND s.message_id < (e.event_seq + 1) * 1024 AND s.state = ANY($13))
+         ORDER BY e.event_seq DESC LIMIT $12"
+    )
 }
 
-/// The statements of a walk by calls.
-struct CallWalk {
-    /// Calls that a page looks at, at most.
-    look_n: u32,
-    page: &'static str,
-    end: &'static str,
+fn calls_end(more: &str) -> String {
+    format!(
+        "/* event_page_end */ SELECT MIN(q.message_id / 1024) AS lowest, MAX(q.message_id / 1024) AS highest,
+             COUNT(*) AS looked_n FROM {}",
+        calls(more)
+    )
 }
 
-/// The statements of one walk.
-struct Walk {
-    /// Rows that a page looks at, at most.
-    look_n: u32,
-    down: &'static str,
-    up: &'static str,
-    down_end: &'static str,
-    up_end: &'static str,
-    count: &'static str,
-}
-
-const ALL: Walk = walks!(LOOK_N, "", "");
+const ALL: Walk = Walk { look_n: LOOK_N, more: "", alone: "" };
 // The index's own words: SQLite sees by nothing else that it has all of them.
-const OPEN: Walk = walks!(
-    LOOK_APART_N,
-    " AND state = $6 AND state IN ('retry', 'failed', 'unreadable', 'conflict')",
-    " AND state = $4 AND state IN ('retry', 'failed', 'unreadable', 'conflict')"
-);
-const STUCK: CallWalk = walk_of_calls!(LOOK_APART_N, " AND (state IN ('held', 'dead')) IS TRUE");
-const UNFINISHED: CallWalk = walk_of_calls!(LOOK_APART_N, "");
-const OBJECT: Walk = walks!(LOOK_APART_N, " AND object = $7", " AND object = $4");
+const OPEN: Walk = Walk {
+    look_n: LOOK_APART_N,
+    more: " AND state = $6 AND state IN ('retry', 'failed', 'unreadable', 'conflict')",
+    alone: " AND state = $4 AND state IN ('retry', 'failed', 'unreadable', 'conflict')",
+};
+const OBJECT: Walk = Walk { look_n: LOOK_APART_N, more: " AND object = $7", alone: " AND object = $4" };
+const STUCK: &str = " AND (state IN ('held', 'dead')) IS TRUE";
+const UNFINISHED: &str = "";
 /// How many are in an open state, and nothing else of them: the index alone tells.
 const COUNT_OPEN: &str = "/* event_count */ SELECT COUNT(*) AS looked_n, COUNT(*) AS found_n FROM (
          SELECT event_seq FROM processed_webhook_events
@@ -163,28 +132,30 @@ const RECEIVED_AT: &str =
     "/* event_page_end */ SELECT received_at_ms FROM processed_webhook_events WHERE event_seq = $1";
 
 /// The statements by name, for tests that look at their plans.
-pub(super) const STATEMENTS: &[(&str, &str)] = &[
-    ("event_page", ALL.down),
-    ("event_page since", ALL.up),
-    ("event_page of a state", OPEN.down),
-    ("event_page of a state since", OPEN.up),
-    ("event_page of an object", OBJECT.down),
-    ("event_page of an object since", OBJECT.up),
-    ("event_page of stuck calls", STUCK.page),
-    ("event_page of open calls", UNFINISHED.page),
-    ("event_page_end of stuck calls", STUCK.end),
-    ("event_page_end of open calls", UNFINISHED.end),
-    ("event_page_end", ALL.down_end),
-    ("event_page_end since", ALL.up_end),
-    ("event_page_end of a state", OPEN.down_end),
-    ("event_page_end of a state since", OPEN.up_end),
-    ("event_page_end of an object", OBJECT.down_end),
-    ("event_page_end of an object since", OBJECT.up_end),
-    ("event_count", ALL.count),
-    ("event_count of a state", OPEN.count),
-    ("event_count of a state alone", COUNT_OPEN),
-    ("event_count of an object", OBJECT.count),
-];
+pub(super) fn statements() -> Vec<(&'static str, String)> {
+    vec![
+        ("event_page", ALL.page(DOWN)),
+        ("event_page since", ALL.page(UP)),
+        ("event_page of a state", OPEN.page(DOWN)),
+        ("event_page of a state since", OPEN.page(UP)),
+        ("event_page of an object", OBJECT.page(DOWN)),
+        ("event_page of an object since", OBJECT.page(UP)),
+        ("event_page of stuck calls", calls_page(STUCK)),
+        ("event_page of open calls", calls_page(UNFINISHED)),
+        ("event_page_end of stuck calls", calls_end(STUCK)),
+        ("event_page_end of open calls", calls_end(UNFINISHED)),
+        ("event_page_end", ALL.end(DOWN)),
+        ("event_page_end since", ALL.end(UP)),
+        ("event_page_end of a state", OPEN.end(DOWN)),
+        ("event_page_end of a state since", OPEN.end(UP)),
+        ("event_page_end of an object", OBJECT.end(DOWN)),
+        ("event_page_end of an object since", OBJECT.end(UP)),
+        ("event_count", ALL.count()),
+        ("event_count of a state", OPEN.count()),
+        ("event_count of a state alone", COUNT_OPEN.to_owned()),
+        ("event_count of an object", OBJECT.count()),
+    ]
+}
 
 impl People {
     /// One page of events; `now_ms` is the caller's clock.
@@ -321,11 +292,11 @@ async fn page_down(
     limit: u32,
 ) -> DbResult<Page<EventView>> {
     let (walk, alone) = look.walk();
-    let mut rows = rows_of(db, walk.down, look, range, limit).await?;
+    let mut rows = rows_of(db, walk.page(DOWN), look, range, limit).await?;
     let mut page = rows.page();
     if rows.is_full {
         page.next = rows.last.map(|seq| EventPlace::Before(seq).to_string());
-    } else if let Some((lowest, _)) = end_of(db, walk.down_end, walk.look_n, alone, range).await? {
+    } else if let Some((lowest, _)) = end_of(db, walk.end(DOWN), walk.look_n, alone, range).await? {
         (page.next, page.looked_back_to_ms) = looked_back(db, lowest).await?;
     }
     Ok(page)
@@ -348,11 +319,11 @@ async fn page_up(
 ) -> DbResult<Page<EventView>> {
     let (walk, alone) = look.walk();
     let range = (range.0, range.1.min(settled.saturating_add(1)));
-    let mut rows = rows_of(db, walk.up, look, range, limit).await?;
+    let mut rows = rows_of(db, walk.page(UP), look, range, limit).await?;
     let more = if rows.is_full {
         rows.last
     } else {
-        end_of(db, walk.up_end, walk.look_n, alone, range).await?.map(|(_, highest)| highest)
+        end_of(db, walk.end(UP), walk.look_n, alone, range).await?.map(|(_, highest)| highest)
     };
     let place_of = |seq: i64| EventPlace::After(seq).to_string();
     Ok(Page {
@@ -383,7 +354,7 @@ impl EventRows {
 /// Up to `limit` rows.
 async fn rows_of(
     db: &mut Door<'_>,
-    sql: &'static str,
+    sql: String,
     look: &Look,
     range: (i64, i64),
     limit: u32,
@@ -397,7 +368,7 @@ async fn rows_of(
 async fn viewed(
     db: &mut Door<'_>,
     look: &Look,
-    sql: &'static str,
+    sql: String,
     values: &[Value],
     limit: u32,
 ) -> DbResult<EventRows> {
@@ -416,17 +387,17 @@ async fn page_of_calls(
     range: (i64, i64),
     limit: u32,
 ) -> DbResult<Page<EventView>> {
-    let walk = if delivery == DeliveryFilter::Open { &UNFINISHED } else { &STUCK };
+    let calls = if delivery == DeliveryFilter::Open { UNFINISHED } else { STUCK };
     // Beyond it there is no number of a message.
     let range = (range.0, range.1.min(i64::MAX / i64::from(MESSAGES_N_MAX)));
     let states: Vec<String> = delivery.states().iter().map(MessageState::to_string).collect();
-    let mut values = look.values(range, walk.look_n);
+    let mut values = look.values(range, LOOK_APART_N);
     values.extend([limit.saturating_add(1).into(), states.into()]);
-    let mut rows = viewed(db, look, walk.page, &values, limit).await?;
+    let mut rows = viewed(db, look, calls_page(calls), &values, limit).await?;
     let mut page = rows.page();
     if rows.is_full {
         page.next = rows.last.map(|seq| EventPlace::Before(seq).to_string());
-    } else if let Some((lowest, _)) = end_of(db, walk.end, walk.look_n, None, range).await? {
+    } else if let Some((lowest, _)) = end_of(db, calls_end(calls), LOOK_APART_N, None, range).await? {
         (page.next, page.looked_back_to_ms) = looked_back(db, lowest).await?;
     }
     Ok(page)
@@ -442,7 +413,7 @@ async fn looked_back(db: &mut Door<'_>, lowest: i64) -> DbResult<(Option<String>
 /// The lowest and the highest number of a walk that was ended by its bound; `None` when it came to its end.
 async fn end_of(
     db: &mut Door<'_>,
-    sql: &'static str,
+    sql: String,
     look_n: u32,
     alone: Option<&str>,
     range: (i64, i64),
@@ -468,7 +439,7 @@ async fn event_count(db: &mut Door<'_>, look: &Look) -> DbResult<CountView> {
         }
         (walk, _) => {
             let range = look.range(db).await?;
-            db.fetch_one(walk.count, &look.values(range, look_n)).await?
+            db.fetch_one(walk.count(), &look.values(range, look_n)).await?
         }
     };
     let found_n = row.int("found_n")?.min(i64::from(COUNT_N_MAX));

@@ -3,55 +3,61 @@
 //! The API holds a [`PeopleDoor`] and no store: whatever a route forgets, nothing is read or changed that the token's
 //! role and scope do not cover. What is out of scope is answered as if it were not there.
 //!
-//! To read it: `person.rs` (who asks, and the checks), `choice.rs` (what a list may show), then a file for each subject.
-//! `causes.rs` counts failures by their error. Of events: `events.rs` lists them, with `cursor.rs` (where a page begins) and `walk.rs` (which numbers a time has),
-//! `statistics.rs` counts them, `activity.rs` is what the nodes count, `ledger.rs` tells all that is known of one, from the rows of `ledger_rows.rs`, and
-//! `search.rs` finds what an id leads to, with `search_rows.rs`. Of the rest:
-//! `message_sources.rs` (where messages are looked for, and how far), `messages.rs`, `message.rs`, `surroundings.rs` (what judgements of messages need), `lanes.rs`,
-//! `destinations.rs`, `providers.rs`, `rejected.rs`, `audit.rs`, `chain.rs` (whether the log is whole), `tokens.rs`, `test_events.rs`, `what_if.rs`, `known.rs`; `decisions.rs` and
-//! `operations.rs` are what they order. `statements.rs` lists statements for tests.
+//! To read it: `person.rs` (who asks, the checks, and what a list may show), then a file for each subject. Of events:
+//! `events.rs` lists them, `activity.rs` has what the nodes counted, `walk.rs` finds pages and numbers of a time and counts them, `ledger.rs` has all that is known
+//! of one, `search.rs` finds what an id leads to. `messages.rs`, `destinations.rs` (with lanes, and what judgements of
+//! messages need), `providers.rs` (with rejected requests and test events) and `tokens.rs` (with the audit log) are the
+//! rest; `decisions.rs` is what people order.
 
 mod activity;
-mod audit;
-mod causes;
-mod chain;
-mod choice;
-mod cursor;
 mod decisions;
 mod destinations;
 mod events;
-mod known;
-mod lanes;
 mod ledger;
-mod ledger_rows;
-mod message;
-mod message_sources;
 mod messages;
-mod operations;
 mod person;
 mod providers;
-mod rejected;
 mod search;
-mod search_rows;
-mod statements;
-mod statistics;
-mod surroundings;
-mod test_events;
 mod tokens;
 mod walk;
-mod what_if;
+
+use super::event::DELIVERY_STATEMENTS;
+use super::operations;
 
 pub use activity::{ActivityCounts, ActivityQuery, ActivitySubject};
-pub use cursor::EventPlace;
-pub use destinations::DestinationStanding;
+pub use destinations::{DestinationStanding, LanePlace, Surroundings};
 pub use events::EventQuery;
-pub use lanes::LanePlace;
-pub(in crate::store) use message_sources::open_destinations;
-pub(in crate::store) use messages::message_view;
+pub(in crate::store) use messages::{message_view, open_destinations};
 pub use person::{People, PeopleDoor, PeopleError};
-pub use providers::{ProviderStanding, WaitingEvents};
-pub use rejected::RejectedQuery;
+pub use providers::{ProviderStanding, RejectedQuery, WaitingEvents};
 pub use search::Unsearched;
-pub use statements::{people_statements, read_statements};
-pub use surroundings::Surroundings;
 pub use tokens::{NewToken, TokenMaking};
+pub use walk::EventPlace;
+
+/// The statements of what people look at, in the words of both databases, by name.
+pub fn people_statements() -> Vec<(&'static str, &'static str)> {
+    let fixed = [destinations::STATEMENTS, providers::STATEMENTS, tokens::STATEMENTS].concat();
+    leaked(messages::statements()).chain(fixed).collect()
+}
+
+/// The statements of what people read of events, likewise.
+pub fn read_statements() -> Vec<(&'static str, &'static str)> {
+    let [sets, previews, orders] = operations::STATEMENTS;
+    let fixed = [
+        sets,
+        previews,
+        orders,
+        walk::STATEMENTS,
+        activity::STATEMENTS,
+        ledger::STATEMENTS,
+        search::STATEMENTS,
+        DELIVERY_STATEMENTS,
+    ]
+    .concat();
+    leaked(events::statements()).chain(fixed).collect()
+}
+
+/// Statements that were built, as tests hold them.
+fn leaked(built: Vec<(&'static str, String)>) -> impl Iterator<Item = (&'static str, &'static str)> {
+    built.into_iter().map(|(name, sql)| (name, &*sql.leak()))
+}

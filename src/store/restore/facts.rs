@@ -1,4 +1,6 @@
 //! What a restored database knows, for the person who restored it.
+//!
+//! The time that a restore took away.
 
 use crate::store::db::{DbResult, Door, Row, StoreError};
 use crate::store::handle::Store;
@@ -28,8 +30,8 @@ pub struct RestoreFacts {
     pub operations_n: u64,
     /// Tokens that were made at run time and are good.
     pub tokens_n: u64,
-    /// The newest row of the audit log, as `hooklatch audit verify --head` takes it.
-    pub audit_head: String,
+    /// Number of the newest row of the audit log; 0: it has none.
+    pub audit_seq: i64,
 }
 
 /// The last that is known of a provider.
@@ -66,8 +68,7 @@ impl Store {
 async fn restore_facts(db: &mut Door<'_>) -> DbResult<RestoreFacts> {
     let newest_at_ms = newest_at(db).await?;
     let sql = "/* restore_facts */ SELECT installation_id, (SELECT COUNT(*) FROM restores) AS restores_n,
-            (SELECT audit_seq FROM audit_head WHERE one = 1) AS audit_seq,
-            (SELECT hash FROM audit_head WHERE one = 1) AS audit_hash,
+            (SELECT COALESCE(MAX(audit_seq), 0) FROM audit_log) AS audit_seq,
             (SELECT COUNT(*) FROM operations WHERE finished_at_ms IS NULL) AS operations_n,
             (SELECT COUNT(*) FROM operator_tokens WHERE revoked_at_ms IS NULL AND expires_at_ms > $1) AS tokens_n
         FROM installation";
@@ -86,7 +87,7 @@ async fn restore_facts(db: &mut Door<'_>) -> DbResult<RestoreFacts> {
         retry_n: counted(&retry, "n")?,
         operations_n: counted(&row, "operations_n")?,
         tokens_n: counted(&row, "tokens_n")?,
-        audit_head: format!("{}.{}", row.int("audit_seq")?, row.text("audit_hash")?),
+        audit_seq: row.int("audit_seq")?,
     })
 }
 
@@ -127,4 +128,82 @@ async fn open(db: &mut Door<'_>) -> DbResult<Vec<OpenCount>> {
         })
     };
     rows.iter().map(one).collect()
+}
+
+/// Senders' clocks may be ahead of ours by so much. Milliseconds.
+const AHEAD_MS: i64 = 10_000;
+/// For so long after a restore an event that does not say when it happened may be one of before. Milliseconds.
+const UNDATED_MS: i64 = 259_200_000;
+
+/// Time of which nothing is known any more: what came then was acknowledged, and may have been sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LostTime {
+    /// The newest moment that the restored tables know of.
+    pub from_ms: UnixMs,
+    /// The moment when the restore was taken over.
+    pub until_ms: UnixMs,
+    /// What a person ordered since then has a generation above this one.
+    pub restored_s: i64,
+}
+
+impl LostTime {
+    /// Time since when an event may have been known to the installation that was, if it may: one that was `created` at
+    /// its sender before that ended, or that was here before. One without a time may be, for three days.
+    pub fn may_have_seen(&self, created_at_ms: Option<UnixMs>, received_at_ms: UnixMs) -> Option<UnixMs> {
+        let undated_until_ms = self.until_ms.saturating_add(UNDATED_MS);
+        let may_be = match created_at_ms {
+            _ if received_at_ms <= self.until_ms => true,
+            Some(at_ms) => at_ms.saturating_sub(AHEAD_MS) <= self.until_ms,
+            None => received_at_ms <= undated_until_ms,
+        };
+        let since_ms = created_at_ms.map_or(self.from_ms, |at_ms| at_ms.saturating_sub(AHEAD_MS));
+        may_be.then(|| since_ms.clamp(self.from_ms, self.until_ms.max(self.from_ms)))
+    }
+}
+
+impl Store {
+    /// The times that restores took away, the newest last. Each counts for itself: what the first one may have seen
+    /// may have been sent long before the last one.
+    pub async fn lost_times(&self) -> Result<Vec<LostTime>, StoreError> {
+        alone!(self.reader.lost_times())
+    }
+}
+
+async fn lost_times(db: &mut Door<'_>) -> DbResult<Vec<LostTime>> {
+    let sql = "/* lost_times */ SELECT from_ms, until_ms, restored_s FROM restores ORDER BY restored_s";
+    let rows = db.fetch(sql, &[]).await?;
+    let one = |row: &Row| {
+        Ok(LostTime {
+            from_ms: row.int("from_ms")?,
+            until_ms: row.int("until_ms")?,
+            restored_s: row.int("restored_s")?,
+        })
+    };
+    rows.iter().map(one).collect()
+}
+
+#[cfg(test)]
+mod lost_time_tests {
+    use super::*;
+
+    #[test]
+    fn an_event_that_may_have_been_there_counts_from_when_it_may_have_been_sent() {
+        const DAY_MS: i64 = 86_400_000;
+        let lost = LostTime { from_ms: 10 * DAY_MS, until_ms: 12 * DAY_MS, restored_s: 1 };
+        for (what, created, received, wanted) in [
+            ("it was here before the backup", None, 9 * DAY_MS, Some(10 * DAY_MS)),
+            ("and says when it happened", Some(8 * DAY_MS), 9 * DAY_MS, Some(10 * DAY_MS)),
+            ("from before the backup, and comes late", Some(DAY_MS), 13 * DAY_MS, Some(10 * DAY_MS)),
+            ("from the lost time", Some(11 * DAY_MS), 13 * DAY_MS, Some(11 * DAY_MS - AHEAD_MS)),
+            ("a clock is ahead", Some(12 * DAY_MS + AHEAD_MS), 13 * DAY_MS, Some(12 * DAY_MS)),
+            ("new", Some(12 * DAY_MS + AHEAD_MS + 1), 13 * DAY_MS, None),
+            ("undated, soon after", None, 15 * DAY_MS, Some(10 * DAY_MS)),
+            ("undated, later", None, 15 * DAY_MS + 1, None),
+        ] {
+            assert_eq!(lost.may_have_seen(created, received), wanted, "{what}");
+        }
+        // A clock that was set back does not turn the times around.
+        let odd = LostTime { from_ms: 12 * DAY_MS, until_ms: 10 * DAY_MS, restored_s: 1 };
+        assert_eq!(odd.may_have_seen(None, 11 * DAY_MS), Some(12 * DAY_MS));
+    }
 }

@@ -2,24 +2,17 @@
 //! notices that it runs on one, and how that is taken over without anything being done twice.
 //!
 //! What a key is made of never changes: an event that a sender sends once more gets the keys that it had, so the far
-//! side knows them. What is counted (numbers of events, firings of signals, further runs) would give the same words to
+//! side has seen them. What is counted (numbers of events, firings of signals, further runs) would give the same words to
 //! other things, and goes on above all that may have been given: see [`Store::restore_take_over`]. `docs/backup.md`
-//! says all of it to people.
+//! explains it to people.
 //!
-//! To read it: `standing.rs` (is it the one that ran last?), `witness.rs` (how a copy of a file is known), `lost_time.rs` (what may have happened in between),
-//! `facts.rs` (what a person wants to know), `take_over.rs` with `types.rs` and
-//! `take_over_rows.rs` (what is changed).
+//! To read it: `standing.rs` (is it the one that ran last, and the witness of a file), `facts.rs` (what a person wants to
+//! know, and the lost time), `take_over.rs` (what is changed).
 
 mod facts;
-mod lost_time;
 mod standing;
 mod take_over;
-mod take_over_rows;
-mod types;
-mod witness;
 
-pub use facts::{OpenCount, ProviderTrace, RestoreFacts};
-pub use lost_time::LostTime;
-pub use standing::RestoreStanding;
-pub use types::{TakeOver, TakenOver};
-pub use witness::{WitnessState, WitnessWord};
+pub use facts::{LostTime, OpenCount, ProviderTrace, RestoreFacts};
+pub use standing::{RestoreStanding, WitnessState, WitnessWord};
+pub use take_over::{TakeOver, TakenOver};

@@ -1,218 +1,241 @@
 //! Deleting what was found old, as far as nothing needs it: asked again in the transaction that deletes. Where somebody
 //! may begin to need a row meanwhile, it is locked first, and the question asked after that.
+//!
+//! What the statements that delete have in common: which events wait for somebody, what goes with what, and that each
+//! statement has one that counts beside it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::types::{Cuts, OldRows, PrunedKind};
-use super::words::{
-    body_goes, both, both_by_texts, event_goes, no_body, no_open_message, not_waiting, waiting,
-};
+use super::{Cuts, OldRows, PrunedKind};
 use crate::store::audit;
 use crate::store::db::{DbResult, Door, Row};
-use crate::store::search_ids::{search_blocks, search_ids_delete};
+use crate::store::look::{search_blocks, search_ids_delete};
 use crate::types::{MessageId, UnixMs};
 
-type Both = (&'static str, &'static str);
+/// States of events that wait for somebody, with everything that is kept of them.
+const WAITING: &str = "('retry', 'failed', 'unreadable', 'conflict')";
 
-/// From here on: `$1` their numbers, `$2` what is older.
-const BODIES: Both = both!(
-    "webhook_payloads",
-    concat!(
-        "event_seq = ANY($1) AND EXISTS (SELECT 1 FROM processed_webhook_events e
-             WHERE e.event_seq = webhook_payloads.event_seq AND e.state NOT IN ",
-        waiting!(),
-        " AND COALESCE(e.processed_at_ms, e.received_at_ms) < $2) AND ",
-        no_open_message!("webhook_payloads.event_seq"),
-        // They stay as long as the last change of one of their messages is young.
-        " AND NOT EXISTS (SELECT 1 FROM outbox_finished f WHERE f.message_id >= webhook_payloads.event_seq * 1024
-             AND f.message_id < (webhook_payloads.event_seq + 1) * 1024 AND f.finished_at_ms >= $2)"
-    ),
-    "",
-    " RETURNING event_seq AS id"
-);
+/// True when the event of this number (an expression) has no message that is open.
+fn no_open_message(event_seq: &str) -> String {
+    format!(
+        "NOT EXISTS (SELECT 1 FROM outbox_queue q WHERE q.message_id >= {event_seq} * 1024
+             AND q.message_id < ({event_seq} + 1) * 1024)"
+    )
+}
+
+fn no_body(event_seq: &str) -> String {
+    format!("NOT EXISTS (SELECT 1 FROM webhook_payloads p WHERE p.event_seq = {event_seq})")
+}
+
+/// True when the event of this number has no message that is open or was finished after `since`.
+fn no_message_since(event_seq: &str, since: &str) -> String {
+    format!(
+        "{} AND NOT EXISTS (SELECT 1 FROM outbox_finished f WHERE f.message_id >= {event_seq} * 1024
+             AND f.message_id < ({event_seq} + 1) * 1024 AND f.finished_at_ms >= {since})",
+        no_open_message(event_seq)
+    )
+}
+
+/// True when an event that is old enough goes with the round, by its table and the values of the cuts of bodies and
+/// messages. It is for counting before anything is deleted.
+fn event_goes(e: &str, bodies: &str, messages: &str) -> String {
+    format!(
+        "{e}.state NOT IN {WAITING} AND {} AND (COALESCE({e}.processed_at_ms, {e}.received_at_ms) < {bodies} OR {})",
+        no_message_since(&format!("{e}.event_seq"), messages),
+        no_body(&format!("{e}.event_seq"))
+    )
+}
+
+/// True when the event of this number waits for nobody, and its bytes are gone or go with the round.
+fn body_goes(event_seq: &str) -> String {
+    format!(
+        " AND NOT EXISTS (SELECT 1 FROM processed_webhook_events e WHERE e.event_seq = {event_seq}
+             AND e.state IN {WAITING})
+         AND NOT EXISTS (SELECT 1 FROM webhook_payloads p
+             JOIN processed_webhook_events e ON e.event_seq = p.event_seq WHERE p.event_seq = {event_seq}
+             AND (e.state IN {WAITING} OR COALESCE(e.processed_at_ms, e.received_at_ms) >= $3
+                  OR EXISTS (SELECT 1 FROM outbox_finished f WHERE f.message_id >= p.event_seq * 1024
+                      AND f.message_id < (p.event_seq + 1) * 1024 AND f.finished_at_ms >= $3)))"
+    )
+}
+
 const BODIES_LOCK: &str = "/* prune_delete */ SELECT event_seq AS id FROM webhook_payloads
     WHERE event_seq = ANY($1) ORDER BY event_seq FOR UPDATE SKIP LOCKED";
-const CONTENTS: Both = both!(
-    "outbox_contents",
-    concat!(
-        "message_id = ANY($1) AND CAST($2 AS BIGINT) IS NOT NULL AND ",
-        no_open_message!("(outbox_contents.message_id / 1024)")
-    ),
-    concat!(
-        " AND ",
-        not_waiting!("outbox_contents.message_id / 1024"),
-        body_goes!("outbox_contents.message_id / 1024")
-    ),
-    concat!(" AND ", no_body!("outbox_contents.message_id / 1024"))
-);
-const ATTEMPTS: Both = both!(
-    "outbox_attempts",
-    "message_id = ANY($1) AND finished_at_ms < $2
-         AND NOT EXISTS (SELECT 1 FROM outbox_queue q WHERE q.message_id = outbox_attempts.message_id)",
-    "",
-    ""
-);
-const MESSAGES: Both = both!(
-    "outbox_finished",
-    "message_id = ANY($1) AND finished_at_ms < $2",
-    concat!(
-        " AND ",
-        no_open_message!("(outbox_finished.message_id / 1024)"),
-        " AND ",
-        not_waiting!("outbox_finished.message_id / 1024"),
-        body_goes!("outbox_finished.message_id / 1024")
-    ),
-    // While the body is there, the event may be run again, and then its messages are numbered after those that are
-    // there.
-    concat!(" AND ", no_body!("outbox_finished.message_id / 1024"), " RETURNING message_id AS id")
-);
 const ATTEMPTS_OF: &str = "/* prune_delete */ DELETE FROM outbox_attempts WHERE message_id = ANY($1)";
 /// Whoever finds no messages of an event up to this one cannot tell that there were none.
 const PRUNED_TO: &str = "/* prune_delete */ UPDATE retention_lease
     SET messages_pruned_seq = GREATEST(messages_pruned_seq, $1) WHERE one = 1";
-const IDS: Both = both!(
-    "processed_webhook_events",
-    concat!(
-        "event_seq = ANY($1) AND CAST($2 AS BIGINT) IS NOT NULL AND state NOT IN ",
-        waiting!(),
-        " AND ",
-        no_open_message!("processed_webhook_events.event_seq")
-    ),
-    concat!(" AND ", event_goes!("processed_webhook_events", "$3", "$4")),
-    concat!(
-        " AND ",
-        no_body!("processed_webhook_events.event_seq"),
-        " AND NOT EXISTS (SELECT 1 FROM outbox_finished f
-             WHERE f.message_id >= processed_webhook_events.event_seq * 1024
-               AND f.message_id < (processed_webhook_events.event_seq + 1) * 1024)"
-    )
-);
-
-/// From here on: `$1` and `$2` the two parts of their keys, many of the second, `$3` what is older.
-const CONFLICT_COUNTS: Both = both_by_texts!(
-    "conflict_counts",
-    "provider = $1 AND event_id = ANY($2) AND CAST($3 AS BIGINT) IS NOT NULL",
-    concat!(
-        " AND NOT EXISTS (SELECT 1 FROM processed_webhook_events e WHERE e.provider = conflict_counts.provider
-             AND e.event_id = conflict_counts.event_id AND NOT (e.received_at_ms < $3 AND ",
-        event_goes!("e", "$4", "$5"),
-        "))"
-    ),
-    " AND NOT EXISTS (SELECT 1 FROM processed_webhook_events e
-         WHERE e.provider = conflict_counts.provider AND e.event_id = conflict_counts.event_id)"
-);
-const EVENT_COPIES: Both = both_by_texts!(
-    "event_copies",
-    "provider = $1 AND event_id = ANY($2) AND CAST($3 AS BIGINT) IS NOT NULL",
-    concat!(
-        " AND NOT EXISTS (SELECT 1 FROM processed_webhook_events e WHERE e.provider = event_copies.provider
-             AND e.event_id = event_copies.event_id AND NOT (e.received_at_ms < $3 AND ",
-        event_goes!("e", "$4", "$5"),
-        "))"
-    ),
-    " AND NOT EXISTS (SELECT 1 FROM processed_webhook_events e
-         WHERE e.provider = event_copies.provider AND e.event_id = event_copies.event_id)"
-);
-/// A signal that begins anew begins with its first firing: none of those that were may be remembered then.
-const SIGNAL_FIRINGS: Both = both_by_texts!(
-    "signal_firings",
-    "provider = $1 AND signal = ANY($2) AND counted_from_ms < $3",
-    concat!(
-        " AND NOT EXISTS (SELECT 1 FROM processed_webhook_events e WHERE e.provider = signal_firings.provider
-             AND e.event_id >= signal_firings.signal || '#' AND e.event_id < signal_firings.signal || '$'
-             AND NOT (e.received_at_ms < $3 AND ",
-        event_goes!("e", "$4", "$5"),
-        "))"
-    ),
-    " AND NOT EXISTS (SELECT 1 FROM processed_webhook_events e WHERE e.provider = signal_firings.provider
-         AND e.event_id >= signal_firings.signal || '#' AND e.event_id < signal_firings.signal || '$')"
-);
-const SIGNAL_FIRINGS_LOCK: &str = "/* prune_delete */ SELECT signal AS two FROM signal_firings
-    WHERE provider = $1 AND signal = ANY($2) ORDER BY signal FOR UPDATE SKIP LOCKED";
-const OBJECT_VERSIONS: Both = both_by_texts!(
-    "object_versions",
-    "provider = $1 AND object = ANY($2) AND CAST($3 AS BIGINT) IS NOT NULL",
-    concat!(
-        " AND NOT EXISTS (SELECT 1 FROM processed_webhook_events e WHERE e.event_seq = object_versions.event_seq
-             AND NOT (e.received_at_ms < $3 AND ",
-        event_goes!("e", "$4", "$5"),
-        "))"
-    ),
-    " AND NOT EXISTS (SELECT 1 FROM processed_webhook_events e WHERE e.event_seq = object_versions.event_seq)"
-);
-const OBJECT_VERSIONS_LOCK: &str = "/* prune_delete */ SELECT object AS two FROM object_versions
-    WHERE provider = $1 AND object = ANY($2) ORDER BY object FOR UPDATE SKIP LOCKED";
-const LANES: Both = both_by_texts!(
-    "outbox_lanes",
-    "destination = $1 AND lane = ANY($2) AND used_at_ms < $3
-         AND NOT EXISTS (SELECT 1 FROM outbox_queue q
-             WHERE q.destination = outbox_lanes.destination AND q.lane = outbox_lanes.lane)",
-    "",
-    ""
-);
-const LANES_LOCK: &str = "/* prune_delete */ SELECT lane AS two FROM outbox_lanes
-    WHERE destination = $1 AND lane = ANY($2) ORDER BY lane FOR UPDATE SKIP LOCKED";
-const REJECTIONS: Both = both_by_texts!(
-    "rejected_requests",
-    "provider = $1 AND rejection_id = ANY($2) AND received_at_ms < $3",
-    "",
-    ""
-);
-const SECRET_USES: Both = both_by_texts!(
-    "secret_uses",
-    "provider = $1 AND fingerprint = ANY($2) AND last_matched_at_ms < $3",
-    "",
-    ""
-);
-const TAUGHT: Both =
-    both_by_texts!("taught_secrets", "provider = $1 AND provider = ANY($2) AND taught_at_ms < $3", "", "");
-const ACTIVITY: Both = both_by_texts!("activity", "subject = $1 AND name = ANY($2) AND hour_ms < $3", "", "");
-const ANSWERS: Both = both_by_texts!(
-    "idempotency_keys",
-    "principal = $1 AND idempotency_key = ANY($2) AND expires_at_ms < $3",
-    "",
-    ""
-);
-/// Counts alone: what goes is the oldest rows, which `store/audit/` cuts off.
-const AUDIT: Both = both!("audit_log", "audit_seq = ANY($1) AND at_ms < $2", "", "");
-const OPERATIONS: Both = both_by_texts!(
-    "operations",
-    "operation_id = $1 AND operation_id = ANY($2) AND finished_at_ms < $3",
-    "",
-    " AND NOT EXISTS (SELECT 1 FROM operation_rows r WHERE r.operation_id = operations.operation_id)"
-);
 /// The first rows of a set that are left, at most 1,000.
 const OPERATION_ROWS: &str = "/* prune_delete */ DELETE FROM operation_rows WHERE operation_id = $1
     AND row_n < (SELECT MIN(f.row_n) FROM operation_rows f WHERE f.operation_id = $1) + 1000
     AND EXISTS (SELECT 1 FROM operations o WHERE o.operation_id = $1 AND o.finished_at_ms < $2)";
 
-/// Way in which a kind of thing is deleted.
-enum Way {
-    /// Its rows are found by their numbers.
-    Numbers(Both),
-    /// Rows that are known by two texts, with the statement that locks them first where one is needed.
-    Texts(Both, Option<&'static str>),
+/// The statements of one kind: one that counts what would go, one that locks it, and one by which it goes.
+struct Statements {
+    table: &'static str,
+    /// The two columns of a key that is two texts: `$1` is the first, `$2` many of the second, `$3` what is older. Without
+    /// them `$1` are numbers and `$2` is what is older.
+    texts: Option<(&'static str, &'static str)>,
+    /// What holds for rows that are counted and for those that go.
+    common: String,
+    /// What holds besides for those that are counted, and for those that go.
+    counted: String,
+    gone: String,
+    /// True when rows are locked before they go.
+    is_locked: bool,
 }
 
-fn way(kind: PrunedKind) -> Way {
-    match kind {
-        PrunedKind::Bodies => Way::Numbers(BODIES),
-        PrunedKind::Contents => Way::Numbers(CONTENTS),
-        PrunedKind::Attempts => Way::Numbers(ATTEMPTS),
-        PrunedKind::Messages => Way::Numbers(MESSAGES),
-        PrunedKind::Ids => Way::Numbers(IDS),
-        PrunedKind::ConflictCounts => Way::Texts(CONFLICT_COUNTS, None),
-        PrunedKind::EventCopies => Way::Texts(EVENT_COPIES, None),
-        PrunedKind::SignalFirings => Way::Texts(SIGNAL_FIRINGS, Some(SIGNAL_FIRINGS_LOCK)),
-        PrunedKind::ObjectVersions => Way::Texts(OBJECT_VERSIONS, Some(OBJECT_VERSIONS_LOCK)),
-        PrunedKind::Lanes => Way::Texts(LANES, Some(LANES_LOCK)),
-        PrunedKind::Rejections => Way::Texts(REJECTIONS, None),
-        PrunedKind::SecretUses => Way::Texts(SECRET_USES, None),
-        PrunedKind::Taught => Way::Texts(TAUGHT, None),
-        PrunedKind::Activity => Way::Texts(ACTIVITY, None),
-        PrunedKind::Answers => Way::Texts(ANSWERS, None),
-        PrunedKind::Audit => Way::Numbers(AUDIT),
-        PrunedKind::Operations => Way::Texts(OPERATIONS, None),
+impl Statements {
+    fn by_number(table: &'static str, common: impl Into<String>) -> Self {
+        let (counted, gone) = Default::default();
+        Self { table, texts: None, common: common.into(), counted, gone, is_locked: false }
+    }
+
+    fn by_texts(table: &'static str, texts: (&'static str, &'static str), old: &str) -> Self {
+        let common = format!("{} = $1 AND {} = ANY($2) AND {old}", texts.0, texts.1);
+        Self { texts: Some(texts), ..Self::by_number(table, common) }
+    }
+
+    /// The same, for rows that are about events: they stay while one of them does that `matches`.
+    fn while_event(self, matches: &str) -> Self {
+        let stays = format!(" AND NOT EXISTS (SELECT 1 FROM processed_webhook_events e WHERE {matches}");
+        let goes = event_goes("e", "$4", "$5");
+        Self {
+            counted: format!("{stays} AND NOT (e.received_at_ms < $3 AND {goes}))"),
+            gone: format!("{stays})"),
+            ..self
+        }
+    }
+
+    fn locked(self) -> Self {
+        Self { is_locked: true, ..self }
+    }
+
+    /// Who counts also says before when bodies and messages go, by the last two values.
+    fn count(&self) -> String {
+        let (bodies, messages) = if self.texts.is_some() { ("$4", "$5") } else { ("$3", "$4") };
+        let Self { table, common, counted, .. } = self;
+        format!(
+            "/* prune_count */ SELECT COUNT(*) AS n FROM {table} WHERE CAST({bodies} AS BIGINT) IS NOT NULL
+             AND CAST({messages} AS BIGINT) IS NOT NULL AND {common}{counted}"
+        )
+    }
+
+    fn delete(&self) -> String {
+        format!("/* prune_delete */ DELETE FROM {} WHERE {}{}", self.table, self.common, self.gone)
+    }
+
+    fn lock(&self) -> Option<String> {
+        let (one, two) = self.texts.filter(|_| self.is_locked)?;
+        Some(format!(
+            "/* prune_delete */ SELECT {two} AS two FROM {} WHERE {one} = $1 AND {two} = ANY($2)
+             ORDER BY {two} FOR UPDATE SKIP LOCKED",
+            self.table
+        ))
+    }
+
+    fn of(kind: PrunedKind) -> Self {
+        const ANY_AGE: &str = "CAST($3 AS BIGINT) IS NOT NULL";
+        match kind {
+            PrunedKind::Bodies => {
+                // They stay as long as the last change of one of their messages is young.
+                let common = format!(
+                    "event_seq = ANY($1) AND EXISTS (SELECT 1 FROM processed_webhook_events e
+                         WHERE e.event_seq = webhook_payloads.event_seq AND e.state NOT IN {WAITING}
+                         AND COALESCE(e.processed_at_ms, e.received_at_ms) < $2) AND {}",
+                    no_message_since("webhook_payloads.event_seq", "$2")
+                );
+                let gone = " RETURNING event_seq AS id".to_owned();
+                Self { gone, ..Self::by_number("webhook_payloads", common) }
+            }
+            PrunedKind::Contents => {
+                let common = format!(
+                    "message_id = ANY($1) AND CAST($2 AS BIGINT) IS NOT NULL AND {}",
+                    no_open_message("(outbox_contents.message_id / 1024)")
+                );
+                let event_seq = "outbox_contents.message_id / 1024";
+                let (counted, gone) = (body_goes(event_seq), format!(" AND {}", no_body(event_seq)));
+                Self { counted, gone, ..Self::by_number("outbox_contents", common) }
+            }
+            PrunedKind::Attempts => Self::by_number(
+                "outbox_attempts",
+                "message_id = ANY($1) AND finished_at_ms < $2
+                     AND NOT EXISTS (SELECT 1 FROM outbox_queue q WHERE q.message_id = outbox_attempts.message_id)",
+            ),
+            PrunedKind::Messages => {
+                let event_seq = "outbox_finished.message_id / 1024";
+                let no_open = no_open_message(&format!("({event_seq})"));
+                Self {
+                    counted: format!(" AND {no_open}{}", body_goes(event_seq)),
+                    // While the body is there, the event may be run again, and then its messages are numbered after
+                    // those that are there.
+                    gone: format!(" AND {} RETURNING message_id AS id", no_body(event_seq)),
+                    ..Self::by_number("outbox_finished", "message_id = ANY($1) AND finished_at_ms < $2")
+                }
+            }
+            PrunedKind::Ids => {
+                let (table, event_seq) = ("processed_webhook_events", "processed_webhook_events.event_seq");
+                let common = format!(
+                    "event_seq = ANY($1) AND CAST($2 AS BIGINT) IS NOT NULL AND state NOT IN {WAITING} AND {}",
+                    no_open_message(event_seq)
+                );
+                Self {
+                    counted: format!(" AND {}", event_goes(table, "$3", "$4")),
+                    gone: format!(
+                        " AND {} AND NOT EXISTS (SELECT 1 FROM outbox_finished f
+                             WHERE f.message_id >= {event_seq} * 1024 AND f.message_id < ({event_seq} + 1) * 1024)",
+                        no_body(event_seq)
+                    ),
+                    ..Self::by_number(table, common)
+                }
+            }
+            PrunedKind::ConflictCounts => {
+                Self::by_texts("conflict_counts", ("provider", "event_id"), ANY_AGE).while_event(
+                    "e.provider = conflict_counts.provider AND e.event_id = conflict_counts.event_id",
+                )
+            }
+            PrunedKind::EventCopies => Self::by_texts("event_copies", ("provider", "event_id"), ANY_AGE)
+                .while_event("e.provider = event_copies.provider AND e.event_id = event_copies.event_id"),
+            // A signal that begins anew begins with its first firing: none of those that were may be remembered then.
+            PrunedKind::SignalFirings => {
+                let texts = ("provider", "signal");
+                Self::by_texts("signal_firings", texts, "counted_from_ms < $3").locked().while_event(
+                    "e.provider = signal_firings.provider AND e.event_id >= signal_firings.signal || '#'
+                         AND e.event_id < signal_firings.signal || '$'",
+                )
+            }
+            PrunedKind::ObjectVersions => {
+                Self::by_texts("object_versions", ("provider", "object"), ANY_AGE)
+                    .locked()
+                    .while_event("e.event_seq = object_versions.event_seq")
+            }
+            PrunedKind::Lanes => {
+                let old = "used_at_ms < $3 AND NOT EXISTS (SELECT 1 FROM outbox_queue q
+                    WHERE q.destination = outbox_lanes.destination AND q.lane = outbox_lanes.lane)";
+                Self::by_texts("outbox_lanes", ("destination", "lane"), old).locked()
+            }
+            PrunedKind::Rejections => {
+                Self::by_texts("rejected_requests", ("provider", "rejection_id"), "received_at_ms < $3")
+            }
+            PrunedKind::SecretUses => {
+                Self::by_texts("secret_uses", ("provider", "fingerprint"), "last_matched_at_ms < $3")
+            }
+            PrunedKind::Taught => {
+                Self::by_texts("taught_secrets", ("provider", "provider"), "taught_at_ms < $3")
+            }
+            PrunedKind::Activity => Self::by_texts("activity", ("subject", "name"), "hour_ms < $3"),
+            PrunedKind::Answers => {
+                Self::by_texts("idempotency_keys", ("principal", "idempotency_key"), "expires_at_ms < $3")
+            }
+            // Counts alone: `store/audit.rs` deletes.
+            PrunedKind::Audit => Self::by_number("audit_log", "audit_seq = ANY($1) AND at_ms < $2"),
+            PrunedKind::Operations => {
+                let texts = ("operation_id", "operation_id");
+                let gone = " AND NOT EXISTS (SELECT 1 FROM operation_rows r
+                    WHERE r.operation_id = operations.operation_id)";
+                Self { gone: gone.to_owned(), ..Self::by_texts("operations", texts, "finished_at_ms < $3") }
+            }
+        }
     }
 }
 
@@ -246,27 +269,22 @@ pub(super) async fn delete(db: &mut Door<'_>, kind: PrunedKind, found: &OldRows)
             return Ok(rows_n);
         }
     }
-    let (both, lock) = match way(kind) {
-        Way::Numbers(both) => return delete_numbers(db, kind, both.1, found).await,
-        Way::Texts(both, lock) => (both, lock),
-    };
+    let statements = Statements::of(kind);
+    if statements.texts.is_none() {
+        return delete_numbers(db, kind, statements.delete(), found).await;
+    }
     let mut deleted_n = 0;
     for ((first, cut_ms), mut seconds) in found.texts() {
-        if let Some(lock) = lock.filter(|_| db.is_postgres()) {
+        if let Some(lock) = statements.lock().filter(|_| db.is_postgres()) {
             let rows = db.fetch(lock, &[first.into(), seconds.into()]).await?;
             seconds = rows.iter().map(|row| row.text("two")).collect::<DbResult<_>>()?;
         }
-        deleted_n += db.execute(both.1, &[first.into(), seconds.into(), cut_ms.into()]).await?;
+        deleted_n += db.execute(statements.delete(), &[first.into(), seconds.into(), cut_ms.into()]).await?;
     }
     Ok(deleted_n)
 }
 
-async fn delete_numbers(
-    db: &mut Door<'_>,
-    kind: PrunedKind,
-    sql: &'static str,
-    found: &OldRows,
-) -> DbResult<u64> {
+async fn delete_numbers(db: &mut Door<'_>, kind: PrunedKind, sql: String, found: &OldRows) -> DbResult<u64> {
     let mut numbers = found.numbers();
     if kind == PrunedKind::Audit {
         return audit::prune(db, &numbers).await;
@@ -305,18 +323,15 @@ pub(super) async fn count(
     cuts: &Cuts,
 ) -> DbResult<u64> {
     let (bodies_ms, messages_ms) = (cuts.bodies_ms, cuts.messages_ms);
-    let both = match way(kind) {
-        Way::Numbers(both) => {
-            let values =
-                [found.numbers().into(), found.cut_ms().into(), bodies_ms.into(), messages_ms.into()];
-            return Ok(db.fetch_one(both.0, &values).await?.int("n")?.unsigned_abs());
-        }
-        Way::Texts(both, _) => both,
-    };
+    let statements = Statements::of(kind);
+    if statements.texts.is_none() {
+        let values = [found.numbers().into(), found.cut_ms().into(), bodies_ms.into(), messages_ms.into()];
+        return Ok(db.fetch_one(statements.count(), &values).await?.int("n")?.unsigned_abs());
+    }
     let mut counted_n = 0;
     for ((first, cut_ms), seconds) in found.texts() {
         let values = [first.into(), seconds.into(), cut_ms.into(), bodies_ms.into(), messages_ms.into()];
-        counted_n += db.fetch_one(both.0, &values).await?.int("n")?.unsigned_abs();
+        counted_n += db.fetch_one(statements.count(), &values).await?.int("n")?.unsigned_abs();
     }
     Ok(counted_n)
 }

@@ -278,27 +278,3 @@ async fn a_body_comes_byte_for_byte() {
     let ran = stand.run(&["events", "body", "stripe", "e", "--output", file.to_str().unwrap()]).await;
     assert!(ran.out.is_empty() && std::fs::read_to_string(file).unwrap() == "\"a\\u001bb\"", "{ran:?}");
 }
-
-#[tokio::test]
-async fn the_audit_log_is_followed_to_its_end_and_compared_with_a_head_that_was_kept() {
-    let stand = Stand::start(|heard| {
-        let (is_whole, next, seq) = match heard.query.as_str() {
-            "" | "cursor=17.bb" => (true, Some("5000.aa"), 5_000),
-            "cursor=5000.aa" => (true, None, 5_007),
-            _ => (false, None, 17),
-        };
-        let head = format!("{seq}.cc");
-        Says::ok(json!({
-            "is_whole": is_whole, "rows_n": 7, "first_seq": 1, "last_seq": seq, "head": head, "next": next,
-            "broken_at_seq": (!is_whole).then_some(17), "reason": (!is_whole).then_some("another row"),
-        }))
-    })
-    .await;
-    let ran = stand.run(&["audit", "verify"]).await;
-    assert!(ran.code == 0 && ran.out.contains("whole") && ran.out.contains("rows       14"), "{ran:?}");
-    let ran = stand.run(&["audit", "verify", "--head", "17.bb", "--json"]).await;
-    let told = &lines(&ran.out)[0];
-    assert_eq!((ran.code, &told["rows_n"], &told["head"]), (0, &json!(14), &json!("5007.cc")));
-    let ran = stand.run(&["audit", "verify", "--head", "17.dd"]).await;
-    assert!(ran.code == 1 && ran.out.contains("broken at  17"), "{ran:?}");
-}

@@ -239,10 +239,6 @@ pub(super) fn answer(heard: &Heard, text: &str) -> Says {
             "paths": [{ "path": text, "headers": [text] }], "body_bytes_max": 1024, "answer_within_ms": 1000,
         }),
         ("GET", ["audit"]) => page(&[decision(text)]),
-        ("GET", ["audit", "verify"]) => json!({
-            "is_whole": false, "rows_n": 5, "first_seq": 1, "last_seq": 5, "head": text, "broken_at_seq": 3,
-            "reason": text,
-        }),
         ("GET", ["tokens"]) => page(&[token(text)]),
         ("POST", ["tokens"]) => return Says::Json(201, json!({ "facts": token(text), "token": text })),
         ("POST", ["tokens", _, "revoke"]) => token(text),

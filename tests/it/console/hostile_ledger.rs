@@ -51,8 +51,8 @@ async fn whatever_is_stored_is_shown_as_text(database: &Database) {
             "UPDATE processed_webhook_events SET error = '{text}', object = '{text}' WHERE state <> 'conflict';
              UPDATE outbox_queue SET effect_name = '{text}', lane = '{text}', lane_seq = 1, last_error = '{text}';
              UPDATE outbox_attempts SET node = '{text}', error = '{text}', response = '{text}';
-             INSERT INTO audit_log (audit_seq, at_ms, actor, action, provider, event_id, operation_id, detail, hash)
-             SELECT 1000, 1, '{text}', '{text}', provider, event_id, '{text}', '{text}', '' FROM processed_webhook_events
+             INSERT INTO audit_log (audit_seq, at_ms, actor, action, provider, event_id, operation_id, detail)
+             SELECT 1000, 1, '{text}', '{text}', provider, event_id, '{text}', '{text}' FROM processed_webhook_events
              WHERE state <> 'conflict'"
         ),
     )
@@ -121,9 +121,9 @@ async fn a_ledger_of_a_thousand_entries_is_shown_in_part(database: &Database) {
     let stage = Stage::set(database).await;
     stage.send("evt_1", "\"n\":1").await;
     stage.until_done(1).await;
-    let row = |n: u32| format!("({n}, {n}, 'ann', 'event_rerun', 'stripe', 'evt_1', 'word {n}.', '')");
+    let row = |n: u32| format!("({n}, {n}, 'ann', 'event_rerun', 'stripe', 'evt_1', 'word {n}.')");
     let rows: Vec<String> = (1_000..1_500).map(row).collect();
-    let columns = "audit_seq, at_ms, actor, action, provider, event_id, detail, hash";
+    let columns = "audit_seq, at_ms, actor, action, provider, event_id, detail";
     run(database, format!("INSERT INTO audit_log ({columns}) VALUES {}", rows.join(", "))).await;
     let person = stage.person(READER).await;
     let page = person.get("/events/stripe/evt_1").await.text;

@@ -94,8 +94,7 @@ async fn what_is_broken_in_the_database_is_told(database: &Database) {
     let now_ms = now_s() * 1_000;
     let old_ms = now_ms - 400 * 86_400_000;
     let old = format!(
-        "INSERT INTO audit_log (audit_seq, at_ms, actor, action, detail, hash) VALUES (1, {}, 'x', 'x', 'x', 'x');
-         UPDATE audit_head SET audit_seq = 1",
+        "INSERT INTO audit_log (audit_seq, at_ms, actor, action, detail) VALUES (1, {}, 'x', 'x', 'x')",
         now_ms - 4_000 * 86_400_000
     );
     let nodes = format!(
@@ -134,7 +133,7 @@ async fn what_is_broken_in_the_database_is_told(database: &Database) {
             "failure",
         ),
         (&nodes, "DELETE FROM nodes WHERE node IN ('old', 'gone')", "nodes", None, "warning"),
-        (&old, "UPDATE audit_head SET anchor_seq = 1; DELETE FROM audit_log", "retention", Some("audit_log"), "failure"),
+        (&old, "UPDATE installation SET audit_pruned_seq = 1; DELETE FROM audit_log", "retention", Some("audit_log"), "failure"),
         (no_trigger, "SELECT 1", "database.schema", Some("audit_log_delete"), "failure"),
     ] {
         database.run(statement).await.unwrap();

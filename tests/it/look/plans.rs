@@ -32,8 +32,8 @@ const FILL: [&str; 10] = [
         body_bytes_n)
      SELECT lpad(n::text, 12, '0'), 'p' || n % 50, n, 's', 'r', 'd', '{}', sha256('x'), 1
      FROM generate_series(1, 5000) n",
-    "INSERT INTO audit_log (audit_seq, at_ms, actor, action, provider, event_id, message_id, detail, hash)
-     SELECT n, n, 'ops', 'message_send', 'stripe', 'evt_' || n, n * 1024, 'r', '' FROM generate_series(1, 300000) n",
+    "INSERT INTO audit_log (audit_seq, at_ms, actor, action, provider, event_id, message_id, detail)
+     SELECT n, n, 'ops', 'message_send', 'stripe', 'evt_' || n, n * 1024, 'r' FROM generate_series(1, 300000) n",
     "VACUUM ANALYZE",
     "SET jit = off",
 ];

@@ -98,12 +98,12 @@ async fn the_audit_log_is_paged_and_shows_what_is_in_scope(database: &Database) 
     fill(database).await;
     run(
         database,
-        "INSERT INTO audit_log (audit_seq, at_ms, actor, action, provider, event_id, message_id, detail, hash)
-         VALUES (1, 1, 'ops', 'event_rerun', 'stripe', 'evt_1', NULL, 'r', ''),
-                (2, 2, 'ops', 'message_send', 'stripe', 'evt_4', 4096, 'r', ''),
-                (3, 3, 'ops', 'message_send', 'adyen', 'evt_8', 8192, 'r', ''),
-                (4, 4, 'ops', 'message_send', 'adyen', 'evt_9', 9216, 'r', ''),
-                (5, 5, 'ops', 'destination_pause', NULL, NULL, NULL, 'billing: r', '')"
+        "INSERT INTO audit_log (audit_seq, at_ms, actor, action, provider, event_id, message_id, detail)
+         VALUES (1, 1, 'ops', 'event_rerun', 'stripe', 'evt_1', NULL, 'r'),
+                (2, 2, 'ops', 'message_send', 'stripe', 'evt_4', 4096, 'r'),
+                (3, 3, 'ops', 'message_send', 'adyen', 'evt_8', 8192, 'r'),
+                (4, 4, 'ops', 'message_send', 'adyen', 'evt_9', 9216, 'r'),
+                (5, 5, 'ops', 'destination_pause', NULL, NULL, NULL, 'billing: r')"
             .to_owned(),
     )
     .await;
@@ -133,10 +133,10 @@ async fn a_ledger_tells_no_decision_about_a_message_that_may_have_gone_anywhere(
     // The second one is about a message that was pruned.
     run(
         database,
-        "INSERT INTO audit_log (audit_seq, at_ms, actor, action, provider, event_id, message_id, detail, hash)
-         VALUES (1, 1, 'ops', 'message_send', 'adyen', 'evt_9', 9216, 'kept', ''),
-                (2, 2, 'ops', 'message_send', 'adyen', 'evt_9', 9217, 'pruned', ''),
-                (3, 3, 'ops', 'event_rerun', 'adyen', 'evt_9', NULL, 'of the event', '')"
+        "INSERT INTO audit_log (audit_seq, at_ms, actor, action, provider, event_id, message_id, detail)
+         VALUES (1, 1, 'ops', 'message_send', 'adyen', 'evt_9', 9216, 'kept'),
+                (2, 2, 'ops', 'message_send', 'adyen', 'evt_9', 9217, 'pruned'),
+                (3, 3, 'ops', 'event_rerun', 'adyen', 'evt_9', NULL, 'of the event')"
             .to_owned(),
     )
     .await;

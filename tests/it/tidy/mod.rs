@@ -24,7 +24,7 @@ const PLACES: [(&str, &[&str], &str); 6] = [
     ("SqlitePool", &[], "`store/db/pool.rs` closes connections whose state is unknown"),
     (
         "TransactionManager",
-        &["src/store/db/postgres/transactions.rs"],
+        &["src/store/db/postgres/statement.rs"],
         "`store/db` begins and ends transactions",
     ),
 ];

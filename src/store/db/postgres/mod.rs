@@ -1,16 +1,13 @@
 //! PostgreSQL: several nodes on one database, READ COMMITTED, every commit flushed.
 //!
-//! To read it: `pools.rs` (what each connection is for), `hosts.rs` (which server takes writes), `session.rs` and
-//! `plans.rs` (what a connection must be like), `transactions.rs` and `statement.rs` (what is asked of it).
+//! To read it: `pools.rs` (what each connection is for, and which server takes writes), `session.rs` (what a connection
+//! must be like), `statement.rs` (statements and transactions on it).
 
-mod hosts;
-mod plans;
 mod pools;
 mod session;
 pub(in crate::store) mod statement;
 #[cfg(test)]
 mod tests;
-mod transactions;
 
 pub(in crate::store) use pools::Postgres;
 pub(super) use pools::open;

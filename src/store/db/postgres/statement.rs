@@ -1,14 +1,21 @@
 //! Statements on PostgreSQL: values as arguments, rows with the names of their columns.
+//!
+//! A connection of the driver as what a pool has to know of one.
 
 use std::sync::Arc;
 
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
-use sqlx::{Column, PgConnection, Postgres, Row as _, TypeInfo, ValueRef};
+use sqlx::{Column, Connection, PgConnection, Postgres, Row as _, TypeInfo, ValueRef};
+use sqlx_core::database::Database;
+use sqlx_core::transaction::TransactionManager;
 
+use crate::stop::to_end;
+use crate::store::db::door::Door;
 use crate::store::db::error::{DbError, DbResult};
-use crate::store::db::value::Cell;
-use crate::store::db::value::{Row, Value};
+use crate::store::db::pool::Session;
+use crate::store::db::value::{Cell, Row, Value};
+use crate::store::db::warnings::refused_with_warning;
 
 fn bound<'q>(sql: &'static str, values: &'q [Value]) -> Query<'q, Postgres, PgArguments> {
     values.iter().fold(sqlx::query(sql), |query, value| match value {
@@ -90,6 +97,40 @@ fn whole(bytes: &[u8]) -> Option<i64> {
         0 => i64::try_from(sum).ok(),
         0x4000 => i64::try_from(-sum).ok(),
         _ => None,
+    }
+}
+
+type Transactions = <Postgres as Database>::TransactionManager;
+
+impl Session for PgConnection {
+    async fn begin(&mut self) -> DbResult<()> {
+        Ok(Transactions::begin(self, None).await?)
+    }
+
+    async fn commit(&mut self) -> DbResult<()> {
+        refused_with_warning(async { Ok(Transactions::commit(self).await?) }).await
+    }
+
+    async fn roll_back(&mut self) -> DbResult<()> {
+        Ok(Transactions::rollback(self).await?)
+    }
+
+    fn is_in_transaction(&self) -> bool {
+        Transactions::get_transaction_depth(self) > 0
+    }
+
+    /// The driver reads on before it says the next thing.
+    fn is_lost(&self) -> bool {
+        false
+    }
+
+    async fn close(self) {
+        // An error means that it is closed already.
+        to_end(Connection::close(self)).await;
+    }
+
+    fn door(&mut self) -> Door<'_> {
+        Door::Postgres(self)
     }
 }
 

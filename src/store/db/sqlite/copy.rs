@@ -15,8 +15,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::file;
 use crate::disk::{beside, folder_of};
-use crate::store::db::error::{DbError, DbResult};
-use crate::store::db::store_error::StoreError;
+use crate::store::db::error::{DbError, DbResult, StoreError};
 use crate::types::UnixMs;
 
 /// A copy that is whole and on disk.
@@ -32,8 +31,8 @@ pub(crate) struct FileCopy {
     pub(crate) schema_version: i64,
     /// The encryption keys that it knows.
     pub(crate) keys: Vec<FileKey>,
-    /// The newest row of its audit log, as `hooklatch audit verify --head` takes it.
-    pub(crate) audit_head: String,
+    /// Number of the newest row of its audit log; 0: it has none.
+    pub(crate) audit_seq: i64,
 }
 
 /// An encryption key that a file knows.
@@ -217,7 +216,7 @@ fn copied(source: Connection, to: &Path, (now_ms, keys): (UnixMs, Vec<FileKey>))
             "the copy is not whole: {checked}, journal {mode}, schema {found} of {wanted}, {noted} installation"
         )));
     }
-    let audit = "SELECT audit_seq || '.' || hash FROM audit_head";
+    let audit = "SELECT COALESCE(MAX(audit_seq), 0) FROM audit_log";
     Ok(FileCopy {
         path: to.to_owned(),
         bytes_n: 0,
@@ -226,6 +225,6 @@ fn copied(source: Connection, to: &Path, (now_ms, keys): (UnixMs, Vec<FileKey>))
             .unsigned_abs(),
         schema_version: found,
         keys,
-        audit_head: copy.query_row(audit, (), |row| row.get(0))?,
+        audit_seq: copy.query_row(audit, (), |row| row.get(0))?,
     })
 }

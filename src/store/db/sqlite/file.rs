@@ -1,17 +1,20 @@
 //! The database's file: where it is, and that nobody else has it.
+//!
+//! The database's files are for us alone: customers' data is in them. Only on Unix; elsewhere the folder has to see to
+//! it.
 
-use std::fs::{File, TryLockError};
+use std::fs::{File, OpenOptions, Permissions, TryLockError};
+use std::io;
 use std::io::{Error, ErrorKind};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
 use percent_encoding::percent_decode_str;
+use tracing::warn;
 
-use super::identity::DatabaseFile;
-use super::private::{self, WITNESS, WITNESS_PARTIAL};
-use super::witness::WitnessFile;
+use super::identity::{DatabaseFile, WitnessFile};
 use crate::disk::{beside, folder_of, followed};
-use crate::store::db::store_error::StoreError;
+use crate::store::db::error::StoreError;
 use crate::times::rfc3339;
 
 /// File systems whose locks cannot be trusted.
@@ -58,18 +61,18 @@ pub(super) fn opened(path: &Path) -> Result<DatabaseFile, StoreError> {
     has_one_name(path)?;
     // Each protects what the other one cannot: the file by whatever name, and the name whatever file is there.
     let lock_path = beside(path, ".lock");
-    let lock = private::opened_or_made(&lock_path)
+    let lock = opened_or_made(&lock_path)
         .map_err(|error| refused(format!("cannot be locked: {error}{}", whose(&lock_path, &error))))?;
     locked(&lock).map_err(refused)?;
     is_where_it_was(path)?;
-    let file = private::opened_or_made(path)
+    let file = opened_or_made(path)
         .map_err(|error| refused(format!("cannot be written: {error}{}", whose(path, &error))))?;
     // Elsewhere this lock and those of SQLite are of one sort, and in each other's way.
     if cfg!(target_os = "linux") {
         locked(&file).map_err(refused)?;
     }
     log_is_its_own(path, &file)?;
-    private::keep(path);
+    keep(path);
     DatabaseFile::new(path, file, lock).map_err(|error| refused(format!("cannot be opened: {error}")))
 }
 
@@ -199,6 +202,58 @@ fn mounts_of(text: &str) -> Vec<(PathBuf, String)> {
     text.lines().filter_map(mount).collect()
 }
 
+/// Read and written by their owner.
+const MODE: u32 = 0o600;
+/// Rights of everybody on the machine.
+const OTHERS: u32 = 0o007;
+
+/// Endings of the witness, and of one that is being written.
+pub(super) const WITNESS: &str = ".witness";
+pub(super) const WITNESS_PARTIAL: &str = ".witness.partial";
+
+/// Returns how a file is made that is not there yet, whatever the umask allows.
+pub(super) fn options() -> OpenOptions {
+    let mut options = File::options();
+    options.create(true).read(true).write(true).truncate(false).mode(MODE);
+    options
+}
+
+/// Opens a file, and makes it if it is missing. What root makes by hand in the folder of a service belongs to that service,
+/// which could not open it otherwise. No link is followed to what is given away: it is new.
+pub(super) fn opened_or_made(path: &Path) -> io::Result<File> {
+    let made = match options().create_new(true).open(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return options().open(path),
+        made => made?,
+    };
+    let owner = std::fs::metadata(folder_of(path)).ok().filter(|_| rustix::process::geteuid().is_root());
+    if let Some(owner) = owner.filter(|owner| owner.uid() != 0)
+        && let Err(error) = fchown(&made, Some(owner.uid()), Some(owner.gid()))
+    {
+        warn!(file = %path.display(), %error, "could not give this file to the owner of its folder");
+    }
+    Ok(made)
+}
+
+/// Takes away the rights to the database's files that an earlier version, or a copy, gave to others. SQLite gives its
+/// other files the rights that the database has. A file that its group may read was meant so, and stays.
+pub(super) fn keep(path: &Path) {
+    for ending in ["", "-wal", "-shm", ".lock", WITNESS] {
+        let file = beside(path, ending);
+        let Ok(found) = std::fs::metadata(&file) else { continue };
+        if found.permissions().mode() & OTHERS == 0 {
+            continue;
+        }
+        match std::fs::set_permissions(&file, Permissions::from_mode(MODE)) {
+            Ok(()) => {
+                warn!(file = %file.display(), "everybody could read this file of the database; now only we can");
+            }
+            Err(error) => {
+                warn!(file = %file.display(), %error, "everybody can read this file of the database; make it 0600");
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -231,5 +286,32 @@ mod tests {
         let text = "overlay / overlay rw 0 0\n/dev/vda /a\\040b\\134040#/hl.db ext4 rw 0 0\nbroken\n";
         let wanted = [("/", "overlay"), ("/a b\\040#/hl.db", "ext4")];
         assert_eq!(mounts_of(text), wanted.map(|(point, kind)| (PathBuf::from(point), kind.to_owned())));
+    }
+}
+
+#[cfg(test)]
+mod private_tests {
+    use std::os::unix::fs::chown;
+
+    use super::*;
+
+    #[test]
+    fn what_root_makes_in_the_folder_of_a_service_belongs_to_the_service() {
+        /// Nobody's, here and elsewhere.
+        const SERVICE: u32 = 54_321;
+        let folder = tempfile::tempdir().unwrap();
+        let is_root = rustix::process::geteuid().is_root();
+        if is_root {
+            chown(folder.path(), Some(SERVICE), Some(SERVICE)).unwrap();
+        }
+        let (new, old) = (folder.path().join("new"), folder.path().join("old"));
+        std::fs::write(&old, "old").unwrap();
+        for path in [&new, &old] {
+            drop(opened_or_made(path).unwrap());
+        }
+        let owner = |path| std::fs::metadata(path).unwrap().uid();
+        assert_eq!(owner(&new), if is_root { SERVICE } else { owner(&old) });
+        assert_ne!(owner(&old), SERVICE, "what was there stays whose it was");
+        assert_eq!(std::fs::read_to_string(&old).unwrap(), "old");
     }
 }

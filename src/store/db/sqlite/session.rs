@@ -24,11 +24,10 @@ use rusqlite::{Connection, InterruptHandle};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use super::changes::FileChanges;
 use super::identity::{DatabaseFile, FileId};
-use crate::store::db::error::{DbError, DbResult};
+use super::pools::FileChanges;
+use crate::store::db::error::{DbError, DbResult, StoreError};
 use crate::store::db::limit::{STATEMENT_LIMIT, count_panic};
-use crate::store::db::store_error::StoreError;
 
 /// After how many steps of a statement it is asked whether somebody still waits for it: some tens of microseconds.
 const STEPS_N: i32 = 5_000;

@@ -6,9 +6,8 @@ use std::time::{Duration, Instant};
 use tokio::time::timeout;
 
 use super::{Sqlite, opened};
-use crate::store::db::error::DbResult;
-use crate::store::db::session::Session;
-use crate::store::db::store_error::StoreError;
+use crate::store::db::error::{DbResult, StoreError};
+use crate::store::db::pool::Session;
 use crate::store::db::value::Value;
 
 /// Writes first, and then never ends.
