@@ -30,7 +30,7 @@ fuzz TARGET *ARGS:
 
 # Where the two dialects differ.
 diff-dialects NOUN="message":
-    -diff -u src/store/{{NOUN}}/sqlite.rs src/store/{{NOUN}}/postgres.rs
+    -diff -u crates/store/src/{{NOUN}}/sqlite.rs crates/store/src/{{NOUN}}/postgres.rs
 
 # The end-to-end bench, as ratios within one run.
 bench *ARGS:

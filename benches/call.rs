@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use bytes::Bytes;
-use hooklatch::config::{DestinationConfig, Format, HttpConfig, RetryConfig, Target, UnknownPolicy};
-use hooklatch::outbox::BareCalls;
+use hooklatch_core::config::{DestinationConfig, Format, HttpConfig, RetryConfig, Target, UnknownPolicy};
+use hooklatch_outbox::BareCalls;
 use http::{HeaderValue, Request, Response};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;

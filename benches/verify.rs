@@ -5,7 +5,7 @@
 use bytes::Bytes;
 use criterion::{Criterion, criterion_group, criterion_main};
 use hmac::{Hmac, KeyInit, Mac};
-use hooklatch::verify::{DevKeys, RawRequest, SignAt};
+use hooklatch_verify::{DevKeys, RawRequest, SignAt};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use sha2::Sha256;
 
@@ -24,7 +24,7 @@ fn verify(c: &mut Criterion) {
             mac.finalize()
         });
     });
-    for kind in hooklatch::providers::builtin() {
+    for kind in hooklatch_receive::providers::builtin() {
         let name = kind.kind().to_owned();
         if !["stripe", "github", "shopify", "slack", "square", "standard_webhooks", "linear", "twitch"]
             .contains(&name.as_str())

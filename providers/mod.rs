@@ -68,7 +68,7 @@ macro_rules! kind {
 type BuiltIn = (&'static str, fn() -> Provider);
 
 /// Every built-in kind, in alphabetical order.
-pub(crate) const KINDS: &[BuiltIn] = &[
+pub const KINDS: &[BuiltIn] = &[
     kind!("ably": "channel.message" in "channel.message", "channel.presence" in "channel.presence", "channel.lifecycle" in "channel.lifecycle"),
     ("adyen", adyen::provider),
     kind!("affirm": "opened" in "opened", "approved" in "approved", "confirmed" in "confirmed"),

@@ -1,6 +1,6 @@
 //! For people who write handlers: `use hooklatch::prelude::*;`.
 //!
-//! Verification has a prelude of its own, [`hooklatch::kind::prelude`](crate::kind::prelude).
+//! Verification has a prelude of its own, [`hooklatch::kind::prelude`](hooklatch_receive::kind::prelude).
 
 #[doc(no_inline)]
 pub use serde::Deserialize;
@@ -10,10 +10,10 @@ pub use serde_json::json;
 #[doc(no_inline)]
 pub use crate::app::App;
 #[doc(no_inline)]
-pub use crate::builtin::kind;
+pub use hooklatch_receive::builtin::kind;
 #[doc(no_inline)]
-pub use crate::handler::{
+pub use hooklatch_receive::handler::{
     Effects, Envelope, Event, Handled, HandlerError, Headers, Message, Tx, Value, ignore, refuse,
 };
 #[doc(no_inline)]
-pub use crate::provider::Provider;
+pub use hooklatch_receive::provider::Provider;

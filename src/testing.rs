@@ -52,10 +52,10 @@
 use anyhow::Context;
 use serde::de::DeserializeOwned;
 
-use crate::handler::{Event, RawEvent};
-use crate::provider::{Provider, filled_sample};
-use crate::types::Clock;
-use crate::verify::{DevKeys, SignAt};
+use hooklatch_core::types::Clock;
+use hooklatch_receive::handler::{Event, RawEvent};
+use hooklatch_receive::provider::{Provider, filled_sample};
+use hooklatch_verify::{DevKeys, SignAt};
 
 pub use crate::app::Trial;
 
@@ -83,7 +83,7 @@ pub fn event<T: DeserializeOwned>(kind: &Provider, event_type: &str) -> anyhow::
         headers: content.headers,
         received_at_ms: event.received_at_ms,
         attempt_n: 1,
-        ahead: crate::handler::ParsedAhead::default(),
+        ahead: hooklatch_receive::handler::ParsedAhead::default(),
     };
     Ok(raw.typed()?)
 }

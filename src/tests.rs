@@ -5,12 +5,14 @@ use std::hint::black_box;
 
 use serde_json::json;
 
-use crate::filter::{Filter, Found, Lookup, Place};
-use crate::json::{Document, PointerTarget, RedactedPaths, text_of};
-use crate::template::{self, Escape, Limits, Template};
-use crate::types::{folded_id, id_parts};
-use crate::verify::{Form, compact_json, php_serialized, sorted_json};
-use crate::{console, outbox, plain, read};
+use hooklatch_console as console;
+use hooklatch_core::filter::{Filter, Found, Lookup, Place};
+use hooklatch_core::json::{Document, PointerTarget, RedactedPaths, text_of};
+use hooklatch_core::plain;
+use hooklatch_core::template::{self, Escape, Limits, Template};
+use hooklatch_core::types::{folded_id, id_parts};
+use hooklatch_verify::read;
+use hooklatch_verify::{Form, compact_json, php_serialized, sorted_json};
 
 const BODY_BYTES: usize = 1 << 20;
 
@@ -30,7 +32,7 @@ struct Whole<'a>(&'a [u8]);
 impl Lookup for Whole<'_> {
     fn find(&self, place: &Place) -> Result<Found<'_>, String> {
         black_box(place);
-        match crate::json::find(self.0, "/t") {
+        match hooklatch_core::json::find(self.0, "/t") {
             PointerTarget::One(raw) => Ok(Found::Json(raw)),
             _ => Ok(Found::Missing),
         }
@@ -85,9 +87,6 @@ fn all() -> Vec<Made> {
             console::indented(text(body), false).len()
         }),
         row("what a terminal shows", long("\u{202e}"), 16, |body| plain::text(text(body)).len()),
-        row("a CloudEvent of bytes", "\u{0}".repeat(BODY_BYTES), 12, |body| {
-            outbox::cloud_event_of(body).len()
-        }),
         row("a template, beside others", long("x"), 24, |body| {
             let limits = Limits::shared();
             rendered(body, limits)

@@ -1,7 +1,7 @@
 //! A database of its own for each measurement, or for a few of them.
 
 use hooklatch::bench::Scratch;
-use hooklatch::store::{Store, StoreSettings};
+use hooklatch_store::{Store, StoreSettings};
 use sqlx::{AssertSqlSafe, Connection, PgConnection, SqliteConnection};
 
 /// Which database.

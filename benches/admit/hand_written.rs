@@ -90,7 +90,7 @@ const TOLERANCE_S: i64 = 300;
 fn verified(headers: &HeaderMap, body: &[u8]) -> Option<()> {
     let header = headers.get("stripe-signature")?.to_str().ok()?;
     let (timestamp, signature) = header.strip_prefix("t=")?.split_once(",v1=")?;
-    let now_s = hooklatch::types::Clock::system().now_ms() / 1_000;
+    let now_s = hooklatch_core::types::Clock::system().now_ms() / 1_000;
     if now_s.abs_diff(timestamp.parse().ok()?) > TOLERANCE_S.unsigned_abs() {
         return None;
     }
@@ -111,7 +111,7 @@ macro_rules! handler {
                 return StatusCode::BAD_REQUEST;
             };
             let store = async {
-                let now_ms = hooklatch::types::Clock::system().now_ms();
+                let now_ms = hooklatch_core::types::Clock::system().now_ms();
                 let mut tx = pool.begin().await?;
                 let latched = sqlx::query(LATCH)
                     .bind("stripe")

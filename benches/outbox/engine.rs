@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use hooklatch::config::{
+use hooklatch_core::config::{
     DestinationConfig, Format, HttpConfig, OutboxConfig, RetryConfig, Target, UnknownPolicy,
 };
-use hooklatch::outbox::{Handover, Outbox, Waker};
-use hooklatch::stop::Stop;
-use hooklatch::store::LeasedMessage;
-use hooklatch::types::{Clock, EventKey, MessageId, Name};
+use hooklatch_core::stop::Stop;
+use hooklatch_core::types::{Clock, EventKey, MessageId, Name};
+use hooklatch_outbox::{Handover, Outbox, Waker};
+use hooklatch_store::LeasedMessage;
 
 use super::tables::{BODY, Tables, now_ms};
 

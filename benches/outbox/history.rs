@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::AtomicUsize;
 
 use hooklatch::bench::Spread;
-use hooklatch::types::Name;
+use hooklatch_core::types::Name;
 
 use super::engine::{config, drain};
 use super::tables::{Tables, Written};

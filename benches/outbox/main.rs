@@ -26,7 +26,7 @@ use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant};
 
 use hooklatch::bench::{CpuUs, Spread, WatchedProcesses, listener_of};
-use hooklatch::types::Name;
+use hooklatch_core::types::Name;
 
 use destination::{Client, call_directly};
 use engine::{config, drain};

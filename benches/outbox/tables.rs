@@ -1,6 +1,6 @@
 //! A database of its own for one measurement, and messages as admission would have left them there, written by SQL.
 
-use hooklatch::store::{Store, StoreSettings};
+use hooklatch_store::{Store, StoreSettings};
 use sqlx::{AssertSqlSafe, Connection, PgConnection, SqliteConnection};
 
 /// The body of every event.
@@ -142,7 +142,7 @@ impl Tables {
 }
 
 pub(super) fn now_ms() -> i64 {
-    hooklatch::types::Clock::system().now_ms()
+    hooklatch_core::types::Clock::system().now_ms()
 }
 
 async fn admin(server: &str, sql: String) {

@@ -5,10 +5,10 @@ use std::sync::OnceLock;
 
 use bytes::Bytes;
 use hooklatch::kind::prelude::*;
-use hooklatch::provider::{ActiveProvider, filled_sample};
-use hooklatch::spec::{Spec, Weakness};
-use hooklatch::vectors::judge;
-use hooklatch::verify::DevKeys;
+use hooklatch_receive::provider::{ActiveProvider, filled_sample};
+use hooklatch_receive::vectors::judge;
+use hooklatch_verify::DevKeys;
+use hooklatch_verify::spec::{Spec, Weakness};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 /// When requests are signed and judged. Unix seconds.
@@ -58,7 +58,7 @@ fn request(headers: &[(String, Vec<u8>)], body: &[u8], url: &str) -> RawRequest 
 
 fn kinds() -> &'static [Provider] {
     static KINDS: OnceLock<Vec<Provider>> = OnceLock::new();
-    KINDS.get_or_init(hooklatch::providers::builtin)
+    KINDS.get_or_init(hooklatch_receive::providers::builtin)
 }
 
 fn dev_kinds() -> &'static [ActiveProvider] {
@@ -66,7 +66,7 @@ fn dev_kinds() -> &'static [ActiveProvider] {
     KINDS.get_or_init(|| kinds().iter().filter_map(|kind| kind.dev(&DevKeys::default()).ok()).collect())
 }
 
-fn ids(provider: &ActiveProvider, verified: &hooklatch::verify::Verified) -> Vec<String> {
+fn ids(provider: &ActiveProvider, verified: &hooklatch_verify::Verified) -> Vec<String> {
     provider.read(verified).iter().map(|event| event.key.event_id.clone()).collect()
 }
 

@@ -326,7 +326,7 @@ CREATE TABLE outbox_attempts (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX outbox_attempts_key ON outbox_attempts (key_id, message_id, attempt_n) WHERE key_id IS NOT NULL;
 
--- Operators' decisions and reads of contents. Only `src/store/audit.rs` adds rows.
+-- Operators' decisions and reads of contents. Only `crates/store/src/audit.rs` adds rows.
 CREATE TABLE audit_log (
     audit_seq    INTEGER PRIMARY KEY AUTOINCREMENT,
     at_ms        INTEGER NOT NULL,

@@ -12,16 +12,18 @@ use super::builder::App;
 use super::gauges::{Counting, Counts, NodeActivity, Rhythms};
 use super::parts::Parts;
 use super::tasks::spawn;
-use crate::admit::{self, AdmitContext, Planner, Providers, StartCall, TakeSlot, UnderWay, Unreadable};
-use crate::config::Config;
-use crate::current::Current;
-use crate::logging;
-use crate::operations::OperationRunner;
-use crate::outbox::{Handover, Outbox};
-use crate::receive::{CountedRequests, RequestNotes};
-use crate::retention::{Pruner, delete_wholes};
-use crate::stop::Stop;
-use crate::store::{InitialLease, LostTime, Store};
+use hooklatch_core::config::Config;
+use hooklatch_core::current::Current;
+use hooklatch_core::logging;
+use hooklatch_core::stop::Stop;
+use hooklatch_outbox::{Handover, Outbox};
+use hooklatch_receive::admit::{
+    self, AdmitContext, Planner, Providers, StartCall, TakeSlot, UnderWay, Unreadable,
+};
+use hooklatch_receive::operations::OperationRunner;
+use hooklatch_receive::retention::{Pruner, delete_wholes};
+use hooklatch_receive::{CountedRequests, RequestNotes};
+use hooklatch_store::{InitialLease, LostTime, Store};
 
 /// The things that the parts besides admission and outbox share.
 pub(super) struct Helpers<'a> {

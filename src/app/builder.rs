@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 
 use tokio::signal::unix::Signal;
 
-use crate::admit::MemoryRoom;
-use crate::config::Config;
-use crate::http::echo::EchoState;
-use crate::load::{self, Kinds, Loaded};
-use crate::logging;
-use crate::provider::{ActiveProvider, Provider};
-use crate::store::{MigrationStep, ProgramMigrations};
-use crate::types::{Clock, Name};
+use hooklatch_core::config::Config;
+use hooklatch_core::logging;
+use hooklatch_core::types::{Clock, Name};
+use hooklatch_operator::http::echo::EchoState;
+use hooklatch_operator::load::{self, Kinds, Loaded};
+use hooklatch_receive::admit::MemoryRoom;
+use hooklatch_receive::provider::{ActiveProvider, Provider};
+use hooklatch_store::{MigrationStep, ProgramMigrations};
 
 /// A Hooklatch before it runs: a configuration, the kinds it may use, the program's own tables.
 pub struct App {
@@ -72,7 +72,7 @@ impl App {
     /// Starts from a checked configuration and the built-in kinds.
     #[doc(hidden)]
     pub fn new(config: Config) -> Self {
-        Self::of_kinds(config, BTreeMap::new(), crate::providers::builtin())
+        Self::of_kinds(config, BTreeMap::new(), hooklatch_receive::providers::builtin())
     }
 
     /// Starts from these kinds alone: nobody else makes the built-in ones again, whose specs take time to read.
@@ -95,7 +95,7 @@ impl App {
     /// Installs the log of the process as `[log]` says: for a `main` that wants ours. An error when the process has
     /// one.
     pub fn install_log(&self) -> anyhow::Result<()> {
-        logging::install(&self.config.log, crate::outbox::silent_log_targets())
+        logging::install(&self.config.log, hooklatch_outbox::silent_log_targets())
     }
 
     /// Adds a kind, or replaces the built-in one of the same name: how handlers come in.

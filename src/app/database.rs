@@ -3,12 +3,12 @@
 use anyhow::Context;
 use tracing::{debug, info, warn};
 
-use crate::config::Config;
-use crate::outbox::ClockOffset;
-use crate::setup::{self, Opened};
-use crate::store::{ProgramMigrations, RestoreStanding, SchemaState, Store, WitnessState, WitnessWord};
-use crate::times::rfc3339;
-use crate::types::Clock;
+use hooklatch_core::config::Config;
+use hooklatch_core::times::rfc3339;
+use hooklatch_core::types::Clock;
+use hooklatch_operator::setup::{self, Opened};
+use hooklatch_outbox::ClockOffset;
+use hooklatch_store::{ProgramMigrations, RestoreStanding, SchemaState, Store, WitnessState, WitnessWord};
 
 const DAY_MS: i64 = 86_400_000;
 

@@ -3,11 +3,11 @@
 use anyhow::Context;
 
 use super::builder::App;
-use crate::console::{SignAgain, SignedAgain, SignedCopy};
-use crate::load::dev_keys_of_folder;
-use crate::provider::{ActiveProvider, Provider, curl};
-use crate::types::Name;
-use crate::verify::{DevKeys, SignAt};
+use hooklatch_console::{SignAgain, SignedAgain, SignedCopy};
+use hooklatch_core::types::Name;
+use hooklatch_operator::load::dev_keys_of_folder;
+use hooklatch_receive::provider::{ActiveProvider, Provider, curl};
+use hooklatch_verify::{DevKeys, SignAt};
 
 impl App {
     /// Signs what the console shows with what is published, as its sender would; nothing without `--dev`.

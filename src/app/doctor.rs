@@ -5,16 +5,16 @@ use tracing::debug;
 
 use super::builder::App;
 use super::entries::host_of;
-use crate::admit::AdmitContext;
-use crate::config::ListenerTlsConfig;
-use crate::doctor::{DoctorParts, FileFacts, NodeDoctor, ProbeKey};
-use crate::http::api::ProbeFacts;
-use crate::http::files::{self, OpenFiles};
-use crate::http::operator::Readiness;
-use crate::outbox::NodeCalls;
-use crate::stop::Stop;
-use crate::store::{NODE_SEEN_EVERY, Store};
-use crate::types::Clock;
+use hooklatch_core::config::ListenerTlsConfig;
+use hooklatch_core::stop::Stop;
+use hooklatch_core::types::Clock;
+use hooklatch_operator::doctor::{DoctorParts, FileFacts, NodeDoctor, ProbeKey};
+use hooklatch_operator::http::api::ProbeFacts;
+use hooklatch_operator::http::files::{self, OpenFiles};
+use hooklatch_operator::http::operator::Readiness;
+use hooklatch_outbox::NodeCalls;
+use hooklatch_receive::admit::AdmitContext;
+use hooklatch_store::{NODE_SEEN_EVERY, Store};
 
 impl App {
     /// The doctor of this node.
@@ -63,11 +63,12 @@ impl App {
 
     /// The hosts of HTTP destinations, as far as no template decides about them.
     fn hosts(&self) -> Vec<(String, String, u16)> {
-        let host = |(name, config): (&crate::types::Name, &crate::config::DestinationConfig)| {
-            let (host, port) = host_of(config)?;
-            let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-            Some((name.to_string(), host, port))
-        };
+        let host =
+            |(name, config): (&hooklatch_core::types::Name, &hooklatch_core::config::DestinationConfig)| {
+                let (host, port) = host_of(config)?;
+                let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+                Some((name.to_string(), host, port))
+            };
         self.config.destinations.iter().filter_map(host).collect()
     }
 }

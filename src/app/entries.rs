@@ -8,22 +8,24 @@ use uuid::Uuid;
 
 use super::builder::App;
 use super::gauges::NodeActivity;
-use crate::admit::{AdmitContext, Admitter, CallerRules, ProviderEntry, ProviderTable, Templates};
-use crate::api::{PolicyView, RetryView, SenderView};
-use crate::config::{DestinationConfig, ProviderConfig, RetryConfig};
-use crate::fetch::Fetcher;
-use crate::http::api::{ApiState, DestinationFacts, ProviderFacts};
-use crate::http::keys;
-use crate::http::operator::Readiness;
-use crate::http::token_gate::TokenGate;
-use crate::mistakes::Mistake;
-use crate::outbox::NodeCalls;
-use crate::provider::Provider;
-use crate::receive::{CountedRequests, Explainer, TestEvents, fingerprint};
-use crate::spec::{Scheme, Source, Spec, words};
-use crate::store::{BulkRules, PeopleDoor, ProgramMigrations, Routed, Store, TokenBook};
-use crate::types::Name;
-use crate::verify::KeySource;
+use hooklatch_contract::{PolicyView, RetryView, SenderView};
+use hooklatch_core::config::{DestinationConfig, ProviderConfig, RetryConfig};
+use hooklatch_core::mistakes::Mistake;
+use hooklatch_core::types::Name;
+use hooklatch_operator::http::api::{ApiState, DestinationFacts, ProviderFacts};
+use hooklatch_operator::http::keys;
+use hooklatch_operator::http::operator::Readiness;
+use hooklatch_operator::http::token_gate::TokenGate;
+use hooklatch_outbox::NodeCalls;
+use hooklatch_receive::admit::{
+    AdmitContext, Admitter, CallerRules, ProviderEntry, ProviderTable, Templates,
+};
+use hooklatch_receive::fetch::Fetcher;
+use hooklatch_receive::provider::Provider;
+use hooklatch_receive::{CountedRequests, Explainer, TestEvents, fingerprint};
+use hooklatch_store::{BulkRules, PeopleDoor, ProgramMigrations, Routed, Store, TokenBook};
+use hooklatch_verify::KeySource;
+use hooklatch_verify::spec::{Scheme, Source, Spec, words};
 
 /// The configured providers by name.
 pub(super) type Entries = Arc<ProviderTable>;

@@ -7,10 +7,10 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use super::parts::Parts;
-use crate::admit::AdmitContext;
-use crate::http::operator::Readiness;
-use crate::stop::Stop;
-use crate::store::SchemaState;
+use hooklatch_core::stop::Stop;
+use hooklatch_operator::http::operator::Readiness;
+use hooklatch_receive::admit::AdmitContext;
+use hooklatch_store::SchemaState;
 
 /// Pause between two questions to the database whether it is there.
 const HEALTH_EVERY: Duration = Duration::from_secs(1);

@@ -12,18 +12,18 @@ use uuid::Uuid;
 
 use super::builder::App;
 use super::tasks::spawn;
-use crate::config::{DEV_TOKEN, Secret};
-use crate::console::{self, ConsoleState};
-use crate::current::Current;
-use crate::doctor::ProbeKey;
-use crate::http::api::ApiState;
-use crate::http::guard::{self, OperatorHosts};
-use crate::http::operator::OperatorState;
-use crate::http::receiver::ReceiverState;
-use crate::http::{self, Front, Limits, Listener, OriginRule, Routes, echo};
-use crate::receive::Receiver;
-use crate::stop::Stop;
-use crate::tls::ListenerTls;
+use hooklatch_console::{self as console, ConsoleState};
+use hooklatch_core::config::{DEV_TOKEN, Secret};
+use hooklatch_core::current::Current;
+use hooklatch_core::stop::Stop;
+use hooklatch_core::tls::ListenerTls;
+use hooklatch_operator::doctor::ProbeKey;
+use hooklatch_operator::http::api::ApiState;
+use hooklatch_operator::http::guard::{self, OperatorHosts};
+use hooklatch_operator::http::operator::OperatorState;
+use hooklatch_operator::http::receiver::ReceiverState;
+use hooklatch_operator::http::{self, Front, Limits, Listener, OriginRule, Routes, echo};
+use hooklatch_receive::Receiver;
 
 /// Most open connections of operators and monitors, when `server.connections_n_max` is not less.
 const OPERATOR_CONNECTIONS_N_MAX: usize = 256;

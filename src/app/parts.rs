@@ -9,8 +9,8 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use tracing::error;
 
-use crate::handler::panic_text;
-use crate::stop;
+use hooklatch_core::stop;
+use hooklatch_receive::handler::panic_text;
 
 /// Time that a part stays away after a panic, so that one that panics at once does nothing else but that.
 const AWAY: Duration = Duration::from_millis(200);

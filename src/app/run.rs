@@ -15,8 +15,8 @@ use tracing::{info, warn};
 use super::builder::App;
 use super::running::{Running, STOP_MARGIN};
 use super::tasks::spawn;
-use crate::http::operator::Readiness;
-use crate::service::{Manager, Sockets};
+use hooklatch_operator::http::operator::Readiness;
+use hooklatch_operator::service::{Manager, Sockets};
 
 /// What a stop may take beyond its time-outs and their margin: the last connections to the database are closed.
 const CLOSE_MARGIN: Duration = Duration::from_secs(5);

@@ -15,13 +15,13 @@ use super::parts::Parts;
 use super::reload::Reload;
 use super::tasks::{join, spawn};
 use super::witness::Witnessing;
-use crate::admit::Admitter;
-use crate::http::operator::Readiness;
-use crate::idempotency::{IdempotencyLayer, RequestRules};
-use crate::stop::{Stop, Stopper};
-use crate::store::Store;
-use crate::traces::SpanExporter;
-use crate::types::Clock;
+use hooklatch_core::stop::{Stop, Stopper};
+use hooklatch_core::types::Clock;
+use hooklatch_operator::http::operator::Readiness;
+use hooklatch_outbox::traces::SpanExporter;
+use hooklatch_receive::admit::Admitter;
+use hooklatch_receive::idempotency::{IdempotencyLayer, RequestRules};
+use hooklatch_store::Store;
 
 /// Time that a stop may take beyond `stop_timeout_ms`: results that are written, commits that are confirmed.
 pub(super) const STOP_MARGIN: Duration = Duration::from_secs(5);

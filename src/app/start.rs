@@ -25,17 +25,17 @@ use super::reload::Reload;
 use super::running::{Background, Exporting, Running};
 use super::tasks::spawn;
 use super::witness::Witnessing;
-use crate::admit::{self, AdmitContext, AdmitTasks, Admitter, Providers};
-use crate::config::Config;
-use crate::current::Current;
-use crate::http::operator::{OperatorState, Readiness};
-use crate::logging;
-use crate::outbox::{NodeCalls, Outbox};
-use crate::receive::{Receiver, RequestNotes};
-use crate::service::Sockets;
-use crate::stop::Stop;
-use crate::store::{LostTime, Store};
-use crate::traces::{TraceOptions, Traces};
+use hooklatch_core::config::Config;
+use hooklatch_core::current::Current;
+use hooklatch_core::logging;
+use hooklatch_core::stop::Stop;
+use hooklatch_operator::http::operator::{OperatorState, Readiness};
+use hooklatch_operator::service::Sockets;
+use hooklatch_outbox::traces::{TraceOptions, Traces};
+use hooklatch_outbox::{NodeCalls, Outbox};
+use hooklatch_receive::admit::{self, AdmitContext, AdmitTasks, Admitter, Providers};
+use hooklatch_receive::{Receiver, RequestNotes};
+use hooklatch_store::{LostTime, Store};
 
 /// The things that all parts stand on.
 struct Ground {
@@ -137,7 +137,7 @@ impl App {
         let core = self.core(ground)?;
         // What is latched must also be sent: nothing stops while the router lives, whatever becomes of the other half.
         let keeps_running = axum::Extension(core.background.stop.clone());
-        let router = crate::http::receiver::router(
+        let router = hooklatch_operator::http::receiver::router(
             self.receiver_state(core.receiver, &core.admission.installation_id),
         )
         .layer(keeps_running);

@@ -13,11 +13,11 @@ use tower::ServiceExt;
 
 use super::builder::App;
 use super::running::Background;
-use crate::load::{self, Loaded, Settings};
-use crate::provider::{ActiveProvider, Provider, dev_secret, dev_settings, filled_sample};
-use crate::store::{Filter, Row, Store, Value};
-use crate::types::Clock;
-use crate::verify::{DevKeys, SignAt};
+use hooklatch_core::types::Clock;
+use hooklatch_operator::load::{self, Loaded, Settings};
+use hooklatch_receive::provider::{ActiveProvider, Provider, dev_secret, dev_settings, filled_sample};
+use hooklatch_store::{Filter, Row, Store, Value};
+use hooklatch_verify::{DevKeys, SignAt};
 
 /// URL that the played senders call. Some of them sign it.
 const URL: &str = "http://127.0.0.1:8080";
@@ -180,7 +180,7 @@ mod tests {
     #[tokio::test]
     async fn the_parts_run_on_while_a_router_lives_whose_other_half_was_dropped() {
         let folder = tempfile::tempdir().expect("a folder");
-        let trial = Trial::start(folder.path(), vec![crate::kind("stripe")], &[], |app| app);
+        let trial = Trial::start(folder.path(), vec![hooklatch_receive::kind("stripe")], &[], |app| app);
         let Trial { router, background, .. } = trial.await.expect("a trial");
         let stop = background.stop.listener();
         drop(background);

@@ -9,8 +9,8 @@ use uuid::Uuid;
 
 use super::builder::App;
 use super::entries::Entries;
-use crate::admit::{Planner, WhatIf, WhatIfParts};
-use crate::store::Store;
+use hooklatch_receive::admit::{Planner, WhatIf, WhatIfParts};
+use hooklatch_store::Store;
 
 impl App {
     /// What-if on this database, by `turns` at transactions.

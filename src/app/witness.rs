@@ -8,9 +8,9 @@ use tracing::debug;
 
 use super::parts::Parts;
 use super::tasks::{join, spawn};
-use crate::stop::{Stop, Stopper};
-use crate::store::Store;
-use crate::types::Clock;
+use hooklatch_core::stop::{Stop, Stopper};
+use hooklatch_core::types::Clock;
+use hooklatch_store::Store;
 
 /// Pause between two steps. The first change after a pause is witnessed at once.
 const STEP_EVERY: Duration = Duration::from_secs(1);

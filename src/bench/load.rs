@@ -14,7 +14,7 @@ use super::cpu::{CpuUs, WatchedProcesses};
 use super::mix::Mix;
 use super::pace::Pacer;
 use super::tally::{Measured, SentRequest, Tally};
-use crate::types::Clock;
+use hooklatch_core::types::Clock;
 
 /// One load: the receiver, the pace and the length.
 #[derive(Debug, Clone)]

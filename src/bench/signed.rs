@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use super::mix::Maker;
 use super::target::LoadTarget;
-use crate::provider::{ActiveProvider, sample_line};
-use crate::spec::EventMethod;
-use crate::verify::SignAt;
+use hooklatch_receive::provider::{ActiveProvider, sample_line};
+use hooklatch_verify::SignAt;
+use hooklatch_verify::spec::EventMethod;
 
 /// The member, or field, that makes a body as long as it shall be.
 const PADDING: &str = "hooklatch_bench_padding";

@@ -11,11 +11,9 @@ use super::output::Column::{Id, Loose, Whole};
 use super::output::{Shown, Tone, fields, with_times};
 use super::remote::{ListColumn, ListRow, PagingArgs, Remote, ServerCommand, WhyArgs};
 use super::shared::{Usage, complain, say};
-use crate::api::{
-    AuditView, MeView, SettingView, TaughtView, TokenMade, TokenOrder, TokenView,
-};
-use crate::times::told;
-use crate::types::Role;
+use hooklatch_contract::{AuditView, MeView, SettingView, TaughtView, TokenMade, TokenOrder, TokenView};
+use hooklatch_core::times::told;
+use hooklatch_core::types::Role;
 
 /// `whoami`: the server that is reached, and what the token may do there.
 #[derive(Args)]

@@ -16,11 +16,11 @@ use tokio::runtime::Runtime;
 
 use super::reach::ReachedServer;
 use super::shared::{client, complain, runtime, with_causes};
-use crate::api::{MeView, ProblemView};
-use crate::config::Environment;
-use crate::net::read_capped;
-use crate::template::URL_ESCAPED;
-use crate::types::{TYPED_BY, TypedBy};
+use hooklatch_contract::{MeView, ProblemView};
+use hooklatch_core::config::Environment;
+use hooklatch_core::net::read_capped;
+use hooklatch_core::template::URL_ESCAPED;
+use hooklatch_core::types::{TYPED_BY, TypedBy};
 
 /// Longest answer that is read. Bytes.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
@@ -440,7 +440,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_request_that_was_not_sent_differs_from_one_without_an_answer() {
-        let client = crate::net::client_builder().build().expect("a client");
+        let client = hooklatch_core::net::client_builder().build().expect("a client");
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         let url: Url = format!("http://{}/", listener.local_addr().expect("bound")).parse().expect("a URL");
         let closes = std::thread::spawn({

@@ -14,12 +14,12 @@ use super::operations::{command, follow, print_end};
 use super::output::{Screen, Shown, fields, with_times};
 use super::remote::{ListRow, Query, Remote, VersionArgs, WhyArgs, filter_in_words, rows, to};
 use super::shared::{Ending, Usage, complain, say};
-use crate::api::{
+use hooklatch_contract::{
     BulkFigures, CountView, NamedCount, OperationOrder, OperationPreview, OperationState, OperationSteps,
     OperationSubject, OperationView, PreviewedAct, Risk,
 };
-use crate::figures::{grouped, plural};
-use crate::times::parse_time;
+use hooklatch_core::figures::{grouped, plural};
+use hooklatch_core::times::parse_time;
 
 /// A filter: the names of the contract in the order in which they are printed, with their values; null for what was not
 /// given.

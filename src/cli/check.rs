@@ -8,11 +8,11 @@ use std::process::ExitCode;
 use serde_json::{Value, json};
 
 use super::shared::{complain, say};
-use crate::config::RetentionConfig;
-use crate::figures::plural;
-use crate::kinds::{judge_pairs, judge_vectors, without_pairs};
-use crate::load::{Kinds, SampleCall, SampleOutcome, SampleResult, Settings, load, prove};
-use crate::spec::{Resend, Spec};
+use hooklatch_core::config::RetentionConfig;
+use hooklatch_core::figures::plural;
+use hooklatch_operator::load::{Kinds, SampleCall, SampleOutcome, SampleResult, Settings, load, prove};
+use hooklatch_receive::kinds::{judge_pairs, judge_vectors, without_pairs};
+use hooklatch_verify::spec::{Resend, Spec};
 
 /// Everything that is wrong, or that nothing is; the signed requests beside kinds of a folder included.
 pub(super) fn check(file: Option<&Path>, is_json: bool, kinds: &Kinds) -> ExitCode {
@@ -25,7 +25,7 @@ pub(super) fn check(file: Option<&Path>, is_json: bool, kinds: &Kinds) -> ExitCo
             let proof = prove(&settings, &loaded, kinds);
             let config = loaded.config;
             warnings.extend(config.warnings.iter().chain(&proof.warnings).map(ToString::to_string));
-            warnings.extend(crate::load::warnings(&config, kinds));
+            warnings.extend(hooklatch_operator::load::warnings(&config, kinds));
             if let Some(folder) = &kinds.folder {
                 warnings.extend(without_pairs(folder, &kinds.broken));
             }
@@ -177,8 +177,8 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::config::IdsKept;
-    use crate::types::Name;
+    use hooklatch_core::config::IdsKept;
+    use hooklatch_core::types::Name;
 
     fn spec(more: &str) -> Spec {
         let text = include_str!("../../providers/stripe/provider.toml");

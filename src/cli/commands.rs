@@ -14,8 +14,8 @@ use super::{
     providers, restore, send, serve, sign, tail, what_if,
 };
 use crate::app::App;
-use crate::load::kinds;
-use crate::provider::Provider;
+use hooklatch_operator::load::kinds;
+use hooklatch_receive::provider::Provider;
 
 /// A webhook receiver that a team can trust with money.
 #[derive(Parser)]

@@ -12,18 +12,18 @@ use serde_json::{Value, json};
 
 use super::output::{Screen, Shown, fields};
 use super::shared::{COPY, Usage, block_on, complain, opened_alone, say};
-use crate::config::EncryptionConfig;
-use crate::current::Current;
-use crate::figures::grouped;
-use crate::load::{Kinds, loaded};
-use crate::retention::{PruneRound, Pruner};
-use crate::setup::register_keys;
-use crate::stop::Stop;
-use crate::store::{
+use hooklatch_core::config::EncryptionConfig;
+use hooklatch_core::current::Current;
+use hooklatch_core::figures::grouped;
+use hooklatch_core::stop::Stop;
+use hooklatch_core::times;
+use hooklatch_core::types::Clock;
+use hooklatch_operator::load::{Kinds, loaded};
+use hooklatch_operator::setup::register_keys;
+use hooklatch_receive::retention::{PruneRound, Pruner};
+use hooklatch_store::{
     FileKey, KeyUse, PrunedKind, ResealPlace, SEALED_COUNTED_N, SealedTable, Store, copy_file,
 };
-use crate::times;
-use crate::types::Clock;
 
 #[derive(Args)]
 pub(super) struct PruneArgs {

@@ -18,14 +18,16 @@ use super::output::{Screen, Shown, Tone};
 use super::reach::{ReachArgs, is_loopback};
 use super::remote::Remote;
 use super::shared::{Ending, say, with_causes};
-use crate::api::{DoctorView, FindingVerdict, FindingView, ProbeView};
-use crate::config::{ConfigProblem, DatabaseConfig};
-use crate::doctor::{self, CONFIG, PLAIN, ProbeHeard, ProbeRequest, SERVER, days_left, judge, plan};
-use crate::figures::plural;
-use crate::load::{Kinds, Loaded, Settings, load};
-use crate::net::{client_builder, read_capped};
-use crate::setup;
-use crate::types::Clock;
+use hooklatch_contract::{DoctorView, FindingVerdict, FindingView, ProbeView};
+use hooklatch_core::config::{ConfigProblem, DatabaseConfig};
+use hooklatch_core::figures::plural;
+use hooklatch_core::net::{client_builder, read_capped};
+use hooklatch_core::types::Clock;
+use hooklatch_operator::doctor::{
+    self, CONFIG, PLAIN, ProbeHeard, ProbeRequest, SERVER, days_left, judge, plan,
+};
+use hooklatch_operator::load::{Kinds, Loaded, Settings, load};
+use hooklatch_operator::setup;
 
 #[derive(Args)]
 #[command(after_help = "Examples:
@@ -220,7 +222,7 @@ async fn alone(file: Option<&Path>, kinds: &Kinds, is_deep: bool) -> Vec<Finding
         }
     };
     let mut found: Vec<String> = config.warnings.iter().map(ToString::to_string).collect();
-    found.extend(crate::load::warnings(&config, kinds));
+    found.extend(hooklatch_operator::load::warnings(&config, kinds));
     let mut findings = doctor::warnings(&found);
     if !is_there(&config.database.url) {
         findings.push(SERVER.note("the database's file is not there yet").about("database"));
@@ -326,7 +328,7 @@ fn summary(findings: &[FindingView]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::FindingVerdict::{Note, Warning, Well};
+    use hooklatch_contract::FindingVerdict::{Note, Warning, Well};
 
     #[test]
     fn the_worst_finding_decides_how_the_command_ends() {

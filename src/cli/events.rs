@@ -15,8 +15,8 @@ use super::output::Column::{Id, Loose, Whole};
 use super::output::Shown;
 use super::remote::{ListColumn, ListRow, PagingArgs, Remote, ServerCommand, WhyArgs, to};
 use super::shared::{NotFound, Usage, heed, say};
-use crate::api::{EventAct, EventView, LedgerView, SearchHit, SearchView};
-use crate::types::{DeliveryFilter, EventState};
+use hooklatch_contract::{EventAct, EventView, LedgerView, SearchHit, SearchView};
+use hooklatch_core::types::{DeliveryFilter, EventState};
 
 /// Filter for events; what is not given leaves nothing out.
 #[derive(Args)]

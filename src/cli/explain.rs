@@ -11,13 +11,13 @@ use super::reach::ReachArgs;
 use super::remote::{PagingArgs, Remote};
 use super::shared::{complain, find_kind, say, tell_problems, typed_secret};
 use super::sign::signer;
-use crate::api::{ExplainVerdict, RejectedView};
-use crate::load::Kinds;
-use crate::provider::ActiveProvider;
-use crate::receive::{SavedRequest, judged, parse_saved};
-use crate::types::Clock;
-use crate::vectors::{Judged, Vector, judge, judge_one};
-use crate::verify::RawRequest;
+use hooklatch_contract::{ExplainVerdict, RejectedView};
+use hooklatch_core::types::Clock;
+use hooklatch_operator::load::Kinds;
+use hooklatch_receive::provider::ActiveProvider;
+use hooklatch_receive::vectors::{Judged, Vector, judge, judge_one};
+use hooklatch_receive::{SavedRequest, judged, parse_saved};
+use hooklatch_verify::RawRequest;
 
 #[derive(Args)]
 pub(super) struct ExplainArgs {

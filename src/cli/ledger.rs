@@ -2,10 +2,10 @@
 
 use super::output::{Screen, Shown, Tone, fields};
 use super::remote::version_fact;
-use crate::api::{AttemptView, ContentView, LedgerEntry, LedgerView, LedgerWhat, Risk};
-use crate::figures::{grouped, plural, reruns};
-use crate::plain;
-use crate::times::{day, in_day};
+use hooklatch_contract::{AttemptView, ContentView, LedgerEntry, LedgerView, LedgerWhat, Risk};
+use hooklatch_core::figures::{grouped, plural, reruns};
+use hooklatch_core::plain;
+use hooklatch_core::times::{day, in_day};
 
 /// The whole page. With `has_content`, headers and body follow.
 pub(super) fn ledger(view: &LedgerView, screen: &Screen, version: Option<&str>, has_content: bool) -> String {

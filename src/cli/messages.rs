@@ -12,8 +12,8 @@ use super::output::Column::{Id, Loose, Whole};
 use super::output::{Screen, Shown, Tone, fields};
 use super::remote::{ListColumn, ListRow, PagingArgs, Remote, ServerCommand, rows, version_fact};
 use super::shared::Usage;
-use crate::api::{AttemptView, MessageAct, MessageDetail, MessageView, Risk};
-use crate::types::MessageState;
+use hooklatch_contract::{AttemptView, MessageAct, MessageDetail, MessageView, Risk};
+use hooklatch_core::types::MessageState;
 
 /// Filter for messages; what is not given leaves nothing out.
 #[derive(Args)]

@@ -10,13 +10,13 @@ use super::output::{Screen, Shown, Tone, fields, table};
 use super::remote::{ListColumn, ListRow, PagingArgs, Remote, ServerCommand, VersionArgs, WhyArgs};
 use super::remote::{rows, version_fact};
 use super::shared::{Ending, Usage, complain};
-use crate::api::{
+use hooklatch_contract::{
     BacklogCount, BacklogView, CallTimesView, DestinationView, EventView, LaneView, MessageView, MinuteView,
     Page, PauseAct, PauseOrder, PauseView, PolicyView, RejectedGroup, RejectedView, SearchHit, SearchView,
     StatisticsView, UnknownPathView,
 };
-use crate::figures::grouped;
-use crate::times::{length_in_words, parse_end, told};
+use hooklatch_core::figures::grouped;
+use hooklatch_core::times::{length_in_words, parse_end, told};
 
 /// `destinations`: where messages go, what waits for each, and whether it is paused.
 #[derive(Subcommand)]

@@ -12,8 +12,10 @@ use super::output::Column::{self, Id, Loose, Whole};
 use super::output::{Screen, Shown, Tone, fields, table};
 use super::remote::{ListColumn, ListRow, PagingArgs, Remote, ServerCommand, WhyArgs, rows};
 use super::shared::{Ending, complain, say};
-use crate::api::{OperationPreview, OperationState, OperationSubject, OperationView, SkippedRow, StepView};
-use crate::figures::grouped;
+use hooklatch_contract::{
+    OperationPreview, OperationState, OperationSubject, OperationView, SkippedRow, StepView,
+};
+use hooklatch_core::figures::grouped;
 
 #[derive(Subcommand)]
 pub(super) enum Operations {
@@ -271,8 +273,8 @@ pub(super) fn print_end(remote: &Remote, end: &ApiAnswer<OperationView>) -> Endi
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::{EventAct, EventFilter, MessageAct, MessageFilter};
-    use crate::types::{EventState, MessageState};
+    use hooklatch_contract::{EventAct, EventFilter, MessageAct, MessageFilter};
+    use hooklatch_core::types::{EventState, MessageState};
 
     #[test]
     fn an_operation_is_told_in_words() {

@@ -10,11 +10,11 @@ use serde_json::Value;
 use unicode_width::UnicodeWidthChar;
 
 use super::shared::{heed, say};
-use crate::api::DeliveryView;
-use crate::config::Environment;
-use crate::plain::{self, Plain};
-use crate::times::{rfc3339, told};
-use crate::types::{AttemptResult, Clock, EventState, MessageState, Mood};
+use hooklatch_contract::DeliveryView;
+use hooklatch_core::config::Environment;
+use hooklatch_core::plain::{self, Plain};
+use hooklatch_core::times::{rfc3339, told};
+use hooklatch_core::types::{AttemptResult, Clock, EventState, MessageState, Mood};
 
 /// When colours are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
@@ -141,7 +141,7 @@ impl Shown {
 
     /// A figure: aligned to the right.
     pub(crate) fn number(number: u64) -> Self {
-        Self { is_number: true, ..Self::text(crate::figures::grouped(number)) }
+        Self { is_number: true, ..Self::text(hooklatch_core::figures::grouped(number)) }
     }
 
     /// State of an event: what its handler did. That all is well only its calls can say.
@@ -518,7 +518,7 @@ mod tests {
             "timeout_ms",
             "took_ms",
         ];
-        let document = crate::api::document().to_string();
+        let document = hooklatch_contract::document().to_string();
         let names = document.split('"').filter(|word| word.ends_with("_ms") && !word.contains(' '));
         let unknown: Vec<&str> = names
             .filter(|name| !is_time(name) && !LENGTHS.contains(name) && !name.starts_with('`'))

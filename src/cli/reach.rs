@@ -6,8 +6,10 @@ use clap::Args;
 
 use super::output::ColourChoice;
 use super::shared::{Usage, complain, typed_secret};
-use crate::config::{DEV_TOKEN, Environment};
-use crate::load::{Kinds, Profile, Settings, find_profile, load_for_tools, profiles_file, reachable};
+use hooklatch_core::config::{DEV_TOKEN, Environment};
+use hooklatch_operator::load::{
+    Kinds, Profile, Settings, find_profile, load_for_tools, profiles_file, reachable,
+};
 
 /// Arguments of every command that asks a running server.
 #[derive(Args, Default)]
@@ -146,7 +148,7 @@ pub(super) fn is_loopback(url: &reqwest::Url) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Secret;
+    use hooklatch_core::config::Secret;
 
     fn own() -> OwnServer {
         OwnServer { url: "http://127.0.0.1:9999".to_owned(), token: Some("of-the-configuration".to_owned()) }

@@ -13,12 +13,12 @@ use super::api_client::{ApiAnswer, ApiClient, OrderPlace};
 use super::output::{Column, Screen, Shown, Tone, table, with_times};
 use super::reach::ReachArgs;
 use super::shared::{NotFound, complain, is_reader_gone, say};
-use crate::api::{Order, OrderResult, PAGE_N_DEFAULT, PAGE_N_MAX, Page, ReasonOrder};
-use crate::config::Environment;
-use crate::figures::plural;
-use crate::load::Kinds;
-use crate::mistakes::nearest;
-use crate::times::told;
+use hooklatch_contract::{Order, OrderResult, PAGE_N_DEFAULT, PAGE_N_MAX, Page, ReasonOrder};
+use hooklatch_core::config::Environment;
+use hooklatch_core::figures::plural;
+use hooklatch_core::mistakes::nearest;
+use hooklatch_core::times::told;
+use hooklatch_operator::load::Kinds;
 
 /// Values of a query; those that are `None` were not given.
 pub(super) type Query<'a> = [(&'static str, Option<&'a str>)];

@@ -18,13 +18,13 @@ use super::remote::{Remote, ServerCommand, WhyArgs};
 use super::shared::{Usage, block_on, complain, say, typed_secret, unknown};
 use super::sign::{Signer, body_of_file, fresh_id, signer};
 use super::test_server::needs_test_server;
-use crate::api::{ProviderView, TestEventOrder, TestEventView};
 use crate::bench::spoil;
-use crate::load::Kinds;
-use crate::provider::filled_sample;
-use crate::spec::EventMethod;
-use crate::types::Clock;
-use crate::verify::{SignAt, Signed};
+use hooklatch_contract::{ProviderView, TestEventOrder, TestEventView};
+use hooklatch_core::types::Clock;
+use hooklatch_operator::load::Kinds;
+use hooklatch_receive::provider::filled_sample;
+use hooklatch_verify::spec::EventMethod;
+use hooklatch_verify::{SignAt, Signed};
 
 /// Age that `--stale` gives a request. Seconds; older than any kind's tolerance.
 const STALE_S: i64 = 3_600;
@@ -154,7 +154,7 @@ fn requests(args: &SendArgs, signer: &Signer<'_>, url: &str) -> anyhow::Result<V
 }
 
 async fn send_all(to: Target, requests: Vec<Copy>, concurrency: u32) -> anyhow::Result<Vec<Heard>> {
-    let client = crate::outbox::http_client().context("could not make an HTTP client")?;
+    let client = hooklatch_outbox::http_client().context("could not make an HTTP client")?;
     needs_test_server(&client, &to.url).await?;
     let slots = Arc::new(Semaphore::new(concurrency as usize));
     let mut running = JoinSet::new();
@@ -276,8 +276,8 @@ impl ServerCommand for TestEvent {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::types::IncomingEvent;
-    use crate::verify::{self, DevKeys, Verified};
+    use hooklatch_core::types::IncomingEvent;
+    use hooklatch_verify::{self as verify, DevKeys, Verified};
 
     #[test]
     fn one_copy_of_each_event_is_new_and_the_others_are_duplicates() {
@@ -312,7 +312,7 @@ mod tests {
         let keys = DevKeys::parse(&DevKeys::generate().expect("keys")).expect("readable");
         let id = "0b5e".to_owned();
         let (mut none_of, mut signed_alone) = (Vec::new(), Vec::new());
-        for kind in crate::providers::builtin() {
+        for kind in hooklatch_receive::providers::builtin() {
             let Ok(provider) = kind.dev(&keys) else { continue };
             for (event_type, sample) in kind.sample_list() {
                 let body = filled_sample(sample, "123456789012345test", 1_700_000_000);

@@ -13,13 +13,14 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use super::shared::{beside_a_server, block_on, client, complain, runtime, say};
 use super::sign;
 use crate::app::{self, App};
-use crate::config::{Config, DatabaseConfig};
-use crate::load::{Kinds, Settings, load_for_tools, loaded, reachable, unusable};
-use crate::net::client_builder;
-use crate::setup::Opened;
-use crate::store::{ProgramMigrations, SchemaState};
-use crate::tls::pinned_client;
-use crate::{logging, setup};
+use hooklatch_core::config::{Config, DatabaseConfig};
+use hooklatch_core::logging;
+use hooklatch_core::net::client_builder;
+use hooklatch_core::tls::pinned_client;
+use hooklatch_operator::load::{Kinds, Settings, load_for_tools, loaded, reachable, unusable};
+use hooklatch_operator::setup;
+use hooklatch_operator::setup::Opened;
+use hooklatch_store::{ProgramMigrations, SchemaState};
 
 /// What listens for SIGHUP from the first moment on, so that it kills at none.
 pub(super) struct Listening {
@@ -46,7 +47,7 @@ pub(super) fn serve(
     more: impl FnOnce(App) -> App,
 ) -> anyhow::Result<ExitCode> {
     let loaded = loaded(file, is_dev, &kinds)?;
-    logging::install(&loaded.config.log, crate::outbox::silent_log_targets())?;
+    logging::install(&loaded.config.log, hooklatch_outbox::silent_log_targets())?;
     let banner = if is_dev { Some(banner(&loaded.config, &kinds)?) } else { None };
     if loaded.config.providers.is_empty() {
         complain("hooklatch: no [providers.NAME] is configured, so every request will be answered 404");

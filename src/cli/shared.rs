@@ -11,13 +11,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::Context;
 
 use super::api_client::ApiError;
-use crate::config::{DatabaseConfig, EncryptionConfig};
-use crate::load::Kinds;
-use crate::mistakes::{nearest, shown};
-use crate::outbox::{http_client, http_client_believing};
-use crate::plain;
-use crate::provider::Provider;
-use crate::setup::{self, Opened};
+use hooklatch_core::config::{DatabaseConfig, EncryptionConfig};
+use hooklatch_core::mistakes::{nearest, shown};
+use hooklatch_core::plain;
+use hooklatch_operator::load::Kinds;
+use hooklatch_operator::setup::{self, Opened};
+use hooklatch_outbox::{http_client, http_client_believing};
+use hooklatch_receive::provider::Provider;
 
 /// Arguments that do not fit together or name what does not exist: what clap cannot know. Exit code 2.
 #[derive(Debug, thiserror::Error)]
@@ -241,7 +241,7 @@ pub(super) fn beside_a_server(error: anyhow::Error, instead: &str) -> anyhow::Er
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::ProblemView;
+    use hooklatch_contract::ProblemView;
 
     #[test]
     fn an_error_says_each_of_its_causes_once() {

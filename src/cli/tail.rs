@@ -12,9 +12,9 @@ use super::api_client::{ApiError, pause};
 use super::output::with_times;
 use super::remote::{ListRow, Remote, ServerCommand};
 use super::shared::{complain, is_reader_gone, say};
-use crate::api::{EventView, Page};
-use crate::figures::grouped;
-use crate::times::in_day;
+use hooklatch_contract::{EventView, Page};
+use hooklatch_core::figures::grouped;
+use hooklatch_core::times::in_day;
 
 /// Wait between two looks. Milliseconds.
 const EVERY_MS: u64 = 2_000;

@@ -14,17 +14,17 @@ use super::output::with_times;
 use super::reach::ReachArgs;
 use super::remote::Remote;
 use super::shared::{Ending, Usage, block_on, complain, opened_alone, say};
-use crate::admit::{ShownBytes, WhatIf};
-use crate::api::{
+use crate::app::App;
+use hooklatch_contract::{
     WHAT_IF_N_DEFAULT, WHAT_IF_N_MAX, WhatIfCall, WhatIfChange, WhatIfEffect, WhatIfEvent, WhatIfOrder,
     WhatIfView,
 };
-use crate::app::App;
-use crate::figures::plural;
-use crate::load::{Kinds, loaded};
-use crate::plain;
-use crate::store::{EventPlace, EventQuery, PeopleDoor, Store};
-use crate::types::{Clock, EventKey, Name, Principal, Role};
+use hooklatch_core::figures::plural;
+use hooklatch_core::plain;
+use hooklatch_core::types::{Clock, EventKey, Name, Principal, Role};
+use hooklatch_operator::load::{Kinds, loaded};
+use hooklatch_receive::admit::{ShownBytes, WhatIf};
+use hooklatch_store::{EventPlace, EventQuery, PeopleDoor, Store};
 
 #[derive(Args)]
 pub(super) struct WhatIfArgs {

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
-use hooklatch::api::{ROUTES, RouteFacts};
-use hooklatch::types::{MessageId, Role};
+use hooklatch_contract::{ROUTES, RouteFacts};
+use hooklatch_core::types::{MessageId, Role};
 use serde_json::{Value, json};
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Row, SqliteConnection};
 

@@ -2,8 +2,9 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use hooklatch::load::{Kinds, Settings, load_for_tools};
-use hooklatch::{App, Running};
+use hooklatch::App;
+use hooklatch::Running;
+use hooklatch_operator::load::{Kinds, Settings, load_for_tools};
 
 use crate::app::stripe_kind;
 use crate::database::{Database, On, on_sqlite};

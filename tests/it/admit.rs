@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use hooklatch::prelude::*;
-use hooklatch::store::{Store, StoreSettings};
+use hooklatch_store::{Store, StoreSettings};
 
 use crate::app::{TestApp, event_body, stripe_kind};
 use crate::database::{Database, on_both};

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use hooklatch::prelude::*;
-use hooklatch::store::{EventUpdate, Latched, Writes};
-use hooklatch::types::{EventState, IncomingEvent};
+use hooklatch_core::types::{EventState, IncomingEvent};
+use hooklatch_store::{EventUpdate, Latched, Writes};
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, SqliteConnection};
 
 use crate::app::{TestApp, event_body, stripe_kind};
@@ -95,7 +95,7 @@ async fn a_dispatch_that_failed_is_told_counted_and_shown(database: &Database) {
 async fn what_waits_for_names_that_are_gone_is_told_and_shown(database: &Database) {
     let store = database.store().await;
     let gone = IncomingEvent {
-        key: hooklatch::types::EventKey { provider: crate::store::name("gone"), ..key("evt_1") },
+        key: hooklatch_core::types::EventKey { provider: crate::store::name("gone"), ..key("evt_1") },
         ..event("evt_1", "{}")
     };
     let candidates = candidates(&store, &[&gone, &event("evt_2", "{}")], EventState::Handled).await;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hooklatch::prelude::*;
-use hooklatch::store::Latched;
-use hooklatch::types::{EventState, IncomingEvent};
+use hooklatch_core::types::{EventState, IncomingEvent};
+use hooklatch_store::Latched;
 
 use crate::admit_faults::{Invoice, execute};
 use crate::app::{TestApp, stripe_kind};
@@ -19,7 +19,7 @@ async fn equal_bodies_under_new_ids_at_two_nodes_do_not_deadlock() {
     let Some(database) = Database::create(On::Postgres).await else { return };
     let (one, other) = (database.store().await, database.store().await);
     for round in 0..40 {
-        let admit = async |store: &hooklatch::store::Store, node: &str, is_reversed: bool| {
+        let admit = async |store: &hooklatch_store::Store, node: &str, is_reversed: bool| {
             let unsigned = |n: usize| {
                 let body = format!("{round} {n}");
                 let id = format!("{node}-{round}-{}", if is_reversed { 50 - n } else { n });

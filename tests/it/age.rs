@@ -1,11 +1,11 @@
 //! How old a signed time may be: as its sender says, or as the operator does, of every kind that checks one.
 
-use hooklatch::config::{AgeConfig, KindSettings, OnHandlerError, ProviderConfig, RetryConfig, Secret};
-use hooklatch::provider::{ActiveProvider, filled_sample};
-use hooklatch::providers::builtin;
-use hooklatch::spec::Spec;
-use hooklatch::types::{Name, TypePattern};
-use hooklatch::verify::{RawRequest, VerifyError};
+use hooklatch_core::config::{AgeConfig, KindSettings, OnHandlerError, ProviderConfig, RetryConfig, Secret};
+use hooklatch_core::types::{Name, TypePattern};
+use hooklatch_receive::provider::{ActiveProvider, filled_sample};
+use hooklatch_receive::providers::builtin;
+use hooklatch_verify::spec::Spec;
+use hooklatch_verify::{RawRequest, VerifyError};
 
 use crate::providers::{NOW_S, dev, request, sign_at};
 

@@ -1,18 +1,18 @@
 //! Answers that a kind computes: after the commit, the same for a new event and for a copy, and never without one.
 
-use hooklatch::provider::Provider;
-use hooklatch::providers::builtin;
-use hooklatch::types::IncomingEvent;
-use hooklatch::verify::{Hash, PublicKey, PublicScheme, Signed, Verified, decode_base64, hex_text, hmac};
+use hooklatch_core::types::IncomingEvent;
+use hooklatch_receive::provider::Provider;
+use hooklatch_receive::providers::builtin;
+use hooklatch_verify::{Hash, PublicKey, PublicScheme, Signed, Verified, decode_base64, hex_text, hmac};
 use serde_json::{Value, json};
 
 use crate::database::{Database, On};
 use crate::process::{Server, client};
 use crate::providers::{NOW_S, dev, request, sign_at};
 
-/// Made for tests; as the tests of `src/verify/own_key.rs` have it.
+/// Made for tests; as the tests of `crates/verify/src/own_key.rs` have it.
 const OWN_KEY: &str = include_str!("keys/own_key.pem");
-const PUBLISHED_KEY: &str = include_str!("../../src/verify/published/rsa_public_key.pem");
+const PUBLISHED_KEY: &str = include_str!("../../crates/verify/src/published/rsa_public_key.pem");
 /// A sender's key made for this test by OpenSSL 3, and notices that it signed (`openssl dgst -sha1 -sign`); its private half
 /// was not kept.
 const SENDERS_KEY: &str = "-----BEGIN PUBLIC KEY-----\nMIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8AMIIBCgKCAQEA1elvgHvzBNwYKrq+IN+q\nB7ybj1wLKtkA+I/3q7frxR9iBeR9jx/LEQfQWM8QwITZsrrZVY6Ie+DM8+QZOwgi\nZ/HsD0MpMzFQZKCpAmYh24CnmNm6CtY1VgKgR8TKszw2S+/B544h0ZSUWuz/Ujdc\nDdXoSal3T6sFp5r5jrtTrRD9cId3lLv4ClsKZ9cQu9mP5ZwwwF50rhTUWvxqL9V4\n055MWH27g+nQx0WZjbuDuyP490+g14OQhbdf7zQXaNpocXgZoFmwq3+FoXyNZJpp\nDWp9FcjC4/sY6bR/qnYp4SSur3k7lnu5mNAHGCroCxR9HIdObOOHeMC1hVOlXw8e\n8wIDAQAB\n-----END PUBLIC KEY-----\n";
@@ -97,7 +97,7 @@ fn kind(name: &str) -> Provider {
 }
 
 /// One kind as `serve --dev` has it.
-struct Sender(hooklatch::provider::ActiveProvider);
+struct Sender(hooklatch_receive::provider::ActiveProvider);
 
 impl Sender {
     fn of(name: &str) -> Self {
@@ -248,7 +248,7 @@ fn trustly_gets_a_signed_ok_where_nothing_is_to_be_decided() {
 fn ipn(set: &[(&str, &str)]) -> Vec<u8> {
     let kind = kind("two_checkout");
     let sample = kind.sample_list()[0].1;
-    let filled = hooklatch::provider::filled_sample(sample, "211153389", NOW_S);
+    let filled = hooklatch_receive::provider::filled_sample(sample, "211153389", NOW_S);
     let pairs = form_urlencoded::parse(filled.as_bytes()).map(|(name, value)| {
         let other = set.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
         (name.clone().into_owned(), other.unwrap_or_else(|| value.into_owned()))
@@ -314,7 +314,7 @@ fn a_receipt_of_2checkout_is_dated_and_signed_and_is_no_notice() {
     let two = Sender::of("two_checkout");
     let signed = two.signed(&ipn(&[]));
     let receipt = two.answer(&signed.body);
-    let secret = hooklatch::provider::dev_secret(two.0.spec());
+    let secret = hooklatch_receive::provider::dev_secret(two.0.spec());
     // 2026-01-01 00:00:00 UTC is when the test's request arrives.
     let text = "84089800015Dynamic product14202306121948111420260101000000";
     let mac = hex_text(&hmac(Hash::Sha256, secret.as_bytes(), &[text.as_bytes()]));

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::State;
-use hooklatch::load::{Kinds, Settings};
-use hooklatch::provider::Provider;
-use hooklatch::types::Clock;
-use hooklatch::{App, Running};
+use hooklatch::App;
+use hooklatch::Running;
+use hooklatch_core::types::Clock;
+use hooklatch_operator::load::{Kinds, Settings};
+use hooklatch_receive::provider::Provider;
 use http::{HeaderMap, StatusCode};
 
 use crate::database::Database;
@@ -72,7 +73,7 @@ impl TestApp {
         );
         std::fs::write(&file, toml).unwrap();
         let settings = Settings { file: Some(file), ..Settings::default() };
-        let config = hooklatch::load::load_for_tools(&settings, &Kinds::of(vec![stripe_kind()]));
+        let config = hooklatch_operator::load::load_for_tools(&settings, &Kinds::of(vec![stripe_kind()]));
         let config = config.unwrap_or_else(|why| panic!("{why:?}"));
         let clock = Clock::manual(Clock::system().now_ms());
         let running = App::new(config).provider(kind).clock(clock.clone()).start().await.unwrap();

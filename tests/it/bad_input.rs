@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use hooklatch::types::{EventKey, EventState};
+use hooklatch_core::types::{EventKey, EventState};
 use reqwest::header::{HeaderMap, HeaderValue};
 
 use crate::database::{Database, On};

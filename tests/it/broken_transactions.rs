@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use hooklatch::prelude::*;
-use hooklatch::store::{Store, StoreSettings};
+use hooklatch_store::{Store, StoreSettings};
 use serde_json::Value as Json;
 
 use crate::app::{TestApp, is_given_up, stripe_kind};

@@ -205,7 +205,7 @@ fn what_is_published_is_refused_outside_of_development() {
     let place = Place::new();
     let published = |name: &str| {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-        root.join("src/verify/published").join(name).display().to_string()
+        root.join("crates/verify/src/published").join(name).display().to_string()
     };
     let key = format!("{{ file = \"{}\" }}", published("rsa_public_key.pem"));
     let certificate = format!("{{ file = \"{}\" }}", published("certificate.pem"));

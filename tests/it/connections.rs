@@ -4,9 +4,9 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use hooklatch::api::MessageAct;
-use hooklatch::store::{Store, StoreSettings};
-use hooklatch::types::{EventState, MessageId};
+use hooklatch_contract::MessageAct;
+use hooklatch_core::types::{EventState, MessageId};
+use hooklatch_store::{Store, StoreSettings};
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 use tokio::time::timeout;
 

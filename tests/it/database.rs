@@ -5,8 +5,8 @@
 use std::any::Any;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use hooklatch::store::{Store, StoreSettings};
-use hooklatch::types::{EventKey, Name, idempotency_key};
+use hooklatch_core::types::{EventKey, Name, idempotency_key};
+use hooklatch_store::{Store, StoreSettings};
 use sqlx::{AssertSqlSafe, Connection, PgConnection, SqliteConnection};
 use tempfile::TempDir;
 

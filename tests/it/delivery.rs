@@ -1,9 +1,9 @@
 //! What became of the calls of an event: by its worst call, in every list and on every page, and never as if all were well
 //! when it is not.
 
-use hooklatch::api::{EventFilter, EventView};
-use hooklatch::store::{Cuts, EventQuery, Unsearched};
-use hooklatch::types::{DeliveryFilter, Role, UnixMs};
+use hooklatch_contract::{EventFilter, EventView};
+use hooklatch_core::types::{DeliveryFilter, Role, UnixMs};
+use hooklatch_store::{Cuts, EventQuery, Unsearched};
 use serde_json::Value;
 
 use crate::console::Browser;
@@ -158,7 +158,7 @@ async fn a_filter_by_calls_finds_each_event_once_page_by_page(database: &Databas
                     assert_eq!(page.since, None, "calls change after their event came");
                     found.extend(page.items.iter().map(|one| one.event_id.replace("evt_", "")));
                     let Some(next) = page.next else { break };
-                    place = hooklatch::store::EventPlace::parse(&next);
+                    place = hooklatch_store::EventPlace::parse(&next);
                 }
                 assert_eq!(found.join(" "), want, "{delivery} by {limit}");
             }

@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::Duration;
 
-use hooklatch::types::{EventKey, Name};
+use hooklatch_core::types::{EventKey, Name};
 
 use crate::app::{TestApp, event_body, stripe_kind};
 use crate::contract::Operator;

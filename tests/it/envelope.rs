@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use hooklatch::prelude::*;
-use hooklatch::provider::filled_sample;
-use hooklatch::providers::builtin;
 use hooklatch::testing::Trial;
+use hooklatch_receive::provider::filled_sample;
+use hooklatch_receive::providers::builtin;
 use serde_json::{Value as Json, json};
 
 use crate::app::{TestApp, stripe_kind};

@@ -374,7 +374,7 @@ fn counted(metrics: &str) -> BTreeMap<String, u64> {
 
 #[test]
 fn no_refusal_of_the_receiver_is_missing_here() {
-    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/http");
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/operator/src/http");
     let mut in_source = BTreeSet::new();
     let mut text: String = ["receiver.rs", "edge.rs", "framing.rs"]
         .map(|file| std::fs::read_to_string(root.join(file)).unwrap())

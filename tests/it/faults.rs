@@ -8,8 +8,8 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::{Path, State};
 use axum::routing::{get, post};
-use hooklatch::store::{Store, Writes};
-use hooklatch::types::{AttemptResult, EventState, IncomingEvent, MessageState};
+use hooklatch_core::types::{AttemptResult, EventState, IncomingEvent, MessageState};
+use hooklatch_store::{Store, Writes};
 use http::{HeaderMap, StatusCode};
 
 use crate::database::{Database, On, on_both};

@@ -7,10 +7,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use hooklatch::App;
+use hooklatch::Running;
 use hooklatch::kind::prelude::*;
-use hooklatch::load::{Kinds, Settings, load_for_tools};
-use hooklatch::types::Clock;
-use hooklatch::{App, Running};
+use hooklatch_core::types::Clock;
+use hooklatch_operator::load::{Kinds, Settings, load_for_tools};
 use http::StatusCode;
 use http_body_util::Full;
 use hyper::service::service_fn;

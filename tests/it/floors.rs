@@ -1,12 +1,12 @@
 //! Secrets that can be guessed are refused when the program starts, for every kind; and what is allowed and most
 //! likely not meant is told.
 
-use hooklatch::config::{AgeConfig, KindSettings, OnHandlerError, ProviderConfig, RetryConfig, Secret};
-use hooklatch::mistakes::Mistake;
-use hooklatch::provider::{Provider, dev_secret};
-use hooklatch::providers::builtin;
-use hooklatch::spec::{Scheme, SecretFormat, SettingForm, Spec};
-use hooklatch::types::Name;
+use hooklatch_core::config::{AgeConfig, KindSettings, OnHandlerError, ProviderConfig, RetryConfig, Secret};
+use hooklatch_core::mistakes::Mistake;
+use hooklatch_core::types::Name;
+use hooklatch_receive::provider::{Provider, dev_secret};
+use hooklatch_receive::providers::builtin;
+use hooklatch_verify::spec::{Scheme, SecretFormat, SettingForm, Spec};
 
 /// A secret of `n` bytes of key, written as the kind's sender does.
 fn secret(spec: &Spec, n: usize) -> String {

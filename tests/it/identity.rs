@@ -5,12 +5,12 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use hooklatch::pairs::{Met, Pair};
-use hooklatch::provider::{ActiveProvider, Provider};
-use hooklatch::providers::builtin;
-use hooklatch::spec::Source;
-use hooklatch::store::{Latched, Store};
-use hooklatch::types::{EventState, IncomingEvent, Name};
+use hooklatch_core::types::{EventState, IncomingEvent, Name};
+use hooklatch_receive::pairs::{Met, Pair};
+use hooklatch_receive::provider::{ActiveProvider, Provider};
+use hooklatch_receive::providers::builtin;
+use hooklatch_store::{Latched, Store};
+use hooklatch_verify::spec::Source;
 use serde_json::{Value, json};
 
 use crate::database::{Database, on_both};
@@ -246,7 +246,7 @@ fn whatever_changes_in_what_is_signed_is_no_duplicate_and_the_same_bytes_are() {
                 wrong.push(format!("{}: {event_type}: the same bytes are {again:?}", kind.kind()));
             }
             let mut found = Vec::new();
-            let filled = hooklatch::provider::filled_sample(text, "id_1", 1_767_225_600);
+            let filled = hooklatch_receive::provider::filled_sample(text, "id_1", 1_767_225_600);
             match serde_json::from_str::<Value>(&filled) {
                 Ok(json) => leaves(&json, "", &mut found),
                 Err(_) if filled.contains('=') && !filled.starts_with('<') => found = fields(&filled),

@@ -1,11 +1,11 @@
 //! Forged requests against senders of payments, banks and billing: what a signature leaves open yields no second event.
 
 use bytes::Bytes;
-use hooklatch::config::AgeConfig;
-use hooklatch::provider::{ActiveProvider, Provider, filled_sample};
-use hooklatch::providers::builtin;
-use hooklatch::types::IncomingEvent;
-use hooklatch::verify::{RawRequest, Signed};
+use hooklatch_core::config::AgeConfig;
+use hooklatch_core::types::IncomingEvent;
+use hooklatch_receive::provider::{ActiveProvider, Provider, filled_sample};
+use hooklatch_receive::providers::builtin;
+use hooklatch_verify::{RawRequest, Signed};
 
 use crate::providers::{NOW_S, dev, request, sign_at};
 
@@ -241,7 +241,7 @@ fn a_header_that_the_coinbase_signature_covers_cannot_be_changed_or_left_out() {
     let coinbase = Sender::of("coinbase_cdp");
     // The sender chooses which headers are signed; this is how it does today.
     let body = r#"{"log_index":29,"transaction_hash":"0xa5"}"#;
-    let secret = hooklatch::provider::dev_secret(coinbase.kind.spec().unwrap());
+    let secret = hooklatch_receive::provider::dev_secret(coinbase.kind.spec().unwrap());
     let names = "content-type x-event-id x-event-type";
     let text = format!("{NOW_S}.{names}.application/json.e-1.onchain.activity.detected.{body}");
     let mac = hmac_hex(&secret, &text);
@@ -267,8 +267,8 @@ fn a_header_that_the_coinbase_signature_covers_cannot_be_changed_or_left_out() {
 }
 
 fn hmac_hex(secret: &str, text: &str) -> String {
-    let mac = hooklatch::verify::hmac(hooklatch::verify::Hash::Sha256, secret.as_bytes(), &[text.as_bytes()]);
-    hooklatch::verify::hex_text(&mac)
+    let mac = hooklatch_verify::hmac(hooklatch_verify::Hash::Sha256, secret.as_bytes(), &[text.as_bytes()]);
+    hooklatch_verify::hex_text(&mac)
 }
 
 #[test]

@@ -1,11 +1,11 @@
 //! Payment senders whose signatures leave something open: requests that somebody who holds one of theirs could forge.
 
-use hooklatch::config::KindSettings;
-use hooklatch::provider::{ActiveProvider, Provider};
-use hooklatch::providers::builtin;
-use hooklatch::types::{IncomingEvent, OnConflict};
-use hooklatch::vectors::Vector;
-use hooklatch::verify::{Form, SignAt, Signed, form_with};
+use hooklatch_core::config::KindSettings;
+use hooklatch_core::types::{IncomingEvent, OnConflict};
+use hooklatch_receive::provider::{ActiveProvider, Provider};
+use hooklatch_receive::providers::builtin;
+use hooklatch_receive::vectors::Vector;
+use hooklatch_verify::{Form, SignAt, Signed, form_with};
 use serde_json::{Value, json};
 
 use crate::providers::{NOW_S, dev, request, sign_at};
@@ -392,7 +392,7 @@ fn a_notice_of_alipay_for_another_app_is_foreign() {
         for app in apps {
             settings.push("app_ids", None, *app);
         }
-        let pem = include_str!("../../src/verify/published/rsa_public_key.pem");
+        let pem = include_str!("../../crates/verify/src/published/rsa_public_key.pem");
         settings.push("alipay_public_key_pem", None, pem);
         let provider = kind("alipay").judge_with(&[], &settings).unwrap();
         let signed = alipay.signed(body);

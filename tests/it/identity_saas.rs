@@ -1,9 +1,9 @@
 //! Requests that somebody forged out of one genuine request of a software service: none is an event of its own. And
 //! genuine ones that look alike: each is.
 
-use hooklatch::provider::ActiveProvider;
-use hooklatch::providers::builtin;
-use hooklatch::verify::{SignAt, Signed};
+use hooklatch_receive::provider::ActiveProvider;
+use hooklatch_receive::providers::builtin;
+use hooklatch_verify::{SignAt, Signed};
 
 use crate::process::{Server, client, now_s};
 use crate::providers::{NOW_S, dev, request, sign_at};

@@ -2,11 +2,11 @@
 //! cut of the same signed text. None of it is another event.
 
 use bytes::Bytes;
-use hooklatch::config::{KindSettings, Secret};
-use hooklatch::provider::{ActiveProvider, Provider};
-use hooklatch::providers::builtin;
-use hooklatch::types::IncomingEvent;
-use hooklatch::verify::{DevKeys, Hash, RawRequest, SignAt, base64_text, digest, hex_text, hmac};
+use hooklatch_core::config::{KindSettings, Secret};
+use hooklatch_core::types::IncomingEvent;
+use hooklatch_receive::provider::{ActiveProvider, Provider};
+use hooklatch_receive::providers::builtin;
+use hooklatch_verify::{DevKeys, Hash, RawRequest, SignAt, base64_text, digest, hex_text, hmac};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
 use crate::database::{Database, on_both};
@@ -53,7 +53,7 @@ impl Sender {
 
     /// The secret that the development keys sign with.
     fn secret(&self) -> String {
-        hooklatch::provider::dev_secret(self.kind.spec().unwrap())
+        hooklatch_receive::provider::dev_secret(self.kind.spec().unwrap())
     }
 
     /// Its one event, or why nobody believes it.

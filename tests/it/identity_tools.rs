@@ -1,9 +1,9 @@
 //! Which event it is, of senders of code, chat and mail: genuine requests, and what whoever holds one makes of it.
 
-use hooklatch::config::{KindSettings, Secret};
-use hooklatch::provider::ActiveProvider;
-use hooklatch::providers::builtin;
-use hooklatch::verify::{SignAt, Signed};
+use hooklatch_core::config::{KindSettings, Secret};
+use hooklatch_receive::provider::ActiveProvider;
+use hooklatch_receive::providers::builtin;
+use hooklatch_verify::{SignAt, Signed};
 
 use crate::database::{Database, on_both};
 use crate::process::{Server, client};

@@ -1,10 +1,10 @@
 //! Which event it is, however its body is written: what the signature of a sender does not cover makes no second one.
 
-use hooklatch::pairs::Pair;
-use hooklatch::provider::{ActiveProvider, Provider};
-use hooklatch::providers::builtin;
-use hooklatch::types::{IncomingEvent, OnConflict};
-use hooklatch::verify::RawRequest;
+use hooklatch_core::types::{IncomingEvent, OnConflict};
+use hooklatch_receive::pairs::Pair;
+use hooklatch_receive::provider::{ActiveProvider, Provider};
+use hooklatch_receive::providers::builtin;
+use hooklatch_verify::RawRequest;
 use serde_json::{Value, json};
 
 use crate::providers::dev;

@@ -1,6 +1,6 @@
 //! Ids inside events, through the whole program: kept as the configuration says, and found through the API.
 
-use hooklatch::verify::SignAt;
+use hooklatch_verify::SignAt;
 use serde_json::Value;
 
 use crate::console::Browser;

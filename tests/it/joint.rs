@@ -9,11 +9,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use fastrand::Rng;
-use hooklatch::provider::{ActiveProvider, Provider, filled_sample};
-use hooklatch::providers::builtin;
-use hooklatch::spec::Weakness;
-use hooklatch::types::IncomingEvent;
-use hooklatch::verify::RawRequest;
+use hooklatch_core::types::IncomingEvent;
+use hooklatch_receive::provider::{ActiveProvider, Provider, filled_sample};
+use hooklatch_receive::providers::builtin;
+use hooklatch_verify::RawRequest;
+use hooklatch_verify::spec::Weakness;
 use http::{HeaderName, HeaderValue};
 use serde_json::Value;
 

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use hooklatch::config::{KindSettings, Secret};
-use hooklatch::provider::{ActiveProvider, Provider, filled_sample};
-use hooklatch::providers::builtin;
-use hooklatch::spec::Weakness;
-use hooklatch::verify::{KeySource, SignAt, Signed};
+use hooklatch_core::config::{KindSettings, Secret};
+use hooklatch_receive::provider::{ActiveProvider, Provider, filled_sample};
+use hooklatch_receive::providers::builtin;
+use hooklatch_verify::spec::Weakness;
+use hooklatch_verify::{KeySource, SignAt, Signed};
 use proptest::prelude::*;
 
 use crate::providers::{NOW_S, dev, request, sign_at};

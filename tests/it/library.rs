@@ -91,7 +91,7 @@ async fn an_app_that_is_built_by_hand_tells_it_as_well() {
 
 #[test]
 fn every_built_in_kind_is_given_by_its_name_with_code_and_samples() {
-    for built_in in hooklatch::providers::builtin() {
+    for built_in in hooklatch_receive::providers::builtin() {
         let named = kind(built_in.kind());
         assert_eq!(named.kind(), built_in.kind());
         assert_eq!(named.sample_list(), built_in.sample_list());

@@ -4,10 +4,10 @@
 use std::sync::mpsc;
 
 use hooklatch::App;
-use hooklatch::config::ConfigProblem;
 use hooklatch::handler::{Effects, Event};
-use hooklatch::load::{Kinds, Loaded, Settings, load, load_for_tools};
-use hooklatch::types::Name;
+use hooklatch_core::config::ConfigProblem;
+use hooklatch_core::types::Name;
+use hooklatch_operator::load::{Kinds, Loaded, Settings, load, load_for_tools};
 
 use crate::app::{event_body, stripe_kind};
 use crate::process::{SECRET, client, now_s, stripe_header};
@@ -21,7 +21,7 @@ fn settings(text: &str) -> (tempfile::TempDir, Settings) {
 
 fn loaded(text: &str) -> Result<Loaded, Vec<ConfigProblem>> {
     let (_folder, settings) = settings(text);
-    load(&settings, &Kinds::of(hooklatch::providers::builtin()))
+    load(&settings, &Kinds::of(hooklatch_receive::providers::builtin()))
 }
 
 #[test]
@@ -34,7 +34,7 @@ fn what_a_kind_finds_wrong_with_a_provider_is_told_at_its_key_with_its_remedy() 
         assert!(problem.source.ends_with("hooklatch.toml"), "{problem}");
         assert!(problem.why.contains(why) && problem.remedy.contains(remedy), "{problem}");
         let (_folder, settings) = settings(text);
-        let tools = load_for_tools(&settings, &Kinds::of(hooklatch::providers::builtin()));
+        let tools = load_for_tools(&settings, &Kinds::of(hooklatch_receive::providers::builtin()));
         assert!(tools.is_ok(), "tools may sign with it: {tools:?}");
     }
     let longer = "openssl rand -hex 32";

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
-use hooklatch::providers::builtin;
-use hooklatch::vectors::{Vector, judge};
-use hooklatch::verify::jws_hs256;
+use hooklatch_receive::providers::builtin;
+use hooklatch_receive::vectors::{Vector, judge};
+use hooklatch_verify::jws_hs256;
 use serde_json::{Value, json};
 
 use crate::database::{Database, On, on_both};

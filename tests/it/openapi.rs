@@ -11,7 +11,7 @@ use crate::stub::{Mode, Stub};
 /// `UPDATE_OPENAPI=1 cargo nextest run openapi` writes it.
 #[test]
 fn openapi_json_is_what_the_types_say() {
-    let wanted = format!("{:#}\n", hooklatch::api::document());
+    let wanted = format!("{:#}\n", hooklatch_contract::document());
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/openapi.json");
     if std::env::var_os("UPDATE_OPENAPI").is_some() {
         std::fs::write(file, &wanted).unwrap();
@@ -19,7 +19,7 @@ fn openapi_json_is_what_the_types_say() {
     let found = std::fs::read_to_string(file).unwrap_or_default();
     assert!(
         found == wanted,
-        "openapi.json is not what src/api says: run `UPDATE_OPENAPI=1 cargo nextest run openapi`"
+        "openapi.json is not what crates/contract says: run `UPDATE_OPENAPI=1 cargo nextest run openapi`"
     );
 }
 

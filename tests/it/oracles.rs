@@ -1,9 +1,9 @@
 //! What a stranger can have us say, and whether any of it is believed: a handshake answers anybody, so nothing that
 //! it answers may be the signature of a body.
 
-use hooklatch::provider::{ActiveProvider, filled_sample};
-use hooklatch::providers::builtin;
-use hooklatch::spec::{LayoutSlot, Piece};
+use hooklatch_receive::provider::{ActiveProvider, filled_sample};
+use hooklatch_receive::providers::builtin;
+use hooklatch_verify::spec::{LayoutSlot, Piece};
 
 use crate::database::{Database, on_sqlite};
 use crate::process::{Server, client};
@@ -61,7 +61,7 @@ fn places(provider: &ActiveProvider) -> (Vec<String>, Vec<String>) {
         let templates = handshake.json.values().chain(handshake.headers.values()).chain([&handshake.body]);
         for piece in templates
             .chain(handshake.mac.iter().map(|mac| &mac.of))
-            .flat_map(hooklatch::spec::Pattern::pieces)
+            .flat_map(hooklatch_verify::spec::Pattern::pieces)
         {
             match piece {
                 Piece::Query(name) => queries.push(name.clone()),

@@ -149,7 +149,7 @@ async fn what_waited_for_a_pause_to_end_is_taken_in_its_order_by_one_node_at_a_t
     app.running.stop().await;
     database.run("UPDATE provider_pauses SET ended_at_ms = 1").await.unwrap();
     let one = database.store().await;
-    let names = [hooklatch::types::Name::parse("stripe").unwrap()];
+    let names = [hooklatch_core::types::Name::parse("stripe").unwrap()];
     let mut first = one.admission_begin().await.unwrap();
     let taken = first.event_take_due(i64::MAX, &names).await.unwrap().unwrap();
     assert_eq!(taken.key.event_id, "evt_1");

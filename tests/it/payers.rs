@@ -1,10 +1,10 @@
 //! What a payer, or the holder of one genuine request, makes of it at senders that sign with keys and texts of their own:
 //! no failure becomes a success, no amount grows, and one notice stays one.
 
-use hooklatch::config::KindSettings;
-use hooklatch::provider::ActiveProvider;
-use hooklatch::types::{IncomingEvent, OnConflict};
-use hooklatch::verify::{Hash, Signed, base64_text, digest, form_with, hex_text};
+use hooklatch_core::config::KindSettings;
+use hooklatch_core::types::{IncomingEvent, OnConflict};
+use hooklatch_receive::provider::ActiveProvider;
+use hooklatch_verify::{Hash, Signed, base64_text, digest, form_with, hex_text};
 use serde_json::{Value, json};
 
 use crate::identity_payments::{becomes, kind};
@@ -100,7 +100,7 @@ fn the_version_in_a_form_of_redsys_chooses_nothing() {
     let provider = |version: &str| {
         let mut settings = KindSettings::default();
         settings.push("signature_version", None, version);
-        Sender(kind("redsys").judge_with(&[hooklatch::config::Secret::new(secret)], &settings).unwrap())
+        Sender(kind("redsys").judge_with(&[hooklatch_core::config::Secret::new(secret)], &settings).unwrap())
     };
     let (old, new) = (provider("HMAC_SHA256_V1"), provider("HMAC_SHA512_V2"));
     let paid = redsys(&[("Ds_Response", "0000"), ("Ds_AuthorisationCode", "082150")]);
@@ -118,7 +118,8 @@ fn the_version_in_a_form_of_redsys_chooses_nothing() {
     let short = kind("redsys");
     let mut settings = KindSettings::default();
     settings.push("signature_version", None, "HMAC_SHA256_V1");
-    let short = Sender(short.judge_with(&[hooklatch::config::Secret::new("c2hvcnQ=")], &settings).unwrap());
+    let short =
+        Sender(short.judge_with(&[hooklatch_core::config::Secret::new("c2hvcnQ=")], &settings).unwrap());
     short.refuses(&by_old, "copy it from the bank's portal whole");
 }
 
@@ -213,7 +214,7 @@ fn a_payers_words_and_the_merchants_own_request_are_no_notice_of_payfast() {
     }
     // A merchant's form is signed with the same passphrase, in the payer's browser.
     let own = "merchant_id=10027938&merchant_key=46f0cd694581a&m_payment_id=7&amount=15.00&item_name=A";
-    let secret = hooklatch::provider::dev_secret(kind("payfast").spec().unwrap());
+    let secret = hooklatch_receive::provider::dev_secret(kind("payfast").spec().unwrap());
     let mac = digest(Hash::Md5, &[own.as_bytes(), b"&passphrase=", secret.as_bytes()]);
     sender.refuses(
         format!("{own}&signature={}", hex_text(&mac)).as_bytes(),
@@ -225,15 +226,18 @@ fn a_payers_words_and_the_merchants_own_request_are_no_notice_of_payfast() {
 fn a_notice_of_payfast_of_another_merchant_is_refused_where_the_merchants_are_listed() {
     let mut settings = KindSettings::default();
     settings.push("merchant_ids", None, "10027938");
-    let listed =
-        kind("payfast").judge_with(&[hooklatch::config::Secret::new("a passphrase")], &settings).unwrap();
+    let listed = kind("payfast")
+        .judge_with(&[hooklatch_core::config::Secret::new("a passphrase")], &settings)
+        .unwrap();
     let sender = Sender(listed);
     assert!(sender.read(&sender.signed(PAYFAST).body).is_ok());
     let other = sender.signed(&PAYFAST.replace("10027938", "10000100")).body;
     sender.refuses(&other, "`settings.merchant_ids`");
     assert!(kind("payfast").judge_with(&[], &KindSettings::default()).is_err(), "anybody could sign");
     assert!(
-        kind("payfast").judge_with(&[hooklatch::config::Secret::new("")], &KindSettings::default()).is_err(),
+        kind("payfast")
+            .judge_with(&[hooklatch_core::config::Secret::new("")], &KindSettings::default())
+            .is_err(),
         "an empty passphrase is none"
     );
 }
@@ -278,7 +282,7 @@ fn one_checksum_of_nuvei_is_of_one_notice_with_one_amount_and_status() {
 #[test]
 fn what_a_known_checksum_of_nuvei_can_be_continued_with_is_refused() {
     let sender = Sender::of("nuvei");
-    let secret = hooklatch::provider::dev_secret(kind("nuvei").spec().unwrap());
+    let secret = hooklatch_receive::provider::dev_secret(kind("nuvei").spec().unwrap());
     // The padding of SHA-256, as it is between the text that was hashed and the one that follows.
     for product in ["NA\u{80}\0\0\0APPROVED", "NA\0\0"] {
         let hashed = ["115USD2020-03-14.16:22:343453459APPROVED", product].concat();
@@ -453,7 +457,9 @@ fn a_key_of_redsys_is_made_of_characters_and_of_bytes() {
     let secret = base64_text(b"twenty-four bytes of key");
     let of = |secret: &str, version: &str| {
         Sender(
-            kind("redsys").judge_with(&[hooklatch::config::Secret::new(secret)], &settings(version)).unwrap(),
+            kind("redsys")
+                .judge_with(&[hooklatch_core::config::Secret::new(secret)], &settings(version))
+                .unwrap(),
         )
     };
     let body = redsys(&[]);

@@ -246,7 +246,7 @@ pub fn client() -> reqwest::Client {
 
 /// Now, in unix seconds.
 pub fn now_s() -> i64 {
-    hooklatch::types::Clock::system().now_ms() / 1_000
+    hooklatch_core::types::Clock::system().now_ms() / 1_000
 }
 
 /// A Stripe event of `id`, and the header that signs it at `at_s`.

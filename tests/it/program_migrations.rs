@@ -1,7 +1,7 @@
 //! A program's own tables: its migrations are applied once, whoever starts, and never half.
 
 use hooklatch::App;
-use hooklatch::store::{MigrationStep, ProgramMigrations, Store, StoreSettings};
+use hooklatch_store::{MigrationStep, ProgramMigrations, Store, StoreSettings};
 
 use crate::database::{Database, on_both};
 use crate::process::SECRET;

@@ -5,13 +5,13 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use bytes::Bytes;
-use hooklatch::config::KindSettings;
-use hooklatch::provider::{ActiveProvider, Provider};
-use hooklatch::providers::builtin;
-use hooklatch::spec::Scheme;
-use hooklatch::types::IncomingEvent;
-use hooklatch::vectors::{Vector, judge};
-use hooklatch::verify::{DevKeys, KeySource, RawRequest, SignAt, VerifyError};
+use hooklatch_core::config::KindSettings;
+use hooklatch_core::types::IncomingEvent;
+use hooklatch_receive::provider::{ActiveProvider, Provider};
+use hooklatch_receive::providers::builtin;
+use hooklatch_receive::vectors::{Vector, judge};
+use hooklatch_verify::spec::Scheme;
+use hooklatch_verify::{DevKeys, KeySource, RawRequest, SignAt, VerifyError};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 pub const NOW_S: i64 = 1_767_225_600;
@@ -139,7 +139,7 @@ fn every_sample_that_we_sign_is_believed_and_read() {
     for kind in builtin() {
         let provider = dev(&kind);
         for (event_type, sample) in kind.sample_list() {
-            let body = hooklatch::provider::filled_sample(sample, "4711", NOW_S);
+            let body = hooklatch_receive::provider::filled_sample(sample, "4711", NOW_S);
             let at = sign_at(&provider, event_type);
             let signed =
                 provider.sign(body.as_bytes(), &at).unwrap_or_else(|why| panic!("{}: {why}", kind.kind()));

@@ -1,12 +1,12 @@
 //! What is read from believed requests beyond a pointer: batches, encrypted and encoded bodies; and what of them is
 //! not kept.
 
-use hooklatch::config::{KindSettings, Secret};
-use hooklatch::provider::{ActiveProvider, Provider, filled_sample};
-use hooklatch::providers::builtin;
-use hooklatch::types::IncomingEvent;
-use hooklatch::vectors::Vector;
-use hooklatch::verify::Signed;
+use hooklatch_core::config::{KindSettings, Secret};
+use hooklatch_core::types::IncomingEvent;
+use hooklatch_receive::provider::{ActiveProvider, Provider, filled_sample};
+use hooklatch_receive::providers::builtin;
+use hooklatch_receive::vectors::Vector;
+use hooklatch_verify::Signed;
 
 use crate::providers::{NOW_S, dev, request, sign_at, vectors_of};
 
@@ -187,7 +187,7 @@ fn a_token_in_a_body_is_blanked_before_anything_is_kept() {
     for name in ["moyasar", "microsoft_graph"] {
         let kind = kind(name);
         let provider = dev(&kind);
-        let token = hooklatch::provider::dev_secret(provider.spec());
+        let token = hooklatch_receive::provider::dev_secret(provider.spec());
         let sample = filled_sample(kind.sample_list()[0].1, "1", NOW_S);
         for event in events(&provider, &sample) {
             let kept = [&event.body[..], &event.payload[..]].map(String::from_utf8_lossy);
@@ -223,7 +223,7 @@ fn no_kind_keeps_what_it_was_believed_by_in_its_headers() {
         let kept: serde_json::Value = serde_json::from_str(&events[0].headers).unwrap();
         let is_blank = |name: &str| kept[name].is_null() || kept[name] == "[redacted]";
         assert_eq!(kept["cookie"], "[redacted]", "{}", spec.kind);
-        let secrets: Vec<String> = [hooklatch::provider::dev_secret(spec)].into();
+        let secrets: Vec<String> = [hooklatch_receive::provider::dev_secret(spec)].into();
         for (name, value) in &signed.headers {
             let is_known = spec.signature.headers.iter().any(|known| known.eq_ignore_ascii_case(name));
             let is_token = secrets.iter().any(|secret| value.contains(secret)) || name == "authorization";

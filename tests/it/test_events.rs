@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use hooklatch::verify::{Hash, base64_text, hmac};
+use hooklatch_verify::{Hash, base64_text, hmac};
 use serde_json::{Value, json};
 
 use crate::console::Browser;

@@ -6,8 +6,9 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hooklatch::load::{Kinds, Settings, load_for_tools};
-use hooklatch::{App, Running};
+use hooklatch::App;
+use hooklatch::Running;
+use hooklatch_operator::load::{Kinds, Settings, load_for_tools};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::pki_types::{CertificateDer, ServerName};
 use tempfile::TempDir;

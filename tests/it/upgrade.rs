@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use hooklatch::store::{Store, StoreSettings};
+use hooklatch_store::{Store, StoreSettings};
 
 use crate::database::{Database, on_both};
 use crate::migrations::STEPS;

@@ -1,8 +1,8 @@
 //! Vectors say what they are judged with as the configuration does.
 
-use hooklatch::providers::builtin;
-use hooklatch::vectors::{Judged, judge};
-use hooklatch::verify::{Hash, base64_text, hmac};
+use hooklatch_receive::providers::builtin;
+use hooklatch_receive::vectors::{Judged, judge};
+use hooklatch_verify::{Hash, base64_text, hmac};
 use serde_json::{Value, json};
 
 /// A request of Box, judged with these settings.

@@ -1,6 +1,6 @@
 //! A key with which a sender signs for all its customers: only events of the operator's accounts are believed.
 
-use hooklatch::verify::{DevKeys, PublicScheme, SigningKey, base64_text};
+use hooklatch_verify::{DevKeys, PublicScheme, SigningKey, base64_text};
 
 use crate::database::{Database, on_sqlite};
 use crate::process::{Server, client};

@@ -4,8 +4,8 @@
 
 use std::time::Duration;
 
-use hooklatch::provider::ActiveProvider;
-use hooklatch::providers::builtin;
+use hooklatch_receive::provider::ActiveProvider;
+use hooklatch_receive::providers::builtin;
 
 use crate::providers::{NOW_S, dev, request};
 

@@ -4,10 +4,10 @@ use std::sync::{Mutex, PoisonError};
 
 use tracing::warn;
 
-use crate::outbox::NodeCalls;
-use crate::receive::CountedRequests;
-use crate::store::{ActivityCounts, Store};
-use crate::types::UnixMs;
+use hooklatch_core::types::UnixMs;
+use hooklatch_outbox::NodeCalls;
+use hooklatch_receive::CountedRequests;
+use hooklatch_store::{ActivityCounts, Store};
 
 /// The counts of requests and attempts of this node.
 pub(in crate::app) struct NodeActivity {

@@ -18,11 +18,11 @@ use super::counts::Counts;
 use super::numbers::seconds;
 use super::rhythms::Rhythms;
 use super::system;
-use crate::admit::AdmitContext;
-use crate::config::Config;
-use crate::current::Current;
-use crate::receive::CountedRequests;
-use crate::stop::Stop;
+use hooklatch_core::config::Config;
+use hooklatch_core::current::Current;
+use hooklatch_core::stop::Stop;
+use hooklatch_receive::CountedRequests;
+use hooklatch_receive::admit::AdmitContext;
 
 /// Pause between two looks at the system, and the shortest between two counts.
 const LOOK_EVERY: Duration = Duration::from_secs(5);

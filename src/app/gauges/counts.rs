@@ -6,10 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use tracing::warn;
 
 use super::numbers::seconds;
-use crate::api::OperationState;
-use crate::config::Config;
-use crate::store::{EventCount, MessageCount, OpenCounts};
-use crate::types::{EventState, MessageState, UnixMs};
+use hooklatch_contract::OperationState;
+use hooklatch_core::config::Config;
+use hooklatch_core::types::{EventState, MessageState, UnixMs};
+use hooklatch_store::{EventCount, MessageCount, OpenCounts};
 
 /// Most names that are not configured, of providers and of destinations each, whose counts are published.
 const STRAYS_N_MAX: usize = 50;

@@ -9,10 +9,10 @@ use tokio::sync::watch;
 use super::numbers::{number, seconds};
 use super::recorder::written;
 use super::rhythms::Rhythms;
-use crate::admit::{MemoryRoom, Providers};
-use crate::http::operator::Readiness;
-use crate::receive::CountedRequests;
-use crate::store::Store;
+use hooklatch_operator::http::operator::Readiness;
+use hooklatch_receive::CountedRequests;
+use hooklatch_receive::admit::{MemoryRoom, Providers};
+use hooklatch_store::Store;
 
 /// All that a scrape reads.
 pub(in crate::app) struct LiveGauges {

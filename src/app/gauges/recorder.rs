@@ -3,7 +3,7 @@
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tracing::warn;
 
-use crate::meters::{METRIC_GROUPS, Metric, MetricType};
+use hooklatch_core::meters::{METRIC_GROUPS, Metric, MetricType};
 
 /// The process's one recorder of metrics. A recorder that the program installed before keeps what we measure, and
 /// `/metrics` stays empty.

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
 use super::numbers::seconds;
-use crate::config::Config;
-use crate::current::Current;
-use crate::receive::CountedRequests;
-use crate::store::{AHEAD_MS_MAX, Rhythm, Store, StoreError};
-use crate::types::{Clock, Name, UnixMs};
+use hooklatch_core::config::Config;
+use hooklatch_core::current::Current;
+use hooklatch_core::types::{Clock, Name, UnixMs};
+use hooklatch_receive::CountedRequests;
+use hooklatch_store::{AHEAD_MS_MAX, Rhythm, Store, StoreError};
 
 /// What is known of the configured senders, as of the last look at the tables.
 pub(in crate::app) struct Rhythms {

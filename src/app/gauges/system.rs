@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use super::numbers::number;
-use crate::disk::{DiskRoom, beside};
-use crate::http::files::OpenFiles;
+use hooklatch_core::disk::{DiskRoom, beside};
+use hooklatch_operator::http::files::OpenFiles;
 
 /// Ticks of a second in /proc: `USER_HZ`, which is 100 wherever Rust has a Linux target.
 const TICKS_PER_S: u64 = 100;

@@ -2,9 +2,9 @@
 
 use super::numbers::{number, seconds};
 use crate::app::entries::Entries;
-use crate::config::{ACTIVITY_DAYS, Config, RetentionConfig};
-use crate::store::PrunedKind;
-use crate::types::Clock;
+use hooklatch_core::config::{ACTIVITY_DAYS, Config, RetentionConfig};
+use hooklatch_core::types::Clock;
+use hooklatch_store::PrunedKind;
 
 /// Seconds of a day.
 const DAY_S: f64 = 86_400.0;

@@ -18,10 +18,10 @@ use super::server::BenchServer;
 use crate::bench::{
     Load, LoadPace, LoadTarget, Measured, Mix, Report, SignedMaker, Until, WatchedProcesses, listener_of, run,
 };
-use crate::figures::grouped;
-use crate::load::{Kinds, Settings, load_for_tools};
-use crate::provider::Provider;
-use crate::spec::Scheme;
+use hooklatch_core::figures::grouped;
+use hooklatch_operator::load::{Kinds, Settings, load_for_tools};
+use hooklatch_receive::provider::Provider;
+use hooklatch_verify::spec::Scheme;
 
 /// Time between two lines of progress.
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
@@ -107,7 +107,7 @@ pub(crate) fn bench(args: &BenchArgs, file: Option<&Path>, kinds: &Kinds) -> any
     let url = signer.url_or(args.url.as_deref());
     let target = LoadTarget::find(&url, args.yes_this_host.as_deref())?;
     if server.is_none() {
-        let client = crate::outbox::http_client().context("could not make an HTTP client")?;
+        let client = hooklatch_outbox::http_client().context("could not make an HTTP client")?;
         runtime.block_on(needs_test_server(&client, &url))?;
     }
     let watched = server.as_ref().map_or_else(|| watched(args, &target, file, kinds), BenchServer::watched);

@@ -8,11 +8,11 @@ use super::super::shared::{Usage, find_kind};
 use super::super::sign::Signer;
 use super::postmaster::postmaster;
 use crate::bench::{Scratch, WatchedProcesses};
-use crate::config::{DatabaseConfig, EncryptionConfig, PoolingConfig};
-use crate::load::Kinds;
-use crate::setup::{self, Opened};
-use crate::spec::Spec;
-use crate::verify::DevKeys;
+use hooklatch_core::config::{DatabaseConfig, EncryptionConfig, PoolingConfig};
+use hooklatch_operator::load::Kinds;
+use hooklatch_operator::setup::{self, Opened};
+use hooklatch_verify::DevKeys;
+use hooklatch_verify::spec::Spec;
 
 /// The server, until it is dropped.
 pub(super) struct BenchServer {

@@ -8,11 +8,11 @@ use clap::Args;
 
 use super::shared::say;
 use super::sign::kind_vectors;
-use crate::load::Kinds;
-use crate::provider::Provider;
-use crate::spec::Spec;
-use crate::types::Name;
-use crate::verify::DevKeys;
+use hooklatch_core::types::Name;
+use hooklatch_operator::load::Kinds;
+use hooklatch_receive::provider::Provider;
+use hooklatch_verify::DevKeys;
+use hooklatch_verify::spec::Spec;
 
 const SPEC: &str = include_str!("provider.toml");
 /// What says of every key what it means; who has the program alone has no other copy of it.

@@ -18,13 +18,13 @@ use super::output::{Screen, Shown, Tone, fields, table};
 use super::reach::ReachArgs;
 use super::remote::Remote;
 use super::shared::{complain, find_kind, say, tell_problems};
-use crate::api::{Page, ProviderView, SecretView, WaitingCount};
-use crate::figures::grouped;
-use crate::load::Kinds;
-use crate::provider::Provider;
-use crate::spec::words;
-use crate::spec::{SettingSpec, Spec, Weakness};
-use crate::times::{ago, told};
+use hooklatch_contract::{Page, ProviderView, SecretView, WaitingCount};
+use hooklatch_core::figures::grouped;
+use hooklatch_core::times::{ago, told};
+use hooklatch_operator::load::Kinds;
+use hooklatch_receive::provider::Provider;
+use hooklatch_verify::spec::words;
+use hooklatch_verify::spec::{SettingSpec, Spec, Weakness};
 
 #[derive(Args)]
 pub(super) struct ProvidersArgs {

@@ -4,12 +4,12 @@
 use std::path::Path;
 
 use super::super::check::{sent_again, when_asked};
-use crate::figures::grouped;
-use crate::provider::Provider;
-use crate::spec::words::{
+use hooklatch_core::figures::grouped;
+use hooklatch_receive::provider::Provider;
+use hooklatch_verify::spec::words::{
     confidence, identities, left_open, payload, places, scheme_name, search_places, signed_by, span, whose,
 };
-use crate::spec::{
+use hooklatch_verify::spec::{
     BodyFormat, Encoding, EventSpec, HandshakeSpec, Identity, IdentitySpec, Scheme, SecretFormat,
     SettingForm, SignatureSpec, Spec, Weakness,
 };
@@ -380,12 +380,12 @@ fn secret(spec: &Spec) -> String {
 
 #[test]
 fn the_page_of_senders_says_what_the_specs_say() {
-    check_page("providers.md", &page(&crate::providers::builtin()));
+    check_page("providers.md", &page(&hooklatch_receive::providers::builtin()));
 }
 
 #[test]
 fn the_page_of_senders_security_says_what_the_specs_say() {
-    check_page("senders-security.md", &security_page(&crate::providers::builtin()));
+    check_page("senders-security.md", &security_page(&hooklatch_receive::providers::builtin()));
 }
 
 #[track_caller]
@@ -401,7 +401,7 @@ fn check_page(name: &str, wanted: &str) {
 
 #[test]
 fn every_kind_says_in_sentences_what_stays_open() {
-    for kind in crate::providers::builtin() {
+    for kind in hooklatch_receive::providers::builtin() {
         let (spec, said) = (kind.spec().expect("a spec"), left_open(kind.spec().expect("a spec")));
         let is_sentence = said.starts_with(|c: char| c.is_uppercase() || c == '`') && said.ends_with('.');
         assert!(is_sentence && said.len() < 600, "{}: {said}", spec.kind);
@@ -417,7 +417,7 @@ fn every_kind_says_in_sentences_what_stays_open() {
 
 #[test]
 fn a_kind_with_code_says_in_words_how_its_sender_signs() {
-    for kind in crate::providers::builtin() {
+    for kind in hooklatch_receive::providers::builtin() {
         let spec = kind.spec().expect("a spec");
         let is_code = spec.signature.scheme == Scheme::Code;
         assert_eq!(spec.signature.in_words.is_some(), is_code, "`in_words` of {}", spec.kind);

@@ -13,12 +13,12 @@ use clap::Args;
 
 use self::report::{Moments, RestoreReport, done_in_words, in_words};
 use super::shared::{Ending, Usage, block_on, complain, opened_alone, say};
-use crate::config::Config;
-use crate::load::{Kinds, loaded};
-use crate::setup::refuse_without_keys;
-use crate::store::{NODE_SEEN_EVERY, RestoreStanding, Store, TakeOver};
-use crate::times::parse_time;
-use crate::types::{Clock, UnixMs};
+use hooklatch_core::config::Config;
+use hooklatch_core::times::parse_time;
+use hooklatch_core::types::{Clock, UnixMs};
+use hooklatch_operator::load::{Kinds, loaded};
+use hooklatch_operator::setup::refuse_without_keys;
+use hooklatch_store::{NODE_SEEN_EVERY, RestoreStanding, Store, TakeOver};
 
 #[derive(Args)]
 #[command(after_help = "Examples:

@@ -7,14 +7,14 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::cli::output::with_times;
-use crate::config::{Config, DestinationConfig};
-use crate::figures::{grouped, plural};
-use crate::load::Kinds;
-use crate::provider::Provider;
-use crate::spec::{Resend, Spec};
-use crate::store::{OpenCount, ProviderTrace, RestoreFacts, RestoreStanding, TakenOver};
-use crate::times::{ago, told};
-use crate::types::{MessageState, Repeat, UnixMs};
+use hooklatch_core::config::{Config, DestinationConfig};
+use hooklatch_core::figures::{grouped, plural};
+use hooklatch_core::times::{ago, told};
+use hooklatch_core::types::{MessageState, Repeat, UnixMs};
+use hooklatch_operator::load::Kinds;
+use hooklatch_receive::provider::Provider;
+use hooklatch_store::{OpenCount, ProviderTrace, RestoreFacts, RestoreStanding, TakenOver};
+use hooklatch_verify::spec::{Resend, Spec};
 
 const DAY_MS: i64 = 86_400_000;
 
@@ -391,7 +391,7 @@ fn others(report: &RestoreReport) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::kinds;
+    use hooklatch_operator::load::kinds;
 
     fn spec(kind: &str) -> Spec {
         let kinds = kinds(None, Vec::new());

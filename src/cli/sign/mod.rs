@@ -12,12 +12,12 @@ use clap::Args;
 
 pub(super) use self::own_vectors::vectors as kind_vectors;
 use super::shared::{Usage, complain, find_kind, say, typed_secret, unknown};
-use crate::config::Secret;
-use crate::load::{Kinds, Settings, load_for_tools, unusable};
-use crate::provider::{ActiveProvider, Provider, curl, filled_sample};
-use crate::spec::Spec;
-use crate::types::Clock;
-use crate::verify::{DevKeys, SignAt, Signed};
+use hooklatch_core::config::Secret;
+use hooklatch_core::types::Clock;
+use hooklatch_operator::load::{Kinds, Settings, load_for_tools, unusable};
+use hooklatch_receive::provider::{ActiveProvider, Provider, curl, filled_sample};
+use hooklatch_verify::spec::Spec;
+use hooklatch_verify::{DevKeys, SignAt, Signed};
 
 #[derive(Args)]
 pub(crate) struct SignArgs {
@@ -225,7 +225,7 @@ impl Signer<'_> {
 
 /// Keys that `serve --dev` signs with here; they are made when there are none yet.
 fn dev_keys(kind: &Provider) -> anyhow::Result<DevKeys> {
-    crate::load::dev_keys_of_folder(std::slice::from_ref(kind))
+    hooklatch_operator::load::dev_keys_of_folder(std::slice::from_ref(kind))
         .context("could not read or make development keys")
 }
 
@@ -239,7 +239,7 @@ pub(crate) fn fresh_id() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::providers::builtin;
+    use hooklatch_receive::providers::builtin;
 
     #[test]
     fn a_server_alone_is_completed_by_the_path_of_the_provider() {

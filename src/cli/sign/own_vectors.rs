@@ -6,11 +6,11 @@ use anyhow::Context;
 use serde_json::{Map, Value, json};
 
 use crate::bench::spoil;
-use crate::config::KindSettings;
-use crate::provider::{ActiveProvider, Provider, dev_secret, dev_settings, filled_sample};
-use crate::spec::{DevKey, EventMethod, Scheme, SecretFormat, SettingForm, Spec};
-use crate::vectors::{Judged, Vector, judge_one};
-use crate::verify::{DevKeys, SignAt, Signed};
+use hooklatch_core::config::KindSettings;
+use hooklatch_receive::provider::{ActiveProvider, Provider, dev_secret, dev_settings, filled_sample};
+use hooklatch_receive::vectors::{Judged, Vector, judge_one};
+use hooklatch_verify::spec::{DevKey, EventMethod, Scheme, SecretFormat, SettingForm, Spec};
+use hooklatch_verify::{DevKeys, SignAt, Signed};
 
 /// The time at which they are signed unless `--now` says otherwise. Unix seconds.
 const NOW_S: i64 = 1_767_225_600;
@@ -214,12 +214,12 @@ fn spoilt(signed: &Signed) -> Vec<Signed> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::vectors::judge;
+    use hooklatch_receive::vectors::judge;
 
     #[test]
     fn every_kind_makes_vectors_of_its_own_that_hold_without_any_configuration() {
         let keys = DevKeys::parse(&DevKeys::generate().expect("keys")).expect("readable");
-        let kinds = crate::providers::builtin();
+        let kinds = hooklatch_receive::providers::builtin();
         let is_signed = |kind: &&Provider| kind.spec().expect("a spec").signature.scheme != Scheme::Unsigned;
         let wrong = kinds.iter().filter(is_signed).filter_map(|kind| {
             let made = match vectors(kind, None, &keys) {

@@ -1,6 +1,6 @@
 //! Kafka's protocol, spoken by librdkafka's own cluster of one: copies arrive, with the same key.
 
-use hooklatch::config::UnknownPolicy;
+use hooklatch_core::config::UnknownPolicy;
 use rskafka::client::ClientBuilder;
 use rskafka::client::partition::{OffsetAt, UnknownTopicHandling};
 

@@ -13,10 +13,10 @@ mod redis;
 
 use std::collections::BTreeMap;
 
-use hooklatch::config::{DestinationConfig, Format, Secret, UnknownPolicy};
-use hooklatch::load::{Kinds, Settings, load_for_tools};
-use hooklatch::outbox::Outbox;
-use hooklatch::types::MessageState;
+use hooklatch_core::config::{DestinationConfig, Format, Secret, UnknownPolicy};
+use hooklatch_core::types::MessageState;
+use hooklatch_operator::load::{Kinds, Settings, load_for_tools};
+use hooklatch_outbox::Outbox;
 use serde_json::json;
 
 use crate::database::{Database, On};

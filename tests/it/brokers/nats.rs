@@ -1,7 +1,7 @@
 //! NATS `JetStream`: the stream itself drops copies.
 
 use async_nats::jetstream::{self, stream};
-use hooklatch::config::{Format, UnknownPolicy};
+use hooklatch_core::config::{Format, UnknownPolicy};
 
 use super::{Bench, Received, TestDestination, config, server, shows_no_password, unique};
 
@@ -83,7 +83,7 @@ async fn a_subject_that_no_stream_takes_is_tried_again_until_one_does() {
     let outbox = fixture.outbox(config);
     outbox.run_due().await.unwrap();
     let row = fixture.row("evt_1").await;
-    assert_eq!(row.state, hooklatch::types::MessageState::Ready);
+    assert_eq!(row.state, hooklatch_core::types::MessageState::Ready);
     assert_eq!(row.last_error.unwrap(), format!("no stream takes the subject `{name}`"));
     let wanted =
         stream::Config { name: name.clone(), subjects: vec![name.clone()], ..stream::Config::default() };

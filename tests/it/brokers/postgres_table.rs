@@ -1,6 +1,6 @@
 //! A table in another PostgreSQL database: its primary key drops copies.
 
-use hooklatch::config::UnknownPolicy;
+use hooklatch_core::config::UnknownPolicy;
 use sqlx::{Connection, PgConnection, Row};
 
 use super::{Bench, Received, TestDestination, shows_no_password};

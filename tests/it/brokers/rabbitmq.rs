@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hooklatch::config::UnknownPolicy;
+use hooklatch_core::config::UnknownPolicy;
 use lapin::options::{
     BasicGetOptions, ExchangeDeclareOptions, ExchangeDeleteOptions, QueueBindOptions, QueueDeclareOptions,
 };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use hooklatch::config::UnknownPolicy;
+use hooklatch_core::config::UnknownPolicy;
 use redis::Value;
 
 use super::{Bench, Received, TestDestination, config, server, shows_no_password, unique};

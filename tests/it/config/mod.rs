@@ -7,11 +7,11 @@ mod tracing;
 
 use std::path::Path;
 
-use hooklatch::config::{AgeConfig, Config, ConfigProblem, OnHandlerError, Secret, UnknownPolicy};
-use hooklatch::load::{Kinds, Settings, load_for_tools};
-use hooklatch::provider::{Provider, dev_secret};
-use hooklatch::types::{Name, OnConflict, TypePattern};
-use hooklatch::verify::DevKeys;
+use hooklatch_core::config::{AgeConfig, Config, ConfigProblem, OnHandlerError, Secret, UnknownPolicy};
+use hooklatch_core::types::{Name, OnConflict, TypePattern};
+use hooklatch_operator::load::{Kinds, Settings, load_for_tools};
+use hooklatch_receive::provider::{Provider, dev_secret};
+use hooklatch_verify::DevKeys;
 
 /// A kind: `more` keys of its file, those of its signature, and its settings.
 fn kind(name: &str, more: &str, signature: &str, settings: &str) -> Provider {

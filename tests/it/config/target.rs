@@ -1,7 +1,7 @@
 //! Destinations beyond HTTP: what their urls bring with them, and what does not fit them.
 #![cfg(all(feature = "kafka", feature = "nats", feature = "rabbitmq", feature = "redis"))]
 
-use hooklatch::config::Format;
+use hooklatch_core::config::Format;
 
 use super::{loaded, name, right};
 

@@ -1,6 +1,6 @@
 //! `[tracing]`: what it is by default, what is read of it, and what is said about mistakes.
 
-use hooklatch::config::InboundTraces;
+use hooklatch_core::config::InboundTraces;
 
 use super::loaded;
 

@@ -59,7 +59,8 @@ const QUESTIONS: [&str; 1] = ["/explain"];
 /// The routes as the source has them: those of each file, by method.
 fn routed() -> BTreeSet<String> {
     let mut found = BTreeSet::new();
-    let mut folders = vec![std::path::PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/src/console"))];
+    let mut folders =
+        vec![std::path::PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/crates/console/src"))];
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();

@@ -1,6 +1,6 @@
 //! The command that sends a stored request once more: with `serve --dev` alone, and with published secrets alone.
 
-use hooklatch::verify::SignAt;
+use hooklatch_verify::SignAt;
 
 use super::Browser;
 use crate::process::{Server, client, now_s, stripe_header};

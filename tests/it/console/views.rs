@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hooklatch::store::Rejection;
+use hooklatch_store::Rejection;
 use serde_json::json;
 
 use super::Browser;

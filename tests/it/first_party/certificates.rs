@@ -2,7 +2,7 @@
 
 use base64::Engine;
 use hooklatch::App;
-use hooklatch::load::{Kinds, Settings, load_for_tools};
+use hooklatch_operator::load::{Kinds, Settings, load_for_tools};
 use sha2::{Digest, Sha256};
 
 use super::{BODY, Told};
@@ -32,7 +32,7 @@ async fn a_caller_is_known_by_its_certificate_and_by_nothing_that_it_writes(data
     let file = folder.path().join("hooklatch.toml");
     std::fs::write(&file, toml).unwrap();
     let settings = Settings { file: Some(file), ..Settings::default() };
-    let config = load_for_tools(&settings, &Kinds::of(hooklatch::providers::builtin()));
+    let config = load_for_tools(&settings, &Kinds::of(hooklatch_receive::providers::builtin()));
     let running = App::new(config.unwrap_or_else(|why| panic!("{why:?}"))).start().await.unwrap();
     let url = format!("https://localhost:{}/webhooks/vault", running.receiver_addr.port());
     let client = |identity: Option<&(String, String)>| {

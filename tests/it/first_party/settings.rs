@@ -1,6 +1,6 @@
 //! What is wrong with the configuration of a caller, in words.
 
-use hooklatch::load::{Kinds, Settings};
+use hooklatch_operator::load::{Kinds, Settings};
 
 /// The problems of a provider `shop` with these lines.
 fn problems(lines: &str) -> String {
@@ -8,8 +8,8 @@ fn problems(lines: &str) -> String {
     let file = folder.path().join("hooklatch.toml");
     std::fs::write(&file, format!("[providers.shop]\nkind = \"first_party\"\n{lines}")).unwrap();
     let settings = Settings { file: Some(file), ..Settings::default() };
-    let kinds = Kinds::of(hooklatch::providers::builtin());
-    match hooklatch::load::load(&settings, &kinds) {
+    let kinds = Kinds::of(hooklatch_receive::providers::builtin());
+    match hooklatch_operator::load::load(&settings, &kinds) {
         Ok(_) => String::new(),
         Err(problems) => format!("{problems:?}"),
     }

@@ -1,6 +1,6 @@
 //! Messages, by whatever they are asked by, and one with its attempts.
 
-use hooklatch::types::MessageState;
+use hooklatch_core::types::MessageState;
 use serde_json::{Value, json};
 
 use super::{add_event, add_message, fill, ids, run, serve, with};

@@ -6,8 +6,8 @@ mod places;
 mod plans;
 mod scope;
 
-use hooklatch::store::Rejection;
-use hooklatch::types::MessageState;
+use hooklatch_core::types::MessageState;
+use hooklatch_store::Rejection;
 use serde_json::Value;
 
 use crate::contract::{Answer, Operator};

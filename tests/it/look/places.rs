@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use hooklatch::store::Rejection;
+use hooklatch_store::Rejection;
 use serde_json::{Value, json};
 
 use super::{add_event, add_message, add_payload, fill, refusal, run, serve, with};

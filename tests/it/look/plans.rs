@@ -1,7 +1,7 @@
 //! How PostgreSQL goes about what people look at, with a million messages behind them: by an index, and no further than
 //! a page may look.
 
-use hooklatch::store::{meter_statements, people_statements, read_statements};
+use hooklatch_store::{meter_statements, people_statements, read_statements};
 use serde_json::Value;
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
 

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use hooklatch::api::{EventTaker, LedgerEntry, LedgerWhat, MessageFilter};
-use hooklatch::store::{PeopleDoor, PeopleError, RejectedQuery, Store};
-use hooklatch::types::{EventKey, MessageId, MessageState, Name, Principal, Reach, Role};
+use hooklatch_contract::{EventTaker, LedgerEntry, LedgerWhat, MessageFilter};
+use hooklatch_core::types::{EventKey, MessageId, MessageState, Name, Principal, Reach, Role};
+use hooklatch_store::{PeopleDoor, PeopleError, RejectedQuery, Store};
 
 use super::{fill, refusal, run};
 use crate::database::{Database, on_both};

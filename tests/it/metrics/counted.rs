@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use hooklatch::store::{
+use hooklatch_core::types::{AttemptResult, EventState, MessageState};
+use hooklatch_store::{
     EventCount, GAPS_N_MIN, LeaseWant, LeasedMessage, NewMessage, OPEN_COUNTED_N_MAX, SettleTo, Settlement,
     Store,
 };
-use hooklatch::types::{AttemptResult, EventState, MessageState};
 
 use crate::database::{Database, on_both};
 use crate::store::{admit, event, message, name};
@@ -40,7 +40,7 @@ async fn settle(store: &Store, message: &LeasedMessage, to: SettleTo) {
 
 async fn messages_lanes_and_keys_are_counted_by_destination(database: &Database) {
     let store = database.store().await;
-    assert_eq!(store.open_counts().await.unwrap(), hooklatch::store::OpenCounts::default());
+    assert_eq!(store.open_counts().await.unwrap(), hooklatch_store::OpenCounts::default());
     for (id, lane) in [("evt_1", "a"), ("evt_2", "a"), ("evt_3", "b"), ("evt_4", "c")] {
         let in_lane = NewMessage { lane: Some(lane.to_owned()), ..message("billing") };
         admit(&store, &event(id, id), &[in_lane]).await;
@@ -119,7 +119,7 @@ async fn what_is_finished_is_not_counted(database: &Database) {
     for one in take(&store).await {
         settle(&store, &one, SettleTo::Done).await;
     }
-    assert_eq!(store.open_counts().await.unwrap(), hooklatch::store::OpenCounts::default());
+    assert_eq!(store.open_counts().await.unwrap(), hooklatch_store::OpenCounts::default());
 }
 
 const MINUTE_MS: i64 = 60_000;

@@ -1,7 +1,7 @@
 //! No count of `/metrics` goes through a table that grows: on SQLite here, on PostgreSQL with a million rows in
 //! `look/plans.rs`.
 
-use hooklatch::store::{meter_statements, people_statements};
+use hooklatch_store::{meter_statements, people_statements};
 use sqlx::{AssertSqlSafe, Connection, Row, SqliteConnection};
 
 use crate::database::{Database, On};

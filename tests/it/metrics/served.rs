@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use hooklatch::meters::METRIC_GROUPS;
+use hooklatch_core::meters::METRIC_GROUPS;
 
 use crate::database::{Database, On, on_both};
 use crate::process::{Server, client, now_s, post_stripe, stripe_header, until};

@@ -64,7 +64,7 @@ async fn a_schema_from_before_the_floor_and_newer_is_refused(database: &Database
     assert!(said.contains("binaries from version 99 on"), "{said}");
 }
 
-/// The lock of a node that migrates, as `src/store/db/migrations.rs` takes it.
+/// The lock of a node that migrates, as `crates/store/src/db/migrations.rs` takes it.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(7525356009529898083)";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

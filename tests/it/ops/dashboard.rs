@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use hooklatch::meters::METRIC_GROUPS;
+use hooklatch_core::meters::METRIC_GROUPS;
 use serde_json::Value;
 
 use super::expressions::{mistakes, selectors};
@@ -106,7 +106,7 @@ fn every_question_keeps_to_the_job_and_to_what_was_chosen() {
 #[test]
 fn links_lead_to_runbooks_and_pages_that_there_are() {
     let dashboard = dashboard();
-    let routes: String = files("src/console/pages", ".rs").into_iter().map(|(_, text)| text).collect();
+    let routes: String = files("crates/console/src/pages", ".rs").into_iter().map(|(_, text)| text).collect();
     let mut linked = BTreeSet::new();
     for link in panels(&dashboard).iter().flat_map(|panel| panel["links"].as_array().unwrap()) {
         let url = link["url"].as_str().unwrap();

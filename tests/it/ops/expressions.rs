@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use hooklatch::meters::{METRIC_GROUPS, MetricType};
+use hooklatch_core::meters::{METRIC_GROUPS, MetricType};
 
 /// Labels that Prometheus adds to whatever it scrapes, and those that its operator usually does.
 const OF_PROMETHEUS: [&str; 4] = ["job", "instance", "pod", "le"];

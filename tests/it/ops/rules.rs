@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::expressions::{known, mistakes, selectors};
 use super::texts::rules;
-use crate::tidy::files;
+use crate::tidy::sources;
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -152,7 +152,7 @@ fn every_rule_is_tested_firing_and_quiet_in_each_severity() {
 
 #[test]
 fn words_that_rules_compare_with_are_words_of_the_source() {
-    let sources = files("src", ".rs");
+    let sources = sources();
     let is_there = |word: &str| sources.iter().any(|(_, text)| text.contains(&format!("\"{word}\"")));
     let mut strange = Vec::new();
     for rule in rules() {

@@ -11,7 +11,7 @@
     reason = "seconds of some months, and counts of them"
 )]
 
-use hooklatch::store::Rhythm;
+use hooklatch_store::Rhythm;
 
 use super::texts::rules;
 

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use hooklatch::config::{DestinationConfig, KindSettings, Secret, UnknownPolicy};
-use hooklatch::stop::Stop;
-use hooklatch::store::{LeaseWant, SettleTo, Settlement};
-use hooklatch::types::AttemptResult;
+use hooklatch_core::config::{DestinationConfig, KindSettings, Secret, UnknownPolicy};
+use hooklatch_core::stop::Stop;
+use hooklatch_core::types::AttemptResult;
+use hooklatch_store::{LeaseWant, SettleTo, Settlement};
 use tokio::net::TcpListener;
 
 use super::{Fixture, HOUR_MS, START_MS, die_holding};
@@ -307,9 +307,9 @@ async fn a_signed_call_is_believed_by_whoever_knows_one_of_the_secrets(database:
     let call = fixture.stub.call(&fixture.key("evt_1", "billing"));
     assert_eq!(call.headers["webhook-id"], fixture.key("evt_1", "billing"));
     // As the destination would: with the kind that believes Standard Webhooks.
-    let kinds = hooklatch::providers::builtin();
+    let kinds = hooklatch_receive::providers::builtin();
     let kind = kinds.iter().find(|kind| kind.kind() == "standard_webhooks").unwrap();
-    let request = hooklatch::verify::RawRequest {
+    let request = hooklatch_verify::RawRequest {
         method: http::Method::POST,
         url: String::new(),
         headers: call.headers.clone(),

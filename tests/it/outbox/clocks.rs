@@ -3,12 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use hooklatch::config::{DestinationConfig, OutboxConfig, RetryConfig, UnknownPolicy};
-use hooklatch::load::{Kinds, Settings, load_for_tools};
-use hooklatch::outbox::Outbox;
-use hooklatch::stop::{Stop, Stopper};
-use hooklatch::store::Store;
-use hooklatch::types::Clock;
+use hooklatch_core::config::{DestinationConfig, OutboxConfig, RetryConfig, UnknownPolicy};
+use hooklatch_core::stop::{Stop, Stopper};
+use hooklatch_core::types::Clock;
+use hooklatch_operator::load::{Kinds, Settings, load_for_tools};
+use hooklatch_outbox::Outbox;
+use hooklatch_store::Store;
 use tokio::task::JoinSet;
 
 use super::{Fixture, HOUR_MS};
@@ -264,7 +264,7 @@ async fn each_lease_and_due_time_is_told_by_one_clock(database: &Database) {
     let store = fixture.store.clone().timed_by(&clock);
     fixture.message("evt_1", &["billing"]).await;
     let right = Clock::system();
-    let want = hooklatch::store::LeaseWant {
+    let want = hooklatch_store::LeaseWant {
         destination: name("billing"),
         free_n: 9,
         free_bytes_n: u64::MAX >> 1,
@@ -303,7 +303,7 @@ async fn the_program_watches_how_far_the_databases_clock_is_from_its_own() {
 
 #[test]
 fn a_clock_that_is_a_lease_away_from_the_databases_is_refused() {
-    use hooklatch::outbox::clock_offset_ms_max;
+    use hooklatch_outbox::clock_offset_ms_max;
     assert_eq!(clock_offset_ms_max(1_000), 1_000);
     assert_eq!(clock_offset_ms_max(30_000), 30_000);
     assert_eq!(clock_offset_ms_max(u64::MAX), 120_000);

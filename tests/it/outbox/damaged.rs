@@ -1,6 +1,6 @@
 //! Texts in SQLite's file that are none: a damaged value is its own message's trouble, and nobody else's.
 
-use hooklatch::config::UnknownPolicy;
+use hooklatch_core::config::UnknownPolicy;
 
 use super::Fixture;
 use super::isolation::{OF_EVT_1, meddle};

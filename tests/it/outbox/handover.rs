@@ -1,9 +1,9 @@
 //! Messages that reach the sender right after their commit, without a look at the database.
 
-use hooklatch::config::{DestinationConfig, UnknownPolicy};
-use hooklatch::stop::Stop;
-use hooklatch::store::{LeasedMessage, NewMessage};
-use hooklatch::types::AttemptResult;
+use hooklatch_core::config::{DestinationConfig, UnknownPolicy};
+use hooklatch_core::stop::Stop;
+use hooklatch_core::types::AttemptResult;
+use hooklatch_store::{LeasedMessage, NewMessage};
 use tokio::task::JoinSet;
 
 use super::{Fixture, HOUR_MS};
@@ -20,7 +20,7 @@ on_both!(
 );
 
 /// Commits a message that is written with `lease`, as admission does.
-async fn committed(fixture: &Fixture, id: &str, lease: hooklatch::store::InitialLease) -> LeasedMessage {
+async fn committed(fixture: &Fixture, id: &str, lease: hooklatch_store::InitialLease) -> LeasedMessage {
     let sent = event(id, "{\"a\":1}");
     let mut new = NewMessage { lease: Some(lease), ..message("billing") };
     new.message_id = admit(&fixture.store, &sent, std::slice::from_ref(&new)).await[0];
@@ -28,12 +28,12 @@ async fn committed(fixture: &Fixture, id: &str, lease: hooklatch::store::Initial
 }
 
 /// Polls so seldom that only what is handed over or woken for is sent.
-fn seldom(fixture: &Fixture, config: DestinationConfig) -> hooklatch::outbox::Outbox {
+fn seldom(fixture: &Fixture, config: DestinationConfig) -> hooklatch_outbox::Outbox {
     fixture.outbox_polling(config, HOUR_MS.unsigned_abs())
 }
 
 /// Ends when the first look found nothing, so that slots are given.
-async fn until_drained(handover: &hooklatch::outbox::Handover) {
+async fn until_drained(handover: &hooklatch_outbox::Handover) {
     let given = async {
         while handover.take("billing").is_none() {
             tokio::task::yield_now().await;

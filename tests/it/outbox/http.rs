@@ -1,11 +1,11 @@
 //! What a destination may be told about its calls over HTTP, each shown to a real server.
 
-use hooklatch::config::{
+use hooklatch_core::config::{
     AuthConfig, CaptureConfig, DestinationConfig, HmacAlgorithm, HmacConfig, HmacEncoding, HttpConfig,
     HttpVersion, Secret, StatusMeaning, SuccessConfig, UnknownPolicy,
 };
-use hooklatch::store::LeaseWant;
-use hooklatch::types::AttemptResult;
+use hooklatch_core::types::AttemptResult;
+use hooklatch_store::LeaseWant;
 use http::Version;
 use tokio::net::TcpListener;
 
@@ -29,7 +29,7 @@ on_both!(
     a_lease_that_was_lost_is_not_prolonged,
 );
 
-async fn one(fixture: &Fixture, config: DestinationConfig) -> hooklatch::store::MessageRow {
+async fn one(fixture: &Fixture, config: DestinationConfig) -> hooklatch_store::MessageRow {
     let id = format!("evt_{}", fastrand::u64(..));
     fixture.message(&id, &["billing"]).await;
     assert_eq!(fixture.outbox(config).run_due().await.unwrap(), 1);
@@ -146,7 +146,7 @@ async fn a_name_that_nobody_knows_was_not_sent(database: &Database) {
 }
 
 /// One message whose template led to `url`.
-async fn led_to(fixture: &Fixture, url: String, config: DestinationConfig) -> hooklatch::store::MessageRow {
+async fn led_to(fixture: &Fixture, url: String, config: DestinationConfig) -> hooklatch_store::MessageRow {
     let id = format!("evt_{}", fastrand::u64(..));
     let mut sent = message("billing");
     sent.path = url;
@@ -243,7 +243,7 @@ async fn a_lease_that_was_lost_is_not_prolonged(database: &Database) {
         fixture.store.message_lease(std::slice::from_ref(&want), now_ms, 1_000, node).await.unwrap().remove(0)
     };
     let old = lease("node-1").await;
-    let extend = async |held: &hooklatch::store::LeasedMessage, until_ms: i64| {
+    let extend = async |held: &hooklatch_store::LeasedMessage, until_ms: i64| {
         fixture
             .store
             .message_extend(held.message_id, held.attempt_n, until_ms - 30_000, 30_000)

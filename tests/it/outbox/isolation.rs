@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use hooklatch::config::{DestinationConfig, UnknownPolicy};
-use hooklatch::stop::Stop;
-use hooklatch::store::{LostClaims, NewMessage};
-use hooklatch::types::AttemptResult;
+use hooklatch_core::config::{DestinationConfig, UnknownPolicy};
+use hooklatch_core::stop::Stop;
+use hooklatch_core::types::AttemptResult;
+use hooklatch_store::{LostClaims, NewMessage};
 use sqlx::{AssertSqlSafe, Connection, PgConnection, SqliteConnection};
 use tokio::task::JoinSet;
 
@@ -120,7 +120,7 @@ async fn a_claim_whose_answer_was_lost_is_given_back_as_it_was(database: &Databa
     for id in ["evt_1", "evt_2"] {
         fixture.message(id, &["billing"]).await;
     }
-    let want = |free_n| hooklatch::store::LeaseWant {
+    let want = |free_n| hooklatch_store::LeaseWant {
         destination: name("billing"),
         free_n,
         free_bytes_n: u64::MAX >> 1,

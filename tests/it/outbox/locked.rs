@@ -3,11 +3,11 @@
 
 use std::time::{Duration, Instant};
 
-use hooklatch::config::{DestinationConfig, OutboxConfig, UnknownPolicy};
-use hooklatch::outbox::Outbox;
-use hooklatch::stop::{Stop, Stopper};
-use hooklatch::store::NewMessage;
-use hooklatch::types::Clock;
+use hooklatch_core::config::{DestinationConfig, OutboxConfig, UnknownPolicy};
+use hooklatch_core::stop::{Stop, Stopper};
+use hooklatch_core::types::Clock;
+use hooklatch_outbox::Outbox;
+use hooklatch_store::NewMessage;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use tokio::task::JoinSet;
 

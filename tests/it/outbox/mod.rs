@@ -19,13 +19,13 @@ mod unknown;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use hooklatch::config::{
+use hooklatch_core::config::{
     DestinationConfig, Format, HttpConfig, OutboxConfig, QueryConfig, RetryConfig, Secret, Target,
     UnknownPolicy,
 };
-use hooklatch::outbox::Outbox;
-use hooklatch::store::{LeaseWant, MessageRow, Store};
-use hooklatch::types::Clock;
+use hooklatch_core::types::Clock;
+use hooklatch_outbox::Outbox;
+use hooklatch_store::{LeaseWant, MessageRow, Store};
 
 use crate::database::Database;
 use crate::store::{admit, event, key, message, name};
@@ -53,7 +53,7 @@ impl Fixture {
 
     /// The key that the calls of this event's message to `destination` carry.
     pub(crate) fn key(&self, event_id: &str, destination: &str) -> String {
-        hooklatch::types::idempotency_key(&self.installation_id, &key(event_id), 0, destination)
+        hooklatch_core::types::idempotency_key(&self.installation_id, &key(event_id), 0, destination)
     }
 
     /// Admits an event with one message to each destination.

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::State;
-use hooklatch::config::{DestinationConfig, UnknownPolicy};
-use hooklatch::stop::Stop;
+use hooklatch_core::config::{DestinationConfig, UnknownPolicy};
+use hooklatch_core::stop::Stop;
 use http::StatusCode;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use hooklatch::config::{DestinationConfig, UnknownPolicy};
-use hooklatch::stop::{Stop, Stopper};
-use hooklatch::store::{SettleTo, Settlement};
-use hooklatch::types::AttemptResult;
+use hooklatch_core::config::{DestinationConfig, UnknownPolicy};
+use hooklatch_core::stop::{Stop, Stopper};
+use hooklatch_core::types::AttemptResult;
+use hooklatch_store::{SettleTo, Settlement};
 use metrics::{Counter, CounterFn, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
 use tokio::task::JoinSet;
 use tracing::span;
@@ -70,7 +70,7 @@ struct WarningTrap(Arc<AtomicU32>);
 
 impl tracing::Subscriber for WarningTrap {
     fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
-        metadata.target() == "hooklatch::outbox::worker" && *metadata.level() == tracing::Level::WARN
+        metadata.target() == "hooklatch_outbox::worker" && *metadata.level() == tracing::Level::WARN
     }
     fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
         span::Id::from_u64(1)
@@ -175,10 +175,10 @@ async fn the_loop_begins_again_after_a_panic_and_readiness_knows_meanwhile() {
     let warned_n = Arc::new(AtomicU32::new(0));
     tracing::subscriber::set_global_default(WarningTrap(Arc::clone(&warned_n))).unwrap();
     let destinations = [(name("billing"), fixture.config(UnknownPolicy::Hold))].into();
-    let config = hooklatch::config::OutboxConfig { lease_ms: 30_000, poll_ms: 50, stop_timeout_ms: 300 };
+    let config = hooklatch_core::config::OutboxConfig { lease_ms: 30_000, poll_ms: 50, stop_timeout_ms: 300 };
     let (store, clock) = (fixture.store.clone(), fixture.clock.clone());
     let outbox =
-        hooklatch::outbox::Outbox::new(store, clock, config, destinations, "node-1".to_owned()).unwrap();
+        hooklatch_outbox::Outbox::new(store, clock, config, destinations, "node-1".to_owned()).unwrap();
     let is_well = outbox.is_well();
     super::isolation::meddle(&database, "ALTER TABLE outbox_queue RENAME TO gone").await;
     let (stopper, stopping) = Stop::channel();

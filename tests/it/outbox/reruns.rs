@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use hooklatch::api::MessageAct;
-use hooklatch::config::UnknownPolicy;
 use hooklatch::prelude::{Effects, Event};
+use hooklatch_contract::MessageAct;
+use hooklatch_core::config::UnknownPolicy;
 
 use super::isolation::meddle;
 use super::{Fixture, HOUR_MS};

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hooklatch::config::{DestinationConfig, UnknownPolicy};
-use hooklatch::outbox::Outbox;
-use hooklatch::stop::{Stop, Stopper};
+use hooklatch_core::config::{DestinationConfig, UnknownPolicy};
+use hooklatch_core::stop::{Stop, Stopper};
+use hooklatch_outbox::Outbox;
 use sqlx::{Connection, PgConnection, SqliteConnection};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;

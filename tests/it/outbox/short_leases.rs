@@ -1,6 +1,6 @@
 //! Leases that are shorter than what a result may wait for.
 
-use hooklatch::config::UnknownPolicy;
+use hooklatch_core::config::UnknownPolicy;
 use sqlx::{Connection, PgConnection};
 
 use super::Fixture;

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use hooklatch::config::{DestinationConfig, OutboxConfig, RetryConfig, UnknownPolicy};
-use hooklatch::outbox::Outbox;
-use hooklatch::stop::{Stop, Stopper};
-use hooklatch::types::Clock;
+use hooklatch_core::config::{DestinationConfig, OutboxConfig, RetryConfig, UnknownPolicy};
+use hooklatch_core::stop::{Stop, Stopper};
+use hooklatch_core::types::Clock;
+use hooklatch_outbox::Outbox;
 use tokio::task::JoinSet;
 
 use super::Fixture;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use hooklatch::config::{DestinationConfig, HttpConfig, HttpVersion, Secret, TlsConfig, UnknownPolicy};
-use hooklatch::types::AttemptResult;
+use hooklatch_core::config::{DestinationConfig, HttpConfig, HttpVersion, Secret, TlsConfig, UnknownPolicy};
+use hooklatch_core::types::AttemptResult;
 use http::Version;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
@@ -72,11 +72,11 @@ impl Authority {
     }
 }
 
-async fn called(fixture: &Fixture, stub: &Stub, http: HttpConfig) -> hooklatch::store::MessageRow {
+async fn called(fixture: &Fixture, stub: &Stub, http: HttpConfig) -> hooklatch_store::MessageRow {
     called_at(fixture, stub.addr.port(), http).await
 }
 
-async fn called_at(fixture: &Fixture, port: u16, http: HttpConfig) -> hooklatch::store::MessageRow {
+async fn called_at(fixture: &Fixture, port: u16, http: HttpConfig) -> hooklatch_store::MessageRow {
     let id = format!("evt_{}", fastrand::u64(..));
     fixture.message(&id, &["billing"]).await;
     let url = format!("https://localhost:{port}/calls");

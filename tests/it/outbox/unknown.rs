@@ -1,11 +1,11 @@
 //! What nobody knows is never taken for what did not happen: destinations that work on after the time-out, gateways
 //! that lose answers, questions that are asked too early.
 
-use hooklatch::types::{AttemptResult, SentUnder};
+use hooklatch_core::types::{AttemptResult, SentUnder};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use hooklatch::config::{DestinationConfig, QueryConfig, StatusMeaning, UnknownPolicy};
+use hooklatch_core::config::{DestinationConfig, QueryConfig, StatusMeaning, UnknownPolicy};
 
 use super::{AFTER_MS, Fixture, HOUR_MS, die_holding, die_until_lapse};
 use crate::database::{Database, On, on_both};

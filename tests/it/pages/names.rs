@@ -43,9 +43,10 @@ fn is_there(all: &BTreeSet<String>, name: &str) -> bool {
 /// True when a text names a file or a folder of the package, and not a pattern, a URL or a place on somebody's machine.
 fn is_path(text: &str) -> bool {
     let is_plain = text.chars().all(|c| c.is_ascii_alphanumeric() || "._-/".contains(c));
-    let has_place = ["src/", "tests/", "docs/", "scripts/", "benches/", "examples/", "fuzz/", "migrations/"]
-        .iter()
-        .any(|place| text.starts_with(place));
+    let has_place =
+        ["src/", "crates/", "tests/", "docs/", "scripts/", "benches/", "examples/", "fuzz/", "migrations/"]
+            .iter()
+            .any(|place| text.starts_with(place));
     let has_ending = [".rs", ".md"].iter().any(|ending| text.ends_with(ending) && text.len() > ending.len());
     // `providers/NAME/mod.rs` and `docs/runbooks/NAME.md` say where a file is to be written.
     let stem = |part| [".rs", ".md"].iter().find_map(|end| str::strip_suffix(part, end)).unwrap_or(part);
@@ -77,7 +78,8 @@ fn files_that_comments_name_are_there() {
     let all = everything();
     let mut gone = Vec::new();
     let is_code = |name: &&String| {
-        let is_place = ["src/", "tests/", "benches/", "examples/", "providers/", "fuzz/src/", "scripts/"];
+        let is_place =
+            ["src/", "crates/", "tests/", "benches/", "examples/", "providers/", "fuzz/src/", "scripts/"];
         is_place.iter().any(|place| name.starts_with(place))
             && Path::new(name).extension().is_some_and(|ending| ending == "rs")
     };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::time::Duration;
 
-use hooklatch::types::Clock;
+use hooklatch_core::types::Clock;
 
 use super::world::{Callee, Saved, World};
 use crate::database::{Database, On, on_both};

@@ -1,7 +1,7 @@
 //! What is changed when a restored database is taken over, row by row.
 
-use hooklatch::store::{LeaseWant, NewMessage, RestoreStanding, Store, StoreSettings, TakeOver};
-use hooklatch::types::{Clock, EventState};
+use hooklatch_core::types::{Clock, EventState};
+use hooklatch_store::{LeaseWant, NewMessage, RestoreStanding, Store, StoreSettings, TakeOver};
 
 use crate::database::{Database, on_both};
 use crate::store::{admit, candidates, event, message, name};
@@ -28,7 +28,7 @@ fn word(from_ms: i64) -> TakeOver {
     }
 }
 
-async fn lease(store: &Store, to: &str, now_ms: i64) -> Vec<hooklatch::store::LeasedMessage> {
+async fn lease(store: &Store, to: &str, now_ms: i64) -> Vec<hooklatch_store::LeasedMessage> {
     let want = LeaseWant {
         destination: name(to),
         free_n: 10,

@@ -6,10 +6,10 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
-use hooklatch::provider::{ActiveProvider, Provider, filled_sample};
-use hooklatch::providers::builtin;
-use hooklatch::vectors::Vector;
-use hooklatch::verify::{DevKeys, SignAt};
+use hooklatch_receive::provider::{ActiveProvider, Provider, filled_sample};
+use hooklatch_receive::providers::builtin;
+use hooklatch_receive::vectors::Vector;
+use hooklatch_verify::{DevKeys, SignAt};
 use serde_json::{Map, Value, json};
 
 use crate::database::{Database, On};

@@ -1,7 +1,7 @@
 //! Who is new, who is not, and what a transaction leaves behind.
 
-use hooklatch::store::{EventCount, EventUpdate, Latched, Store, StoreError, Writes};
-use hooklatch::types::{EventState, IncomingEvent, ObjectVersion};
+use hooklatch_core::types::{EventState, IncomingEvent, ObjectVersion};
+use hooklatch_store::{EventCount, EventUpdate, Latched, Store, StoreError, Writes};
 
 use super::{candidates, event, key, message, name, numbered};
 use crate::database::{Database, on_both};

@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use hooklatch::store::{AdmittedBatch, Candidate, Decide, Latched, NewMessage, Plan, Store, Writes};
-use hooklatch::types::{EventState, IncomingEvent, ObjectVersion, OnConflict};
+use hooklatch_core::types::{EventState, IncomingEvent, ObjectVersion, OnConflict};
+use hooklatch_store::{AdmittedBatch, Candidate, Decide, Latched, NewMessage, Plan, Store, Writes};
 use sha2::{Digest, Sha256};
 
 use super::{event, message, numbered};

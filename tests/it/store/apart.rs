@@ -1,8 +1,8 @@
 //! What is kept beside an event that stands, what people decide about it, and which firing of a signal a copy is of.
 
-use hooklatch::api::{EventAct, IfMatch};
-use hooklatch::store::{Decision, Latched, NewMessage, Ordered, Store};
-use hooklatch::types::{EventKey, EventState, IncomingEvent, OnConflict, Renderings};
+use hooklatch_contract::{EventAct, IfMatch};
+use hooklatch_core::types::{EventKey, EventState, IncomingEvent, OnConflict, Renderings};
+use hooklatch_store::{Decision, Latched, NewMessage, Ordered, Store};
 
 use super::admission::insert;
 use super::{admit_at_once, candidates, decide, decision_at, event, key, message, ops};

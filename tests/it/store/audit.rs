@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use hooklatch::store::{NewToken, People, PeopleDoor, PrunePlace, PruneWalk, PrunedKind, Store, TokenMaking};
-use hooklatch::types::{Principal, Role};
+use hooklatch_core::types::{Principal, Role};
+use hooklatch_store::{NewToken, People, PeopleDoor, PrunePlace, PruneWalk, PrunedKind, Store, TokenMaking};
 
 use super::name;
 use super::retention::{cuts, round};

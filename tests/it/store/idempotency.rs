@@ -1,6 +1,6 @@
 //! The row of a key: who holds it, what is known of it, and who may still write its answer.
 
-use hooklatch::store::{KeyClaim, KeyReply, KeyRequest, KeyState, NewAnswer, Store};
+use hooklatch_store::{KeyClaim, KeyReply, KeyRequest, KeyState, NewAnswer, Store};
 
 use crate::database::{Database, on_both};
 

@@ -1,8 +1,8 @@
 //! Lanes: strict order, one under way, each blocked by its own head alone.
 
-use hooklatch::api::MessageAct;
-use hooklatch::store::{LeaseWant, LeasedMessage, NewMessage, SettleTo, Store, StoreError};
-use hooklatch::types::{AttemptResult, MessageState};
+use hooklatch_contract::MessageAct;
+use hooklatch_core::types::{AttemptResult, MessageState};
+use hooklatch_store::{LeaseWant, LeasedMessage, NewMessage, SettleTo, Store, StoreError};
 
 use super::{admit, decision_at, event, key, message, name, on_message, ops, settlement};
 use crate::database::{Database, on_both};

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use hooklatch::store::{Cuts, Filter, PRUNED_N_MAX, PrunePlace, PruneWalk, PrunedKind};
-use hooklatch::types::MessageState;
+use hooklatch_core::types::MessageState;
+use hooklatch_store::{Cuts, Filter, PRUNED_N_MAX, PrunePlace, PruneWalk, PrunedKind};
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Row, SqliteConnection};
 
 use super::retention::{counts, cuts, lease, round, run};
@@ -138,7 +138,7 @@ async fn lists_and_pruning_go_by_keys_however_much_there_is(database: &Database)
     }
     messages(database, "outbox_queue", 1, 200_000, 1_024).await;
     run(database, "ANALYZE").await;
-    let plan = plan(database, hooklatch::store::list_statements()[1].1).await;
+    let plan = plan(database, hooklatch_store::list_statements()[1].1).await;
     let is_by_key = plan.contains("Index Scan Backward using outbox_finished_pkey")
         || plan.contains("SEARCH q USING INTEGER PRIMARY KEY (rowid<?)");
     assert!(is_by_key && !plan.contains("Seq Scan on outbox") && !plan.contains("SCAN q"), "{plan}");

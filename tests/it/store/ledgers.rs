@@ -1,11 +1,11 @@
 //! The ledger of one event, who sees its content, and the search for whatever id a person holds.
 
-use hooklatch::api::{EventTaker, LedgerWhat, SearchHit};
-use hooklatch::store::{
+use hooklatch_contract::{EventTaker, LedgerWhat, SearchHit};
+use hooklatch_core::types::{AttemptResult, EventKey, EventState, IncomingEvent, ObjectVersion, Role};
+use hooklatch_store::{
     Candidate, CopyCount, LeaseWant, NewMessage, PeopleError, Rejection, SettleTo, Settlement, Store,
     Unsearched,
 };
-use hooklatch::types::{AttemptResult, EventKey, EventState, IncomingEvent, ObjectVersion, Role};
 
 use super::reads::{LATER_MS, people, put};
 use super::{admit, event, key, message, name, settlement};
@@ -189,13 +189,13 @@ async fn what_is_left_of_a_message_that_is_gone_is_not_for_a_scope_of_destinatio
     attempted(&store, 3_000, SettleTo::Done, AttemptResult::Done).await;
     let everywhere = people(&store, Role::Reader);
     everywhere.event_ledger(&key("evt_1"), 4_000, |_| EventTaker::Somebody).await.unwrap();
-    let reach = |destination: &str| hooklatch::types::Reach::These([name(destination)].into());
+    let reach = |destination: &str| hooklatch_core::types::Reach::These([name(destination)].into());
     let told = async |destination: &str| {
-        let principal = hooklatch::types::Principal {
+        let principal = hooklatch_core::types::Principal {
             destinations: reach(destination),
-            ..hooklatch::types::Principal::everywhere(name("bob"), Role::Reader)
+            ..hooklatch_core::types::Principal::everywhere(name("bob"), Role::Reader)
         };
-        let bob = hooklatch::store::PeopleDoor::new(store.clone()).open(principal);
+        let bob = hooklatch_store::PeopleDoor::new(store.clone()).open(principal);
         let ledger = bob.event_ledger(&key("evt_1"), 5_000, |_| EventTaker::Somebody).await.unwrap();
         serde_json::to_string(&ledger.entries).unwrap()
     };

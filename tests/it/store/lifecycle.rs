@@ -1,7 +1,7 @@
 //! Opening, refusing, migrating, coming back.
 
-use hooklatch::store::{SchemaState, Store, StoreError, StoreSettings};
-use hooklatch::types::IncomingEvent;
+use hooklatch_core::types::IncomingEvent;
+use hooklatch_store::{SchemaState, Store, StoreError, StoreSettings};
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, SqliteConnection};
 
 use super::{admit, event};

@@ -1,10 +1,10 @@
 //! Leases, fencing tokens, settlements.
 
-use hooklatch::api::PauseAct;
-use hooklatch::store::{
+use hooklatch_contract::PauseAct;
+use hooklatch_core::types::{AttemptResult, MessageState};
+use hooklatch_store::{
     InitialLease, Latched, LeaseWant, LeasedMessage, NewMessage, SettleTo, Settlement, Store,
 };
-use hooklatch::types::{AttemptResult, MessageState};
 
 use super::{admit, admit_at_once, call_key, decision_at, event, key, message, name, on_destination, ops};
 use crate::database::{Database, on_both};

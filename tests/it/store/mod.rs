@@ -27,14 +27,14 @@ mod versions;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use hooklatch::api::{EventAct, IfMatch, MessageAct, PauseAct};
-use hooklatch::store::{
+use hooklatch_contract::{EventAct, IfMatch, MessageAct, PauseAct};
+use hooklatch_core::types::{
+    AttemptResult, EventKey, EventState, IncomingEvent, MessageId, Name, Principal, Reach, Role,
+};
+use hooklatch_store::{
     AdmittedBatch, Answered, Candidate, Decide, Decision, EventPlace, EventQuery, EventRow, Latched,
     LeasedMessage, NewMessage, Ordered, People, PeopleDoor, PeopleError, Plan, Refusal, SettleTo, Settlement,
     Store, StoreError, StoreSettings, Writes,
-};
-use hooklatch::types::{
-    AttemptResult, EventKey, EventState, IncomingEvent, MessageId, Name, Principal, Reach, Role,
 };
 use sha2::{Digest, Sha256};
 
@@ -141,7 +141,7 @@ pub(crate) async fn all_events(store: &Store) -> Vec<EventRow> {
 /// The key that the calls of this event's message to `destination` carry.
 pub(crate) async fn call_key(store: &Store, event_id: &str, destination: &str) -> String {
     let installation_id = store.installation_id().await.unwrap();
-    hooklatch::types::idempotency_key(&installation_id, &key(event_id), 0, destination)
+    hooklatch_core::types::idempotency_key(&installation_id, &key(event_id), 0, destination)
 }
 
 /// Admits one event with its messages, as `handled`; their ids.
@@ -269,7 +269,7 @@ async fn installation_keeps_its_id(database: &Database) {
 async fn database_answers_and_its_clock_is_near(database: &Database) {
     let store = database.store().await;
     store.probe().await.unwrap();
-    let now_ms = hooklatch::types::Clock::system().now_ms();
+    let now_ms = hooklatch_core::types::Clock::system().now_ms();
     assert!(store.clock_offset_ms(now_ms).await.unwrap().abs() < 60_000);
 }
 

@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use hooklatch::api::RejectedView;
-use hooklatch::store::{REJECTIONS_N_MAX, RejectedQuery, Rejection, SecretUse};
+use hooklatch_contract::RejectedView;
+use hooklatch_store::{REJECTIONS_N_MAX, RejectedQuery, Rejection, SecretUse};
 
 use super::{name, ops};
 use crate::database::{Database, on_both};
-use hooklatch::types::Name;
+use hooklatch_core::types::Name;
 
 on_both!(
     the_newest_refusals_of_each_provider_are_kept,

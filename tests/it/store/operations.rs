@@ -1,15 +1,15 @@
 //! Operations in the store: their sets, their batches, their ends.
 
-use hooklatch::api::{
+use hooklatch_contract::{
     EventAct, EventFilter, IfMatch, MessageAct, MessageFilter, OperationChoice, OperationOrder,
     OperationState, OperationSubject, OperationView, Risk,
 };
-use hooklatch::store::{
+use hooklatch_core::types::{
+    AttemptResult, DeliveryFilter, EventState, IncomingEvent, MessageState, Principal, Reach, Role,
+};
+use hooklatch_store::{
     BulkRules, Decision, LeaseWant, OPERATION_ROWS_N_MAX, OperationAct, People, PeopleDoor, PeopleError,
     SettleTo, Settlement, Store,
-};
-use hooklatch::types::{
-    AttemptResult, DeliveryFilter, EventState, IncomingEvent, MessageState, Principal, Reach, Role,
 };
 
 use super::retention::run;
@@ -230,7 +230,7 @@ async fn an_operation_that_was_cancelled_goes_no_further(database: &Database) {
 async fn an_operation_reaches_what_its_orderer_reaches(database: &Database) {
     let store = database.store().await;
     let adyen = |id: &str| IncomingEvent {
-        key: hooklatch::types::EventKey { provider: name("adyen"), event_id: id.to_owned() },
+        key: hooklatch_core::types::EventKey { provider: name("adyen"), event_id: id.to_owned() },
         ..event(id, id)
     };
     for n in 0..2 {
@@ -263,7 +263,7 @@ async fn an_operation_reaches_what_its_orderer_reaches(database: &Database) {
 async fn events_are_erased_and_rerun_by_a_filter(database: &Database) {
     let store = database.store().await;
     for n in 0..4 {
-        let object = hooklatch::types::ObjectVersion { object: format!("cus_{}", n % 2), version: n };
+        let object = hooklatch_core::types::ObjectVersion { object: format!("cus_{}", n % 2), version: n };
         let received_at_ms = 1_000 + n * 100;
         let one = IncomingEvent { object: Some(object), received_at_ms, ..event(&format!("evt_{n}"), "a") };
         admit(&store, &one, &[]).await;
@@ -782,7 +782,7 @@ async fn what_somebody_did_after_the_order_is_neither_settled_nor_discarded_by_i
         ..EventFilter::default()
     };
     for id in ["evt_8", "evt_9"] {
-        let object = hooklatch::types::ObjectVersion { object: "cus_1".to_owned(), version: 1 };
+        let object = hooklatch_core::types::ObjectVersion { object: "cus_1".to_owned(), version: 1 };
         admit(&store, &IncomingEvent { object: Some(object), ..event(id, id) }, &[]).await;
     }
     let erase = OperationSubject::Events { act: EventAct::EraseAndDiscard, filter: of_other };

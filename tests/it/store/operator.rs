@@ -1,10 +1,10 @@
 //! What people decide: once, recorded, and never over a worker's head.
 
-use hooklatch::api::{EventAct, IfMatch, MessageAct, PauseAct};
-use hooklatch::store::{
+use hooklatch_contract::{EventAct, IfMatch, MessageAct, PauseAct};
+use hooklatch_core::types::{AttemptResult, EventState, MessageId, MessageState, Role, SentUnder};
+use hooklatch_store::{
     Decision, Filter, LeaseWant, LeasedMessage, Ordered, PausesEnded, SettleTo, Settlement, Store,
 };
-use hooklatch::types::{AttemptResult, EventState, MessageId, MessageState, Role, SentUnder};
 
 use super::{
     admit, call_key, candidates, decide, decision_at, event, key, message, name, on_destination, on_event,
@@ -454,7 +454,7 @@ async fn an_event_without_its_bytes_is_not_dispatched_again(database: &Database)
 
 async fn what_is_kept_beside_an_event_is_erased_with_it(database: &Database) {
     let store = database.store().await;
-    let signed = |id: &str, body: &str| hooklatch::types::IncomingEvent {
+    let signed = |id: &str, body: &str| hooklatch_core::types::IncomingEvent {
         replay_key: Some([7; 32]),
         ..event(id, body)
     };
@@ -508,5 +508,5 @@ async fn the_bytes_of_an_event_are_erased_and_what_became_of_it_stays(database: 
     let mut tx = store.admission_begin().await.unwrap();
     let found = tx.events_insert(&again).await.unwrap();
     tx.commit().await.unwrap();
-    assert_eq!(found, [hooklatch::store::Latched::Duplicate]);
+    assert_eq!(found, [hooklatch_store::Latched::Duplicate]);
 }

@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use hooklatch::api::EventAct;
-use hooklatch::seal::{KeyRing, SealKey};
-use hooklatch::store::{Candidate, LeaseWant, ResealPlace, SealedTable, SettleTo, Store, Writes};
-use hooklatch::types::{AttemptResult, EventState, IncomingEvent};
+use hooklatch_contract::EventAct;
+use hooklatch_core::seal::{KeyRing, SealKey};
+use hooklatch_core::types::{AttemptResult, EventState, IncomingEvent};
+use hooklatch_store::{Candidate, LeaseWant, ResealPlace, SealedTable, SettleTo, Store, Writes};
 
 use super::{decide, decision_at, event, key, message, name, numbered, on_event, ops, settlement};
 use crate::database::{Database, on_both};

@@ -1,7 +1,7 @@
 //! How PostgreSQL goes about the hot statements: by keys alone, however much waits, and whatever it believed of the
 //! tables' sizes when it made the plan, which it keeps for as long as the session lives.
 
-use hooklatch::store::{rare_statements, statements};
+use hooklatch_store::{rare_statements, statements};
 use serde_json::Value;
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
 

@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use hooklatch::store::read_statements;
+use hooklatch_store::read_statements;
 use serde_json::Value;
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Row, SqliteConnection};
 

@@ -1,10 +1,10 @@
 //! What people read of events: pages, counts and statistics, as one who asks may see them.
 
-use hooklatch::api::{EventFilter, EventTaker, EventView, Page};
-use hooklatch::store::{
+use hooklatch_contract::{EventFilter, EventTaker, EventView, Page};
+use hooklatch_core::types::{EventKey, EventState, IncomingEvent, ObjectVersion, Principal, Reach, Role};
+use hooklatch_store::{
     Candidate, EventPlace, EventQuery, People, PeopleDoor, PeopleError, Store, Unsearched,
 };
-use hooklatch::types::{EventKey, EventState, IncomingEvent, ObjectVersion, Principal, Reach, Role};
 
 use super::{admit, event, key, message, name};
 use crate::database::{Database, on_both};

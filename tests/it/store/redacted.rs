@@ -1,10 +1,10 @@
 //! Redaction before storing: people see what is left of a body, handlers and destinations get what came or nothing.
 
 use bytes::Bytes;
-use hooklatch::api::EventAct;
-use hooklatch::seal::{KeyRing, SealKey};
-use hooklatch::store::{LeaseWant, LeasedMessage, NewMessage, SettleTo, Settlement, Store};
-use hooklatch::types::{AttemptResult, EventState, IncomingEvent, MessageState, RedactedBody};
+use hooklatch_contract::EventAct;
+use hooklatch_core::seal::{KeyRing, SealKey};
+use hooklatch_core::types::{AttemptResult, EventState, IncomingEvent, MessageState, RedactedBody};
+use hooklatch_store::{LeaseWant, LeasedMessage, NewMessage, SettleTo, Settlement, Store};
 
 use super::retention::run;
 use super::{

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use hooklatch::api::MessageAct;
-use hooklatch::store::{
+use hooklatch_contract::MessageAct;
+use hooklatch_core::types::{AttemptResult, EventState, IncomingEvent, ObjectVersion};
+use hooklatch_store::{
     Cuts, LeaseWant, PRUNED_N_MAX, PruneLease, PrunePlace, PruneWalk, PrunedKind, SettleTo, Settlement, Store,
 };
-use hooklatch::types::{AttemptResult, EventState, IncomingEvent, ObjectVersion};
 use sqlx::{Connection, Executor, PgConnection};
 
 use super::{admit, candidates, decision_at, event, key, message, name, on_message, ops, settlement};
@@ -168,7 +168,7 @@ async fn an_id_goes_after_its_own_window_and_after_all_else_of_its_event(databas
     let mut tx = store.admission_begin().await.unwrap();
     let found = tx.events_insert(&again).await.unwrap();
     tx.commit().await.unwrap();
-    assert_eq!(found, [hooklatch::store::Latched::Duplicate]);
+    assert_eq!(found, [hooklatch_store::Latched::Duplicate]);
     round(&store, &cuts(50_000), 10, false).await;
     assert_eq!(counts(database).await, [0, 0, 0, 0]);
 
@@ -286,7 +286,7 @@ async fn versions_go_with_their_events_and_counts_with_their_keys(database: &Dat
 async fn lanes_without_messages_go_when_nothing_has_used_them(database: &Database) {
     let store = database.store().await;
     let in_lane =
-        |lane: &str| hooklatch::store::NewMessage { lane: Some(lane.to_owned()), ..message("billing") };
+        |lane: &str| hooklatch_store::NewMessage { lane: Some(lane.to_owned()), ..message("billing") };
     admit(&store, &received("evt_1", 1_000), &[in_lane("a")]).await;
     settle(&store, SettleTo::Done, 2_000).await;
     admit(&store, &received("evt_2", 1_000), &[in_lane("b")]).await;
@@ -317,7 +317,7 @@ async fn small_things_go_by_their_age(database: &Database) {
         INSERT INTO audit_log (audit_seq, at_ms, actor, action, detail)
             SELECT ROW_NUMBER() OVER (ORDER BY rejection_id), received_at_ms, 'ops', 'x', ''
             FROM rejected_requests";
-    let rejection = |n: u32, received_at_ms: i64| hooklatch::store::Rejection {
+    let rejection = |n: u32, received_at_ms: i64| hooklatch_store::Rejection {
         rejection_id: format!("0190-{n:08}"),
         provider: "stripe".to_owned(),
         received_at_ms,

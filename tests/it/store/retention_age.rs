@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use hooklatch::store::{Cuts, PrunePlace, PruneWalk, PrunedKind, SettleTo};
-use hooklatch::types::{Clock, IncomingEvent, ObjectVersion};
+use hooklatch_core::types::{Clock, IncomingEvent, ObjectVersion};
+use hooklatch_store::{Cuts, PrunePlace, PruneWalk, PrunedKind, SettleTo};
 
 use super::retention::{counts, cuts, received, round, run, settle};
 use super::{admit, key, message, name};

@@ -2,13 +2,13 @@
 //! sent.
 
 use bytes::Bytes;
-use hooklatch::api::EventAct;
-use hooklatch::seal::{KeyRing, SealKey};
-use hooklatch::store::{
+use hooklatch_contract::EventAct;
+use hooklatch_core::seal::{KeyRing, SealKey};
+use hooklatch_core::types::{AttemptResult, EventState, MessageState};
+use hooklatch_store::{
     Latched, LeaseWant, LeasedMessage, NewMessage, ResealPlace, SEALED_COUNTED_N, SealedTable, SettleTo,
     Settlement, Store,
 };
-use hooklatch::types::{AttemptResult, EventState, MessageState};
 
 use super::retention::run;
 use super::{

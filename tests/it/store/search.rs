@@ -1,9 +1,9 @@
 //! The ids inside events: found whole or by their beginning, by those who may, for as long as the body is kept.
 
-use hooklatch::api::{EventAct, SearchHit, SearchView};
-use hooklatch::seal::{KeyRing, SealKey};
-use hooklatch::store::{Latched, People, ResealPlace, SealedTable, Store, Unsearched};
-use hooklatch::types::{EventKey, IncomingEvent, Role};
+use hooklatch_contract::{EventAct, SearchHit, SearchView};
+use hooklatch_core::seal::{KeyRing, SealKey};
+use hooklatch_core::types::{EventKey, IncomingEvent, Role};
+use hooklatch_store::{Latched, People, ResealPlace, SealedTable, Store, Unsearched};
 
 use super::reads::{LATER_MS, people};
 use super::{admit, admit_at_once, decide, decision_at, event, name, on_event, ops, scoped};

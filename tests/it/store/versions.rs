@@ -1,8 +1,8 @@
 //! Decisions about one subject: of which version, and in whose scope.
 
-use hooklatch::api::{EventAct, IfMatch, MessageAct, MessageView, PauseAct, Tagged};
-use hooklatch::store::{Decision, MessageRow, SettleTo};
-use hooklatch::types::Role;
+use hooklatch_contract::{EventAct, IfMatch, MessageAct, MessageView, PauseAct, Tagged};
+use hooklatch_core::types::Role;
+use hooklatch_store::{Decision, MessageRow, SettleTo};
 
 use super::operator::settled;
 use super::retention::run;
@@ -71,7 +71,7 @@ async fn whoever_decides_about_an_older_version_is_told_so(database: &Database) 
     );
     assert_eq!(decide(&people, &on_event("evt_1", EventAct::Erase), &with(&any, "e2")).await, "changed 0");
     assert_eq!(decide(&people, &on_event("evt_9", EventAct::Erase), &with(&tag, "e3")).await, "not_found");
-    let running = of(&hooklatch::api::DestinationView {
+    let running = of(&hooklatch_contract::DestinationView {
         name: "billing".to_owned(),
         kind: String::new(),
         is_configured: true,

@@ -1,10 +1,10 @@
-//! Metrics: what is counted in `src` stands in the table, with its type and its labels, and the other way round.
+//! Metrics: what is counted in the program stands in the table, with its type and its labels, and the other way round.
 
 use std::collections::BTreeSet;
 
-use hooklatch::meters::METRIC_GROUPS;
+use hooklatch_core::meters::METRIC_GROUPS;
 
-use super::{code, files, nothing};
+use super::{code, files, nothing, sources};
 
 /// A place that counts: the macro's name, the metric's, and its labels.
 type Use = (String, String, Vec<String>);
@@ -55,8 +55,8 @@ fn a_place_that_counts_is_read_with_its_labels() {
 fn every_metric_of_the_source_is_in_the_table_and_every_row_is_counted() {
     let rows: Vec<_> = METRIC_GROUPS.iter().flat_map(|group| group.metrics).collect();
     let (mut wrong, mut used) = (Vec::new(), BTreeSet::new());
-    for (file, text) in files("src", ".rs") {
-        if file.starts_with("src/meters") {
+    for (file, text) in sources() {
+        if file.starts_with("crates/core/src/meters") {
             continue;
         }
         for (metric_type, name, mut labels) in uses(code(&text)) {
@@ -76,8 +76,11 @@ fn every_metric_of_the_source_is_in_the_table_and_every_row_is_counted() {
         }
     }
     let unused = rows.iter().filter(|row| !used.contains(row.name));
-    wrong.extend(unused.map(|row| format!("src/meters: nothing counts `{}`", row.name)));
-    nothing("src/meters has each metric as it is counted, by a literal and with all its labels", &wrong);
+    wrong.extend(unused.map(|row| format!("crates/core/src/meters: nothing counts `{}`", row.name)));
+    nothing(
+        "crates/core/src/meters has each metric as it is counted, by a literal and with all its labels",
+        &wrong,
+    );
 }
 
 #[test]

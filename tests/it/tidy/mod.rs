@@ -3,28 +3,33 @@
 
 mod metrics;
 mod people;
-mod ranks;
 mod store;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use ranks::RANKS;
-
 /// Names that only some places may use.
 const PLACES: [(&str, &[&str], &str); 6] = [
-    ("axum::", &["src/http", "src/console", "src/app", "src/idempotency"], "HTTP types stay in `http`"),
-    ("StatusCode", &["src/http", "src/console", "src/idempotency"], "statuses are decided in `http`"),
+    (
+        "axum::",
+        &["crates/operator", "crates/console", "crates/receive/src/idempotency", "src/app"],
+        "HTTP types stay in `operator`",
+    ),
+    (
+        "StatusCode",
+        &["crates/operator", "crates/console", "crates/receive/src/idempotency"],
+        "statuses are decided in `operator`",
+    ),
     (
         "sqlx::",
-        &["src/store", "src/lib.rs", "src/outbox/destinations/kinds/postgres_table.rs"],
+        &["crates/store", "src/lib.rs", "crates/outbox/src/destinations/kinds/postgres_table.rs"],
         "SQL stays in `store`",
     ),
     ("PgPool", &[], "`store/db/pool.rs` closes connections whose state is unknown"),
     ("SqlitePool", &[], "`store/db/pool.rs` closes connections whose state is unknown"),
     (
         "TransactionManager",
-        &["src/store/db/postgres/statement.rs"],
+        &["crates/store/src/db/postgres/statement.rs"],
         "`store/db` begins and ends transactions",
     ),
 ];
@@ -53,6 +58,11 @@ pub(crate) fn files(folder: &str, ending: &str) -> Vec<(String, String)> {
     found
 }
 
+/// Every file of the program with this ending.
+pub(crate) fn sources() -> Vec<(String, String)> {
+    [files("src", ".rs"), files("crates", ".rs")].concat()
+}
+
 /// The code of a file, without its unit tests.
 fn code(text: &str) -> &str {
     text.split("\n#[cfg(test)]\n").next().unwrap()
@@ -62,34 +72,42 @@ fn nothing(what: &str, found: &[String]) {
     assert!(found.is_empty(), "{what}:\n  {}", found.join("\n  "));
 }
 
+/// The crates that each crate builds on, and the libraries that it alone may name.
+const CRATES: [(&str, &[&str], &[&str]); 8] = [
+    ("core", &[], &[]),
+    ("contract", &["core"], &[]),
+    ("verify", &["core"], &[]),
+    ("store", &["core", "contract"], &["rusqlite", "sqlx-core"]),
+    ("outbox", &["core", "contract", "store"], &["async-nats", "lapin", "redis", "rskafka"]),
+    ("receive", &["core", "contract", "verify", "store", "outbox"], &[]),
+    ("operator", &["core", "contract", "verify", "store", "outbox", "receive"], &["listenfd", "sd-notify"]),
+    ("console", &["core", "contract", "operator"], &["maud"]),
+];
+
 #[test]
-fn dependencies_point_one_way() {
-    let rank = |module: &str| RANKS.iter().find(|(name, _)| *name == module).map(|(_, rank)| *rank);
-    let mut upwards = Vec::new();
-    for (name, text) in files("src", ".rs") {
-        let own = name.trim_start_matches("src/").split(['/', '.']).next().unwrap();
-        let own_rank = rank(own).unwrap_or_else(|| panic!("give `{own}` a rank in RANKS"));
-        for after in text.split("crate::").skip(1) {
-            let list = after.strip_prefix('{').and_then(|list| list.split('}').next());
-            let to_check: Vec<&str> = list.map_or_else(|| vec![after], |list| list.split(',').collect());
-            for module in to_check {
-                let module: String =
-                    module.trim().chars().take_while(|c| c.is_ascii_lowercase() || *c == '_').collect();
-                let Some(other) = rank(&module) else { continue };
-                let is_macro_or_self = module == own;
-                if !is_macro_or_self && other >= own_rank {
-                    upwards.push(format!("{name} imports `{module}`"));
-                }
-            }
+fn crates_build_on_those_below_and_name_only_their_own_libraries() {
+    let mut wrong = Vec::new();
+    for (name, below, _) in CRATES {
+        let text = fs::read_to_string(root().join(format!("crates/{name}/Cargo.toml"))).unwrap();
+        let manifest: toml::Table = text.parse().unwrap();
+        let dependencies = manifest["dependencies"].as_table().unwrap();
+        let ours = dependencies.keys().filter_map(|key| key.strip_prefix("hooklatch-"));
+        wrong.extend(ours.filter(|key| !below.contains(key)).map(|key| format!("{name} builds on {key}")));
+        let others = CRATES.iter().filter(|(other, ..)| *other != name).flat_map(|(.., own)| *own);
+        wrong.extend(
+            others.filter(|key| dependencies.contains_key(**key)).map(|key| format!("{name} names {key}")),
+        );
+        if name == "verify" && dependencies.contains_key("tokio") {
+            wrong.push("verify needs no runtime, but names tokio".to_owned());
         }
     }
-    nothing("these import upwards or sideways; see RANKS", &upwards);
+    nothing("see CRATES", &wrong);
 }
 
 #[test]
 fn words_stay_where_they_belong() {
     let mut strays = Vec::new();
-    for (name, text) in files("src", ".rs") {
+    for (name, text) in sources() {
         if name.ends_with("tests.rs") {
             continue;
         }
@@ -123,8 +141,7 @@ fn every_sleep_has_a_reason() {
     let of = |(name, text): (String, String)| {
         unexplained_sleeps(&text).into_iter().map(move |line| format!("{name}:{line}"))
     };
-    let found: Vec<String> =
-        files("src", ".rs").into_iter().chain(files("tests/it", ".rs")).flat_map(of).collect();
+    let found: Vec<String> = sources().into_iter().chain(files("tests/it", ".rs")).flat_map(of).collect();
     let found: Vec<String> = found.into_iter().filter(|place| !place.starts_with("tests/it/tidy/")).collect();
     nothing("wait for a condition with a bound, or say in a comment what takes this time", &found);
 }
@@ -146,19 +163,23 @@ const SECRET_OPERANDS: [&str; 10] = [
 /// Comparisons of such words that no stranger can measure: file, text, why.
 const COMPARED_OPENLY: [(&str, &str, &str); 3] = [
     (
-        "src/provider/active.rs",
+        "crates/receive/src/provider/active.rs",
         "one.value.reveal() == environment",
         "the names of environments, which everybody knows",
     ),
     (
-        "src/outbox/destinations/kinds/http/parse.rs",
+        "crates/outbox/src/destinations/kinds/http/parse.rs",
         "secret.reveal().contains(label)",
         "the operator's own PEM file is asked for a label that everybody knows, when the program starts",
     ),
-    ("src/config/sections.rs", ".contains(&secret.reveal().len())", "a length, when the program starts"),
+    (
+        "crates/core/src/config/sections.rs",
+        ".contains(&secret.reveal().len())",
+        "a length, when the program starts",
+    ),
 ];
 
-/// Does not compile once [`Secret`](hooklatch::config::Secret) can be compared with `==`: `SAYS` would be two things.
+/// Does not compile once [`Secret`](hooklatch_core::config::Secret) can be compared with `==`: `SAYS` would be two things.
 const _: () = {
     struct IsCompared;
     trait Compared<T> {
@@ -166,7 +187,7 @@ const _: () = {
     }
     impl<T: ?Sized> Compared<()> for T {}
     impl<T: ?Sized + PartialEq> Compared<IsCompared> for T {}
-    let () = <hooklatch::config::Secret as Compared<_>>::SAYS;
+    let () = <hooklatch_core::config::Secret as Compared<_>>::SAYS;
 };
 
 /// True when the last name of an operand, such as `reveal()` of `other.token.reveal()`, is a secret's.
@@ -209,7 +230,7 @@ fn secrets_signatures_and_macs_are_compared_in_constant_time() {
         assert!(!compares_a_secret(line), "{line}");
     }
     let mut strays = Vec::new();
-    for (name, text) in files("src", ".rs").into_iter().chain(files("providers", ".rs")) {
+    for (name, text) in sources().into_iter().chain(files("providers", ".rs")) {
         if name.ends_with("tests.rs") {
             continue;
         }

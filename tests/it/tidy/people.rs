@@ -1,4 +1,4 @@
-//! The rule of `src/http/api`: it reaches the store through `People` alone, which checks who asks.
+//! The rule of `crates/operator/src/http/api`: it reaches the store through `People` alone, which checks who asks.
 
 use std::collections::BTreeSet;
 
@@ -21,11 +21,11 @@ fn routes_reach_the_store_through_people_alone() {
     {
         assert!(NOT_IN_ROUTES.iter().any(|word| names(line, word)), "{line}");
     }
-    for line in ["use crate::store::People;", "StoreError", "stored_text(&reason)"] {
+    for line in ["use hooklatch_store::People;", "StoreError", "stored_text(&reason)"] {
         assert!(!NOT_IN_ROUTES.iter().any(|word| *word != "store:" && names(line, word)), "{line}");
     }
     let mut strays = BTreeSet::new();
-    for (name, text) in files("src/http/api", ".rs") {
+    for (name, text) in files("crates/operator/src/http/api", ".rs") {
         for line in code(&text).lines().filter(|line| !line.trim_start().starts_with("//")) {
             let line = line.replace("store::", "").replace("PeopleError::Store", "");
             if NOT_IN_ROUTES.iter().any(|word| names(&line, word)) {

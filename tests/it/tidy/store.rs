@@ -1,4 +1,4 @@
-//! The rules of `src/store`: each statement has a name, and uses the words of the index that it needs.
+//! The rules of `crates/store`: each statement has a name, and uses the words of the index that it needs.
 
 use std::fs;
 
@@ -7,8 +7,8 @@ use super::{files, nothing, root};
 #[test]
 fn each_statement_says_which_operation_it_is_of() {
     let mut nameless = Vec::new();
-    let is_driver = |name: &str| name.starts_with("src/store/db/") || name.ends_with("/sqlite.rs");
-    for (name, text) in files("src/store", ".rs").into_iter().filter(|(name, _)| !is_driver(name)) {
+    let is_driver = |name: &str| name.starts_with("crates/store/src/db/") || name.ends_with("/sqlite.rs");
+    for (name, text) in files("crates/store/src", ".rs").into_iter().filter(|(name, _)| !is_driver(name)) {
         for (n, line) in text.lines().enumerate() {
             let starts = ["\"SELECT ", "\"INSERT INTO", "\"UPDATE ", "\"DELETE FROM", "\"WITH "];
             if starts.iter().any(|start| line.contains(start)) {
@@ -28,7 +28,7 @@ fn what_looks_for_open_events_repeats_the_words_of_their_index() {
         "SQLite takes a partial index for its own words alone"
     );
     let mut strays = Vec::new();
-    for (name, text) in files("src/store", ".rs") {
+    for (name, text) in files("crates/store/src", ".rs") {
         for statement in text.split("\"/* ").skip(1).filter_map(|rest| rest.split("\",").next()) {
             let is_open = ["retry", "failed", "unreadable", "conflict"]
                 .iter()

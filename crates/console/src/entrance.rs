@@ -1,0 +1,308 @@
+//! How somebody comes in who is not known yet: by the cookie of their session, or through the page for signing in.
+//!
+//! The cookie is `SameSite=Strict`, so that a link from another site opens a page of ours without it. Such a request is
+//! answered with a page that goes on to the same address by itself: the second request comes from us, and has the cookie.
+
+use axum::response::Response;
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use maud::html;
+
+use super::contract::with_query;
+use super::parts::form;
+use super::parts::frame::{self, Frame, Place};
+use super::state::ConsoleState;
+use super::trouble::Trouble;
+use hooklatch_core::types::{Principal, SessionText};
+use hooklatch_operator::http::token_gate::{Presented, SESSION_MS};
+
+/// Name of the cookie that holds a session.
+const COOKIE: &str = "hooklatch_session";
+/// Its name where browsers take it from our own host alone: over TLS, for the whole host. Without that, servers at other
+/// ports and sibling hosts can set cookies of the same name.
+const HOST_COOKIE: &str = "__Host-hooklatch_session";
+/// Most cookies of that name that are looked at.
+const COOKIES_N_MAX: usize = 32;
+/// Value of the query that says that we have sent a browser here ourselves.
+const ARRIVED: &str = "arrived";
+/// Longest address to go to after signing in. Bytes.
+const TO_BYTES_MAX: usize = 2_048;
+
+/// Reason why somebody is asked to sign in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SignInReason {
+    /// Their session is over, or was ended elsewhere.
+    Ended,
+    /// The token that they signed in with was revoked.
+    Revoked,
+    /// They have signed out.
+    Out,
+    /// They have ended all sessions of their token.
+    Everywhere,
+    /// One request came with several valid sessions.
+    Several,
+}
+
+impl SignInReason {
+    const ALL: [Self; 5] = [Self::Ended, Self::Revoked, Self::Out, Self::Everywhere, Self::Several];
+
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ended => "ended",
+            Self::Revoked => "revoked",
+            Self::Out => "out",
+            Self::Everywhere => "everywhere",
+            Self::Several => "several",
+        }
+    }
+
+    /// Reads what stands in an address.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|one| one.as_str() == text)
+    }
+
+    /// One sentence for people.
+    pub(crate) const fn sentence(self) -> &'static str {
+        match self {
+            Self::Ended => "Your session has ended. Sign in again to go on.",
+            Self::Revoked => "The token that you signed in with was revoked. Sign in with another one.",
+            Self::Out => "You are signed out.",
+            Self::Everywhere => "You are signed out everywhere: all sessions of this token have ended.",
+            Self::Several => {
+                "Your browser sent two valid sessions, so both were ended. Sign in again. If this happens again, another \
+                 server on this host sets cookies for this one."
+            }
+        }
+    }
+}
+
+fn cookie_name(state: &ConsoleState) -> &'static str {
+    if state.is_secure && state.base.is_empty() { HOST_COOKIE } else { COOKIE }
+}
+
+/// The sessions that a browser presents.
+pub(super) fn sessions_of<'a>(state: &ConsoleState, headers: &'a HeaderMap) -> Vec<&'a str> {
+    cookies(headers, cookie_name(state))
+}
+
+fn cookies<'a>(headers: &'a HeaderMap, wanted: &str) -> Vec<&'a str> {
+    let lines = headers.get_all(header::COOKIE).iter().filter_map(|line| line.to_str().ok());
+    let pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    pairs.filter(|(name, _)| *name == wanted).map(|(_, value)| value).take(COOKIES_N_MAX).collect()
+}
+
+/// One request came with several valid sessions. Nobody can say which of them is the browser's own.
+pub(super) struct SeveralSessions;
+
+/// Judges the sessions of a request: the one that is valid counts, or else the last. Several valid ones are all ended.
+pub(crate) async fn judged(state: &ConsoleState, headers: &HeaderMap) -> Result<Option<Presented>, SeveralSessions> {
+    if let Some(token) = &state.everybodys {
+        return Ok(Some(state.gate.judge(token.reveal()).await));
+    }
+    let presented = state.gate.judge_sessions(&sessions_of(state, headers)).await;
+    let is_good = |(_, judged): &&(&str, Presented)| matches!(judged, Presented::Good(..));
+    let good: Vec<&str> = presented.iter().filter(is_good).map(|(text, _)| *text).collect();
+    if good.len() > 1 {
+        for session in good {
+            if state.gate.end_session(session).await.is_err() {
+                return Ok(Some(Presented::Away));
+            }
+        }
+        return Err(SeveralSessions);
+    }
+    let mut presented: Vec<Presented> = presented.into_iter().map(|(_, judged)| judged).collect();
+    let counts = presented.iter().position(|judged| matches!(judged, Presented::Good(..)));
+    Ok(match counts {
+        Some(n) => Some(presented.swap_remove(n)),
+        None => presented.pop(),
+    })
+}
+
+/// Lets somebody in, or says what to do instead.
+pub(super) async fn let_in(parts: &Parts, state: &ConsoleState) -> Result<Principal, Box<Response>> {
+    let target = AskedPage::of(parts);
+    let judged = match judged(state, &parts.headers).await {
+        Ok(judged) => judged,
+        Err(SeveralSessions) => return Err(Box::new(target.to_sign_in(state, Some(SignInReason::Several)))),
+    };
+    let answer = match judged {
+        Some(Presented::Good(..)) if target.has_arrived && target.is_get => {
+            form::go(&format!("{}{}", state.base, target.path))
+        }
+        Some(Presented::Good(principal)) => return Ok(principal),
+        Some(Presented::Away) => away(state),
+        Some(Presented::Revoked) => target.to_sign_in(state, Some(SignInReason::Revoked)),
+        Some(Presented::Expired | Presented::Wrong) => target.to_sign_in(state, Some(SignInReason::Ended)),
+        None if target.is_get && !target.has_arrived && comes_from_elsewhere(&parts.headers) => {
+            arrive(state, &target.path)
+        }
+        None => target.to_sign_in(state, None),
+    };
+    Err(Box::new(answer))
+}
+
+/// The address that somebody asked for.
+struct AskedPage {
+    /// Path and query, without our mark.
+    path: String,
+    has_arrived: bool,
+    is_get: bool,
+}
+
+impl AskedPage {
+    fn of(parts: &Parts) -> Self {
+        let query = parts.uri.query().unwrap_or_default();
+        let pairs: Vec<(String, String)> = form_urlencoded::parse(query.as_bytes()).into_owned().collect();
+        let has_arrived = pairs.iter().any(|(name, _)| name == ARRIVED);
+        let kept: Vec<(&str, Option<&str>)> = pairs
+            .iter()
+            .filter(|(name, _)| name != ARRIVED)
+            .map(|(name, value)| (name.as_str(), Some(value.as_str())))
+            .collect();
+        let is_get = matches!(parts.method, Method::GET | Method::HEAD);
+        Self { path: with_query(parts.uri.path(), &kept), has_arrived, is_get }
+    }
+
+    fn to_sign_in(&self, state: &ConsoleState, reason: Option<SignInReason>) -> Response {
+        if self.is_get {
+            return form::go(&sign_in_address(state, Some(&self.path), reason));
+        }
+        let title = "nothing was done, because you are not signed in: sign in, go back and send it again";
+        let trouble = Trouble::new(StatusCode::UNAUTHORIZED, "not_signed_in", title);
+        frame::lonely(state, &trouble)
+    }
+}
+
+/// The address of the page for signing in, from where they go on to `to`.
+pub(super) fn sign_in_address(state: &ConsoleState, to: Option<&str>, why: Option<SignInReason>) -> String {
+    let to = to.filter(|to| *to != "/").and_then(own_path);
+    let values = [("to", to), ("why", why.map(SignInReason::as_str))];
+    format!("{}{}", state.base, with_query("/sign-in", &values))
+}
+
+/// The path of one of our own pages to go to after signing in; `None` for anything else.
+pub(super) fn own_path(to: &str) -> Option<&str> {
+    let is_plain = to.len() <= TO_BYTES_MAX && to.bytes().all(|byte| byte.is_ascii_graphic());
+    let mut parts = to.strip_prefix('/')?.split(['/', '?']);
+    let first = parts.next().unwrap_or_default();
+    // `//host` and `/\host` are other people's, and from signing in nobody goes to signing in.
+    let is_ours = !to.starts_with("//") && !to.contains('\\') && !matches!(first, "sign-in" | "sign-out");
+    (is_plain && is_ours).then_some(to)
+}
+
+/// True when a browser says that another site sends it, or does not say and so may have left its cookie out.
+fn comes_from_elsewhere(headers: &HeaderMap) -> bool {
+    match headers.get("sec-fetch-site") {
+        Some(site) => site == "cross-site" || site == "same-site",
+        // Over plain HTTP, no browser says it.
+        None => headers
+            .get(header::ACCEPT)
+            .is_some_and(|accept| accept.to_str().is_ok_and(|accept| accept.contains("text/html"))),
+    }
+}
+
+/// A page that goes on to the same address by itself.
+fn arrive(state: &ConsoleState, path: &str) -> Response {
+    let mark = if path.contains('?') { "&" } else { "?" };
+    let to = format!("{}{path}{mark}{ARRIVED}=1", state.base);
+    let body = html! {
+        p { "You come from another site. " a href=(to) { "Go on to the page" } "." }
+    };
+    frame::passing(&Frame { state, principal: None, place: Place::Elsewhere }, &to, &body)
+}
+
+/// Nobody can say whether a session is good.
+fn away(state: &ConsoleState) -> Response {
+    let title = "the database does not answer, so that nobody can say who you are: try again in a moment";
+    let trouble = Trouble::new(StatusCode::SERVICE_UNAVAILABLE, "sessions_unknown", title);
+    frame::lonely(state, &Trouble { retry_after_s: Some(5), ..trouble })
+}
+
+/// Gives a browser its session, for as long as it is good.
+pub(super) fn with_session(state: &ConsoleState, response: Response, session: &SessionText) -> Response {
+    with_cookie(state, response, session.reveal(), SESSION_MS / 1_000)
+}
+
+/// Takes a browser's session away.
+pub(super) fn without_session(state: &ConsoleState, response: Response) -> Response {
+    with_cookie(state, response, "", 0)
+}
+
+fn with_cookie(state: &ConsoleState, mut response: Response, value: &str, age_s: i64) -> Response {
+    let path = if state.base.is_empty() { "/" } else { &state.base };
+    let secure = if state.is_secure { "; Secure" } else { "" };
+    let name = cookie_name(state);
+    let text = format!("{name}={value}; HttpOnly; SameSite=Strict; Path={path}; Max-Age={age_s}{secure}");
+    if let Ok(text) = HeaderValue::from_str(&text) {
+        response.headers_mut().append(header::SET_COOKIE, text);
+    }
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_pages_of_ours_are_gone_to_after_signing_in() {
+        for ours in
+            ["/", "/events", "/events?state=handled&type=a%20b", "/events/stripe/evt_1%2F2", "/search?id=//x"]
+        {
+            assert_eq!(own_path(ours), Some(ours));
+        }
+        for other in [
+            "",
+            "events",
+            "//evil.example",
+            "/\\evil.example",
+            "/a\\b",
+            "https://evil.example/",
+            "javascript:alert(1)",
+            "/a b",
+            "/a\r\nset-cookie: x",
+            "/é",
+            "/sign-in",
+            "/sign-in?to=/",
+            "/sign-out/everywhere",
+            &format!("/{}", "x".repeat(TO_BYTES_MAX)),
+        ] {
+            assert_eq!(own_path(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_session_is_found_among_other_cookies() {
+        #[track_caller]
+        fn check(lines: &[&str], want: &[&str]) {
+            let mut headers = HeaderMap::new();
+            for line in lines {
+                headers.append(header::COOKIE, line.parse().expect("a value"));
+            }
+            assert_eq!(cookies(&headers, COOKIE), want);
+        }
+        check(&[], &[]);
+        check(&["a=b; hooklatch_session=x;c=d"], &["x"]);
+        check(&["hooklatch_session=x", "hooklatch_session=y; xhooklatch_session=z"], &["x", "y"]);
+        check(&["hooklatch_session"], &[]);
+        check(&["hooklatch_session=1; ".repeat(99).as_str()], &["1"; COOKIES_N_MAX]);
+        check(&["__Host-hooklatch_session=x"], &[]);
+    }
+
+    #[test]
+    fn a_browser_that_may_have_left_its_cookie_out_is_sent_on() {
+        #[track_caller]
+        fn check(given: &[(&'static str, &'static str)], want: bool) {
+            let headers = given.iter().map(|(name, value)| {
+                (header::HeaderName::from_static(name), HeaderValue::from_static(value))
+            });
+            assert_eq!(comes_from_elsewhere(&headers.collect()), want, "{given:?}");
+        }
+        check(&[("sec-fetch-site", "cross-site")], true);
+        check(&[("sec-fetch-site", "same-site")], true);
+        check(&[("sec-fetch-site", "same-origin"), ("accept", "text/html")], false);
+        check(&[("sec-fetch-site", "none"), ("accept", "text/html")], false);
+        check(&[("accept", "text/html,application/xhtml+xml")], true);
+        check(&[("accept", "*/*")], false);
+        check(&[], false);
+    }
+}

@@ -1,0 +1,47 @@
+//! The console: pages for people, served at `/` of the operator listener.
+//!
+//! It is a client of the contract (`api`), as the commands are: every page asks `/v1` inside the process, as the person
+//! who looks, and shows what it hears. So roles, scopes, keys, versions and bounds are those of the API, and nothing
+//! here holds the store. In reading order:
+//!
+//! 1. `state.rs` is what it needs of the app, `visit.rs` a person's request: who asks, and the way to `/v1`
+//!    (`contract.rs`); `entrance.rs` says who that is, by the cookie of a session; `trouble.rs` is what went wrong, as a page.
+//! 2. `parts/` draws what several pages have: the frame, chips, times, tables, forms. `assets.rs` has the style and the
+//!    one script.
+//! 3. `pages/` has a file or a folder for each page, with its routes.
+
+mod assets;
+mod contract;
+mod entrance;
+mod pages;
+mod parts;
+mod state;
+mod trouble;
+mod visit;
+
+pub use parts::indented;
+pub use state::{ConsoleState, SignAgain, SignedAgain, SignedCopy};
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Path, State};
+use axum::response::Response;
+use axum::routing::get;
+
+use parts::frame;
+use trouble::Trouble;
+
+/// The console, for all paths that nothing else has.
+pub fn router(state: ConsoleState) -> Router {
+    let state = Arc::new(state);
+    pages::routes().route("/assets/{file}", get(asset)).fallback(nothing).with_state(state)
+}
+
+async fn asset(State(state): State<Arc<ConsoleState>>, Path(file): Path<String>) -> Response {
+    assets::serve(&format!("/assets/{file}")).unwrap_or_else(|trouble| frame::lonely(&state, &trouble))
+}
+
+async fn nothing(State(state): State<Arc<ConsoleState>>) -> Response {
+    frame::lonely(&state, &Trouble::not_found())
+}

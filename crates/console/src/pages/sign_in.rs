@@ -1,0 +1,178 @@
+//! Signing in with a token, once for each browser, and signing out here or everywhere.
+//!
+//! These forms carry no key: signing in twice makes two sessions, signing out twice ends nothing more.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Extension, RawQuery, State};
+use axum::response::Response;
+use axum::routing::{get, post};
+use http::{HeaderMap, StatusCode, header};
+use maud::{Markup, html};
+
+use crate::entrance::{self, SignInReason};
+use crate::parts::field;
+use crate::parts::form::{SentForm, go};
+use crate::parts::frame::{self, Frame, Place};
+use crate::state::ConsoleState;
+use crate::trouble::Trouble;
+use crate::visit::Visit;
+use hooklatch_core::types::Principal;
+use hooklatch_operator::http::Peer;
+use hooklatch_operator::http::token_gate::Presented;
+
+pub fn routes() -> Router<Arc<ConsoleState>> {
+    Router::new()
+        .route("/sign-in", get(show).post(sign_in))
+        .route("/sign-out", get(ask_out).post(sign_out))
+        .route("/sign-out/everywhere", post(sign_out_everywhere))
+}
+
+async fn show(State(state): State<Arc<ConsoleState>>, headers: HeaderMap, raw: RawQuery) -> Response {
+    let values = field::values(&raw);
+    let to = field::value(&values, "to").and_then(entrance::own_path).unwrap_or("/");
+    // Somebody who is known has nothing to do here.
+    if matches!(entrance::judged(&state, &headers).await, Ok(Some(Presented::Good(..)))) {
+        return go(&format!("{}{to}", state.base));
+    }
+    let reason = field::value(&values, "why").and_then(SignInReason::parse);
+    page(&state, StatusCode::OK, to, reason.map(|reason| ("note", reason.sentence())))
+}
+
+/// The page with its one field, and what there is to say, in its style.
+fn page(state: &ConsoleState, status: StatusCode, to: &str, said: Option<(&str, &str)>) -> Response {
+    let body = html! {
+        @if let Some((class, sentence)) = said { p class=(class) role="alert" { (sentence) } }
+        form class="act" method="post" action=(format!("{}/sign-in", state.base)) {
+            input type="hidden" name="to" value=(to);
+            // Stores of passwords want to know whose it is.
+            input type="text" name="username" value="hooklatch" autocomplete="username" hidden;
+            label { span { "Token" }
+                input type="password" name="token" required maxlength="1024" autocomplete="current-password" spellcheck="false" autofocus;
+            }
+            div class="buttons" { button class="main" type="submit" { "Sign in" } }
+            p class="hint" {
+                "A token of the configuration (" code { "admin.tokens" } "), or one that an admin made with "
+                code { "hooklatch tokens make" } ". You stay signed in here for 12 hours, or until you sign out."
+            }
+        }
+    };
+    frame::page_with(&Frame { state, principal: None, place: Place::Elsewhere }, status, "Sign in", &body)
+}
+
+async fn sign_in(
+    State(state): State<Arc<ConsoleState>>,
+    peer: Option<Extension<Peer>>,
+    headers: HeaderMap,
+    form: SentForm,
+) -> Response {
+    let to = form.optional("to").and_then(entrance::own_path).unwrap_or("/");
+    if state.everybodys.is_some() {
+        return go(&format!("{}{to}", state.base));
+    }
+    if is_lost(&state, &headers) {
+        let sentence = "This address is plain HTTP, over which your browser keeps no session of ours. Open the console at \
+                        its own address, which begins with https.";
+        return page(&state, StatusCode::BAD_REQUEST, to, Some(("trouble", sentence)));
+    }
+    let from = from(peer);
+    let token = form.optional("token").unwrap_or_default().trim();
+    let (status, sentence) = match state.gate.judge(token).await {
+        Presented::Good(principal) => return opened(&state, (token, &principal, from), to).await,
+        Presented::Wrong => match state.gate.wrong(from) {
+            None => (
+                StatusCode::UNAUTHORIZED,
+                "This token is not valid. Check that you copied all of it.".to_owned(),
+            ),
+            Some(wait_s) => {
+                let sentence = format!("Too many wrong tokens came in. Wait {wait_s} s and try again.");
+                (StatusCode::TOO_MANY_REQUESTS, sentence)
+            }
+        },
+        Presented::Expired => {
+            (StatusCode::UNAUTHORIZED, "This token has expired: have an admin make another.".to_owned())
+        }
+        Presented::Revoked => (StatusCode::UNAUTHORIZED, "This token was revoked.".to_owned()),
+        Presented::Away => (StatusCode::SERVICE_UNAVAILABLE, AWAY.to_owned()),
+    };
+    page(&state, status, to, Some(("trouble", &sentence)))
+}
+
+const AWAY: &str = "The database does not answer, so that nobody can sign in now. Try again in a moment.";
+
+/// Opens a session, and goes to where they wanted to.
+async fn opened(state: &ConsoleState, who: (&str, &Principal, IpAddr), to: &str) -> Response {
+    match state.gate.open_session(who.0, who.1, who.2).await {
+        Ok(session) => entrance::with_session(state, go(&format!("{}{to}", state.base)), &session),
+        Err(error) => {
+            tracing::warn!(%error, "could not open a session");
+            page(state, StatusCode::SERVICE_UNAVAILABLE, to, Some(("trouble", AWAY)))
+        }
+    }
+}
+
+/// True when a browser would throw the cookie away: it goes over TLS alone, and the page did not.
+fn is_lost(state: &ConsoleState, headers: &HeaderMap) -> bool {
+    let origin = headers.get(header::ORIGIN).and_then(|origin| origin.to_str().ok()).unwrap_or_default();
+    let is_loopback =
+        ["http://127.", "http://localhost", "http://[::1]"].iter().any(|own| origin.starts_with(own));
+    state.is_secure && origin.starts_with("http://") && !is_loopback
+}
+
+/// Address that they came from.
+fn from(peer: Option<Extension<Peer>>) -> IpAddr {
+    peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |Extension(peer)| peer.0)
+}
+
+async fn ask_out(visit: Visit) -> Response {
+    let body = out(&visit);
+    visit.page(Place::Elsewhere, "Sign out", &body)
+}
+
+fn out(visit: &Visit) -> Markup {
+    if visit.state.everybodys.is_some() {
+        return html! { p { "With " code { "serve --dev" } " nobody signs in, so that nobody signs out." } };
+    }
+    html! {
+        p { "You are signed in as " strong { (visit.principal.name.as_str()) } "." }
+        form class="act" method="post" action=(visit.link("/sign-out")) {
+            div class="buttons" { button class="main" type="submit" { "Sign out here" } }
+            p class="hint" { "Ends the session of this browser." }
+        }
+        form class="act" method="post" action=(visit.link("/sign-out/everywhere")) {
+            div class="buttons" { button class="danger" type="submit" { "Sign out everywhere" } }
+            p class="hint" {
+                "Ends all sessions of this token, in every browser, within seconds. The token itself stays good."
+            }
+        }
+    }
+}
+
+async fn sign_out(visit: Visit, headers: HeaderMap, _form: SentForm) -> Response {
+    for session in entrance::sessions_of(&visit.state, &headers) {
+        if visit.state.gate.end_session(session).await.is_err() {
+            return not_out(&visit);
+        }
+    }
+    gone(&visit, SignInReason::Out)
+}
+
+async fn sign_out_everywhere(visit: Visit, peer: Option<Extension<Peer>>, _form: SentForm) -> Response {
+    match visit.state.gate.end_sessions(&visit.principal, from(peer)).await {
+        Ok(()) => gone(&visit, SignInReason::Everywhere),
+        Err(_) => not_out(&visit),
+    }
+}
+
+fn gone(visit: &Visit, reason: SignInReason) -> Response {
+    let address = entrance::sign_in_address(&visit.state, None, Some(reason));
+    entrance::without_session(&visit.state, go(&address))
+}
+
+fn not_out(visit: &Visit) -> Response {
+    let title = "the database does not answer, so that you are still signed in: try again in a moment";
+    let trouble = Trouble::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", title);
+    visit.trouble(Place::Elsewhere, &trouble)
+}

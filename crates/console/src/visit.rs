@@ -1,0 +1,104 @@
+//! A person's request: who asks, and the way from there to `/v1`.
+
+use std::sync::Arc;
+
+use axum::extract::FromRequestParts;
+use axum::response::Response;
+use http::request::Parts;
+use maud::Markup;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::contract::{self, ContractAnswer, OrderHeaders};
+use super::entrance;
+use super::parts::frame::{self, Frame, Place};
+use super::state::ConsoleState;
+use super::trouble::Trouble;
+use hooklatch_core::types::{Principal, Role, UnixMs};
+use hooklatch_operator::http::KnownCaller;
+
+/// A request of somebody who may be here.
+pub(super) struct Visit {
+    pub state: Arc<ConsoleState>,
+    pub principal: Principal,
+    /// Time at which it came.
+    pub now_ms: UnixMs,
+}
+
+impl FromRequestParts<Arc<ConsoleState>> for Visit {
+    type Rejection = Response;
+
+    async fn from_request_parts(parts: &mut Parts, state: &Arc<ConsoleState>) -> Result<Self, Response> {
+        let principal = entrance::let_in(parts, state).await.map_err(|answer| *answer)?;
+        Ok(Self { state: Arc::clone(state), principal, now_ms: state.clock.now_ms() })
+    }
+}
+
+impl Visit {
+    /// True when they have this role, or a stronger one.
+    pub(crate) fn may(&self, role: Role) -> bool {
+        self.principal.role >= role
+    }
+
+    /// The address of one of our own paths, behind whatever proxy.
+    pub(crate) fn link(&self, path: &str) -> String {
+        format!("{}{path}", self.state.base)
+    }
+
+    /// What is at this path below `/v1`, as a view.
+    pub(crate) async fn ask<T: DeserializeOwned>(&self, target: &str) -> Result<T, Trouble> {
+        self.ask_tagged(target).await.map(|told| told.view)
+    }
+
+    /// The same with its version.
+    pub(super) async fn ask_tagged<T: DeserializeOwned>(
+        &self,
+        target: &str,
+    ) -> Result<ContractAnswer<T>, Trouble> {
+        contract::told(self.ask_raw(target).await).await
+    }
+
+    /// The answer as it comes.
+    pub(super) async fn ask_raw(&self, target: &str) -> Response {
+        contract::asked(&self.state.contract, &self.principal, target).await
+    }
+
+    /// Gives an order; carried out once for each key.
+    pub(crate) async fn order<T: DeserializeOwned>(
+        &self,
+        target: &str,
+        headers: &OrderHeaders,
+        order: &impl Serialize,
+    ) -> Result<T, Trouble> {
+        let order = serde_json::to_value(order).map_err(|_| Trouble::INCOMPLETE)?;
+        let who = &self.principal;
+        let response = contract::ordered(&self.state.contract, who, target, headers, &order).await;
+        contract::told(response).await.map(|told| told.view)
+    }
+
+    /// A whole page, with its head and its list of pages.
+    pub(crate) fn page(&self, place: Place, title: &str, body: &Markup) -> Response {
+        let frame = Frame { state: &self.state, principal: Some(&self.principal), place };
+        known(frame::page(&frame, title, body))
+    }
+
+    /// The page, or one that says what went wrong.
+    pub(crate) fn answer(&self, place: Place, made: Result<(String, Markup), Trouble>) -> Response {
+        match made {
+            Ok((title, body)) => self.page(place, &title, &body),
+            Err(trouble) => self.trouble(place, &trouble),
+        }
+    }
+
+    /// A page about what went wrong, with its status.
+    pub(super) fn trouble(&self, place: Place, trouble: &Trouble) -> Response {
+        let frame = Frame { state: &self.state, principal: Some(&self.principal), place };
+        known(frame::trouble(&frame, trouble))
+    }
+}
+
+/// Marks an answer as one to somebody who is known.
+fn known(mut response: Response) -> Response {
+    response.extensions_mut().insert(KnownCaller);
+    response
+}

@@ -1,0 +1,271 @@
+//! What-if: what the handlers of a binary would make of stored events, beside what was committed for them.
+
+use std::collections::BTreeMap;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::{Deserialize, Serialize};
+
+use super::operation::EventFilter;
+use hooklatch_core::types::{EventState, MessageId, MessageState};
+
+/// Most events of one question.
+pub const WHAT_IF_N_MAX: u32 = 100;
+/// Events of one question that does not say how many.
+pub const WHAT_IF_N_DEFAULT: u32 = 20;
+
+/// The question what the handlers would make of the events that a filter finds.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WhatIfOrder {
+    /// The events, the newest first; here `state` may be left out, too.
+    #[serde(default)]
+    #[schemars(schema_with = "any_filter")]
+    pub filter: EventFilter,
+    /// Most events; 20 unless it is said.
+    #[serde(
+        default,
+        deserialize_with = "super::whole::number_or_null",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schemars(range(min = 1, max = 100))]
+    pub limit: Option<i64>,
+    /// `next` of an earlier answer: the events behind those that it was about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 1024))]
+    pub cursor: Option<String>,
+}
+
+/// A filter that may leave out everything.
+fn any_filter(generator: &mut SchemaGenerator) -> Schema {
+    let mut schema = EventFilter::json_schema(generator);
+    schema.remove("required");
+    schema
+}
+
+/// What the handlers of this binary would make of some events. Nothing was written.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WhatIfView {
+    /// Each event, the newest first.
+    pub items: Vec<WhatIfEvent>,
+    /// Events for which the same would follow as was committed.
+    pub unchanged_n: u64,
+    /// Events for which something else would follow.
+    pub changed_n: u64,
+    /// Events that no handler could be asked about.
+    pub not_run_n: u64,
+    /// Place behind the last event, for a question about those that follow; `null` at the end.
+    pub next: Option<String>,
+    /// Where the search for events ended early: all that came since this time were looked at.
+    pub looked_back_to_ms: Option<i64>,
+    /// True when the time was up before all events were asked about: `next` goes on.
+    pub is_out_of_time: bool,
+    /// What handlers may have done that no rollback takes back, one sentence each; empty when only plain ones ran.
+    pub not_undone: Vec<String>,
+}
+
+impl WhatIfView {
+    /// Adds one event, and counts it.
+    pub fn add(&mut self, event: WhatIfEvent) {
+        match event.verdict {
+            WhatIfVerdict::Unchanged => self.unchanged_n += 1,
+            WhatIfVerdict::Changed => self.changed_n += 1,
+            WhatIfVerdict::NotRun => self.not_run_n += 1,
+        }
+        if event.is_transactional && self.not_undone.is_empty() {
+            self.not_undone = NOT_UNDONE.map(str::to_owned).to_vec();
+        }
+        self.items.push(event);
+    }
+}
+
+/// What a rollback does not take back, and what a handler finds that it did not find the first time.
+const NOT_UNDONE: [&str; 4] = [
+    "transactional handlers ran in a transaction that was rolled back: numbers that they took from sequences stay taken",
+    "triggers of the tables that they wrote to fired, and whatever those do outside of the database was done",
+    "calls that a handler makes itself, to other hosts or to files, were made",
+    "they met the tables as they are now, with what was written for the event before: a row that they insert may be there",
+];
+
+/// Result of the comparison for one event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum WhatIfVerdict {
+    /// The same state and the same effects would follow.
+    Unchanged,
+    /// Something else would follow.
+    Changed,
+    /// No handler was asked; `why` says the reason.
+    NotRun,
+}
+
+/// What the handlers said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum WhatIfSaid {
+    /// Effects, or that there are none.
+    Handled,
+    /// Nothing is to be done.
+    Ignored,
+    /// It is refused for good.
+    Refused,
+    /// It failed for now.
+    Retry,
+    /// A handler panicked; `why` has its words.
+    Panicked,
+    /// A handler took longer than `server.handler_timeout_ms`.
+    TookTooLong,
+    /// Nobody was asked: all that takes it wants the newest version of its object, and it is not that.
+    Superseded,
+    /// Nobody was asked; `why` says the reason.
+    NotRun,
+}
+
+/// What was assumed for handlers that want the newest version of an object alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum WhatIfTaken {
+    /// It was the newest version when it came, as far as the tables tell: they were asked.
+    Newest,
+    /// A newer version had come before it: they were not asked.
+    Stale,
+}
+
+/// What the handlers would make of one event.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WhatIfEvent {
+    /// Name of the provider that it came from.
+    pub provider: String,
+    /// Id of the event, as its sender has it.
+    pub event_id: String,
+    /// Type of the event, in the sender's words.
+    #[serde(rename = "type")]
+    pub event_type: String,
+    /// Time when its first copy came.
+    pub received_at_ms: i64,
+    /// State in which it stands.
+    pub state: EventState,
+    /// Reason why it stands there.
+    pub error: Option<String>,
+    /// Number of deliberate re-runs: effects are compared with those of the last one.
+    pub generation: u32,
+    /// Result of the comparison.
+    pub verdict: WhatIfVerdict,
+    /// What the handlers said now.
+    pub said: WhatIfSaid,
+    /// Reason that they gave, or why they were not asked.
+    pub why: Option<String>,
+    /// True when a transactional handler ran, in a transaction that was rolled back.
+    pub is_transactional: bool,
+    /// What was assumed about its version; `null` when no handler asks for the newest alone.
+    pub taken_as: Option<WhatIfTaken>,
+    /// Time that the handlers took. Milliseconds.
+    pub took_ms: u64,
+    /// Each effect that would follow or was committed, at most 100, those that differ first.
+    pub effects: Vec<WhatIfEffect>,
+    /// Effects that were left out of this list.
+    pub more_effects_n: u64,
+    /// Effects that go to destinations out of the token's scope.
+    pub hidden_effects_n: u64,
+}
+
+/// How an effect that would follow now compares with the one that was committed under its key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum WhatIfChange {
+    /// It was not committed.
+    New,
+    /// It was committed and would not follow now.
+    Gone,
+    /// It is another call under the same key; `fields` says in what.
+    Other,
+    /// What was committed cannot be read, so nobody knows.
+    Unknown,
+    /// It is the same call.
+    Same,
+}
+
+impl WhatIfChange {
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::New => "new",
+            Self::Gone => "gone",
+            Self::Other => "other",
+            Self::Unknown => "unknown",
+            Self::Same => "same",
+        }
+    }
+}
+
+impl WhatIfSaid {
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Handled => "handled",
+            Self::Ignored => "ignored",
+            Self::Refused => "refused",
+            Self::Retry => "retry",
+            Self::Panicked => "panicked",
+            Self::TookTooLong => "took_too_long",
+            Self::Superseded => "superseded",
+            Self::NotRun => "not_run",
+        }
+    }
+}
+
+impl WhatIfVerdict {
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Unchanged => "unchanged",
+            Self::Changed => "changed",
+            Self::NotRun => "not_run",
+        }
+    }
+}
+
+/// One effect, as it was committed and as it would follow now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WhatIfEffect {
+    /// Name of the effect within the event.
+    pub effect_name: String,
+    /// Key that goes with every attempt: equal keys are the same effect.
+    pub idempotency_key: String,
+    /// How the two compare.
+    pub change: WhatIfChange,
+    /// What differs under the same key: `destination`, `lane`, `method`, `path`, `headers`, `body`.
+    pub fields: Vec<String>,
+    /// Destination that it goes to, or went to where it is gone.
+    pub destination: String,
+    /// Id of the message that was committed.
+    pub message_id: Option<MessageId>,
+    /// State in which that message stands.
+    pub message_state: Option<MessageState>,
+    /// The call that was committed; `null` where there was none, or it is the same.
+    pub was: Option<WhatIfCall>,
+    /// The call that would follow; `null` where there is none, or it is the same.
+    pub now: Option<WhatIfCall>,
+}
+
+/// A call as an effect asks for it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WhatIfCall {
+    /// Name of the destination.
+    pub destination: String,
+    /// Lane that it is in, if it is in one.
+    pub lane: Option<String>,
+    /// HTTP method of the call.
+    pub method: String,
+    /// Path below the destination's URL; of an address that a template made, the host alone.
+    pub path: String,
+    /// Extra headers; values that open doors are blanked, and long ones are cut.
+    pub headers: BTreeMap<String, String>,
+    /// True when it carries the event's own bytes.
+    pub is_event_body: bool,
+    /// Body as text, what is no UTF-8 replaced; `null` when it was left out.
+    pub body: Option<String>,
+    /// Length of the whole body. Bytes.
+    pub body_bytes_n: u64,
+    /// True when `body` is not all of it.
+    pub is_cut: bool,
+}

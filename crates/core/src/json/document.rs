@@ -1,0 +1,331 @@
+//! A JSON text, scanned once, and what pointers name in it.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use sha2::{Digest, Sha256};
+
+use super::by_value;
+use super::scan::{Scan, ScannedText};
+use super::text::{decoded, unescaped};
+use crate::types::BodyDigest;
+
+/// Number of members that the objects of most bodies have at most.
+const USUAL_N: usize = 16;
+/// Most members of members that are kept at hand; the others are looked for when somebody asks.
+pub(super) const INNER_N_MAX: usize = 64;
+
+/// Result of following a pointer.
+#[derive(Debug, PartialEq, Eq)]
+pub enum PointerTarget<'a> {
+    /// The raw text of one value.
+    One(&'a [u8]),
+    /// No such key or index.
+    Missing,
+    /// A key of the path is in its object more than once.
+    Doubled,
+    /// The text is not JSON.
+    NotJson,
+}
+
+/// A JSON text, scanned once: the members of its outermost object are at hand for every pointer, and theirs.
+pub struct Document<'a> {
+    whole: &'a str,
+    /// Empty when the text is no object.
+    members: Vec<Member<'a>>,
+    /// The members of those members that are objects, one after the other.
+    inner: Vec<(&'a str, &'a str)>,
+}
+
+/// A member of the outermost object.
+struct Member<'a> {
+    name: Cow<'a, str>,
+    value: &'a str,
+    /// Range of its members in [`Document::inner`]; `None` when it is no object, or has too many, or names that are
+    /// escaped.
+    inner: Option<Range<usize>>,
+}
+
+impl<'a> Document<'a> {
+    /// `None` when `json` is not JSON.
+    pub fn parse(json: &'a [u8]) -> Option<Self> {
+        let whole = std::str::from_utf8(json.trim_ascii()).ok()?;
+        let mut document = Self { whole, members: Vec::new(), inner: Vec::new() };
+        let mut scan = Scan::new(whole);
+        if whole.starts_with('{') {
+            document.members.reserve(USUAL_N);
+            scan.members(|scan, name| document.member(scan, name))?;
+        } else {
+            scan.value()?;
+        }
+        scan.next().is_none().then_some(document)
+    }
+
+    fn member(&mut self, scan: &mut Scan<'a>, name: ScannedText<'a>) -> Option<()> {
+        let name = decoded(name)?;
+        if scan.next()? != b'{' {
+            self.members.push(Member { name, value: scan.value()?, inner: None });
+            return Some(());
+        }
+        self.inner.reserve(USUAL_N);
+        let from = self.inner.len();
+        let mut are_kept = true;
+        let value = scan.text_of(|scan| {
+            scan.members(|scan, name| {
+                are_kept &= self.inner.len() < INNER_N_MAX && !name.is_escaped;
+                let value = scan.value()?;
+                if are_kept {
+                    self.inner.push((name.raw, value));
+                }
+                Some(())
+            })
+        })?;
+        let inner = are_kept.then_some(from..self.inner.len());
+        self.members.push(Member { name, value, inner });
+        Some(())
+    }
+
+    /// Finds what `pointer` (RFC 6901) names.
+    pub fn find(&self, pointer: &str) -> PointerTarget<'a> {
+        let mut tokens = pointer.split('/').skip(1).map(unescaped);
+        let Some(first) = tokens.next() else { return PointerTarget::One(self.whole.as_bytes()) };
+        let mut step = if self.whole.starts_with('{') {
+            let named = only(self.members.iter().filter(|member| member.name == first));
+            match (named, tokens.next()) {
+                (Named::One(member), Some(second)) => self.inner(member, &second),
+                (named, _) => named.map(|member| member.value),
+            }
+        } else {
+            child(self.whole, &first)
+        };
+        for token in tokens {
+            step = match step {
+                Named::One(raw) => child(raw, &token),
+                other => other,
+            };
+        }
+        match step {
+            Named::One(raw) => PointerTarget::One(raw.as_bytes()),
+            Named::Missing => PointerTarget::Missing,
+            Named::Doubled => PointerTarget::Doubled,
+        }
+    }
+
+    fn inner(&self, member: &Member<'a>, token: &str) -> Named<&'a str> {
+        match member.inner.clone().and_then(|range| self.inner.get(range)) {
+            Some(inner) => only(inner.iter().filter(|(name, _)| *name == token)).map(|(_, value)| *value),
+            None => child(member.value, token),
+        }
+    }
+
+    /// The id-like text that `pointer` names: a string unescaped, or a whole number as it is written. Says
+    /// why there is none.
+    pub fn text(&self, pointer: &str) -> Result<String, String> {
+        text(&self.find(pointer), pointer)
+    }
+
+    /// Digest of the `json` this was parsed from by its value, without the values at `volatile`: see `by_value.rs`.
+    pub fn digest_without(&self, json: &[u8], volatile: &[String]) -> BodyDigest {
+        let found = volatile.iter().filter_map(|pointer| match self.find(pointer) {
+            PointerTarget::One(raw) => Some(raw),
+            _ => None,
+        });
+        let cuts: Vec<&[u8]> = found.collect();
+        let addresses: Vec<usize> = cuts.iter().map(|raw| raw.as_ptr().addr()).collect();
+        by_value::digest(self.whole, &addresses).unwrap_or_else(|| digest_by_bytes(json, &cuts))
+    }
+}
+
+/// SHA-256 of `json` without these parts of it.
+fn digest_by_bytes(json: &[u8], cuts: &[&[u8]]) -> BodyDigest {
+    let start = json.as_ptr().addr();
+    let range = |raw: &&[u8]| {
+        let from = raw.as_ptr().addr().checked_sub(start)?;
+        Some(from..from + raw.len())
+    };
+    let mut cuts: Vec<Range<usize>> = cuts.iter().filter_map(range).collect();
+    cuts.sort_by_key(|cut| cut.start);
+    let mut digest = Sha256::new();
+    let mut from = 0;
+    for cut in cuts {
+        digest.update(json.get(from..cut.start).unwrap_or_default());
+        from = from.max(cut.end);
+    }
+    digest.update(json.get(from..).unwrap_or_default());
+    digest.finalize().into()
+}
+
+/// [`Document::find`] for a single look.
+pub fn find<'a>(json: &'a [u8], pointer: &str) -> PointerTarget<'a> {
+    Document::parse(json).map_or(PointerTarget::NotJson, |document| document.find(pointer))
+}
+
+/// [`Document::text`] for a single look.
+pub fn text_of(json: &[u8], pointer: &str) -> Result<String, String> {
+    Document::parse(json).ok_or("the body is not JSON")?.text(pointer)
+}
+
+/// The id-like text of what `pointer` led to, or why it has none.
+pub fn text(found: &PointerTarget<'_>, pointer: &str) -> Result<String, String> {
+    let raw = match found {
+        PointerTarget::One(raw) => *raw,
+        PointerTarget::Doubled => return Err(format!("{pointer} is there twice")),
+        PointerTarget::Missing | PointerTarget::NotJson => return Err(format!("{pointer} is missing")),
+    };
+    match raw {
+        b"\"\"" => Err(format!("{pointer} is empty")),
+        [b'"', plain @ .., b'"'] if !plain.contains(&b'\\') => {
+            Ok(String::from_utf8_lossy(plain).into_owned())
+        }
+        [b'"', ..] => serde_json::from_slice(raw).map_err(|_| format!("{pointer} is not valid text")),
+        [b'-' | b'0'..=b'9', rest @ ..] if rest.iter().all(u8::is_ascii_digit) => {
+            Ok(String::from_utf8_lossy(raw).into_owned())
+        }
+        [b't' | b'f', ..] => Ok(String::from_utf8_lossy(raw).into_owned()),
+        _ => Err(format!("{pointer} is neither a text nor a whole number")),
+    }
+}
+
+/// The value that one step of a pointer names in an object or array.
+fn child<'a>(raw: &'a str, step: &str) -> Named<&'a str> {
+    let mut found = Named::Missing;
+    let mut scan = Scan::new(raw);
+    let is_whole = match raw.as_bytes().first() {
+        Some(b'{') => scan.members(|scan, name| {
+            let (name, value) = (decoded(name)?, scan.value()?);
+            if name == step {
+                found = if matches!(found, Named::Missing) { Named::One(value) } else { Named::Doubled };
+            }
+            Some(())
+        }),
+        Some(b'[') => {
+            let Ok(wanted_n) = step.parse::<usize>() else { return Named::Missing };
+            let mut n = 0;
+            scan.elements(|scan| {
+                let value = scan.value()?;
+                if n == wanted_n {
+                    found = Named::One(value);
+                }
+                n += 1;
+                Some(())
+            })
+        }
+        _ => None,
+    };
+    is_whole.map_or(Named::Missing, |()| found)
+}
+
+/// Ranges of the elements of the array `list`; `None` when it is no array.
+pub fn elements(list: &[u8]) -> Option<Vec<Range<usize>>> {
+    first_elements(list, usize::MAX)
+}
+
+/// Finds elements as [`elements`] does: the first `n_max` and one more, so that the caller can tell that there are
+/// more.
+pub fn first_elements(list: &[u8], n_max: usize) -> Option<Vec<Range<usize>>> {
+    let list = std::str::from_utf8(list).ok()?;
+    let mut ranges = Vec::new();
+    let mut scan = Scan::new(list);
+    scan.elements(|scan| {
+        let range = scan.range_of(|scan| scan.value().map(drop))?;
+        if ranges.len() <= n_max {
+            ranges.push(range);
+        }
+        Some(())
+    })?;
+    scan.next().is_none().then_some(ranges)
+}
+
+/// The members of the object `json` with their raw values, in its order; `None` when it is no object.
+pub fn members(json: &[u8]) -> Option<Vec<(Cow<'_, str>, &[u8])>> {
+    let document = Document::parse(json).filter(|document| document.whole.starts_with('{'))?;
+    Some(document.members.into_iter().map(|member| (member.name, member.value.as_bytes())).collect())
+}
+
+/// The members that go by one name: one, none, or more.
+enum Named<T> {
+    One(T),
+    Missing,
+    Doubled,
+}
+
+impl<T> Named<T> {
+    fn map<U>(self, change: impl FnOnce(T) -> U) -> Named<U> {
+        match self {
+            Self::One(one) => Named::One(change(one)),
+            Self::Missing => Named::Missing,
+            Self::Doubled => Named::Doubled,
+        }
+    }
+}
+
+/// The only one of those that fit a name.
+fn only<T>(mut named: impl Iterator<Item = T>) -> Named<T> {
+    match (named.next(), named.next()) {
+        (Some(one), None) => Named::One(one),
+        (None, _) => Named::Missing,
+        (Some(_), Some(_)) => Named::Doubled,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_the_raw_text_of_the_signed_bytes() {
+        #[track_caller]
+        fn check(json: &str, pointer: &str, want: Result<&str, &str>) {
+            let got = text_of(json.as_bytes(), pointer);
+            assert_eq!(got.as_deref().map_err(String::as_str), want);
+        }
+        check(r#"{"id":"evt_1"}"#, "/id", Ok("evt_1"));
+        check(r#"{"id":"\u0065vt"}"#, "/id", Ok("evt"));
+        check(r#"{"id":9007199254740993}"#, "/id", Ok("9007199254740993"));
+        check(r#"{"id":18446744073709551617}"#, "/id", Ok("18446744073709551617"));
+        check(r#"{"a":{"b":[{"c":"x"},{"c":"y"}]}}"#, "/a/b/1/c", Ok("y"));
+        check(r#"{"a/b":{"~":"x"}}"#, "/a~1b/~0", Ok("x"));
+        check(r#"{"id":"a","id":"b"}"#, "/id", Err("/id is there twice"));
+        check(r#"{"a":{"id":1},"a":{}}"#, "/a/id", Err("/a/id is there twice"));
+        check(r#"{"id":""}"#, "/id", Err("/id is empty"));
+        check(r#"{"x":1}"#, "/id", Err("/id is missing"));
+        check(r#"{"id":1.5}"#, "/id", Err("/id is neither a text nor a whole number"));
+        check(r#"{"id":1e3}"#, "/id", Err("/id is neither a text nor a whole number"));
+        check(r#"{"id":null}"#, "/id", Err("/id is neither a text nor a whole number"));
+        check(r#"{"id":"\ud800"}"#, "/id", Err("/id is not valid text"));
+        check("nonsense", "/id", Err("the body is not JSON"));
+        check(&format!("{}1{}", "[".repeat(100_000), "]".repeat(100_000)), "/id", Err("/id is missing"));
+    }
+
+    #[test]
+    fn digest_leaves_out_what_the_kind_names_volatile() {
+        let volatile = ["/pending_webhooks".to_owned(), "/missing".to_owned()];
+        let digest = |json: &str| {
+            Document::parse(json.as_bytes()).expect("JSON").digest_without(json.as_bytes(), &volatile)
+        };
+        assert_eq!(digest(r#"{"id":1,"pending_webhooks":1}"#), digest(r#"{"id":1,"pending_webhooks":22}"#));
+        assert_eq!(
+            digest(r#"{"id":1,"pending_webhooks":1}"#),
+            digest(r#"{ "pending_webhooks":{"n":2}, "id":1}"#)
+        );
+        assert_ne!(digest(r#"{"id":1,"pending_webhooks":1}"#), digest(r#"{"id":2,"pending_webhooks":1}"#));
+        let deep = format!("{}1{}", "[".repeat(200), "]".repeat(200));
+        let by_bytes = |n: u8| digest(&format!(r#"{{"id":{deep},"pending_webhooks":{n}}}"#));
+        assert_eq!(by_bytes(1), by_bytes(2), "what is compared by its bytes, too");
+    }
+
+    #[test]
+    fn elements_are_found_where_they_stand() {
+        let list = br#"[ {"a":1}, "b" ]"#;
+        let texts: Vec<&[u8]> =
+            elements(list).expect("an array").into_iter().map(|range| &list[range]).collect();
+        assert_eq!(texts, [br#"{"a":1}"#.as_slice(), br#""b""#]);
+        assert_eq!(elements(b"{}"), None);
+        assert_eq!(
+            first_elements(b"[1,2,3,4,5]", 2).map(|first| first.len()),
+            Some(3),
+            "one more than was asked for"
+        );
+        assert_eq!(first_elements(b"[1,2,3,4,5", 2), None, "the rest is looked at, too");
+    }
+}

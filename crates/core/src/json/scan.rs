@@ -1,0 +1,262 @@
+//! One pass over a JSON text (RFC 8259), without a stack of calls however it is nested: says that it is JSON, and where
+//! the values are that somebody asks for. Nothing is decoded or copied on the way.
+
+use std::ops::Range;
+
+/// A place in a JSON text.
+pub(super) struct Scan<'a> {
+    text: &'a str,
+    at: usize,
+    /// Closing brackets of the arrays and objects that are open.
+    open: Vec<u8>,
+}
+
+/// A text as it is written, without its quotes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ScannedText<'a> {
+    pub raw: &'a str,
+    /// True when it stands for another text than it looks like.
+    pub is_escaped: bool,
+}
+
+impl<'a> Scan<'a> {
+    pub fn new(text: &'a str) -> Self {
+        Self { text, at: 0, open: Vec::new() }
+    }
+
+    /// The next byte that is no white space; it is not stepped over.
+    pub fn next(&mut self) -> Option<u8> {
+        loop {
+            match self.here()? {
+                b' ' | b'\n' | b'\t' | b'\r' => self.at += 1,
+                byte => return Some(byte),
+            }
+        }
+    }
+
+    /// Steps over one value and gives its text; `None` when it is no value.
+    pub fn value(&mut self) -> Option<&'a str> {
+        let outside = self.open.len();
+        self.text_of(|scan| {
+            while scan.opens()? || scan.goes_on(outside)? {}
+            Some(())
+        })
+    }
+
+    /// The address of what is next in memory: what a pointer found is known by it.
+    pub fn address(&self) -> usize {
+        self.text.as_ptr().addr() + self.at
+    }
+
+    /// Steps over the text that is next: the text, and all of it with its quotes.
+    pub fn text(&mut self) -> Option<(ScannedText<'a>, &'a str)> {
+        let from = self.at;
+        let text = self.written()?;
+        Some((text, self.text.get(from..self.at)?))
+    }
+
+    /// The text that `step` steps over.
+    pub fn text_of(&mut self, step: impl FnOnce(&mut Self) -> Option<()>) -> Option<&'a str> {
+        let range = self.range_of(step)?;
+        self.text.get(range)
+    }
+
+    /// The range of the text that `step` steps over.
+    pub(super) fn range_of(&mut self, step: impl FnOnce(&mut Self) -> Option<()>) -> Option<Range<usize>> {
+        self.next()?;
+        let from = self.at;
+        step(self)?;
+        Some(from..self.at)
+    }
+
+    /// Steps over the object that is next. Each of its members' names is handed to `take`, which steps over the value.
+    pub fn members(&mut self, mut take: impl FnMut(&mut Self, ScannedText<'a>) -> Option<()>) -> Option<()> {
+        self.list(b'{', |scan| {
+            let name = scan.name()?;
+            take(scan, name)
+        })
+    }
+
+    /// Steps over the array that is next; `take` steps over each of its elements.
+    pub fn elements(&mut self, take: impl FnMut(&mut Self) -> Option<()>) -> Option<()> {
+        self.list(b'[', take)
+    }
+
+    fn list(&mut self, open: u8, mut take: impl FnMut(&mut Self) -> Option<()>) -> Option<()> {
+        self.step(open)?;
+        if self.next()? == closing(open) {
+            self.at += 1;
+            return Some(());
+        }
+        loop {
+            take(self)?;
+            match self.next()? {
+                b',' => self.at += 1,
+                byte => return (byte == closing(open)).then(|| self.at += 1),
+            }
+        }
+    }
+
+    /// Steps over what a value begins with. Whether there is more of it: it is an array or an object, and not empty.
+    fn opens(&mut self) -> Option<bool> {
+        match self.next()? {
+            open @ (b'{' | b'[') => {
+                self.at += 1;
+                let close = closing(open);
+                if self.next()? == close {
+                    self.at += 1;
+                    return Some(false);
+                }
+                self.open.push(close);
+                self.name_in(close)?;
+                return Some(true);
+            }
+            b'"' => drop(self.written()?),
+            b'n' => self.word("null")?,
+            b't' => self.word("true")?,
+            b'f' => self.word("false")?,
+            _ => self.number()?,
+        }
+        Some(false)
+    }
+
+    /// Behind a value: closes what ends here, until only `outside` are open. Whether another value follows before that.
+    fn goes_on(&mut self, outside: usize) -> Option<bool> {
+        while self.open.len() > outside {
+            let (close, byte) = (*self.open.last()?, self.next()?);
+            self.at += 1;
+            if byte == close {
+                self.open.pop();
+            } else if byte == b',' {
+                self.name_in(close)?;
+                return Some(true);
+            } else {
+                return None;
+            }
+        }
+        Some(false)
+    }
+
+    /// Passes over the name before a value, when the value is in an object.
+    fn name_in(&mut self, close: u8) -> Option<()> {
+        if close == b'}' { self.name().map(drop) } else { Some(()) }
+    }
+
+    fn name(&mut self) -> Option<ScannedText<'a>> {
+        let name = self.written()?;
+        self.step(b':')?;
+        Some(name)
+    }
+
+    fn written(&mut self) -> Option<ScannedText<'a>> {
+        self.step(b'"')?;
+        let (from, mut is_escaped) = (self.at, false);
+        loop {
+            self.at += plain_n(self.text.as_bytes().get(self.at..)?);
+            match self.here()? {
+                b'"' => {
+                    let raw = self.text.get(from..self.at)?;
+                    self.at += 1;
+                    return Some(ScannedText { raw, is_escaped });
+                }
+                b'\\' => {
+                    is_escaped = true;
+                    self.escape()?;
+                }
+                _ => return None,
+            }
+        }
+    }
+
+    /// Steps over an escape. Its meaning is nobody's business here, so half a surrogate pair passes.
+    fn escape(&mut self) -> Option<()> {
+        let rest = self.text.as_bytes().get(self.at + 1..)?;
+        self.at += match rest {
+            [b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't', ..] => 2,
+            [b'u', a, b, c, d, ..] if [a, b, c, d].into_iter().all(u8::is_ascii_hexdigit) => 6,
+            _ => return None,
+        };
+        Some(())
+    }
+
+    fn word(&mut self, word: &str) -> Option<()> {
+        self.text.get(self.at..)?.starts_with(word).then(|| self.at += word.len())
+    }
+
+    fn number(&mut self) -> Option<()> {
+        self.at += usize::from(self.is(b'-'));
+        // Digits after a leading zero are no number, and nothing else may follow a value either.
+        if self.is(b'0') {
+            self.at += 1;
+        } else {
+            self.digits()?;
+        }
+        if self.is(b'.') {
+            self.at += 1;
+            self.digits()?;
+        }
+        if self.is(b'e') || self.is(b'E') {
+            self.at += 1;
+            self.at += usize::from(self.is(b'+') || self.is(b'-'));
+            self.digits()?;
+        }
+        Some(())
+    }
+
+    /// Steps over decimal digits, of which there must be one at least.
+    fn digits(&mut self) -> Option<()> {
+        let from = self.at;
+        while self.here().is_some_and(|byte| byte.is_ascii_digit()) {
+            self.at += 1;
+        }
+        (self.at > from).then_some(())
+    }
+
+    /// Steps over `byte`, which must be next.
+    fn step(&mut self, byte: u8) -> Option<()> {
+        (self.next()? == byte).then(|| self.at += 1)
+    }
+
+    fn is(&self, byte: u8) -> bool {
+        self.here() == Some(byte)
+    }
+
+    fn here(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.at).copied()
+    }
+}
+
+/// Returns what closes a brace or bracket: in ASCII it is two places further.
+fn closing(open: u8) -> u8 {
+    open + 2
+}
+
+/// A word with the number 1 in each byte.
+const ONES: u64 = u64::MAX / 255;
+
+/// Number of bytes from here on that belong to a text: up to a quote, an escape, or what no text may hold.
+fn plain_n(rest: &[u8]) -> usize {
+    let (words, _) = rest.as_chunks::<8>();
+    let (blocks, _) = words.as_chunks::<4>();
+    // Several words at a time and nothing decided between them, for long texts.
+    let is_plain = |[a, b, c, d]: &&[[u8; 8]; 4]| (others(*a) | others(*b) | others(*c) | others(*d)) == 0;
+    let mut n = blocks.iter().take_while(is_plain).count() * 4;
+    while let Some(word) = words.get(n) {
+        match others(*word) {
+            0 => n += 1,
+            others => return n * 8 + others.trailing_zeros() as usize / 8,
+        }
+    }
+    let tail = rest.get(n * 8..).unwrap_or_default();
+    let is_other = |byte: &u8| *byte == b'"' || *byte == b'\\' || *byte < b' ';
+    n * 8 + tail.iter().position(is_other).unwrap_or(tail.len())
+}
+
+/// The high bit of the first byte that is a quote, an escape or below a blank, and maybe those of some behind it: what
+/// is taken from a byte that is too small is taken from the next ones, too.
+fn others(word: [u8; 8]) -> u64 {
+    let word = u64::from_le_bytes(word);
+    let below = |word: u64, bound: u8| word.wrapping_sub(ONES.wrapping_mul(u64::from(bound))) & !word;
+    let is = |byte: u8| below(word ^ ONES.wrapping_mul(u64::from(byte)), 1);
+    (below(word, b' ') | is(b'"') | is(b'\\')) & (ONES << 7)
+}

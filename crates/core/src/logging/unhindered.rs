@@ -1,0 +1,115 @@
+//! The way of log lines out of the process. Nobody waits for whoever reads them: a pipe that is full, or a disk, costs
+//! lines and nothing else.
+
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::sync::{Mutex, PoisonError};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+/// What a pipe takes at once, or not at all, when it says that it takes something. Bytes.
+const PART_BYTES: usize = 4096;
+/// Longest wait for a reader that was quick enough until now: it may have lost its processor.
+const PATIENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+const NO_PATIENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
+
+/// A writer of whole lines that leaves out what its file does not take in time, and never fails.
+#[derive(Debug)]
+pub(super) struct Unhindered<W> {
+    state: Mutex<State<W>>,
+}
+
+#[derive(Debug)]
+struct State<W> {
+    file: W,
+    /// True when the last line was not taken: nobody waits for the next one.
+    is_stuck: bool,
+    /// True when a part of a line was taken: the next one begins on a line of its own.
+    is_cut: bool,
+}
+
+impl<W: Write + AsFd> Unhindered<W> {
+    pub fn new(file: W) -> Self {
+        Self { state: Mutex::new(State { file, is_stuck: false, is_cut: false }) }
+    }
+
+    /// Writes a line, or counts that it was left out.
+    fn line(&self, line: &[u8]) {
+        // What is left of a line that was cut is told by the flag.
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_taken = (!state.is_cut || state.takes(b"\n")) && {
+            state.is_cut = false;
+            line.chunks(PART_BYTES).all(|part| {
+                let is_taken = state.takes(part);
+                state.is_cut |= is_taken;
+                is_taken
+            })
+        };
+        state.is_stuck = !is_taken;
+        if is_taken {
+            state.is_cut = false;
+        } else {
+            metrics::counter!("hooklatch_log_lines_left_out_total").increment(1);
+        }
+    }
+}
+
+impl<W: Write + AsFd> State<W> {
+    fn takes(&mut self, part: &[u8]) -> bool {
+        let patience = if self.is_stuck { NO_PATIENCE } else { PATIENCE };
+        let is_full = poll(&mut [PollFd::new(&self.file, PollFlags::OUT)], Some(&patience)) == Ok(0);
+        !is_full && self.file.write_all(part).is_ok()
+    }
+}
+
+impl<W: Write + AsFd> Write for &Unhindered<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.line(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::io::Read;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    #[test]
+    fn lines_that_nobody_reads_are_left_out_and_what_comes_afterwards_is_whole() {
+        let (near, mut far) = UnixStream::pair().expect("a pair");
+        let writer = Unhindered::new(near);
+        let line = |n: usize| format!("{n} {}\n", "x".repeat(3 * PART_BYTES));
+        // More than anybody keeps for a reader.
+        for n in 0..1_000 {
+            (&writer).write_all(line(n).as_bytes()).expect("never fails");
+        }
+        far.set_nonblocking(true).expect("set");
+        let mut read = Vec::new();
+        let ended = far.read_to_end(&mut read);
+        assert_eq!(ended.map_err(|error| error.kind()).expect_err("open"), io::ErrorKind::WouldBlock);
+        (&writer).write_all(b"there again\n").expect("never fails");
+        drop(writer);
+        far.read_to_end(&mut read).expect("the rest");
+        let text = String::from_utf8(read).expect("text");
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.last(), Some(&"there again"));
+        let whole_n = lines.iter().enumerate().filter(|(n, one)| **one == line(*n).trim_end()).count();
+        assert!((1..1_000).contains(&whole_n) && lines.len() - whole_n <= 2, "{whole_n} of {}", lines.len());
+    }
+
+    #[test]
+    fn a_disk_that_is_full_is_nobodys_error() {
+        let Ok(full) = File::options().write(true).open("/dev/full") else { return };
+        let writer = Unhindered::new(full);
+        for _ in 0..3 {
+            (&writer).write_all(b"line\n").expect("never fails");
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! The doctor: what only a live system shows, as findings that name the figure, the bound, what it means and the remedy.
+//!
+//! Data in, findings out, and the judgement is here alone: the API tells the findings, `hooklatch doctor` prints them.
+//!
+//! In reading order: `check.rs` is the list of checks; `bounded.rs` gives each look its own time. `server.rs` judges
+//! PostgreSQL, `tables.rs` its tables, `file.rs` and `witness.rs` SQLite, `schema.rs` the schema of either; `clocks.rs`, `senders.rs`,
+//! `destinations.rs`, `handshakes.rs` and `node.rs` what their names say. `database.rs` looks at a database whether a server runs or not,
+//! `examine.rs` at a node that runs. `probe/` is the way to the
+//! receiver, seen from outside.
+//!
+//! Nothing here changes anything, and nothing is asked without a bound.
+
+mod bounded;
+mod check;
+mod clocks;
+mod database;
+mod destinations;
+mod examine;
+mod file;
+mod handshakes;
+mod node;
+mod probe;
+mod schema;
+mod senders;
+mod server;
+mod tables;
+mod witness;
+
+pub use bounded::{LOOK_LIMIT, bounded};
+pub use check::{CONFIG, DESTINATIONS, PLAIN, REACHED, SECRETS, SERVER, in_order};
+pub use database::database;
+pub use destinations::destinations;
+pub use examine::{DoctorParts, NodeDoctor};
+pub use node::{FileFacts, days_left, warnings};
+pub use probe::{
+    AnswerKey, PROBE_HEADER, ProbeHeard, ProbeKey, ProbeRequest, judge, plan, probe_answer, probe_token,
+};
+pub use senders::{paths, senders};

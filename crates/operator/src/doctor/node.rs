@@ -1,0 +1,170 @@
+//! One node: its files, certificates, configuration and version; and how far pruning is.
+
+use super::check::{CERTIFICATES, CONFIG, Check, FILES, NODES, RETENTION, SERVER, or_well};
+use hooklatch_contract::FindingView;
+use hooklatch_core::figures::{grouped, plural};
+use hooklatch_core::types::UnixMs;
+use hooklatch_store::NodeSeen;
+
+const DAY_MS: i64 = 86_400_000;
+/// Validity that is left of a certificate. Days.
+pub(super) const DAYS_LEFT: i64 = 14;
+/// A node that was seen within this time is there. Milliseconds.
+pub(super) const SEEN_MS: i64 = 60_000;
+/// Parts of the limit of open files. Percent.
+const FILES_PERCENT: [u64; 2] = [70, 90];
+
+/// Findings about a certificate that ends then; `subject` says whose.
+pub fn days_left(check: Check, subject: &str, not_after_s: i64, now_ms: UnixMs) -> FindingView {
+    let left_s = not_after_s.saturating_sub(now_ms / 1_000);
+    let days = left_s / 86_400;
+    let words = if left_s <= 0 { "it has ended".to_owned() } else { format!("{days} days left") };
+    let grade = (days < DAYS_LEFT, left_s <= 0);
+    check.graded(words, grade, "renew it; files that change are read again by themselves").about(subject)
+}
+
+pub fn certificates(ends: &[(&'static str, Result<i64, String>)], now_ms: UnixMs) -> Vec<FindingView> {
+    let found = ends.iter().map(|(name, end)| match end {
+        Ok(not_after_s) => days_left(CERTIFICATES, name, *not_after_s, now_ms),
+        Err(why) => CERTIFICATES
+            .failure(why.clone())
+            .about(*name)
+            .cure("set its files right: what was read before is used until the next start"),
+    });
+    or_well(found.collect(), || {
+        CERTIFICATES.well("our listeners have none: something before them ends TLS, or nothing does")
+    })
+}
+
+/// Warnings about a configuration.
+pub fn warnings(warnings: &[String]) -> Vec<FindingView> {
+    let found =
+        warnings.iter().map(|text| CONFIG.warning(text.clone()).cure("see config.default.toml for the key"));
+    or_well(found.collect(), || CONFIG.well("no warnings"))
+}
+
+/// The versions of those nodes that are there; `own` is the one that answers.
+pub fn nodes(seen: &[NodeSeen], own: &str) -> Vec<FindingView> {
+    let there: Vec<&NodeSeen> = seen.iter().filter(|one| one.ago_ms <= SEEN_MS).collect();
+    let mut versions: Vec<(&str, i64)> = there.iter().map(|one| (one.version.as_str(), one.schema)).collect();
+    versions.sort_unstable();
+    versions.dedup();
+    let told = |one: &&NodeSeen| format!("{} ({}, schema {})", one.node, one.version, one.schema);
+    let list = there.iter().map(told).collect::<Vec<_>>().join(", ");
+    if versions.len() > 1 {
+        let finding = NODES.warning(format!("{} nodes: {list}", there.len()));
+        return vec![finding.cure("finish the update, or take it back: all nodes of one version")];
+    }
+    if !there.iter().any(|one| one.node == own) {
+        return vec![NODES.unknown(format!("this node has not written its own row yet; seen: {list}"))];
+    }
+    vec![NODES.well(format!("{}: {list}", plural(there.len() as u64, "node")))]
+}
+
+/// Open files of this process, their limit, and how many connections were wanted and fit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileFacts {
+    pub open_n: u64,
+    pub open_n_max: u64,
+    pub wanted_n: u64,
+    pub fit_n: u64,
+}
+
+pub fn files(facts: FileFacts) -> Vec<FindingView> {
+    let FileFacts { open_n, open_n_max, wanted_n, fit_n } = facts;
+    let percent = open_n.saturating_mul(100).checked_div(open_n_max).unwrap_or(0);
+    let [warns, fails] = FILES_PERCENT;
+    let most = if open_n_max == u64::MAX { "any number".to_owned() } else { grouped(open_n_max) };
+    let words = format!("{} are open, {most} may be", grouped(open_n));
+    let remedy = "raise the limit (ulimit -n, LimitNOFILE=), or lower server.connections_n_max";
+    let mut findings = vec![FILES.graded(words, (percent > warns, percent > fails), remedy)];
+    if fit_n < wanted_n {
+        let words = format!(
+            "{} connections fit of the {} that server.connections_n_max wants",
+            grouped(fit_n),
+            grouped(wanted_n)
+        );
+        findings.push(FILES.warning(words).about("server.connections_n_max").cure(remedy));
+    }
+    findings
+}
+
+/// How late the oldest rows are that should have gone, by table; `every_ms` is 0 where nobody prunes.
+pub fn retention(late_ms: &[(&'static str, i64)], every_ms: u64) -> Vec<FindingView> {
+    if every_ms == 0 {
+        let finding = RETENTION.warning("retention.every_ms = 0: nothing is pruned by itself");
+        return vec![finding.cure("set retention.every_ms, or run `hooklatch prune` every day")];
+    }
+    let found = late_ms.iter().filter(|(_, late_ms)| *late_ms > DAY_MS).map(|(table, late_ms)| {
+        let days = late_ms / DAY_MS;
+        let words = format!("rows are there that should have gone {days} days ago");
+        let remedy = "look for `pruning is behind` in the log, and whether a node prunes at all; `hooklatch prune` does it at once";
+        RETENTION.graded(words, (true, *late_ms > 7 * DAY_MS), remedy).about(*table)
+    });
+    or_well(found.collect(), || RETENTION.well("what is old goes in time"))
+}
+
+/// Whether a node that answers is ready, by what is amiss with it.
+pub fn ready(amiss: &[&'static str]) -> FindingView {
+    if amiss.is_empty() {
+        return SERVER.well("ready");
+    }
+    SERVER.failure(amiss.join(", ")).cure("its log says why; /readyz is 503 until then")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hooklatch_contract::FindingVerdict::{self, Failure, Unknown, Warning, Well};
+
+    #[track_caller]
+    fn check(found: &[FindingView], want: FindingVerdict) {
+        let worst = found.iter().map(|one| one.verdict).max();
+        assert_eq!(worst, Some(want), "{found:?}");
+    }
+
+    #[test]
+    fn a_certificate_is_told_before_it_ends() {
+        let now_ms = 1_795_356_311_500;
+        let day = |days: i64| now_ms / 1_000 + days * 86_400;
+        for (not_after_s, want) in
+            [(day(14), Well), (day(13), Warning), (day(0), Failure), (day(-1), Failure)]
+        {
+            check(&certificates(&[("receiver", Ok(not_after_s))], now_ms), want);
+        }
+        check(&certificates(&[], now_ms), Well);
+        check(&certificates(&[("operator", Err("gone".to_owned()))], now_ms), Failure);
+    }
+
+    #[test]
+    fn nodes_of_two_versions_are_told_and_those_that_are_gone_are_not() {
+        let node = |node: &str, version: &str, ago_ms: i64| NodeSeen {
+            node: node.to_owned(),
+            version: version.to_owned(),
+            schema: 1,
+            ago_ms,
+        };
+        check(&nodes(&[node("a", "1.0.0", 0), node("b", "1.0.0", 50_000)], "a"), Well);
+        check(&nodes(&[node("a", "1.0.0", 0), node("b", "1.0.1", 50_000)], "a"), Warning);
+        check(&nodes(&[node("a", "1.0.0", 0), node("b", "1.0.1", 61_000)], "a"), Well);
+        let newer = NodeSeen { schema: 2, ..node("b", "1.0.0", 0) };
+        check(&nodes(&[node("a", "1.0.0", 0), newer], "a"), Warning);
+        check(&nodes(&[], "a"), Unknown);
+    }
+
+    #[test]
+    fn files_and_rows_are_held_against_their_bounds() {
+        let facts = |open_n, fit_n| FileFacts { open_n, open_n_max: 1_000, wanted_n: 500, fit_n };
+        check(&files(facts(700, 500)), Well);
+        check(&files(facts(710, 500)), Warning);
+        check(&files(facts(910, 500)), Failure);
+        check(&files(facts(10, 400)), Warning);
+        check(&retention(&[("webhook_payloads", DAY_MS)], 60_000), Well);
+        check(&retention(&[("webhook_payloads", DAY_MS + 1)], 60_000), Warning);
+        check(&retention(&[("webhook_payloads", 8 * DAY_MS)], 60_000), Failure);
+        check(&retention(&[], 0), Warning);
+        check(&warnings(&["x".to_owned()]), Warning);
+        check(&[ready(&["the database is away"])], Failure);
+        check(&[ready(&[])], Well);
+    }
+}

@@ -1,0 +1,15 @@
+//! A request that goes the way of a sender's and makes no event: the receiver answers with what arrived of it.
+//!
+//! `key.rs` makes tokens that any node of the installation knows again without keeping anything; `arrival.rs` is what the
+//! receiver answers; `plan.rs` is which requests are sent, and `judge.rs` what it means how they fared. Whoever sends
+//! them is somebody outside: `cli/doctor/`.
+
+mod arrival;
+mod judge;
+mod key;
+mod plan;
+
+pub use arrival::{PROBE_HEADER, probe_answer, probe_token};
+pub use judge::{ProbeHeard, judge};
+pub use key::{AnswerKey, ProbeKey};
+pub use plan::{ProbeRequest, plan};

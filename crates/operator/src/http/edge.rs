@@ -1,0 +1,324 @@
+//! One connection's requests on their way to the router: what no router should see is answered here, bodies are watched
+//! while they come in, and the connection's life ends in time.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
+use axum::{BoxError, Router};
+use bytes::Bytes;
+use http::{HeaderValue, Request, header};
+use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
+use rustls::ServerConfig;
+use tokio::time::{Instant, Sleep};
+use tower::ServiceExt;
+
+use super::error::Problem;
+use super::extensions::{KnownCaller, Neighbours, Peer};
+use super::framing;
+use super::origin::OriginRule;
+use super::receiver::{self, Came, ReceiverState};
+use super::room::ConnectionSlot;
+use hooklatch_core::current::Current;
+use hooklatch_core::stop::Leaving;
+use hooklatch_core::tls::ListenerTls;
+use hooklatch_core::types::ClientCertificate;
+use hooklatch_receive::Arrival;
+
+/// Time that a body may take before its rate is looked at.
+const RATE_GRACE: Duration = Duration::from_secs(2);
+
+/// Refusals in a row that are told at once; each further one is told later than the last, up to a bound. Whoever only
+/// gets refusals thereby has a few of them a second on each connection, and not our processors; who is believed never
+/// waits.
+const REFUSALS_AT_ONCE_N: u32 = 4;
+const REFUSAL_DELAY_STEP: Duration = Duration::from_millis(20);
+const REFUSAL_DELAY_MAX: Duration = Duration::from_millis(500);
+
+/// A body of up to this many bytes came with its head as a rule: hyper passes over what nobody has read of it, and the
+/// connection goes on. Bytes.
+const LEFT_BYTES_MAX: u64 = 8 << 10;
+
+/// What a listener serves: its routes, and the receiver where it is one.
+#[derive(Clone)]
+pub struct Front {
+    /// A reload replaces them; a request goes all its way by those that it began with.
+    routes: Current<Routes>,
+    /// True when the receiver is called without the router, which takes longer to find it.
+    is_direct: bool,
+}
+
+impl Front {
+    /// The front of the receiver: webhooks alone.
+    pub fn receiver(routes: Current<Routes>) -> Self {
+        Self { routes, is_direct: true }
+    }
+
+    /// The same where every request goes through the router, or there is no receiver.
+    pub fn routed(routes: Current<Routes>) -> Self {
+        Self { routes, is_direct: false }
+    }
+
+    /// The receiver, where it is one.
+    pub fn state(&self) -> Option<Arc<ReceiverState>> {
+        self.routes.get().receiver.clone()
+    }
+}
+
+/// The routes of one configuration, and the receiver where they are of one.
+pub struct Routes {
+    router: Router,
+    receiver: Option<Arc<ReceiverState>>,
+}
+
+impl Routes {
+    /// The routes of the receiver behind what `wrap` puts around them.
+    pub fn receiver(state: Arc<ReceiverState>, wrap: impl FnOnce(Router) -> Router) -> Self {
+        Self { router: wrap(receiver::router(Arc::clone(&state))), receiver: Some(state) }
+    }
+}
+
+impl From<Router> for Routes {
+    fn from(router: Router) -> Self {
+        Self { router, receiver: None }
+    }
+}
+
+/// One connection, and what it may still do.
+pub(super) struct Edge {
+    pub front: Front,
+    pub peer: Peer,
+    /// Says where a request came from that a proxy passed on.
+    pub origin: Arc<OriginRule>,
+    /// Certificate that the peer showed.
+    pub client: Option<Arc<ClientCertificate>>,
+    pub(super) neighbours: Neighbours,
+    /// Bytes a second; 0 for any.
+    pub body_bytes_per_s_min: u64,
+    /// Number of its requests that were refused since the last one that was not.
+    pub(super) refusals_n: AtomicU32,
+    /// Number of requests that it may still bring.
+    pub(super) requests_n_left: AtomicU32,
+    /// After this it is closed behind an answer.
+    pub ends_at: Instant,
+    /// The same once a stop was announced: whoever asks again then asks another node.
+    pub leaving: Leaving,
+    /// The same once its listener has another configuration than this one of the handshake: a client whose authority was
+    /// removed is not served on.
+    pub tls: Option<(Arc<ListenerTls>, Arc<ServerConfig>)>,
+}
+
+impl Edge {
+    /// The answer to one request.
+    pub async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Result<Response, Infallible> {
+        // One after the other, and others in between.
+        let is_pipelined = self.slot().is_pipelined();
+        if is_pipelined {
+            tokio::task::yield_now().await;
+        }
+        let is_whole = request.body().is_end_stream();
+        let is_short = request.body().size_hint().upper().is_some_and(|bytes_n| bytes_n <= LEFT_BYTES_MAX);
+        let began = Instant::now();
+        let has_place = if is_whole { self.slot().busy() } else { self.slot().receiving(began) };
+        if !has_place {
+            return std::future::pending().await;
+        }
+        self.slot().is_too_slow.store(false, Ordering::Relaxed);
+        let mut response = match framing::mistake(&request) {
+            Some(problem) => closing(self.misframed(&request, problem)),
+            None => self.routed(request, began).await,
+        };
+        // What is left of a body is not read, and then the connection ends: its peer hears that (RFC 9112, 9.6).
+        if self.slot().is_in_request() && !is_short {
+            response = closing(response);
+        }
+        let is_too_slow = self.slot().is_too_slow.load(Ordering::Relaxed);
+        // The receiver says so itself.
+        if is_too_slow && self.front.state().is_none() {
+            response = Problem::TOO_SLOW.into_response();
+        }
+        if is_too_slow {
+            response = closing(response);
+        }
+        let is_believed = response.headers().contains_key(&receiver::OUTCOME)
+            || response.extensions().get::<KnownCaller>().is_some();
+        // Who does not wait for answers gets no second refusal: one write could make us parse thousands of requests.
+        if is_pipelined && !is_believed {
+            response = closing(response);
+        }
+        let is_last = self.requests_n_left.fetch_sub(1, Ordering::Relaxed) <= 1;
+        let now = Instant::now();
+        let is_other_tls = self.tls.as_ref().is_some_and(|(tls, own)| !Arc::ptr_eq(&tls.current(), own));
+        if is_last || is_other_tls || now >= self.ends_at || self.leaving.has_begun() {
+            response = closing(response);
+        }
+        self.slot().answered(is_believed, now);
+        if response.status().is_client_error() && !is_believed {
+            self.refused().await;
+        } else {
+            self.refusals_n.store(0, Ordering::Relaxed);
+        }
+        Ok(response)
+    }
+
+    fn slot(&self) -> &Arc<ConnectionSlot> {
+        &self.neighbours.slot
+    }
+
+    /// Holds a refusal back, while its connection may be closed for another one.
+    async fn refused(&self) {
+        if let Some(delay) = refusal_delay(self.refusals_n.fetch_add(1, Ordering::Relaxed)) {
+            tokio::time::sleep_until(Instant::now() + delay).await;
+        }
+    }
+
+    /// The answer to a request whose framing is wrong.
+    fn misframed(&self, request: &Request<Incoming>, problem: Problem) -> Response {
+        let Some(state) = self.front.state() else { return problem.into_response() };
+        let arrival = Arrival::now(Some(self.origin.origin(self.peer.0, request.headers())));
+        let head = (request.method(), request.uri(), request.headers());
+        state.refused(state.usual(request), head, arrival, problem)
+    }
+
+    async fn routed(&self, request: Request<Incoming>, began: Instant) -> Response {
+        let routes = self.front.routes.get();
+        let direct = routes.receiver.as_ref().filter(|_| self.front.is_direct);
+        let usual = direct.and_then(|state| Some((state, state.usual(&request)?)));
+        let (mut parts, body) = request.into_parts();
+        let origin = Peer(self.origin.origin(self.peer.0, &parts.headers));
+        if let Some(client) = &self.client {
+            parts.extensions.insert(Arc::clone(client));
+        }
+        let is_whole = body.is_end_stream();
+        let body = WatchedBody {
+            inner: body,
+            slot: Arc::clone(self.slot()),
+            bytes_per_s_min: self.body_bytes_per_s_min,
+            began,
+            bytes_n: 0,
+            deadline: None,
+        };
+        if let Some((state, entry)) = usual {
+            // It has memory of its own, because it needs much, and most connections have no request most of the time.
+            let from = Came { peer: Some(origin), neighbours: Some(&self.neighbours) };
+            return Box::pin(state.answer(entry, Request::from_parts(parts, body), from)).await;
+        }
+        parts.extensions.insert(origin);
+        parts.extensions.insert(self.neighbours.clone());
+        let body = if is_whole { Body::empty() } else { Body::new(body) };
+        let routed = routes.router.clone().oneshot(Request::from_parts(parts, body)).await;
+        routed.unwrap_or_else(|never| match never {})
+    }
+}
+
+/// Time that a refusal is held back when `before_n` came before it in a row; `None` for the first few.
+fn refusal_delay(before_n: u32) -> Option<Duration> {
+    let late_n = before_n.checked_sub(REFUSALS_AT_ONCE_N - 1).filter(|n| *n > 0)?;
+    Some(REFUSAL_DELAY_STEP.saturating_mul(late_n).min(REFUSAL_DELAY_MAX))
+}
+
+/// Time by which the next byte of a body has to be there, counted from its beginning; `None` where any rate will do.
+fn due_within(bytes_n: u64, bytes_per_s_min: u64) -> Option<Duration> {
+    let paid_ms = bytes_n.saturating_mul(1_000).checked_div(bytes_per_s_min)?;
+    Some(RATE_GRACE.saturating_add(Duration::from_millis(paid_ms)))
+}
+
+/// Closes the connection behind this answer: what follows is not read.
+fn closing(mut response: Response) -> Response {
+    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    response
+}
+
+/// A body on its way in. The connection waits for its peer until the body is whole; a peer that is slower than the
+/// least rate is given up.
+struct WatchedBody {
+    inner: Incoming,
+    slot: Arc<ConnectionSlot>,
+    bytes_per_s_min: u64,
+    began: Instant,
+    bytes_n: u64,
+    deadline: Option<Pin<Box<Sleep>>>,
+}
+
+impl WatchedBody {
+    /// The time by which the next byte has to be there.
+    fn due_at(&self) -> Option<Instant> {
+        self.began.checked_add(due_within(self.bytes_n, self.bytes_per_s_min)?)
+    }
+
+    fn poll_deadline(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let Some(due_at) = self.due_at() else { return Poll::Pending };
+        let deadline = self.deadline.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(due_at)));
+        if deadline.deadline() != due_at {
+            deadline.as_mut().reset(due_at);
+        }
+        std::task::ready!(deadline.as_mut().poll(cx));
+        self.slot.is_too_slow.store(true, Ordering::Relaxed);
+        Poll::Ready(Some(Err("the body comes in too slowly".into())))
+    }
+}
+
+impl HttpBody for WatchedBody {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let polled = Pin::new(&mut self.inner).poll_frame(cx);
+        if let Poll::Ready(Some(Ok(frame))) = &polled {
+            self.bytes_n += frame.data_ref().map_or(0, |data| data.len() as u64);
+        }
+        let is_whole = match &polled {
+            Poll::Ready(Some(Ok(_))) => self.inner.is_end_stream(),
+            Poll::Ready(None) => true,
+            Poll::Ready(Some(Err(_))) => false,
+            Poll::Pending => return self.poll_deadline(cx),
+        };
+        // Told to go just now: the connection ends before anybody acts on its request.
+        if is_whole && !self.slot.busy() {
+            return Poll::Pending;
+        }
+        polled.map_err(BoxError::from)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_come_at_once_then_later_and_later_up_to_a_bound() {
+        let ms = |before_n| refusal_delay(before_n).map(|delay| delay.as_millis());
+        let found: Vec<Option<u128>> = [0, 3, 4, 5, 28, 29, u32::MAX].map(ms).into();
+        assert_eq!(found, [None, None, Some(20), Some(40), Some(500), Some(500), Some(500)]);
+    }
+
+    #[test]
+    fn a_body_earns_its_time_byte_by_byte_behind_a_grace() {
+        #[track_caller]
+        fn check(bytes_n: u64, bytes_per_s_min: u64, want_ms: Option<u64>) {
+            assert_eq!(due_within(bytes_n, bytes_per_s_min), want_ms.map(Duration::from_millis));
+        }
+        check(0, 1_000, Some(2_000));
+        check(500, 1_000, Some(2_500));
+        check(3_000, 1_000, Some(5_000));
+        check(1, 3, Some(2_333));
+        check(1 << 20, 0, None);
+        assert!(due_within(u64::MAX, 1).is_some(), "no length overflows");
+    }
+}

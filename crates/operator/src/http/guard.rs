@@ -1,0 +1,275 @@
+//! Keeps other people's web pages away from the operator side: a browser sends whatever a page tells it to, to whatever
+//! address a page's name leads to, also to ours behind the firewall.
+//!
+//! So the `Host` must be one of ours (a page's own name that leads here is not), and a request that a page of another
+//! origin makes is refused; only a link to a page of the console may be followed from anywhere. Tools send neither `Origin` nor `Sec-Fetch-Site`. `/livez` and `/readyz` are for probes
+//! that call us by any name, and say nothing that is worth a trick.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use http::{HeaderMap, HeaderValue, Method, header};
+use tracing::warn;
+
+use super::error::Problem;
+use super::framing::split_port;
+use hooklatch_core::logging::Sampler;
+
+/// Most characters of a stranger's text in a line.
+const SHOWN_CHARS_MAX: usize = 200;
+
+/// Hosts that operators may call us by.
+#[derive(Debug, Clone)]
+pub struct OperatorHosts {
+    listen: IpAddr,
+    names: Vec<String>,
+    /// Origin of the URL that people reach us at through a proxy.
+    public_origin: Option<String>,
+}
+
+impl OperatorHosts {
+    /// Loopback, the address we listen on (any address, when that is all interfaces) and these names; also those that
+    /// are addresses. Pages of `public_origin` are ours, whatever `Host` a proxy makes of it.
+    pub fn new(listen: SocketAddr, names: Vec<String>, public_origin: Option<String>) -> Self {
+        Self { listen: listen.ip(), names, public_origin }
+    }
+
+    /// True when a `Host` is one of ours, whatever its port.
+    fn has(&self, host: &str) -> bool {
+        let name = split_port(host).0.trim_end_matches('.').to_ascii_lowercase();
+        let literal = name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+        match literal.map(|address| address.to_canonical()) {
+            Ok(address) => {
+                let is_ours = address.is_loopback() || address == self.listen || self.listen.is_unspecified();
+                is_ours || self.names.contains(&name)
+            }
+            Err(_) => name == "localhost" || self.names.contains(&name),
+        }
+    }
+
+    /// True when a page of another origin asks. A name of ours is not enough: what else listens on other ports of it has
+    /// our cookie sent along, and over plain HTTP no browser says more than `Origin`.
+    fn is_foreign(&self, headers: &HeaderMap) -> bool {
+        let host = text(headers, &header::HOST);
+        let mut origins = headers.get_all(header::ORIGIN).iter();
+        let is_other = origins.any(|origin| {
+            let origin = origin.to_str().unwrap_or_default();
+            let authority = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+            let is_called = authority.is_some_and(|it| it.eq_ignore_ascii_case(host));
+            let is_public = self.public_origin.as_ref().is_some_and(|own| origin.eq_ignore_ascii_case(own));
+            !is_called && !is_public
+        });
+        is_other || is_cross_site(headers)
+    }
+}
+
+fn text<'a>(headers: &'a HeaderMap, name: &header::HeaderName) -> &'a str {
+    headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+}
+
+/// True when a browser says that another site, or another origin of this one, makes it ask.
+fn is_cross_site(headers: &HeaderMap) -> bool {
+    headers.get_all("sec-fetch-site").iter().any(|site| site != "same-origin" && site != "none")
+}
+
+/// What stands at the beginning of paths that are for programs: a link to these has no business on a page.
+const FOR_PROGRAMS: [&str; 4] = ["v1", "metrics", "openapi.json", "dev"];
+
+/// True when somebody follows a link to a page of the console: their browser shows it in place of the page with the
+/// link, which learns nothing of it. A page changes nothing when it is looked at.
+fn is_followed_link(request: &Request) -> bool {
+    let headers = request.headers();
+    let only = |name: &str, wanted: &str| {
+        let mut values = headers.get_all(name).iter();
+        values.next().is_some_and(|value| value == wanted) && values.next().is_none()
+    };
+    let first = request.uri().path().trim_start_matches('/').split('/').next().unwrap_or_default();
+    request.method() == Method::GET
+        && !headers.contains_key(header::ORIGIN)
+        && only("sec-fetch-mode", "navigate")
+        && only("sec-fetch-dest", "document")
+        && !FOR_PROGRAMS.contains(&first)
+}
+
+/// The operator's routes, for us alone.
+pub fn operators(router: Router, hosts: OperatorHosts) -> Router {
+    let guarded = router.layer(middleware::from_fn_with_state(Arc::new(hosts), check_operator));
+    guarded.layer(middleware::map_response(kept_to_itself))
+}
+
+/// What an answer has that says nothing else: a browser that is led to it keeps no copy, takes it for nothing that it is
+/// not, and shows it in nobody's frame. Refusals and redirections are answers too.
+const KEPT_TO_ITSELF: [(header::HeaderName, &str); 3] = [
+    (header::CACHE_CONTROL, "no-store"),
+    (header::CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"),
+    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+];
+
+async fn kept_to_itself(mut response: Response) -> Response {
+    for (name, value) in KEPT_TO_ITSELF {
+        response.headers_mut().entry(name).or_insert(HeaderValue::from_static(value));
+    }
+    response
+}
+
+/// The receiver of `serve --dev`, whose secrets everybody knows: for no browser at all.
+pub fn without_browsers(router: Router) -> Router {
+    router.layer(middleware::from_fn(async |request: Request, next: Next| {
+        let headers = request.headers();
+        if headers.contains_key(header::ORIGIN) || is_cross_site(headers) {
+            return refused(&request, "origin", Problem::FOREIGN_ORIGIN);
+        }
+        next.run(request).await
+    }))
+}
+
+async fn check_operator(State(hosts): State<Arc<OperatorHosts>>, request: Request, next: Next) -> Response {
+    let is_probe = request.method().is_safe() && matches!(request.uri().path(), "/livez" | "/readyz");
+    if is_probe {
+        return next.run(request).await;
+    }
+    let headers = request.headers();
+    // What a request of absolute form names counts as its `Host` does.
+    let named = request.uri().authority().is_none_or(|authority| hosts.has(authority.as_str()));
+    if !named || !hosts.has(text(headers, &header::HOST)) {
+        return refused(&request, "host", Problem::FOREIGN_HOST);
+    }
+    if hosts.is_foreign(headers) && !is_followed_link(&request) {
+        return refused(&request, "origin", Problem::FOREIGN_ORIGIN);
+    }
+    next.run(request).await
+}
+
+fn refused(request: &Request, reason: &'static str, problem: Problem) -> Response {
+    static LINES: Sampler = Sampler::new(5);
+    metrics::counter!("hooklatch_operator_refused_total", "reason" => reason).increment(1);
+    if let Some(left_out_n) = LINES.take() {
+        let headers = request.headers();
+        // A line is for people, and a caller may write 64 KiB into each of these.
+        let short = |text: &str| text.chars().take(SHOWN_CHARS_MAX).collect::<String>();
+        let (host, origin) = (short(text(headers, &header::HOST)), short(text(headers, &header::ORIGIN)));
+        let path = short(request.uri().path());
+        warn!(reason, host, origin, path, left_out_n, "refused a request that a web page may have made");
+    }
+    problem.into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hosts(listen: &str) -> OperatorHosts {
+        OperatorHosts::new(
+            listen.parse().expect("an address"),
+            vec!["ops.internal".to_owned()],
+            Some("https://ops.example.com:8443".to_owned()),
+        )
+    }
+
+    #[test]
+    fn loopback_the_own_address_and_configured_names_are_ours() {
+        #[track_caller]
+        fn check(listen: &str, host: &str, want: bool) {
+            assert_eq!(hosts(listen).has(host), want, "{host} on {listen}");
+        }
+        for ours in [
+            "127.0.0.1:8081",
+            "localhost",
+            "LOCALHOST:1",
+            "localhost.",
+            "[::1]:8081",
+            "10.0.0.7",
+            "ops.internal:80",
+        ] {
+            check("10.0.0.7:8081", ours, true);
+        }
+        for other in [
+            "",
+            "evil.example",
+            "10.0.0.8",
+            "localhost.evil.example",
+            "ops.internal.evil.example",
+            "127.0.0.1.evil.example",
+        ] {
+            check("10.0.0.7:8081", other, false);
+        }
+        check("0.0.0.0:8081", "10.0.0.8:8081", true);
+        check("0.0.0.0:8081", "evil.example", false);
+        check("[::]:8081", "[2001:db8::1]:8081", true);
+    }
+
+    #[test]
+    fn a_link_is_followed_to_pages_and_to_nothing_else() {
+        #[track_caller]
+        fn check(method: &str, path: &str, more: &[(&str, &str)], want: bool) {
+            let mut request = Request::builder().method(method).uri(path);
+            for (name, value) in more {
+                request = request.header(*name, *value);
+            }
+            let request = request.body(axum::body::Body::empty()).expect("a request");
+            assert_eq!(is_followed_link(&request), want, "{method} {path} {more:?}");
+        }
+        let link = [("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "document")];
+        for (path, want) in [
+            ("/", true),
+            ("/events/stripe/evt_1", true),
+            ("/v1", false),
+            ("/v1/events", false),
+            ("//v1/events", false),
+            ("/metrics", false),
+            ("/openapi.json", false),
+            ("/dev/echo", false),
+        ] {
+            check("GET", path, &link, want);
+        }
+        check("POST", "/events", &link, false);
+        check("GET", "/events", &[], false);
+        check("GET", "/events", &link[..1], false);
+        check("GET", "/events", &[("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "iframe")], false);
+        check("GET", "/events", &[("sec-fetch-mode", "no-cors"), ("sec-fetch-dest", "image")], false);
+        check("GET", "/events", &[link[0], link[1], ("sec-fetch-dest", "iframe")], false);
+        check("GET", "/events", &[link[0], link[1], ("origin", "http://evil.example")], false);
+    }
+
+    #[test]
+    fn a_page_of_another_origin_is_told_by_what_its_browser_says() {
+        #[track_caller]
+        fn check(given: &[(&'static str, &str)], want: bool) {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::HOST, "127.0.0.1:8081".parse().expect("a value"));
+            for (name, value) in given {
+                headers.append(*name, value.parse().expect("a value"));
+            }
+            assert_eq!(hosts("127.0.0.1:8081").is_foreign(&headers), want, "{given:?}");
+        }
+        check(&[], false);
+        check(&[("origin", "http://127.0.0.1:8081")], false);
+        check(&[("origin", "https://ops.example.com:8443")], false);
+        check(&[("sec-fetch-site", "same-origin")], false);
+        check(&[("sec-fetch-site", "none")], false);
+        for origin in [
+            "http://evil.example",
+            "null",
+            "http://127.0.0.1:3000",
+            "http://localhost:8081",
+            "",
+            // What else listens there is not ours.
+            "https://ops.internal",
+            "http://ops.internal:3000",
+            "http://ops.example.com:8443",
+            "https://ops.example.com",
+            "https://ops.example.com:9443",
+            "https://ops.example.com:8443.evil.example",
+            "chrome-extension://127.0.0.1:8081",
+        ] {
+            check(&[("origin", origin)], true);
+        }
+        check(&[("origin", "http://127.0.0.1:8081"), ("origin", "http://evil.example")], true);
+        check(&[("sec-fetch-site", "cross-site")], true);
+        check(&[("sec-fetch-site", "same-site")], true);
+    }
+}

@@ -1,0 +1,336 @@
+//! Accepts connections and serves each of them until it ends, gives way to another one, or the process stops.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+use std::task::Poll;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::response::Response;
+use futures_util::FutureExt;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::{HttpService, service_fn};
+use ipnet::IpNet;
+use rustls::ServerConfig;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::time::Instant;
+use tracing::{debug, warn};
+
+use super::edge::{Edge, Front};
+use super::extensions::{Neighbours, Peer};
+use super::handshake::{handshake, shown_by};
+use super::origin::OriginRule;
+use super::patience::Patience;
+use super::receiver::ReceiverState;
+use super::room::{ConnectionPlace, ConnectionRoom, Told};
+use super::stream::Bounded;
+use hooklatch_core::stop::Stop;
+use hooklatch_core::tls::ListenerTls;
+
+/// Largest header block, in bytes; beyond it, or with more than 100 headers, hyper answers 431.
+const HEADER_BYTES_MAX: usize = 64 * 1024;
+/// Pause after `accept` failed, for want of file descriptors as a rule.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Time that a connection stays open at a stop although nothing is under way on it: its next request may have been sent
+/// before anybody could know, and would be lost. It is the last one.
+const STOP_GRACE: Duration = Duration::from_millis(200);
+
+/// Time after that for the rest of a head that has begun to come in: nothing is under way yet, and who sends a few bytes
+/// and no more must not hold up a stop.
+const HEAD_GRACE: Duration = Duration::from_secs(1);
+
+/// Connections that may wait to be accepted; beyond it the kernel leaves newcomers to try again.
+const BACKLOG_N: u32 = 4096;
+/// Part of an answer that the kernel takes for a peer that does not read it. Bytes; Linux doubles it. Answers are
+/// smaller as a rule, and a thousand peers that do not read cost 32 MiB of the kernel's memory, not gigabytes.
+const SEND_BUFFER_BYTES: u32 = 16 * 1024;
+
+/// Bounds that protect a listener.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// Name of the listener in metrics.
+    pub name: &'static str,
+    /// Most open connections. When there are more, those go that have waited for their peers the longest; while
+    /// none waits, newcomers stay in the kernel's queue.
+    pub connections_n_max: usize,
+    /// Most open connections of one peer, which is an IPv4 address or an IPv6 /64.
+    pub peer_n_max: usize,
+    /// Peers that stand for many: no share is counted for them.
+    pub proxies: Vec<IpNet>,
+    /// Longest time from connection, or from the last answer, to the last header byte.
+    pub header_timeout: Duration,
+    /// Until an answer that has to wait for its peer is with the system.
+    pub write_timeout: Duration,
+    /// Slowest body, in bytes a second; 0 for any.
+    pub body_bytes_per_s_min: u64,
+    /// Longest life of a connection, and most requests on it; then it is closed behind an answer.
+    pub life: Duration,
+    pub requests_n_max: u32,
+    /// Longest time that a stop waits for requests under way.
+    pub stop_timeout: Duration,
+    /// Its certificate; plain HTTP when absent.
+    pub tls: Option<Arc<ListenerTls>>,
+    /// Says where requests come from.
+    pub origin: Arc<OriginRule>,
+}
+
+/// A socket that is listened on, for [`serve`].
+pub struct Listener {
+    socket: TcpListener,
+    /// True when somebody else holds it, too, and gives it to the process that comes after us.
+    is_lent: bool,
+}
+
+impl Listener {
+    /// The address that it listens on.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.socket.local_addr()
+    }
+
+    /// Listens on a socket that listens already, and that its owner keeps.
+    pub fn lent(socket: std::net::TcpListener) -> io::Result<Self> {
+        socket.set_nonblocking(true)?;
+        // A socket is a socket; only the names of the types differ.
+        let socket = TcpSocket::from_std_stream(OwnedFd::from(socket).into());
+        Ok(Self { socket: listening(socket)?, is_lent: true })
+    }
+}
+
+/// Listens on `address`, for [`serve`].
+pub fn listen(address: SocketAddr) -> io::Result<Listener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    Ok(Listener { socket: listening(socket)?, is_lent: false })
+}
+
+fn listening(socket: TcpSocket) -> io::Result<TcpListener> {
+    // Connections get it from their listener.
+    socket.set_send_buffer_size(SEND_BUFFER_BYTES)?;
+    socket.listen(BACKLOG_N)
+}
+
+/// Serves `front` on `listener` until `stop` turns true, then waits for requests under way.
+///
+/// `axum::serve` bounds nothing of this, so we have our own loop. It always accepts: a peer that waits in the kernel's
+/// queue could not be told from who attacks.
+///
+/// Connections that wait to be accepted when the stop comes are left to the process that comes next, or still served
+/// where there is none who could.
+pub async fn serve(listener: Listener, front: Front, limits: Limits, mut stop: Stop) {
+    let room =
+        ConnectionRoom::new(limits.name, limits.connections_n_max, limits.peer_n_max, limits.proxies.clone());
+    let mut builder = http1::Builder::new();
+    builder
+        .header_read_timeout(limits.header_timeout)
+        .max_buf_size(HEADER_BYTES_MAX)
+        .half_close(false)
+        .writev(false);
+    let mut left_n = if listener.is_lent { 0 } else { BACKLOG_N };
+    loop {
+        let next = tokio::select! {
+            next = accept(&listener.socket, &room) => next,
+            () = stop.wait() => {
+                let Some(n) = left_n.checked_sub(1) else { break };
+                left_n = n;
+                let Some(next) = accept(&listener.socket, &room).now_or_never() else { break };
+                next
+            }
+        };
+        let Some((stream, address, place)) = next else { continue };
+        let edge = Edge {
+            front: front.clone(),
+            peer: Peer(address.ip().to_canonical()),
+            origin: Arc::clone(&limits.origin),
+            client: None,
+            neighbours: Neighbours { room: Arc::clone(&room), slot: Arc::clone(&place.slot) },
+            body_bytes_per_s_min: limits.body_bytes_per_s_min,
+            refusals_n: AtomicU32::new(0),
+            requests_n_left: AtomicU32::new(limits.requests_n_max),
+            leaving: stop.leaving().clone(),
+            ends_at: Instant::now() + limits.life,
+            tls: limits.tls.as_ref().map(|tls| (Arc::clone(tls), tls.current())),
+        };
+        let mut builder = builder.clone();
+        builder.timer(Patience::new(limits.header_timeout));
+        match &limits.tls {
+            None => {
+                let stream = Bounded::new(stream, Arc::clone(&place.slot), limits.write_timeout);
+                let receiver = edge.front.state();
+                spawn_connection(builder.serve_connection(stream, service(edge)), place, receiver);
+            }
+            Some(tls) => {
+                let config =
+                    edge.tls.as_ref().map_or_else(|| tls.current(), |(_, config)| Arc::clone(config));
+                spawn_encrypted(config, stream, edge, place, Timed { builder, limits: &limits });
+            }
+        }
+    }
+    drop(listener);
+    if tokio::time::timeout(limits.stop_timeout, room.stop()).await.is_err() {
+        warn!("stopped with requests still under way");
+    }
+}
+
+/// What a connection's requests go through.
+fn service(
+    edge: Edge,
+) -> impl HttpService<
+    Incoming,
+    ResBody = Body,
+    Error = Infallible,
+    Future = impl Future<Output = Result<Response, Infallible>> + Send,
+> + Send {
+    let edge = Arc::new(edge);
+    service_fn(move |request| Arc::clone(&edge).answer(request))
+}
+
+/// How a connection is served, and the times that it has.
+struct Timed<'a> {
+    builder: http1::Builder,
+    limits: &'a Limits,
+}
+
+/// The same for a peer that is to begin with a handshake, for which it has as long as for its headers.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a connection ends by itself; `ConnectionRoom::stop` waits for it"
+)]
+fn spawn_encrypted(
+    config: Arc<ServerConfig>,
+    stream: TcpStream,
+    mut edge: Edge,
+    place: ConnectionPlace,
+    timed: Timed<'_>,
+) {
+    let (builder, within, write_timeout) =
+        (timed.builder, timed.limits.header_timeout, timed.limits.write_timeout);
+    tokio::spawn(async move {
+        let Some(stream) = handshake(config, stream, &place, within).await else { return };
+        edge.client = shown_by(&stream);
+        let stream = Bounded::new(stream, Arc::clone(&place.slot), write_timeout);
+        let receiver = edge.front.state();
+        let connection = builder.serve_connection(stream, service(edge));
+        if let Err(error) = served(std::pin::pin!(connection), &place).await {
+            ended_early(&error, &place, receiver.as_deref());
+        }
+    });
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a connection ends by itself; `ConnectionRoom::stop` waits for it"
+)]
+fn spawn_connection<S>(
+    connection: http1::Connection<Bounded<TcpStream>, S>,
+    place: ConnectionPlace,
+    receiver: Option<Arc<ReceiverState>>,
+) where
+    S: HttpService<Incoming, ResBody = Body, Error = Infallible> + Send + 'static,
+    S::Future: Send,
+{
+    tokio::spawn(async move {
+        if let Err(error) = served(std::pin::pin!(connection), &place).await {
+            ended_early(&error, &place, receiver.as_deref());
+        }
+    });
+}
+
+/// Records that a connection failed. What is no HTTP was answered 400 by hyper, and a head that is too large 431 (also
+/// for its URL: at 64 KiB hyper would answer 414), before there was a request; one whose head did not arrive in time was
+/// closed.
+fn ended_early(error: &hyper::Error, place: &ConnectionPlace, receiver: Option<&ReceiverState>) {
+    debug!(%error, "connection ended early");
+    let reason = if error.is_parse_too_large() {
+        "head_too_large"
+    } else if error.is_parse() {
+        "head_malformed"
+    } else if error.is_timeout() && place.slot.is_in_head() {
+        "head_too_slow"
+    } else {
+        return;
+    };
+    if let Some(state) = receiver {
+        state.receiver.count_headless(reason, state.clock.now_ms());
+    }
+}
+
+/// Serves a connection until it ends, or gives way to another one.
+async fn served<I, S>(
+    mut connection: Pin<&mut http1::Connection<Bounded<I>, S>>,
+    place: &ConnectionPlace,
+) -> Result<(), hyper::Error>
+where
+    I: AsyncRead + AsyncWrite + Unpin,
+    S: HttpService<Incoming, ResBody = Body, Error = Infallible>,
+{
+    let mut is_listening = false;
+    loop {
+        let next = std::future::poll_fn(|cx| match connection.as_mut().poll(cx) {
+            Poll::Ready(ended) => Poll::Ready(Err(ended)),
+            Poll::Pending => place.slot.poll_told(cx, &mut is_listening).map(Ok),
+        });
+        match next.await {
+            Err(ended) => return ended,
+            Ok(Told::Stop) => {
+                if let Ok(ended) = tokio::time::timeout(STOP_GRACE, connection.as_mut()).await {
+                    return ended;
+                }
+                connection.as_mut().graceful_shutdown();
+                if let Ok(ended) = tokio::time::timeout(HEAD_GRACE, connection.as_mut()).await {
+                    return ended;
+                }
+                if place.slot.is_in_head() {
+                    debug!("connection had sent a part of a head at the stop");
+                    return Ok(());
+                }
+                continue;
+            }
+            Ok(Told::Go) => {}
+        }
+        // What has come in already counts, also when we are too busy to have read it: a look at the network, and
+        // one at the connection.
+        tokio::task::yield_now().await;
+        if let Poll::Ready(ended) = std::future::poll_fn(|cx| Poll::Ready(connection.as_mut().poll(cx))).await
+        {
+            return ended;
+        }
+        if place.is_left() {
+            debug!("connection gave way to another one");
+            return Ok(());
+        }
+    }
+}
+
+/// The next connection and its place; `None` when `accept` failed, or when its peer has its share.
+async fn accept(
+    listener: &TcpListener,
+    room: &Arc<ConnectionRoom>,
+) -> Option<(TcpStream, SocketAddr, ConnectionPlace)> {
+    match listener.accept().await {
+        Ok((stream, address)) => {
+            // Answers are small and written whole; waiting for more would only delay them.
+            if let Err(error) = stream.set_nodelay(true) {
+                debug!(%error, "could not set TCP_NODELAY");
+            }
+            let place = room.enter(address.ip()).await?;
+            Some((stream, address, place))
+        }
+        Err(error) => {
+            warn!(%error, "could not accept a connection");
+            room.give_way(None);
+            // No file descriptor is free: retrying at once would spin.
+            tokio::time::sleep(ACCEPT_PAUSE).await;
+            None
+        }
+    }
+}

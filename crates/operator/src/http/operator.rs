@@ -1,0 +1,131 @@
+//! The operator side: `/livez`, `/readyz`, `/metrics`, `/v1`, and the console at `/`. On a listener of its own, so that what providers
+//! reach says nothing about us.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use http::{StatusCode, header};
+use tokio::sync::watch;
+use tower_http::compression::CompressionLayer;
+
+use super::api::{self, ApiState};
+use hooklatch_core::stop::Leaving;
+
+/// Parts that this node needs to take traffic. Kept up to date by the app's health task.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a part that is there or not")]
+pub struct Readiness {
+    /// True while the database answers.
+    pub is_database_there: bool,
+    /// True when its schema is one that this binary works with.
+    pub is_schema_current: bool,
+    /// True while the outbox loop runs.
+    pub is_outbox_running: bool,
+    /// True while no other long-lived part is away after a panic, or hangs in a handler that does not come back.
+    pub are_parts_running: bool,
+    /// True until the app stops.
+    pub is_accepting: bool,
+}
+
+impl Readiness {
+    /// What is amiss, for people; empty when it is ready.
+    pub fn amiss(&self) -> Vec<&'static str> {
+        let words = [
+            "the database does not answer",
+            "the schema is another one",
+            "the outbox does not run",
+            "a part is away after a panic, or hangs in a handler",
+            "it stops",
+        ];
+        let parts = self.parts().into_iter().zip(words);
+        parts.filter(|((_, is_well), _)| !is_well).map(|(_, words)| words).collect()
+    }
+
+    /// True when it takes traffic.
+    pub fn is_ready(&self) -> bool {
+        self.parts().into_iter().all(|(_, is_there)| is_there)
+    }
+
+    /// The parts by their names, and whether each is there.
+    pub fn parts(&self) -> [(&'static str, bool); 5] {
+        [
+            ("database", self.is_database_there),
+            ("migrations", self.is_schema_current),
+            ("outbox", self.is_outbox_running),
+            ("parts", self.are_parts_running),
+            ("accepting", self.is_accepting),
+        ]
+    }
+}
+
+/// State of the operator side: all that it needs of the app.
+pub struct OperatorState {
+    pub readiness: watch::Receiver<Readiness>,
+    /// The text of `/metrics`, which is made at once.
+    pub metrics: Box<dyn Fn() -> String + Send + Sync>,
+    /// Asked by each question, for the time until `readiness` says so.
+    pub leaving: Leaving,
+}
+
+/// The operator's routes, with those of `api` under `/v1`; all else is for `console`.
+pub fn router(state: Arc<OperatorState>, api: Arc<ApiState>, console: Router) -> Router {
+    Router::new()
+        .route("/livez", get(|| async { "alive\n" }))
+        .route("/readyz", get(readyz))
+        .route("/metrics", get(metrics))
+        .route("/openapi.json", get(openapi).layer(CompressionLayer::new()))
+        .nest_service("/v1", api::router(api))
+        .with_state(state)
+        .fallback_service(console)
+}
+
+async fn readyz(State(state): State<Arc<OperatorState>>) -> Response {
+    let mut readiness = state.readiness.borrow().clone();
+    readiness.is_accepting &= !state.leaving.has_begun();
+    let word = |is_good: bool| if is_good { "ok" } else { "away" };
+    let parts = readiness.parts().map(|(name, is_there)| (name.to_owned(), word(is_there).into()));
+    let mut body: serde_json::Map<String, serde_json::Value> = parts.into_iter().collect();
+    body.insert("ready".to_owned(), readiness.is_ready().into());
+    let body = serde_json::Value::Object(body);
+    let status = if readiness.is_ready() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (status, [(header::CONTENT_TYPE, "application/json")], format!("{body}\n")).into_response()
+}
+
+/// The contract, for everybody who may call the operator side: it says nothing about this server.
+async fn openapi() -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], include_str!("../../openapi.json")).into_response()
+}
+
+async fn metrics(State(state): State<Arc<OperatorState>>) -> Response {
+    let text = (state.metrics)();
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_is_ready_when_all_its_parts_are() {
+        let all = Readiness {
+            is_database_there: true,
+            is_schema_current: true,
+            is_outbox_running: true,
+            are_parts_running: true,
+            is_accepting: true,
+        };
+        assert!(all.is_ready() && !Readiness::default().is_ready());
+        for without in [
+            Readiness { is_database_there: false, ..all.clone() },
+            Readiness { is_schema_current: false, ..all.clone() },
+            Readiness { is_outbox_running: false, ..all.clone() },
+            Readiness { are_parts_running: false, ..all.clone() },
+            Readiness { is_accepting: false, ..all.clone() },
+        ] {
+            assert!(!without.is_ready(), "{without:?}");
+        }
+    }
+}

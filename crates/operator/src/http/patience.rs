@@ -1,0 +1,97 @@
+//! Limits the time that a peer may take for its headers. hyper asks for a timer with each request and drops it when
+//! they are there; one for the whole connection serves them all, because to set one and to take it back costs more than
+//! to read the headers.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use hyper::rt::{Sleep, Timer};
+
+/// The timer of one connection, for all of its requests.
+pub(super) struct Patience(Alarm);
+
+/// The timer, set to some time that was waited for: it may be earlier than what is waited for now, never later.
+type Alarm = Arc<Mutex<Pin<Box<tokio::time::Sleep>>>>;
+
+/// One wait for headers.
+struct Wait {
+    alarm: Alarm,
+    until: tokio::time::Instant,
+}
+
+impl Patience {
+    /// Nobody waits yet; `first` is how long the first wait will take, or less.
+    pub fn new(first: Duration) -> Self {
+        Self(Arc::new(Mutex::new(Box::pin(tokio::time::sleep(first)))))
+    }
+}
+
+impl Timer for Patience {
+    fn sleep(&self, duration: Duration) -> Pin<Box<dyn Sleep>> {
+        self.sleep_until(self.now() + duration)
+    }
+
+    fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn Sleep>> {
+        Box::pin(Wait { alarm: Arc::clone(&self.0), until: deadline.into() })
+    }
+
+    fn now(&self) -> Instant {
+        tokio::time::Instant::now().into()
+    }
+
+    fn reset(&self, sleep: &mut Pin<Box<dyn Sleep>>, new_deadline: Instant) {
+        *sleep = self.sleep_until(new_deadline);
+    }
+}
+
+impl Sleep for Wait {}
+
+impl Future for Wait {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let mut alarm = self.alarm.lock().unwrap_or_else(PoisonError::into_inner);
+        if alarm.deadline() > self.until {
+            alarm.as_mut().reset(self.until);
+        }
+        loop {
+            ready!(alarm.as_mut().poll(cx));
+            if alarm.deadline() >= self.until {
+                return Poll::Ready(());
+            }
+            // It rang for a wait that is over.
+            alarm.as_mut().reset(self.until);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn each_wait_ends_when_it_should_whatever_was_waited_for_before() {
+        let patience = Patience::new(Duration::from_secs(10));
+        let waited = async |seconds: u64| {
+            let began = tokio::time::Instant::now();
+            patience.sleep(Duration::from_secs(seconds)).await;
+            began.elapsed().as_secs()
+        };
+        assert_eq!(waited(10).await, 10);
+        assert_eq!(waited(3).await, 3, "the alarm has rung before");
+        let given_up = tokio::time::timeout(Duration::from_secs(1), waited(5)).await;
+        assert!(given_up.is_err());
+        assert_eq!(waited(7).await, 7, "the alarm rings earlier");
+        let given_up = tokio::time::timeout(Duration::from_secs(1), waited(60)).await;
+        assert!(given_up.is_err());
+        assert_eq!(waited(2).await, 2, "the alarm is set for later");
+        let mut wait = patience.sleep(Duration::from_secs(1));
+        patience.reset(&mut wait, patience.now() + Duration::from_secs(4));
+        let began = tokio::time::Instant::now();
+        wait.await;
+        assert_eq!(began.elapsed().as_secs(), 4);
+    }
+}

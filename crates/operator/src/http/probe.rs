@@ -1,0 +1,30 @@
+//! Requests of the doctor: who has a good token is told what arrived of his own request, and nothing else happens.
+//!
+//! For everybody else this file is not there: without a token that this installation made within two minutes, a request
+//! is what it would be otherwise, whatever its header or query says.
+
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+
+use super::extensions::KnownCaller;
+use super::reply::view_reply;
+use crate::doctor::{AnswerKey, PROBE_HEADER, ProbeKey, probe_answer, probe_token};
+use hooklatch_core::types::Clock;
+
+/// The key of the answer to a request with a good token; `None` for nearly all requests.
+pub fn probed(probes: &ProbeKey, clock: &Clock, headers: &HeaderMap, uri: &http::Uri) -> Option<AnswerKey> {
+    // Most requests are told from probes by these two looks.
+    if uri.query().is_none() && !headers.contains_key(&PROBE_HEADER) {
+        return None;
+    }
+    probes.good(probe_token(headers, uri)?, clock.now_ms())
+}
+
+/// The answer to it.
+pub fn answered(key: &AnswerKey, parts: &http::request::Parts, body: &Bytes) -> Response {
+    let mut response = view_reply(StatusCode::OK, &probe_answer(key, parts, body)).into_response();
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response.extensions_mut().insert(KnownCaller);
+    response
+}

@@ -1,0 +1,100 @@
+//! A connection's bytes, bounded in time on the way out: a peer that does not read its answers is let go, and until it
+//! has read them nothing more is read of it.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use hyper::rt::{Read, ReadBufCursor, Write};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::{Instant, Sleep};
+
+use super::room::ConnectionSlot;
+
+/// A stream whose writes are done within `timeout`, counted from the first one that has to wait until all of it is
+/// with the system: a peer that takes a byte now and then gains nothing.
+pub(super) struct Bounded<S> {
+    io: TokioIo<S>,
+    slot: Arc<ConnectionSlot>,
+    timeout: Duration,
+    /// Runs while something waits to be written.
+    deadline: Option<Pin<Box<Sleep>>>,
+    /// True when a read was put off until then.
+    is_read_wanted: bool,
+}
+
+impl<S> Bounded<S> {
+    pub fn new(stream: S, slot: Arc<ConnectionSlot>, timeout: Duration) -> Self {
+        Self { io: TokioIo::new(stream), slot, timeout, deadline: None, is_read_wanted: false }
+    }
+
+    /// Returns what a write came to, or that it took too long.
+    fn timed<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if written.is_ready() {
+            return written;
+        }
+        let timeout = self.timeout;
+        let deadline =
+            self.deadline.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(Instant::now() + timeout)));
+        ready!(deadline.as_mut().poll(cx));
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the peer did not read its answer in time")))
+    }
+}
+
+impl<S: AsyncRead + Unpin> Read for Bounded<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.deadline.is_some() {
+            self.is_read_wanted = true;
+            return Poll::Pending;
+        }
+        let read = Pin::new(&mut self.io).poll_read(cx, buf);
+        if read.is_ready() {
+            self.slot.read();
+        }
+        read
+    }
+}
+
+impl<S: AsyncWrite + Unpin> Write for Bounded<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.io).poll_write(cx, buf);
+        self.timed(cx, written)
+    }
+
+    /// Only called once everything was written, so the time is over here, not at the first byte that was taken.
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = Pin::new(&mut self.io).poll_flush(cx);
+        if flushed.is_ready() {
+            self.deadline = None;
+            if std::mem::take(&mut self.is_read_wanted) {
+                cx.waker().wake_by_ref();
+            }
+        }
+        self.timed(cx, flushed)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let closed = Pin::new(&mut self.io).poll_shutdown(cx);
+        self.timed(cx, closed)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.io).poll_write_vectored(cx, bufs);
+        self.timed(cx, written)
+    }
+}

@@ -1,0 +1,197 @@
+//! The tokens that are good: those of the configuration, and those made at run time, which the gate knows by heart.
+//!
+//! No request waits for the database to be let in. The tokens are read again every two seconds, at once when this
+//! node makes or revokes one, and when a token comes that is not known, once a second at most. So a token that is
+//! revoked on another node is refused here within that and the time of a read; while the database does not
+//! answer, within [`KNOWN_FOR`], after which nothing made at run time is good until it answers. Tokens of the
+//! configuration are good whatever the database does.
+
+use std::collections::{BTreeSet, HashMap};
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout};
+use tracing::warn;
+
+use super::super::throttle::Throttle;
+use super::known_sessions::KnownSessions;
+use super::presented::Presented;
+use hooklatch_core::config::AdminToken;
+use hooklatch_core::current::Current;
+use hooklatch_core::logging::Sampler;
+use hooklatch_core::types::{Clock, Name, TokenText};
+use hooklatch_store::{StoreError, TokenBook, TokenRow};
+
+/// Time for which what was read last is believed.
+pub(super) const KNOWN_FOR: Duration = Duration::from_secs(30);
+/// Shortest time between two reads for tokens that are not known, and the longest wait of such a request.
+pub(super) const ASKED_EVERY: Duration = Duration::from_secs(1);
+/// The tokens that are good, and what is remembered of wrong ones.
+pub struct TokenGate {
+    pub configured: Current<Vec<AdminToken>>,
+    pub book: TokenBook,
+    pub clock: Clock,
+    throttle: Throttle,
+    pub known: RwLock<KnownTokens>,
+    pub sessions: KnownSessions,
+    /// Ids of tokens that were used and whose use is not noted yet.
+    used: Mutex<BTreeSet<String>>,
+    /// When the tokens were last asked for because of one that was not known.
+    pub asked: tokio::sync::Mutex<Option<Instant>>,
+}
+
+/// The tokens that were made at run time, as they were read.
+#[derive(Default)]
+pub struct KnownTokens {
+    by_digest: HashMap<[u8; 32], TokenRow>,
+    /// When the read began; `None` before the first one.
+    pub(super) read_at: Option<Instant>,
+}
+
+impl TokenGate {
+    /// A gate that lets these tokens through, and those of the book.
+    pub fn new(configured: Vec<AdminToken>, book: TokenBook, clock: Clock) -> Self {
+        Self {
+            configured: Current::new(configured),
+            book,
+            clock,
+            throttle: Throttle::default(),
+            known: RwLock::default(),
+            sessions: KnownSessions::default(),
+            used: Mutex::default(),
+            asked: tokio::sync::Mutex::default(),
+        }
+    }
+
+    /// The tokens of the configuration.
+    pub fn configured(&self) -> Arc<Vec<AdminToken>> {
+        self.configured.get()
+    }
+
+    /// Puts other tokens in the place of those of the configuration. Who was let in by one that is gone is let in no more.
+    pub async fn configure(&self, configured: Vec<AdminToken>) {
+        self.configured.set(configured);
+        if let Err(error) = self.read().await {
+            told(&error);
+        }
+    }
+
+    /// Names that no token made at run time may have.
+    pub(in crate::http) fn reserved(&self) -> BTreeSet<Name> {
+        self.configured.get().iter().map(|token| token.name.clone()).collect()
+    }
+
+    /// A wrong token was presented; how many seconds its sender has to wait, when these were too many. Counts and logs
+    /// it.
+    pub fn wrong(&self, address: IpAddr) -> Option<u32> {
+        static LINES: Sampler = Sampler::new(2);
+        let wait_s = self.throttle.wrong(address);
+        let reason = if wait_s.is_some() { "throttled" } else { "token" };
+        metrics::counter!("hooklatch_operator_refused_total", "reason" => reason).increment(1);
+        if let Some(left_out_n) = LINES.take() {
+            warn!(peer = %address, is_throttled = wait_s.is_some(), left_out_n, "refused a wrong operator token");
+        }
+        wait_s
+    }
+
+    /// Judges what somebody presents.
+    pub async fn judge(&self, text: &str) -> Presented {
+        // Every token is compared, so that the time says nothing about which one came near.
+        let mut found = None;
+        for token in self.configured.get().iter() {
+            if token.token.is(text) {
+                found = Some(token.principal());
+            }
+        }
+        if let Some(principal) = found {
+            return Presented::Good(principal);
+        }
+        let Some(token) = TokenText::parse(text) else { return Presented::Wrong };
+        // A digest that is looked for in a table tells by its time how far it fits; nobody can choose a token for that.
+        let digest = token.digest();
+        match self.known(&digest) {
+            Presented::Wrong | Presented::Away => {
+                self.ask().await;
+                self.known(&digest)
+            }
+            judged => judged,
+        }
+    }
+
+    pub fn known(&self, digest: &[u8; 32]) -> Presented {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        if known.read_at.is_none_or(|read_at| read_at.elapsed() > KNOWN_FOR) {
+            return Presented::Away;
+        }
+        let Some(row) = known.by_digest.get(digest) else { return Presented::Wrong };
+        if row.revoked_at_ms.is_some() {
+            return Presented::Revoked;
+        }
+        if !row.is_good(self.clock.now_ms()) {
+            return Presented::Expired;
+        }
+        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        if !used.contains(&row.token_id) {
+            used.insert(row.token_id.clone());
+        }
+        Presented::Good(row.principal.clone())
+    }
+
+    /// The digests of known tokens of this name, good or not.
+    pub(super) fn digests_of(&self, name: &Name) -> Vec<[u8; 32]> {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let rows = known.by_digest.values().filter(|row| row.principal.name == *name);
+        rows.map(|row| row.digest).collect()
+    }
+
+    /// Reads the tokens for somebody whose token is not known, unless that was done a moment ago.
+    pub async fn ask(&self) {
+        let mut asked = self.asked.lock().await;
+        if asked.is_some_and(|asked| asked.elapsed() < ASKED_EVERY) {
+            return;
+        }
+        // First: a caller that goes away meanwhile must not make us ask more often.
+        *asked = Some(Instant::now());
+        if let Ok(Err(error)) = timeout(ASKED_EVERY, self.read()).await {
+            told(&error);
+        }
+    }
+
+    /// Reads the tokens: what was made or revoked is known from now on.
+    pub async fn read(&self) -> Result<(), StoreError> {
+        let read_at = Instant::now();
+        let rows = self.book.tokens_known().await?;
+        // One whose name the configuration has given since is not good: two would write under one name.
+        let by_digest =
+            rows.into_iter().filter(|row| !self.is_reserved(row)).map(|row| (row.digest, row)).collect();
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        // A read that took longer than a later one knows less.
+        if known.read_at.is_none_or(|other| other <= read_at) {
+            *known = KnownTokens { by_digest, read_at: Some(read_at) };
+        }
+        Ok(())
+    }
+
+    fn is_reserved(&self, row: &TokenRow) -> bool {
+        self.configured.get().iter().any(|token| token.name == row.principal.name)
+    }
+
+    /// Notes which tokens were used since the last time.
+    pub async fn note(&self) {
+        let used = std::mem::take(&mut *self.used.lock().unwrap_or_else(PoisonError::into_inner));
+        if used.is_empty() {
+            return;
+        }
+        if let Err(error) = self.book.tokens_used(used.into_iter().collect(), self.clock.now_ms()).await {
+            told(&error);
+        }
+    }
+}
+
+pub fn told(error: &StoreError) {
+    static LINES: Sampler = Sampler::new(1);
+    if let Some(left_out_n) = LINES.take() {
+        warn!(%error, left_out_n, "could not read the tokens of operators; those of the configuration are good");
+    }
+}

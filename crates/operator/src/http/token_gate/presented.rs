@@ -1,0 +1,18 @@
+//! What became of a token, or a session, that a request presented.
+
+use hooklatch_core::types::Principal;
+
+/// What became of a token, or a session, that was presented.
+#[derive(Debug)]
+pub enum Presented {
+    /// It is valid, and belongs to this principal.
+    Good(Principal),
+    /// It was good until it expired.
+    Expired,
+    /// It was good until it was revoked.
+    Revoked,
+    /// A token that nobody has made, or a session that there is not, or not any more.
+    Wrong,
+    /// The database has not answered for so long that nobody can say.
+    Away,
+}

@@ -1,0 +1,33 @@
+//! Keeps what the gate knows by heart as the database has it.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::gate::{TokenGate, told};
+use hooklatch_core::stop::Stop;
+
+/// Pause between two reads of the tokens, and of the sessions in use.
+const READ_EVERY: Duration = Duration::from_secs(2);
+/// Pause between two notes of which tokens were used.
+const USED_EVERY: Duration = Duration::from_mins(1);
+
+impl TokenGate {
+    /// Keeps tokens and sessions known, and notes which tokens were used, until the stop.
+    pub async fn run(&self, mut stop: Stop) {
+        let mut noted = Instant::now();
+        while !stop.is_set() {
+            if let Err(error) = self.read().await {
+                told(&error);
+            } else if let Err(error) = self.read_sessions().await {
+                told(&error);
+            }
+            if noted.elapsed() >= USED_EVERY {
+                noted = Instant::now();
+                self.note().await;
+            }
+            stop.pause(READ_EVERY).await;
+        }
+        self.note().await;
+    }
+}

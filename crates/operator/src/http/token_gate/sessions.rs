@@ -1,0 +1,175 @@
+//! Sessions: opened with a token, shown by a browser in its place, and good for as long as the token is.
+//!
+//! Nodes agree because a session is a row: one that is not known here is asked for at once, and those in use are read
+//! again with the tokens. A session that nobody made costs a read a second at most, however many of them come.
+
+use std::net::IpAddr;
+
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::super::random;
+use super::gate::{ASKED_EVERY, KNOWN_FOR, TokenGate, told};
+use super::presented::Presented;
+use hooklatch_core::types::{Principal, SessionText, token_digest};
+use hooklatch_store::{OperatorSession, StoreError};
+
+/// Time for which a session is good. Milliseconds.
+pub const SESSION_MS: i64 = 12 * 3_600_000;
+
+/// Reason why no session was opened.
+#[derive(Debug, thiserror::Error)]
+pub enum SessionError {
+    /// There is nothing to make one of.
+    #[error("the system has no random numbers")]
+    Random,
+    /// It could not be kept.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl TokenGate {
+    /// Opens a session for who has presented this good token.
+    pub async fn open_session(
+        &self,
+        token: &str,
+        holder: &Principal,
+        from: IpAddr,
+    ) -> Result<SessionText, SessionError> {
+        let session = SessionText::of(&random::bytes().ok_or(SessionError::Random)?);
+        let now_ms = self.clock.now_ms();
+        let row = OperatorSession {
+            digest: session.digest(),
+            token_name: holder.name.clone(),
+            token_bound: session.bound_to(&token_digest(token)),
+            created_at_ms: now_ms,
+            expires_at_ms: now_ms.saturating_add(SESSION_MS),
+        };
+        self.book.session_make(row, from.to_string()).await?;
+        Ok(session)
+    }
+
+    /// Judges all the sessions that a request presents, with one read for those that are not known here. While nobody
+    /// answers, only known ones are judged.
+    pub async fn judge_sessions<'a>(&self, texts: &[&'a str]) -> Vec<(&'a str, Presented)> {
+        let is_known = |text: &str| {
+            let digest = SessionText::parse(text).map(|session| session.digest());
+            digest.is_some_and(|digest| self.sessions.find(&digest, KNOWN_FOR).is_some())
+        };
+        for session in texts.iter().filter(|text| !is_known(text)).filter_map(|text| SessionText::parse(text))
+        {
+            // Where the list is full, it is asked for when it is judged.
+            let _ = self.sessions.is_missing(&session.digest()) || self.sessions.want(session.digest());
+        }
+        let (mut judged, mut is_away) = (Vec::with_capacity(texts.len()), false);
+        for text in texts {
+            if is_away && !is_known(text) {
+                continue;
+            }
+            let one = self.judge_session(text).await;
+            is_away |= matches!(one, Presented::Away);
+            judged.push((*text, one));
+        }
+        judged
+    }
+
+    /// Judges the session that a browser presents.
+    pub(crate) async fn judge_session(&self, text: &str) -> Presented {
+        let Some(session) = SessionText::parse(text) else { return Presented::Wrong };
+        let digest = session.digest();
+        if self.sessions.is_missing(&digest) {
+            return Presented::Wrong;
+        }
+        let (mut found, mut is_told) = (self.sessions.find(&digest, KNOWN_FOR), true);
+        if found.is_none() {
+            is_told = self.ask_for(digest).await;
+            found = self.sessions.find(&digest, KNOWN_FOR);
+        }
+        let Some(row) = found else {
+            // Nobody has said that there is none: whoever has it is not told that it has ended.
+            let is_away = !is_told || self.sessions.is_away(KNOWN_FOR);
+            return if is_away { Presented::Away } else { Presented::Wrong };
+        };
+        if self.clock.now_ms() >= row.expires_at_ms {
+            return Presented::Expired;
+        }
+        match self.token_of(&session, &row) {
+            Presented::Wrong | Presented::Away => {
+                self.ask().await;
+                self.token_of(&session, &row)
+            }
+            judged => judged,
+        }
+    }
+
+    /// Judges the token that a session was made with.
+    fn token_of(&self, session: &SessionText, row: &OperatorSession) -> Presented {
+        let is_it = |digest: &[u8; 32]| session.is_bound(&row.token_bound, digest);
+        let configured = self.configured.get();
+        for token in configured.iter().filter(|token| token.name == row.token_name) {
+            let digest = token_digest(token.token.reveal());
+            if is_it(&digest) {
+                return Presented::Good(token.principal());
+            }
+        }
+        match self.digests_of(&row.token_name).iter().find(|digest| is_it(digest)) {
+            Some(digest) => self.known(digest),
+            None => Presented::Wrong,
+        }
+    }
+
+    /// Ends this session, whoever has it.
+    pub async fn end_session(&self, text: &str) -> Result<(), StoreError> {
+        let Some(session) = SessionText::parse(text) else { return Ok(()) };
+        let digest = session.digest();
+        self.book.session_end(digest).await?;
+        self.sessions.forget(|one| one.digest == digest);
+        Ok(())
+    }
+
+    /// Ends all sessions that were made with the token of this holder.
+    pub async fn end_sessions(&self, holder: &Principal, from: IpAddr) -> Result<(), StoreError> {
+        let name = holder.name.clone();
+        self.book.sessions_end(name.clone(), from.to_string(), self.clock.now_ms()).await?;
+        self.sessions.forget(|one| one.token_name == name);
+        Ok(())
+    }
+
+    /// Asks for a session that is not known here; after one that there is not, a second later at the earliest. All that
+    /// came meanwhile are asked for together. False when there was no answer.
+    async fn ask_for(&self, digest: [u8; 32]) -> bool {
+        if !self.sessions.want(digest) {
+            return false;
+        }
+        let mut asked = self.sessions.asked.lock().await;
+        if !self.sessions.is_wanted(&digest) {
+            return true;
+        }
+        if let Some(asked) = *asked {
+            sleep_until(asked + ASKED_EVERY).await;
+        }
+        *asked = Some(Instant::now());
+        if let Ok(Err(error)) = timeout(ASKED_EVERY, self.read_sessions()).await {
+            told(&error);
+        }
+        if self.sessions.find(&digest, KNOWN_FOR).is_some() {
+            *asked = None;
+        }
+        !self.sessions.is_wanted(&digest)
+    }
+
+    /// Reads the sessions in use, and those that somebody waits for.
+    pub(super) async fn read_sessions(&self) -> Result<(), StoreError> {
+        // Once more when one has ended meanwhile; who ends sessions all the time waits for the next read.
+        for _ in 0..2 {
+            let (digests, read_at) = (self.sessions.to_read(), Instant::now());
+            if digests.is_empty() {
+                return Ok(());
+            }
+            let found = self.book.sessions_known(digests.clone()).await?;
+            if self.sessions.learn(&digests, found, read_at) {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,271 @@
+//! Tokens and sessions at the gate: made, known, unknown, over, and while the database is silent.
+
+use std::collections::BTreeSet;
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use super::gate::KNOWN_FOR;
+use super::*;
+use hooklatch_core::config::{AdminToken, Secret};
+use hooklatch_core::types::{Clock, Name, Principal, Reach, Role, TokenText};
+use hooklatch_store::{NewToken, PeopleDoor, Store, StoreSettings, TokenBook, TokenMaking, TokenRow};
+
+const CONFIGURED: &str = "ops-token-0123456789";
+
+fn name(text: &str) -> Name {
+    Name::parse(text).expect("a name")
+}
+
+async fn gate(folder: &tempfile::TempDir) -> (TokenGate, Store, Clock) {
+    let url = format!("sqlite://{}", folder.path().join("test.db").display());
+    let store = Store::open(&StoreSettings { url, connections_n: 1 }).await.expect("a store");
+    store.migrate().await.expect("tables");
+    let configured = AdminToken {
+        name: name("ops"),
+        role: Role::Operator,
+        token: Secret::new(CONFIGURED),
+        providers: Reach::All,
+        destinations: Reach::All,
+    };
+    let clock = Clock::manual(1_000);
+    (TokenGate::new(vec![configured], TokenBook::new(store.clone()), clock.clone()), store, clock)
+}
+
+/// Makes a token for this name, beside the gate, as another node does.
+async fn make(store: &Store, clock: &Clock, holder: &str, n: u8) -> (TokenText, String) {
+    let token = TokenText::of(&[n; 32]);
+    let new = NewToken {
+        principal: Principal::everywhere(name(holder), Role::Viewer),
+        digest: token.digest(),
+        expires_at_ms: clock.now_ms() + 60_000,
+        idempotency_key: n.to_string(),
+        reason: "r".to_owned(),
+        now_ms: clock.now_ms(),
+    };
+    let admin = PeopleDoor::new(store.clone()).open(Principal::everywhere(name("ann"), Role::Admin));
+    match admin.token_make(new, &BTreeSet::new()).await.expect("an answer") {
+        TokenMaking::Made(row) => (token, row.token_id),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn grow_old(gate: &TokenGate, by: Duration) {
+    let mut known = gate.known.write().unwrap_or_else(PoisonError::into_inner);
+    known.read_at = known.read_at.and_then(|read_at| read_at.checked_sub(by));
+}
+
+async fn allow_to_ask(gate: &TokenGate) {
+    *gate.asked.lock().await = None;
+}
+
+/// As if what was asked had been asked only now, and for a while: this machine may be slow.
+async fn asked_a_moment_ago(gate: &TokenGate) {
+    let mut asked = gate.asked.lock().await;
+    *asked = asked.map(|_| tokio::time::Instant::now() + Duration::from_secs(20));
+}
+
+#[tokio::test]
+async fn a_token_made_elsewhere_is_asked_for_once_a_second_at_most() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (gate, store, clock) = gate(&folder).await;
+    let (token, _) = make(&store, &clock, "bob", 1).await;
+    let Presented::Good(principal) = gate.judge(token.reveal()).await else { panic!() };
+    assert_eq!((principal.name.as_str(), principal.role), ("bob", Role::Viewer));
+    let (later, _) = make(&store, &clock, "carl", 2).await;
+    asked_a_moment_ago(&gate).await;
+    assert!(matches!(gate.judge(later.reveal()).await, Presented::Wrong), "it was asked a moment ago");
+    allow_to_ask(&gate).await;
+    assert!(matches!(gate.judge(later.reveal()).await, Presented::Good(..)));
+    for text in ["", "hlt_", CONFIGURED.trim_end_matches('9'), &token.reveal().to_uppercase()] {
+        assert!(matches!(gate.judge(text).await, Presented::Wrong), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn what_was_let_in_is_asked_again_and_hears_when_its_token_is_no_more() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (gate, store, clock) = gate(&folder).await;
+    let (token, token_id) = make(&store, &clock, "bob", 1).await;
+    let (other, _) = make(&store, &clock, "carl", 2).await;
+    for text in [token.reveal(), other.reveal(), CONFIGURED] {
+        assert!(matches!(gate.judge(text).await, Presented::Good(..)));
+    }
+    let admin = PeopleDoor::new(store.clone()).open(Principal::everywhere(name("ann"), Role::Admin));
+    admin.token_revoke(&token_id, "r", clock.now_ms()).await.expect("revoked");
+    gate.read().await.expect("read");
+    assert!(matches!(gate.judge(token.reveal()).await, Presented::Revoked));
+    clock.advance(60_000);
+    assert!(matches!(gate.judge(other.reveal()).await, Presented::Expired));
+    gate.note().await;
+    assert_eq!(store_rows(&gate).await.iter().filter(|row| row.last_used_at_ms.is_some()).count(), 2);
+}
+
+async fn store_rows(gate: &TokenGate) -> Vec<TokenRow> {
+    gate.book.tokens_known().await.expect("rows")
+}
+
+#[tokio::test]
+async fn while_the_database_is_silent_made_tokens_are_good_for_30_s_and_configured_ones_for_good() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (gate, store, clock) = gate(&folder).await;
+    let (token, _) = make(&store, &clock, "bob", 1).await;
+    assert!(matches!(gate.judge(token.reveal()).await, Presented::Good(..)));
+    store.close().await;
+    grow_old(&gate, KNOWN_FOR.saturating_sub(Duration::from_secs(15)));
+    allow_to_ask(&gate).await;
+    assert!(matches!(gate.judge(token.reveal()).await, Presented::Good(..)));
+    grow_old(&gate, Duration::from_secs(16));
+    allow_to_ask(&gate).await;
+    assert!(matches!(gate.judge(token.reveal()).await, Presented::Away));
+    let nobodys = TokenText::of(&[9; 32]);
+    assert!(matches!(gate.judge(nobodys.reveal()).await, Presented::Away), "nobody can say either");
+    assert!(matches!(gate.judge("a-guess-0123456789").await, Presented::Wrong));
+    assert!(matches!(gate.judge(CONFIGURED).await, Presented::Good(..)));
+}
+
+#[tokio::test]
+async fn a_made_token_is_no_good_once_the_configuration_gives_its_name() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (gate, store, clock) = gate(&folder).await;
+    let (token, _) = make(&store, &clock, "ops", 1).await;
+    assert!(matches!(gate.judge(token.reveal()).await, Presented::Wrong));
+    assert_eq!(gate.reserved(), BTreeSet::from([name("ops")]));
+}
+
+const FROM: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+/// Another node on the same database.
+fn other_node(store: &Store, clock: &Clock, configured: Vec<AdminToken>) -> TokenGate {
+    TokenGate::new(configured, TokenBook::new(store.clone()), clock.clone())
+}
+
+/// Opens a session with a good token.
+async fn opened(gate: &TokenGate, token: &str) -> String {
+    let Presented::Good(principal) = gate.judge(token).await else { panic!("{token} is not good") };
+    gate.open_session(token, &principal, FROM).await.expect("a session").reveal().to_owned()
+}
+
+#[tokio::test]
+async fn a_session_is_good_on_every_node_until_it_ends_on_one() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (gate, store, clock) = gate(&folder).await;
+    let session = opened(&gate, CONFIGURED).await;
+    let other = other_node(&store, &clock, gate.configured().to_vec());
+    let Presented::Good(principal) = other.judge_session(&session).await else { panic!() };
+    assert_eq!((principal.name.as_str(), principal.role), ("ops", Role::Operator));
+    let second = opened(&gate, CONFIGURED).await;
+    assert!(matches!(other.judge_session(&second).await, Presented::Good(..)), "asked for at once");
+    assert!(matches!(gate.judge_session(&session).await, Presented::Good(..)));
+    gate.end_session(&session).await.expect("ended");
+    assert!(matches!(gate.judge_session(&session).await, Presented::Wrong), "here at once");
+    other.read_sessions().await.expect("read");
+    assert!(matches!(other.judge_session(&session).await, Presented::Wrong), "there with the next read");
+    assert!(matches!(other.judge_session(&second).await, Presented::Good(..)), "the other one goes on");
+    gate.end_sessions(&principal, FROM).await.expect("ended");
+    other.read_sessions().await.expect("read");
+    assert!(matches!(other.judge_session(&second).await, Presented::Wrong));
+}
+
+#[tokio::test]
+async fn a_session_is_good_as_long_as_its_token_and_twelve_hours_at_most() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (gate, store, clock) = gate(&folder).await;
+    let (bob, token_id) = make(&store, &clock, "bob", 1).await;
+    let (carl, _) = make(&store, &clock, "carl", 2).await;
+    gate.read().await.expect("read");
+    let sessions = [bob.reveal(), carl.reveal(), CONFIGURED];
+    let [bobs, carls, ops] = [
+        opened(&gate, sessions[0]).await,
+        opened(&gate, sessions[1]).await,
+        opened(&gate, sessions[2]).await,
+    ];
+    for session in [&bobs, &carls, &ops] {
+        assert!(matches!(gate.judge_session(session).await, Presented::Good(..)));
+    }
+    let admin = PeopleDoor::new(store.clone()).open(Principal::everywhere(name("ann"), Role::Admin));
+    admin.token_revoke(&token_id, "r", clock.now_ms()).await.expect("revoked");
+    gate.read().await.expect("read");
+    assert!(matches!(gate.judge_session(&bobs).await, Presented::Revoked));
+    clock.advance(60_000);
+    assert!(matches!(gate.judge_session(&carls).await, Presented::Expired), "its token has");
+    // The same name with another token, and no token of that name.
+    let mut changed = gate.configured().to_vec();
+    changed[0].token = Secret::new("another-token-0123456789");
+    for configured in [changed, Vec::new()] {
+        let other = other_node(&store, &clock, configured);
+        assert!(matches!(other.judge_session(&ops).await, Presented::Wrong));
+    }
+    let mut weaker = gate.configured().to_vec();
+    weaker[0].role = Role::Viewer;
+    let other = other_node(&store, &clock, weaker);
+    let Presented::Good(principal) = other.judge_session(&ops).await else { panic!() };
+    assert_eq!(principal.role, Role::Viewer, "what the token may today");
+    clock.advance(SESSION_MS - 60_001);
+    assert!(matches!(gate.judge_session(&ops).await, Presented::Good(..)));
+    clock.advance(1);
+    assert!(matches!(gate.judge_session(&ops).await, Presented::Expired));
+}
+
+#[tokio::test]
+async fn while_the_database_is_silent_sessions_are_good_for_30_s() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (gate, store, _clock) = gate(&folder).await;
+    let session = opened(&gate, CONFIGURED).await;
+    let unused = opened(&gate, CONFIGURED).await;
+    assert!(matches!(gate.judge_session(&session).await, Presented::Good(..)));
+    store.close().await;
+    assert!(matches!(gate.judge_session(&unused).await, Presented::Away), "nobody said that it has ended");
+    gate.sessions.grow_old(KNOWN_FOR.saturating_sub(Duration::from_secs(15)));
+    assert!(matches!(gate.judge_session(&session).await, Presented::Good(..)));
+    gate.sessions.grow_old(Duration::from_secs(16));
+    assert!(matches!(gate.judge_session(&session).await, Presented::Away));
+    assert!(matches!(gate.judge(CONFIGURED).await, Presented::Good(..)), "the token itself is");
+}
+
+#[tokio::test]
+async fn a_token_has_a_hundred_sessions_at_most_and_those_that_are_over_go() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (gate, store, clock) = gate(&folder).await;
+    let (bob, _) = make(&store, &clock, "bob", 1).await;
+    let bobs = opened(&gate, bob.reveal()).await;
+    let first = opened(&gate, CONFIGURED).await;
+    for _ in 0..99 {
+        clock.advance(1);
+        opened(&gate, CONFIGURED).await;
+    }
+    assert!(matches!(gate.judge_session(&first).await, Presented::Good(..)));
+    let last = opened(&gate, CONFIGURED).await;
+    gate.read_sessions().await.expect("read");
+    assert!(matches!(gate.judge_session(&first).await, Presented::Wrong), "the oldest goes");
+    for session in [&last, &bobs] {
+        assert!(matches!(gate.judge_session(session).await, Presented::Good(..)));
+    }
+    clock.advance(SESSION_MS);
+    let fresh = opened(&gate, CONFIGURED).await;
+    let digests = [&first, &last, &bobs, &fresh].map(|text| digest_of(text));
+    let left = gate.book.sessions_known(digests.to_vec()).await.expect("rows");
+    assert_eq!(left.iter().map(|row| row.digest).collect::<Vec<_>>(), [digest_of(&fresh)]);
+}
+
+fn digest_of(session: &str) -> [u8; 32] {
+    hooklatch_core::types::SessionText::parse(session).expect("a session").digest()
+}
+
+#[tokio::test]
+async fn sessions_that_nobody_made_cost_a_read_a_second_however_many_come() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (gate, store, _clock) = gate(&folder).await;
+    assert!(matches!(gate.judge_session("no session").await, Presented::Wrong), "nobody is asked");
+    let nobodys = |n: u8| hooklatch_core::types::SessionText::of(&[n; 32]).reveal().to_owned();
+    assert!(matches!(gate.judge_session(&nobodys(0)).await, Presented::Wrong));
+    let made = opened(&other_node(&store, &gate.clock, gate.configured().to_vec()), CONFIGURED).await;
+    let began = tokio::time::Instant::now();
+    let texts: Vec<String> = (1..50).map(nobodys).collect();
+    let nobodys = futures_util::future::join_all(texts.iter().map(|text| gate.judge_session(text)));
+    let (judged, good) = tokio::join!(nobodys, gate.judge_session(&made));
+    assert!(judged.iter().all(|one| matches!(one, Presented::Wrong)));
+    assert!(matches!(good, Presented::Good(..)), "one that is there waits with them, and is found");
+    assert!(began.elapsed() < Duration::from_secs(10), "all of them are asked for together");
+}

@@ -1,0 +1,197 @@
+//! Warnings about what is allowed and most likely not meant: `check` tells them, and nothing is refused for them.
+
+use hooklatch_core::config::{AdminConfig, Config, ProviderConfig, Secret};
+use hooklatch_core::types::{Name, Role};
+use hooklatch_receive::provider::Provider;
+use hooklatch_verify::spec::{Source, Spec};
+
+/// Warnings about operators and providers, one line each.
+pub fn warnings(config: &Config, kinds: &[Provider]) -> Vec<String> {
+    let mut warnings: Vec<String> = few_approvers(&config.admin).into_iter().collect();
+    let mut seen: Vec<KeptSecret> = Vec::new();
+    for (name, provider) in &config.providers {
+        let kind = kinds.iter().find(|kind| kind.kind() == provider.kind.as_str());
+        let Some(spec) = kind.and_then(|kind| kind.spec().ok()) else { continue };
+        settings(&mut warnings, name, provider, spec);
+        age(&mut warnings, name, provider, spec);
+        warnings.extend(body_size(name, provider, spec));
+        warnings.extend(batch_size(name, config.server.events_n_max, spec));
+        if !provider.has_search {
+            warnings.push(format!(
+                "providers.{name}.search: is off: a search finds events of this provider by their event ids alone, not by \
+                 a payment, order or invoice in them"
+            ));
+        }
+        warnings.extend(types(name, provider, spec));
+        let own = secrets(name, provider, spec);
+        warnings.extend(own.iter().filter_map(|one| shared(one, &seen)));
+        seen.extend(own);
+    }
+    warnings
+}
+
+/// Too few people for two of them to agree to an operation.
+fn few_approvers(admin: &AdminConfig) -> Option<String> {
+    let people_n = admin.tokens.iter().filter(|token| token.role >= Role::Operator).count();
+    (admin.approvals_n > 1 && people_n < 2).then(|| {
+        format!(
+            "admin.approvals_n: is 2, and admin.tokens has {people_n} with the role operator or admin: unless `hooklatch tokens \
+             list` shows others, nobody can approve an operation, and each is cancelled after {} h",
+            admin.approval_h
+        )
+    })
+}
+
+/// Warnings of the kind itself about values of its settings.
+fn settings(warnings: &mut Vec<String>, name: &Name, provider: &ProviderConfig, spec: &Spec) {
+    for setting in &spec.setting {
+        let values: Vec<&str> = provider
+            .settings
+            .all(&setting.name)
+            .flat_map(|one| one.value.reveal().split([',', ' ']))
+            .map(str::trim)
+            .collect();
+        let is_it = setting.warn_is.as_deref().is_some_and(|word| values.contains(&word));
+        let lacks = |word: &str| !values.is_empty() && !values.contains(&word);
+        if let Some(warn) =
+            setting.warn.as_ref().filter(|_| is_it || setting.warn_lacks.as_deref().is_some_and(lacks))
+        {
+            warnings.push(format!("providers.{name}.settings.{}: {warn}", setting.name));
+        }
+    }
+}
+
+/// A body cap below what the sender documents.
+fn body_size(name: &Name, provider: &ProviderConfig, spec: &Spec) -> Option<String> {
+    let (largest, cap) = (spec.body_bytes_max?, provider.body_bytes_max);
+    let warning = || {
+        format!(
+            "providers.{name}.body_bytes_max: {cap} bytes are less than the largest body of {}, {largest} bytes: a larger \
+             event is refused with 413, and lost unless its sender sends it again",
+            spec.title
+        )
+    };
+    (cap < largest).then(warning)
+}
+
+/// Fewer events in one request than the sender may put there.
+fn batch_size(name: &Name, cap: u32, spec: &Spec) -> Option<String> {
+    let largest = spec.events_n_max.filter(|largest| cap < *largest)?;
+    Some(format!(
+        "server.events_n_max: {cap} is less than the {largest} events that {} may put into one request, for \
+         providers.{name}: a larger batch is kept as one unreadable event; set it to {largest}, or make the sender's batches \
+         smaller",
+        spec.title
+    ))
+}
+
+/// Bounds of a signed time that are not the sender's.
+fn age(warnings: &mut Vec<String>, name: &Name, provider: &ProviderConfig, spec: &Spec) {
+    let kinds_own = spec.tolerance_s();
+    if let (Some(own_s), Some(tolerance_s)) = (kinds_own, provider.age.tolerance_s) {
+        let key = format!("providers.{name}.tolerance_s: {tolerance_s} s is");
+        if tolerance_s > own_s {
+            warnings.push(format!(
+                "{key} wider than the {own_s} s of this kind: whoever has recorded a request can send it again for so \
+                 long, and only what is remembered of its event tells that it is a copy"
+            ));
+        } else if tolerance_s < own_s {
+            warnings.push(format!(
+                "{key} narrower than the {own_s} s of this kind: what is under way for longer, or comes while our clock \
+                 is ahead by more, is refused, and lost once its sender gives up"
+            ));
+        }
+    }
+    let horizon_s = u64::from(spec.horizon_h) * 3_600;
+    if let Some(max_age_s) = provider.age.max_age_s.filter(|s| u64::from(*s) < horizon_s) {
+        warnings.push(format!(
+            "providers.{name}.max_age_s: {max_age_s} s is less than the {} h for which this sender sends an event again: \
+             should its later attempts carry the time of the first, they are refused, and the event is lost",
+            spec.horizon_h
+        ));
+    }
+}
+
+/// Types that anybody who has seen a request could write.
+fn types(name: &Name, provider: &ProviderConfig, spec: &Spec) -> Option<String> {
+    let key = format!("providers.{name}.types");
+    let unsigned = spec.event.iter().find(|event| event.is_type_unsigned());
+    if spec.needs_types() && provider.types.iter().any(|one| one.as_str() == "*") {
+        return Some(format!(
+            "{key}: allows every type, and nothing signs the type of this kind: whoever holds one request can have it accepted \
+             once for each type; list the types that its sender was told to send"
+        ));
+    }
+    match (unsigned, provider.types.is_empty()) {
+        (Some(event), true) => {
+            let header = event.event_type.0.iter().find_map(|source| match source {
+                Source::Header(name) => name.split('|').next(),
+                _ => None,
+            });
+            Some(format!(
+                "{key}: is not there, and the type of this kind is in a header that no signature covers, `{}`: whoever \
+                 has seen one request can have it taken for any type; list the types that its sender was told to send",
+                header.unwrap_or_default()
+            ))
+        }
+        (None, false) => Some(format!(
+            "{key}: changes nothing: no type of this kind is in an unsigned header; leave it out"
+        )),
+        _ => None,
+    }
+}
+
+/// A secret with its place in the configuration.
+struct KeptSecret {
+    place: String,
+    provider: Name,
+    kind: Name,
+    secret: Secret,
+}
+
+/// Secrets by which a provider believes its requests, public keys excepted.
+fn secrets(name: &Name, provider: &ProviderConfig, spec: &Spec) -> Vec<KeptSecret> {
+    let kept = |place: String, text: &str| KeptSecret {
+        place: format!("providers.{name}.{place}"),
+        provider: name.clone(),
+        kind: provider.kind.clone(),
+        // One sender shows it with this prefix, another takes it without.
+        secret: Secret::new(text.strip_prefix("whsec_").unwrap_or(text)),
+    };
+    let mut list = Vec::new();
+    let is_public = spec.signature.scheme.is_public();
+    for (n, secret) in provider.secrets.iter().enumerate().filter(|_| !is_public) {
+        match spec.signature.secret_separator {
+            Some(separator) => {
+                let each = secret.reveal().split(separator).map(str::trim).filter(|one| !one.is_empty());
+                list.extend(each.map(|one| kept(format!("secrets[{n}]"), one)));
+            }
+            None => list.push(kept(format!("secrets[{n}]"), secret.reveal())),
+        }
+    }
+    let of_scheme = spec.signature.keys.as_deref().filter(|_| spec.signature.scheme.is_mac());
+    let named = spec.secret_settings().map(|(setting, _)| setting).filter(|one| Some(*one) != of_scheme);
+    for setting in named.chain(of_scheme) {
+        let values = provider.settings.all(setting);
+        list.extend(values.map(|one| kept(format!("settings.{setting}"), one.value.reveal())));
+    }
+    list
+}
+
+/// A secret that is another provider's as well: who can sign for one can sign for the other.
+fn shared(one: &KeptSecret, seen: &[KeptSecret]) -> Option<String> {
+    let other = seen.iter().find(|other| other.secret.is(one.secret.reveal()))?;
+    let (place, own, others) = (&one.place, &one.provider, &other.provider);
+    let so = if one.kind == other.kind {
+        format!(
+            "a request that was signed for `{others}` is believed at `{own}` as well, where nobody knows its event"
+        )
+    } else {
+        let kind = &one.kind;
+        format!(
+            "whoever has it can send as both, and where the two kinds sign alike a request to `{others}` is believed at \
+             `{own}`, and read as `{kind}`"
+        )
+    };
+    Some(format!("{place}: is the same secret as {}: {so}; have one made for each", other.place))
+}

@@ -1,0 +1,192 @@
+//! The sockets that were opened before we started, by the protocol of systemd's `sd_listen_fds`: whoever connects while
+//! one process ends and the next one starts waits in them, and is refused by neither.
+
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+
+use listenfd::ListenFd;
+
+use hooklatch_core::config::Environment;
+
+/// Variable with the names of the sockets, between colons: `FileDescriptorName=` of their units.
+const NAMES: &str = "LISTEN_FDNAMES";
+/// Variables with their number, and with the id of the process that they are for.
+const COUNT: &str = "LISTEN_FDS";
+const FOR: &str = "LISTEN_PID";
+
+/// The open sockets of this process, by whose they are.
+#[derive(Debug, Default)]
+pub struct Sockets {
+    /// The receiver's, where senders come.
+    pub server: Option<TcpListener>,
+    /// The operators' listener, where monitors come.
+    pub admin: Option<TcpListener>,
+}
+
+/// Whose a socket is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SocketOwner {
+    Server,
+    Admin,
+}
+
+impl SocketOwner {
+    const ALL: [Self; 2] = [Self::Server, Self::Admin];
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Server => "server",
+            Self::Admin => "admin",
+        }
+    }
+}
+
+/// Reason why the sockets that we were handed cannot be used; `Display` says what to do.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SocketMistake {
+    #[error(
+        "{n} sockets were handed to us ({NAMES}={names:?}), and there are two listeners: take the others out of the socket units"
+    )]
+    TooMany { n: usize, names: String },
+    #[error(
+        "a socket that was handed to us is called `{name}`: write FileDescriptorName=server or FileDescriptorName=admin into its unit, or leave all names out to have the first taken for server and the second for admin"
+    )]
+    Name { name: String },
+    #[error("two sockets that were handed to us are called `{name}`: one of them is enough")]
+    Twice { name: &'static str },
+    #[error(
+        "the socket `{name}` that was handed to us cannot be used: {why}; write ListenStream=ADDRESS:PORT and Accept=no into its unit"
+    )]
+    Kind { name: &'static str, why: String },
+    #[error(
+        "the socket `{name}` that was handed to us listens on {found}, and {name}.listen is {wanted}: write the same address into ListenStream= and {name}.listen"
+    )]
+    Address { name: &'static str, found: SocketAddr, wanted: SocketAddr },
+}
+
+impl Sockets {
+    /// Takes the sockets of this process. `server` and `admin` are the addresses in the configuration: what people read
+    /// there must be where we listen.
+    pub fn of_process(server: SocketAddr, admin: SocketAddr) -> Result<Self, SocketMistake> {
+        let env = Environment::of_process();
+        let names = env.get(NAMES).unwrap_or_default();
+        // Before there is a list of them: whatever number somebody wrote would be its length.
+        let is_ours = env.get(FOR).is_none_or(|id| id.is_empty() || id == std::process::id().to_string());
+        let n = env.get(COUNT).and_then(|n| n.parse().ok()).filter(|_| is_ours).unwrap_or(0);
+        if n > SocketOwner::ALL.len() {
+            return Err(SocketMistake::TooMany { n, names: names.to_owned() });
+        }
+        let mut handed = ListenFd::from_env();
+        let owners = owners(names, handed.len())?;
+        let mut sockets = Self::default();
+        for (n, owner) in owners.into_iter().enumerate() {
+            let unfit = |why: String| SocketMistake::Kind { name: owner.as_str(), why };
+            let socket = handed.take_tcp_listener(n).map_err(|error| unfit(error.to_string()))?;
+            let Some(socket) = socket else { continue };
+            let (place, wanted) = match owner {
+                SocketOwner::Server => (&mut sockets.server, server),
+                SocketOwner::Admin => (&mut sockets.admin, admin),
+            };
+            *place = Some(fitting(socket, owner, wanted)?);
+        }
+        Ok(sockets)
+    }
+}
+
+/// Whose each of `n` sockets is: by the names that are between the colons, or by their order.
+fn owners(names: &str, n: usize) -> Result<Vec<SocketOwner>, SocketMistake> {
+    // Systemd calls a socket by its unit when that says nothing else, and `unknown` when there is no unit.
+    let named: Vec<(&str, Option<SocketOwner>)> = names
+        .split(':')
+        .chain(std::iter::repeat(""))
+        .take(n)
+        .map(|name| (name, SocketOwner::ALL.into_iter().find(|owner| owner.as_str() == name)))
+        .collect();
+    if named.iter().all(|(_, owner)| owner.is_none()) {
+        return Ok(SocketOwner::ALL.into_iter().take(n).collect());
+    }
+    let mut owners: Vec<SocketOwner> = Vec::new();
+    for (name, owner) in named {
+        let Some(owner) = owner else { return Err(SocketMistake::Name { name: name.to_owned() }) };
+        if owners.contains(&owner) {
+            return Err(SocketMistake::Twice { name: owner.as_str() });
+        }
+        owners.push(owner);
+    }
+    Ok(owners)
+}
+
+/// The socket, when it takes connections where the configuration says.
+fn fitting(
+    socket: TcpListener,
+    owner: SocketOwner,
+    wanted: SocketAddr,
+) -> Result<TcpListener, SocketMistake> {
+    let name = owner.as_str();
+    let unfit = |why: String| SocketMistake::Kind { name, why };
+    let found = socket.local_addr().map_err(|error| unfit(error.to_string()))?;
+    // With Accept=yes it is a connection. Only a connection has a peer.
+    let socket = TcpStream::from(OwnedFd::from(socket));
+    if socket.peer_addr().is_ok() {
+        return Err(unfit("it is a connection, not a listener".to_owned()));
+    }
+    let is_free = wanted.port() == 0 && wanted.ip() == found.ip();
+    if found != wanted && !is_free {
+        return Err(SocketMistake::Address { name, found, wanted });
+    }
+    Ok(TcpListener::from(OwnedFd::from(socket)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sockets_are_told_apart_by_their_names_or_by_their_order() {
+        use SocketOwner::{Admin, Server};
+        #[track_caller]
+        fn check(names: &str, n: usize, want: &[SocketOwner]) {
+            assert_eq!(owners(names, n).expect("owners"), want, "{names} {n}");
+        }
+        check("", 0, &[]);
+        check("server:admin", 0, &[]);
+        check("", 1, &[Server]);
+        check("", 2, &[Server, Admin]);
+        check("unknown", 1, &[Server]);
+        check("hooklatch.socket:hooklatch.socket", 2, &[Server, Admin]);
+        check("server", 1, &[Server]);
+        check("admin", 1, &[Admin]);
+        check("admin:server", 2, &[Admin, Server]);
+    }
+
+    #[test]
+    fn names_that_leave_a_doubt_are_told() {
+        #[track_caller]
+        fn check(names: &str, n: usize, part: &str) {
+            let told = owners(names, n).expect_err(names).to_string();
+            assert!(told.contains(part), "{told}");
+        }
+        check("server:web", 2, "is called `web`");
+        check("server", 2, "is called ``");
+        check("admin:admin", 2, "two sockets that were handed to us are called `admin`");
+    }
+
+    #[test]
+    fn a_socket_must_listen_where_the_configuration_says() {
+        let listener = || TcpListener::bind("127.0.0.1:0").expect("a listener");
+        let take = |socket: TcpListener, wanted: &str| {
+            fitting(socket, SocketOwner::Admin, wanted.parse().expect("an address"))
+        };
+        let one = listener();
+        let address = one.local_addr().expect("its address").to_string();
+        let same = take(one, &address).expect("the same address");
+        assert_eq!(same.local_addr().expect("its address").to_string(), address);
+        take(listener(), "127.0.0.1:0").expect("any port");
+        let told = take(listener(), "0.0.0.0:0").expect_err("another address").to_string();
+        assert!(told.contains("admin.listen is 0.0.0.0:0"), "{told}");
+        let open = listener();
+        let stream = TcpStream::connect(open.local_addr().expect("its address")).expect("a connection");
+        let told = take(OwnedFd::from(stream).into(), "127.0.0.1:0").expect_err("a connection").to_string();
+        assert!(told.contains("not a listener") && told.contains("Accept=no"), "{told}");
+    }
+}

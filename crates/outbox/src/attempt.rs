@@ -1,0 +1,306 @@
+//! One attempt of one leased message: decide, perhaps ask, perhaps send, and say what to settle.
+//!
+//! It writes nothing. Between the decision to send and the first byte the lease and the stop signal are
+//! looked at once more; a message that is not sent is handed back.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tracing::{debug, warn};
+
+use super::destinations::Asked;
+use super::policy::{self, CallAnswer, Facts, NextStep, SendPlan};
+use super::post::Post;
+use super::spans::attempt_of;
+use crate::traces::{AttemptSpan, Traces};
+use hooklatch_core::stop::Stop;
+use hooklatch_core::types::{AttemptResult, Clock};
+use hooklatch_store::{LeasedMessage, SettleTo, Settlement};
+
+/// The two stops that a call listens to.
+#[derive(Clone)]
+pub struct Stops {
+    /// True: start no more calls.
+    pub stopping: Stop,
+    /// True: wait no longer for calls under way; what they lead to is unknown.
+    pub cut: Stop,
+}
+
+/// Result of one attempt, before it is a settlement.
+struct Ruling {
+    to: SettleTo,
+    result: AttemptResult,
+    http_status: Option<u16>,
+    error: Option<String>,
+    response: Option<String>,
+    /// Neither a call nor a question was made.
+    is_unsent: bool,
+    /// The call of this attempt may have taken effect.
+    may_have_acted: bool,
+}
+
+/// One message in the hands of one worker.
+pub(crate) struct Attempt<'a> {
+    pub post: &'a Post,
+    pub message: &'a LeasedMessage,
+    pub clock: &'a Clock,
+    pub stops: &'a mut Stops,
+    /// Time for which its call took, once there was one.
+    pub call: Option<Duration>,
+    /// Where it is told of.
+    pub traces: Option<&'a Traces>,
+}
+
+impl Attempt<'_> {
+    /// Does what the policy allows; says what to write, and how long the call took if one was made.
+    pub(crate) async fn make(mut self) -> (Settlement, Option<Duration>) {
+        let began = self.traces.and_then(Traces::now);
+        let ruling = self.ruling().await;
+        self.report(&ruling);
+        self.tell(&ruling, began);
+        // Also of the attempt before it, if its worker died.
+        let is_open = ruling.may_have_acted || Facts::from(self.message).was_uncertain;
+        let settlement = Settlement {
+            message_id: self.message.message_id,
+            destination: self.message.destination.clone(),
+            lane: self.message.lane.clone(),
+            attempt_n: self.message.attempt_n,
+            to: ruling.to,
+            result: ruling.result,
+            http_status: ruling.http_status,
+            error: ruling.error,
+            response: ruling.response,
+            is_unsent: ruling.is_unsent,
+            sent_under: is_open.then(|| self.post.destination.config.unknown.word().into()),
+            settled_at_ms: self.clock.steady_ms(),
+        };
+        (settlement, self.call)
+    }
+
+    async fn ruling(&mut self) -> Ruling {
+        let facts = Facts::from(self.message);
+        match self.plan(&facts) {
+            SendPlan::Send => self.send(&facts).await,
+            SendPlan::Ask if self.stops.stopping.is_set() => self.hand_back("the server is stopping"),
+            SendPlan::Ask => match self.ask().await {
+                Asked::Happened => Ruling {
+                    to: SettleTo::Done,
+                    result: AttemptResult::Done,
+                    http_status: None,
+                    error: None,
+                    response: None,
+                    is_unsent: false,
+                    may_have_acted: false,
+                },
+                Asked::Unclear { why } => self.rule(&CallAnswer::Unknown { why }, &facts),
+                Asked::DidNotHappen => match self.plan(&facts.certain()) {
+                    SendPlan::Send => self.send(&facts.certain()).await,
+                    plan => unsent(plan, &facts.certain()),
+                },
+            },
+            // The message's facts stay as they are: the next worker that holds it must know that it waits.
+            plan => unsent(plan, &facts),
+        }
+    }
+
+    fn plan(&self, facts: &Facts) -> SendPlan {
+        policy::before_send(facts, &self.post.destination.config, self.clock.steady_ms())
+    }
+
+    async fn ask(&mut self) -> Asked {
+        tokio::select! {
+            asked = self.post.destination.ask(self.message) => asked,
+            () = self.stops.cut.wait() => Asked::Unclear { why: "stopped while asking whether it happened".to_owned() },
+        }
+    }
+
+    async fn send(&mut self, facts: &Facts) -> Ruling {
+        if self.stops.stopping.is_set() {
+            return self.hand_back("the server is stopping");
+        }
+        if !self.post.destination.times.fit(self.message.lease_until_ms, self.clock.steady_ms()) {
+            return self.hand_back("too little of the lease was left for a call");
+        }
+        let started = Instant::now();
+        let sent = tokio::select! {
+            sent = self.post.destination.send(self.message, self.clock.now_ms()) => sent,
+            () = self.stops.cut.wait() => CallAnswer::Unknown { why: "stopped while waiting for the answer".to_owned() }.into(),
+        };
+        if !matches!(sent.answer, CallAnswer::Forbidden { .. }) {
+            self.call = Some(started.elapsed());
+            self.post.meters.took(self.message.destination.as_str(), started.elapsed());
+        }
+        Ruling { response: sent.response, ..self.rule(&sent.answer, facts) }
+    }
+
+    fn rule(&self, answer: &CallAnswer, facts: &Facts) -> Ruling {
+        let now_ms = self.clock.steady_ms();
+        let step = policy::next_step(answer, facts, &self.post.destination.config, now_ms, fastrand::f64());
+        let (http_status, what) = match answer {
+            CallAnswer::Status { code, .. } => (Some(*code), format!("answered {code}")),
+            CallAnswer::Body { code, why, .. } => (Some(*code), format!("answered {code}: {why}")),
+            CallAnswer::NotSent { why } => (None, format!("not sent: {why}")),
+            CallAnswer::Done => (None, "done".to_owned()),
+            CallAnswer::NotNow { why }
+            | CallAnswer::Refused { why }
+            | CallAnswer::Forbidden { why }
+            | CallAnswer::Unknown { why } => (None, why.clone()),
+        };
+        let (to, error) = match step {
+            NextStep::Done => (SettleTo::Done, None),
+            NextStep::RetryAt { at_ms } | NextStep::AskFirst { at_ms } => {
+                (SettleTo::Ready { visible_at_ms: at_ms }, Some(what))
+            }
+            NextStep::Dead { why } => (SettleTo::Dead, Some(format!("{why}; {what}"))),
+            NextStep::Hold { why } => (SettleTo::Held, Some(format!("{why}; {what}"))),
+        };
+        Ruling {
+            to,
+            result: policy::result_of(answer, &self.post.destination.config),
+            http_status,
+            error,
+            response: None,
+            is_unsent: false,
+            may_have_acted: policy::may_have_acted(answer, &self.post.destination.config),
+        }
+    }
+
+    /// Ready for anyone, now. What was unknown before stays unknown: the next holder must not forget it.
+    fn hand_back(&self, why: &str) -> Ruling {
+        Ruling {
+            to: SettleTo::Ready { visible_at_ms: self.clock.steady_ms() },
+            result: unsent_result(&Facts::from(self.message)),
+            http_status: None,
+            error: Some(format!("handed back: {why}")),
+            response: None,
+            is_unsent: true,
+            may_have_acted: false,
+        }
+    }
+
+    /// Tells of the attempt, where its trace is recorded.
+    fn tell(&self, ruling: &Ruling, began: Option<std::time::Instant>) {
+        let (Some(traces), Some(began)) = (self.traces, began) else { return };
+        let message = self.message;
+        let place = traces.attempt(&attempt_of(message)).filter(|place| place.context.is_sampled);
+        let Some(place) = place else { return };
+        traces.attempted(AttemptSpan {
+            context: place.context,
+            root_id: place.root_id,
+            destination: message.destination.clone(),
+            message_id: message.message_id,
+            attempt_n: message.attempt_n,
+            began,
+            ended: std::time::Instant::now(),
+            result: ruling.result,
+            next: ruling.next(),
+            server: self.post.destination.server_of(message),
+            method: self.post.destination.is_http().then(|| message.method.clone()),
+            http_status: ruling.http_status,
+            is_unsent: ruling.is_unsent,
+        });
+    }
+
+    fn report(&self, ruling: &Ruling) {
+        let (message, result) = (self.message, ruling.result.as_str());
+        self.post.meters.ended(message.destination.as_str(), ruling.result);
+        if ruling.to == SettleTo::Done {
+            let age_ms = self.clock.now_ms().saturating_sub(message.created_at_ms);
+            let age = Duration::from_millis(u64::try_from(age_ms).unwrap_or(0));
+            self.post.meters.done(message.destination.as_str(), age);
+            debug!(
+                message.id = %message.message_id,
+                event.id = %message.key.event_id,
+                destination = %message.destination,
+                attempt_n = message.attempt_n,
+                "message was done"
+            );
+            return;
+        }
+        let next = ruling.next();
+        warn!(
+            message.id = %message.message_id,
+            event.id = %message.key.event_id,
+            destination = %message.destination,
+            attempt_n = message.attempt_n,
+            http.status = ruling.http_status,
+            error = ruling.error.as_deref().unwrap_or_default(),
+            result,
+            next,
+            "attempt did not end done"
+        );
+    }
+}
+
+impl Ruling {
+    /// The word for the state that follows.
+    fn next(&self) -> &'static str {
+        match self.to {
+            SettleTo::Done => "done",
+            SettleTo::Ready { .. } => "ready",
+            SettleTo::Dead => "dead",
+            SettleTo::Held => "held",
+        }
+    }
+}
+
+/// A decision not to send, as a ruling.
+fn unsent(plan: SendPlan, facts: &Facts) -> Ruling {
+    let (to, why) = match plan {
+        SendPlan::Dead { why } => (SettleTo::Dead, why),
+        SendPlan::Hold { why } => (SettleTo::Held, why),
+        SendPlan::Wait { until_ms } => {
+            let why = "waits before it asks: the call may still be under way over there".to_owned();
+            (SettleTo::Ready { visible_at_ms: until_ms }, why)
+        }
+        // Neither comes here; if one did, a person should see it.
+        SendPlan::Send | SendPlan::Ask => (SettleTo::Held, "no decision".to_owned()),
+    };
+    Ruling {
+        to,
+        result: unsent_result(facts),
+        http_status: None,
+        error: Some(why),
+        response: None,
+        is_unsent: true,
+        may_have_acted: false,
+    }
+}
+
+fn unsent_result(facts: &Facts) -> AttemptResult {
+    if facts.is_uncertain { AttemptResult::Unknown } else { AttemptResult::Released }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_sent_keeps_what_is_known_of_the_call_before_it() {
+        let facts = Facts {
+            attempt_n: 2,
+            first_sent_at_ms: 0,
+            key_valid_until_ms: 0,
+            is_uncertain: false,
+            was_uncertain: false,
+            previous_ended_at_ms: None,
+        };
+        let why = || "because".to_owned();
+        for (plan, to) in [
+            (SendPlan::Dead { why: why() }, SettleTo::Dead),
+            (SendPlan::Hold { why: why() }, SettleTo::Held),
+            (SendPlan::Wait { until_ms: 5 }, SettleTo::Ready { visible_at_ms: 5 }),
+            // Neither comes here; a person would see it.
+            (SendPlan::Send, SettleTo::Held),
+            (SendPlan::Ask, SettleTo::Held),
+        ] {
+            let certain = unsent(plan.clone(), &facts);
+            assert_eq!((certain.to, certain.result, certain.is_unsent), (to, AttemptResult::Released, true));
+            let uncertain = unsent(plan, &Facts { is_uncertain: true, ..facts });
+            assert_eq!(
+                (uncertain.to, uncertain.result, uncertain.is_unsent),
+                (to, AttemptResult::Unknown, true)
+            );
+        }
+    }
+}

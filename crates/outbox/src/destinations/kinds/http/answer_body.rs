@@ -1,0 +1,154 @@
+//! The body of an answer: it may have to confirm what the status says, and a bounded, redacted piece of it may be kept
+//! for people.
+
+use serde_json::Value;
+
+use crate::policy::CallAnswer;
+use hooklatch_core::config::{AuthConfig, CaptureConfig, DestinationConfig, Secret, SuccessConfig};
+
+/// Stands in place of what is not kept.
+const REDACTED: &str = "[redacted]";
+/// Shortest secret that is looked for in an answer; a shorter one would be found everywhere.
+const SECRET_BYTES_MIN: usize = 4;
+
+/// Reads answers of one destination.
+pub(super) struct AnswerReader {
+    success: Option<SuccessConfig>,
+    capture: Option<CaptureConfig>,
+    secrets: Vec<Secret>,
+}
+
+impl AnswerReader {
+    pub fn new(config: &DestinationConfig) -> Self {
+        let http = &config.http;
+        let mut secrets: Vec<Secret> = config.headers.values().cloned().collect();
+        secrets.extend(config.sign_secrets.clone());
+        secrets.extend(http.hmac.as_ref().map(|hmac| hmac.secret.clone()));
+        secrets.extend(http.auth.as_ref().map(|auth| match auth {
+            AuthConfig::Basic { password, .. } => password.clone(),
+            AuthConfig::Bearer(secret) => secret.clone(),
+        }));
+        Self { success: http.success.clone(), capture: http.capture.clone(), secrets }
+    }
+
+    /// True when the body has a say, or a piece of it is kept.
+    pub(super) fn wants_body(&self) -> bool {
+        self.success.is_some() || self.capture.is_some()
+    }
+
+    /// Says what a status means once the body was read; `None` stands for a body that was cut off, too long or slow.
+    pub fn confirm(&self, code: u16, retry_after: Option<String>, body: Option<&[u8]>) -> CallAnswer {
+        let status = CallAnswer::Status { code, retry_after };
+        let Some(success) = self.success.as_ref().filter(|_| (200..=299).contains(&code)) else {
+            return status;
+        };
+        let Some(json) = body.and_then(|body| serde_json::from_slice::<Value>(body).ok()) else {
+            return CallAnswer::Unknown {
+                why: format!("answered {code}, and its body could not be read as JSON"),
+            };
+        };
+        if is_success(success, json.pointer(&success.pointer)) {
+            return status;
+        }
+        CallAnswer::Body {
+            code,
+            meaning: success.otherwise,
+            why: format!("its body does not say success at `{}`", success.pointer),
+        }
+    }
+
+    /// The piece of an answer that is kept, redacted.
+    pub(super) fn captured(&self, body: Option<&[u8]>) -> Option<String> {
+        let capture = self.capture.as_ref()?;
+        let Some(body) = body else { return Some("[cut off, too long or too slow]".to_owned()) };
+        let mut text = match serde_json::from_slice::<Value>(body) {
+            Ok(mut json) => {
+                for pointer in &capture.redact {
+                    if let Some(value) = json.pointer_mut(pointer) {
+                        *value = Value::String(REDACTED.to_owned());
+                    }
+                }
+                json.to_string()
+            }
+            // Pointers say nothing about what is not JSON, so none of it may be kept where there are any.
+            Err(_) if !capture.redact.is_empty() => return Some("[not JSON]".to_owned()),
+            Err(_) => String::from_utf8_lossy(body).into_owned(),
+        };
+        for secret in self.secrets.iter().filter(|secret| secret.reveal().len() >= SECRET_BYTES_MIN) {
+            text = text.replace(secret.reveal(), REDACTED);
+        }
+        // Neither database takes NUL in a text.
+        text = text.replace('\0', "\u{fffd}");
+        let mut end = (capture.bytes_max as usize).min(text.len());
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        text.truncate(end);
+        Some(text)
+    }
+}
+
+fn is_success(success: &SuccessConfig, found: Option<&Value>) -> bool {
+    match (found, &success.equals) {
+        (None | Some(Value::Null | Value::Bool(false)), None) | (None, Some(_)) => false,
+        (Some(_), None) => true,
+        (Some(Value::String(text)), Some(wanted)) => text == wanted,
+        (Some(other), Some(wanted)) => *wanted == format!("{other}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hooklatch_core::config::StatusMeaning;
+
+    fn reader(equals: Option<&str>, redact: &[&str]) -> AnswerReader {
+        let success = SuccessConfig {
+            pointer: "/ok".to_owned(),
+            equals: equals.map(str::to_owned),
+            otherwise: StatusMeaning::Dead,
+        };
+        let capture =
+            CaptureConfig { bytes_max: 40, redact: redact.iter().map(ToString::to_string).collect() };
+        AnswerReader { success: Some(success), capture: Some(capture), secrets: vec![Secret::new("canary")] }
+    }
+
+    #[test]
+    fn a_good_status_counts_only_with_a_body_that_says_so() {
+        #[track_caller]
+        fn check(equals: Option<&str>, code: u16, body: Option<&str>, want: &str) {
+            let word = match reader(equals, &[]).confirm(code, None, body.map(str::as_bytes)) {
+                CallAnswer::Status { .. } => "status",
+                CallAnswer::Body { .. } => "refused",
+                CallAnswer::Unknown { .. } => "unknown",
+                _ => "another",
+            };
+            assert_eq!(word, want, "{code} {body:?}");
+        }
+        check(None, 200, Some(r#"{"ok":true}"#), "status");
+        check(None, 200, Some(r#"{"ok":"yes"}"#), "status");
+        check(None, 200, Some(r#"{"ok":false}"#), "refused");
+        check(None, 201, Some("{}"), "refused");
+        check(Some("0"), 200, Some(r#"{"ok":0}"#), "status");
+        check(Some("0"), 200, Some(r#"{"ok":1}"#), "refused");
+        check(Some("false"), 200, Some(r#"{"ok":false}"#), "status");
+        check(None, 200, Some("<html>"), "unknown");
+        check(None, 200, None, "unknown");
+        check(None, 500, Some(r#"{"ok":true}"#), "status");
+        check(None, 302, None, "status");
+    }
+
+    #[test]
+    fn what_is_kept_of_an_answer_is_bounded_and_redacted() {
+        #[track_caller]
+        fn check(redact: &[&str], body: &str, want: &str) {
+            assert_eq!(reader(None, redact).captured(Some(body.as_bytes())).as_deref(), Some(want));
+        }
+        check(&["/t"], r#"{"t":"tok_1","id":7}"#, r#"{"id":7,"t":"[redacted]"}"#);
+        check(&["/t"], "tok_1", "[not JSON]");
+        check(&[], "you sent canary", "you sent [redacted]");
+        check(&[], "\0", "\u{fffd}");
+        check(&[], &"é".repeat(30), &"é".repeat(20));
+        assert_eq!(reader(None, &[]).captured(None).as_deref(), Some("[cut off, too long or too slow]"));
+    }
+}

@@ -1,0 +1,335 @@
+//! The clients of one destination, because connections, certificates, proxy and the addresses that may be reached are
+//! its own: the lean one, and `reqwest` for proxies and for HTTP/2.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use hyper::body::{Frame, SizeHint};
+use reqwest::{Body, Client, ClientBuilder, Proxy, Response};
+use rustls::ClientConfig;
+use tokio::time::{Instant, timeout_at};
+
+use super::address::Origin;
+use super::call::{
+    ANSWER_BYTES_MAX, BodyCut, Call, CallFailure, HttpAnswer, IDLE, answered_early, no_answer, retry_after,
+};
+use super::lean::{Lean, LeanOptions, LeanStop};
+use super::tls::tls;
+use crate::destinations::client::CONNECTION_AGE_MAX;
+use crate::destinations::error::DestinationError;
+use crate::destinations::handshake::HandshakeEnd;
+use hooklatch_core::config::{DestinationConfig, HttpVersion, UnknownPolicy};
+use hooklatch_core::net::{Allowed, Guard, client_builder, is_private_host, read_capped};
+use hooklatch_core::template;
+
+/// Size of the pieces in which a longer body is sent by `reqwest`.
+const PIECE_BYTES: usize = 16 * 1024;
+
+fn builder() -> ClientBuilder {
+    client_builder().pool_idle_timeout(IDLE)
+}
+
+/// A client for anything that is not a destination.
+pub fn http_client() -> Result<Client, DestinationError> {
+    builder().build().map_err(|error| DestinationError::Client { name: None, why: words(error) })
+}
+
+/// The same, which believes the authorities in `ca`, PEM, instead of those of the system.
+pub fn http_client_believing(ca: &[u8]) -> Result<Client, DestinationError> {
+    let failed = |error| DestinationError::Client { name: None, why: words(error) };
+    let authorities = reqwest::Certificate::from_pem_bundle(ca).map_err(failed)?;
+    builder().tls_certs_only(authorities).build().map_err(failed)
+}
+
+/// Makes the calls of one destination.
+pub(super) struct Caller {
+    lean: Lean,
+    /// False once the destination has said that it would rather have HTTP/2, and where a proxy is in between.
+    is_lean: AtomicBool,
+    other: ReqwestCaller,
+}
+
+/// The client that knows proxies and HTTP/2, made when it is first needed.
+struct ReqwestCaller {
+    /// With the time at which it was made.
+    client: Mutex<Option<(Instant, Client)>>,
+    options: CallerOptions,
+    /// [`CONNECTION_AGE_MAX`], but for tests.
+    age_max: Duration,
+}
+
+struct CallerOptions {
+    tls: Option<ClientConfig>,
+    connect_timeout: Duration,
+    idle_n_max: usize,
+    proxy: Option<String>,
+    version: HttpVersion,
+    allowed: Option<Allowed>,
+}
+
+impl Caller {
+    /// `timeout` is from connect to last byte. `Err(why)` for options that cannot be used.
+    pub fn new(config: &DestinationConfig, timeout: Duration) -> Result<Self, String> {
+        let http = &config.http;
+        // A connection that the destination closes while it idles would make a person decide. A new one for each
+        // call costs a handshake and leaves no such doubt.
+        let is_hold = config.unknown == UnknownPolicy::Hold;
+        let options = CallerOptions {
+            tls: tls(config)?,
+            connect_timeout: http.connect_timeout_ms.map_or(timeout / 2, Duration::from_millis).min(timeout),
+            idle_n_max: if is_hold { 0 } else { config.concurrency_n as usize },
+            proxy: http.proxy.as_ref().map(|proxy| proxy.reveal().to_owned()),
+            version: http.version,
+            allowed: template::has_host_template(&config.url).then(|| Allowed::new(&http.private_hosts)),
+        };
+        let lean = Lean::new(LeanOptions {
+            allowed: options.allowed.clone(),
+            tls: options.tls.clone(),
+            connect_timeout: options.connect_timeout,
+            idle_n_max: options.idle_n_max,
+        });
+        let is_lean = options.proxy.is_none() && options.version != HttpVersion::Only2;
+        let other = ReqwestCaller { client: Mutex::default(), options, age_max: CONNECTION_AGE_MAX };
+        if !is_lean {
+            other.client()?;
+        }
+        Ok(Self { lean, is_lean: AtomicBool::new(is_lean), other })
+    }
+
+    /// Connects to `origin`, which has TLS, and hangs up; `None` where calls go through a proxy.
+    pub async fn handshake(&self, origin: &Origin, limit: Duration) -> Option<HandshakeEnd> {
+        if self.other.options.proxy.is_some() {
+            return None;
+        }
+        Some(self.lean.handshake(origin, limit).await)
+    }
+
+    /// Makes one call, once.
+    pub async fn call(&self, mut call: Call<'_>) -> Result<HttpAnswer, CallFailure> {
+        if self.is_lean.load(Ordering::Relaxed) {
+            match self.lean.call(&mut call).await {
+                Ok(answered) => return Ok(answered),
+                Err(LeanStop::Failed(failed)) => return Err(failed),
+                // Until the next start.
+                Err(LeanStop::Http2) => self.is_lean.store(false, Ordering::Relaxed),
+            }
+        }
+        self.other.call(call).await
+    }
+}
+
+impl ReqwestCaller {
+    /// The client, made anew when it is old, and with it its connections. Calls under way end on those of before.
+    fn client(&self) -> Result<Client, String> {
+        let mut made = self.client.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((made_at, client)) = made.as_ref()
+            && made_at.elapsed() < self.age_max
+        {
+            return Ok(client.clone());
+        }
+        let client = self.options.client().map_err(words)?;
+        *made = Some((Instant::now(), client.clone()));
+        Ok(client)
+    }
+
+    async fn call(&self, call: Call<'_>) -> Result<HttpAnswer, CallFailure> {
+        let client = self.client().map_err(CallFailure::NotSent)?;
+        let deadline = Instant::now() + call.timeout;
+        let request = client.request(call.method, call.address.url.clone());
+        let (body, is_taken) = Pieces::of(call.body);
+        let request = request.headers(call.headers).body(body);
+        match timeout_at(deadline, request.send()).await {
+            // As on the lean client.
+            Ok(Ok(response)) if response.status().is_success() && !is_taken.load(Ordering::Relaxed) => {
+                Err(CallFailure::Unknown(answered_early(response.status().as_u16())))
+            }
+            Ok(Ok(response)) => Ok(answered(response, deadline).await),
+            Ok(Err(error)) if is_private_host(&error) => Err(CallFailure::Private(words(error))),
+            Ok(Err(error)) if error.is_connect() || error.is_builder() => {
+                Err(CallFailure::NotSent(words(error)))
+            }
+            Ok(Err(error)) => Err(CallFailure::Unknown(words(error))),
+            Err(_) => Err(CallFailure::Unknown(no_answer(call.timeout))),
+        }
+    }
+}
+
+/// A body that notes when its last piece was taken, which HTTP/2 does only as far as the destination has room.
+struct Pieces {
+    left: Bytes,
+    is_taken: Arc<AtomicBool>,
+}
+
+impl Pieces {
+    /// The body of a request, and whether all of it was taken.
+    fn of(body: Bytes) -> (Body, Arc<AtomicBool>) {
+        let is_short = body.len() <= PIECE_BYTES;
+        let is_taken = Arc::new(AtomicBool::new(is_short));
+        if is_short {
+            return (body.into(), is_taken);
+        }
+        (Body::wrap(Self { left: body, is_taken: Arc::clone(&is_taken) }), is_taken)
+    }
+}
+
+impl hyper::body::Body for Pieces {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        if self.left.is_empty() {
+            return Poll::Ready(None);
+        }
+        let piece_n = PIECE_BYTES.min(self.left.len());
+        let piece = self.left.split_to(piece_n);
+        self.is_taken.store(self.left.is_empty(), Ordering::Relaxed);
+        Poll::Ready(Some(Ok(Frame::data(piece))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.left.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.left.len() as u64)
+    }
+}
+
+async fn answered(response: Response, deadline: Instant) -> HttpAnswer {
+    let code = response.status().as_u16();
+    let retry_after = retry_after(response.headers());
+    let body = match timeout_at(deadline, read_capped(response, ANSWER_BYTES_MAX)).await {
+        Ok(Ok(Some(body))) => Ok(Bytes::from(body)),
+        Ok(Ok(None)) => Err(BodyCut::TooLong),
+        Ok(Err(error)) => Err(BodyCut::Broken(words(error))),
+        Err(_) => Err(BodyCut::TooSlow),
+    };
+    HttpAnswer { code, retry_after, body }
+}
+
+impl CallerOptions {
+    fn client(&self) -> reqwest::Result<Client> {
+        let mut builder =
+            builder().connect_timeout(self.connect_timeout).pool_max_idle_per_host(self.idle_n_max);
+        builder = match self.version {
+            HttpVersion::Auto => builder,
+            HttpVersion::Only11 => builder.http1_only(),
+            HttpVersion::Only2 => builder.http2_prior_knowledge(),
+        };
+        if let Some(proxy) = &self.proxy {
+            builder = builder.proxy(Proxy::all(proxy)?);
+        }
+        if let Some(allowed) = &self.allowed {
+            builder = builder.dns_resolver(Guard::new(allowed.clone()));
+        }
+        match &self.tls {
+            Some(tls) => builder.tls_backend_preconfigured(tls.clone()),
+            None => builder.tls_certs_only([]),
+        }
+        .build()
+    }
+}
+
+/// An error and its causes in one line, without the address.
+fn words(error: reqwest::Error) -> String {
+    super::call::words(&error.without_url())
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{HeaderMap, Method, Request, Response};
+    use http_body_util::{BodyExt, Empty};
+    use hyper::body::Incoming;
+    use hyper::service::service_fn;
+    use hyper_util::rt::{TokioExecutor, TokioIo};
+    use reqwest::Url;
+    use tokio::net::TcpListener;
+    use tokio::task::JoinSet;
+
+    use super::*;
+    use crate::destinations::kinds::http::address::Address;
+    use crate::policy::tests::config;
+
+    /// A destination that speaks HTTP/2 and answers 200, with `is_reader` after it has read the request. Runs until
+    /// dropped.
+    async fn destination(is_reader: bool) -> (String, Arc<Mutex<usize>>, JoinSet<()>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/", listener.local_addr().unwrap());
+        let (connections_n, mut running) = (Arc::<Mutex<usize>>::default(), JoinSet::new());
+        let counted = Arc::clone(&connections_n);
+        running.spawn(async move {
+            let mut connections = JoinSet::new();
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                *counted.lock().unwrap() += 1;
+                let answer = service_fn(move |request: Request<Incoming>| async move {
+                    if is_reader {
+                        let length = request.headers()["content-length"].to_str().unwrap().to_owned();
+                        let body = request.into_body().collect().await.unwrap().to_bytes();
+                        assert_eq!(length, body.len().to_string());
+                    }
+                    Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new()))
+                });
+                let mut server =
+                    hyper_util::server::conn::auto::Builder::new(TokioExecutor::new()).http2_only();
+                server.http2().initial_stream_window_size(65_535);
+                connections.spawn(async move {
+                    drop(server.serve_connection(TokioIo::new(stream), answer).await);
+                });
+            }
+        });
+        (url, connections_n, running)
+    }
+
+    fn caller(url: &str) -> Caller {
+        let mut config = DestinationConfig { url: url.to_owned(), ..config(UnknownPolicy::Retry) };
+        config.http.version = HttpVersion::Only2;
+        Caller::new(&config, Duration::from_secs(20)).unwrap()
+    }
+
+    async fn called(caller: &Caller, url: &str, bytes_n: usize) -> String {
+        let address = Address::new(Url::parse(url).unwrap()).unwrap();
+        let (method, headers, body) = (Method::POST, HeaderMap::new(), Bytes::from(vec![b'x'; bytes_n]));
+        let timeout = Duration::from_secs(20);
+        let call = Call { method, address: &address, headers, body, timeout, is_body_wanted: true };
+        match caller.call(call).await {
+            Ok(answered) => answered.code.to_string(),
+            Err(CallFailure::Unknown(why)) => format!("unknown: {why}"),
+            Err(failed) => failed.why(),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_good_answer_to_half_a_request_is_unknown_over_http_2_as_well() {
+        let (url, _, _running) = destination(false).await;
+        let caller = caller(&url);
+        let early = "unknown: it answered 200 before it had taken the whole request";
+        assert_eq!(called(&caller, &url, 1_000_000).await, early);
+        assert_eq!(called(&caller, &url, 1_000).await, "200", "it may have all of a short one");
+        let (url, _, _running) = destination(true).await;
+        for bytes_n in [0, 1, PIECE_BYTES, PIECE_BYTES + 1, 1_000_000] {
+            assert_eq!(called(&caller, &url, bytes_n).await, "200", "{bytes_n}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_is_never_idle_is_replaced_when_it_is_old() {
+        let (url, connections_n, _running) = destination(true).await;
+        let mut caller = caller(&url);
+        for _ in 0..2 {
+            assert_eq!(called(&caller, &url, 1).await, "200");
+        }
+        assert_eq!(*connections_n.lock().unwrap(), 1);
+        caller.other.age_max = Duration::ZERO;
+        assert_eq!(called(&caller, &url, 1).await, "200");
+        assert_eq!(*connections_n.lock().unwrap(), 2);
+    }
+}

@@ -1,0 +1,163 @@
+//! One destination that is called over HTTP: makes a call and says what its end means, and asks about earlier ones.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Method;
+use http::header::{CACHE_CONTROL, HeaderValue};
+use reqwest::Url;
+
+use super::address::{Address, Base};
+use super::answer_body::AnswerReader;
+use super::call::{self, ANSWER_BYTES_MAX, BodyCut, Call, CallFailure, HttpAnswer};
+use super::client::Caller;
+use super::headers::{self, Headers};
+use super::question::Question;
+use super::sign::Signers;
+use crate::destinations::client_settings::ClientSettings;
+use crate::destinations::error::DestinationError;
+use crate::destinations::handshake::HandshakeEnd;
+use crate::destinations::outcome::{Asked, CallOutcome};
+use crate::policy::CallAnswer;
+use crate::traces::HttpServer;
+use hooklatch_core::config::UnknownPolicy;
+use hooklatch_core::types::UnixMs;
+use hooklatch_store::LeasedMessage;
+
+/// One destination, its headers and its connections.
+pub(in crate::destinations) struct HttpDestination {
+    caller: Caller,
+    base: Base,
+    headers: Headers,
+    timeout: Duration,
+    signers: Signers,
+    reader: AnswerReader,
+    question: Option<Question>,
+}
+
+impl HttpDestination {
+    /// Reads what the configuration says once; connects to nothing yet.
+    pub(crate) fn new(settings: &ClientSettings<'_>) -> Result<Self, DestinationError> {
+        let (config, timeout, name) = (settings.config, settings.timeout, || settings.name.clone());
+        let base = Base::new(config).map_err(|why| DestinationError::Url { name: name(), why })?;
+        let headers =
+            Headers::new(config).map_err(|header| DestinationError::Header { name: name(), header })?;
+        let caller = Caller::new(config, timeout)
+            .map_err(|why| DestinationError::Client { name: Some(name()), why })?;
+        let no_template = |key| move |why| DestinationError::Template { name: name(), key, why };
+        let signers = Signers::new(config).map_err(no_template("hmac.signed"))?;
+        let question = match &config.unknown {
+            UnknownPolicy::Query(query) => {
+                Some(Question::new(query.clone()).map_err(no_template("query.url"))?)
+            }
+            UnknownPolicy::Retry | UnknownPolicy::Hold => None,
+        };
+        Ok(Self { caller, base, headers, timeout, signers, reader: AnswerReader::new(config), question })
+    }
+
+    /// Sends the message once and says what came back.
+    pub(crate) async fn send(&self, message: &LeasedMessage, now_ms: UnixMs) -> CallOutcome {
+        // No attempt of it can end better, and the destination has no part in it.
+        let forbidden = |why: String| CallOutcome::from(CallAnswer::Forbidden { why });
+        let address = match self.base.address_of(message) {
+            Ok(address) => address,
+            Err(why) => return forbidden(why),
+        };
+        let call = match self.call(message, &address, now_ms) {
+            Ok(call) => call,
+            Err(why) => return forbidden(why),
+        };
+        match self.caller.call(call).await {
+            Ok(answered) => self.read(answered),
+            Err(CallFailure::Private(why)) => forbidden(why),
+            Err(CallFailure::NotSent(why)) => CallAnswer::NotSent { why }.into(),
+            Err(CallFailure::Unknown(why)) => CallAnswer::Unknown { why }.into(),
+        }
+    }
+
+    /// Host and port that every call goes to over TLS; the empty text where each message names its own, and `None`
+    /// where there is no TLS.
+    pub(in crate::destinations) fn tls_host(&self) -> Option<String> {
+        match self.base.origin() {
+            None => Some(String::new()),
+            Some(origin) if origin.is_tls => Some(origin.header.to_str().unwrap_or_default().to_owned()),
+            Some(_) => None,
+        }
+    }
+
+    /// The server that a message goes to; `None` for what is not called.
+    pub(in crate::destinations) fn server_of(&self, message: &LeasedMessage) -> Option<HttpServer> {
+        let origin = Arc::clone(&self.base.address_of(message).ok()?.origin);
+        let (scheme, port) = if origin.is_tls { ("https", 443) } else { ("http", 80) };
+        let port = origin.uri.port_u16().unwrap_or(port);
+        Some(HttpServer { scheme, address: origin.host.clone(), port })
+    }
+
+    /// Connects there and hangs up; `None` where calls go elsewhere or through a proxy.
+    pub(crate) async fn handshake(&self, limit: Duration) -> Option<HandshakeEnd> {
+        let origin = self.base.origin().filter(|origin| origin.is_tls)?;
+        self.caller.handshake(&origin, limit).await
+    }
+
+    fn call<'a>(
+        &self,
+        message: &LeasedMessage,
+        address: &'a Address,
+        now_ms: UnixMs,
+    ) -> Result<Call<'a>, String> {
+        let method = Method::from_bytes(message.method.as_bytes())
+            .ok()
+            .filter(|method| *method != Method::CONNECT)
+            .ok_or_else(|| format!("`{}` is not a method", message.method))?;
+        let mut headers = self.headers.of(message)?;
+        self.signers.sign(message, now_ms / 1_000, &mut headers)?;
+        // Last, so that it is in no signature; another attempt has another one.
+        headers::say_span(message, &mut headers);
+        let (body, is_body_wanted) = (message.body.clone(), self.reader.wants_body());
+        Ok(Call { method, address, headers, body, timeout: self.timeout, is_body_wanted })
+    }
+
+    fn read(&self, answered: HttpAnswer) -> CallOutcome {
+        let body = answered.body.as_deref().ok();
+        CallOutcome {
+            response: self.reader.captured(body),
+            answer: self.reader.confirm(answered.code, answered.retry_after, body),
+        }
+    }
+
+    /// Asks whether an earlier attempt of the message took effect.
+    pub(crate) async fn ask(&self, message: &LeasedMessage, timeout: Duration) -> Asked {
+        let Some(question) = &self.question else {
+            return Asked::Unclear { why: "no query is configured".to_owned() };
+        };
+        let unclear = |why: String| Asked::Unclear { why: format!("asked whether it happened: {why}") };
+        let address = match address_of(question, message) {
+            Ok(address) => address,
+            Err(why) => return unclear(why),
+        };
+        let mut headers = self.headers.of_question(self.base.is_home_of(&address.url));
+        // Whatever a cache remembers was said before the call ended.
+        headers.append(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+        let (method, body) = (Method::GET, Bytes::new());
+        let call = Call { method, address: &address, headers, body, timeout, is_body_wanted: true };
+        match self.caller.call(call).await {
+            Ok(HttpAnswer { code, body: Ok(body), .. }) => question.judge(code, &body),
+            Ok(HttpAnswer { body: Err(BodyCut::TooLong), .. }) => {
+                unclear(format!("the answer is longer than {ANSWER_BYTES_MAX} bytes"))
+            }
+            Ok(HttpAnswer { body: Err(BodyCut::TooSlow), .. }) => unclear(call::no_answer(timeout)),
+            Ok(HttpAnswer { body: Err(BodyCut::Broken(why)), .. }) => unclear(why),
+            Err(failed) => unclear(failed.why()),
+        }
+    }
+}
+
+/// The address that the question about `message` goes to.
+fn address_of(question: &Question, message: &LeasedMessage) -> Result<Address, String> {
+    let url = question.url_of(message)?;
+    Url::parse(&url)
+        .map_err(drop)
+        .and_then(|url| Address::new(url).map_err(drop))
+        .map_err(|()| "the query's url is not an address".to_owned())
+}

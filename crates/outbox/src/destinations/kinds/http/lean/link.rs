@@ -1,0 +1,180 @@
+//! One connection that speaks HTTP/1.1: one request at a time, each in the task that makes the call.
+//!
+//! A request goes out on a connection at most once. Whether any byte of it left decides what its failure means.
+
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::Poll;
+
+use bytes::Bytes;
+use http::header::HeaderName;
+use http::{HeaderMap, Request, Response};
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Body, Incoming};
+use hyper::client::conn::http1::{self, Connection, SendRequest};
+use hyper_util::rt::TokioIo;
+use tokio::time::{Duration, Instant};
+
+use super::connect::Stream;
+use super::wire::Seen;
+use crate::destinations::kinds::http::address::Origin;
+use crate::destinations::kinds::http::call::{ANSWER_BYTES_MAX, BodyCut, IDLE, words};
+
+/// A connection is dropped so much sooner than the destination says.
+const BEFORE: Duration = Duration::from_secs(1);
+
+static KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
+
+/// A connection. Dropping it closes it.
+pub(crate) struct Link {
+    pub origin: Arc<Origin>,
+    /// The time from which it has been idle for too long to be used.
+    pub(super) idle_until: Instant,
+    pub(super) made_at: Instant,
+    sender: SendRequest<Full<Bytes>>,
+    /// The part that moves bytes; `None` once it has ended.
+    connection: Option<Box<Connection<TokioIo<Stream>, Full<Bytes>>>>,
+    seen: Arc<Seen>,
+}
+
+/// The reason why there is no answer.
+pub(crate) enum Lost {
+    /// No byte of it left, and here it is again.
+    Unsent(Box<Request<Full<Bytes>>>, String),
+    /// No byte of it left.
+    NotSent(String),
+    /// The destination may have it.
+    Unknown(String),
+}
+
+impl Link {
+    pub(crate) async fn new(origin: &Arc<Origin>, stream: Stream, seen: Arc<Seen>) -> hyper::Result<Self> {
+        let (sender, connection) =
+            http1::Builder::new().max_buf_size(ANSWER_BYTES_MAX).handshake(TokioIo::new(stream)).await?;
+        let connection = Some(Box::new(connection));
+        let now = Instant::now();
+        Ok(Self { origin: Arc::clone(origin), idle_until: now, made_at: now, sender, connection, seen })
+    }
+
+    /// Sends one request and reads the head of its answer.
+    pub(crate) async fn send(&mut self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, Lost> {
+        self.seen.begin();
+        let answer = self.sender.try_send_request(request);
+        let mut lost = match drive(&mut self.connection, answer).await {
+            Ok(response) => return Ok(response),
+            Err(lost) => lost,
+        };
+        let (request, why) = (lost.take_message(), words(lost.error()));
+        Err(match request {
+            _ if self.seen.is_sent() => Lost::Unknown(why),
+            Some(request) => Lost::Unsent(Box::new(request), why),
+            None => Lost::NotSent(why),
+        })
+    }
+
+    /// True when the destination may have any byte of the request.
+    pub(crate) fn is_sent(&self) -> bool {
+        self.seen.is_sent()
+    }
+
+    /// True when the destination cannot have all of a request with a body of so many bytes.
+    pub(crate) fn is_cut(&self, body_bytes_n: usize) -> bool {
+        self.seen.sent_n() < body_bytes_n as u64
+    }
+
+    /// Reads the body of the answer, or says why it is not whole. Without `is_wanted` it is read and not kept.
+    pub(crate) async fn body(&mut self, mut body: Incoming, is_wanted: bool) -> Result<Bytes, BodyCut> {
+        let (mut kept, mut read_n) = (Vec::new(), 0);
+        while !body.is_end_stream() {
+            let Some(frame) = drive(&mut self.connection, body.frame()).await else { break };
+            let Ok(data) = frame.map_err(|error| BodyCut::Broken(words(&error)))?.into_data() else {
+                continue;
+            };
+            read_n += data.len();
+            if read_n > ANSWER_BYTES_MAX {
+                return Err(BodyCut::TooLong);
+            }
+            if !is_wanted {
+                continue;
+            }
+            if kept.is_empty() && body.is_end_stream() {
+                return Ok(data);
+            }
+            kept.extend_from_slice(&data);
+        }
+        Ok(kept.into())
+    }
+
+    /// True when another request may follow, after the whole answer was read. Not when the destination said otherwise,
+    /// when it did not take the whole request, or when it said more than it had announced.
+    pub(super) async fn can_be_used_again(&mut self) -> bool {
+        poll_fn(|cx| {
+            move_bytes(&mut self.connection, cx);
+            Poll::Ready(())
+        })
+        .await;
+        self.connection.is_some() && self.sender.is_ready()
+    }
+}
+
+/// The time that a connection may idle after an answer with these headers.
+pub(super) fn idle_for(headers: &HeaderMap) -> Duration {
+    let said = headers.get(&KEEP_ALIVE).and_then(|value| value.to_str().ok());
+    let timeout_s = said.and_then(|said| {
+        said.split(',').find_map(|part| {
+            let (name, value) = part.split_once('=')?;
+            name.trim()
+                .eq_ignore_ascii_case("timeout")
+                .then(|| value.trim().trim_matches('"').parse().ok())?
+        })
+    });
+    timeout_s.map_or(IDLE, |timeout_s: u64| Duration::from_secs(timeout_s).saturating_sub(BEFORE).min(IDLE))
+}
+
+/// Moves bytes while `work` waits for them.
+async fn drive<T>(
+    connection: &mut Option<Box<Connection<TokioIo<Stream>, Full<Bytes>>>>,
+    work: impl Future<Output = T>,
+) -> T {
+    let mut work = pin!(work);
+    poll_fn(|cx| {
+        move_bytes(connection, cx);
+        work.as_mut().poll(cx)
+    })
+    .await
+}
+
+/// A connection that has ended is dropped, which hands back what it had not begun.
+fn move_bytes(
+    connection: &mut Option<Box<Connection<TokioIo<Stream>, Full<Bytes>>>>,
+    cx: &mut std::task::Context<'_>,
+) {
+    if let Some(moving) = connection
+        && Pin::new(moving).poll(cx).is_ready()
+    {
+        *connection = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_idles_no_longer_than_the_destination_says() {
+        #[track_caller]
+        fn check(said: Option<&'static str>, want_s: u64) {
+            let said = said.map(|said| (KEEP_ALIVE.clone(), said.parse().unwrap()));
+            assert_eq!(idle_for(&said.into_iter().collect()).as_secs(), want_s);
+        }
+        check(None, 4);
+        check(Some("timeout=5, max=100"), 4);
+        check(Some("max=100, Timeout = \"3\""), 2);
+        check(Some("timeout=1"), 0);
+        check(Some("timeout=0"), 0);
+        check(Some("timeout=-1"), 4);
+        check(Some("timeout=18446744073709551615"), 4);
+        check(Some("timeouts"), 4);
+    }
+}

@@ -1,0 +1,263 @@
+//! RabbitMQ: publishes persistent messages with publisher confirms and `mandatory`, so that what no queue takes
+//! comes back instead of vanishing.
+//!
+//! RabbitMQ itself does not know copies: consumers do, by `message_id`, which is the idempotency key.
+
+use super::super::kind::{DestinationKind, KindKey};
+
+/// An exchange of `RabbitMQ`, or of whatever speaks AMQP 0.9.1 with publisher confirms.
+pub struct Rabbitmq;
+
+impl DestinationKind for Rabbitmq {
+    fn name(&self) -> &'static str {
+        "rabbitmq"
+    }
+
+    fn schemes(&self) -> &'static [&'static str] {
+        &["amqp", "amqps"]
+    }
+
+    fn keys(&self) -> &'static [KindKey] {
+        const {
+            &[
+                // The default exchange is ""; its routing key is the name of a queue.
+                KindKey::optional("exchange", "", is_short, TOO_LONG),
+                KindKey::needed("routing_key", is_short, TOO_LONG),
+            ]
+        }
+    }
+
+    fn feature(&self) -> Option<&'static str> {
+        Some("rabbitmq")
+    }
+
+    fn silent(&self) -> &'static [&'static str] {
+        &["amq_protocol", "lapin"]
+    }
+
+    #[cfg(feature = "rabbitmq")]
+    fn connect(&self) -> Option<super::super::kind::Connect> {
+        Some(client::connect)
+    }
+}
+
+/// The remedy for what [`is_short`] refuses.
+const TOO_LONG: &str = "write at most 255 bytes";
+
+/// A short string of AMQP.
+fn is_short(text: &str) -> bool {
+    text.len() <= 255
+}
+
+#[cfg(feature = "rabbitmq")]
+mod client {
+    use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+    use lapin::options::{BasicPublishOptions, ConfirmSelectOptions, ExchangeDeclareOptions};
+    use lapin::protocol::{AMQPErrorKind, AMQPSoftError};
+    use lapin::types::{AMQPValue, FieldTable, LongString, ShortString};
+    use lapin::{
+        BasicProperties, Channel, Confirmation, Connection, ConnectionProperties, ErrorKind, ExchangeKind,
+    };
+    use tokio::time::{Instant, timeout_at};
+
+    use crate::destinations::broker::{BrokerProtocol, broker, words};
+    use crate::destinations::client::DestinationClient;
+    use crate::destinations::client_settings::ClientSettings;
+    use crate::destinations::envelope::{content_type, metadata};
+    use crate::destinations::error::DestinationError;
+    use crate::policy::CallAnswer;
+    use hooklatch_core::config::Secret;
+    use hooklatch_store::LeasedMessage;
+
+    /// Delivery mode 2: the broker keeps it on disk, in queues that are durable.
+    const PERSISTENT: u8 = 2;
+
+    /// A client for one destination of this kind.
+    pub fn connect(settings: &ClientSettings<'_>) -> Result<DestinationClient, DestinationError> {
+        let target = &settings.config.target;
+        let protocol =
+            RabbitmqProtocol::new(target.url(), target.text("exchange"), target.text("routing_key"));
+        broker(settings, protocol).map(DestinationClient::Broker)
+    }
+
+    /// An exchange, a routing key, and where the broker is.
+    struct RabbitmqProtocol {
+        url: Secret,
+        exchange: ShortString,
+        routing_key: ShortString,
+    }
+
+    /// A connection and its channels in confirm mode that nobody publishes on now.
+    ///
+    /// One message at a time on each: what comes back names no message, and the client library gives it to whichever
+    /// confirmation is next. With two under way, the one that was returned could pass for taken.
+    pub(super) struct Confirming {
+        connection: Connection,
+        idle: Mutex<Vec<Channel>>,
+    }
+
+    impl Confirming {
+        fn idle(&self) -> MutexGuard<'_, Vec<Channel>> {
+            self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+        }
+
+        async fn channel(&self) -> lapin::Result<Channel> {
+            let idle = self.idle().pop();
+            if let Some(channel) = idle.filter(|channel| channel.status().connected()) {
+                return Ok(channel);
+            }
+            let channel = self.connection.create_channel().await?;
+            channel.confirm_select(ConfirmSelectOptions::default()).await?;
+            Ok(channel)
+        }
+    }
+
+    impl RabbitmqProtocol {
+        fn new(url: &Secret, exchange: &str, routing_key: &str) -> Result<Self, String> {
+            url.reveal()
+                .parse::<lapin::uri::AMQPUri>()
+                .map_err(|_| "it is not an AMQP url: amqp://USER:PASSWORD@HOST:PORT/VHOST".to_owned())?;
+            let (exchange, routing_key) = (short("exchange", exchange)?, short("routing_key", routing_key)?);
+            Ok(Self { url: url.clone(), exchange, routing_key })
+        }
+
+        fn properties(message: &LeasedMessage) -> Result<BasicProperties, String> {
+            let mut headers = FieldTable::default();
+            for (name, value) in metadata(message) {
+                let value = AMQPValue::LongString(LongString::from(value));
+                headers.insert(short("name of a header", &name)?, value);
+            }
+            let mut properties = BasicProperties::default()
+                .with_delivery_mode(PERSISTENT)
+                .with_message_id(short("idempotency key", &message.idempotency_key)?)
+                .with_headers(headers);
+            // What is too long for these is still in the headers.
+            if let Ok(event_type) = ShortString::try_new(message.event_type.as_str()) {
+                properties = properties.with_type(event_type);
+            }
+            if let Some(Ok(content_type)) = content_type(message).map(ShortString::try_new) {
+                properties = properties.with_content_type(content_type);
+            }
+            Ok(properties)
+        }
+    }
+
+    fn short(what: &str, text: &str) -> Result<ShortString, String> {
+        ShortString::try_new(text).map_err(|_| format!("{what} is longer than 255 bytes"))
+    }
+
+    impl BrokerProtocol for RabbitmqProtocol {
+        type Connection = Arc<Confirming>;
+        const KNOWS_ITS_END: bool = true;
+
+        async fn connect(&self) -> Result<Self::Connection, String> {
+            let properties = ConnectionProperties::default().with_connection_name("hooklatch".into());
+            let connection =
+                Connection::connect(self.url.reveal(), properties).await.map_err(|error| words(&error))?;
+            let confirming = Confirming { connection, idle: Mutex::default() };
+            let channel = confirming.channel().await.map_err(|error| words(&error))?;
+            if !self.exchange.as_str().is_empty() {
+                // Asked now, because publishing to an exchange that is not there closes the channel, and with it every
+                // confirmation that is still to come.
+                let passive = ExchangeDeclareOptions { passive: true, ..ExchangeDeclareOptions::default() };
+                channel
+                    .exchange_declare(
+                        self.exchange.clone(),
+                        ExchangeKind::default(),
+                        passive,
+                        FieldTable::default(),
+                    )
+                    .await
+                    .map_err(|error| words(&error))?;
+            }
+            confirming.idle().push(channel);
+            Ok(Arc::new(confirming))
+        }
+
+        fn is_alive(connection: &Self::Connection) -> bool {
+            connection.connection.status().connected()
+        }
+
+        async fn publish(
+            &self,
+            connection: &Self::Connection,
+            message: &LeasedMessage,
+            deadline: Instant,
+        ) -> CallAnswer {
+            let properties = match Self::properties(message) {
+                Ok(properties) => properties,
+                Err(why) => return CallAnswer::Forbidden { why },
+            };
+            if connection.connection.status().blocked() {
+                let why = "it takes no messages for now: a memory or disk alarm is raised there".to_owned();
+                return CallAnswer::NotNow { why };
+            }
+            let channel = match timeout_at(deadline, connection.channel()).await {
+                Ok(Ok(channel)) => channel,
+                Ok(Err(error)) => return CallAnswer::NotSent { why: words(&error) },
+                Err(_) => return CallAnswer::NotSent { why: "no channel in time".to_owned() },
+            };
+            let options = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
+            let (exchange, routing_key) = (self.exchange.clone(), self.routing_key.clone());
+            let publish = channel.basic_publish(exchange, routing_key, options, &message.body, properties);
+            let confirmed = match publish.await {
+                Ok(confirmed) => confirmed,
+                Err(error) => return failed(&error),
+            };
+            let confirmation = confirmed.await;
+            if confirmation.is_ok() {
+                connection.idle().push(channel);
+            }
+            match confirmation {
+                Ok(Confirmation::Ack(None)) => CallAnswer::Done,
+                Ok(Confirmation::Ack(Some(returned)) | Confirmation::Nack(Some(returned))) => {
+                    let (code, text) = (returned.reply_code, words(&returned.reply_text));
+                    let why = format!("returned with {code} {text}: no queue is bound for this routing key");
+                    // No queue has it. One that is being declared anew may take it later.
+                    CallAnswer::NotNow { why }
+                }
+                Ok(Confirmation::Nack(None)) => {
+                    // Other queues that are bound may have taken it.
+                    CallAnswer::Unknown { why: "the broker could not answer for it (nack)".to_owned() }
+                }
+                Ok(Confirmation::NotRequested) => {
+                    CallAnswer::Unknown { why: "nothing was confirmed".to_owned() }
+                }
+                Err(error) if is_refusal(&error) => CallAnswer::NotNow { why: words(&error) },
+                Err(error) => CallAnswer::Unknown { why: words(&error) },
+            }
+        }
+    }
+
+    /// True for what closes a channel because of a publish that was not routed: no such exchange, or no permission to
+    /// write to it. It is about this message, because a channel carries one at a time. Not 406, which the library says
+    /// itself of a confirmation that it cannot place.
+    fn is_refusal(error: &lapin::Error) -> bool {
+        let ErrorKind::ProtocolError(error) = error.kind() else { return false };
+        matches!(error.kind(), AMQPErrorKind::Soft(AMQPSoftError::NOTFOUND | AMQPSoftError::ACCESSREFUSED))
+    }
+
+    /// A publish that could not even be handed over.
+    fn failed(error: &lapin::Error) -> CallAnswer {
+        let why = words(error);
+        match error.kind() {
+            ErrorKind::InvalidChannelState(..)
+            | ErrorKind::InvalidConnectionState(_)
+            | ErrorKind::InvalidChannel(_) => CallAnswer::NotSent { why },
+            _ => CallAnswer::Unknown { why },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::destinations::tests::check_rule;
+
+    #[test]
+    fn each_key_takes_what_the_destination_takes() {
+        let (longest, longer) = ("a".repeat(255), "a".repeat(256));
+        check_rule("routing_key", is_short, &["", "a", &longest], &[&longer]);
+    }
+}

@@ -1,0 +1,244 @@
+//! One node's outbox: how it is made, how it starts and how it stops.
+//!
+//! Nothing here decides about a message: see `attempt.rs`; nor when to look for more: see `worker.rs`.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use futures_util::future::join_all;
+use tokio::sync::{Notify, mpsc};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tracing::warn;
+
+use super::attempt::Stops;
+use super::destinations::{self, Destination, DestinationError};
+use super::due::DueTimes;
+use super::handover::Handover;
+use super::post::Post;
+use super::settler::{Settler, Waiting};
+use super::state::OutboxState;
+use super::watch::Watch;
+use super::worker::{CUT_TIMEOUT, Worker};
+use super::writer::{self, Writer};
+use crate::traces::Traces;
+use hooklatch_contract::CallTimesView;
+use hooklatch_core::config::{DestinationConfig, OutboxConfig};
+use hooklatch_core::current::Current;
+use hooklatch_core::stop::{Stop, to_end};
+use hooklatch_core::types::{Clock, Name};
+use hooklatch_store::{ActivityCounts, ActivitySubject, LeaseWant, Settlement, Store, StoreError};
+
+/// Most messages of one destination that [`Outbox::run_due`] takes.
+const DUE_N_MAX: u32 = 1_000;
+
+/// Makes the calls of one node.
+pub struct Outbox {
+    shared: Arc<OutboxState>,
+    /// Results of calls on their way to be written.
+    waiting: mpsc::UnboundedReceiver<Waiting>,
+}
+
+/// Ends the tasks that make calls when it is dropped, also with the future that it is in.
+struct Crew(Arc<OutboxState>);
+
+impl Drop for Crew {
+    fn drop(&mut self) {
+        self.0.is_closed.store(true, Ordering::SeqCst);
+        self.0.tasks().abort_all();
+        self.0.posts.get().values().for_each(|post| post.clear());
+    }
+}
+
+/// Tells an [`Outbox`] that there are new messages. To be used after the commit that wrote them.
+#[derive(Debug, Clone)]
+pub struct Waker(Arc<Notify>);
+
+impl Waker {
+    /// Makes the outbox look now instead of at its next poll. Never waits.
+    pub fn wake(&self) {
+        self.0.notify_one();
+    }
+}
+
+/// Destinations that are ready to be called, and are not called yet.
+pub struct ReadyDestinations(BTreeMap<Name, Destination>);
+
+/// The circuit breakers of one node and what became of its calls, for whoever looks.
+#[derive(Clone)]
+pub struct NodeCalls(Arc<OutboxState>);
+
+impl NodeCalls {
+    /// Name of the node, as attempts have it.
+    pub fn node(&self) -> &str {
+        &self.0.node
+    }
+
+    pub fn posts(&self) -> Arc<BTreeMap<Name, Arc<Post>>> {
+        self.0.posts.get()
+    }
+
+    /// Checks and readies these destinations, for [`NodeCalls::replace`].
+    pub fn ready(
+        &self,
+        destinations: BTreeMap<Name, DestinationConfig>,
+    ) -> Result<ReadyDestinations, DestinationError> {
+        destinations::ready(destinations, &self.0.config).map(ReadyDestinations)
+    }
+
+    /// Calls these destinations as they are now. Calls under way, and messages that this node has taken, go on as they
+    /// began; so do messages of a destination that is no longer configured: those that were admitted meanwhile have
+    /// nobody else.
+    pub fn replace(&self, ReadyDestinations(destinations): ReadyDestinations) {
+        let mut posts = (*self.posts()).clone();
+        for (name, destination) in destinations {
+            let post = match posts.get(&name) {
+                Some(before) => Post::after(before, destination),
+                None => Post::new(destination),
+            };
+            posts.insert(name, Arc::new(post));
+        }
+        self.0.posts.set(posts);
+        self.0.wake.notify_one();
+    }
+
+    /// Attempts since the start, by destination and result.
+    pub fn totals(&self) -> ActivityCounts {
+        let posts = self.posts();
+        let of_destination = |(name, post): (&Name, &Arc<Post>)| {
+            let totals = post.meters.totals();
+            totals
+                .map(|(result, n)| ((ActivitySubject::Destination, name.clone(), result), n))
+                .collect::<Vec<_>>()
+        };
+        posts.iter().flat_map(of_destination).collect()
+    }
+
+    /// How long the newest calls to this destination took; `None` before the first.
+    pub fn times(&self, destination: &str) -> Option<CallTimesView> {
+        self.posts().get(destination).and_then(|post| post.meters.newest())
+    }
+
+    /// How the breaker of a destination stands: `closed`, `open` or `half_open`; `None` for a destination that is not
+    /// configured.
+    pub fn state_of(&self, destination: &str) -> Option<&'static str> {
+        let ticks_ms = self.0.clock.ticks_ms();
+        self.posts().get(destination).map(|post| post.destination.gate.breaker(ticks_ms))
+    }
+}
+
+impl Outbox {
+    /// Checks and readies every destination. `node` names this process in the tables.
+    pub fn new(
+        store: Store,
+        clock: Clock,
+        config: OutboxConfig,
+        destinations: BTreeMap<Name, DestinationConfig>,
+        node: String,
+    ) -> Result<Self, DestinationError> {
+        let destinations = destinations::ready(destinations, &config)?;
+        let posts: BTreeMap<_, _> =
+            destinations.into_iter().map(|(name, one)| (name, Arc::new(Post::new(one)))).collect();
+        // Bounded all the same: whatever is in it has a slot.
+        let (settler, waiting) = Settler::new();
+        let shared = Arc::new(OutboxState {
+            // Leases must not depend on how well nodes agree about the time.
+            store: store.timed_by(&clock),
+            clock,
+            config,
+            posts: Current::new(posts),
+            node: Arc::from(node),
+            settler,
+            wake: Arc::new(Notify::new()),
+            freed: Notify::new(),
+            due: DueTimes::default(),
+            looks_n: AtomicU64::new(0),
+            under_way: Arc::default(),
+            is_well: Arc::new(AtomicBool::new(true)),
+            tasks: Mutex::default(),
+            stops: OnceLock::new(),
+            is_closed: AtomicBool::new(false),
+            traces: OnceLock::new(),
+        });
+        Ok(Self { shared, waiting })
+    }
+
+    /// Has its attempts told of; once, before anything is sent.
+    pub fn trace(&self, traces: Traces) {
+        self.shared.traces.get_or_init(|| traces);
+    }
+
+    /// Where its attempts are told of.
+    pub fn traces(&self) -> Traces {
+        self.shared.traces().cloned().unwrap_or_default()
+    }
+
+    /// Lets admission hand over what it has just committed.
+    pub fn handover(&self) -> Handover {
+        Handover::new(Arc::clone(&self.shared))
+    }
+
+    /// How its destinations stand, and what became of its calls.
+    pub fn calls(&self) -> NodeCalls {
+        NodeCalls(Arc::clone(&self.shared))
+    }
+
+    /// A handle that wakes this outbox.
+    pub fn waker(&self) -> Waker {
+        Waker(Arc::clone(&self.shared.wake))
+    }
+
+    /// A flag that is true while its parts work: it is false from a panic until the part that was started again has
+    /// done something well.
+    pub fn is_well(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.shared.is_well)
+    }
+
+    /// Works until `stop` is set. Then takes nothing more, gives calls under way `stop_timeout_ms` to end, settles what
+    /// they came to and hands the rest back.
+    pub async fn run(self, stop: Stop) {
+        let shared = self.shared;
+        let (cut, cut_signal) = Stop::channel();
+        shared.stops.get_or_init(|| Stops { stopping: stop.clone(), cut: cut_signal });
+        let crew = Crew(Arc::clone(&shared));
+        let (mut writer, mut watcher) = (JoinSet::new(), JoinSet::new());
+        writer.spawn(Writer::new(Arc::clone(&shared)).run(self.waiting));
+        watcher.spawn(Watch::new(Arc::clone(&shared)).run(stop.clone()));
+        shared.steady().await;
+        let mut worker = Worker::new(Arc::clone(&shared), stop);
+        worker.work().await;
+        worker.finish(&cut).await;
+        drop(crew);
+        shared.settler.close();
+        // It ends when all is written; a database that is away must not keep the process.
+        if timeout(CUT_TIMEOUT, writer.join_next()).await.is_err() {
+            warn!("stopped before every result was written; those leases will end by themselves");
+        }
+        // It is between two looks at the database, or in one whose time is limited.
+        to_end(timeout(CUT_TIMEOUT, watcher.join_next())).await;
+    }
+
+    /// One step, for tests: takes what is due now, makes the calls, settles, and says how many messages it
+    /// took.
+    pub async fn run_due(&self) -> Result<usize, StoreError> {
+        let (_never, quiet) = Stop::channel();
+        let stops = Stops { stopping: quiet.clone(), cut: quiet };
+        let shared = &self.shared;
+        shared.steady().await;
+        let posts = shared.posts.get();
+        let wants: Vec<LeaseWant> = posts.values().map(|post| post.want(DUE_N_MAX)).collect();
+        let mut leased = shared.lease(&wants, &shared.holder()).await?;
+        for message in &mut leased {
+            shared.propagate(message);
+        }
+        let attempts = leased.iter().filter_map(|message| {
+            let post = posts.get(&message.destination)?;
+            let mut stops = stops.clone();
+            Some(async move { shared.attempt(post, message, &mut stops, None).await })
+        });
+        let settlements: Vec<Settlement> = join_all(attempts).await;
+        writer::write(&shared.store, &settlements, false).await?;
+        Ok(leased.len())
+    }
+}

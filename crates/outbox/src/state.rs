@@ -1,0 +1,142 @@
+//! The state that the parts of one node's outbox share.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tracing::{error, warn};
+
+use super::attempt::Stops;
+use super::due::DueTimes;
+use super::post::{OccupiedSlot, Post};
+use super::settler::Settler;
+use super::spans::attempt_of;
+use super::under_way::CallsUnderWay;
+use crate::traces::Traces;
+use hooklatch_core::config::OutboxConfig;
+use hooklatch_core::current::Current;
+use hooklatch_core::types::{Clock, Name};
+use hooklatch_store::{LeaseWant, LeasedMessage, SettleTo, Settlement, Store, StoreError};
+
+/// A clock that is further from where it should be was set. Milliseconds.
+pub(super) const CLOCK_SET_MS: i64 = 1_000;
+
+pub struct OutboxState {
+    pub store: Store,
+    pub clock: Clock,
+    pub config: OutboxConfig,
+    /// A reload replaces them; whoever has taken a slot keeps the destination that it is of.
+    pub posts: Current<BTreeMap<Name, Arc<Post>>>,
+    pub node: Arc<str>,
+    pub(super) settler: Settler,
+    pub wake: Arc<Notify>,
+    /// Told when slots are free again.
+    pub(super) freed: Notify,
+    pub due: DueTimes,
+    /// Looks so far: each claims under a name of its own.
+    pub looks_n: AtomicU64,
+    /// The messages that this node has under way, and their claims; where our clock tells the database the time.
+    pub under_way: Arc<CallsUnderWay>,
+    /// False after a part of the outbox has panicked, until it has done something well.
+    pub is_well: Arc<AtomicBool>,
+    /// The tasks that make calls.
+    pub tasks: Mutex<JoinSet<()>>,
+    /// The stops that those listen to; there from the start of [`Outbox::run`](super::Outbox::run) on.
+    pub stops: OnceLock<Stops>,
+    /// True when nobody works here any more.
+    pub is_closed: AtomicBool,
+    /// Where attempts are told of; unset where nobody traces.
+    pub traces: OnceLock<Traces>,
+}
+
+impl OutboxState {
+    pub fn tasks(&self) -> MutexGuard<'_, JoinSet<()>> {
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A name for the claims of one look, which tells them from those of any other.
+    pub fn holder(&self) -> String {
+        format!("{}/{}", self.node, self.looks_n.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Where attempts are told of.
+    pub fn traces(&self) -> Option<&Traces> {
+        self.traces.get()
+    }
+
+    /// Lets the call of a message say which attempt it is of.
+    pub fn propagate(&self, message: &mut LeasedMessage) {
+        message.traceparent = self.traces().and_then(|traces| traces.propagated(&attempt_of(message)));
+    }
+
+    pub fn lease_ms(&self) -> i64 {
+        i64::try_from(self.config.lease_ms).unwrap_or(i64::MAX)
+    }
+
+    pub async fn lease(&self, wants: &[LeaseWant], holder: &str) -> Result<Vec<LeasedMessage>, StoreError> {
+        self.store.message_lease(wants, self.clock.steady_ms(), self.lease_ms(), holder).await
+    }
+
+    /// Lets our clock go on from the latest time that the database tells of, where the database has no clock
+    /// of its own: what was written before our clock was set back must not wait until it is as late again.
+    pub(super) async fn steady(&self) {
+        if self.store.is_own_clock() {
+            return;
+        }
+        match self.store.message_latest_ms().await {
+            Ok(Some(latest_ms)) => {
+                let wall_ms = self.clock.now_ms();
+                if self.clock.steady_from(latest_ms).saturating_sub(wall_ms) > CLOCK_SET_MS {
+                    warn!(
+                        back_ms = latest_ms.saturating_sub(wall_ms),
+                        "clock was set back; leases and due times go on from the latest time in the database"
+                    );
+                }
+            }
+            Ok(None) => {}
+            Err(error) => warn!(%error, "could not read the latest time of the messages"),
+        }
+    }
+
+    /// Slots that are taken, of all destinations.
+    pub fn taken_n(&self) -> u32 {
+        self.posts.get().values().map(|post| post.taken_n()).sum()
+    }
+
+    /// Frees the slot of a message whose result is written, and says what may be due sooner now.
+    pub fn settled(&self, settlement: &Settlement, slot: OccupiedSlot) {
+        drop(slot);
+        if let SettleTo::Ready { visible_at_ms } = settlement.to {
+            let back_for_ms = visible_at_ms.saturating_sub(settlement.settled_at_ms);
+            self.due.remember(self.clock.steady_ms(), back_for_ms);
+        }
+        if settlement.lane.is_some() {
+            // The next of its lane may be due now.
+            self.wake.notify_one();
+        }
+    }
+
+    /// Prolongs every lease of this node: they would end, though no time has passed, because our clock was set
+    /// forward and tells the database the time.
+    pub(super) async fn extend_all(&self) -> Result<(), StoreError> {
+        let under_way = self.under_way.all();
+        warn!(
+            messages_n = under_way.len(),
+            "clock was set forward; the leases of calls under way are prolonged"
+        );
+        for (message_id, attempt_n) in under_way {
+            let now_ms = self.clock.steady_ms();
+            self.store.message_extend(message_id, attempt_n, now_ms, self.lease_ms()).await?;
+        }
+        Ok(())
+    }
+
+    /// Counts a panic of a part of the outbox, which goes on; readiness knows until it has done something well.
+    pub fn panicked(&self, part: &'static str) {
+        self.is_well.store(false, Ordering::Relaxed);
+        metrics::counter!("hooklatch_panics_total", "part" => format!("outbox_{part}")).increment(1);
+        error!(part, "a part of the outbox panicked; it goes on");
+    }
+}

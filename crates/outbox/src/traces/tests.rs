@@ -1,0 +1,127 @@
+//! Tests of what becomes of requests with many events, and of a queue that is full.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use metrics::Counter;
+use opentelemetry_proto::tonic::trace::v1::Span;
+use uuid::Uuid;
+
+use super::exporter::pause;
+use super::ids::TraceIds;
+use super::otlp::{BothClocks, SpanWriter, resource};
+use super::queue::span_queue;
+use super::ratio::SampleRatio;
+use super::request::{AdmittedRequest, RequestTrace};
+use super::span::{AdmissionTimes, CommitSpan, HandlerRun, ToldSpan};
+use super::tracer::Tracer;
+use hooklatch_core::types::{Name, Outcome};
+
+fn tracer(ratio: f64, spans_n_max: usize) -> (Arc<Tracer>, super::queue::WaitingSpans) {
+    let (queue, waiting) = span_queue(spans_n_max, Counter::noop());
+    let (ids, ratio) = (TraceIds::new(&Uuid::nil()), SampleRatio::new(ratio));
+    (Arc::new(Tracer { ids, ratio, queue, is_propagated: true, is_linked: false }), waiting)
+}
+
+fn provider() -> Name {
+    Name::parse("stripe").expect("a name")
+}
+
+/// Tells of a request with so many events, the second of which had a handler.
+fn tell(tracer: &Arc<Tracer>, events_n: usize, commit: &Arc<CommitSpan>) {
+    let now = Instant::now();
+    let times = AdmissionTimes {
+        commit: Some(Arc::clone(commit)),
+        runs: vec![HandlerRun { event_n: 1, began: now, ended: now, is_failed: true }],
+    };
+    RequestTrace::begun(Arc::clone(tracer), None).admitted(AdmittedRequest {
+        provider: &provider(),
+        status: Some(200),
+        event_type: Some("of the first one".to_owned()),
+        events: (0..events_n).map(|n| (format!("evt_{n}"), Outcome::Accepted)).collect(),
+        times,
+    });
+}
+
+fn written(tracer: &Tracer, told: &ToldSpan) -> Vec<Span> {
+    let writer = SpanWriter { ids: tracer.ids.clone(), ratio: tracer.ratio, resource: resource("s", "n") };
+    let mut spans = Vec::new();
+    writer.write(told, BothClocks { instant: Instant::now(), unix_ns: 1 << 60 }, &mut spans);
+    spans
+}
+
+#[test]
+fn of_a_request_with_many_events_each_that_is_recorded_has_its_spans_and_the_commit_is_told_once() {
+    let (tracer, mut waiting) = tracer(0.5, 10_000);
+    let commit = CommitSpan::ended(Instant::now(), 200, 2);
+    tell(&tracer, 100, &commit);
+    tell(&tracer, 100, &commit);
+    let is_recorded = |n: usize| tracer.recorded(&provider(), &format!("evt_{n}"), 0).is_some();
+    let recorded_n = (0..100).filter(|n| is_recorded(*n)).count();
+    assert!((20..80).contains(&recorded_n), "{recorded_n}");
+    let named = |spans: &[Span], name: &str| spans.iter().filter(|span| span.name == name).count();
+    for commits_n in [1, 0] {
+        let told = waiting.next_now().expect("told");
+        let ToldSpan::Request(request) = &told else { panic!("{told:?}") };
+        let held_n = (request.events.capacity(), request.times.runs.capacity());
+        assert_eq!(held_n, (recorded_n, usize::from(is_recorded(1))), "what makes no span is not held");
+        let spans = written(&tracer, &told);
+        assert_eq!(named(&spans, "admit stripe"), recorded_n);
+        assert_eq!(named(&spans, "handle stripe"), usize::from(is_recorded(1)));
+        assert_eq!(named(&spans, "commit"), commits_n);
+        let types =
+            spans.iter().flat_map(|span| &span.attributes).filter(|one| one.key == "hooklatch.event.type");
+        assert_eq!(types.count(), 0, "the type of one is not said of all");
+    }
+}
+
+#[test]
+fn a_queue_takes_as_many_spans_as_it_may_and_has_room_again_when_they_are_taken() {
+    let (tracer, mut waiting) = tracer(1.0, 8);
+    let commit = CommitSpan::ended(Instant::now(), 3, 1);
+    // Three admissions and a handler are four spans.
+    (0..5).for_each(|_| tell(&tracer, 3, &commit));
+    assert_eq!(std::iter::from_fn(|| waiting.next_now()).count(), 2);
+    tell(&tracer, 100, &commit);
+    assert!(waiting.next_now().is_none(), "what is larger than all of it finds no room");
+    tell(&tracer, 3, &commit);
+    assert!(waiting.next_now().is_some());
+    tell(&tracer, 3, &commit);
+    assert_eq!(waiting.close(), 4);
+    tell(&tracer, 3, &commit);
+    assert!(waiting.next_now().is_none(), "nobody listens any more, and nobody minds");
+}
+
+#[test]
+fn nothing_is_told_of_a_request_of_which_nothing_is_recorded() {
+    let (tracer, mut waiting) = tracer(0.0, 10);
+    tell(&tracer, 3, &CommitSpan::ended(Instant::now(), 3, 1));
+    assert!(waiting.next_now().is_none());
+}
+
+#[test]
+fn times_are_told_by_the_wall_clock_and_never_come_from_the_future() {
+    let (tracer, mut waiting) = tracer(1.0, 10);
+    tell(&tracer, 1, &CommitSpan::ended(Instant::now(), 1, 1));
+    let spans = written(&tracer, &waiting.next_now().expect("told"));
+    let minute_ns = u64::try_from(Duration::from_mins(1).as_nanos()).expect("it fits");
+    for span in spans {
+        let (began, ended) = (span.start_time_unix_nano, span.end_time_unix_nano);
+        assert!(began <= ended && ended <= 1 << 60 && (1 << 60) - began < minute_ns, "{began} {ended}");
+    }
+}
+
+#[test]
+fn a_collector_is_left_alone_for_as_long_as_it_asks_and_never_posted_to_at_once() {
+    let ms = Duration::from_millis;
+    for (failures_n, asked, want) in [
+        (0, None, ms(500)),
+        (1, None, ms(1_000)),
+        (40, None, ms(30_000)),
+        (0, Some(ms(0)), ms(500)),
+        (40, Some(ms(0)), ms(500)),
+        (40, Some(ms(7_000)), ms(7_000)),
+    ] {
+        assert_eq!(pause(failures_n, asked), want, "{failures_n} {asked:?}");
+    }
+}

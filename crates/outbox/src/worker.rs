@@ -1,0 +1,256 @@
+//! The loop: takes what is due, as much as each destination has free slots for, and has the calls made (`calls.rs`).
+//!
+//! One task looks for all destinations, and each destination has tasks of its own that call (`post.rs`): a look is one
+//! statement however many there are, and a slow destination fills its own slots and delays nobody else. A slot is free
+//! again when the result of its call is *written*, so what is held in memory is bounded: by the configured concurrency,
+//! or a few times that where calls are quick (`gate/`), and by the bytes of bodies.
+//!
+//! A look asks each destination for as many messages as it has free slots. It is made when one of these may find
+//! something:
+//!
+//! - somebody told of new messages, or the head of a lane is done (`wake`);
+//! - a message that this node put back is due, or a rate or a breaker lets through more ([`Worker::look_at`]);
+//! - a slot became free *and* the last look found all that it asked for (`may_be_more`): otherwise nothing is left
+//!   there, and a look for each call that ends would be one statement for each message;
+//! - `poll_ms` are over (`next_look`): for what no one here can know of, such as another node's messages and leases
+//!   that ended. Polling is the truth; everything else is only sooner.
+//!
+//! When `replan` wakes the loop, something is due sooner than was thought: the time of the next look is worked out
+//! again, and no look is made (`is_look_due` is false). After a failure nothing but the pause counts, however much
+//! admission wakes it. While results cannot be written (`is_behind`) nothing is taken: a lease of ours that ended
+//! meanwhile would be taken again, and its call repeated.
+//!
+//! Nothing here decides about a message: see `attempt.rs`.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use tokio::time::{Instant, sleep_until, timeout};
+use tracing::{info, warn};
+
+use super::pause::{jittered, pause, pause_for};
+use super::post::Post;
+use super::state::{CLOCK_SET_MS, OutboxState};
+use hooklatch_core::stop::{Stop, Stopper, to_end};
+use hooklatch_core::types::Name;
+use hooklatch_store::{LeaseWant, LeasedMessage, LostClaims, StoreError};
+
+/// Time between two looks of a stopping worker whether admission has given back its slots. Milliseconds.
+const SLOT_CHECK_MS: u64 = 20;
+/// Shortest wait before a look that a due time asks for: what is due together is taken together. Milliseconds.
+const LOOK_EVERY_MS: i64 = 5;
+/// Time for which claims are looked for whose answer was lost: the database may still be at work on them.
+/// Milliseconds.
+const LOST_FOR_MS: i64 = 60_000;
+/// Most looks whose claims are looked for.
+const LOST_N_MAX: usize = 1_000;
+
+/// Time that results may take to be written after the calls were cut off.
+pub(super) const CUT_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The state of [`Outbox::run`].
+pub(crate) struct Worker {
+    shared: Arc<OutboxState>,
+    stopping: Stop,
+    failures_n: u32,
+    /// Looks whose answer was lost: what they claimed as, and when. By the node's ticks.
+    lost: VecDeque<(String, i64)>,
+    /// Our clock and our ticks at the last look.
+    seen_ms: (i64, i64),
+}
+
+impl Worker {
+    pub(crate) fn new(shared: Arc<OutboxState>, stopping: Stop) -> Self {
+        let seen_ms = (shared.clock.steady_ms(), shared.clock.ticks_ms());
+        Self { shared, stopping, failures_n: 0, lost: VecDeque::new(), seen_ms }
+    }
+
+    /// Works until the stop. A panic in here costs what was being looked for, which is released, and nobody else.
+    pub(crate) async fn work(&mut self) {
+        let mut panics_n = 0;
+        while AssertUnwindSafe(self.work_once()).catch_unwind().await.is_err() {
+            self.shared.panicked("worker");
+            panics_n += 1;
+            pause(panics_n).await;
+        }
+    }
+
+    async fn work_once(&mut self) {
+        let mut stopping = self.stopping.clone();
+        let (mut is_look_due, mut may_be_more) = (true, false);
+        let mut next_look = Instant::now();
+        while !stopping.is_set() {
+            // What is known must be written before more is taken: a lease of ours that ended meanwhile would
+            // otherwise be taken again and its call repeated.
+            if is_look_due || self.look_at(next_look) <= Instant::now() {
+                // Once they are written, slots are free that may find more.
+                may_be_more = self.shared.settler.is_behind() || self.look().await;
+                // After a failure, however much admission hands over meanwhile.
+                next_look = Instant::now()
+                    + match self.failures_n {
+                        0 => jittered(self.shared.config.poll_ms),
+                        failures_n => pause_for(failures_n),
+                    };
+            }
+            is_look_due = true;
+            let at = self.look_at(next_look);
+            let shared = Arc::clone(&self.shared);
+            tokio::select! {
+                () = stopping.wait() => return,
+                () = shared.wake.notified(), if self.failures_n == 0 => {}
+                // Something is due sooner than was thought: no look before that.
+                () = shared.due.replan.notified() => is_look_due = false,
+                () = sleep_until(at) => {}
+                () = shared.freed.notified(), if may_be_more => {}
+            }
+        }
+    }
+
+    /// Takes what is due and starts it. Whether a slot that becomes free may find more.
+    async fn look(&mut self) -> bool {
+        let ticks_ms = self.shared.clock.ticks_ms();
+        let posts = self.shared.posts.get();
+        let wants: Vec<LeaseWant> = posts.values().map(|post| post.want(post.free_n(ticks_ms))).collect();
+        self.shared.due.forget_until(self.shared.clock.steady_ms());
+        // Awaited to its end, never inside a `select!`: a cancelled statement could leave leases behind.
+        let leased = match self.claim(&wants).await {
+            Ok(leased) => leased,
+            Err(error) => {
+                self.failures_n = self.failures_n.saturating_add(1);
+                warn!(%error, failures_n = self.failures_n, "could not look for due messages");
+                return false;
+            }
+        };
+        self.shared.is_well.store(true, Ordering::Relaxed);
+        if self.failures_n > 0 {
+            info!(failures_n = self.failures_n, "looks for due messages again");
+            self.failures_n = 0;
+        }
+        let mut found: BTreeMap<Name, (u32, u64)> = BTreeMap::new();
+        for message in leased {
+            let (found_n, bytes_n) = found.entry(message.destination.clone()).or_default();
+            *found_n += 1;
+            *bytes_n += message.body.len() as u64;
+            let slot = posts.get(&message.destination).map(Post::take);
+            if let Some(slot) = slot {
+                self.shared.start(message, slot);
+            }
+        }
+        let mut may_be_more = false;
+        for want in &wants {
+            // Where bodies took half of the bytes, those that are left may be too large for the rest.
+            let is_drained = found
+                .get(&want.destination)
+                .is_none_or(|(found_n, bytes_n)| *found_n < want.free_n && *bytes_n < want.free_bytes_n / 2);
+            may_be_more |= want.free_n == 0 || !is_drained;
+            // One that had no slot was not asked about: what it has waiting is as it was.
+            if let Some(post) = posts.get(&want.destination).filter(|_| want.free_n > 0) {
+                post.is_drained.store(is_drained, Ordering::Relaxed);
+            }
+        }
+        may_be_more
+    }
+
+    /// Claims what is due, after what an earlier look may have claimed was given back: nobody has it, and nothing
+    /// of it was sent, but when its lease ends its outcome would count as unknown.
+    async fn claim(&mut self, wants: &[LeaseWant]) -> Result<Vec<LeasedMessage>, StoreError> {
+        match self.release().await {
+            // Somebody keeps one of them locked, which is no reason to take nothing else.
+            Err(error @ StoreError::Locked { .. }) => warn!(%error, "could not give back lost claims"),
+            released => released?,
+        }
+        self.notice_clock().await?;
+        let holder = self.shared.holder();
+        // Noted before: a panic, too, may lose the answer.
+        self.lost.push_back((holder.clone(), self.shared.clock.ticks_ms()));
+        let leased = self.shared.lease(wants, &holder).await;
+        if leased.is_ok() {
+            self.lost.pop_back();
+        } else if self.lost.len() > LOST_N_MAX {
+            self.lost.pop_front();
+        }
+        leased
+    }
+
+    /// Keeps what is under way when somebody sets our clock forward, where that clock tells the database the
+    /// time.
+    async fn notice_clock(&mut self) -> Result<(), StoreError> {
+        let clock = &self.shared.clock;
+        let now_ms = (clock.steady_ms(), clock.ticks_ms());
+        let set_ms = (now_ms.0 - self.seen_ms.0).saturating_sub(now_ms.1 - self.seen_ms.1);
+        if set_ms > CLOCK_SET_MS && !self.shared.store.is_own_clock() {
+            self.shared.extend_all().await?;
+        }
+        self.seen_ms = now_ms;
+        Ok(())
+    }
+
+    async fn release(&mut self) -> Result<(), StoreError> {
+        let now_ms = self.shared.clock.ticks_ms();
+        let Some((_, first_ms)) = self.lost.front() else { return Ok(()) };
+        let lost = LostClaims {
+            holders: self.lost.iter().map(|(holder, _)| holder.clone()).collect(),
+            destinations: self.shared.posts.get().keys().cloned().collect(),
+            age_ms: now_ms.saturating_sub(*first_ms),
+        };
+        let released_n = self.shared.store.message_release(&lost, self.shared.clock.steady_ms()).await?;
+        if released_n > 0 {
+            info!(messages_n = released_n, "gave back messages whose claim was not answered; none was sent");
+        }
+        self.lost.retain(|(_, at_ms)| now_ms.saturating_sub(*at_ms) < LOST_FOR_MS);
+        Ok(())
+    }
+
+    /// The earlier of `next_look` and of when something is known to be due or to be let through; after a failure, not
+    /// before its pause is over.
+    fn look_at(&self, next_look: Instant) -> Instant {
+        if self.failures_n > 0 {
+            return next_look;
+        }
+        let ticks_ms = self.shared.clock.ticks_ms();
+        let due = self.shared.due.next_in_ms(self.shared.clock.steady_ms());
+        let posts = self.shared.posts.get();
+        let gates = posts.values().filter_map(|post| post.destination.gate.opens_in_ms(ticks_ms));
+        let Some(wait_ms) = gates.chain(due).min() else { return next_look };
+        let wait_ms = u64::try_from(wait_ms.max(LOOK_EVERY_MS)).unwrap_or(u64::MAX);
+        Instant::now().checked_add(Duration::from_millis(wait_ms)).map_or(next_look, |at| at.min(next_look))
+    }
+
+    pub(crate) async fn finish(&mut self, cut: &Stopper) {
+        // Claims of the last looks whose answer was lost: as leases that end they would count as perhaps sent.
+        match timeout(CUT_TIMEOUT, self.release()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => warn!(%error, "could not give back claims that were not answered"),
+            Err(_) => warn!(
+                "could not give back claims that were not answered: the database did not answer in time"
+            ),
+        }
+        for post in self.shared.posts.get().values() {
+            post.is_drained.store(false, Ordering::Relaxed);
+        }
+        let patience = Duration::from_millis(self.shared.config.stop_timeout_ms);
+        if timeout(patience, self.let_go()).await.is_ok() {
+            return;
+        }
+        warn!(calls_n = self.shared.taken_n(), "cut off calls under way: the server is stopping");
+        cut.stop();
+        if timeout(CUT_TIMEOUT, self.let_go()).await.is_err() {
+            warn!(
+                calls_n = self.shared.taken_n(),
+                "stopped before every result was written; those leases will end by themselves"
+            );
+        }
+    }
+
+    /// Waits until no slot is taken; what admission still hands over is handed back.
+    async fn let_go(&self) {
+        while self.shared.taken_n() > 0 {
+            // A slot that admission gives back unused tells nobody.
+            to_end(timeout(jittered(SLOT_CHECK_MS), self.shared.freed.notified())).await;
+        }
+    }
+}

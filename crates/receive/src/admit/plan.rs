@@ -1,0 +1,438 @@
+//! Turns what became of an event into rows and messages. No I/O: the clock alone is asked for the time.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use uuid::Uuid;
+
+use super::dispatched::Dispatched;
+use super::entry::ProviderEntry;
+use super::failures::contained;
+use super::fate::Fate;
+use super::restored::{PlaceRoom, Restored};
+use super::templates::RenderAlone;
+use crate::handler::{Effects, Handled, HandlerError, Message, RawEvent};
+use hooklatch_core::backoff;
+use hooklatch_core::config::OnHandlerError;
+use hooklatch_core::types::{
+    Clock, EventKey, EventState, IncomingEvent, MESSAGES_N_MAX, MessageId, idempotency_key,
+};
+use hooklatch_store::{EventUpdate, LostTime, NewMessage, Writes};
+
+/// Rows and messages of one event whose handlers answered.
+#[derive(Debug, Clone)]
+pub(super) struct Planned {
+    messages: Vec<NewMessage>,
+    /// The row, where it is to say something else than it was inserted with.
+    update: Option<EventUpdate>,
+}
+
+impl Planned {
+    /// True when it is to be dispatched again at once, alone.
+    pub(super) fn is_put_off(&self) -> bool {
+        self.update.as_ref().is_some_and(|update| update.state == EventState::Retry)
+    }
+
+    /// Adds it to what is to be written of others.
+    pub(super) fn add_to(self, writes: &mut Writes) {
+        writes.messages.extend(self.messages);
+        writes.updates.extend(self.update);
+    }
+}
+
+/// The reason why nothing was planned for an event: its handlers failed.
+#[derive(Debug)]
+pub(super) enum NotPlanned {
+    /// Its provider answers 500 then, so nothing of its request is to be written.
+    Rejected(String),
+    /// It is to be kept as one that failed ([`Planner::failed`]), without what its handlers wrote.
+    Failed(HandlerError),
+}
+
+/// Plans what is written. One for all providers.
+pub struct Planner {
+    clock: Clock,
+    /// Part of every idempotency key.
+    installation_id: Uuid,
+    /// What a restore took away, if there was one.
+    restored: Restored,
+}
+
+impl Planner {
+    pub fn new(clock: Clock, installation_id: Uuid) -> Self {
+        Self { clock, installation_id, restored: Restored::default() }
+    }
+
+    /// The same after a restore: of what this time may have seen nobody knows whether it was sent.
+    pub fn after(self, lost: Vec<LostTime>) -> Self {
+        Self { restored: Restored(lost), ..self }
+    }
+
+    /// The end of an event's fate, after its handlers answered: destinations are looked at and templates filled in, a
+    /// provider that wants to reject does, and the rest is planned. In this order, for every driver.
+    pub(super) fn conclude(
+        &self,
+        entry: &ProviderEntry,
+        event: &Dispatched<'_>,
+        seen: &RawEvent,
+        handled: Handled,
+    ) -> Result<Planned, NotPlanned> {
+        let part = if event.is_again { "retry" } else { "dispatch" };
+        match contained(part, || self.filled(entry, event, seen, handled)) {
+            Ok(effects) => Ok(match self.messages(event, seen, effects) {
+                Ok(messages) => {
+                    let update = event.is_again.then(|| self.update(event, EventState::Handled, None));
+                    Planned { messages, update }
+                }
+                Err(error) => {
+                    Planned { messages: Vec::new(), update: Some(self.failed(entry, event, &error)) }
+                }
+            }),
+            Err(HandlerError::Ignore(why)) => {
+                let update = Some(self.update(event, EventState::Ignored, Some(why.to_owned())));
+                Ok(Planned { messages: Vec::new(), update })
+            }
+            // Nothing failed: it waits until its templates are filled in with nothing else waiting.
+            Err(HandlerError::Retry(error)) if error.is::<RenderAlone>() => {
+                let update = EventUpdate {
+                    attempts_n: event.attempts_n.saturating_sub(1),
+                    due_at_ms: Some(event.received_at_ms),
+                    ..self.update(event, EventState::Retry, Some(error.to_string()))
+                };
+                Ok(Planned { messages: Vec::new(), update: Some(update) })
+            }
+            // Nobody waits for the answer to an event that is tried later.
+            Err(error) if !event.is_again && rejects(entry) => Err(NotPlanned::Rejected(error.to_string())),
+            Err(error) => Err(NotPlanned::Failed(error)),
+        }
+    }
+
+    /// The key of an effect.
+    pub fn key_of(&self, key: &EventKey, generation: i32, effect_name: &str) -> String {
+        idempotency_key(&self.installation_id, key, generation, effect_name)
+    }
+
+    /// The row of an event whose handlers failed: again later where that may help, else `failed`.
+    pub fn failed(&self, entry: &ProviderEntry, event: &Dispatched<'_>, error: &HandlerError) -> EventUpdate {
+        match error {
+            HandlerError::Retry(_) => self.retry_update(entry, event, error),
+            _ => self.update(event, EventState::Failed, Some(error.to_string())),
+        }
+    }
+
+    /// The row of a new event that is not dispatched, where it does not say so yet.
+    pub(super) fn undispatched(
+        &self,
+        fate: Fate,
+        event: &IncomingEvent,
+        event_seq: i64,
+    ) -> Option<EventUpdate> {
+        match fate {
+            Fate::Rest | Fate::Dispatch => None,
+            Fate::Unreadable => {
+                let event_never = Dispatched::never(event, event_seq);
+                Some(self.update(&event_never, EventState::Unreadable, event.unreadable.clone()))
+            }
+            Fate::Undispatched => {
+                let why = "a test event, which was not to be dispatched".to_owned();
+                Some(self.update(&Dispatched::never(event, event_seq), EventState::Ignored, Some(why)))
+            }
+            Fate::Later(not_before_ms) => {
+                let why =
+                    "a copy came within the window of this signal: dispatched once more when that has ended"
+                        .to_owned();
+                Some(EventUpdate {
+                    due_at_ms: Some(not_before_ms),
+                    ..self.update(&Dispatched::never(event, event_seq), EventState::Retry, Some(why))
+                })
+            }
+            Fate::Paused(why) => Some(EventUpdate {
+                due_at_ms: Some(event.received_at_ms),
+                ..self.update(&Dispatched::never(event, event_seq), EventState::Retry, Some(why.to_string()))
+            }),
+            Fate::Superseded => Some(self.superseded(&Dispatched::first(event, event_seq))),
+        }
+    }
+
+    /// The row of an event that none of its handlers wants any more.
+    pub(super) fn superseded(&self, event: &Dispatched<'_>) -> EventUpdate {
+        let why = "a newer version of its object was seen before it".to_owned();
+        self.update(event, EventState::Superseded, Some(why))
+    }
+
+    /// The answer of the handlers, with the templates of its messages' destinations filled in.
+    pub fn filled(
+        &self,
+        entry: &ProviderEntry,
+        event: &Dispatched<'_>,
+        seen: &RawEvent,
+        handled: Handled,
+    ) -> Handled {
+        let key_of = |name: &str| self.key_of(event.key, event.generation, name);
+        entry.destinations.fill_now(seen, destined(entry, handled?)?, event.rendering, key_of)
+    }
+
+    /// The row of an event that failed for now: again later, or `failed` when it was the last time.
+    fn retry_update(
+        &self,
+        entry: &ProviderEntry,
+        event: &Dispatched<'_>,
+        error: &HandlerError,
+    ) -> EventUpdate {
+        let now_ms = self.clock.now_ms();
+        let mut update = self.update(event, EventState::Retry, Some(error.to_string()));
+        // A person had it dispatched once more: its attempts began anew, so the first copy's age says nothing.
+        let first_at_ms = if event.generation > 0 { now_ms } else { event.counted_from_ms };
+        if backoff::is_exhausted(&entry.retry, event.attempts_n, first_at_ms, now_ms) {
+            update.state = EventState::Failed;
+        } else {
+            let delay_ms = backoff::delay_ms(&entry.retry, event.attempts_n, fastrand::f64());
+            // Nobody who sets the clock back makes it wait until it is as late again.
+            update.due_at_ms = Some(self.clock.steady_ms().saturating_add(delay_ms));
+        }
+        update
+    }
+
+    /// A row in `state`, with `error` cut to what a column and a screen can bear.
+    pub fn update(&self, event: &Dispatched<'_>, state: EventState, error: Option<String>) -> EventUpdate {
+        EventUpdate {
+            event_seq: event.event_seq,
+            key: event.key.clone(),
+            state,
+            error: error.map(|text| text.chars().filter(|c| *c != '\0').take(500).collect()),
+            attempts_n: event.attempts_n,
+            due_at_ms: None,
+            processed_at_ms: self.clock.now_ms(),
+        }
+    }
+
+    /// The messages of these effects, each at its place.
+    pub fn messages(
+        &self,
+        event: &Dispatched<'_>,
+        seen: &RawEvent,
+        effects: Effects,
+    ) -> Result<Vec<NewMessage>, HandlerError> {
+        let (now_ms, shard, key) = (self.clock.now_ms(), event.key.shard(), Arc::new(event.key.clone()));
+        let wanted_n = effects.messages().len();
+        let times = (event.created_at_ms, event.received_at_ms);
+        let unknown_since_ms = self.restored.unknown_since(event.generation, times);
+        let room = PlaceRoom { next_place: event.next_place, wanted_n };
+        let first_place = self.restored.first_place(event.generation, event.received_at_ms, &room);
+        let bytes_n = |body: &Bytes| u32::try_from(body.len()).unwrap_or(u32::MAX);
+        let one = |(place, message): (u16, Message)| {
+            Some(NewMessage {
+                message_id: MessageId::of(event.event_seq, place)?,
+                event: Arc::clone(&key),
+                shard,
+                generation: event.generation,
+                effect_name: message.name,
+                destination: message.destination,
+                method: message.method,
+                path: message.path,
+                headers: message.headers,
+                body_bytes_n: bytes_n(message.body.as_ref().unwrap_or(seen.envelope.bytes())),
+                body: message.body,
+                // No real call waits behind that of a test event.
+                lane: message.lane.filter(|_| !event.key.is_synthetic()),
+                created_at_ms: now_ms,
+                lease: None,
+                unknown_since_ms,
+            })
+        };
+        let planned: Vec<NewMessage> = (first_place..).zip(effects.into_messages()).filter_map(one).collect();
+        if planned.len() < wanted_n {
+            let why =
+                format!("an event has {MESSAGES_N_MAX} messages at most, those of its re-runs included");
+            return Err(HandlerError::Refused(why));
+        }
+        Ok(planned)
+    }
+}
+
+/// Refuses messages to destinations that nobody configured: they would wait for ever, unseen.
+fn destined(entry: &ProviderEntry, effects: Effects) -> Handled {
+    match effects.messages().iter().find(|message| !entry.destinations.has(&message.destination)) {
+        Some(message) => {
+            Err(HandlerError::Refused(format!("no destination is called `{}`", message.destination)))
+        }
+        None => Ok(effects),
+    }
+}
+
+/// True when the provider answers 500 for a request whose handlers failed.
+pub(super) fn rejects(entry: &ProviderEntry) -> bool {
+    entry.on_handler_error == OnHandlerError::Reject
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::admit::Templates;
+    use crate::admit::templates::Rendering;
+    use crate::handler::{EventContent, ignore, refuse};
+    use crate::provider::Provider;
+    use hooklatch_core::types::{Name, UnixMs};
+
+    const NOW_MS: UnixMs = 1_000_000;
+
+    fn planner() -> Planner {
+        Planner::new(Clock::manual(NOW_MS), Uuid::nil())
+    }
+
+    fn entry(on_handler_error: OnHandlerError) -> ProviderEntry {
+        let kind = Provider::from_spec(include_str!("../../../../providers/stripe/provider.toml"));
+        ProviderEntry::example(&kind, on_handler_error)
+    }
+
+    fn key() -> EventKey {
+        EventKey { provider: Name::parse("stripe").expect("a name"), event_id: "evt_1".to_owned() }
+    }
+
+    fn event(key: &EventKey) -> Dispatched<'_> {
+        Dispatched {
+            key,
+            event_seq: 7,
+            next_place: 0,
+            received_at_ms: NOW_MS,
+            counted_from_ms: NOW_MS,
+            created_at_ms: None,
+            attempts_n: 1,
+            generation: 0,
+            is_again: false,
+            rendering: Rendering::Shared,
+        }
+    }
+
+    /// The state and reason of the row, and how many messages there are; or how it was not planned.
+    fn concluded(policy: OnHandlerError, event: &Dispatched<'_>, handled: Handled) -> String {
+        let seen = event.seen("invoice.paid", EventContent::default());
+        match planner().conclude(&entry(policy), event, &seen, handled) {
+            Ok(Planned { messages, update }) => {
+                let row = update.map_or("-", |update| update.state.as_str());
+                format!("{row} {}", messages.len())
+            }
+            Err(NotPlanned::Rejected(why)) => format!("rejected: {why}"),
+            Err(NotPlanned::Failed(error)) => format!("not planned: {error}"),
+        }
+    }
+
+    #[test]
+    fn the_answer_of_handlers_decides_what_is_written() {
+        let (key, keep, reject) = (key(), OnHandlerError::Keep, OnHandlerError::Reject);
+        let (first, full) = (event(&key), Dispatched { next_place: MESSAGES_N_MAX, ..event(&key) });
+        let again = Dispatched { is_again: true, attempts_n: 2, ..event(&key) };
+        let call = || Ok(Effects::new().call("billing", 1));
+        let elsewhere = || Ok(Effects::new().call("billing", 1).call("nowhere", 1));
+        let for_now = || Err(HandlerError::Retry(anyhow::anyhow!("away")));
+        for (policy, event, handled, want) in [
+            (keep, &first, Ok(Effects::new()), "- 0"),
+            (keep, &first, call(), "- 1"),
+            (keep, &again, call(), "handled 1"),
+            (reject, &first, ignore("a test"), "ignored 0"),
+            (keep, &first, refuse("no"), "not planned: no"),
+            (reject, &first, refuse("no"), "rejected: no"),
+            (reject, &first, for_now(), "rejected: away"),
+            // Nobody waits for the answer any more.
+            (reject, &again, for_now(), "not planned: away"),
+            (keep, &first, elsewhere(), "not planned: no destination is called `nowhere`"),
+            (reject, &first, elsewhere(), "rejected: no destination is called `nowhere`"),
+            // No place is left for its messages; 500 would only bring it again.
+            (reject, &full, call(), "failed 0"),
+            (reject, &full, Ok(Effects::new()), "- 0"),
+        ] {
+            assert_eq!(concluded(policy, event, handled), want);
+        }
+    }
+
+    #[test]
+    fn templates_are_filled_in_once_it_is_new_and_within_what_others_can_wait() {
+        let key = key();
+        let plan = |template: &str, rendering, is_again| {
+            let destinations = Templates::example("billing", template).into();
+            let entry = ProviderEntry { destinations, ..entry(OnHandlerError::Reject) };
+            let planner = planner();
+            let event = Dispatched { is_again, rendering, ..event(&key) };
+            let payload = r#"{"n":"0123456789"}"#.into();
+            let seen = event.seen("a", EventContent { payload, ..EventContent::default() });
+            let one = planner.conclude(&entry, &event, &seen, Ok(Effects::new().call("billing", 1)));
+            match one {
+                Ok(Planned { messages, update }) => {
+                    let row = update.map(|row| (row.state.as_str(), row.attempts_n, row.due_at_ms));
+                    format!("{} {row:?}", messages.len())
+                }
+                Err(NotPlanned::Rejected(why)) => format!("rejected: {why}"),
+                Err(NotPlanned::Failed(error)) => format!("failed: {error}"),
+            }
+        };
+        let times = |n: usize| format!("{{% for i in range({n}) %}}{{{{ payload.n }}}}{{% endfor %}}");
+        let later = format!("0 Some((\"retry\", 0, Some({NOW_MS})))");
+        for (template, rendering, is_again, want) in [
+            (times(1), Rendering::Later, false, later.as_str()),
+            (times(1), Rendering::Shared, false, "1 None"),
+            (times(10_000), Rendering::Shared, false, &later),
+            (times(10_000), Rendering::Alone, true, "1 Some((\"handled\", 1, None))"),
+            // No other try would help, so it is the event's.
+            (
+                "{{ payload.no }}".to_owned(),
+                Rendering::Shared,
+                true,
+                "failed: template of destination `billing`, body: undefined",
+            ),
+            (
+                times(10_000).repeat(20),
+                Rendering::Alone,
+                true,
+                "failed: template of destination `billing`, body: ",
+            ),
+        ] {
+            let got = plan(&template, rendering, is_again);
+            assert!(got.starts_with(want), "{template} {rendering:?}: {got}");
+        }
+    }
+
+    #[test]
+    fn messages_go_to_the_places_behind_those_that_there_are() {
+        let key = key();
+        let event = Dispatched { next_place: 2, generation: 1, is_again: true, ..event(&key) };
+        let effects = Effects::new().call("billing", 1).call("billing", 2);
+        let messages = planner()
+            .messages(&event, &event.seen("a", EventContent::default()), effects)
+            .expect("there is room");
+        let places: Vec<_> =
+            messages.iter().map(|one| (one.message_id.event_seq(), one.message_id.place())).collect();
+        assert_eq!(places, [(7, 2), (7, 3)]);
+        assert!(
+            messages.iter().all(|one| one.generation == 1 && one.lease.is_none() && one.shard == key.shard())
+        );
+    }
+
+    #[test]
+    fn what_failed_for_now_is_due_later_until_its_attempts_or_its_time_are_over() {
+        let (planner, entry, key) = (planner(), entry(OnHandlerError::Keep), key());
+        let away = HandlerError::Retry(anyhow::anyhow!("away\0"));
+        let old = NOW_MS - 3_600_000;
+        for (attempts_n, generation, received_at_ms, want) in [
+            (1, 0, NOW_MS, EventState::Retry),
+            (2, 0, old + 1, EventState::Retry),
+            (3, 0, NOW_MS, EventState::Failed),
+            (1, 0, old, EventState::Failed),
+            // A person had it dispatched again: its age says nothing.
+            (1, 1, old, EventState::Retry),
+        ] {
+            let counted_from_ms = received_at_ms;
+            let event = Dispatched { received_at_ms, counted_from_ms, attempts_n, generation, ..event(&key) };
+            let update = planner.failed(&entry, &event, &away);
+            assert_eq!(
+                (update.state, update.error.as_deref()),
+                (want, Some("away")),
+                "{attempts_n} {generation}"
+            );
+            let is_later = update.due_at_ms.is_some_and(|due_ms| due_ms > NOW_MS && due_ms <= NOW_MS + 2_000);
+            assert_eq!(is_later, want == EventState::Retry);
+        }
+        let refused = planner.failed(&entry, &event(&key), &HandlerError::Refused("é".repeat(600)));
+        assert_eq!((refused.state, refused.due_at_ms), (EventState::Failed, None));
+        assert_eq!(refused.error.map(|text| text.chars().count()), Some(500));
+    }
+}

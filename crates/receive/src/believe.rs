@@ -1,0 +1,245 @@
+//! From a request to a believed one: verification, and the keys and confirmations that it asks for on the way.
+//!
+//! Verification does no I/O. Where a request names a key that nobody has yet, it says so
+//! ([`VerifyError::KeyWanted`]); the key is fetched here, and the same request is verified once more. What a stranger
+//! can make us do this way is bounded: two keys for each request, and every call by the budgets of `fetch/`. Nothing is
+//! fetched before the kind has checked what it can check without a key, because only then does it ask for one.
+
+use std::borrow::Cow;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use tracing::info;
+
+use super::error::ReceiveError;
+use super::heavy::Heavy;
+use crate::admit::ProviderEntry;
+use crate::fetch::{FetchError, Fetcher, UsedKeys, WantedKey};
+use crate::provider::ActiveProvider;
+use hooklatch_core::json::text_of;
+use hooklatch_core::types::IncomingEvent;
+use hooklatch_verify::spec::AnswerSpec;
+use hooklatch_verify::{RawRequest, Unbelieved, Verified, VerifyError};
+
+/// Most keys that are fetched for one request.
+const KEYS_OF_REQUEST_N_MAX: usize = 2;
+
+/// Verifies a request once: here, or on a thread of its own when its body is large.
+pub(crate) async fn verified(
+    heavy: &Heavy,
+    entry: &Arc<ProviderEntry>,
+    request: RawRequest,
+) -> Result<Verified, ReceiveError> {
+    let bytes_n = request.body.len();
+    if Heavy::is_light(bytes_n) {
+        return Ok(entry.provider.believe(request)?);
+    }
+    let entry = Arc::clone(entry);
+    let verified = heavy.done(bytes_n, move || entry.provider.believe(request)).await;
+    Ok(verified.ok_or_else(interrupted)??)
+}
+
+/// Does the same with keys that were fetched, and notes those that verified the request.
+async fn verified_by(
+    heavy: &Heavy,
+    entry: &Arc<ProviderEntry>,
+    fetcher: &Arc<Fetcher>,
+    request: RawRequest,
+) -> Result<Verified, ReceiveError> {
+    let bytes_n = request.body.len();
+    let (entry, used) = (Arc::clone(entry), Arc::new(UsedKeys::new(fetcher)));
+    let source = Arc::clone(&used);
+    let work = move || entry.provider.believe_from(source, request);
+    let verified = heavy.done(bytes_n, work).await.ok_or_else(interrupted)??;
+    used.proved();
+    Ok(verified)
+}
+
+/// Reads the events of a request: here, or on a thread of its own when its body is large.
+pub(crate) async fn read(
+    heavy: &Heavy,
+    entry: &Arc<ProviderEntry>,
+    verified: Verified,
+    events_n_max: usize,
+) -> Result<(Verified, Vec<IncomingEvent>), ReceiveError> {
+    let bytes_n = verified.request().body.len();
+    if Heavy::is_light(bytes_n) {
+        let events = entry.provider.read_at_most(&verified, events_n_max);
+        return Ok((verified, events));
+    }
+    let entry = Arc::clone(entry);
+    let reading = heavy.done(bytes_n, move || {
+        let events = entry.provider.read_at_most(&verified, events_n_max);
+        (verified, events)
+    });
+    reading.await.ok_or_else(interrupted)
+}
+
+/// The kind's own answer to a request whose events are committed: made here, or on a thread of its own where code makes
+/// it. An answer that could not be made is the one that `[answer]` has.
+pub(crate) async fn answer<'a>(
+    heavy: &Heavy,
+    entry: &'a Arc<ProviderEntry>,
+    verified: &Verified,
+) -> Option<Cow<'a, AnswerSpec>> {
+    if !entry.provider.computes_answers() {
+        return entry.provider.answer(verified);
+    }
+    let (entry, verified) = (Arc::clone(entry), verified.clone());
+    let made = heavy.beside(move || entry.provider.answer(&verified).map(Cow::into_owned)).await;
+    made.flatten().map(Cow::Owned)
+}
+
+/// Verifies a request with keys that are fetched, and confirms what it wants to have confirmed.
+pub(super) async fn verified_and_confirmed(
+    heavy: &Heavy,
+    entry: &Arc<ProviderEntry>,
+    fetcher: &Arc<Fetcher>,
+    (request, peer): (RawRequest, Option<IpAddr>),
+) -> Result<Verified, ReceiveError> {
+    let verified = verified_with_keys(heavy, entry, fetcher, (request, peer)).await?;
+    confirm(&entry.provider, fetcher, &verified).await?;
+    Ok(verified)
+}
+
+/// Verifies, fetches the key that is wanted, and verifies again, for as many keys as one request may have fetched.
+async fn verified_with_keys(
+    heavy: &Heavy,
+    entry: &Arc<ProviderEntry>,
+    fetcher: &Arc<Fetcher>,
+    (mut request, peer): (RawRequest, Option<IpAddr>),
+) -> Result<Verified, ReceiveError> {
+    for _ in 0..KEYS_OF_REQUEST_N_MAX {
+        let mut unbelieved = match verified_by(heavy, entry, fetcher, request).await {
+            Err(ReceiveError::Verify(unbelieved)) => unbelieved,
+            other => return other,
+        };
+        let Some(wanted) = wanted(&unbelieved) else { return Err(unbelieved.into()) };
+        match fetcher.fetch(&wanted, peer).await {
+            Ok(()) => request = unbelieved.request,
+            Err(FetchError::NoSuchKey(more)) => {
+                unbelieved.why = unbelieved.why.not_fetched(&more);
+                return Err(unbelieved.into());
+            }
+            Err(away) => return Err(away.into()),
+        }
+    }
+    verified_by(heavy, entry, fetcher, request).await
+}
+
+/// The key that a verification did not have.
+fn wanted(unbelieved: &Unbelieved) -> Option<WantedKey> {
+    match &unbelieved.why {
+        VerifyError::KeyWanted { setting, id } => {
+            Some(WantedKey { setting: setting.clone(), id: id.clone() })
+        }
+        _ => None,
+    }
+}
+
+fn interrupted() -> ReceiveError {
+    ReceiveError::Keys(FetchError::Away("the verification of a large body broke off".to_owned()))
+}
+
+/// Confirms, at the sender, what a believed request wants to have confirmed.
+async fn confirm(
+    provider: &ActiveProvider,
+    fetcher: &Arc<Fetcher>,
+    verified: &Verified,
+) -> Result<(), ReceiveError> {
+    let body = &verified.request().body;
+    let says = |pointer: &str| text_of(body, pointer).ok();
+    for confirm in &provider.spec().confirm {
+        if confirm.when.iter().all(|(pointer, want)| says(pointer).as_ref() == Some(want)) {
+            let url = says(&confirm.url).unwrap_or_default();
+            fetcher.confirm(confirm, &url).await?;
+            info!(provider.name = %provider.name(), "confirmed a subscription at the sender");
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use http::{HeaderMap, Method};
+
+    use super::*;
+    use crate::fetch::tests::{Host, JSON};
+    use crate::provider::Provider;
+    use hooklatch_core::config::OnHandlerError;
+    use hooklatch_core::types::Clock;
+    use hooklatch_verify::{Believed, KeySource, Keys};
+
+    /// Wants a key by each id in the body, one after the other, of the setting that the URL names.
+    fn wants_keys(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+        for id in String::from_utf8_lossy(&request.body).split(',') {
+            keys.key_text(&request.url, id)?;
+        }
+        Ok(Believed::plain(0))
+    }
+
+    fn request(setting: &str, ids: &str) -> RawRequest {
+        RawRequest {
+            method: Method::POST,
+            url: setting.to_owned(),
+            headers: HeaderMap::new(),
+            body: Bytes::from(ids.to_owned()),
+            received_at_ms: 0,
+        }
+    }
+
+    /// A kind whose keys are at `host`.
+    fn entry(fetcher: &Arc<Fetcher>) -> Arc<ProviderEntry> {
+        let kind = Provider::from_spec(include_str!("../../../providers/aws_sns/provider.toml"));
+        let mut entry = ProviderEntry::example(&kind.verify_with(wants_keys), OnHandlerError::Keep);
+        entry.provider = entry.provider.with_key_source(Arc::clone(fetcher) as Arc<dyn KeySource>);
+        Arc::new(entry)
+    }
+
+    async fn told(fetcher: &Arc<Fetcher>, request: RawRequest) -> Result<(), String> {
+        match verified_and_confirmed(&Heavy::new(), &entry(fetcher), fetcher, (request, None)).await {
+            Ok(_) => Ok(()),
+            Err(ReceiveError::Verify(unbelieved)) => {
+                assert_eq!(unbelieved.why.reason(), "no_key");
+                Err(unbelieved.to_string())
+            }
+            Err(other) => panic!("{other}"),
+        }
+    }
+
+    #[tokio::test]
+    async fn one_request_has_two_keys_fetched_and_no_more() {
+        let (host, clock) = (Host::start().await, Clock::manual(0));
+        host.says(200, r#"{"data":{"key":"k"}}"#);
+        let fetcher = Arc::new(host.fetcher(JSON, &clock, &["localhost"]));
+        let setting = "public_keys_spki_b64";
+        assert_eq!(told(&fetcher, request(setting, "a,b")).await, Ok(()));
+        assert_eq!(host.requests_n(), 2);
+        assert_eq!(told(&fetcher, request(setting, "b,a")).await, Ok(()), "they are here");
+        assert_eq!(host.requests_n(), 2);
+        let refused = told(&fetcher, request(setting, "c,d,e")).await;
+        assert_eq!(
+            refused,
+            Err("no key to verify with: key `e` of `settings.public_keys_spki_b64` is not at hand".to_owned())
+        );
+        assert_eq!(host.requests_n(), 4);
+    }
+
+    #[tokio::test]
+    async fn a_key_that_there_is_not_is_a_refusal_and_one_with_a_long_id_is_not_asked_for() {
+        let (host, clock) = (Host::start().await, Clock::manual(0));
+        host.says(404, "");
+        let fetcher = Arc::new(host.fetcher(JSON, &clock, &["localhost"]));
+        let (fetched, long) = ("public_keys_spki_b64", "k".repeat(513));
+        for (setting, id, why, calls_n) in [
+            ("elsewhere", "k1", "key `k1` of `settings.elsewhere`: the kind fetches no such keys", 0),
+            (fetched, long.as_str(), "the id of the key that it names is too long", 0),
+            (fetched, "k1", "key `k1` of `settings.public_keys_spki_b64`: the sender's host answered 404", 1),
+        ] {
+            let refused = told(&fetcher, request(setting, id)).await;
+            assert_eq!(refused, Err(format!("no key to verify with: {why}")));
+            assert_eq!(host.requests_n(), calls_n);
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! The stand-in for a sender during development: published secrets, development keys, samples with fresh ids.
+
+use super::refusal::CORRECT_IT;
+use hooklatch_core::config::{KindSettings, ProviderConfig};
+use hooklatch_core::mistakes::Mistake;
+use hooklatch_verify::spec::{Scheme, SecretFormat, SettingForm, Spec};
+use hooklatch_verify::{self as verify, DevKeys};
+
+/// The secret that `serve --dev` and `sign` use for a kind: fixed, public, in the kind's own format.
+pub fn dev_secret(spec: &Spec) -> String {
+    use base64::Engine;
+    let plain = format!("hooklatch-dev-secret-{:-<16}", spec.kind);
+    let base64 = base64::engine::general_purpose::STANDARD.encode(&plain);
+    match spec.signature.secret {
+        SecretFormat::Hex => hex::encode(plain),
+        SecretFormat::Base64 => base64,
+        SecretFormat::Whsec | SecretFormat::WhsecOrText => format!("whsec_{base64}"),
+        SecretFormat::Text if spec.kind == "stripe" && spec.signature.scheme != Scheme::Code => {
+            format!("whsec_{plain}")
+        }
+        SecretFormat::Text => plain,
+    }
+}
+
+/// The settings that `serve --dev` and `sign` use for a kind.
+pub fn dev_settings(spec: &Spec, keys: &DevKeys) -> KindSettings {
+    let mut settings = KindSettings::default();
+    for setting in &spec.setting {
+        let by_key = setting.dev_key.and_then(|sort| keys.setting(sort));
+        if let Some(text) = setting.dev.clone().or(by_key) {
+            let id = (setting.form == SettingForm::Named).then_some(setting.dev_id.as_str());
+            settings.push(&setting.name, id, text);
+        }
+    }
+    settings
+}
+
+/// Says, for each of a provider's secrets and settings that is published with Hooklatch, that only `serve --dev` may
+/// have it: anybody could sign with it.
+pub fn published_mistakes(spec: &Spec, config: &ProviderConfig) -> Vec<Mistake> {
+    const WHY: &str = "is published with Hooklatch, so anybody could sign: it is for `serve --dev` alone";
+    let own = dev_secret(spec);
+    let secrets = config.secrets.iter().map(|secret| ("secrets".to_owned(), secret.reveal()));
+    let settings = config.settings.iter();
+    let settings = settings.map(|one| (format!("settings.{}", one.name), one.value.reveal()));
+    // Other published values, such as `*` for every topic, are an operator's to choose.
+    let is_ours = |dev: &String| dev.contains("hooklatch-dev") || dev.contains("hooklatch_dev");
+    let ours: Vec<&String> =
+        spec.setting.iter().filter_map(|one| one.dev.as_ref()).filter(|dev| is_ours(dev)).collect();
+    let is_dev =
+        |text: &str| text == own || ours.iter().any(|dev| *dev == text) || verify::is_published(text);
+    let published = secrets.chain(settings).filter(|(_, text)| is_dev(text.trim()));
+    published.map(|(key, _)| Mistake::said(key, WHY, CORRECT_IT)).collect()
+}
+
+/// A sample event on one line with its placeholders filled: `__ID__` by `id`, `__NUM__` by the digits of
+/// `id`, `__NOW__` by unix seconds, `__TIME__` by RFC 3339.
+pub fn filled_sample(sample: &str, id: &str, now_s: i64) -> String {
+    let digits: String = id.chars().filter(char::is_ascii_digit).take(15).collect();
+    let number = digits.trim_start_matches('0');
+    let number = if number.is_empty() { "1" } else { number };
+    let now = jiff::Timestamp::from_second(now_s).map(|at| at.to_string()).unwrap_or_default();
+    let filled = sample_line(sample).replace("__ID__", id).replace("__NUM__", number);
+    filled.replace("__NOW__", &now_s.to_string()).replace("__TIME__", &now)
+}
+
+/// A sample on one line, its placeholders left in.
+pub fn sample_line(sample: &str) -> String {
+    // Forms and XML are on one line already, and their blanks mean something.
+    let is_json = sample.trim_start().starts_with(['{', '[']);
+    if is_json { one_line(sample) } else { sample.trim().to_owned() }
+}
+
+/// JSON without the white space between its parts, everything else in its order.
+fn one_line(json: &str) -> String {
+    let mut is_text = false;
+    let mut is_escaped = false;
+    let keep = |c: &char| {
+        let is_kept = is_text || !c.is_ascii_whitespace();
+        is_text ^= *c == '"' && !is_escaped;
+        is_escaped = *c == '\\' && !is_escaped;
+        is_kept
+    };
+    json.chars().filter(keep).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_fits_one_line_and_keeps_its_texts() {
+        let pretty = "{\n  \"a b\": \"it is \\\"so\\\" \",\n  \"n\": __NOW__\n}\n";
+        assert_eq!(filled_sample(pretty, "x", 7), r#"{"a b":"it is \"so\" ","n":7}"#);
+        assert_eq!(filled_sample("<a b=\"__ID__\">__NUM__</a>\n", "a1b2", 0), "<a b=\"a1b2\">12</a>");
+    }
+}

@@ -1,0 +1,466 @@
+//! The way of one request: handshake, verify, read, admit, answer; and its one log line.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tokio::sync::Semaphore;
+use tracing::{info, warn};
+
+use super::answer::SenderAnswer;
+use super::believe::{answer, read, verified, verified_and_confirmed};
+use super::counts::{RequestCounts, RequestEnd, count_unconfirmed};
+use super::diagnose::Diagnosis;
+use super::error::ReceiveError;
+use super::heavy::Heavy;
+use super::notes::{Noted, RequestNotes};
+use super::refusing::RefusingSince;
+use super::signed_times::SignedTimes;
+use super::unknown_paths::UnknownPaths;
+use super::unread::Arrival;
+use super::{caller, receipt};
+use crate::admit::{AdmitError, AdmittedEvents, Admitter, HeldMemory, ProviderEntry, ProviderTable};
+use crate::provider::ActiveProvider;
+use hooklatch_contract::UnknownPathView;
+use hooklatch_core::current::Current;
+use hooklatch_core::types::{EventKey, IdempotencyKey, IncomingEvent, Name, Outcome, UnixMs};
+use hooklatch_outbox::traces::{AdmittedRequest, Traces};
+use hooklatch_store::{ActivityCounts, ActivitySubject, Store};
+use hooklatch_verify::{RawRequest, Unbelieved};
+
+/// The configured providers, each with its counters.
+type CountedEntries = BTreeMap<Name, (Arc<ProviderEntry>, Arc<RequestCounts>, Arc<SignedTimes>)>;
+
+/// The receiving side of the app, with the providers of one configuration: a request goes all its way with them. Cloning
+/// is cheap.
+#[derive(Clone)]
+pub struct Receiver {
+    pub entries: Arc<CountedEntries>,
+    admitter: Admitter,
+    pub notes: RequestNotes,
+    pub counted: CountedRequests,
+    /// Requests for no provider, and what stands for its name.
+    others: Arc<(Name, RequestCounts)>,
+    events_n_max: usize,
+    heavy: Heavy,
+    store: Store,
+    traces: Traces,
+    /// Places for those who look up what followed from their commands.
+    looks: Arc<Semaphore>,
+}
+
+/// What one node counted of requests, for whoever looks. A reload changes none of it.
+#[derive(Clone)]
+pub struct CountedRequests {
+    entries: Current<CountedEntries>,
+    pub refusing: Arc<RefusingSince>,
+    pub unknown_paths: Arc<UnknownPaths>,
+}
+
+impl CountedRequests {
+    /// Counts for these providers, and goes on where one was counted for before.
+    fn count_for(&self, entries: &ProviderTable) -> Arc<CountedEntries> {
+        let before = self.entries.get();
+        let counted = |(name, entry): (&Name, &Arc<ProviderEntry>)| {
+            let (counts, times) = match before.get(name) {
+                Some((_, counts, times)) => (Arc::clone(counts), Arc::clone(times)),
+                None => (Arc::new(RequestCounts::new()), Arc::new(SignedTimes::new())),
+            };
+            (name.clone(), (Arc::clone(entry), counts, times))
+        };
+        self.entries.set(entries.iter().map(counted).collect::<CountedEntries>());
+        self.entries.get()
+    }
+
+    /// Paths that no provider has, and that were posted to since the start.
+    pub fn unknown_paths(&self) -> Vec<UnknownPathView> {
+        self.unknown_paths.list()
+    }
+
+    /// Requests since the start, by provider and outcome.
+    pub fn totals(&self) -> ActivityCounts {
+        let entries = self.entries.get();
+        let of_provider = |(name, (_, counts, _)): (&Name, &(_, Arc<RequestCounts>, _))| {
+            counts
+                .totals()
+                .map(|(outcome, n)| ((ActivitySubject::Provider, name.clone(), outcome), n))
+                .collect::<Vec<_>>()
+        };
+        entries.iter().flat_map(of_provider).collect()
+    }
+
+    /// When the newest request of this provider came that was accepted here; `None` before the first.
+    pub fn last_accepted_ms(&self, provider: &Name) -> Option<UnixMs> {
+        self.entries.get().get(provider).and_then(|(_, counts, _)| counts.last_accepted_ms())
+    }
+
+    /// Since when every request that could have been admitted was refused; 0 while that is not so.
+    pub fn refusing_since_ms(&self, now_ms: UnixMs, is_ready: bool) -> UnixMs {
+        self.refusing.at_ms(now_ms, is_ready)
+    }
+
+    /// How long after they were signed the newest requests of this provider came. Milliseconds.
+    pub fn delays_ms(&self, provider: &str) -> Vec<i64> {
+        self.entries.get().get(provider).map(|(_, _, times)| times.delays_ms()).unwrap_or_default()
+    }
+}
+
+/// What is counted of an event once it was accepted.
+struct Sort {
+    is_taken: bool,
+    is_unconfirmed: bool,
+}
+
+impl Sort {
+    fn of(event: &IncomingEvent, provider: &ActiveProvider) -> Self {
+        let is_taken = !event.is_undispatched && provider.handlers().wants(&event.event_type);
+        Self { is_taken, is_unconfirmed: event.is_unconfirmed() }
+    }
+}
+
+impl Receiver {
+    /// Receives for `entries`, through `admitter`, requests of at most `events_n_max` events.
+    pub fn new(
+        entries: &ProviderTable,
+        admitter: Admitter,
+        notes: RequestNotes,
+        store: Store,
+        events_n_max: usize,
+    ) -> Self {
+        let unknown_paths = Arc::new(UnknownPaths::default());
+        let counted =
+            CountedRequests { entries: Current::default(), refusing: Arc::default(), unknown_paths };
+        let entries = counted.count_for(entries);
+        let looks = Arc::new(Semaphore::new(receipt::LOOKS_N));
+        let (heavy, traces) = (Heavy::new(), Traces::default());
+        let others = Arc::new((Name::of_none(), RequestCounts::new()));
+        Self { entries, admitter, notes, counted, others, events_n_max, heavy, store, traces, looks }
+    }
+
+    /// The same for other providers: what was counted so far of those that stay goes on.
+    #[must_use]
+    pub fn reloaded(&self, entries: &Arc<ProviderTable>) -> Self {
+        self.admitter.share_by(entries.len());
+        let (entries, notes) = (self.counted.count_for(entries), self.notes.reloaded(Arc::clone(entries)));
+        Self { entries, notes, ..self.clone() }
+    }
+
+    /// Has what is admitted told of.
+    #[must_use]
+    pub fn traced(self, traces: Traces) -> Self {
+        Self { traces, ..self }
+    }
+
+    /// The provider configured under `name`.
+    pub fn entry(&self, name: &str) -> Option<&Arc<ProviderEntry>> {
+        self.entries.get(name).map(|(entry, _, _)| entry)
+    }
+
+    /// What is counted of requests, for whoever looks.
+    pub fn counted(&self) -> CountedRequests {
+        self.counted.clone()
+    }
+
+    /// Counts the end of one request; `None`: of no provider.
+    pub fn count(&self, entry: Option<&Arc<ProviderEntry>>, end: RequestEnd, received_at_ms: UnixMs) {
+        let name = self.name_of(entry);
+        let of_entry = entry.and_then(|_| self.entries.get(name)).map(|(_, counts, _)| &**counts);
+        of_entry.unwrap_or(&self.others.1).count(name, end, received_at_ms);
+    }
+
+    /// The name of the provider in metrics and log lines.
+    pub fn name_of<'a>(&'a self, entry: Option<&'a Arc<ProviderEntry>>) -> &'a Name {
+        entry.map_or(&self.others.0, |entry| entry.provider.name())
+    }
+
+    /// Takes one request to its answer, and writes the one log line about it, unless too many of its sort were
+    /// written. `held` is the memory it takes up.
+    pub async fn receive(
+        &self,
+        entry: &Arc<ProviderEntry>,
+        request: RawRequest,
+        held: HeldMemory,
+        arrival: Arrival,
+    ) -> Result<SenderAnswer, ReceiveError> {
+        let received_at_ms = request.received_at_ms;
+        let result = self.verify_and_admit(entry, request, held, arrival).await;
+        self.ended(entry, received_at_ms, arrival, result).await
+    }
+
+    /// What followed from the command under `key`, told to the caller that sent it.
+    pub async fn receipt(
+        &self,
+        entry: &Arc<ProviderEntry>,
+        request: RawRequest,
+        key: &str,
+        arrival: Arrival,
+    ) -> Result<SenderAnswer, ReceiveError> {
+        let received_at_ms = request.received_at_ms;
+        let result = self.verify_and_look(entry, request, key).await;
+        self.ended(entry, received_at_ms, arrival, result).await
+    }
+
+    async fn verify_and_look(
+        &self,
+        entry: &Arc<ProviderEntry>,
+        request: RawRequest,
+        key: &str,
+    ) -> Result<SenderAnswer, ReceiveError> {
+        let verified = verified(&self.heavy, entry, request).await?;
+        let provider = entry.provider.name();
+        self.notes.matched(provider, verified.secret_n(), verified.request().received_at_ms);
+        let Some(rules) = entry.caller else { return Ok(receipt::unknown()) };
+        // A signature is for its own key alone.
+        if verified.believed().signed_id().is_some_and(|signed| signed != key) {
+            return Ok(receipt::unknown());
+        }
+        let Ok(key) = IdempotencyKey::of_text(key) else { return Ok(receipt::unknown()) };
+        let key = EventKey { provider: provider.clone(), event_id: key.to_string() };
+        let found = match self.looks.acquire().await {
+            Ok(_place) => self.store.event_receipt(&key).await,
+            Err(closed) => return Err(AdmitError::Unavailable(closed.to_string()).into()),
+        };
+        let found = found.map_err(|error| AdmitError::Unavailable(error.to_string()))?;
+        Ok(found.map_or_else(receipt::unknown, |found| receipt::told(&found, rules.kept_ms)))
+    }
+
+    /// Writes the log line about a request, and counts its end.
+    async fn ended(
+        &self,
+        entry: &Arc<ProviderEntry>,
+        received_at_ms: UnixMs,
+        arrival: Arrival,
+        result: Result<SenderAnswer, ReceiveError>,
+    ) -> Result<SenderAnswer, ReceiveError> {
+        let name = entry.provider.name();
+        let request_id = arrival.request_id;
+        let end = match &result {
+            Ok(SenderAnswer { refused: Some(reason), .. }) => {
+                self.count_refused(Some(entry), reason, true);
+                RequestEnd::Refused
+            }
+            Ok(answer) => RequestEnd::of(answer.outcome),
+            Err(ReceiveError::Verify(unbelieved)) => {
+                let found = self.looked_into(entry, unbelieved, arrival).await;
+                if let Some(left_out_n) = self.may_write(Some(entry), found.reason) {
+                    info!(provider.name = %name, reason = found.reason, detail = found.detail, client.address = arrival.client(), %request_id, left_out_n, "rejected a request");
+                }
+                RequestEnd::Rejected
+            }
+            Err(error @ (ReceiveError::Admit(_) | ReceiveError::Keys(_))) => {
+                let code = error.code();
+                self.count_refused(Some(entry), code, true);
+                if let Some(left_out_n) = self.may_write(Some(entry), code) {
+                    let what = if matches!(error, ReceiveError::Keys(_)) { "verify" } else { "admit" };
+                    warn!(provider.name = %name, reason = %error, %request_id, left_out_n, "could not {what} a request; the sender may send it again");
+                }
+                RequestEnd::Unavailable
+            }
+        };
+        self.count(Some(entry), end, received_at_ms);
+        self.counted.refusing.ended(end, received_at_ms);
+        result
+    }
+
+    /// Notes and counts a request that came from an address which its provider's list does not have. Nothing of its
+    /// body was read.
+    pub fn refused_address(
+        &self,
+        entry: &Arc<ProviderEntry>,
+        headers: &http::HeaderMap,
+        arrival: Arrival,
+        received_at_ms: UnixMs,
+    ) {
+        let (name, client) = (entry.provider.name(), arrival.client());
+        if let Some(left_out_n) = self.may_write(Some(entry), "address") {
+            let request_id = arrival.request_id;
+            info!(provider.name = %name, client.address = client, %request_id, left_out_n, "refused a request from an address that is not in allow_from");
+        }
+        metrics::counter!("hooklatch_rejected_total", "provider" => name.to_string(), "reason" => "address")
+            .increment(1);
+        let detail = format!("it came from {client}, which is not in allow_from; its body was not read");
+        let noted = Noted { arrival, headers, body_digest: String::new(), body_bytes_n: 0, received_at_ms };
+        self.notes.note(entry, &noted, ("address", "address", &detail));
+        self.count(Some(entry), RequestEnd::Rejected, received_at_ms);
+    }
+
+    /// The number of lines of this sort that were left out, when another one may be written.
+    pub(super) fn may_write(&self, entry: Option<&Arc<ProviderEntry>>, word: &'static str) -> Option<u64> {
+        self.notes.lines.may_write(self.name_of(entry), word)
+    }
+
+    /// The same of a request that was believed. What is new has its line, beside its row; what is not, anybody who has
+    /// seen one request can send without end.
+    fn may_tell(&self, entry: &Arc<ProviderEntry>, outcome: Option<Outcome>) -> Option<u64> {
+        match outcome {
+            Some(Outcome::Accepted) => Some(0),
+            other => self.may_write(Some(entry), other.map_or("none", Outcome::as_str)),
+        }
+    }
+
+    fn answered_a_handshake(&self, entry: &Arc<ProviderEntry>) {
+        if let Some(left_out_n) = self.may_write(Some(entry), "handshake") {
+            info!(provider.name = %entry.provider.name(), left_out_n, "answered a handshake");
+        }
+    }
+
+    /// The answer to a handshake by another method than POST; events never come by those.
+    pub fn answer(&self, entry: &Arc<ProviderEntry>, request: &RawRequest) -> Option<SenderAnswer> {
+        let reply = entry.provider.handshake(request)?;
+        self.answered_a_handshake(entry);
+        self.count(Some(entry), RequestEnd::Nothing, request.received_at_ms);
+        Some(SenderAnswer::to_handshake(reply))
+    }
+
+    async fn verify_and_admit(
+        &self,
+        entry: &Arc<ProviderEntry>,
+        request: RawRequest,
+        held: HeldMemory,
+        arrival: Arrival,
+    ) -> Result<SenderAnswer, ReceiveError> {
+        let provider = &entry.provider;
+        let trace = self.traces.request(&request.headers);
+        if let Some(reply) = provider.handshake(&request) {
+            self.answered_a_handshake(entry);
+            if let Some(secret) = &reply.taught {
+                self.notes.taught(provider.name(), secret, request.received_at_ms);
+            }
+            return Ok(SenderAnswer::to_handshake(reply));
+        }
+        let verified = match &entry.fetcher {
+            None => verified(&self.heavy, entry, request).await?,
+            Some(fetcher) => {
+                verified_and_confirmed(&self.heavy, entry, fetcher, (request, arrival.peer())).await?
+            }
+        };
+        if let Some(reply) = provider.challenge(&verified) {
+            if let Some(left_out_n) = self.may_write(Some(entry), "challenge") {
+                info!(provider.name = %provider.name(), left_out_n, "answered a challenge");
+            }
+            return Ok(SenderAnswer::to_handshake(reply));
+        }
+        let received_at_ms = verified.request().received_at_ms;
+        if let (Some(signed), Some((_, _, times))) =
+            (verified.believed().signed_time(), self.entries.get(provider.name()))
+        {
+            times.note(signed, received_at_ms);
+        }
+        let secret = self.notes.matched(provider.name(), verified.secret_n(), received_at_ms);
+        let (verified, mut events) = read(&self.heavy, entry, verified, self.events_n_max).await?;
+        for event in &mut events {
+            event.secret = secret;
+        }
+        if let Some(refused) = entry.caller.and_then(|_| caller::refusal(&verified, &events)) {
+            if let Some(left_out_n) = self.may_write(Some(entry), "refused") {
+                info!(provider.name = %provider.name(), answer = refused.body, left_out_n, "refused a caller's request");
+            }
+            return Ok(refused);
+        }
+        if events.is_empty() {
+            if let Some(left_out_n) = self.may_write(Some(entry), "no_events") {
+                info!(provider.name = %provider.name(), left_out_n, "acknowledged a request without events");
+            }
+            let of_kind = answer(&self.heavy, entry, &verified).await;
+            return Ok(SenderAnswer::of(entry, of_kind, &AdmittedEvents::default()));
+        }
+        self.tell_unidentified(entry, &events);
+        let event_type = events.first().map(|event| event.event_type.clone()).unwrap_or_default();
+        let sorts: Vec<Sort> = events.iter().map(|event| Sort::of(event, provider)).collect();
+        let admitted = self.admitter.admit(entry, events, held, trace.clone()).await?;
+        self.count_sorts(provider.name(), &sorts, &admitted);
+        self.notes.copies.note(provider.name(), &admitted.events, received_at_ms);
+        let answer = match entry.caller {
+            Some(rules) => caller::answer(provider.name(), rules, caller::is_batch(&verified), &admitted),
+            None => SenderAnswer::of(entry, answer(&self.heavy, entry, &verified).await, &admitted),
+        };
+        self.tell_answered(entry, &answer, &admitted, (&event_type, verified.secret_n(), arrival));
+        if let Some(trace) = trace {
+            let AdmittedEvents { events, times } = admitted;
+            let (provider, status, event_type) =
+                (provider.name(), Some(answer.told_status()), Some(event_type));
+            trace.admitted(AdmittedRequest { provider, status, event_type, events, times });
+        }
+        Ok(answer)
+    }
+
+    /// Counts what was accepted: taken or not, and what its kind could not confirm.
+    fn count_sorts(&self, provider: &Name, sorts: &[Sort], admitted: &AdmittedEvents) {
+        let Some((_, counts, _)) = self.entries.get(provider) else { return };
+        let ends = admitted.events.iter().map(|(_, outcome)| *outcome).zip(sorts);
+        let accepted: Vec<&Sort> =
+            ends.filter(|(outcome, _)| *outcome == Outcome::Accepted).map(|(_, sort)| sort).collect();
+        let taken_n = accepted.iter().filter(|sort| sort.is_taken).count();
+        counts.count_taken(provider, (taken_n, accepted.len() - taken_n));
+        count_unconfirmed(provider, accepted.iter().filter(|sort| sort.is_unconfirmed).count());
+    }
+
+    /// Says what became of a request, as often as lines may be written.
+    fn tell_answered(
+        &self,
+        entry: &Arc<ProviderEntry>,
+        answer: &SenderAnswer,
+        admitted: &AdmittedEvents,
+        (event_type, secret_n, arrival): (&str, usize, Arrival),
+    ) {
+        let provider = &entry.provider;
+        let event_id = admitted.events.first().map_or("", |(id, _)| id.as_str());
+        let request_id = arrival.request_id;
+        if answer.outcome == Some(Outcome::Conflict) {
+            if let Some(left_out_n) = self.may_tell(entry, answer.outcome) {
+                warn!(
+                    provider.name = %provider.name(),
+                    event.id = event_id,
+                    event.kind = event_type,
+                    client.address = arrival.client(),
+                    %request_id,
+                    left_out_n,
+                    "received other content under an id or a signed text that is taken: `hooklatch events show` has both"
+                );
+            }
+        } else if let Some(left_out_n) = self.may_tell(entry, answer.outcome) {
+            info!(
+                provider.name = %provider.name(),
+                event.id = event_id,
+                event.kind = event_type,
+                events_n = admitted.events.len(),
+                outcome = answer.outcome.map_or("none", Outcome::as_str),
+                secret_n,
+                took_ms = u64::try_from(arrival.began.elapsed().as_millis()).unwrap_or(u64::MAX),
+                %request_id,
+                trace_id = self.traces.trace_id(provider.name(), event_id),
+                left_out_n,
+                "received a request"
+            );
+        }
+    }
+
+    /// Counts events that are told apart by their content, because nothing that their kind looks for is there: the
+    /// sender has changed, or the kind is wrong.
+    fn tell_unidentified(&self, entry: &Arc<ProviderEntry>, events: &[IncomingEvent]) {
+        for (event, why) in events.iter().filter_map(|event| Some((event, event.unidentified()?))) {
+            let name = entry.provider.name();
+            metrics::counter!("hooklatch_unidentified_total", "provider" => name.to_string()).increment(1);
+            if let Some(left_out_n) = self.may_write(Some(entry), "unidentified") {
+                warn!(
+                    provider.name = %name,
+                    event.kind = event.event_type,
+                    reason = why,
+                    left_out_n,
+                    "an event goes by its content: nothing that its kind tells events apart by is there"
+                );
+            }
+        }
+    }
+
+    async fn looked_into(
+        &self,
+        entry: &Arc<ProviderEntry>,
+        unbelieved: &Unbelieved,
+        arrival: Arrival,
+    ) -> Diagnosis {
+        let (notes, entry, looked) = (self.notes.clone(), Arc::clone(entry), unbelieved.clone());
+        let bytes_n = unbelieved.request.body.len();
+        let found = self.heavy.done(bytes_n, move || notes.refused(&entry, &looked, arrival)).await;
+        found.unwrap_or_else(|| Diagnosis::plain(&unbelieved.why))
+    }
+}

@@ -1,0 +1,177 @@
+//! Admission: events are latched first, then whatever follows from those that are new is decided, and all of it is
+//! there with one commit.
+//!
+//! [`Store::admit`] is the whole of it in one call. What can be known of a batch before it is latched decides how:
+//!
+//! - on SQLite one closure does everything on the writer's thread, decisions included;
+//! - on PostgreSQL one statement does, where no decision depends on what is new;
+//! - otherwise an open transaction ([`AdmissionTx`]) does it step by step: where handlers decide on PostgreSQL, where a
+//!   handler writes in the same transaction, and where an event met something else than its own copy.
+//!
+//! The twins `postgres.rs` and `sqlite.rs` do the same and look different, because they pay for different things. On
+//! PostgreSQL a round trip costs most and other nodes write at the same time: rows travel as arrays (`unnest`), as few
+//! statements as can be, and what was new comes back as numbers. Two nodes that insert the same events wait for each
+//! other, so all insert in one order (`batch.rs`). On SQLite a statement costs microseconds, and nobody else writes
+//! between `BEGIN IMMEDIATE` and `COMMIT`: prepared statements of one row each, and a question in between costs
+//! nothing, so handlers are asked in the middle, on that thread. A sorted order and locks are of no use there. What
+//! both share (which copies are the first of their key, which versions are raised, which message heads its lane) is
+//! decided once, without I/O, in `batch.rs` and here; the conformance suite runs the same cases through both.
+//!
+//! To read it: `batch.rs`, then `judge.rs` (with [`Store::admit`]) and `beside.rs` (an event that was not new), and
+//! `transaction.rs` with the twins below it.
+
+mod batch;
+mod beside;
+mod judge;
+mod postgres;
+mod sqlite;
+#[cfg(test)]
+mod tests;
+mod transaction;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+use super::db::StoreError;
+use super::event::{EventUpdate, Latched};
+use super::message::{InitialLease, NewMessage};
+use hooklatch_core::types::{EventState, IncomingEvent, MessageState};
+
+pub(super) use postgres::STATEMENTS;
+pub use transaction::AdmissionTx;
+
+/// An event that asks to be admitted.
+#[derive(Debug, Clone)]
+pub struct Candidate {
+    /// The event itself, verified and read.
+    pub event: Arc<IncomingEvent>,
+    /// Its number, should it be new.
+    pub event_seq: i64,
+    /// The state its row is inserted with, so that the usual case needs no second write.
+    pub state: EventState,
+    /// True when it raises the highest version that was seen of its object, should it be new.
+    pub is_raising: bool,
+}
+
+/// The rows that are to be written for new events.
+#[derive(Debug, Default)]
+pub struct Writes {
+    /// Messages to insert: the calls to make.
+    pub messages: Vec<NewMessage>,
+    /// Rows that are to say something else than what they were inserted with.
+    pub updates: Vec<EventUpdate>,
+}
+
+/// The decision about a batch.
+#[derive(Debug)]
+pub enum Plan {
+    /// This is to be there with the commit.
+    Write(Writes),
+    /// Nothing is to be written, not even the events.
+    RollBack,
+}
+
+/// Decides what follows from events. Pure: it may be asked on any thread, in the middle of a transaction.
+pub trait Decide: Send + Sized + 'static {
+    /// Returns what follows from those events that are new, where that does not depend on which they are.
+    /// Asked once, first.
+    fn known(&mut self) -> Option<Writes>;
+
+    /// Returns what follows, event by event: what was found, and whether a newer version of its object had
+    /// been seen.
+    fn decide(&mut self, found: &[(Latched, bool)]) -> Plan;
+
+    /// Called with messages that are about to be written: those that are to be handed over get their lease.
+    fn lease(&mut self, messages: &mut [NewMessage]);
+}
+
+/// A batch after [`Store::admit`](crate::Store::admit).
+#[derive(Debug)]
+pub struct AdmittedBatch<D> {
+    /// The decider, which is given back.
+    pub decide: D,
+    /// Findings, event by event; `None` where that could not be asked any more. New events are committed,
+    /// whatever became of the rest. Empty: it was decided that nothing be written.
+    pub latched: Vec<Option<Latched>>,
+    /// Rows that were written; of messages known beforehand only those of events that were new.
+    pub writes: Writes,
+    /// The destinations that are paused: messages to those were written without their lease.
+    pub paused: HashSet<String>,
+    /// Reason why the rest could not be asked.
+    pub failure: Option<StoreError>,
+}
+
+impl<D> AdmittedBatch<D> {
+    /// A batch of which nothing is known so far.
+    fn of(decide: D) -> Self {
+        let writes = Writes::default();
+        Self { decide, latched: Vec::new(), writes, paused: HashSet::new(), failure: None }
+    }
+}
+
+/// Result of a dialect's quick way.
+enum Quick<D> {
+    Done(Box<AdmittedBatch<D>>),
+    /// Nothing was written: an event met something that takes more than one look.
+    Slow(D),
+}
+
+impl Writes {
+    /// True when one statement can write it: a lane's row is locked and asked for its numbers.
+    fn is_plain(&self) -> bool {
+        self.updates.is_empty() && self.messages.iter().all(|message| message.lane.is_none())
+    }
+}
+
+/// One message to insert, with its place in its lane.
+struct MessageInsert<'a> {
+    message: &'a NewMessage,
+    state: MessageState,
+    lane_seq: Option<i64>,
+}
+
+impl MessageInsert<'_> {
+    /// The lease it is written with.
+    fn lease(&self) -> Option<&InitialLease> {
+        self.message.lease.as_ref().filter(|_| self.state == MessageState::Leased)
+    }
+}
+
+/// The lanes of these messages, and how many of them each gets; in the one order in which everybody locks them.
+fn lanes_wanted(messages: &[NewMessage]) -> Vec<(&str, &str, i64)> {
+    let mut lanes: BTreeMap<(&str, &str), i64> = BTreeMap::new();
+    for message in messages {
+        if let Some(lane) = &message.lane {
+            *lanes.entry((&message.destination, lane)).or_default() += 1;
+        }
+    }
+    lanes.into_iter().map(|((to, lane), n)| (to, lane, n)).collect()
+}
+
+/// The rows of these messages. `places` are head and new tail of each of the `lanes`.
+fn message_rows<'a>(
+    messages: &'a [NewMessage],
+    paused: &HashSet<String>,
+    lanes: &[(&'a str, &'a str, i64)],
+    places: &[(i64, i64)],
+) -> Vec<MessageInsert<'a>> {
+    // Head of each lane, and the place of its next message.
+    let mut turns: HashMap<(&str, &str), (i64, i64)> = lanes
+        .iter()
+        .zip(places)
+        .map(|((to, lane, n), (head_seq, tail_seq))| ((*to, *lane), (*head_seq, tail_seq - n + 1)))
+        .collect();
+    let row = |message: &'a NewMessage| {
+        let lane = message.lane.as_deref().map(|lane| (message.destination.as_str(), lane));
+        let Some((head_seq, next_seq)) = lane.and_then(|lane| turns.get_mut(&lane)) else {
+            let is_leased = message.lease.is_some() && !paused.contains(&message.destination);
+            let state = if is_leased { MessageState::Leased } else { MessageState::Ready };
+            return MessageInsert { message, state, lane_seq: None };
+        };
+        let lane_seq = *next_seq;
+        *next_seq += 1;
+        let state = if lane_seq == *head_seq { MessageState::Ready } else { MessageState::Waiting };
+        MessageInsert { message, state, lane_seq: Some(lane_seq) }
+    };
+    messages.iter().map(row).collect()
+}

@@ -1,0 +1,172 @@
+//! Things that are kept beside an event that stands: the same signed text under other ids, and other content under the
+//! same id. A person who has one signed request can go on for ever, so only a limited number has a row; further ones
+//! are counted. Here is where they stand and how people see them; `admission/beside.rs` writes them.
+
+use sha2::{Digest, Sha256};
+
+use super::db::{DbResult, Door, StoreError};
+use super::event::{EventRow, StoredPayload, events_with, stored_body};
+use super::handle::Store;
+use hooklatch_core::seal::KeyRing;
+use hooklatch_core::types::{BodyDigest, EventKey};
+
+/// Most copies under other ids that are kept of the same signed text.
+const REPLAYS_N_MAX: u8 = 16;
+/// Most other contents that are kept of one event.
+const CONFLICTS_N_MAX: u8 = 16;
+/// Beginning of the ids of kept conflicts: no id that a sender gave begins so.
+const CONFLICT: &str = "conflict:";
+
+/// A content that was kept beside an event, for people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeptContent {
+    /// Its headers as a JSON object, secrets and signatures blanked.
+    pub headers: String,
+    /// Bytes of its body, as they came but for the values that were not to be stored.
+    pub body: Vec<u8>,
+    /// Id of the key that it is sealed with; `None`: it is stored in the clear.
+    pub key_id: Option<String>,
+    /// Reason why headers and body are empty here although they are kept: they do not open.
+    pub unopened: Option<String>,
+    /// Number of values that were replaced before it was stored; 0: all of the body was. `None`: it is as it came.
+    pub redacted_n: Option<u32>,
+}
+
+impl KeptContent {
+    /// What people see of a stored one: also that it does not open.
+    fn of(stored: StoredPayload, event: &EventKey, ring: &KeyRing) -> Self {
+        let redacted_n = stored.redacted_n.map(|n| u32::try_from(n).unwrap_or_default());
+        let key_id = stored.key_id.clone();
+        let (headers, body, unopened) = match stored.shown(event, ring) {
+            Ok((headers, body)) => (headers, body, None),
+            Err(error) => ("{}".to_owned(), Vec::new(), Some(error.to_string())),
+        };
+        Self { headers, body, key_id, unopened, redacted_n }
+    }
+}
+
+/// Other contents of an event that are kept, for people.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Conflicts {
+    /// The events that were kept, each under an id of its own, the oldest first.
+    pub kept: Vec<(EventRow, Option<KeptContent>)>,
+    /// Number of further ones that came and were not kept, copies included.
+    pub unkept_n: u64,
+}
+
+/// The replay keys of the copies that may be kept of a signed text, so that the index which keeps the first one alone
+/// bounds the others: digests that no signed text has.
+pub(super) fn replay_places(text: &BodyDigest) -> Vec<BodyDigest> {
+    let place =
+        |n: u8| Sha256::new_with_prefix("replayed").chain_update(text).chain_update([n]).finalize().into();
+    (0..REPLAYS_N_MAX).map(place).collect()
+}
+
+/// The ids of the contents that may be kept beside an event, so that the latch bounds them: their replay keys are those
+/// of their own signed texts, which nobody may send again under another id either.
+pub(crate) fn conflict_ids(first_event_id: &str) -> Vec<String> {
+    let id =
+        |n: u8| Sha256::new_with_prefix(CONFLICT).chain_update(first_event_id).chain_update([n]).finalize();
+    (0..CONFLICTS_N_MAX).map(|n| format!("{CONFLICT}{}", hex::encode(id(n)))).collect()
+}
+
+/// What the row of a kept conflict says, before the id that stands.
+const OTHER_CONTENT: &str = "other content under ";
+
+/// The text of a kept conflict's row.
+pub(super) fn told_beside(first_event_id: &str) -> String {
+    format!("{OTHER_CONTENT}{first_event_id}")
+}
+
+/// The id beside which this event is kept, by what its row tells; nothing that only looks like it is taken for it.
+pub(crate) fn first_event_id<'a>(event_id: &str, told: Option<&'a str>) -> Option<&'a str> {
+    told?.strip_prefix(OTHER_CONTENT).filter(|first| is_beside(event_id, first))
+}
+
+/// True when `event_id` is of a content that is kept beside an event.
+pub(super) fn is_beside(event_id: &str, first_event_id: &str) -> bool {
+    event_id.starts_with(CONFLICT) && conflict_ids(first_event_id).iter().any(|one| one == event_id)
+}
+
+impl Store {
+    /// Returns what else came under the key of this event.
+    pub async fn event_conflicts(&self, key: &EventKey) -> Result<Conflicts, StoreError> {
+        let key = key.clone();
+        let ring = self.ring.clone();
+        alone!(self.people.event_conflicts(&key, &ring))
+    }
+
+    /// The headers and bytes of an event, as long as they are kept.
+    pub async fn event_content(&self, key: &EventKey) -> Result<Option<KeptContent>, StoreError> {
+        let key = key.clone();
+        let ring = self.ring.clone();
+        alone!(self.people.event_content(&key, &ring))
+    }
+}
+
+async fn event_conflicts(db: &mut Door<'_>, key: &EventKey, ring: &KeyRing) -> DbResult<Conflicts> {
+    let rows = events_with(db, &key.provider, &conflict_ids(&key.event_id)).await?;
+    let mut kept = Vec::with_capacity(rows.len());
+    for row in rows {
+        let content = event_content(db, &row.key, ring).await?;
+        kept.push((row, content));
+    }
+    let unkept = db
+        .fetch_optional(
+            "/* event_conflicts */ SELECT unkept_n FROM conflict_counts WHERE provider = $1 AND event_id = $2",
+            &[key.provider.as_str().into(), key.event_id.as_str().into()],
+        )
+        .await?;
+    let unkept_n = unkept.map_or(Ok(0), |row| row.int("unkept_n"))?;
+    Ok(Conflicts { kept, unkept_n: unkept_n.unsigned_abs() })
+}
+
+pub(crate) async fn event_content(
+    db: &mut Door<'_>,
+    key: &EventKey,
+    ring: &KeyRing,
+) -> DbResult<Option<KeptContent>> {
+    let row = db
+        .fetch_optional(
+            concat!(
+                "/* event_content */ SELECT e.event_seq, p.headers, ",
+                stored_body!("p"),
+                " AS body, p.whole, p.key_id, p.redacted_n
+             FROM processed_webhook_events e
+             JOIN webhook_payloads p ON p.event_seq = e.event_seq WHERE e.provider = $1 AND e.event_id = $2"
+            ),
+            &[key.provider.as_str().into(), key.event_id.as_str().into()],
+        )
+        .await?;
+    let Some(row) = row else { return Ok(None) };
+    let stored = StoredPayload::of(&row, row.int("event_seq")?)?;
+    Ok(stored.map(|stored| KeptContent::of(stored, key, ring)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rows have them, and what is sent again has to meet those.
+    #[test]
+    fn places_beside_an_event_never_change_and_no_two_are_alike() {
+        let ids = conflict_ids("evt_1");
+        assert_eq!(ids.len(), usize::from(CONFLICTS_N_MAX));
+        assert_eq!(ids[0], "conflict:b92efacc690b51f8998b5e8fad74c0734b2b6cdaafb25c4684998dd54680f477");
+        assert!(ids.iter().all(|id| is_beside(id, "evt_1") && !is_beside(id, "evt_2") && id.len() <= 255));
+        assert!(!is_beside("conflict:", "evt_1") && !is_beside("evt_1", "evt_1"));
+        let told = told_beside("evt_1");
+        assert_eq!(first_event_id(&ids[3], Some(&told)), Some("evt_1"));
+        assert_eq!(first_event_id("conflict:4", Some(&told)), None, "a stranger's own text");
+        assert_eq!(first_event_id(&ids[3], Some("evt_1")).or(first_event_id(&ids[3], None)), None);
+        let places = replay_places(&[7; 32]);
+        assert_eq!(
+            hex::encode(places[0]),
+            "42070dabd81453f99775191b646b5d2cd8546a7d6ca5e5ed0deb21b256e29fba"
+        );
+        let all: std::collections::BTreeSet<_> =
+            places.iter().chain(&replay_places(&[8; 32])).copied().collect();
+        assert_eq!(all.len(), 2 * usize::from(REPLAYS_N_MAX));
+        assert!(!all.contains(&[7; 32]), "no signed text has one");
+    }
+}

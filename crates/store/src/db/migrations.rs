@@ -1,0 +1,394 @@
+//! Applies migrations. The list of them, and how to add one, is in `store/migrations.rs`.
+//!
+//! Each is one transaction, all or nothing. What a transaction cannot do (`CREATE INDEX CONCURRENTLY`) is a migration
+//! of its own, [`Migration::outside`]. What has to be done to every row of a large table is a [`Migration::filling`]
+//! after a migration that expands: a statement for some rows at a time, each in a transaction of its own, while others
+//! write.
+
+use std::time::{Duration, Instant};
+
+use tracing::info;
+
+use super::door::Door;
+use super::error::{DbError, DbResult};
+use super::pool::Session;
+use super::postgres::Postgres;
+use super::sqlite::{Sqlite, SqliteSession};
+use hooklatch_core::stop::to_end;
+
+/// One step of the schema.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Migration {
+    version: i64,
+    name: &'static str,
+    sqlite: &'static str,
+    postgres: &'static str,
+    is_outside: bool,
+    filling: Option<&'static str>,
+}
+
+/// Held by the node that migrates, until its transaction ends. Any number that nobody else uses in this database.
+const LOCK: i64 = 0x686f_6f6b_6c61_7463;
+/// Time for which a node waits for another one's migration, or for a table that somebody holds. Each try
+/// waits as long as the session's `lock_timeout` lets it.
+const WAIT_MAX: Duration = Duration::from_mins(5);
+/// Most rows of one transaction of a filling.
+const FILLED_N_MAX: i64 = 1_000;
+
+const TABLE: &str = "CREATE TABLE IF NOT EXISTS hooklatch_migrations (
+    version BIGINT PRIMARY KEY,
+    name TEXT NOT NULL,
+    applied_at_ms BIGINT NOT NULL,
+    filled_at_ms BIGINT
+)";
+
+impl Migration {
+    /// `version` is one more than that of the one before.
+    pub(crate) const fn new(version: i64, name: &'static str, sqlite: &'static str, postgres: &'static str) -> Self {
+        Self { version, name, sqlite, postgres, is_outside: false, filling: None }
+    }
+
+    /// Text of the step for one of the databases.
+    pub(crate) fn text_for(&self, is_postgres: bool) -> &'static str {
+        if is_postgres { self.postgres } else { self.sqlite }
+    }
+
+    /// Outside of any transaction, statement by statement; each ends with `;` at the end of a line. Whatever happens in
+    /// the middle, all of it is done again, so each has to bear that: `DROP INDEX CONCURRENTLY IF EXISTS` comes before
+    /// `CREATE INDEX CONCURRENTLY`.
+    #[must_use]
+    pub(crate) const fn outside(mut self) -> Self {
+        self.is_outside = true;
+        self
+    }
+
+    /// After it, `sql` (for both databases, `$1` is how many rows at most) is repeated until it changes nothing, each
+    /// time in a transaction of its own.
+    #[must_use]
+    pub(crate) const fn filling(mut self, sql: &'static str) -> Self {
+        self.filling = Some(sql);
+        self
+    }
+}
+
+/// The version that `all` comes to; 0 is an empty database.
+pub(crate) fn latest(all: &[Migration]) -> i64 {
+    all.last().map_or(0, |last| last.version)
+}
+
+/// Applies what is missing. Has no time limit. It gives the only writer back between the parts of a filling, so that
+/// others wait for one part at most.
+pub(crate) async fn on_sqlite(db: &Sqlite, all: &[Migration]) -> DbResult<()> {
+    for one in all {
+        let state = on_writer(db, async |session| apply(session, None, one).await).await?;
+        let Some(sql) = one.filling.filter(|_| state != MigrationState::Done) else { continue };
+        let (mut filled_n, started) = (0, Instant::now());
+        loop {
+            let changed_n = on_writer(db, async |session| fill_some(session, sql).await).await?;
+            filled_n += changed_n;
+            if is_filled(changed_n) {
+                break;
+            }
+        }
+        on_writer(db, async |session| filled(&mut session.door(), one, filled_n, started).await).await?;
+    }
+    Ok(())
+}
+
+pub(super) async fn on_writer<T>(
+    db: &Sqlite,
+    work: impl AsyncFnOnce(&mut SqliteSession) -> DbResult<T>,
+) -> DbResult<T> {
+    let mut held = db.writer().take().await?;
+    let answer = match held.session() {
+        Ok(session) => work(session).await,
+        Err(error) => Err(error),
+    };
+    held.give_back_after(answer)
+}
+
+/// Applies what is missing. One node does it; the others wait and find it done.
+pub(crate) async fn on_postgres(db: &Postgres, all: &[Migration]) -> DbResult<()> {
+    let started = Instant::now();
+    loop {
+        match on_postgres_once(db, all).await {
+            Err(error) if is_to_be_waited_for(&error, started) => {}
+            done => return done,
+        }
+    }
+}
+
+/// True while somebody else holds what a migration that was `started` then wants: it is to be tried again. Says so.
+pub(super) fn is_to_be_waited_for(error: &DbError, started: Instant) -> bool {
+    let is_busy = matches!(error.code(), Some("55P03" | "40P01")) && started.elapsed() < WAIT_MAX;
+    if is_busy {
+        info!(
+            waited_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or_default(),
+            waits_max_ms = u64::try_from(WAIT_MAX.as_millis()).unwrap_or_default(),
+            "another node migrates the database, or somebody holds its tables; waiting"
+        );
+    }
+    is_busy
+}
+
+async fn on_postgres_once(db: &Postgres, all: &[Migration]) -> DbResult<()> {
+    // It has a connection of its own, which is closed afterwards in any case: a migration takes longer than any other
+    // statement.
+    let mut session = db.alone().await?;
+    let found = schema_version(&mut session.door()).await?;
+    let is_guarded = all.iter().any(|one| one.is_outside && one.version > found);
+    let mut guard = if is_guarded { Some(db.alone().await?) } else { None };
+    apply_all(&mut session, guard.as_mut(), all).await?;
+    Session::close(session).await;
+    Ok(())
+}
+
+async fn apply_all<S: Session>(
+    session: &mut S,
+    mut guard: Option<&mut S>,
+    all: &[Migration],
+) -> DbResult<()> {
+    for one in all {
+        let state = apply(session, guard.as_deref_mut(), one).await?;
+        if let (Some(sql), MigrationState::Missing | MigrationState::Unfilled) = (one.filling, state) {
+            fill(session, one, sql).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Says how far it was before. With `guard`, a second session that holds the lock where `session` is outside of a
+/// transaction; SQLite's only writer needs none.
+async fn apply<S: Session>(
+    session: &mut S,
+    guard: Option<&mut S>,
+    one: &Migration,
+) -> DbResult<MigrationState> {
+    let state = state(&mut session.door(), one).await?;
+    if state != MigrationState::Missing {
+        return Ok(state);
+    }
+    match (guard, one.is_outside) {
+        (_, false) => in_transaction(session, async |door| within(door, one).await).await?,
+        (None, true) => outside(&mut session.door(), one).await?,
+        (Some(guard), true) => {
+            let work = async |door: &mut Door<'_>| {
+                // This connection is idle for as long as the other one works.
+                door.batch("SET LOCAL idle_in_transaction_session_timeout = 0").await?;
+                match self::state(door, one).await? {
+                    MigrationState::Missing => outside(&mut session.door(), one).await,
+                    MigrationState::Unfilled | MigrationState::Done => Ok(()),
+                }
+            };
+            in_transaction(guard, work).await?;
+        }
+    }
+    Ok(state)
+}
+
+/// Runs `work` in a transaction that nobody else migrates beside.
+pub(crate) async fn in_transaction<S: Session, T>(
+    session: &mut S,
+    work: impl AsyncFnOnce(&mut Door<'_>) -> DbResult<T>,
+) -> DbResult<T> {
+    session.begin().await?;
+    let mut door = session.door();
+    let locked = if door.is_postgres() {
+        door.fetch("SELECT pg_advisory_xact_lock($1)", &[LOCK.into()]).await.map(drop)
+    } else {
+        Ok(())
+    };
+    let answer = match locked {
+        Ok(()) => work(&mut door).await,
+        Err(error) => Err(error),
+    };
+    match answer {
+        Ok(value) => session.commit().await.map(|()| value),
+        Err(error) => {
+            // The error of the work is the one to report.
+            to_end(session.roll_back()).await;
+            Err(error)
+        }
+    }
+}
+
+async fn within(door: &mut Door<'_>, one: &Migration) -> DbResult<()> {
+    // Another node may have been first.
+    if state(door, one).await? != MigrationState::Missing {
+        return Ok(());
+    }
+    door.batch(one.text(door)).await?;
+    note(door, one).await
+}
+
+async fn outside(door: &mut Door<'_>, one: &Migration) -> DbResult<()> {
+    for statement in one.text(door).split(";\n") {
+        door.batch(statement).await?;
+    }
+    note(door, one).await
+}
+
+async fn fill<S: Session>(session: &mut S, one: &Migration, sql: &'static str) -> DbResult<()> {
+    let (mut filled_n, started) = (0, Instant::now());
+    loop {
+        let changed_n = fill_some(session, sql).await?;
+        filled_n += changed_n;
+        if is_filled(changed_n) {
+            break;
+        }
+    }
+    filled(&mut session.door(), one, filled_n, started).await
+}
+
+async fn fill_some<S: Session>(session: &mut S, sql: &'static str) -> DbResult<u64> {
+    in_transaction(session, async |door| door.execute(sql, &[FILLED_N_MAX.into()]).await).await
+}
+
+/// True when so few rows changed that older binaries may have written them meanwhile: those come in ones and
+/// twos, without end.
+fn is_filled(changed_n: u64) -> bool {
+    changed_n < FILLED_N_MAX.unsigned_abs()
+}
+
+async fn filled(door: &mut Door<'_>, one: &Migration, filled_n: u64, started: Instant) -> DbResult<()> {
+    door.execute(
+        "UPDATE hooklatch_migrations SET filled_at_ms = applied_at_ms WHERE version = $1",
+        &[one.version.into()],
+    )
+    .await?;
+    let took_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or_default();
+    info!(version = one.version, rows = filled_n, took_ms, "filled the rows of a migration");
+    Ok(())
+}
+
+impl Migration {
+    fn text(&self, door: &Door<'_>) -> &'static str {
+        self.text_for(door.is_postgres())
+    }
+}
+
+/// Keeps in mind that it was applied.
+async fn note(door: &mut Door<'_>, one: &Migration) -> DbResult<()> {
+    let now = if door.is_postgres() {
+        "SELECT {clock_ms} AS now_ms"
+    } else {
+        "SELECT CAST(strftime('%s', 'now') AS INTEGER) * 1000 AS now_ms"
+    };
+    let now_ms = door.fetch_one(now, &[]).await?.int("now_ms")?;
+    let filled_at_ms = one.filling.is_none().then_some(now_ms);
+    let values = [one.version.into(), one.name.into(), now_ms.into(), filled_at_ms.into()];
+    let sql = "INSERT INTO hooklatch_migrations (version, name, applied_at_ms, filled_at_ms)
+               VALUES ($1, $2, $3, $4) ON CONFLICT (version) DO NOTHING";
+    door.batch(TABLE).await?;
+    door.execute(sql, &values).await.map(drop)
+}
+
+/// Progress of one migration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum MigrationState {
+    Missing,
+    Unfilled,
+    Done,
+}
+
+async fn state(door: &mut Door<'_>, one: &Migration) -> DbResult<MigrationState> {
+    if !table_is_there(door, "hooklatch_migrations").await? {
+        return Ok(MigrationState::Missing);
+    }
+    let sql = "SELECT filled_at_ms FROM hooklatch_migrations WHERE version = $1";
+    Ok(match door.fetch_optional(sql, &[one.version.into()]).await? {
+        None => MigrationState::Missing,
+        Some(row) if one.filling.is_some() && row.int_or_null("filled_at_ms")?.is_none() => {
+            MigrationState::Unfilled
+        }
+        Some(_) => MigrationState::Done,
+    })
+}
+
+pub(super) async fn table_is_there(door: &mut Door<'_>, table: &'static str) -> DbResult<bool> {
+    let sql = if door.is_postgres() {
+        // `to_regclass` would not do: it may still remember from before the lock that there was no such table.
+        "SELECT COUNT(*) AS is_there FROM pg_catalog.pg_tables
+         WHERE tablename = $1 AND schemaname = ANY (current_schemas(false))"
+    } else {
+        "SELECT COUNT(*) AS is_there FROM sqlite_schema WHERE name = $1"
+    };
+    door.fetch_one(sql, &[table.into()]).await?.is_true("is_there")
+}
+
+/// True when tables of ours are there that these migrations did not make: those of another layout.
+pub(super) async fn is_of_another_layout(door: &mut Door<'_>) -> DbResult<bool> {
+    // The order matters: a node that migrates at this moment commits both at once.
+    Ok(table_is_there(door, "processed_webhook_events").await?
+        && !table_is_there(door, "hooklatch_migrations").await?)
+}
+
+/// The newest migration that was applied; 0 when there is none.
+pub(crate) async fn schema_version(door: &mut Door<'_>) -> DbResult<i64> {
+    if !table_is_there(door, "hooklatch_migrations").await? {
+        return Ok(0);
+    }
+    let sql = "SELECT COALESCE(MAX(version), 0) AS version FROM hooklatch_migrations";
+    door.fetch_one(sql, &[]).await?.int("version")
+}
+
+/// The oldest version that a binary may want; `None` in an empty database.
+pub(super) async fn schema_floor(door: &mut Door<'_>) -> DbResult<Option<i64>> {
+    if !table_is_there(door, "schema_floor").await? {
+        return Ok(None);
+    }
+    let row = door.fetch_optional("SELECT version FROM schema_floor", &[]).await?;
+    row.map(|row| row.int("version")).transpose()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::db::sqlite::opened;
+
+    const TABLE: &str = "CREATE TABLE t (n BIGINT, doubled BIGINT);
+        WITH RECURSIVE c (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 2500) INSERT INTO t (n) SELECT n FROM c;";
+    const FIRST: Migration = Migration::new(1, "first", TABLE, "");
+    const SECOND: Migration =
+        Migration::new(2, "second", "CREATE INDEX i ON t (n);\n-- done\n", "").outside();
+    const THIRD: Migration = Migration::new(3, "third", "SELECT 1", "")
+        .filling("UPDATE t SET doubled = 2 * n WHERE n IN (SELECT n FROM t WHERE doubled IS NULL LIMIT $1)");
+    const BROKEN: Migration = Migration::new(4, "broken", "CREATE TABLE u (n BIGINT); NONSENSE", "");
+
+    async fn number(db: &Sqlite, sql: &'static str) -> i64 {
+        let mut held = db.reader().take().await.unwrap();
+        let row = held.door().unwrap().fetch_one(sql, &[]).await;
+        held.give_back_after(row).unwrap().int("n").unwrap()
+    }
+
+    #[tokio::test]
+    async fn what_is_missing_is_applied_once_and_all_or_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let db = opened(&folder).await;
+        for all in [&[FIRST][..], &[FIRST, SECOND, THIRD], &[FIRST, SECOND, THIRD]] {
+            on_sqlite(&db, all).await.unwrap();
+            assert_eq!(number(&db, "SELECT MAX(version) AS n FROM hooklatch_migrations").await, latest(all));
+        }
+        assert_eq!(number(&db, "SELECT COUNT(*) AS n FROM t WHERE doubled = 2 * n").await, 2_500);
+        assert_eq!(
+            number(&db, "SELECT COUNT(*) AS n FROM hooklatch_migrations WHERE filled_at_ms IS NULL").await,
+            0
+        );
+        on_sqlite(&db, &[FIRST, SECOND, THIRD, BROKEN]).await.unwrap_err();
+        assert_eq!(number(&db, "SELECT COUNT(*) AS n FROM sqlite_schema WHERE name = 'u'").await, 0);
+        assert_eq!(number(&db, "SELECT COUNT(*) AS n FROM hooklatch_migrations").await, 3);
+    }
+
+    #[tokio::test]
+    async fn a_filling_that_was_cut_off_goes_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let db = opened(&folder).await;
+        on_sqlite(&db, &[FIRST, SECOND, THIRD]).await.unwrap();
+        let mut held = db.writer().take().await.unwrap();
+        let cut = "UPDATE t SET doubled = NULL WHERE n > 2000; UPDATE hooklatch_migrations SET filled_at_ms = NULL WHERE version = 3";
+        held.door().unwrap().batch(cut).await.unwrap();
+        held.give_back();
+        on_sqlite(&db, &[FIRST, SECOND, THIRD]).await.unwrap();
+        assert_eq!(number(&db, "SELECT COUNT(*) AS n FROM t WHERE doubled IS NULL").await, 0);
+    }
+}

@@ -1,0 +1,338 @@
+//! The connections to one database, and the one rule about them: a connection is given back only by an operation that
+//! knows its state. Whatever else happens to it (a limit, a failed COMMIT or ROLLBACK, a caller that goes away), it is
+//! closed, and so is every other one that is older: what one of them met, they will meet.
+//!
+//! Why not the driver's pool: it asks each connection that comes back whether it is well, without a limit, and keeps
+//! its place meanwhile, so that a server which falls silent takes the places one after another
+//! (`docs/adr/0034-a-connection-belongs-to-one-operation.md`).
+//!
+//! A connection, as far as a pool has to know it.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, timeout};
+
+use super::door::Door;
+use super::error::{DbError, DbResult, StoreError};
+use super::limit::limited;
+use hooklatch_core::stop::to_end;
+
+/// Time for which an operation waits for a place, and then for a new connection.
+const TAKE_LIMIT: Duration = Duration::from_secs(5);
+/// Time that a connection has for its goodbye.
+const GOODBYE_LIMIT: Duration = Duration::from_secs(1);
+/// Older connections are closed instead of used, so that a server's new settings and addresses are found.
+const AGE_MAX: Duration = Duration::from_mins(30);
+
+type Connecting<S> = Pin<Box<dyn Future<Output = DbResult<S>> + Send>>;
+
+/// Opens one connection, ready to be used.
+pub(crate) type Connect<S> = Box<dyn Fn() -> Connecting<S> + Send + Sync>;
+
+/// The state of a database as far as all its connections know it together.
+#[derive(Default)]
+pub struct Trust {
+    /// Raised when a connection had to be closed: those of earlier generations are no longer trusted.
+    generation: AtomicU64,
+    /// True when something went wrong since a write was last seen to work.
+    is_doubted: AtomicBool,
+    /// Why it is not the database that was opened, once that was seen.
+    replaced: OnceLock<String>,
+}
+
+impl Trust {
+    /// No connection that is open now is to be used again.
+    pub(crate) fn withdraw(&self) {
+        self.generation.fetch_add(1, Ordering::Relaxed);
+        self.is_doubted.store(true, Ordering::Relaxed);
+    }
+
+    /// A write did not work.
+    pub fn doubt(&self) {
+        self.is_doubted.store(true, Ordering::Relaxed);
+    }
+
+    /// True when a write has to be seen to work before it is said that writes work.
+    pub(crate) fn is_doubted(&self) -> bool {
+        self.is_doubted.load(Ordering::Relaxed)
+    }
+
+    /// A write was seen to work.
+    pub fn restore(&self) {
+        self.is_doubted.store(false, Ordering::Relaxed);
+    }
+
+    /// Another database, or an earlier state of it, is there now: no connection is given before a restart. True the
+    /// first time.
+    pub fn replace(&self, what: &str) -> bool {
+        self.is_doubted.store(true, Ordering::Relaxed);
+        self.replaced.set(what.to_owned()).is_ok()
+    }
+
+    /// Why it is not the database that was opened, if that was seen.
+    pub fn replaced(&self) -> Option<&str> {
+        self.replaced.get().map(String::as_str)
+    }
+}
+
+/// How much of a pool is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PlacesUsed {
+    /// Purpose of its connections, in one word.
+    pub pool: &'static str,
+    /// Connections that operations hold.
+    pub in_use_n: u32,
+    /// Most connections that there may be.
+    pub places_n: u32,
+}
+
+/// Connections to one database, up to a maximum. Cloning is cheap and shares them.
+pub struct SessionPool<S: Session>(Arc<PoolShared<S>>);
+
+impl<S: Session> Clone for SessionPool<S> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+struct PoolShared<S> {
+    connect: Connect<S>,
+    places: Arc<Semaphore>,
+    places_n: u32,
+    turns: Arc<Semaphore>,
+    idle: Mutex<Vec<OpenConnection<S>>>,
+    trust: Arc<Trust>,
+    waited: metrics::Histogram,
+}
+
+struct OpenConnection<S> {
+    session: S,
+    generation: u64,
+    opened: Instant,
+}
+
+impl<S: Session> SessionPool<S> {
+    /// Makes a pool, which opens nothing yet.
+    pub fn new(places_n: u32, trust: Arc<Trust>, connect: Connect<S>) -> Self {
+        let places = Arc::new(Semaphore::new(places_n as usize));
+        let waited = metrics::histogram!("hooklatch_db_wait_seconds");
+        let (turns, idle) = (Arc::new(Semaphore::new(1)), Mutex::default());
+        Self(Arc::new(PoolShared { connect, places, places_n, turns, idle, trust, waited }))
+    }
+
+    pub fn trust(&self) -> &Trust {
+        &self.0.trust
+    }
+
+    /// Connections that operations hold, and the most that there may be, under the word for what they are for.
+    pub fn used(&self, pool: &'static str) -> PlacesUsed {
+        let free_n = u32::try_from(self.0.places.available_permits()).unwrap_or(u32::MAX);
+        PlacesUsed { pool, in_use_n: self.0.places_n.saturating_sub(free_n), places_n: self.0.places_n }
+    }
+
+    /// The turn of an operation that no sender waits for. Of those one at a time asks for a connection, so that who has
+    /// a sender waiting waits for one of them at most.
+    pub async fn turn(&self) -> DbResult<OwnedSemaphorePermit> {
+        self.permit(&self.0.turns).await
+    }
+
+    async fn permit(&self, of: &Arc<Semaphore>) -> DbResult<OwnedSemaphorePermit> {
+        let since = Instant::now();
+        let permit = timeout(TAKE_LIMIT, Arc::clone(of).acquire_owned()).await;
+        self.0.waited.record(since.elapsed().as_secs_f64());
+        let permit = permit.map_err(|_| DbError::lost("every connection is taken, for seconds"))?;
+        permit.map_err(|_| DbError::lost("the store is closed"))
+    }
+
+    /// A connection for one operation, the one that was used last or a new one.
+    pub async fn take(&self) -> DbResult<HeldSession<S>> {
+        if let Some(what) = self.0.trust.replaced() {
+            return Err(DbError::lost(format!("{what}; nothing is written to it before a restart")));
+        }
+        let place = self.permit(&self.0.places).await?;
+        let generation = self.0.trust.generation.load(Ordering::Relaxed);
+        loop {
+            let Some(open) = self.idle().pop() else { break };
+            if open.generation == generation && open.opened.elapsed() < AGE_MAX {
+                return Ok(HeldSession { open: Some(open), shared: Arc::clone(&self.0), _place: place });
+            }
+            // Its place is ours already, and its answer changes nothing.
+            drop(open);
+        }
+        let session = timeout(TAKE_LIMIT, (self.0.connect)()).await;
+        let session = session.unwrap_or_else(|_| Err(DbError::no_answer(TAKE_LIMIT)));
+        let open = session.map(|session| OpenConnection { session, generation, opened: Instant::now() });
+        let open = open.inspect_err(|_| self.0.trust.doubt())?;
+        Ok(HeldSession { open: Some(open), shared: Arc::clone(&self.0), _place: place })
+    }
+
+    /// Takes a connection and opens a transaction in it. A connection that cannot even begin is closed, and another
+    /// one tried: nothing has been asked yet, so nothing can happen twice.
+    pub async fn begin(&self) -> DbResult<HeldSession<S>> {
+        let mut held = self.take().await?;
+        match held.begin().await {
+            Ok(()) => return Ok(held),
+            // Another connection may be writing just now: this one is as good as before.
+            Err(error) if error.is_verdict() => {
+                held.give_back();
+                return Err(error);
+            }
+            Err(_) => drop(held),
+        }
+        let mut held = self.take().await?;
+        held.begin().await?;
+        Ok(held)
+    }
+
+    /// Gives no more connections, waits for those that are out, and closes all; not for longer than `bound`.
+    pub async fn close(&self, bound: Duration) {
+        // An error means that the time is over: an operation that still has a connection will close it.
+        to_end(timeout(bound, self.0.places.acquire_many(self.0.places_n))).await;
+        self.0.places.close();
+        let idle = std::mem::take(&mut *self.idle());
+        for open in idle {
+            to_end(timeout(GOODBYE_LIMIT, open.session.close())).await;
+        }
+    }
+
+    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<OpenConnection<S>>> {
+        self.0.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A connection in the hands of one operation. Dropping it closes it.
+pub struct HeldSession<S: Session> {
+    /// `None` once it was given back.
+    open: Option<OpenConnection<S>>,
+    shared: Arc<PoolShared<S>>,
+    _place: OwnedSemaphorePermit,
+}
+
+impl<S: Session> HeldSession<S> {
+    /// The pool that it is of.
+    pub fn pool(&self) -> SessionPool<S> {
+        SessionPool(Arc::clone(&self.shared))
+    }
+
+    pub fn session(&mut self) -> DbResult<&mut S> {
+        // Only the functions that take `self` take it out.
+        self.open
+            .as_mut()
+            .map(|open| &mut open.session)
+            .ok_or_else(|| DbError::lost("the connection is closed"))
+    }
+
+    /// Opens the door for statements that both databases know.
+    pub(crate) fn door(&mut self) -> DbResult<Door<'_>> {
+        self.session().map(S::door)
+    }
+
+    /// Gives it back: no answer is awaited in it. Where a transaction is open all the same, it is closed.
+    pub(crate) fn give_back(mut self) {
+        let Some(open) = self.open.take() else { return };
+        if !open.session.is_in_transaction() && !open.session.is_lost() {
+            self.shared.idle.lock().unwrap_or_else(PoisonError::into_inner).push(open);
+        }
+    }
+
+    /// Gives it back after a statement by itself, unless its answer says nothing about the state it is in.
+    pub(crate) fn give_back_after<T>(self, answer: DbResult<T>) -> DbResult<T> {
+        if answer.as_ref().err().is_none_or(DbError::is_verdict) {
+            self.give_back();
+        }
+        answer
+    }
+
+    /// The same after a whole operation.
+    pub(crate) fn give_back_after_all<T>(self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
+        if answer.as_ref().err().is_none_or(StoreError::is_verdict) {
+            self.give_back();
+        }
+        answer
+    }
+
+    pub async fn begin(&mut self) -> DbResult<()> {
+        limited(self.session()?.begin()).await
+    }
+
+    /// True when a transaction is open in it, as far as is known.
+    pub(crate) fn is_in_transaction(&self) -> bool {
+        self.open.as_ref().is_some_and(|open| open.session.is_in_transaction())
+    }
+
+    /// Commits; [`HeldSession::end`] must follow.
+    pub async fn commit(&mut self) -> DbResult<()> {
+        limited(self.session()?.commit()).await
+    }
+
+    /// Rolls back; [`HeldSession::end`] must follow.
+    pub async fn roll_back(&mut self) -> DbResult<()> {
+        limited(self.session()?.roll_back()).await
+    }
+
+    /// Rolls back, so that nobody waits for its locks, and closes the connection.
+    pub(crate) async fn roll_back_and_close(mut self) -> DbResult<()> {
+        let answer = self.roll_back().await;
+        self.close();
+        answer
+    }
+
+    /// Closes it; this says nothing about other connections.
+    pub fn close(&mut self) {
+        drop(self.open.take());
+    }
+
+    /// After a commit or a rollback that came to `answer`. Whatever went wrong, the connection is closed, and the
+    /// transaction with it.
+    pub fn end(mut self, answer: DbResult<()>) -> DbResult<()> {
+        match &answer {
+            Ok(()) if self.is_in_transaction() => {
+                self.close();
+                return Err(DbError::lost("another transaction than ours has ended"));
+            }
+            Ok(()) => self.give_back(),
+            // The driver may still count a transaction that the database has ended, so this connection is of no use any
+            // more. Other connections are as good as before.
+            Err(error) if error.is_verdict() => self.close(),
+            Err(_) => drop(self),
+        }
+        answer
+    }
+}
+
+impl<S: Session> Drop for HeldSession<S> {
+    fn drop(&mut self) {
+        if self.open.is_some() {
+            self.shared.trust.withdraw();
+        }
+    }
+}
+
+/// One connection to a database. Dropping it closes it, and interrupts what still runs in it.
+pub trait Session: Sized + Send + 'static {
+    /// Opens a transaction that may write, where this connection may.
+    fn begin(&mut self) -> impl Future<Output = DbResult<()>> + Send;
+
+    /// Commits. An error unless the transaction was open and the database confirmed it without a warning.
+    fn commit(&mut self) -> impl Future<Output = DbResult<()>> + Send;
+
+    /// Rolls back; works on a connection whose statement was interrupted, too.
+    fn roll_back(&mut self) -> impl Future<Output = DbResult<()>> + Send;
+
+    /// True when a transaction is open in it, as far as is known.
+    fn is_in_transaction(&self) -> bool;
+
+    /// True when a statement was given up in the middle: it can only be closed.
+    fn is_lost(&self) -> bool;
+
+    /// Says goodbye to the database and closes the connection.
+    fn close(self) -> impl Future<Output = ()> + Send;
+
+    /// Opens the door for statements that both databases know.
+    fn door(&mut self) -> Door<'_>;
+}

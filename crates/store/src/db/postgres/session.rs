@@ -1,0 +1,403 @@
+//! The settings that a session must have before anything is written through it: they are set by statements, because a
+//! pooler swallows what is asked for when connecting, and read back on every new connection, because a pooler, a role
+//! or a restart may have it otherwise.
+//!
+//! The purpose of a session, which decides the plans of its statements. The sessions of admission and of the outbox are
+//! the same all day, over tables whose sizes change from nothing to millions within minutes: their plans must not go by
+//! what was counted an hour ago. Handlers and people ask what they like, and get the plans that PostgreSQL thinks best.
+//!
+//! With a pooler in transaction mode nothing of this is set: it would stay in sessions that are not ours.
+
+use std::time::Duration;
+
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{Connection, PgConnection, Row};
+
+use crate::db::error::{DbError, DbResult};
+use crate::db::opening::{Pooling, PostgresSettings};
+use crate::db::warnings::language;
+use hooklatch_core::stop::to_end;
+
+/// Longest wait for a lock. Ours is 2 s: below any sender's patience, so a wait for another node's uncommitted twin
+/// ends in 503. Milliseconds.
+const LOCK_TIMEOUT_MS_MAX: i64 = 3_000;
+/// Longest idle time inside a transaction. Ours is 30 s. Milliseconds.
+const IDLE_TIMEOUT_MS_MAX: i64 = 60_000;
+/// Time that a second session may take to come about when we ask whether sessions are our own.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Settings that we need of a session. The warning with which a commit is confirmed that no standby has must
+/// reach us.
+macro_rules! set {
+    () => {
+        "SET lock_timeout = '2s';
+SET default_transaction_isolation = 'read committed';
+SET idle_in_transaction_session_timeout = '30s';
+SET statement_timeout = 0;
+SET client_min_messages = 'warning';
+SET jit = off;"
+    };
+}
+
+/// Setting that says in the session whether its server has to wait for a standby.
+macro_rules! set_replicated {
+    () => {
+        "SET hooklatch.replicated = 'on';"
+    };
+}
+
+/// Undoes, within the transaction, whatever a handler has set for it or for the session: what follows is ours. A
+/// transaction that it made read-only cannot be undone and is refused by the last one. A cursor that is to outlive the
+/// transaction would run the handler's query in the COMMIT.
+macro_rules! undo {
+    () => {
+        "CLOSE ALL; RESET SESSION AUTHORIZATION; RESET ROLE; RESET ALL; SET LOCAL transaction_read_only = off;
+SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') <> 'remote_apply';"
+    };
+}
+
+/// The same, and keeps it for the session, whatever the server's file says by then.
+macro_rules! redo {
+    () => {
+        concat!(
+            undo!(),
+            set!(),
+            "SELECT set_config('synchronous_commit', current_setting('synchronous_commit'), false);"
+        )
+    };
+}
+
+/// One round trip, as a simple query: it is right on any connection, also behind a pooler. The last one keeps what is
+/// read back: the server's file may say something else a minute later.
+const SET: &str =
+    concat!(set!(), "SELECT set_config('synchronous_commit', current_setting('synchronous_commit'), false)");
+const SET_REPLICATED: &str = set_replicated!();
+
+/// Things that outlive a transaction that a handler had, committed or not: locks that it took for the
+/// session, tables and cursors of the session, channels. Settings once more, since a rule of the users' on a table of ours
+/// may run in the COMMIT. The last but one is what servers from version 14 on were given at first. The last one counts
+/// the statements that are prepared.
+macro_rules! left {
+    () => {
+        "SELECT pg_advisory_unlock_all();
+DISCARD TEMP;
+CLOSE ALL;
+UNLISTEN *;
+SELECT set_config('client_connection_check_interval', '2s', false)
+    WHERE current_setting('client_connection_check_interval', true) IS NOT NULL;
+SELECT COUNT(*)::text AS prepared_n FROM pg_prepared_statements"
+    };
+}
+
+/// Statements that put a session right after a handler had it.
+#[derive(Debug, Clone, Copy)]
+pub struct Tidy {
+    /// Statements inside the handler's transaction, when it has ended well.
+    pub settings: &'static str,
+    /// Statements after the transaction.
+    pub session: &'static str,
+}
+
+impl Tidy {
+    pub fn of(settings: &PostgresSettings) -> Self {
+        match (settings.pooling, settings.is_replicated) {
+            (Pooling::Session, false) => Self { settings: redo!(), session: concat!(redo!(), left!()) },
+            (Pooling::Session, true) => Self {
+                settings: concat!(redo!(), set_replicated!()),
+                session: concat!(redo!(), set_replicated!(), left!()),
+            },
+            // After the transaction another session may answer: one that we have not set up.
+            (Pooling::Transaction, _) => Self { settings: undo!(), session: "" },
+        }
+    }
+
+    /// Puts the session right after the transaction; `false` when it cannot be, because other statements are prepared in
+    /// it than the driver knows: the next one to use it would be refused.
+    pub async fn after(&self, session: &mut PgConnection) -> DbResult<bool> {
+        let rows = sqlx::raw_sql(self.session).fetch_all(&mut *session).await?;
+        let last = rows.last().ok_or_else(DbError::vanished)?;
+        let prepared_n: String = last.try_get("prepared_n").map_err(DbError::from)?;
+        Ok(prepared_n.parse() == Ok(session.cached_statements_size()))
+    }
+}
+
+/// True when a session may write: not on a standby, not where somebody has forbidden it, and not where
+/// nobody waits for a standby any more although somebody has to.
+pub(in crate::db) const IS_WRITABLE: &str = "SELECT NOT pg_is_in_recovery()
+    AND NOT current_setting('transaction_read_only')::boolean
+    AND (current_setting('hooklatch.replicated', true) IS DISTINCT FROM 'on'
+         OR current_setting('synchronous_standby_names') <> '') AS is_writable";
+
+/// Every column is text, as simple queries give it; times are milliseconds.
+const READ: &str = "SELECT
+    pg_is_in_recovery()::text AS standby,
+    current_setting('transaction_read_only') AS read_only,
+    current_setting('fsync') AS fsync,
+    current_setting('full_page_writes') AS full_page_writes,
+    current_setting('synchronous_commit') AS synchronous_commit,
+    current_setting('synchronous_standby_names') AS synchronous_standby_names,
+    current_setting('client_min_messages') AS messages,
+    current_setting('lc_messages') AS language,
+    current_setting('default_transaction_isolation') AS isolation,
+    (extract(epoch FROM current_setting('lock_timeout')::interval) * 1000)::bigint::text AS lock_ms,
+    (extract(epoch FROM current_setting('idle_in_transaction_session_timeout')::interval) * 1000)::bigint::text
+        AS idle_ms,
+    (extract(epoch FROM current_setting('statement_timeout')::interval) * 1000)::bigint::text AS statement_ms";
+
+const NOT_KEPT: &str = "something between us and PostgreSQL does not keep what a session sets: give us a pool in session \
+    mode or none at all, or set database.pooling = \"transaction\" and read docs/postgres.md";
+
+/// Finding about a new connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum SessionVerdict {
+    /// It may be used.
+    Fit,
+    /// A standby, or a server that takes no writes now: another host may, or this one later.
+    ReadOnly(String),
+    /// Its settings could lose or block what is written; what to do about it.
+    Unfit(String),
+}
+
+/// Sets what can be set and reads back what matters.
+pub async fn prepare(
+    connection: &mut PgConnection,
+    settings: &PostgresSettings,
+    role: SessionRole,
+) -> DbResult<SessionVerdict> {
+    if settings.pooling == Pooling::Session {
+        sqlx::raw_sql(SET).execute(&mut *connection).await?;
+        if settings.is_replicated {
+            sqlx::raw_sql(SET_REPLICATED).execute(&mut *connection).await?;
+        }
+        // The server soon ends a statement whose client is gone. Servers before version 14 cannot do that.
+        to_end(sqlx::raw_sql("SET client_connection_check_interval = '2s'").execute(&mut *connection)).await;
+    }
+    let odd_plans = role.set(&mut *connection, settings.pooling).await?;
+    let row = sqlx::raw_sql(READ).fetch_one(connection).await?;
+    let get = |name: &str| row.try_get::<String, _>(name).map_err(DbError::from);
+    language(&get("language")?);
+    let session = SessionSettings {
+        is_standby: get("standby")? == "true",
+        is_read_only: get("read_only")? == "on",
+        fsync: get("fsync")?,
+        full_page_writes: get("full_page_writes")?,
+        synchronous_commit: get("synchronous_commit")?,
+        synchronous_standby_names: get("synchronous_standby_names")?,
+        messages: get("messages")?,
+        isolation: get("isolation")?,
+        lock_ms: get("lock_ms")?.parse().unwrap_or_default(),
+        idle_ms: get("idle_ms")?.parse().unwrap_or_default(),
+        statement_ms: get("statement_ms")?.parse().unwrap_or(-1),
+    };
+    Ok(match (session.verdict(settings), odd_plans) {
+        (SessionVerdict::Fit, Some(why)) => SessionVerdict::Unfit(format!("{why}: {NOT_KEPT}")),
+        (verdict, _) => verdict,
+    })
+}
+
+/// Settings of a session as they were read back.
+pub(super) struct SessionSettings {
+    pub(super) is_standby: bool,
+    pub(super) is_read_only: bool,
+    pub fsync: String,
+    pub full_page_writes: String,
+    pub synchronous_commit: String,
+    pub synchronous_standby_names: String,
+    pub messages: String,
+    pub isolation: String,
+    pub lock_ms: i64,
+    pub(super) idle_ms: i64,
+    pub(super) statement_ms: i64,
+}
+
+impl SessionSettings {
+    pub fn verdict(&self, settings: &PostgresSettings) -> SessionVerdict {
+        if self.is_standby {
+            return SessionVerdict::ReadOnly(
+                "PostgreSQL is in recovery: a standby takes no writes".to_owned(),
+            );
+        }
+        if self.is_read_only {
+            return SessionVerdict::ReadOnly(
+                "PostgreSQL takes no writes: transaction_read_only is on".to_owned(),
+            );
+        }
+        match self.loses(settings).or_else(|| self.blocks(settings.pooling)) {
+            Some(why) => SessionVerdict::Unfit(why),
+            None => SessionVerdict::Fit,
+        }
+    }
+
+    /// Returns why a confirmed commit could be lost.
+    fn loses(&self, settings: &PostgresSettings) -> Option<String> {
+        for (name, value) in [("fsync", &self.fsync), ("full_page_writes", &self.full_page_writes)] {
+            if value != "on" {
+                return Some(format!(
+                    "PostgreSQL runs with {name} = {value} and could lose confirmed events: turn it on"
+                ));
+            }
+        }
+        if !matches!(self.synchronous_commit.as_str(), "on" | "remote_apply") {
+            return Some(format!(
+                "PostgreSQL runs with synchronous_commit = {} and could lose confirmed events: set it to on, or \
+                 remote_apply, for the server, the database and the role",
+                self.synchronous_commit
+            ));
+        }
+        if self.messages == "error" {
+            return Some(
+                "client_min_messages of the session is error, and a commit that no standby has is told by a warning: \
+                 set it to warning or notice for the role"
+                    .to_owned(),
+            );
+        }
+        (settings.is_replicated && self.synchronous_standby_names.trim().is_empty()).then(|| {
+            "PostgreSQL waits for no standby: database.replicated = true wants synchronous_standby_names, because \
+             a fail-over to an asynchronous standby loses confirmed events; name a standby there, or set \
+             database.replicated = false"
+                .to_owned()
+        })
+    }
+
+    /// Returns which setting is not the one that we need, and who is to blame.
+    fn blocks(&self, pooling: Pooling) -> Option<String> {
+        let wrong = if !(1..=LOCK_TIMEOUT_MS_MAX).contains(&self.lock_ms) {
+            ("lock_timeout", format!("{} ms", self.lock_ms), "2s")
+        } else if self.isolation != "read committed" {
+            ("default_transaction_isolation", self.isolation.clone(), "read committed")
+        } else if !(1..=IDLE_TIMEOUT_MS_MAX).contains(&self.idle_ms) {
+            ("idle_in_transaction_session_timeout", format!("{} ms", self.idle_ms), "30s")
+        } else if self.statement_ms != 0 {
+            // It would end the wait for a synchronous standby, and the commit would be confirmed all the same.
+            ("statement_timeout", format!("{} ms", self.statement_ms), "0")
+        } else {
+            return None;
+        };
+        let (name, value, wanted) = wrong;
+        let remedy = match pooling {
+            Pooling::Session => NOT_KEPT.to_owned(),
+            Pooling::Transaction => {
+                format!(
+                    "with database.pooling = \"transaction\" the role brings it: ALTER ROLE … SET {name} = '{wanted}'"
+                )
+            }
+        };
+        Some(format!("{name} of the session is {value}, and {wanted} is needed: {remedy}"))
+    }
+}
+
+/// Returns what is wrong with the sessions that we get, as opposed to what the config says: whether one keeps its
+/// backend while another works, and whether statements that were prepared are still there afterwards.
+///
+/// Two connections: the second one opens a transaction on the backend that the first one has just used, if it can;
+/// then the first one asks again.
+pub(super) async fn pooling_mistake(
+    first: &mut PgConnection,
+    options: &PgConnectOptions,
+    pooling: Pooling,
+) -> DbResult<Option<String>> {
+    let probe = tokio::time::timeout(PROBE_TIMEOUT, probe(first, options)).await;
+    let Ok(probe) = probe else {
+        return Ok(Some(
+            "a second session did not come about within 5 s: the pooler before PostgreSQL must hold \
+             database.connections_n sessions for each node"
+                .to_owned(),
+        ));
+    };
+    let backends = match probe {
+        Ok(backends) => backends,
+        Err(error) if is_lost_statement(&error) => {
+            return Ok(Some(
+                "the pooler before PostgreSQL shares sessions and loses prepared statements: put it into session \
+                 mode, or use PgBouncer 1.21 or later with max_prepared_statements above 0, and set \
+                 database.pooling = \"transaction\""
+                    .to_owned(),
+            ));
+        }
+        Err(error) if has_code(&error, &["08P01"]) => {
+            return Ok(Some(format!(
+                "the pooler before PostgreSQL gives us no transactions: put it into session mode ({error})"
+            )));
+        }
+        Err(error) => return Err(error),
+    };
+    let is_shared = backends.before != backends.after || backends.before == backends.other;
+    Ok((is_shared && pooling == Pooling::Session).then(|| {
+        "the pooler before PostgreSQL shares sessions (transaction mode): put it into session mode, or set \
+         database.pooling = \"transaction\" and read docs/postgres.md"
+            .to_owned()
+    }))
+}
+
+/// Backends that answered: the first connection before and during the other's transaction, and the other.
+struct Backends {
+    before: i32,
+    other: i32,
+    after: i32,
+}
+
+async fn probe(first: &mut PgConnection, options: &PgConnectOptions) -> DbResult<Backends> {
+    // It is prepared under a name, as all our statements are.
+    const WHO: &str = "SELECT pg_backend_pid()";
+    let before = sqlx::query_scalar(WHO).fetch_one(&mut *first).await?;
+    let mut second = PgConnection::connect_with(options).await?;
+    let mut tx = second.begin().await?;
+    let other = sqlx::query_scalar(WHO).fetch_one(&mut *tx).await?;
+    let after = sqlx::query_scalar(WHO).fetch_one(&mut *first).await?;
+    tx.rollback().await?;
+    second.close().await?;
+    Ok(Backends { before, other, after })
+}
+
+/// `prepared statement does not exist` or `already exists`.
+fn is_lost_statement(error: &DbError) -> bool {
+    has_code(error, &["26000", "42P05"])
+}
+
+fn has_code(error: &DbError, codes: &[&str]) -> bool {
+    error.code().is_some_and(|code| codes.contains(&code))
+}
+
+/// The purpose of a session, which decides about its plans.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::db) enum SessionRole {
+    /// Reading, handlers, what people look at and decide.
+    Plain,
+    /// Whole admissions in one statement.
+    Committer,
+    /// Claims and settlements of messages.
+    Worker,
+}
+
+/// Settings of the committer's session, as simple queries; the answer to the last one says what was set.
+const COMMITTER: (&str, &str) = (
+    "SET enable_seqscan = off;
+SET plan_cache_mode = force_generic_plan;
+SELECT concat_ws(' ', current_setting('enable_seqscan'), current_setting('plan_cache_mode')) AS found",
+    "off force_generic_plan",
+);
+const WORKER: (&str, &str) = (
+    "SET enable_seqscan = off;
+SET plan_cache_mode = force_generic_plan;
+SET enable_hashjoin = off;
+SET enable_mergejoin = off;
+SET enable_bitmapscan = off;
+SELECT concat_ws(' ', current_setting('enable_seqscan'), current_setting('plan_cache_mode'),
+    current_setting('enable_hashjoin'), current_setting('enable_mergejoin'), current_setting('enable_bitmapscan'))
+    AS found",
+    "off force_generic_plan off off off",
+);
+
+impl SessionRole {
+    /// Sets them and reads them back: what is there instead, when it is something else.
+    pub async fn set(self, db: &mut PgConnection, pooling: Pooling) -> DbResult<Option<String>> {
+        let (sql, wanted) = match (self, pooling) {
+            (Self::Plain, _) | (_, Pooling::Transaction) => return Ok(None),
+            (Self::Committer, Pooling::Session) => COMMITTER,
+            (Self::Worker, Pooling::Session) => WORKER,
+        };
+        let found: String = sqlx::raw_sql(sql).fetch_one(db).await?.try_get("found")?;
+        Ok((found != wanted)
+            .then(|| format!("planner settings of the session are {found}, and {wanted} is needed")))
+    }
+}

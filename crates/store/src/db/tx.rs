@@ -1,0 +1,435 @@
+//! The open transaction, as a transactional handler gets it: the same one that admits its event.
+//!
+//! Transactions that never stand: handlers are run in one to see what they would do.
+//!
+//! To roll back at the end is not enough. A handler has the connection, and some say COMMIT, or are rolled back by a
+//! statement and write on. So until the trial is over, nothing that this connection does can become lasting:
+//!
+//! - SQLite asks a hook before each commit, and the hook says no;
+//! - on PostgreSQL a rule is broken that is looked at with the commit, and whatever comes after this transaction is
+//!   read-only; the connection is closed then. Behind a pooler that lends sessions for a transaction each, the session
+//!   is not ours to set, so there the broken rule is all.
+
+use std::sync::LazyLock;
+
+use sqlx::{AssertSqlSafe, PgConnection, Row as _};
+
+use super::door::Door;
+use super::error::{DbError, DbResult, StoreError};
+use super::limit::limited;
+use super::pool::{HeldSession, Session as _};
+use super::postgres::Tidy;
+use super::sqlite::SqliteSession;
+use super::value::{Row, Value};
+use hooklatch_core::stop::to_end;
+
+/// An open transaction on either database. The code that made it commits it; a handler writes through it. Dropping it
+/// rolls it back, with its connection.
+///
+/// Statements of a handler are sent as they stand, with `$1`, `$2`, … for values, which both databases understand. Do
+/// not `COMMIT` or `ROLLBACK` through it: the event's own rows are in it, and an event whose handler ended its
+/// transaction counts as failed. A statement that is given up (a time-out of the handler's own, say) ends the
+/// transaction on SQLite.
+pub struct Tx {
+    pub kind: TxKind,
+    /// True when nobody knows what state the connection is in: it can only be closed.
+    is_lost: bool,
+    /// True when a handler had it, and may have left something in its session.
+    is_used: bool,
+    /// True when a handler was given up in the middle of what it did.
+    pub(super) is_abandoned: bool,
+    /// What PostgreSQL does when a handler returns: first and last. Nothing in a trial, which has a temporary table with
+    /// a broken rule, and writes nothing of ours.
+    pub around: (&'static str, &'static str),
+    /// Number of PostgreSQL's process, from the first handler on.
+    pub process: Option<i32>,
+}
+
+pub enum TxKind {
+    Sqlite(HeldSession<SqliteSession>),
+    /// A session of PostgreSQL, with what puts it right after a handler.
+    Postgres(HeldSession<PgConnection>, Tidy),
+}
+
+/// The mark that a handler's statements stand behind. It is gone when the handler ended the transaction, on
+/// purpose or by a statement that rolls back (`INSERT OR ROLLBACK`), and cannot be released when a statement
+/// of it failed and PostgreSQL aborted the transaction, whose COMMIT would be answered with success all the
+/// same.
+///
+/// Its name is drawn by the process: a handler that ends the transaction cannot set the same mark in the next one.
+static MARK: LazyLock<String> = LazyLock::new(|| format!("hooklatch_{:032x}", fastrand::u128(..)));
+
+/// Fires the rules that a handler's statements left for the commit, while its settings, its savepoint and its blame still
+/// stand. A COMMIT would run them after all was put right, and what they set would stay.
+const RULES: &str = "SET CONSTRAINTS ALL IMMEDIATE;";
+/// The deferred rules, by their names: after [`RULES`] they are deferred again for the next handler of the transaction,
+/// and those that are not deferred by themselves stay as they are.
+const DEFERRED: &str =
+    "SELECT pg_catalog.string_agg(pg_catalog.format('%I.%I', schema, name), ', ') AS names FROM (
+    SELECT n.nspname AS schema, c.conname AS name
+    FROM pg_catalog.pg_constraint c JOIN pg_catalog.pg_namespace n ON n.oid = c.connamespace
+    WHERE n.nspname !~ '^pg_' AND pg_catalog.has_schema_privilege(n.oid, 'USAGE')
+    GROUP BY n.nspname, c.conname HAVING bool_and(c.condeferred)) AS deferred";
+
+impl Tx {
+    pub fn new(kind: TxKind) -> Self {
+        Self {
+            kind,
+            is_lost: false,
+            is_used: false,
+            is_abandoned: false,
+            around: (RULES, "DISCARD TEMP"),
+            process: None,
+        }
+    }
+
+    /// Opens the door for statements that both databases know, each within seconds.
+    pub(crate) fn door(&mut self) -> DbResult<Door<'_>> {
+        match &mut self.kind {
+            TxKind::Sqlite(held) => held.door(),
+            TxKind::Postgres(held, _) => held.door(),
+        }
+    }
+
+    pub fn is_postgres(&self) -> bool {
+        matches!(self.kind, TxKind::Postgres(..))
+    }
+
+    /// Runs `work` on SQLite's thread, within seconds; an error on PostgreSQL.
+    pub(crate) async fn run_sqlite<T: Send + 'static>(
+        &mut self,
+        work: impl FnOnce(&mut rusqlite::Connection) -> DbResult<T> + Send + 'static,
+    ) -> DbResult<T> {
+        match &mut self.kind {
+            TxKind::Sqlite(held) => limited(held.session()?.run(work)).await,
+            TxKind::Postgres(..) => {
+                Err(DbError::unsaid("this is for SQLite, and PostgreSQL is what there is"))
+            }
+        }
+    }
+
+    /// PostgreSQL's session; an error on SQLite. The caller sets a limit.
+    pub(crate) fn pg(&mut self) -> DbResult<&mut PgConnection> {
+        match &mut self.kind {
+            TxKind::Postgres(held, _) => held.session(),
+            TxKind::Sqlite(_) => Err(DbError::unsaid("this is for PostgreSQL, and SQLite is what there is")),
+        }
+    }
+
+    /// Passes on what a statement came to, and keeps in mind what it says of the connection.
+    pub fn noted<T>(&mut self, op: &'static str, answer: DbResult<T>) -> Result<T, StoreError> {
+        self.is_lost |= answer.as_ref().is_err_and(|error| !error.is_verdict());
+        answer.map_err(|source| StoreError::from_db(op, source))
+    }
+
+    /// Commits; says apart what the database refused and what nobody knows.
+    pub async fn commit(self) -> Result<(), StoreError> {
+        if self.is_lost || self.is_abandoned {
+            let source = DbError::lost("a statement was given up in the middle of the transaction");
+            return Err(StoreError::Unavailable { op: "commit", source });
+        }
+        match self.kind {
+            TxKind::Sqlite(mut held) => {
+                let answer = held.commit().await;
+                ended_on_sqlite(held, self.is_used, answer).await
+            }
+            TxKind::Postgres(mut held, tidy) => {
+                let answer = held.commit().await;
+                ended(held, tidy, self.is_used, answer).await
+            }
+        }
+        .map_err(StoreError::from_commit)
+    }
+
+    /// Rolls back, so that nothing is left of it.
+    pub async fn roll_back(self) -> Result<(), StoreError> {
+        if self.is_lost {
+            return Ok(());
+        }
+        match (self.kind, self.is_abandoned) {
+            (TxKind::Sqlite(mut held), false) => {
+                let answer = held.roll_back().await;
+                ended_on_sqlite(held, self.is_used, answer).await
+            }
+            (TxKind::Postgres(mut held, tidy), false) => {
+                let answer = held.roll_back().await;
+                ended(held, tidy, self.is_used, answer).await
+            }
+            (TxKind::Sqlite(held), true) => held.roll_back_and_close().await,
+            (TxKind::Postgres(held, _), true) => end_process(held, self.process).await,
+        }
+        .map_err(|source| StoreError::from_db("rollback", source))
+    }
+
+    /// Commits what went well and rolls back what did not.
+    pub async fn end<T>(self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
+        match answer {
+            Ok(value) => self.commit().await.map(|()| value),
+            Err(error) => {
+                // The error of the statement is the one to report.
+                to_end(self.roll_back()).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// To be called before a handler gets this transaction.
+    pub async fn handler_begins(&mut self) -> Result<(), StoreError> {
+        let is_first = !std::mem::replace(&mut self.is_used, true);
+        let answer = match &mut self.kind {
+            TxKind::Sqlite(held) => match held.session() {
+                Ok(session) => {
+                    session.handler_begins();
+                    limited(session.door().batch(format!("SAVEPOINT {}", *MARK))).await
+                }
+                Err(error) => Err(error),
+            },
+            // One round trip for both.
+            TxKind::Postgres(held, _) => match held.session() {
+                Ok(session) => limited(process_at_mark(session, is_first))
+                    .await
+                    .map(|process| self.process = Some(process)),
+                Err(error) => Err(error),
+            },
+        };
+        self.noted("handler_begins", answer)
+    }
+
+    /// To be called when a handler had this transaction, before anything else is written: an error when what the
+    /// handler left is not the transaction that it was given.
+    pub async fn handler_ended(&mut self) -> Result<(), StoreError> {
+        let answer = match &mut self.kind {
+            TxKind::Sqlite(held) => match held.session() {
+                Ok(session) => limited(session.handler_ended(format!("RELEASE SAVEPOINT {}", *MARK))).await,
+                Err(error) => Err(error),
+            },
+            // One round trip for both.
+            TxKind::Postgres(held, tidy) => {
+                // A name means what is temporary before it means ours.
+                let (rules, discard) = self.around;
+                let sql = format!("{rules}RELEASE SAVEPOINT {};{}{discard}", *MARK, tidy.settings);
+                match held.door() {
+                    Ok(mut door) => limited(door.batch(sql)).await,
+                    Err(error) => Err(error),
+                }
+            }
+        };
+        self.noted("handler_ended", answer)
+    }
+
+    /// To be called when a handler was given up in the middle of what it did: this is rolled back, and its connection
+    /// closed.
+    pub fn abandon(&mut self) {
+        self.is_abandoned = true;
+    }
+
+    /// Runs a statement with `$1`, `$2`, … taken from `values`; both databases understand these. Gives back
+    /// how many rows it changed.
+    pub async fn execute(&mut self, sql: &'static str, values: &[Value]) -> Result<u64, DbError> {
+        self.door()?.execute_as_is(sql, values).await
+    }
+
+    /// The same for a statement that gives back rows: all of them, in its order.
+    pub async fn fetch(&mut self, sql: &'static str, values: &[Value]) -> Result<Vec<Row>, DbError> {
+        self.door()?.fetch_as_is(sql, values).await
+    }
+
+    /// The whole number in the first column of the first row; `None` when there is no row or it is NULL.
+    pub async fn fetch_i64(&mut self, sql: &'static str, values: &[Value]) -> Result<Option<i64>, DbError> {
+        self.fetch(sql, values).await?.first().map_or(Ok(None), Row::first_int)
+    }
+
+    /// Runs several statements without values, one after the other, with a `;` between them.
+    pub async fn batch(&mut self, sql: &'static str) -> Result<(), DbError> {
+        self.door()?.batch(sql).await
+    }
+
+    /// `sqlite` or `postgres`: for statements that one of them alone has.
+    #[doc(hidden)]
+    pub fn dialect(&self) -> &'static str {
+        if self.is_postgres() { "postgres" } else { "sqlite" }
+    }
+}
+
+/// Sets the mark, and returns the number of the process that has it.
+async fn process_at_mark(session: &mut PgConnection, is_first: bool) -> DbResult<i32> {
+    if !is_first {
+        let names: Option<String> = sqlx::raw_sql(DEFERRED)
+            .fetch_one(&mut *session)
+            .await?
+            .try_get("names")
+            .map_err(DbError::from)?;
+        if let Some(names) = names {
+            let sql = AssertSqlSafe(format!("SET CONSTRAINTS {names} DEFERRED"));
+            sqlx::raw_sql(sql).execute(&mut *session).await?;
+        }
+    }
+    let sql = AssertSqlSafe(format!("SAVEPOINT {}; SELECT pg_backend_pid()::text AS process", *MARK));
+    let row = sqlx::raw_sql(sql).fetch_one(session).await?;
+    let process: String = row.try_get("process").map_err(DbError::from)?;
+    process.parse().map_err(|_| DbError::unsaid("PostgreSQL says no number of its process"))
+}
+
+/// Ends the process of a session whose handler was given up: a ROLLBACK would wait behind its statement, for as long as
+/// that takes, and its locks with it. Where nobody can end it, the ROLLBACK waits.
+async fn end_process(mut held: HeldSession<PgConnection>, process: Option<i32>) -> DbResult<()> {
+    let Some(process) = process else { return held.roll_back_and_close().await };
+    let is_ended = async {
+        let mut other = held.pool().take().await?;
+        let sql = sqlx::query_scalar("SELECT pg_terminate_backend($1)").bind(process);
+        let answer = limited(async { Ok(sql.fetch_one(other.session()?).await?) }).await;
+        other.give_back_after(answer)
+    };
+    match is_ended.await {
+        Ok(true) => {
+            held.close();
+            Ok(())
+        }
+        Ok(false) | Err(_) => held.roll_back_and_close().await,
+    }
+}
+
+/// Gives a session back after its transaction came to `answer`. What a handler left in it outside of the transaction
+/// goes first; a session that cannot be put right is closed, whatever became of the transaction stands.
+async fn ended(
+    mut held: HeldSession<PgConnection>,
+    tidy: Tidy,
+    is_used: bool,
+    answer: DbResult<()>,
+) -> DbResult<()> {
+    if is_used && answer.is_ok() && !tidy.session.is_empty() {
+        let tidied = match held.session() {
+            Ok(session) => limited(tidy.after(session)).await,
+            Err(error) => Err(error),
+        };
+        if !matches!(tidied, Ok(true)) {
+            held.close();
+        }
+    }
+    held.end(answer)
+}
+
+/// The same for SQLite, whose connections keep nothing but tables of their own.
+async fn ended_on_sqlite(
+    mut held: HeldSession<SqliteSession>,
+    is_used: bool,
+    answer: DbResult<()>,
+) -> DbResult<()> {
+    if is_used && answer.is_ok() {
+        let left = match held.door() {
+            Ok(mut door) => door.fetch_one("SELECT COUNT(*) AS n FROM temp.sqlite_schema", &[]).await,
+            Err(error) => Err(error),
+        };
+        if !matches!(left.and_then(|row| row.int("n")), Ok(0)) {
+            held.close();
+        }
+    }
+    held.end(answer)
+}
+
+/// Outside of the transaction, which is begun anew after it.
+const READ_ONLY: [&str; 3] = ["ROLLBACK", "SET default_transaction_read_only = on", "BEGIN READ WRITE"];
+/// A rule that is broken from the beginning.
+const BROKEN: &str =
+    "CREATE TEMP TABLE hooklatch_trial (one INTEGER UNIQUE DEFERRABLE INITIALLY DEFERRED) ON COMMIT DROP;
+     INSERT INTO pg_temp.hooklatch_trial (one) VALUES (1), (1)";
+
+impl Tx {
+    /// Sees to it that nothing of this transaction ever stands, and nothing that whoever gets it does after it. To be
+    /// called first, and ended with [`Tx::trial_ends`].
+    pub(crate) async fn trial_begins(&mut self) -> Result<(), StoreError> {
+        self.around = ("", "");
+        let answer = match &self.kind {
+            TxKind::Sqlite(_) => self.run_sqlite(|db| Ok(db.commit_hook(Some(|| true))?)).await,
+            TxKind::Postgres(_, tidy) => {
+                let is_our_session = !tidy.session.is_empty();
+                self.broken(is_our_session).await
+            }
+        };
+        self.noted("trial_begins", answer)
+    }
+
+    async fn broken(&mut self, is_our_session: bool) -> DbResult<()> {
+        let mut door = self.door()?;
+        if is_our_session {
+            for sql in READ_ONLY {
+                limited(door.batch(sql)).await?;
+            }
+        }
+        limited(door.batch(BROKEN)).await
+    }
+
+    /// Rolls back, and gives the connection back as it was.
+    pub async fn trial_ends(mut self) -> Result<(), StoreError> {
+        match &self.kind {
+            TxKind::Sqlite(_) if !self.is_abandoned => {
+                let freed = self.run_sqlite(|db| Ok(db.commit_hook(None::<fn() -> bool>)?)).await;
+                if freed.is_err() {
+                    self.abandon();
+                }
+            }
+            // Closed with its connection; no statement runs in it.
+            TxKind::Postgres(..) if !self.is_abandoned => {
+                self.process = None;
+                self.abandon();
+            }
+            TxKind::Sqlite(_) | TxKind::Postgres(..) => {}
+        }
+        self.roll_back().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::db::sqlite::{Sqlite, opened};
+
+    async fn begun(db: &Sqlite) -> Tx {
+        Tx::new(TxKind::Sqlite(db.writer().begin().await.unwrap()))
+    }
+
+    #[tokio::test]
+    async fn a_handler_that_ends_its_transaction_is_found_out_and_its_connection_closed() {
+        let release: &'static str = format!("RELEASE {}", *MARK).leak();
+        for ends in ["COMMIT", "ROLLBACK", "INSERT OR ROLLBACK INTO t (n) VALUES (1)", release] {
+            let folder = tempfile::tempdir().unwrap();
+            let db = opened(&folder).await;
+            let mut tx = begun(&db).await;
+            tx.batch("CREATE TABLE t (n INTEGER PRIMARY KEY); INSERT INTO t (n) VALUES (1);").await.unwrap();
+            tx.commit().await.unwrap();
+            let mut tx = begun(&db).await;
+            tx.handler_begins().await.unwrap();
+            to_end(tx.execute(ends, &[])).await;
+            let broken = tx.handler_ended().await.unwrap_err();
+            assert!(broken.is_of_no_transaction(), "{ends}: {broken}");
+            to_end(tx.roll_back()).await;
+            let mut tx = begun(&db).await;
+            assert_eq!(tx.fetch_i64("SELECT COUNT(*) FROM t", &[]).await.unwrap(), Some(1), "{ends}");
+            tx.roll_back().await.unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn tables_that_a_handler_leaves_for_its_session_are_gone() {
+        let folder = tempfile::tempdir().unwrap();
+        let db = opened(&folder).await;
+        for _ in 0..2 {
+            let mut tx = begun(&db).await;
+            tx.handler_begins().await.unwrap();
+            tx.execute("CREATE TEMP TABLE scratch (n BIGINT)", &[]).await.unwrap();
+            tx.handler_ended().await.unwrap();
+            tx.commit().await.unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn a_transaction_after_a_broken_connection_is_not_committed() {
+        let folder = tempfile::tempdir().unwrap();
+        let db = opened(&folder).await;
+        let mut tx = begun(&db).await;
+        let lost = tx.run_sqlite(|_| -> DbResult<()> { panic!("as it may") }).await;
+        tx.noted("test", lost).unwrap_err();
+        assert!(matches!(tx.commit().await, Err(StoreError::Unavailable { op: "commit", .. })));
+        begun(&db).await.roll_back().await.unwrap();
+    }
+}

@@ -1,0 +1,182 @@
+//! Hears the warnings with which PostgreSQL answers a COMMIT.
+//!
+//! A commit whose wait for the synchronous standby is cancelled is answered with success and a warning
+//! (postgresql.org/docs/current/warm-standby.html, "Synchronous Replication"): a failover would lose it. A COMMIT where
+//! no transaction is open is answered likewise. The driver gives warnings to the log alone, so that is where they are
+//! listened for, for the length of one commit (`docs/adr/0034-a-connection-belongs-to-one-operation.md`).
+//!
+//! A statement that commits may be warned for other reasons, and be as good as any: by a rule of the users', or because
+//! there are but so many transactions left until the tables must be vacuumed, which each one says that writes, for days.
+//! The driver tells a warning's text and not its code. So where the servers speak English the two above are known by their
+//! words; where one speaks another language, whatever tells no number counts, because the two above never do.
+
+use std::cell::RefCell;
+use std::fmt::Debug;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::subscriber::Interest;
+use tracing::{Dispatch, Event, Level, Metadata, Subscriber, dispatcher};
+
+use super::error::{DbError, DbResult};
+
+/// Target under which the driver logs notices of the server.
+const NOTICES: &str = "sqlx::postgres::notice";
+
+thread_local! {
+    static HEARD: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// One for the process: a second one would make every log line ask twice.
+static EAR: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(Ear));
+
+/// Makes the ear known before it is needed: that takes a look at every log line of the program.
+pub(crate) fn listen() {
+    LazyLock::force(&EAR);
+}
+
+/// True once a server was met that speaks another language than English.
+static IS_FOREIGN: AtomicBool = AtomicBool::new(false);
+
+/// Makes known in which language a server speaks: its `lc_messages`.
+pub(crate) fn language(lc_messages: &str) {
+    let is_english = ["C", "POSIX", "English"]
+        .contains(&lc_messages.split(['.', '_']).next().unwrap_or_default())
+        || lc_messages.starts_with("en_");
+    if !is_english {
+        IS_FOREIGN.store(true, Ordering::Relaxed);
+    }
+}
+
+/// True for a warning that says that the commit is none, or not one that every server has that must have it.
+fn counts(said: &str, is_foreign: bool) -> bool {
+    if is_foreign {
+        return !said.bytes().any(|byte| byte.is_ascii_digit());
+    }
+    ["synchronous replication", "no transaction in progress"].iter().any(|words| said.contains(words))
+}
+
+/// Awaits `work`; an error when a warning came with its success.
+pub(crate) async fn refused_with_warning<T>(work: impl Future<Output = DbResult<T>>) -> DbResult<T> {
+    let mut work = pin!(work);
+    let mut warned: Option<String> = None;
+    let answer = poll_fn(|cx| {
+        HEARD.take();
+        let polled = dispatcher::with_default(&EAR, || work.as_mut().poll(cx));
+        if let Some(heard) = HEARD.take() {
+            warned = Some(heard);
+        }
+        polled
+    })
+    .await?;
+    match warned {
+        Some(heard) => Err(DbError::lost(format!("the database confirmed with a warning: {heard}"))),
+        None => Ok(answer),
+    }
+}
+
+struct Ear;
+
+impl Ear {
+    fn is_wanted(metadata: &Metadata<'_>) -> bool {
+        metadata.target() == NOTICES && *metadata.level() <= Level::WARN
+    }
+}
+
+impl Subscriber for Ear {
+    fn register_callsite(&self, metadata: &'static Metadata<'static>) -> Interest {
+        if Self::is_wanted(metadata) { Interest::always() } else { Interest::never() }
+    }
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        Self::is_wanted(metadata)
+    }
+    fn max_level_hint(&self) -> Option<tracing::level_filters::LevelFilter> {
+        Some(tracing::level_filters::LevelFilter::WARN)
+    }
+    fn event(&self, event: &Event<'_>) {
+        if Self::is_wanted(event.metadata()) {
+            let mut said = Said::default();
+            event.record(&mut said);
+            if counts(&said.0, IS_FOREIGN.load(Ordering::Relaxed)) {
+                HEARD.set(Some(said.0));
+            }
+        }
+    }
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+    fn enter(&self, _: &Id) {}
+    fn exit(&self, _: &Id) {}
+}
+
+/// The text of a message.
+#[derive(Default)]
+struct Said(String);
+
+impl Visit for Said {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        if field.name() == "message" {
+            self.0 = format!("{value:?}");
+        }
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        if field.name() == "message" {
+            value.clone_into(&mut self.0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_success_with_a_warning_is_none() {
+        let warned = async {
+            tracing::warn!(target: "sqlx::postgres::notice", "canceling wait for synchronous replication");
+            tokio::task::yield_now().await;
+            Ok(7)
+        };
+        assert!(refused_with_warning(warned).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn a_warning_about_the_tables_is_no_word_about_the_commit() {
+        let warned = async {
+            tracing::warn!(target: "sqlx::postgres::notice", "database \"hooks\" must be vacuumed within 39999999 transactions");
+            Ok(7)
+        };
+        assert_eq!(refused_with_warning(warned).await.unwrap(), 7);
+    }
+
+    #[test]
+    fn a_warning_of_a_user_s_rule_is_no_word_about_the_commit() {
+        let of_standby = "canceling the wait for synchronous replication and terminating connection due to administrator command";
+        for (said, foreign, english) in [
+            (of_standby, true, true),
+            ("there is no transaction in progress", true, true),
+            ("storniere Warten auf synchrone Replikation wegen Benutzeraufforderung", true, false),
+            ("stock is low", true, false),
+            ("stock of 17 is low", false, false),
+        ] {
+            assert_eq!((counts(said, true), counts(said, false)), (foreign, english), "{said}");
+        }
+    }
+
+    #[tokio::test]
+    async fn other_log_lines_and_notices_change_nothing() {
+        let plain = async {
+            tracing::warn!("something else");
+            tracing::info!(target: "sqlx::postgres::notice", "relation exists, skipping");
+            Ok(7)
+        };
+        assert_eq!(refused_with_warning(plain).await.unwrap(), 7);
+    }
+}

@@ -1,0 +1,151 @@
+//! The store's handle: how a database is opened, what it is, and how it is closed.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use tokio::sync::Notify;
+use uuid::Uuid;
+
+use super::db::{Backend, PlacesUsed, PostgresSettings, StoreError, StoreSettings};
+use super::numbers::EventNumbers;
+use super::operations::SeenSets;
+use hooklatch_core::seal::KeyRing;
+use hooklatch_core::types::{Clock, UnixMs};
+
+/// The database. Cloning is cheap and shares the connections.
+#[derive(Clone)]
+pub struct Store {
+    pub parts: Arc<StoreParts>,
+    /// True when leases and due times go by the database's own clock, where it has one.
+    is_timed_by_database: bool,
+    /// Keys that seal what is kept of events and answers.
+    pub ring: KeyRing,
+    /// Time for which answers to operators are kept. Milliseconds.
+    answers_kept_ms: i64,
+}
+
+/// Time for which answers to operators are kept, unless it is told otherwise. Milliseconds.
+const ANSWERS_KEPT_MS: i64 = 86_400_000;
+
+/// State that all clones of a [`Store`] share.
+pub struct StoreParts {
+    pub(super) backend: Backend,
+    pub numbers: Arc<EventNumbers>,
+    /// The installation's id, once it was read.
+    pub installation: OnceLock<Uuid>,
+    /// Told when a person has ordered an operation here.
+    pub operation_ordered: Notify,
+    /// The rows of the newest previews of operations.
+    pub(super) seen_sets: Arc<SeenSets>,
+    /// Whether the server was told to stop recovering at a point when this process looked first.
+    pub(super) had_target: OnceLock<bool>,
+}
+
+impl Store {
+    /// Connects, and refuses a database that could lose what it confirmed.
+    pub async fn open(settings: &StoreSettings) -> Result<Self, StoreError> {
+        Self::open_with(settings, &PostgresSettings::default()).await
+    }
+
+    /// The same, knowing what stands between us and PostgreSQL.
+    pub async fn open_with(
+        settings: &StoreSettings,
+        postgres: &PostgresSettings,
+    ) -> Result<Self, StoreError> {
+        let backend = Backend::open(settings, postgres).await?;
+        let parts = StoreParts {
+            backend,
+            numbers: Arc::default(),
+            installation: OnceLock::new(),
+            operation_ordered: Notify::new(),
+            seen_sets: Arc::default(),
+            had_target: OnceLock::new(),
+        };
+        Ok(Self {
+            parts: Arc::new(parts),
+            is_timed_by_database: false,
+            ring: KeyRing::default(),
+            answers_kept_ms: ANSWERS_KEPT_MS,
+        })
+    }
+
+    /// The same database, whose leases and due times go by its own clock where it has one, not by those of the
+    /// nodes: clocks that differ then cost nobody his lease. A clock that tests set by hand goes before.
+    #[must_use]
+    pub fn timed_by(self, clock: &Clock) -> Self {
+        Self { is_timed_by_database: !clock.is_manual(), ..self }
+    }
+
+    /// The same database, whose bodies and captured answers are sealed with the first key of this ring when they are
+    /// written, and opened with any of them. What was written in the clear is read as before.
+    #[must_use]
+    pub fn sealed_with(self, ring: KeyRing) -> Self {
+        Self { ring, ..self }
+    }
+
+    /// The keys that it seals and opens with.
+    pub fn ring(&self) -> &KeyRing {
+        &self.ring
+    }
+
+    /// The same database, which keeps answers to operators for so long. Milliseconds.
+    #[must_use]
+    pub fn keeping_answers(self, answers_kept_ms: i64) -> Self {
+        Self { answers_kept_ms, ..self }
+    }
+
+    pub(super) fn answers_kept_ms(&self) -> i64 {
+        self.answers_kept_ms
+    }
+
+    /// True when leases and due times go by the database's own clock.
+    pub fn is_own_clock(&self) -> bool {
+        self.is_timed_by_database && matches!(self.parts.backend, Backend::Postgres(_))
+    }
+
+    /// Returns how many transactions of handlers there may be at once, so that connections are left for
+    /// everything else.
+    pub fn handlers_n(&self) -> usize {
+        self.parts.backend.handlers_n()
+    }
+
+    /// The file that the database is; `None` for a server.
+    pub fn file(&self) -> Option<PathBuf> {
+        self.parts.backend.file().map(Path::to_owned)
+    }
+
+    /// Why what is open is not the database that this process started on, if that was seen: then nothing is committed,
+    /// and nothing may be sent, until a restart.
+    pub fn replaced(&self) -> Option<&str> {
+        let moved = self.parts.backend.sqlite().and_then(|db| db.file().moved());
+        moved.or_else(|| self.parts.backend.trust().replaced())
+    }
+
+    /// How much of the node's connections is taken, by what they are for.
+    pub fn connections(&self) -> Vec<PlacesUsed> {
+        self.parts.backend.used()
+    }
+
+    /// Name of the database's dialect: `sqlite` or `postgres`.
+    pub fn dialect(&self) -> &'static str {
+        self.parts.backend.dialect()
+    }
+
+    /// Succeeds when admission would work: a transaction that may write can be opened where admission opens its own.
+    /// After anything went wrong a row is written, and its commit awaited, before the answer is yes again. Answers
+    /// within 2 s.
+    pub async fn probe(&self) -> Result<(), StoreError> {
+        self.parts.backend.probe().await?;
+        self.restore_watch().await
+    }
+
+    /// The database's clock minus ours; 0 where they are the same clock. Milliseconds.
+    pub async fn clock_offset_ms(&self, now_ms: UnixMs) -> Result<i64, StoreError> {
+        self.parts.backend.clock_offset_ms(now_ms).await
+    }
+
+    /// Closes every connection, after what runs on them; within seconds, whatever the database does.
+    pub async fn close(&self) {
+        self.parts.backend.close().await;
+    }
+}

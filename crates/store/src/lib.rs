@@ -1,0 +1,87 @@
+//! The store: everything that is kept, one room for each noun. Its unit is a whole operation.
+//!
+//! What is hot (admission, claims, settlements) has a twin for each database, `NOUN/postgres.rs` and `NOUN/sqlite.rs`.
+//! All else is written once, over a `Door` (`db/door.rs`), in PostgreSQL's words. `db/` alone knows a driver; one
+//! conformance suite (`tests/it/store/`) runs on both databases.
+//!
+//! Every operation runs to its end in a task of its own, within a limit (`db/limit.rs`): it may be asked for by a
+//! future that is dropped. Those of [`AdmissionTx`], which is one transaction by itself, run where they are called.
+//!
+//! To read it: `handle.rs` (the store as a whole) and `operation.rs` (how an operation is run), then the way of an
+//! event through `numbers/`, `admission/` and `event/`, and that of its messages through `message/` and `lane/`.
+//! `people/` is all of it as one person may see it; `decision/` is what people decide about one, `operations/` what they
+//! order to be done to many, `audit.rs` the record of both. `migrations.rs` makes the tables. Nothing here decides what
+//! becomes of an event or a message: callers say what is to be written.
+
+#[macro_use]
+mod operation;
+
+mod admission;
+mod apart;
+mod audit;
+mod checkup;
+mod damaged;
+mod db;
+mod decision;
+mod event;
+mod fetched_key;
+mod handle;
+mod idempotency;
+mod lane;
+mod look;
+mod message;
+mod migrations;
+mod numbers;
+mod operations;
+mod people;
+mod receipt;
+mod rejection;
+mod reseal;
+mod restore;
+mod retention;
+mod rhythm;
+mod signal;
+mod statements;
+mod token;
+mod trial;
+
+pub use admission::{AdmissionTx, AdmittedBatch, Candidate, Decide, Plan, Writes};
+pub use apart::{Conflicts, KeptContent};
+pub use checkup::{
+    DatabaseState, FileState, NODE_SEEN_EVERY, NodeSeen, SchemaParts, ServerState, TableState,
+};
+pub use db::{
+    DbError, MigrationStep, Pooling, PostgresSettings, ProgramMigrationError, Row, SchemaState, StoreError,
+    StoreSettings, Tx, Value,
+};
+pub use db::{FileKey, copy_file, sqlite_path, waiting};
+pub use decision::{Answered, Decision, Ordered, PausesEnded, ProviderPause, Refusal, Routed};
+pub use event::{DueEvent, EventCount, EventRow, EventUpdate, Latched};
+pub use fetched_key::{FETCHED_KEY_BYTES_MAX, FETCHED_KEYS_N_MAX, FetchedKey};
+pub use handle::Store;
+pub use idempotency::{KeptAnswer, KeyClaim, KeyReply, KeyRequest, KeyState, NewAnswer};
+pub use look::{AttemptRow, Filter};
+pub use message::{
+    InitialLease, LeaseWant, LeasedMessage, LostClaims, MessageCount, MessageRow, NewMessage, SettleTo,
+    Settlement,
+};
+pub use migrations::{FurtherStep, ProgramMigrations};
+pub use operations::{BulkRules, OPERATION_ROWS_N_MAX, OperationAct, OperationStep};
+pub use people::{
+    ActivityCounts, ActivityQuery, ActivitySubject, DestinationStanding, EventPlace, EventQuery, LanePlace,
+    NewToken, People, PeopleDoor, PeopleError, ProviderStanding, RejectedQuery, Surroundings, TokenMaking,
+    Unsearched, WaitingEvents, people_statements, read_statements,
+};
+pub use receipt::{CopyCount, EventReceipt, ReceiptAttempt};
+pub use rejection::{REJECTIONS_N_MAX, Rejection, SecretUse, Taught};
+pub use reseal::{KeyUse, ResealPlace, ResealStep, SEALED_COUNTED_N, SealedTable};
+pub use restore::{
+    LostTime, OpenCount, ProviderTrace, RestoreFacts, RestoreStanding, TakeOver, TakenOver, WitnessState,
+    WitnessWord,
+};
+pub use retention::{Cuts, OldRows, PRUNED_N_MAX, PruneLease, PrunePlace, PruneWalk, PrunedKind};
+pub use rhythm::AHEAD_MS_MAX;
+pub use rhythm::{GAPS_N_MIN, OPEN_COUNTED_N_MAX, OpenCounts, Rhythm};
+pub use statements::{list_statements, meter_statements, rare_statements, statements};
+pub use token::{OperatorSession, TOKENS_GOOD_N_MAX, TokenBook, TokenRow};
+pub use trial::{CameContent, CommittedCall, CommittedEffect, CommittedEvent};

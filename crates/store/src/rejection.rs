@@ -1,0 +1,169 @@
+//! Notes about requests for operators: why some were not believed, and which secrets still match.
+
+use std::collections::BTreeSet;
+
+use super::db::{DbResult, Door, Row, StoreError};
+use super::handle::Store;
+use hooklatch_core::types::UnixMs;
+
+/// Requests that are kept of each provider: the newest.
+pub const REJECTIONS_N_MAX: u32 = 100;
+
+/// A request that was not believed, redacted.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Rejection {
+    /// Id of the rejection: a `UUIDv7`.
+    pub rejection_id: String,
+    /// Name of the provider that it was for.
+    pub provider: String,
+    /// Time when its last byte came.
+    pub received_at_ms: UnixMs,
+    /// Step that failed: `request`, `address`, `header`, `timestamp`, `secret` or `signature`.
+    pub step: String,
+    /// Reason, as one word of a closed set.
+    pub reason: String,
+    /// Reason, for people, with its numbers.
+    pub detail: String,
+    /// Its headers as a JSON object, secrets and signatures blanked.
+    pub headers: String,
+    /// SHA-256 of its body, in hexadecimal; empty where it was not read.
+    pub body_digest: String,
+    /// Length of its body. Bytes.
+    pub body_bytes_n: i64,
+    /// Address of the client; `None` where it is not known.
+    pub client_address: Option<String>,
+}
+
+/// Count of the requests that one secret matched, with the time of the last one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SecretUse {
+    /// Name of the provider whose secret it is.
+    pub provider: String,
+    /// Fingerprint that the secret goes by.
+    pub fingerprint: String,
+    /// Number of requests that it matched.
+    pub matched_n: i64,
+    /// Time when the last one came.
+    pub last_matched_at_ms: UnixMs,
+}
+
+/// A secret that a sender taught us, until a person has looked at it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Taught {
+    /// Name of the provider whose secret it is.
+    pub provider: String,
+    /// The secret as the sender gave it.
+    pub secret: String,
+    /// Time at which it came.
+    pub taught_at_ms: UnixMs,
+}
+
+impl std::fmt::Debug for Taught {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Taught").field("provider", &self.provider).finish_non_exhaustive()
+    }
+}
+
+impl Store {
+    /// Keeps these, and of each of their providers the newest [`REJECTIONS_N_MAX`].
+    pub async fn rejections_insert(&self, rejections: &[Rejection]) -> Result<(), StoreError> {
+        if rejections.is_empty() {
+            return Ok(());
+        }
+        let rejections = rejections.to_vec();
+        together!(self.rejections_insert(&rejections))
+    }
+
+    /// Adds to what is known about secrets: counts are added, the later time stays.
+    pub async fn secret_uses_add(&self, uses: &[SecretUse]) -> Result<(), StoreError> {
+        if uses.is_empty() {
+            return Ok(());
+        }
+        let uses = uses.to_vec();
+        together!(self.secret_uses_add(&uses))
+    }
+
+    /// Keeps what a sender taught us in the place of what it taught us before.
+    pub async fn taught_keep(&self, taught: Taught) -> Result<(), StoreError> {
+        alone!(self.writer.taught_keep(&taught))
+    }
+}
+
+async fn rejections_insert(db: &mut Door<'_>, rejections: &[Rejection]) -> DbResult<()> {
+    for one in rejections {
+        db.execute(
+            "/* rejections_insert */ INSERT INTO rejected_requests
+                 (rejection_id, provider, received_at_ms, step, reason, detail, headers, body_digest, body_bytes_n,
+                  client_address)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT DO NOTHING",
+            &[
+                one.rejection_id.as_str().into(),
+                one.provider.as_str().into(),
+                one.received_at_ms.into(),
+                one.step.as_str().into(),
+                one.reason.as_str().into(),
+                one.detail.as_str().into(),
+                one.headers.as_str().into(),
+                hex::decode(&one.body_digest).unwrap_or_default().into(),
+                one.body_bytes_n.into(),
+                one.client_address.as_deref().into(),
+            ],
+        )
+        .await?;
+    }
+    let providers: BTreeSet<&str> = rejections.iter().map(|one| one.provider.as_str()).collect();
+    for provider in providers {
+        db.execute(
+            "/* rejections_insert */ DELETE FROM rejected_requests WHERE provider = $1 AND rejection_id < (
+                 SELECT MIN(rejection_id) FROM (
+                     SELECT rejection_id FROM rejected_requests WHERE provider = $1
+                     ORDER BY rejection_id DESC LIMIT $2) newest)",
+            &[provider.into(), REJECTIONS_N_MAX.into()],
+        )
+        .await?;
+    }
+    Ok(())
+}
+
+async fn secret_uses_add(db: &mut Door<'_>, uses: &[SecretUse]) -> DbResult<()> {
+    for one in uses {
+        db.execute(
+            "/* secret_uses_add */ INSERT INTO secret_uses AS s (provider, fingerprint, matched_n, last_matched_at_ms)
+             VALUES ($1, $2, $3, $4)
+             ON CONFLICT (provider, fingerprint) DO UPDATE SET
+                 matched_n = s.matched_n + excluded.matched_n,
+                 last_matched_at_ms = GREATEST(s.last_matched_at_ms, excluded.last_matched_at_ms)",
+            &[
+                one.provider.as_str().into(),
+                one.fingerprint.as_str().into(),
+                one.matched_n.into(),
+                one.last_matched_at_ms.into(),
+            ],
+        )
+        .await?;
+    }
+    Ok(())
+}
+
+/// Returns what is known about secrets: a row for each that ever matched.
+pub(super) async fn secret_use_list(db: &mut Door<'_>) -> DbResult<Vec<SecretUse>> {
+    let sql =
+        "/* secret_use_list */ SELECT provider, fingerprint, matched_n, last_matched_at_ms FROM secret_uses
+        ORDER BY provider, fingerprint LIMIT 10000";
+    let used = |row: &Row| {
+        Ok(SecretUse {
+            provider: row.text("provider")?,
+            fingerprint: row.text("fingerprint")?,
+            matched_n: row.int("matched_n")?,
+            last_matched_at_ms: row.int("last_matched_at_ms")?,
+        })
+    };
+    db.fetch(sql, &[]).await?.iter().map(used).collect()
+}
+
+async fn taught_keep(db: &mut Door<'_>, taught: &Taught) -> DbResult<()> {
+    let sql = "/* taught_keep */ INSERT INTO taught_secrets (provider, secret, taught_at_ms) VALUES ($1, $2, $3)
+               ON CONFLICT (provider) DO UPDATE SET secret = excluded.secret, taught_at_ms = excluded.taught_at_ms";
+    let values = [taught.provider.as_str().into(), taught.secret.as_str().into(), taught.taught_at_ms.into()];
+    db.execute(sql, &values).await.map(drop)
+}

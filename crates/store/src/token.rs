@@ -1,0 +1,238 @@
+//! The tokens of operators that were made at run time: their rows, and those that the program knows by heart.
+//!
+//! Sessions of people at the console: made with a token, good while that token is, kept as digests.
+
+use std::collections::BTreeSet;
+
+use super::audit::{AuditEntry, append};
+use super::damaged::intact;
+use super::db::{DbError, DbResult, Door, Row, StoreError};
+use super::handle::Store;
+use hooklatch_core::types::{Name, Principal, Reach, Role, UnixMs};
+
+/// Most tokens that are good at once.
+pub const TOKENS_GOOD_N_MAX: u32 = 1_000;
+/// Most tokens that a node knows by heart: the good ones, and the newest of those that are good no more.
+const TOKENS_KNOWN_N_MAX: u32 = 2_000;
+
+/// A token, without itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TokenRow {
+    /// Id of the token.
+    pub token_id: String,
+    /// Its holder, with role and scope.
+    pub principal: Principal,
+    /// SHA-256 of the token.
+    pub digest: [u8; 32],
+    /// Name of the token that made it.
+    pub created_by: String,
+    /// Time when it was made.
+    pub created_at_ms: UnixMs,
+    /// Time until which it is good.
+    pub expires_at_ms: UnixMs,
+    /// Time when it was revoked.
+    pub revoked_at_ms: Option<UnixMs>,
+    /// Time when it was last used, to a minute or so.
+    pub last_used_at_ms: Option<UnixMs>,
+}
+
+impl TokenRow {
+    /// True when it is good at `now_ms`.
+    pub fn is_good(&self, now_ms: UnixMs) -> bool {
+        self.revoked_at_ms.is_none() && now_ms < self.expires_at_ms
+    }
+}
+
+/// The columns of a [`TokenRow`].
+macro_rules! token_columns {
+    () => {
+        "token_id, name, role, providers, destinations, digest, created_by, created_at_ms, expires_at_ms, revoked_at_ms, \
+         last_used_at_ms"
+    };
+}
+pub(super) use token_columns;
+
+/// Reads a row of `operator_tokens`. What no version writes is an error, never a wider scope.
+pub(super) fn token_row(row: &Row) -> DbResult<TokenRow> {
+    let (name, role) = (row.text("name")?, row.text("role")?);
+    let digest = row.bytes("digest")?;
+    let principal = Principal {
+        name: Name::parse(&name).map_err(|error| DbError::decode("name", error))?,
+        role: Role::parse(&role).ok_or_else(|| DbError::decode("role", format_args!("`{role}`")))?,
+        providers: reach(row, "providers")?,
+        destinations: reach(row, "destinations")?,
+    };
+    Ok(TokenRow {
+        token_id: row.text("token_id")?,
+        principal,
+        digest: digest.try_into().map_err(|_| DbError::decode("digest", "no SHA-256"))?,
+        created_by: row.text("created_by")?,
+        created_at_ms: row.int("created_at_ms")?,
+        expires_at_ms: row.int("expires_at_ms")?,
+        revoked_at_ms: row.int_or_null("revoked_at_ms")?,
+        last_used_at_ms: row.int_or_null("last_used_at_ms")?,
+    })
+}
+
+/// Rows of `operator_tokens`; one that is damaged is the token of nobody.
+pub(super) fn token_rows(rows: &[Row]) -> DbResult<Vec<TokenRow>> {
+    Ok(intact("operator_tokens", "token_id", rows, token_row)?.rows)
+}
+
+fn reach(row: &Row, column: &str) -> DbResult<Reach> {
+    let Some(text) = row.text_or_null(column)? else { return Ok(Reach::All) };
+    let names: Option<BTreeSet<Name>> = serde_json::from_str::<Vec<String>>(&text)
+        .ok()
+        .and_then(|names| names.iter().map(|name| Name::parse(name).ok()).collect());
+    names.map(Reach::These).ok_or_else(|| DbError::decode(column, "no list of names"))
+}
+
+/// The list of a reach, as its column holds it.
+pub(super) fn reach_text(reach: &Reach) -> Option<String> {
+    reach.names().map(|names| serde_json::Value::from(names).to_string())
+}
+
+/// The tokens, for whoever lets requests in: it reads them and notes their use, and nothing else of the store.
+#[derive(Clone)]
+pub struct TokenBook(Store);
+
+impl TokenBook {
+    /// The tokens of this store.
+    pub fn new(store: Store) -> Self {
+        Self(store)
+    }
+
+    pub fn store(&self) -> &Store {
+        &self.0
+    }
+
+    /// Returns the tokens that are good, and the newest of those that are no more, at most 2,000 of both.
+    pub async fn tokens_known(&self) -> Result<Vec<TokenRow>, StoreError> {
+        let store = &self.0;
+        alone!(store.reader.tokens_known())
+    }
+
+    /// Notes that these tokens were used.
+    pub async fn tokens_used(&self, token_ids: Vec<String>, now_ms: UnixMs) -> Result<(), StoreError> {
+        let store = &self.0;
+        alone!(store.writer.tokens_used(token_ids, now_ms))
+    }
+}
+
+async fn tokens_known(db: &mut Door<'_>) -> DbResult<Vec<TokenRow>> {
+    let sql = concat!(
+        "/* tokens_known */ SELECT ",
+        token_columns!(),
+        " FROM operator_tokens ORDER BY CASE WHEN revoked_at_ms IS NULL THEN 0 ELSE 1 END, expires_at_ms DESC, token_id
+          LIMIT $1"
+    );
+    token_rows(&db.fetch(sql, &[TOKENS_KNOWN_N_MAX.into()]).await?)
+}
+
+async fn tokens_used(db: &mut Door<'_>, token_ids: Vec<String>, now_ms: UnixMs) -> DbResult<()> {
+    let sql = "/* tokens_used */ UPDATE operator_tokens SET last_used_at_ms = $2
+               WHERE token_id = ANY($1) AND COALESCE(last_used_at_ms, 0) < $2";
+    db.execute(sql, &[token_ids.into(), now_ms.into()]).await.map(drop)
+}
+
+/// Most sessions of one token; the oldest go when there are more.
+const SESSIONS_N_MAX: i64 = 100;
+
+/// A session, without itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OperatorSession {
+    /// SHA-256 of the session.
+    pub digest: [u8; 32],
+    /// Name of the token that it was made with.
+    pub token_name: Name,
+    /// What is kept of that token, for who has the session.
+    pub token_bound: [u8; 32],
+    /// Time when it was made.
+    pub created_at_ms: UnixMs,
+    /// Time until which it is good, unless it ends before.
+    pub expires_at_ms: UnixMs,
+}
+
+impl TokenBook {
+    /// Keeps a new session of somebody who comes `from` there.
+    pub async fn session_make(&self, session: OperatorSession, from: String) -> Result<(), StoreError> {
+        let store = self.store();
+        together!(store.deciding.session_make(&session, from.as_str()))
+    }
+
+    /// Returns those of these sessions that there are.
+    pub async fn sessions_known(&self, digests: Vec<[u8; 32]>) -> Result<Vec<OperatorSession>, StoreError> {
+        let (store, digests) = (self.store(), digests.iter().map(hex::encode).collect());
+        alone!(store.reader.sessions_known(digests))
+    }
+
+    /// Ends the session of this digest.
+    pub async fn session_end(&self, digest: [u8; 32]) -> Result<(), StoreError> {
+        let store = self.store();
+        alone!(store.deciding.session_end(digest))
+    }
+
+    /// Ends all sessions of the token of this name, for its holder who comes `from` there; how many those were.
+    pub async fn sessions_end(&self, name: Name, from: String, now_ms: UnixMs) -> Result<u64, StoreError> {
+        let store = self.store();
+        together!(store.deciding.sessions_end(name.as_str(), from.as_str(), now_ms))
+    }
+}
+
+async fn session_make(db: &mut Door<'_>, session: &OperatorSession, from: &str) -> DbResult<()> {
+    let (name, now_ms) = (session.token_name.as_str(), session.created_at_ms);
+    let sql = "/* session_make */ DELETE FROM operator_sessions WHERE expires_at_ms <= $1";
+    db.execute(sql, &[now_ms.into()]).await?;
+    let sql = "/* session_make */ DELETE FROM operator_sessions WHERE token_name = $1 AND digest NOT IN (
+                   SELECT digest FROM operator_sessions WHERE token_name = $1
+                   ORDER BY created_at_ms DESC, digest LIMIT $2)";
+    db.execute(sql, &[name.into(), (SESSIONS_N_MAX - 1).into()]).await?;
+    let sql = "/* session_make */ INSERT INTO operator_sessions (digest, token_name, token_bound, created_at_ms, expires_at_ms)
+               VALUES ($1, $2, $3, $4, $5)";
+    let values = [
+        hex::encode(session.digest).into(),
+        name.into(),
+        session.token_bound.as_slice().into(),
+        now_ms.into(),
+        session.expires_at_ms.into(),
+    ];
+    db.execute(sql, &values).await?;
+    append(db, now_ms, &[entry(name, "sign_in", format!("from {from}"))]).await
+}
+
+async fn sessions_known(db: &mut Door<'_>, digests: Vec<String>) -> DbResult<Vec<OperatorSession>> {
+    let sql = "/* sessions_known */ SELECT digest, token_name, token_bound, created_at_ms, expires_at_ms
+               FROM operator_sessions WHERE digest = ANY($1)";
+    let rows = db.fetch(sql, &[digests.into()]).await?;
+    Ok(intact("operator_sessions", "token_name", &rows, session_row)?.rows)
+}
+
+async fn session_end(db: &mut Door<'_>, digest: [u8; 32]) -> DbResult<()> {
+    let sql = "/* session_end */ DELETE FROM operator_sessions WHERE digest = $1";
+    db.execute(sql, &[hex::encode(digest).into()]).await.map(drop)
+}
+
+async fn sessions_end(db: &mut Door<'_>, name: &str, from: &str, now_ms: UnixMs) -> DbResult<u64> {
+    let sql = "/* sessions_end */ DELETE FROM operator_sessions WHERE token_name = $1";
+    let ended_n = db.execute(sql, &[name.into()]).await?;
+    let detail = format!("from {from}, of {ended_n} sessions");
+    append(db, now_ms, &[entry(name, "sign_out_everywhere", detail)]).await?;
+    Ok(ended_n)
+}
+
+fn entry(name: &str, action: &'static str, detail: String) -> AuditEntry {
+    AuditEntry { actor: name.to_owned(), action, detail, ..AuditEntry::default() }
+}
+
+fn session_row(row: &Row) -> DbResult<OperatorSession> {
+    let name = row.text("token_name")?;
+    let no_digest = |column: &'static str| DbError::decode(column, "no SHA-256");
+    let digest = hex::decode(row.text("digest")?).map_err(|_| no_digest("digest"))?;
+    Ok(OperatorSession {
+        digest: digest.try_into().map_err(|_| no_digest("digest"))?,
+        token_name: Name::parse(&name).map_err(|error| DbError::decode("token_name", error))?,
+        token_bound: row.bytes("token_bound")?.try_into().map_err(|_| no_digest("token_bound"))?,
+        created_at_ms: row.int("created_at_ms")?,
+        expires_at_ms: row.int("expires_at_ms")?,
+    })
+}

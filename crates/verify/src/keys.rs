@@ -1,0 +1,314 @@
+//! Configured secrets made ready: HMAC states that already took in the key, public keys, and what the kind's
+//! settings say besides.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use super::encoding::{base64_text, key_base64, same};
+use super::error::{KeyError, SignError, VerifyError};
+use super::key::{Key, Macs, NamedKey, is_asked, key, mac_by};
+use super::own_key::OwnKey;
+use super::private::SigningKey;
+use super::public::{PublicKey, PublicScheme};
+use crate::spec::{Scheme, SignatureSpec, Spec};
+use hooklatch_core::config::{KindSettings, Secret};
+
+/// A source of keys that no setting holds, such as a sender's certificate by its URL or a key by its id.
+/// It answers from what it has fetched before: verification waits for nobody.
+pub trait KeySource: Send + Sync {
+    /// The text of the key with this id, as [`PublicKey::parse`] or [`super::Certificate::parse`] reads it. `setting`
+    /// is the name of the setting that would hold it; `id` is the id or URL that the request names, which the kind has
+    /// checked.
+    fn key(&self, setting: &str, id: &str) -> Option<String>;
+}
+
+/// The keys of one provider, newest first, and its settings.
+#[derive(Clone)]
+pub struct Keys {
+    list: Vec<NamedKey>,
+    secrets: Vec<Secret>,
+    settings: KindSettings,
+    source: Option<Arc<dyn KeySource>>,
+    /// The key to sign with as the sender does, where that takes a private key.
+    signer: Option<SigningKey>,
+    /// The operator's own key, by which answers are signed.
+    own: Option<OwnKey>,
+    /// Largest age of a signed time, and its largest distance ahead. Seconds.
+    tolerance_s: (u32, u32),
+}
+
+impl std::fmt::Debug for Keys {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Keys({})", self.list.len())
+    }
+}
+
+impl Keys {
+    /// Makes keys of `secrets`, newest first, and of the setting that the spec names.
+    #[doc(hidden)]
+    pub fn new(spec: &SignatureSpec, secrets: &[Secret], settings: &KindSettings) -> Result<Self, KeyError> {
+        let secrets: Vec<Secret> = secrets.iter().flat_map(|secret| taken_apart(spec, secret)).collect();
+        let signer = secrets.iter().find_map(|secret| SigningKey::parse(secret.reveal()));
+        if let Some(n) = secrets.iter().position(|secret| secret.reveal().trim().is_empty()) {
+            return Err(KeyError::Empty(n + 1));
+        }
+        let named = spec.keys.iter().flat_map(|name| settings.all(name));
+        let named = named.map(|setting| (setting.id.clone(), setting.value.reveal()));
+        let texts: Vec<_> = secrets.iter().map(|secret| (None, secret.reveal())).chain(named).collect();
+        match (&spec.keys, spec.scheme) {
+            (_, Scheme::Basic) => {
+                let missing = ["username", "password"].into_iter().find(|name| !settings.has(name));
+                missing.map_or(Ok(()), |name| Err(KeyError::NoSetting(name.to_owned())))?;
+            }
+            (Some(name), _) if texts.is_empty() && !spec.keys_fetched => {
+                return Err(KeyError::NoSetting(name.clone()));
+            }
+            (None, _) if texts.is_empty() && spec.secrets_needed => return Err(KeyError::NoSecrets),
+            _ => {}
+        }
+        let list = match spec.scheme {
+            Scheme::Token | Scheme::Basic | Scheme::Unsigned => Vec::new(),
+            _ => {
+                let numbered = texts.into_iter().enumerate();
+                let made = numbered.map(|(n, (id, text))| Ok(NamedKey { id, key: key(spec, n + 1, text)? }));
+                made.collect::<Result<_, _>>()?
+            }
+        };
+        let tolerance_s = spec.tolerances_s();
+        Ok(Self { list, secrets, settings: settings.clone(), source: None, signer, own: None, tolerance_s })
+    }
+
+    /// Reads the operator's own key from the setting that the spec names for it, if it names one.
+    pub fn with_own_key(mut self, spec: &Spec) -> Result<Self, KeyError> {
+        let Some(setting) = spec.setting.iter().find(|setting| setting.signs_answers) else {
+            return Ok(self);
+        };
+        let Some(text) = self.settings.text(&setting.name) else {
+            return Err(KeyError::NoSetting(setting.name.clone()));
+        };
+        let unreadable = || KeyError::NoPrivateKey { name: setting.name.clone() };
+        self.own = Some(OwnKey::parse(text).ok_or_else(unreadable)?);
+        Ok(self)
+    }
+
+    /// The signature of `message` by the operator's own key: RSA PKCS#1 v1.5 with SHA-1. For answers that a sender wants
+    /// signed; equal messages have equal signatures.
+    #[doc(hidden)]
+    pub fn sign_answer_rsa_sha1(&self, message: &[u8]) -> Option<Vec<u8>> {
+        self.own.as_ref()?.sign_sha1(message)
+    }
+
+    /// Sets these bounds of a signed time, in seconds.
+    #[must_use]
+    pub fn with_tolerance_s(mut self, past_s: u32, future_s: u32) -> Self {
+        self.tolerance_s = (past_s, future_s);
+        self
+    }
+
+    /// Largest age of a signed time and its largest distance ahead, as the kind's `provider.toml` or the operator says.
+    /// Seconds; nothing at all where the file has no `tolerance_s`. For kinds that verify with code.
+    pub fn tolerance_s(&self) -> (u32, u32) {
+        self.tolerance_s
+    }
+
+    /// True when somebody bounds the age of a signed time: the kind's `provider.toml`, or the operator.
+    #[doc(hidden)]
+    pub fn is_age_bounded(&self) -> bool {
+        self.tolerance_s != (0, 0)
+    }
+
+    /// Asks `source` for keys that no setting holds.
+    #[must_use]
+    #[doc(hidden)]
+    pub fn with_source(mut self, source: Arc<dyn KeySource>) -> Self {
+        self.source = Some(source);
+        self
+    }
+
+    /// True when keys that no setting holds can be asked for.
+    pub(super) fn has_source(&self) -> bool {
+        self.source.is_some()
+    }
+
+    /// Signs with `signer`, whose public half is among the keys.
+    #[must_use]
+    pub fn with_signer(mut self, signer: Option<SigningKey>) -> Self {
+        self.signer = signer.or(self.signer);
+        self
+    }
+
+    /// Refuses private keys, and secrets, tokens and settings shorter than the kind's floors. Not part of
+    /// [`Keys::new`], so that published test vectors with short secrets can be judged.
+    #[doc(hidden)]
+    pub fn check_strength(&self, spec: &Spec) -> Result<(), KeyError> {
+        if self.signer.is_some() {
+            return Err(KeyError::Private);
+        }
+        let min_n = spec.signature.secret_bytes_min;
+        let of_key = |named: &NamedKey| match &named.key {
+            Key::Sha1(_, n) | Key::Sha256(_, n) | Key::Sha384(_, n) | Key::Sha512(_, n) => Some(*n),
+            Key::Hash { secret, .. } => Some(secret.len()),
+            Key::Public(_) => None,
+        };
+        // No keys are made of tokens.
+        let lengths: Vec<Option<usize>> = match self.list.as_slice() {
+            [] => self.secrets().map(|secret| Some(secret.len())).collect(),
+            list => list.iter().map(of_key).collect(),
+        };
+        let short =
+            |(n, bytes_n): (usize, &Option<usize>)| Some((n, (*bytes_n).filter(|bytes_n| *bytes_n < min_n)?));
+        if let Some((n, bytes_n)) = lengths.iter().enumerate().find_map(short) {
+            return Err(KeyError::TooShort { position: n + 1, bytes_n, min_n });
+        }
+        for (name, min_n) in spec.secret_settings() {
+            let lengths = self.settings.all(name).map(|one| secret_bytes(one.value.reveal()));
+            if let Some(bytes_n) = lengths.min().filter(|bytes_n| *bytes_n < min_n) {
+                return Err(KeyError::SettingTooShort { name: name.to_owned(), bytes_n, min_n });
+            }
+        }
+        Ok(())
+    }
+
+    /// Number of keys, or of secrets that are no keys.
+    #[doc(hidden)]
+    pub fn len(&self) -> usize {
+        self.list.len().max(self.secrets.len())
+    }
+
+    /// True when there is neither key nor secret.
+    #[doc(hidden)]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The configured secrets as texts, newest first.
+    pub fn secrets(&self) -> impl Iterator<Item = &str> {
+        self.secrets.iter().map(Secret::reveal)
+    }
+
+    /// The settings that the operator wrote.
+    #[doc(hidden)]
+    pub fn settings(&self) -> &KindSettings {
+        &self.settings
+    }
+
+    /// The text of a setting, or the error that says it is missing.
+    pub fn setting(&self, name: &str) -> Result<&str, VerifyError> {
+        self.settings.text(name).ok_or_else(|| VerifyError::NoKey(format!("setting `{name}` is missing")))
+    }
+
+    /// The text of the key with this id, from the setting or else from the source. Where neither has it, the error says
+    /// which key is wanted: give it back, so that the key can be fetched.
+    #[doc(hidden)]
+    pub fn key_text(&self, setting: &str, id: &str) -> Result<Cow<'_, str>, VerifyError> {
+        match self.settings.of_id(setting, id) {
+            Some(text) => Ok(Cow::Borrowed(text)),
+            None => self.fetched(setting, id).map(Cow::Owned),
+        }
+    }
+
+    /// Returns the text of [`Keys::key_text`] as a public key.
+    #[doc(hidden)]
+    pub fn public_key(&self, setting: &str, id: &str) -> Result<PublicKey, VerifyError> {
+        let unreadable = || VerifyError::NoKey("the key that it names cannot be read".to_owned());
+        PublicKey::parse(&self.key_text(setting, id)?).ok_or_else(unreadable)
+    }
+
+    /// The text of the key with this id from the source alone, or the error that says that it is wanted.
+    pub fn fetched(&self, setting: &str, id: &str) -> Result<String, VerifyError> {
+        let fetched = self.source.as_ref().and_then(|source| source.key(setting, id));
+        fetched.ok_or_else(|| VerifyError::wanted(setting, id))
+    }
+
+    /// Position of the key that signed `parts`, one after the other, as `signature`. Constant-time for each key.
+    #[doc(hidden)]
+    pub fn mac_matches<P: AsRef<[u8]>>(&self, parts: &[P], signature: &[u8]) -> Option<usize> {
+        self.macs(parts).matches(None, signature)
+    }
+
+    /// The MACs of `parts` by every key, for requests that carry several signatures: computed once, compared often.
+    pub(super) fn macs<P: AsRef<[u8]>>(&self, parts: &[P]) -> Macs<'_> {
+        let made = self.list.iter().map(|named| (named, mac_by(&named.key, parts)));
+        Macs(made.collect())
+    }
+
+    /// Position of the public key that signed `message` as `signature`.
+    #[doc(hidden)]
+    pub fn public_matches(
+        &self,
+        scheme: PublicScheme,
+        id: Option<&str>,
+        message: &[u8],
+        signature: &[u8],
+    ) -> Option<usize> {
+        self.list.iter().position(|named| {
+            is_asked(named, id)
+                && matches!(&named.key, Key::Public(key) if key.verifies(scheme, message, signature))
+        })
+    }
+
+    /// Position of the secret that `token` is. Every secret is compared, each in constant time.
+    #[doc(hidden)]
+    pub fn token_matches(&self, token: &[u8]) -> Option<usize> {
+        let matches = self.secrets().map(|secret| same(secret.as_bytes(), token));
+        matches.enumerate().filter(|(_, is_same)| *is_same).fold(None, |first, (n, _)| first.or(Some(n)))
+    }
+
+    /// The base64 signature of `message` by the newest key that can sign; for kinds that sign with code.
+    #[doc(hidden)]
+    pub fn sign_base64(&self, message: &[u8]) -> Option<String> {
+        self.mac(&[message]).map(|mac| base64_text(&mac))
+    }
+
+    /// The signature of `parts` by the newest key that can sign.
+    #[doc(hidden)]
+    pub fn mac<P: AsRef<[u8]>>(&self, parts: &[P]) -> Option<Vec<u8>> {
+        self.list.iter().find_map(|named| mac_by(&named.key, parts)).map(|mac| mac.to_vec())
+    }
+
+    /// The signature of `message` by the private key, where there is one of that kind.
+    #[doc(hidden)]
+    pub fn sign_public(&self, scheme: PublicScheme, message: &[u8]) -> Result<Vec<u8>, SignError> {
+        let signer = self.signer.as_ref().ok_or(SignError::NoSigningKey)?;
+        signer.sign(scheme, message).ok_or(SignError::NoSigningKey)
+    }
+
+    /// The id under which a setting holds its first key; for kinds that sign with code.
+    #[doc(hidden)]
+    pub fn id_of(&self, setting: &str) -> Result<&str, SignError> {
+        let id = self.settings.all(setting).find_map(|one| one.id.as_deref());
+        id.ok_or(SignError::NoSigningKey)
+    }
+
+    /// The id of the newest key, where keys have ids.
+    pub(super) fn first_id(&self) -> Option<&str> {
+        self.list.iter().find_map(|named| named.id.as_deref())
+    }
+}
+
+impl VerifyError {
+    /// Signed with none of these keys.
+    pub fn mismatch(keys: &Keys) -> Self {
+        Self::Mismatch { keys_n: keys.len().max(1) }
+    }
+}
+
+/// Length of a setting in bytes; it may say that its text is base64.
+fn secret_bytes(text: &str) -> usize {
+    match text.strip_prefix("base64:") {
+        Some(stem) => key_base64(stem).map_or(0, |bytes| bytes.len()),
+        None => text.len(),
+    }
+}
+
+/// The secrets in one text: some senders show several as one, each with something before it.
+fn taken_apart(spec: &SignatureSpec, secret: &Secret) -> Vec<Secret> {
+    let strip = |text: &str| {
+        let prefix = spec.secret_strip.as_deref().unwrap_or_default();
+        Secret::new(text.strip_prefix(prefix).unwrap_or(text))
+    };
+    match spec.secret_separator {
+        Some(separator) => secret.reveal().split(separator).map(|one| strip(one.trim())).collect(),
+        None => vec![strip(secret.reveal())],
+    }
+}

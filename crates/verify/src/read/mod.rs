@@ -1,0 +1,29 @@
+//! Reads the events of a believed request: ids, types, digests, payloads, by the kind's spec.
+//!
+//! Everything is taken from the raw text of the signed bytes: a number beyond 2^53 stays itself, and a
+//! doubled key on an id's path makes the event unreadable. What cannot be read is still an event, under an
+//! id of our own, so that it is kept and shown.
+//!
+//! Reading order: `events.rs` (`read`) takes a request apart, with `body.rs` (the JSON text that a body stands for),
+//! `batch.rs` (requests of several events) and `event.rs` (one event); `identity.rs` says which event it is;
+//! `search.rs` which other ids people find it by; `source.rs` finds one text, and `reader.rs` is what they share. `headers.rs` and `redact.rs` blank secrets before
+//! anything is kept. `fields.rs` and `xml.rs` are for kinds that verify with code. Nothing here asks who signed: a
+//! `Verified` says so.
+
+mod batch;
+mod body;
+mod event;
+mod events;
+mod fields;
+mod headers;
+mod identity;
+mod reader;
+mod redact;
+mod search;
+mod source;
+mod xml;
+
+pub use events::{EVENTS_N_MAX, ReadAs, answer, read, stored};
+pub use fields::{Json, json_elements, json_is_missing, json_members, json_raw, json_text, json_with};
+pub use headers::{covered_header, kept_headers, shown_value, without as without_secrets};
+pub use xml::xml_as_json;
