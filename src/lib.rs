@@ -41,6 +41,9 @@ mod app;
 #[doc(hidden)]
 pub mod bench;
 pub mod cli;
+pub mod handler;
+pub mod idempotency;
+pub mod kind;
 pub mod prelude;
 pub mod testing;
 #[cfg(test)]
@@ -48,7 +51,7 @@ mod tests;
 
 pub use app::{App, Background, Running};
 #[doc(inline)]
-pub use hooklatch_receive::{handler, idempotency, kind, provider::Provider};
+pub use hooklatch_receive::{builtin::kind, provider::Provider};
 #[doc(inline)]
 pub use hooklatch_store::MigrationStep;
 

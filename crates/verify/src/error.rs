@@ -110,7 +110,7 @@ impl VerifyError {
     }
 
     /// The key that a request names is not at hand. An id that is too long is not passed on: nobody asks for it.
-    pub fn wanted(setting: &str, id: &str) -> Self {
+    pub(crate) fn wanted(setting: &str, id: &str) -> Self {
         if id.len() > KEY_ID_BYTES_MAX {
             return Self::NoKey("the id of the key that it names is too long".to_owned());
         }
@@ -118,6 +118,7 @@ impl VerifyError {
     }
 
     /// The same refusal after the key that is wanted could not be fetched, because of `why`.
+    #[doc(hidden)]
     pub fn not_fetched(&self, why: &str) -> Self {
         match self {
             Self::KeyWanted { setting, id } => {
@@ -128,7 +129,7 @@ impl VerifyError {
     }
 
     /// The sender signed it for `account`, which the setting does not list.
-    pub fn foreign_account(setting: &str, account: Option<&str>) -> Self {
+    pub(crate) fn foreign_account(setting: &str, account: Option<&str>) -> Self {
         Self::ForeignAccount { setting: setting.to_owned(), account: account.map(str::to_owned) }
     }
 

@@ -79,6 +79,7 @@ impl Keys {
     }
 
     /// Reads the operator's own key from the setting that the spec names for it, if it names one.
+    #[doc(hidden)]
     pub fn with_own_key(mut self, spec: &Spec) -> Result<Self, KeyError> {
         let Some(setting) = spec.setting.iter().find(|setting| setting.signs_answers) else {
             return Ok(self);
@@ -100,6 +101,7 @@ impl Keys {
 
     /// Sets these bounds of a signed time, in seconds.
     #[must_use]
+    #[doc(hidden)]
     pub fn with_tolerance_s(mut self, past_s: u32, future_s: u32) -> Self {
         self.tolerance_s = (past_s, future_s);
         self
@@ -132,6 +134,7 @@ impl Keys {
 
     /// Signs with `signer`, whose public half is among the keys.
     #[must_use]
+    #[doc(hidden)]
     pub fn with_signer(mut self, signer: Option<SigningKey>) -> Self {
         self.signer = signer.or(self.signer);
         self
@@ -215,7 +218,7 @@ impl Keys {
     }
 
     /// The text of the key with this id from the source alone, or the error that says that it is wanted.
-    pub fn fetched(&self, setting: &str, id: &str) -> Result<String, VerifyError> {
+    pub(crate) fn fetched(&self, setting: &str, id: &str) -> Result<String, VerifyError> {
         let fetched = self.source.as_ref().and_then(|source| source.key(setting, id));
         fetched.ok_or_else(|| VerifyError::wanted(setting, id))
     }

@@ -32,6 +32,7 @@ impl RawRequest {
     /// The same with its query as its body, of a kind whose events come by GET; what was sent as a body counts for
     /// nothing.
     #[must_use]
+    #[doc(hidden)]
     pub fn with_query_as_body(self) -> Self {
         let query = path_and_query(&self.url).1.unwrap_or_default();
         Self { body: Bytes::copy_from_slice(query.as_bytes()), ..self }

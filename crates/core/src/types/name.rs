@@ -23,6 +23,7 @@ impl Name {
     }
 
     /// Stands in metrics and logs where a request is for no provider.
+    #[doc(hidden)]
     pub fn of_none() -> Self {
         Self("-".into())
     }

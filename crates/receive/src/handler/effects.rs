@@ -11,7 +11,7 @@ use hooklatch_core::types::{Name, stored_text};
 /// destination's.
 #[derive(Debug, Default)]
 pub struct Effects {
-    pub messages: Vec<Message>,
+    pub(crate) messages: Vec<Message>,
 }
 
 impl Effects {
@@ -150,7 +150,7 @@ impl Message {
     }
 
     /// `Err(why)` when this message could not be stored or sent as it is.
-    pub fn checked(&self) -> Result<(), String> {
+    pub(crate) fn checked(&self) -> Result<(), String> {
         if let Some(mistake) = &self.mistake {
             return Err(mistake.clone());
         }

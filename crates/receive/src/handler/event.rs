@@ -44,7 +44,7 @@ impl Envelope {
         Self(serde_json::to_vec(&value).unwrap_or_default().into())
     }
 
-    pub fn new(text: Bytes) -> Self {
+    pub(crate) fn new(text: Bytes) -> Self {
         Self(text)
     }
 
@@ -90,7 +90,7 @@ impl Headers {
         Self::new(serde_json::Value::Object(headers).to_string().into(), names)
     }
 
-    pub fn new(kept: Arc<str>, names: Arc<[String]>) -> Self {
+    pub(crate) fn new(kept: Arc<str>, names: Arc<[String]>) -> Self {
         Self { kept, names }
     }
 
@@ -102,7 +102,7 @@ impl Headers {
     }
 
     /// Those that the request had, by name.
-    pub fn all(&self) -> impl Iterator<Item = (&str, String)> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = (&str, String)> {
         self.names.iter().filter_map(|name| Some((name.as_str(), covered_header(&self.kept, name)?)))
     }
 }
@@ -111,10 +111,13 @@ impl Headers {
 #[derive(Debug, Clone, Default)]
 pub struct EventContent {
     /// JSON text of what the spec's `payload` points at.
+    #[doc(hidden)]
     pub payload: Bytes,
     /// The whole text.
+    #[doc(hidden)]
     pub envelope: Envelope,
     /// Headers of its request.
+    #[doc(hidden)]
     pub headers: Headers,
 }
 
@@ -122,22 +125,31 @@ pub struct EventContent {
 #[derive(Debug, Clone)]
 pub struct RawEvent {
     /// Name of the configured provider.
+    #[doc(hidden)]
     pub provider: Name,
     /// The provider's own id of it.
+    #[doc(hidden)]
     pub event_id: String,
     /// The provider's word for what happened.
+    #[doc(hidden)]
     pub event_type: String,
     /// JSON text of what the spec's `payload` points at.
+    #[doc(hidden)]
     pub payload: Bytes,
     /// The whole text.
+    #[doc(hidden)]
     pub envelope: Envelope,
     /// Headers of its request.
+    #[doc(hidden)]
     pub headers: Headers,
     /// Arrival of the first copy. Milliseconds since 1970, UTC.
+    #[doc(hidden)]
     pub received_at_ms: UnixMs,
     /// Number of this dispatch: 1 at admission, one more at each retry.
+    #[doc(hidden)]
     pub attempt_n: u32,
     /// What was parsed of it for transactional handlers before their transaction began.
+    #[doc(hidden)]
     pub ahead: ParsedAhead,
 }
 
@@ -178,6 +190,7 @@ impl RawEvent {
     }
 
     /// The same event with its payload read as a handler wants it.
+    #[doc(hidden)]
     pub fn typed<T: DeserializeOwned>(&self) -> serde_json::Result<Event<T>> {
         Ok(Event {
             provider: self.provider.clone(),

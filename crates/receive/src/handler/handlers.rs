@@ -77,6 +77,7 @@ impl Handlers {
     }
 
     /// The patterns of what was registered, in order.
+    #[doc(hidden)]
     pub fn patterns(&self) -> impl Iterator<Item = &TypePattern> {
         self.list.iter().map(|one| &one.pattern)
     }
@@ -86,21 +87,25 @@ impl Handlers {
     }
 
     /// True when anything takes this type.
+    #[doc(hidden)]
     pub fn wants(&self, event_type: &str) -> bool {
         self.matching(event_type).next().is_some()
     }
 
     /// True when a transactional handler takes this type, so that it needs a transaction of its own.
+    #[doc(hidden)]
     pub fn needs_transaction(&self, event_type: &str) -> bool {
         self.matching(event_type).any(|one| matches!(one.action, Action::Transactional(..)))
     }
 
     /// True when no code takes this type: what follows from such an event is known before it is latched.
+    #[doc(hidden)]
     pub fn is_only_routed(&self, event_type: &str) -> bool {
         self.matching(event_type).all(|one| matches!(one.action, Action::Route(_)))
     }
 
     /// The destinations of this type's routes; `None` when code takes it, which may call any.
+    #[doc(hidden)]
     pub fn routed_to(&self, event_type: &str) -> Option<Vec<String>> {
         let to = |one: &Registration| match &one.action {
             Action::Route(route) => Some(route.to.clone()),
@@ -110,7 +115,7 @@ impl Handlers {
     }
 
     /// True when everything that takes this type wants only the newest version of an object.
-    pub fn wants_latest_only(&self, event_type: &str) -> bool {
+    pub(crate) fn wants_latest_only(&self, event_type: &str) -> bool {
         self.matching(event_type).all(|one| one.latest) && self.wants(event_type)
     }
 
@@ -120,7 +125,7 @@ impl Handlers {
     }
 
     /// True when anything here asks for the newest version of an object only.
-    pub fn uses_latest(&self) -> bool {
+    pub(crate) fn uses_latest(&self) -> bool {
         self.list.iter().any(|one| one.latest)
     }
 
@@ -135,6 +140,7 @@ impl Handlers {
 
     /// Runs the plain handlers and routes of `event`. `is_stale` leaves out those marked `latest`. A panic is an error
     /// of this event alone.
+    #[doc(hidden)]
     pub fn dispatch(&self, event: &RawEvent, is_stale: bool) -> Handled {
         let (mut all, texts) = (Dispatch::default(), EventTexts::new(event));
         for one in self.matching(&event.event_type) {
@@ -152,7 +158,7 @@ impl Handlers {
 
     /// Runs every handler of `event` inside `tx`, the transactional ones included. The caller rolls back on
     /// `Err`, and contains panics by running this in a task.
-    pub async fn dispatch_in_tx(&self, tx: &mut Tx, event: &RawEvent, is_stale: bool) -> Handled {
+    pub(crate) async fn dispatch_in_tx(&self, tx: &mut Tx, event: &RawEvent, is_stale: bool) -> Handled {
         let (mut all, texts) = (Dispatch::default(), EventTexts::new(event));
         for one in self.matching(&event.event_type) {
             if is_stale && one.latest {

@@ -33,7 +33,7 @@ struct HeldClaim {
 pub(super) struct CommittedAnswer;
 
 impl IdempotencyClaim {
-    pub fn new(store: Store, claim: KeyClaim, transactions: Arc<Semaphore>) -> Self {
+    pub(crate) fn new(store: Store, claim: KeyClaim, transactions: Arc<Semaphore>) -> Self {
         Self(Arc::new(HeldClaim { store, claim, transactions, place: Mutex::new(None) }))
     }
 

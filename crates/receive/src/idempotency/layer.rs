@@ -20,6 +20,7 @@ use super::rules::RequestRules;
 pub struct IdempotencyLayer(Arc<RequestRules>);
 
 impl IdempotencyLayer {
+    #[doc(hidden)]
     pub fn of(rules: RequestRules) -> Self {
         Self(Arc::new(rules))
     }

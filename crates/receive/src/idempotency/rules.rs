@@ -18,27 +18,28 @@ pub(super) type Principals = Arc<dyn Fn(&Parts) -> Option<String> + Send + Sync>
 /// The rules of one layer.
 #[derive(Clone)]
 pub struct RequestRules {
-    pub store: Store,
-    pub clock: Clock,
+    pub(crate) store: Store,
+    pub(crate) clock: Clock,
     /// Keeps the keys of operators and of programs apart.
     pub(super) namespace: &'static str,
     pub(super) principals: Principals,
-    pub mismatch_status: u16,
-    pub wait: Duration,
-    pub lock: Duration,
-    pub kept: Duration,
+    pub(crate) mismatch_status: u16,
+    pub(crate) wait: Duration,
+    pub(crate) lock: Duration,
+    pub(crate) kept: Duration,
     /// The requests that this process carries out: locks of the database go by a clock, which may jump.
     under_way: Arc<Mutex<RequestsUnderWay>>,
     /// Rings whenever a request of this layer has come to its end.
-    pub ended: Arc<Notify>,
+    pub(crate) ended: Arc<Notify>,
     /// Places for transactions of handlers.
-    pub transactions: Arc<Semaphore>,
+    pub(crate) transactions: Arc<Semaphore>,
     /// What has to live as long as requests are carried out.
     _keeps: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 impl RequestRules {
     /// The rules that hold unless the layer is told otherwise.
+    #[doc(hidden)]
     pub fn new(store: Store, clock: Clock, namespace: &'static str, principals: Principals) -> Self {
         // As many as leave connections for everything else.
         let transactions_n = (store.handlers_n() / 2).max(1);
@@ -60,11 +61,12 @@ impl RequestRules {
 
     /// The same, keeping `keeps` alive as long as a request is carried out.
     #[must_use]
+    #[doc(hidden)]
     pub fn keeping(self, keeps: Arc<dyn Any + Send + Sync>) -> Self {
         Self { _keeps: Some(keeps), ..self }
     }
 
-    pub fn request(&self, principal: &str, key: &IdempotencyKey, fingerprint: [u8; 32]) -> KeyRequest {
+    pub(crate) fn request(&self, principal: &str, key: &IdempotencyKey, fingerprint: [u8; 32]) -> KeyRequest {
         KeyRequest {
             principal: format!("{}:{principal}", self.namespace),
             key: key.as_str().to_owned(),

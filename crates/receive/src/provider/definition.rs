@@ -31,15 +31,16 @@ pub type AnswerFn = fn(&Verified, &Keys) -> Option<String>;
 /// A provider kind with what we do about its events.
 #[derive(Clone)]
 pub struct Provider {
-    pub spec: Result<Arc<Spec>, KindError>,
+    pub(crate) spec: Result<Arc<Spec>, KindError>,
+    #[doc(hidden)]
     pub handlers: Handlers,
-    pub verify_with: Option<VerifyFn>,
+    pub(crate) verify_with: Option<VerifyFn>,
     pub(super) sign_with: Option<SignFn>,
     pub(super) handshake_with: Option<HandshakeFn>,
-    pub open_with: Option<OpenFn>,
+    pub(crate) open_with: Option<OpenFn>,
     pub(super) answer_with: Option<AnswerFn>,
     samples: Samples,
-    pub mistakes: Vec<Mistake>,
+    pub(crate) mistakes: Vec<Mistake>,
 }
 
 impl Provider {
@@ -50,11 +51,12 @@ impl Provider {
     }
 
     /// A kind that cannot be used, so that the start and `check` say why.
-    pub fn unusable(error: KindError) -> Self {
+    pub(crate) fn unusable(error: KindError) -> Self {
         Self::new(Err(error))
     }
 
     /// Starts from a spec that was read when the program started, with its sample events: type and JSON text.
+    #[doc(hidden)]
     pub fn read(spec: Spec, samples: Vec<(String, String)>) -> Self {
         Self { samples: Samples::Read(samples.into()), ..Self::new(Ok(Arc::new(spec))) }
     }
@@ -167,16 +169,19 @@ impl Provider {
     }
 
     /// The spec, shared with those that keep it.
+    #[doc(hidden)]
     pub fn shared_spec(&self) -> Result<Arc<Spec>, String> {
         self.spec.as_ref().map(Arc::clone).map_err(ToString::to_string)
     }
 
     /// The handlers of the program's own code; routes are not among them.
+    #[doc(hidden)]
     pub fn handlers(&self) -> &Handlers {
         &self.handlers
     }
 
     /// The sample event of this type, or which types there are.
+    #[doc(hidden)]
     pub fn sample(&self, event_type: &str) -> anyhow::Result<&str> {
         let samples = self.samples.list();
         let found = samples.iter().find(|(known, _)| *known == event_type).map(|(_, text)| *text);

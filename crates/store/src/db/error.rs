@@ -57,7 +57,7 @@ pub enum Verdict {
 
 impl DbError {
     /// Nothing came within `limit`.
-    pub fn no_answer(limit: Duration) -> Self {
+    pub(crate) fn no_answer(limit: Duration) -> Self {
         Self::lost(format!("no answer within {} s", limit.as_secs()))
     }
 
@@ -67,7 +67,7 @@ impl DbError {
     }
 
     /// A cell holds what no version writes there.
-    pub fn decode(column: &str, value: impl fmt::Display) -> Self {
+    pub(crate) fn decode(column: &str, value: impl fmt::Display) -> Self {
         Self::of(ErrorKind::Damaged, format!("column `{column}` holds {value}"))
     }
 
@@ -91,7 +91,7 @@ impl DbError {
     }
 
     /// The connection can only be closed, or there is no connection.
-    pub fn lost(why: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+    pub(crate) fn lost(why: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self::of(ErrorKind::Lost, why)
     }
 
@@ -116,7 +116,7 @@ impl DbError {
     }
 
     /// True when it is about a transaction that has ended, or a savepoint of one.
-    pub fn is_of_no_transaction(&self) -> bool {
+    pub(crate) fn is_of_no_transaction(&self) -> bool {
         // SQLite has one code for every statement that makes no sense.
         self.kind == ErrorKind::NoTransaction || matches!(self.code(), Some("25P01" | "3B001" | "1"))
     }
@@ -143,7 +143,7 @@ impl DbError {
         !classes.iter().any(|class| code.starts_with(class)) && !codes.contains(&code)
     }
 
-    pub fn verdict(&self) -> Verdict {
+    pub(crate) fn verdict(&self) -> Verdict {
         let Some(code) = self.code() else {
             return match self.kind {
                 ErrorKind::Vanished => Verdict::Vanished,

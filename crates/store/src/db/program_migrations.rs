@@ -43,7 +43,7 @@ impl MigrationStep {
     }
 
     /// Name of the step, unique within its program.
-    pub fn name(&self) -> &'static str {
+    pub(crate) fn name(&self) -> &'static str {
         self.name
     }
 

@@ -31,7 +31,7 @@ use hooklatch_core::stop::to_end;
 /// transaction counts as failed. A statement that is given up (a time-out of the handler's own, say) ends the
 /// transaction on SQLite.
 pub struct Tx {
-    pub kind: TxKind,
+    pub(crate) kind: TxKind,
     /// True when nobody knows what state the connection is in: it can only be closed.
     is_lost: bool,
     /// True when a handler had it, and may have left something in its session.
@@ -40,9 +40,9 @@ pub struct Tx {
     pub(super) is_abandoned: bool,
     /// What PostgreSQL does when a handler returns: first and last. Nothing in a trial, which has a temporary table with
     /// a broken rule, and writes nothing of ours.
-    pub around: (&'static str, &'static str),
+    pub(crate) around: (&'static str, &'static str),
     /// Number of PostgreSQL's process, from the first handler on.
-    pub process: Option<i32>,
+    pub(crate) process: Option<i32>,
 }
 
 pub enum TxKind {
@@ -72,7 +72,7 @@ const DEFERRED: &str =
     GROUP BY n.nspname, c.conname HAVING bool_and(c.condeferred)) AS deferred";
 
 impl Tx {
-    pub fn new(kind: TxKind) -> Self {
+    pub(crate) fn new(kind: TxKind) -> Self {
         Self {
             kind,
             is_lost: false,
@@ -91,7 +91,7 @@ impl Tx {
         }
     }
 
-    pub fn is_postgres(&self) -> bool {
+    pub(crate) fn is_postgres(&self) -> bool {
         matches!(self.kind, TxKind::Postgres(..))
     }
 
@@ -117,13 +117,13 @@ impl Tx {
     }
 
     /// Passes on what a statement came to, and keeps in mind what it says of the connection.
-    pub fn noted<T>(&mut self, op: &'static str, answer: DbResult<T>) -> Result<T, StoreError> {
+    pub(crate) fn noted<T>(&mut self, op: &'static str, answer: DbResult<T>) -> Result<T, StoreError> {
         self.is_lost |= answer.as_ref().is_err_and(|error| !error.is_verdict());
         answer.map_err(|source| StoreError::from_db(op, source))
     }
 
     /// Commits; says apart what the database refused and what nobody knows.
-    pub async fn commit(self) -> Result<(), StoreError> {
+    pub(crate) async fn commit(self) -> Result<(), StoreError> {
         if self.is_lost || self.is_abandoned {
             let source = DbError::lost("a statement was given up in the middle of the transaction");
             return Err(StoreError::Unavailable { op: "commit", source });
@@ -142,6 +142,7 @@ impl Tx {
     }
 
     /// Rolls back, so that nothing is left of it.
+    #[doc(hidden)]
     pub async fn roll_back(self) -> Result<(), StoreError> {
         if self.is_lost {
             return Ok(());
@@ -162,7 +163,7 @@ impl Tx {
     }
 
     /// Commits what went well and rolls back what did not.
-    pub async fn end<T>(self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
+    pub(crate) async fn end<T>(self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
         match answer {
             Ok(value) => self.commit().await.map(|()| value),
             Err(error) => {
@@ -174,6 +175,7 @@ impl Tx {
     }
 
     /// To be called before a handler gets this transaction.
+    #[doc(hidden)]
     pub async fn handler_begins(&mut self) -> Result<(), StoreError> {
         let is_first = !std::mem::replace(&mut self.is_used, true);
         let answer = match &mut self.kind {
@@ -197,6 +199,7 @@ impl Tx {
 
     /// To be called when a handler had this transaction, before anything else is written: an error when what the
     /// handler left is not the transaction that it was given.
+    #[doc(hidden)]
     pub async fn handler_ended(&mut self) -> Result<(), StoreError> {
         let answer = match &mut self.kind {
             TxKind::Sqlite(held) => match held.session() {
@@ -219,6 +222,7 @@ impl Tx {
 
     /// To be called when a handler was given up in the middle of what it did: this is rolled back, and its connection
     /// closed.
+    #[doc(hidden)]
     pub fn abandon(&mut self) {
         self.is_abandoned = true;
     }
@@ -360,6 +364,7 @@ impl Tx {
     }
 
     /// Rolls back, and gives the connection back as it was.
+    #[doc(hidden)]
     pub async fn trial_ends(mut self) -> Result<(), StoreError> {
         match &self.kind {
             TxKind::Sqlite(_) if !self.is_abandoned => {

@@ -91,7 +91,7 @@ pub struct Row {
 }
 
 impl Row {
-    pub fn new(columns: Arc<[String]>, cells: Vec<Cell>) -> Self {
+    pub(crate) fn new(columns: Arc<[String]>, cells: Vec<Cell>) -> Self {
         Self { columns, cells }
     }
 
@@ -101,7 +101,7 @@ impl Row {
     }
 
     /// The value in a column as a key is written, for logs and pages; one that cannot be read is a question mark.
-    pub fn key_text(&self, column: &str) -> String {
+    pub(crate) fn key_text(&self, column: &str) -> String {
         match self.cell(column) {
             Ok(Cell::Int(number)) => number.to_string(),
             Ok(Cell::Text(text)) => text.clone(),

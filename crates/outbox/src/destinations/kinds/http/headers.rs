@@ -25,7 +25,7 @@ pub struct Headers(HeaderMap);
 
 impl Headers {
     /// The error is the name of what cannot be a header.
-    pub fn new(config: &DestinationConfig) -> Result<Self, String> {
+    pub(crate) fn new(config: &DestinationConfig) -> Result<Self, String> {
         Ok(Self(secret_headers(config)?))
     }
 
