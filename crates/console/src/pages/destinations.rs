@@ -21,7 +21,7 @@ use hooklatch_contract::{BacklogCount, CallTimesView, DestinationView, LaneView,
 use hooklatch_core::figures::grouped;
 use hooklatch_core::types::{MessageState, Role};
 
-pub fn routes() -> Router<Arc<ConsoleState>> {
+pub(crate) fn routes() -> Router<Arc<ConsoleState>> {
     Router::new()
         .route("/lanes", get(show_lanes))
         .route("/destinations", get(show_all))

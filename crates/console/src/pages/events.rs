@@ -20,7 +20,7 @@ use hooklatch_contract::{EventView, Page};
 use hooklatch_core::figures::plural;
 use hooklatch_core::types::{DeliveryFilter, EventState, Role, UnixMs};
 
-pub fn routes() -> Router<Arc<ConsoleState>> {
+pub(crate) fn routes() -> Router<Arc<ConsoleState>> {
     Router::new().route("/events", get(show))
 }
 
@@ -132,7 +132,7 @@ impl EventSieve {
 const HEADINGS: [&str; 8] = ["Received", "Provider", "Event", "Type", "State", "Calls", "Object", "Error"];
 
 /// All that were found.
-pub fn table(visit: &Visit, events: &[EventView]) -> Markup {
+pub(crate) fn table(visit: &Visit, events: &[EventView]) -> Markup {
     let rows: Vec<Markup> = events.iter().map(|event| row(visit, event)).collect();
     list::table_as(Narrow::Lines, "Events", &HEADINGS, &rows)
 }

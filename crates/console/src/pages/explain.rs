@@ -24,7 +24,7 @@ use hooklatch_core::figures::grouped;
 use hooklatch_core::times::parse_time;
 use hooklatch_core::types::Role;
 
-pub fn routes() -> Router<Arc<ConsoleState>> {
+pub(crate) fn routes() -> Router<Arc<ConsoleState>> {
     Router::new().route("/explain", get(show).post(explain))
 }
 

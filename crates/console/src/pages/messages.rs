@@ -25,7 +25,7 @@ use hooklatch_contract::{
 use hooklatch_core::figures::grouped;
 use hooklatch_core::types::{MessageState, Role};
 
-pub fn routes() -> Router<Arc<ConsoleState>> {
+pub(crate) fn routes() -> Router<Arc<ConsoleState>> {
     Router::new()
         .route("/messages", get(show_all))
         .route("/messages/{message_id}", get(show_one))
@@ -138,7 +138,7 @@ const HEADINGS: [&str; 7] =
     ["Message", "Written", "Destination", "Event", "State", "Attempts", "What it means"];
 
 /// A table of messages.
-pub fn table(visit: &Visit, caption: &str, messages: &[MessageView]) -> Markup {
+pub(crate) fn table(visit: &Visit, caption: &str, messages: &[MessageView]) -> Markup {
     let rows: Vec<Markup> = messages.iter().map(|message| row(visit, message)).collect();
     list::table_as(Narrow::Lines, caption, &HEADINGS, &rows)
 }

@@ -27,7 +27,7 @@ use hooklatch_core::types::{EventState, MessageState, Outcome};
 /// Time between two looks of somebody who stays on the page. Seconds.
 const REFRESH_S: u32 = 10;
 
-pub fn routes() -> Router<Arc<ConsoleState>> {
+pub(crate) fn routes() -> Router<Arc<ConsoleState>> {
     Router::new().route("/", get(show))
 }
 

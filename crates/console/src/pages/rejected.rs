@@ -27,7 +27,7 @@ const HEADERS_BYTES_MAX: usize = 1_200;
 const VALUE_CHARS_MAX: usize = 200;
 const HEADINGS: [&str; 5] = ["Received", "Provider", "Step", "Why", "Body"];
 
-pub fn routes() -> Router<Arc<ConsoleState>> {
+pub(crate) fn routes() -> Router<Arc<ConsoleState>> {
     Router::new().route("/rejected", get(show))
 }
 

@@ -17,7 +17,7 @@ use crate::visit::Visit;
 use hooklatch_contract::{EventView, MessageView, RejectedView, SearchHit, SearchView};
 use hooklatch_core::types::EventState;
 
-pub fn routes() -> Router<Arc<ConsoleState>> {
+pub(crate) fn routes() -> Router<Arc<ConsoleState>> {
     Router::new().route("/search", get(show))
 }
 

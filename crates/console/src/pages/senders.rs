@@ -21,7 +21,7 @@ use crate::visit::Visit;
 use hooklatch_contract::{ActivityView, Page, ProviderView, SecretView, SenderView};
 use hooklatch_core::types::{EventState, Role};
 
-pub fn routes() -> Router<Arc<ConsoleState>> {
+pub(crate) fn routes() -> Router<Arc<ConsoleState>> {
     Router::new()
         .route("/senders", get(show_all))
         .route("/senders/{name}", get(show_one))

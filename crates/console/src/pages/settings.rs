@@ -25,7 +25,7 @@ const ASKED_N_MAX: usize = 4;
 /// Most characters of a value: a list may be long.
 const VALUE_CHARS_MAX: usize = 400;
 
-pub fn routes() -> Router<Arc<ConsoleState>> {
+pub(crate) fn routes() -> Router<Arc<ConsoleState>> {
     Router::new().route("/settings", get(show)).route("/audit", get(show_audit))
 }
 

@@ -23,7 +23,7 @@ use hooklatch_core::types::Principal;
 use hooklatch_operator::http::Peer;
 use hooklatch_operator::http::token_gate::Presented;
 
-pub fn routes() -> Router<Arc<ConsoleState>> {
+pub(crate) fn routes() -> Router<Arc<ConsoleState>> {
     Router::new()
         .route("/sign-in", get(show).post(sign_in))
         .route("/sign-out", get(ask_out).post(sign_out))

@@ -105,7 +105,7 @@ impl ReadValues {
 }
 
 /// A text as TOML writes it.
-pub fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 

@@ -136,7 +136,7 @@ macro_rules! keywords {
 pub(super) use {keywords, section};
 
 /// Reads a whole number within `range`.
-pub fn number<N: TryFrom<u64> + Default>(
+pub(crate) fn number<N: TryFrom<u64> + Default>(
     range: RangeInclusive<u64>,
 ) -> impl FnOnce(&mut Table<'_>, &'static str) -> N {
     move |table, key| table.number(key, range).unwrap_or_default()
@@ -158,12 +158,16 @@ pub(super) fn number_if_set<N: TryFrom<u64>>(
 }
 
 /// Reads the value of a key that is called otherwise than the field.
-pub fn of_key<T: FromField + Default>(key: &'static str) -> impl FnOnce(&mut Table<'_>, &'static str) -> T {
+pub(crate) fn of_key<T: FromField + Default>(
+    key: &'static str,
+) -> impl FnOnce(&mut Table<'_>, &'static str) -> T {
     move |table, _| table.get(key).unwrap_or_default()
 }
 
 /// Reads keys of the same table that have a struct of their own.
-pub fn beside<T>(read: impl FnOnce(&mut Table<'_>) -> T) -> impl FnOnce(&mut Table<'_>, &'static str) -> T {
+pub(crate) fn beside<T>(
+    read: impl FnOnce(&mut Table<'_>) -> T,
+) -> impl FnOnce(&mut Table<'_>, &'static str) -> T {
     move |table, _| read(table)
 }
 
@@ -239,7 +243,7 @@ pub fn proxy(table: &mut Table<'_>, key: &'static str) -> Option<Secret> {
 }
 
 /// Names of hosts, without ports; in lower case.
-pub fn hosts(table: &mut Table<'_>, key: &'static str) -> Vec<String> {
+pub(crate) fn hosts(table: &mut Table<'_>, key: &'static str) -> Vec<String> {
     let host = |text: &str| {
         let wrong = ("is not the name of a host", "write it as hooklatch.internal, without a port");
         if is_host(text) { Ok(text.to_ascii_lowercase()) } else { Err(wrong) }

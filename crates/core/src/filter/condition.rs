@@ -211,7 +211,7 @@ fn value_at(place: &Place, event: &impl Lookup) -> Result<Scalar, String> {
 
 impl Scalar {
     /// The type, for people.
-    pub fn kind(&self) -> &'static str {
+    pub(crate) fn kind(&self) -> &'static str {
         match self {
             Self::Null => "null",
             Self::Bool(_) => "true or false",

@@ -16,7 +16,7 @@ pub(super) struct Decimal {
 
 impl Decimal {
     /// Parses a number as JSON writes it; `None` when it is not one, or longer than [`NUMBER_BYTES_MAX`].
-    pub fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let is_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         let (is_negative, rest) = text.strip_prefix('-').map_or((false, text), |rest| (true, rest));
         let (mantissa, exponent) = match rest.split_once(['e', 'E']) {

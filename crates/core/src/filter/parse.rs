@@ -25,7 +25,7 @@ const PLACES_N_MAX: usize = 16;
 const WORDS: [&str; 10] = ["and", "or", "not", "in", "is", "defined", "true", "false", "null", "number"];
 
 /// A condition, and every place that it reads.
-pub fn condition(text: &str) -> Result<(Condition, Vec<Place>), String> {
+pub(crate) fn condition(text: &str) -> Result<(Condition, Vec<Place>), String> {
     if text.len() > EXPRESSION_BYTES_MAX {
         return Err(format!("is longer than {EXPRESSION_BYTES_MAX} bytes"));
     }
@@ -36,7 +36,7 @@ pub fn condition(text: &str) -> Result<(Condition, Vec<Place>), String> {
 }
 
 /// One place alone.
-pub fn place(text: &str) -> Result<Place, String> {
+pub(crate) fn place(text: &str) -> Result<Place, String> {
     if text.len() > EXPRESSION_BYTES_MAX {
         return Err(format!("is longer than {EXPRESSION_BYTES_MAX} bytes"));
     }

@@ -26,7 +26,7 @@ const CHUNK_BYTES: usize = 16 << 10;
 
 /// SHA-256 of the value that `text` writes, without the values that begin at the addresses `cuts`; `None` where it is
 /// to be compared by its bytes.
-pub fn digest(text: &str, cuts: &[usize]) -> Option<BodyDigest> {
+pub(crate) fn digest(text: &str, cuts: &[usize]) -> Option<BodyDigest> {
     let mut values = Values { cuts, left_n: VALUES_N_MAX, open: Vec::new(), closed: Vec::new() };
     let whole = values.value(&mut Scan::new(text), DEPTH_MAX)?;
     let mut writer =

@@ -20,12 +20,12 @@ pub(super) struct ScannedText<'a> {
 }
 
 impl<'a> Scan<'a> {
-    pub fn new(text: &'a str) -> Self {
+    pub(crate) fn new(text: &'a str) -> Self {
         Self { text, at: 0, open: Vec::new() }
     }
 
     /// The next byte that is no white space; it is not stepped over.
-    pub fn next(&mut self) -> Option<u8> {
+    pub(crate) fn next(&mut self) -> Option<u8> {
         loop {
             match self.here()? {
                 b' ' | b'\n' | b'\t' | b'\r' => self.at += 1,
@@ -35,7 +35,7 @@ impl<'a> Scan<'a> {
     }
 
     /// Steps over one value and gives its text; `None` when it is no value.
-    pub fn value(&mut self) -> Option<&'a str> {
+    pub(crate) fn value(&mut self) -> Option<&'a str> {
         let outside = self.open.len();
         self.text_of(|scan| {
             while scan.opens()? || scan.goes_on(outside)? {}
@@ -44,19 +44,19 @@ impl<'a> Scan<'a> {
     }
 
     /// The address of what is next in memory: what a pointer found is known by it.
-    pub fn address(&self) -> usize {
+    pub(crate) fn address(&self) -> usize {
         self.text.as_ptr().addr() + self.at
     }
 
     /// Steps over the text that is next: the text, and all of it with its quotes.
-    pub fn text(&mut self) -> Option<(ScannedText<'a>, &'a str)> {
+    pub(crate) fn text(&mut self) -> Option<(ScannedText<'a>, &'a str)> {
         let from = self.at;
         let text = self.written()?;
         Some((text, self.text.get(from..self.at)?))
     }
 
     /// The text that `step` steps over.
-    pub fn text_of(&mut self, step: impl FnOnce(&mut Self) -> Option<()>) -> Option<&'a str> {
+    pub(crate) fn text_of(&mut self, step: impl FnOnce(&mut Self) -> Option<()>) -> Option<&'a str> {
         let range = self.range_of(step)?;
         self.text.get(range)
     }
@@ -70,7 +70,10 @@ impl<'a> Scan<'a> {
     }
 
     /// Steps over the object that is next. Each of its members' names is handed to `take`, which steps over the value.
-    pub fn members(&mut self, mut take: impl FnMut(&mut Self, ScannedText<'a>) -> Option<()>) -> Option<()> {
+    pub(crate) fn members(
+        &mut self,
+        mut take: impl FnMut(&mut Self, ScannedText<'a>) -> Option<()>,
+    ) -> Option<()> {
         self.list(b'{', |scan| {
             let name = scan.name()?;
             take(scan, name)
@@ -78,7 +81,7 @@ impl<'a> Scan<'a> {
     }
 
     /// Steps over the array that is next; `take` steps over each of its elements.
-    pub fn elements(&mut self, take: impl FnMut(&mut Self) -> Option<()>) -> Option<()> {
+    pub(crate) fn elements(&mut self, take: impl FnMut(&mut Self) -> Option<()>) -> Option<()> {
         self.list(b'[', take)
     }
 

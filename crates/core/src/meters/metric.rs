@@ -52,16 +52,26 @@ pub struct MetricGroup {
 /// The labels of a metric.
 type Labels = &'static [&'static str];
 
-pub const fn counter(name: &'static str, labels: Labels, unit: &'static str, help: &'static str) -> Metric {
+pub(crate) const fn counter(
+    name: &'static str,
+    labels: Labels,
+    unit: &'static str,
+    help: &'static str,
+) -> Metric {
     Metric { name, metric_type: MetricType::Counter, labels, unit, help }
 }
 
-pub const fn gauge(name: &'static str, labels: Labels, unit: &'static str, help: &'static str) -> Metric {
+pub(crate) const fn gauge(
+    name: &'static str,
+    labels: Labels,
+    unit: &'static str,
+    help: &'static str,
+) -> Metric {
     Metric { name, metric_type: MetricType::Gauge, labels, unit, help }
 }
 
 /// A histogram, whose name says the unit: seconds, or events.
-pub const fn histogram(
+pub(crate) const fn histogram(
     name: &'static str,
     labels: Labels,
     unit: &'static str,

@@ -29,7 +29,7 @@ fn nonce() -> Nonce {
 }
 
 /// Seals a value for its place; `None` when the system gives no random bytes.
-pub fn sealed(key: &SealKey, place: &SealedPlace<'_>, clear: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn sealed(key: &SealKey, place: &SealedPlace<'_>, clear: &[u8]) -> Option<Vec<u8>> {
     let mut salt = [0; SALT_BYTES];
     SystemRandom::new().fill(&mut salt).ok()?;
     let mut whole = Vec::with_capacity(clear.len() + SEALED_MORE_BYTES);
@@ -44,7 +44,7 @@ pub fn sealed(key: &SealKey, place: &SealedPlace<'_>, clear: &[u8]) -> Option<Ve
 }
 
 /// Opens a value at its place; `None` when it is not what this key sealed for it.
-pub fn opened(key: &SealKey, place: &SealedPlace<'_>, mut stored: Vec<u8>) -> Option<Vec<u8>> {
+pub(crate) fn opened(key: &SealKey, place: &SealedPlace<'_>, mut stored: Vec<u8>) -> Option<Vec<u8>> {
     let (head, in_place) = stored.split_at_mut_checked(1 + SALT_BYTES)?;
     let (version, salt) = head.split_first()?;
     if *version != VERSION {

@@ -46,13 +46,13 @@ impl Limits {
 }
 
 /// Time for which this thread has worked.
-pub fn worked() -> Duration {
+pub(crate) fn worked() -> Duration {
     clock_gettime(ClockId::ThreadCPUTime).try_into().unwrap_or_default()
 }
 
 /// The reason why a rendering was ended.
 #[derive(Debug, Clone, Copy)]
-pub enum Ended {
+pub(crate) enum Ended {
     TooLong { bytes_max: usize },
     TooMuch { bytes_max: usize },
     TooSlow { time_max: Duration },
@@ -95,7 +95,7 @@ thread_local! {
 }
 
 /// Runs one rendering, and returns why it was ended, if it was.
-pub fn within<T>(limits: Limits, run: impl FnOnce() -> T) -> (T, Option<Ended>) {
+pub(crate) fn within<T>(limits: Limits, run: impl FnOnce() -> T) -> (T, Option<Ended>) {
     /// Leaves no budget behind, whatever happens in between.
     struct Reset;
     impl Drop for Reset {
@@ -129,7 +129,7 @@ fn spend(result_n: usize, made_n: usize) -> bool {
 }
 
 /// Ends the rendering.
-pub fn end(why: Ended) -> Error {
+pub(crate) fn end(why: Ended) -> Error {
     if let Some(spending) = SPENDING.get() {
         SPENDING.set(Some(Spending { ended: spending.ended.or(Some(why)), ..spending }));
     }
@@ -137,7 +137,7 @@ pub fn end(why: Ended) -> Error {
 }
 
 /// Draws bytes that are made on the way.
-pub fn draw(bytes_n: usize) -> Result<(), Error> {
+pub(crate) fn draw(bytes_n: usize) -> Result<(), Error> {
     if spend(0, bytes_n) { Ok(()) } else { Err(Error::from(ErrorKind::OutOfFuel)) }
 }
 

@@ -16,7 +16,7 @@ use super::arguments::{check_filter, check_range, check_test};
 use super::filters::{CHARGED, CONCAT, NUMBER, has_filter, has_test};
 
 /// The template with its operators bounded; the error says what it may not use, and where.
-pub fn closed(template: &Stmt<'_>) -> Result<String, String> {
+pub(crate) fn closed(template: &Stmt<'_>) -> Result<String, String> {
     let mut writer = Writer { text: String::new(), line: 1, set: Vec::new(), loops_n: 0 };
     writer.statement(template)?;
     Ok(writer.text)
@@ -410,7 +410,7 @@ fn refused(what: &str, line: u16, remedy: &str) -> String {
     format!("templates may not use {what} (in line {line}): {remedy}")
 }
 
-pub fn unknown(what: &str, name: &str, line: u16) -> String {
+pub(crate) fn unknown(what: &str, name: &str, line: u16) -> String {
     let remedy = match name {
         "namespace" => "; write a total as {{ payload.lines|sum(attribute=\"amount\") }}",
         _ => "",

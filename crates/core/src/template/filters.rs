@@ -20,7 +20,7 @@ enum Cost {
 /// Filter that draws on the budget for the operand of a comparison.
 pub(super) const CHARGED: &str = "_charged";
 /// Filter that lets nothing but numbers pass.
-pub const NUMBER: &str = "_number";
+pub(crate) const NUMBER: &str = "_number";
 /// Filter that joins the operands of `~`.
 pub(super) const CONCAT: &str = "_concat";
 
@@ -104,7 +104,7 @@ fn kept_tests() -> [(&'static str, Value, Cost); 27] {
 }
 
 /// An environment with these filters, tests and functions alone.
-pub fn environment() -> Environment<'static> {
+pub(crate) fn environment() -> Environment<'static> {
     let mut environment = Environment::empty();
     for (name, filter, cost) in kept_filters() {
         environment.add_filter(name, bounded(filter, cost));
@@ -231,7 +231,7 @@ fn text_of(value: &Value) -> Result<&str, Error> {
 
 /// The names of all filters that templates may use.
 #[cfg(test)]
-pub fn names() -> Vec<&'static str> {
+pub(crate) fn names() -> Vec<&'static str> {
     let kept = kept_filters().into_iter().map(|(name, ..)| name);
     kept.chain(["join", "replace", "tojson"]).collect()
 }

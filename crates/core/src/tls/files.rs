@@ -88,7 +88,10 @@ fn mistake(key: &'static str, path: &Path, why: &str) -> TlsMistake {
     TlsMistake { key, why: format!("file `{}` {why}", path.display()) }
 }
 
-pub fn certificates(key: &'static str, path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsMistake> {
+pub(crate) fn certificates(
+    key: &'static str,
+    path: &Path,
+) -> Result<Vec<CertificateDer<'static>>, TlsMistake> {
     let found: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(&read(key, path)?)
         .collect::<Result<_, _>>()
         .map_err(|_| mistake(key, path, "holds a certificate that cannot be read"))?;

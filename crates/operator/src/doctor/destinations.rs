@@ -47,7 +47,7 @@ fn standing(view: &DestinationView) -> Vec<FindingView> {
 }
 
 /// Looks up these hosts, with the names of their destinations.
-pub async fn names(hosts: Vec<(String, String, u16)>) -> Vec<FindingView> {
+pub(crate) async fn names(hosts: Vec<(String, String, u16)>) -> Vec<FindingView> {
     let all_n = hosts.len();
     let looks = hosts.into_iter().take(NAMES_N_MAX).map(|(destination, host, port)| async move {
         let looked = tokio::time::timeout(NAMES_LIMIT, tokio::net::lookup_host((host.as_str(), port))).await;

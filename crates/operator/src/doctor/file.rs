@@ -16,7 +16,7 @@ const FREE_BYTES: [u64; 2] = [2 << 30, 256 << 20];
 /// The same as parts of the disk. Percent.
 const FREE_PERCENT: [u64; 2] = [10, 2];
 
-pub fn file(state: &FileState) -> Vec<FindingView> {
+pub(crate) fn file(state: &FileState) -> Vec<FindingView> {
     let wal_bytes = std::fs::metadata(beside(&state.path, "-wal")).map_or(0, |found| found.len());
     judged(state, wal_bytes)
 }
@@ -86,7 +86,7 @@ fn disk(DiskRoom { free_bytes, all_bytes }: DiskRoom, folder: &Path) -> FindingV
 }
 
 /// What is wrong with the pages of the file.
-pub fn pages(mistakes: &[String]) -> Vec<FindingView> {
+pub(crate) fn pages(mistakes: &[String]) -> Vec<FindingView> {
     let bad = |text: &String| {
         PAGES.failure(text.clone()).cure("stop Hooklatch, keep the file, restore from a backup, then ask the senders again for what came since")
     };

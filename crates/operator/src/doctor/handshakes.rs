@@ -9,7 +9,7 @@ use hooklatch_outbox::{Handshake, HandshakeEnd, Handshakes};
 
 const CHECK: Check = HANDSHAKES;
 
-pub fn handshakes(looked: &Handshakes, now_ms: UnixMs) -> Vec<FindingView> {
+pub(crate) fn handshakes(looked: &Handshakes, now_ms: UnixMs) -> Vec<FindingView> {
     let found = looked.done.iter().filter_map(|one| judged(one, now_ms)).collect();
     let mut findings = or_well(found, || CHECK.well(well_words(looked)));
     if looked.left_n > 0 {

@@ -11,7 +11,7 @@
 //! Nothing here changes anything, and nothing is asked without a bound.
 
 mod bounded;
-mod check;
+pub mod check;
 mod clocks;
 mod database;
 mod destinations;

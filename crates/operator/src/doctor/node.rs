@@ -23,7 +23,7 @@ pub fn days_left(check: Check, subject: &str, not_after_s: i64, now_ms: UnixMs) 
     check.graded(words, grade, "renew it; files that change are read again by themselves").about(subject)
 }
 
-pub fn certificates(ends: &[(&'static str, Result<i64, String>)], now_ms: UnixMs) -> Vec<FindingView> {
+pub(crate) fn certificates(ends: &[(&'static str, Result<i64, String>)], now_ms: UnixMs) -> Vec<FindingView> {
     let found = ends.iter().map(|(name, end)| match end {
         Ok(not_after_s) => days_left(CERTIFICATES, name, *not_after_s, now_ms),
         Err(why) => CERTIFICATES
@@ -44,7 +44,7 @@ pub fn warnings(warnings: &[String]) -> Vec<FindingView> {
 }
 
 /// The versions of those nodes that are there; `own` is the one that answers.
-pub fn nodes(seen: &[NodeSeen], own: &str) -> Vec<FindingView> {
+pub(crate) fn nodes(seen: &[NodeSeen], own: &str) -> Vec<FindingView> {
     let there: Vec<&NodeSeen> = seen.iter().filter(|one| one.ago_ms <= SEEN_MS).collect();
     let mut versions: Vec<(&str, i64)> = there.iter().map(|one| (one.version.as_str(), one.schema)).collect();
     versions.sort_unstable();
@@ -70,7 +70,7 @@ pub struct FileFacts {
     pub fit_n: u64,
 }
 
-pub fn files(facts: FileFacts) -> Vec<FindingView> {
+pub(crate) fn files(facts: FileFacts) -> Vec<FindingView> {
     let FileFacts { open_n, open_n_max, wanted_n, fit_n } = facts;
     let percent = open_n.saturating_mul(100).checked_div(open_n_max).unwrap_or(0);
     let [warns, fails] = FILES_PERCENT;
@@ -90,7 +90,7 @@ pub fn files(facts: FileFacts) -> Vec<FindingView> {
 }
 
 /// How late the oldest rows are that should have gone, by table; `every_ms` is 0 where nobody prunes.
-pub fn retention(late_ms: &[(&'static str, i64)], every_ms: u64) -> Vec<FindingView> {
+pub(crate) fn retention(late_ms: &[(&'static str, i64)], every_ms: u64) -> Vec<FindingView> {
     if every_ms == 0 {
         let finding = RETENTION.warning("retention.every_ms = 0: nothing is pruned by itself");
         return vec![finding.cure("set retention.every_ms, or run `hooklatch prune` every day")];
@@ -105,7 +105,7 @@ pub fn retention(late_ms: &[(&'static str, i64)], every_ms: u64) -> Vec<FindingV
 }
 
 /// Whether a node that answers is ready, by what is amiss with it.
-pub fn ready(amiss: &[&'static str]) -> FindingView {
+pub(crate) fn ready(amiss: &[&'static str]) -> FindingView {
     if amiss.is_empty() {
         return SERVER.well("ready");
     }

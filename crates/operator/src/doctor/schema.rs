@@ -4,7 +4,7 @@ use super::check::{SCHEMA, or_well};
 use hooklatch_contract::FindingView;
 use hooklatch_store::SchemaParts;
 
-pub fn schema(parts: &SchemaParts) -> Vec<FindingView> {
+pub(crate) fn schema(parts: &SchemaParts) -> Vec<FindingView> {
     let mut found = Vec::new();
     let restore = "restore it as `migrations/` makes it, or restore from a backup";
     for (noun, names) in [("table", &parts.tables_missing), ("trigger", &parts.triggers_missing)] {

@@ -19,7 +19,7 @@ pub(crate) struct DatabaseWants {
 }
 
 /// Findings about a server that `nodes_n` nodes use.
-pub fn server(state: &ServerState, wants: DatabaseWants, nodes_n: usize) -> Vec<FindingView> {
+pub(crate) fn server(state: &ServerState, wants: DatabaseWants, nodes_n: usize) -> Vec<FindingView> {
     let mut findings = settings(state, wants);
     findings.push(version(state));
     findings.push(connections(state, wants, nodes_n));

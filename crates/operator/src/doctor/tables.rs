@@ -17,7 +17,7 @@ const HELD_BYTES: [i64; 2] = [4 << 30, 32 << 30];
 const ROW_BYTES: i64 = 16 << 10;
 const LARGE_BYTES: i64 = 256 << 20;
 
-pub fn tables(state: &ServerState) -> Vec<FindingView> {
+pub(crate) fn tables(state: &ServerState) -> Vec<FindingView> {
     let mut found = Vec::new();
     for name in ["autovacuum", "track_counts"].into_iter().filter(|name| state.setting(name) == "off") {
         let why = VACUUM.failure(format!("{name} = off")).about(name).against("on");

@@ -5,7 +5,7 @@ use hooklatch_contract::FindingView;
 use hooklatch_core::times::rfc3339;
 use hooklatch_store::{WitnessState, WitnessWord};
 
-pub fn witness(state: Option<&WitnessState>) -> Vec<FindingView> {
+pub(crate) fn witness(state: Option<&WitnessState>) -> Vec<FindingView> {
     let Some(state) = state else { return Vec::new() };
     let file = state.path.display();
     if let Some(why) = &state.failed {

@@ -115,7 +115,7 @@ pub(super) struct Edge {
 
 impl Edge {
     /// The answer to one request.
-    pub async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Result<Response, Infallible> {
+    pub(crate) async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Result<Response, Infallible> {
         // One after the other, and others in between.
         let is_pipelined = self.slot().is_pipelined();
         if is_pipelined {

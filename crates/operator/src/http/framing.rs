@@ -9,7 +9,7 @@ use http::{HeaderMap, Request, Version, header};
 use super::error::Problem;
 
 /// Returns what is wrong with a request, before anybody looks at what it wants.
-pub fn mistake<B>(request: &Request<B>) -> Option<Problem> {
+pub(crate) fn mistake<B>(request: &Request<B>) -> Option<Problem> {
     let headers = request.headers();
     if !is_host_good(headers, request.version()) {
         return Some(Problem::BAD_HOST);

@@ -18,7 +18,7 @@ use hooklatch_core::tls::client_certificate;
 use hooklatch_core::types::ClientCertificate;
 
 /// The encrypted stream; `None` when there is none in time, or when the connection gives way.
-pub async fn handshake(
+pub(crate) async fn handshake(
     config: Arc<ServerConfig>,
     stream: TcpStream,
     place: &ConnectionPlace,

@@ -13,7 +13,12 @@ use crate::doctor::{AnswerKey, PROBE_HEADER, ProbeKey, probe_answer, probe_token
 use hooklatch_core::types::Clock;
 
 /// The key of the answer to a request with a good token; `None` for nearly all requests.
-pub fn probed(probes: &ProbeKey, clock: &Clock, headers: &HeaderMap, uri: &http::Uri) -> Option<AnswerKey> {
+pub(crate) fn probed(
+    probes: &ProbeKey,
+    clock: &Clock,
+    headers: &HeaderMap,
+    uri: &http::Uri,
+) -> Option<AnswerKey> {
     // Most requests are told from probes by these two looks.
     if uri.query().is_none() && !headers.contains_key(&PROBE_HEADER) {
         return None;
@@ -22,7 +27,7 @@ pub fn probed(probes: &ProbeKey, clock: &Clock, headers: &HeaderMap, uri: &http:
 }
 
 /// The answer to it.
-pub fn answered(key: &AnswerKey, parts: &http::request::Parts, body: &Bytes) -> Response {
+pub(crate) fn answered(key: &AnswerKey, parts: &http::request::Parts, body: &Bytes) -> Response {
     let mut response = view_reply(StatusCode::OK, &probe_answer(key, parts, body)).into_response();
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response.extensions_mut().insert(KnownCaller);

@@ -27,7 +27,7 @@ pub(super) struct Bounded<S> {
 }
 
 impl<S> Bounded<S> {
-    pub fn new(stream: S, slot: Arc<ConnectionSlot>, timeout: Duration) -> Self {
+    pub(crate) fn new(stream: S, slot: Arc<ConnectionSlot>, timeout: Duration) -> Self {
         Self { io: TokioIo::new(stream), slot, timeout, deadline: None, is_read_wanted: false }
     }
 

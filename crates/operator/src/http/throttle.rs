@@ -55,7 +55,7 @@ impl Owed {
 
 impl Throttle {
     /// A wrong token was presented; how many seconds its sender has to wait, when these were too many.
-    pub fn wrong(&self, address: IpAddr) -> Option<u32> {
+    pub(crate) fn wrong(&self, address: IpAddr) -> Option<u32> {
         let (peer, now) = (peer_of(address), Instant::now());
         let mut inner = self.inner();
         if inner.peers.len() >= PEERS_N_MAX {

@@ -268,7 +268,10 @@ fn misspelt_variables<T>(
 
 /// Every key the program asks for when it reads `settings`, and the range of each number; for the test of the manual.
 #[cfg(test)]
-pub fn asked(settings: &Settings, kinds: &Kinds) -> BTreeMap<String, Option<std::ops::RangeInclusive<u64>>> {
+pub(crate) fn asked(
+    settings: &Settings,
+    kinds: &Kinds,
+) -> BTreeMap<String, Option<std::ops::RangeInclusive<u64>>> {
     let sources = ConfigSources::of(settings);
     let checker = sources.checker();
     whole(&checker, sources.merged(kinds).unwrap_or_default(), kinds, false);

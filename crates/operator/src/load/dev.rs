@@ -21,14 +21,14 @@ use hooklatch_verify::DevKeys;
 use hooklatch_verify::spec::Spec;
 
 /// Named as the source of what this layer says.
-pub const ORIGIN: &str = "serve --dev";
+pub(crate) const ORIGIN: &str = "serve --dev";
 /// URL of its database, relative to the working directory.
 const DATABASE_URL: &str = "sqlite://.hooklatch/dev.db";
 /// The path of the built-in destination on the operators' listener.
 const ECHO_PATH: &str = "/dev/echo";
 
 /// The layer, for these kinds. `admin_listen` is where `echo` will be reached.
-pub fn layer(kinds: &[Provider], keys: &DevKeys, admin_listen: Option<SocketAddr>) -> Layer {
+pub(crate) fn layer(kinds: &[Provider], keys: &DevKeys, admin_listen: Option<SocketAddr>) -> Layer {
     let route = table([("on", list([text("*")])), ("to", text("echo"))]);
     let providers = kinds.iter().filter_map(|kind| {
         let spec = kind.spec().ok()?;

@@ -85,6 +85,6 @@ fn kinds_folder(settings: &Settings) -> Option<KindsFolder> {
 }
 
 /// The kind that `provider` is of.
-pub fn kind_of<'a>(kinds: &'a [Provider], provider: &ProviderConfig) -> Option<&'a Provider> {
+pub(crate) fn kind_of<'a>(kinds: &'a [Provider], provider: &ProviderConfig) -> Option<&'a Provider> {
     kinds.iter().find(|kind| kind.kind() == provider.kind.as_str())
 }

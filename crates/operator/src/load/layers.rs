@@ -58,13 +58,13 @@ pub(super) struct ConfigSources<'a> {
 
 impl<'a> ConfigSources<'a> {
     /// The sources of `settings`: the named file, else `hooklatch.toml` where that exists.
-    pub fn of(settings: &'a Settings) -> Self {
+    pub(crate) fn of(settings: &'a Settings) -> Self {
         let usual = || Some(PathBuf::from(USER_FILE)).filter(|path| path.exists());
         Self { settings, file: settings.file.clone().or_else(usual) }
     }
 
     /// A checker that has found nothing yet.
-    pub fn checker(&self) -> Checker<'a> {
+    pub(crate) fn checker(&self) -> Checker<'a> {
         let file = self.file.as_deref();
         let folder = file.and_then(Path::parent).map_or_else(PathBuf::new, Path::to_path_buf);
         let source = file.map_or_else(|| USER_FILE.to_owned(), |path| path.display().to_string());

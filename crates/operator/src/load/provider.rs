@@ -39,7 +39,11 @@ pub(super) struct KnownNames<'a> {
 }
 
 /// Reads one provider; what is wrong with it is recorded.
-pub fn provider(name: &str, field: &Field<'_>, known: &KnownNames<'_>) -> Option<(Name, ProviderConfig)> {
+pub(crate) fn provider(
+    name: &str,
+    field: &Field<'_>,
+    known: &KnownNames<'_>,
+) -> Option<(Name, ProviderConfig)> {
     let name = entry_name(name, field)?;
     let mut table = field.table()?;
     // The kind as it is written, right or wrong.

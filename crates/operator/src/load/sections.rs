@@ -28,7 +28,7 @@ const RESEND_UNKNOWN_DAYS: u32 = 30;
 const NAME_CHARS_MAX: usize = 64;
 
 /// `[server]`. The second value is whether the operator set `public_url`.
-pub fn server(root: &mut Table<'_>) -> Option<(ServerConfig, bool)> {
+pub(crate) fn server(root: &mut Table<'_>) -> Option<(ServerConfig, bool)> {
     root.section("server", |table| {
         let [name, public_url, tls] = ["name", "public_url", "tls"].map(|key| table.peek(key));
         let mut server = ServerConfig::read(table);
@@ -74,7 +74,7 @@ fn check_tls(place: Option<Field<'_>>, tls: Option<&ListenerTlsConfig>) {
 }
 
 /// Reads `[admin]`; `server` is where the receiver listens.
-pub fn admin(root: &mut Table<'_>, server: Option<SocketAddr>) -> Option<AdminConfig> {
+pub(crate) fn admin(root: &mut Table<'_>, server: Option<SocketAddr>) -> Option<AdminConfig> {
     root.section("admin", |table| {
         let [listen, tls] = ["listen", "tls"].map(|key| table.peek(key));
         let admin = AdminConfig::read(table);
@@ -97,7 +97,7 @@ pub fn admin(root: &mut Table<'_>, server: Option<SocketAddr>) -> Option<AdminCo
 }
 
 /// Reads `[database]`, whose URL may be a secret.
-pub fn database(root: &mut Table<'_>) -> Option<DatabaseConfig> {
+pub(crate) fn database(root: &mut Table<'_>) -> Option<DatabaseConfig> {
     root.section("database", |table| {
         let url = table.peek("url");
         let database = DatabaseConfig::read(table);
@@ -157,7 +157,7 @@ fn sqlite_mistake(url: &str) -> Option<(String, String)> {
 }
 
 /// `[retention]`, against what the kinds in use need.
-pub fn retention(
+pub(crate) fn retention(
     root: &mut Table<'_>,
     providers: &BTreeMap<Name, ProviderConfig>,
     kinds: &[Provider],

@@ -166,7 +166,7 @@ pub(super) fn broker<P: BrokerProtocol + 'static>(
 }
 
 /// The words of a library's error, in one line that is not too long.
-pub fn words(error: &dyn std::fmt::Display) -> String {
+pub(crate) fn words(error: &dyn std::fmt::Display) -> String {
     let text = error.to_string();
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(WHY_CHARS_MAX).collect()
 }

@@ -82,7 +82,7 @@ fn is_json(content_type: &str) -> bool {
 }
 
 /// The content type of the message, else that of the event whose bytes are sent.
-pub fn content_type(message: &LeasedMessage) -> Option<&str> {
+pub(crate) fn content_type(message: &LeasedMessage) -> Option<&str> {
     let own = message.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("content-type"));
     own.map(|(_, value)| value.as_str()).or(message.event_content_type.as_deref())
 }
@@ -90,7 +90,7 @@ pub fn content_type(message: &LeasedMessage) -> Option<&str> {
 /// The metadata beside the body: ours first, then the content type, then the message's own headers, in lower case, then
 /// the span that the call is of.
 #[cfg(feature = "brokers")]
-pub fn metadata(message: &LeasedMessage) -> Vec<(String, String)> {
+pub(crate) fn metadata(message: &LeasedMessage) -> Vec<(String, String)> {
     let message_id = message.message_id.to_string();
     let ours = [
         ("idempotency-key", message.idempotency_key.as_str()),

@@ -118,12 +118,12 @@ pub(super) enum KeyRule {
 
 impl KindKey {
     /// A text that must be there.
-    pub const fn needed(name: &'static str, is_right: fn(&str) -> bool, remedy: &'static str) -> Self {
+    pub(crate) const fn needed(name: &'static str, is_right: fn(&str) -> bool, remedy: &'static str) -> Self {
         Self { name, rule: KeyRule::Text { is_right, remedy, default: None } }
     }
 
     /// A text that may be absent, which is the same as `default`.
-    pub const fn optional(
+    pub(crate) const fn optional(
         name: &'static str,
         default: &'static str,
         is_right: fn(&str) -> bool,
@@ -133,7 +133,7 @@ impl KindKey {
     }
 
     /// A whole number that may be absent.
-    pub const fn number(name: &'static str, range: RangeInclusive<u64>) -> Self {
+    pub(crate) const fn number(name: &'static str, range: RangeInclusive<u64>) -> Self {
         Self { name, rule: KeyRule::Number(range) }
     }
 
@@ -155,7 +155,7 @@ pub(super) struct Reading<'r, 'c> {
 
 impl Reading<'_, '_> {
     /// Takes `unknown`; `Retry` when it is absent and after a problem.
-    pub fn unknown(&mut self) -> UnknownWord {
+    pub(crate) fn unknown(&mut self) -> UnknownWord {
         let words: Vec<_> = UnknownWord::ALL.iter().map(|word| (word.as_str(), *word)).collect();
         self.table.word("unknown", &words).unwrap_or(UnknownWord::Retry)
     }

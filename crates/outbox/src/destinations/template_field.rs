@@ -9,7 +9,7 @@ use hooklatch_core::template::{self, Escape, Template, is_template};
 pub(super) const AS_IN_JINJA: &str = "write values as {{ payload.id }}, as in Jinja";
 
 /// Records what is wrong with a template; `None` after a problem.
-pub fn template(field: &Field<'_>, text: &str, escape: Escape) -> Option<()> {
+pub(crate) fn template(field: &Field<'_>, text: &str, escape: Escape) -> Option<()> {
     if let Err(why) = Template::parse(text, escape) {
         field.problem(format!("is not a template: {why}"), AS_IN_JINJA);
         return None;
@@ -28,7 +28,7 @@ pub(super) fn double_braces(field: &Field<'_>, text: &str) -> Option<()> {
 }
 
 /// `body` and `content_type`, which every kind of destination has.
-pub fn body(table: &mut Table<'_>) -> Option<BodyConfig> {
+pub(crate) fn body(table: &mut Table<'_>) -> Option<BodyConfig> {
     let content_type = table.text("content_type");
     if let Some((field, text)) = &content_type
         && (text.is_empty() || ::http::HeaderValue::from_str(text).is_err())

@@ -8,7 +8,7 @@ use crate::policy::tests::first_attempt;
 use hooklatch_store::LeasedMessage;
 
 /// The first attempt of `key-1`, at times that texts of tests can name.
-pub fn message() -> LeasedMessage {
+pub(crate) fn message() -> LeasedMessage {
     LeasedMessage {
         created_at_ms: 1_000,
         first_sent_at_ms: 1_000,

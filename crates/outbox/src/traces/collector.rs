@@ -17,7 +17,7 @@ const ANSWER_BYTES_MAX: usize = 64 * 1024;
 const RETRY_AFTER_MAX: Duration = Duration::from_mins(1);
 
 /// Where spans are posted.
-pub struct Collector {
+pub(crate) struct Collector {
     http: reqwest::Client,
     url: Url,
     headers: HeaderMap,
@@ -36,7 +36,7 @@ pub(super) struct NotTaken {
 
 impl Collector {
     /// Reads what the configuration says once; connects to nothing yet.
-    pub fn new(config: &TracingConfig) -> Result<Self, String> {
+    pub(crate) fn new(config: &TracingConfig) -> Result<Self, String> {
         let url = config.endpoint.as_deref().and_then(|text| Url::parse(text).ok());
         let url = url.ok_or("tracing.endpoint is not a URL")?;
         let words = |error: reqwest::Error| error.without_url().to_string();
@@ -63,7 +63,7 @@ impl Collector {
     }
 
     /// Posts a request to export, and says how many of its spans were not taken although it was.
-    pub async fn post(&self, body: Bytes) -> Result<usize, NotTaken> {
+    pub(crate) async fn post(&self, body: Bytes) -> Result<usize, NotTaken> {
         let request = self.http.post(self.url.clone()).headers(self.headers.clone()).body(body);
         let response = request.send().await.map_err(|error| NotTaken::away(&error))?;
         let code = response.status().as_u16();

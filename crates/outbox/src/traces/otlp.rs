@@ -49,7 +49,7 @@ pub(super) struct SpanWriter {
 }
 
 /// The program that the spans are of.
-pub fn resource(service_name: &str, node: &str) -> Resource {
+pub(crate) fn resource(service_name: &str, node: &str) -> Resource {
     let attributes = vec![
         text("service.name", service_name),
         text("service.version", env!("CARGO_PKG_VERSION")),
@@ -60,7 +60,7 @@ pub fn resource(service_name: &str, node: &str) -> Resource {
 
 impl SpanWriter {
     /// A request to the collector with these spans.
-    pub fn request(&self, spans: Vec<Span>) -> ExportTraceServiceRequest {
+    pub(crate) fn request(&self, spans: Vec<Span>) -> ExportTraceServiceRequest {
         let scope = InstrumentationScope {
             name: "hooklatch".to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -75,7 +75,7 @@ impl SpanWriter {
     }
 
     /// Adds the spans of what was told.
-    pub fn write(&self, told: &ToldSpan, clocks: BothClocks, spans: &mut Vec<Span>) {
+    pub(crate) fn write(&self, told: &ToldSpan, clocks: BothClocks, spans: &mut Vec<Span>) {
         match told {
             ToldSpan::Request(request) => self.request_spans(request, clocks, spans),
             ToldSpan::Dispatch(dispatch) => spans.push(self.dispatch_span(dispatch, clocks)),

@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use super::span::ToldSpan;
 
 /// What was told, and of how many spans it is.
-pub type Told = (ToldSpan, usize);
+pub(crate) type Told = (ToldSpan, usize);
 
 /// The end of the way at which is told.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ impl SpanQueue {
 
 impl WaitingSpans {
     /// The next that waits; `None` when nobody can tell any more. Cancelling it loses nothing.
-    pub async fn next(&mut self) -> Option<ToldSpan> {
+    pub(crate) async fn next(&mut self) -> Option<ToldSpan> {
         let (told, spans_n) = self.told.recv().await?;
         self.waiting_n.fetch_sub(spans_n, Ordering::Relaxed);
         Some(told)
@@ -63,7 +63,7 @@ impl WaitingSpans {
     }
 
     /// Takes nothing more, and says how many spans were left.
-    pub fn close(&mut self) -> usize {
+    pub(crate) fn close(&mut self) -> usize {
         self.told.close();
         let mut left_n = 0;
         while let Ok((_, spans_n)) = self.told.try_recv() {

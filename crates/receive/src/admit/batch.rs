@@ -10,7 +10,7 @@ const EVENTS_N_MAX: usize = 1_024;
 /// as much memory, and the database refuses one of a gigabyte.
 const BYTES_MAX: usize = 8 << 20;
 /// Cuts what waits into batches, in its order.
-pub fn bounded(taken: Vec<Submission>) -> Vec<Vec<Submission>> {
+pub(crate) fn bounded(taken: Vec<Submission>) -> Vec<Vec<Submission>> {
     let sizes: Vec<(usize, usize)> = taken.iter().map(|one| (one.events.len(), one.bytes_n())).collect();
     let mut batches = Vec::new();
     let mut taken = taken.into_iter();

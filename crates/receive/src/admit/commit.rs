@@ -177,7 +177,7 @@ impl Decide for DecideBatch {
 /// One transaction: which events are new, what their handlers want, commit. In a suspect batch each statement waits for
 /// other nodes only a short time, so that the one event that does is found before the others' senders have lost
 /// patience.
-pub async fn commit(
+pub(crate) async fn commit(
     context: &Arc<AdmitContext>,
     batch: &[Submission],
     is_suspect: bool,

@@ -12,7 +12,7 @@ use crate::handler::{Handled, HandlerError, Handlers, NoAnswer, RawEvent, panic_
 use hooklatch_store::{self as store, StoreError};
 
 /// Runs the plain handlers and routes of an event.
-pub fn dispatched(handlers: &Handlers, event: &RawEvent, is_stale: bool) -> Handled {
+pub(crate) fn dispatched(handlers: &Handlers, event: &RawEvent, is_stale: bool) -> Handled {
     with_panic_counted(contained("dispatch", || handlers.dispatch(event, is_stale)))
 }
 
@@ -26,7 +26,7 @@ struct BrokenTransaction {
 }
 
 /// The error of an event whose handler left its transaction broken.
-pub fn broken(why: &impl ToString) -> HandlerError {
+pub(crate) fn broken(why: &impl ToString) -> HandlerError {
     broken_by(BrokenTransaction { why: why.to_string(), is_ended: false })
 }
 
@@ -42,7 +42,7 @@ pub(super) fn is_ended(error: &HandlerError) -> bool {
 }
 
 /// True when a handler left its transaction broken.
-pub fn is_broken(error: &HandlerError) -> bool {
+pub(crate) fn is_broken(error: &HandlerError) -> bool {
     matches!(error, HandlerError::Retry(error) if error.is::<BrokenTransaction>())
 }
 

@@ -79,7 +79,7 @@ pub(super) struct WaitingPlace(Arc<ProviderEntry>);
 
 impl WaitingPlace {
     /// `None` when the provider has taken up its share of the queue.
-    pub fn take(entry: &Arc<ProviderEntry>, share_n: usize) -> Option<Self> {
+    pub(crate) fn take(entry: &Arc<ProviderEntry>, share_n: usize) -> Option<Self> {
         let place = Self(Arc::clone(entry));
         // Counted first, so that the drop below and this are one.
         (entry.waiting_n.fetch_add(1, Ordering::Relaxed) < share_n).then_some(place)

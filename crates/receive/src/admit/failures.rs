@@ -51,7 +51,7 @@ pub(super) fn is_undone(update: &EventUpdate) -> bool {
 }
 
 /// True when a row says that a dispatch failed; one that was never tried waits for the end of its provider's pause.
-pub fn is_failure(update: &EventUpdate) -> bool {
+pub(crate) fn is_failure(update: &EventUpdate) -> bool {
     update.state == EventState::Failed || update.state == EventState::Retry && update.attempts_n > 0
 }
 

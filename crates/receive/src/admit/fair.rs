@@ -20,12 +20,12 @@ impl<T> Default for Fair<T> {
 
 impl<T> Fair<T> {
     /// Number of those that wait, over all lines.
-    pub fn waiting_n(&self) -> usize {
+    pub(crate) fn waiting_n(&self) -> usize {
         self.waiting_n
     }
 
     /// Goes to the end of its provider's line.
-    pub fn push(&mut self, provider: &Name, one: T) {
+    pub(crate) fn push(&mut self, provider: &Name, one: T) {
         self.waiting_n += 1;
         match self.lines.iter_mut().find(|(name, _)| name == provider) {
             Some((_, line)) => line.push_back(one),
@@ -34,7 +34,7 @@ impl<T> Fair<T> {
     }
 
     /// The next one; its provider's turn comes again after everybody else's.
-    pub fn pop(&mut self) -> Option<T> {
+    pub(crate) fn pop(&mut self) -> Option<T> {
         let (provider, mut line) = self.lines.pop_front()?;
         let one = line.pop_front();
         if !line.is_empty() {

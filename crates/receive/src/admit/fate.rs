@@ -24,7 +24,7 @@ use hooklatch_store::{Candidate, Latched};
 
 /// The way that an event goes, once it is known whether it is new.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Fate {
+pub(crate) enum Fate {
     /// Nothing more: it is known already, or nobody wants it.
     Rest,
     /// It is kept for a person, who is told why it cannot be read.
@@ -42,7 +42,7 @@ pub enum Fate {
 }
 
 /// Decides the fate of one event. `is_stale` says that a newer version of its object was seen before.
-pub fn fate(entry: &ProviderEntry, event: &IncomingEvent, latched: &Latched, is_stale: bool) -> Fate {
+pub(crate) fn fate(entry: &ProviderEntry, event: &IncomingEvent, latched: &Latched, is_stale: bool) -> Fate {
     let handlers = entry.provider.handlers();
     if *latched != Latched::New {
         Fate::Rest
@@ -62,7 +62,7 @@ pub fn fate(entry: &ProviderEntry, event: &IncomingEvent, latched: &Latched, is_
 }
 
 /// An event as it asks to be admitted.
-pub fn candidate(entry: &ProviderEntry, event: &Arc<IncomingEvent>, event_seq: i64) -> Candidate {
+pub(crate) fn candidate(entry: &ProviderEntry, event: &Arc<IncomingEvent>, event_seq: i64) -> Candidate {
     Candidate {
         event: Arc::clone(event),
         event_seq,
@@ -96,7 +96,7 @@ pub(super) fn is_known_beforehand(entry: &ProviderEntry, event: &IncomingEvent) 
 }
 
 /// The outcome that the sender hears about one event.
-pub fn outcome(latched: &Latched, event: &IncomingEvent, is_superseded: bool) -> Outcome {
+pub(crate) fn outcome(latched: &Latched, event: &IncomingEvent, is_superseded: bool) -> Outcome {
     match latched {
         Latched::New if event.unreadable.is_some() => Outcome::Unreadable,
         Latched::New if is_superseded => Outcome::Superseded,
@@ -108,7 +108,7 @@ pub fn outcome(latched: &Latched, event: &IncomingEvent, is_superseded: bool) ->
 }
 
 #[cfg(test)]
-pub mod tests {
+pub(crate) mod tests {
     use bytes::Bytes;
 
     use super::*;

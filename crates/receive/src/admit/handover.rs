@@ -26,7 +26,7 @@ use hooklatch_store::{AdmissionTx, EventUpdate, NewMessage, StoreError, Writes};
 
 /// Before an event may be found to queue behind those that waited for the end of a pause: until this is dropped, no event
 /// that came later is found not to.
-pub async fn queue_gate<'a>(
+pub(crate) async fn queue_gate<'a>(
     context: &'a AdmitContext,
     mut of: impl Iterator<Item = &ProviderEntry>,
 ) -> Option<RwLockReadGuard<'a, ()>> {
@@ -54,7 +54,7 @@ pub(super) struct Committed {
 
 /// Writes what was planned in an open transaction. With `slots`, what there are slots for is written as leased,
 /// and must be handed over after the commit.
-pub async fn write(
+pub(crate) async fn write(
     tx: &mut AdmissionTx,
     mut writes: Writes,
     slots: Option<&dyn TakeSlot>,
@@ -67,7 +67,7 @@ pub async fn write(
 
 /// After the commit: starts what has a slot, wakes the worker for the rest, and tells what failed. `event_of` finds
 /// an event of the batch by its number.
-pub fn hand_over<'a>(
+pub(crate) fn hand_over<'a>(
     context: &AdmitContext,
     committed: Committed,
     event_of: impl Fn(i64) -> Option<&'a IncomingEvent>,

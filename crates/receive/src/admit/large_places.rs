@@ -46,7 +46,7 @@ pub(super) struct LargePlace {
 
 impl LargePlaces {
     /// Waits for a place for a body of this peer; `None`: not known.
-    pub async fn enter(&self, peer: Option<IpAddr>) -> LargePlace {
+    pub(crate) async fn enter(&self, peer: Option<IpAddr>) -> LargePlace {
         let (place, is_granted) = {
             let mut queue = self.queue();
             queue.next_id += 1;
@@ -66,7 +66,7 @@ impl LargePlaces {
     }
 
     #[cfg(test)]
-    pub fn taken_n(&self) -> usize {
+    pub(crate) fn taken_n(&self) -> usize {
         self.queue().taken.len()
     }
 }
@@ -89,7 +89,7 @@ impl Queue {
 impl LargePlace {
     /// Records at how many bytes a second its body arrives, `None` once it is complete. Returns whether it is among the
     /// slowest whose places others wait for.
-    pub fn is_wanted(&self, rate: Option<u64>) -> bool {
+    pub(crate) fn is_wanted(&self, rate: Option<u64>) -> bool {
         let rate = rate.unwrap_or(u64::MAX);
         let mut queue = self.places.queue();
         if let Some(own) = queue.taken.iter_mut().find(|one| one.id == self.id) {

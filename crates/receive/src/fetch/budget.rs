@@ -18,7 +18,7 @@ use tokio::time::{Instant, timeout_at};
 const WAIT_MAX: Duration = Duration::from_millis(1_500);
 /// Most requests that wait for another's answer, or for a call: each of them holds a connection, which others may need
 /// more.
-pub const WAITING_N_MAX: usize = 256;
+pub(crate) const WAITING_N_MAX: usize = 256;
 /// Most entries of each table of what is remembered.
 const REMEMBERED_N_MAX: usize = 4_096;
 /// Time for which it is remembered what a peer asked for, and how many calls it had.
@@ -70,14 +70,14 @@ enum Told {
 }
 
 /// A place among those who wait; dropped, it is free again.
-pub struct Place<'a> {
+pub(crate) struct Place<'a> {
     budget: &'a CallBudget,
     number: u64,
     told: oneshot::Receiver<Told>,
 }
 
 impl CallBudget {
-    pub fn new(calls_n_max: u32, every: Duration) -> Self {
+    pub(crate) fn new(calls_n_max: u32, every: Duration) -> Self {
         let state = BudgetState {
             calls_n: calls_n_max,
             counted_at: Instant::now(),
@@ -95,7 +95,7 @@ impl CallBudget {
     }
 
     /// A place among those who wait, for `peer` that asks for `id`. `None`: all are taken by peers with a smaller share.
-    pub fn place(&self, peer: Option<IpAddr>, id: &str) -> Option<Place<'_>> {
+    pub(crate) fn place(&self, peer: Option<IpAddr>, id: &str) -> Option<Place<'_>> {
         let now = Instant::now();
         let (peer, id) = (self.hashes.hash_one(peer), self.hashes.hash_one((peer, id)));
         let mut state = self.state();
@@ -186,7 +186,7 @@ impl Place<'_> {
     }
 
     /// Takes a call, waiting for one if need be. False: none was left in time.
-    pub async fn call(mut self) -> bool {
+    pub(crate) async fn call(mut self) -> bool {
         if let Some(own) = self.budget.state().waiting.iter_mut().find(|one| one.number == self.number) {
             own.wants_call = true;
         }

@@ -44,7 +44,7 @@ const GRACE_STEP_MS: i64 = 60_000;
 const HOUR_MS: i64 = 3_600_000;
 
 /// The keys of one provider.
-pub struct KeyCache {
+pub(crate) struct KeyCache {
     state: Mutex<CacheState>,
     /// When the database was last looked at for keys that other nodes have kept; one look at a time.
     looked: tokio::sync::Mutex<Option<Instant>>,
@@ -94,7 +94,7 @@ pub struct ProvenKey {
 
 /// Who asks for a key.
 #[derive(Debug, Clone, Copy)]
-pub struct Asker {
+pub(crate) struct Asker {
     /// The peer that its request came from, as far as it is known.
     pub peer: Option<IpAddr>,
     /// True when the operator named the key: it is fetched whatever strangers ask for.
@@ -146,7 +146,7 @@ impl KeyCache {
     }
 
     /// A key that is good now, and whether a request was verified with it before.
-    pub fn get(&self, wanted: &WantedKey, now_ms: UnixMs) -> Option<(String, bool)> {
+    pub(crate) fn get(&self, wanted: &WantedKey, now_ms: UnixMs) -> Option<(String, bool)> {
         let state = self.state();
         let key = state.keys.get(wanted).filter(|key| now_ms < key.good_until_ms)?;
         Some((key.text.clone(), key.proof > KeyProof::None))
@@ -172,7 +172,7 @@ impl KeyCache {
     }
 
     /// The database has these keys now.
-    pub fn stored(&self, stored: &[ProvenKey]) {
+    pub(crate) fn stored(&self, stored: &[ProvenKey]) {
         let mut state = self.state();
         for one in stored {
             if let Some(key) = state.keys.get_mut(&one.wanted)
@@ -185,7 +185,7 @@ impl KeyCache {
 
     /// Takes a key from the database: good for as long as it would have been without a restart. One that is here and not
     /// older stays.
-    pub fn restore(&self, key: ProvenKey, spec: &FetchSpec, now_ms: UnixMs) {
+    pub(crate) fn restore(&self, key: ProvenKey, spec: &FetchSpec, now_ms: UnixMs) {
         // A time that has not come yet is one of a clock that was wrong.
         let fetched_at_ms = key.fetched_at_ms.min(now_ms);
         let mut state = self.state();
@@ -217,7 +217,7 @@ impl KeyCache {
     /// Makes a key good, by `fetch` if need be: one at a time for each key, or for each set of them; so many for keys
     /// that nobody has seen. `stored` takes what other nodes have kept meanwhile, before a call is spent; `fetch` gives back all
     /// the keys that the answer had, with their ids.
-    pub async fn filled<F, L>(
+    pub(crate) async fn filled<F, L>(
         &self,
         (wanted, asker): (&WantedKey, Asker),
         spec: &FetchSpec,
@@ -300,7 +300,7 @@ impl KeyCache {
     }
 
     #[cfg(test)]
-    pub fn kept(&self) -> (usize, usize, usize, usize) {
+    pub(crate) fn kept(&self) -> (usize, usize, usize, usize) {
         let state = self.state();
         (state.keys.len(), state.keys_bytes_n, state.unknown.len(), state.turns.len())
     }

@@ -35,7 +35,7 @@ pub(super) struct KeyClient {
 }
 
 impl KeyClient {
-    pub fn new(options: &FetchConfig) -> Result<Self, String> {
+    pub(crate) fn new(options: &FetchConfig) -> Result<Self, String> {
         let allowed = Allowed::new(&options.private_hosts);
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let words = |error: reqwest::Error| error.without_url().to_string();
@@ -56,7 +56,7 @@ impl KeyClient {
     }
 
     /// The key `id`, and whatever other keys the same answer has, each with its id.
-    pub async fn keys(
+    pub(crate) async fn keys(
         &self,
         spec: &FetchSpec,
         id: &str,
@@ -85,7 +85,7 @@ impl KeyClient {
 
     /// SHA-256 of all that decides which key an answer is: provider, setting and id, address, headers and body. With other
     /// settings it is another one. `None` where nothing could be asked.
-    pub fn digest(
+    pub(crate) fn digest(
         &self,
         (provider, id): (&str, &str),
         spec: &FetchSpec,
@@ -100,7 +100,7 @@ impl KeyClient {
     }
 
     /// Checks what was fetched before as it was then: that it is a key, whose it is, and its chain.
-    pub fn check(&self, spec: &FetchSpec, url: &Url, text: &str) -> Result<(), FetchError> {
+    pub(crate) fn check(&self, spec: &FetchSpec, url: &Url, text: &str) -> Result<(), FetchError> {
         if spec.form == FetchForm::Pem {
             self.check_pem(spec, url.host_str().unwrap_or_default(), text)?;
         }
@@ -117,7 +117,7 @@ impl KeyClient {
     }
 
     /// Whatever else it answers, 2xx confirms.
-    pub async fn confirm(&self, spec: &ConfirmSpec, url: &str) -> Result<(), FetchError> {
+    pub(crate) async fn confirm(&self, spec: &ConfirmSpec, url: &str) -> Result<(), FetchError> {
         let url = self.pinned(url, &spec.hosts)?;
         if url.path() != spec.path {
             return Err(FetchError::NoSuchKey("its address is none where the sender confirms".to_owned()));
@@ -126,7 +126,12 @@ impl KeyClient {
     }
 
     /// The address of the key `id`, if that is a place of the sender's own: told without a call.
-    pub fn url_of(&self, spec: &FetchSpec, id: &str, settings: &KindSettings) -> Result<Url, FetchError> {
+    pub(crate) fn url_of(
+        &self,
+        spec: &FetchSpec,
+        id: &str,
+        settings: &KindSettings,
+    ) -> Result<Url, FetchError> {
         if !spec.is_id(id) {
             return Err(FetchError::NoSuchKey("its id is not of the form that the sender's have".to_owned()));
         }

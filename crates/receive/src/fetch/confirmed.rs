@@ -17,7 +17,7 @@ const CONFIRM_EVERY: Duration = Duration::from_secs(1);
 const KNOWN_N_MAX: usize = 1_024;
 
 /// The confirmations of one provider since the program started.
-pub struct Confirmed {
+pub(crate) struct Confirmed {
     known: Mutex<VecDeque<Vec<u8>>>,
     budget: CallBudget,
 }
@@ -30,7 +30,7 @@ impl Default for Confirmed {
 
 impl Confirmed {
     /// Confirms at `url` by `call`, unless that was done before.
-    pub async fn once(
+    pub(crate) async fn once(
         &self,
         url: &str,
         call: impl Future<Output = Result<(), FetchError>>,

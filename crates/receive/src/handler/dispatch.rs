@@ -12,7 +12,7 @@ pub(crate) const NO_MATCH: &str = "no route takes it: `when` is false";
 
 /// Adds up what several handlers of one event answer. One that ignores the event does not stop the others.
 #[derive(Default)]
-pub struct Dispatch {
+pub(crate) struct Dispatch {
     effects: Effects,
     handled_n: usize,
     ignored: Option<&'static str>,
@@ -21,7 +21,7 @@ pub struct Dispatch {
 }
 
 impl Dispatch {
-    pub fn add(&mut self, answer: Handled) -> Result<(), HandlerError> {
+    pub(crate) fn add(&mut self, answer: Handled) -> Result<(), HandlerError> {
         match answer {
             Ok(effects) => {
                 self.handled_n += 1;
@@ -60,7 +60,7 @@ impl Dispatch {
         Ok(())
     }
 
-    pub fn finish(self) -> Handled {
+    pub(crate) fn finish(self) -> Handled {
         if self.handled_n == 0 {
             let none = if self.is_filtered { NO_MATCH } else { "no handler or route takes this type" };
             return ignore(self.ignored.unwrap_or(none));

@@ -9,7 +9,7 @@ use hooklatch_core::types::ProblemCode;
 use hooklatch_store::{KeptAnswer, KeyState, NewAnswer};
 
 /// Longest body that is kept. Bytes.
-pub const BODY_BYTES_MAX: usize = 64 * 1024;
+pub(crate) const BODY_BYTES_MAX: usize = 64 * 1024;
 /// Longest headers that are kept, together. Bytes.
 const HEADERS_BYTES_MAX: usize = 8 * 1024;
 
@@ -56,7 +56,12 @@ pub(super) fn state_after(status: StatusCode) -> Option<KeyState> {
 
 /// What is kept of an answer; `body` is `None` where it is too long. An answer that says `no-store` is not stored: that
 /// it was given is.
-pub fn kept(state: KeyState, status: StatusCode, headers: &HeaderMap, body: Option<&[u8]>) -> NewAnswer {
+pub(crate) fn kept(
+    state: KeyState,
+    status: StatusCode,
+    headers: &HeaderMap,
+    body: Option<&[u8]>,
+) -> NewAnswer {
     let (mut pairs, mut bytes_n) = (Vec::new(), 0);
     for name in &HEADERS_KEPT {
         for value in headers.get_all(name) {

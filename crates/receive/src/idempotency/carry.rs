@@ -34,7 +34,7 @@ const LOOK_MAX: Duration = Duration::from_millis(400);
 const WRITES_N: u32 = 3;
 
 /// The answer to one request.
-pub async fn carried<S>(rules: Arc<RequestRules>, mut inner: S, request: Request) -> Response
+pub(crate) async fn carried<S>(rules: Arc<RequestRules>, mut inner: S, request: Request) -> Response
 where
     S: Service<Request, Response = Response, Error = Infallible> + Send + 'static,
     S::Future: Send + 'static,

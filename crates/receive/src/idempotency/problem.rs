@@ -7,7 +7,7 @@ use http::{HeaderValue, StatusCode, header};
 use hooklatch_core::types::ProblemCode;
 
 /// An answer that says what is wrong, with numbers beside it.
-pub fn problem(status: u16, code: ProblemCode, sentence: &str, more: &[(&str, i64)]) -> Response {
+pub(crate) fn problem(status: u16, code: ProblemCode, sentence: &str, more: &[(&str, i64)]) -> Response {
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::CONFLICT);
     let mut body = serde_json::json!({
         "type": "about:blank", "title": status.canonical_reason(), "status": status.as_u16(), "code": code,
@@ -42,6 +42,6 @@ pub(super) fn in_use(retry_after_s: i64) -> Response {
 }
 
 /// The database did not answer.
-pub fn unavailable() -> Response {
+pub(crate) fn unavailable() -> Response {
     problem_for_now(503, ProblemCode::Unavailable, "the database did not answer", 5)
 }

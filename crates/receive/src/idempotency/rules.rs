@@ -82,14 +82,14 @@ impl RequestRules {
 type RequestsUnderWay = HashMap<(String, String), [u8; 32]>;
 
 /// The place of a request among those that this process carries out, until it is dropped.
-pub struct UnderWay {
+pub(crate) struct UnderWay {
     all: Arc<Mutex<RequestsUnderWay>>,
     key: (String, String),
 }
 
 impl UnderWay {
     /// What is to be said instead while another request has the key.
-    pub fn take(rules: &RequestRules, asked: &KeyRequest) -> Result<Self, KeyReply> {
+    pub(crate) fn take(rules: &RequestRules, asked: &KeyRequest) -> Result<Self, KeyReply> {
         let (all, key) = (Arc::clone(&rules.under_way), (asked.principal.clone(), asked.key.clone()));
         match all.lock().unwrap_or_else(PoisonError::into_inner).entry(key.clone()) {
             Entry::Vacant(free) => _ = free.insert(asked.fingerprint),

@@ -11,7 +11,7 @@ pub(super) const FOLDERS_N_MAX: usize = 1_000;
 const FILE_BYTES_MAX: u64 = 256 * 1024;
 
 /// The folders in `folder`, sorted; hidden ones, which orchestrators make for themselves, are passed over.
-pub fn names(folder: &Path) -> std::io::Result<Vec<String>> {
+pub(crate) fn names(folder: &Path) -> std::io::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;
@@ -26,7 +26,7 @@ pub fn names(folder: &Path) -> std::io::Result<Vec<String>> {
 
 /// The file of this name beside each kind in `folder` that has one: the kind, the file, its text. Those of `broken`
 /// kinds are left alone: what is wrong with them is told already.
-pub fn beside<'a>(
+pub(crate) fn beside<'a>(
     folder: &'a KindsFolder,
     broken: &'a [String],
     file_name: &'a str,
@@ -41,7 +41,7 @@ pub fn beside<'a>(
 }
 
 /// A file's text; `None` when there is no such file.
-pub fn text_of(file: &Path) -> Result<Option<String>, ConfigProblem> {
+pub(crate) fn text_of(file: &Path) -> Result<Option<String>, ConfigProblem> {
     let unreadable = |error: &dyn std::fmt::Display| {
         problem(
             file,
@@ -68,6 +68,11 @@ pub fn text_of(file: &Path) -> Result<Option<String>, ConfigProblem> {
 }
 
 /// A problem of this file.
-pub fn problem(file: &Path, key: &str, why: impl Into<String>, remedy: impl Into<String>) -> ConfigProblem {
+pub(crate) fn problem(
+    file: &Path,
+    key: &str,
+    why: impl Into<String>,
+    remedy: impl Into<String>,
+) -> ConfigProblem {
     ConfigProblem::new(&file.display().to_string(), key, why, remedy)
 }

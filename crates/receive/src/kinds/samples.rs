@@ -14,7 +14,7 @@ const SAMPLES_N_MAX: usize = 100;
 const SAMPLE_NOW_S: i64 = 1_767_225_600;
 
 /// The kind's sample events, each signed once to see whether it would be believed and read.
-pub fn samples(folder: &Path, kind: &Provider) -> (Vec<(String, String)>, Vec<ConfigProblem>) {
+pub(crate) fn samples(folder: &Path, kind: &Provider) -> (Vec<(String, String)>, Vec<ConfigProblem>) {
     let mut files: Vec<PathBuf> = match std::fs::read_dir(folder) {
         Ok(entries) => entries.filter_map(|entry| Some(entry.ok()?.path())).collect(),
         Err(_) => return (Vec::new(), Vec::new()),

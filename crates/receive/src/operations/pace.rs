@@ -31,7 +31,7 @@ impl Default for OperationPace {
 
 impl OperationPace {
     /// Returns how many rows the next batch has.
-    pub fn rows_n(self) -> u32 {
+    pub(crate) fn rows_n(self) -> u32 {
         self.rows_n
     }
 
@@ -41,7 +41,7 @@ impl OperationPace {
     }
 
     /// Takes in how long a batch took.
-    pub fn took(&mut self, elapsed: Duration) {
+    pub(crate) fn took(&mut self, elapsed: Duration) {
         self.is_culprit_alone = false;
         if elapsed > HEAVY {
             self.rows_n = (self.rows_n / 2).max(1);
@@ -53,20 +53,20 @@ impl OperationPace {
     }
 
     /// Takes in that the database refused a batch: it is halved until the culprit stands alone.
-    pub fn refused(&mut self) {
+    pub(crate) fn refused(&mut self) {
         self.is_culprit_alone = self.rows_n == 1;
         self.rows_n = (self.rows_n / 2).max(1);
     }
 
     /// Takes in that a batch failed for no row's sake: a smaller one may be done in the time that there is, or get past
     /// what is locked.
-    pub fn failed(&mut self) {
+    pub(crate) fn failed(&mut self) {
         self.is_culprit_alone = false;
         self.rows_n = (self.rows_n / 2).max(1);
     }
 
     /// Time for which others work after a batch: as long as it took.
-    pub fn pause(elapsed: Duration) -> Duration {
+    pub(crate) fn pause(elapsed: Duration) -> Duration {
         elapsed.clamp(PAUSE_MIN, PAUSE_MAX)
     }
 }

@@ -8,7 +8,7 @@ use hooklatch_verify::spec::Spec;
 pub(super) const CORRECT_IT: &str = "correct it; `hooklatch providers KIND` says what this kind needs";
 
 /// A mistake of `key`, in the words of its error.
-pub fn said(key: &str, why: impl Into<String>) -> Mistake {
+pub(crate) fn said(key: &str, why: impl Into<String>) -> Mistake {
     Mistake::said(key, why, CORRECT_IT)
 }
 

@@ -10,7 +10,7 @@ pub(super) enum Samples {
 }
 
 impl Samples {
-    pub fn list(&self) -> Vec<(&str, &str)> {
+    pub(crate) fn list(&self) -> Vec<(&str, &str)> {
         match self {
             Self::BuiltIn(list) => list.to_vec(),
             Self::Read(list) => list.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect(),

@@ -35,12 +35,12 @@ impl Default for PrunePace {
 
 impl PrunePace {
     /// Returns how many rows the next batch looks at.
-    pub fn rows_n(&self) -> u32 {
+    pub(crate) fn rows_n(&self) -> u32 {
         self.rows_n
     }
 
     /// Takes in how long a batch took.
-    pub fn took(&mut self, elapsed: Duration) {
+    pub(crate) fn took(&mut self, elapsed: Duration) {
         if elapsed > SLOW {
             self.rows_n = (self.rows_n / 2).max(ROWS_N_MIN);
         } else if elapsed < FAST {
@@ -49,7 +49,7 @@ impl PrunePace {
     }
 
     /// Lets others work for as long as the last batch took; a quarter of it when a lot is overdue.
-    pub async fn rest(&self, elapsed: Duration, overdue_ms: i64, stop: &mut Stop) {
+    pub(crate) async fn rest(&self, elapsed: Duration, overdue_ms: i64, stop: &mut Stop) {
         let pause = if overdue_ms > OVERDUE_MS { elapsed / 4 } else { elapsed };
         stop.pause(pause.clamp(PAUSE_MIN, PAUSE_MAX)).await;
     }

@@ -330,7 +330,7 @@ impl Pruner {
 }
 
 /// Returns what is older than its window may go.
-pub fn cuts(config: &RetentionConfig, now_ms: UnixMs) -> Cuts {
+pub(crate) fn cuts(config: &RetentionConfig, now_ms: UnixMs) -> Cuts {
     let cut = |days: u32| now_ms.saturating_sub(i64::from(days) * DAY_MS);
     let of = |name: &hooklatch_core::types::Name| (name.clone(), cut(config.ids_days_for(name)));
     Cuts {

@@ -190,7 +190,7 @@ pub(super) fn raised(candidates: &[Candidate], latched: &[Latched]) -> Vec<usize
 }
 
 /// Returns the highest version of each object, in the one order in which everybody locks them.
-pub fn highest<'a>(candidates: &'a [Candidate], raised: &[usize]) -> Vec<Raise<'a>> {
+pub(crate) fn highest<'a>(candidates: &'a [Candidate], raised: &[usize]) -> Vec<Raise<'a>> {
     let raise = |one: &'a Candidate| {
         let object = one.event.object.as_ref()?;
         let provider = one.event.key.provider.as_str();
@@ -205,7 +205,7 @@ pub fn highest<'a>(candidates: &'a [Candidate], raised: &[usize]) -> Vec<Raise<'
 }
 
 /// Returns, for each event, true when a newer version of its object had been seen. `is_newest` goes with [`highest`].
-pub fn stale(candidates: &[Candidate], raised: &[usize], is_newest: &[bool]) -> Vec<bool> {
+pub(crate) fn stale(candidates: &[Candidate], raised: &[usize], is_newest: &[bool]) -> Vec<bool> {
     let highest = highest(candidates, raised);
     let newest: HashSet<i64> = highest
         .iter()
@@ -241,7 +241,7 @@ pub(super) struct SealedPayload {
 
 impl SealedPayload {
     /// Asked for when there is a key alone: without one these would be copies.
-    pub fn of(ring: &KeyRing, event_seq: i64, event: &IncomingEvent) -> DbResult<Self> {
+    pub(crate) fn of(ring: &KeyRing, event_seq: i64, event: &IncomingEvent) -> DbResult<Self> {
         let headers = ring
             .seal_text(&SealedPlace::of_event("headers", event_seq, event.key.as_pair()), &event.headers)?;
         let body =
@@ -273,7 +273,7 @@ pub(super) struct SealedContents<'a> {
 }
 
 impl<'a> SealedContents<'a> {
-    pub fn of(ring: &KeyRing, message: &'a NewMessage) -> DbResult<Self> {
+    pub(crate) fn of(ring: &KeyRing, message: &'a NewMessage) -> DbResult<Self> {
         let place =
             |column| SealedPlace::of_message(column, message.message_id.number(), message.event.as_pair());
         let clear = message.headers_json();

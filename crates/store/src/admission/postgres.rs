@@ -267,7 +267,7 @@ fn lost(row: &PgRow) -> DbResult<Vec<i64>> {
 }
 
 /// The numbers of those rows that were not inserted.
-pub async fn events_insert(
+pub(crate) async fn events_insert(
     db: &mut PgConnection,
     rows: &[EventInsert],
     ring: &KeyRing,
@@ -337,7 +337,7 @@ pub(super) async fn events_holders(
 }
 
 /// Raises versions; returns, for each one, true when it is the newest that was seen.
-pub async fn versions_raise(db: &mut PgConnection, versions: &[Raise<'_>]) -> DbResult<Vec<bool>> {
+pub(crate) async fn versions_raise(db: &mut PgConnection, versions: &[Raise<'_>]) -> DbResult<Vec<bool>> {
     let rows = sqlx::query(VERSIONS)
         .bind(versions.iter().map(|raise| raise.provider).collect::<Vec<_>>())
         .bind(versions.iter().map(|raise| raise.object).collect::<Vec<_>>())

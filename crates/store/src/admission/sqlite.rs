@@ -39,7 +39,7 @@ const SAME_TEXT: &str =
     "SELECT event_id, digest FROM processed_webhook_events WHERE provider = ?1 AND replay_key = ?2";
 
 /// All in one hop.
-pub async fn admitted<D: Decide>(
+pub(crate) async fn admitted<D: Decide>(
     db: &Sqlite,
     candidates: Arc<[Candidate]>,
     decide: D,
@@ -117,7 +117,7 @@ fn write(db: &Connection, writes: &Writes, ring: &KeyRing) -> DbResult<HashSet<S
 }
 
 /// The numbers of those rows that were not inserted.
-pub fn events_insert(db: &Connection, rows: &[EventInsert], ring: &KeyRing) -> DbResult<Vec<i64>> {
+pub(crate) fn events_insert(db: &Connection, rows: &[EventInsert], ring: &KeyRing) -> DbResult<Vec<i64>> {
     let mut event_insert = db.prepare_cached(EVENT)?;
     let mut payload_insert = db.prepare_cached(PAYLOAD)?;
     let mut search_id_insert = db.prepare_cached(SEARCH_ID)?;

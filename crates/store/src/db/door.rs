@@ -29,7 +29,7 @@ use super::{postgres, sqlite};
 /// One connection. Texts are PostgreSQL's (the table above says which words of it), and never hold a value: those stand
 /// behind `$1`, `$2`, …. A text may be built, of parts of the
 /// program alone: each is prepared once per connection and kept. Each statement ends within seconds, or its connection is lost.
-pub enum Door<'a> {
+pub(crate) enum Door<'a> {
     /// A connection to a file.
     Sqlite(&'a mut SqliteSession),
     /// A session at READ COMMITTED.
@@ -37,12 +37,16 @@ pub enum Door<'a> {
 }
 
 impl Door<'_> {
-    pub fn is_postgres(&self) -> bool {
+    pub(crate) fn is_postgres(&self) -> bool {
         matches!(self, Self::Postgres(_))
     }
 
     /// All rows that a statement gives back, in its order.
-    pub async fn fetch(&mut self, sql: impl Into<Cow<'static, str>>, values: &[Value]) -> DbResult<Vec<Row>> {
+    pub(crate) async fn fetch(
+        &mut self,
+        sql: impl Into<Cow<'static, str>>,
+        values: &[Value],
+    ) -> DbResult<Vec<Row>> {
         let sql = sql.into();
         match self {
             Self::Sqlite(db) => limited(fetch_on_sqlite(db, sqlite(sql), values)).await,
@@ -51,7 +55,7 @@ impl Door<'_> {
     }
 
     /// The first row, if there is one.
-    pub async fn fetch_optional(
+    pub(crate) async fn fetch_optional(
         &mut self,
         sql: impl Into<Cow<'static, str>>,
         values: &[Value],
@@ -60,12 +64,20 @@ impl Door<'_> {
     }
 
     /// The first row, which must be there.
-    pub async fn fetch_one(&mut self, sql: impl Into<Cow<'static, str>>, values: &[Value]) -> DbResult<Row> {
+    pub(crate) async fn fetch_one(
+        &mut self,
+        sql: impl Into<Cow<'static, str>>,
+        values: &[Value],
+    ) -> DbResult<Row> {
         self.fetch_optional(sql, values).await?.ok_or_else(DbError::vanished)
     }
 
     /// Returns how many rows a statement changed.
-    pub async fn execute(&mut self, sql: impl Into<Cow<'static, str>>, values: &[Value]) -> DbResult<u64> {
+    pub(crate) async fn execute(
+        &mut self,
+        sql: impl Into<Cow<'static, str>>,
+        values: &[Value],
+    ) -> DbResult<u64> {
         let sql = sql.into();
         match self {
             Self::Sqlite(db) => limited(execute_on_sqlite(db, sqlite(sql), values)).await,
@@ -90,7 +102,7 @@ impl Door<'_> {
     }
 
     /// Several statements without values, one after the other, as they stand, for as long as they take.
-    pub async fn batch(&mut self, sql: impl Into<String>) -> DbResult<()> {
+    pub(crate) async fn batch(&mut self, sql: impl Into<String>) -> DbResult<()> {
         let sql = sql.into();
         match self {
             Self::Sqlite(db) => db.run(move |db| Ok(db.execute_batch(&sql)?)).await,
@@ -120,7 +132,7 @@ static OF_POSTGRES: LazyLock<Texts> = LazyLock::new(Texts::default);
 static OF_SQLITE: LazyLock<Texts> = LazyLock::new(Texts::default);
 
 /// Returns the statement in PostgreSQL's words.
-pub fn postgres(sql: Cow<'static, str>) -> &'static str {
+pub(crate) fn postgres(sql: Cow<'static, str>) -> &'static str {
     match sql {
         Cow::Borrowed(sql) if !sql.contains(CLOCK_MS) => sql,
         sql => kept(&OF_POSTGRES, sql, to_postgres),
@@ -128,7 +140,7 @@ pub fn postgres(sql: Cow<'static, str>) -> &'static str {
 }
 
 /// Returns the statement in SQLite's words.
-pub fn sqlite(sql: Cow<'static, str>) -> &'static str {
+pub(crate) fn sqlite(sql: Cow<'static, str>) -> &'static str {
     kept(&OF_SQLITE, sql, to_sqlite)
 }
 

@@ -42,7 +42,7 @@ enum ErrorKind {
 
 /// Meaning of an error for the statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub(crate) enum Verdict {
     /// The database refused this very statement.
     Refused,
     /// It was given up for another transaction.
@@ -67,7 +67,8 @@ impl DbError {
     }
 
     /// A cell holds what no version writes there.
-    pub(crate) fn decode(column: &str, value: impl fmt::Display) -> Self {
+    #[doc(hidden)]
+    pub fn decode(column: &str, value: impl fmt::Display) -> Self {
         Self::of(ErrorKind::Damaged, format!("column `{column}` holds {value}"))
     }
 

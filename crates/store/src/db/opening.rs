@@ -77,7 +77,7 @@ pub async fn waiting<T>(
     }
 }
 
-pub fn is_postgres(url: &str) -> bool {
+pub(crate) fn is_postgres(url: &str) -> bool {
     url.starts_with("postgres://") || url.starts_with("postgresql://")
 }
 

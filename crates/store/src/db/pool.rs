@@ -36,7 +36,7 @@ pub(crate) type Connect<S> = Box<dyn Fn() -> Connecting<S> + Send + Sync>;
 
 /// The state of a database as far as all its connections know it together.
 #[derive(Default)]
-pub struct Trust {
+pub(crate) struct Trust {
     /// Raised when a connection had to be closed: those of earlier generations are no longer trusted.
     generation: AtomicU64,
     /// True when something went wrong since a write was last seen to work.
@@ -53,7 +53,7 @@ impl Trust {
     }
 
     /// A write did not work.
-    pub fn doubt(&self) {
+    pub(crate) fn doubt(&self) {
         self.is_doubted.store(true, Ordering::Relaxed);
     }
 
@@ -63,19 +63,19 @@ impl Trust {
     }
 
     /// A write was seen to work.
-    pub fn restore(&self) {
+    pub(crate) fn restore(&self) {
         self.is_doubted.store(false, Ordering::Relaxed);
     }
 
     /// Another database, or an earlier state of it, is there now: no connection is given before a restart. True the
     /// first time.
-    pub fn replace(&self, what: &str) -> bool {
+    pub(crate) fn replace(&self, what: &str) -> bool {
         self.is_doubted.store(true, Ordering::Relaxed);
         self.replaced.set(what.to_owned()).is_ok()
     }
 
     /// Why it is not the database that was opened, if that was seen.
-    pub fn replaced(&self) -> Option<&str> {
+    pub(crate) fn replaced(&self) -> Option<&str> {
         self.replaced.get().map(String::as_str)
     }
 }
@@ -92,7 +92,7 @@ pub struct PlacesUsed {
 }
 
 /// Connections to one database, up to a maximum. Cloning is cheap and shares them.
-pub struct SessionPool<S: Session>(Arc<PoolShared<S>>);
+pub(crate) struct SessionPool<S: Session>(Arc<PoolShared<S>>);
 
 impl<S: Session> Clone for SessionPool<S> {
     fn clone(&self) -> Self {
@@ -118,26 +118,26 @@ struct OpenConnection<S> {
 
 impl<S: Session> SessionPool<S> {
     /// Makes a pool, which opens nothing yet.
-    pub fn new(places_n: u32, trust: Arc<Trust>, connect: Connect<S>) -> Self {
+    pub(crate) fn new(places_n: u32, trust: Arc<Trust>, connect: Connect<S>) -> Self {
         let places = Arc::new(Semaphore::new(places_n as usize));
         let waited = metrics::histogram!("hooklatch_db_wait_seconds");
         let (turns, idle) = (Arc::new(Semaphore::new(1)), Mutex::default());
         Self(Arc::new(PoolShared { connect, places, places_n, turns, idle, trust, waited }))
     }
 
-    pub fn trust(&self) -> &Trust {
+    pub(crate) fn trust(&self) -> &Trust {
         &self.0.trust
     }
 
     /// Connections that operations hold, and the most that there may be, under the word for what they are for.
-    pub fn used(&self, pool: &'static str) -> PlacesUsed {
+    pub(crate) fn used(&self, pool: &'static str) -> PlacesUsed {
         let free_n = u32::try_from(self.0.places.available_permits()).unwrap_or(u32::MAX);
         PlacesUsed { pool, in_use_n: self.0.places_n.saturating_sub(free_n), places_n: self.0.places_n }
     }
 
     /// The turn of an operation that no sender waits for. Of those one at a time asks for a connection, so that who has
     /// a sender waiting waits for one of them at most.
-    pub async fn turn(&self) -> DbResult<OwnedSemaphorePermit> {
+    pub(crate) async fn turn(&self) -> DbResult<OwnedSemaphorePermit> {
         self.permit(&self.0.turns).await
     }
 
@@ -150,7 +150,7 @@ impl<S: Session> SessionPool<S> {
     }
 
     /// A connection for one operation, the one that was used last or a new one.
-    pub async fn take(&self) -> DbResult<HeldSession<S>> {
+    pub(crate) async fn take(&self) -> DbResult<HeldSession<S>> {
         if let Some(what) = self.0.trust.replaced() {
             return Err(DbError::lost(format!("{what}; nothing is written to it before a restart")));
         }
@@ -173,7 +173,7 @@ impl<S: Session> SessionPool<S> {
 
     /// Takes a connection and opens a transaction in it. A connection that cannot even begin is closed, and another
     /// one tried: nothing has been asked yet, so nothing can happen twice.
-    pub async fn begin(&self) -> DbResult<HeldSession<S>> {
+    pub(crate) async fn begin(&self) -> DbResult<HeldSession<S>> {
         let mut held = self.take().await?;
         match held.begin().await {
             Ok(()) => return Ok(held),
@@ -190,7 +190,7 @@ impl<S: Session> SessionPool<S> {
     }
 
     /// Gives no more connections, waits for those that are out, and closes all; not for longer than `bound`.
-    pub async fn close(&self, bound: Duration) {
+    pub(crate) async fn close(&self, bound: Duration) {
         // An error means that the time is over: an operation that still has a connection will close it.
         to_end(timeout(bound, self.0.places.acquire_many(self.0.places_n))).await;
         self.0.places.close();
@@ -206,7 +206,7 @@ impl<S: Session> SessionPool<S> {
 }
 
 /// A connection in the hands of one operation. Dropping it closes it.
-pub struct HeldSession<S: Session> {
+pub(crate) struct HeldSession<S: Session> {
     /// `None` once it was given back.
     open: Option<OpenConnection<S>>,
     shared: Arc<PoolShared<S>>,
@@ -215,11 +215,11 @@ pub struct HeldSession<S: Session> {
 
 impl<S: Session> HeldSession<S> {
     /// The pool that it is of.
-    pub fn pool(&self) -> SessionPool<S> {
+    pub(crate) fn pool(&self) -> SessionPool<S> {
         SessionPool(Arc::clone(&self.shared))
     }
 
-    pub fn session(&mut self) -> DbResult<&mut S> {
+    pub(crate) fn session(&mut self) -> DbResult<&mut S> {
         // Only the functions that take `self` take it out.
         self.open
             .as_mut()
@@ -256,7 +256,7 @@ impl<S: Session> HeldSession<S> {
         answer
     }
 
-    pub async fn begin(&mut self) -> DbResult<()> {
+    pub(crate) async fn begin(&mut self) -> DbResult<()> {
         limited(self.session()?.begin()).await
     }
 
@@ -266,12 +266,12 @@ impl<S: Session> HeldSession<S> {
     }
 
     /// Commits; [`HeldSession::end`] must follow.
-    pub async fn commit(&mut self) -> DbResult<()> {
+    pub(crate) async fn commit(&mut self) -> DbResult<()> {
         limited(self.session()?.commit()).await
     }
 
     /// Rolls back; [`HeldSession::end`] must follow.
-    pub async fn roll_back(&mut self) -> DbResult<()> {
+    pub(crate) async fn roll_back(&mut self) -> DbResult<()> {
         limited(self.session()?.roll_back()).await
     }
 
@@ -283,13 +283,13 @@ impl<S: Session> HeldSession<S> {
     }
 
     /// Closes it; this says nothing about other connections.
-    pub fn close(&mut self) {
+    pub(crate) fn close(&mut self) {
         drop(self.open.take());
     }
 
     /// After a commit or a rollback that came to `answer`. Whatever went wrong, the connection is closed, and the
     /// transaction with it.
-    pub fn end(mut self, answer: DbResult<()>) -> DbResult<()> {
+    pub(crate) fn end(mut self, answer: DbResult<()>) -> DbResult<()> {
         match &answer {
             Ok(()) if self.is_in_transaction() => {
                 self.close();
@@ -314,7 +314,7 @@ impl<S: Session> Drop for HeldSession<S> {
 }
 
 /// One connection to a database. Dropping it closes it, and interrupts what still runs in it.
-pub trait Session: Sized + Send + 'static {
+pub(crate) trait Session: Sized + Send + 'static {
     /// Opens a transaction that may write, where this connection may.
     fn begin(&mut self) -> impl Future<Output = DbResult<()>> + Send;
 

@@ -45,7 +45,7 @@ pub struct Tx {
     pub(crate) process: Option<i32>,
 }
 
-pub enum TxKind {
+pub(crate) enum TxKind {
     Sqlite(HeldSession<SqliteSession>),
     /// A session of PostgreSQL, with what puts it right after a handler.
     Postgres(HeldSession<PgConnection>, Tidy),

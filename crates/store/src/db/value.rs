@@ -60,7 +60,7 @@ impl From<Vec<i64>> for Value {
 
 /// One cell of a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Cell {
+pub(crate) enum Cell {
     Null,
     Int(i64),
     Text(String),

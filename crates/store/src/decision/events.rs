@@ -151,7 +151,7 @@ pub(super) struct LockedEvent {
 }
 
 /// Erases an event and what is kept beside it: other contents under its id, and its signed text under other ids.
-pub async fn erase(
+pub(crate) async fn erase(
     db: &mut Door<'_>,
     key: &EventKey,
     found: LockedEvent,
@@ -258,7 +258,7 @@ async fn discard(
 }
 
 /// Makes the record of a decision about an event, as it stands after it.
-pub async fn record(
+pub(crate) async fn record(
     db: &mut Door<'_>,
     event_seq: i64,
     act: EventAct,

@@ -97,7 +97,7 @@ impl From<SealError> for NotLeased {
 
 /// Messages that a look for due ones took.
 #[derive(Debug, Default)]
-pub struct Claimed {
+pub(crate) struct Claimed {
     pub messages: Vec<LeasedMessage>,
     /// Settlements of those that cannot be read, so that they stand in nobody's way.
     pub unreadable: Vec<Settlement>,
@@ -110,7 +110,7 @@ const LOCKED_FIRST_MS: i64 = 5_000;
 const LOCKED_MAX_MS: i64 = 300_000;
 
 impl Claimed {
-    pub fn of(rows: Vec<ClaimedRow>, installation_id: &Uuid, now_ms: UnixMs, ring: &KeyRing) -> Self {
+    pub(crate) fn of(rows: Vec<ClaimedRow>, installation_id: &Uuid, now_ms: UnixMs, ring: &KeyRing) -> Self {
         let mut claimed = Self { messages: Vec::with_capacity(rows.len()), ..Self::default() };
         for row in rows {
             let unreadable = row.unreadable(now_ms);

@@ -155,7 +155,7 @@ const SETTLE: &str = concat!("/* message_settle */ WITH clock AS MATERIALIZED (
 pub(crate) const STATEMENTS: &[(&str, &str)] =
     &[("message_lease", LEASE), ("message_settle_done", SETTLE_DONE), ("message_settle", SETTLE)];
 
-pub async fn message_lease(
+pub(crate) async fn message_lease(
     db: &mut PgConnection,
     wants: &[LeaseWant],
     now: Now,
@@ -239,7 +239,7 @@ pub(super) fn is_one_statement(settlements: &[Settlement]) -> bool {
 
 /// Writes settlements, whose answers were sealed with the key `key_id` if there is one; returns, for each one, true when
 /// its token was the message's and all of it is written. Runs in a transaction, unless [`is_one_statement`].
-pub async fn message_settle(
+pub(crate) async fn message_settle(
     db: &mut PgConnection,
     settlements: &[Settlement],
     is_own_clock: bool,

@@ -78,7 +78,7 @@ struct Lease<'a> {
     node: &'a str,
 }
 
-pub fn message_lease(
+pub(crate) fn message_lease(
     db: &Connection,
     wants: &[LeaseWant],
     now_ms: UnixMs,
@@ -223,7 +223,7 @@ fn claim(db: &Connection, row: &mut ClaimedRow, lease: &Lease<'_>) -> DbResult<(
 
 /// Writes settlements, whose answers were sealed with the key `key_id` if there is one; returns, for each one, true when
 /// its token was the message's and all of it is written.
-pub fn message_settle(
+pub(crate) fn message_settle(
     db: &Connection,
     settlements: &[Settlement],
     key_id: Option<&str>,

@@ -72,7 +72,7 @@ impl NewMessage {
 
 /// The clock that an operation goes by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Now {
+pub(crate) struct Now {
     /// Time that the caller's clock shows.
     pub ms: UnixMs,
     /// True when the database's own clock counts, where it has one: what the caller says are durations from

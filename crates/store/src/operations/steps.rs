@@ -37,7 +37,7 @@ pub(super) struct Results {
 
 impl Steps {
     /// The steps of an operation on so many rows; `None` for none.
-    pub fn plan(wanted: &OperationSteps, total_n: u64) -> Option<Self> {
+    pub(crate) fn plan(wanted: &OperationSteps, total_n: u64) -> Option<Self> {
         let mut left_n = total_n;
         let mut list = Vec::new();
         for size in wanted.sizes.iter().chain([&u64::MAX]) {
@@ -59,7 +59,7 @@ impl Steps {
     }
 
     /// As people see them.
-    pub fn view(&self) -> StepsView {
+    pub(crate) fn view(&self) -> StepsView {
         StepsView {
             per_s: self.per_s,
             stop_percent: self.stop_percent,
@@ -69,7 +69,7 @@ impl Steps {
     }
 
     /// Number of rows that have been acted on and whose calls have not been tried.
-    pub fn open_n(&self) -> u64 {
+    pub(crate) fn open_n(&self) -> u64 {
         self.list.iter().map(StepView::open_n).sum()
     }
 
@@ -109,7 +109,7 @@ impl Steps {
     }
 
     /// Begins the next step when all of this one is settled.
-    pub fn advance(&mut self, passed_n: u64) {
+    pub(crate) fn advance(&mut self, passed_n: u64) {
         while self.at + 1 < self.list.len() && passed_n >= self.end_n() && self.open_n() == 0 {
             self.at += 1;
             self.window = (0, 0);
@@ -123,7 +123,7 @@ impl Steps {
     }
 
     /// Number of rows that may be acted on now, of a batch of `rows_n`.
-    pub fn allowed_n(&self, passed_n: u64, since_ms: UnixMs, rows_n: u32) -> u32 {
+    pub(crate) fn allowed_n(&self, passed_n: u64, since_ms: UnixMs, rows_n: u32) -> u32 {
         let left_n = self.end_n().saturating_sub(passed_n);
         let room_n = OPEN_N_MAX.saturating_sub(self.open_n());
         let due_n = since_ms.max(0).unsigned_abs().saturating_mul(self.per_s.into()) / 1_000;

@@ -132,7 +132,7 @@ const RECEIVED_AT: &str =
     "/* event_page_end */ SELECT received_at_ms FROM processed_webhook_events WHERE event_seq = $1";
 
 /// The statements by name, for tests that look at their plans.
-pub fn statements() -> Vec<(&'static str, String)> {
+pub(crate) fn statements() -> Vec<(&'static str, String)> {
     vec![
         ("event_page", ALL.page(DOWN)),
         ("event_page since", ALL.page(UP)),

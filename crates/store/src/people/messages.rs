@@ -300,7 +300,7 @@ const DUE_DESTINATIONS: &str = "q.state IN ('ready', 'leased')";
 const LANE_DESTINATIONS: &str = "q.lane IS NOT NULL";
 
 /// The statements by name, for tests that look at their plans.
-pub fn statements() -> Vec<(&'static str, String)> {
+pub(crate) fn statements() -> Vec<(&'static str, String)> {
     let (stuck, lane) = (MessageSource::Stuck(String::new()), MessageSource::Lane(String::new()));
     vec![
         ("messages of the queue", MessageSource::Queue.page_sql(false)),
@@ -341,7 +341,7 @@ impl Wanted {
 
     /// The sources that together hold all that is wanted. The queue comes first: a message that is finished meanwhile
     /// is found in the history and shown as finished.
-    pub async fn sources(&self, db: &mut Door<'_>) -> DbResult<Vec<MessageSource>> {
+    pub(crate) async fn sources(&self, db: &mut Door<'_>) -> DbResult<Vec<MessageSource>> {
         let state = self.filter.state;
         let is_finished = |state| matches!(state, MessageState::Done | MessageState::Discarded);
         if state.is_some_and(is_finished) {
@@ -405,7 +405,7 @@ impl Wanted {
     }
 
     /// The newest rows between these ends, at most `limit`.
-    pub async fn page(
+    pub(crate) async fn page(
         &self,
         db: &mut Door<'_>,
         source: &MessageSource,
@@ -418,7 +418,7 @@ impl Wanted {
     }
 
     /// The number of rows between these ends.
-    pub async fn count(
+    pub(crate) async fn count(
         &self,
         db: &mut Door<'_>,
         source: &MessageSource,
@@ -429,7 +429,7 @@ impl Wanted {
 
     /// Number of rows that are to be looked at, at most `looked_n`, and the last one of so many; `None` when the source
     /// ends before.
-    pub async fn bound(
+    pub(crate) async fn bound(
         &self,
         db: &mut Door<'_>,
         source: &MessageSource,

@@ -118,7 +118,7 @@ impl People {
 }
 
 /// The names that are wanted and in reach; `None`: all of them. An empty list shows nothing.
-pub fn within(reach: &Reach, wanted: Option<&str>) -> Option<Vec<String>> {
+pub(crate) fn within(reach: &Reach, wanted: Option<&str>) -> Option<Vec<String>> {
     match wanted {
         None => reach.names(),
         Some(name) => Some(Some(name.to_owned()).filter(|name| reach.has(name)).into_iter().collect()),

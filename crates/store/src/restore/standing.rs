@@ -137,14 +137,14 @@ async fn restore_standing(db: &mut Door<'_>, now: Option<&DatabaseIdentity>) -> 
     })
 }
 
-pub async fn restore_note(db: &mut Door<'_>, now: &DatabaseIdentity) -> DbResult<()> {
+pub(crate) async fn restore_note(db: &mut Door<'_>, now: &DatabaseIdentity) -> DbResult<()> {
     let sql = "/* restore_note */ UPDATE installation SET database_id = $1, timeline = $2
                WHERE COALESCE(database_id, '') <> $1 OR COALESCE(timeline, -1) <> $2";
     db.execute(sql, &[now.id.as_str().into(), now.timeline.into()]).await.map(drop)
 }
 
 /// What a server says of itself; nothing on SQLite, and where it is not told to everybody.
-pub async fn identity(backend: &Backend) -> Result<Option<DatabaseIdentity>, StoreError> {
+pub(crate) async fn identity(backend: &Backend) -> Result<Option<DatabaseIdentity>, StoreError> {
     if matches!(backend, Backend::Sqlite(_)) {
         return Ok(None);
     }

@@ -14,7 +14,7 @@ use hooklatch_core::types::IncomingEvent;
 const REST_BYTES_MAX: usize = 4_096;
 
 /// Ranges of those lines of a body that are not empty.
-pub fn lines(body: &[u8]) -> impl Iterator<Item = Range<usize>> {
+pub(crate) fn lines(body: &[u8]) -> impl Iterator<Item = Range<usize>> {
     let mut from = 0;
     let ranges = body.split(|byte| *byte == b'\n').map(move |line| {
         let start = from;
@@ -86,7 +86,7 @@ fn too_many(reader: &EventReader<'_>) -> String {
 }
 
 /// The elements of every list that the body has as a member.
-pub fn lists(reader: &EventReader<'_>, body: &Bytes, json: &Bytes) -> Vec<IncomingEvent> {
+pub(crate) fn lists(reader: &EventReader<'_>, body: &Bytes, json: &Bytes) -> Vec<IncomingEvent> {
     let outer = Document::parse(json);
     let Some(members) = json::members(json).filter(|_| outer.is_some()) else {
         return vec![unreadable(reader, body, "the body is not a JSON object".to_owned())];

@@ -16,7 +16,7 @@ use hooklatch_core::json::{Document, PointerTarget};
 use hooklatch_core::types::{BodyDigest, EventKey, IncomingEvent, ObjectVersion, OnConflict, stored_text};
 
 /// One element of a batch: its own bytes are the event's body.
-pub fn element(
+pub(crate) fn element(
     reader: &EventReader<'_>,
     event_n: usize,
     json: &Bytes,
@@ -28,7 +28,7 @@ pub fn element(
 }
 
 /// The `event_n`th event of its request, whose signed bytes are `body` and whose JSON text is `json`.
-pub fn one(reader: &EventReader<'_>, event_n: usize, body: &Bytes, json: &Bytes) -> IncomingEvent {
+pub(crate) fn one(reader: &EventReader<'_>, event_n: usize, body: &Bytes, json: &Bytes) -> IncomingEvent {
     let document = Document::parse(json);
     if needs_json(reader) && document.is_none() {
         return unreadable(reader, body, "the body is not JSON".to_owned());
@@ -91,7 +91,7 @@ fn needs_json(reader: &EventReader<'_>) -> bool {
 
 /// An event whose JSON text could not be opened. Its type may be told; its id is not taken from what nobody
 /// could check.
-pub fn closed(reader: &EventReader<'_>, body: &Bytes, json: &Bytes, why: String) -> IncomingEvent {
+pub(crate) fn closed(reader: &EventReader<'_>, body: &Bytes, json: &Bytes, why: String) -> IncomingEvent {
     let unreadable = unreadable(reader, body, why);
     let document = Document::parse(json);
     let event = EventText { document: document.as_ref(), text: json, digest: &unreadable.digest, event_n: 0 };
@@ -99,7 +99,7 @@ pub fn closed(reader: &EventReader<'_>, body: &Bytes, json: &Bytes, why: String)
 }
 
 /// An event that is kept under the digest of its bytes, because it has no id that we can event.
-pub fn unreadable(reader: &EventReader<'_>, body: &Bytes, why: String) -> IncomingEvent {
+pub(crate) fn unreadable(reader: &EventReader<'_>, body: &Bytes, why: String) -> IncomingEvent {
     let digest: BodyDigest = Sha256::digest(body).into();
     IncomingEvent {
         key: EventKey {
@@ -183,7 +183,7 @@ fn number(reader: &EventReader<'_>, source: &Source, event: EventText<'_>) -> Op
 }
 
 /// The bytes that handlers get: what the spec points at, or all of the JSON text.
-pub fn payload(event: &EventSpec, json: &Bytes, document: Option<&Document<'_>>) -> Bytes {
+pub(crate) fn payload(event: &EventSpec, json: &Bytes, document: Option<&Document<'_>>) -> Bytes {
     match document.map(|document| document.find(&event.payload)) {
         Some(PointerTarget::One(text)) => json.slice_ref(text),
         _ => json.clone(),

@@ -75,7 +75,7 @@ pub fn kept_headers(spec: &Spec, headers: &HeaderMap) -> String {
 }
 
 /// One kept header, by its lower-case name.
-pub fn value(kept: &str, name: &str) -> Option<String> {
+pub(crate) fn value(kept: &str, name: &str) -> Option<String> {
     let object: serde_json::Map<String, serde_json::Value> = serde_json::from_str(kept).ok()?;
     object.get(&name.to_ascii_lowercase())?.as_str().map(str::to_owned)
 }

@@ -39,7 +39,7 @@ pub(super) struct Identified {
 
 /// The key of the event, and how it was found. The error says that a part of its id is there twice, so that two readers
 /// may see two events, or that the id is missing which every event of this sender has.
-pub fn identified(
+pub(crate) fn identified(
     reader: &EventReader<'_>,
     event: EventText<'_>,
     event_type: &str,

@@ -10,9 +10,9 @@ use hooklatch_core::json::Document;
 use hooklatch_core::types::{BodyDigest, Name, OnConflict, TypePattern, UnixMs};
 
 /// Prefix of the ids that we give to what has none: no sender can take one of those.
-pub const UNREADABLE: &str = "unreadable:";
+pub(crate) const UNREADABLE: &str = "unreadable:";
 /// Type of an event whose type is missing or cannot be stored.
-pub const TYPE_UNKNOWN: &str = "unknown";
+pub(crate) const TYPE_UNKNOWN: &str = "unknown";
 
 /// Everything that reading one event needs besides its own text; the events of one request share it.
 pub(super) struct EventReader<'a> {

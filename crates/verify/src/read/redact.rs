@@ -38,7 +38,7 @@ pub(super) fn without_token(spec: &Spec, body: &Bytes) -> Bytes {
 }
 
 /// The range in `whole` of the value that `pointer` names in `part`, which is a part of it.
-pub fn place(whole: &[u8], part: &[u8], pointer: &str) -> Option<Range<usize>> {
+pub(crate) fn place(whole: &[u8], part: &[u8], pointer: &str) -> Option<Range<usize>> {
     let PointerTarget::One(raw) = find(part, pointer) else { return None };
     let start = raw.as_ptr().addr().checked_sub(whole.as_ptr().addr())?;
     Some(start..start + raw.len())

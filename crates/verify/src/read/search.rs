@@ -8,7 +8,7 @@ use hooklatch_core::types::{SEARCH_CHARS_MIN, folded_id, id_parts, stored_text};
 
 /// The ids, in lower case, each once. A place with no text, a doubled key, and what is too short or too long are
 /// skipped: an event is never refused because of its search ids.
-pub fn search_ids(reader: &EventReader<'_>, event: EventText<'_>, event_id: &str) -> Vec<String> {
+pub(crate) fn search_ids(reader: &EventReader<'_>, event: EventText<'_>, event_id: &str) -> Vec<String> {
     if !reader.has_search {
         return Vec::new();
     }

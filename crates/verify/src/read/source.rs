@@ -31,7 +31,7 @@ pub(super) fn text_at(
 }
 
 /// Several texts as one, with their lengths, so that no two lists of parts make the same.
-pub fn joined(parts: &[String]) -> String {
+pub(crate) fn joined(parts: &[String]) -> String {
     let parts: Vec<String> = parts.iter().map(|text| format!("{}:{text}", text.len())).collect();
     parts.join(",")
 }

@@ -29,7 +29,7 @@ pub(super) enum Unfit {
 
 impl Unfit {
     /// The bytes of the text that do not fit.
-    pub fn span(&self) -> Option<Range<usize>> {
+    pub(crate) fn span(&self) -> Option<Range<usize>> {
         let (Self::Absent { span, .. } | Self::Flawed { span, .. }) = self;
         span.clone()
     }
@@ -82,7 +82,7 @@ impl Error for Unfit {
 }
 
 /// Reads a text whose syntax is right.
-pub fn read<T: DeserializeOwned>(text: &str) -> Result<T, Unfit> {
+pub(crate) fn read<T: DeserializeOwned>(text: &str) -> Result<T, Unfit> {
     let root =
         DeTable::parse(text).map_err(|error| Unfit::Flawed { flaw: syntax(&error), span: error.span() })?;
     T::deserialize(TomlNode { span: root.span(), value: DeValue::Table(root.into_inner()) })

@@ -37,7 +37,7 @@ use hooklatch_core::figures::{grouped, plural, reruns};
 use hooklatch_core::plain;
 use hooklatch_core::types::{MessageState, Role, readable_id};
 
-pub fn routes() -> Router<Arc<ConsoleState>> {
+pub(crate) fn routes() -> Router<Arc<ConsoleState>> {
     Router::new()
         .route("/events/{provider}/{event_id}", get(show))
         .route("/events/{provider}/{event_id}/body", get(body))

@@ -18,7 +18,7 @@ use hooklatch_core::types::{AttemptResult, EventState, MessageState};
 const FIRST_N: usize = 20;
 const LAST_N: usize = 100;
 
-pub fn timeline(visit: &Visit, view: &LedgerView, path: &str, look: LedgerLook) -> Markup {
+pub(crate) fn timeline(visit: &Visit, view: &LedgerView, path: &str, look: LedgerLook) -> Markup {
     let told = &view.entries;
     let left_out_n = if look.has_all_entries { 0 } else { told.len().saturating_sub(FIRST_N + LAST_N) };
     let last_n = told.len() - told.len().min(FIRST_N) - left_out_n;

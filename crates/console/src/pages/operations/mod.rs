@@ -39,7 +39,7 @@ const WORDS_CHARS_MAX: usize = 160;
 const NAMES_N_MAX: usize = 12;
 const HEADINGS: [&str; 7] = ["Operation", "What", "State", "Progress", "Ordered", "By", "Reason"];
 
-pub fn routes() -> Router<Arc<ConsoleState>> {
+pub(crate) fn routes() -> Router<Arc<ConsoleState>> {
     let decide = |word| post(move |visit, id, form| show::decide(word, visit, id, form));
     Router::new()
         .route("/operations", get(list_all).post(begin))

@@ -25,7 +25,7 @@ const AGAIN_S: u32 = 2;
 /// Characters of a row's name that are shown.
 const SUBJECT_CHARS_MAX: usize = 255;
 
-pub async fn show(visit: Visit, Path(operation_id): Path<String>) -> Response {
+pub(crate) async fn show(visit: Visit, Path(operation_id): Path<String>) -> Response {
     let made = draw(&visit, &operation_id).await.map(|body| ("Operation".to_owned(), body));
     visit.answer(Place::Operations, made)
 }
@@ -156,7 +156,7 @@ fn decision(visit: &Visit, page: &str, act: (&str, &str), hint: &str, more: &Mar
     html! { section aria-label=(act.1) { (form::act(&form, more)) } }
 }
 
-pub async fn decide(
+pub(crate) async fn decide(
     word: &'static str,
     visit: Visit,
     Path(operation_id): Path<String>,
@@ -180,7 +180,7 @@ async fn order(visit: &Visit, page: &str, word: &str, form: &SentForm) -> Result
 }
 
 /// State of an operation.
-pub fn state(state: OperationState) -> Markup {
+pub(crate) fn state(state: OperationState) -> Markup {
     let mood = match state {
         OperationState::Running => Mood::Busy,
         OperationState::Waiting => Mood::Needed,
@@ -211,7 +211,7 @@ fn passed_n(operation: &OperationView) -> u64 {
 }
 
 /// How far it is, in a few words: `40 of 1,000`.
-pub fn progress(operation: &OperationView) -> String {
+pub(crate) fn progress(operation: &OperationView) -> String {
     format!("{} of {}", grouped(passed_n(operation)), grouped(operation.total_n))
 }
 

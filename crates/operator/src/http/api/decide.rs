@@ -32,7 +32,7 @@ const DETAIL_CHARS_MAX: usize = 300;
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// All of a body, within its bounds.
-pub async fn body_of(body: Body) -> Result<Bytes, Problem> {
+pub(crate) async fn body_of(body: Body) -> Result<Bytes, Problem> {
     body_of_at_most(body, BODY_BYTES_MAX).await
 }
 
@@ -43,7 +43,7 @@ pub(super) async fn body_of_at_most(body: Body, bytes_max: usize) -> Result<Byte
 }
 
 /// The order in a body, which is a JSON object; a refusal names the field that is wrong.
-pub fn order<T: DeserializeOwned + JsonSchema>(body: &[u8]) -> Result<T, Problem> {
+pub(crate) fn order<T: DeserializeOwned + JsonSchema>(body: &[u8]) -> Result<T, Problem> {
     let unread = |error: serde_json::Error| {
         let detail: String =
             format!("the body cannot be read: {error}").chars().take(DETAIL_CHARS_MAX).collect();
@@ -73,7 +73,7 @@ pub(super) struct DecisionRequest {
 
 impl DecisionRequest {
     /// Reads a request to decide; refuses who may not act.
-    pub async fn read(people: People, request: Request<Body>) -> Result<Self, Problem> {
+    pub(crate) async fn read(people: People, request: Request<Body>) -> Result<Self, Problem> {
         people.needs(Role::Operator)?;
         let (parts, body) = request.into_parts();
         let body = body_of(body).await?;
@@ -83,17 +83,17 @@ impl DecisionRequest {
     }
 
     /// The order in the body.
-    pub fn order<T: DeserializeOwned + JsonSchema>(&self) -> Result<T, Problem> {
+    pub(crate) fn order<T: DeserializeOwned + JsonSchema>(&self) -> Result<T, Problem> {
         order(&self.body)
     }
 
     /// The store as the caller may see it.
-    pub fn people(&self) -> &People {
+    pub(crate) fn people(&self) -> &People {
         &self.people
     }
 
     /// The request as the store takes it.
-    pub fn decision<'a>(&'a self, state: &ApiState, reason: &'a str) -> Result<Decision<'a>, Problem> {
+    pub(crate) fn decision<'a>(&'a self, state: &ApiState, reason: &'a str) -> Result<Decision<'a>, Problem> {
         check_reason(reason)?;
         Ok(Decision {
             idempotency_key: self.key.as_str(),
@@ -105,7 +105,7 @@ impl DecisionRequest {
     }
 
     /// Carries out an order about one subject, and answers.
-    pub async fn decide(
+    pub(crate) async fn decide(
         &self,
         state: &ApiState,
         ordered: &Ordered,
@@ -122,7 +122,7 @@ impl DecisionRequest {
 }
 
 /// An answer, and whether it was given before.
-pub fn answer<T: Serialize>(status: StatusCode, answered: &Answered<T>) -> Response {
+pub(crate) fn answer<T: Serialize>(status: StatusCode, answered: &Answered<T>) -> Response {
     let mut response = view_reply(status, &answered.value);
     if answered.is_again {
         response.headers_mut().insert("idempotency-replayed", HeaderValue::from_static("true"));
@@ -131,7 +131,7 @@ pub fn answer<T: Serialize>(status: StatusCode, answered: &Answered<T>) -> Respo
 }
 
 /// A request under the same key, or a decision about the same rows, is being carried out for longer than we wait.
-pub fn busy(error: PeopleError) -> Problem {
+pub(crate) fn busy(error: PeopleError) -> Problem {
     if !matches!(error, PeopleError::Store(StoreError::Locked { .. } | StoreError::Conflict { .. })) {
         return Problem::from(error);
     }

@@ -13,18 +13,21 @@ use hooklatch_contract::{DestinationView, Page};
 use hooklatch_core::types::Name;
 use hooklatch_store::{DestinationStanding, People};
 
-pub async fn list(State(state): State<Arc<ApiState>>, Asking(people): Asking) -> Result<Response, Problem> {
+pub(crate) async fn list(
+    State(state): State<Arc<ApiState>>,
+    Asking(people): Asking,
+) -> Result<Response, Problem> {
     let items = views(&state, &people).await?;
     Ok(view_reply(StatusCode::OK, &Page::<DestinationView>::whole(items)))
 }
 
 /// Those destinations that are in scope.
-pub async fn views(state: &ApiState, people: &People) -> Result<Vec<DestinationView>, Problem> {
+pub(crate) async fn views(state: &ApiState, people: &People) -> Result<Vec<DestinationView>, Problem> {
     let found = people.destinations(state.destinations.keys(), state.clock.now_ms()).await?;
     Ok(found.into_iter().map(|standing| view(state, standing)).collect())
 }
 
-pub async fn show(
+pub(crate) async fn show(
     State(state): State<Arc<ApiState>>,
     Asking(people): Asking,
     Path(name): Path<String>,

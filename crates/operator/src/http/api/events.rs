@@ -55,7 +55,7 @@ fn place(values: &BTreeMap<String, String>) -> Result<Option<EventPlace>, Proble
     }
 }
 
-pub async fn list(
+pub(crate) async fn list(
     State(state): State<Arc<ApiState>>,
     Asking(people): Asking,
     RawQuery(raw): RawQuery,
@@ -82,7 +82,7 @@ pub async fn list(
     Ok(view_reply(StatusCode::OK, &page))
 }
 
-pub async fn count(Asking(people): Asking, RawQuery(raw): RawQuery) -> Result<Response, Problem> {
+pub(crate) async fn count(Asking(people): Asking, RawQuery(raw): RawQuery) -> Result<Response, Problem> {
     let known = ["provider", "type", "state", "object", "received_from_ms", "received_to_ms"];
     let filter = filter(&query(raw.as_deref(), known)?)?;
     if filter.state.is_none() {
@@ -91,7 +91,7 @@ pub async fn count(Asking(people): Asking, RawQuery(raw): RawQuery) -> Result<Re
     Ok(view_reply(StatusCode::OK, &people.event_count(filter).await?))
 }
 
-pub async fn show(
+pub(crate) async fn show(
     State(state): State<Arc<ApiState>>,
     Asking(people): Asking,
     path: EventPath,
@@ -146,7 +146,7 @@ fn place_secret(state: &ApiState, key: &EventKey, ledger: &mut LedgerView) {
 }
 
 /// The bytes, which a browser keeps as a file and never shows: whoever sent them wrote them.
-pub async fn body(
+pub(crate) async fn body(
     State(state): State<Arc<ApiState>>,
     Asking(people): Asking,
     path: EventPath,

@@ -16,7 +16,7 @@ use hooklatch_store::ActivityQuery;
 
 /// Counts the events and messages that somebody should look at, and says of each whether anything configured takes
 /// them.
-pub async fn backlog(
+pub(crate) async fn backlog(
     State(state): State<Arc<ApiState>>,
     Asking(people): Asking,
 ) -> Result<Response, Problem> {
@@ -63,7 +63,7 @@ const MINUTES_N_DEFAULT: u32 = 60;
 /// Most minutes to look back: a day.
 const MINUTES_N_MAX: u32 = 1_440;
 
-pub async fn statistics(
+pub(crate) async fn statistics(
     State(state): State<Arc<ApiState>>,
     Asking(people): Asking,
     RawQuery(raw): RawQuery,
@@ -81,7 +81,7 @@ const HOURS_N_DEFAULT: u32 = 24;
 /// Most hours to look back: as long as counts are kept.
 const HOURS_N_MAX: u32 = 9_600;
 
-pub async fn activity(
+pub(crate) async fn activity(
     State(state): State<Arc<ApiState>>,
     Asking(people): Asking,
     RawQuery(raw): RawQuery,

@@ -28,7 +28,7 @@ fn wanted(values: &BTreeMap<String, String>) -> Result<MessageFilter, Problem> {
     })
 }
 
-pub async fn list(
+pub(crate) async fn list(
     State(state): State<Arc<ApiState>>,
     Asking(people): Asking,
     RawQuery(raw): RawQuery,
@@ -44,7 +44,7 @@ pub async fn list(
     Ok(view_reply(StatusCode::OK, &page))
 }
 
-pub async fn count(Asking(people): Asking, RawQuery(raw): RawQuery) -> Result<Response, Problem> {
+pub(crate) async fn count(Asking(people): Asking, RawQuery(raw): RawQuery) -> Result<Response, Problem> {
     let known = ["state", "destination", "provider", "lane", "created_before_ms"];
     let filter = wanted(&query(raw.as_deref(), known)?)?;
     if filter.state.is_none() {
@@ -53,7 +53,7 @@ pub async fn count(Asking(people): Asking, RawQuery(raw): RawQuery) -> Result<Re
     Ok(view_reply(StatusCode::OK, &people.messages_count(filter).await?))
 }
 
-pub async fn show(
+pub(crate) async fn show(
     State(state): State<Arc<ApiState>>,
     Asking(people): Asking,
     Path(id): Path<String>,
@@ -97,7 +97,7 @@ fn place(text: &str) -> Option<LanePlace> {
 }
 
 /// All that is needed to judge some messages.
-pub struct Judge<'a> {
+pub(crate) struct Judge<'a> {
     state: &'a ApiState,
     surroundings: Surroundings,
     now_ms: UnixMs,
@@ -105,7 +105,7 @@ pub struct Judge<'a> {
 
 impl<'a> Judge<'a> {
     /// Looks up what is needed to judge these messages, which the caller may see.
-    pub async fn of(
+    pub(crate) async fn of(
         state: &'a ApiState,
         people: &People,
         messages: impl IntoIterator<Item = &MessageView>,
@@ -115,7 +115,7 @@ impl<'a> Judge<'a> {
     }
 
     /// Adds their judgements to messages that are a part of another answer.
-    pub async fn add(
+    pub(crate) async fn add(
         state: &'a ApiState,
         people: &People,
         messages: impl Iterator<Item = &mut MessageView>,
@@ -129,7 +129,7 @@ impl<'a> Judge<'a> {
     }
 
     /// Adds its judgement to a message; gives back what it follows from.
-    pub fn judge(&self, message: &mut MessageView) -> MessageFacts {
+    pub(crate) fn judge(&self, message: &mut MessageView) -> MessageFacts {
         let facts = self.facts(message);
         message.judgement = Some(facts.judge());
         facts

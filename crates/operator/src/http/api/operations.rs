@@ -18,7 +18,7 @@ use hooklatch_contract::{OperationChoice, OperationOrder, OperationPreview, Reas
 use hooklatch_core::types::Name;
 use hooklatch_store::{OperationAct, People};
 
-pub async fn begin(
+pub(crate) async fn begin(
     State(state): State<Arc<ApiState>>,
     Asking(people): Asking,
     request: Request,
@@ -43,7 +43,7 @@ pub async fn begin(
 }
 
 /// What an operation would act on.
-pub async fn preview(
+pub(crate) async fn preview(
     State(state): State<Arc<ApiState>>,
     Asking(people): Asking,
     body: Body,
@@ -75,7 +75,7 @@ async fn previewed(
 }
 
 /// Approves, continues or cancels an operation.
-pub async fn decide(
+pub(crate) async fn decide(
     act: OperationAct,
     State(state): State<Arc<ApiState>>,
     Asking(people): Asking,
@@ -95,11 +95,11 @@ pub async fn decide(
     Ok(answer(StatusCode::OK, &decided))
 }
 
-pub async fn show(Asking(people): Asking, Path(id): Path<String>) -> Result<Response, Problem> {
+pub(crate) async fn show(Asking(people): Asking, Path(id): Path<String>) -> Result<Response, Problem> {
     Ok(view_reply(StatusCode::OK, &people.operation(known(&id)?).await?))
 }
 
-pub async fn list(Asking(people): Asking, RawQuery(raw): RawQuery) -> Result<Response, Problem> {
+pub(crate) async fn list(Asking(people): Asking, RawQuery(raw): RawQuery) -> Result<Response, Problem> {
     let values = query(raw.as_deref(), ["cursor", "limit"])?;
     let cursor = cursor(&values, uuid_text)?;
     Ok(view_reply(StatusCode::OK, &people.operations(cursor.as_deref(), limit(&values)?).await?))

@@ -30,13 +30,16 @@ pub(super) async fn show_taught(
     Ok(reply)
 }
 
-pub async fn list(State(state): State<Arc<ApiState>>, Asking(people): Asking) -> Result<Response, Problem> {
+pub(crate) async fn list(
+    State(state): State<Arc<ApiState>>,
+    Asking(people): Asking,
+) -> Result<Response, Problem> {
     let names = state.providers.iter().map(|facts| facts.name.clone()).collect();
     let items = views(&state, &people, names).await?;
     Ok(view_reply(StatusCode::OK, &Page::whole(items)))
 }
 
-pub async fn show(
+pub(crate) async fn show(
     State(state): State<Arc<ApiState>>,
     Asking(people): Asking,
     Path(name): Path<String>,
@@ -47,7 +50,7 @@ pub async fn show(
 }
 
 /// Those of these providers that are configured and in scope.
-pub async fn views(
+pub(crate) async fn views(
     state: &ApiState,
     people: &People,
     names: BTreeSet<Name>,

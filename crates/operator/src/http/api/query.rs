@@ -15,7 +15,7 @@ const NAME_SHOWN_CHARS: usize = 64;
 const BAD_QUERY: Problem = Problem::bad_request("the query has a name or a value that is not valid");
 
 /// The query's values; a name that is there twice or is not known is an error.
-pub fn query<const N: usize>(
+pub(crate) fn query<const N: usize>(
     raw: Option<&str>,
     known: [&str; N],
 ) -> Result<BTreeMap<String, String>, Problem> {
@@ -46,7 +46,7 @@ pub(super) fn query_within<const N: usize>(
 }
 
 /// The value that the query gives under `key`, as one of the words that `parse` reads.
-pub fn word<T>(
+pub(crate) fn word<T>(
     values: &BTreeMap<String, String>,
     key: &str,
     words: impl Iterator<Item = &'static str>,
@@ -76,12 +76,12 @@ fn shown(text: &str) -> String {
     plain::line(&beginning).into_owned()
 }
 
-pub fn limit(values: &BTreeMap<String, String>) -> Result<u32, Problem> {
+pub(crate) fn limit(values: &BTreeMap<String, String>) -> Result<u32, Problem> {
     up_to(values, ("limit", PAGE_N_DEFAULT, PAGE_N_MAX), "`limit` must be a number from 1 to 500")
 }
 
 /// The name that the query gives under `key`.
-pub fn name(values: &BTreeMap<String, String>, key: &str) -> Result<Option<Name>, Problem> {
+pub(crate) fn name(values: &BTreeMap<String, String>, key: &str) -> Result<Option<Name>, Problem> {
     let name = values.get(key).map(|text| Name::parse(text)).transpose();
     name.map_err(|_| {
         BAD_QUERY.with_detail(format!("`{key}` must be a name: 1 to 64 characters of a-z, 0-9, `_` and `-`"))
@@ -89,7 +89,7 @@ pub fn name(values: &BTreeMap<String, String>, key: &str) -> Result<Option<Name>
 }
 
 /// The text that the query gives under `key`: 1 to 255 bytes.
-pub fn text(values: &BTreeMap<String, String>, key: &str) -> Result<Option<String>, Problem> {
+pub(crate) fn text(values: &BTreeMap<String, String>, key: &str) -> Result<Option<String>, Problem> {
     let Some(text) = values.get(key) else { return Ok(None) };
     if is_text(text) {
         return Ok(Some(text.clone()));
@@ -104,12 +104,12 @@ fn whole<T: FromStr>(text: &str) -> Option<T> {
 }
 
 /// True for a text that something may be looked for by.
-pub fn is_text(text: &str) -> bool {
+pub(crate) fn is_text(text: &str) -> bool {
     (1..=TEXT_BYTES_MAX).contains(&text.len()) && !text.contains('\0')
 }
 
 /// The number from 1 to `n_max` that the query gives under `key`, else `n_default`; `wrong` says what it may be.
-pub fn up_to(
+pub(crate) fn up_to(
     values: &BTreeMap<String, String>,
     (key, n_default, n_max): (&str, u32, u32),
     wrong: &'static str,
@@ -120,7 +120,7 @@ pub fn up_to(
 }
 
 /// The time that the query gives under `key`.
-pub fn time(values: &BTreeMap<String, String>, key: &str) -> Result<Option<UnixMs>, Problem> {
+pub(crate) fn time(values: &BTreeMap<String, String>, key: &str) -> Result<Option<UnixMs>, Problem> {
     let time = values.get(key).map(|text| whole(text).filter(|at_ms| (0..=TIME_MS_MAX).contains(at_ms)));
     match time {
         None => Ok(None),
@@ -133,7 +133,7 @@ pub fn time(values: &BTreeMap<String, String>, key: &str) -> Result<Option<UnixM
 }
 
 /// The place of a list that `cursor` stands for; `read` knows its form.
-pub fn cursor<T>(
+pub(crate) fn cursor<T>(
     values: &BTreeMap<String, String>,
     read: impl FnOnce(&str) -> Option<T>,
 ) -> Result<Option<T>, Problem> {

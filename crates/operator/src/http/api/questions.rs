@@ -22,7 +22,7 @@ use hooklatch_store::{EventPlace, EventQuery};
 /// Largest question that is read. Bytes.
 const EXPLAIN_BYTES_MAX: usize = 1 << 20;
 
-pub async fn explain(
+pub(crate) async fn explain(
     State(state): State<Arc<ApiState>>,
     Asking(people): Asking,
     body: Body,
@@ -63,7 +63,7 @@ pub(super) async fn what_if_one(
     Ok(view_reply(StatusCode::OK, &view))
 }
 
-pub async fn what_if(
+pub(crate) async fn what_if(
     State(state): State<Arc<ApiState>>,
     Asking(people): Asking,
     body: Body,

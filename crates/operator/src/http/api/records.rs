@@ -16,7 +16,7 @@ use hooklatch_core::config::{ConfigLayer, EffectiveSetting};
 use hooklatch_core::types::{Principal, Reach, Role};
 use hooklatch_store::{RejectedQuery, Unsearched};
 
-pub async fn me(State(state): State<Arc<ApiState>>, Asking(people): Asking) -> Response {
+pub(crate) async fn me(State(state): State<Arc<ApiState>>, Asking(people): Asking) -> Response {
     let principal = people.principal();
     let view = MeView {
         name: principal.name.to_string(),
@@ -61,7 +61,7 @@ const QUERY_CHARS_MAX: usize = 1_000;
 /// The same in bytes.
 const QUERY_BYTES_MAX: usize = 4_096;
 
-pub async fn search(
+pub(crate) async fn search(
     State(state): State<Arc<ApiState>>,
     Asking(people): Asking,
     RawQuery(raw): RawQuery,
@@ -88,7 +88,7 @@ pub async fn search(
 }
 
 /// The values by key. A cursor is the key before the page.
-pub async fn settings(
+pub(crate) async fn settings(
     State(state): State<Arc<ApiState>>,
     Asking(people): Asking,
     RawQuery(raw): RawQuery,
@@ -140,7 +140,7 @@ fn setting_view(setting: &EffectiveSetting) -> SettingView {
     }
 }
 
-pub async fn audit(Asking(people): Asking, RawQuery(raw): RawQuery) -> Result<Response, Problem> {
+pub(crate) async fn audit(Asking(people): Asking, RawQuery(raw): RawQuery) -> Result<Response, Problem> {
     let values = query(raw.as_deref(), ["cursor", "limit"])?;
     let before = cursor(&values, |text| text.parse::<i64>().ok().filter(|seq| *seq >= 0))?;
     Ok(view_reply(StatusCode::OK, &people.audit(before, limit(&values)?).await?))

@@ -22,7 +22,7 @@ struct Mistake {
 }
 
 /// What is wrong with the shape of `value`, as a sentence; `None` when `T` can be read from it.
-pub fn mistake<T: JsonSchema>(value: &Value) -> Option<String> {
+pub(crate) fn mistake<T: JsonSchema>(value: &Value) -> Option<String> {
     let settings = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
     let schema = settings.into_generator().into_root_schema_for::<T>().to_value();
     find(&schema, value, &mut Vec::new()).map(|mistake| mistake.text)

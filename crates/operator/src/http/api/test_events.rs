@@ -18,7 +18,7 @@ use hooklatch_receive::{NoTestEvent, ReceiveError};
 /// Largest order that is read. Bytes.
 const ORDER_BYTES_MAX: usize = 1 << 20;
 
-pub async fn make(
+pub(crate) async fn make(
     State(state): State<Arc<ApiState>>,
     Asking(people): Asking,
     Path(name): Path<String>,

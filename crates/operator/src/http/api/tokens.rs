@@ -27,7 +27,7 @@ const VALID_FOR_S: std::ops::RangeInclusive<u64> = 60..=31_622_400;
 
 /// Every token within the scope of who asks: those of the configuration first, then those made at run time, the newest
 /// first.
-pub async fn list(
+pub(crate) async fn list(
     State(state): State<Arc<ApiState>>,
     RawQuery(raw): RawQuery,
     Asking(people): Asking,
@@ -44,7 +44,7 @@ pub async fn list(
 }
 
 /// Makes a token, and shows it this once.
-pub async fn make(
+pub(crate) async fn make(
     State(state): State<Arc<ApiState>>,
     Asking(people): Asking,
     request: Request,
@@ -84,7 +84,7 @@ pub async fn make(
 }
 
 /// Revokes a token. One that is good no more stays as it is.
-pub async fn revoke(
+pub(crate) async fn revoke(
     State(state): State<Arc<ApiState>>,
     Asking(people): Asking,
     Path(token_id): Path<String>,

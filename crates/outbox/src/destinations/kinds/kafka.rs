@@ -7,7 +7,7 @@
 use super::super::kind::{DestinationKind, KindKey};
 
 /// A topic of a Kafka cluster.
-pub struct Kafka;
+pub(crate) struct Kafka;
 
 impl DestinationKind for Kafka {
     fn name(&self) -> &'static str {
@@ -93,7 +93,7 @@ mod client {
     use hooklatch_store::LeasedMessage;
 
     /// A client for one destination of this kind.
-    pub fn connect(settings: &ClientSettings<'_>) -> Result<DestinationClient, DestinationError> {
+    pub(crate) fn connect(settings: &ClientSettings<'_>) -> Result<DestinationClient, DestinationError> {
         let target = &settings.config.target;
         let is_repeated = settings.config.unknown == UnknownPolicy::Retry;
         let protocol = KafkaProtocol::new(target.url(), target.text("topic"), is_repeated);
@@ -111,7 +111,7 @@ mod client {
     }
 
     /// A cluster and the partitions of the topic; the leader of each is looked up when it is first needed.
-    pub struct Cluster {
+    pub(crate) struct Cluster {
         client: Client,
         partitions: BTreeMap<i32, OnceCell<PartitionClient>>,
     }
@@ -319,7 +319,7 @@ mod client {
     }
 
     /// The broker's own word, of which only the name is kept: the library's text repeats the request.
-    pub fn refused(error: ProtocolError) -> CallAnswer {
+    pub(crate) fn refused(error: ProtocolError) -> CallAnswer {
         let why = words(&error);
         match error {
             ProtocolError::MessageTooLarge

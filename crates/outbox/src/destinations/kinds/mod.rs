@@ -16,7 +16,7 @@ pub(super) use http::HttpDestination;
 pub use http::{http_client, http_client_believing};
 
 /// Every kind of destination, HTTP first: a table whose url names none of them is read as HTTP.
-pub fn kinds() -> &'static [&'static dyn DestinationKind] {
+pub(crate) fn kinds() -> &'static [&'static dyn DestinationKind] {
     const KINDS: &[&dyn DestinationKind] = &[
         &http::Http,
         &nats::Nats,

@@ -5,7 +5,7 @@
 use super::super::kind::{DestinationKind, KindKey};
 
 /// A subject that a stream of NATS `JetStream` takes.
-pub struct Nats;
+pub(crate) struct Nats;
 
 impl DestinationKind for Nats {
     fn name(&self) -> &'static str {
@@ -88,7 +88,7 @@ mod client {
     const LOOK: Duration = Duration::from_millis(500);
 
     /// A client for one destination of this kind.
-    pub fn connect(settings: &ClientSettings<'_>) -> Result<DestinationClient, DestinationError> {
+    pub(crate) fn connect(settings: &ClientSettings<'_>) -> Result<DestinationClient, DestinationError> {
         let config = settings.config;
         let target = &config.target;
         let key_valid_for = Duration::from_millis(config.key_valid_for_ms);
@@ -193,7 +193,7 @@ mod client {
     }
 
     /// The stream's own answer, which is an error.
-    pub fn refused(refusal: &Error, why: String) -> CallAnswer {
+    pub(crate) fn refused(refusal: &Error, why: String) -> CallAnswer {
         match refusal.error_code().0 {
             TOO_LARGE => CallAnswer::Refused { why },
             STORE_FAILED if refusal.to_string().starts_with(LIMIT) => CallAnswer::NotNow { why },

@@ -62,7 +62,7 @@ mod client {
     use hooklatch_store::LeasedMessage;
 
     /// A client for one destination of this kind.
-    pub fn connect(settings: &ClientSettings<'_>) -> Result<DestinationClient, DestinationError> {
+    pub(crate) fn connect(settings: &ClientSettings<'_>) -> Result<DestinationClient, DestinationError> {
         let target = &settings.config.target;
         let protocol = PostgresTableProtocol::new(target.url(), target.text("table"));
         broker(settings, protocol).map(DestinationClient::Broker)

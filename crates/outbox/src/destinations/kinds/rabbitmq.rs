@@ -6,7 +6,7 @@
 use super::super::kind::{DestinationKind, KindKey};
 
 /// An exchange of `RabbitMQ`, or of whatever speaks AMQP 0.9.1 with publisher confirms.
-pub struct Rabbitmq;
+pub(crate) struct Rabbitmq;
 
 impl DestinationKind for Rabbitmq {
     fn name(&self) -> &'static str {
@@ -74,7 +74,7 @@ mod client {
     const PERSISTENT: u8 = 2;
 
     /// A client for one destination of this kind.
-    pub fn connect(settings: &ClientSettings<'_>) -> Result<DestinationClient, DestinationError> {
+    pub(crate) fn connect(settings: &ClientSettings<'_>) -> Result<DestinationClient, DestinationError> {
         let target = &settings.config.target;
         let protocol =
             RabbitmqProtocol::new(target.url(), target.text("exchange"), target.text("routing_key"));

@@ -6,7 +6,7 @@
 use super::super::kind::{DestinationKind, KindKey};
 
 /// A stream of a Redis server.
-pub struct Redis;
+pub(crate) struct Redis;
 
 impl DestinationKind for Redis {
     fn name(&self) -> &'static str {
@@ -82,7 +82,7 @@ return added";
     const MARKER_STAYS: &str = "MARKERSTAYS";
 
     /// A client for one destination of this kind.
-    pub fn connect(settings: &ClientSettings<'_>) -> Result<DestinationClient, DestinationError> {
+    pub(crate) fn connect(settings: &ClientSettings<'_>) -> Result<DestinationClient, DestinationError> {
         let config = settings.config;
         let target = &config.target;
         let stream_len_max = target.text("stream_len_max").parse().ok();

@@ -14,7 +14,7 @@ pub(super) struct Sides<'a> {
 }
 
 /// Every effect of either side, those that differ first.
-pub fn differences(
+pub(crate) fn differences(
     sides: &Sides<'_>,
     key_of: impl Fn(&str) -> String,
     shown: &mut ShownBytes,

@@ -42,7 +42,7 @@ impl From<HandlerError> for NothingFollows {
 
 impl DryRun {
     /// Runs the handlers. To be called on a thread that may be blocked.
-    pub fn follow(&self) -> Result<Vec<NewMessage>, NothingFollows> {
+    pub(crate) fn follow(&self) -> Result<Vec<NewMessage>, NothingFollows> {
         let (event, provider) = (&*self.event, &self.entry.provider);
         let dispatched = Dispatched {
             key: &event.key,
@@ -80,6 +80,6 @@ impl DryRun {
 }
 
 /// The generation whose effects are compared.
-pub fn generation(event: &CommittedEvent) -> i32 {
+pub(crate) fn generation(event: &CommittedEvent) -> i32 {
     i32::try_from(event.view.generation).unwrap_or(i32::MAX)
 }

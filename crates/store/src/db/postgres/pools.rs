@@ -176,7 +176,7 @@ enum HostAnswer {
 }
 
 impl DatabaseHosts {
-    pub fn parse(url: &str, settings: PostgresSettings) -> Result<Self, StoreError> {
+    pub(crate) fn parse(url: &str, settings: PostgresSettings) -> Result<Self, StoreError> {
         let urls =
             database_url::by_host(url).map_err(|why| StoreError::Refused(format!("database url {why}")))?;
         let options = |url: &String| {
@@ -195,7 +195,7 @@ impl DatabaseHosts {
     }
 
     /// The host that took writes last.
-    pub fn current(&self) -> Arc<PgConnectOptions> {
+    pub(crate) fn current(&self) -> Arc<PgConnectOptions> {
         Arc::clone(&self.current.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -208,7 +208,7 @@ impl DatabaseHosts {
     }
 
     /// A session that may write and is fit: where the last one was, else wherever one is.
-    pub async fn connect(&self, role: SessionRole) -> DbResult<PgConnection> {
+    pub(crate) async fn connect(&self, role: SessionRole) -> DbResult<PgConnection> {
         if self.all.len() > 1
             && let HostAnswer::Fit(session) =
                 ask(&self.current(), &self.settings, role, CURRENT_TIMEOUT).await
@@ -222,7 +222,7 @@ impl DatabaseHosts {
     }
 
     /// The first of all hosts, in their order, that takes writes and is fit. All are asked at once.
-    pub async fn found(&self, role: SessionRole) -> Result<PgConnection, StoreError> {
+    pub(crate) async fn found(&self, role: SessionRole) -> Result<PgConnection, StoreError> {
         let mut asked = JoinSet::new();
         for (n, host) in self.all.iter().cloned().enumerate() {
             let settings = self.settings.clone();

@@ -91,7 +91,7 @@ SELECT COUNT(*)::text AS prepared_n FROM pg_prepared_statements"
 
 /// Statements that put a session right after a handler had it.
 #[derive(Debug, Clone, Copy)]
-pub struct Tidy {
+pub(crate) struct Tidy {
     /// Statements inside the handler's transaction, when it has ended well.
     pub settings: &'static str,
     /// Statements after the transaction.
@@ -99,7 +99,7 @@ pub struct Tidy {
 }
 
 impl Tidy {
-    pub fn of(settings: &PostgresSettings) -> Self {
+    pub(crate) fn of(settings: &PostgresSettings) -> Self {
         match (settings.pooling, settings.is_replicated) {
             (Pooling::Session, false) => Self { settings: redo!(), session: concat!(redo!(), left!()) },
             (Pooling::Session, true) => Self {
@@ -113,7 +113,7 @@ impl Tidy {
 
     /// Puts the session right after the transaction; `false` when it cannot be, because other statements are prepared in
     /// it than the driver knows: the next one to use it would be refused.
-    pub async fn after(&self, session: &mut PgConnection) -> DbResult<bool> {
+    pub(crate) async fn after(&self, session: &mut PgConnection) -> DbResult<bool> {
         let rows = sqlx::raw_sql(self.session).fetch_all(&mut *session).await?;
         let last = rows.last().ok_or_else(DbError::vanished)?;
         let prepared_n: String = last.try_get("prepared_n").map_err(DbError::from)?;
@@ -159,7 +159,7 @@ pub(super) enum SessionVerdict {
 }
 
 /// Sets what can be set and reads back what matters.
-pub async fn prepare(
+pub(crate) async fn prepare(
     connection: &mut PgConnection,
     settings: &PostgresSettings,
     role: SessionRole,
@@ -211,7 +211,7 @@ pub(super) struct SessionSettings {
 }
 
 impl SessionSettings {
-    pub fn verdict(&self, settings: &PostgresSettings) -> SessionVerdict {
+    pub(crate) fn verdict(&self, settings: &PostgresSettings) -> SessionVerdict {
         if self.is_standby {
             return SessionVerdict::ReadOnly(
                 "PostgreSQL is in recovery: a standby takes no writes".to_owned(),
@@ -390,7 +390,7 @@ SELECT concat_ws(' ', current_setting('enable_seqscan'), current_setting('plan_c
 
 impl SessionRole {
     /// Sets them and reads them back: what is there instead, when it is something else.
-    pub async fn set(self, db: &mut PgConnection, pooling: Pooling) -> DbResult<Option<String>> {
+    pub(crate) async fn set(self, db: &mut PgConnection, pooling: Pooling) -> DbResult<Option<String>> {
         let (sql, wanted) = match (self, pooling) {
             (Self::Plain, _) | (_, Pooling::Transaction) => return Ok(None),
             (Self::Committer, Pooling::Session) => COMMITTER,

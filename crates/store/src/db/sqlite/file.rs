@@ -50,7 +50,7 @@ fn in_memory() -> String {
 /// Opens the file, makes it if it is missing, and locks it for this process alone: a second one would find leases of the
 /// first that it takes for dead. Refuses a file that another process could have under another name. SQLite may open it
 /// then.
-pub fn opened(path: &Path) -> Result<DatabaseFile, StoreError> {
+pub(crate) fn opened(path: &Path) -> Result<DatabaseFile, StoreError> {
     let refused = |why: String| StoreError::Refused(format!("database `{}` {why}", path.display()));
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         std::fs::create_dir_all(folder).map_err(|error| refused(format!("has no usable folder: {error}")))?;
@@ -208,11 +208,11 @@ const MODE: u32 = 0o600;
 const OTHERS: u32 = 0o007;
 
 /// Endings of the witness, and of one that is being written.
-pub const WITNESS: &str = ".witness";
+pub(crate) const WITNESS: &str = ".witness";
 pub(super) const WITNESS_PARTIAL: &str = ".witness.partial";
 
 /// Returns how a file is made that is not there yet, whatever the umask allows.
-pub fn options() -> OpenOptions {
+pub(crate) fn options() -> OpenOptions {
     let mut options = File::options();
     options.create(true).read(true).write(true).truncate(false).mode(MODE);
     options
@@ -236,7 +236,7 @@ pub(super) fn opened_or_made(path: &Path) -> io::Result<File> {
 
 /// Takes away the rights to the database's files that an earlier version, or a copy, gave to others. SQLite gives its
 /// other files the rights that the database has. A file that its group may read was meant so, and stays.
-pub fn keep(path: &Path) {
+pub(crate) fn keep(path: &Path) {
     for ending in ["", "-wal", "-shm", ".lock", WITNESS] {
         let file = beside(path, ending);
         let Ok(found) = std::fs::metadata(&file) else { continue };

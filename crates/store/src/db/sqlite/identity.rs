@@ -37,7 +37,7 @@ use hooklatch_core::types::UnixMs;
 
 /// What a file is, whatever its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FileId {
+pub(crate) struct FileId {
     device: u64,
     inode: u64,
 }
@@ -53,7 +53,7 @@ impl FileId {
 }
 
 /// The database's file, open and locked for as long as this or a connection to it lives.
-pub struct DatabaseFile {
+pub(crate) struct DatabaseFile {
     /// Path as the URL has it.
     path: PathBuf,
     /// Where it must be found: absolute, and with links followed.
@@ -78,7 +78,7 @@ struct OpenLog {
 
 impl DatabaseFile {
     /// The file that `held` has open and locked beside its `lock`, before SQLite opens it.
-    pub fn new(path: &Path, held: File, lock: File) -> io::Result<Self> {
+    pub(crate) fn new(path: &Path, held: File, lock: File) -> io::Result<Self> {
         let mut places = vec![path.canonicalize()?, std::path::absolute(path)?];
         places.dedup();
         Ok(Self {
@@ -93,12 +93,12 @@ impl DatabaseFile {
         })
     }
 
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
     /// Why the file is not the one at its path any more, if that was seen.
-    pub fn moved(&self) -> Option<&str> {
+    pub(crate) fn moved(&self) -> Option<&str> {
         self.moved.get().map(String::as_str)
     }
 
@@ -110,7 +110,7 @@ impl DatabaseFile {
     }
 
     /// Fails unless the file, and the log if one is given, are at their paths.
-    pub fn check(&self, log: Option<FileId>) -> DbResult<()> {
+    pub(crate) fn check(&self, log: Option<FileId>) -> DbResult<()> {
         self.check_known()?;
         match self.look(log) {
             Ok(None) => Ok(()),
@@ -197,7 +197,7 @@ impl DatabaseFile {
     }
 
     /// Opens a connection to it; gives back the log that it has.
-    pub fn connect(
+    pub(crate) fn connect(
         &self,
         open: impl FnOnce(&Path) -> DbResult<Connection>,
     ) -> DbResult<(Connection, Option<FileId>)> {
@@ -217,7 +217,7 @@ impl DatabaseFile {
     /// Closes a connection to it. Closing the last one, SQLite deletes the log by its name: that may be the log of
     /// another database by now, and what was deleted could not be copied out of this process any more. So a connection to
     /// a file that was moved stays open until the process ends.
-    pub fn close(self: Arc<Self>, db: Connection) {
+    pub(crate) fn close(self: Arc<Self>, db: Connection) {
         if !matches!(self.look(None), Ok(None)) {
             std::mem::forget((db, self));
             return;

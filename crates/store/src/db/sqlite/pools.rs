@@ -213,14 +213,14 @@ const QUIET: [&str; 3] = ["node_seen", "node_gone", "witness_step"];
 
 /// Changes of this process. What is told of them is one word, however many there were.
 #[derive(Default)]
-pub struct FileChanges {
+pub(crate) struct FileChanges {
     works_n: AtomicU64,
     is_quiet: AtomicBool,
     told: Notify,
 }
 
 /// While this is there, what the writer does is not counted. Its owner holds the writer.
-pub struct QuietWork<'a>(&'a FileChanges);
+pub(crate) struct QuietWork<'a>(&'a FileChanges);
 
 impl Drop for QuietWork<'_> {
     fn drop(&mut self) {
@@ -230,7 +230,7 @@ impl Drop for QuietWork<'_> {
 
 impl FileChanges {
     /// Counts one piece of work that changed rows.
-    pub fn note(&self) {
+    pub(crate) fn note(&self) {
         if !self.is_quiet.load(Ordering::SeqCst) {
             self.works_n.fetch_add(1, Ordering::SeqCst);
             self.told.notify_one();
@@ -243,12 +243,12 @@ impl FileChanges {
     }
 
     /// Waits for a change since this was asked last. For one who asks.
-    pub async fn changed(&self) {
+    pub(crate) async fn changed(&self) {
         self.told.notified().await;
     }
 
     /// To be held together with the writer.
-    pub fn quiet(&self, op: &'static str) -> Option<QuietWork<'_>> {
+    pub(crate) fn quiet(&self, op: &'static str) -> Option<QuietWork<'_>> {
         QUIET.contains(&op).then(|| {
             self.is_quiet.store(true, Ordering::SeqCst);
             QuietWork(self)

@@ -57,7 +57,7 @@ pub(super) enum Errand {
 }
 
 /// One connection. Dropping it closes it.
-pub struct SqliteSession {
+pub(crate) struct SqliteSession {
     pub(super) errands: Sender<Errand>,
     pub shared: Arc<SessionShared>,
     pub begin: &'static str,
@@ -68,7 +68,7 @@ pub struct SqliteSession {
 }
 
 /// State that both sides know: the caller and the thread.
-pub struct SessionShared {
+pub(crate) struct SessionShared {
     interrupt: InterruptHandle,
     /// True when work was given up: nobody knows what it did, and what follows is not to be done.
     is_lost: AtomicBool,
@@ -85,7 +85,7 @@ impl SessionShared {
         self.interrupt.interrupt();
     }
 
-    pub fn is_lost(&self) -> bool {
+    pub(crate) fn is_lost(&self) -> bool {
         self.is_lost.load(Ordering::SeqCst)
     }
 }
@@ -130,7 +130,7 @@ impl Drop for Waits {
 impl SqliteSession {
     /// A connection to `file` as `open` makes it, on its own thread, called `name`; `begin` is how its transactions
     /// begin.
-    pub async fn open(
+    pub(crate) async fn open(
         name: &str,
         begin: &'static str,
         file: Arc<DatabaseFile>,
@@ -160,7 +160,7 @@ impl SqliteSession {
     }
 
     /// The same connection, whose changes are counted, and after whose commits the file is looked for at its path.
-    pub fn counting(self, changes: Option<Arc<FileChanges>>) -> Self {
+    pub(crate) fn counting(self, changes: Option<Arc<FileChanges>>) -> Self {
         Self { changes, ..self }
     }
 
@@ -169,7 +169,7 @@ impl SqliteSession {
     ///
     /// When this is dropped, or its time is over, before the answer is there, what runs is interrupted and the
     /// connection lost: nothing else will be done in it, and its transaction is rolled back with it.
-    pub async fn run<T: Send + 'static>(
+    pub(crate) async fn run<T: Send + 'static>(
         &mut self,
         work: impl FnOnce(&mut Connection) -> DbResult<T> + Send + 'static,
     ) -> DbResult<T> {
@@ -181,12 +181,12 @@ impl SqliteSession {
     }
 
     /// To be called before a handler has it.
-    pub fn handler_begins(&self) {
+    pub(crate) fn handler_begins(&self) {
         self.shared.is_handlers.store(true, Ordering::SeqCst);
     }
 
     /// To be called when a handler had it, before anything else is written: runs `sql`, and drops what is temporary.
-    pub async fn handler_ended(&mut self, sql: String) -> DbResult<()> {
+    pub(crate) async fn handler_ended(&mut self, sql: String) -> DbResult<()> {
         self.shared.is_handlers.store(false, Ordering::SeqCst);
         self.run(move |db| {
             db.execute_batch(&sql)?;
@@ -217,7 +217,7 @@ impl SqliteSession {
         }
     }
 
-    pub async fn hop<T: Send + 'static>(
+    pub(crate) async fn hop<T: Send + 'static>(
         &mut self,
         work: impl FnOnce(&mut Connection) -> DbResult<T> + Send + 'static,
     ) -> DbResult<T> {

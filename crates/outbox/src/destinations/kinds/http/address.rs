@@ -14,7 +14,7 @@ use hooklatch_store::LeasedMessage;
 
 /// One address, taken apart.
 #[derive(Debug)]
-pub struct Address {
+pub(crate) struct Address {
     pub url: Url,
     pub origin: Arc<Origin>,
     /// Path and query, as the request line has them.
@@ -35,7 +35,7 @@ pub(super) struct Origin {
 
 impl Address {
     /// `Err(why)` for what cannot be written as a call.
-    pub fn new(url: Url) -> Result<Self, String> {
+    pub(crate) fn new(url: Url) -> Result<Self, String> {
         let host = url.host_str().unwrap_or_default();
         if !matches!(url.scheme(), "http" | "https") || host.is_empty() {
             return Err(format!("its scheme is `{}`", url.scheme()));
@@ -71,7 +71,7 @@ pub(super) enum Base {
 }
 
 impl Base {
-    pub fn new(config: &DestinationConfig) -> Result<Self, String> {
+    pub(crate) fn new(config: &DestinationConfig) -> Result<Self, String> {
         let url = Url::parse(&template::without_tags(&config.url)).map_err(|error| error.to_string())?;
         let address = Address::new(url)?;
         if !template::is_template(&config.url) {
@@ -82,7 +82,7 @@ impl Base {
     }
 
     /// Where calls go, as far as the configuration fixes it.
-    pub fn origin(&self) -> Option<Arc<Origin>> {
+    pub(crate) fn origin(&self) -> Option<Arc<Origin>> {
         match self {
             Self::Fixed(home) => Some(Arc::clone(&home.origin)),
             Self::Template { origin, .. } => Address::new(origin.clone()?).ok().map(|address| address.origin),

@@ -19,7 +19,7 @@ pub(super) struct AnswerReader {
 }
 
 impl AnswerReader {
-    pub fn new(config: &DestinationConfig) -> Self {
+    pub(crate) fn new(config: &DestinationConfig) -> Self {
         let http = &config.http;
         let mut secrets: Vec<Secret> = config.headers.values().cloned().collect();
         secrets.extend(config.sign_secrets.clone());
@@ -37,7 +37,7 @@ impl AnswerReader {
     }
 
     /// Says what a status means once the body was read; `None` stands for a body that was cut off, too long or slow.
-    pub fn confirm(&self, code: u16, retry_after: Option<String>, body: Option<&[u8]>) -> CallAnswer {
+    pub(crate) fn confirm(&self, code: u16, retry_after: Option<String>, body: Option<&[u8]>) -> CallAnswer {
         let status = CallAnswer::Status { code, retry_after };
         let Some(success) = self.success.as_ref().filter(|_| (200..=299).contains(&code)) else {
             return status;

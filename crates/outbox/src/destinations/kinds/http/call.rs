@@ -10,7 +10,7 @@ use http::{HeaderMap, Method};
 use super::address::Address;
 
 /// Most bytes of an answer that are read: of its headers, and of its body.
-pub const ANSWER_BYTES_MAX: usize = 64 * 1024;
+pub(crate) const ANSWER_BYTES_MAX: usize = 64 * 1024;
 /// Idle connections are dropped before common destinations drop them (Node.js: 5 s), because a request written
 /// to a connection that is being closed ends as unknown.
 pub(super) const IDLE: Duration = Duration::from_secs(4);
@@ -18,7 +18,7 @@ pub(super) const IDLE: Duration = Duration::from_secs(4);
 const WHY_CHARS_MAX: usize = 300;
 
 /// One request that is to be sent.
-pub struct Call<'a> {
+pub(crate) struct Call<'a> {
     pub method: Method,
     pub address: &'a Address,
     pub headers: HeaderMap,
@@ -57,7 +57,7 @@ pub(super) enum CallFailure {
 
 impl CallFailure {
     /// The words of what happened, without what it means.
-    pub fn why(self) -> String {
+    pub(crate) fn why(self) -> String {
         match self {
             Self::Private(why) | Self::NotSent(why) | Self::Unknown(why) => why,
         }
@@ -65,7 +65,7 @@ impl CallFailure {
 }
 
 /// The `Retry-After` of an answer.
-pub fn retry_after(headers: &HeaderMap) -> Option<String> {
+pub(crate) fn retry_after(headers: &HeaderMap) -> Option<String> {
     headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()).map(str::to_owned)
 }
 
@@ -80,7 +80,7 @@ pub(super) fn answered_early(code: u16) -> String {
 }
 
 /// An error and its causes in one line.
-pub fn words(error: &(dyn Error + 'static)) -> String {
+pub(crate) fn words(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

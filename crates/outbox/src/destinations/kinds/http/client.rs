@@ -74,7 +74,7 @@ struct CallerOptions {
 
 impl Caller {
     /// `timeout` is from connect to last byte. `Err(why)` for options that cannot be used.
-    pub fn new(config: &DestinationConfig, timeout: Duration) -> Result<Self, String> {
+    pub(crate) fn new(config: &DestinationConfig, timeout: Duration) -> Result<Self, String> {
         let http = &config.http;
         // A connection that the destination closes while it idles would make a person decide. A new one for each
         // call costs a handshake and leaves no such doubt.
@@ -102,7 +102,7 @@ impl Caller {
     }
 
     /// Connects to `origin`, which has TLS, and hangs up; `None` where calls go through a proxy.
-    pub async fn handshake(&self, origin: &Origin, limit: Duration) -> Option<HandshakeEnd> {
+    pub(crate) async fn handshake(&self, origin: &Origin, limit: Duration) -> Option<HandshakeEnd> {
         if self.other.options.proxy.is_some() {
             return None;
         }
@@ -110,7 +110,7 @@ impl Caller {
     }
 
     /// Makes one call, once.
-    pub async fn call(&self, mut call: Call<'_>) -> Result<HttpAnswer, CallFailure> {
+    pub(crate) async fn call(&self, mut call: Call<'_>) -> Result<HttpAnswer, CallFailure> {
         if self.is_lean.load(Ordering::Relaxed) {
             match self.lean.call(&mut call).await {
                 Ok(answered) => return Ok(answered),

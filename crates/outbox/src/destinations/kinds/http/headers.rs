@@ -21,7 +21,7 @@ const TRACEPARENT: &str = "traceparent";
 static EVENT_TYPE: HeaderName = HeaderName::from_static("hooklatch-event-type");
 
 /// The headers that every call of one destination carries.
-pub struct Headers(HeaderMap);
+pub(crate) struct Headers(HeaderMap);
 
 impl Headers {
     /// The error is the name of what cannot be a header.
@@ -38,7 +38,7 @@ impl Headers {
     }
 
     /// Headers of a call for `message`. `Err(why)` for what a header cannot carry.
-    pub fn of(&self, message: &LeasedMessage) -> Result<HeaderMap, String> {
+    pub(crate) fn of(&self, message: &LeasedMessage) -> Result<HeaderMap, String> {
         let mut headers = self.0.clone();
         let mut add = |name: HeaderName, value: HeaderValue| {
             if !self.0.contains_key(&name) {
@@ -96,7 +96,7 @@ fn ascii(text: &str) -> Cow<'_, str> {
     percent_encoding::utf8_percent_encode(text, percent_encoding::CONTROLS).into()
 }
 
-pub fn value(name: &str, text: &str) -> Result<HeaderValue, String> {
+pub(crate) fn value(name: &str, text: &str) -> Result<HeaderValue, String> {
     HeaderValue::from_bytes(text.as_bytes())
         .map_err(|_| format!("value of header `{name}` has characters a header cannot carry"))
 }

@@ -28,7 +28,7 @@ const AFTER_MS: RangeInclusive<u64> = 1_000..=86_400_000;
 const LEASE_MS: u64 = 30_000;
 
 /// Reads the url and the keys of HTTP into `config`; what is wrong is recorded.
-pub fn parse(reading: &mut Reading<'_, '_>, config: &mut DestinationConfig) {
+pub(crate) fn parse(reading: &mut Reading<'_, '_>, config: &mut DestinationConfig) {
     let table = &mut *reading.table;
     config.target = Target::http();
     if let Some((field, url)) = &reading.url {
@@ -300,7 +300,7 @@ fn statuses(table: &mut Table<'_>) -> BTreeMap<u16, StatusMeaning> {
 }
 
 /// `unknown`, with the keys of `query` where it says so.
-pub fn unknown(reading: &mut Reading<'_, '_>) -> UnknownPolicy {
+pub(crate) fn unknown(reading: &mut Reading<'_, '_>) -> UnknownPolicy {
     let checker = reading.table.checker;
     let problems_before = checker.problems_n();
     let word = reading.unknown();

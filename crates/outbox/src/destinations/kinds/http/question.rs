@@ -20,12 +20,12 @@ pub(super) struct Question {
 
 impl Question {
     /// The error says what is wrong with the template of the url.
-    pub fn new(config: QueryConfig) -> Result<Self, String> {
+    pub(crate) fn new(config: QueryConfig) -> Result<Self, String> {
         Ok(Self { url: Template::parse(&config.url, Escape::Url)?, config })
     }
 
     /// The address that is asked about `message`.
-    pub fn url_of(&self, message: &LeasedMessage) -> Result<String, String> {
+    pub(crate) fn url_of(&self, message: &LeasedMessage) -> Result<String, String> {
         let values = template::values(&values::of_message(message));
         let url = self.url.render(&values, Limits::head()).map_err(|why| format!("query.url: {why}"))?;
         if template::climbs(&url) {
@@ -35,7 +35,7 @@ impl Question {
     }
 
     /// Judges an answer: its status and its body.
-    pub fn judge(&self, code: u16, body: &[u8]) -> Asked {
+    pub(crate) fn judge(&self, code: u16, body: &[u8]) -> Asked {
         match code {
             404 => Asked::DidNotHappen,
             200..=299 => self.judge_body(body),

@@ -36,7 +36,7 @@ enum KeyedMac {
 
 impl Signers {
     /// The error says what is wrong with the template of what is signed.
-    pub fn new(config: &DestinationConfig) -> Result<Self, String> {
+    pub(crate) fn new(config: &DestinationConfig) -> Result<Self, String> {
         let keyed = |secret| Hmac::new_from_slice(&sign_key(secret)).ok();
         let standard = config.sign_secrets.iter().filter_map(keyed).collect();
         let header = match &config.http.hmac {
@@ -50,7 +50,12 @@ impl Signers {
     }
 
     /// Adds the signatures of `message`, sent at `now_s` (unix seconds).
-    pub fn sign(&self, message: &LeasedMessage, now_s: i64, headers: &mut HeaderMap) -> Result<(), String> {
+    pub(crate) fn sign(
+        &self,
+        message: &LeasedMessage,
+        now_s: i64,
+        headers: &mut HeaderMap,
+    ) -> Result<(), String> {
         if !self.standard.is_empty() {
             standard(&self.standard, message, now_s, headers)?;
         }

@@ -36,7 +36,7 @@ pub(super) struct Attempted<'a> {
 
 impl HmacTemplate {
     /// Takes `text` apart; the error says where a template in it is wrong.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let mut pieces = Vec::new();
         let (mut begin, mut rest) = (text, text);
         while let Some((_, tag)) = rest.split_once("{{") {
@@ -54,12 +54,12 @@ impl HmacTemplate {
     }
 
     /// True when the body is signed.
-    pub fn has_body(&self) -> bool {
+    pub(crate) fn has_body(&self) -> bool {
         self.0.iter().any(|piece| matches!(piece, HmacPiece::Body))
     }
 
     /// Gives what is signed to `update`, piece by piece. `values` are those of templates.
-    pub fn each(
+    pub(crate) fn each(
         &self,
         attempted: &Attempted<'_>,
         values: impl Fn() -> Value,
@@ -82,7 +82,7 @@ impl HmacTemplate {
     }
 
     /// The bytes that would be signed at `now_s` (unix seconds) of a message that was made up.
-    pub fn sample(&self, now_s: i64) -> Result<Vec<u8>, String> {
+    pub(crate) fn sample(&self, now_s: i64) -> Result<Vec<u8>, String> {
         let [values, _] = samples();
         let attempted = Attempted { now_s, idempotency_key: "key-1", body: b"{}" };
         let mut all = Vec::new();

@@ -12,7 +12,7 @@ use hooklatch_core::config::{DestinationConfig, HttpVersion, TlsConfig, UnknownP
 
 /// The TLS of one destination; `None` where none of its calls can need any, so that those go out from a machine
 /// without certificate authorities, too. `Err(why)` for what cannot be used.
-pub fn tls(config: &DestinationConfig) -> Result<Option<ClientConfig>, String> {
+pub(crate) fn tls(config: &DestinationConfig) -> Result<Option<ClientConfig>, String> {
     let asks_by_tls =
         matches!(&config.unknown, UnknownPolicy::Query(query) if !query.url.starts_with("http:"));
     let proxies_by_tls = config.http.proxy.as_ref().is_some_and(|proxy| !proxy.reveal().starts_with("http:"));

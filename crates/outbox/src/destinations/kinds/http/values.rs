@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use hooklatch_store::LeasedMessage;
 
 /// The values of one message.
-pub fn of_message(message: &LeasedMessage) -> Value {
+pub(crate) fn of_message(message: &LeasedMessage) -> Value {
     json!({
         "idempotency_key": message.idempotency_key,
         "event": {
@@ -26,7 +26,7 @@ pub(super) fn with_timestamp(mut values: Value, now_s: i64) -> Value {
 
 /// The values of two messages that were made up, of two runs of one event: what is filled in with them when the program
 /// starts is what will be filled in later.
-pub fn samples() -> [Value; 2] {
+pub(crate) fn samples() -> [Value; 2] {
     ["1", "2"].map(|n| {
         json!({
             "idempotency_key": format!("key-{n}"),

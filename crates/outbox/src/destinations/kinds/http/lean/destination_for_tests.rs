@@ -40,14 +40,14 @@ struct TestCounts {
 }
 
 /// Runs until dropped. The first connection goes by the first script and so on; the last one is for all others.
-pub struct TestDestination {
+pub(crate) struct TestDestination {
     pub addr: SocketAddr,
     counts: Arc<TestCounts>,
     _running: JoinSet<()>,
 }
 
 impl TestDestination {
-    pub async fn start(scripts: &[&[ScriptStep]]) -> Self {
+    pub(crate) async fn start(scripts: &[&[ScriptStep]]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (addr, counts) = (listener.local_addr().unwrap(), Arc::<TestCounts>::default());
         let mut running = JoinSet::new();
@@ -66,13 +66,13 @@ impl TestDestination {
     }
 
     /// Connections and requests so far.
-    pub fn counts(&self) -> (usize, usize) {
+    pub(crate) fn counts(&self) -> (usize, usize) {
         let counts = &self.counts;
         (counts.connections_n.load(Ordering::SeqCst), counts.requests_n.load(Ordering::SeqCst))
     }
 
     /// Waits until it is done with a connection.
-    pub async fn ended(&self) {
+    pub(crate) async fn ended(&self) {
         timeout(BOUND, self.counts.ended.notified())
             .await
             .expect("the destination is done with a connection");
