@@ -1,7 +1,7 @@
 //! `Idempotency-Key` for routes of your own: a layer for an axum 0.8 router that carries a request out once and answers
 //! its repetitions with the first answer.
 //!
-//! The layer comes from [`Background::idempotency`](hooklatch::Background::idempotency). Requests that may change
+//! The layer comes from [`Background::idempotency`](crate::Background::idempotency). Requests that may change
 //! something (all but GET, HEAD, OPTIONS and TRACE) need a key: 1 to 255 visible ASCII characters, bare or as a quoted
 //! string. Keys belong to a principal, whom you name.
 //!

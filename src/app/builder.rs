@@ -110,7 +110,7 @@ impl App {
 
     /// Gives the program's own tables a place: `steps` are applied at the start, after the schema of Hooklatch, each
     /// once, in order and in a transaction with the row that says so. Of several nodes one applies them. With
-    /// `database.migrate = false` they are only checked, and `migrate` of [`cli::main_with`](hooklatch::cli::main_with)
+    /// `database.migrate = false` they are only checked, and `migrate` of [`cli::main_with`](crate::cli::main_with)
     /// applies them.
     ///
     /// `program` names the list in the table `hooklatch_program_migrations`. A step is never changed once it was

@@ -93,7 +93,7 @@ pub struct Background {
 
 impl Background {
     /// A layer for routes of your own that carries each request under an `Idempotency-Key` out once, and answers its
-    /// repetitions with the first answer: see [`idempotency`](hooklatch::idempotency).
+    /// repetitions with the first answer: see [`idempotency`](crate::idempotency).
     ///
     /// `principal` names whose key it is, by what your own authentication left in the request; `None` is answered 401. The
     /// routes belong to the router that is dropped before [`Background::stop`].

@@ -507,7 +507,7 @@ mod tests {
     /// A field that is added to the contract is either a time or a length, which is listed here.
     #[test]
     fn every_field_in_milliseconds_of_the_contract_is_known_as_a_time_or_as_a_length() {
-        const LENGTHS: [&str; 9] = [
+        const LENGTHS: [&str; 10] = [
             "age_max_ms",
             "answer_within_ms",
             "first_ms",
@@ -515,6 +515,7 @@ mod tests {
             "max_ms",
             "p50_ms",
             "p95_ms",
+            "step_ms",
             "timeout_ms",
             "took_ms",
         ];
