@@ -31,6 +31,7 @@ mod post;
 mod settler;
 mod spans;
 mod state;
+#[cfg_attr(not(feature = "otel"), expect(dead_code, reason = "without an exporter nothing reads them"))]
 pub mod traces;
 mod under_way;
 mod watch;
