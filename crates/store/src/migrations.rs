@@ -58,7 +58,7 @@ impl Store {
         Ok(applied)
     }
 
-    /// Tells if this binary may run on the schema.
+    /// Returns whether this binary may run on the schema.
     pub async fn schema_state(&self) -> Result<SchemaState, StoreError> {
         self.parts.backend.schema_state(ALL).await
     }

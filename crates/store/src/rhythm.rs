@@ -1,7 +1,7 @@
-//! How often each sender sends, so that its silence can be told from its pauses: the time of its newest accepted event,
-//! and how long the gaps before it were.
+//! How often each sender sends, so that an outage can be distinguished from a usual pause: the time of its newest
+//! accepted event, and how long the gaps before it were.
 //!
-//! Minutes with accepted events are told apart, and no more: what comes within a minute is one sign of life. Of a gap
+//! The resolution is a minute: all events accepted within one count as one sign of life. Of a gap
 //! between two such minutes its seconds are added to those of all gaps of about its size, and seconds that are long ago
 //! count for less. The usual gap is the one within which 95 of 100 seconds lay: a night without events is usual where
 //! every night is one, whatever the number of gaps in a day; a single outage is not, until it lasts half a day.
@@ -25,7 +25,7 @@ use hooklatch_core::types::UnixMs;
 const MINUTE_MS: i64 = 60_000;
 /// Each size of gaps is longer than the one before by this factor; the first is a minute.
 const STEP: f64 = 1.25;
-/// Sizes that are told apart: the last one is above 40 days.
+/// Number of size classes: the last one is above 40 days.
 const SIZES_N: usize = 50;
 /// Time after which seconds count for half. Seconds.
 const HALF_LIFE_S: f64 = 7.0 * 86_400.0;
@@ -33,10 +33,10 @@ const HALF_LIFE_S: f64 = 7.0 * 86_400.0;
 const USUAL_PART: f64 = 0.95;
 /// Fewest gaps that say anything.
 pub const GAPS_N_MIN: u64 = 20;
-/// Least time of gaps that says anything: a day, less what it counts for by its end. Whoever was only seen by day has a first
-/// night.
+/// Least time of gaps that says anything: a day, less what it counts for by its end. A sender seen only by day so far
+/// may be silent in its first night.
 const SEEN_S_MIN: f64 = 0.9 * 86_400.0;
-/// Times that are further ahead than this were told by a clock that was wrong. Milliseconds.
+/// Times that are further ahead than this were written by a clock that was wrong. Milliseconds.
 pub const AHEAD_MS_MAX: i64 = 5 * MINUTE_MS;
 
 const LIST: &str =
@@ -77,7 +77,7 @@ pub struct Rhythm {
 }
 
 impl Rhythm {
-    /// One event was accepted at this time, of which nothing came before.
+    /// Starts with the first event, accepted at this time.
     pub fn begun(at_ms: UnixMs) -> Self {
         Self { last_accepted_at_ms: at_ms, ..Self::default() }
     }
@@ -85,7 +85,7 @@ impl Rhythm {
     /// Another event was accepted.
     pub fn add(&mut self, at_ms: UnixMs, now_ms: UnixMs) {
         if self.last_accepted_at_ms > now_ms.saturating_add(AHEAD_MS_MAX) {
-            // The clock that told it was set right since: nobody knows how long that gap was.
+            // The clock that wrote it was set right since: the length of that gap is unknown.
             self.last_accepted_at_ms = at_ms;
             return;
         }
@@ -233,7 +233,7 @@ fn parts(states: &[&str], part: impl Fn(&str) -> String) -> String {
     states.iter().map(part).collect::<Vec<_>>().join(" UNION ALL")
 }
 
-/// Messages that nobody sends, by state, with when the first of them was due.
+/// Messages that are not being sent, by state, with when the first of them was due.
 fn stuck_sql() -> String {
     let parts = parts(&["held", "dead", "waiting"], |state| {
         format!(
@@ -275,7 +275,7 @@ pub struct OpenCounts {
     pub blocked_lanes: Vec<(String, u64)>,
     /// The least time until which a key of an open message is known, by destination.
     pub keys_until_ms: Vec<(String, UnixMs)>,
-    /// Events that wait for somebody, by provider and state.
+    /// Events that wait for an operator, by provider and state.
     pub events: Vec<EventCount>,
     /// Paused destinations, each with when its pause should be over: its end, or a day after it began.
     pub pauses_due_ms: Vec<(String, UnixMs)>,

@@ -1,4 +1,4 @@
-//! Signals that nothing tells apart: equal content is a copy for a time after its firing, or after its last copy.
+//! Signals without an id: equal content counts as a copy for a time after the firing, or after its last copy.
 
 use std::collections::BTreeMap;
 
@@ -34,8 +34,8 @@ const REARMED: char = '+';
 impl Store {
     /// Gives those of `events` that have a window the number of their firing as part of their id: that of the last
     /// one, or the next one when that is longer ago. A stream of copies does not put the next one off, unless the kind
-    /// says that its window is renewed. Committed before the events are latched: whoever comes again
-    /// after a crash in between is within the window, and gets the same number.
+    /// says that its window is renewed. Committed before the events are latched: a request repeated after a crash in
+    /// between is within the window, and gets the same number.
     ///
     /// Where copies rearm a signal, those within the window are one event besides the firing, which is dispatched when
     /// the window has ended: whatever a handler fetches then is newer than the last of them.

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 
 use super::db::{DbError, DbResult, Door, Row, StoreError, Tx};
-use super::event::{NotAsItCame, StoredPayload, event_columns, event_view, stored_body};
+use super::event::{ContentUnavailable, StoredPayload, event_columns, event_view, stored_body};
 use super::handle::Store;
 use hooklatch_contract::EventView;
 use hooklatch_core::seal::{KeyRing, SealError, SealedPlace};
@@ -142,12 +142,12 @@ fn content(
     let Some(stored) = StoredPayload::of(row, event_seq)? else {
         return Ok(Err("its body is no longer kept".to_owned()));
     };
-    Ok(match stored.came(event, ring) {
+    Ok(match stored.original(event, ring) {
         Ok((headers, body)) => Ok(CameContent { headers, body: body.into() }),
-        Err(NotAsItCame::Redacted) => {
+        Err(ContentUnavailable::Redacted) => {
             Err("its body was redacted, and what came is no longer kept".to_owned())
         }
-        Err(NotAsItCame::Sealed(error)) => Err(error.to_string()),
+        Err(ContentUnavailable::Sealed(error)) => Err(error.to_string()),
     })
 }
 

@@ -115,7 +115,7 @@ pub struct ServerState {
     pub oldest_s: i64,
     /// Prepared transactions that are older than five minutes.
     pub prepared_n: i64,
-    /// WAL that replication slots hold which nobody reads. Bytes.
+    /// WAL held by replication slots without a reader. Bytes.
     pub held_bytes: i64,
     /// True when our role may do anything.
     pub is_superuser: bool,
@@ -134,7 +134,7 @@ pub struct TableState {
     pub name: String,
     /// Rows, as the server guesses.
     pub live_n: i64,
-    /// Rows that nobody sees any more.
+    /// Dead rows.
     pub dead_n: i64,
     /// True when autovacuum is turned off for this table.
     pub is_without_vacuum: bool,
@@ -156,7 +156,7 @@ impl ServerState {
     }
 }
 
-/// Most mistakes of the file that are told.
+/// Most errors of the file that are reported.
 const MISTAKES: &str = "/* checkup_pages */ PRAGMA quick_check(3)";
 
 impl Store {
@@ -198,15 +198,15 @@ async fn file_state(db: &mut Door<'_>) -> DbResult<FileState> {
 
 async fn pages(db: &mut Door<'_>) -> DbResult<Vec<String>> {
     let rows = db.fetch_as_is(MISTAKES, &[]).await?;
-    let told = rows.iter().map(|row| row.text("quick_check"));
-    told.filter(|text| !matches!(text, Ok(text) if text == "ok")).collect()
+    let texts = rows.iter().map(|row| row.text("quick_check"));
+    texts.filter(|text| !matches!(text, Ok(text) if text == "ok")).collect()
 }
 
 /// Pause between two writings of a node's row.
 pub const NODE_SEEN_EVERY: Duration = Duration::from_secs(15);
 /// Time after which a node that was not seen is forgotten. Milliseconds.
 const FORGOTTEN_MS: i64 = 3_600_000;
-/// Most nodes that are told.
+/// Most nodes that are listed.
 const NODES_N_MAX: i64 = 200;
 
 /// A node as it was seen last.

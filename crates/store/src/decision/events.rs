@@ -68,12 +68,12 @@ pub(crate) async fn decide(
     Ok(Ok(OrderResult::changed(0)))
 }
 
-/// True when somebody dismissed the event, or had it run again.
+/// True when an operator dismissed the event or re-ran it.
 fn was_decided(found: &LockedEvent, row: &Row) -> DbResult<bool> {
     Ok(found.state == EventState::Dismissed || row.int("generation")? > 0)
 }
 
-/// Why somebody who does not reach every destination cannot have these events run: they have made calls to a destination
+/// Why an operator who does not reach every destination cannot re-run these events: they have made calls to a destination
 /// out of scope, or have a route to one, or code that has made no call so far takes them, which may call any.
 pub(crate) async fn out_of_reach(
     db: &mut Door<'_>,

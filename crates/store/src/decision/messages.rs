@@ -11,9 +11,8 @@ use crate::message::message_state;
 use hooklatch_contract::{IfMatch, MessageAct, OrderResult, message_tag};
 use hooklatch_core::types::{AttemptResult, MessageId, MessageState};
 
-/// The messages that an act may be about: a lease that has ended is nobody's, and where no node has the
-/// destination any more, nobody would take it again. They are locked in one order, and stay as they are
-/// until the end.
+/// The messages that an act may be about, also those whose lease has expired: where no node has the destination any
+/// more, no node would claim them again. They are locked in one order, and stay as they are until the end.
 macro_rules! decidable {
     ($states:literal) => {
         concat!(
@@ -39,7 +38,7 @@ const FINISHED: &str = "/* message_decide */ SELECT m.state, m.attempts_n, m.fin
     FROM outbox_finished m JOIN processed_webhook_events e ON e.event_seq = m.message_id / 1024
     WHERE m.message_id = $1";
 
-/// The record of somebody who had the message sent again, on its own or in an operation.
+/// The record of an operator who had the message sent again, on its own or in an operation.
 const SENT_BY_PERSON: &str = "/* message_decide */ SELECT 1 AS n FROM audit_log
     WHERE message_id = $1 AND action = 'message_send' LIMIT 1";
 
@@ -136,7 +135,7 @@ async fn lanes_of(db: &mut Door<'_>, ids: &[i64]) -> DbResult<Vec<lane::Lane>> {
 }
 
 /// Sends messages again: attempts and age start anew, under the same key. What may have taken effect keeps the time
-/// until which its key is known: past it, repeating it by itself may act twice, whoever asked for it first.
+/// until which its key is known: past it, an automatic retry may act twice, no matter who ordered the first send.
 async fn send(db: &mut Door<'_>, ids: &[i64], deciding: &Deciding) -> DbResult<()> {
     let sql = "/* message_decide */ UPDATE outbox_queue
                SET state = 'ready', visible_at_ms = LEAST($2, {clock_ms}), last_result = NULL, last_http_status = NULL,
@@ -147,7 +146,7 @@ async fn send(db: &mut Door<'_>, ids: &[i64], deciding: &Deciding) -> DbResult<(
     db.execute(sql, &[ids.to_vec().into(), deciding.now_ms.into()]).await.map(drop)
 }
 
-/// Moves messages from the queue into history; the claim whose lease has ended is told as what it is, unknown.
+/// Moves messages from the queue into history; a claim whose lease has ended is recorded as unknown.
 async fn finish(db: &mut Door<'_>, ids: &[i64], state: MessageState, deciding: &Deciding) -> DbResult<()> {
     let ids_and_now = [ids.to_vec().into(), deciding.now_ms.into()];
     db.execute(

@@ -110,7 +110,7 @@ pub(crate) async fn pause_decide(
         },
     };
     if changed_n == 0 {
-        // Somebody may have paused it since it was looked at: there was no row to lock.
+        // An operator may have paused it since it was read: there was no row to lock.
         let is_admitted = deciding.if_match.admits(&get(db, sql, name).await?.tag());
         let state = if act == PauseAct::Pause { "paused" } else { "running" };
         return Ok(Err(if is_admitted { Refusal::NotAllowed { state } } else { Refusal::Changed }));

@@ -124,7 +124,7 @@ pub enum Refusal {
     /// The subject is not of a version that the request may act on (`If-Match`).
     #[error("it has changed since it was read")]
     Changed,
-    /// Somebody decided about the subject before, and the request does not say which version it is about (`If-Match`).
+    /// There is an earlier decision about the subject, and the request names no version of it (`If-Match`).
     #[error("somebody decided about it before, and it is {state}")]
     VersionNeeded {
         /// State in which it stands since.
@@ -214,7 +214,7 @@ pub struct Answered<T> {
 }
 
 /// Where the configuration of a node sends events of a provider and a type: the destinations of its routes; `None` when
-/// code decides, or nobody knows.
+/// code decides, or the destinations are not known.
 pub type Routed = Arc<dyn Fn(&str, &str) -> Option<Vec<String>> + Send + Sync>;
 
 /// A decision that is being carried out: who decides and why, and the records that will be written of it.

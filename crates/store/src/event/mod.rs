@@ -9,7 +9,7 @@ mod rows;
 mod view;
 
 pub(super) use parts::{
-    NotAsItCame, STATEMENTS as PARTS_STATEMENTS, StoredPayload, payload_in_parts, payload_redacted,
+    ContentUnavailable, STATEMENTS as PARTS_STATEMENTS, StoredPayload, payload_in_parts, payload_redacted,
     payload_whole_keep, stored_body, stored_body_bytes,
 };
 pub(crate) use rows::{

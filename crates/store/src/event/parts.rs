@@ -5,7 +5,7 @@
 //! it is written before, in transactions of [`PART_BYTES`] each (up to [`PART_BYTES_MAX`] where the disk takes long for
 //! each commit), and small events commit in between. The parts have the
 //! number that the event will have. `unlatched_bodies` has a row from the first part until the latch, and the
-//! transaction that latches deletes that row; whoever deletes parts deletes the row first. So the parts of a latched
+//! transaction that latches deletes that row; a sweep that deletes parts deletes the row first. So the parts of a latched
 //! event are never swept, and an event without its parts is never latched. What a crash leaves is swept by its age.
 //!
 //! Sealed, the whole body is one sealed text, cut into parts; a body of which a part is missing counts as gone. Deleting
@@ -15,7 +15,7 @@
 //!
 //! What is kept of an event some of whose values are not to be stored.
 //!
-//! `body` never has them. The bytes as they came stand beside it, in `whole`, only while something is to be made of
+//! `body` never has them. The bytes as received are in `whole` beside it, only while something is to be made of
 //! them: while the event waits to be dispatched or for a person, and while a message of it is neither done nor
 //! discarded. Who sends or dispatches reads `whole`, and where that is gone nothing is sent and nothing dispatched. Who
 //! looks reads `body`.
@@ -118,7 +118,7 @@ impl Store {
         Ok(parts_n)
     }
 
-    /// Seals the body, where there is a key, on a thread that serves nobody else.
+    /// Seals the body, where there is a key, on a blocking thread.
     async fn sealed_body(&self, event_seq: i64, event: &IncomingEvent) -> Result<Bytes, StoreError> {
         let (ring, key, body) = (self.ring.clone(), event.key.clone(), event.body.clone());
         if !ring.is_on() {
@@ -206,7 +206,7 @@ async fn event_is_known(db: &mut Door<'_>, key: &EventKey, text: Option<&[u8]>) 
     Ok(db.fetch_optional(KNOWN_TEXT, &[provider.into(), text.into()]).await?.is_some())
 }
 
-/// Says of a row that was just inserted that its body is in parts; an error when somebody has swept them.
+/// Marks a row that was just inserted as one whose body is in parts; an error when a sweep has deleted the parts.
 pub(crate) async fn payload_in_parts(db: &mut Door<'_>, event_seq: i64, parts_n: u32) -> DbResult<()> {
     db.execute(IN_PARTS, &[event_seq.into(), parts_n.into()]).await?;
     if db.execute(LATCHED, &[event_seq.into()]).await? == 0 { Err(DbError::vanished()) } else { Ok(()) }
@@ -234,14 +234,14 @@ pub(crate) struct StoredPayload {
     pub redacted_n: Option<i64>,
 }
 
-/// Reason why the bytes that came cannot be had.
-pub(crate) enum NotAsItCame {
+/// Reason why the bytes as received are not available.
+pub(crate) enum ContentUnavailable {
     /// Values were replaced, and the rest is not kept.
     Redacted,
     Sealed(SealError),
 }
 
-impl From<SealError> for NotAsItCame {
+impl From<SealError> for ContentUnavailable {
     fn from(error: SealError) -> Self {
         Self::Sealed(error)
     }
@@ -263,14 +263,18 @@ impl StoredPayload {
         }))
     }
 
-    /// Headers and bytes as they came of this event, for handlers and destinations.
-    pub(crate) fn came(self, event: &EventKey, ring: &KeyRing) -> Result<(String, Vec<u8>), NotAsItCame> {
+    /// Headers and bytes of this event as received, for handlers and destinations.
+    pub(crate) fn original(
+        self,
+        event: &EventKey,
+        ring: &KeyRing,
+    ) -> Result<(String, Vec<u8>), ContentUnavailable> {
         let place = |column| SealedPlace::of_event(column, self.event_seq, event.as_pair());
         let key_id = self.key_id.as_deref();
         let body = match (self.whole, self.redacted_n) {
             (Some(whole), _) => ring.open(key_id, &place("whole"), whole)?,
             (None, None) => ring.open(key_id, &place("body"), self.body)?,
-            (None, Some(_)) => return Err(NotAsItCame::Redacted),
+            (None, Some(_)) => return Err(ContentUnavailable::Redacted),
         };
         Ok((ring.open_text(key_id, &place("headers"), self.headers)?, body))
     }
@@ -300,15 +304,15 @@ macro_rules! is_needed {
     };
 }
 
-/// Says of a row that was just inserted that it was redacted: before anything else can happen to its transaction, so
-/// that nobody ever takes what is left for what came.
+/// Marks a row that was just inserted as redacted, before anything else can happen to its transaction, so that no reader
+/// takes the redacted bytes for those received.
 pub(crate) async fn payload_redacted(db: &mut Door<'_>, event_seq: i64, values_n: u32) -> DbResult<()> {
     let sql = "/* payload_redacted */ UPDATE webhook_payloads SET redacted_n = $2 WHERE event_seq = $1";
     db.execute(sql, &[event_seq.into(), values_n.into()]).await.map(drop)
 }
 
-/// Keeps the bytes as they came of a redacted event if the transaction leaves something to be made of them: to be called
-/// at its end.
+/// Keeps the received bytes of a redacted event if the transaction leaves something to be made of them: to be called at
+/// its end.
 pub(crate) async fn payload_whole_keep(
     db: &mut Door<'_>,
     event_seq: i64,
@@ -327,7 +331,7 @@ pub(crate) async fn payload_whole_keep(
 }
 
 impl Store {
-    /// Deletes the bytes as they came of up to `limit` redacted events of which nothing is to be made any more, those
+    /// Deletes the received bytes of up to `limit` redacted events of which nothing is to be made any more, those
     /// with numbers behind `after`, and what their messages said. Says where to go on; `None` at the end.
     pub async fn wholes_delete(&self, after: i64, limit: u32) -> Result<Option<i64>, StoreError> {
         together!(self.wholes_delete(after, limit))

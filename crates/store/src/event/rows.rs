@@ -4,7 +4,7 @@
 
 use bytes::Bytes;
 
-use super::parts::{NotAsItCame, StoredPayload, stored_body, stored_body_bytes};
+use super::parts::{ContentUnavailable, StoredPayload, stored_body, stored_body_bytes};
 use crate::damaged::note;
 use crate::db::{DbError, DbResult, Door, Row, StoreError, Value};
 use crate::handle::Store;
@@ -151,7 +151,7 @@ const DUE_PROVIDER: &str = "/* event_take_due */ WITH RECURSIVE p AS (
           AND NOT EXISTS (SELECT 1 FROM provider_pauses x WHERE x.provider = p.name AND x.ended_at_ms IS NULL)) d
     WHERE d.due_at_ms <= $1 ORDER BY d.due_at_ms LIMIT 1";
 
-/// Its longest due events; of equally long due ones the first that came. By the index of what is due, and never by that
+/// Its longest due events; of equally long due ones the first received. By the index of what is due, and never by that
 /// of the keys, which has all events of a provider. As many as other nodes may have locked. One that has lost its time is
 /// due: SQLite's index has it before all others.
 const FIRST_DUE: &str = "/* event_take_due */ SELECT event_seq, attempts_n FROM (
@@ -241,7 +241,7 @@ pub(crate) async fn event_take_due(
 /// The result of inserting one event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Latched {
-    /// Nobody had it; the row is ours, in this transaction.
+    /// This transaction inserted the row.
     New,
     /// It is there, with the same digest.
     Duplicate,
@@ -300,9 +300,9 @@ pub struct EventRow {
     pub due_at_ms: Option<UnixMs>,
     /// Reason why it stands there.
     pub error: Option<String>,
-    /// Time when the first copy came.
+    /// Time when the first copy was received.
     pub received_at_ms: UnixMs,
-    /// Rule that told it from others, and the reason where that is not one of its kind's.
+    /// Rule that identified the event, and the reason where that is not one of its kind's.
     pub identity: String,
 }
 
@@ -319,7 +319,7 @@ pub struct DueEvent {
     pub object: Option<ObjectVersion>,
     /// Number of dispatches so far.
     pub attempts_n: u32,
-    /// Time when the first copy came.
+    /// Time when the first copy was received.
     pub received_at_ms: UnixMs,
     /// Time from which its age counts: a pause of its provider made it no older.
     pub counted_from_ms: UnixMs,
@@ -348,7 +348,7 @@ pub(crate) enum DueTaken {
     PutAside,
 }
 
-/// Number of events of a provider in one state in which somebody should look at them: `retry`, `failed`,
+/// Number of events of a provider in one state that needs an operator's attention: `retry`, `failed`,
 /// `unreadable` or `conflict`.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct EventCount {
@@ -358,7 +358,7 @@ pub struct EventCount {
     pub state: EventState,
     /// Number of events in this state.
     pub events_n: u64,
-    /// Time when the oldest of them came.
+    /// Time when the oldest of them was received.
     pub oldest_received_at_ms: UnixMs,
 }
 
@@ -422,13 +422,13 @@ impl DueEvent {
         };
         let (headers, body, broken, locked) = match StoredPayload::of(row, event_seq)? {
             None => (String::new(), Vec::new(), Some("its body is no longer kept".to_owned()), None),
-            Some(stored) => match stored.came(&key, ring) {
+            Some(stored) => match stored.original(&key, ring) {
                 Ok((headers, body)) => (headers, body, None, None),
-                Err(NotAsItCame::Redacted) => {
+                Err(ContentUnavailable::Redacted) => {
                     let why = "its body was redacted, and what came is no longer kept".to_owned();
                     (String::new(), Vec::new(), Some(why), None)
                 }
-                Err(NotAsItCame::Sealed(error)) => (String::new(), Vec::new(), None, Some(error)),
+                Err(ContentUnavailable::Sealed(error)) => (String::new(), Vec::new(), None, Some(error)),
             },
         };
         Ok(Self {

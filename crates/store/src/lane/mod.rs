@@ -69,7 +69,7 @@ pub(crate) async fn lanes_lock(db: &mut Door<'_>, lanes: &[Lane]) -> DbResult<()
 }
 
 /// Moves the head of each of these lanes to the first message that is left in it, and makes that one due if it waited,
-/// now by whichever clock is behind: nobody waits for a clock. The lanes are locked, and sorted.
+/// now by whichever clock is behind: no caller waits for a clock. The lanes are locked, and sorted.
 pub(crate) async fn lanes_advance(db: &mut Door<'_>, lanes: &[Lane], now_ms: UnixMs) -> DbResult<()> {
     let mut heads: Vec<i64> = Vec::new();
     for (destination, names) in by_destination(lanes) {

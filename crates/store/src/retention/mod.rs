@@ -29,7 +29,7 @@ pub enum PrunedKind {
     Messages,
     /// Events: key, digest and outcome.
     Ids,
-    /// Counts of further contents that came under an event's key.
+    /// Counts of further contents that arrived under an event's key.
     ConflictCounts,
     /// Counts of further copies of events.
     EventCopies,
@@ -222,7 +222,7 @@ impl PruneWalk {
 pub struct PruneLease {
     /// Name of the node that prunes.
     pub node: String,
-    /// Time for which nobody else may prune when it is not heard of. Milliseconds.
+    /// Time until the lease expires unless this node renews it; until then no other node prunes. Milliseconds.
     pub for_ms: i64,
 }
 
@@ -231,7 +231,7 @@ pub struct PruneLease {
 pub struct PrunePlace {
     number: i64,
     texts: (String, String),
-    /// Time at which the newest thing that was passed came, where the walk is by number.
+    /// Time of receipt of the newest row passed so far, where the walk is by number.
     newest_ms: UnixMs,
 }
 

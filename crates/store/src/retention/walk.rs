@@ -1,13 +1,13 @@
-//! Looking for what is old, on a connection that only reads.
+//! Finds old rows, on a connection that only reads.
 //!
-//! The operations of pruning; who may prune at all, and how far the last walk came.
+//! The operations of pruning: the lease that lets one node prune, and the place where the last walk stopped.
 
 use super::{Cuts, Old, OldRows, PruneLease, PrunePlace, PruneWalk, PrunedKind, delete};
 use crate::db::{DbResult, Door, Row, StoreError};
 use crate::handle::Store;
 use hooklatch_core::types::UnixMs;
 
-/// Finds bodies by number: `id`, and `at_ms`, the time at which its event came.
+/// Finds bodies by number: `id`, and `at_ms`, the time at which its event was received.
 const BODIES: &str =
     "/* prune_look */ SELECT p.event_seq AS id, e.received_at_ms AS at_ms FROM webhook_payloads p
     JOIN processed_webhook_events e ON e.event_seq = p.event_seq
@@ -97,7 +97,7 @@ pub async fn look(
     for row in &rows {
         let (mut key, mut at_ms) = (key(kind, row)?, row.int("at_ms")?);
         if kind.is_numbered() {
-            // Numbers rise with time: what says to be older than what came before it had a clock that was behind.
+            // Numbers rise with time: a row with an older time than the row before it was written by a slow clock.
             newest_ms = newest_ms.max(if at_ms <= cuts.now_ms { at_ms } else { 0 });
             at_ms = at_ms.max(newest_ms);
             key.newest_ms = newest_ms;
@@ -267,8 +267,8 @@ async fn prune_count(db: &mut Door<'_>, kind: PrunedKind, found: &OldRows, cuts:
     delete::count(db, kind, found, cuts).await
 }
 
-/// Takes the lease by the clock that all nodes share. A lease that ends later than any lease can was given by a clock
-/// that was ahead, and counts as nobody's.
+/// Takes the lease by the clock that all nodes share. A lease that ends later than any lease can was written by a clock
+/// that was ahead, and counts as free.
 async fn lease_take(db: &mut Door<'_>, claim: &PruneLease) -> DbResult<bool> {
     // A file has one process, and the process that had it before is gone.
     if !db.is_postgres() {
