@@ -1,9 +1,9 @@
 //! Rows that cannot be read: a value of theirs is none that any version writes (no state of ours, no UTF-8, NULL where
-//! there is none). On SQLite a file may be damaged; on both databases somebody may have written to the tables.
+//! there is none). On SQLite a file may be damaged; on both databases another program may have written to the tables.
 //!
-//! Whoever reads many rows reads them with [`intact`]: the damaged one is left out, counted and logged, and the others go
-//! on. Whoever is about one row gets the error, with table and key ([`of_row`]). Claims of messages hold such a row
-//! (`message/claimed.rs`), and so does the look for due events (`event/rows.rs`).
+//! A function that reads many rows reads them with [`intact`]: a damaged row is skipped, counted and logged, and the
+//! others are processed. A function for one row returns the error, with table and key ([`of_row`]). Claims of messages
+//! hold such a row (`message/claimed.rs`), and so does the look for due events (`event/rows.rs`).
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -91,7 +91,7 @@ static NOTED: Mutex<Vec<NotedRow>> = Mutex::new(Vec::new());
 static HAS_NOTED: AtomicBool = AtomicBool::new(false);
 
 /// Logs the rows that were met. At the end of each operation: during one, the log of its thread may be the one that listens
-/// for the warnings of the database (`db/warnings.rs`), and what is logged then reaches nobody.
+/// for the warnings of the database (`db/warnings.rs`), and a line logged then is lost.
 pub(super) fn log_noted() {
     if !HAS_NOTED.swap(false, Ordering::AcqRel) {
         return;

@@ -16,7 +16,7 @@ pub struct Rejection {
     pub rejection_id: String,
     /// Name of the provider that it was for.
     pub provider: String,
-    /// Time when its last byte came.
+    /// Time when its last byte was received.
     pub received_at_ms: UnixMs,
     /// Step that failed: `request`, `address`, `header`, `timestamp`, `secret` or `signature`.
     pub step: String,
@@ -43,7 +43,7 @@ pub struct SecretUse {
     pub fingerprint: String,
     /// Number of requests that it matched.
     pub matched_n: i64,
-    /// Time when the last one came.
+    /// Time when the last one was received.
     pub last_matched_at_ms: UnixMs,
 }
 
@@ -54,7 +54,7 @@ pub struct Taught {
     pub provider: String,
     /// The secret as the sender gave it.
     pub secret: String,
-    /// Time at which it came.
+    /// Time at which it was received.
     pub taught_at_ms: UnixMs,
 }
 

@@ -170,8 +170,8 @@ impl Backend {
         }
     }
 
-    /// Opens a transaction that writes. To be called where nobody drops it: it is rolled back then, with its
-    /// connection.
+    /// Opens a transaction that writes. Call it in a task that is not cancelled: a dropped transaction is rolled back
+    /// and its connection closed.
     pub(crate) async fn begin(&self, op: &'static str, purpose: Purpose) -> Result<Tx, StoreError> {
         let kind = match self {
             Self::Sqlite(db) => db.writer().begin().await.map(TxKind::Sqlite),
@@ -288,7 +288,7 @@ impl Backend {
         Ok((before + 1..=after).collect())
     }
 
-    /// Tells if a binary that wants `all` may run on the schema.
+    /// Returns whether a binary that wants `all` may run on the schema.
     pub(crate) async fn schema_state(&self, all: &[Migration]) -> Result<SchemaState, StoreError> {
         let found = self.schema_version().await?;
         let floor = self
@@ -391,7 +391,7 @@ async fn at_one_moment(door: &mut Door<'_>) -> DbResult<()> {
 async fn probe(door: &mut Door<'_>, is_written: bool) -> DbResult<()> {
     if !door.is_postgres() {
         // The transaction could be opened, so it may write. A row that does not change would not be written, so this
-        // changes a number in the file's header that nobody else uses.
+        // changes a number in the file's header that is not used otherwise.
         let sql = format!("PRAGMA user_version = {}", fastrand::i32(1..));
         return if is_written { limited(door.batch(sql)).await } else { Ok(()) };
     }

@@ -229,7 +229,7 @@ mod translate_tests {
     }
 
     #[test]
-    fn postgres_is_told_its_clock_and_nothing_else() {
+    fn in_sql_for_postgres_only_the_clock_is_replaced() {
         assert_eq!(postgres("SELECT 1 FOR UPDATE".into()), "SELECT 1 FOR UPDATE");
         let wanted = "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)";
         assert_eq!(postgres("SELECT {clock_ms}".into()), wanted);

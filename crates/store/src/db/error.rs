@@ -49,14 +49,14 @@ pub enum Verdict {
     Conflict,
     /// It waited too long for another transaction.
     Locked,
-    /// A row that must be there is not: somebody deleted it in between.
+    /// A row that must be there is not: another transaction deleted it in between.
     Vanished,
-    /// It may work later, and nobody can say when.
+    /// It may work later; when is not known.
     Away,
 }
 
 impl DbError {
-    /// Nothing came within `limit`.
+    /// There was no response within `limit`.
     pub fn no_answer(limit: Duration) -> Self {
         Self::lost(format!("no answer within {} s", limit.as_secs()))
     }
@@ -287,7 +287,7 @@ pub enum StoreError {
         /// Words of the database.
         source: DbError,
     },
-    /// Somebody deleted a row that was there a moment ago, and nothing was done.
+    /// Another transaction deleted a row that was there a moment ago, and nothing was done.
     #[error("a row that `{op}` needs was deleted in between")]
     Vanished {
         /// Name of the operation.
@@ -326,7 +326,7 @@ impl StoreError {
         }
     }
 
-    /// Nothing came within `limit`; what was asked may have happened.
+    /// There was no response within `limit`; the operation may have been carried out.
     pub fn silent(op: &'static str, limit: std::time::Duration) -> Self {
         Self::Unavailable { op, source: DbError::no_answer(limit) }
     }

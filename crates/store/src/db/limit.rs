@@ -20,7 +20,7 @@ use super::error::{DbError, DbResult, StoreError};
 pub(crate) const STATEMENT_LIMIT: Duration = Duration::from_secs(5);
 /// Time that a whole operation may take: a place, a connection and its statements.
 pub(crate) const OPERATION_LIMIT: Duration = Duration::from_secs(12);
-/// Time that the question whether writes work may take; a node is told apart from a healthy one within 5 s.
+/// Time that the probe of writes may take; a failing node is distinguished from a healthy one within 5 s.
 pub(crate) const PROBE_LIMIT: Duration = Duration::from_secs(2);
 
 tokio::task_local! {
@@ -54,10 +54,10 @@ pub(crate) async fn whole<T: Send + 'static>(
     limit: Duration,
     work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
 ) -> Result<T, StoreError> {
-    let (told, answer) = oneshot::channel();
+    let (sender, answer) = oneshot::channel();
     let task = spawned(Box::pin(async move {
-        // Whoever asked may have gone.
-        drop(told.send(timeout(limit, committed(work)).await));
+        // The caller may be gone.
+        drop(sender.send(timeout(limit, committed(work)).await));
     }));
     match answer.await {
         Ok(Ok(answer)) => answer,

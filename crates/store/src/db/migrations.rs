@@ -27,10 +27,10 @@ pub(crate) struct Migration {
     filling: Option<&'static str>,
 }
 
-/// Held by the node that migrates, until its transaction ends. Any number that nobody else uses in this database.
+/// Held by the node that migrates, until its transaction ends. Any number that has no other use in this database.
 const LOCK: i64 = 0x686f_6f6b_6c61_7463;
-/// Time for which a node waits for another one's migration, or for a table that somebody holds. Each try
-/// waits as long as the session's `lock_timeout` lets it.
+/// Time for which a node waits for another one's migration, or for a locked table. Each try waits as long as the
+/// session's `lock_timeout` lets it.
 const WAIT_MAX: Duration = Duration::from_mins(5);
 /// Most rows of one transaction of a filling.
 const FILLED_N_MAX: i64 = 1_000;
@@ -118,7 +118,7 @@ pub(crate) async fn on_postgres(db: &Postgres, all: &[Migration]) -> DbResult<()
     }
 }
 
-/// True while somebody else holds what a migration that was `started` then wants: it is to be tried again. Says so.
+/// True while another session holds a lock that a migration that was `started` then needs: it is to be retried. Logs it.
 pub(super) fn is_to_be_waited_for(error: &DbError, started: Instant) -> bool {
     let is_busy = matches!(error.code(), Some("55P03" | "40P01")) && started.elapsed() < WAIT_MAX;
     if is_busy {
@@ -186,7 +186,7 @@ async fn apply<S: Session>(
     Ok(state)
 }
 
-/// Runs `work` in a transaction that nobody else migrates beside.
+/// Runs `work` in a transaction that excludes all other migrations.
 pub(crate) async fn in_transaction<S: Session, T>(
     session: &mut S,
     work: impl AsyncFnOnce(&mut Door<'_>) -> DbResult<T>,

@@ -275,7 +275,7 @@ impl<S: Session> HeldSession<S> {
         limited(self.session()?.roll_back()).await
     }
 
-    /// Rolls back, so that nobody waits for its locks, and closes the connection.
+    /// Rolls back, so that its locks are released, and closes the connection.
     pub(crate) async fn roll_back_and_close(mut self) -> DbResult<()> {
         let answer = self.roll_back().await;
         self.close();
@@ -287,8 +287,8 @@ impl<S: Session> HeldSession<S> {
         drop(self.open.take());
     }
 
-    /// After a commit or a rollback that came to `answer`. Whatever went wrong, the connection is closed, and the
-    /// transaction with it.
+    /// Returns the connection after a commit or a rollback with the result `answer`. After any error the connection is
+    /// closed, and the transaction with it.
     pub fn end(mut self, answer: DbResult<()>) -> DbResult<()> {
         match &answer {
             Ok(()) if self.is_in_transaction() => {

@@ -203,7 +203,7 @@ fn changed(program: &str, step: &MigrationStep) -> ProgramMigrationError {
     ProgramMigrationError::Changed { program: program.to_owned(), step: step.name }
 }
 
-/// Applies one step on a connection of its own, which takes as long as it takes, when nobody else migrates.
+/// Applies one step on a connection of its own, without a time limit, while no other session migrates.
 async fn apply_on_postgres(db: &Postgres, program: &str, step: &MigrationStep) -> DbResult<Applied> {
     let started = Instant::now();
     loop {
@@ -244,7 +244,7 @@ async fn apply<S: Session>(session: &mut S, program: &str, step: &MigrationStep)
 }
 
 /// Runs a step's text; true when the text itself ended the transaction, so that what it did before cannot be taken back
-/// and no row may say that it was applied. A savepoint tells: it is gone with its transaction.
+/// and no row may say that it was applied. A savepoint shows it: it is gone with its transaction.
 async fn is_ended_by(door: &mut Door<'_>, text: &'static str) -> DbResult<bool> {
     door.batch("SAVEPOINT hooklatch_step").await?;
     let ran = door.batch(text).await;

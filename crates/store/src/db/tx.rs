@@ -32,7 +32,7 @@ use hooklatch_core::stop::to_end;
 /// transaction on SQLite.
 pub struct Tx {
     pub kind: TxKind,
-    /// True when nobody knows what state the connection is in: it can only be closed.
+    /// True when the state of the connection is unknown: it can only be closed.
     is_lost: bool,
     /// True when a handler had it, and may have left something in its session.
     is_used: bool,
@@ -116,13 +116,13 @@ impl Tx {
         }
     }
 
-    /// Passes on what a statement came to, and keeps in mind what it says of the connection.
+    /// Passes on the result of a statement, and records what it implies for the connection.
     pub fn noted<T>(&mut self, op: &'static str, answer: DbResult<T>) -> Result<T, StoreError> {
         self.is_lost |= answer.as_ref().is_err_and(|error| !error.is_verdict());
         answer.map_err(|source| StoreError::from_db(op, source))
     }
 
-    /// Commits; says apart what the database refused and what nobody knows.
+    /// Commits; its error distinguishes a refused commit from one with an unknown outcome.
     pub async fn commit(self) -> Result<(), StoreError> {
         if self.is_lost || self.is_abandoned {
             let source = DbError::lost("a statement was given up in the middle of the transaction");
@@ -271,7 +271,7 @@ async fn process_at_mark(session: &mut PgConnection, is_first: bool) -> DbResult
 }
 
 /// Ends the process of a session whose handler was given up: a ROLLBACK would wait behind its statement, for as long as
-/// that takes, and its locks with it. Where nobody can end it, the ROLLBACK waits.
+/// that takes, and its locks with it. Where the process cannot be ended, the ROLLBACK waits.
 async fn end_process(mut held: HeldSession<PgConnection>, process: Option<i32>) -> DbResult<()> {
     let Some(process) = process else { return held.roll_back_and_close().await };
     let is_ended = async {
@@ -289,8 +289,8 @@ async fn end_process(mut held: HeldSession<PgConnection>, process: Option<i32>) 
     }
 }
 
-/// Gives a session back after its transaction came to `answer`. What a handler left in it outside of the transaction
-/// goes first; a session that cannot be put right is closed, whatever became of the transaction stands.
+/// Gives a session back after its transaction ended with `answer`. It resets first what a handler left in the session
+/// outside of the transaction; a session that cannot be reset is closed, and the transaction's result stays as it is.
 async fn ended(
     mut held: HeldSession<PgConnection>,
     tidy: Tidy,
@@ -335,8 +335,8 @@ const BROKEN: &str =
      INSERT INTO pg_temp.hooklatch_trial (one) VALUES (1), (1)";
 
 impl Tx {
-    /// Sees to it that nothing of this transaction ever stands, and nothing that whoever gets it does after it. To be
-    /// called first, and ended with [`Tx::trial_ends`].
+    /// Makes sure that nothing of this transaction is ever committed, nor anything that its handler does after it. Call
+    /// it first, and end it with [`Tx::trial_ends`].
     pub(crate) async fn trial_begins(&mut self) -> Result<(), StoreError> {
         self.around = ("", "");
         let answer = match &self.kind {

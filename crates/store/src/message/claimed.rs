@@ -60,10 +60,10 @@ pub(super) struct ClaimedContent {
 #[derive(Debug, Clone)]
 pub(super) struct ClaimedPayload {
     pub headers: String,
-    /// What came, or what is left of it.
+    /// The body as received, or what redaction left of it.
     pub body: Vec<u8>,
     pub key_id: Option<String>,
-    /// True when values in `headers` and `body` were replaced, and what came is no longer there.
+    /// True when values in `headers` and `body` were replaced, and the original is no longer kept.
     pub(super) is_redacted: bool,
     /// True when `body` is the column `whole`.
     pub is_whole: bool,
@@ -99,7 +99,7 @@ impl From<SealError> for NotLeased {
 #[derive(Debug, Default)]
 pub struct Claimed {
     pub messages: Vec<LeasedMessage>,
-    /// Settlements of those that cannot be read, so that they stand in nobody's way.
+    /// Settlements of those that cannot be read, so that they block no other message.
     pub unreadable: Vec<Settlement>,
     /// Settlements of those that do not open: they are looked at again later.
     pub locked: Vec<Settlement>,
@@ -241,7 +241,7 @@ impl ClaimedContent {
 }
 
 impl ClaimedPayload {
-    /// Headers and bytes as they came; an error where those are not there any more.
+    /// Headers and bytes as received; an error where those are not kept any more.
     fn opened(self, id: MessageId, event: &EventKey, ring: &KeyRing) -> Result<(String, Vec<u8>), NotLeased> {
         if self.is_redacted {
             return Err("its body was redacted, and what came is no longer kept".into());

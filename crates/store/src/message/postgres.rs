@@ -20,8 +20,8 @@ use crate::event::stored_body;
 use hooklatch_core::types::{MessageId, SentUnder};
 
 /// MATERIALIZED: an inlined subquery with LIMIT and SKIP LOCKED can give back more than LIMIT. The clock is read once;
-/// what is told of times is told in those of the caller, whose clock was read before: so its leases end for it no later
-/// than here. What became of a lease that ended is unknown, and its call ended with it at the latest.
+/// times are returned in those of the caller, whose clock was read before: so its leases end for it no later than here.
+/// The result of a lease that expired is unknown, and its call ended with it at the latest.
 const LEASE: &str = concat!(
     "/* message_lease */ WITH clock AS MATERIALIZED (
         SELECT CASE WHEN $7 THEN CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT) ELSE $4 END AS now_ms
@@ -101,7 +101,7 @@ const SETTLE_DONE: &str = "/* message_settle */ WITH gone AS (
     )
     SELECT message_id, attempts_n FROM gone";
 
-/// Everything else. Where the database tells the time, times become durations from now.
+/// Every other settlement. Where the database's clock counts, times become durations from now.
 const SETTLE: &str = concat!("/* message_settle */ WITH clock AS MATERIALIZED (
         SELECT CASE WHEN $11 THEN CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT) END AS now_ms
     ), gone AS (

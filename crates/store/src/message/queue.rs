@@ -13,8 +13,8 @@ use hooklatch_core::types::{MessageId, Name, UnixMs};
 impl Store {
     /// Takes due messages of the wanted destinations, each for `lease_ms`, counting and recording an
     /// attempt before any byte leaves. A lease that ended without a settlement is due like any other. A message
-    /// that cannot be read is held, with the reason, and stands in nobody's way. `node` names who claims them; a
-    /// name of its own for each look lets [`Store::message_release`] tell them.
+    /// that cannot be read is held, with the reason, and blocks no other. `node` names who claims them; a
+    /// name of its own for each claim lets [`Store::message_release`] identify them.
     pub async fn message_lease(
         &self,
         wants: &[LeaseWant],
@@ -102,7 +102,7 @@ impl Store {
         alone!(self.writer.message_extend(message_id, attempt_n, now, lease_ms))
     }
 
-    /// Writes what attempts came to. `false` for each whose token is no longer the message's: then nothing
+    /// Writes the results of attempts. `false` for each whose token is no longer the message's: then nothing
     /// of it was written.
     pub async fn message_settle(&self, settlements: &[Settlement]) -> Result<Vec<bool>, StoreError> {
         if settlements.is_empty() {
@@ -124,8 +124,8 @@ impl Store {
         }
     }
 
-    /// The same for what could not be settled together with others: it may wait for somebody's lock, and those who
-    /// wait for nobody do not wait for it.
+    /// The same for one that could not be settled together with others: it may wait for a lock, and the others do not
+    /// wait for it.
     pub async fn message_settle_apart(&self, settlement: &Settlement) -> Result<bool, StoreError> {
         let written = self.sealed(std::slice::from_ref(settlement))?;
         let (is_own_clock, ring) = (self.is_own_clock(), self.ring.clone());
@@ -221,7 +221,7 @@ const EXTEND: &str = "/* message_extend */ UPDATE outbox_queue
 pub(crate) const RARE_STATEMENTS: &[(&str, &str)] = &[
     ("message_extend", EXTEND),
     ("message_release", LOST),
-    ("message_release told", LOST_TOLD),
+    ("message_release told", LOST_ATTEMPTS),
     ("message_release back", LOST_BACK),
 ];
 
@@ -252,7 +252,7 @@ const LOST: &str = "/* message_release */ SELECT message_id,
       AND visible_at_ms >= (SELECT CASE WHEN CAST($4 AS BIGINT) = 1 THEN {clock_ms} ELSE $3 END - CAST($5 AS BIGINT))
       AND node = ANY($2)
     ORDER BY message_id FOR UPDATE";
-const LOST_TOLD: &str =
+const LOST_ATTEMPTS: &str =
     "/* message_release */ INSERT INTO outbox_attempts (message_id, attempt_n, shard, node, started_at_ms,
         finished_at_ms, result, error)
     SELECT message_id, attempts_n, shard, COALESCE(node, ''), COALESCE(leased_at_ms, created_at_ms),
@@ -294,6 +294,6 @@ async fn message_release(db: &mut Door<'_>, lost: &LostClaims, now: Now) -> DbRe
     let now_ms = first.int("now_ms")?;
     let ids = rows.iter().map(|row| row.int("message_id")).collect::<DbResult<Vec<i64>>>()?;
     let values = [ids.into(), now_ms.into()];
-    db.execute(LOST_TOLD, &values).await?;
+    db.execute(LOST_ATTEMPTS, &values).await?;
     db.execute(LOST_BACK, &values).await
 }

@@ -76,11 +76,11 @@ pub struct Now {
     /// Time that the caller's clock shows.
     pub ms: UnixMs,
     /// True when the database's own clock counts, where it has one: what the caller says are durations from
-    /// `ms`, and what the caller is told is turned into its own times.
+    /// `ms`, and times returned to the caller are converted to its own clock.
     pub(crate) is_theirs: bool,
 }
 
-/// Claims whose answer never came: nobody has what they took.
+/// Claims whose response was lost: no node has the messages that they leased.
 #[derive(Debug, Clone)]
 pub struct LostClaims {
     /// Names under which they were claimed.
@@ -218,7 +218,7 @@ pub struct Settlement {
     pub to: SettleTo,
     /// Word for how the attempt ended.
     pub result: AttemptResult,
-    /// The HTTP status, if one came.
+    /// The HTTP status, if there was a response.
     pub http_status: Option<u16>,
     /// Reason, in words without bodies or secrets.
     pub error: Option<String>,
@@ -261,7 +261,7 @@ impl Settlement {
         }
     }
 
-    /// True when its message's row in `outbox_finished` tells all of it: a first attempt that went well.
+    /// True when its message's row in `outbox_finished` has all of it: a first attempt that succeeded.
     pub(crate) fn is_plainly_done(&self) -> bool {
         self.to == SettleTo::Done
             && self.attempt_n == 1
@@ -271,7 +271,7 @@ impl Settlement {
     }
 
     /// True when it leaves a row of its own in `outbox_attempts`.
-    pub(crate) fn is_told_apart(&self) -> bool {
+    pub(crate) fn has_own_row(&self) -> bool {
         self.result != AttemptResult::Done || self.response.is_some() || self.attempt_n > 1
     }
 }

@@ -17,7 +17,7 @@ use hooklatch_contract::{EventAct, MessageAct, OperationState, OperationSubject}
 use hooklatch_core::types::{MessageState, Name, Principal, Reach, Role, UnixMs};
 
 impl Store {
-    /// The operations that run, those first that have waited longest for a batch; and those that nobody approved in time.
+    /// The running operations, those first that have waited longest for a batch, and those whose approval has expired.
     pub async fn operations_running(&self, now_ms: UnixMs) -> Result<Vec<String>, StoreError> {
         alone!(self.reader.operations_running(now_ms))
     }
@@ -36,7 +36,7 @@ impl Store {
         together!(self.operation_step(&operation_id, rows_n, is_passing_by, now_ms))
     }
 
-    /// Returns once somebody has ordered an operation here; at once if that was since the last time.
+    /// Returns once an operator has ordered an operation on this node; at once if one did so since the last call.
     pub async fn operation_ordered(&self) {
         self.parts.operation_ordered.notified().await;
     }
@@ -111,7 +111,7 @@ const MOVED_MESSAGES: &str = "/* operation_step */ SELECT q.message_id AS subjec
         OR EXISTS (SELECT 1 FROM processed_webhook_events e WHERE e.event_seq = q.message_id / 1024
             AND e.generation > q.generation
             AND (e.processed_at_ms > $2 OR e.due_at_ms > $2)))";
-/// Messages that somebody has sent since they were held or dead, at whatever time.
+/// Messages that an operator has sent since they were held or dead, at whatever time.
 const SENT_MESSAGES: &str = "/* operation_step */ SELECT message_id AS subject_id FROM outbox_queue
     WHERE message_id = ANY($1) AND state NOT IN ('held', 'dead') AND CAST($2 AS BIGINT) >= 0";
 /// Events that were handled after a time, or of which a call was tried or decided about.
@@ -136,7 +136,7 @@ const RERUN_EVENTS: &str =
 fn moved_by(subject: &OperationSubject) -> Option<&'static str> {
     match subject {
         OperationSubject::Messages { act: MessageAct::Send | MessageAct::Done, .. } => Some(MOVED_MESSAGES),
-        // Whoever discards what waits for somebody does not discard what somebody sends meanwhile.
+        // A discard of held or dead messages leaves those that another operator sends meanwhile.
         OperationSubject::Messages { act: MessageAct::Discard, filter } => {
             matches!(filter.state, Some(MessageState::Held | MessageState::Dead)).then_some(SENT_MESSAGES)
         }
@@ -184,7 +184,7 @@ async fn allowed(
         db.execute(sql, &[row.view.operation_id.as_str().into(), kept(&steps)]).await?;
     }
     row.steps = Some(steps);
-    // Where nothing is left to be held back, what failed is only told.
+    // When no row is left to hold back, the failure is only reported.
     Ok(match stopped.filter(|_| passed_n < row.view.total_n) {
         Some(note) => Err(note),
         None => Ok(allowed_n),
@@ -209,7 +209,7 @@ async fn stop(
     Ok(OperationStep { changed_n: 0, skipped_n: 0, is_over: false, stopped: Some(note) })
 }
 
-/// Ends an operation that nobody approved in time.
+/// Ends an operation that was not approved in time.
 async fn expire(db: &mut Door<'_>, row: &OperationRow, now_ms: UnixMs) -> DbResult<OperationStep> {
     let note = "nobody approved it in time; nothing was done";
     let sql = "/* operation_step */ UPDATE operations SET state = 'cancelled', note = $2, finished_at_ms = $3
@@ -353,7 +353,7 @@ pub(super) async fn on_events(
     for row in rows {
         let refused = match keys.get(&row.subject_id) {
             None => Some(Refusal::NotFound),
-            // Whoever re-runs what a wrong route ignored means what senders sent.
+            // A re-run of events that a wrong route ignored is meant for events of senders.
             Some(key) if key.is_synthetic() && act == EventAct::Rerun => Some(Refusal::TestEvent),
             Some(key) => {
                 let records_n = deciding.records.len();

@@ -2,7 +2,7 @@
 //! and worked off in batches, by whichever node gets to it.
 //!
 //! A batch is one transaction that holds the operation's row: in it are the acts on the next rows of the set, their
-//! marks, their records and the operation's progress. So nobody needs a lease that could outlive its holder, a process
+//! marks, their records and the operation's progress. So there is no lease that could outlive its holder, a process
 //! that dies leaves a batch undone or done as a whole, and no lock is held from one batch to the next.
 //!
 //! To read it: `set.rs` (the rows), `preview.rs` (what it would be, what changed since, and results), `order.rs` (orders,

@@ -2,10 +2,10 @@
 //!
 //! What became of the calls of rows that an operation with steps acted on.
 //!
-//! Which rows of a set have changed since somebody looked at them, so that a refusal can name them.
+//! Which rows of a set have changed since the preview, so that a refusal can name them.
 //!
-//! A node remembers the sets of the newest previews, so many rows in all. Whoever orders at another node, or much later,
-//! is refused all the same, and hears no names.
+//! A node remembers the sets of the newest previews, so many rows in all. An order at another node, or much later, is
+//! refused all the same, without names.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -325,7 +325,7 @@ fn of_event(found: &Row) -> DbResult<RowResult> {
 const REMEMBERED_N_MAX: usize = 200_000;
 /// Rows that are named.
 const NAMED_N: usize = 10;
-/// Acts on rows of a preview that are told beforehand: those of the last ten minutes, in the newest rows of the audit log.
+/// Acts on rows of a preview that it lists: those of the last ten minutes, in the newest rows of the audit log.
 const RECENT_MS: i64 = 600_000;
 /// Most names of operators.
 const ACTORS_N: usize = 3;

@@ -21,8 +21,9 @@ macro_rules! as_text {
     };
 }
 
-/// The open messages that a filter finds, the oldest first; `$words` are those of the index. One that waits for nobody is
-/// tried at any moment: its attempts are not compared. A further run of the event may do the same under other keys.
+/// The open messages that a filter finds, the oldest first; `$words` are those of the index. One that waits for no
+/// decision is tried at any moment: its attempts are not compared. A further run of the event may do the same under other
+/// keys.
 macro_rules! message_set {
     ($words:literal) => {
         as_text!(
@@ -44,7 +45,7 @@ macro_rules! message_set {
 }
 
 /// The events that a filter finds, the oldest first; `$more` is what an index is found by. What an act on an event risks
-/// depends on its calls: how many are open, and how often those that wait for somebody were tried.
+/// depends on its calls: how many are open, and how often those that wait for an operator were tried.
 macro_rules! event_set {
     ($more:literal) => {
         as_text!(

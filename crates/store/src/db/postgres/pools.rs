@@ -28,7 +28,7 @@ pub(crate) struct Postgres {
     pool: SessionPool<PgConnection>,
     /// Connections for what people look at and decide: their questions may be long, and nothing else waits behind them.
     people: SessionPool<PgConnection>,
-    /// One session for whole admissions: nobody else delays it, and what it prepared stays with it.
+    /// One session for whole admissions: no other work delays it, and its prepared statements stay with it.
     committer: SessionPool<PgConnection>,
     /// Connections for claims and settlements alone, with the plans of those.
     worker: SessionPool<PgConnection>,
@@ -78,7 +78,7 @@ impl Postgres {
         self.tidy
     }
 
-    /// A connection of nobody's pool, for what takes longer than any operation.
+    /// A connection outside of the pools, for work that takes longer than any operation.
     pub(crate) async fn alone(&self) -> DbResult<PgConnection> {
         self.hosts.connect(SessionRole::Plain).await
     }

@@ -47,7 +47,7 @@ pub struct FileKey {
 }
 
 /// Copies the file that `url` names to `to`: beside it first, checked, then put in its place. Takes as long as it takes,
-/// on the caller's thread. `now_ms` is noted in the copy, so that whoever starts on it knows what it is. Nothing is
+/// on the caller's thread. `now_ms` is noted in the copy, so that a node that starts on it knows what it is. Nothing is
 /// copied when `check` refuses the file for the encryption keys that it knows.
 pub fn copy_file(
     url: &str,
@@ -105,13 +105,13 @@ fn unusable(path: &Path, error: &io::Error) -> StoreError {
 
 /// Ending of the name of a file that is not whole yet.
 const PARTIAL: &str = ".partial";
-/// Nobody has written to a file that was left for so long.
+/// Age from which a partial file is no longer being written.
 const LEFT_AFTER: Duration = Duration::from_secs(10);
 
 /// A file that is not whole yet. It goes when this is dropped.
 struct Partial {
     path: PathBuf,
-    /// Locked for as long as somebody writes it.
+    /// Locked for as long as a process writes it.
     _lock: File,
 }
 
@@ -205,7 +205,7 @@ fn copied(source: Connection, to: &Path, (now_ms, keys): (UnixMs, Vec<FileKey>))
     let copy = Connection::open_with_flags(to, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     // One file, without a log beside it: a copy is moved by its name.
     let mode: String = copy.query_row("PRAGMA journal_mode = DELETE", (), |row| row.get(0))?;
-    // What is in a copy of a backup that nobody has taken over is as old as that.
+    // A copy of a backup that was never taken over is as old as that backup.
     copy.execute("UPDATE installation SET backup_at_ms = COALESCE(backup_at_ms, ?1)", [now_ms])?;
     let checked: String = copy.query_row("PRAGMA quick_check", (), |row| row.get(0))?;
     let found: i64 = copy.query_row(version, (), |row| row.get(0))?;

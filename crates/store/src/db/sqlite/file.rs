@@ -1,4 +1,4 @@
-//! The database's file: where it is, and that nobody else has it.
+//! The database's file: where it is, and the lock that keeps other processes out.
 //!
 //! The database's files are for us alone: customers' data is in them. Only on Unix; elsewhere the folder has to see to
 //! it.
@@ -130,7 +130,7 @@ fn is_where_it_was(path: &Path) -> Result<(), StoreError> {
     )))
 }
 
-/// Who we are, and whose this file or its folder is: people mount folders of somebody else, and put files there as root.
+/// Our user, and the owner of this file or its folder: people mount folders of another user, or write files as root.
 fn whose(path: &Path, error: &Error) -> String {
     if !matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem) {
         return String::new();
@@ -297,7 +297,7 @@ mod private_tests {
 
     #[test]
     fn what_root_makes_in_the_folder_of_a_service_belongs_to_the_service() {
-        /// Nobody's, here and elsewhere.
+        /// An id that no user has.
         const SERVICE: u32 = 54_321;
         let folder = tempfile::tempdir().unwrap();
         let is_root = rustix::process::geteuid().is_root();

@@ -13,10 +13,10 @@
 //! An inode says nothing of what is in the file: a backup may be put into it (`.restore` of the sqlite3 shell, or a copy
 //! that is written over it). So the number of the witness, which only rises, is read at the same moments.
 //!
-//! A small file beside the database that says how far it was: whoever puts an older copy of the database back leaves
-//! this one as it is, and so is found out.
+//! A small file beside the database that says how far it was: an older copy of the database put back beside it is
+//! detected, because this file stays as it is.
 //!
-//! One line: a word with the version of this format, the installation's id, how often changes were told, when, in unix
+//! One line: a word with the version of this format, the installation's id, the number of changes, when, in unix
 //! milliseconds, and whether a process has it `open` or left it `closed`. Its number is written after the database has it on disk (WAL and `synchronous = FULL`), so it never
 //! says more than what a power cut leaves. Written beside and renamed: it is whole or as it was before.
 
@@ -206,7 +206,7 @@ impl DatabaseFile {
         self.check(expected)?;
         let db = open(&self.path)?;
         let mut log = self.log();
-        // Whoever has it open keeps SQLite from deleting it.
+        // A process that has it open keeps SQLite from deleting it.
         let id = log.id.or_else(|| FileId::at(&self.log_path).ok());
         self.check(id)?;
         log.connections_n += 1;
@@ -254,11 +254,11 @@ const CHANGES_N_MAX: i64 = 1 << 53;
 pub(crate) struct Witnessed {
     /// Id of the installation whose database it was beside.
     pub installation_id: String,
-    /// How often that database had told of changes.
+    /// Number of changes of that database.
     pub(crate) changes_n: i64,
     /// When it was written.
     pub at_ms: UnixMs,
-    /// True when whoever wrote it changed nothing afterwards.
+    /// True when the process that wrote it changed nothing afterwards.
     pub is_closed: bool,
 }
 
@@ -330,7 +330,7 @@ impl WitnessFile {
     }
 
     fn put(&self, witnessed: &Witnessed) -> std::io::Result<()> {
-        // What a killed process left, or somebody put there.
+        // A file that a killed process left, or that was put there.
         match std::fs::remove_file(&self.partial) {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -379,11 +379,11 @@ mod witness_tests {
     }
 
     #[test]
-    fn what_is_written_is_read_and_what_is_not_ours_is_told() {
+    fn a_written_witness_is_read_back_and_a_foreign_file_is_reported() {
         let folder = tempfile::tempdir().unwrap();
         let file = WitnessFile::beside(&folder.path().join("x.db"));
         assert_eq!(file.read(), Ok(None));
-        // A file that a killed process left is in nobody's way.
+        // A file that a killed process left is overwritten.
         std::fs::write(&file.partial, "half").unwrap();
         assert_eq!(file.write(&witnessed(7)), WitnessTurn::None);
         assert_eq!(file.read(), Ok(Some(witnessed(7))));
@@ -411,7 +411,7 @@ mod witness_tests {
     }
 
     #[test]
-    fn a_place_where_nothing_can_be_written_is_told_once_and_again_when_it_is_well() {
+    fn a_failing_witness_write_is_reported_once_and_so_is_its_recovery() {
         let folder = tempfile::tempdir().unwrap();
         let file = WitnessFile::beside(&folder.path().join("x.db"));
         std::fs::create_dir(&file.path).unwrap();
@@ -422,7 +422,7 @@ mod witness_tests {
         std::fs::remove_dir(&file.path).unwrap();
         assert_eq!(file.write(&witnessed(3)), WitnessTurn::Recovers);
         assert_eq!((file.failed(), file.read()), (None, Ok(Some(witnessed(3)))));
-        // A link would be followed to a file of somebody else.
+        // A link could lead to a file of another user.
         std::fs::rename(&file.path, folder.path().join("other")).unwrap();
         std::os::unix::fs::symlink(folder.path().join("other"), &file.path).unwrap();
         assert!(file.read().is_err());

@@ -3,11 +3,11 @@
 //! SQLite's library blocks the thread that calls it: for a statement, for another connection's lock, for the disk at
 //! each COMMIT. On the runtime's own threads that would stop everything else, so each connection has its thread, and
 //! only one of them writes. A writer sends a closure that holds a whole transaction; it runs from `BEGIN IMMEDIATE` to
-//! `COMMIT` without coming back, so the only writer is never held while somebody decides what to do next. One hop there
+//! `COMMIT` without coming back, so the only writer is never held while a caller decides what to do next. One hop there
 //! and one back, for a batch of any size. (An open transaction, for handlers that write, is the exception: a hop for
 //! each statement.)
 //!
-//! A caller that waits may go away. Work that nobody waits for any more is interrupted (`lose`: an interrupt for the
+//! A caller that waits may go away. Work without a waiting caller is interrupted (`lose`: an interrupt for the
 //! statement that runs, and a question in the progress handler for those that follow), and its connection is closed, so
 //! it never keeps the writer's lock. Just before COMMIT both sides ask the same [`Stage`]: either the one who waits
 //! gave up first, and the thread rolls back, or the thread went first, and whether the commit happened is unknown. A
@@ -29,7 +29,7 @@ use super::pools::FileChanges;
 use crate::db::error::{DbError, DbResult, StoreError};
 use crate::db::limit::{STATEMENT_LIMIT, count_panic};
 
-/// After how many steps of a statement it is asked whether somebody still waits for it: some tens of microseconds.
+/// Steps of a statement between two checks whether its caller still waits: some tens of microseconds.
 const STEPS_N: i32 = 5_000;
 
 /// The PRAGMAs that handlers may use: all others change the connection, the file or the whole process for longer than a
@@ -63,14 +63,14 @@ pub struct SqliteSession {
     pub begin: &'static str,
     /// The file that it is open on, and the log that it has.
     file: (Arc<DatabaseFile>, Option<FileId>),
-    /// Told when rows were changed here; nobody for a connection that only reads.
+    /// Notified when rows were changed here; `None` for a connection that only reads.
     changes: Option<Arc<FileChanges>>,
 }
 
 /// State that both sides know: the caller and the thread.
 pub struct SessionShared {
     interrupt: InterruptHandle,
-    /// True when work was given up: nobody knows what it did, and what follows is not to be done.
+    /// True when work was given up: its effects are unknown, and what follows is not to be done.
     is_lost: AtomicBool,
     /// True when a transaction was open after the last work.
     pub(super) is_in_transaction: AtomicBool,
@@ -90,7 +90,7 @@ impl SessionShared {
     }
 }
 
-/// Loses the connection unless its answer came.
+/// Loses the connection unless it has answered.
 struct Underway<'a> {
     shared: &'a SessionShared,
     is_answered: bool,
@@ -118,7 +118,7 @@ impl Stage {
     }
 }
 
-/// Gives a transaction up when it is dropped: then nobody waits for the transaction any more.
+/// Gives a transaction up when it is dropped: then no caller waits for the transaction any more.
 struct Waits(Arc<Stage>);
 
 impl Drop for Waits {
@@ -137,7 +137,7 @@ impl SqliteSession {
         open: impl FnOnce(&Path) -> DbResult<Connection> + Send + 'static,
     ) -> DbResult<Self> {
         let (errands, work) = channel::<Errand>();
-        let (tell, told) = oneshot::channel();
+        let (reply, opening) = oneshot::channel();
         let held = Arc::clone(&file);
         let body = move || {
             let opened = catch_unwind(AssertUnwindSafe(|| {
@@ -146,16 +146,16 @@ impl SqliteSession {
             }));
             match opened {
                 Ok(Ok((shared, db, log))) => {
-                    // Where nobody waits for it any more, no work comes either.
-                    drop(tell.send(shared.map(|shared| (shared, log))));
+                    // When the caller is gone, no work follows either.
+                    drop(reply.send(shared.map(|shared| (shared, log))));
                     serve(db, &work, held);
                 }
-                Ok(Err(error)) => drop(tell.send(Err(error))),
+                Ok(Err(error)) => drop(reply.send(Err(error))),
                 Err(_) => {}
             }
         };
         std::thread::Builder::new().name(name.to_owned()).spawn(body).map_err(DbError::lost)?;
-        let (shared, log) = told.await.unwrap_or_else(|_| Err(ended()))?;
+        let (shared, log) = opening.await.unwrap_or_else(|_| Err(ended()))?;
         Ok(Self { errands, shared, begin, file: (file, log), changes: None })
     }
 
@@ -263,7 +263,7 @@ fn ended() -> DbError {
     DbError::lost("the thread of a connection has ended")
 }
 
-/// Serves the connection on its thread until nobody can send work to it any more.
+/// Serves the connection on its thread until all senders of work are dropped.
 fn serve(mut db: Connection, errands: &Receiver<Errand>, file: Arc<DatabaseFile>) {
     let mut goodbye = None;
     while let Ok(errand) = errands.recv() {
@@ -273,8 +273,8 @@ fn serve(mut db: Connection, errands: &Receiver<Errand>, file: Arc<DatabaseFile>
                     break;
                 }
             }
-            Errand::Close(tell) => {
-                goodbye = Some(tell);
+            Errand::Close(guard) => {
+                goodbye = Some(guard);
                 break;
             }
         }
@@ -284,7 +284,7 @@ fn serve(mut db: Connection, errands: &Receiver<Errand>, file: Arc<DatabaseFile>
     drop(goodbye);
 }
 
-/// Makes statements of a connection end when nobody waits for them any more.
+/// Makes statements of a connection end when no caller waits for them any more.
 fn watched(db: &Connection) -> DbResult<Arc<SessionShared>> {
     let shared = Arc::new(SessionShared {
         interrupt: db.get_interrupt_handle(),

@@ -73,7 +73,7 @@ fn cell(value: ValueRef<'_>) -> Cell {
     match value {
         ValueRef::Null => Cell::Null,
         ValueRef::Integer(number) => Cell::Int(number),
-        // One such cell keeps nobody from the others, nor from the other rows.
+        // One such cell leaves the other cells and rows readable.
         ValueRef::Text(bytes) => std::str::from_utf8(bytes).map_or_else(
             |_| Cell::Other("TEXT that is not UTF-8".to_owned()),
             |text| Cell::Text(text.to_owned()),
@@ -121,10 +121,10 @@ impl Session for SqliteSession {
     }
 
     async fn close(self) {
-        let (tell, told) = oneshot::channel();
-        if self.errands.send(Errand::Close(tell)).is_ok() {
+        let (guard, closed) = oneshot::channel();
+        if self.errands.send(Errand::Close(guard)).is_ok() {
             // Waiting always ends with an error: nothing is sent, and the other end is dropped.
-            to_end(told).await;
+            to_end(closed).await;
         }
     }
 

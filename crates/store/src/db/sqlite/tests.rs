@@ -86,14 +86,14 @@ async fn a_rollback_after_a_statement_that_was_given_up_is_waited_for() {
     let mut held = db.writer().begin().await.unwrap();
     let mut door = held.door().unwrap();
     assert!(timeout(Duration::from_millis(50), door.execute(ENDLESS, &[])).await.is_err());
-    // A transaction that the interrupt itself has rolled back is told as rolled back.
+    // A transaction that the interrupt itself has rolled back is reported as rolled back.
     drop(held.roll_back_and_close().await);
     assert_writes(&db).await;
     assert_eq!(rows_n(&db).await, 1);
 }
 
 #[tokio::test]
-async fn a_transaction_that_nobody_waits_for_any_more_leaves_nothing() {
+async fn a_transaction_whose_caller_is_gone_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let db = with_table(&folder).await;
     let mut held = db.writer().take().await.unwrap();
