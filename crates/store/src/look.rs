@@ -1,4 +1,4 @@
-//! Messages and their attempts, for whoever looks at them without a name. Newest first, by number: numbers are in the
+//! Messages and their attempts, for callers without an operator. Newest first, by number: numbers are in the
 //! order of time. The lists of people are in `people/`.
 //!
 //! The ids by which people find events: `event_search_ids`, sorted within blocks of 1,024 event numbers.
@@ -24,7 +24,7 @@ pub struct Filter {
     pub state: Option<MessageState>,
     /// Destination that they go to.
     pub destination: Option<Name>,
-    /// Provider that their event came from.
+    /// Provider of their event.
     pub provider: Option<Name>,
 }
 
@@ -37,11 +37,11 @@ pub struct AttemptRow {
     pub node: String,
     /// Time when it was claimed.
     pub started_at_ms: UnixMs,
-    /// Time when it was settled; `None`: it is under way, or nobody has taken over from the one who had it.
+    /// Time when it was settled; `None`: it is under way, or no node has taken over from the one that had it.
     pub finished_at_ms: Option<UnixMs>,
     /// Word for how it ended; `None` while it is under way.
     pub result: Option<AttemptResult>,
-    /// The HTTP status, if one came.
+    /// The HTTP status, if there was a response.
     pub http_status: Option<i64>,
     /// Reason why it did not end done.
     pub error: Option<String>,

@@ -74,7 +74,7 @@ pub(super) fn token_row(row: &Row) -> DbResult<TokenRow> {
     })
 }
 
-/// Rows of `operator_tokens`; one that is damaged is the token of nobody.
+/// Rows of `operator_tokens`; a damaged one is no valid token.
 pub(super) fn token_rows(rows: &[Row]) -> DbResult<Vec<TokenRow>> {
     Ok(intact("operator_tokens", "token_id", rows, token_row)?.rows)
 }
@@ -92,7 +92,7 @@ pub(super) fn reach_text(reach: &Reach) -> Option<String> {
     reach.names().map(|names| serde_json::Value::from(names).to_string())
 }
 
-/// The tokens, for whoever lets requests in: it reads them and notes their use, and nothing else of the store.
+/// The tokens, for the code that authenticates requests: it reads them and records their use, and nothing else.
 #[derive(Clone)]
 pub struct TokenBook(Store);
 
@@ -154,7 +154,7 @@ pub struct OperatorSession {
 }
 
 impl TokenBook {
-    /// Keeps a new session of somebody who comes `from` there.
+    /// Inserts a new session of an operator who signed in `from` there.
     pub async fn session_make(&self, session: OperatorSession, from: String) -> Result<(), StoreError> {
         let store = self.store();
         together!(store.deciding.session_make(&session, from.as_str()))

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Candidate;
 use super::batch::{EventInsert, Holder};
 use super::transaction::AdmissionTx;
-use crate::apart::{conflict_ids, event_content, is_beside, replay_places, told_beside};
+use crate::apart::{conflict_ids, conflict_note, event_content, is_beside, replay_places};
 use crate::db::{DbResult, Door, StoreError};
 use crate::event::{EventRow, EventUpdate, Latched, event_get, events_update, events_with};
 use crate::signal::repeat_claim;
@@ -47,7 +47,7 @@ impl<'a> Conflicting<'a> {
     }
 
     /// Returns what it is kept as, at the place with this id: with its body in one piece where the parts are encrypted,
-    /// because those open under the id that came alone.
+    /// because those open under the received id alone.
     fn kept_as(&self, event_id: String, replay_key: Option<BodyDigest>, ring: &KeyRing) -> IncomingEvent {
         let key = EventKey { provider: self.event.key.provider.clone(), event_id };
         let stored_parts_n = self.event.stored_parts_n.filter(|_| !ring.is_on());
@@ -83,7 +83,7 @@ impl AdmissionTx {
                 return Ok(Some(Latched::Replayed { first_event_id }));
             }
             (Some((first_event_id, digest)), _) => (first_event_id, digest, event.on_conflict),
-            // Whoever holds one signed request can have any id taken: what nobody sent before is not in its way.
+            // A holder of one signed request can occupy any id: such a row does not block an event with new content.
             (None, Some((digest, state))) if state == EventState::Replayed.as_str() => {
                 (own_id.clone(), digest, OnConflict::Dispatch)
             }
@@ -99,7 +99,7 @@ impl AdmissionTx {
     }
 
     /// True when the event that stands under this key is this one, which its sender wrote in another way. Where its
-    /// body is no longer kept, or not as it came, nothing says so.
+    /// body is no longer kept, or not as received, it is `false`.
     async fn is_rendering(&mut self, event: &IncomingEvent) -> Result<bool, StoreError> {
         let Some(renderings) = &event.renderings else { return Ok(false) };
         let first = in_tx!(self.tx, event_content(&event.key, &self.ring))?;
@@ -107,8 +107,8 @@ impl AdmissionTx {
     }
 
     /// Accepts a text whose like may come again as an event of its own, due at once, unless its provider had another
-    /// one accepted within the last ten minutes: whoever holds one signed request could go on for ever. `None` where
-    /// it is to be kept as a replay.
+    /// one accepted within the last ten minutes: a holder of one signed request could repeat it without end. `None`
+    /// where it is to be kept as a replay.
     async fn repeat_accept(
         &mut self,
         candidate: &Candidate,
@@ -221,7 +221,7 @@ impl AdmissionTx {
             if self.is_inserted(row.clone()).await? {
                 return self.conflict_kept(conflicting, key).await;
             }
-            // Another node may have taken the place meanwhile, or somebody has the signed text.
+            // Another node may have taken the place meanwhile, or another row has the signed text.
             match in_tx!(self.tx, event_get(&key))? {
                 Some(row) if conflicting.is_kept_as(&row) => return Ok(()),
                 Some(_) => continue,
@@ -266,7 +266,7 @@ impl AdmissionTx {
         let update = EventUpdate {
             event_seq: conflicting.event_seq,
             state: if is_dispatched { EventState::Retry } else { EventState::Conflict },
-            error: Some(told_beside(&conflicting.first_event_id)),
+            error: Some(conflict_note(&conflicting.first_event_id)),
             attempts_n: 0,
             due_at_ms: is_dispatched.then_some(received_at_ms),
             processed_at_ms: received_at_ms,

@@ -43,7 +43,7 @@ impl AdmissionTx {
         Ok(admitted)
     }
 
-    /// Inserts what nobody has, each with its state, and says of each what was found, in the given order.
+    /// Inserts the new ones, each with its state, and returns for each what was found, in the given order.
     /// They are sorted before the insert, so that two nodes with the same events cannot deadlock.
     pub async fn events_insert(&mut self, candidates: &[Candidate]) -> Result<Vec<Latched>, StoreError> {
         let batch = Batch::new(candidates);
@@ -67,7 +67,7 @@ impl AdmissionTx {
             let latched = match (found.get(&position), earlier) {
                 (Some(latched), _) => latched.clone(),
                 (None, None) if inserted.has(candidate.event_seq) => Latched::New,
-                // Neither inserted nor there: somebody deleted it in between, or another event has its number, because
+                // Neither inserted nor there: it was deleted in between, or another event has its number, because
                 // the counter of numbers was set back. Then those after it may be taken, too.
                 (None, None) => {
                     self.numbers.leave();

@@ -11,7 +11,7 @@
 //! The twins `postgres.rs` and `sqlite.rs` do the same and look different, because they pay for different things. On
 //! PostgreSQL a round trip costs most and other nodes write at the same time: rows travel as arrays (`unnest`), as few
 //! statements as can be, and what was new comes back as numbers. Two nodes that insert the same events wait for each
-//! other, so all insert in one order (`batch.rs`). On SQLite a statement costs microseconds, and nobody else writes
+//! other, so all insert in one order (`batch.rs`). On SQLite a statement costs microseconds, and no other node writes
 //! between `BEGIN IMMEDIATE` and `COMMIT`: prepared statements of one row each, and a question in between costs
 //! nothing, so handlers are asked in the middle, on that thread. A sorted order and locks are of no use there. What
 //! both share (which copies are the first of their key, which versions are raised, which message heads its lane) is

@@ -1,5 +1,5 @@
 //! The hot statements of admission on PostgreSQL. Sets are arrays for `unnest`: one prepared statement serves every
-//! batch size. What is new is told by numbers, so nothing is joined by text.
+//! batch size. New rows are identified by numbers, so nothing is joined by text.
 
 use std::borrow::Cow;
 use std::collections::HashSet;

@@ -33,8 +33,8 @@ pub struct AdmissionTx {
 }
 
 impl Store {
-    /// Opens the transaction of one batch. To be called where nobody drops it: it is rolled back then, with its
-    /// connection.
+    /// Opens the transaction of one batch. Call it in a task that is not cancelled: a dropped transaction is rolled back
+    /// and its connection closed.
     pub async fn admission_begin(&self) -> Result<AdmissionTx, StoreError> {
         let tx = self.parts.backend.begin("admission_begin", purpose!(writer)).await;
         self.parts.backend.note(&tx);
@@ -63,7 +63,7 @@ impl AdmissionTx {
         Ok(paused)
     }
 
-    /// The numbers of those rows that were not inserted, because somebody had them.
+    /// The numbers of those rows that were not inserted, because they existed already.
     pub(crate) async fn rows_insert(&mut self, rows: Vec<EventInsert>) -> Result<Vec<i64>, StoreError> {
         let is_redacted = |row: &&EventInsert| row.event.redacted.is_some();
         let redacted: Vec<(i64, Arc<IncomingEvent>)> =
@@ -195,7 +195,7 @@ impl AdmissionTx {
     }
 
     /// Takes the longest due event in `retry` of these providers, locked until the transaction ends;
-    /// nobody waits for one that another node has. Those whose keys cannot be read are put aside on the way.
+    /// it does not wait for one that another node has. Those whose keys cannot be read are put aside on the way.
     pub async fn event_take_due(
         &mut self,
         now_ms: UnixMs,

@@ -127,8 +127,8 @@ impl People {
         Ok(Looking { who: self.principal.clone(), now_ms, installation_id, seen })
     }
 
-    /// Approves an operation that somebody else ordered, continues one that stopped because calls failed, or cancels one that
-    /// is not over, from its next batch on. For operators.
+    /// Approves an operation that another operator ordered, continues one that stopped because calls failed, or cancels
+    /// one that is not over, from its next batch on. For operators.
     pub async fn operation_decide(
         &self,
         operation_id: &str,
@@ -174,7 +174,7 @@ impl People {
     }
 }
 
-/// Most effects of one event that are told.
+/// Most effects of one event that are listed.
 const EFFECTS_N_MAX: usize = 100;
 
 impl People {
@@ -221,7 +221,7 @@ impl People {
             let key = EventKey { provider, event_id: event.event_id };
             // Gone meanwhile: it is in no list any more.
             let found = match self.store.event_committed(&key).await {
-                // One that cannot be read keeps nobody from the others; the log names it.
+                // One that cannot be read does not hide the others; the log names it.
                 Err(error) if error.is_damaged_row() => continue,
                 found => found?,
             };
@@ -259,10 +259,10 @@ impl People {
         };
         let entries: Vec<AuditEntry> = view.items.iter().map(entry).collect();
         let store = &self.store;
-        Ok(together!(store.deciding.what_if_told(&entries, now_ms))?)
+        Ok(together!(store.deciding.what_if_audit(&entries, now_ms))?)
     }
 }
 
-async fn what_if_told(db: &mut Door<'_>, entries: &[AuditEntry], now_ms: UnixMs) -> DbResult<()> {
+async fn what_if_audit(db: &mut Door<'_>, entries: &[AuditEntry], now_ms: UnixMs) -> DbResult<()> {
     append(db, now_ms, entries).await
 }

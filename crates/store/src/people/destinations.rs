@@ -1,12 +1,13 @@
 //! Destinations as a person may see them: what waits for each, and whether a person has paused it. What the
-//! configuration and the running outbox know of it is added by whoever asks.
+//! configuration and the running outbox know of it is added by the caller.
 //!
-//! Lanes as a person may see them: which ones have open messages, what stands at the head. Why one does not move is judged by whoever asks.
+//! Lanes as a person may see them: which ones have open messages, what stands at the head. The caller finds out why one
+//! does not move.
 //!
 //! Which of the events that a request would be read as are known.
 //!
-//! What the tables know of messages beside their own rows, for whoever judges them: whether there is something to send,
-//! what is at the head of their lane, which destinations are paused.
+//! Facts about messages beside their own rows, for the code that judges them: whether there is something to send, what is
+//! at the head of their lane, which destinations are paused.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -243,7 +244,7 @@ struct LaneWish {
 
 impl People {
     /// Lanes that have open messages, by destination and key, behind `from`. A lane whose head is of a provider out of
-    /// scope is not shown. Whoever asks adds why one does not move.
+    /// scope is not shown. The caller adds why one does not move.
     pub async fn lanes(
         &self,
         destination: Option<&Name>,

@@ -2,12 +2,12 @@
 //!
 //! A page is a walk by number, the newest first: over all events, over those in an open state, over those of one object, or
 //! over those whose calls are not finished, each by an index of its own. Whatever else the filter says is asked of each row on the way, so one page
-//! looks at [`LOOK_N`] rows at most, or at [`LOOK_APART_N`]; a walk that ends there says how far it came and where to go on. Numbers never
-//! change, so rows that arrive meanwhile move nothing from page to page.
+//! looks at [`LOOK_N`] rows at most, or at [`LOOK_APART_N`]; a walk that ends there says where it ended and where to go on.
+//! Numbers never change, so rows that arrive meanwhile move nothing from page to page.
 //!
 //! `since` lists are the other way round, the oldest first, and hold back what is younger than [`SETTLE_MS`]: numbers of
 //! several nodes are committed in no order, and below a number that is so old nothing can come any more. So along a
-//! chain of `since` no event is missed and none is told twice.
+//! chain of `since` no event is missed and none is listed twice.
 
 use super::person::{People, PeopleError};
 use super::walk::{EventPlace, LOOK_APART_N, LOOK_N, ORDER_MS, number_after, number_before, number_settled};
@@ -23,7 +23,7 @@ const COUNT_N_MAX: u32 = 100_000;
 /// A question for a page of events.
 #[derive(Debug, Clone, Default)]
 pub struct EventQuery {
-    /// Filter that they pass. A list by calls has no `since`, because calls change after their event came.
+    /// Filter that they pass. A list by calls has no `since`, because calls change after their event was received.
     pub filter: EventFilter,
     /// `next` or `since` of an earlier page; `None`: from the newest event down.
     pub place: Option<EventPlace>,
@@ -124,7 +124,7 @@ const OPEN: Walk = Walk {
 const OBJECT: Walk = Walk { look_n: LOOK_APART_N, more: " AND object = $7", alone: " AND object = $4" };
 const STUCK: &str = " AND (state IN ('held', 'dead')) IS TRUE";
 const UNFINISHED: &str = "";
-/// How many are in an open state, and nothing else of them: the index alone tells.
+/// How many are in an open state, and nothing else of them: an index-only scan.
 const COUNT_OPEN: &str = "/* event_count */ SELECT COUNT(*) AS looked_n, COUNT(*) AS found_n FROM (
          SELECT event_seq FROM processed_webhook_events
          WHERE state = $1 AND state IN ('retry', 'failed', 'unreadable', 'conflict') LIMIT $2) e";
@@ -410,7 +410,7 @@ async fn looked_back(db: &mut Door<'_>, lowest: i64) -> DbResult<(Option<String>
     Ok((Some(EventPlace::Before(lowest).to_string()), at_ms.map(|at_ms| at_ms.saturating_add(ORDER_MS))))
 }
 
-/// The lowest and the highest number of a walk that was ended by its bound; `None` when it came to its end.
+/// The lowest and the highest number of a walk that was ended by its bound; `None` when it was complete.
 async fn end_of(
     db: &mut Door<'_>,
     sql: String,

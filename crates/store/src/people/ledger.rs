@@ -53,7 +53,7 @@ impl People {
         let facts: LedgerFacts = facts.ok_or(PeopleError::NotFound)?;
         let has_payload = facts.payload.is_some();
         let taker = taker(&facts.event);
-        let mut ledger = self.told(facts, taker, now_ms);
+        let mut ledger = self.ledger_view(facts, taker, now_ms);
         let answers = self.answers_read(key, &ledger);
         if self.may_see_contents() && (has_payload || !answers.is_empty()) {
             ledger.content = self.content(key, answers, now_ms).await?.as_ref().map(content_view);
@@ -66,7 +66,7 @@ impl People {
         Ok(ledger)
     }
 
-    /// The bytes of an event's body, which the audit log tells of.
+    /// The bytes of an event's body; the access is recorded in the audit log.
     pub async fn event_body(&self, key: &EventKey, now_ms: UnixMs) -> Result<KeptContent, PeopleError> {
         self.needs(Role::Reader)?;
         self.needs_event(key)?;
@@ -91,7 +91,7 @@ impl People {
         if is_possible { self.needs_provider(key.provider.as_str()) } else { Err(PeopleError::NotFound) }
     }
 
-    /// The content of an event, if it is kept; the audit log tells of it and of these answers.
+    /// The content of an event, if it is kept; the audit log records access to it and to these answers.
     async fn content(
         &self,
         key: &EventKey,
@@ -110,7 +110,7 @@ impl People {
     }
 
     /// The entries of these facts, as far as this person may know them.
-    fn told(&self, facts: LedgerFacts, taker: EventTaker, now_ms: UnixMs) -> LedgerView {
+    fn ledger_view(&self, facts: LedgerFacts, taker: EventTaker, now_ms: UnixMs) -> LedgerView {
         let judgement = judge_event(&judged_facts(&facts, taker, now_ms));
         let reach = &self.principal.destinations;
         let mut entries = beginnings(&facts);
@@ -124,7 +124,7 @@ impl People {
                 hidden_n += 1;
             }
         }
-        // Of a message that is no longer there nobody knows where it went: it is for those who reach everywhere.
+        // The destination of a message that is no longer there is unknown: only those who reach everywhere may see it.
         let is_seen = |id: &str| *reach == Reach::All || seen.contains(id);
         for one in facts.attempts {
             let (message_id, effect_name) = (one.message_id.to_string(), one.effect_name);
@@ -272,9 +272,9 @@ async fn body_read(
     now_ms: UnixMs,
 ) -> DbResult<Option<KeptContent>> {
     let content = event_content(db, key, ring).await?;
-    let mut told: Vec<AuditEntry> = content.iter().map(|_| read.clone()).collect();
-    told.extend_from_slice(answers);
-    append(db, now_ms, &told).await?;
+    let mut entries: Vec<AuditEntry> = content.iter().map(|_| read.clone()).collect();
+    entries.extend_from_slice(answers);
+    append(db, now_ms, &entries).await?;
     Ok(content)
 }
 
@@ -289,7 +289,7 @@ pub(super) struct LedgerFacts {
     pub digest: String,
     /// `None` when its bytes are no longer kept.
     pub payload: Option<PayloadFacts>,
-    /// Further copies: how many, and when the first and the last one came.
+    /// Further copies: how many, and when the first and the last one were received.
     pub copies: Option<(u64, UnixMs, UnixMs)>,
     /// Other contents under its id, with their digests.
     pub conflicts: Vec<(EventView, String)>,
@@ -303,7 +303,7 @@ pub(super) struct LedgerFacts {
     pub damaged: Vec<DamagedRow>,
     /// True when there are more attempts or decisions.
     pub is_cut: bool,
-    /// True when the database was restored from a backup after the event came.
+    /// True when the database was restored from a backup after the event was received.
     pub(super) is_restored: bool,
     /// The pause of its provider; its end may be over.
     pub pause: PauseFact,
@@ -314,7 +314,7 @@ pub(super) struct PayloadFacts {
     pub body_bytes_n: Option<u64>,
     /// Fingerprint of the secret that matched.
     pub secret: Option<String>,
-    /// True when it is kept as it came, so that handlers can be run on it.
+    /// True when it is kept as received, so that handlers can be run on it.
     pub is_whole: bool,
 }
 

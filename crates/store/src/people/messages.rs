@@ -112,16 +112,16 @@ async fn people_messages(
         let Some(from) = from else { return Ok(page) };
         if looked_n == PAGE_LOOKED_N {
             page.next = Some(from.to_string());
-            // Numbers follow time but roughly: what was not looked at may have come a little later.
-            let at_ms = came_at_ms(db, from).await?;
+            // Numbers follow time but roughly: rows not looked at may have been received a little later.
+            let at_ms = event_received_at_ms(db, from).await?;
             page.looked_back_to_ms = at_ms.map(|at_ms| at_ms.saturating_add(ORDER_MS));
         }
     }
     Ok(page)
 }
 
-/// The time when the event of a message came.
-async fn came_at_ms(db: &mut Door<'_>, message_id: i64) -> DbResult<Option<UnixMs>> {
+/// The time when the event of a message was received.
+async fn event_received_at_ms(db: &mut Door<'_>, message_id: i64) -> DbResult<Option<UnixMs>> {
     let sql =
         "/* people_messages */ SELECT received_at_ms FROM processed_webhook_events WHERE event_seq = $1";
     let event_seq = MessageId::from_column(message_id).event_seq();
@@ -469,8 +469,8 @@ pub(super) async fn lane_destinations(db: &mut Door<'_>) -> DbResult<Vec<String>
 }
 
 impl People {
-    /// One message with its newest attempts and decisions. That somebody is shown what a destination answered is on
-    /// record before it is shown.
+    /// One message with its newest attempts and decisions. Access to a destination's response is recorded before the
+    /// response is shown.
     pub async fn message(&self, message_id: MessageId, now_ms: UnixMs) -> Result<MessageDetail, PeopleError> {
         let row = match self.store.message_get(message_id).await {
             // Whose it is cannot be read: it is for those who reach everywhere.
@@ -490,8 +490,8 @@ impl People {
         let answers_n = attempts.iter().filter(|one| one.response.is_some()).count();
         if answers_n > 0 {
             let store = &self.store;
-            let told = [self.answer_read(&row.key, message_id, answers_n)];
-            together!(store.deciding.people_told(&told, now_ms))?;
+            let entries = [self.answer_read(&row.key, message_id, answers_n)];
+            together!(store.deciding.contents_audit(&entries, now_ms))?;
         }
         let store = &self.store;
         let decisions = alone!(store.people.people_decisions(message_id))?;
@@ -532,7 +532,7 @@ pub(super) fn attempt_view(row: AttemptRow) -> AttemptView {
     }
 }
 
-/// Says in the audit log what is about to be shown.
-pub(super) async fn people_told(db: &mut Door<'_>, told: &[AuditEntry], now_ms: UnixMs) -> DbResult<()> {
-    append(db, now_ms, told).await
+/// Records in the audit log what is about to be shown.
+pub(super) async fn contents_audit(db: &mut Door<'_>, entries: &[AuditEntry], now_ms: UnixMs) -> DbResult<()> {
+    append(db, now_ms, entries).await
 }

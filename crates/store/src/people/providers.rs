@@ -1,14 +1,14 @@
-//! Providers as a person may see them: their newest events, what waits, and which secrets still match. What the
-//! configuration knows of them is added by whoever asks.
+//! Providers as a person may see them: their newest events, what waits, and which secrets still match. The caller adds
+//! what the configuration knows of them.
 //!
-//! Requests that were not believed, as a person may see them: at most 100 of each provider are kept.
+//! Requests that failed verification, as a person may see them: at most 100 of each provider are kept.
 //!
 //! Test events: who made them, in the audit log before they are there.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::destinations::pauses;
-use super::messages::people_told;
+use super::messages::contents_audit;
 use super::person::{People, PeopleError, in_reach, within};
 use crate::audit::{AuditEntry, append};
 use crate::damaged::{Intact, intact};
@@ -25,7 +25,7 @@ use hooklatch_core::types::{EventKey, EventState, Name, Role, UnixMs};
 const LAST_LOOKED_N: [i64; 2] = [5_000, 40_000];
 /// Most events in each state that are counted.
 const COUNTED_N_MAX: i64 = 10_000;
-/// States in which an event waits for somebody.
+/// States in which an event waits for an operator.
 const WAITING: [EventState; 4] =
     [EventState::Retry, EventState::Failed, EventState::Unreadable, EventState::Conflict];
 
@@ -64,17 +64,17 @@ pub(super) const STATEMENTS: &[(&str, &str)] = &[
 pub struct ProviderStanding {
     /// Its newest event, among the newest of all.
     pub last_event: Option<LastEventView>,
-    /// Events of it that wait for somebody, by state.
+    /// Events of it that wait for an operator, by state.
     pub waiting: Vec<WaitingCount>,
     /// What is known of its secrets.
     pub uses: Vec<SecretUse>,
-    /// Time when its sender taught us a secret that nobody has read yet.
+    /// Time when its sender sent a secret in a pairing that no operator has read yet.
     pub taught_at_ms: Option<UnixMs>,
     /// The pause, if an operator has paused it.
     pub pause: Option<PauseView>,
 }
 
-/// Events that wait for somebody, by provider.
+/// Events that wait for an operator, by provider.
 pub type WaitingEvents = Vec<(String, WaitingCount)>;
 
 impl People {
@@ -87,7 +87,7 @@ impl People {
         Ok(snapshot!(store.people_providers(names))?)
     }
 
-    /// Events that wait for somebody, of providers in scope, whether these are configured or not; and the pauses of
+    /// Events that wait for an operator, of providers in scope, whether these are configured or not; and the pauses of
     /// providers.
     pub async fn waiting_events(&self) -> Result<(WaitingEvents, BTreeMap<String, PauseView>), PeopleError> {
         let (store, reach) = (&self.store, &self.principal.providers);
@@ -126,7 +126,7 @@ async fn people_providers(db: &mut Door<'_>, names: Vec<Name>) -> DbResult<BTree
     Ok(found)
 }
 
-/// When senders taught us secrets that nobody has read: a row of a provider that pairs, at most.
+/// Times of pairings whose secret no operator has read: at most one row of each provider that pairs.
 async fn taught_times(db: &mut Door<'_>) -> DbResult<BTreeMap<String, UnixMs>> {
     let rows = db.fetch(TAUGHT, &[]).await?;
     let read = |row: &Row| Ok((row.text("provider")?, row.int("taught_at_ms")?));
@@ -282,19 +282,19 @@ impl People {
         for one in shown.iter().filter(|one| !one.headers.is_empty()) {
             *requests_n.entry(&one.provider).or_default() += 1;
         }
-        let told = |(provider, requests_n): (&str, u32)| AuditEntry {
+        let entry = |(provider, requests_n): (&str, u32)| AuditEntry {
             actor: self.actor(),
             action: "headers_read",
             provider: Some(provider.to_owned()),
             detail: plural(requests_n.into(), "refused request"),
             ..AuditEntry::default()
         };
-        let told: Vec<AuditEntry> = requests_n.into_iter().map(told).collect();
-        if told.is_empty() {
+        let entries: Vec<AuditEntry> = requests_n.into_iter().map(entry).collect();
+        if entries.is_empty() {
             return Ok(());
         }
         let store = &self.store;
-        Ok(together!(store.deciding.people_told(&told, now_ms))?)
+        Ok(together!(store.deciding.contents_audit(&entries, now_ms))?)
     }
 }
 

@@ -3,7 +3,7 @@
 //! Ids of events, messages and objects, and the ids inside events that their kinds name, are found by their keys; ids of
 //! events and those inside them by their beginning, too. Idempotency keys are one-way and stand in no table: those of the
 //! newest messages are made again and compared. Names of effects are compared with those of the newest open messages, and
-//! refused requests, of which no body is kept, by their headers. Whoever finds nothing is told what was not looked at.
+//! refused requests, of which no body is kept, by their headers. An empty result names what was not searched.
 //!
 //! The rows that a search finds, each question bounded by a key or by a number of rows.
 
@@ -143,7 +143,7 @@ impl People {
     }
 }
 
-/// What came of a search.
+/// One sentence about the result of a search.
 fn headline(found_n: usize, is_cut: bool, skips_ids_inside: bool) -> String {
     match found_n {
         0 if skips_ids_inside => {
@@ -180,7 +180,7 @@ fn more(sort: FoundSort, id: &str) -> String {
 /// What is known besides the finds, one sentence each.
 fn notes(id: &str, facts: &SearchFacts) -> Vec<String> {
     let mut notes: Vec<String> =
-        facts.events.iter().filter(|one| one.event_id == id).filter_map(told).collect();
+        facts.events.iter().filter(|one| one.event_id == id).filter_map(event_note).collect();
     if let Some(note) = only_begins(id, facts) {
         notes.push(note);
     }
@@ -281,7 +281,7 @@ fn found(id: &str, facts: SearchFacts) -> Vec<SearchHit> {
 }
 
 /// The reason why nothing, or not what one may expect, followed from an event.
-fn told(event: &EventView) -> Option<String> {
+fn event_note(event: &EventView) -> Option<String> {
     let why = why_not_sent(event.state).filter(|_| event.state != EventState::Failed)?;
     Some(format!("`{}` of {}: {why}", event.event_id, event.provider))
 }
@@ -331,9 +331,9 @@ pub(super) struct SearchFacts {
     /// Messages, each with whether it was found by its idempotency key.
     pub messages: Vec<(bool, MessageRow)>,
     pub rejected: Vec<RejectedView>,
-    /// Time when the oldest event came that is remembered.
+    /// Time of receipt of the oldest event that is remembered.
     pub(super) oldest_at_ms: Option<UnixMs>,
-    /// Time when the oldest event came whose body is kept, and with it the ids inside.
+    /// Time of receipt of the oldest event whose body is kept, and with it the ids inside.
     pub(super) oldest_body_at_ms: Option<UnixMs>,
     /// True when not all open messages were compared by their effects.
     pub(super) is_queue_cut: bool,

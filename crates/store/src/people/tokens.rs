@@ -287,7 +287,7 @@ async fn at_ms(db: &mut Door<'_>, audit_seq: i64) -> DbResult<Option<UnixMs>> {
     db.fetch_optional(sql, &[audit_seq.into()]).await?.map(|row| row.int("at_ms")).transpose()
 }
 
-/// The newest decisions about a message, at most 100. That somebody was shown an answer is in the audit log alone.
+/// The newest decisions about a message, at most 100. Views of a response are in the audit log alone.
 pub(super) async fn people_decisions(db: &mut Door<'_>, message_id: MessageId) -> DbResult<Vec<AuditView>> {
     let rows = db.fetch(OF_MESSAGE, &[message_id.number().into()]).await?;
     Ok(audit_rows(&rows)?.rows)

@@ -20,7 +20,7 @@ pub struct RestoreFacts {
     pub newest_at_ms: UnixMs,
     /// Restores before this one.
     pub restores_n: u64,
-    /// What came of each provider, among the newest events.
+    /// Traces of each provider among the newest events.
     pub providers: Vec<ProviderTrace>,
     /// Messages that are open, by destination and state.
     pub open: Vec<OpenCount>,
@@ -39,7 +39,7 @@ pub struct RestoreFacts {
 pub struct ProviderTrace {
     /// Name of the provider.
     pub provider: String,
-    /// When its newest event came.
+    /// Time when its newest event was received.
     pub newest_at_ms: UnixMs,
     /// Events of the day before the newest moment.
     pub day_n: u64,
@@ -135,7 +135,7 @@ const AHEAD_MS: i64 = 10_000;
 /// For so long after a restore an event that does not say when it happened may be one of before. Milliseconds.
 const UNDATED_MS: i64 = 259_200_000;
 
-/// Time of which nothing is known any more: what came then was acknowledged, and may have been sent.
+/// Time of which no records are left: requests of that time were acknowledged, and their messages may have been sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LostTime {
     /// The newest moment that the restored tables know of.

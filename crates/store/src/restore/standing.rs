@@ -67,12 +67,12 @@ impl RestoreStanding {
 pub(super) struct DatabaseIdentity {
     id: String,
     timeline: i64,
-    /// True when its server is told to stop recovering at a point.
+    /// True when its server has a recovery target.
     has_target: bool,
 }
 
 impl Store {
-    /// Tells whether it is the database that a node last started on.
+    /// Checks whether it is the database that a node last started on.
     pub async fn restore_standing(&self) -> Result<RestoreStanding, StoreError> {
         let now = identity(&self.parts.backend).await?;
         let standing = alone!(self.reader.restore_standing(now.as_ref()))?;
@@ -143,15 +143,15 @@ pub async fn restore_note(db: &mut Door<'_>, now: &DatabaseIdentity) -> DbResult
     db.execute(sql, &[now.id.as_str().into(), now.timeline.into()]).await.map(drop)
 }
 
-/// What a server says of itself; nothing on SQLite, and where it is not told to everybody.
+/// The identity that a server reports; `None` on SQLite, and where our role may not read it.
 pub async fn identity(backend: &Backend) -> Result<Option<DatabaseIdentity>, StoreError> {
     if matches!(backend, Backend::Sqlite(_)) {
         return Ok(None);
     }
-    let told = backend.alone("restore_identity", Purpose::Writer, |mut door| {
+    let identity = backend.alone("restore_identity", Purpose::Writer, |mut door| {
         Box::pin(async move { restore_identity(&mut door).await })
     });
-    match told.await {
+    match identity.await {
         Ok(identity) => Ok(Some(identity)),
         Err(error @ (StoreError::Unavailable { .. } | StoreError::CommitUnknown { .. })) => Err(error),
         Err(error) => {
@@ -284,7 +284,7 @@ impl Store {
         self.witness_write(now_ms, true).await
     }
 
-    /// Writes the witness as the database is now, whatever it said before. Where it cannot be written, that is told.
+    /// Writes the witness as the database is now, whatever it said before. Logs a warning where it cannot be written.
     async fn witness_write(&self, now_ms: UnixMs, is_closed: bool) -> Result<(), StoreError> {
         let Some(db) = self.parts.backend.sqlite() else { return Ok(()) };
         let file = Arc::clone(db.witness());
@@ -326,7 +326,7 @@ impl Store {
     }
 }
 
-/// Runs what may wait for the disk where nobody else is kept by it.
+/// Runs work that may wait for the disk on a blocking thread.
 async fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, String> {
     tokio::task::spawn_blocking(work).await.map_err(|error| error.to_string())
 }

@@ -21,10 +21,10 @@ const MARKED_N_MAX: u32 = 5_000;
 impl Store {
     /// Takes a restored database over. No node may run on it meanwhile. What is cut off in the middle is done again.
     ///
-    /// Open messages count as sent with an unknown outcome: from the backup on, so far as their keys expire, and until
-    /// the restore, so far as nobody asks about them too early. `unknown` of their destination decides about them. Numbers of events, firings of signals and further runs go on above
-    /// what the seconds since 2026 come to: whoever was restored before from the same backup began lower, and no
-    /// installation counts faster than that.
+    /// Open messages count as sent with an unknown outcome: at the time of the backup for the expiry of their keys, and
+    /// at the time of the restore for the earliest query about them. `unknown` of their destination decides about them.
+    /// Numbers of events, firings of signals and further runs continue above the number of seconds since 2026: an
+    /// installation restored earlier from the same backup began lower, and none counts faster than that.
     pub async fn restore_take_over(&self, word: TakeOver) -> Result<TakenOver, StoreError> {
         let newest_at_ms: UnixMs = alone!(self.reader.newest_moment())?;
         let from_ms = word.from_ms.unwrap_or(newest_at_ms);
@@ -62,7 +62,7 @@ async fn newest_moment(db: &mut Door<'_>) -> DbResult<UnixMs> {
 /// Who is named where a person is: the command has no token.
 const ACTOR: &str = "restore-check";
 
-/// Some of the open messages, from `place` on: nobody knows any more whether they were sent. Gives back where to go on.
+/// Marks some of the open messages, from `place` on, as sent with an unknown outcome. Returns where to go on.
 pub(super) async fn restore_mark(
     db: &mut Door<'_>,
     place: i64,
@@ -74,7 +74,7 @@ pub(super) async fn restore_mark(
     let rows = db.fetch(sql, &[place.into(), limit.into()]).await?;
     let ids: Vec<i64> = rows.iter().map(|row| row.int("message_id")).collect::<DbResult<_>>()?;
     let last = ids.last().copied();
-    // The lease of a node that is gone ends now, and its call was one more that nobody knows the end of. What was sent in
+    // The lease of a node that is gone ends now, and its call is one more with an unknown outcome. What was sent in
     // the time that is lost began at its start at the earliest (so long the destination may have known the key), and
     // ended at its end at the latest (from then on it may be asked).
     let sql = "/* restore_mark */ UPDATE outbox_queue
@@ -199,7 +199,7 @@ pub struct TakenOver {
     pub from_ms: UnixMs,
     /// The end of it.
     pub until_ms: UnixMs,
-    /// Open messages of which nobody knows any more whether they were sent.
+    /// Open messages of which it is unknown whether they were sent.
     pub messages_n: u64,
     /// Operations that were running, and were cancelled.
     pub operations_n: u64,
