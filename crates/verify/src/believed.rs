@@ -16,7 +16,7 @@ pub struct Believed {
 /// The text that a MAC or a signature was computed of, as a digest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum SignedText {
-    /// Nothing is signed, or nobody asked.
+    /// Nothing is signed, or the text is not needed.
     Nothing,
     /// One text for the whole request.
     Whole(BodyDigest),
@@ -75,8 +75,8 @@ impl Believed {
         self.id.as_deref()
     }
 
-    /// A digest that tells the signed text of the `event_n`th event of the request from all others: where there is one
-    /// text for the whole, its event's place joins it.
+    /// A digest that identifies the signed text of the `event_n`th event of the request: where there is one text for the
+    /// whole, its event's place joins it.
     pub(crate) fn signed_text(&self, event_n: usize) -> Option<BodyDigest> {
         match &self.signed {
             SignedText::Nothing => None,

@@ -109,7 +109,7 @@ impl VerifyError {
         }
     }
 
-    /// The key that a request names is not at hand. An id that is too long is not passed on: nobody asks for it.
+    /// The key that a request names is not at hand. An id that is too long is not passed on, and never fetched.
     pub fn wanted(setting: &str, id: &str) -> Self {
         if id.len() > KEY_ID_BYTES_MAX {
             return Self::NoKey("the id of the key that it names is too long".to_owned());
@@ -245,9 +245,9 @@ mod tests {
     fn a_wanted_key_is_a_missing_key_to_operators_and_its_id_is_cut_and_plain() {
         let wanted = VerifyError::wanted("jwks", &format!("a\n\u{1b}[0m{}", "x".repeat(100)));
         assert_eq!((wanted.reason(), wanted.step()), ("no_key", "secret"));
-        let told = wanted.to_string();
+        let text = wanted.to_string();
         assert_eq!(
-            told,
+            text,
             format!("no key to verify with: key `a[0m{}` of `settings.jwks` is not at hand", "x".repeat(60))
         );
     }

@@ -9,10 +9,10 @@ pub const FIELDS_N_MAX: usize = 1_000;
 pub struct Form(Vec<(Vec<u8>, Vec<u8>)>);
 
 impl Form {
-    /// The reason that is told when [`Form::parse`] gives `None`.
+    /// The reason to report when [`Form::parse`] returns `None`.
     pub const TOO_MANY: &'static str = "it has more than 1000 fields";
 
-    /// `None` when it has more than [`FIELDS_N_MAX`] fields, which is told before anything is decoded.
+    /// `None` when it has more than [`FIELDS_N_MAX`] fields, which is checked before anything is decoded.
     pub fn parse(body: &[u8]) -> Option<Self> {
         if raw_pairs(body).nth(FIELDS_N_MAX).is_some() {
             return None;

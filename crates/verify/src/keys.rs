@@ -14,7 +14,7 @@ use crate::spec::{Scheme, SignatureSpec, Spec};
 use hooklatch_core::config::{KindSettings, Secret};
 
 /// A source of keys that no setting holds, such as a sender's certificate by its URL or a key by its id.
-/// It answers from what it has fetched before: verification waits for nobody.
+/// It answers from what it has fetched before: verification never waits for a fetch.
 pub trait KeySource: Send + Sync {
     /// The text of the key with this id, as [`PublicKey::parse`] or [`super::Certificate::parse`] reads it. `setting`
     /// is the name of the setting that would hold it; `id` is the id or URL that the request names, which the kind has
@@ -111,7 +111,7 @@ impl Keys {
         self.tolerance_s
     }
 
-    /// True when somebody bounds the age of a signed time: the kind's `provider.toml`, or the operator.
+    /// True when the age of a signed time is bounded: by the kind's `provider.toml`, or by the operator.
     #[doc(hidden)]
     pub fn is_age_bounded(&self) -> bool {
         self.tolerance_s != (0, 0)

@@ -134,8 +134,8 @@ fn check_shape(spec: &SignatureSpec, keys: &Keys, request: &RawRequest) -> Resul
     Ok(())
 }
 
-/// Makes what is believed, with its signed text where that tells replays: elsewhere nobody asks for it, and it is as
-/// long as the body.
+/// Builds the verified result, with its signed text where that detects replays: elsewhere the text is not needed, and it
+/// is as long as the body.
 fn believed(
     spec: &SignatureSpec,
     secret_n: usize,
@@ -395,7 +395,7 @@ mod tests {
     }
 
     /// Lengthens a text of which a plain SHA-256 is known with a secret of `secret_n` bytes in front: the bytes behind the
-    /// text, and the hash of all. Whoever does this does not know the secret.
+    /// text, and the hash of all. The secret is not needed for this.
     fn lengthened(hash: &[u8], text: &[u8], secret_n: usize, suffix: &[u8]) -> (Vec<u8>, Vec<u8>) {
         let padding = |bytes_n: usize| {
             let mut padding = vec![0x80];

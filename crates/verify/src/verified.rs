@@ -64,7 +64,7 @@ pub enum Unverified {
 pub struct Unbelieved {
     /// The reason why the request is not believed.
     pub why: VerifyError,
-    /// The request as it came.
+    /// The request as received.
     pub request: RawRequest,
 }
 

@@ -80,7 +80,7 @@ pub(crate) fn count_panic() {
 }
 
 /// A task of one type for all operations: a task for each type of operation is code that is compiled 150 times.
-#[expect(clippy::disallowed_methods, reason = "ends by itself within its limit, whoever asked for it")]
+#[expect(clippy::disallowed_methods, reason = "ends by itself within its limit, also without its caller")]
 fn spawned(work: BoxFuture<'static, ()>) -> JoinHandle<()> {
     tokio::spawn(work)
 }

@@ -5,7 +5,7 @@
 //!
 //! One step: the number rises in the database, and once that is on disk, it is written to the file. So the file is
 //! never ahead of its own database, whatever is cut off where, and an older database is behind it. Steps are made once
-//! a second at most, the first after a quiet time at once, by one task, beside everything else: nobody waits for them.
+//! a second at most, the first after a quiet time at once, by one background task: no other work waits for them.
 //! What is not noticed: a copy of the last second before the end, and a copy of the folder, which has the witness of
 //! then with it.
 

@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_byte_tells_json_from_a_form() {
+    fn the_first_byte_distinguishes_json_from_a_form() {
         for (body, want) in
             [(" {\"a\":1}", false), ("\n[1]", false), ("a=1", true), ("", true), ("a={", true)]
         {

@@ -13,8 +13,8 @@ const USUAL_BYTES: usize = 512;
 /// Text in the place of a value that must not be kept.
 pub(super) const BLANK: &str = "[redacted]";
 
-/// Parts of the names of headers that carry what opens a door, by their first letter. Rather one too many: nobody needs
-/// the value of a header that is called so.
+/// Parts of the names of headers that carry credentials, by their first letter. Rather one too many: the value of a
+/// header with such a name is not needed.
 fn words(first: u8) -> &'static [&'static [u8]] {
     match first {
         b'a' => &[b"assertion", b"auth"],

@@ -32,7 +32,7 @@ pub(super) struct EventReader<'a> {
     pub n_max: usize,
     /// True when the ids that people search for are kept.
     pub has_search: bool,
-    /// True when the kind made the JSON text of the one that came.
+    /// True when the kind derived the JSON text from the received body.
     pub(super) is_opened: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The form of a `provider.toml`, taken apart such that what does not fit is told as data.
+//! The form of a `provider.toml`, parsed such that every mismatch is reported as data.
 //!
 //! A type that serde derives says what does not fit to the error type of the deserializer: which key is unknown and
 //! which are known, what is there and what was expected. The crate `toml` makes one English sentence of that. So the
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_is_read_and_what_does_not_is_told_in_parts_with_its_place() {
+    fn a_valid_form_is_read_and_a_mismatch_is_reported_in_parts_with_its_place() {
         #[track_caller]
         fn check(text: &str, place: &str, flaw: Flaw) {
             let unfit = read::<Table>(text).expect_err(text);

@@ -48,7 +48,7 @@ impl Layout {
         self.items.iter().flatten().any(|part| *part == LayoutPart::Slot(slot))
     }
 
-    /// Takes `value` apart and hands every place that is filled to `take`, item by item; `take` is told the
+    /// Splits `value` and passes every place that is filled to `take`, item by item, with the
     /// item's number. False when a text that is no list has another shape; items of a list that have another
     /// shape are of versions that we do not know, and passed over.
     pub fn read<'a>(&self, value: &'a str, mut take: impl FnMut(usize, LayoutSlot, &'a str)) -> bool {

@@ -151,7 +151,7 @@ impl Spec {
         Ok(())
     }
 
-    /// Checks that a hash with the secret in front is of JSON alone, to which nobody can add a byte.
+    /// Checks that a hash with the secret in front is of JSON alone, to which no byte can be appended.
     fn check_secret_first(&self) -> Result<(), Mistake> {
         let is_json = |event: &EventSpec| event.body == BodyFormat::Json && event.form_field.is_none();
         let tables = [("signature", Some(&self.signature)), ("alternative", self.alternative.as_ref())];
@@ -198,7 +198,7 @@ impl Spec {
         }
     }
 
-    /// A key in a setting that nobody can write would never be found.
+    /// Checks the warnings of settings, and that every setting that has keys exists.
     fn check_settings(&self) -> Result<(), Mistake> {
         let is_odd =
             |one: &&SettingSpec| (one.warn_is.is_some() || one.warn_lacks.is_some()) != one.warn.is_some();

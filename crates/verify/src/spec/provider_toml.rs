@@ -87,7 +87,7 @@ pub struct Spec {
     /// Requests that want to be confirmed at the sender's own hosts.
     #[serde(default)]
     pub confirm: Vec<ConfirmSpec>,
-    /// The event types that the sender names, by which a misspelt route is found; absent where nobody collected them.
+    /// The event types that the sender names, by which a misspelt route is found; absent where they were not collected.
     pub event_types: Option<EventTypes>,
 }
 
@@ -151,7 +151,7 @@ impl Spec {
         self.signatures().find_map(|one| one.tolerance_s)
     }
 
-    /// True when it signs a time whose age nobody bounds.
+    /// True when it signs a time whose age is not bounded.
     pub fn is_age_unchecked(&self) -> bool {
         self.signatures().any(|one| one.age_unchecked)
     }
@@ -177,7 +177,7 @@ impl Spec {
         })
     }
 
-    /// The same, and true of a kind that signs in no header: nobody can say.
+    /// The same, and true of a kind that signs in no header, where it cannot be decided.
     pub fn has_signature_header(&self, headers: &http::HeaderMap) -> bool {
         self.signatures().all(|one| one.headers.is_empty()) || self.names_signature_header(headers)
     }
@@ -193,15 +193,15 @@ impl Spec {
     }
 
     /// True when what was signed has to be known: where an id is not covered, and where a signal's window ends before a
-    /// signed time does, it tells replays.
+    /// signed time does, it detects replays.
     pub fn needs_signed_text(&self) -> bool {
         let is_timed = self.tolerance_s().is_some();
         let mut identities = self.event.iter().flat_map(|event| &event.identity);
         identities.any(|identity| !identity.signed || (is_timed && identity.window_s.is_some()))
     }
 
-    /// True when one signed body is an event of each type that an unsigned header may say: the types that the sender was told
-    /// to send have to be configured.
+    /// True when one signed body is an event of each type that an unsigned header may say: the types that the sender is
+    /// configured to send have to be configured here, too.
     pub fn needs_types(&self) -> bool {
         let header = |source: &Source| matches!(source, Source::Header(_));
         self.event.iter().any(|event| {

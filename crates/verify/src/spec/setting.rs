@@ -1,8 +1,8 @@
-//! `[[setting]]`: what else a provider of a kind is told.
+//! `[[setting]]`: the further settings of a provider of a kind.
 
 use serde::Deserialize;
 
-/// `[[setting]]`: what else a provider of this kind is told.
+/// `[[setting]]`: a further setting of a provider of this kind.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SettingSpec {

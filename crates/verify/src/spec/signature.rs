@@ -275,7 +275,7 @@ impl SignatureSpec {
         }
     }
 
-    /// The part of `source` that the signature does not cover, in words; of code nobody else knows.
+    /// The part of `source` that the signature does not cover, in words; what code reads is known to that code alone.
     pub(super) fn uncovered(&self, source: &Source) -> Option<String> {
         let is_standard = self.scheme == Scheme::StandardWebhooks;
         if self.scheme == Scheme::Code {
@@ -364,7 +364,7 @@ impl SignatureSpec {
         self.check_signed()
     }
 
-    /// Checks that a plain hash has the secret in it, where nobody can lengthen the text behind it.
+    /// Checks that a plain hash has the secret in it, at a place where the text behind it cannot be lengthened.
     fn check_secret(&self) -> Result<(), Mistake> {
         let wrong = |why: &str| Err(misfit("signature.signed", why));
         let pieces = self.signed.pieces();

@@ -222,15 +222,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn identities_and_signatures_are_told_as_people_say_them() {
+    fn identities_and_signatures_are_described_in_plain_words() {
         #[track_caller]
         fn check(name: &str, identity: &str, signature: &str) {
             let file = format!("{}/../../providers/{name}/provider.toml", env!("CARGO_MANIFEST_DIR"));
             let spec = Spec::parse(&std::fs::read_to_string(file).expect("a file")).expect("a spec");
-            let told: Vec<String> = spec.event.iter().map(identities).collect();
-            assert!(told.join("; ").contains(identity), "{name}: {told:?}");
-            let told = signed_by(&spec);
-            assert!(told.contains(signature), "{name}: {told}");
+            let described: Vec<String> = spec.event.iter().map(identities).collect();
+            assert!(described.join("; ").contains(identity), "{name}: {described:?}");
+            let described = signed_by(&spec);
+            assert!(described.contains(signature), "{name}: {described}");
         }
         check(
             "stripe",
