@@ -4,7 +4,7 @@
 
 use sha2::{Digest, Sha256};
 
-use super::db::{DbResult, Door, StoreError};
+use super::db::{DbResult, Executor, StoreError};
 use super::event::{EventRow, StoredPayload, events_with, stored_body};
 use super::handle::Store;
 use hooklatch_core::seal::KeyRing;
@@ -104,7 +104,7 @@ impl Store {
     }
 }
 
-async fn event_conflicts(db: &mut Door<'_>, key: &EventKey, ring: &KeyRing) -> DbResult<Conflicts> {
+async fn event_conflicts(db: &mut Executor<'_>, key: &EventKey, ring: &KeyRing) -> DbResult<Conflicts> {
     let rows = events_with(db, &key.provider, &conflict_ids(&key.event_id)).await?;
     let mut kept = Vec::with_capacity(rows.len());
     for row in rows {
@@ -122,7 +122,7 @@ async fn event_conflicts(db: &mut Door<'_>, key: &EventKey, ring: &KeyRing) -> D
 }
 
 pub(crate) async fn event_content(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     key: &EventKey,
     ring: &KeyRing,
 ) -> DbResult<Option<KeptContent>> {

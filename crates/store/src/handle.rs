@@ -118,7 +118,7 @@ impl Store {
     /// and nothing may be sent, until a restart.
     pub fn replaced(&self) -> Option<&str> {
         let moved = self.parts.backend.sqlite().and_then(|db| db.file().moved());
-        moved.or_else(|| self.parts.backend.trust().replaced())
+        moved.or_else(|| self.parts.backend.health().replaced())
     }
 
     /// How much of the node's connections is taken, by what they are for.

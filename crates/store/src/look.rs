@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use uuid::Uuid;
 
 use super::damaged::{Intact, intact};
-use super::db::{DbError, DbResult, Door, Row, StoreError};
+use super::db::{DbError, DbResult, Executor, Row, StoreError};
 use super::handle::Store;
 use super::message::{MessageRow, message_rows};
 use hooklatch_core::seal::{KeyRing, SealedPlace};
@@ -144,7 +144,7 @@ impl Store {
 }
 
 async fn message_get(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     message_id: MessageId,
     installation_id: &Uuid,
 ) -> DbResult<Option<MessageRow>> {
@@ -156,7 +156,7 @@ async fn message_get(
 /// Reads each table by its own key, from the newest down, until there are enough rows. The queue comes first: a message
 /// that is finished meanwhile is found in the history and shown as finished.
 async fn message_list(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     filter: &Filter,
     before: Option<MessageId>,
     limit: u32,
@@ -183,7 +183,7 @@ async fn message_list(
 }
 
 async fn attempt_list(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     message_id: MessageId,
     ring: &KeyRing,
 ) -> DbResult<Intact<AttemptRow>> {

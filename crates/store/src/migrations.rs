@@ -12,7 +12,9 @@ use std::collections::BTreeSet;
 
 use uuid::Uuid;
 
-use super::db::{DbResult, Door, Migration, MigrationStep, ProgramMigrationError, SchemaState, StoreError};
+use super::db::{
+    DbResult, Executor, Migration, MigrationStep, ProgramMigrationError, SchemaState, StoreError,
+};
 use super::handle::Store;
 use hooklatch_core::types::{Clock, Name};
 
@@ -94,7 +96,7 @@ impl Store {
 }
 
 /// Gives the installation its id, unless it has one.
-pub(super) async fn installation_create(db: &mut Door<'_>, id: &str) -> DbResult<()> {
+pub(super) async fn installation_create(db: &mut Executor<'_>, id: &str) -> DbResult<()> {
     let now_ms = Clock::system().now_ms();
     db.execute(
         "/* installation_create */ INSERT INTO installation (one, installation_id, created_at_ms) VALUES (1, $1, $2)
@@ -105,7 +107,7 @@ pub(super) async fn installation_create(db: &mut Door<'_>, id: &str) -> DbResult
     .map(drop)
 }
 
-async fn installation_text(db: &mut Door<'_>) -> DbResult<String> {
+async fn installation_text(db: &mut Executor<'_>) -> DbResult<String> {
     let sql = "/* installation_id */ SELECT installation_id FROM installation";
     db.fetch_one(sql, &[]).await?.text("installation_id")
 }

@@ -4,7 +4,7 @@
 
 use uuid::Uuid;
 
-use super::db::{DbError, DbResult, Door, StoreError};
+use super::db::{DbError, DbResult, Executor, StoreError};
 use super::event::{EventRow, event_get};
 use super::handle::Store;
 use super::message::MessageRow;
@@ -55,7 +55,7 @@ impl Store {
 }
 
 async fn event_receipt(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     key: &EventKey,
     installation_id: &Uuid,
 ) -> DbResult<Option<EventReceipt>> {
@@ -116,7 +116,7 @@ impl Store {
     }
 }
 
-async fn event_copies_add(db: &mut Door<'_>, counts: &[CopyCount]) -> DbResult<()> {
+async fn event_copies_add(db: &mut Executor<'_>, counts: &[CopyCount]) -> DbResult<()> {
     for one in counts {
         db.execute(
             "/* event_copies_add */ INSERT INTO event_copies AS c

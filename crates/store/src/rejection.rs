@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::db::{DbResult, Door, Row, StoreError};
+use super::db::{DbResult, Executor, Row, StoreError};
 use super::handle::Store;
 use hooklatch_core::types::UnixMs;
 
@@ -89,7 +89,7 @@ impl Store {
     }
 }
 
-async fn rejections_insert(db: &mut Door<'_>, rejections: &[Rejection]) -> DbResult<()> {
+async fn rejections_insert(db: &mut Executor<'_>, rejections: &[Rejection]) -> DbResult<()> {
     for one in rejections {
         db.execute(
             "/* rejections_insert */ INSERT INTO rejected_requests
@@ -125,7 +125,7 @@ async fn rejections_insert(db: &mut Door<'_>, rejections: &[Rejection]) -> DbRes
     Ok(())
 }
 
-async fn secret_uses_add(db: &mut Door<'_>, uses: &[SecretUse]) -> DbResult<()> {
+async fn secret_uses_add(db: &mut Executor<'_>, uses: &[SecretUse]) -> DbResult<()> {
     for one in uses {
         db.execute(
             "/* secret_uses_add */ INSERT INTO secret_uses AS s (provider, fingerprint, matched_n, last_matched_at_ms)
@@ -146,7 +146,7 @@ async fn secret_uses_add(db: &mut Door<'_>, uses: &[SecretUse]) -> DbResult<()> 
 }
 
 /// Returns what is known about secrets: a row for each that ever matched.
-pub(super) async fn secret_use_list(db: &mut Door<'_>) -> DbResult<Vec<SecretUse>> {
+pub(super) async fn secret_use_list(db: &mut Executor<'_>) -> DbResult<Vec<SecretUse>> {
     let sql =
         "/* secret_use_list */ SELECT provider, fingerprint, matched_n, last_matched_at_ms FROM secret_uses
         ORDER BY provider, fingerprint LIMIT 10000";
@@ -161,7 +161,7 @@ pub(super) async fn secret_use_list(db: &mut Door<'_>) -> DbResult<Vec<SecretUse
     db.fetch(sql, &[]).await?.iter().map(used).collect()
 }
 
-async fn taught_keep(db: &mut Door<'_>, taught: &Taught) -> DbResult<()> {
+async fn taught_keep(db: &mut Executor<'_>, taught: &Taught) -> DbResult<()> {
     let sql = "/* taught_keep */ INSERT INTO taught_secrets (provider, secret, taught_at_ms) VALUES ($1, $2, $3)
                ON CONFLICT (provider) DO UPDATE SET secret = excluded.secret, taught_at_ms = excluded.taught_at_ms";
     let values = [taught.provider.as_str().into(), taught.secret.as_str().into(), taught.taught_at_ms.into()];

@@ -15,7 +15,7 @@
 use std::collections::BTreeMap;
 
 use super::damaged::intact;
-use super::db::{DbError, DbResult, Door, Row, StoreError};
+use super::db::{DbError, DbResult, Executor, Row, StoreError};
 use super::event::{EventCount, event_state};
 use super::handle::Store;
 use super::message::{MessageCount, message_state};
@@ -150,7 +150,7 @@ impl Store {
     }
 }
 
-async fn rhythms(db: &mut Door<'_>) -> DbResult<BTreeMap<String, Rhythm>> {
+async fn rhythms(db: &mut Executor<'_>) -> DbResult<BTreeMap<String, Rhythm>> {
     let read = |row: &Row| Ok((row.text("provider")?, rhythm(row)?));
     let rows = intact("provider_rhythms", "provider", &db.fetch(LIST, &[]).await?, read)?.rows;
     Ok(rows.into_iter().collect())
@@ -158,7 +158,7 @@ async fn rhythms(db: &mut Door<'_>) -> DbResult<BTreeMap<String, Rhythm>> {
 
 /// In the order of their names, so that two nodes do not wait for each other.
 async fn rhythms_add(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     accepted: &BTreeMap<String, UnixMs>,
     now_ms: UnixMs,
 ) -> DbResult<BTreeMap<String, Rhythm>> {
@@ -292,7 +292,7 @@ impl Store {
     }
 }
 
-async fn open_counts(db: &mut Door<'_>) -> DbResult<OpenCounts> {
+async fn open_counts(db: &mut Executor<'_>) -> DbResult<OpenCounts> {
     let mut found = OpenCounts::default();
     let mut names = open_destinations(db).await?;
     names.sort();

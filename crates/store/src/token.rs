@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use super::audit::{AuditEntry, append};
 use super::damaged::intact;
-use super::db::{DbError, DbResult, Door, Row, StoreError};
+use super::db::{DbError, DbResult, Executor, Row, StoreError};
 use super::handle::Store;
 use hooklatch_core::types::{Name, Principal, Reach, Role, UnixMs};
 
@@ -119,7 +119,7 @@ impl TokenBook {
     }
 }
 
-async fn tokens_known(db: &mut Door<'_>) -> DbResult<Vec<TokenRow>> {
+async fn tokens_known(db: &mut Executor<'_>) -> DbResult<Vec<TokenRow>> {
     let sql = concat!(
         "/* tokens_known */ SELECT ",
         token_columns!(),
@@ -129,7 +129,7 @@ async fn tokens_known(db: &mut Door<'_>) -> DbResult<Vec<TokenRow>> {
     token_rows(&db.fetch(sql, &[TOKENS_KNOWN_N_MAX.into()]).await?)
 }
 
-async fn tokens_used(db: &mut Door<'_>, token_ids: Vec<String>, now_ms: UnixMs) -> DbResult<()> {
+async fn tokens_used(db: &mut Executor<'_>, token_ids: Vec<String>, now_ms: UnixMs) -> DbResult<()> {
     let sql = "/* tokens_used */ UPDATE operator_tokens SET last_used_at_ms = $2
                WHERE token_id = ANY($1) AND COALESCE(last_used_at_ms, 0) < $2";
     db.execute(sql, &[token_ids.into(), now_ms.into()]).await.map(drop)
@@ -179,7 +179,7 @@ impl TokenBook {
     }
 }
 
-async fn session_make(db: &mut Door<'_>, session: &OperatorSession, from: &str) -> DbResult<()> {
+async fn session_make(db: &mut Executor<'_>, session: &OperatorSession, from: &str) -> DbResult<()> {
     let (name, now_ms) = (session.token_name.as_str(), session.created_at_ms);
     let sql = "/* session_make */ DELETE FROM operator_sessions WHERE expires_at_ms <= $1";
     db.execute(sql, &[now_ms.into()]).await?;
@@ -200,19 +200,19 @@ async fn session_make(db: &mut Door<'_>, session: &OperatorSession, from: &str) 
     append(db, now_ms, &[entry(name, "sign_in", format!("from {from}"))]).await
 }
 
-async fn sessions_known(db: &mut Door<'_>, digests: Vec<String>) -> DbResult<Vec<OperatorSession>> {
+async fn sessions_known(db: &mut Executor<'_>, digests: Vec<String>) -> DbResult<Vec<OperatorSession>> {
     let sql = "/* sessions_known */ SELECT digest, token_name, token_bound, created_at_ms, expires_at_ms
                FROM operator_sessions WHERE digest = ANY($1)";
     let rows = db.fetch(sql, &[digests.into()]).await?;
     Ok(intact("operator_sessions", "token_name", &rows, session_row)?.rows)
 }
 
-async fn session_end(db: &mut Door<'_>, digest: [u8; 32]) -> DbResult<()> {
+async fn session_end(db: &mut Executor<'_>, digest: [u8; 32]) -> DbResult<()> {
     let sql = "/* session_end */ DELETE FROM operator_sessions WHERE digest = $1";
     db.execute(sql, &[hex::encode(digest).into()]).await.map(drop)
 }
 
-async fn sessions_end(db: &mut Door<'_>, name: &str, from: &str, now_ms: UnixMs) -> DbResult<u64> {
+async fn sessions_end(db: &mut Executor<'_>, name: &str, from: &str, now_ms: UnixMs) -> DbResult<u64> {
     let sql = "/* sessions_end */ DELETE FROM operator_sessions WHERE token_name = $1";
     let ended_n = db.execute(sql, &[name.into()]).await?;
     let detail = format!("from {from}, of {ended_n} sessions");

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 
-use super::db::{DbError, DbResult, Door, Row, StoreError, Tx};
+use super::db::{DbError, DbResult, Executor, Row, StoreError, Tx};
 use super::event::{ContentUnavailable, StoredPayload, event_columns, event_view, stored_body};
 use super::handle::Store;
 use hooklatch_contract::EventView;
@@ -108,7 +108,7 @@ impl Store {
 }
 
 async fn event_committed(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     key: &EventKey,
     ring: &KeyRing,
 ) -> DbResult<Option<CommittedEvent>> {

@@ -6,7 +6,7 @@ use super::Candidate;
 use super::batch::{EventInsert, Holder};
 use super::transaction::AdmissionTx;
 use crate::apart::{conflict_ids, conflict_note, event_content, is_beside, replay_places};
-use crate::db::{DbResult, Door, StoreError};
+use crate::db::{DbResult, Executor, StoreError};
 use crate::event::{EventRow, EventUpdate, Latched, event_get, events_update, events_with};
 use crate::signal::repeat_claim;
 use hooklatch_core::json::is_rendering;
@@ -283,7 +283,7 @@ fn note_unrecorded(event: &IncomingEvent) {
 
 /// Returns those of `places` whose replay key a row has already.
 async fn replay_keys_taken(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     provider: &Name,
     places: &[BodyDigest],
 ) -> DbResult<Vec<Vec<u8>>> {
@@ -301,7 +301,7 @@ async fn replay_keys_taken(
     Ok(taken)
 }
 
-async fn conflict_count(db: &mut Door<'_>, first: &EventKey) -> DbResult<()> {
+async fn conflict_count(db: &mut Executor<'_>, first: &EventKey) -> DbResult<()> {
     db.execute(
         "/* conflict_count */ INSERT INTO conflict_counts (provider, event_id, unkept_n) VALUES ($1, $2, 1)
          ON CONFLICT (provider, event_id) DO UPDATE SET unkept_n = conflict_counts.unkept_n + 1",

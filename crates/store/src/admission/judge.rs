@@ -12,7 +12,7 @@ use super::beside::Conflicting;
 use super::transaction::AdmissionTx;
 use super::{AdmittedBatch, Candidate, Decide, Plan, Quick, Writes, postgres, sqlite};
 use crate::db::postgres::Postgres;
-use crate::db::{Backend, DbError, DbResult, Door, StoreError};
+use crate::db::{Backend, DbError, DbResult, Executor, StoreError};
 use crate::event::Latched;
 use crate::handle::Store;
 use hooklatch_core::stop::to_end;
@@ -152,7 +152,7 @@ async fn decided<D: Decide>(mut decide: D, found: Vec<(Latched, bool)>) -> (D, P
 
 /// Sets the time that a statement waits for a row that another transaction holds, for the rest of this transaction.
 /// Milliseconds; changes nothing on SQLite, which has one writer.
-async fn lock_wait_set(db: &mut Door<'_>, wait_ms: i64) -> DbResult<()> {
+async fn lock_wait_set(db: &mut Executor<'_>, wait_ms: i64) -> DbResult<()> {
     if !db.is_postgres() {
         return Ok(());
     }
@@ -206,7 +206,7 @@ impl Store {
         let (inserted, paused) = postgres::admitted_at_once(db, &batch, &writes.messages, &self.ring)
             .await
             .map_err(StoreError::from_commit)
-            .inspect_err(|_| db.writer().trust().doubt())?;
+            .inspect_err(|_| db.writer().health().mark_suspect())?;
         let (latched, failure) = if inserted.is_all() {
             (batch.surely(&inserted), None)
         } else {

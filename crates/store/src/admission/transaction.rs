@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::batch::{self, EventInsert, Holder};
 use super::{Candidate, Writes, lanes_wanted, message_rows, postgres, sqlite};
 use crate::db::limit::limited;
-use crate::db::{DbResult, Door, StoreError, Tx};
+use crate::db::{DbResult, Executor, StoreError, Tx};
 use crate::event::{
     DueEvent, DueTaken, EventRow, EventUpdate, Latched, event_get, event_take_due, events_update,
     payload_in_parts, payload_redacted, payload_whole_keep,
@@ -125,8 +125,8 @@ impl AdmissionTx {
                 Err(error) => Err(error),
             }
         } else {
-            match self.tx.door() {
-                Ok(mut door) => versions_raise(&mut door, &highest).await,
+            match self.tx.executor() {
+                Ok(mut executor) => versions_raise(&mut executor, &highest).await,
                 Err(error) => Err(error),
             }
         };
@@ -231,13 +231,13 @@ impl AdmissionTx {
 }
 
 /// The destinations that are paused.
-async fn paused_names(db: &mut Door<'_>) -> DbResult<HashSet<String>> {
+async fn paused_names(db: &mut Executor<'_>) -> DbResult<HashSet<String>> {
     let rows = db.fetch("/* paused_names */ SELECT destination FROM destination_pauses", &[]).await?;
     rows.iter().map(|row| row.text("destination")).collect()
 }
 
 /// Raises these versions; of each whether it is the newest that was seen.
-async fn versions_raise(db: &mut Door<'_>, versions: &[batch::Raise<'_>]) -> DbResult<Vec<bool>> {
+async fn versions_raise(db: &mut Executor<'_>, versions: &[batch::Raise<'_>]) -> DbResult<Vec<bool>> {
     let mut is_newest = Vec::with_capacity(versions.len());
     for raise in versions {
         let values =

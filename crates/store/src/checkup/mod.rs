@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::db::{DbResult, Door, Row, SchemaState, StoreError, Value};
+use super::db::{DbResult, Executor, Row, SchemaState, StoreError, Value};
 use super::handle::Store;
 use super::migrations;
 use hooklatch_core::types::UnixMs;
@@ -179,7 +179,7 @@ impl Store {
     }
 }
 
-async fn file_state(db: &mut Door<'_>) -> DbResult<FileState> {
+async fn file_state(db: &mut Executor<'_>) -> DbResult<FileState> {
     let path = db.fetch_one("/* checkup_file */ PRAGMA database_list", &[]).await?.text("file")?;
     let journal = db.fetch_one("/* checkup_file */ PRAGMA journal_mode", &[]).await?.text("journal_mode")?;
     let mut number = async |sql: &'static str, column: &str| db.fetch_one(sql, &[]).await?.int(column);
@@ -196,7 +196,7 @@ async fn file_state(db: &mut Door<'_>) -> DbResult<FileState> {
     })
 }
 
-async fn pages(db: &mut Door<'_>) -> DbResult<Vec<String>> {
+async fn pages(db: &mut Executor<'_>) -> DbResult<Vec<String>> {
     let rows = db.fetch_as_is(MISTAKES, &[]).await?;
     let texts = rows.iter().map(|row| row.text("quick_check"));
     texts.filter(|text| !matches!(text, Ok(text) if text == "ok")).collect()
@@ -262,7 +262,7 @@ impl Store {
     }
 }
 
-async fn sessions_of_others(db: &mut Door<'_>, for_ms: i64) -> DbResult<i64> {
+async fn sessions_of_others(db: &mut Executor<'_>, for_ms: i64) -> DbResult<i64> {
     if !db.is_postgres() {
         return Ok(0);
     }
@@ -272,13 +272,13 @@ async fn sessions_of_others(db: &mut Door<'_>, for_ms: i64) -> DbResult<i64> {
     db.fetch_one(sql, &[for_ms.into()]).await?.int("n")
 }
 
-async fn clock_ms(db: &mut Door<'_>, now_ms: UnixMs) -> DbResult<UnixMs> {
+async fn clock_ms(db: &mut Executor<'_>, now_ms: UnixMs) -> DbResult<UnixMs> {
     let row = db.fetch_one(NOW, &[now_ms.into()]).await?;
     row.int(if db.is_postgres() { "clock_ms" } else { "own_ms" })
 }
 
 async fn node_seen(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     node: &str,
     version: &str,
     schema: i64,
@@ -289,11 +289,11 @@ async fn node_seen(
     db.execute(FORGET, &[seen_at_ms.saturating_sub(FORGOTTEN_MS).into()]).await.map(drop)
 }
 
-async fn node_gone(db: &mut Door<'_>, node: &str) -> DbResult<()> {
+async fn node_gone(db: &mut Executor<'_>, node: &str) -> DbResult<()> {
     db.execute(GONE, &[node.into()]).await.map(drop)
 }
 
-async fn node_list(db: &mut Door<'_>, now_ms: UnixMs) -> DbResult<Vec<NodeSeen>> {
+async fn node_list(db: &mut Executor<'_>, now_ms: UnixMs) -> DbResult<Vec<NodeSeen>> {
     let now_ms = clock_ms(db, now_ms).await?;
     let node = |row: &Row| {
         Ok(NodeSeen {
@@ -345,7 +345,7 @@ impl Store {
     }
 }
 
-async fn checkup_schema(db: &mut Door<'_>, expected: &Expected) -> DbResult<SchemaParts> {
+async fn checkup_schema(db: &mut Executor<'_>, expected: &Expected) -> DbResult<SchemaParts> {
     let (tables, triggers, indexes) = if db.is_postgres() {
         let tables = names(db, POSTGRES_TABLES, &[]).await?;
         (tables, names(db, POSTGRES_TRIGGERS, &[]).await?, indexes(db, POSTGRES_INDEXES).await?)
@@ -395,11 +395,11 @@ fn compared(
     parts
 }
 
-async fn names(db: &mut Door<'_>, sql: &'static str, values: &[Value]) -> DbResult<BTreeSet<String>> {
+async fn names(db: &mut Executor<'_>, sql: &'static str, values: &[Value]) -> DbResult<BTreeSet<String>> {
     db.fetch(sql, values).await?.iter().map(|row| row.text("name")).collect()
 }
 
-async fn indexes(db: &mut Door<'_>, sql: &'static str) -> DbResult<BTreeMap<String, FoundIndex>> {
+async fn indexes(db: &mut Executor<'_>, sql: &'static str) -> DbResult<BTreeMap<String, FoundIndex>> {
     let rows = db.fetch(sql, &[]).await?;
     let index = |row: &Row| {
         let index = FoundIndex {
@@ -479,7 +479,7 @@ const TABLES: &str = "/* checkup_tables */ SELECT CAST(s.relname AS TEXT) AS nam
             FROM pg_class c, unnest(c.reloptions) AS said WHERE c.oid = s.relid), false) AS is_without_vacuum
     FROM pg_stat_user_tables s WHERE s.schemaname = current_schema() ORDER BY s.relname LIMIT 500";
 
-async fn server_state(db: &mut Door<'_>) -> DbResult<ServerState> {
+async fn server_state(db: &mut Executor<'_>) -> DbResult<ServerState> {
     let names: Vec<String> = SETTINGS.map(str::to_owned).to_vec();
     let settings = db.fetch(OF_SETTINGS, &[names.into()]).await?;
     let setting = |row: &Row| Ok((row.text("name")?, row.text("setting")?));

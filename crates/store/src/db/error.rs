@@ -124,7 +124,7 @@ impl DbError {
     /// True when it is the database's verdict on a statement, or on what it answered, after which its
     /// connection is as good as before. Not so: no answer, a server that stops or only reads, a disk that
     /// fails.
-    pub(crate) fn is_verdict(&self) -> bool {
+    pub(crate) fn is_server_error(&self) -> bool {
         let Some(code) = self.code() else {
             return matches!(
                 self.kind,
@@ -340,12 +340,12 @@ impl StoreError {
     }
 
     /// True when its connection is as good as before.
-    pub(crate) fn is_verdict(&self) -> bool {
+    pub(crate) fn is_server_error(&self) -> bool {
         match self {
             Self::Unavailable { source, .. }
             | Self::Conflict { source, .. }
             | Self::Locked { source, .. }
-            | Self::Query { source, .. } => source.is_verdict(),
+            | Self::Query { source, .. } => source.is_server_error(),
             Self::CommitUnknown { .. } => false,
             Self::Vanished { .. } | Self::Inconsistent { .. } | Self::Refused(_) => true,
         }
@@ -376,7 +376,7 @@ mod tests {
 
     #[test]
     fn an_error_is_sorted_by_what_it_says_of_statement_and_connection() {
-        for (code, verdict, is_verdict) in [
+        for (code, verdict, is_server_error) in [
             ("1", Verdict::Refused, true),
             ("5", Verdict::Away, true),
             ("8", Verdict::Away, false),
@@ -396,7 +396,7 @@ mod tests {
             ("08P01", Verdict::Refused, false),
         ] {
             let error = coded(code);
-            assert_eq!((error.verdict(), error.is_verdict()), (verdict, is_verdict), "{code}");
+            assert_eq!((error.verdict(), error.is_server_error()), (verdict, is_server_error), "{code}");
         }
         let wordless = [
             (DbError::vanished(), Verdict::Vanished, true),
@@ -407,8 +407,8 @@ mod tests {
             (sqlx::Error::PoolClosed.into(), Verdict::Away, false),
             (rusqlite::Error::QueryReturnedNoRows.into(), Verdict::Vanished, true),
         ];
-        for (error, verdict, is_verdict) in wordless {
-            assert_eq!((error.verdict(), error.is_verdict()), (verdict, is_verdict), "{error}");
+        for (error, verdict, is_server_error) in wordless {
+            assert_eq!((error.verdict(), error.is_server_error()), (verdict, is_server_error), "{error}");
         }
     }
 }

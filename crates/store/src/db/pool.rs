@@ -17,8 +17,8 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 
-use super::door::Door;
 use super::error::{DbError, DbResult, StoreError};
+use super::executor::Executor;
 use super::limit::limited;
 use hooklatch_core::stop::to_end;
 
@@ -36,41 +36,41 @@ pub(crate) type Connect<S> = Box<dyn Fn() -> Connecting<S> + Send + Sync>;
 
 /// The state of a database as far as all its connections know it together.
 #[derive(Default)]
-pub struct Trust {
+pub struct PoolHealth {
     /// Raised when a connection had to be closed: those of earlier generations are no longer trusted.
     generation: AtomicU64,
     /// True when something went wrong since a write was last seen to work.
-    is_doubted: AtomicBool,
+    is_suspect: AtomicBool,
     /// Why it is not the database that was opened, once that was seen.
     replaced: OnceLock<String>,
 }
 
-impl Trust {
+impl PoolHealth {
     /// No connection that is open now is to be used again.
-    pub(crate) fn withdraw(&self) {
+    pub(crate) fn invalidate_all(&self) {
         self.generation.fetch_add(1, Ordering::Relaxed);
-        self.is_doubted.store(true, Ordering::Relaxed);
+        self.is_suspect.store(true, Ordering::Relaxed);
     }
 
     /// A write did not work.
-    pub fn doubt(&self) {
-        self.is_doubted.store(true, Ordering::Relaxed);
+    pub fn mark_suspect(&self) {
+        self.is_suspect.store(true, Ordering::Relaxed);
     }
 
     /// True when a write has to be seen to work before it is said that writes work.
-    pub(crate) fn is_doubted(&self) -> bool {
-        self.is_doubted.load(Ordering::Relaxed)
+    pub(crate) fn is_suspect(&self) -> bool {
+        self.is_suspect.load(Ordering::Relaxed)
     }
 
     /// A write was seen to work.
-    pub fn restore(&self) {
-        self.is_doubted.store(false, Ordering::Relaxed);
+    pub fn mark_healthy(&self) {
+        self.is_suspect.store(false, Ordering::Relaxed);
     }
 
     /// Another database, or an earlier state of it, is there now: no connection is given before a restart. True the
     /// first time.
     pub fn replace(&self, what: &str) -> bool {
-        self.is_doubted.store(true, Ordering::Relaxed);
+        self.is_suspect.store(true, Ordering::Relaxed);
         self.replaced.set(what.to_owned()).is_ok()
     }
 
@@ -106,7 +106,7 @@ struct PoolShared<S> {
     places_n: u32,
     turns: Arc<Semaphore>,
     idle: Mutex<Vec<OpenConnection<S>>>,
-    trust: Arc<Trust>,
+    health: Arc<PoolHealth>,
     waited: metrics::Histogram,
 }
 
@@ -118,15 +118,15 @@ struct OpenConnection<S> {
 
 impl<S: Session> SessionPool<S> {
     /// Makes a pool, which opens nothing yet.
-    pub fn new(places_n: u32, trust: Arc<Trust>, connect: Connect<S>) -> Self {
+    pub fn new(places_n: u32, health: Arc<PoolHealth>, connect: Connect<S>) -> Self {
         let places = Arc::new(Semaphore::new(places_n as usize));
         let waited = metrics::histogram!("hooklatch_db_wait_seconds");
         let (turns, idle) = (Arc::new(Semaphore::new(1)), Mutex::default());
-        Self(Arc::new(PoolShared { connect, places, places_n, turns, idle, trust, waited }))
+        Self(Arc::new(PoolShared { connect, places, places_n, turns, idle, health, waited }))
     }
 
-    pub fn trust(&self) -> &Trust {
-        &self.0.trust
+    pub fn health(&self) -> &PoolHealth {
+        &self.0.health
     }
 
     /// Connections that operations hold, and the most that there may be, under the word for what they are for.
@@ -151,11 +151,11 @@ impl<S: Session> SessionPool<S> {
 
     /// A connection for one operation, the one that was used last or a new one.
     pub async fn take(&self) -> DbResult<HeldSession<S>> {
-        if let Some(what) = self.0.trust.replaced() {
+        if let Some(what) = self.0.health.replaced() {
             return Err(DbError::lost(format!("{what}; nothing is written to it before a restart")));
         }
         let place = self.permit(&self.0.places).await?;
-        let generation = self.0.trust.generation.load(Ordering::Relaxed);
+        let generation = self.0.health.generation.load(Ordering::Relaxed);
         loop {
             let Some(open) = self.idle().pop() else { break };
             if open.generation == generation && open.opened.elapsed() < AGE_MAX {
@@ -167,7 +167,7 @@ impl<S: Session> SessionPool<S> {
         let session = timeout(TAKE_LIMIT, (self.0.connect)()).await;
         let session = session.unwrap_or_else(|_| Err(DbError::no_answer(TAKE_LIMIT)));
         let open = session.map(|session| OpenConnection { session, generation, opened: Instant::now() });
-        let open = open.inspect_err(|_| self.0.trust.doubt())?;
+        let open = open.inspect_err(|_| self.0.health.mark_suspect())?;
         Ok(HeldSession { open: Some(open), shared: Arc::clone(&self.0), _place: place })
     }
 
@@ -178,7 +178,7 @@ impl<S: Session> SessionPool<S> {
         match held.begin().await {
             Ok(()) => return Ok(held),
             // Another connection may be writing just now: this one is as good as before.
-            Err(error) if error.is_verdict() => {
+            Err(error) if error.is_server_error() => {
                 held.give_back();
                 return Err(error);
             }
@@ -227,9 +227,9 @@ impl<S: Session> HeldSession<S> {
             .ok_or_else(|| DbError::lost("the connection is closed"))
     }
 
-    /// Opens the door for statements that both databases know.
-    pub(crate) fn door(&mut self) -> DbResult<Door<'_>> {
-        self.session().map(S::door)
+    /// Returns an executor for statements that both databases know.
+    pub(crate) fn executor(&mut self) -> DbResult<Executor<'_>> {
+        self.session().map(S::executor)
     }
 
     /// Gives it back: no answer is awaited in it. Where a transaction is open all the same, it is closed.
@@ -242,7 +242,7 @@ impl<S: Session> HeldSession<S> {
 
     /// Gives it back after a statement by itself, unless its answer says nothing about the state it is in.
     pub(crate) fn give_back_after<T>(self, answer: DbResult<T>) -> DbResult<T> {
-        if answer.as_ref().err().is_none_or(DbError::is_verdict) {
+        if answer.as_ref().err().is_none_or(DbError::is_server_error) {
             self.give_back();
         }
         answer
@@ -250,7 +250,7 @@ impl<S: Session> HeldSession<S> {
 
     /// The same after a whole operation.
     pub(crate) fn give_back_after_all<T>(self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
-        if answer.as_ref().err().is_none_or(StoreError::is_verdict) {
+        if answer.as_ref().err().is_none_or(StoreError::is_server_error) {
             self.give_back();
         }
         answer
@@ -298,7 +298,7 @@ impl<S: Session> HeldSession<S> {
             Ok(()) => self.give_back(),
             // The driver may still count a transaction that the database has ended, so this connection is of no use any
             // more. Other connections are as good as before.
-            Err(error) if error.is_verdict() => self.close(),
+            Err(error) if error.is_server_error() => self.close(),
             Err(_) => drop(self),
         }
         answer
@@ -308,7 +308,7 @@ impl<S: Session> HeldSession<S> {
 impl<S: Session> Drop for HeldSession<S> {
     fn drop(&mut self) {
         if self.open.is_some() {
-            self.shared.trust.withdraw();
+            self.shared.health.invalidate_all();
         }
     }
 }
@@ -333,6 +333,6 @@ pub trait Session: Sized + Send + 'static {
     /// Says goodbye to the database and closes the connection.
     fn close(self) -> impl Future<Output = ()> + Send;
 
-    /// Opens the door for statements that both databases know.
-    fn door(&mut self) -> Door<'_>;
+    /// Returns an executor for statements that both databases know.
+    fn executor(&mut self) -> Executor<'_>;
 }

@@ -14,11 +14,11 @@ use std::sync::LazyLock;
 
 use sqlx::{AssertSqlSafe, PgConnection, Row as _};
 
-use super::door::Door;
 use super::error::{DbError, DbResult, StoreError};
+use super::executor::Executor;
 use super::limit::limited;
 use super::pool::{HeldSession, Session as _};
-use super::postgres::Tidy;
+use super::postgres::SessionReset;
 use super::sqlite::SqliteSession;
 use super::value::{Row, Value};
 use hooklatch_core::stop::to_end;
@@ -48,7 +48,7 @@ pub struct Tx {
 pub enum TxKind {
     Sqlite(HeldSession<SqliteSession>),
     /// A session of PostgreSQL, with what puts it right after a handler.
-    Postgres(HeldSession<PgConnection>, Tidy),
+    Postgres(HeldSession<PgConnection>, SessionReset),
 }
 
 /// The mark that a handler's statements stand behind. It is gone when the handler ended the transaction, on
@@ -83,11 +83,11 @@ impl Tx {
         }
     }
 
-    /// Opens the door for statements that both databases know, each within seconds.
-    pub(crate) fn door(&mut self) -> DbResult<Door<'_>> {
+    /// Returns an executor for statements that both databases know, each within seconds.
+    pub(crate) fn executor(&mut self) -> DbResult<Executor<'_>> {
         match &mut self.kind {
-            TxKind::Sqlite(held) => held.door(),
-            TxKind::Postgres(held, _) => held.door(),
+            TxKind::Sqlite(held) => held.executor(),
+            TxKind::Postgres(held, _) => held.executor(),
         }
     }
 
@@ -118,7 +118,7 @@ impl Tx {
 
     /// Passes on the result of a statement, and records what it implies for the connection.
     pub fn noted<T>(&mut self, op: &'static str, answer: DbResult<T>) -> Result<T, StoreError> {
-        self.is_lost |= answer.as_ref().is_err_and(|error| !error.is_verdict());
+        self.is_lost |= answer.as_ref().is_err_and(|error| !error.is_server_error());
         answer.map_err(|source| StoreError::from_db(op, source))
     }
 
@@ -133,9 +133,9 @@ impl Tx {
                 let answer = held.commit().await;
                 ended_on_sqlite(held, self.is_used, answer).await
             }
-            TxKind::Postgres(mut held, tidy) => {
+            TxKind::Postgres(mut held, reset) => {
                 let answer = held.commit().await;
-                ended(held, tidy, self.is_used, answer).await
+                ended(held, reset, self.is_used, answer).await
             }
         }
         .map_err(StoreError::from_commit)
@@ -151,9 +151,9 @@ impl Tx {
                 let answer = held.roll_back().await;
                 ended_on_sqlite(held, self.is_used, answer).await
             }
-            (TxKind::Postgres(mut held, tidy), false) => {
+            (TxKind::Postgres(mut held, reset), false) => {
                 let answer = held.roll_back().await;
-                ended(held, tidy, self.is_used, answer).await
+                ended(held, reset, self.is_used, answer).await
             }
             (TxKind::Sqlite(held), true) => held.roll_back_and_close().await,
             (TxKind::Postgres(held, _), true) => end_process(held, self.process).await,
@@ -180,7 +180,7 @@ impl Tx {
             TxKind::Sqlite(held) => match held.session() {
                 Ok(session) => {
                     session.handler_begins();
-                    limited(session.door().batch(format!("SAVEPOINT {}", *MARK))).await
+                    limited(session.executor().batch(format!("SAVEPOINT {}", *MARK))).await
                 }
                 Err(error) => Err(error),
             },
@@ -204,12 +204,12 @@ impl Tx {
                 Err(error) => Err(error),
             },
             // One round trip for both.
-            TxKind::Postgres(held, tidy) => {
+            TxKind::Postgres(held, reset) => {
                 // A name means what is temporary before it means ours.
                 let (rules, discard) = self.around;
-                let sql = format!("{rules}RELEASE SAVEPOINT {};{}{discard}", *MARK, tidy.settings);
-                match held.door() {
-                    Ok(mut door) => limited(door.batch(sql)).await,
+                let sql = format!("{rules}RELEASE SAVEPOINT {};{}{discard}", *MARK, reset.settings);
+                match held.executor() {
+                    Ok(mut executor) => limited(executor.batch(sql)).await,
                     Err(error) => Err(error),
                 }
             }
@@ -226,12 +226,12 @@ impl Tx {
     /// Runs a statement with `$1`, `$2`, … taken from `values`; both databases understand these. Gives back
     /// how many rows it changed.
     pub async fn execute(&mut self, sql: &'static str, values: &[Value]) -> Result<u64, DbError> {
-        self.door()?.execute_as_is(sql, values).await
+        self.executor()?.execute_as_is(sql, values).await
     }
 
     /// The same for a statement that gives back rows: all of them, in its order.
     pub async fn fetch(&mut self, sql: &'static str, values: &[Value]) -> Result<Vec<Row>, DbError> {
-        self.door()?.fetch_as_is(sql, values).await
+        self.executor()?.fetch_as_is(sql, values).await
     }
 
     /// The whole number in the first column of the first row; `None` when there is no row or it is NULL.
@@ -241,7 +241,7 @@ impl Tx {
 
     /// Runs several statements without values, one after the other, with a `;` between them.
     pub async fn batch(&mut self, sql: &'static str) -> Result<(), DbError> {
-        self.door()?.batch(sql).await
+        self.executor()?.batch(sql).await
     }
 
     /// `sqlite` or `postgres`: for statements that one of them alone has.
@@ -293,13 +293,13 @@ async fn end_process(mut held: HeldSession<PgConnection>, process: Option<i32>) 
 /// outside of the transaction; a session that cannot be reset is closed, and the transaction's result stays as it is.
 async fn ended(
     mut held: HeldSession<PgConnection>,
-    tidy: Tidy,
+    reset: SessionReset,
     is_used: bool,
     answer: DbResult<()>,
 ) -> DbResult<()> {
-    if is_used && answer.is_ok() && !tidy.session.is_empty() {
+    if is_used && answer.is_ok() && !reset.session.is_empty() {
         let tidied = match held.session() {
-            Ok(session) => limited(tidy.after(session)).await,
+            Ok(session) => limited(reset.after(session)).await,
             Err(error) => Err(error),
         };
         if !matches!(tidied, Ok(true)) {
@@ -316,8 +316,8 @@ async fn ended_on_sqlite(
     answer: DbResult<()>,
 ) -> DbResult<()> {
     if is_used && answer.is_ok() {
-        let left = match held.door() {
-            Ok(mut door) => door.fetch_one("SELECT COUNT(*) AS n FROM temp.sqlite_schema", &[]).await,
+        let left = match held.executor() {
+            Ok(mut executor) => executor.fetch_one("SELECT COUNT(*) AS n FROM temp.sqlite_schema", &[]).await,
             Err(error) => Err(error),
         };
         if !matches!(left.and_then(|row| row.int("n")), Ok(0)) {
@@ -341,8 +341,8 @@ impl Tx {
         self.around = ("", "");
         let answer = match &self.kind {
             TxKind::Sqlite(_) => self.run_sqlite(|db| Ok(db.commit_hook(Some(|| true))?)).await,
-            TxKind::Postgres(_, tidy) => {
-                let is_our_session = !tidy.session.is_empty();
+            TxKind::Postgres(_, reset) => {
+                let is_our_session = !reset.session.is_empty();
                 self.broken(is_our_session).await
             }
         };
@@ -350,13 +350,13 @@ impl Tx {
     }
 
     async fn broken(&mut self, is_our_session: bool) -> DbResult<()> {
-        let mut door = self.door()?;
+        let mut executor = self.executor()?;
         if is_our_session {
             for sql in READ_ONLY {
-                limited(door.batch(sql)).await?;
+                limited(executor.batch(sql)).await?;
             }
         }
-        limited(door.batch(BROKEN)).await
+        limited(executor.batch(BROKEN)).await
     }
 
     /// Rolls back, and gives the connection back as it was.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::types::{Audited, Deciding, Refusal, Verdict};
 use crate::audit::AuditEntry;
-use crate::db::{DbResult, Door, Row};
+use crate::db::{DbResult, Executor, Row};
 use crate::lane;
 use crate::message::message_state;
 use hooklatch_contract::{IfMatch, MessageAct, OrderResult, message_tag};
@@ -47,7 +47,7 @@ pub(crate) const STATEMENTS: &[(&str, &str)] = &[("message_decide sent", SENT_BY
 
 /// Decides about one message: of the asking person's providers and destinations alone.
 pub(crate) async fn decide(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     id: MessageId,
     act: MessageAct,
     deciding: &mut Deciding,
@@ -92,7 +92,7 @@ fn version(row: &Row) -> DbResult<String> {
 
 /// Changes those of these messages that may be decided about so; gives back which those are.
 pub(crate) async fn act_on(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     ids: &[i64],
     act: MessageAct,
     deciding: &mut Deciding,
@@ -122,7 +122,7 @@ pub(crate) async fn act_on(
     Ok(ids)
 }
 
-async fn lanes_of(db: &mut Door<'_>, ids: &[i64]) -> DbResult<Vec<lane::Lane>> {
+async fn lanes_of(db: &mut Executor<'_>, ids: &[i64]) -> DbResult<Vec<lane::Lane>> {
     let rows = db
         .fetch(
             "/* message_decide */ SELECT destination, lane FROM outbox_queue
@@ -136,7 +136,7 @@ async fn lanes_of(db: &mut Door<'_>, ids: &[i64]) -> DbResult<Vec<lane::Lane>> {
 
 /// Sends messages again: attempts and age start anew, under the same key. What may have taken effect keeps the time
 /// until which its key is known: past it, an automatic retry may act twice, no matter who ordered the first send.
-async fn send(db: &mut Door<'_>, ids: &[i64], deciding: &Deciding) -> DbResult<()> {
+async fn send(db: &mut Executor<'_>, ids: &[i64], deciding: &Deciding) -> DbResult<()> {
     let sql = "/* message_decide */ UPDATE outbox_queue
                SET state = 'ready', visible_at_ms = LEAST($2, {clock_ms}), last_result = NULL, last_http_status = NULL,
                    last_error = NULL, first_sent_at_ms = NULL, attempts_before_n = attempts_n,
@@ -147,7 +147,12 @@ async fn send(db: &mut Door<'_>, ids: &[i64], deciding: &Deciding) -> DbResult<(
 }
 
 /// Moves messages from the queue into history; a claim whose lease has ended is recorded as unknown.
-async fn finish(db: &mut Door<'_>, ids: &[i64], state: MessageState, deciding: &Deciding) -> DbResult<()> {
+async fn finish(
+    db: &mut Executor<'_>,
+    ids: &[i64],
+    state: MessageState,
+    deciding: &Deciding,
+) -> DbResult<()> {
     let ids_and_now = [ids.to_vec().into(), deciding.now_ms.into()];
     db.execute(
         "/* message_decide */ INSERT INTO outbox_attempts
@@ -175,7 +180,12 @@ async fn finish(db: &mut Door<'_>, ids: &[i64], state: MessageState, deciding: &
 }
 
 /// Makes the records of who decided about these messages, while they are still where they were.
-async fn record(db: &mut Door<'_>, ids: &[i64], act: MessageAct, deciding: &mut Deciding) -> DbResult<()> {
+async fn record(
+    db: &mut Executor<'_>,
+    ids: &[i64],
+    act: MessageAct,
+    deciding: &mut Deciding,
+) -> DbResult<()> {
     let sql = "/* message_decide */ SELECT m.message_id, e.provider, e.event_id
                FROM outbox_queue m JOIN processed_webhook_events e ON e.event_seq = m.message_id / 1024
                WHERE m.message_id = ANY($1) ORDER BY m.message_id";

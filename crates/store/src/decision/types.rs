@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::pauses::{Pausable, action};
 use crate::audit::{AuditEntry, append};
-use crate::db::{DbError, DbResult, Door, StoreError, Tx, Working, limit};
+use crate::db::{DbError, DbResult, Executor, StoreError, Tx, Working, limit};
 use crate::handle::Store;
 use crate::idempotency::{
     KeyClaim, KeyReply, KeyRequest, KeyState, NewAnswer, idempotency_begin, idempotency_finish,
@@ -300,7 +300,7 @@ pub(super) enum TakenKey<T> {
 /// Takes the key for this request, whose answer is kept for `kept_ms`. Another request under way with this key is
 /// waited for.
 pub async fn take<T: DeserializeOwned>(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     deciding: &Deciding,
     kept_ms: i64,
 ) -> DbResult<Result<TakenKey<T>, Refusal>> {
@@ -326,7 +326,7 @@ pub async fn take<T: DeserializeOwned>(
 }
 
 /// Keeps the answer, as JSON.
-pub async fn keep(db: &mut Door<'_>, claim: &KeyClaim, value: &impl Serialize) -> DbResult<()> {
+pub async fn keep(db: &mut Executor<'_>, claim: &KeyClaim, value: &impl Serialize) -> DbResult<()> {
     let body = serde_json::to_vec(value).unwrap_or_default();
     let answer =
         NewAnswer { state: KeyState::Succeeded, status: 200, headers: "[]".to_owned(), body: Some(body) };
@@ -342,7 +342,9 @@ pub(crate) async fn once<T>(
     store: &Store,
     op: &'static str,
     mut deciding: Deciding,
-    work: impl for<'a> FnOnce(Door<'a>, &'a mut Deciding) -> Working<'a, DbResult<Verdict<T>>> + Send + 'static,
+    work: impl for<'a> FnOnce(Executor<'a>, &'a mut Deciding) -> Working<'a, DbResult<Verdict<T>>>
+    + Send
+    + 'static,
 ) -> Result<Verdict<Answered<T>>, StoreError>
 where
     T: Serialize + DeserializeOwned + Send + Sync + 'static,
@@ -368,19 +370,19 @@ async fn decided<T: Serialize + DeserializeOwned + Send + Sync>(
     tx: &mut Tx,
     deciding: &mut Deciding,
     kept_ms: i64,
-    work: impl for<'a> FnOnce(Door<'a>, &'a mut Deciding) -> Working<'a, DbResult<Verdict<T>>>,
+    work: impl for<'a> FnOnce(Executor<'a>, &'a mut Deciding) -> Working<'a, DbResult<Verdict<T>>>,
 ) -> DbResult<Verdict<Answered<T>>> {
-    let claim = match take(&mut tx.door()?, deciding, kept_ms).await? {
+    let claim = match take(&mut tx.executor()?, deciding, kept_ms).await? {
         Ok(TakenKey::Claimed(claim)) => claim,
         Ok(TakenKey::Answered(value)) => return Ok(Ok(Answered { value, is_again: true })),
         Err(refusal) => return Ok(Err(refusal)),
     };
-    let value = match work(tx.door()?, deciding).await? {
+    let value = match work(tx.executor()?, deciding).await? {
         Ok(value) => value,
         Err(refusal) => return Ok(Err(refusal)),
     };
-    keep(&mut tx.door()?, &claim, &value).await?;
-    append(&mut tx.door()?, deciding.now_ms, &deciding.records).await?;
+    keep(&mut tx.executor()?, &claim, &value).await?;
+    append(&mut tx.executor()?, deciding.now_ms, &deciding.records).await?;
     Ok(Ok(Answered { value, is_again: false }))
 }
 

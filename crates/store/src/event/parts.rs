@@ -28,7 +28,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::Instant;
 
-use crate::db::{Backend, DbError, DbResult, Door, Row, StoreError};
+use crate::db::{Backend, DbError, DbResult, Executor, Row, StoreError};
 use crate::handle::Store;
 use hooklatch_core::seal::{KeyRing, SealError, SealedPlace};
 use hooklatch_core::types::{EventKey, IncomingEvent, UnixMs};
@@ -185,19 +185,19 @@ pub(crate) const STATEMENTS: &[(&str, &str)] = &[
     ("body_parts stored", STORED),
 ];
 
-async fn unlatched_body_insert(db: &mut Door<'_>, event_seq: i64, now_ms: UnixMs) -> DbResult<()> {
+async fn unlatched_body_insert(db: &mut Executor<'_>, event_seq: i64, now_ms: UnixMs) -> DbResult<()> {
     db.execute(BEGUN, &[event_seq.into(), now_ms.into()]).await.map(drop)
 }
 
 async fn body_part_insert(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     (event_seq, part_n, shard): (i64, u32, i32),
     part: &Bytes,
 ) -> DbResult<()> {
     db.execute(PART, &[event_seq.into(), part_n.into(), shard.into(), part.as_ref().into()]).await.map(drop)
 }
 
-async fn event_is_known(db: &mut Door<'_>, key: &EventKey, text: Option<&[u8]>) -> DbResult<bool> {
+async fn event_is_known(db: &mut Executor<'_>, key: &EventKey, text: Option<&[u8]>) -> DbResult<bool> {
     let provider = key.provider.as_str();
     if db.fetch_optional(KNOWN_KEY, &[provider.into(), key.event_id.as_str().into()]).await?.is_some() {
         return Ok(true);
@@ -207,19 +207,19 @@ async fn event_is_known(db: &mut Door<'_>, key: &EventKey, text: Option<&[u8]>) 
 }
 
 /// Marks a row that was just inserted as one whose body is in parts; an error when a sweep has deleted the parts.
-pub(crate) async fn payload_in_parts(db: &mut Door<'_>, event_seq: i64, parts_n: u32) -> DbResult<()> {
+pub(crate) async fn payload_in_parts(db: &mut Executor<'_>, event_seq: i64, parts_n: u32) -> DbResult<()> {
     db.execute(IN_PARTS, &[event_seq.into(), parts_n.into()]).await?;
     if db.execute(LATCHED, &[event_seq.into()]).await? == 0 { Err(DbError::vanished()) } else { Ok(()) }
 }
 
-async fn body_parts_delete(db: &mut Door<'_>, event_seq: i64) -> DbResult<bool> {
+async fn body_parts_delete(db: &mut Executor<'_>, event_seq: i64) -> DbResult<bool> {
     if db.execute(UNLATCHED_DELETE, &[event_seq.into()]).await? == 0 {
         return Ok(false);
     }
     db.execute(PARTS_DELETE, &[event_seq.into()]).await.map(|_| true)
 }
 
-async fn body_parts_sweep(db: &mut Door<'_>, before_ms: UnixMs) -> DbResult<bool> {
+async fn body_parts_sweep(db: &mut Executor<'_>, before_ms: UnixMs) -> DbResult<bool> {
     let Some(row) = db.fetch_optional(UNLATCHED_OLD, &[before_ms.into()]).await? else { return Ok(false) };
     body_parts_delete(db, row.int("event_seq")?).await
 }
@@ -306,7 +306,7 @@ macro_rules! is_needed {
 
 /// Marks a row that was just inserted as redacted, before anything else can happen to its transaction, so that no reader
 /// takes the redacted bytes for those received.
-pub(crate) async fn payload_redacted(db: &mut Door<'_>, event_seq: i64, values_n: u32) -> DbResult<()> {
+pub(crate) async fn payload_redacted(db: &mut Executor<'_>, event_seq: i64, values_n: u32) -> DbResult<()> {
     let sql = "/* payload_redacted */ UPDATE webhook_payloads SET redacted_n = $2 WHERE event_seq = $1";
     db.execute(sql, &[event_seq.into(), values_n.into()]).await.map(drop)
 }
@@ -314,7 +314,7 @@ pub(crate) async fn payload_redacted(db: &mut Door<'_>, event_seq: i64, values_n
 /// Keeps the received bytes of a redacted event if the transaction leaves something to be made of them: to be called at
 /// its end.
 pub(crate) async fn payload_whole_keep(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     event_seq: i64,
     event: &IncomingEvent,
     ring: &KeyRing,
@@ -340,7 +340,7 @@ impl Store {
 
 /// Locks first, and decides by what is there when the locks are held: a person who has the event dispatched once more
 /// locks the same row.
-async fn wholes_delete(db: &mut Door<'_>, after: i64, limit: u32) -> DbResult<Option<i64>> {
+async fn wholes_delete(db: &mut Executor<'_>, after: i64, limit: u32) -> DbResult<Option<i64>> {
     let rows = db
         .fetch(
             "/* wholes_delete */ SELECT event_seq FROM webhook_payloads WHERE whole IS NOT NULL AND event_seq > $1

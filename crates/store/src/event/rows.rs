@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::parts::{ContentUnavailable, StoredPayload, stored_body, stored_body_bytes};
 use crate::damaged::note;
-use crate::db::{DbError, DbResult, Door, Row, StoreError, Value};
+use crate::db::{DbError, DbResult, Executor, Row, StoreError, Value};
 use crate::handle::Store;
 use hooklatch_core::seal::{KeyRing, SealError};
 use hooklatch_core::types::{BodyDigest, EventKey, EventState, MessageId, Name, ObjectVersion, UnixMs};
@@ -47,7 +47,11 @@ fn update_values(update: &EventUpdate) -> Vec<Value> {
     ]
 }
 
-async fn event_retry_later(db: &mut Door<'_>, update: &EventUpdate, attempts_before: u32) -> DbResult<bool> {
+async fn event_retry_later(
+    db: &mut Executor<'_>,
+    update: &EventUpdate,
+    attempts_before: u32,
+) -> DbResult<bool> {
     let mut values = update_values(update);
     values.push(attempts_before.into());
     let changed_n = db
@@ -61,7 +65,7 @@ async fn event_retry_later(db: &mut Door<'_>, update: &EventUpdate, attempts_bef
     Ok(changed_n == 1)
 }
 
-pub(crate) async fn events_update(db: &mut Door<'_>, updates: &[&EventUpdate]) -> DbResult<()> {
+pub(crate) async fn events_update(db: &mut Executor<'_>, updates: &[&EventUpdate]) -> DbResult<()> {
     for update in updates {
         db.execute(
             "/* events_update */ UPDATE processed_webhook_events
@@ -87,7 +91,7 @@ macro_rules! event_rows_sql {
     };
 }
 
-pub(crate) async fn event_get(db: &mut Door<'_>, key: &EventKey) -> DbResult<Option<EventRow>> {
+pub(crate) async fn event_get(db: &mut Executor<'_>, key: &EventKey) -> DbResult<Option<EventRow>> {
     let row = db
         .fetch_optional(
             event_rows_sql!("event_get", "provider = $1 AND event_id = $2"),
@@ -99,7 +103,7 @@ pub(crate) async fn event_get(db: &mut Door<'_>, key: &EventKey) -> DbResult<Opt
 
 /// The rows that have one of these ids, the oldest first.
 pub(crate) async fn events_with(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     provider: &Name,
     event_ids: &[String],
 ) -> DbResult<Vec<EventRow>> {
@@ -116,7 +120,7 @@ pub(crate) async fn events_with(
     rows.iter().map(EventRow::of).collect()
 }
 
-async fn unreadable_bytes(db: &mut Door<'_>) -> DbResult<Vec<(String, u64)>> {
+async fn unreadable_bytes(db: &mut Executor<'_>) -> DbResult<Vec<(String, u64)>> {
     let rows = db
         .fetch(
             concat!(
@@ -174,7 +178,7 @@ pub(crate) const DUE_STATEMENTS: &[(&str, &str)] =
 
 /// The number of the event to be dispatched next, locked; of a provider whose due events all are locked, the next
 /// provider's.
-async fn longest_due(db: &mut Door<'_>, now_ms: UnixMs, providers: &[Name]) -> DbResult<Option<i64>> {
+async fn longest_due(db: &mut Executor<'_>, now_ms: UnixMs, providers: &[Name]) -> DbResult<Option<i64>> {
     let mut names: Vec<String> = providers.iter().map(Name::to_string).collect();
     loop {
         let found = db.fetch_optional(DUE_PROVIDER, &[now_ms.into(), names.clone().into()]).await?;
@@ -189,7 +193,7 @@ async fn longest_due(db: &mut Door<'_>, now_ms: UnixMs, providers: &[Name]) -> D
 
 /// Locks the longest due event of a provider that no other node has. Events that waited for the end of a pause were never
 /// dispatched, and keep their order: of those only the first may be taken, so one node dispatches them at a time.
-async fn take_due(db: &mut Door<'_>, now_ms: UnixMs, provider: &str) -> DbResult<Option<i64>> {
+async fn take_due(db: &mut Executor<'_>, now_ms: UnixMs, provider: &str) -> DbResult<Option<i64>> {
     let mut is_behind_waiting = false;
     for row in db.fetch(FIRST_DUE, &[now_ms.into(), provider.into()]).await? {
         let (event_seq, is_waiting) = (row.int("event_seq")?, row.int("attempts_n")? == 0);
@@ -204,7 +208,7 @@ async fn take_due(db: &mut Door<'_>, now_ms: UnixMs, provider: &str) -> DbResult
 }
 
 pub(crate) async fn event_take_due(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     now_ms: UnixMs,
     providers: &[Name],
     ring: &KeyRing,

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::rows::event_state;
 use crate::damaged::{Intact, intact, note, of_row};
-use crate::db::{DbResult, Door, Row, Value};
+use crate::db::{DbResult, Executor, Row, Value};
 use crate::message::message_state;
 use hooklatch_contract::{CallCounts, DeliveryView, EventView};
 use hooklatch_core::types::{DeliveryState, EventState, MessageState, Reach, TEST_EVENT, id_parts};
@@ -25,7 +25,7 @@ pub(crate) use event_columns;
 /// Reads rows of [`event_columns`]: each event with its number, and what became of its calls. Errors of destinations out
 /// of reach are left out, and so are rows that are damaged.
 pub(crate) async fn event_views(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     rows: &[Row],
     reach: &Reach,
 ) -> DbResult<Intact<(i64, EventView)>> {
@@ -36,7 +36,7 @@ pub(crate) async fn event_views(
 }
 
 /// The same of one row; it is an error when that is damaged.
-pub(crate) async fn event_view(db: &mut Door<'_>, row: &Row, reach: &Reach) -> DbResult<EventView> {
+pub(crate) async fn event_view(db: &mut Executor<'_>, row: &Row, reach: &Reach) -> DbResult<EventView> {
     let event = of_row(TABLE, &row.key_text("event_seq"), event_row(row))?;
     let mut events = [(row.int("event_seq")?, event)];
     add_deliveries(db, &mut events, reach).await?;
@@ -160,7 +160,7 @@ impl CallCount {
 
 /// Says of each of these events what became of its calls. Errors of destinations out of reach are left out.
 pub(super) async fn add_deliveries(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     events: &mut [(i64, EventView)],
     reach: &Reach,
 ) -> DbResult<()> {

@@ -5,7 +5,7 @@
 //! effect, where the effect is ours (`decision/`, and a claim's own transaction), so that the two are one commit.
 //! Elsewhere each is a transaction by itself, with a lock that ends and a fence that grows with each claim.
 
-use super::db::{DbError, DbResult, Door, Row, StoreError, Tx};
+use super::db::{DbError, DbResult, Executor, Row, StoreError, Tx};
 use super::handle::Store;
 use hooklatch_core::types::UnixMs;
 
@@ -64,7 +64,7 @@ impl Store {
 
 /// Claims a key as a transaction of its own, by the database's clock where leases go by that.
 async fn idempotency_claim(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     mut request: KeyRequest,
     is_own_clock: bool,
 ) -> DbResult<KeyReply> {
@@ -77,7 +77,7 @@ async fn idempotency_claim(
 
 /// Claims the key of a request in the caller's transaction, or returns what is known of it. Waits for another claim that
 /// is under way in a transaction.
-pub(crate) async fn idempotency_begin(db: &mut Door<'_>, request: &KeyRequest) -> DbResult<KeyReply> {
+pub(crate) async fn idempotency_begin(db: &mut Executor<'_>, request: &KeyRequest) -> DbResult<KeyReply> {
     if inserted(db, request).await? {
         return Ok(KeyReply::Claimed(request.claim(1)));
     }
@@ -108,14 +108,14 @@ pub(crate) async fn idempotency_begin(db: &mut Door<'_>, request: &KeyRequest) -
     }
 }
 
-async fn inserted(db: &mut Door<'_>, request: &KeyRequest) -> DbResult<bool> {
+async fn inserted(db: &mut Executor<'_>, request: &KeyRequest) -> DbResult<bool> {
     let sql = "/* idempotency_begin */ INSERT INTO idempotency_keys
                  (principal, idempotency_key, fingerprint, state, fence, locked_until_ms, created_at_ms, expires_at_ms)
                VALUES ($1, $2, $3, 'processing', 1, $5, $4, $6) ON CONFLICT DO NOTHING";
     Ok(db.execute(sql, &request.values()).await? == 1)
 }
 
-async fn row_of(db: &mut Door<'_>, request: &KeyRequest) -> DbResult<Option<Row>> {
+async fn row_of(db: &mut Executor<'_>, request: &KeyRequest) -> DbResult<Option<Row>> {
     let sql = "/* idempotency_begin */ SELECT fingerprint, state, fence, locked_until_ms, expires_at_ms, status, headers, body
                FROM idempotency_keys WHERE principal = $1 AND idempotency_key = $2 FOR UPDATE";
     db.fetch_optional(sql, &[request.principal.as_str().into(), request.key.as_str().into()]).await
@@ -151,7 +151,11 @@ fn known(row: &Row, request: &KeyRequest) -> DbResult<Option<KeyReply>> {
 }
 
 /// Keeps the answer of a request in the caller's transaction; `false` when the claim is not the newest one any more.
-pub(crate) async fn idempotency_finish(db: &mut Door<'_>, claim: &KeyClaim, answer: &NewAnswer) -> DbResult<bool> {
+pub(crate) async fn idempotency_finish(
+    db: &mut Executor<'_>,
+    claim: &KeyClaim,
+    answer: &NewAnswer,
+) -> DbResult<bool> {
     let sql = "/* idempotency_finish */ UPDATE idempotency_keys SET state = $4, status = $5, headers = $6, body = $7
                WHERE principal = $1 AND idempotency_key = $2 AND fence = $3 AND state = 'processing'";
     let mut values = claim.values();
@@ -166,7 +170,7 @@ pub(crate) async fn idempotency_finish(db: &mut Door<'_>, claim: &KeyClaim, answ
 
 /// Inserts a witness row, which is there after a transaction only if the handler committed it instead of us. No request
 /// has its key: keys of requests have no spaces.
-async fn witness_insert(db: &mut Door<'_>, claim: &KeyClaim) -> DbResult<()> {
+async fn witness_insert(db: &mut Executor<'_>, claim: &KeyClaim) -> DbResult<()> {
     let sql = "/* idempotency_witness */ INSERT INTO idempotency_keys
                  (principal, idempotency_key, fingerprint, state, fence, locked_until_ms, created_at_ms, expires_at_ms)
                VALUES ($1, $2, $3, 'processing', $4, 0, 0, $5)";
@@ -181,7 +185,7 @@ async fn witness_insert(db: &mut Door<'_>, claim: &KeyClaim) -> DbResult<()> {
     db.execute(sql, &values).await.map(drop)
 }
 
-async fn witness_delete(db: &mut Door<'_>, claim: &KeyClaim) -> DbResult<()> {
+async fn witness_delete(db: &mut Executor<'_>, claim: &KeyClaim) -> DbResult<()> {
     let sql = "/* idempotency_witness */ DELETE FROM idempotency_keys
                WHERE principal = $1 AND idempotency_key > $2 AND idempotency_key < $3";
     let [first, last] = claim.witnesses();
@@ -189,7 +193,7 @@ async fn witness_delete(db: &mut Door<'_>, claim: &KeyClaim) -> DbResult<()> {
 }
 
 /// Keeps a key as used, without an answer, if a handler committed the transaction that it was given; `true` then.
-async fn committed_by_handler(db: &mut Door<'_>, claim: &KeyClaim) -> DbResult<bool> {
+async fn committed_by_handler(db: &mut Executor<'_>, claim: &KeyClaim) -> DbResult<bool> {
     let sql = "/* idempotency_witness */ UPDATE idempotency_keys
                SET state = $6, status = 500, headers = '[]', body = NULL
                WHERE principal = $1 AND idempotency_key = $2 AND fence = $3 AND state = 'processing'
@@ -201,7 +205,7 @@ async fn committed_by_handler(db: &mut Door<'_>, claim: &KeyClaim) -> DbResult<b
     Ok(db.execute(sql, &values).await? == 1)
 }
 
-async fn idempotency_release(db: &mut Door<'_>, claim: KeyClaim) -> DbResult<()> {
+async fn idempotency_release(db: &mut Executor<'_>, claim: KeyClaim) -> DbResult<()> {
     if committed_by_handler(db, &claim).await? {
         return Ok(());
     }

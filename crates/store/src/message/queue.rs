@@ -4,7 +4,7 @@ use super::claimed::{Claimed, ClaimedRow};
 use super::types::{LeaseWant, LeasedMessage, LostClaims, Now, Settlement, lanes_of};
 use super::{postgres, sqlite};
 use crate::db::limit::{OPERATION_LIMIT, limited, whole};
-use crate::db::{Backend, DbError, DbResult, Door, StoreError, Value};
+use crate::db::{Backend, DbError, DbResult, Executor, StoreError, Value};
 use crate::handle::Store;
 use crate::lane;
 use hooklatch_core::seal::{KeyRing, SealedPlace};
@@ -176,27 +176,31 @@ impl Store {
 
 /// Claims messages on PostgreSQL; SQLite claims them on the writer's thread.
 async fn message_lease(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     wants: &[LeaseWant],
     now: Now,
     lease_ms: i64,
     node: &str,
 ) -> DbResult<Vec<ClaimedRow>> {
     match db {
-        Door::Postgres(db) => limited(postgres::message_lease(db, wants, now, lease_ms, node)).await,
-        Door::Sqlite(_) => Err(DbError::unsaid("on SQLite messages are claimed on the writer's thread")),
+        Executor::Postgres(db) => limited(postgres::message_lease(db, wants, now, lease_ms, node)).await,
+        Executor::Sqlite(_) => Err(DbError::unsaid("on SQLite messages are claimed on the writer's thread")),
     }
 }
 
 /// Returns true when a claim would find anything; for SQLite.
-async fn message_is_any_due(db: &mut Door<'_>, destinations: &[String], now_ms: UnixMs) -> DbResult<bool> {
+async fn message_is_any_due(
+    db: &mut Executor<'_>,
+    destinations: &[String],
+    now_ms: UnixMs,
+) -> DbResult<bool> {
     let values = [Value::Texts(destinations.to_vec()), now_ms.into()];
     Ok(db.fetch_optional(sqlite::IS_ANY_DUE, &values).await?.is_some())
 }
 
 /// Settles on PostgreSQL, in a transaction unless one statement is enough.
 async fn message_settle(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     settlements: &[Settlement],
     is_own_clock: bool,
     ring: &KeyRing,
@@ -204,8 +208,10 @@ async fn message_settle(
     let lanes = lanes_of(settlements);
     lane::lanes_lock(db, &lanes).await?;
     let settled = match db {
-        Door::Postgres(db) => postgres::message_settle(db, settlements, is_own_clock, ring.key_id()).await?,
-        Door::Sqlite(_) => {
+        Executor::Postgres(db) => {
+            postgres::message_settle(db, settlements, is_own_clock, ring.key_id()).await?
+        }
+        Executor::Sqlite(_) => {
             return Err(DbError::unsaid("on SQLite messages are settled on the writer's thread"));
         }
     };
@@ -226,7 +232,7 @@ pub(crate) const RARE_STATEMENTS: &[(&str, &str)] = &[
 ];
 
 async fn message_extend(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     message_id: MessageId,
     attempt_n: u32,
     now: Now,
@@ -276,7 +282,7 @@ const LOST_BACK: &str = concat!(
 );
 
 /// Gives lost claims back in a transaction: the rows are locked from the first statement on.
-async fn message_release(db: &mut Door<'_>, lost: &LostClaims, now: Now) -> DbResult<u64> {
+async fn message_release(db: &mut Executor<'_>, lost: &LostClaims, now: Now) -> DbResult<u64> {
     let destinations: Vec<String> = lost.destinations.iter().map(Name::to_string).collect();
     let values = [
         destinations.into(),

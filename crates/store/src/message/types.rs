@@ -9,7 +9,7 @@ use bytes::Bytes;
 use uuid::Uuid;
 
 use crate::damaged::{Intact, intact, of_row};
-use crate::db::{DbError, DbResult, Door, Row, StoreError};
+use crate::db::{DbError, DbResult, Executor, Row, StoreError};
 use crate::handle::Store;
 use crate::lane::Lane;
 use hooklatch_core::types::{
@@ -350,7 +350,7 @@ impl Store {
     }
 }
 
-async fn message_latest_ms(db: &mut Door<'_>) -> DbResult<Option<UnixMs>> {
+async fn message_latest_ms(db: &mut Executor<'_>) -> DbResult<Option<UnixMs>> {
     let sql = "/* message_latest_ms */ SELECT MAX(GREATEST(created_at_ms, COALESCE(last_ended_at_ms, 0),
             COALESCE(first_sent_at_ms, 0), COALESCE(leased_at_ms, 0))) AS latest_ms
         FROM outbox_queue WHERE state IN ('ready', 'leased')";
@@ -362,7 +362,7 @@ const OF_EVENT: &str = "/* message_list_of_event */ SELECT m.* FROM outbox_messa
     ORDER BY m.generation, m.effect_name, m.message_id";
 
 async fn message_list_of_event(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     key: &EventKey,
     installation_id: &Uuid,
 ) -> DbResult<Vec<MessageRow>> {

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::db::{DbResult, Door, StoreError};
+use super::db::{DbResult, Executor, StoreError};
 use super::handle::Store;
 
 /// Numbers in a block: the step of the sequence `event_blocks`.
@@ -91,7 +91,7 @@ impl Store {
 
 /// The first number of a new block. The first one of a process is compared with the tables: an operator who restored
 /// them without their counter must not have to guess why nothing is admitted.
-async fn event_block_draw(db: &mut Door<'_>, is_first: bool) -> DbResult<i64> {
+async fn event_block_draw(db: &mut Executor<'_>, is_first: bool) -> DbResult<i64> {
     let first = event_blocks_draw(db, 1).await?;
     if !is_first {
         return Ok(first);
@@ -107,7 +107,7 @@ async fn event_block_draw(db: &mut Door<'_>, is_first: bool) -> DbResult<i64> {
 }
 
 /// Draws `n` blocks; the first number of the last one.
-async fn event_blocks_draw(db: &mut Door<'_>, n: i64) -> DbResult<i64> {
+async fn event_blocks_draw(db: &mut Executor<'_>, n: i64) -> DbResult<i64> {
     let sql = if db.is_postgres() {
         "/* event_block_draw */ SELECT MAX(nextval('event_blocks')) AS first
          FROM generate_series(1, CAST($1 AS BIGINT))"

@@ -8,7 +8,7 @@ use super::preview::settle_results;
 use super::steps::Steps;
 use super::{ACTOR, OperationRow, OperationStep, operation_rows_sql};
 use crate::audit::{AuditEntry, append};
-use crate::db::{DbError, DbResult, Door, Row, StoreError, Value};
+use crate::db::{DbError, DbResult, Executor, Row, StoreError, Value};
 use crate::decision::{Deciding, Refusal, event_decide, messages_act_on};
 use crate::event::event_key;
 use crate::handle::Store;
@@ -42,7 +42,7 @@ impl Store {
     }
 }
 
-async fn operations_running(db: &mut Door<'_>, now_ms: UnixMs) -> DbResult<Vec<String>> {
+async fn operations_running(db: &mut Executor<'_>, now_ms: UnixMs) -> DbResult<Vec<String>> {
     let sql = "/* operations_running */ SELECT operation_id FROM operations WHERE state = 'running'
                ORDER BY stepped_at_ms, operation_id LIMIT 100";
     let running = db.fetch(sql, &[]).await?;
@@ -53,7 +53,7 @@ async fn operations_running(db: &mut Door<'_>, now_ms: UnixMs) -> DbResult<Vec<S
 }
 
 async fn operation_step(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     operation_id: &str,
     rows_n: u32,
     is_passing_by: bool,
@@ -156,7 +156,7 @@ pub(super) const STATEMENTS: &[(&str, &str)] = &[
 
 /// Those of the rows on which something went on after `since_ms`: what was ordered was ordered without knowing of it.
 async fn moved(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     sql: &'static str,
     rows: &[SetRow],
     since_ms: UnixMs,
@@ -168,7 +168,7 @@ async fn moved(
 
 /// Number of rows that may be acted on now, or why the operation has to stop: its calls are looked at first.
 async fn allowed(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     row: &mut OperationRow,
     rows_n: u32,
     now_ms: UnixMs,
@@ -197,7 +197,7 @@ fn kept(steps: &Steps) -> Value {
 
 /// Stops an operation of which too many calls failed.
 async fn stop(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     row: &OperationRow,
     note: String,
     now_ms: UnixMs,
@@ -210,7 +210,7 @@ async fn stop(
 }
 
 /// Ends an operation that was not approved in time.
-async fn expire(db: &mut Door<'_>, row: &OperationRow, now_ms: UnixMs) -> DbResult<OperationStep> {
+async fn expire(db: &mut Executor<'_>, row: &OperationRow, now_ms: UnixMs) -> DbResult<OperationStep> {
     let note = "nobody approved it in time; nothing was done";
     let sql = "/* operation_step */ UPDATE operations SET state = 'cancelled', note = $2, finished_at_ms = $3
                WHERE operation_id = $1";
@@ -246,7 +246,7 @@ fn orderer(row: &OperationRow) -> DbResult<Principal> {
 
 /// Marks the rows of a batch, each once, and moves the operation on.
 async fn mark(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     row: &OperationRow,
     outcomes: Outcomes,
     now_ms: UnixMs,
@@ -308,7 +308,7 @@ pub(super) const CHANGED: &str = "changed";
 
 /// Acts on messages, all at once.
 pub(super) async fn on_messages(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     rows: &[SetRow],
     act: MessageAct,
     deciding: &mut Deciding,
@@ -329,7 +329,7 @@ pub(super) async fn on_messages(
     Ok(outcomes)
 }
 
-async fn states_of(db: &mut Door<'_>, ids: Vec<i64>) -> DbResult<BTreeMap<i64, &'static str>> {
+async fn states_of(db: &mut Executor<'_>, ids: Vec<i64>) -> DbResult<BTreeMap<i64, &'static str>> {
     let sql = "/* operation_step */ SELECT message_id, state FROM outbox_queue WHERE message_id = ANY($1)
                UNION ALL SELECT message_id, state FROM outbox_finished WHERE message_id = ANY($1)";
     let rows = db.fetch(sql, &[ids.into()]).await?;
@@ -338,7 +338,7 @@ async fn states_of(db: &mut Door<'_>, ids: Vec<i64>) -> DbResult<BTreeMap<i64, &
 
 /// Acts on events, one after the other.
 pub(super) async fn on_events(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     rows: &[SetRow],
     act: EventAct,
     deciding: &mut Deciding,

@@ -13,7 +13,7 @@ use super::set::{RowsWanted, fixed_set, found_set};
 use super::steps::Steps;
 use super::{BulkRules, OPERATION_ROWS_N_MAX, OperationRow, UNFINISHED_N_MAX, operation_rows_sql};
 use crate::damaged::{intact, of_row};
-use crate::db::{DbResult, Door, Row, Value};
+use crate::db::{DbResult, Executor, Row, Value};
 use crate::decision::{Deciding, Refusal, Verdict, out_of_reach};
 use hooklatch_contract::{
     ChangedRows, OperationChoice, OperationOrder, OperationState, OperationSteps, OperationSubject,
@@ -45,7 +45,7 @@ macro_rules! insert_rows {
 /// Fixes the set of an operation, as long as it is the one that was previewed, and lets the operation begin, or wait for a
 /// second person.
 pub(crate) async fn operation_begin(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     order: &OperationOrder,
     (rules, seen): (BulkRules, &SeenSets),
     deciding: &mut Deciding,
@@ -133,7 +133,7 @@ pub(super) struct Twin {
 /// For each of these subjects, all on these rows: the operation that it would do again, if there is one. It is unfinished,
 /// or ended a moment ago; it has the same act and filter, or some of the same rows and an act to the same effect.
 pub(super) async fn in_the_way(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     subjects: &[OperationSubject],
     ids: &[i64],
     (who, now_ms): (&Principal, UnixMs),
@@ -164,7 +164,7 @@ pub(super) async fn in_the_way(
 /// Those of these rows that an operation has acted or will act on, or on a message of them as events, or on their events as
 /// messages.
 async fn rows_shared(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     row: &OperationRow,
     choice: &OperationChoice,
     ids: &[i64],
@@ -181,7 +181,7 @@ async fn rows_shared(
 }
 
 async fn write(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     operation_id: &str,
     order: &OperationOrder,
     (total_n, rules): (u64, BulkRules),
@@ -251,7 +251,7 @@ impl OperationAct {
 
 /// Decides about an operation, of which a batch that is under way is waited for.
 pub(crate) async fn operation_decide(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     operation_id: &str,
     act: OperationAct,
     deciding: &mut Deciding,
@@ -304,7 +304,7 @@ const KEY: &str = "operation_id";
 
 /// One operation with its progress; `None` when there is none, or none that `who` may see.
 pub(crate) async fn operation_view(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     operation_id: &str,
     who: &Principal,
 ) -> DbResult<Option<OperationView>> {
@@ -322,7 +322,7 @@ pub(crate) async fn operation_view(
     Ok(Some(OperationView { skipped, ..row.view }))
 }
 
-async fn skipped(db: &mut Door<'_>, row: &OperationView) -> DbResult<Vec<SkippedRow>> {
+async fn skipped(db: &mut Executor<'_>, row: &OperationView) -> DbResult<Vec<SkippedRow>> {
     if row.skipped_n == 0 {
         return Ok(Vec::new());
     }
@@ -345,7 +345,7 @@ async fn skipped(db: &mut Door<'_>, row: &OperationView) -> DbResult<Vec<Skipped
 /// The newest operations that `who` may see, before the one with the id `before`: of at most `limit` that are looked
 /// at.
 pub(crate) async fn operation_list(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     before: Option<&str>,
     limit: u32,
     who: &Principal,
@@ -366,7 +366,10 @@ pub(crate) async fn operation_list(
 }
 
 /// The newest operations that go on only after a person's decision, of those that `who` may see.
-pub(crate) async fn operations_for_persons(db: &mut Door<'_>, who: &Principal) -> DbResult<Vec<OperationView>> {
+pub(crate) async fn operations_for_persons(
+    db: &mut Executor<'_>,
+    who: &Principal,
+) -> DbResult<Vec<OperationView>> {
     let sql = operation_rows_sql!(
         "operation_list",
         "WHERE finished_at_ms IS NULL AND state IN ('waiting', 'stopped') ORDER BY operation_id DESC LIMIT 40"

@@ -17,7 +17,7 @@ use super::set::{FoundSet, RowsWanted, fixed_set, found_set};
 use super::steps::Results;
 use super::{OPERATION_ROWS_N_MAX, OperationRow, operation_rows_sql};
 use crate::damaged::intact;
-use crate::db::{DbResult, Door, Row, Value};
+use crate::db::{DbResult, Executor, Row, Value};
 use crate::event::{event_columns, event_views};
 use crate::message::message_rows;
 use crate::people::message_view;
@@ -95,7 +95,7 @@ pub(crate) struct Looking {
 
 /// What an operation on a choice would act on within the reach of who looks, and the acts that are possible on it.
 pub(crate) async fn operation_preview(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     choice: &OperationChoice,
     looking: &Looking,
 ) -> DbResult<OperationPreview> {
@@ -114,7 +114,7 @@ pub(crate) async fn operation_preview(
 
 /// What an operation that was ordered acts on yet: those of its rows that are left, and its act.
 pub(crate) async fn operation_preview_again(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     operation_id: &str,
     looking: &Looking,
 ) -> DbResult<Option<OperationPreview>> {
@@ -132,7 +132,7 @@ pub(crate) async fn operation_preview_again(
 }
 
 async fn preview_of(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     choice: &OperationChoice,
     set: &FoundSet,
     looking: &Looking,
@@ -200,7 +200,7 @@ fn added_up(rows: &[Row]) -> DbResult<BulkFigures> {
 
 /// The newest of these rows.
 async fn samples(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     choice: &OperationChoice,
     ids: &[i64],
     looking: &Looking,
@@ -259,7 +259,7 @@ const MARK: &str = "/* operation_results */ UPDATE operation_rows SET result = $
     WHERE operation_id = $1 AND row_n = ANY($2) AND result = 'open'";
 
 /// Marks the rows whose calls were tried since the last look, each once, and counts them.
-pub(super) async fn settle_results(db: &mut Door<'_>, row: &OperationRow) -> DbResult<Results> {
+pub(super) async fn settle_results(db: &mut Executor<'_>, row: &OperationRow) -> DbResult<Results> {
     let sql = match row.view.subject {
         OperationSubject::Messages { .. } => RESULTS_OF_MESSAGES,
         OperationSubject::Events { .. } => RESULTS_OF_EVENTS,
@@ -369,7 +369,7 @@ const RECENT: &str = "/* operation_preview */ SELECT a.audit_seq, a.at_ms, a.act
 
 /// The first of these rows by name: messages by their ids, events in reach by provider and id.
 pub async fn named(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     choice: &OperationChoice,
     ids: &[i64],
     who: &Principal,
@@ -399,7 +399,7 @@ pub(super) struct RecentActs {
 
 /// What operators did to these rows in the last minutes; `None`: nothing.
 pub(super) async fn recent_acts(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     choice: &OperationChoice,
     ids: &[i64],
     now_ms: UnixMs,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use sha2::{Digest, Sha256};
 
 use super::OPERATION_ROWS_N_MAX;
-use crate::db::{DbError, DbResult, Door, Value};
+use crate::db::{DbError, DbResult, Executor, Value};
 use hooklatch_contract::{EventFilter, MessageFilter, OperationChoice};
 use hooklatch_core::types::{DeliveryFilter, EventState, MessageState, Principal, Reach};
 
@@ -145,7 +145,7 @@ impl FoundSet {
 
 /// The rows that a choice finds within the reach of `who`.
 pub(super) async fn found_set(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     choice: &OperationChoice,
     who: &Principal,
 ) -> DbResult<FoundSet> {
@@ -169,7 +169,7 @@ pub(super) struct RowsWanted {
 
 /// The rows of an operation that are left, or were acted on, ascending.
 pub(super) async fn fixed_set(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     operation_id: &str,
     wanted: RowsWanted,
 ) -> DbResult<Vec<i64>> {

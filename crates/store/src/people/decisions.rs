@@ -14,7 +14,7 @@ use super::events::EventQuery;
 use super::person::{People, PeopleError};
 use super::walk::EventPlace;
 use crate::audit::{AuditEntry, append};
-use crate::db::{DbResult, Door, StoreError};
+use crate::db::{DbResult, Executor, StoreError};
 use crate::decision::{
     Answered, Deciding, Decision, Ordered, Pausable, Refusal, event_decide, message_decide, once,
     pause_decide,
@@ -263,6 +263,6 @@ impl People {
     }
 }
 
-async fn what_if_audit(db: &mut Door<'_>, entries: &[AuditEntry], now_ms: UnixMs) -> DbResult<()> {
+async fn what_if_audit(db: &mut Executor<'_>, entries: &[AuditEntry], now_ms: UnixMs) -> DbResult<()> {
     append(db, now_ms, entries).await
 }

@@ -16,7 +16,7 @@ use uuid::Uuid;
 use super::messages::{lane_destinations, message_view, open_destinations};
 use super::person::{People, PeopleError, within};
 use crate::damaged::{intact, note};
-use crate::db::{DbResult, Door, Row, Value};
+use crate::db::{DbResult, Executor, Row, Value};
 use crate::event::event_state;
 use crate::message::{message_rows, message_state};
 use hooklatch_contract::{
@@ -111,7 +111,7 @@ impl People {
 }
 
 async fn people_destinations(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     mut names: BTreeSet<String>,
     (reach, providers): &(Reach, Option<Vec<String>>),
     now_ms: UnixMs,
@@ -128,7 +128,7 @@ async fn people_destinations(
 }
 
 async fn people_destination(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     name: &str,
     providers: Option<&[String]>,
     now_ms: UnixMs,
@@ -142,7 +142,7 @@ pub(super) const PAUSES: &str =
     FROM destination_pauses ORDER BY destination LIMIT 1000";
 
 /// The pauses by name: as many as people have made.
-pub async fn pauses(db: &mut Door<'_>, sql: &'static str) -> DbResult<BTreeMap<String, PauseView>> {
+pub async fn pauses(db: &mut Executor<'_>, sql: &'static str) -> DbResult<BTreeMap<String, PauseView>> {
     let pause = |row: &Row| {
         let name = row.text("name")?;
         // Its destination or provider is paused whatever else of the row can be read.
@@ -163,7 +163,7 @@ pub async fn pauses(db: &mut Door<'_>, sql: &'static str) -> DbResult<BTreeMap<S
 }
 
 async fn standing(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     (name, pause): (String, Option<PauseView>),
     providers: Option<&[String]>,
     now_ms: UnixMs,
@@ -260,7 +260,7 @@ impl People {
     }
 }
 
-async fn people_lanes(db: &mut Door<'_>, wish: &LaneWish, installation_id: &Uuid) -> DbResult<Lanes> {
+async fn people_lanes(db: &mut Executor<'_>, wish: &LaneWish, installation_id: &Uuid) -> DbResult<Lanes> {
     let mut names = match &wish.names {
         Some(names) => names.clone(),
         None => lane_destinations(db).await?,
@@ -309,7 +309,7 @@ enum Behind {
     LaneOf(i64),
 }
 
-async fn next_lane(db: &mut Door<'_>, destination: &str, behind: &Behind) -> DbResult<Option<Row>> {
+async fn next_lane(db: &mut Executor<'_>, destination: &str, behind: &Behind) -> DbResult<Option<Row>> {
     let (sql, behind): (_, Value) = match behind {
         Behind::Lane(lane) => (NEXT_LANE, lane.into()),
         Behind::LaneOf(message_id) => (LANE_BEHIND, (*message_id).into()),
@@ -350,7 +350,7 @@ impl People {
 }
 
 async fn events_known(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     provider: &str,
     ids: Vec<String>,
 ) -> DbResult<BTreeMap<String, EventState>> {
@@ -444,7 +444,7 @@ impl People {
 }
 
 async fn people_surroundings(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     ids: &[i64],
     lanes: &BTreeSet<LaneName>,
     ring: &KeyRing,

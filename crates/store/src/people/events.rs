@@ -12,7 +12,7 @@
 use super::person::{People, PeopleError};
 use super::walk::{EventPlace, LOOK_APART_N, LOOK_N, ORDER_MS, number_after, number_before, number_settled};
 use crate::damaged::Intact;
-use crate::db::{DbResult, Door, Value};
+use crate::db::{DbResult, Executor, Value};
 use crate::event::{event_columns, event_views};
 use hooklatch_contract::{CountView, EventFilter, EventView, Page};
 use hooklatch_core::types::{DeliveryFilter, EventState, MESSAGES_N_MAX, MessageState, Reach, UnixMs};
@@ -236,7 +236,7 @@ impl Look {
     }
 
     /// The numbers between which everything lies that the times allow.
-    async fn range(&self, db: &mut Door<'_>) -> DbResult<(i64, i64)> {
+    async fn range(&self, db: &mut Executor<'_>) -> DbResult<(i64, i64)> {
         let from = match self.filter.received_from_ms {
             Some(at_ms) => number_before(db, at_ms).await?,
             None => -1,
@@ -250,7 +250,7 @@ impl Look {
 }
 
 async fn event_page(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     look: &Look,
     place: Option<EventPlace>,
     limit: u32,
@@ -286,7 +286,7 @@ async fn event_page(
 
 /// The newest first, from the end of `range` down.
 async fn page_down(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     look: &Look,
     range: (i64, i64),
     limit: u32,
@@ -311,7 +311,7 @@ struct UpFrom {
 
 /// The oldest first, from the beginning of `range` up to what is settled.
 async fn page_up(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     look: &Look,
     range: (i64, i64),
     UpFrom { place, settled }: UpFrom,
@@ -353,7 +353,7 @@ impl EventRows {
 
 /// Up to `limit` rows.
 async fn rows_of(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     sql: String,
     look: &Look,
     range: (i64, i64),
@@ -366,7 +366,7 @@ async fn rows_of(
 
 /// The same of any statement.
 async fn viewed(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     look: &Look,
     sql: String,
     values: &[Value],
@@ -381,7 +381,7 @@ async fn viewed(
 
 /// Events that have such calls, the newest first, from the end of `range` down.
 async fn page_of_calls(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     look: &Look,
     delivery: DeliveryFilter,
     range: (i64, i64),
@@ -404,7 +404,7 @@ async fn page_of_calls(
 }
 
 /// Where a walk that was ended by its bound goes on, and the time to which it surely looked.
-async fn looked_back(db: &mut Door<'_>, lowest: i64) -> DbResult<(Option<String>, Option<UnixMs>)> {
+async fn looked_back(db: &mut Executor<'_>, lowest: i64) -> DbResult<(Option<String>, Option<UnixMs>)> {
     let at_ms = db.fetch_optional(RECEIVED_AT, &[lowest.into()]).await?;
     let at_ms = at_ms.map(|row| row.int("received_at_ms")).transpose()?;
     Ok((Some(EventPlace::Before(lowest).to_string()), at_ms.map(|at_ms| at_ms.saturating_add(ORDER_MS))))
@@ -412,7 +412,7 @@ async fn looked_back(db: &mut Door<'_>, lowest: i64) -> DbResult<(Option<String>
 
 /// The lowest and the highest number of a walk that was ended by its bound; `None` when it was complete.
 async fn end_of(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     sql: String,
     look_n: u32,
     alone: Option<&str>,
@@ -427,7 +427,7 @@ async fn end_of(
     Ok(Some((row.int("lowest")?, row.int("highest")?)))
 }
 
-async fn event_count(db: &mut Door<'_>, look: &Look) -> DbResult<CountView> {
+async fn event_count(db: &mut Executor<'_>, look: &Look) -> DbResult<CountView> {
     if !look.is_possible() {
         return Ok(CountView { counted_n: 0, is_more: false });
     }

@@ -18,7 +18,7 @@ use super::tokens::audit_rows;
 use crate::apart::{KeptContent, conflict_ids, event_content, first_event_id, replay_places};
 use crate::audit::{AuditEntry, append};
 use crate::damaged::{Intact, intact, of_row};
-use crate::db::{DbResult, Door, Row, Value};
+use crate::db::{DbResult, Executor, Row, Value};
 use crate::event::{event_columns, event_view, event_views, stored_body_bytes};
 use crate::look::AttemptRow;
 use crate::message::{MessageRow, message_rows};
@@ -255,7 +255,7 @@ fn content_view(content: &KeptContent) -> ContentView {
 }
 
 async fn event_ledger(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     key: &EventKey,
     installation_id: &uuid::Uuid,
     seen: (Option<&KeyRing>, &Reach),
@@ -265,7 +265,7 @@ async fn event_ledger(
 
 /// Reads a content, if it is kept, and says so in the audit log as `read` has it, and that these answers were read.
 async fn body_read(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     key: &EventKey,
     ring: &KeyRing,
     (read, answers): (&AuditEntry, &[AuditEntry]),
@@ -394,7 +394,7 @@ pub(super) const STATEMENTS: &[(&str, &str)] = &[
 
 /// What the tables say of the event with this key; `None` when there is none. With a ring, the pieces of answers too.
 pub(super) async fn ledger_facts(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     key: &EventKey,
     installation_id: &Uuid,
     (ring, reach): (Option<&KeyRing>, &Reach),
@@ -453,7 +453,7 @@ pub(super) async fn ledger_facts(
     }))
 }
 
-async fn payload_of(db: &mut Door<'_>, event_seq: i64) -> DbResult<Option<PayloadFacts>> {
+async fn payload_of(db: &mut Executor<'_>, event_seq: i64) -> DbResult<Option<PayloadFacts>> {
     let Some(row) = db.fetch_optional(PAYLOAD, &[event_seq.into()]).await? else { return Ok(None) };
     let is_sealed = row.text_or_null("key_id")?.is_some();
     Ok(Some(PayloadFacts {
@@ -465,7 +465,7 @@ async fn payload_of(db: &mut Door<'_>, event_seq: i64) -> DbResult<Option<Payloa
 
 /// The rows that were left of the same signed text under other ids.
 async fn replays_of(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     key: &EventKey,
     replay_key: Option<Vec<u8>>,
     reach: &Reach,
@@ -482,7 +482,7 @@ async fn replays_of(
 }
 
 async fn messages_of(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     event_seq: i64,
     installation_id: &Uuid,
     ring: Option<&KeyRing>,

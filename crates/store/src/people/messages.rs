@@ -17,7 +17,7 @@ use super::tokens::people_decisions;
 use super::walk::{ORDER_MS, number_after};
 use crate::audit::{AuditEntry, append};
 use crate::damaged::intact;
-use crate::db::{DbResult, Door, Row, Value};
+use crate::db::{DbResult, Executor, Row, Value};
 use crate::look::AttemptRow;
 use crate::message::{MessageRow, message_rows};
 use hooklatch_contract::{AttemptView, CountView, MessageDetail, MessageFilter, MessageView, Page};
@@ -68,14 +68,14 @@ impl People {
 }
 
 /// The number below which a list begins: that of the page before, or the first one of a time.
-async fn start(db: &mut Door<'_>, before: Option<MessageId>, at_ms: Option<UnixMs>) -> DbResult<i64> {
+async fn start(db: &mut Executor<'_>, before: Option<MessageId>, at_ms: Option<UnixMs>) -> DbResult<i64> {
     let before = before.map_or(i64::MAX, MessageId::number);
     let Some(at_ms) = at_ms else { return Ok(before) };
     Ok(number_after(db, at_ms).await?.saturating_mul(i64::from(MESSAGES_N_MAX)).min(before))
 }
 
 async fn people_messages(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     wanted: &Wanted,
     before: Option<MessageId>,
     limit: u32,
@@ -121,14 +121,14 @@ async fn people_messages(
 }
 
 /// The time when the event of a message was received.
-async fn event_received_at_ms(db: &mut Door<'_>, message_id: i64) -> DbResult<Option<UnixMs>> {
+async fn event_received_at_ms(db: &mut Executor<'_>, message_id: i64) -> DbResult<Option<UnixMs>> {
     let sql =
         "/* people_messages */ SELECT received_at_ms FROM processed_webhook_events WHERE event_seq = $1";
     let event_seq = MessageId::from_column(message_id).event_seq();
     db.fetch_optional(sql, &[event_seq.into()]).await?.map(|row| row.int("received_at_ms")).transpose()
 }
 
-async fn people_count(db: &mut Door<'_>, wanted: &Wanted) -> DbResult<CountView> {
+async fn people_count(db: &mut Executor<'_>, wanted: &Wanted) -> DbResult<CountView> {
     let before = start(db, None, wanted.filter.created_before_ms).await?;
     let (mut counted_n, mut left_n, mut is_more) = (0, COUNT_LOOKED_N, false);
     for source in &wanted.sources(db).await? {
@@ -341,7 +341,7 @@ impl Wanted {
 
     /// The sources that together hold all that is wanted. The queue comes first: a message that is finished meanwhile
     /// is found in the history and shown as finished.
-    pub async fn sources(&self, db: &mut Door<'_>) -> DbResult<Vec<MessageSource>> {
+    pub async fn sources(&self, db: &mut Executor<'_>) -> DbResult<Vec<MessageSource>> {
         let state = self.filter.state;
         let is_finished = |state| matches!(state, MessageState::Done | MessageState::Discarded);
         if state.is_some_and(is_finished) {
@@ -354,7 +354,7 @@ impl Wanted {
         Ok(sources)
     }
 
-    async fn open(&self, db: &mut Door<'_>) -> DbResult<Vec<MessageSource>> {
+    async fn open(&self, db: &mut Executor<'_>) -> DbResult<Vec<MessageSource>> {
         if let Some(lane) = &self.filter.lane {
             let names = self.names(db, LANE_DESTINATIONS).await?;
             let mut is_short = true;
@@ -376,7 +376,7 @@ impl Wanted {
     }
 
     /// The destinations that may be shown, or those of an index.
-    async fn names(&self, db: &mut Door<'_>, conditions: &str) -> DbResult<Vec<String>> {
+    async fn names(&self, db: &mut Executor<'_>, conditions: &str) -> DbResult<Vec<String>> {
         match &self.destinations {
             Some(names) => Ok(names.clone()),
             None => names(db, conditions).await,
@@ -407,7 +407,7 @@ impl Wanted {
     /// The newest rows between these ends, at most `limit`.
     pub async fn page(
         &self,
-        db: &mut Door<'_>,
+        db: &mut Executor<'_>,
         source: &MessageSource,
         (before, from): (i64, i64),
         limit: u32,
@@ -420,7 +420,7 @@ impl Wanted {
     /// The number of rows between these ends.
     pub async fn count(
         &self,
-        db: &mut Door<'_>,
+        db: &mut Executor<'_>,
         source: &MessageSource,
         (before, from): (i64, i64),
     ) -> DbResult<i64> {
@@ -431,7 +431,7 @@ impl Wanted {
     /// ends before.
     pub async fn bound(
         &self,
-        db: &mut Door<'_>,
+        db: &mut Executor<'_>,
         source: &MessageSource,
         before: i64,
         looked_n: i64,
@@ -451,20 +451,20 @@ impl Wanted {
     }
 }
 
-async fn names(db: &mut Door<'_>, conditions: &str) -> DbResult<Vec<String>> {
+async fn names(db: &mut Executor<'_>, conditions: &str) -> DbResult<Vec<String>> {
     let rows = db.fetch(destinations_sql(conditions), &[DESTINATIONS_N_MAX.into()]).await?;
     Ok(intact("outbox_queue", "name", &rows, |row| row.text("name"))?.rows)
 }
 
 /// The destinations that open messages go to, by name.
-pub(crate) async fn open_destinations(db: &mut Door<'_>) -> DbResult<Vec<String>> {
+pub(crate) async fn open_destinations(db: &mut Executor<'_>) -> DbResult<Vec<String>> {
     let mut found = names(db, DUE_DESTINATIONS).await?;
     found.extend(names(db, STUCK_DESTINATIONS).await?);
     Ok(found)
 }
 
 /// The destinations that have lanes with open messages, by name.
-pub(super) async fn lane_destinations(db: &mut Door<'_>) -> DbResult<Vec<String>> {
+pub(super) async fn lane_destinations(db: &mut Executor<'_>) -> DbResult<Vec<String>> {
     names(db, LANE_DESTINATIONS).await
 }
 
@@ -533,6 +533,10 @@ pub(super) fn attempt_view(row: AttemptRow) -> AttemptView {
 }
 
 /// Records in the audit log what is about to be shown.
-pub(super) async fn contents_audit(db: &mut Door<'_>, entries: &[AuditEntry], now_ms: UnixMs) -> DbResult<()> {
+pub(super) async fn contents_audit(
+    db: &mut Executor<'_>,
+    entries: &[AuditEntry],
+    now_ms: UnixMs,
+) -> DbResult<()> {
     append(db, now_ms, entries).await
 }

@@ -12,7 +12,7 @@ use super::messages::contents_audit;
 use super::person::{People, PeopleError, in_reach, within};
 use crate::audit::{AuditEntry, append};
 use crate::damaged::{Intact, intact};
-use crate::db::{DbResult, Door, Row};
+use crate::db::{DbResult, Executor, Row};
 use crate::event::event_state;
 use crate::rejection::{SecretUse, secret_use_list};
 use hooklatch_contract::{
@@ -105,7 +105,10 @@ impl People {
     }
 }
 
-async fn people_providers(db: &mut Door<'_>, names: Vec<Name>) -> DbResult<BTreeMap<Name, ProviderStanding>> {
+async fn people_providers(
+    db: &mut Executor<'_>,
+    names: Vec<Name>,
+) -> DbResult<BTreeMap<Name, ProviderStanding>> {
     let waiting = people_waiting(db).await?;
     let uses = secret_use_list(db).await?;
     let mut taught = taught_times(db).await?;
@@ -127,14 +130,14 @@ async fn people_providers(db: &mut Door<'_>, names: Vec<Name>) -> DbResult<BTree
 }
 
 /// Times of pairings whose secret no operator has read: at most one row of each provider that pairs.
-async fn taught_times(db: &mut Door<'_>) -> DbResult<BTreeMap<String, UnixMs>> {
+async fn taught_times(db: &mut Executor<'_>) -> DbResult<BTreeMap<String, UnixMs>> {
     let rows = db.fetch(TAUGHT, &[]).await?;
     let read = |row: &Row| Ok((row.text("provider")?, row.int("taught_at_ms")?));
     Ok(intact("taught_secrets", "provider", &rows, read)?.rows.into_iter().collect())
 }
 
 /// The newest event of each of these providers, of those that are found within the bound.
-async fn last_events(db: &mut Door<'_>, names: &[Name]) -> DbResult<BTreeMap<String, LastEventView>> {
+async fn last_events(db: &mut Executor<'_>, names: &[Name]) -> DbResult<BTreeMap<String, LastEventView>> {
     let mut seqs = BTreeMap::new();
     for looked_n in LAST_LOOKED_N {
         let rows = db.fetch(LAST, &[looked_n.into()]).await?;
@@ -157,11 +160,11 @@ async fn last_events(db: &mut Door<'_>, names: &[Name]) -> DbResult<BTreeMap<Str
     Ok(intact("processed_webhook_events", "event_seq", &rows, view)?.rows.into_iter().collect())
 }
 
-async fn people_backlog(db: &mut Door<'_>) -> DbResult<(WaitingEvents, BTreeMap<String, PauseView>)> {
+async fn people_backlog(db: &mut Executor<'_>) -> DbResult<(WaitingEvents, BTreeMap<String, PauseView>)> {
     Ok((people_waiting(db).await?, pauses(db, PAUSES).await?))
 }
 
-async fn people_waiting(db: &mut Door<'_>) -> DbResult<WaitingEvents> {
+async fn people_waiting(db: &mut Executor<'_>) -> DbResult<WaitingEvents> {
     let mut found = Vec::new();
     for state in WAITING {
         let rows = db.fetch(OPEN, &[state.as_str().into(), COUNTED_N_MAX.into()]).await?;
@@ -185,7 +188,7 @@ async fn people_waiting(db: &mut Door<'_>) -> DbResult<WaitingEvents> {
 }
 
 async fn people_taught(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     provider: &str,
     actor: &str,
     now_ms: UnixMs,
@@ -299,7 +302,7 @@ impl People {
 }
 
 async fn people_rejected(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     names: Option<Vec<String>>,
     query: RejectedQuery,
 ) -> DbResult<Page<RejectedView>> {
@@ -319,7 +322,7 @@ async fn people_rejected(
 }
 
 async fn people_rejected_groups(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     names: Option<Vec<String>>,
     with_clients: bool,
 ) -> DbResult<Vec<RejectedGroup>> {
@@ -407,7 +410,7 @@ impl People {
     }
 }
 
-async fn test_events_noted(db: &mut Door<'_>, entries: &[AuditEntry], now_ms: UnixMs) -> DbResult<()> {
+async fn test_events_noted(db: &mut Executor<'_>, entries: &[AuditEntry], now_ms: UnixMs) -> DbResult<()> {
     append(db, now_ms, entries).await
 }
 

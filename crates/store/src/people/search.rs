@@ -16,7 +16,7 @@ use super::person::{People, PeopleError};
 use super::providers::rejected_rows;
 use super::walk::LOOK_N;
 use crate::damaged::{Intact, intact};
-use crate::db::{DbResult, Door, Row, Value};
+use crate::db::{DbResult, Executor, Row, Value};
 use crate::event::{event_columns, event_key, event_views};
 use crate::message::{MessageRow, message_rows};
 use hooklatch_contract::{DamagedRow, EventView, RejectedView, SearchHit, SearchView, why_not_sent};
@@ -234,7 +234,7 @@ fn is_found(id: &str, facts: &SearchFacts) -> bool {
         || facts.messages.iter().any(|(is_by_key, message)| *is_by_key || is_number(id, message.message_id))
 }
 
-async fn search(db: &mut Door<'_>, want: &SearchWant) -> DbResult<SearchFacts> {
+async fn search(db: &mut Executor<'_>, want: &SearchWant) -> DbResult<SearchFacts> {
     search_facts(db, want).await
 }
 
@@ -488,7 +488,7 @@ pub(super) const STATEMENTS: &[(&str, &str)] = &[
 ];
 
 /// Asks the tables, one after the other.
-pub(super) async fn search_facts(db: &mut Door<'_>, want: &SearchWant) -> DbResult<SearchFacts> {
+pub(super) async fn search_facts(db: &mut Executor<'_>, want: &SearchWant) -> DbResult<SearchFacts> {
     let providers = if let Some(names) = &want.providers {
         names.clone()
     } else {
@@ -547,7 +547,11 @@ fn behind(id: &str) -> String {
 
 /// Events of this id; if there is none, those whose ids begin with it, in the letter case that was written, in lower
 /// and in upper case.
-async fn events(db: &mut Door<'_>, want: &SearchWant, providers: &[String]) -> DbResult<Intact<EventView>> {
+async fn events(
+    db: &mut Executor<'_>,
+    want: &SearchWant,
+    providers: &[String],
+) -> DbResult<Intact<EventView>> {
     let all: Value = providers.to_vec().into();
     let of_id = db.fetch(EVENTS, &[all.clone(), want.id.as_str().into(), ASKED_N.into()]).await?;
     if !of_id.is_empty() || !is_beginning(&want.id) {
@@ -564,7 +568,7 @@ async fn events(db: &mut Door<'_>, want: &SearchWant, providers: &[String]) -> D
 
 /// Events with this id inside, and true; if there is none, those with one that begins so.
 async fn with_id(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     want: &SearchWant,
     providers: &[String],
 ) -> DbResult<(Intact<EventView>, bool)> {
@@ -587,7 +591,7 @@ async fn with_id(
 }
 
 /// The newest of these events, each once.
-async fn newest(db: &mut Door<'_>, want: &SearchWant, rows: &[Row]) -> DbResult<Intact<EventView>> {
+async fn newest(db: &mut Executor<'_>, want: &SearchWant, rows: &[Row]) -> DbResult<Intact<EventView>> {
     let found = event_views(db, rows, &want.destinations).await?;
     let by_number: BTreeMap<i64, EventView> = found.rows.into_iter().collect();
     let rows = by_number.into_values().rev().take(ASKED_N as usize).collect();
@@ -595,7 +599,7 @@ async fn newest(db: &mut Door<'_>, want: &SearchWant, rows: &[Row]) -> DbResult<
 }
 
 /// These events as people see them.
-async fn views(db: &mut Door<'_>, want: &SearchWant, rows: &[Row]) -> DbResult<Intact<EventView>> {
+async fn views(db: &mut Executor<'_>, want: &SearchWant, rows: &[Row]) -> DbResult<Intact<EventView>> {
     let found = event_views(db, rows, &want.destinations).await?;
     let rows = found.rows.into_iter().map(|(_, event)| event).collect();
     Ok(Intact { rows, damaged: found.damaged })
@@ -603,7 +607,7 @@ async fn views(db: &mut Door<'_>, want: &SearchWant, rows: &[Row]) -> DbResult<I
 
 /// Messages by their number, by their key and by their effect.
 async fn messages(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     want: &SearchWant,
     providers: &[String],
 ) -> DbResult<Intact<(bool, MessageRow)>> {
@@ -629,7 +633,7 @@ async fn messages(
 }
 
 /// The messages whose calls carry this key, among the newest.
-async fn by_key(db: &mut Door<'_>, want: &SearchWant) -> DbResult<Vec<i64>> {
+async fn by_key(db: &mut Executor<'_>, want: &SearchWant) -> DbResult<Vec<i64>> {
     let Ok(wanted) = Uuid::parse_str(&want.id) else { return Ok(Vec::new()) };
     let wanted = wanted.to_string();
     let mut found = Vec::new();
@@ -646,7 +650,7 @@ async fn by_key(db: &mut Door<'_>, want: &SearchWant) -> DbResult<Vec<i64>> {
     Ok(found)
 }
 
-async fn rejected(db: &mut Door<'_>, want: &SearchWant) -> DbResult<Intact<RejectedView>> {
+async fn rejected(db: &mut Executor<'_>, want: &SearchWant) -> DbResult<Intact<RejectedView>> {
     let digest = hex::decode(&want.id).ok().filter(|digest| digest.len() == 32);
     let values = [
         REJECTED_N.into(),

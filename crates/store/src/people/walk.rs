@@ -17,7 +17,7 @@ use std::fmt;
 
 use super::person::{People, PeopleError};
 use crate::damaged::intact;
-use crate::db::{DbResult, Door, Row, Value};
+use crate::db::{DbResult, Executor, Row, Value};
 use hooklatch_contract::{CauseView, MinuteView, StatisticsView, StuckSubject};
 use hooklatch_core::types::UnixMs;
 
@@ -66,21 +66,21 @@ pub(super) const STATEMENTS: &[(&str, &str)] = &[
 
 /// The number up to which every event was received before `at_ms`, less the margin: nothing at or below it was received
 /// at `at_ms` or later. 0 when there is none.
-pub(super) async fn number_before(db: &mut Door<'_>, at_ms: UnixMs) -> DbResult<i64> {
+pub(super) async fn number_before(db: &mut Executor<'_>, at_ms: UnixMs) -> DbResult<i64> {
     number_at(db, at_ms.saturating_sub(ORDER_MS)).await
 }
 
 /// The number from which on every event was received at `at_ms` or later: nothing above it was received before.
-pub(super) async fn number_after(db: &mut Door<'_>, at_ms: UnixMs) -> DbResult<i64> {
+pub(super) async fn number_after(db: &mut Executor<'_>, at_ms: UnixMs) -> DbResult<i64> {
     Ok(number_at(db, at_ms.saturating_add(ORDER_MS)).await?.saturating_add(1))
 }
 
 /// The number up to which all that will ever be there is there.
-pub(super) async fn number_settled(db: &mut Door<'_>, now_ms: UnixMs) -> DbResult<i64> {
+pub(super) async fn number_settled(db: &mut Executor<'_>, now_ms: UnixMs) -> DbResult<i64> {
     number_at(db, now_ms.saturating_sub(SETTLE_MS)).await
 }
 
-async fn number_at(db: &mut Door<'_>, at_ms: UnixMs) -> DbResult<i64> {
+async fn number_at(db: &mut Executor<'_>, at_ms: UnixMs) -> DbResult<i64> {
     Ok(db.fetch_one(NUMBER_AT, &[at_ms.into()]).await?.int_or_null("low")?.unwrap_or_default())
 }
 
@@ -153,7 +153,7 @@ impl People {
     }
 }
 
-async fn people_causes(db: &mut Door<'_>, values: &[Value]) -> DbResult<Vec<CauseView>> {
+async fn people_causes(db: &mut Executor<'_>, values: &[Value]) -> DbResult<Vec<CauseView>> {
     let mut found = Vec::new();
     let of_events = values.get(..4).unwrap_or(values);
     for (sql, values, subject) in
@@ -220,7 +220,7 @@ impl People {
 }
 
 async fn statistics(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     provider: Option<String>,
     scope: Option<Vec<String>>,
     (from_ms, to_ms): (UnixMs, UnixMs),

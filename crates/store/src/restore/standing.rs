@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use tracing::{error, info, warn};
 
-use crate::db::{Backend, DbError, DbResult, Door, Purpose, StoreError, WitnessTurn, Witnessed};
+use crate::db::{Backend, DbError, DbResult, Executor, Purpose, StoreError, WitnessTurn, Witnessed};
 use crate::handle::Store;
 use hooklatch_core::types::UnixMs;
 
@@ -118,7 +118,10 @@ impl Store {
     }
 }
 
-async fn restore_standing(db: &mut Door<'_>, now: Option<&DatabaseIdentity>) -> DbResult<RestoreStanding> {
+async fn restore_standing(
+    db: &mut Executor<'_>,
+    now: Option<&DatabaseIdentity>,
+) -> DbResult<RestoreStanding> {
     let sql = "/* restore_standing */ SELECT backup_at_ms, database_id, timeline FROM installation";
     let row = db.fetch_one(sql, &[]).await?;
     if let Some(made_at_ms) = row.int_or_null("backup_at_ms")? {
@@ -137,7 +140,7 @@ async fn restore_standing(db: &mut Door<'_>, now: Option<&DatabaseIdentity>) -> 
     })
 }
 
-pub async fn restore_note(db: &mut Door<'_>, now: &DatabaseIdentity) -> DbResult<()> {
+pub async fn restore_note(db: &mut Executor<'_>, now: &DatabaseIdentity) -> DbResult<()> {
     let sql = "/* restore_note */ UPDATE installation SET database_id = $1, timeline = $2
                WHERE COALESCE(database_id, '') <> $1 OR COALESCE(timeline, -1) <> $2";
     db.execute(sql, &[now.id.as_str().into(), now.timeline.into()]).await.map(drop)
@@ -148,8 +151,8 @@ pub async fn identity(backend: &Backend) -> Result<Option<DatabaseIdentity>, Sto
     if matches!(backend, Backend::Sqlite(_)) {
         return Ok(None);
     }
-    let identity = backend.alone("restore_identity", Purpose::Writer, |mut door| {
-        Box::pin(async move { restore_identity(&mut door).await })
+    let identity = backend.alone("restore_identity", Purpose::Writer, |mut executor| {
+        Box::pin(async move { restore_identity(&mut executor).await })
     });
     match identity.await {
         Ok(identity) => Ok(Some(identity)),
@@ -161,7 +164,7 @@ pub async fn identity(backend: &Backend) -> Result<Option<DatabaseIdentity>, Sto
     }
 }
 
-async fn restore_identity(db: &mut Door<'_>) -> DbResult<DatabaseIdentity> {
+async fn restore_identity(db: &mut Executor<'_>) -> DbResult<DatabaseIdentity> {
     let sql = "/* restore_identity */ SELECT
         CAST((SELECT system_identifier FROM pg_control_system()) AS TEXT) || '/'
             || (SELECT CAST(oid AS TEXT) FROM pg_database WHERE datname = current_database()) || '/'
@@ -331,18 +334,18 @@ async fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> 
     tokio::task::spawn_blocking(work).await.map_err(|error| error.to_string())
 }
 
-async fn witness_held(db: &mut Door<'_>) -> DbResult<Held> {
+async fn witness_held(db: &mut Executor<'_>) -> DbResult<Held> {
     let sql = "/* witness_held */ SELECT installation_id, witnessed_n FROM installation";
     let row = db.fetch_one(sql, &[]).await?;
     Ok((row.text("installation_id")?, row.int("witnessed_n")?))
 }
 
-async fn is_without_events(db: &mut Door<'_>) -> DbResult<bool> {
+async fn is_without_events(db: &mut Executor<'_>) -> DbResult<bool> {
     let sql = "/* is_without_events */ SELECT event_seq FROM processed_webhook_events LIMIT 1";
     db.fetch_optional(sql, &[]).await.map(|row| row.is_none())
 }
 
-async fn witness_step(db: &mut Door<'_>) -> DbResult<()> {
+async fn witness_step(db: &mut Executor<'_>) -> DbResult<()> {
     let sql = "/* witness_step */ UPDATE installation SET witnessed_n = witnessed_n + 1";
     db.execute(sql, &[]).await.map(drop)
 }

@@ -7,7 +7,7 @@
 use super::facts::{LostTime, newest_at};
 use super::standing::{DatabaseIdentity, identity, restore_note};
 use crate::audit::{AuditEntry, append};
-use crate::db::{DbResult, Door, StoreError};
+use crate::db::{DbResult, Executor, StoreError};
 use crate::handle::Store;
 use hooklatch_core::types::UnixMs;
 
@@ -55,7 +55,7 @@ impl Store {
     }
 }
 
-async fn newest_moment(db: &mut Door<'_>) -> DbResult<UnixMs> {
+async fn newest_moment(db: &mut Executor<'_>) -> DbResult<UnixMs> {
     newest_at(db).await
 }
 
@@ -64,7 +64,7 @@ const ACTOR: &str = "restore-check";
 
 /// Marks some of the open messages, from `place` on, as sent with an unknown outcome. Returns where to go on.
 pub(super) async fn restore_mark(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     place: i64,
     lost: &LostTime,
     limit: u32,
@@ -96,7 +96,7 @@ pub(super) async fn restore_mark(
 
 /// Everything else, as one transaction: with it the database is taken over.
 pub(super) async fn restore_finish(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     taking: &Taking,
     now: Option<&DatabaseIdentity>,
 ) -> DbResult<TakenOver> {
@@ -147,7 +147,7 @@ pub(super) async fn restore_finish(
 }
 
 /// Lets the numbers of events go on from `event_seq`, or from where they are if that is more.
-async fn numbers_raise(db: &mut Door<'_>, event_seq: i64) -> DbResult<()> {
+async fn numbers_raise(db: &mut Executor<'_>, event_seq: i64) -> DbResult<()> {
     let sql = if db.is_postgres() {
         "/* restore_take_over */ SELECT setval('event_blocks', GREATEST($1, (SELECT last_value FROM event_blocks))) AS n"
     } else {
@@ -158,7 +158,7 @@ async fn numbers_raise(db: &mut Door<'_>, event_seq: i64) -> DbResult<()> {
 
 /// Nothing is missing: only where it is has changed.
 pub(super) async fn restore_moved(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     now: Option<&DatabaseIdentity>,
     moving: &Moving,
 ) -> DbResult<()> {

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Cuts, OldRows, PrunedKind};
 use crate::audit;
-use crate::db::{DbResult, Door, Row};
+use crate::db::{DbResult, Executor, Row};
 use crate::look::{search_blocks, search_ids_delete};
 use hooklatch_core::types::{MessageId, UnixMs};
 
@@ -261,7 +261,7 @@ impl OldRows {
     }
 }
 
-pub async fn delete(db: &mut Door<'_>, kind: PrunedKind, found: &OldRows) -> DbResult<u64> {
+pub async fn delete(db: &mut Executor<'_>, kind: PrunedKind, found: &OldRows) -> DbResult<u64> {
     if let Some(oldest) = found.old.first().filter(|_| kind == PrunedKind::Operations) {
         let values = [oldest.key.texts.0.as_str().into(), oldest.cut_ms.into()];
         let rows_n = db.execute(OPERATION_ROWS, &values).await?;
@@ -284,7 +284,12 @@ pub async fn delete(db: &mut Door<'_>, kind: PrunedKind, found: &OldRows) -> DbR
     Ok(deleted_n)
 }
 
-async fn delete_numbers(db: &mut Door<'_>, kind: PrunedKind, sql: String, found: &OldRows) -> DbResult<u64> {
+async fn delete_numbers(
+    db: &mut Executor<'_>,
+    kind: PrunedKind,
+    sql: String,
+    found: &OldRows,
+) -> DbResult<u64> {
     let mut numbers = found.numbers();
     if kind == PrunedKind::Audit {
         return audit::prune(db, &numbers).await;
@@ -316,7 +321,7 @@ fn ids(rows: &[Row]) -> DbResult<Vec<i64>> {
 }
 
 /// Returns how many would go with a round that takes what is older than `cuts`.
-pub async fn count(db: &mut Door<'_>, kind: PrunedKind, found: &OldRows, cuts: &Cuts) -> DbResult<u64> {
+pub async fn count(db: &mut Executor<'_>, kind: PrunedKind, found: &OldRows, cuts: &Cuts) -> DbResult<u64> {
     let (bodies_ms, messages_ms) = (cuts.bodies_ms, cuts.messages_ms);
     let statements = Statements::of(kind);
     if statements.texts.is_none() {

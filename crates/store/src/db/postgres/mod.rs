@@ -12,4 +12,4 @@ mod tests;
 pub(crate) use pools::Postgres;
 pub(crate) use pools::open;
 pub(super) use session::IS_WRITABLE;
-pub(crate) use session::Tidy;
+pub(crate) use session::SessionReset;

@@ -12,11 +12,11 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 use tracing::info;
 
-use super::session::{self, SessionRole, SessionVerdict, Tidy};
+use super::session::{self, SessionReset, SessionRole, SessionVerdict};
 use crate::db::error::{DbError, DbResult, StoreError};
 use crate::db::limit::limited;
 use crate::db::opening::PostgresSettings;
-use crate::db::pool::{PlacesUsed, SessionPool, Trust};
+use crate::db::pool::{PlacesUsed, PoolHealth, SessionPool};
 use crate::db::warnings::listen;
 use hooklatch_core::database_url;
 use hooklatch_core::stop::to_end;
@@ -33,7 +33,7 @@ pub(crate) struct Postgres {
     /// Connections for claims and settlements alone, with the plans of those.
     worker: SessionPool<PgConnection>,
     hosts: Arc<DatabaseHosts>,
-    tidy: Tidy,
+    reset: SessionReset,
     handlers_n: usize,
 }
 
@@ -74,8 +74,8 @@ impl Postgres {
     }
 
     /// Returns how a session is put right after a handler had it.
-    pub(crate) fn tidy(&self) -> Tidy {
-        self.tidy
+    pub(crate) fn reset(&self) -> SessionReset {
+        self.reset
     }
 
     /// A connection outside of the pools, for work that takes longer than any operation.
@@ -129,14 +129,14 @@ pub(crate) async fn open(
         return Err(StoreError::Refused(why));
     }
     listen();
-    let trust = Arc::new(Trust::default());
+    let health = Arc::new(PoolHealth::default());
     let pool = |places_n: u32, role: SessionRole| {
         let hosts = Arc::clone(&hosts);
         let connect = move || {
             let hosts = Arc::clone(&hosts);
             Box::pin(async move { hosts.connect(role).await }) as _
         };
-        SessionPool::new(places_n, Arc::clone(&trust), Box::new(connect))
+        SessionPool::new(places_n, Arc::clone(&health), Box::new(connect))
     };
     let shares = Shares::of(connections_n);
     Ok(Postgres {
@@ -145,7 +145,7 @@ pub(crate) async fn open(
         committer: pool(COMMITTER_N, SessionRole::Committer),
         worker: pool(shares.worker, SessionRole::Worker),
         hosts,
-        tidy: Tidy::of(settings),
+        reset: SessionReset::of(settings),
         handlers_n: shares.handlers as usize,
     })
 }

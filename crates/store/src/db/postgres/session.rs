@@ -91,14 +91,14 @@ SELECT COUNT(*)::text AS prepared_n FROM pg_prepared_statements"
 
 /// Statements that put a session right after a handler had it.
 #[derive(Debug, Clone, Copy)]
-pub struct Tidy {
+pub struct SessionReset {
     /// Statements inside the handler's transaction, when it has ended well.
     pub settings: &'static str,
     /// Statements after the transaction.
     pub session: &'static str,
 }
 
-impl Tidy {
+impl SessionReset {
     pub fn of(settings: &PostgresSettings) -> Self {
         match (settings.pooling, settings.is_replicated) {
             (Pooling::Session, false) => Self { settings: redo!(), session: concat!(redo!(), left!()) },

@@ -18,7 +18,7 @@ use super::file;
 use super::identity::{DatabaseFile, WitnessFile};
 use super::session::SqliteSession;
 use crate::db::error::{DbResult, StoreError};
-use crate::db::pool::{PlacesUsed, SessionPool, Trust};
+use crate::db::pool::{PlacesUsed, PoolHealth, SessionPool};
 
 /// The oldest library without the WAL-reset corruption (sqlite.org/wal.html#walresetbug).
 const VERSION_MIN: (u32, u32, u32) = (3, 51, 3);
@@ -124,7 +124,7 @@ pub(crate) async fn open(url: &str, connections_n: u32) -> Result<Sqlite, StoreE
     let path = file::path(url).map_err(StoreError::Refused)?;
     let file = Arc::new(file::opened(&path)?);
     let unavailable = |source| StoreError::from_db("open", source);
-    let trust = Arc::new(Trust::default());
+    let health = Arc::new(PoolHealth::default());
     let changes = Arc::new(FileChanges::default());
     let pool = |places_n: u32, name: &'static str, is_writing: bool| {
         let (file, changes) = (Arc::clone(&file), is_writing.then(|| Arc::clone(&changes)));
@@ -137,7 +137,7 @@ pub(crate) async fn open(url: &str, connections_n: u32) -> Result<Sqlite, StoreE
                 Ok(opened.counting(changes))
             }) as _
         };
-        SessionPool::<SqliteSession>::new(places_n, Arc::clone(&trust), Box::new(connect))
+        SessionPool::<SqliteSession>::new(places_n, Arc::clone(&health), Box::new(connect))
     };
     let reader = pool(connections_n.saturating_sub(PEOPLE_N).clamp(1, 16), "sqlite-reader", false);
     let people = pool(PEOPLE_N, "sqlite-people", false);

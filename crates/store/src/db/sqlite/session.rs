@@ -49,7 +49,7 @@ const PRAGMAS: [&str; 11] = [
 ];
 
 /// An order to a connection's thread.
-pub(super) enum Errand {
+pub(super) enum Job {
     /// Gives back whether the thread goes on.
     Work(Box<dyn FnOnce(&mut Connection) -> bool + Send>),
     /// Close the connection; drop this then.
@@ -58,7 +58,7 @@ pub(super) enum Errand {
 
 /// One connection. Dropping it closes it.
 pub struct SqliteSession {
-    pub(super) errands: Sender<Errand>,
+    pub(super) jobs: Sender<Job>,
     pub shared: Arc<SessionShared>,
     pub begin: &'static str,
     /// The file that it is open on, and the log that it has.
@@ -91,12 +91,12 @@ impl SessionShared {
 }
 
 /// Loses the connection unless it has answered.
-struct Underway<'a> {
+struct LoseGuard<'a> {
     shared: &'a SessionShared,
     is_answered: bool,
 }
 
-impl Drop for Underway<'_> {
+impl Drop for LoseGuard<'_> {
     fn drop(&mut self) {
         if !self.is_answered {
             self.shared.lose();
@@ -136,7 +136,7 @@ impl SqliteSession {
         file: Arc<DatabaseFile>,
         open: impl FnOnce(&Path) -> DbResult<Connection> + Send + 'static,
     ) -> DbResult<Self> {
-        let (errands, work) = channel::<Errand>();
+        let (jobs, work) = channel::<Job>();
         let (reply, opening) = oneshot::channel();
         let held = Arc::clone(&file);
         let body = move || {
@@ -156,7 +156,7 @@ impl SqliteSession {
         };
         std::thread::Builder::new().name(name.to_owned()).spawn(body).map_err(DbError::lost)?;
         let (shared, log) = opening.await.unwrap_or_else(|_| Err(ended()))?;
-        Ok(Self { errands, shared, begin, file: (file, log), changes: None })
+        Ok(Self { jobs, shared, begin, file: (file, log), changes: None })
     }
 
     /// The same connection, whose changes are counted, and after whose commits the file is looked for at its path.
@@ -223,7 +223,7 @@ impl SqliteSession {
     ) -> DbResult<T> {
         let (answer, awaited) = oneshot::channel();
         let (shared, changes, file) = (Arc::clone(&self.shared), self.changes.clone(), self.file.clone());
-        let errand = Errand::Work(Box::new(move |db| {
+        let job = Job::Work(Box::new(move |db| {
             let before_n = db.total_changes();
             let mut done = catch_unwind(AssertUnwindSafe(|| work(db)));
             if let Some(changes) = changes {
@@ -251,10 +251,10 @@ impl SqliteSession {
             })));
             goes_on
         }));
-        self.errands.send(errand).map_err(|_| ended())?;
-        let mut underway = Underway { shared: &self.shared, is_answered: false };
+        self.jobs.send(job).map_err(|_| ended())?;
+        let mut lose_guard = LoseGuard { shared: &self.shared, is_answered: false };
         let done = awaited.await;
-        underway.is_answered = true;
+        lose_guard.is_answered = true;
         done.unwrap_or_else(|_| Err(ended()))
     }
 }
@@ -264,24 +264,24 @@ fn ended() -> DbError {
 }
 
 /// Serves the connection on its thread until all senders of work are dropped.
-fn serve(mut db: Connection, errands: &Receiver<Errand>, file: Arc<DatabaseFile>) {
-    let mut goodbye = None;
-    while let Ok(errand) = errands.recv() {
-        match errand {
-            Errand::Work(work) => {
+fn serve(mut db: Connection, jobs: &Receiver<Job>, file: Arc<DatabaseFile>) {
+    let mut close_guard = None;
+    while let Ok(job) = jobs.recv() {
+        match job {
+            Job::Work(work) => {
                 if !work(&mut db) {
                     break;
                 }
             }
-            Errand::Close(guard) => {
-                goodbye = Some(guard);
+            Job::Close(guard) => {
+                close_guard = Some(guard);
                 break;
             }
         }
     }
     // A transaction that is open in it is rolled back.
     file.close(db);
-    drop(goodbye);
+    drop(close_guard);
 }
 
 /// Makes statements of a connection end when no caller waits for them any more.

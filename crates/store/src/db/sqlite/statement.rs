@@ -9,9 +9,9 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Statement};
 use tokio::sync::oneshot;
 
-use super::session::{Errand, SqliteSession};
-use crate::db::door::Door;
+use super::session::{Job, SqliteSession};
 use crate::db::error::{DbError, DbResult};
+use crate::db::executor::Executor;
 use crate::db::pool::Session;
 use crate::db::value::{Cell, Row, Value};
 use hooklatch_core::stop::to_end;
@@ -122,13 +122,13 @@ impl Session for SqliteSession {
 
     async fn close(self) {
         let (guard, closed) = oneshot::channel();
-        if self.errands.send(Errand::Close(guard)).is_ok() {
+        if self.jobs.send(Job::Close(guard)).is_ok() {
             // Waiting always ends with an error: nothing is sent, and the other end is dropped.
             to_end(closed).await;
         }
     }
 
-    fn door(&mut self) -> Door<'_> {
-        Door::Sqlite(self)
+    fn executor(&mut self) -> Executor<'_> {
+        Executor::Sqlite(self)
     }
 }

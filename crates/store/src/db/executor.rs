@@ -29,14 +29,14 @@ use super::{postgres, sqlite};
 /// One connection. Texts are PostgreSQL's (the table above says which words of it), and never hold a value: those stand
 /// behind `$1`, `$2`, …. A text may be built, of parts of the
 /// program alone: each is prepared once per connection and kept. Each statement ends within seconds, or its connection is lost.
-pub enum Door<'a> {
+pub enum Executor<'a> {
     /// A connection to a file.
     Sqlite(&'a mut SqliteSession),
     /// A session at READ COMMITTED.
     Postgres(&'a mut PgConnection),
 }
 
-impl Door<'_> {
+impl Executor<'_> {
     pub fn is_postgres(&self) -> bool {
         matches!(self, Self::Postgres(_))
     }
