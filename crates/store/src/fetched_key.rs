@@ -7,8 +7,8 @@
 //! The check values of encryption keys: a key id names one key only.
 //!
 //! A node whose configuration has another key under a known id could not decrypt any stored value, and no other node
-//! could decrypt what it encrypts. So a value derived of each key is kept under its id, and is written before anything is
-//! encrypted with the key. It is never deleted: a backup may hold what was encrypted with the key.
+//! could decrypt what it encrypts. So a value derived of each key is kept under its id, and is written before anything
+//! is encrypted with the key. It is never deleted: a backup may hold what was encrypted with the key.
 
 use std::collections::BTreeSet;
 

@@ -1,8 +1,8 @@
 //! The store: everything that is kept, one room for each noun. Its unit is a whole operation.
 //!
 //! What is hot (admission, claims, settlements) has a twin for each database, `NOUN/postgres.rs` and `NOUN/sqlite.rs`.
-//! All else is written once, over an `Executor` (`db/executor.rs`), in PostgreSQL's words. `db/` alone knows a driver; one
-//! conformance suite (`tests/it/store/`) runs on both databases.
+//! All else is written once, over an `Executor` (`db/executor.rs`), in PostgreSQL's words. `db/` alone knows a driver;
+//! one conformance suite (`tests/it/store/`) runs on both databases.
 //!
 //! Every operation runs to its end in a task of its own, within a limit (`db/limit.rs`): it may be asked for by a
 //! future that is dropped. Those of [`AdmissionTx`], which is one transaction by itself, run where they are called.

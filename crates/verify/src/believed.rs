@@ -75,8 +75,8 @@ impl Believed {
         self.id.as_deref()
     }
 
-    /// A digest that identifies the signed text of the `event_n`th event of the request: where there is one text for the
-    /// whole, its event's place joins it.
+    /// A digest that identifies the signed text of the `event_n`th event of the request: where there is one text for
+    /// the whole, its event's place joins it.
     pub(crate) fn signed_text(&self, event_n: usize) -> Option<BodyDigest> {
         match &self.signed {
             SignedText::Nothing => None,

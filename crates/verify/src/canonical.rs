@@ -40,7 +40,8 @@ fn parsed(json: &[u8]) -> Option<Node<'_>> {
     JsonWalk { text: raw.get(), at: 0 }.value()
 }
 
-/// True when it is nested no deeper than [`DEPTH_MAX`] and has no more than [`VALUES_N_MAX`] values, checked in one pass.
+/// True when it is nested no deeper than [`DEPTH_MAX`] and has no more than [`VALUES_N_MAX`] values, checked in one
+/// pass.
 fn is_bounded(json: &[u8]) -> bool {
     let (mut depth, mut values_n, mut is_text, mut is_escaped) = (0_usize, 1_usize, false, false);
     for byte in json {

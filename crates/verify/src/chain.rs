@@ -40,8 +40,8 @@ impl Vouched {
     }
 }
 
-/// The key of the first certificate in `chain` (DER), or why the chain is not trusted. Each is signed by the next, and the
-/// last by one of the `roots` (PEM, one after the other). Each must have its mark, the object identifier of an
+/// The key of the first certificate in `chain` (DER), or why the chain is not trusted. Each is signed by the next, and
+/// the last by one of the `roots` (PEM, one after the other). Each must have its mark, the object identifier of an
 /// extension: there are as many certificates as `marks`, the root not counted; it may stand behind them, and is not
 /// looked at.
 pub fn vouched(chain: &[Vec<u8>], roots: &str, marks: &[&str]) -> Result<Vouched, &'static str> {

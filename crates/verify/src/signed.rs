@@ -138,8 +138,8 @@ fn check_shape(spec: &SignatureSpec, keys: &Keys, request: &RawRequest) -> Resul
     Ok(())
 }
 
-/// Builds the verified result, with its signed text where that detects replays: elsewhere the text is not needed, and it
-/// is as long as the body.
+/// Builds the verified result, with its signed text where that detects replays: elsewhere the text is not needed, and
+/// it is as long as the body.
 fn believed(
     spec: &SignatureSpec,
     secret_n: usize,

@@ -91,8 +91,8 @@ impl<'a> Batch<'a> {
             .collect();
         let is_first = |position: &usize| firsts.get(*position) == Some(position);
         let mut order: Vec<usize> = (0..candidates.len()).filter(is_first).collect();
-        // The one order in which all nodes insert: transactions that share bytes under other ids, or ids, conflict at the
-        // same row first. Without a replay key: last, by id.
+        // The one order in which all nodes insert: transactions that share bytes under other ids, or ids, conflict at
+        // the same row first. Without a replay key: last, by id.
         let place = |position: &usize| {
             candidates.get(*position).map(|one| {
                 let event = &one.event;

@@ -33,8 +33,8 @@ pub struct AdmissionTx {
 }
 
 impl Store {
-    /// Opens the transaction of one batch. Call it in a task that is not cancelled: a dropped transaction is rolled back
-    /// and its connection closed.
+    /// Opens the transaction of one batch. Call it in a task that is not cancelled: a dropped transaction is rolled
+    /// back and its connection closed.
     pub async fn admission_begin(&self) -> Result<AdmissionTx, StoreError> {
         let tx = self.parts.backend.begin("admission_begin", purpose!(writer)).await;
         self.parts.backend.note(&tx);

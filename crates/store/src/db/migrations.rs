@@ -123,7 +123,8 @@ pub(crate) async fn on_postgres(db: &Postgres, all: &[Migration]) -> DbResult<()
     }
 }
 
-/// True while another session holds a lock that a migration that was `started` then needs: it is to be retried. Logs it.
+/// True while another session holds a lock that a migration that was `started` then needs: it is to be retried. Logs
+/// it.
 pub(super) fn is_to_be_waited_for(error: &DbError, started: Instant) -> bool {
     let is_busy = matches!(error.code(), Some("55P03" | "40P01")) && started.elapsed() < WAIT_MAX;
     if is_busy {

@@ -6,9 +6,9 @@
 //! one commit (`docs/adr/0034-a-connection-belongs-to-one-operation.md`).
 //!
 //! A successful commit may have a warning for other reasons: a rule of the users', or the number of transactions left
-//! until the tables must be vacuumed, which every writing transaction then reports for days. The driver logs a warning's
-//! text and not its code. So where the servers use English the two above are matched by their words; where one uses
-//! another language, every warning without a number counts, because the two above never have one.
+//! until the tables must be vacuumed, which every writing transaction then reports for days. The driver logs a
+//! warning's text and not its code. So where the servers use English the two above are matched by their words; where
+//! one uses another language, every warning without a number counts, because the two above never have one.
 
 use std::cell::RefCell;
 use std::fmt::Debug;

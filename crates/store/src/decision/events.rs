@@ -73,8 +73,9 @@ fn was_decided(found: &LockedEvent, row: &Row) -> DbResult<bool> {
     Ok(found.state == EventState::Dismissed || row.int("generation")? > 0)
 }
 
-/// Why an operator who does not reach every destination cannot re-run these events: they have made calls to a destination
-/// out of scope, or have a route to one, or code that has made no call so far takes them, which may call any.
+/// Why an operator who does not reach every destination cannot re-run these events: they have made calls to a
+/// destination out of scope, or have a route to one, or code that has made no call so far takes them, which may call
+/// any.
 pub(crate) async fn out_of_reach(
     db: &mut Executor<'_>,
     events: &[i64],

@@ -5,8 +5,9 @@
 //! it is written before, in transactions of [`PART_BYTES`] each (up to [`PART_BYTES_MAX`] where the disk takes long for
 //! each commit), and small events commit in between. The parts have the
 //! number that the event will have. `unlatched_bodies` has a row from the first part until the latch, and the
-//! transaction that latches deletes that row; a sweep that deletes parts deletes the row first. So the parts of a latched
-//! event are never swept, and an event without its parts is never latched. What a crash leaves is swept by its age.
+//! transaction that latches deletes that row; a sweep that deletes parts deletes the row first. So the parts of a
+//! latched event are never swept, and an event without its parts is never latched. What a crash leaves is swept by its
+//! age.
 //!
 //! Sealed, the whole body is one sealed text, cut into parts; a body of which a part is missing counts as gone. Deleting
 //! a row of `webhook_payloads` deletes the parts (a trigger). Redacted bodies are written in one piece.
@@ -304,8 +305,8 @@ macro_rules! is_needed {
     };
 }
 
-/// Marks a row that was just inserted as redacted, before anything else can happen to its transaction, so that no reader
-/// takes the redacted bytes for those received.
+/// Marks a row that was just inserted as redacted, before anything else can happen to its transaction, so that no
+/// reader takes the redacted bytes for those received.
 pub(crate) async fn payload_redacted(db: &mut Executor<'_>, event_seq: i64, values_n: u32) -> DbResult<()> {
     let sql = "/* payload_redacted */ UPDATE webhook_payloads SET redacted_n = $2 WHERE event_seq = $1";
     db.execute(sql, &[event_seq.into(), values_n.into()]).await.map(drop)

@@ -42,8 +42,8 @@ impl Store {
         }
     }
 
-    /// Commits the effect of a request together with its answer. `false`: another process has a later claim, and nothing
-    /// was committed.
+    /// Commits the effect of a request together with its answer. `false`: another process has a later claim, and
+    /// nothing was committed.
     pub async fn idempotency_commit(
         &self,
         mut tx: Tx,
@@ -75,8 +75,8 @@ async fn idempotency_claim(
     idempotency_begin(db, &request).await
 }
 
-/// Claims the key of a request in the caller's transaction, or returns what is known of it. Waits for another claim that
-/// is under way in a transaction.
+/// Claims the key of a request in the caller's transaction, or returns what is known of it. Waits for another claim
+/// that is under way in a transaction.
 pub(crate) async fn idempotency_begin(db: &mut Executor<'_>, request: &KeyRequest) -> DbResult<KeyReply> {
     if inserted(db, request).await? {
         return Ok(KeyReply::Claimed(request.claim(1)));

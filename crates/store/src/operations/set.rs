@@ -22,8 +22,8 @@ macro_rules! as_text {
 }
 
 /// The open messages that a filter finds, the oldest first; `$words` are those of the index. One that waits for no
-/// decision is tried at any moment: its attempts are not compared. A further run of the event may do the same under other
-/// keys.
+/// decision is tried at any moment: its attempts are not compared. A further run of the event may do the same under
+/// other keys.
 macro_rules! message_set {
     ($words:literal) => {
         as_text!(

@@ -6,8 +6,8 @@
 //!
 //! Which of the events that a request would be read as are known.
 //!
-//! Facts about messages beside their own rows, for the code that judges them: whether there is something to send, what is
-//! at the head of their lane, which destinations are paused.
+//! Facts about messages beside their own rows, for the code that judges them: whether there is something to send, what
+//! is at the head of their lane, which destinations are paused.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -2,8 +2,8 @@
 //!
 //! A page is a walk by number, the newest first: over all events, over those in an open state, over those of one object, or
 //! over those whose calls are not finished, each by an index of its own. Whatever else the filter says is asked of each row on the way, so one page
-//! looks at [`LOOK_N`] rows at most, or at [`LOOK_APART_N`]; a walk that ends there says where it ended and where to go on.
-//! Numbers never change, so rows that arrive meanwhile move nothing from page to page.
+//! looks at [`LOOK_N`] rows at most, or at [`LOOK_APART_N`]; a walk that ends there says where it ended and where to go
+//! on. Numbers never change, so rows that arrive meanwhile move nothing from page to page.
 //!
 //! `since` lists are the other way round, the oldest first, and hold back what is younger than [`SETTLE_MS`]: numbers of
 //! several nodes are committed in no order, and below a number that is so old nothing can come any more. So along a

@@ -1,8 +1,8 @@
 //! Deletes old rows that nothing needs any more. The deleting transaction checks the need again; where a concurrent
 //! transaction may begin to need a row, it locks the row first and checks after that.
 //!
-//! What the deleting statements share: which events wait for an operator, which rows are deleted together, and that each
-//! statement has a counting statement beside it.
+//! What the deleting statements share: which events wait for an operator, which rows are deleted together, and that
+//! each statement has a counting statement beside it.
 
 use std::collections::{BTreeMap, BTreeSet};
 

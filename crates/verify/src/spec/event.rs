@@ -55,7 +55,8 @@ pub struct EventSpec {
     pub object: Option<Sources>,
     /// A number or RFC 3339 time that only goes up with the object.
     pub version: Option<Source>,
-    /// Place of the time at which it happened at the sender: RFC 3339, or a number since 1970 whose size implies its unit.
+    /// Place of the time at which it happened at the sender: RFC 3339, or a number since 1970 whose size implies its
+    /// unit.
     pub created: Option<Source>,
     /// The answer that the sender wants to hear after such events, where it is not the kind's `[answer]`.
     pub answer: Option<AnswerSpec>,

@@ -121,8 +121,8 @@ impl SessionReset {
     }
 }
 
-/// True when a session may write: not on a standby, not where a setting forbids it, and not where commits no longer wait
-/// for a standby although they have to.
+/// True when a session may write: not on a standby, not where a setting forbids it, and not where commits no longer
+/// wait for a standby although they have to.
 pub(in crate::db) const IS_WRITABLE: &str = "SELECT NOT pg_is_in_recovery()
     AND NOT current_setting('transaction_read_only')::boolean
     AND (current_setting('hooklatch.replicated', true) IS DISTINCT FROM 'on'

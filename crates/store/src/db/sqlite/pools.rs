@@ -3,8 +3,8 @@
 //! Counts what this process changes in the file, and notifies the task that keeps the witness (`identity.rs`).
 //!
 //! SQLite counts the rows that a connection changes; its thread compares before and after each piece of work. So no
-//! write is missed, whichever code made it, and nothing waits. A transaction that is rolled back counts, too: that costs
-//! one more look and nothing else.
+//! write is missed, whichever code made it, and nothing waits. A transaction that is rolled back counts, too: that
+//! costs one more look and nothing else.
 
 use std::path::Path;
 use std::sync::Arc;
