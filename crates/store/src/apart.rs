@@ -1,6 +1,6 @@
-//! Things that are kept beside an event that stands: the same signed text under other ids, and other content under the
-//! same id. A person who has one signed request can go on for ever, so only a limited number has a row; further ones
-//! are counted. Here is where they stand and how people see them; `admission/beside.rs` writes them.
+//! Content kept beside a stored event: the same signed text under other ids, and other content under the same id. A
+//! sender with one signed request could repeat it without end, so only a limited number has a row; further ones are
+//! counted. This module has their places and the views of operators; `admission/beside.rs` writes them.
 
 use sha2::{Digest, Sha256};
 

@@ -1,8 +1,8 @@
-//! Keys that were fetched from senders' own hosts and verified a request: what a restart does not lose.
+//! Keys that were fetched from senders' own hosts and verified a request: a restart does not lose them.
 //!
-//! A row is a copy of what the sender's host can give again, so one that does not open is left out and fetched anew: it
-//! keeps no key of `[encryption]` in use. With encryption on, rows in the clear are left out as well, because nothing
-//! authenticates them.
+//! A row is a copy of what the sender's host can return again, so one that does not decrypt is skipped and fetched
+//! anew: it keeps no key of `[encryption]` in use. With encryption on, rows in the clear are skipped as well, because
+//! nothing authenticates them.
 //!
 //! The check values of encryption keys: a key id names one key only.
 //!

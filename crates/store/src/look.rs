@@ -1,10 +1,10 @@
 //! Messages and their attempts, for callers without an operator. Newest first, by number: numbers are in the
-//! order of time. The lists of people are in `people/`.
+//! order of time. The lists for operators are in `people/`.
 //!
-//! The ids by which people find events: `event_search_ids`, sorted within blocks of 1,024 event numbers.
+//! The ids by which operators find events: `event_search_ids`, sorted within blocks of 1,024 event numbers.
 //!
-//! Ids are random, and a tree of all of them would change a page of its own for each id that is written. Within a block
-//! the pages are few, and those of one commit are the same ones. A search probes each block, the newest first.
+//! Ids are random, and one B-tree of all of them would change a different page for each inserted id. Within a block
+//! the pages are few, and the ids of one commit share them. A search probes each block, the newest first.
 
 use std::collections::BTreeMap;
 

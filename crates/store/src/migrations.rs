@@ -1,12 +1,12 @@
 //! The embedded migrations: equal numbers and names for both databases, forward only.
 //!
 //! To add one: a file of the next number in both folders of `migrations/`, and one line here. One that only expands
-//! (new tables, columns that are null or have a default) lets older binaries run beside it. One that takes away what an
-//! older binary uses says so in its own text: `UPDATE schema_floor SET version = N`.
+//! (new tables, columns that are null or have a default) lets older binaries run beside it. One that removes what an
+//! older binary uses declares it in its own text: `UPDATE schema_floor SET version = N`.
 //!
-//! The name of this installation: made once, by the first migration, and part of every idempotency key.
+//! The id of this installation: created once, by the first migration, and part of every idempotency key.
 //!
-//! The migrations of the program that runs us, as it hands them over: a name, and steps in their order.
+//! The migrations of the embedding program: a name, and steps in their order.
 
 use std::collections::BTreeSet;
 

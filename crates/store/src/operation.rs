@@ -1,4 +1,4 @@
-//! Runs an operation of the store: on which connection, alone or as one transaction. Every noun is written with these.
+//! Macros that run an operation of the store: on which connection, alone or as one transaction. Every module uses them.
 
 /// One operation by itself, on a connection for a `Purpose`. What it is given must be its own.
 macro_rules! alone {

@@ -1,4 +1,4 @@
-//! Notes about requests for operators: why some were not believed, and which secrets still match.
+//! Records about requests for operators: why some failed verification, and which secrets still match.
 
 use std::collections::BTreeSet;
 

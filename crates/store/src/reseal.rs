@@ -1,8 +1,8 @@
-//! The keys that stored values are sealed with: which are in use, and how values come under the newest one.
+//! The keys that stored values are sealed with: which are in use, and how values are sealed again with the newest one.
 //!
 //! Both are bounded: a key is found by an index that has a row for each sealed value and none for the others, and
-//! values are sealed again a few at a time, each batch in a transaction of its own. A value that is read meanwhile is
-//! sealed with the one key or the other, and its row says with which.
+//! values are sealed again a few at a time, each batch in its own transaction. A value read meanwhile is sealed with
+//! one of the two keys, and its row says with which.
 
 use super::db::{DbError, DbResult, Executor, Row, StoreError, Value};
 use super::event::{event_key, stored_body};

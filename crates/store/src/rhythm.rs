@@ -1,16 +1,16 @@
 //! How often each sender sends, so that an outage can be distinguished from a usual pause: the time of its newest
 //! accepted event, and how long the gaps before it were.
 //!
-//! The resolution is a minute: all events accepted within one count as one sign of life. Of a gap
-//! between two such minutes its seconds are added to those of all gaps of about its size, and seconds that are long ago
-//! count for less. The usual gap is the one within which 95 of 100 seconds lay: a night without events is usual where
-//! every night is one, whatever the number of gaps in a day; a single outage is not, until it lasts half a day.
+//! The resolution is a minute: all events accepted within one count as one sign of life. The seconds of a gap between
+//! two such minutes are added to those of all gaps of about its size, and old seconds count for less. The usual gap is
+//! the one within which 95 of 100 seconds lay: a night without events is usual where every night is one, whatever the
+//! number of gaps in a day; a single outage is not, until it lasts half a day.
 //!
 //! Nodes share a row of each provider. Each adds, once a minute, the newest time that it knows.
 //!
-//! How many messages and events are open, for `/metrics`: counted at one moment, by ranges of indexes that hold what is
-//! open alone, and up to a bound. However much was ever received, and however much waits, a count looks at so many rows
-//! of each destination and of each provider and state.
+//! How many messages and events are open, for `/metrics`: counted in one snapshot, by ranges of indexes that hold open
+//! rows alone, and up to a bound: a count reads at most so many rows of each destination and of each provider and
+//! state.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
-//! The tokens of operators that were made at run time: their rows, and those that the program knows by heart.
+//! The tokens of operators created at run time: their rows, and the cached ones.
 //!
-//! Sessions of people at the console: made with a token, good while that token is, kept as digests.
+//! Console sessions: created with a token, valid while that token is, kept as digests.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Bodies written again the way a sender writes them before it signs: JSON as JavaScript's `JSON.stringify`
+//! Bodies rewritten the way a sender writes them before it signs: JSON as JavaScript's `JSON.stringify`
 //! would, PHP's `serialize`. Works on raw JSON text, so a number keeps the digits it was sent with.
 
 use std::borrow::Cow;

@@ -1,6 +1,6 @@
-//! Chains of certificates that a message brings along, such as `x5c` of a JWS: whether they lead to a root that the
-//! settings name. Whom the first certificate is for is said by marks, extensions that its authority gives to such
-//! certificates alone. Parsing is `x509-parser`, verification is `ring`.
+//! Chains of certificates that a request carries, such as `x5c` of a JWS: whether they lead to a root that the settings
+//! name. Marks identify the purpose of the first certificate: extensions that its authority gives to such certificates
+//! alone. Parsing is `x509-parser`, verification is `ring`.
 
 use x509_parser::oid_registry::{
     OID_PKCS1_SHA256WITHRSA, OID_PKCS1_SHA384WITHRSA, OID_PKCS1_SHA512WITHRSA, OID_SIG_ECDSA_WITH_SHA256,

@@ -1,5 +1,4 @@
-//! The errors of verification: why a request is not believed, why configured secrets are no keys, why nothing was
-//! signed.
+//! The errors of verification: why a request failed, why configured secrets are no keys, why nothing was signed.
 
 /// Longest id or URL of a key that a request may name. Bytes; longer ones are never asked for and never kept.
 pub const KEY_ID_BYTES_MAX: usize = 512;

@@ -1,4 +1,4 @@
-//! A pattern with the request's own texts in its places.
+//! A pattern filled with texts of the request.
 
 use std::borrow::Cow;
 

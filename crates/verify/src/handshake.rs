@@ -1,5 +1,5 @@
-//! Requests that are no event: a challenge that proves who owns the URL, a ping, a negotiation. Answered as the kind's
-//! `[[handshake]]` says, and nothing is admitted.
+//! Requests that are no event: a challenge that proves who owns the URL, a ping, a negotiation. Answered by the kind's
+//! `[[handshake]]`; nothing is admitted.
 
 use std::borrow::Cow;
 use std::cell::LazyCell;

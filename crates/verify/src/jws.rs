@@ -1,5 +1,5 @@
-//! JSON Web Signatures in their compact form, taken apart by hand: one algorithm that the kind names, no
-//! `none`, nothing that the message may choose for itself.
+//! JSON Web Signatures in their compact form, parsed here: one algorithm that the kind names, no `none`, nothing that
+//! the message may choose for itself.
 
 use super::encoding::{Hash, base64url_text, decode_base64url, decode_base64url_long, hmac, same};
 use super::error::SignError;

@@ -1,4 +1,4 @@
-//! One key: how a configured text becomes one, and what it makes of a message.
+//! One key: how a configured text becomes one, and the signature that it computes of a message.
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha1::Sha1;

@@ -1,5 +1,5 @@
-//! Configured secrets made ready: HMAC states that already took in the key, public keys, and what the kind's
-//! settings say besides.
+//! Configured secrets prepared for use: HMAC states that are initialized with the key, public keys, and the other
+//! settings of the kind.
 
 use std::borrow::Cow;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The other side, for `sign` and `send`: makes the headers that a sender would send. Offline, with the
+//! The sender's side, for `sign` and `send`: creates the headers that a sender would send. Offline, with the
 //! newest secret that can sign.
 
 use std::borrow::Cow;

@@ -1,4 +1,4 @@
-//! Signed times as senders write them, and whether they are near enough.
+//! Signed times as senders write them, and whether they are within the tolerance.
 
 use std::time::{Duration, UNIX_EPOCH};
 

@@ -1,5 +1,5 @@
-//! The entrance and the exit: a [`RawRequest`] goes in, a [`Verified`] comes out. Everything else in this folder is
-//! below this file and never comes back to it.
+//! Entry and result: a [`RawRequest`] goes in, a [`Verified`] comes out. Everything else in this crate is below this
+//! file and never calls it.
 
 use super::believed::Believed;
 use super::error::VerifyError;

@@ -1,4 +1,4 @@
-//! Whose event it is: compares the account that a signed request names with the operator's own.
+//! The account of an event: compares the account that a signed request names with the operator's own.
 
 use super::error::VerifyError;
 use super::keys::Keys;

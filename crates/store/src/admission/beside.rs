@@ -1,4 +1,4 @@
-//! Finds out what an event met instead of being new, and keeps it beside the one that stands: see `apart.rs`.
+//! Compares an event that was not inserted with the stored one, and keeps its content beside it: see `apart.rs`.
 
 use std::sync::Arc;
 

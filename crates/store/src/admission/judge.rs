@@ -1,6 +1,7 @@
-//! A batch in an open transaction, step by step: what is inserted, what the others met, what is decided and written.
+//! A batch in an open transaction, step by step: insert the events, look up the existing rows of the others, decide,
+//! and write.
 //!
-//! [`Store::admit`]: which way a batch goes.
+//! [`Store::admit`] chooses how a batch is admitted.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
-//! What a database says about itself, for the doctor: the tables, indexes and triggers that migrations make and which of
-//! them are there, PostgreSQL's settings and statistics (views of the server alone, a row of each table at most), and
-//! SQLite's file. Nothing here writes, locks or reads what is in the tables, but for one row of each node with its
-//! version, which that node writes again and again while it runs.
+//! What a database reports about itself, for the doctor: the tables, indexes and triggers that migrations create and
+//! which of them exist, PostgreSQL's settings and statistics (views of the server alone, a row of each table at most),
+//! and SQLite's file. Nothing here writes, locks or reads table contents, except for one row of each node with its
+//! version, which that node rewrites regularly while it runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! The database, whichever it is: who gets which connection, and what is asked of it as a whole.
+//! The database, whichever it is: which connection each operation gets, and queries about the database as a whole.
 
 use std::future::Future;
 use std::path::Path;

@@ -1,6 +1,6 @@
-//! The errors of a database or its driver, in words that name no driver.
+//! The errors of a database or its driver, without the driver's types.
 //!
-//! The reasons why the store did not do what it was asked, sorted by what the caller can do about it.
+//! The errors of the store, classified by what the caller can do about them.
 
 use std::error::Error;
 use std::fmt;

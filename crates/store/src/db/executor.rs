@@ -1,7 +1,6 @@
-//! One connection of either database, for statements that both know: those of everything that is not in a hurry.
+//! One connection of either database, for statements written once for both: all that are not performance-critical.
 //!
-//! SQL is written in PostgreSQL's words; this says it in those of each database. What SQLite says otherwise is little,
-//! and all of it is here:
+//! SQL is written in PostgreSQL's dialect and translated here. All that SQLite writes differently is in this table:
 //!
 //! | PostgreSQL | SQLite |
 //! |---|---|
@@ -12,7 +11,7 @@
 //! | `BYTEA)`, of a cast | `BLOB)` |
 //! | `{clock_ms}`: the database's clock, in milliseconds | the end of all time: the node's own clock goes first |
 //!
-//! Nothing inside of quotes or comments is touched. Casts are written `CAST(x AS BIGINT)`, which both know.
+//! Quoted texts and comments stay as they are. Casts are written `CAST(x AS BIGINT)`, which both databases accept.
 
 use std::borrow::Cow;
 use std::collections::HashMap;

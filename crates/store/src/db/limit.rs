@@ -1,8 +1,8 @@
-//! Each operation runs to its end in a task of its own, and not for ever.
+//! Each operation runs to its end in a task of its own, within a time limit.
 //!
-//! A caller may go away at any time: a stranger who hangs up, an operator's curl that gives up, a time-out. The
-//! operation does not notice. What the database does not answer in time is given up here, in one place, and its
-//! connection with it (`pool.rs`).
+//! A caller may go away at any time: a client that disconnects, an operator's curl that is stopped, a timeout. The
+//! operation goes on. An operation that the database does not answer in time is given up here, in one place, and its
+//! connection is closed (`pool.rs`).
 
 use std::cell::RefCell;
 use std::future::Future;

@@ -1,9 +1,9 @@
 //! Applies migrations. The list of them, and how to add one, is in `store/migrations.rs`.
 //!
-//! Each is one transaction, all or nothing. What a transaction cannot do (`CREATE INDEX CONCURRENTLY`) is a migration
-//! of its own, [`Migration::outside`]. What has to be done to every row of a large table is a [`Migration::filling`]
-//! after a migration that expands: a statement for some rows at a time, each in a transaction of its own, while others
-//! write.
+//! Each is one transaction, all or nothing. A statement that cannot run in a transaction (`CREATE INDEX CONCURRENTLY`)
+//! is a migration of its own, [`Migration::outside`]. A change to every row of a large table is a
+//! [`Migration::filling`] after a migration that expands: a statement for some rows at a time, each in a transaction of
+//! its own, while others write.
 
 use std::time::{Duration, Instant};
 

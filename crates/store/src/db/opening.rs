@@ -1,6 +1,6 @@
 //! The settings of a database before it is opened, and how a start waits for it.
 //!
-//! The state of a schema: if it fits this binary.
+//! The state of a schema: whether it fits this binary.
 
 use std::time::{Duration, Instant};
 

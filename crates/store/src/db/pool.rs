@@ -1,12 +1,12 @@
-//! The connections to one database, and the one rule about them: a connection is given back only by an operation that
-//! knows its state. Whatever else happens to it (a limit, a failed COMMIT or ROLLBACK, a caller that goes away), it is
-//! closed, and so is every other one that is older: what one of them met, they will meet.
+//! The connections to one database, and the one rule about them: a connection is returned to the pool only by an
+//! operation that knows its state. After anything else (a limit, a failed COMMIT or ROLLBACK, a caller that goes away)
+//! it is closed, and so is every older connection: the same fault would affect them.
 //!
-//! Why not the driver's pool: it asks each connection that comes back whether it is well, without a limit, and keeps
-//! its place meanwhile, so that a server which falls silent takes the places one after another
+//! Why not the driver's pool: it checks each returned connection without a time limit and keeps its permit meanwhile,
+//! so that a server that stops responding takes the permits one after another
 //! (`docs/adr/0034-a-connection-belongs-to-one-operation.md`).
 //!
-//! A connection, as far as a pool has to know it.
+//! [`Session`] is what a pool needs to know of a connection.
 
 use std::future::Future;
 use std::pin::Pin;

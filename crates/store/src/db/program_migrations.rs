@@ -1,8 +1,8 @@
-//! Migrations of the program that runs us: its own tables, in our database.
+//! Migrations of the embedding program: its own tables, in our database.
 //!
-//! They are applied after ours, in the order of the program, each in a transaction of its own together with the row
-//! that says so. That row holds a digest of the text, so that a text that was changed after it was applied is found
-//! out. One node applies them, under the lock of our own migrations; the others wait and find them done.
+//! They are applied after ours, in the program's order, each in one transaction together with the row that records it.
+//! That row holds a digest of the text, so that a text changed after it was applied is detected. One node applies them,
+//! under the lock of our own migrations; the others wait and find them applied.
 
 use std::time::Instant;
 

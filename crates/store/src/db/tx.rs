@@ -1,14 +1,15 @@
 //! The open transaction, as a transactional handler gets it: the same one that admits its event.
 //!
-//! Transactions that never stand: handlers are run in one to see what they would do.
+//! Trial transactions, which are always rolled back: handlers run in one to show what they would do.
 //!
-//! To roll back at the end is not enough. A handler has the connection, and some say COMMIT, or are rolled back by a
-//! statement and write on. So until the trial is over, nothing that this connection does can become lasting:
+//! A ROLLBACK at the end is not enough. A handler has the connection, and some execute COMMIT, or continue to write
+//! after a statement has rolled the transaction back. So until the trial is over, nothing on this connection can be
+//! committed:
 //!
-//! - SQLite asks a hook before each commit, and the hook says no;
-//! - on PostgreSQL a rule is broken that is looked at with the commit, and whatever comes after this transaction is
-//!   read-only; the connection is closed then. Behind a pooler that lends sessions for a transaction each, the session
-//!   is not ours to set, so there the broken rule is all.
+//! - SQLite calls a hook before each commit, and the hook refuses;
+//! - on PostgreSQL a deferred constraint is violated, which is checked with the commit, and everything after this
+//!   transaction is read-only; the connection is closed then. Behind a pooler in transaction mode the session cannot be
+//!   configured, so there only the violated constraint protects.
 
 use std::sync::LazyLock;
 

@@ -1,6 +1,6 @@
-//! Decisions about events: dispatched once more, dispatched at last, dismissed, erased.
+//! Decisions about events: dispatch again, dispatch a held one, dismiss, erase.
 //!
-//! Erasing an event: what was received, and what was made of it.
+//! Erasing an event deletes what was received and what was made of it.
 
 use super::messages;
 use super::types::{Audited, Deciding, Refusal, Verdict};

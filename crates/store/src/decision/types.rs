@@ -1,8 +1,8 @@
-//! A person's decision, its subject, and its result.
+//! An operator's decision, its subject, and its result.
 //!
-//! The key of the request that carries a decision: taken first, answered last, both in the decision's transaction.
+//! The idempotency key of the request: claimed first, answered last, both in the decision's transaction.
 //!
-//! One decision: its key is taken, it is carried out, its answer and its records are kept, all in one transaction.
+//! A decision claims its key, is carried out, and stores its response and its records, all in one transaction.
 
 use std::sync::Arc;
 

@@ -1,28 +1,27 @@
 //! Large bodies, written in parts before their event is latched.
 //!
 //! SQLite has one writer, and a commit lasts as long as its bytes take to the disk; on PostgreSQL a commit waits for the
-//! log bytes of everybody before it. So the body of a large event is not part of the transaction that latches the event:
-//! it is written before, in transactions of [`PART_BYTES`] each (up to [`PART_BYTES_MAX`] where the disk takes long for
-//! each commit), and small events commit in between. The parts have the
-//! number that the event will have. `unlatched_bodies` has a row from the first part until the latch, and the
-//! transaction that latches deletes that row; a sweep that deletes parts deletes the row first. So the parts of a
-//! latched event are never swept, and an event without its parts is never latched. What a crash leaves is swept by its
-//! age.
+//! log bytes of all commits before it. So the body of a large event is not part of the transaction that latches the
+//! event: it is written before, in transactions of [`PART_BYTES`] each (up to [`PART_BYTES_MAX`] where the disk takes
+//! long for each commit), and small events commit in between. The parts have the number that the event will have.
+//! `unlatched_bodies` has a row from the first part until the latch, and the transaction that latches deletes that row;
+//! a sweep that deletes parts deletes the row first. So the parts of a latched event are never swept, and an event
+//! without its parts is never latched. Parts left by a crash are swept by their age.
 //!
-//! Sealed, the whole body is one sealed text, cut into parts; a body of which a part is missing counts as gone. Deleting
-//! a row of `webhook_payloads` deletes the parts (a trigger). Redacted bodies are written in one piece.
+//! An encrypted body is one sealed text, cut into parts; a body with a missing part counts as gone. Deleting a row of
+//! `webhook_payloads` deletes the parts (a trigger). Redacted bodies are written in one piece.
 //!
-//! What was received with an event, as its row in `webhook_payloads` has it: sealed or not, redacted or not.
+//! The row of a received event in `webhook_payloads`: sealed or not, redacted or not.
 //!
-//! What is kept of an event some of whose values are not to be stored.
+//! Redaction: what is kept of an event some of whose values are not to be stored.
 //!
-//! `body` never has them. The bytes as received are in `whole` beside it, only while something is to be made of
-//! them: while the event waits to be dispatched or for a person, and while a message of it is neither done nor
-//! discarded. Who sends or dispatches reads `whole`, and where that is gone nothing is sent and nothing dispatched. Who
-//! looks reads `body`.
+//! `body` never has those values. The bytes as received are in `whole` beside it, only while they are needed: while the
+//! event waits to be dispatched or for an operator, and while a message of it is neither done nor discarded.
+//! Dispatchers and senders read `whole`; where it is gone, nothing is sent and nothing dispatched. Views for operators
+//! read `body`.
 //!
-//! What templates and handlers made of those bytes for messages of such an event (`outbox_contents`) has the values too,
-//! and goes when `whole` does: by then all of its messages are done or discarded, and none is ever sent again.
+//! Contents that templates and handlers made of those bytes for messages of such an event (`outbox_contents`) have the
+//! values too, and are deleted with `whole`: by then all of its messages are done or discarded, and none is sent again.
 
 use std::time::Duration;
 

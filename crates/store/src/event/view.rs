@@ -1,7 +1,7 @@
-//! An event as people see it, read from its row.
+//! An event as operators see it, read from its row.
 //!
-//! What became of the calls of events: counted from the queue and the history by the ranges of their numbers, a page of
-//! events in one statement. Nothing is written for it when an event is admitted or a call is settled.
+//! The state of the calls of events: counted from the queue and the history by the ranges of their numbers, a page of
+//! events in one statement. Admission and settlement write nothing for it.
 
 use std::collections::BTreeMap;
 

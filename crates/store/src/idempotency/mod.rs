@@ -1,9 +1,9 @@
 //! Idempotency keys of requests, and the answers given under them: the holder of its key carries a request out, and the
 //! answer is kept for a client that repeats the request.
 //!
-//! `idempotency_begin` takes a key and `idempotency_finish` writes the answer, both inside a transaction: that of the
+//! `idempotency_begin` claims a key and `idempotency_finish` writes the answer, both inside a transaction: that of the
 //! effect, where the effect is ours (`decision/`, and a claim's own transaction), so that the two are one commit.
-//! Elsewhere each is a transaction by itself, with a lock that ends and a fence that grows with each claim.
+//! Elsewhere each is its own transaction, with a lock that expires and a fence that grows with each claim.
 
 use super::db::{DbError, DbResult, Executor, Row, StoreError, Tx};
 use super::handle::Store;

@@ -1,6 +1,6 @@
-//! Lanes: messages of one key, in order, one at a time: the numbers of new messages, and whose turn it is. An operation
-//! locks the lanes' rows first, in one order for everybody, and messages after them. The head of a lane is the least number
-//! that is left of it in the queue. `sqlite.rs` is the twin for the writer's thread.
+//! Lanes: messages of one key, in order, one at a time. Here are the numbers of new messages, and which message of a
+//! lane is next. An operation locks the lanes' rows first, in the same order everywhere, and messages after them. The
+//! head of a lane is its lowest number left in the queue. `sqlite.rs` is the twin for the writer's thread.
 
 pub(crate) mod sqlite;
 

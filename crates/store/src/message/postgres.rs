@@ -1,10 +1,9 @@
 //! The hot statements of the outbox on PostgreSQL: one for a claim, one for a settlement, whatever their size.
 //!
-//! No row of a table that grows is found by a join. Of a join the planner chooses which side goes first, and where its
-//! statistics say that the queue is empty, as they do when it has just been drained, it reads all of the queue. A list
-//! (`= ANY`) and a `LATERAL … LIMIT` leave it nothing but the key's own index, whatever the statistics say;
-//! `tests/it/store/plans.rs` holds it to that. What belongs to a row of a list is found by its place in it: the list is
-//! sorted, and `width_bucket` looks it up.
+//! No row of a growing table is found by a join. The planner chooses the order of a join, and where its statistics say
+//! that the queue is empty, as they do when it has just been drained, it scans the whole queue. A list (`= ANY`) and a
+//! `LATERAL … LIMIT` leave it only the key's own index, whatever the statistics say; `tests/it/store/plans.rs` checks
+//! that. The values for a row are found by its place in the list: the list is sorted, and `width_bucket` looks it up.
 
 use std::collections::HashSet;
 

@@ -1,6 +1,6 @@
-//! The types of messages while they are planned, claimed, settled and looked at.
+//! The types of messages while they are planned, claimed, settled and listed.
 //!
-//! Lists of messages: those of one event, and the latest time that the open ones tell of.
+//! Lists of messages: those of one event, and the latest time in the open ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

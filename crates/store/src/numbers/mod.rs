@@ -1,14 +1,14 @@
-//! The numbers that events get, drawn from the database a block at a time.
+//! The numbers of events, drawn from the database a block at a time.
 //!
-//! Why numbers, and why not the database's own per row: an event's number must be known before its row is inserted,
-//! because its messages carry it (`MessageId`) and one statement writes all of them. A question for each number would
-//! be a round trip for each request; a block of 4,096 is one for thousands. Blocks never overlap, so no two nodes give
-//! the same number, and a node that dies with half a block leaves a gap, which does no harm.
+//! Why blocks, and not the database's own number per row: an event's number must be known before its row is inserted,
+//! because its messages carry it (`MessageId`) and one statement writes all of them. A query for each number would be a
+//! round trip for each request; a block of 4,096 is one for thousands. Blocks never overlap, so no two nodes use the
+//! same number, and a node that dies with half a block leaves a gap, which does no harm.
 //!
 //! The price is order: two nodes hand out numbers of different blocks at the same time. A block is therefore used for
 //! ten seconds at most, so that numbers are in the order of time to within that: a list by number is a list by time,
-//! and pruning may stop where all is young. Within one process numbers rise, in whatever order two blocks arrive that
-//! were drawn at once: the earlier one is left out.
+//! and pruning may stop at the first recent row. Within one process numbers rise, in whatever order two blocks arrive
+//! that were drawn at once: the earlier one is skipped.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! One batch of an operation, in one transaction under the lock of the operation's row.
 //!
-//! The acts of a batch: on each row of it, or the reason why a row is passed over.
+//! The acts of a batch: on each row of it, or the reason why a row is skipped.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,13 +1,14 @@
-//! Operations: what a person ordered to be done to all that a filter found. The set is fixed and counted with the order
-//! and worked off in batches, by whichever node gets to it.
+//! Operations: orders of an operator about all rows that a filter finds. The set is fixed and counted with the order,
+//! and processed in batches by any node.
 //!
 //! A batch is one transaction that holds the operation's row: in it are the acts on the next rows of the set, their
 //! marks, their records and the operation's progress. So there is no lease that could outlive its holder, a process
 //! that dies leaves a batch undone or done as a whole, and no lock is held from one batch to the next.
 //!
-//! To read it: `set.rs` (the rows), `preview.rs` (what it would be, what changed since, and results), `order.rs` (orders,
-//! approvals and what people see), `batch.rs` (a batch and its acts), `steps.rs` (operations that make calls go in steps,
-//! and stop when too many of them fail). When batches are made, and how large, is decided elsewhere (`crates/receive/src/operations/`).
+//! Reading order: `set.rs` (the rows), `preview.rs` (the expected effect, changes since, and results), `order.rs`
+//! (orders, approvals and views), `batch.rs` (a batch and its acts), `steps.rs` (operations that make calls proceed in
+//! steps, and stop when too many of them fail). When batches run, and how large they are, is decided in
+//! `crates/receive/src/operations/`.
 
 mod batch;
 mod order;

@@ -1,8 +1,8 @@
-//! The order: the set is found and written down in the transaction that begins the operation.
+//! The order: the transaction that begins the operation finds the set and writes it down.
 //!
-//! What people decide about an operation: to approve it, to continue it, to cancel it.
+//! Decisions about an operation: approve it, continue it, cancel it.
 //!
-//! Operations as people see them.
+//! Operations as operators see them.
 
 use std::collections::BTreeSet;
 

@@ -1,6 +1,6 @@
-//! What an operation would act on, added up, with some of its rows. Nothing is written.
+//! The preview of an operation: the sums of what it would act on, with some of its rows. Nothing is written.
 //!
-//! What became of the calls of rows that an operation with steps acted on.
+//! The results of calls of the rows that an operation with steps acted on.
 //!
 //! Which rows of a set have changed since the preview, so that a refusal can name them.
 //!

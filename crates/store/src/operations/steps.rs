@@ -1,6 +1,6 @@
 //! The steps of an operation that makes calls: how many rows may be acted on now, and whether too many calls failed.
 //!
-//! Nothing here reads a database. What is kept stands in the operation's row, and is changed under its lock.
+//! Nothing here reads a database. The state is in the operation's row, and is changed under its lock.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! What the nodes count, hour by hour: each adds its own, and operators read the sums.
+//! Hourly counts of the nodes: each node adds its own, and operators read the sums.
 
 use std::collections::BTreeMap;
 

@@ -1,9 +1,9 @@
-//! What a person decides about one message, event, destination or provider.
+//! Decisions of an operator about one message, event, destination or provider.
 //!
-//! What a person orders to be done to all that a filter finds.
+//! Orders of an operator about all rows that a filter finds.
 //!
-//! What-if for people: which events they may ask about, how far they see what comes of it, and the row of the audit log,
-//! because an answer shows bodies. Who runs handlers is given.
+//! What-if for operators: which events they may choose, how much of the result they may see, and the row of the audit
+//! log, because a result shows bodies. The caller passes the code that runs handlers.
 
 use std::sync::Arc;
 use std::time::Duration;

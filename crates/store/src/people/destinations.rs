@@ -1,10 +1,10 @@
-//! Destinations as a person may see them: what waits for each, and whether a person has paused it. What the
-//! configuration and the running outbox know of it is added by the caller.
+//! Destinations as an operator sees them: what waits for each, and whether an operator has paused it. The caller adds
+//! what the configuration and the running outbox know of it.
 //!
-//! Lanes as a person may see them: which ones have open messages, what stands at the head. The caller finds out why one
+//! Lanes as an operator sees them: which ones have open messages, and the head of each. The caller finds out why one
 //! does not move.
 //!
-//! Which of the events that a request would be read as are known.
+//! Which of the events in a request are stored already.
 //!
 //! Facts about messages beside their own rows, for the code that judges them: whether there is something to send, what
 //! is at the head of their lane, which destinations are paused.

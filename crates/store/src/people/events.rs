@@ -1,12 +1,12 @@
 //! The list of events, a page at a time, and how many a filter finds.
 //!
-//! A page is a walk by number, the newest first: over all events, over those in an open state, over those of one object, or
-//! over those whose calls are not finished, each by an index of its own. Whatever else the filter says is asked of each row on the way, so one page
-//! looks at [`LOOK_N`] rows at most, or at [`LOOK_APART_N`]; a walk that ends there says where it ended and where to go
-//! on. Numbers never change, so rows that arrive meanwhile move nothing from page to page.
+//! A page is a walk by number, the newest first: over all events, over those in an open state, over those of one
+//! object, or over those whose calls are not finished, each by its own index. The rest of the filter is checked row by
+//! row, so one page reads [`LOOK_N`] rows at most, or [`LOOK_APART_N`]; a walk that ends there says where it ended and
+//! where to go on. Numbers never change, so rows that arrive meanwhile move nothing from page to page.
 //!
-//! `since` lists are the other way round, the oldest first, and hold back what is younger than [`SETTLE_MS`]: numbers of
-//! several nodes are committed in no order, and below a number that is so old nothing can come any more. So along a
+//! `since` lists are in the opposite order, the oldest first, and hold back what is younger than [`SETTLE_MS`]: numbers
+//! of several nodes are committed in no order, and below a number that is so old no new one can appear. So along a
 //! chain of `since` no event is missed and none is listed twice.
 
 use super::person::{People, PeopleError};

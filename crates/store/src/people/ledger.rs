@@ -1,10 +1,9 @@
-//! The ledger of one event: all that is known of it, in order of time, as it was at one moment.
+//! The ledger of one event: all that is known of it, in order of time, from one snapshot.
 //!
-//! The tables are read in one transaction that sees them at one moment, and become entries. What
-//! was received is read in a second one, by those who may see it: that one writes the audit log too, so that no content
-//! leaves untold.
+//! The tables are read in one snapshot transaction, and become entries. The received content is read in a second one,
+//! for those who may see it: that one writes the audit log too, so that no access to content is unrecorded.
 //!
-//! The rows that the ledger of one event is made of, each found by a key.
+//! The rows of the ledger of one event, each found by a key.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};

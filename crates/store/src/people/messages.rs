@@ -1,12 +1,12 @@
-//! Messages as a person may see them: lists a page at a time, and counts, both bounded in rows looked at.
+//! Messages as an operator sees them: lists a page at a time, and counts, both bounded in rows read.
 //!
-//! Where messages are looked for, and how far: each source is a range of an index, read from its newest row down.
+//! The sources of messages: each source is a range of an index, read from its newest row down.
 //!
-//! A statement first says where so many rows further down are, then everything between is asked for: what a filter
-//! leaves out costs a bounded number of rows, whatever it leaves out.
+//! A statement first finds the row so many rows further down, then everything between is read: rows that a filter
+//! excludes cost a bounded number of reads.
 //!
-//! One message as a person may see it: its attempts, with the answers that were kept for those who may see contents,
-//! and what people decided about it.
+//! One message as an operator sees it: its attempts, with the responses kept for those who may see contents, and the
+//! decisions about it.
 
 use std::collections::BTreeMap;
 

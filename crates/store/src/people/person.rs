@@ -1,4 +1,4 @@
-//! One person's view of the store, and the checks that every read and decision makes.
+//! One operator's view of the store, and the checks that every read and decision makes.
 //!
 //! The names that a list may show.
 

@@ -1,9 +1,9 @@
-//! Providers as a person may see them: their newest events, what waits, and which secrets still match. The caller adds
+//! Providers as an operator sees them: their newest events, what waits, and which secrets still match. The caller adds
 //! what the configuration knows of them.
 //!
-//! Requests that failed verification, as a person may see them: at most 100 of each provider are kept.
+//! Requests that failed verification, as an operator sees them: at most 100 of each provider are kept.
 //!
-//! Test events: who made them, in the audit log before they are there.
+//! Test events: the audit log records who created them before they exist.
 
 use std::collections::{BTreeMap, BTreeSet};
 

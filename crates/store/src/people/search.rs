@@ -1,11 +1,12 @@
-//! Search by whatever id a person holds, and why it leads nowhere.
+//! Search by any id that an operator has, and why it leads nowhere.
 //!
 //! Ids of events, messages and objects, and the ids inside events that their kinds name, are found by their keys; ids of
-//! events and those inside them by their beginning, too. Idempotency keys are one-way and stand in no table: those of the
-//! newest messages are made again and compared. Names of effects are compared with those of the newest open messages, and
-//! refused requests, of which no body is kept, by their headers. An empty result names what was not searched.
+//! events and those inside them by their prefix, too. Idempotency keys are one-way and in no table: those of the
+//! newest messages are computed again and compared. Names of effects are compared with those of the newest open
+//! messages, and refused requests, of which no body is kept, by their headers. An empty result names what was not
+//! searched.
 //!
-//! The rows that a search finds, each question bounded by a key or by a number of rows.
+//! The rows that a search finds, each query bounded by a key or by a number of rows.
 
 use std::collections::{BTreeMap, BTreeSet};
 

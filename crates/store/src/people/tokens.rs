@@ -1,6 +1,6 @@
-//! Tokens: who has one, who gets one, who loses it. For admins, and for what is within their own scope.
+//! Tokens: list, create and revoke them. For admins, within their own scope.
 //!
-//! The audit log as a person may see it.
+//! The audit log as an operator sees it.
 
 use std::collections::BTreeSet;
 

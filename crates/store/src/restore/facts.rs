@@ -1,6 +1,6 @@
-//! What a restored database knows, for the person who restored it.
+//! Facts about a restored database, for the operator who restored it.
 //!
-//! The time that a restore took away.
+//! The time of which a restore lost the records.
 
 use crate::db::{DbResult, Executor, Row, StoreError};
 use crate::handle::Store;

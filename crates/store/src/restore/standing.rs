@@ -1,13 +1,13 @@
 //! Whether a database is the one that ran last.
 //!
-//! The witness of a database that is a file: a number that rises with what is changed, in the database and in a small
-//! file beside it (`db/sqlite/identity.rs`). A copy that is put back has a lower one.
+//! The witness of a database that is a file: a number that rises with changes, in the database and in a small file
+//! beside it (`db/sqlite/identity.rs`). A copy that is put back has a lower one.
 //!
 //! One step: the number rises in the database, and once that is on disk, it is written to the file. So the file is
-//! never ahead of its own database, whatever is cut off where, and an older database is behind it. Steps are made once
-//! a second at most, the first after a quiet time at once, by one background task: no other work waits for them.
-//! What is not noticed: a copy of the last second before the end, and a copy of the folder, which has the witness of
-//! then with it.
+//! never ahead of its own database, wherever a crash interrupts it, and an older database is behind it. Steps are made
+//! once a second at most, the first after a quiet time at once, by one background task: no other work waits for them.
+//! Not detected are a copy of the last second before the end, and a copy of the whole folder, which has the witness of
+//! that time with it.
 
 use std::path::PathBuf;
 use std::sync::Arc;

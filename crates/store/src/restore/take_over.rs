@@ -1,4 +1,4 @@
-//! A restored database is taken over: what is in it goes on, and nothing gets a name that something else had.
+//! Takes a restored database over: its work continues, and nothing gets an id or a key that something else had.
 //!
 //! The rows that change when a restored database is taken over.
 //!

@@ -1,9 +1,9 @@
-//! Deletes what is old and no longer needed, a few rows at a time: first it is looked for (`walk.rs`), then deleted in a
-//! short transaction that asks again whether it may go (`delete.rs`). Nothing that an open message or a waiting event
-//! needs ever goes, and what goes last is an event's key.
+//! Deletes old rows that are no longer needed, a few at a time: `walk.rs` finds them, then `delete.rs` deletes them in
+//! a short transaction that checks again whether they are needed. Nothing that an open message or a waiting event needs
+//! is ever deleted, and an event's key is deleted last.
 //!
-//! Numbers are in the order of time to within seconds, so a walk by number from the low end may stop where all is young.
-//! When rounds are made, and how large their steps are, is decided elsewhere (`crates/receive/src/retention/`).
+//! Numbers are in the order of time to within seconds, so a walk by number from the low end may stop at the first
+//! recent row. When rounds run, and how large their steps are, is decided in `crates/receive/src/retention/`.
 
 mod delete;
 mod walk;

@@ -1,4 +1,4 @@
-//! The JSON text that a body stands for.
+//! The JSON text of a body.
 
 use bytes::Bytes;
 

@@ -1,4 +1,4 @@
-//! From a believed request to its events.
+//! From a verified request to its events.
 
 use std::borrow::Cow;
 

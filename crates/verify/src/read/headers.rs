@@ -1,4 +1,4 @@
-//! The request's headers as they are kept: one JSON object, secrets and signatures blanked, bounded.
+//! The request's headers as they are stored: one JSON object, secrets and signatures blanked, bounded.
 
 use http::HeaderMap;
 

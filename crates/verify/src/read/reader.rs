@@ -1,4 +1,4 @@
-//! The things that reading one event needs: what its request says for all events, and the event's text.
+//! The context for reading one event: what its request has for all events, and the event's text.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! `[answer]`: what the sender wants to hear instead of our JSON.
+//! `[answer]`: the response that the sender expects instead of our JSON.
 
 use serde::Deserialize;
 

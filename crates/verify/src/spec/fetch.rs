@@ -1,4 +1,4 @@
-//! `[[fetch]]` and `[[confirm]]`: what may be asked of the sender's own hosts, and of no other.
+//! `[[fetch]]` and `[[confirm]]`: which requests may be made to the sender's own hosts, and to no other.
 
 use std::collections::BTreeMap;
 

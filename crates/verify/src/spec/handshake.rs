@@ -1,4 +1,4 @@
-//! `[[handshake]]`: requests that want an answer of their own instead of admission, as data.
+//! `[[handshake]]`: requests that get a response of their own instead of admission, as data.
 
 use std::collections::BTreeMap;
 

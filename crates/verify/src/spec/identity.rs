@@ -1,4 +1,4 @@
-//! `[[event.identity]]`: what two copies of one event are.
+//! `[[event.identity]]`: what identifies an event, so that copies are recognized.
 //!
 //! Two questions decide it: can two different events share this, and does a redelivery keep it? A wrong answer to the
 //! first loses an event, one to the second runs it twice.

@@ -1,4 +1,4 @@
-//! The shape of what carries a signature, taken apart once: `sha256={signature}`, `t={timestamp},v1={signature}`,
+//! The layout of a value that carries a signature, parsed once: `sha256={signature}`, `t={timestamp},v1={signature}`,
 //! `{timestamp},{signature}` (by position), `{key_id}/SHA256/{signature},...` (a list of one shape).
 
 use serde::Deserialize;

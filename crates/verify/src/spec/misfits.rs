@@ -1,4 +1,4 @@
-//! Mistakes between the parts of a file, which no table shows by itself.
+//! Contradictions between the tables of a file, which no table shows by itself.
 
 use super::check::{ANSWER_WITHIN_MS_MAX, HORIZON_H_MAX, bounded, misfit};
 use super::event::{BodyFormat, EventSpec};

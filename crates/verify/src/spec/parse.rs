@@ -1,6 +1,6 @@
-//! Everything that is wrong with the text of a `provider.toml`, each with its line and key.
+//! All mistakes in the text of a `provider.toml`, each with its line and key.
 //!
-//! First the form (TOML, keys, types), and once that is right, what the parts mean to each other: a misspelt
+//! First the form (TOML, keys, types), and once that is valid, the contradictions between its parts: a misspelt
 //! key would otherwise be reported a second time as whatever its absence breaks.
 
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! Texts with places to fill in, taken apart once when a spec is read: `{timestamp}.{body}`. `{{` is a brace.
+//! Texts with placeholders, parsed once when a spec is read: `{timestamp}.{body}`. `{{` is a brace.
 
 use serde::Deserialize;
 

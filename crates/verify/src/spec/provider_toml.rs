@@ -1,4 +1,4 @@
-//! The file as a whole: what is known of one kind of sender.
+//! The file as a whole: the description of one kind of sender.
 
 use serde::Deserialize;
 

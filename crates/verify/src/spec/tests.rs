@@ -1,4 +1,4 @@
-//! Tests of what a spec may say, and of what is said of a wrong one.
+//! Tests of valid specs, and of the errors for invalid ones.
 
 use super::*;
 

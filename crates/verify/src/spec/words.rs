@@ -1,4 +1,4 @@
-//! Puts a kind's spec into words for people: commands, the console and docs/providers.md.
+//! Describes a kind's spec in sentences: for commands, the console and docs/providers.md.
 
 use super::event::EventSpec;
 use super::identity::{Identity, IdentitySpec};

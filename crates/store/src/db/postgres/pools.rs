@@ -1,4 +1,4 @@
-//! The connections to one server: what each of them is for, and how many there are.
+//! The connections to one server: the purpose of each of them, and how many there are.
 //!
 //! The servers that the URL names, and which of them takes writes now.
 

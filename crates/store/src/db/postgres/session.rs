@@ -1,12 +1,13 @@
 //! The settings that a session must have before anything is written through it: they are set by statements, because a
-//! pooler swallows what is asked for when connecting, and read back on every new connection, because a pooler, a role
-//! or a restart may have it otherwise.
+//! pooler drops the parameters of the startup message, and read back on every new connection, because a pooler, a role
+//! or a restart may change them.
 //!
-//! The purpose of a session, which decides the plans of its statements. The sessions of admission and of the outbox are
-//! the same all day, over tables whose sizes change from nothing to millions within minutes: their plans must not go by
-//! what was counted an hour ago. Handlers and people ask what they like, and get the plans that PostgreSQL thinks best.
+//! The purpose of a session, which decides the plans of its statements. The sessions of admission and of the outbox run
+//! the same statements all day, over tables whose sizes change from nothing to millions within minutes: their plans
+//! must not depend on old statistics. Handlers and operators run any statement, and get the plans that PostgreSQL
+//! prefers.
 //!
-//! With a pooler in transaction mode nothing of this is set: it would stay in sessions that are not ours.
+//! With a pooler in transaction mode none of this is set: it would stay in sessions that other programs use.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! Statements on PostgreSQL: values as arguments, rows with the names of their columns.
 //!
-//! A connection of the driver as what a pool has to know of one.
+//! The driver's connection as a [`Session`] of the pool.
 
 use std::sync::Arc;
 

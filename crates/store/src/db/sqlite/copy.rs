@@ -1,9 +1,9 @@
 //! A copy of the file while a server writes it, on a connection of a process that only reads.
 //!
-//! `VACUUM INTO` rather than SQLite's backup API: it reads one snapshot to its end, while the API begins anew with every
-//! page that another process writes, and never ends under load. It writes no page that is free, so bytes that were
-//! erased are not in the copy. Readers stop no writer in WAL mode; what they stop is the log being used again from its
-//! start, so it grows by what is written meanwhile.
+//! `VACUUM INTO` rather than SQLite's backup API: it reads one snapshot to its end, while the API starts over with
+//! every page that another process writes, and never ends under load. It copies no free page, so erased bytes are not
+//! in the copy. In WAL mode readers block no writer; but the log cannot be reused from its start meanwhile, so it grows
+//! by what is written until the copy is complete.
 
 use std::fs::{File, OpenOptions};
 use std::io;

@@ -1,7 +1,7 @@
 //! The database's file: where it is, and the lock that keeps other processes out.
 //!
-//! The database's files are for us alone: customers' data is in them. Only on Unix; elsewhere the folder has to see to
-//! it.
+//! The files are readable by our user alone, because customers' data is in them. Only on Unix; elsewhere the folder's
+//! permissions have to ensure it.
 
 use std::fs::{File, OpenOptions, Permissions, TryLockError};
 use std::io;

@@ -1,24 +1,25 @@
 //! Whether the file that SQLite has open is still the one at its path.
 //!
-//! SQLite writes to an inode, and goes on doing so when the path leads elsewhere: after `mv`, `rm`, a copy renamed over
-//! it, another folder or mount in its place. What is acknowledged then is lost with the next start. So device and inode
-//! of what was opened are compared with what is at the path after each commit, before anybody is answered, and by the
-//! probe of readiness. Once they differ, nothing is written until the process is restarted, even if the file is put
+//! SQLite writes to an inode, and continues to do so when the path leads elsewhere: after `mv`, `rm`, a copy renamed
+//! over it, another folder or mount in its place. Data acknowledged then is lost with the next start. So the device and
+//! inode of the opened file are compared with those at the path after each commit, before the response is sent, and by
+//! the readiness probe. Once they differ, nothing is written until the process is restarted, even if the file is put
 //! back: another program may have written to it meanwhile, with another log.
 //!
 //! Closing any descriptor of a file drops all POSIX locks that the process has on it, SQLite's included. So nothing in
-//! this process may open and close the database, its `-wal` or its `-shm` while SQLite has them open: look by path
-//! (`metadata`). The one descriptor of our own is opened before SQLite's and closed after them.
+//! this process may open and close the database, its `-wal` or its `-shm` while SQLite has them open: check by path
+//! (`metadata`). Our one descriptor is opened before SQLite's and closed after them.
 //!
-//! An inode says nothing of what is in the file: a backup may be put into it (`.restore` of the sqlite3 shell, or a copy
-//! that is written over it). So the number of the witness, which only rises, is read at the same moments.
+//! An inode does not identify the content: a backup may be written into the file (`.restore` of the sqlite3 shell, or a
+//! copy over it). So the number of the witness, which only rises, is read at the same moments.
 //!
-//! A small file beside the database that says how far it was: an older copy of the database put back beside it is
-//! detected, because this file stays as it is.
+//! The witness is a small file beside the database with the number that the database had last. An older copy of the
+//! database put back beside it is detected, because this file stays as it is.
 //!
-//! One line: a word with the version of this format, the installation's id, the number of changes, when, in unix
-//! milliseconds, and whether a process has it `open` or left it `closed`. Its number is written after the database has it on disk (WAL and `synchronous = FULL`), so it never
-//! says more than what a power cut leaves. Written beside and renamed: it is whole or as it was before.
+//! It has one line: a word with the version of this format, the installation's id, the number of changes, the time in
+//! unix milliseconds, and whether a process has it `open` or left it `closed`. The number is written after the database
+//! has it on disk (WAL and `synchronous = FULL`), so it is never ahead of the database after a power failure. It is
+//! written to a temporary file and renamed, so it is never incomplete.
 
 use std::fs::{File, Metadata};
 use std::io::{self, ErrorKind, Read, Write};

@@ -1,17 +1,17 @@
-//! One connection to SQLite on a thread of its own: callers send work there and await the answer.
+//! One connection to SQLite on its own thread: callers send work to it and await the result.
 //!
-//! SQLite's library blocks the thread that calls it: for a statement, for another connection's lock, for the disk at
-//! each COMMIT. On the runtime's own threads that would stop everything else, so each connection has its thread, and
-//! only one of them writes. A writer sends a closure that holds a whole transaction; it runs from `BEGIN IMMEDIATE` to
-//! `COMMIT` without coming back, so the only writer is never held while a caller decides what to do next. One hop there
-//! and one back, for a batch of any size. (An open transaction, for handlers that write, is the exception: a hop for
-//! each statement.)
+//! SQLite's library blocks the calling thread: for a statement, for another connection's lock, for the disk at each
+//! COMMIT. On a runtime thread that would stop other tasks, so each connection has its own thread, and only one of them
+//! writes. A writer sends a closure that holds a whole transaction; it runs from `BEGIN IMMEDIATE` to `COMMIT` in one
+//! piece, so the only writer is never blocked while a caller decides what to do next. One round trip to the thread, for
+//! a batch of any size. (An open transaction, for handlers that write, is the exception: a round trip for each
+//! statement.)
 //!
-//! A caller that waits may go away. Work without a waiting caller is interrupted (`lose`: an interrupt for the
-//! statement that runs, and a question in the progress handler for those that follow), and its connection is closed, so
-//! it never keeps the writer's lock. Just before COMMIT both sides ask the same [`Stage`]: either the one who waits
-//! gave up first, and the thread rolls back, or the thread went first, and whether the commit happened is unknown. A
-//! panic in a transaction rolls it back; one in other work ends the connection and nothing else.
+//! A caller that waits may go away. Work without a waiting caller is interrupted (`lose`: an interrupt for the running
+//! statement, and a check in the progress handler for those that follow), and its connection is closed, so it never
+//! keeps the writer's lock. Just before COMMIT both sides set the same [`Stage`]: if the caller gave up first, the
+//! thread rolls back; if the thread was first, the outcome of the commit is unknown to the caller. A panic in a
+//! transaction rolls it back; one in other work ends the connection and nothing else.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;

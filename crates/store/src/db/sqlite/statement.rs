@@ -1,6 +1,6 @@
 //! Statements on SQLite: values bound by their number, rows with the names of their columns.
 //!
-//! SQLite's connection as what a pool has to know of one.
+//! SQLite's connection as a [`Session`] of the pool.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
