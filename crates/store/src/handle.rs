@@ -6,9 +6,9 @@ use std::sync::{Arc, OnceLock};
 use tokio::sync::Notify;
 use uuid::Uuid;
 
-use super::db::{Backend, PlacesUsed, PostgresSettings, StoreError, StoreSettings};
+use super::db::{Backend, PoolUsage, PostgresSettings, StoreError, StoreSettings};
 use super::numbers::EventNumbers;
-use super::operations::SeenSets;
+use super::operations::PreviewCache;
 use hooklatch_core::seal::KeyRing;
 use hooklatch_core::types::{Clock, UnixMs};
 
@@ -36,7 +36,7 @@ pub struct StoreParts {
     /// Notified when a person has ordered an operation here.
     pub operation_ordered: Notify,
     /// The rows of the newest previews of operations.
-    pub(super) seen_sets: Arc<SeenSets>,
+    pub(super) preview_cache: Arc<PreviewCache>,
     /// Whether the server had a recovery target when this process first checked.
     pub(super) had_target: OnceLock<bool>,
 }
@@ -58,7 +58,7 @@ impl Store {
             numbers: Arc::default(),
             installation: OnceLock::new(),
             operation_ordered: Notify::new(),
-            seen_sets: Arc::default(),
+            preview_cache: Arc::default(),
             had_target: OnceLock::new(),
         };
         Ok(Self {
@@ -122,7 +122,7 @@ impl Store {
     }
 
     /// How much of the node's connections is taken, by what they are for.
-    pub fn connections(&self) -> Vec<PlacesUsed> {
+    pub fn connections(&self) -> Vec<PoolUsage> {
         self.parts.backend.used()
     }
 

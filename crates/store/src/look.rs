@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use uuid::Uuid;
 
-use super::damaged::{Intact, intact};
+use super::damaged::{IntactRows, intact};
 use super::db::{DbError, DbResult, Executor, Row, StoreError};
 use super::handle::Store;
 use super::message::{MessageRow, message_rows};
@@ -137,7 +137,10 @@ impl Store {
     }
 
     /// The same, with those that are damaged.
-    pub(super) async fn attempts_of(&self, message_id: MessageId) -> Result<Intact<AttemptRow>, StoreError> {
+    pub(super) async fn attempts_of(
+        &self,
+        message_id: MessageId,
+    ) -> Result<IntactRows<AttemptRow>, StoreError> {
         let ring = self.ring.clone();
         alone!(self.people.attempt_list(message_id, &ring))
     }
@@ -186,7 +189,7 @@ async fn attempt_list(
     db: &mut Executor<'_>,
     message_id: MessageId,
     ring: &KeyRing,
-) -> DbResult<Intact<AttemptRow>> {
+) -> DbResult<IntactRows<AttemptRow>> {
     let rows = db
         .fetch(
             "/* attempt_list */ SELECT attempt_n, node, started_at_ms, finished_at_ms, result, http_status, error, response,

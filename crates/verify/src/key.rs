@@ -34,7 +34,7 @@ pub(crate) enum Key {
 }
 
 /// A key whose id is known is tried only when it is asked for; one without an id always.
-pub(crate) fn is_asked(named: &NamedKey, id: Option<&str>) -> bool {
+pub(crate) fn is_requested(named: &NamedKey, id: Option<&str>) -> bool {
     match (&named.id, id) {
         (Some(known), Some(asked)) => known == asked,
         _ => true,
@@ -49,7 +49,7 @@ impl Macs<'_> {
     /// compared in constant time.
     pub(crate) fn matches(&self, id: Option<&str>, signature: &[u8]) -> Option<usize> {
         self.0.iter().position(|(named, mac)| {
-            is_asked(named, id) && mac.as_ref().is_some_and(|mac| same(mac, signature))
+            is_requested(named, id) && mac.as_ref().is_some_and(|mac| same(mac, signature))
         })
     }
 }

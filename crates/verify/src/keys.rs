@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::encoding::{base64_text, key_base64, same};
 use super::error::{KeyError, SignError, VerifyError};
-use super::key::{Key, Macs, NamedKey, is_asked, key, mac_by};
+use super::key::{Key, Macs, NamedKey, is_requested, key, mac_by};
 use super::own_key::OwnKey;
 use super::private::SigningKey;
 use super::public::{PublicKey, PublicScheme};
@@ -47,7 +47,7 @@ impl Keys {
     /// Makes keys of `secrets`, newest first, and of the setting that the spec names.
     #[doc(hidden)]
     pub fn new(spec: &SignatureSpec, secrets: &[Secret], settings: &KindSettings) -> Result<Self, KeyError> {
-        let secrets: Vec<Secret> = secrets.iter().flat_map(|secret| taken_apart(spec, secret)).collect();
+        let secrets: Vec<Secret> = secrets.iter().flat_map(|secret| split_secret(spec, secret)).collect();
         let signer = secrets.iter().find_map(|secret| SigningKey::parse(secret.reveal()));
         if let Some(n) = secrets.iter().position(|secret| secret.reveal().trim().is_empty()) {
             return Err(KeyError::Empty(n + 1));
@@ -242,7 +242,7 @@ impl Keys {
         signature: &[u8],
     ) -> Option<usize> {
         self.list.iter().position(|named| {
-            is_asked(named, id)
+            is_requested(named, id)
                 && matches!(&named.key, Key::Public(key) if key.verifies(scheme, message, signature))
         })
     }
@@ -302,7 +302,7 @@ fn secret_bytes(text: &str) -> usize {
 }
 
 /// The secrets in one text: some senders show several as one, each with something before it.
-fn taken_apart(spec: &SignatureSpec, secret: &Secret) -> Vec<Secret> {
+fn split_secret(spec: &SignatureSpec, secret: &Secret) -> Vec<Secret> {
     let strip = |text: &str| {
         let prefix = spec.secret_strip.as_deref().unwrap_or_default();
         Secret::new(text.strip_prefix(prefix).unwrap_or(text))

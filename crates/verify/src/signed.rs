@@ -19,7 +19,7 @@ use hooklatch_core::json::{Document, text_of};
 
 /// The texts in the places of the kind's layout.
 #[derive(Default)]
-struct Carried<'a> {
+struct LayoutValues<'a> {
     timestamp: Option<&'a str>,
     headers: &'a str,
     /// Position of the text and of the item in it, and the signature that was there.
@@ -232,9 +232,9 @@ fn carried<'a>(
     spec: &SignatureSpec,
     place: &str,
     texts: &'a [Cow<'a, str>],
-) -> Result<Carried<'a>, VerifyError> {
+) -> Result<LayoutValues<'a>, VerifyError> {
     let layout: &Layout = &spec.layout;
-    let mut carried = Carried::default();
+    let mut carried = LayoutValues::default();
     let mut timestamps_n = 0;
     for (text_n, text) in texts.iter().enumerate() {
         let is_read = layout.read(text, |item_n, slot, text| match slot {

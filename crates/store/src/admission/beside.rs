@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Candidate;
-use super::batch::{EventInsert, Holder};
+use super::batch::{EventInsert, ExistingRows};
 use super::transaction::AdmissionTx;
 use crate::apart::{conflict_ids, conflict_note, event_content, is_beside, replay_places};
 use crate::db::{DbResult, Executor, StoreError};
@@ -14,7 +14,7 @@ use hooklatch_core::seal::KeyRing;
 use hooklatch_core::types::{BodyDigest, EventKey, EventState, IncomingEvent, Name, OnConflict};
 
 /// Other content under the key of an event.
-pub struct Conflicting<'a> {
+pub struct ConflictingEvent<'a> {
     pub event: &'a Arc<IncomingEvent>,
     /// Its number: nothing else has it, as it was not admitted under it.
     pub event_seq: i64,
@@ -24,7 +24,7 @@ pub struct Conflicting<'a> {
     pub on_conflict: OnConflict,
 }
 
-impl<'a> Conflicting<'a> {
+impl<'a> ConflictingEvent<'a> {
     pub fn of(candidate: &'a Candidate, first_event_id: &str, on_conflict: OnConflict) -> Self {
         let first_event_id = first_event_id.to_owned();
         Self { event: &candidate.event, event_seq: candidate.event_seq, first_event_id, on_conflict }
@@ -62,8 +62,8 @@ impl AdmissionTx {
     pub async fn met<'a>(
         &mut self,
         candidate: &'a Candidate,
-        holder: Holder,
-        conflicts: &mut Vec<Conflicting<'a>>,
+        holder: ExistingRows,
+        conflicts: &mut Vec<ConflictingEvent<'a>>,
     ) -> Result<Option<Latched>, StoreError> {
         let event = &candidate.event;
         let own_id = &event.key.event_id;
@@ -94,7 +94,7 @@ impl AdmissionTx {
         let first = digest
             .try_into()
             .map_err(|_| StoreError::inconsistent("processed_webhook_events", "digest", &first_event_id))?;
-        conflicts.push(Conflicting::of(candidate, &first_event_id, on_conflict));
+        conflicts.push(ConflictingEvent::of(candidate, &first_event_id, on_conflict));
         Ok(Some(Latched::Conflict { first, first_event_id }))
     }
 
@@ -192,7 +192,10 @@ impl AdmissionTx {
     }
 
     /// Keeps other contents of events that stand, each once, in the one order in which all nodes do.
-    pub(super) async fn conflicts_keep(&mut self, mut found: Vec<Conflicting<'_>>) -> Result<(), StoreError> {
+    pub(super) async fn conflicts_keep(
+        &mut self,
+        mut found: Vec<ConflictingEvent<'_>>,
+    ) -> Result<(), StoreError> {
         found.sort_by(|a, b| {
             (&a.event.key.provider, &a.first_event_id, a.event.digest).cmp(&(
                 &b.event.key.provider,
@@ -206,7 +209,7 @@ impl AdmissionTx {
         Ok(())
     }
 
-    async fn conflict_keep(&mut self, conflicting: &Conflicting<'_>) -> Result<(), StoreError> {
+    async fn conflict_keep(&mut self, conflicting: &ConflictingEvent<'_>) -> Result<(), StoreError> {
         let event = conflicting.event;
         let (provider, mut replay_key) = (&event.key.provider, event.replay_key);
         let ids = conflict_ids(&conflicting.first_event_id);
@@ -256,7 +259,7 @@ impl AdmissionTx {
     /// Says what it is, and when it is due, if it is to be dispatched.
     async fn conflict_kept(
         &mut self,
-        conflicting: &Conflicting<'_>,
+        conflicting: &ConflictingEvent<'_>,
         key: EventKey,
     ) -> Result<(), StoreError> {
         metrics::counter!("hooklatch_conflicts_kept_total", "provider" => key.provider.to_string())

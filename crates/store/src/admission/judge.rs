@@ -9,9 +9,9 @@ use std::sync::Arc;
 use tracing::error;
 
 use super::batch::{Batch, Inserted};
-use super::beside::Conflicting;
+use super::beside::ConflictingEvent;
 use super::transaction::AdmissionTx;
-use super::{AdmittedBatch, Candidate, Decide, Plan, Quick, Writes, postgres, sqlite};
+use super::{AdmittedBatch, Candidate, Decide, FastPath, Plan, Writes, postgres, sqlite};
 use crate::db::postgres::Postgres;
 use crate::db::{Backend, DbError, DbResult, Executor, StoreError};
 use crate::event::Latched;
@@ -87,7 +87,7 @@ impl AdmissionTx {
                     if first == event.digest {
                         Latched::Duplicate
                     } else {
-                        conflicts.push(Conflicting::of(candidate, first_event_id, event.on_conflict));
+                        conflicts.push(ConflictingEvent::of(candidate, first_event_id, event.on_conflict));
                         Latched::Conflict { first, first_event_id: first_event_id.clone() }
                     }
                 }
@@ -104,7 +104,7 @@ impl AdmissionTx {
         &mut self,
         batch: &Batch<'a>,
         lost: &[usize],
-        conflicts: &mut Vec<Conflicting<'a>>,
+        conflicts: &mut Vec<ConflictingEvent<'a>>,
     ) -> Result<HashMap<usize, Latched>, StoreError> {
         let candidates: Vec<&'a Candidate> =
             lost.iter().filter_map(|position| batch.candidates.get(*position)).collect();
@@ -182,15 +182,17 @@ impl Store {
                 self.parts.backend.note(&quick);
                 quick?
             }
-            Backend::Postgres(_) if lock_wait_ms.is_some() => Quick::Slow(decide),
+            Backend::Postgres(_) if lock_wait_ms.is_some() => FastPath::Slow(decide),
             Backend::Postgres(db) => match decide.known().filter(Writes::is_plain) {
-                Some(writes) => self.admit_at_once(db, &candidates, decide, writes).await.map(Quick::Done)?,
-                None => Quick::Slow(decide),
+                Some(writes) => {
+                    self.admit_at_once(db, &candidates, decide, writes).await.map(FastPath::Done)?
+                }
+                None => FastPath::Slow(decide),
             },
         };
         match quick {
-            Quick::Done(admitted) => Ok(*admitted),
-            Quick::Slow(decide) => self.admit_slowly(&candidates, decide, lock_wait_ms).await,
+            FastPath::Done(admitted) => Ok(*admitted),
+            FastPath::Slow(decide) => self.admit_slowly(&candidates, decide, lock_wait_ms).await,
         }
     }
 

@@ -109,7 +109,7 @@ impl<D> AdmittedBatch<D> {
 }
 
 /// Result of a dialect's quick way.
-enum Quick<D> {
+enum FastPath<D> {
     Done(Box<AdmittedBatch<D>>),
     /// Nothing was written: an event met something that takes more than one look.
     Slow(D),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::batch::{Batch, Holder, highest, raised, stale};
+use super::batch::{Batch, ExistingRows, highest, raised, stale};
 use super::{Candidate, lanes_wanted, message_rows};
 use crate::event::Latched;
 use crate::message::{InitialLease, NewMessage};
@@ -29,8 +29,8 @@ fn candidates(events: Vec<IncomingEvent>) -> Vec<Candidate> {
     events.into_iter().zip(1..).map(of).collect()
 }
 
-fn holder(position: usize, digest: BodyDigest) -> Holder {
-    Holder { position, same_key: Some((digest.to_vec(), "done".to_owned())), same_text: None }
+fn holder(position: usize, digest: BodyDigest) -> ExistingRows {
+    ExistingRows { position, same_key: Some((digest.to_vec(), "done".to_owned())), same_text: None }
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn what_was_not_inserted_is_asked_about_with_its_copies_left_out() {
     );
     assert_eq!(batch.plainly(&inserted, &[1], &[]), None, "deleted in between");
     let by_text =
-        Holder { same_key: None, same_text: Some(("x".to_owned(), vec![1; 32])), ..holder(0, [1; 32]) };
+        ExistingRows { same_key: None, same_text: Some(("x".to_owned(), vec![1; 32])), ..holder(0, [1; 32]) };
     assert_eq!(batch.plainly(&inserted, &[1], &[by_text]), None, "so does the same text under another id");
     let whole = candidates(vec![event("a", 1), event("b", 1)]);
     assert!(Batch::new(&whole).inserted(&[]).is_all());

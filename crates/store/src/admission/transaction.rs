@@ -3,12 +3,12 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::batch::{self, EventInsert, Holder};
+use super::batch::{self, EventInsert, ExistingRows};
 use super::{Candidate, Writes, lanes_wanted, message_rows, postgres, sqlite};
 use crate::db::limit::limited;
 use crate::db::{DbResult, Executor, StoreError, Tx};
 use crate::event::{
-    DueEvent, DueTaken, EventRow, EventUpdate, Latched, event_get, event_take_due, events_update,
+    DueEvent, DueLookup, EventRow, EventUpdate, Latched, event_get, event_take_due, events_update,
     payload_in_parts, payload_redacted, payload_whole_keep,
 };
 use crate::handle::Store;
@@ -95,7 +95,7 @@ impl AdmissionTx {
     pub(crate) async fn events_holders(
         &mut self,
         events: &[Arc<IncomingEvent>],
-    ) -> Result<Vec<Holder>, StoreError> {
+    ) -> Result<Vec<ExistingRows>, StoreError> {
         let answer = if self.tx.is_postgres() {
             match self.tx.pg() {
                 Ok(db) => limited(postgres::events_holders(db, events)).await,
@@ -141,7 +141,7 @@ impl AdmissionTx {
         object: &ObjectVersion,
         event_seq: i64,
     ) -> Result<bool, StoreError> {
-        let raise = batch::Raise {
+        let raise = batch::VersionRaise {
             provider: provider.as_str(),
             object: &object.object,
             version: object.version,
@@ -203,9 +203,9 @@ impl AdmissionTx {
     ) -> Result<Option<DueEvent>, StoreError> {
         for _ in 0..PUT_ASIDE_N_MAX {
             match in_tx!(self.tx, event_take_due(now_ms, providers, &self.ring))? {
-                DueTaken::None => return Ok(None),
-                DueTaken::Event(due) => return Ok(Some(*due)),
-                DueTaken::PutAside => self.has_put_aside = true,
+                DueLookup::None => return Ok(None),
+                DueLookup::Event(due) => return Ok(Some(*due)),
+                DueLookup::PutAside => self.has_put_aside = true,
             }
         }
         Ok(None)
@@ -237,7 +237,7 @@ async fn paused_names(db: &mut Executor<'_>) -> DbResult<HashSet<String>> {
 }
 
 /// Raises these versions; of each whether it is the newest that was seen.
-async fn versions_raise(db: &mut Executor<'_>, versions: &[batch::Raise<'_>]) -> DbResult<Vec<bool>> {
+async fn versions_raise(db: &mut Executor<'_>, versions: &[batch::VersionRaise<'_>]) -> DbResult<Vec<bool>> {
     let mut is_newest = Vec::with_capacity(versions.len());
     for raise in versions {
         let values =

@@ -13,7 +13,7 @@ use super::executor::Executor;
 use super::limit::{OPERATION_LIMIT, PROBE_LIMIT, limited, whole};
 use super::migrations::{self, Migration};
 use super::opening::{PostgresSettings, SchemaState, StoreSettings, is_postgres};
-use super::pool::{HeldSession, PlacesUsed, PoolHealth};
+use super::pool::{HeldSession, PoolHealth, PoolUsage};
 use super::postgres::{self, IS_WRITABLE, Postgres};
 use super::sqlite::{self, Sqlite, SqliteSession};
 use super::tx::{Tx, TxKind};
@@ -76,7 +76,7 @@ impl PooledConnection {
 }
 
 /// Work that borrows what it works with.
-pub(crate) type Working<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+pub(crate) type BoxedWork<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 impl Backend {
     /// Connects, and refuses a database that could lose what it confirmed.
@@ -132,7 +132,7 @@ impl Backend {
     }
 
     /// How much of the node's connections is taken, by what they are for.
-    pub(crate) fn used(&self) -> Vec<PlacesUsed> {
+    pub(crate) fn used(&self) -> Vec<PoolUsage> {
         match self {
             Self::Sqlite(db) => db.used(),
             Self::Postgres(db) => db.used(),
@@ -188,7 +188,7 @@ impl Backend {
         &self,
         op: &'static str,
         purpose: Purpose,
-        work: impl for<'a> FnOnce(Executor<'a>) -> Working<'a, DbResult<T>> + Send + 'static,
+        work: impl for<'a> FnOnce(Executor<'a>) -> BoxedWork<'a, DbResult<T>> + Send + 'static,
     ) -> Result<T, StoreError> {
         let backend = self.clone();
         whole(op, OPERATION_LIMIT, async move {
@@ -212,7 +212,7 @@ impl Backend {
         &self,
         op: &'static str,
         purpose: Purpose,
-        work: impl for<'a> FnOnce(Executor<'a>) -> Working<'a, DbResult<T>> + Send + 'static,
+        work: impl for<'a> FnOnce(Executor<'a>) -> BoxedWork<'a, DbResult<T>> + Send + 'static,
     ) -> Result<T, StoreError> {
         self.within(op, purpose, move |tx| {
             Box::pin(async move {
@@ -231,7 +231,7 @@ impl Backend {
         &self,
         op: &'static str,
         purpose: Purpose,
-        work: impl for<'a> FnOnce(&'a mut Tx) -> Working<'a, Result<T, StoreError>> + Send + 'static,
+        work: impl for<'a> FnOnce(&'a mut Tx) -> BoxedWork<'a, Result<T, StoreError>> + Send + 'static,
     ) -> Result<T, StoreError> {
         let backend = self.clone();
         whole(op, OPERATION_LIMIT, async move {
@@ -252,7 +252,7 @@ impl Backend {
     pub(crate) async fn snapshot<T: Send + 'static>(
         &self,
         op: &'static str,
-        work: impl for<'a> FnOnce(Executor<'a>) -> Working<'a, DbResult<T>> + Send + 'static,
+        work: impl for<'a> FnOnce(Executor<'a>) -> BoxedWork<'a, DbResult<T>> + Send + 'static,
     ) -> Result<T, StoreError> {
         let backend = self.clone();
         whole(op, OPERATION_LIMIT, async move {

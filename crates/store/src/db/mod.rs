@@ -31,14 +31,14 @@ mod tx;
 mod value;
 pub(crate) mod warnings;
 
-pub(crate) use backend::{Backend, Purpose, Working};
+pub(crate) use backend::{Backend, BoxedWork, Purpose};
 pub(crate) use error::DbResult;
 pub use error::{DbError, StoreError};
 pub(crate) use executor::Executor;
 pub(crate) use migrations::Migration;
 pub use opening::waiting;
 pub use opening::{Pooling, PostgresSettings, SchemaState, StoreSettings};
-pub(crate) use pool::PlacesUsed;
+pub(crate) use pool::PoolUsage;
 pub use program_migrations::{MigrationStep, ProgramMigrationError};
 pub use sqlite::{FileKey, copy_file, sqlite_path};
 pub(crate) use sqlite::{WitnessTurn, Witnessed};

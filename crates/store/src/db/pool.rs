@@ -24,8 +24,8 @@ use hooklatch_core::stop::to_end;
 
 /// Time for which an operation waits for a place, and then for a new connection.
 const TAKE_LIMIT: Duration = Duration::from_secs(5);
-/// Time that a connection has for its goodbye.
-const GOODBYE_LIMIT: Duration = Duration::from_secs(1);
+/// Time limit for closing a connection cleanly.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Older connections are closed instead of used, so that a server's new settings and addresses are found.
 const AGE_MAX: Duration = Duration::from_mins(30);
 
@@ -82,7 +82,7 @@ impl PoolHealth {
 
 /// How much of a pool is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PlacesUsed {
+pub struct PoolUsage {
     /// Purpose of its connections, in one word.
     pub pool: &'static str,
     /// Connections that operations hold.
@@ -130,9 +130,9 @@ impl<S: Session> SessionPool<S> {
     }
 
     /// Connections that operations hold, and the most that there may be, under the word for what they are for.
-    pub fn used(&self, pool: &'static str) -> PlacesUsed {
+    pub fn used(&self, pool: &'static str) -> PoolUsage {
         let free_n = u32::try_from(self.0.places.available_permits()).unwrap_or(u32::MAX);
-        PlacesUsed { pool, in_use_n: self.0.places_n.saturating_sub(free_n), places_n: self.0.places_n }
+        PoolUsage { pool, in_use_n: self.0.places_n.saturating_sub(free_n), places_n: self.0.places_n }
     }
 
     /// The turn of an operation that no sender waits for. Of those one at a time asks for a connection, so that who has
@@ -196,7 +196,7 @@ impl<S: Session> SessionPool<S> {
         self.0.places.close();
         let idle = std::mem::take(&mut *self.idle());
         for open in idle {
-            to_end(timeout(GOODBYE_LIMIT, open.session.close())).await;
+            to_end(timeout(CLOSE_TIMEOUT, open.session.close())).await;
         }
     }
 
@@ -330,7 +330,7 @@ pub trait Session: Sized + Send + 'static {
     /// True when a statement was given up in the middle: it can only be closed.
     fn is_lost(&self) -> bool;
 
-    /// Says goodbye to the database and closes the connection.
+    /// Closes the session and the connection cleanly.
     fn close(self) -> impl Future<Output = ()> + Send;
 
     /// Returns an executor for statements that both databases know.

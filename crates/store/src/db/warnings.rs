@@ -99,7 +99,7 @@ impl Subscriber for WarningCollector {
     }
     fn event(&self, event: &Event<'_>) {
         if Self::is_wanted(event.metadata()) {
-            let mut said = Said::default();
+            let mut said = MessageText::default();
             event.record(&mut said);
             if counts(&said.0, IS_FOREIGN.load(Ordering::Relaxed)) {
                 LAST_WARNING.set(Some(said.0));
@@ -117,9 +117,9 @@ impl Subscriber for WarningCollector {
 
 /// The text of a message.
 #[derive(Default)]
-struct Said(String);
+struct MessageText(String);
 
-impl Visit for Said {
+impl Visit for MessageText {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         if field.name() == "message" {
             self.0 = format!("{value:?}");

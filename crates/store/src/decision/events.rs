@@ -3,7 +3,7 @@
 //! Erasing an event deletes what was received and what was made of it.
 
 use super::messages;
-use super::types::{Audited, Deciding, Refusal, Verdict};
+use super::types::{AuditAction, Deciding, Refusal, Verdict};
 use crate::apart::{conflict_ids, replay_places};
 use crate::audit::AuditEntry;
 use crate::db::{DbResult, Executor, Row, Value};
@@ -272,7 +272,7 @@ pub async fn record(
         provider: Some(row.text("provider")?),
         event_id: Some(row.text("event_id")?),
         detail: format!("generation {}: {}", row.int("generation")?, deciding.reason),
-        ..deciding.record(act.audited())
+        ..deciding.record(act.audit_action())
     };
     deciding.records.push(record);
     Ok(())

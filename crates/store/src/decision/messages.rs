@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::types::{Audited, Deciding, Refusal, Verdict};
+use super::types::{AuditAction, Deciding, Refusal, Verdict};
 use crate::audit::AuditEntry;
 use crate::db::{DbResult, Executor, Row};
 use crate::lane;
@@ -194,7 +194,7 @@ async fn record(
             provider: Some(row.text("provider")?),
             event_id: Some(row.text("event_id")?),
             message_id: Some(row.int("message_id")?),
-            ..deciding.record(act.audited())
+            ..deciding.record(act.audit_action())
         };
         deciding.records.push(record);
     }

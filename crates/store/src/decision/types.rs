@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::pauses::{Pausable, action};
 use crate::audit::{AuditEntry, append};
-use crate::db::{DbError, DbResult, Executor, StoreError, Tx, Working, limit};
+use crate::db::{BoxedWork, DbError, DbResult, Executor, StoreError, Tx, limit};
 use crate::handle::Store;
 use crate::idempotency::{
     KeyClaim, KeyReply, KeyRequest, KeyState, NewAnswer, idempotency_begin, idempotency_finish,
@@ -61,8 +61,10 @@ impl Ordered {
     /// The word of the audit log for the act, and what it is about: `event_rerun`, `event stripe evt_1`.
     pub fn in_words(&self) -> (&'static str, String) {
         match self {
-            Self::Message { id, act } => (act.audited(), format!("message {id}")),
-            Self::Event { key, act } => (act.audited(), format!("event {} {}", key.provider, key.event_id)),
+            Self::Message { id, act } => (act.audit_action(), format!("message {id}")),
+            Self::Event { key, act } => {
+                (act.audit_action(), format!("event {} {}", key.provider, key.event_id))
+            }
             Self::Destination { name, act, .. } => {
                 (action(Pausable::Destination, *act), format!("destination {name}"))
             }
@@ -74,13 +76,13 @@ impl Ordered {
 }
 
 /// The word in `audit_log.action` for an act.
-pub(crate) trait Audited {
+pub(crate) trait AuditAction {
     /// The word for it; the same for ever, since rows hold it.
-    fn audited(self) -> &'static str;
+    fn audit_action(self) -> &'static str;
 }
 
-impl Audited for MessageAct {
-    fn audited(self) -> &'static str {
+impl AuditAction for MessageAct {
+    fn audit_action(self) -> &'static str {
         match self {
             Self::Send => "message_send",
             Self::Done => "message_done",
@@ -89,8 +91,8 @@ impl Audited for MessageAct {
     }
 }
 
-impl Audited for EventAct {
-    fn audited(self) -> &'static str {
+impl AuditAction for EventAct {
+    fn audit_action(self) -> &'static str {
         match self {
             Self::Rerun => "event_rerun",
             Self::Dispatch => "event_dispatch",
@@ -290,7 +292,7 @@ impl Deciding {
 }
 
 /// A key that was asked for: it is this decision's, or its request was answered before.
-pub(super) enum TakenKey<T> {
+pub(super) enum KeyClaimResult<T> {
     /// The decision is to be carried out, and answered with this.
     Claimed(KeyClaim),
     /// The answer that was given.
@@ -303,7 +305,7 @@ pub async fn take<T: DeserializeOwned>(
     db: &mut Executor<'_>,
     deciding: &Deciding,
     kept_ms: i64,
-) -> DbResult<Result<TakenKey<T>, Refusal>> {
+) -> DbResult<Result<KeyClaimResult<T>, Refusal>> {
     let request = KeyRequest {
         principal: format!("operator:{}", deciding.who.key_owner()),
         key: deciding.idempotency_key.clone(),
@@ -314,12 +316,12 @@ pub async fn take<T: DeserializeOwned>(
         kept_ms,
     };
     match idempotency_begin(db, &request).await? {
-        KeyReply::Claimed(claim) => Ok(Ok(TakenKey::Claimed(claim))),
+        KeyReply::Claimed(claim) => Ok(Ok(KeyClaimResult::Claimed(claim))),
         KeyReply::Answered(kept) => {
             let body = kept.answer.body.unwrap_or_default();
             let value = serde_json::from_slice(&body)
                 .map_err(|_| DbError::decode("body", "what no version writes"))?;
-            Ok(Ok(TakenKey::Answered(value)))
+            Ok(Ok(KeyClaimResult::Answered(value)))
         }
         KeyReply::Reused { .. } | KeyReply::InProgress { .. } => Ok(Err(Refusal::KeyReused)),
     }
@@ -342,7 +344,7 @@ pub(crate) async fn once<T>(
     store: &Store,
     op: &'static str,
     mut deciding: Deciding,
-    work: impl for<'a> FnOnce(Executor<'a>, &'a mut Deciding) -> Working<'a, DbResult<Verdict<T>>>
+    work: impl for<'a> FnOnce(Executor<'a>, &'a mut Deciding) -> BoxedWork<'a, DbResult<Verdict<T>>>
     + Send
     + 'static,
 ) -> Result<Verdict<Answered<T>>, StoreError>
@@ -370,11 +372,11 @@ async fn decided<T: Serialize + DeserializeOwned + Send + Sync>(
     tx: &mut Tx,
     deciding: &mut Deciding,
     kept_ms: i64,
-    work: impl for<'a> FnOnce(Executor<'a>, &'a mut Deciding) -> Working<'a, DbResult<Verdict<T>>>,
+    work: impl for<'a> FnOnce(Executor<'a>, &'a mut Deciding) -> BoxedWork<'a, DbResult<Verdict<T>>>,
 ) -> DbResult<Verdict<Answered<T>>> {
     let claim = match take(&mut tx.executor()?, deciding, kept_ms).await? {
-        Ok(TakenKey::Claimed(claim)) => claim,
-        Ok(TakenKey::Answered(value)) => return Ok(Ok(Answered { value, is_again: true })),
+        Ok(KeyClaimResult::Claimed(claim)) => claim,
+        Ok(KeyClaimResult::Answered(value)) => return Ok(Ok(Answered { value, is_again: true })),
         Err(refusal) => return Ok(Err(refusal)),
     };
     let value = match work(tx.executor()?, deciding).await? {
@@ -392,11 +394,12 @@ mod tests {
 
     #[test]
     fn every_act_has_its_record() {
-        let messages = [MessageAct::Send, MessageAct::Done, MessageAct::Discard].map(Audited::audited);
+        let messages =
+            [MessageAct::Send, MessageAct::Done, MessageAct::Discard].map(AuditAction::audit_action);
         assert_eq!(messages, ["message_send", "message_done", "message_discard"]);
         let events = [EventAct::Rerun, EventAct::Dispatch, EventAct::Dismiss, EventAct::Erase];
-        let events = events.map(Audited::audited);
+        let events = events.map(AuditAction::audit_action);
         assert_eq!(events, ["event_rerun", "event_dispatch", "event_dismiss", "event_erase"]);
-        assert_eq!(EventAct::EraseAndDiscard.audited(), "event_erase");
+        assert_eq!(EventAct::EraseAndDiscard.audit_action(), "event_erase");
     }
 }

@@ -13,7 +13,7 @@ pub(super) use parts::{
     payload_whole_keep, stored_body, stored_body_bytes,
 };
 pub(crate) use rows::{
-    DUE_STATEMENTS, DueTaken, event_get, event_key, event_state, event_take_due, events_update, events_with,
+    DUE_STATEMENTS, DueLookup, event_get, event_key, event_state, event_take_due, events_update, events_with,
 };
 pub use rows::{DueEvent, EventCount, EventRow, EventUpdate, Latched};
 pub(super) use view::{STATEMENTS as DELIVERY_STATEMENTS, event_columns, event_view, event_views};

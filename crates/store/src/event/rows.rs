@@ -212,8 +212,8 @@ pub(crate) async fn event_take_due(
     now_ms: UnixMs,
     providers: &[Name],
     ring: &KeyRing,
-) -> DbResult<DueTaken> {
-    let Some(event_seq) = longest_due(db, now_ms, providers).await? else { return Ok(DueTaken::None) };
+) -> DbResult<DueLookup> {
+    let Some(event_seq) = longest_due(db, now_ms, providers).await? else { return Ok(DueLookup::None) };
     let row = db
         .fetch_one(
             concat!("/* event_take_due */ SELECT e.provider, e.event_id, e.event_seq, e.event_type, e.object, e.version,
@@ -232,12 +232,12 @@ pub(crate) async fn event_take_due(
         )
         .await?;
     match DueEvent::of(&row, ring) {
-        Ok(due) => Ok(DueTaken::Event(Box::new(due))),
+        Ok(due) => Ok(DueLookup::Event(Box::new(due))),
         Err(error) => {
             let damaged = note("processed_webhook_events", &event_seq.to_string(), error)?;
             let why = format!("its row cannot be read: {}", damaged.why);
             db.execute(PUT_ASIDE, &[event_seq.into(), why.into(), now_ms.into()]).await?;
-            Ok(DueTaken::PutAside)
+            Ok(DueLookup::PutAside)
         }
     }
 }
@@ -343,7 +343,7 @@ pub struct DueEvent {
 
 /// The end of a look for the event that is due for longest.
 #[derive(Debug, Clone)]
-pub(crate) enum DueTaken {
+pub(crate) enum DueLookup {
     /// No event is due.
     None,
     /// This one is, and its row is locked.

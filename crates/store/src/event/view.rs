@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::rows::event_state;
-use crate::damaged::{Intact, intact, note, of_row};
+use crate::damaged::{IntactRows, intact, note, of_row};
 use crate::db::{DbResult, Executor, Row, Value};
 use crate::message::message_state;
 use hooklatch_contract::{CallCounts, DeliveryView, EventView};
@@ -28,7 +28,7 @@ pub(crate) async fn event_views(
     db: &mut Executor<'_>,
     rows: &[Row],
     reach: &Reach,
-) -> DbResult<Intact<(i64, EventView)>> {
+) -> DbResult<IntactRows<(i64, EventView)>> {
     let read = |row: &Row| Ok((row.int("event_seq")?, event_row(row)?));
     let mut events = intact(TABLE, "event_seq", rows, read)?;
     add_deliveries(db, &mut events.rows, reach).await?;

@@ -70,26 +70,26 @@ pub(super) struct ClaimedPayload {
 }
 
 /// Reason why a claimed message cannot be sent.
-enum NotLeased {
+enum Unsendable {
     /// A person has to look at it.
     Unreadable(String),
     /// It does not open now, and may later: its key may come back, or what was changed may be put right.
     Locked(SealError),
 }
 
-impl From<String> for NotLeased {
+impl From<String> for Unsendable {
     fn from(why: String) -> Self {
         Self::Unreadable(why)
     }
 }
 
-impl From<&str> for NotLeased {
+impl From<&str> for Unsendable {
     fn from(why: &str) -> Self {
         Self::Unreadable(why.to_owned())
     }
 }
 
-impl From<SealError> for NotLeased {
+impl From<SealError> for Unsendable {
     fn from(error: SealError) -> Self {
         Self::Locked(error)
     }
@@ -117,10 +117,10 @@ impl Claimed {
             let again_at_ms = now_ms.saturating_add(row.locked_for_ms());
             match row.leased(installation_id, ring) {
                 Ok(message) => claimed.messages.push(message),
-                Err(NotLeased::Unreadable(why)) => {
+                Err(Unsendable::Unreadable(why)) => {
                     claimed.unreadable.push(Settlement { error: Some(why), ..unreadable });
                 }
-                Err(NotLeased::Locked(error)) => claimed.locked.push(Settlement {
+                Err(Unsendable::Locked(error)) => claimed.locked.push(Settlement {
                     to: SettleTo::Ready { visible_at_ms: again_at_ms },
                     error: Some(error.to_string()),
                     ..unreadable
@@ -167,7 +167,7 @@ impl ClaimedRow {
     }
 
     /// The message; or why it cannot be sent.
-    fn leased(self, installation_id: &Uuid, ring: &KeyRing) -> Result<LeasedMessage, NotLeased> {
+    fn leased(self, installation_id: &Uuid, ring: &KeyRing) -> Result<LeasedMessage, Unsendable> {
         let is_previous_unknown = self.is_previous_unknown();
         if let Some(misread) = self.misread {
             return Err(format!("it cannot be read: {misread}").into());
@@ -242,7 +242,12 @@ impl ClaimedContent {
 
 impl ClaimedPayload {
     /// Headers and bytes as received; an error where those are not kept any more.
-    fn opened(self, id: MessageId, event: &EventKey, ring: &KeyRing) -> Result<(String, Vec<u8>), NotLeased> {
+    fn opened(
+        self,
+        id: MessageId,
+        event: &EventKey,
+        ring: &KeyRing,
+    ) -> Result<(String, Vec<u8>), Unsendable> {
         if self.is_redacted {
             return Err("its body was redacted, and what came is no longer kept".into());
         }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use uuid::Uuid;
 
-use crate::damaged::{Intact, intact, of_row};
+use crate::damaged::{IntactRows, intact, of_row};
 use crate::db::{DbError, DbResult, Executor, Row, StoreError};
 use crate::handle::Store;
 use crate::lane::Lane;
@@ -375,7 +375,7 @@ async fn message_list_of_event(
 }
 
 /// Rows of the view `outbox_messages`, those that are damaged apart.
-pub(crate) fn message_rows(rows: &[Row], installation_id: &Uuid) -> DbResult<Intact<MessageRow>> {
+pub(crate) fn message_rows(rows: &[Row], installation_id: &Uuid) -> DbResult<IntactRows<MessageRow>> {
     intact(MESSAGES, "message_id", rows, |row| MessageRow::read(row, installation_id))
 }
 

@@ -26,7 +26,7 @@ pub use order::OperationAct;
 pub(crate) use order::{
     operation_begin, operation_decide, operation_list, operation_view, operations_for_persons,
 };
-pub(crate) use preview::{Looking, SeenSets, operation_preview, operation_preview_again};
+pub(crate) use preview::{PreviewCache, PreviewContext, operation_preview, operation_preview_again};
 
 /// The statements by name, for tests that look at their plans.
 pub(super) const STATEMENTS: [&[(&str, &str)]; 3] = [set::STATEMENTS, preview::STATEMENTS, order::STATEMENTS];

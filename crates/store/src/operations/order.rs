@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 
 use uuid::Uuid;
 
-use super::preview::{SeenSets, named};
-use super::set::{RowsWanted, fixed_set, found_set};
+use super::preview::{PreviewCache, named};
+use super::set::{RowsQuery, fixed_set, found_set};
 use super::steps::Steps;
 use super::{BulkRules, OPERATION_ROWS_N_MAX, OperationRow, UNFINISHED_N_MAX, operation_rows_sql};
 use crate::damaged::{intact, of_row};
@@ -47,7 +47,7 @@ macro_rules! insert_rows {
 pub(crate) async fn operation_begin(
     db: &mut Executor<'_>,
     order: &OperationOrder,
-    (rules, seen): (BulkRules, &SeenSets),
+    (rules, seen): (BulkRules, &PreviewCache),
     deciding: &mut Deciding,
 ) -> DbResult<Verdict<OperationView>> {
     let subject = &order.subject;
@@ -66,7 +66,7 @@ pub(crate) async fn operation_begin(
     if !order.again {
         let looking = (&deciding.who, deciding.now_ms);
         let twin = in_the_way(db, std::slice::from_ref(subject), &set.ids, looking).await?.pop().flatten();
-        if let Some(Twin { operation_id, shared }) = twin {
+        if let Some(DuplicateOperation { operation_id, shared }) = twin {
             let shared = named(db, &choice, &shared, &deciding.who).await?;
             return Ok(Err(Refusal::SameOperation { operation_id, shared }));
         }
@@ -123,7 +123,7 @@ pub(super) const STATEMENTS: &[(&str, &str)] = &[("operations of a while", RECEN
 
 /// An operation that another one would do again.
 #[derive(Debug, Clone)]
-pub(super) struct Twin {
+pub(super) struct DuplicateOperation {
     /// Its id, for who may see it.
     pub operation_id: Option<Uuid>,
     /// The rows that both are about.
@@ -137,7 +137,7 @@ pub(super) async fn in_the_way(
     subjects: &[OperationSubject],
     ids: &[i64],
     (who, now_ms): (&Principal, UnixMs),
-) -> DbResult<Vec<Option<Twin>>> {
+) -> DbResult<Vec<Option<DuplicateOperation>>> {
     let recent = db.fetch(RECENT, &[now_ms.saturating_sub(TWIN_MS).into()]).await?;
     let mut found = vec![None; subjects.len()];
     for row in &recent {
@@ -154,7 +154,7 @@ pub(super) async fn in_the_way(
             if is_same || (is_repeated && !shared.is_empty()) {
                 let operation_id =
                     Uuid::parse_str(&row.view.operation_id).ok().filter(|_| row.is_seen_by(who));
-                *found = Some(Twin { operation_id, shared });
+                *found = Some(DuplicateOperation { operation_id, shared });
             }
         }
     }
@@ -169,7 +169,7 @@ async fn rows_shared(
     choice: &OperationChoice,
     ids: &[i64],
 ) -> DbResult<Vec<i64>> {
-    let wanted = RowsWanted { left: row.view.finished_at_ms.is_none(), changed: true };
+    let wanted = RowsQuery { left: row.view.finished_at_ms.is_none(), changed: true };
     let theirs = fixed_set(db, &row.view.operation_id, wanted).await?;
     let is_events = |choice: &OperationChoice| matches!(choice, OperationChoice::Events(_));
     let (are_events, are_theirs) = (is_events(choice), is_events(&row.view.subject.choice()));
@@ -240,7 +240,7 @@ impl OperationAct {
         }
     }
 
-    fn audited(self) -> &'static str {
+    fn audit_action(self) -> &'static str {
         match self {
             Self::Approve => "operation_approve",
             Self::Continue => "operation_continue",
@@ -291,7 +291,7 @@ pub(crate) async fn operation_decide(
         ),
     };
     db.execute(sql, &values).await?;
-    let mut record = deciding.record(act.audited());
+    let mut record = deciding.record(act.audit_action());
     record.operation_id = Some(operation_id.to_owned());
     record.detail = format!("after {} of {}: {}", row.passed_n(), row.view.total_n, deciding.reason);
     deciding.records.push(record);

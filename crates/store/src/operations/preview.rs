@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use uuid::Uuid;
 
-use super::order::{Twin, in_the_way};
-use super::set::{FoundSet, RowsWanted, fixed_set, found_set};
+use super::order::{DuplicateOperation, in_the_way};
+use super::set::{FoundSet, RowsQuery, fixed_set, found_set};
 use super::steps::Results;
 use super::{OPERATION_ROWS_N_MAX, OperationRow, operation_rows_sql};
 use crate::damaged::intact;
@@ -86,18 +86,18 @@ pub(super) const STATEMENTS: &[(&str, &str)] = &[
 ];
 
 /// Who looks, and when.
-pub(crate) struct Looking {
+pub(crate) struct PreviewContext {
     pub who: Principal,
     pub now_ms: UnixMs,
     pub installation_id: Uuid,
-    pub seen: Arc<SeenSets>,
+    pub seen: Arc<PreviewCache>,
 }
 
 /// What an operation on a choice would act on within the reach of who looks, and the acts that are possible on it.
 pub(crate) async fn operation_preview(
     db: &mut Executor<'_>,
     choice: &OperationChoice,
-    looking: &Looking,
+    looking: &PreviewContext,
 ) -> DbResult<OperationPreview> {
     let set = found_set(db, choice, &looking.who).await?;
     let mut preview = preview_of(db, choice, &set, looking).await?;
@@ -105,7 +105,7 @@ pub(crate) async fn operation_preview(
     looking.seen.remember(&set);
     let twins = in_the_way(db, &subjects, &set.ids, (&looking.who, looking.now_ms)).await?;
     for (act, twin) in preview.acts.iter_mut().zip(twins) {
-        if let Some(Twin { operation_id, .. }) = twin {
+        if let Some(DuplicateOperation { operation_id, .. }) = twin {
             act.same_operation_id = operation_id.map(|id| id.to_string());
         }
     }
@@ -116,13 +116,13 @@ pub(crate) async fn operation_preview(
 pub(crate) async fn operation_preview_again(
     db: &mut Executor<'_>,
     operation_id: &str,
-    looking: &Looking,
+    looking: &PreviewContext,
 ) -> DbResult<Option<OperationPreview>> {
     let sql = operation_rows_sql!("operation_preview", "WHERE operation_id = $1");
     let row = db.fetch_optional(sql, &[operation_id.into()]).await?;
     let row = row.as_ref().map(OperationRow::of).transpose()?;
     let Some(row) = row.filter(|row| row.is_seen_by(&looking.who)) else { return Ok(None) };
-    let ids = fixed_set(db, operation_id, RowsWanted { left: true, changed: false }).await?;
+    let ids = fixed_set(db, operation_id, RowsQuery { left: true, changed: false }).await?;
     let set = FoundSet::fixed(ids);
     let mut preview = preview_of(db, &row.view.subject.choice(), &set, looking).await?;
     preview.acts.retain(|one| one.act == row.view.subject.act());
@@ -135,7 +135,7 @@ async fn preview_of(
     db: &mut Executor<'_>,
     choice: &OperationChoice,
     set: &FoundSet,
-    looking: &Looking,
+    looking: &PreviewContext,
 ) -> DbResult<OperationPreview> {
     let most = usize::try_from(OPERATION_ROWS_N_MAX).unwrap_or(usize::MAX);
     let ids = set.ids.get(..most).unwrap_or(&set.ids);
@@ -203,7 +203,7 @@ async fn samples(
     db: &mut Executor<'_>,
     choice: &OperationChoice,
     ids: &[i64],
-    looking: &Looking,
+    looking: &PreviewContext,
 ) -> DbResult<(Vec<MessageView>, Vec<EventView>)> {
     let newest: Vec<i64> = ids.iter().rev().take(SAMPLES_N).copied().collect();
     let (mut messages, mut events) = (Vec::new(), Vec::new());
@@ -332,9 +332,9 @@ const ACTORS_N: usize = 3;
 
 /// The rows of the newest previews.
 #[derive(Debug, Default)]
-pub(crate) struct SeenSets(Mutex<VecDeque<(String, BTreeMap<i64, u64>)>>);
+pub(crate) struct PreviewCache(Mutex<VecDeque<(String, BTreeMap<i64, u64>)>>);
 
-impl SeenSets {
+impl PreviewCache {
     /// Remembers the rows of a preview.
     pub(crate) fn remember(&self, set: &FoundSet) {
         let mut sets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -445,7 +445,7 @@ mod changed_tests {
 
     #[test]
     fn rows_that_are_new_gone_or_changed_are_found_of_sets_that_are_remembered() {
-        let (seen, before) = (SeenSets::default(), set("1:0.1,2:0.1,3:0.1"));
+        let (seen, before) = (PreviewCache::default(), set("1:0.1,2:0.1,3:0.1"));
         seen.remember(&before);
         assert_eq!(seen.changed(&before.digest, &before), Vec::<i64>::new());
         assert_eq!(seen.changed(&before.digest, &set("2:0.2,3:0.1,4:0.1")), [1, 2, 4]);

@@ -162,7 +162,7 @@ pub(super) async fn found_set(
 
 /// Which rows of an operation are asked for.
 #[derive(Clone, Copy)]
-pub(super) struct RowsWanted {
+pub(super) struct RowsQuery {
     pub left: bool,
     pub changed: bool,
 }
@@ -171,7 +171,7 @@ pub(super) struct RowsWanted {
 pub(super) async fn fixed_set(
     db: &mut Executor<'_>,
     operation_id: &str,
-    wanted: RowsWanted,
+    wanted: RowsQuery,
 ) -> DbResult<Vec<i64>> {
     let values = [operation_id.into(), i64::from(wanted.left).into(), i64::from(wanted.changed).into()];
     ids_of(&db.fetch_one(FIXED, &values).await?.text_or_null("found")?.unwrap_or_default())

@@ -20,8 +20,8 @@ use crate::decision::{
     pause_decide,
 };
 use crate::operations::{
-    BulkRules, Looking, OperationAct, operation_begin, operation_decide, operation_list, operation_preview,
-    operation_preview_again, operation_view, operations_for_persons,
+    BulkRules, OperationAct, PreviewContext, operation_begin, operation_decide, operation_list,
+    operation_preview, operation_preview_again, operation_view, operations_for_persons,
 };
 use crate::trial::CommittedEvent;
 use hooklatch_contract::{
@@ -90,7 +90,7 @@ impl People {
     ) -> Result<Answered<OperationView>, PeopleError> {
         self.needs(Role::Operator)?;
         let (deciding, order) = (self.deciding(decision), order.clone());
-        let seen = Arc::clone(&self.store.parts.seen_sets);
+        let seen = Arc::clone(&self.store.parts.preview_cache);
         let begun = once(&self.store, "operation_begin", deciding, move |mut db, deciding| {
             Box::pin(async move { operation_begin(&mut db, &order, (rules, &seen), deciding).await })
         });
@@ -120,11 +120,11 @@ impl People {
         snapshot!(store.operation_preview_again(&operation_id, &looking))?.ok_or(PeopleError::NotFound)
     }
 
-    async fn looking(&self, now_ms: UnixMs) -> Result<Looking, PeopleError> {
+    async fn looking(&self, now_ms: UnixMs) -> Result<PreviewContext, PeopleError> {
         self.needs(Role::Viewer)?;
         let installation_id = self.store.installation_id().await?;
-        let seen = Arc::clone(&self.store.parts.seen_sets);
-        Ok(Looking { who: self.principal.clone(), now_ms, installation_id, seen })
+        let seen = Arc::clone(&self.store.parts.preview_cache);
+        Ok(PreviewContext { who: self.principal.clone(), now_ms, installation_id, seen })
     }
 
     /// Approves an operation that another operator ordered, continues one that stopped because calls failed, or cancels

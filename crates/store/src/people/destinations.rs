@@ -235,7 +235,7 @@ pub struct LanePlace(pub String, pub String);
 type Lanes = (Vec<LaneView>, Option<LanePlace>);
 
 /// What is wanted of the lanes, and who asks.
-struct LaneWish {
+struct LaneQuery {
     names: Option<Vec<String>>,
     providers: Reach,
     from: Option<LanePlace>,
@@ -253,14 +253,14 @@ impl People {
     ) -> Result<(Page<LaneView>, Option<LanePlace>), PeopleError> {
         let names = within(&self.principal.destinations, destination.map(Name::as_str));
         let providers = self.principal.providers.clone();
-        let wish = LaneWish { names, providers, from, limit };
+        let wish = LaneQuery { names, providers, from, limit };
         let (store, installation_id) = (&self.store, self.store.installation_id().await?);
         let (items, next) = alone!(store.people.people_lanes(&wish, &installation_id))?;
         Ok((Page::whole(items), next))
     }
 }
 
-async fn people_lanes(db: &mut Executor<'_>, wish: &LaneWish, installation_id: &Uuid) -> DbResult<Lanes> {
+async fn people_lanes(db: &mut Executor<'_>, wish: &LaneQuery, installation_id: &Uuid) -> DbResult<Lanes> {
     let mut names = match &wish.names {
         Some(names) => names.clone(),
         None => lane_destinations(db).await?,

@@ -11,7 +11,7 @@
 
 use super::person::{People, PeopleError};
 use super::walk::{EventPlace, LOOK_APART_N, LOOK_N, ORDER_MS, number_after, number_before, number_settled};
-use crate::damaged::Intact;
+use crate::damaged::IntactRows;
 use crate::db::{DbResult, Executor, Value};
 use crate::event::{event_columns, event_views};
 use hooklatch_contract::{CountView, EventFilter, EventView, Page};
@@ -274,7 +274,7 @@ async fn event_page(
     }
     match (place, settled) {
         (Some(EventPlace::After(seq)), Some(settled)) => {
-            page_up(db, look, (from.max(seq), to), UpFrom { place: seq, settled }, limit).await
+            page_up(db, look, (from.max(seq), to), UpwardStart { place: seq, settled }, limit).await
         }
         (Some(EventPlace::Before(seq)), _) => page_down(db, look, (from, to.min(seq)), limit).await,
         (_, settled) => {
@@ -304,7 +304,7 @@ async fn page_down(
 
 /// The place where a walk up begins, and the highest number that is settled.
 #[derive(Clone, Copy)]
-struct UpFrom {
+struct UpwardStart {
     place: i64,
     settled: i64,
 }
@@ -314,7 +314,7 @@ async fn page_up(
     db: &mut Executor<'_>,
     look: &Look,
     range: (i64, i64),
-    UpFrom { place, settled }: UpFrom,
+    UpwardStart { place, settled }: UpwardStart,
     limit: u32,
 ) -> DbResult<Page<EventView>> {
     let (walk, alone) = look.walk();
@@ -336,7 +336,7 @@ async fn page_up(
 
 /// The rows of a page.
 struct EventRows {
-    events: Intact<(i64, EventView)>,
+    events: IntactRows<(i64, EventView)>,
     /// The number of the last one, also of one that is damaged: the next page begins behind it.
     last: Option<i64>,
     /// True when there are more.

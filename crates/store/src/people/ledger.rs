@@ -16,7 +16,7 @@ use super::providers::headers_of;
 use super::tokens::audit_rows;
 use crate::apart::{KeptContent, conflict_ids, event_content, first_event_id, replay_places};
 use crate::audit::{AuditEntry, append};
-use crate::damaged::{Intact, intact, of_row};
+use crate::damaged::{IntactRows, intact, of_row};
 use crate::db::{DbResult, Executor, Row, Value};
 use crate::event::{event_columns, event_view, event_views, stored_body_bytes};
 use crate::look::AttemptRow;
@@ -468,7 +468,7 @@ async fn replays_of(
     key: &EventKey,
     replay_key: Option<Vec<u8>>,
     reach: &Reach,
-) -> DbResult<Intact<(i64, EventView)>> {
+) -> DbResult<IntactRows<(i64, EventView)>> {
     let mut found = Vec::new();
     let text = replay_key.and_then(|key| key.try_into().ok());
     for place in text.map(|text| replay_places(&text)).unwrap_or_default() {
@@ -485,7 +485,7 @@ async fn messages_of(
     event_seq: i64,
     installation_id: &Uuid,
     ring: Option<&KeyRing>,
-) -> DbResult<(Intact<MessageRow>, Intact<AttemptFacts>)> {
+) -> DbResult<(IntactRows<MessageRow>, IntactRows<AttemptFacts>)> {
     let first = event_seq.saturating_mul(i64::from(MESSAGES_N_MAX));
     let range: [Value; 2] = [first.into(), first.saturating_add(i64::from(MESSAGES_N_MAX)).into()];
     let rows = db.fetch(MESSAGES, &range).await?;

@@ -11,7 +11,7 @@ use super::destinations::pauses;
 use super::messages::contents_audit;
 use super::person::{People, PeopleError, in_reach, within};
 use crate::audit::{AuditEntry, append};
-use crate::damaged::{Intact, intact};
+use crate::damaged::{IntactRows, intact};
 use crate::db::{DbResult, Executor, Row};
 use crate::event::event_state;
 use crate::rejection::{SecretUse, secret_use_list};
@@ -341,7 +341,7 @@ async fn people_rejected_groups(
 }
 
 /// Refusals, those whose rows are damaged apart.
-pub(super) fn rejected_rows(rows: &[Row]) -> DbResult<Intact<RejectedView>> {
+pub(super) fn rejected_rows(rows: &[Row]) -> DbResult<IntactRows<RejectedView>> {
     intact("rejected_requests", "rejection_id", rows, rejected_view)
 }
 

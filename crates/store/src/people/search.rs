@@ -16,7 +16,7 @@ use super::messages::message_view;
 use super::person::{People, PeopleError};
 use super::providers::rejected_rows;
 use super::walk::LOOK_N;
-use crate::damaged::{Intact, intact};
+use crate::damaged::{IntactRows, intact};
 use crate::db::{DbResult, Executor, Row, Value};
 use crate::event::{event_columns, event_key, event_views};
 use crate::message::{MessageRow, message_rows};
@@ -47,7 +47,7 @@ impl People {
         now_ms: UnixMs,
     ) -> Result<SearchView, PeopleError> {
         let id = id_of(query);
-        let want = SearchWant {
+        let want = SearchQuery {
             id: id.to_owned(),
             providers: self.principal.providers.names(),
             has_contents: self.may_see_contents(),
@@ -235,7 +235,7 @@ fn is_found(id: &str, facts: &SearchFacts) -> bool {
         || facts.messages.iter().any(|(is_by_key, message)| *is_by_key || is_number(id, message.message_id))
 }
 
-async fn search(db: &mut Executor<'_>, want: &SearchWant) -> DbResult<SearchFacts> {
+async fn search(db: &mut Executor<'_>, want: &SearchQuery) -> DbResult<SearchFacts> {
     search_facts(db, want).await
 }
 
@@ -303,7 +303,7 @@ pub(super) const FOUND_N_MAX: u32 = 50;
 const ASKED_N: u32 = FOUND_N_MAX + 1;
 
 /// A question of one person.
-pub(super) struct SearchWant {
+pub(super) struct SearchQuery {
     pub id: String,
     /// The only providers that may be seen; `None`: any.
     pub providers: Option<Vec<String>>,
@@ -489,7 +489,7 @@ pub(super) const STATEMENTS: &[(&str, &str)] = &[
 ];
 
 /// Asks the tables, one after the other.
-pub(super) async fn search_facts(db: &mut Executor<'_>, want: &SearchWant) -> DbResult<SearchFacts> {
+pub(super) async fn search_facts(db: &mut Executor<'_>, want: &SearchQuery) -> DbResult<SearchFacts> {
     let providers = if let Some(names) = &want.providers {
         names.clone()
     } else {
@@ -550,9 +550,9 @@ fn behind(id: &str) -> String {
 /// and in upper case.
 async fn events(
     db: &mut Executor<'_>,
-    want: &SearchWant,
+    want: &SearchQuery,
     providers: &[String],
-) -> DbResult<Intact<EventView>> {
+) -> DbResult<IntactRows<EventView>> {
     let all: Value = providers.to_vec().into();
     let of_id = db.fetch(EVENTS, &[all.clone(), want.id.as_str().into(), ASKED_N.into()]).await?;
     if !of_id.is_empty() || !is_beginning(&want.id) {
@@ -570,9 +570,9 @@ async fn events(
 /// Events with this id inside, and true; if there is none, those with one that begins so.
 async fn with_id(
     db: &mut Executor<'_>,
-    want: &SearchWant,
+    want: &SearchQuery,
     providers: &[String],
-) -> DbResult<(Intact<EventView>, bool)> {
+) -> DbResult<(IntactRows<EventView>, bool)> {
     let all: Value = providers.to_vec().into();
     let mut found = Vec::new();
     for key in &want.search_keys {
@@ -592,26 +592,26 @@ async fn with_id(
 }
 
 /// The newest of these events, each once.
-async fn newest(db: &mut Executor<'_>, want: &SearchWant, rows: &[Row]) -> DbResult<Intact<EventView>> {
+async fn newest(db: &mut Executor<'_>, want: &SearchQuery, rows: &[Row]) -> DbResult<IntactRows<EventView>> {
     let found = event_views(db, rows, &want.destinations).await?;
     let by_number: BTreeMap<i64, EventView> = found.rows.into_iter().collect();
     let rows = by_number.into_values().rev().take(ASKED_N as usize).collect();
-    Ok(Intact { rows, damaged: found.damaged })
+    Ok(IntactRows { rows, damaged: found.damaged })
 }
 
 /// These events as people see them.
-async fn views(db: &mut Executor<'_>, want: &SearchWant, rows: &[Row]) -> DbResult<Intact<EventView>> {
+async fn views(db: &mut Executor<'_>, want: &SearchQuery, rows: &[Row]) -> DbResult<IntactRows<EventView>> {
     let found = event_views(db, rows, &want.destinations).await?;
     let rows = found.rows.into_iter().map(|(_, event)| event).collect();
-    Ok(Intact { rows, damaged: found.damaged })
+    Ok(IntactRows { rows, damaged: found.damaged })
 }
 
 /// Messages by their number, by their key and by their effect.
 async fn messages(
     db: &mut Executor<'_>,
-    want: &SearchWant,
+    want: &SearchQuery,
     providers: &[String],
-) -> DbResult<Intact<(bool, MessageRow)>> {
+) -> DbResult<IntactRows<(bool, MessageRow)>> {
     let by_key = by_key(db, want).await?;
     let mut numbers: BTreeSet<i64> = by_key.iter().copied().collect();
     numbers.extend(want.id.parse::<MessageId>().map(MessageId::number));
@@ -620,7 +620,7 @@ async fn messages(
         numbers.insert(row.int("message_id")?);
     }
     if numbers.is_empty() {
-        return Ok(Intact::default());
+        return Ok(IntactRows::default());
     }
     let rows = db.fetch(MESSAGES, &[numbers.into_iter().collect::<Vec<_>>().into()]).await?;
     let found = message_rows(&rows, &want.installation_id)?;
@@ -630,11 +630,11 @@ async fn messages(
     // Whose a damaged one is may not be known: it is for those who reach everywhere.
     let is_everywhere = want.providers.is_none() && want.destinations == Reach::All;
     let damaged = if is_everywhere { found.damaged } else { Vec::new() };
-    Ok(Intact { rows: seen.collect(), damaged })
+    Ok(IntactRows { rows: seen.collect(), damaged })
 }
 
 /// The messages whose calls carry this key, among the newest.
-async fn by_key(db: &mut Executor<'_>, want: &SearchWant) -> DbResult<Vec<i64>> {
+async fn by_key(db: &mut Executor<'_>, want: &SearchQuery) -> DbResult<Vec<i64>> {
     let Ok(wanted) = Uuid::parse_str(&want.id) else { return Ok(Vec::new()) };
     let wanted = wanted.to_string();
     let mut found = Vec::new();
@@ -651,7 +651,7 @@ async fn by_key(db: &mut Executor<'_>, want: &SearchWant) -> DbResult<Vec<i64>> 
     Ok(found)
 }
 
-async fn rejected(db: &mut Executor<'_>, want: &SearchWant) -> DbResult<Intact<RejectedView>> {
+async fn rejected(db: &mut Executor<'_>, want: &SearchQuery) -> DbResult<IntactRows<RejectedView>> {
     let digest = hex::decode(&want.id).ok().filter(|digest| digest.len() == 32);
     let values = [
         REJECTED_N.into(),

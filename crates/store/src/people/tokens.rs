@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use super::person::{People, PeopleError};
 use crate::audit::{AuditEntry, append};
-use crate::damaged::{Intact, intact};
+use crate::damaged::{IntactRows, intact};
 use crate::db::{DbResult, Executor, Row, Value};
 use crate::token::{TOKENS_GOOD_N_MAX, TokenRow, reach_text, token_columns, token_row, token_rows};
 use hooklatch_contract::{AuditView, Page};
@@ -297,7 +297,7 @@ pub(super) async fn people_decisions(
 }
 
 /// Rows with all columns of the log, those that are damaged apart.
-pub(super) fn audit_rows(rows: &[Row]) -> DbResult<Intact<AuditView>> {
+pub(super) fn audit_rows(rows: &[Row]) -> DbResult<IntactRows<AuditView>> {
     intact("audit_log", "audit_seq", rows, audit_view)
 }
 

@@ -39,7 +39,7 @@ impl Store {
         }
         let now = identity(&self.parts.backend).await?;
         let (witnessed_n, now_ms) = (self.witness_seen_n().await?, word.now_ms);
-        let taking = Taking { word, lost, event_seq, witnessed_n };
+        let taking = TakeOverRecord { word, lost, event_seq, witnessed_n };
         let taken: TakenOver = together!(self.restore_finish(&taking, now.as_ref()))?;
         self.witness_end(now_ms, false).await?;
         Ok(TakenOver { messages_n, ..taken })
@@ -49,7 +49,7 @@ impl Store {
     pub async fn restore_is_moved(&self, reason: &str, now_ms: UnixMs) -> Result<(), StoreError> {
         let now = identity(&self.parts.backend).await?;
         let (reason, witnessed_n) = (reason.to_owned(), self.witness_seen_n().await?);
-        let moving = Moving { reason, witnessed_n, now_ms };
+        let moving = MoveRecord { reason, witnessed_n, now_ms };
         together!(self.restore_moved(now.as_ref(), &moving))?;
         self.witness_end(now_ms, false).await
     }
@@ -97,7 +97,7 @@ pub(super) async fn restore_mark(
 /// Everything else, as one transaction: with it the database is taken over.
 pub(super) async fn restore_finish(
     db: &mut Executor<'_>,
-    taking: &Taking,
+    taking: &TakeOverRecord,
     now: Option<&DatabaseIdentity>,
 ) -> DbResult<TakenOver> {
     let word = &taking.word;
@@ -160,7 +160,7 @@ async fn numbers_raise(db: &mut Executor<'_>, event_seq: i64) -> DbResult<()> {
 pub(super) async fn restore_moved(
     db: &mut Executor<'_>,
     now: Option<&DatabaseIdentity>,
-    moving: &Moving,
+    moving: &MoveRecord,
 ) -> DbResult<()> {
     let sql = "/* restore_moved */ UPDATE installation
                SET backup_at_ms = NULL, witnessed_n = GREATEST(witnessed_n, $1) + 1";
@@ -213,7 +213,7 @@ pub struct TakenOver {
 
 /// What is written: the word, and the numbers that follow from it.
 #[derive(Debug, Clone)]
-pub(super) struct Taking {
+pub(super) struct TakeOverRecord {
     pub word: TakeOver,
     pub lost: LostTime,
     /// Where the numbers of events go on.
@@ -224,7 +224,7 @@ pub(super) struct Taking {
 
 /// What it takes to write that nothing is missing.
 #[derive(Debug, Clone)]
-pub(super) struct Moving {
+pub(super) struct MoveRecord {
     pub reason: String,
     /// What the witness has seen.
     pub(super) witnessed_n: i64,

@@ -249,7 +249,7 @@ impl PrunePlace {
 
 /// A row that is old enough to go.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Old {
+struct OldRow {
     key: PrunePlace,
     at_ms: UnixMs,
     cut_ms: UnixMs,
@@ -260,7 +260,7 @@ struct Old {
 /// Rows that a look found to be old enough.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OldRows {
-    old: Vec<Old>,
+    old: Vec<OldRow>,
     /// Place to go on from; `None`: there is nothing behind it, or all of it is young.
     pub next: Option<PrunePlace>,
 }
@@ -323,8 +323,8 @@ mod types_tests {
 
     #[test]
     fn what_goes_is_overdue_by_the_least_of_all() {
-        let old = |at_ms, due_ms| Old { key: PrunePlace::after(1), at_ms, cut_ms: 1_000, due_ms };
-        let overdue = |old: Vec<Old>| OldRows { old, next: None }.overdue_ms();
+        let old = |at_ms, due_ms| OldRow { key: PrunePlace::after(1), at_ms, cut_ms: 1_000, due_ms };
+        let overdue = |old: Vec<OldRow>| OldRows { old, next: None }.overdue_ms();
         assert_eq!(overdue(Vec::new()), 0);
         assert_eq!(overdue(vec![old(100, 1_000), old(900, 1_000)]), 100);
         assert_eq!(overdue(vec![old(100, 1_000), old(900, 500)]), 0, "it waits for something else");

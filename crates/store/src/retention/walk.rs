@@ -2,7 +2,7 @@
 //!
 //! The operations of pruning: the lease that lets one node prune, and the place where the last walk stopped.
 
-use super::{Cuts, Old, OldRows, PruneLease, PrunePlace, PruneWalk, PrunedKind, delete};
+use super::{Cuts, OldRow, OldRows, PruneLease, PrunePlace, PruneWalk, PrunedKind, delete};
 use crate::db::{DbResult, Executor, Row, StoreError};
 use crate::handle::Store;
 use hooklatch_core::types::UnixMs;
@@ -122,7 +122,7 @@ pub async fn look(
                 PrunedKind::Ids | PrunedKind::SignalFirings => cut_ms.min(cuts.messages_ms),
                 _ => cut_ms,
             };
-            found.old.push(Old { key, at_ms, cut_ms, due_ms });
+            found.old.push(OldRow { key, at_ms, cut_ms, due_ms });
         }
     }
     // A few rows of a clock that was ahead are not the end: only where all of a full look is young.

@@ -91,10 +91,10 @@ impl Layout {
     }
 }
 
-type CaughtParts<'a> = [Option<(LayoutSlot, &'a str)>; SLOTS_N_MAX];
+type MatchedParts<'a> = [Option<(LayoutSlot, &'a str)>; SLOTS_N_MAX];
 
 fn hand_over<'a>(
-    caught: Option<CaughtParts<'a>>,
+    caught: Option<MatchedParts<'a>>,
     n: usize,
     take: &mut impl FnMut(usize, LayoutSlot, &'a str),
 ) -> bool {
@@ -106,8 +106,8 @@ fn hand_over<'a>(
 }
 
 /// The parts of `text` in the places of `item`; `None` when it has another shape.
-fn matched<'a>(item: &[LayoutPart], text: &'a str) -> Option<CaughtParts<'a>> {
-    let mut caught: CaughtParts<'a> = [None; SLOTS_N_MAX];
+fn matched<'a>(item: &[LayoutPart], text: &'a str) -> Option<MatchedParts<'a>> {
+    let mut caught: MatchedParts<'a> = [None; SLOTS_N_MAX];
     let mut free = caught.iter_mut();
     let mut rest = text;
     for (n, part) in item.iter().enumerate() {

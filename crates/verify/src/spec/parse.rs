@@ -8,7 +8,7 @@ use std::ops::Range;
 use toml::de::DeTable;
 
 use super::check::{NEEDS_CODE, REMEDY};
-use super::form::{self, Unfit};
+use super::form::{self, FormError};
 use super::provider_toml::Spec;
 use hooklatch_core::mistakes::{Flaw, Mistake, nearest};
 
@@ -77,9 +77,9 @@ impl Spec {
                 Err(unfit) => unfit,
             };
             let (without, flaw) = match unfit {
-                Unfit::Absent { .. } if !mistakes.is_empty() => break,
-                Unfit::Absent { key, .. } => (None, Flaw::Said(format!("missing field `{key}`"))),
-                Unfit::Flawed { ref flaw, ref span } => {
+                FormError::Absent { .. } if !mistakes.is_empty() => break,
+                FormError::Absent { key, .. } => (None, Flaw::Said(format!("missing field `{key}`"))),
+                FormError::Flawed { ref flaw, ref span } => {
                     (span.as_ref().and_then(|span| blanked(&left, span)), flaw.clone())
                 }
             };

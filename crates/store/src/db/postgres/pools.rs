@@ -12,11 +12,11 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 use tracing::info;
 
-use super::session::{self, SessionReset, SessionRole, SessionVerdict};
+use super::session::{self, SessionCheck, SessionReset, SessionRole};
 use crate::db::error::{DbError, DbResult, StoreError};
 use crate::db::limit::limited;
 use crate::db::opening::PostgresSettings;
-use crate::db::pool::{PlacesUsed, PoolHealth, SessionPool};
+use crate::db::pool::{PoolHealth, PoolUsage, SessionPool};
 use crate::db::warnings::listen;
 use hooklatch_core::database_url;
 use hooklatch_core::stop::to_end;
@@ -64,7 +64,7 @@ impl Postgres {
     }
 
     /// How much of its connections is taken, by what they are for.
-    pub(crate) fn used(&self) -> Vec<PlacesUsed> {
+    pub(crate) fn used(&self) -> Vec<PoolUsage> {
         vec![
             self.pool.used("shared"),
             self.people.used("people"),
@@ -167,7 +167,7 @@ pub(super) struct DatabaseHosts {
 }
 
 /// Result of asking one host.
-enum HostAnswer {
+enum HostCheck {
     Fit(PgConnection),
     /// It takes no writes, or cannot be reached: another one may, or this one later.
     Passing(String),
@@ -210,8 +210,8 @@ impl DatabaseHosts {
     /// A session that may write and is fit: where the last one was, else wherever one is.
     pub async fn connect(&self, role: SessionRole) -> DbResult<PgConnection> {
         if self.all.len() > 1
-            && let HostAnswer::Fit(session) =
-                ask(&self.current(), &self.settings, role, CURRENT_TIMEOUT).await
+            && let HostCheck::Fit(session) =
+                check_host(&self.current(), &self.settings, role, CURRENT_TIMEOUT).await
         {
             return Ok(session);
         }
@@ -227,14 +227,14 @@ impl DatabaseHosts {
         for (n, host) in self.all.iter().cloned().enumerate() {
             let settings = self.settings.clone();
             asked.spawn(async move {
-                let answer = ask(&host, &settings, role, HOST_TIMEOUT).await;
+                let answer = check_host(&host, &settings, role, HOST_TIMEOUT).await;
                 (n, host, answer)
             });
         }
         let mut answers = Vec::new();
         let mut until = Instant::now() + HOST_TIMEOUT + EARLIER_TIMEOUT;
         while let Ok(Some(answer)) = timeout_at(until, asked.join_next()).await {
-            if matches!(answer, Ok((.., HostAnswer::Fit(_)))) {
+            if matches!(answer, Ok((.., HostCheck::Fit(_)))) {
                 until = until.min(Instant::now() + EARLIER_TIMEOUT);
             }
             answers.extend(answer.ok());
@@ -244,12 +244,12 @@ impl DatabaseHosts {
         let mut seen = Vec::new();
         for (_, host, answer) in answers {
             match answer {
-                HostAnswer::Fit(session) => {
+                HostCheck::Fit(session) => {
                     self.follow(&host);
                     return Ok(session);
                 }
-                HostAnswer::Passing(why) => seen.push(why),
-                HostAnswer::Refused(error) => refusal = refusal.or(Some(error)),
+                HostCheck::Passing(why) => seen.push(why),
+                HostCheck::Refused(error) => refusal = refusal.or(Some(error)),
             }
         }
         Err(refusal.unwrap_or_else(|| StoreError::Unavailable {
@@ -259,12 +259,12 @@ impl DatabaseHosts {
     }
 }
 
-async fn ask(
+async fn check_host(
     options: &PgConnectOptions,
     settings: &PostgresSettings,
     role: SessionRole,
     limit: Duration,
-) -> HostAnswer {
+) -> HostCheck {
     let place = place(options);
     let asking = async {
         let mut session = options.connect().await?;
@@ -272,14 +272,14 @@ async fn ask(
         Ok::<_, DbError>((session, verdict))
     };
     match tokio::time::timeout(limit, asking).await {
-        Ok(Ok((session, SessionVerdict::Fit))) => HostAnswer::Fit(session),
-        Ok(Ok((_, SessionVerdict::ReadOnly(why)))) => HostAnswer::Passing(format!("{place}: {why}")),
-        Ok(Ok((_, SessionVerdict::Unfit(why)))) => HostAnswer::Refused(StoreError::Refused(why)),
+        Ok(Ok((session, SessionCheck::Fit))) => HostCheck::Fit(session),
+        Ok(Ok((_, SessionCheck::ReadOnly(why)))) => HostCheck::Passing(format!("{place}: {why}")),
+        Ok(Ok((_, SessionCheck::Unfit(why)))) => HostCheck::Refused(StoreError::Refused(why)),
         Ok(Err(error)) => match StoreError::from_db("open", error) {
-            StoreError::Unavailable { source, .. } => HostAnswer::Passing(format!("{place}: {source}")),
-            other => HostAnswer::Refused(other),
+            StoreError::Unavailable { source, .. } => HostCheck::Passing(format!("{place}: {source}")),
+            other => HostCheck::Refused(other),
         },
-        Err(_) => HostAnswer::Passing(format!("{place}: no answer within {} ms", limit.as_millis())),
+        Err(_) => HostCheck::Passing(format!("{place}: no answer within {} ms", limit.as_millis())),
     }
 }
 

@@ -150,7 +150,7 @@ const NOT_KEPT: &str = "something between us and PostgreSQL does not keep what a
 
 /// Finding about a new connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum SessionVerdict {
+pub(super) enum SessionCheck {
     /// It may be used.
     Fit,
     /// A standby, or a server that takes no writes now: another host may, or this one later.
@@ -164,7 +164,7 @@ pub async fn prepare(
     connection: &mut PgConnection,
     settings: &PostgresSettings,
     role: SessionRole,
-) -> DbResult<SessionVerdict> {
+) -> DbResult<SessionCheck> {
     if settings.pooling == Pooling::Session {
         sqlx::raw_sql(SET).execute(&mut *connection).await?;
         if settings.is_replicated {
@@ -191,7 +191,7 @@ pub async fn prepare(
         statement_ms: get("statement_ms")?.parse().unwrap_or(-1),
     };
     Ok(match (session.verdict(settings), odd_plans) {
-        (SessionVerdict::Fit, Some(why)) => SessionVerdict::Unfit(format!("{why}: {NOT_KEPT}")),
+        (SessionCheck::Fit, Some(why)) => SessionCheck::Unfit(format!("{why}: {NOT_KEPT}")),
         (verdict, _) => verdict,
     })
 }
@@ -212,20 +212,18 @@ pub(super) struct SessionSettings {
 }
 
 impl SessionSettings {
-    pub fn verdict(&self, settings: &PostgresSettings) -> SessionVerdict {
+    pub fn verdict(&self, settings: &PostgresSettings) -> SessionCheck {
         if self.is_standby {
-            return SessionVerdict::ReadOnly(
-                "PostgreSQL is in recovery: a standby takes no writes".to_owned(),
-            );
+            return SessionCheck::ReadOnly("PostgreSQL is in recovery: a standby takes no writes".to_owned());
         }
         if self.is_read_only {
-            return SessionVerdict::ReadOnly(
+            return SessionCheck::ReadOnly(
                 "PostgreSQL takes no writes: transaction_read_only is on".to_owned(),
             );
         }
         match self.loses(settings).or_else(|| self.blocks(settings.pooling)) {
-            Some(why) => SessionVerdict::Unfit(why),
-            None => SessionVerdict::Fit,
+            Some(why) => SessionCheck::Unfit(why),
+            None => SessionCheck::Fit,
         }
     }
 

@@ -76,7 +76,7 @@ pub fn copy_file(
     let keys = file_keys(&source).map_err(failed)?;
     check(&keys).map_err(StoreError::Refused)?;
     partials_clear(to);
-    let partial = Partial::create(to)?;
+    let partial = PartialFile::create(to)?;
     let copied = copied(source, &partial.path, (now_ms, keys)).map_err(failed)?;
     let bytes_n = partial.put(to).map_err(|error| unusable(to, &error))?;
     Ok(FileCopy { path: to.to_owned(), bytes_n, ..copied })
@@ -109,13 +109,13 @@ const PARTIAL: &str = ".partial";
 const LEFT_AFTER: Duration = Duration::from_secs(10);
 
 /// A file that is not whole yet. It goes when this is dropped.
-struct Partial {
+struct PartialFile {
     path: PathBuf,
     /// Locked for as long as a process writes it.
     _lock: File,
 }
 
-impl Partial {
+impl PartialFile {
     /// An empty file beside `to` that its owner alone may read, before anything is in it.
     fn create(to: &Path) -> Result<Self, StoreError> {
         let mut name = to.as_os_str().to_owned();
@@ -138,7 +138,7 @@ impl Partial {
     }
 }
 
-impl Drop for Partial {
+impl Drop for PartialFile {
     fn drop(&mut self) {
         // It was renamed, or is of no use.
         remove(&self.path);

@@ -61,11 +61,11 @@ pub fn opened(path: &Path) -> Result<DatabaseFile, StoreError> {
     has_one_name(path)?;
     // Each protects what the other one cannot: the file by whatever name, and the name whatever file is there.
     let lock_path = beside(path, ".lock");
-    let lock = opened_or_made(&lock_path)
+    let lock = open_or_create(&lock_path)
         .map_err(|error| refused(format!("cannot be locked: {error}{}", whose(&lock_path, &error))))?;
     locked(&lock).map_err(refused)?;
     is_where_it_was(path)?;
-    let file = opened_or_made(path)
+    let file = open_or_create(path)
         .map_err(|error| refused(format!("cannot be written: {error}{}", whose(path, &error))))?;
     // Elsewhere this lock and those of SQLite are of one sort, and in each other's way.
     if cfg!(target_os = "linux") {
@@ -220,7 +220,7 @@ pub fn options() -> OpenOptions {
 
 /// Opens a file, and makes it if it is missing. What root makes by hand in the folder of a service belongs to that service,
 /// which could not open it otherwise. No link is followed to what is given away: it is new.
-pub(super) fn opened_or_made(path: &Path) -> io::Result<File> {
+pub(super) fn open_or_create(path: &Path) -> io::Result<File> {
     let made = match options().create_new(true).open(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return options().open(path),
         made => made?,
@@ -307,7 +307,7 @@ mod private_tests {
         let (new, old) = (folder.path().join("new"), folder.path().join("old"));
         std::fs::write(&old, "old").unwrap();
         for path in [&new, &old] {
-            drop(opened_or_made(path).unwrap());
+            drop(open_or_create(path).unwrap());
         }
         let owner = |path| std::fs::metadata(path).unwrap().uid();
         assert_eq!(owner(&new), if is_root { SERVICE } else { owner(&old) });

@@ -336,7 +336,7 @@ impl WitnessFile {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        let mut file = file::opened_or_made(&self.partial)?;
+        let mut file = file::open_or_create(&self.partial)?;
         file.write_all(line(witnessed).as_bytes())?;
         file.sync_all()?;
         std::fs::rename(&self.partial, &self.path)

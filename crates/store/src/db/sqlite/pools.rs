@@ -18,7 +18,7 @@ use super::file;
 use super::identity::{DatabaseFile, WitnessFile};
 use super::session::SqliteSession;
 use crate::db::error::{DbResult, StoreError};
-use crate::db::pool::{PlacesUsed, PoolHealth, SessionPool};
+use crate::db::pool::{PoolHealth, PoolUsage, SessionPool};
 
 /// The oldest library without the WAL-reset corruption (sqlite.org/wal.html#walresetbug).
 const VERSION_MIN: (u32, u32, u32) = (3, 51, 3);
@@ -109,7 +109,7 @@ impl Sqlite {
     }
 
     /// How much of its connections is taken, by what they are for.
-    pub(crate) fn used(&self) -> Vec<PlacesUsed> {
+    pub(crate) fn used(&self) -> Vec<PoolUsage> {
         vec![self.writer.used("writer"), self.reader.used("reader"), self.people.used("people")]
     }
 

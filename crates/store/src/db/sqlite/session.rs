@@ -113,17 +113,17 @@ const GIVEN_UP: u8 = 2;
 struct Stage(AtomicU8);
 
 impl Stage {
-    fn turns(&self, to: u8) -> bool {
+    fn advance(&self, to: u8) -> bool {
         self.0.compare_exchange(WORKING, to, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 }
 
 /// Gives a transaction up when it is dropped: then no caller waits for the transaction any more.
-struct Waits(Arc<Stage>);
+struct GiveUpGuard(Arc<Stage>);
 
-impl Drop for Waits {
+impl Drop for GiveUpGuard {
     fn drop(&mut self) {
-        self.0.turns(GIVEN_UP);
+        self.0.advance(GIVEN_UP);
     }
 }
 
@@ -204,15 +204,15 @@ impl SqliteSession {
         work: impl FnOnce(&mut Connection) -> DbResult<T> + Send + 'static,
     ) -> Result<T, StoreError> {
         let stage = Arc::new(Stage(AtomicU8::new(WORKING)));
-        let waits = Waits(Arc::clone(&stage));
+        let waits = GiveUpGuard(Arc::clone(&stage));
         let begin = self.begin;
         let whole = self.run(move |db| Ok(transaction(db, op, begin, &stage, work)));
         match timeout(STATEMENT_LIMIT, whole).await {
             Ok(Ok(answer)) => answer,
             // Its thread is gone, perhaps in the middle of the COMMIT.
-            Ok(Err(error)) if waits.0.turns(GIVEN_UP) => Err(StoreError::from_db(op, error)),
+            Ok(Err(error)) if waits.0.advance(GIVEN_UP) => Err(StoreError::from_db(op, error)),
             Ok(Err(error)) => Err(StoreError::from_commit(error)),
-            Err(_) if waits.0.turns(GIVEN_UP) => Err(StoreError::silent(op, STATEMENT_LIMIT)),
+            Err(_) if waits.0.advance(GIVEN_UP) => Err(StoreError::silent(op, STATEMENT_LIMIT)),
             Err(_) => Err(StoreError::CommitUnknown { source: DbError::no_answer(STATEMENT_LIMIT) }),
         }
     }
@@ -352,7 +352,7 @@ fn transaction<T>(
         Err(DbError::unsaid("work in a transaction panicked"))
     });
     let answer = match answer {
-        Ok(value) if stage.turns(COMMITTING) => {
+        Ok(value) if stage.advance(COMMITTING) => {
             let committed =
                 db.execute_batch("COMMIT").map_err(DbError::from).map_err(StoreError::from_commit);
             committed.map(|()| value)
