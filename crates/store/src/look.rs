@@ -211,7 +211,7 @@ async fn attempt_list(
     intact("outbox_attempts", "attempt_n", &rows, |row| AttemptRow::of(row, message_id, Some(ring)))
 }
 
-/// Returns the word for how an attempt ended; `None` while it is under way.
+/// Returns the result of an attempt; `None` while it is under way.
 fn result_of(row: &Row) -> DbResult<Option<AttemptResult>> {
     let Some(word) = row.text_or_null("result")? else { return Ok(None) };
     AttemptResult::parse(&word).map(Some).ok_or_else(|| DbError::decode("result", format_args!("`{word}`")))

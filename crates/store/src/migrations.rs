@@ -130,7 +130,7 @@ impl ProgramMigrations {
         &self.program
     }
 
-    /// Everything that is wrong with the names in these lists, in words; empty where they can be applied.
+    /// The errors in the names of these lists; empty where they can be applied.
     pub fn mistakes(all: &[Self]) -> Vec<String> {
         let mut mistakes: Vec<String> = all.iter().filter_map(Self::mistake).collect();
         let mut seen = BTreeSet::new();

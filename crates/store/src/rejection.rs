@@ -47,7 +47,7 @@ pub struct SecretUse {
     pub last_matched_at_ms: UnixMs,
 }
 
-/// A secret that a sender taught us, until a person has looked at it.
+/// A secret that a sender sent in a pairing, until an operator has read it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Taught {
     /// Name of the provider whose secret it is.
@@ -83,7 +83,7 @@ impl Store {
         together!(self.secret_uses_add(&uses))
     }
 
-    /// Keeps what a sender taught us in the place of what it taught us before.
+    /// Stores the secret of a pairing; it replaces an earlier one of the same provider.
     pub async fn taught_keep(&self, taught: Taught) -> Result<(), StoreError> {
         alone!(self.writer.taught_keep(&taught))
     }

@@ -12,7 +12,7 @@ use hooklatch_core::types::{Name, Principal, Reach, Role, UnixMs};
 
 /// Most tokens that are good at once.
 pub const TOKENS_GOOD_N_MAX: u32 = 1_000;
-/// Most tokens that a node knows by heart: the good ones, and the newest of those that are good no more.
+/// Most tokens that a node caches: the valid ones, and the newest of those that are no longer valid.
 const TOKENS_KNOWN_N_MAX: u32 = 2_000;
 
 /// A token, without itself.
@@ -172,7 +172,7 @@ impl TokenBook {
         alone!(store.deciding.session_end(digest))
     }
 
-    /// Ends all sessions of the token of this name, for its holder who comes `from` there; how many those were.
+    /// Ends all sessions of the token of this name, for its holder at the address `from`. Returns their number.
     pub async fn sessions_end(&self, name: Name, from: String, now_ms: UnixMs) -> Result<u64, StoreError> {
         let store = self.store();
         together!(store.deciding.sessions_end(name.as_str(), from.as_str(), now_ms))

@@ -228,7 +228,7 @@ pub fn stale(candidates: &[Candidate], raised: &[usize], is_newest: &[bool]) -> 
     stale
 }
 
-/// Raises one version; a row comes back when it is the newest that was seen.
+/// Raises one version; returns a row when it is the newest that was seen.
 pub(super) const VERSION_RAISE: &str =
     "/* versions_raise */ INSERT INTO object_versions (provider, object, version, event_seq)
      VALUES ($1, $2, $3, $4)

@@ -39,7 +39,7 @@ use hooklatch_core::types::{EventState, IncomingEvent, MessageState};
 pub(super) use postgres::STATEMENTS;
 pub use transaction::AdmissionTx;
 
-/// An event that asks to be admitted.
+/// An event to admit.
 #[derive(Debug, Clone)]
 pub struct Candidate {
     /// The event itself, verified and read.
@@ -108,10 +108,10 @@ impl<D> AdmittedBatch<D> {
     }
 }
 
-/// Result of a dialect's quick way.
+/// Result of a database's fast path.
 enum FastPath<D> {
     Done(Box<AdmittedBatch<D>>),
-    /// Nothing was written: an event met something that takes more than one look.
+    /// Nothing was written: an event differs from a stored one, which takes further statements.
     Slow(D),
 }
 

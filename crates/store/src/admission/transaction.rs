@@ -216,7 +216,7 @@ impl AdmissionTx {
         self.has_put_aside
     }
 
-    /// Commits. Only after `Ok` may a sender hear 200.
+    /// Commits. Only after `Ok` may a sender get 200.
     pub async fn commit(mut self) -> Result<(), StoreError> {
         for (event_seq, event) in std::mem::take(&mut self.redacted) {
             in_tx!(self.tx, payload_whole_keep(event_seq, &event, &self.ring))?;

@@ -52,7 +52,7 @@ pub(crate) enum Purpose {
     Deciding,
 }
 
-/// A connection of either database in the hands of one operation. Dropping it closes it.
+/// A connection of either database held by one operation. Dropping it closes it.
 pub(crate) enum PooledConnection {
     Sqlite(HeldSession<SqliteSession>),
     Postgres(HeldSession<PgConnection>),
@@ -75,7 +75,7 @@ impl PooledConnection {
     }
 }
 
-/// Work that borrows what it works with.
+/// A boxed future that borrows its executor or transaction.
 pub(crate) type BoxedWork<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 impl Backend {
@@ -91,7 +91,7 @@ impl Backend {
         Err(StoreError::Refused("database url must start with `sqlite:` or `postgres:`".to_owned()))
     }
 
-    /// Returns what is known of the database by all its connections.
+    /// Returns the health of the database as seen by all its connections.
     pub(crate) fn health(&self) -> &PoolHealth {
         match self {
             Self::Sqlite(db) => db.writer().health(),
@@ -131,7 +131,7 @@ impl Backend {
         }
     }
 
-    /// How much of the node's connections is taken, by what they are for.
+    /// Usage of the node's connections, by purpose.
     pub(crate) fn used(&self) -> Vec<PoolUsage> {
         match self {
             Self::Sqlite(db) => db.used(),

@@ -24,7 +24,7 @@ pub(crate) type DbResult<T> = Result<T, DbError>;
 /// Sorted by what is known of the connection, and by whether the same may work later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ErrorKind {
-    /// The database's own word on a statement; its code says what.
+    /// An error that the database reported for a statement; its code says which.
     Answer,
     /// A row that must be there is not.
     Vanished,

@@ -118,7 +118,7 @@ type Texts = RwLock<HashMap<Cow<'static, str>, &'static str>>;
 static OF_POSTGRES: LazyLock<Texts> = LazyLock::new(Texts::default);
 static OF_SQLITE: LazyLock<Texts> = LazyLock::new(Texts::default);
 
-/// Returns the statement in PostgreSQL's words.
+/// Returns the statement in PostgreSQL's dialect.
 pub fn postgres(sql: Cow<'static, str>) -> &'static str {
     match sql {
         Cow::Borrowed(sql) if !sql.contains(CLOCK_MS) => sql,
@@ -126,7 +126,7 @@ pub fn postgres(sql: Cow<'static, str>) -> &'static str {
     }
 }
 
-/// Returns the statement in SQLite's words.
+/// Returns the statement in SQLite's dialect.
 pub fn sqlite(sql: Cow<'static, str>) -> &'static str {
     kept(&OF_SQLITE, sql, to_sqlite)
 }
@@ -165,7 +165,7 @@ fn to_sqlite(sql: &str) -> String {
     out
 }
 
-/// A quoted text or a comment at the beginning of `sql`, and what comes after it.
+/// A quoted text or a comment at the beginning of `sql`, and the text after it.
 fn untouched(sql: &str) -> Option<(String, &str)> {
     let (open, close) = [("'", "'"), ("\"", "\""), ("/*", "*/"), ("--", "\n")]
         .into_iter()
@@ -175,7 +175,7 @@ fn untouched(sql: &str) -> Option<(String, &str)> {
     Some((format!("{open}{inside}{close}"), after))
 }
 
-/// Returns what SQLite says for the beginning of `sql`, and what comes after it.
+/// Returns SQLite's translation of the beginning of `sql`, and the text after it.
 fn replaced(sql: &str, is_start: bool) -> Option<(String, &str)> {
     if let Some(after) = sql.strip_prefix(CLOCK_MS) {
         return Some((CLOCK_MS_SQLITE.to_owned(), after));

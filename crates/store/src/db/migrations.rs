@@ -76,7 +76,7 @@ impl Migration {
     }
 }
 
-/// The version that `all` comes to; 0 is an empty database.
+/// The last version in `all`; 0 is an empty database.
 pub(crate) fn latest(all: &[Migration]) -> i64 {
     all.last().map_or(0, |last| last.version)
 }

@@ -48,7 +48,7 @@ impl StoreSettings {
     }
 }
 
-/// Returns what `attempt` comes to, tried again for up to `wait` while the database is not available: a
+/// Returns the result of `attempt`, retried for up to `wait` while the database is not available: a
 /// start may fall into a fail-over.
 pub async fn waiting<T>(
     wait: Duration,

@@ -34,10 +34,10 @@ type Connecting<S> = Pin<Box<dyn Future<Output = DbResult<S>> + Send>>;
 /// Opens one connection, ready to be used.
 pub(crate) type Connect<S> = Box<dyn Fn() -> Connecting<S> + Send + Sync>;
 
-/// The state of a database as far as all its connections know it together.
+/// The health of a database as seen by all its connections together.
 #[derive(Default)]
 pub struct PoolHealth {
-    /// Raised when a connection had to be closed: those of earlier generations are no longer trusted.
+    /// Raised when a connection had to be closed: those of earlier generations are no longer used.
     generation: AtomicU64,
     /// True when something went wrong since a write was last seen to work.
     is_suspect: AtomicBool,
@@ -46,29 +46,29 @@ pub struct PoolHealth {
 }
 
 impl PoolHealth {
-    /// No connection that is open now is to be used again.
+    /// Makes sure that no connection that is open now is used again.
     pub(crate) fn invalidate_all(&self) {
         self.generation.fetch_add(1, Ordering::Relaxed);
         self.is_suspect.store(true, Ordering::Relaxed);
     }
 
-    /// A write did not work.
+    /// Records that a write failed.
     pub fn mark_suspect(&self) {
         self.is_suspect.store(true, Ordering::Relaxed);
     }
 
-    /// True when a write has to be seen to work before it is said that writes work.
+    /// True when a write has to succeed before the database counts as writable again.
     pub(crate) fn is_suspect(&self) -> bool {
         self.is_suspect.load(Ordering::Relaxed)
     }
 
-    /// A write was seen to work.
+    /// Records that a write succeeded.
     pub fn mark_healthy(&self) {
         self.is_suspect.store(false, Ordering::Relaxed);
     }
 
-    /// Another database, or an earlier state of it, is there now: no connection is given before a restart. True the
-    /// first time.
+    /// Records that another database, or an earlier state of it, is there now: no connection is opened before a
+    /// restart. True the first time.
     pub fn replace(&self, what: &str) -> bool {
         self.is_suspect.store(true, Ordering::Relaxed);
         self.replaced.set(what.to_owned()).is_ok()
@@ -80,7 +80,7 @@ impl PoolHealth {
     }
 }
 
-/// How much of a pool is taken.
+/// Usage of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PoolUsage {
     /// Purpose of its connections, in one word.
@@ -129,7 +129,7 @@ impl<S: Session> SessionPool<S> {
         &self.0.health
     }
 
-    /// Connections that operations hold, and the most that there may be, under the word for what they are for.
+    /// Number of connections that operations hold, and their maximum, labelled with the purpose of the pool.
     pub fn used(&self, pool: &'static str) -> PoolUsage {
         let free_n = u32::try_from(self.0.places.available_permits()).unwrap_or(u32::MAX);
         PoolUsage { pool, in_use_n: self.0.places_n.saturating_sub(free_n), places_n: self.0.places_n }
@@ -205,7 +205,7 @@ impl<S: Session> SessionPool<S> {
     }
 }
 
-/// A connection in the hands of one operation. Dropping it closes it.
+/// A connection held by one operation. Dropping it closes it.
 pub struct HeldSession<S: Session> {
     /// `None` once it was given back.
     open: Option<OpenConnection<S>>,

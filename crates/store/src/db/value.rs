@@ -1,4 +1,4 @@
-//! The values that go into a statement, by place, and the cells that come out of it, by column name.
+//! The parameters of a statement, by position, and the cells of its rows, by column name.
 
 use std::sync::Arc;
 

@@ -123,7 +123,7 @@ pub(crate) async fn pause_decide(
     Ok(Ok(OrderResult::changed(0)))
 }
 
-/// The word in `audit_log.action`.
+/// The value of `audit_log.action`.
 pub fn action(what: Pausable, act: PauseAct) -> &'static str {
     match (what, act) {
         (Pausable::Destination, PauseAct::Pause) => "destination_pause",

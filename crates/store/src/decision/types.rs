@@ -75,9 +75,9 @@ impl Ordered {
     }
 }
 
-/// The word in `audit_log.action` for an act.
+/// The value of `audit_log.action` for an act.
 pub(crate) trait AuditAction {
-    /// The word for it; the same for ever, since rows hold it.
+    /// The value; it never changes, since rows hold it.
     fn audit_action(self) -> &'static str;
 }
 
@@ -145,7 +145,7 @@ pub enum Refusal {
     #[error("its bytes are no longer kept")]
     BodyGone,
     /// The event's bytes are still needed: this many of its messages are neither done nor discarded, or may not be
-    /// discarded by who asks.
+    /// discarded by the caller.
     #[error("{messages_n} of its messages are open")]
     StillOpen {
         /// Number of messages that are neither done nor discarded.
@@ -195,7 +195,7 @@ pub enum Refusal {
         /// The rows that it acts on or acted on, too.
         shared: ChangedRows,
     },
-    /// Who ordered an operation cannot approve it.
+    /// The operator who ordered an operation cannot approve it.
     #[error("who ordered it cannot approve it")]
     OwnOperation,
     /// No row in this state can be acted on so.
@@ -335,7 +335,7 @@ pub async fn keep(db: &mut Executor<'_>, claim: &KeyClaim, value: &impl Serializ
     idempotency_finish(db, claim, &answer).await.map(drop)
 }
 
-/// What a decision comes to, or why it was not carried out.
+/// The result of a decision, or why it was not carried out.
 pub(crate) type Verdict<T> = Result<T, Refusal>;
 
 /// Carries out a decision once, records it, and keeps its answer, all in one transaction. What was refused leaves no

@@ -290,7 +290,7 @@ pub struct EventUpdate {
 pub struct EventRow {
     /// Provider and id of the event.
     pub key: EventKey,
-    /// Type of the event, in the sender's words.
+    /// Type of the event, as the sender names it.
     pub event_type: String,
     /// Digest of its content: SHA-256.
     pub digest: Vec<u8>,
@@ -317,7 +317,7 @@ pub struct DueEvent {
     pub key: EventKey,
     /// Number of the event.
     pub event_seq: i64,
-    /// Type of the event, in the sender's words.
+    /// Type of the event, as the sender names it.
     pub event_type: String,
     /// Object that it is about, and the version of that.
     pub object: Option<ObjectVersion>,

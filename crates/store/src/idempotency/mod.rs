@@ -310,7 +310,7 @@ pub enum KeyState {
 }
 
 impl KeyState {
-    /// The word in `idempotency_keys.state`.
+    /// The value of `idempotency_keys.state`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Processing => "processing",

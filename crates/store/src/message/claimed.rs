@@ -73,7 +73,7 @@ pub(super) struct ClaimedPayload {
 enum Unsendable {
     /// A person has to look at it.
     Unreadable(String),
-    /// It does not open now, and may later: its key may come back, or what was changed may be put right.
+    /// It cannot be decrypted now, and may be later: its key may be configured again, or a changed value repaired.
     Locked(SealError),
 }
 

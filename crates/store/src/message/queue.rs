@@ -49,7 +49,7 @@ impl Store {
                 let (message_id, error) = (one.message_id, one.error.as_deref().unwrap_or_default());
                 tracing::error!(message.id = %message_id, error, "message cannot be read; it is held");
             }
-            // If this fails, their leases end, and they come here again.
+            // If this fails, their leases expire, and they are claimed again.
             if let Err(error) = self.message_settle(&claimed.unreadable).await {
                 tracing::warn!(%error, "could not hold the messages that cannot be read");
             }
@@ -57,7 +57,7 @@ impl Store {
         Ok(claimed.messages)
     }
 
-    /// Puts messages off that do not open. If this fails, their leases end, and they come here again.
+    /// Postpones messages that cannot be decrypted. If this fails, their leases expire, and they are claimed again.
     async fn locked_put_off(&self, locked: &[Settlement]) {
         let Some(first) = locked.first() else { return };
         let (messages_n, error) = (locked.len(), first.error.as_deref().unwrap_or_default());

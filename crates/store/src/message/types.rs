@@ -220,7 +220,7 @@ pub struct Settlement {
     pub result: AttemptResult,
     /// The HTTP status, if there was a response.
     pub http_status: Option<u16>,
-    /// Reason, in words without bodies or secrets.
+    /// Reason, without bodies or secrets.
     pub error: Option<String>,
     /// The piece of the answer that is kept.
     pub response: Option<String>,

@@ -374,7 +374,7 @@ pub(super) async fn on_events(
     Ok(outcomes)
 }
 
-/// The word for why a row was passed over, and the state in which it stood.
+/// The reason why a row was skipped, as a word, and its state at that time.
 fn reason(refusal: &Refusal) -> (&'static str, Option<&'static str>) {
     match refusal {
         Refusal::NotFound => ("not_found", None),

@@ -37,7 +37,7 @@ pub(super) const BATCH_STATEMENTS: &[(&str, &str)] = batch::STATEMENTS;
 pub const OPERATION_ROWS_N_MAX: u64 = 100_000;
 /// Most operations that are unfinished at once.
 const UNFINISHED_N_MAX: u64 = 100;
-/// Who is named in the audit log where an operation stopped or ended by itself.
+/// The actor in the audit log where an operation stopped or ended by itself.
 const ACTOR: &str = "hooklatch";
 
 /// What this installation demands of an operation before it begins.

@@ -85,7 +85,7 @@ pub(super) const STATEMENTS: &[(&str, &str)] = &[
     ("operation samples of events", SAMPLE_EVENTS),
 ];
 
-/// Who looks, and when.
+/// The operator and the time of a preview.
 pub(crate) struct PreviewContext {
     pub who: Principal,
     pub now_ms: UnixMs,
@@ -93,7 +93,7 @@ pub(crate) struct PreviewContext {
     pub seen: Arc<PreviewCache>,
 }
 
-/// What an operation on a choice would act on within the reach of who looks, and the acts that are possible on it.
+/// What an operation on a choice would act on within the operator's reach, and the acts that are possible on it.
 pub(crate) async fn operation_preview(
     db: &mut Executor<'_>,
     choice: &OperationChoice,

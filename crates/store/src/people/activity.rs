@@ -36,7 +36,7 @@ pub enum ActivitySubject {
 /// Numbers by subject, name and outcome.
 pub type ActivityCounts = BTreeMap<(ActivitySubject, Name, &'static str), u64>;
 
-/// The activity that an operator asks for.
+/// The activity that an operator requests.
 #[derive(Debug, Clone, Default)]
 pub struct ActivityQuery {
     /// This provider alone.

@@ -234,7 +234,7 @@ pub struct LanePlace(pub String, pub String);
 /// A page of lanes, and the place from which the next one goes on.
 type Lanes = (Vec<LaneView>, Option<LanePlace>);
 
-/// What is wanted of the lanes, and who asks.
+/// Which lanes to list, and within which scope.
 struct LaneQuery {
     names: Option<Vec<String>>,
     providers: Reach,

@@ -94,7 +94,7 @@ fn calls(more: &str) -> String {
 }
 
 /// The events with calls that are not finished, by the numbers of these: `$12` rows, `$13` the states of which one is
-/// wanted. Each event that the walk comes past is asked by all its calls, so that none is missed where a page ends.
+/// wanted. All calls of each event on the walk are checked, so that none is missed where a page ends.
 fn calls_page(more: &str) -> String {
     let (columns, calls) = (event_columns!(), calls(more));
     format!(
@@ -115,7 +115,7 @@ fn calls_end(more: &str) -> String {
 }
 
 const ALL: Walk = Walk { look_n: LOOK_N, more: "", alone: "" };
-// The index's own words: SQLite sees by nothing else that it has all of them.
+// The text of the index's own condition: only by it SQLite detects that the index has all of them.
 const OPEN: Walk = Walk {
     look_n: LOOK_APART_N,
     more: " AND state = $6 AND state IN ('retry', 'failed', 'unreadable', 'conflict')",
@@ -186,7 +186,7 @@ impl People {
     }
 }
 
-/// A filter within the scope of who asks.
+/// A filter within the caller's scope.
 #[derive(Clone)]
 struct Look {
     filter: EventFilter,
@@ -196,7 +196,7 @@ struct Look {
 }
 
 impl Look {
-    /// The walk that comes past the fewest rows, and what it is narrowed to.
+    /// The walk that reads the fewest rows, and what it is narrowed to.
     fn walk(&self) -> (&'static Walk, Option<&str>) {
         let is_open = |state: &EventState| {
             matches!(

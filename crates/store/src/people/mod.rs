@@ -34,7 +34,7 @@ pub use search::Unsearched;
 pub use tokens::{NewToken, TokenMaking};
 pub use walk::EventPlace;
 
-/// The statements of what people look at, in the words of both databases, by name.
+/// The statements of the views of operators, in the dialects of both databases, by name.
 pub fn people_statements() -> Vec<(&'static str, &'static str)> {
     let fixed = [destinations::STATEMENTS, providers::STATEMENTS, tokens::STATEMENTS].concat();
     leaked(messages::statements()).chain(fixed).collect()

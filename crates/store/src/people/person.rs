@@ -7,7 +7,7 @@ use crate::decision::{Deciding, Decision, Refusal, Routed};
 use crate::handle::Store;
 use hooklatch_core::types::{Name, Principal, Reach, Role, TypedBy};
 
-/// A way to the store that asks who is there.
+/// Access to the store for an authenticated operator only.
 #[derive(Clone)]
 pub struct PeopleDoor {
     store: Store,
@@ -78,7 +78,7 @@ impl People {
         Self { typed_by, ..self }
     }
 
-    /// Who acts, as the audit log has it: the token's name, and who typed.
+    /// The actor as recorded in the audit log: the token's name, and the person who used it.
     pub fn actor(&self) -> String {
         let name = &self.principal.name;
         self.typed_by
@@ -91,7 +91,7 @@ impl People {
         Deciding::new(&self.principal, decision).by(self.actor()).routed(self.routed.clone())
     }
 
-    /// The principal that asks.
+    /// The principal of the request.
     pub fn principal(&self) -> &Principal {
         &self.principal
     }

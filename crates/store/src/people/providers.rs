@@ -95,7 +95,7 @@ impl People {
         Ok((found.into_iter().filter(|(provider, _)| reach.has(provider)).collect(), pauses))
     }
 
-    /// What a sender taught us, for operators, once: it is forgotten with this, and on record who has it.
+    /// The secret of a pairing, for operators, once: this deletes it, and the audit log records who has it.
     pub async fn take_taught(&self, provider: &Name, now_ms: UnixMs) -> Result<TaughtView, PeopleError> {
         self.needs(Role::Operator)?;
         self.needs_provider(provider.as_str())?;

@@ -160,7 +160,7 @@ fn headline(found_n: usize, is_cut: bool, skips_ids_inside: bool) -> String {
     }
 }
 
-/// That there are more finds of a sort than are listed, and how to come to the others.
+/// The note that there are more finds of a sort than are listed, and how to find the others.
 fn more(sort: FoundSort, id: &str) -> String {
     let (what, how) = match sort {
         FoundSort::EventId => ("events have ids that begin so", "search for more of the id"),

@@ -55,7 +55,7 @@ pub enum TokenMaking {
 }
 
 impl People {
-    /// Tokens within the scope of who asks, the newest first, older than the one with the id `before`; and the id to go
+    /// Tokens within the caller's scope, the newest first, older than the one with the id `before`; and the id to go
     /// on from.
     pub async fn token_list(
         &self,
@@ -88,7 +88,7 @@ impl People {
         Ok(together!(store.deciding.token_make(&actor, &new))?)
     }
 
-    /// Revokes a token within the scope of who asks; one that is good no more stays as it is.
+    /// Revokes a token within the caller's scope; one that is no longer valid stays as it is.
     pub async fn token_revoke(
         &self,
         token_id: &str,

@@ -47,7 +47,7 @@ impl RestoreStanding {
         matches!(self, Self::Backup { .. } | Self::Older { .. } | Self::Elsewhere | Self::PointInTime)
     }
 
-    /// The word for programs.
+    /// The value for programs.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Same => "same",
@@ -320,7 +320,7 @@ impl Store {
         self.parts.backend.sqlite().map(|db| db.changes().works_n())
     }
 
-    /// Waits for the next change; for ever where there is no witness. For one who asks.
+    /// Waits for the next change; without end where there is no witness. For a single caller.
     pub async fn witness_changed(&self) {
         match self.parts.backend.sqlite() {
             Some(db) => db.changes().changed().await,

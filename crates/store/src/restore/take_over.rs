@@ -59,7 +59,7 @@ async fn newest_moment(db: &mut Executor<'_>) -> DbResult<UnixMs> {
     newest_at(db).await
 }
 
-/// Who is named where a person is: the command has no token.
+/// The actor in the audit log: the command has no token.
 const ACTOR: &str = "restore-check";
 
 /// Marks some of the open messages, from `place` on, as sent with an unknown outcome. Returns where to go on.
@@ -175,7 +175,7 @@ fn entry(action: &'static str, detail: String) -> AuditEntry {
     AuditEntry { actor: ACTOR.to_owned(), action, detail, ..AuditEntry::default() }
 }
 
-/// A person's word about a restored database.
+/// An operator's decision about a restored database.
 #[derive(Debug, Clone)]
 pub struct TakeOver {
     /// The newest moment that it knows of; `None`: that of its newest event.
@@ -211,7 +211,7 @@ pub struct TakenOver {
     pub paused_n: u64,
 }
 
-/// What is written: the word, and the numbers that follow from it.
+/// The record that is written: the decision, and the numbers that follow from it.
 #[derive(Debug, Clone)]
 pub(super) struct TakeOverRecord {
     pub word: TakeOver,
@@ -222,7 +222,7 @@ pub(super) struct TakeOverRecord {
     pub(super) witnessed_n: i64,
 }
 
-/// What it takes to write that nothing is missing.
+/// The record that is written when nothing is missing.
 #[derive(Debug, Clone)]
 pub(super) struct MoveRecord {
     pub reason: String,

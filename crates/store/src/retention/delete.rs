@@ -295,7 +295,7 @@ async fn delete_numbers(
         return audit::prune(db, &numbers).await;
     }
     if kind == PrunedKind::Bodies && db.is_postgres() {
-        // Those that a person decides about now are left out. A decision that comes later finds that they are gone.
+        // Rows under a concurrent decision are skipped. A later decision finds that they are deleted.
         numbers = ids(&db.fetch(BODIES_LOCK, &[numbers.into()]).await?)?;
     }
     let values = [numbers.into(), found.cut_ms().into()];

@@ -43,7 +43,7 @@ pub enum PrunedKind {
     Rejections,
     /// Counts of the requests that secrets matched.
     SecretUses,
-    /// Secrets that senders taught us.
+    /// Secrets received from senders in pairings.
     Taught,
     /// Counts of requests and attempts by the hour.
     Activity,
@@ -137,7 +137,7 @@ impl PrunedKind {
 /// Times before which things may go, one for each kind of thing. Unix milliseconds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cuts {
-    /// Now: who says to have come later had a clock that was ahead.
+    /// Now: a row with a later time was written by a clock that was ahead.
     pub now_ms: UnixMs,
     /// Bodies, and what was made of them.
     pub bodies_ms: UnixMs,
@@ -155,7 +155,7 @@ pub struct Cuts {
     pub rejections_ms: UnixMs,
     /// Time when secrets matched last.
     pub secret_uses_ms: UnixMs,
-    /// Secrets that senders taught us.
+    /// Secrets received from senders in pairings.
     pub taught_ms: UnixMs,
     /// Counts of requests and attempts.
     pub activity_ms: UnixMs,

@@ -2,8 +2,8 @@
 //!
 //! A type that serde derives says what does not fit to the error type of the deserializer: which key is unknown and
 //! which are known, what is there and what was expected. The crate `toml` makes one English sentence of that. So the
-//! tree that `toml` parses is handed to serde by a deserializer of our own, [`TomlNode`], whose error, [`FormError`], keeps
-//! the parts.
+//! tree that `toml` parses is handed to serde by a deserializer of our own, [`TomlNode`], whose error, [`FormError`],
+//! keeps the parts.
 
 use std::fmt::Display;
 use std::ops::Range;

@@ -166,7 +166,7 @@ pub(super) struct DatabaseHosts {
     current: Mutex<Arc<PgConnectOptions>>,
 }
 
-/// Result of asking one host.
+/// Result of checking one host.
 enum HostCheck {
     Fit(PgConnection),
     /// It takes no writes, or cannot be reached: another one may, or this one later.

@@ -24,7 +24,7 @@ use hooklatch_core::stop::to_end;
 const LOCK_TIMEOUT_MS_MAX: i64 = 3_000;
 /// Longest idle time inside a transaction. Ours is 30 s. Milliseconds.
 const IDLE_TIMEOUT_MS_MAX: i64 = 60_000;
-/// Time that a second session may take to come about when we ask whether sessions are our own.
+/// Time limit for opening a second session, which checks whether sessions are shared by a pooler.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Settings that we need of a session. The warning with which a commit is confirmed that no standby has must
@@ -90,10 +90,10 @@ SELECT COUNT(*)::text AS prepared_n FROM pg_prepared_statements"
     };
 }
 
-/// Statements that put a session right after a handler had it.
+/// Statements that reset a session after a handler used it.
 #[derive(Debug, Clone, Copy)]
 pub struct SessionReset {
-    /// Statements inside the handler's transaction, when it has ended well.
+    /// Statements inside the handler's transaction, when the handler succeeded.
     pub settings: &'static str,
     /// Statements after the transaction.
     pub session: &'static str,
@@ -107,13 +107,13 @@ impl SessionReset {
                 settings: concat!(redo!(), set_replicated!()),
                 session: concat!(redo!(), set_replicated!(), left!()),
             },
-            // After the transaction another session may answer: one that we have not set up.
+            // After the transaction the pooler may use another session, which we have not set up.
             (Pooling::Transaction, _) => Self { settings: undo!(), session: "" },
         }
     }
 
-    /// Puts the session right after the transaction; `false` when it cannot be, because other statements are prepared in
-    /// it than the driver knows: the next one to use it would be refused.
+    /// Resets the session after the transaction; `false` when that is not possible, because statements are prepared in
+    /// it that the driver does not know: the next user of the session would get an error.
     pub async fn after(&self, session: &mut PgConnection) -> DbResult<bool> {
         let rows = sqlx::raw_sql(self.session).fetch_all(&mut *session).await?;
         let last = rows.last().ok_or_else(DbError::vanished)?;

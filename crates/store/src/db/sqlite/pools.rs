@@ -242,7 +242,7 @@ impl FileChanges {
         self.works_n.load(Ordering::SeqCst)
     }
 
-    /// Waits for a change since this was asked last. For one who asks.
+    /// Waits for a change since the last call. For a single caller.
     pub async fn changed(&self) {
         self.notify.notified().await;
     }

@@ -109,7 +109,7 @@ const WORKING: u8 = 0;
 const COMMITTING: u8 = 1;
 const GIVEN_UP: u8 = 2;
 
-/// The progress of one transaction. The caller may give it up, and its thread asks before the COMMIT if it has.
+/// The progress of one transaction. The caller may give it up, and its thread checks that before the COMMIT.
 struct Stage(AtomicU8);
 
 impl Stage {
