@@ -4,7 +4,7 @@ use sha2::{Digest, Sha256};
 
 use hooklatch_core::types::BodyDigest;
 
-/// The grounds on which a request is believed: the secret that matched, and the text, time and id that it signs.
+/// The evidence of a verified request: the secret that matched, and the text, time and id that it signs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Believed {
     secret_n: usize,
@@ -25,19 +25,19 @@ enum SignedText {
 }
 
 impl Believed {
-    /// Signed by the secret at `secret_n` (0 is the newest): the text that `parts` make, joined.
+    /// Signed by the secret at `secret_n` (0 is the newest): the joined text of `parts`.
     pub fn of(secret_n: usize, parts: &[&[u8]]) -> Self {
         Self { signed: SignedText::Whole(digest_of(parts)), ..Self::plain(secret_n) }
     }
 
-    /// Makes what [`Believed::of`] makes, where every event of a batch has its own signed text.
+    /// The same as [`Believed::of`], where every event of a batch has its own signed text.
     #[doc(hidden)]
     pub fn each<T: AsRef<[u8]>>(secret_n: usize, texts: &[T]) -> Self {
         let signed = SignedText::Each(texts.iter().map(|text| digest_of(&[text.as_ref()])).collect());
         Self { signed, ..Self::plain(secret_n) }
     }
 
-    /// Nothing of the request is signed: it was believed by a token alone.
+    /// Nothing of the request is signed: a token alone authenticated it.
     #[doc(hidden)]
     pub fn plain(secret_n: usize) -> Self {
         Self { secret_n, signed: SignedText::Nothing, time: None, id: None }

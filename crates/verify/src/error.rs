@@ -1,11 +1,11 @@
 //! The errors of verification: why a request failed, why configured secrets are no keys, why nothing was signed.
 
-/// Longest id or URL of a key that a request may name. Bytes; longer ones are never asked for and never kept.
+/// Longest id or URL of a key that a request may name. Bytes; longer ones are never fetched and never kept.
 pub const KEY_ID_BYTES_MAX: usize = 512;
 /// Most characters of a stranger's key id that are shown.
 const SHOWN_CHARS_MAX: usize = 64;
 
-/// The reason why a request was not believed. The sender learns only "401"; the operator learns this.
+/// The reason why a request failed verification. The sender gets only "401"; the operator sees this.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum VerifyError {
     /// No signature where the kind puts one.
@@ -57,7 +57,7 @@ pub enum VerifyError {
         /// Id or URL of the key, as the request names it: at most 512 bytes.
         id: String,
     },
-    /// The sender signs nothing, and the operator did not say that this is to be accepted.
+    /// The sender signs nothing, and the operator did not configure that this is accepted.
     #[doc(hidden)]
     #[error("the request is not signed, and `unverified = \"accept\"` is not configured")]
     Unsigned,

@@ -1,10 +1,10 @@
 //! `application/x-www-form-urlencoded` bodies as bytes: what a sender signed may be in any character set.
 
 /// Most fields of a form. Senders have a few dozen; a stranger's body of half a million empty ones would be sorted and
-/// copied before anybody is believed.
+/// copied before verification.
 pub const FIELDS_N_MAX: usize = 1_000;
 
-/// A form, taken apart once: names and values in their order, decoded.
+/// A form, parsed once: names and values in their order, decoded.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Form(Vec<(Vec<u8>, Vec<u8>)>);
 

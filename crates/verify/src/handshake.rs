@@ -30,7 +30,7 @@ pub struct Reply {
     pub body: String,
     /// Content type of the body.
     pub content_type: String,
-    /// The secret that the sender taught us, for a person to see.
+    /// The secret that the sender sent for pairing, for an operator to read.
     pub taught: Option<String>,
 }
 
@@ -42,7 +42,7 @@ impl Reply {
     }
 }
 
-/// The answer that `spec` wants for this request; `None` when it is no such handshake.
+/// The response of `spec` to this request; `None` when it is no such handshake.
 pub fn reply(spec: &HandshakeSpec, keys: &Keys, request: &RawRequest) -> Option<Reply> {
     if !is_handshake(spec, request) {
         return None;

@@ -8,7 +8,7 @@ use super::private::published_chain;
 use super::public::{PublicKey, PublicScheme};
 use hooklatch_core::json::{PointerTarget, find, text_of};
 
-/// A compact JWS, not believed yet.
+/// A compact JWS, not verified yet.
 #[derive(Debug, Clone)]
 pub struct Jws {
     header: Vec<u8>,

@@ -33,7 +33,7 @@ pub(crate) enum Key {
     Public(PublicKey),
 }
 
-/// A key whose id is known is tried only when it is asked for; one without an id always.
+/// A key whose id is known is tried only when the request names it; one without an id always.
 pub(crate) fn is_requested(named: &NamedKey, id: Option<&str>) -> bool {
     match (&named.id, id) {
         (Some(known), Some(asked)) => known == asked,

@@ -125,7 +125,7 @@ impl Keys {
         self
     }
 
-    /// True when keys that no setting holds can be asked for.
+    /// True when keys that no setting holds can be fetched.
     pub(super) fn has_source(&self) -> bool {
         self.source.is_some()
     }
@@ -192,7 +192,7 @@ impl Keys {
         &self.settings
     }
 
-    /// The text of a setting, or the error that says it is missing.
+    /// The text of a setting, or the error that it is missing.
     pub fn setting(&self, name: &str) -> Result<&str, VerifyError> {
         self.settings.text(name).ok_or_else(|| VerifyError::NoKey(format!("setting `{name}` is missing")))
     }
@@ -214,7 +214,7 @@ impl Keys {
         PublicKey::parse(&self.key_text(setting, id)?).ok_or_else(unreadable)
     }
 
-    /// The text of the key with this id from the source alone, or the error that says that it is wanted.
+    /// The text of the key with this id from the source alone, or the error that it has to be fetched.
     pub fn fetched(&self, setting: &str, id: &str) -> Result<String, VerifyError> {
         let fetched = self.source.as_ref().and_then(|source| source.key(setting, id));
         fetched.ok_or_else(|| VerifyError::wanted(setting, id))
@@ -293,7 +293,7 @@ impl VerifyError {
     }
 }
 
-/// Length of a setting in bytes; it may say that its text is base64.
+/// Length of a setting in bytes; its text may be marked as base64.
 fn secret_bytes(text: &str) -> usize {
     match text.strip_prefix("base64:") {
         Some(stem) => key_base64(stem).map_or(0, |bytes| bytes.len()),

@@ -30,7 +30,7 @@ pub struct SignAt {
     pub event_type: String,
 }
 
-/// A request that its kind believes.
+/// A request that passes its kind's verification.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Signed {
     /// Names and values, in the order to send them.

@@ -39,7 +39,7 @@ enum Made<'a> {
     Message(PublicScheme, Vec<u8>),
 }
 
-/// Believes a request by the scheme of `spec`, or says why not.
+/// Verifies a request by the scheme of `spec`.
 pub(crate) fn verify(
     spec: &SignatureSpec,
     keys: &Keys,
@@ -60,7 +60,7 @@ pub(crate) fn verify(
         (None, Some(pointer)) => in_body.as_deref().map(|text| (pointer.as_str(), text)),
         (None, None) => carried.timestamp.map(|text| (place, text)),
     };
-    // Where no age is checked the text is signed as it is, whatever it says.
+    // Where no age is checked the text of the time is signed as it is, whatever its format.
     if let Some((place, text)) = timestamp
         && (spec.tolerance_s.is_some() || spec.timestamp_min_s.is_some())
     {
@@ -163,7 +163,7 @@ fn is_object(body: &[u8]) -> bool {
     body.starts_with(b"{") && body.ends_with(b"}")
 }
 
-/// The position of the public key that made `signature`; or the error that says which key is to be fetched first.
+/// The position of the public key that made `signature`; or the error that names the key to fetch first.
 fn public_matched(
     spec: &SignatureSpec,
     keys: &Keys,
@@ -175,7 +175,7 @@ fn public_matched(
     if let Some(secret_n) = keys.public_matches(scheme, id, message, bytes) {
         return Ok(Some(secret_n));
     }
-    // A key that the settings hold is not fetched: a request that names it and was not signed with it is not believed.
+    // A key in the settings is not fetched: a request that names it and was not signed with it fails verification.
     let is_unknown = |(setting, id): &(&str, &str)| keys.settings().of_id(setting, id).is_none();
     let setting = spec.keys.as_deref().filter(|_| spec.keys_fetched && keys.has_source());
     let Some((setting, id)) = setting.zip(id).filter(is_unknown) else { return Ok(None) };

@@ -81,7 +81,7 @@ pub(super) fn check_age(
     Ok(())
 }
 
-/// Reads a time of this unit, which stands at `place`, and checks that it is near enough to the arrival of the request;
+/// Parses a time of this unit, found at `place`, and checks that it is near enough to the arrival of the request;
 /// for kinds that verify with code. The bounds are those of [`Keys::tolerance_s`], which an operator can change.
 pub fn check_timestamp(
     keys: &Keys,

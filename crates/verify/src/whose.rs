@@ -23,7 +23,7 @@ impl Keys {
     }
 }
 
-/// Refuses a request of an account that is not the operator's, where the spec says what names it.
+/// Refuses a request of an account that is not the operator's, where the spec names the account's place.
 pub(crate) fn check(whose: &WhoseSpec, keys: &Keys, request: &RawRequest) -> Result<(), VerifyError> {
     let (Some(source), Some(setting)) = (whose.source(), &whose.setting) else { return Ok(()) };
     let account = match source {

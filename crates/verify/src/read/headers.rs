@@ -37,9 +37,9 @@ const WHOLE_WORDS: [&str; 5] = ["access", "login", "mac", "pin", "sid"];
 /// Names that nearly every request has, and no such word: these are not searched.
 const PLAIN: [&str; 7] =
     ["accept", "accept-encoding", "connection", "content-length", "content-type", "host", "user-agent"];
-/// Names with such a word whose values are public: they say which key, or which event.
+/// Names with such a word whose values are public: they name the key or the event.
 const PUBLIC: [&str; 2] = ["idempotency-key", "x-event-key"];
-/// Beginnings of values that open a door, whatever their header is called.
+/// Prefixes of values that are credentials, whatever their header is called.
 const OPENERS: [&str; 5] = ["aws4-hmac-sha256 ", "basic ", "bearer ", "digest ", "eyj"];
 
 /// All headers as a JSON object, until [`KEPT_BYTES_MAX`]: first those that a stored event is read by, then the others
@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_and_values_that_open_doors_are_known() {
+    fn names_and_values_of_credentials_are_recognized() {
         for name in [
             "authorization",
             "proxy-authorization",

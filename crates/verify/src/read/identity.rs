@@ -21,7 +21,7 @@ const SIGNAL: &str = "signal:";
 const COMPOSED_BYTES_MAX: usize = TEXT_BYTES_MAX - 25;
 /// Length of the digest of type and content in a key. Bytes.
 const MARK_BYTES: usize = 16;
-/// Longest reason that a row says. Bytes.
+/// Longest reason that a row stores. Bytes.
 const WHY_BYTES_MAX: usize = 120;
 
 /// The key of an event, and the rule that it was found by.
@@ -133,7 +133,7 @@ fn replay_key(
 ) -> Option<BodyDigest> {
     // A signal's content repeats by nature: its signed text identifies it only if a time is part of it.
     let repeats = spec.is == Identity::Signal && reader.believed.signed_time().is_none();
-    // A window forgets what is still believed.
+    // A window forgets texts that still pass verification.
     let is_remembered = spec.signed && !is_open && spec.window_s.is_none();
     if is_remembered || repeats {
         return None;

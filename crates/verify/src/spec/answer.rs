@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-/// The answer that the sender wants to hear instead of our JSON.
+/// The response that the sender expects instead of our JSON.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AnswerSpec {

@@ -50,7 +50,7 @@ impl FormError {
     }
 }
 
-/// The words of serde's derived code, and of visitors written by hand, about a value.
+/// The error texts of serde's derived code, and of hand-written visitors, about a value.
 impl Error for FormError {
     fn custom<T: Display>(why: T) -> Self {
         Self::flawed(Flaw::Said(why.to_string()))

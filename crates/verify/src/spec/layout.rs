@@ -6,7 +6,7 @@ use serde::Deserialize;
 /// Most places of one item.
 const SLOTS_N_MAX: usize = 3;
 
-/// The shape by which a header's text is taken apart.
+/// The shape by which a header's text is parsed.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Layout {

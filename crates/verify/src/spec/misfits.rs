@@ -131,7 +131,7 @@ impl Spec {
             return Ok(());
         }
         for event in &self.event {
-            // Events that come with the other signature's header are signed that way.
+            // Events with the other signature's header are signed that way.
             let is_other = |other: &&SignatureSpec| {
                 event.when_header.is_some() && event.when_header == other.when_header
             };
@@ -162,7 +162,7 @@ impl Spec {
         }
     }
 
-    /// Checks that what comes by GET is read from the query, and that a token of the query comes by GET.
+    /// Checks that a GET is read from the query, and that a token of the query is used with GET alone.
     fn check_method(&self) -> Result<(), Mistake> {
         let is_query = self.method == EventMethod::Get;
         if !is_query && self.signatures().any(|one| one.query.is_some()) {
@@ -188,7 +188,7 @@ impl Spec {
         }
     }
 
-    /// After a good signature there is no other answer than success, or the sender would come again for days.
+    /// After a valid signature the only response is success, or the sender would retry for days.
     fn check_answer(&self) -> Result<(), Mistake> {
         match self.answer.iter().map(|answer| answer.status).find(|status| !(200..=299).contains(status)) {
             Some(status) => {

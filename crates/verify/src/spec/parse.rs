@@ -171,7 +171,7 @@ fn remedy(flaw: &Flaw) -> String {
     }
 }
 
-/// The values that are expected, for people who know TOML and no Rust.
+/// The expected values, in TOML's terms instead of Rust's.
 fn in_words(expected: &str) -> &str {
     match expected {
         "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number, not below 0",

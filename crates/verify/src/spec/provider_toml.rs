@@ -45,7 +45,7 @@ pub struct Spec {
     pub events_n_max: Option<u32>,
     /// Time within which the sender wants its answer. Milliseconds.
     pub answer_within_ms: u32,
-    /// Method by which events come. Of a GET the query is the body, as a form; whatever it has as a body is left out.
+    /// Method of requests with events. Of a GET the query is the body, as a form; its own body is ignored.
     #[serde(default)]
     pub method: EventMethod,
     /// The signature of a request.
@@ -69,7 +69,7 @@ pub struct Spec {
     /// Headers that handlers, templates and `when` see: only such as every signature of the kind covers.
     #[serde(default)]
     pub headers: Vec<String>,
-    /// The answer that the sender wants to hear instead of our JSON.
+    /// The response that the sender expects instead of our JSON.
     pub answer: Option<AnswerSpec>,
     /// Requests that want an answer of their own instead of admission.
     #[serde(default)]
@@ -135,7 +135,7 @@ pub enum Confidence {
 }
 
 impl Spec {
-    /// True when the signature covers a time, so that an old request stops being believed.
+    /// True when the signature covers a time, so that an old request fails verification.
     pub fn has_signed_time(&self) -> bool {
         self.signature.tolerance_s.is_some()
     }

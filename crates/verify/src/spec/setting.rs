@@ -31,7 +31,7 @@ pub struct SettingSpec {
     /// True when it is the operator's own private RSA key, in PEM, by which the kind's code signs answers.
     #[serde(default)]
     pub signs_answers: bool,
-    /// The published value of examples: what `serve --dev`, `sign` and published vectors that do not say use.
+    /// The published value of examples: the default of `serve --dev`, `sign` and published vectors.
     pub dev: Option<String>,
     /// The sort of public key that the example is, if it is one; `sign` signs with its private half.
     pub dev_key: Option<DevKey>,
