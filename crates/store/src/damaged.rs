@@ -117,7 +117,7 @@ pub(super) fn of_row<T>(table: &'static str, key: &str, read: DbResult<T>) -> Db
     })
 }
 
-/// `Some` when this row was not met before by this process: true when it is remembered from now on.
+/// `Some` when this process reads the damaged row for the first time: true when it is remembered from now on.
 fn is_first_time(table: &'static str, key: &str) -> Option<bool> {
     static MET: Mutex<BTreeSet<(&'static str, String)>> = Mutex::new(BTreeSet::new());
     let mut met = MET.lock().unwrap_or_else(PoisonError::into_inner);

@@ -50,7 +50,7 @@ pub enum VerifyError {
     /// The request names a key that no setting holds and that was not fetched yet. A caller that can fetch it does so,
     /// and verifies once more; for everybody else it is a key that is not at hand.
     #[doc(hidden)]
-    #[error("no key to verify with: key `{}` of `settings.{setting}` is not at hand", shown(id))]
+    #[error("no key to verify with: key `{}` of `settings.{setting}` is not at hand", printable(id))]
     KeyWanted {
         /// Name of the setting that would hold the key.
         setting: String,
@@ -120,7 +120,7 @@ impl VerifyError {
     pub fn not_fetched(&self, why: &str) -> Self {
         match self {
             Self::KeyWanted { setting, id } => {
-                Self::NoKey(format!("key `{}` of `settings.{setting}`: {why}", shown(id)))
+                Self::NoKey(format!("key `{}` of `settings.{setting}`: {why}", printable(id)))
             }
             other => other.clone(),
         }
@@ -138,7 +138,7 @@ impl VerifyError {
 }
 
 /// A stranger's text, cut and without what a screen or a log could take for something else.
-fn shown(id: &str) -> String {
+fn printable(id: &str) -> String {
     id.chars().filter(char::is_ascii_graphic).take(SHOWN_CHARS_MAX).collect()
 }
 
@@ -147,7 +147,7 @@ fn foreign(setting: &str, account: Option<&str>) -> String {
     match account {
         Some(account) => format!(
             "the sender signed it for account `{}`, which `settings.{setting}` does not list: add it if it is yours",
-            shown(account)
+            printable(account)
         ),
         None => format!(
             "the sender signed it, but it names no account that `settings.{setting}` could list: only \"*\" accepts it"

@@ -56,10 +56,10 @@ impl<'a> ConflictingEvent<'a> {
 }
 
 impl AdmissionTx {
-    /// Returns what one event met. The signed text counts before the id, which anybody may have written:
-    /// what was sent before is a replay under an id that is known, too, and other content under it has the
-    /// room of one signed text only.
-    pub async fn met<'a>(
+    /// Compares one event with the stored rows. The signed text counts before the id, which anybody may have written:
+    /// a text sent before is a replay under a known id, too, and other content under it has the
+    /// place of one signed text only.
+    pub async fn compare_existing<'a>(
         &mut self,
         candidate: &'a Candidate,
         holder: ExistingRows,

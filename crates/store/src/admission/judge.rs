@@ -126,7 +126,7 @@ impl AdmissionTx {
             else {
                 continue;
             };
-            let Some(latched) = self.met(candidate, holder, conflicts).await? else { continue };
+            let Some(latched) = self.compare_existing(candidate, holder, conflicts).await? else { continue };
             found.insert(*position, latched);
         }
         Ok(found)

@@ -70,7 +70,7 @@ pub enum Cell {
 }
 
 impl Cell {
-    fn said(&self) -> String {
+    fn describe(&self) -> String {
         match self {
             Self::Null => "NULL".to_owned(),
             Self::Int(number) => format!("the number {number}"),
@@ -181,7 +181,7 @@ fn null(column: &str) -> DbError {
 }
 
 fn wrong(column: &str, cell: &Cell, wanted: &str) -> DbError {
-    DbError::decode(column, format_args!("{}, and {wanted} is wanted", cell.said()))
+    DbError::decode(column, format_args!("{}, and {wanted} is wanted", cell.describe()))
 }
 
 #[cfg(test)]

@@ -99,10 +99,10 @@ impl Subscriber for WarningCollector {
     }
     fn event(&self, event: &Event<'_>) {
         if Self::is_wanted(event.metadata()) {
-            let mut said = MessageText::default();
-            event.record(&mut said);
-            if counts(&said.0, IS_FOREIGN.load(Ordering::Relaxed)) {
-                LAST_WARNING.set(Some(said.0));
+            let mut text = MessageText::default();
+            event.record(&mut text);
+            if counts(&text.0, IS_FOREIGN.load(Ordering::Relaxed)) {
+                LAST_WARNING.set(Some(text.0));
             }
         }
     }

@@ -190,7 +190,7 @@ impl People {
         let found = self.store.event_committed(key).await?.ok_or(PeopleError::NotFound)?;
         let mut view = WhatIfView::default();
         self.add(&mut view, run(found).await);
-        self.tell(&view, now_ms).await?;
+        self.record_what_if(&view, now_ms).await?;
         Ok(view)
     }
 
@@ -229,7 +229,7 @@ impl People {
             last_seq = Some(found.event_seq);
             self.add(&mut view, run(found).await);
         }
-        self.tell(&view, now_ms).await?;
+        self.record_what_if(&view, now_ms).await?;
         Ok(view)
     }
 
@@ -248,8 +248,8 @@ impl People {
         view.add(event);
     }
 
-    /// Says in the audit log which events were asked about. Nothing is answered before that.
-    async fn tell(&self, view: &WhatIfView, now_ms: UnixMs) -> Result<(), PeopleError> {
+    /// Records in the audit log the events of a what-if, before any result is returned.
+    async fn record_what_if(&self, view: &WhatIfView, now_ms: UnixMs) -> Result<(), PeopleError> {
         let entry = |event: &WhatIfEvent| AuditEntry {
             actor: self.actor(),
             action: "what_if",

@@ -101,7 +101,7 @@ impl Store {
             _ => return Ok(()),
         };
         let what = format!("this database {what}");
-        if self.parts.backend.trust().replace(&what) {
+        if self.parts.backend.health().replace(&what) {
             error!(
                 "{what}. Events that were acknowledged since are not in it, so every request is answered 503 and nothing is \
                  sent until this server is restarted. Stop every node, and take the database over: `hooklatch restore-check`. \

@@ -15,7 +15,7 @@ pub(super) const BLANK: &str = "[redacted]";
 
 /// Parts of the names of headers that carry credentials, by their first letter. Rather one too many: the value of a
 /// header with such a name is not needed.
-fn words(first: u8) -> &'static [&'static [u8]] {
+fn credential_words(first: u8) -> &'static [&'static [u8]] {
     match first {
         b'a' => &[b"assertion", b"auth"],
         b'b' => &[b"bearer"],
@@ -148,7 +148,8 @@ fn is_secret_name(name: &str) -> bool {
     let has_word = || {
         let mut rests = (0..name.len()).filter_map(|from| name.as_bytes().get(from..));
         rests.any(|rest| {
-            rest.first().is_some_and(|first| words(*first).iter().any(|word| rest.starts_with(word)))
+            rest.first()
+                .is_some_and(|first| credential_words(*first).iter().any(|word| rest.starts_with(word)))
         }) || name.split(['-', '_']).any(|word| WHOLE_WORDS.contains(&word))
     };
     !is_public && has_word()

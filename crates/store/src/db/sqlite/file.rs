@@ -62,11 +62,11 @@ pub fn opened(path: &Path) -> Result<DatabaseFile, StoreError> {
     // Each protects what the other one cannot: the file by whatever name, and the name whatever file is there.
     let lock_path = beside(path, ".lock");
     let lock = open_or_create(&lock_path)
-        .map_err(|error| refused(format!("cannot be locked: {error}{}", whose(&lock_path, &error))))?;
+        .map_err(|error| refused(format!("cannot be locked: {error}{}", owner_hint(&lock_path, &error))))?;
     locked(&lock).map_err(refused)?;
     is_where_it_was(path)?;
     let file = open_or_create(path)
-        .map_err(|error| refused(format!("cannot be written: {error}{}", whose(path, &error))))?;
+        .map_err(|error| refused(format!("cannot be written: {error}{}", owner_hint(path, &error))))?;
     // Elsewhere this lock and those of SQLite are of one sort, and in each other's way.
     if cfg!(target_os = "linux") {
         locked(&file).map_err(refused)?;
@@ -131,7 +131,7 @@ fn is_where_it_was(path: &Path) -> Result<(), StoreError> {
 }
 
 /// Our user, and the owner of this file or its folder: people mount folders of another user, or write files as root.
-fn whose(path: &Path, error: &Error) -> String {
+fn owner_hint(path: &Path, error: &Error) -> String {
     if !matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem) {
         return String::new();
     }

@@ -113,7 +113,7 @@ impl DatabaseFile {
     /// Fails unless the file, and the log if one is given, are at their paths.
     pub fn check(&self, log: Option<FileId>) -> DbResult<()> {
         self.check_known()?;
-        match self.look(log) {
+        match self.check_path(log) {
             Ok(None) => Ok(()),
             Ok(Some(what)) => {
                 self.moved.get_or_init(|| {
@@ -165,7 +165,7 @@ impl DatabaseFile {
     }
 
     /// What is not where it should be.
-    fn look(&self, log: Option<FileId>) -> io::Result<Option<String>> {
+    fn check_path(&self, log: Option<FileId>) -> io::Result<Option<String>> {
         let log = log.map(|id| (&self.log_path, id));
         for (path, id) in self.places.iter().map(|path| (path, self.id)).chain(log) {
             let what = match FileId::at(path) {
@@ -219,7 +219,7 @@ impl DatabaseFile {
     /// another database by now, and what was deleted could not be copied out of this process any more. So a connection to
     /// a file that was moved stays open until the process ends.
     pub fn close(self: Arc<Self>, db: Connection) {
-        if !matches!(self.look(None), Ok(None)) {
+        if !matches!(self.check_path(None), Ok(None)) {
             std::mem::forget((db, self));
             return;
         }
