@@ -33,7 +33,7 @@ pub struct KeptContent {
 }
 
 impl KeptContent {
-    /// What people see of a stored one: also that it does not open.
+    /// What operators see of a stored one: also that it does not open.
     fn of(stored: StoredPayload, event: &EventKey, ring: &KeyRing) -> Self {
         let redacted_n = stored.redacted_n.map(|n| u32::try_from(n).unwrap_or_default());
         let key_id = stored.key_id.clone();

@@ -1,6 +1,6 @@
-//! The audit log: what people decided and which contents they looked at, row by row, in the transaction of what it is
-//! about. Once that transaction has committed, each row is a line of the log of the process as well, so that a collector
-//! keeps it where a role that may write to the database may not write.
+//! The audit log: what operators decided and which contents they looked at, row by row, in the transaction of what it
+//! is about. Once that transaction has committed, each row is a line of the log of the process as well, so that a
+//! collector keeps it where a role that may write to the database may not write.
 
 use serde_json::{Value, json};
 use tracing::info;

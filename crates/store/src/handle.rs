@@ -33,7 +33,7 @@ pub struct StoreParts {
     pub numbers: Arc<EventNumbers>,
     /// The installation's id, once it was read.
     pub installation: OnceLock<Uuid>,
-    /// Notified when a person has ordered an operation here.
+    /// Notified when an operator has ordered an operation here.
     pub operation_ordered: Notify,
     /// The rows of the newest previews of operations.
     pub(super) preview_cache: Arc<PreviewCache>,

@@ -22,7 +22,7 @@ pub struct Rejection {
     pub step: String,
     /// Reason, as one word of a closed set.
     pub reason: String,
-    /// Reason, for people, with its numbers.
+    /// Reason, for operators, with its numbers.
     pub detail: String,
     /// Its headers as a JSON object, secrets and signatures blanked.
     pub headers: String,

@@ -223,7 +223,7 @@ const PROVIDER_PAUSES: &str =
     "/* open_counts */ SELECT provider, COALESCE(until_ms, paused_at_ms + 86400000) AS due_ms
     FROM provider_pauses WHERE ended_at_ms IS NULL ORDER BY provider LIMIT 1000";
 
-/// Operations that wait for a person, by state; at most 100 are unfinished.
+/// Operations that wait for an operator, by state; at most 100 are unfinished.
 const OPERATIONS: &str = "/* open_counts */ SELECT state, COUNT(*) AS n FROM operations
     WHERE finished_at_ms IS NULL AND state IN ('waiting', 'stopped') GROUP BY state";
 
@@ -271,7 +271,7 @@ fn events_sql() -> String {
 pub struct OpenCounts {
     /// Messages that are not done, by destination and state.
     pub messages: Vec<MessageCount>,
-    /// Lanes whose head waits for a person, by destination: those that have any.
+    /// Lanes whose head waits for an operator, by destination: those that have any.
     pub blocked_lanes: Vec<(String, u64)>,
     /// The least time until which a key of an open message is known, by destination.
     pub keys_until_ms: Vec<(String, UnixMs)>,
@@ -281,7 +281,7 @@ pub struct OpenCounts {
     pub pauses_due_ms: Vec<(String, UnixMs)>,
     /// The same of paused providers.
     pub provider_pauses_due_ms: Vec<(String, UnixMs)>,
-    /// Operations that wait for a person, by state: those that there are.
+    /// Operations that wait for an operator, by state: those that there are.
     pub operations: Vec<(String, u64)>,
 }
 

@@ -19,7 +19,7 @@ pub struct CommittedEvent {
     pub key: EventKey,
     /// Number of the event.
     pub event_seq: i64,
-    /// Its row as people see it.
+    /// Its row as operators see it.
     pub view: EventView,
     /// The highest version that was seen of its object, and the number of the event that brought it.
     pub newest: Option<(i64, i64)>,

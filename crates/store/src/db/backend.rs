@@ -46,9 +46,9 @@ pub(crate) enum Purpose {
     Writer,
     /// Claims, extensions and settlements of messages.
     Worker,
-    /// Reading what people look at.
+    /// Reading what operators look at.
     People,
-    /// Writing what people decide: on SQLite by the writer.
+    /// Writing what operators decide: on SQLite by the writer.
     Deciding,
 }
 

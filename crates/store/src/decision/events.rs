@@ -236,8 +236,8 @@ async fn erase_one(
     Ok(Ok(OrderResult::changed(discarded_n)))
 }
 
-/// Discards the open messages in a range, if that is wanted, of the destinations that the person may decide about. How
-/// many were, and how many are still open.
+/// Discards the open messages in a range, if that is wanted, of the destinations that the operator may decide about.
+/// How many were, and how many are still open.
 async fn discard(
     db: &mut Executor<'_>,
     range: &[Value; 2],

@@ -20,7 +20,7 @@ use crate::idempotency::{
 use hooklatch_contract::{ChangedRows, EventAct, IfMatch, MessageAct, PauseAct};
 use hooklatch_core::types::{EventKey, MessageId, Name, Principal, UnixMs};
 
-/// One message, event, destination or provider, and what a person wants done with it.
+/// One message, event, destination or provider, and what an operator wants done with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ordered {
     /// An act on a message.
@@ -102,7 +102,7 @@ impl AuditAction for EventAct {
     }
 }
 
-/// The request that carries a person's decision.
+/// The request that carries an operator's decision.
 #[derive(Debug, Clone, Copy)]
 pub struct Decision<'a> {
     /// The request's own `Idempotency-Key`.
@@ -117,7 +117,7 @@ pub struct Decision<'a> {
     pub now_ms: UnixMs,
 }
 
-/// Reason why something was not done that a person ordered. It left no trace.
+/// Reason why something was not done that an operator ordered. It left no trace.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// There is none, or it is out of the token's scope.

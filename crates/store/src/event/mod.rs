@@ -1,8 +1,9 @@
 //! Events: their rows, from the latch on.
 //!
 //! To read it: `rows.rs` (what an event is at each stage, and how rows are found, counted and written), `parts.rs` (what
-//! was received with it, large bodies, and what is kept for people alone), then `view.rs` (what people see, and what
-//! became of its calls). Not here: how an event is latched (`admission/`), and what is kept beside it (`apart.rs`).
+//! was received with it, large bodies, and what is kept for operators alone), then `view.rs` (what operators see, and
+//! what became of its calls). Not here: how an event is latched (`admission/`), and what is kept beside it
+//! (`apart.rs`).
 
 mod parts;
 mod rows;

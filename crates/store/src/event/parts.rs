@@ -338,8 +338,8 @@ impl Store {
     }
 }
 
-/// Locks first, and decides by what is there when the locks are held: a person who has the event dispatched once more
-/// locks the same row.
+/// Locks first, and decides by what is there when the locks are held: an operator who has the event dispatched once
+/// more locks the same row.
 async fn wholes_delete(db: &mut Executor<'_>, after: i64, limit: u32) -> DbResult<Option<i64>> {
     let rows = db
         .fetch(

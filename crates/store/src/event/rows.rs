@@ -285,7 +285,7 @@ pub struct EventUpdate {
     pub processed_at_ms: UnixMs,
 }
 
-/// An event's row, for people and tests.
+/// An event's row, for operators and tests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventRow {
     /// Provider and id of the event.

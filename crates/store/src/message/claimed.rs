@@ -71,7 +71,7 @@ pub(super) struct ClaimedPayload {
 
 /// Reason why a claimed message cannot be sent.
 enum Unsendable {
-    /// A person has to look at it.
+    /// An operator has to look at it.
     Unreadable(String),
     /// It cannot be decrypted now, and may be later: its key may be configured again, or a changed value repaired.
     Locked(SealError),
@@ -141,7 +141,7 @@ impl ClaimedRow {
         self.last_result.as_deref() == Some(AttemptResult::Unknown.as_str())
     }
 
-    /// Returns what holds it, until a person decides.
+    /// Returns what holds it, until an operator decides.
     fn unreadable(&self, now_ms: UnixMs) -> Settlement {
         let result =
             if self.is_previous_unknown() { AttemptResult::Unknown } else { AttemptResult::Released };

@@ -163,7 +163,7 @@ pub struct LeasedMessage {
     /// first one.
     pub previous_ended_at_ms: Option<UnixMs>,
     /// Claims that do not count against the attempts allowed: those that were handed back unsent, and all before
-    /// a person's last word to send it again.
+    /// an operator's last word to send it again.
     pub attempts_before_n: u32,
     /// Time when it was written.
     pub created_at_ms: UnixMs,
@@ -187,7 +187,7 @@ pub enum SettleTo {
     },
     /// The message is given up: `dead`.
     Dead,
-    /// A person decides: `held`.
+    /// An operator decides: `held`.
     Held,
 }
 
@@ -289,7 +289,7 @@ pub struct MessageCount {
     pub oldest_visible_at_ms: UnixMs,
 }
 
-/// A message's row, for people and tests.
+/// A message's row, for operators and tests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MessageRow {
     /// Its lane, if it is in one.

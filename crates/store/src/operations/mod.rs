@@ -70,7 +70,7 @@ pub struct OperationStep {
 
 /// The row of an operation.
 struct OperationRow {
-    /// What people see of it, but for the rows that were passed over.
+    /// What operators see of it, but for the rows that were passed over.
     view: OperationView,
     /// Providers and destinations that the order could reach; `None` is every one.
     providers: Option<Vec<String>>,
@@ -140,7 +140,7 @@ impl OperationRow {
         self.view.changed_n.saturating_add(self.view.skipped_n)
     }
 
-    /// True when a person's decision reaches everything that this could have been about.
+    /// True when an operator's decision reaches everything that this could have been about.
     fn is_seen_by(&self, who: &Principal) -> bool {
         let reaches = |mine: &Reach, said: Option<&String>, theirs: Option<&Vec<String>>| match (said, theirs)
         {

@@ -365,7 +365,7 @@ pub(crate) async fn operation_list(
     Ok(Page { next, damaged, ..Page::whole(items) })
 }
 
-/// The newest operations that go on only after a person's decision, of those that `who` may see.
+/// The newest operations that go on only after an operator's decision, of those that `who` may see.
 pub(crate) async fn operations_for_persons(
     db: &mut Executor<'_>,
     who: &Principal,

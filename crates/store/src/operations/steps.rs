@@ -58,7 +58,7 @@ impl Steps {
         })
     }
 
-    /// As people see them.
+    /// As operators see them.
     pub fn view(&self) -> StepsView {
         StepsView {
             per_s: self.per_s,

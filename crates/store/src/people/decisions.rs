@@ -80,8 +80,8 @@ impl People {
 }
 
 impl People {
-    /// Begins an operation once, or lets it wait for a second person: what its filter finds in the person's scope is its
-    /// set from then on. For operators.
+    /// Begins an operation once, or lets it wait for a second person: what its filter finds in the operator's scope is
+    /// its set from then on. For operators.
     pub async fn operation_begin(
         &self,
         order: &OperationOrder,
@@ -99,7 +99,7 @@ impl People {
         Ok(begun)
     }
 
-    /// What an operation on this choice would act on in the person's scope, and the acts that are possible.
+    /// What an operation on this choice would act on in the operator's scope, and the acts that are possible.
     pub async fn operation_preview(
         &self,
         choice: &OperationChoice,
@@ -146,7 +146,7 @@ impl People {
         Ok(decided)
     }
 
-    /// The newest operations that go on only after a person's decision, at most 40.
+    /// The newest operations that go on only after an operator's decision, at most 40.
     pub async fn operations_for_persons(&self) -> Result<Vec<OperationView>, PeopleError> {
         self.needs(Role::Viewer)?;
         let (store, who) = (&self.store, self.principal.clone());
@@ -233,7 +233,7 @@ impl People {
         Ok(view)
     }
 
-    /// Adds what this person may see of an event.
+    /// Adds what this operator may see of an event.
     fn add(&self, view: &mut WhatIfView, mut event: WhatIfEvent) {
         let reach = &self.principal.destinations;
         let is_seen = |effect: &WhatIfEffect| {

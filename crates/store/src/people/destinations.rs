@@ -74,7 +74,7 @@ pub(super) const STATEMENTS: &[(&str, &str)] = &[
 pub struct DestinationStanding {
     /// Name of the destination.
     pub name: String,
-    /// The pause, if a person has paused it.
+    /// The pause, if an operator has paused it.
     pub pause: Option<PauseView>,
     /// Open messages by state.
     pub backlog: Vec<BacklogCount>,
@@ -141,7 +141,7 @@ pub(super) const PAUSES: &str =
     "/* people_pauses */ SELECT destination AS name, actor, reason, paused_at_ms, until_ms
     FROM destination_pauses ORDER BY destination LIMIT 1000";
 
-/// The pauses by name: as many as people have made.
+/// The pauses by name: as many as operators have made.
 pub async fn pauses(db: &mut Executor<'_>, sql: &'static str) -> DbResult<BTreeMap<String, PauseView>> {
     let pause = |row: &Row| {
         let name = row.text("name")?;

@@ -176,7 +176,7 @@ impl People {
         Ok(snapshot!(store.event_count(&look))?)
     }
 
-    /// The filter with this person's scope.
+    /// The filter with this operator's scope.
     fn look(&self, filter: EventFilter) -> Result<Look, PeopleError> {
         if let Some(provider) = &filter.provider {
             self.needs_provider(provider)?;

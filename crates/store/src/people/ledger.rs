@@ -108,7 +108,7 @@ impl People {
         Ok(together!(store.deciding.body_read(&key, &ring, (&read, &answers), now_ms))?)
     }
 
-    /// The entries of these facts, as far as this person may know them.
+    /// The entries of these facts, as far as this operator may know them.
     fn ledger_view(&self, facts: LedgerFacts, taker: EventTaker, now_ms: UnixMs) -> LedgerView {
         let judgement = judge_event(&judged_facts(&facts, taker, now_ms));
         let reach = &self.principal.destinations;
@@ -235,7 +235,7 @@ fn beginnings(facts: &LedgerFacts) -> Vec<LedgerEntry> {
     entries
 }
 
-/// A content with as much of its body as people look at.
+/// A content with as much of its body as operators look at.
 fn content_view(content: &KeptContent) -> ContentView {
     let (shown, is_lossy) = if let Ok(text) = std::str::from_utf8(&content.body) {
         (Cow::Borrowed(text.get(..text.floor_char_boundary(SHOWN_BYTES_MAX)).unwrap_or(text)), false)

@@ -144,7 +144,7 @@ async fn people_count(db: &mut Executor<'_>, wanted: &Wanted) -> DbResult<CountV
     Ok(CountView { counted_n: counted_n.unsigned_abs(), is_more })
 }
 
-/// A message as people see it.
+/// A message as operators see it.
 pub(crate) fn message_view(row: MessageRow) -> MessageView {
     MessageView {
         message_id: row.message_id,

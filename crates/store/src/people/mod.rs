@@ -40,7 +40,7 @@ pub fn people_statements() -> Vec<(&'static str, &'static str)> {
     leaked(messages::statements()).chain(fixed).collect()
 }
 
-/// The statements of what people read of events, likewise.
+/// The statements of what operators read of events, likewise.
 pub fn read_statements() -> Vec<(&'static str, &'static str)> {
     let [sets, previews, orders] = operations::STATEMENTS;
     let fixed = [

@@ -15,7 +15,7 @@ pub struct PeopleDoor {
 }
 
 impl PeopleDoor {
-    /// The store, for people alone.
+    /// The store, for operators alone.
     pub fn new(store: Store) -> Self {
         Self { store, routed: None }
     }
@@ -41,7 +41,7 @@ pub struct People {
     typed_by: Option<TypedBy>,
 }
 
-/// Reason why a person is not served.
+/// Reason why an operator is not served.
 #[derive(Debug, thiserror::Error)]
 pub enum PeopleError {
     /// The role of the token does not suffice.
@@ -78,7 +78,7 @@ impl People {
         Self { typed_by, ..self }
     }
 
-    /// The actor as recorded in the audit log: the token's name, and the person who used it.
+    /// The actor as recorded in the audit log: the token's name, and the operator who used it.
     pub fn actor(&self) -> String {
         let name = &self.principal.name;
         self.typed_by
@@ -86,7 +86,7 @@ impl People {
             .map_or_else(|| name.to_string(), |typed| format!("{name} ({})", typed.as_str()))
     }
 
-    /// A decision of this person.
+    /// A decision of this operator.
     pub fn deciding(&self, decision: &Decision<'_>) -> Deciding {
         Deciding::new(&self.principal, decision).by(self.actor()).routed(self.routed.clone())
     }

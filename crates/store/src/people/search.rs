@@ -216,7 +216,7 @@ fn only_begins(id: &str, facts: &SearchFacts) -> Option<String> {
     })
 }
 
-/// The id in what a person pasted: all of it, or of the address of a page its last part.
+/// The id in what an operator pasted: all of it, or of the address of a page its last part.
 fn id_of(query: &str) -> &str {
     let query = query.trim();
     let Some(address) = query.strip_prefix("https://").or_else(|| query.strip_prefix("http://")) else {
@@ -302,7 +302,7 @@ pub(super) const FOUND_N_MAX: u32 = 50;
 /// One more: that there are more is said.
 const ASKED_N: u32 = FOUND_N_MAX + 1;
 
-/// A question of one person.
+/// A question of one operator.
 pub(super) struct SearchQuery {
     pub id: String,
     /// The only providers that may be seen; `None`: any.
@@ -599,7 +599,7 @@ async fn newest(db: &mut Executor<'_>, want: &SearchQuery, rows: &[Row]) -> DbRe
     Ok(IntactRows { rows, damaged: found.damaged })
 }
 
-/// These events as people see them.
+/// These events as operators see them.
 async fn views(db: &mut Executor<'_>, want: &SearchQuery, rows: &[Row]) -> DbResult<IntactRows<EventView>> {
     let found = event_views(db, rows, &want.destinations).await?;
     let rows = found.rows.into_iter().map(|(_, event)| event).collect();

@@ -142,7 +142,7 @@ pub struct LostTime {
     pub from_ms: UnixMs,
     /// The moment when the restore was taken over.
     pub until_ms: UnixMs,
-    /// What a person ordered since then has a generation above this one.
+    /// What an operator ordered since then has a generation above this one.
     pub restored_s: i64,
 }
 

@@ -42,7 +42,7 @@ pub enum RestoreStanding {
 }
 
 impl RestoreStanding {
-    /// True when no node may start before a person has said what it is.
+    /// True when no node may start before an operator has said what it is.
     pub fn is_to_be_taken_over(self) -> bool {
         matches!(self, Self::Backup { .. } | Self::Older { .. } | Self::Elsewhere | Self::PointInTime)
     }

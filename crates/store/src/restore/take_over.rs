@@ -86,7 +86,7 @@ pub(super) async fn restore_mark(
                WHERE message_id = ANY($1) AND state IN ('ready', 'leased', 'waiting')";
     let values = [ids.clone().into(), lost.from_ms.into(), lost.until_ms.into()];
     let changed_n = db.execute(sql, &values).await?;
-    // Of what is held or dead, too: a person may have had it sent meanwhile.
+    // Of what is held or dead, too: an operator may have had it sent meanwhile.
     let sql = "/* restore_mark */ UPDATE outbox_queue
                SET sent_under = COALESCE(LEAST(sent_under, 'restored'), sent_under, 'restored')
                WHERE message_id = ANY($1)";
@@ -182,7 +182,7 @@ pub struct TakeOver {
     pub from_ms: Option<UnixMs>,
     /// The moment when nothing was acknowledged any more by whom it was restored from.
     pub until_ms: UnixMs,
-    /// Destinations that are paused, so that a person looks before anything is sent.
+    /// Destinations that are paused, so that an operator looks before anything is sent.
     pub paused: Vec<String>,
     /// True when tokens that were made at run time stay good: some of them may have been revoked since.
     pub are_tokens_kept: bool,
@@ -205,7 +205,7 @@ pub struct TakenOver {
     pub operations_n: u64,
     /// Tokens that were revoked.
     pub tokens_n: u64,
-    /// Sessions of people that were ended.
+    /// Sessions of operators that were ended.
     pub sessions_n: u64,
     /// Destinations that were paused.
     pub paused_n: u64,

@@ -51,7 +51,7 @@ pub enum PrunedKind {
     Answers,
     /// Operations that are over, with their sets.
     Operations,
-    /// Records of what people decided.
+    /// Records of what operators decided.
     Audit,
 }
 
@@ -163,7 +163,7 @@ pub struct Cuts {
     pub answers_ms: UnixMs,
     /// Operations that are over.
     pub operations_ms: UnixMs,
-    /// Records of what people decided.
+    /// Records of what operators decided.
     pub audit_ms: UnixMs,
 }
 

@@ -26,7 +26,8 @@ use hooklatch_core::stop::to_end;
 pub(crate) struct Postgres {
     /// Connections for everything else: PostgreSQL has no single writer.
     pool: SessionPool<PgConnection>,
-    /// Connections for what people look at and decide: their questions may be long, and nothing else waits behind them.
+    /// Connections for what operators look at and decide: their questions may be long, and nothing else waits behind
+    /// them.
     people: SessionPool<PgConnection>,
     /// One session for whole admissions: no other work delays it, and its prepared statements stay with it.
     committer: SessionPool<PgConnection>,
@@ -99,7 +100,7 @@ struct Shares {
 
 /// Connections for whole admissions.
 const COMMITTER_N: u32 = 1;
-/// Number of connections for what people look at and decide.
+/// Number of connections for what operators look at and decide.
 const PEOPLE_N: u32 = 2;
 /// Number of the pool's connections that handlers leave to everybody else: a handler may keep one for seconds.
 const LEFT_N: u32 = 2;

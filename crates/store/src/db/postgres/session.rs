@@ -360,7 +360,7 @@ fn has_code(error: &DbError, codes: &[&str]) -> bool {
 /// The purpose of a session, which decides about its plans.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::db) enum SessionRole {
-    /// Reading, handlers, what people look at and decide.
+    /// Reading, handlers, what operators look at and decide.
     Plain,
     /// Whole admissions in one statement.
     Committer,

@@ -130,7 +130,7 @@ fn is_where_it_was(path: &Path) -> Result<(), StoreError> {
     )))
 }
 
-/// Our user, and the owner of this file or its folder: people mount folders of another user, or write files as root.
+/// Our user, and the owner of this file or its folder: operators mount folders of another user, or write files as root.
 fn owner_hint(path: &Path, error: &Error) -> String {
     if !matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem) {
         return String::new();

@@ -22,7 +22,7 @@ use crate::db::pool::{PoolHealth, PoolUsage, SessionPool};
 
 /// The oldest library without the WAL-reset corruption (sqlite.org/wal.html#walresetbug).
 const VERSION_MIN: (u32, u32, u32) = (3, 51, 3);
-/// Connections for what people look at.
+/// Connections for what operators look at.
 const PEOPLE_N: u32 = 2;
 /// Time for which a statement waits for another connection's lock.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
@@ -56,7 +56,7 @@ pub(crate) struct Sqlite {
     writer: SessionPool<SqliteSession>,
     /// Connections that only read.
     reader: SessionPool<SqliteSession>,
-    /// Read only, for what people look at: their questions may be long, and nothing else waits behind them.
+    /// Read only, for what operators look at: their questions may be long, and nothing else waits behind them.
     people: SessionPool<SqliteSession>,
     /// Moves the log into the file beside the writer: it never writes anything else.
     checkpointer: SessionPool<SqliteSession>,
