@@ -120,7 +120,7 @@ pub struct ProgramMigrations {
 }
 
 impl ProgramMigrations {
-    /// Takes steps in the order in which they are applied.
+    /// Adds steps in the order in which they are applied.
     pub fn new(program: &str, steps: Vec<MigrationStep>) -> Self {
         Self { program: program.to_owned(), steps }
     }

@@ -22,7 +22,7 @@ pub enum VerifyError {
     Malformed {
         /// Name of the header, or pointer into the body.
         place: String,
-        /// Says what is wrong with it.
+        /// Reason why it is invalid.
         why: &'static str,
     },
     /// The signed time is too long ago.
@@ -142,7 +142,7 @@ fn printable(id: &str) -> String {
     id.chars().filter(char::is_ascii_graphic).take(SHOWN_CHARS_MAX).collect()
 }
 
-/// Says which setting lacks the account of a request, and what to do.
+/// The error that names the setting without the account of a request, and what to do.
 fn foreign(setting: &str, account: Option<&str>) -> String {
     match account {
         Some(account) => format!(

@@ -18,7 +18,7 @@ pub struct Jws {
 }
 
 impl Jws {
-    /// Takes `header.claims.signature` apart; `None` for anything else, and for headers that demand what we do
+    /// Parses `header.claims.signature`; `None` for anything else, and for headers that demand what we do
     /// not know (`crit`).
     pub fn parse(text: &str) -> Option<Self> {
         let (signed, signature) = text.rsplit_once('.')?;

@@ -78,7 +78,7 @@ fn fed<M: Mac, P: AsRef<[u8]>>(mut mac: M, parts: &[P]) -> M {
     mac
 }
 
-/// Makes the key of one configured text, in the format of its kind. `position` is from 1, as in the config.
+/// Parses the key of one configured text, in the format of its kind. `position` is from 1, as in the config.
 pub(crate) fn key(spec: &SignatureSpec, position: usize, text: &str) -> Result<Key, KeyError> {
     let undecodable = |wanted| KeyError::Undecodable { position, wanted };
     let is_public = spec.scheme.is_public()

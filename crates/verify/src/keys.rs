@@ -44,7 +44,7 @@ impl std::fmt::Debug for Keys {
 }
 
 impl Keys {
-    /// Makes keys of `secrets`, newest first, and of the setting that the spec names.
+    /// Builds keys of `secrets`, newest first, and of the setting that the spec names.
     #[doc(hidden)]
     pub fn new(spec: &SignatureSpec, secrets: &[Secret], settings: &KindSettings) -> Result<Self, KeyError> {
         let secrets: Vec<Secret> = secrets.iter().flat_map(|secret| split_secret(spec, secret)).collect();
@@ -117,7 +117,7 @@ impl Keys {
         self.tolerance_s != (0, 0)
     }
 
-    /// Asks `source` for keys that no setting holds.
+    /// Uses `source` for keys that no setting holds.
     #[must_use]
     #[doc(hidden)]
     pub fn with_source(mut self, source: Arc<dyn KeySource>) -> Self {

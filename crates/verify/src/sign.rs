@@ -162,7 +162,7 @@ fn written_time(unit: TimeUnit, now_s: i64) -> String {
     }
 }
 
-/// Puts a signature or token into its header, or into the body where the kind has it there.
+/// Writes a signature or token into its header, or into the body where the kind has it there.
 fn put(signed: &mut Signed, spec: &SignatureSpec, value: &str) -> Result<(), SignError> {
     if let Some(name) = &spec.query {
         signed.body = form_with(&signed.body, name, value);

@@ -227,7 +227,7 @@ fn family<'a>(headers: &'a HeaderMap, stem: &str) -> Result<Vec<Cow<'a, str>>, V
     if texts.is_empty() { Err(VerifyError::HeaderMissing(format!("{stem}1"))) } else { Ok(texts) }
 }
 
-/// Takes the texts apart by the kind's layout. In a list, items of another shape are passed over.
+/// Parses the texts by the kind's layout. In a list, items of another shape are skipped.
 fn carried<'a>(
     spec: &SignatureSpec,
     place: &str,

@@ -256,7 +256,7 @@ impl AdmissionTx {
         Ok(holders.iter().filter_map(|one| one.same_text.as_ref()).any(|(_, digest)| *digest == event.digest))
     }
 
-    /// Says what it is, and when it is due, if it is to be dispatched.
+    /// Updates its state, and its due time if it is to be dispatched.
     async fn conflict_kept(
         &mut self,
         conflicting: &ConflictingEvent<'_>,

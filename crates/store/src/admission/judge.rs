@@ -52,7 +52,7 @@ impl AdmissionTx {
         self.judge(&batch, &batch.inserted(&lost)).await
     }
 
-    /// Says of each event what was found, once `inserted` are in.
+    /// Returns for each event what was found, after `inserted` were inserted.
     pub async fn judge(
         &mut self,
         batch: &Batch<'_>,
@@ -133,7 +133,7 @@ impl AdmissionTx {
     }
 }
 
-/// Asks on a thread where handlers may take their time: one that blocks a worker of the runtime can keep everything
+/// Calls handlers on a thread where they may block: one that blocks a worker of the runtime can keep everything
 /// else from running, the timers included that would give it up.
 async fn decided<D: Decide>(mut decide: D, found: Vec<(Latched, bool)>) -> (D, Plan) {
     let asked = tokio::task::spawn_blocking(move || {

@@ -160,7 +160,7 @@ impl ServerState {
 const MISTAKES: &str = "/* checkup_pages */ PRAGMA quick_check(3)";
 
 impl Store {
-    /// Asks the database about itself.
+    /// Reads what the database reports about itself.
     pub async fn checkup_state(&self) -> Result<DatabaseState, StoreError> {
         if self.dialect() == "postgres" {
             let state = alone!(self.reader.server_state())?;
@@ -235,14 +235,14 @@ const LIST: &str = "/* node_list */ SELECT node, version, schema_version, seen_a
     ORDER BY seen_at_ms DESC, node LIMIT $1";
 
 impl Store {
-    /// Says that this node is there.
+    /// Records that this node is running.
     pub async fn node_seen(&self, node: &str, version: &str, now_ms: UnixMs) -> Result<(), StoreError> {
         let (node, version) = (node.to_owned(), version.to_owned());
         let schema = crate::migrations::latest();
         together!(self.node_seen(&node, &version, schema, now_ms))
     }
 
-    /// Says that this node is there no more.
+    /// Records that this node has stopped.
     pub async fn node_gone(&self, node: &str) -> Result<(), StoreError> {
         let node = node.to_owned();
         alone!(self.writer.node_gone(&node))

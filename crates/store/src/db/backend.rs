@@ -66,7 +66,7 @@ impl PooledConnection {
         }
     }
 
-    /// Gives it back after a statement by itself, unless its answer says nothing about the state it is in.
+    /// Returns it to the pool after a single statement, unless the result leaves its state unknown.
     pub(crate) fn give_back_after<T>(self, answer: DbResult<T>) -> DbResult<T> {
         match self {
             Self::Sqlite(held) => held.give_back_after(answer),
@@ -381,7 +381,7 @@ SET LOCAL enable_hashjoin = off;
 SET LOCAL enable_mergejoin = off;
 SET LOCAL plan_cache_mode = force_generic_plan";
 
-/// Lets a transaction that has asked nothing yet see all tables as they are at its first question.
+/// Makes a transaction that has run no query yet read all tables from one snapshot.
 async fn at_one_moment(executor: &mut Executor<'_>) -> DbResult<()> {
     if executor.is_postgres() {
         limited(executor.batch(AT_ONE_MOMENT)).await?;

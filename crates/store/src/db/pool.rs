@@ -117,7 +117,7 @@ struct OpenConnection<S> {
 }
 
 impl<S: Session> SessionPool<S> {
-    /// Makes a pool, which opens nothing yet.
+    /// Creates a pool, which opens no connection yet.
     pub fn new(places_n: u32, health: Arc<PoolHealth>, connect: Connect<S>) -> Self {
         let places = Arc::new(Semaphore::new(places_n as usize));
         let waited = metrics::histogram!("hooklatch_db_wait_seconds");
@@ -189,7 +189,7 @@ impl<S: Session> SessionPool<S> {
         Ok(held)
     }
 
-    /// Gives no more connections, waits for those that are out, and closes all; not for longer than `bound`.
+    /// Closes the pool: hands out no more connections, waits at most `bound` for those in use, and closes all.
     pub async fn close(&self, bound: Duration) {
         // An error means that the time is over: an operation that still has a connection will close it.
         to_end(timeout(bound, self.0.places.acquire_many(self.0.places_n))).await;
@@ -232,7 +232,7 @@ impl<S: Session> HeldSession<S> {
         self.session().map(S::executor)
     }
 
-    /// Gives it back: no answer is awaited in it. Where a transaction is open all the same, it is closed.
+    /// Returns it to the pool; no response is pending on it. Where a transaction is still open, it is closed.
     pub(crate) fn give_back(mut self) {
         let Some(open) = self.open.take() else { return };
         if !open.session.is_in_transaction() && !open.session.is_lost() {
@@ -240,7 +240,7 @@ impl<S: Session> HeldSession<S> {
         }
     }
 
-    /// Gives it back after a statement by itself, unless its answer says nothing about the state it is in.
+    /// Returns it to the pool after a single statement, unless the result leaves its state unknown.
     pub(crate) fn give_back_after<T>(self, answer: DbResult<T>) -> DbResult<T> {
         if answer.as_ref().err().is_none_or(DbError::is_server_error) {
             self.give_back();
@@ -282,7 +282,7 @@ impl<S: Session> HeldSession<S> {
         answer
     }
 
-    /// Closes it; this says nothing about other connections.
+    /// Closes it; other connections stay valid.
     pub fn close(&mut self) {
         drop(self.open.take());
     }

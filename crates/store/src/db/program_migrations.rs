@@ -159,7 +159,7 @@ impl Backend {
         Ok(applied)
     }
 
-    /// Says what is missing or was changed, and changes nothing.
+    /// Reports which steps are missing or were changed, and changes nothing.
     pub(crate) async fn program_check(
         &self,
         program: &str,

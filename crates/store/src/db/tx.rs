@@ -61,7 +61,7 @@ pub enum TxKind {
 static MARK: LazyLock<String> = LazyLock::new(|| format!("hooklatch_{:032x}", fastrand::u128(..)));
 
 /// Fires the rules that a handler's statements left for the commit, while its settings, its savepoint and its blame still
-/// stand. A COMMIT would run them after all was put right, and what they set would stay.
+/// stand. A COMMIT would run them after the reset, and what they set would stay.
 const RULES: &str = "SET CONSTRAINTS ALL IMMEDIATE;";
 /// The deferred rules, by their names: after [`RULES`] they are deferred again for the next handler of the transaction,
 /// and those that are not deferred by themselves stay as they are.
@@ -162,7 +162,7 @@ impl Tx {
         .map_err(|source| StoreError::from_db("rollback", source))
     }
 
-    /// Commits what went well and rolls back what did not.
+    /// Commits after a success and rolls back after an error.
     pub async fn end<T>(self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
         match answer {
             Ok(value) => self.commit().await.map(|()| value),

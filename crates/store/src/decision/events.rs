@@ -258,7 +258,7 @@ async fn discard(
     Ok((count(discarded_n), count(rows.len().saturating_sub(discarded_n))))
 }
 
-/// Makes the record of a decision about an event, as it stands after it.
+/// Builds the audit record of a decision about an event, with the state after it.
 pub async fn record(
     db: &mut Executor<'_>,
     event_seq: i64,

@@ -179,7 +179,7 @@ async fn finish(
     db.execute(sql, &[ids.to_vec().into()]).await.map(drop)
 }
 
-/// Makes the records of who decided about these messages, while they are still where they were.
+/// Builds the audit records of a decision about these messages, before they are moved.
 async fn record(
     db: &mut Executor<'_>,
     ids: &[i64],

@@ -299,7 +299,7 @@ pub(super) enum KeyClaimResult<T> {
     Answered(T),
 }
 
-/// Takes the key for this request, whose answer is kept for `kept_ms`. Another request under way with this key is
+/// Claims the key for this request, whose answer is kept for `kept_ms`. Another request under way with this key is
 /// waited for.
 pub async fn take<T: DeserializeOwned>(
     db: &mut Executor<'_>,

@@ -158,7 +158,7 @@ impl CallCount {
     }
 }
 
-/// Says of each of these events what became of its calls. Errors of destinations out of reach are left out.
+/// Adds to each of these events the states of its calls. Errors of destinations out of reach are left out.
 pub(super) async fn add_deliveries(
     db: &mut Executor<'_>,
     events: &mut [(i64, EventView)],

@@ -301,7 +301,7 @@ pub struct KeyClaim {
 pub enum KeyState {
     /// It is being carried out, or its owner died.
     Processing,
-    /// Carried out, with an answer that says so.
+    /// Carried out, with a successful response.
     Succeeded,
     /// Refused for good: the same request would be refused again.
     Failed,

@@ -11,7 +11,7 @@ use hooklatch_core::seal::{KeyRing, SealedPlace};
 use hooklatch_core::types::{MessageId, Name, UnixMs};
 
 impl Store {
-    /// Takes due messages of the wanted destinations, each for `lease_ms`, counting and recording an
+    /// Claims due messages of the wanted destinations, each for `lease_ms`, counting and recording an
     /// attempt before any byte leaves. A lease that ended without a settlement is due like any other. A message
     /// that cannot be read is held, with the reason, and blocks no other. `node` names who claims them; a
     /// name of its own for each claim lets [`Store::message_release`] identify them.
@@ -83,7 +83,7 @@ impl Store {
         Ok(written)
     }
 
-    /// Gives back what was claimed by looks whose answer was lost: none of it was sent. Says how many.
+    /// Releases messages claimed by calls whose response was lost: none of them was sent. Returns their number.
     pub async fn message_release(&self, lost: &LostClaims, now_ms: UnixMs) -> Result<u64, StoreError> {
         let (lost, now) = (lost.clone(), self.now(now_ms));
         together!(self.message_release(&lost, now))
@@ -281,7 +281,7 @@ const LOST_BACK: &str = concat!(
     WHERE message_id = ANY($1) AND state IS NOT DISTINCT FROM 'leased'"
 );
 
-/// Gives lost claims back in a transaction: the rows are locked from the first statement on.
+/// Releases lost claims in a transaction: the rows are locked from the first statement on.
 async fn message_release(db: &mut Executor<'_>, lost: &LostClaims, now: Now) -> DbResult<u64> {
     let destinations: Vec<String> = lost.destinations.iter().map(Name::to_string).collect();
     let values = [

@@ -288,7 +288,7 @@ fn finish(db: &Connection, one: &Settlement) -> DbResult<Option<Ended>> {
     Ok(Some(ended))
 }
 
-/// Puts a message where it goes that is not done; `None` when the token is not the message's.
+/// Returns a message that is not done to the queue; `None` when the token is not the message's.
 fn put_back(db: &Connection, one: &Settlement) -> DbResult<Option<Ended>> {
     let values = params![
         one.message_id.number(),

@@ -189,7 +189,7 @@ async fn standing(
     Ok(DestinationStanding { name, pause, backlog, oldest_due_at_ms })
 }
 
-/// Says of each count whether it reached its bound; messages that are ready and those that are leased have one bound
+/// Marks each count that reached its bound; messages that are ready and those that are leased have one bound
 /// together.
 fn with_bounds(mut backlog: Vec<BacklogCount>) -> Vec<BacklogCount> {
     let is_due = |state| matches!(state, MessageState::Ready | MessageState::Leased);
@@ -332,7 +332,7 @@ const KNOWN: &str = "/* events_known */ SELECT event_id, state FROM processed_we
      WHERE provider = $1 AND event_id = ANY($2)";
 
 impl People {
-    /// Says of each event of this provider in which state the one stands that is kept under its id.
+    /// Adds to each event of this provider the state of the stored event with its id.
     pub async fn mark_known(&self, provider: &str, events: &mut [ExplainEvent]) -> Result<(), PeopleError> {
         self.needs_provider(provider)?;
         let ids = events.iter().map(|event| event.event_id.clone());

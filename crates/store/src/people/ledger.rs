@@ -262,7 +262,7 @@ async fn event_ledger(
     ledger_facts(db, key, installation_id, seen).await
 }
 
-/// Reads a content, if it is kept, and says so in the audit log as `read` has it, and that these answers were read.
+/// Reads a content, if it is kept, and records that access in the audit log as `read`, and access to these answers.
 async fn body_read(
     db: &mut Executor<'_>,
     key: &EventKey,

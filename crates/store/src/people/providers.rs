@@ -275,7 +275,7 @@ impl People {
         Ok(alone!(store.people.people_rejected_groups(names, with_clients))?)
     }
 
-    /// Says in the audit log whose headers are about to be shown: a row for each provider.
+    /// Records in the audit log whose headers are about to be shown: a row for each provider.
     pub(super) async fn headers_read(
         &self,
         shown: &[RejectedView],

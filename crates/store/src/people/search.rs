@@ -488,7 +488,7 @@ pub(super) const STATEMENTS: &[(&str, &str)] = &[
     ("search oldest body", OLDEST_BODY),
 ];
 
-/// Asks the tables, one after the other.
+/// Queries the tables, one after the other.
 pub(super) async fn search_facts(db: &mut Executor<'_>, want: &SearchQuery) -> DbResult<SearchFacts> {
     let providers = if let Some(names) = &want.providers {
         names.clone()

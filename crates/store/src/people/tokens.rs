@@ -12,7 +12,7 @@ use crate::token::{TOKENS_GOOD_N_MAX, TokenRow, reach_text, token_columns, token
 use hooklatch_contract::{AuditView, Page};
 use hooklatch_core::types::{MessageId, Name, Principal, Reach, Role, UnixMs};
 
-/// Time for which a token that is good no more is still listed. Milliseconds.
+/// Time for which a token that is no longer valid is still listed. Milliseconds.
 const LISTED_MS: i64 = 90 * 86_400_000;
 
 /// The token that a request has made.
@@ -71,7 +71,7 @@ impl People {
         Ok((rows, next))
     }
 
-    /// Makes a token, whose name is none of `reserved`, once for each key.
+    /// Creates a token, whose name is none of `reserved`, once for each key.
     pub async fn token_make(
         &self,
         new: NewToken,

@@ -212,7 +212,7 @@ pub enum WitnessWord {
     },
 }
 
-/// What the file beside the database says, or why it says nothing.
+/// The content of the witness file beside the database, or why it has none.
 type WitnessRead = Result<Option<Witnessed>, String>;
 /// What the database holds: its installation, and its number.
 type Held = (String, i64);

@@ -19,7 +19,7 @@ const NUMBERS_PER_S: i64 = 262_144;
 const MARKED_N_MAX: u32 = 5_000;
 
 impl Store {
-    /// Takes a restored database over. No node may run on it meanwhile. What is cut off in the middle is done again.
+    /// Takes a restored database over. No node may run on it meanwhile. After an interruption, call it again.
     ///
     /// Open messages count as sent with an unknown outcome: at the time of the backup for the expiry of their keys, and
     /// at the time of the restore for the earliest query about them. `unknown` of their destination decides about them.
@@ -45,7 +45,7 @@ impl Store {
         Ok(TakenOver { messages_n, ..taken })
     }
 
-    /// Says that nothing is missing: the same database in another place.
+    /// Records that nothing is missing: the same database in another place.
     pub async fn restore_is_moved(&self, reason: &str, now_ms: UnixMs) -> Result<(), StoreError> {
         let now = identity(&self.parts.backend).await?;
         let (reason, witnessed_n) = (reason.to_owned(), self.witness_seen_n().await?);
@@ -146,7 +146,7 @@ pub(super) async fn restore_finish(
     Ok(taken)
 }
 
-/// Lets the numbers of events go on from `event_seq`, or from where they are if that is more.
+/// Continues the numbers of events from `event_seq`, or from where they are if that is more.
 async fn numbers_raise(db: &mut Executor<'_>, event_seq: i64) -> DbResult<()> {
     let sql = if db.is_postgres() {
         "/* restore_take_over */ SELECT setval('event_blocks', GREATEST($1, (SELECT last_value FROM event_blocks))) AS n"

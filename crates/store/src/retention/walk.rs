@@ -195,7 +195,7 @@ impl Store {
         alone!(self.writer.lease_take(&claim))
     }
 
-    /// Lets another node prune from now on. `counted_at_ms` is the time by which the round counted.
+    /// Releases the lease, so that another node may prune. `counted_at_ms` is the time by which the round counted.
     pub async fn prune_end(&self, node: &str, counted_at_ms: UnixMs) -> Result<(), StoreError> {
         let node = node.to_owned();
         alone!(self.writer.lease_end(&node, counted_at_ms))
@@ -221,7 +221,7 @@ impl Store {
         alone!(self.writer.mark_set(days, event_seq, begun_at_ms))
     }
 
-    /// Gives some free pages of SQLite's file back to the file system, but for a reserve that new rows will need;
+    /// Returns some free pages of SQLite's file to the file system, but for a reserve that new rows will need;
     /// `false` when there is nothing to give. Never anything on PostgreSQL, whose vacuum does that.
     pub async fn prune_reclaim(&self) -> Result<bool, StoreError> {
         alone!(self.writer.reclaim())

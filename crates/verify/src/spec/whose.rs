@@ -10,7 +10,7 @@ use super::signature::Scheme;
 use super::source::Source;
 use hooklatch_core::mistakes::Mistake;
 
-/// Says what binds an event to the operator's account: exactly one of `json`, `header`, `by_code`, `none` and `open`.
+/// What binds an event to the operator's account: exactly one of `json`, `header`, `by_code`, `none` and `open`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WhoseSpec {

@@ -51,7 +51,7 @@ fn identity(spec: &IdentitySpec) -> String {
     format!("{of}{rule}")
 }
 
-/// Says what else is a copy under a sender's id, and what is none under another.
+/// Describes what else is a copy under a sender's id, and what is none under another.
 fn copies(spec: &IdentitySpec) -> String {
     let renderings = spec.renderings.as_ref().map(|renderings| {
         let same: Vec<String> = renderings.same.iter().map(|one| format!("`{one}`")).collect();

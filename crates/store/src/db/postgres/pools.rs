@@ -74,7 +74,7 @@ impl Postgres {
         ]
     }
 
-    /// Returns how a session is put right after a handler had it.
+    /// Returns how a session is reset after a handler used it.
     pub(crate) fn reset(&self) -> SessionReset {
         self.reset
     }

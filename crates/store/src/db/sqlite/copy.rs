@@ -128,7 +128,7 @@ impl PartialFile {
         Ok(Self { path, _lock: lock })
     }
 
-    /// Puts it in its place, on disk for good; its bytes.
+    /// Renames it to `to` and flushes the folder. Returns its size in bytes.
     fn put(self, to: &Path) -> io::Result<u64> {
         let file = File::open(&self.path)?;
         file.sync_all()?;
@@ -151,7 +151,7 @@ fn remove(partial: &Path) {
     }
 }
 
-/// Takes away what backups to the same place left when they were killed: each is as large as the database.
+/// Removes the partial files of killed backups to the same place: each is as large as the database.
 fn partials_clear(to: &Path) {
     let (Some(name), Ok(all)) = (to.file_name(), std::fs::read_dir(folder_of(to))) else { return };
     let prefix = format!("{}.", name.to_string_lossy());

@@ -234,7 +234,7 @@ pub(super) fn open_or_create(path: &Path) -> io::Result<File> {
     Ok(made)
 }
 
-/// Takes away the rights to the database's files that an earlier version, or a copy, gave to others. SQLite gives its
+/// Removes the permissions on the database's files that an earlier version, or a copy, gave to others. SQLite gives its
 /// other files the rights that the database has. A file that its group may read was meant so, and stays.
 pub fn keep(path: &Path) {
     for ending in ["", "-wal", "-shm", ".lock", WITNESS] {

@@ -140,7 +140,7 @@ impl DatabaseFile {
             Err(rusqlite::Error::QueryReturnedNoRows) => 0,
             // There is no such table.
             Err(error) if error.sqlite_error_code() == Some(ErrorCode::Unknown) => 0,
-            // An interrupted or failed read says nothing.
+            // An interrupted or failed read proves nothing.
             Err(_) => return Ok(()),
         };
         if found_n < seen_n {
@@ -317,7 +317,7 @@ impl WitnessFile {
         parsed(&text).map(Some).ok_or_else(|| format!("it is not one line of {FORMAT}"))
     }
 
-    /// Puts it on disk in place of what is there.
+    /// Replaces the file on disk.
     pub(crate) fn write(&self, witnessed: &Witnessed) -> WitnessTurn {
         let failed = self.put(witnessed).err().map(|error| error.to_string());
         let mut before = self.failed.lock().unwrap_or_else(PoisonError::into_inner);

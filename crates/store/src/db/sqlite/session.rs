@@ -50,7 +50,7 @@ const PRAGMAS: [&str; 11] = [
 
 /// An order to a connection's thread.
 pub(super) enum Job {
-    /// Gives back whether the thread goes on.
+    /// Returns whether the thread goes on.
     Work(Box<dyn FnOnce(&mut Connection) -> bool + Send>),
     /// Close the connection; drop this then.
     Close(oneshot::Sender<()>),
@@ -79,7 +79,7 @@ pub struct SessionShared {
 }
 
 impl SessionShared {
-    /// Gives up what runs: it is of no use to anybody.
+    /// Interrupts the running work and marks the connection as lost.
     fn lose(&self) {
         self.is_lost.store(true, Ordering::SeqCst);
         self.interrupt.interrupt();
