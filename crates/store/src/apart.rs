@@ -1,10 +1,10 @@
-//! Things that are kept beside an event that stands: the same signed text under other ids, and other content under the
-//! same id. A person who has one signed request can go on for ever, so only a limited number has a row; further ones
-//! are counted. Here is where they stand and how people see them; `admission/beside.rs` writes them.
+//! Content kept beside a stored event: the same signed text under other ids, and other content under the same id. A
+//! sender with one signed request could repeat it without end, so only a limited number has a row; further ones are
+//! counted. This module has their places and the views of operators; `admission/beside.rs` writes them.
 
 use sha2::{Digest, Sha256};
 
-use super::db::{DbResult, Door, StoreError};
+use super::db::{DbResult, Executor, StoreError};
 use super::event::{EventRow, StoredPayload, events_with, stored_body};
 use super::handle::Store;
 use hooklatch_core::seal::KeyRing;
@@ -22,18 +22,18 @@ const CONFLICT: &str = "conflict:";
 pub struct KeptContent {
     /// Its headers as a JSON object, secrets and signatures blanked.
     pub headers: String,
-    /// Bytes of its body, as they came but for the values that were not to be stored.
+    /// Bytes of its body as received, except for the values that were not to be stored.
     pub body: Vec<u8>,
     /// Id of the key that it is sealed with; `None`: it is stored in the clear.
     pub key_id: Option<String>,
     /// Reason why headers and body are empty here although they are kept: they do not open.
     pub unopened: Option<String>,
-    /// Number of values that were replaced before it was stored; 0: all of the body was. `None`: it is as it came.
+    /// Number of values that were replaced before it was stored; 0: all of the body was. `None`: it is as received.
     pub redacted_n: Option<u32>,
 }
 
 impl KeptContent {
-    /// What people see of a stored one: also that it does not open.
+    /// What operators see of a stored one: also that it does not open.
     fn of(stored: StoredPayload, event: &EventKey, ring: &KeyRing) -> Self {
         let redacted_n = stored.redacted_n.map(|n| u32::try_from(n).unwrap_or_default());
         let key_id = stored.key_id.clone();
@@ -50,7 +50,7 @@ impl KeptContent {
 pub struct Conflicts {
     /// The events that were kept, each under an id of its own, the oldest first.
     pub kept: Vec<(EventRow, Option<KeptContent>)>,
-    /// Number of further ones that came and were not kept, copies included.
+    /// Number of further ones that were received and not kept, copies included.
     pub unkept_n: u64,
 }
 
@@ -63,7 +63,7 @@ pub(super) fn replay_places(text: &BodyDigest) -> Vec<BodyDigest> {
 }
 
 /// The ids of the contents that may be kept beside an event, so that the latch bounds them: their replay keys are those
-/// of their own signed texts, which nobody may send again under another id either.
+/// of their own signed texts, which may not be sent again under another id either.
 pub(crate) fn conflict_ids(first_event_id: &str) -> Vec<String> {
     let id =
         |n: u8| Sha256::new_with_prefix(CONFLICT).chain_update(first_event_id).chain_update([n]).finalize();
@@ -74,13 +74,13 @@ pub(crate) fn conflict_ids(first_event_id: &str) -> Vec<String> {
 const OTHER_CONTENT: &str = "other content under ";
 
 /// The text of a kept conflict's row.
-pub(super) fn told_beside(first_event_id: &str) -> String {
+pub(super) fn conflict_note(first_event_id: &str) -> String {
     format!("{OTHER_CONTENT}{first_event_id}")
 }
 
-/// The id beside which this event is kept, by what its row tells; nothing that only looks like it is taken for it.
-pub(crate) fn first_event_id<'a>(event_id: &str, told: Option<&'a str>) -> Option<&'a str> {
-    told?.strip_prefix(OTHER_CONTENT).filter(|first| is_beside(event_id, first))
+/// The id beside which this event is kept, by its row's `note`; `None` for a text that only looks like one.
+pub(crate) fn first_event_id<'a>(event_id: &str, note: Option<&'a str>) -> Option<&'a str> {
+    note?.strip_prefix(OTHER_CONTENT).filter(|first| is_beside(event_id, first))
 }
 
 /// True when `event_id` is of a content that is kept beside an event.
@@ -89,7 +89,7 @@ pub(super) fn is_beside(event_id: &str, first_event_id: &str) -> bool {
 }
 
 impl Store {
-    /// Returns what else came under the key of this event.
+    /// Returns the other contents received under the key of this event.
     pub async fn event_conflicts(&self, key: &EventKey) -> Result<Conflicts, StoreError> {
         let key = key.clone();
         let ring = self.ring.clone();
@@ -104,7 +104,7 @@ impl Store {
     }
 }
 
-async fn event_conflicts(db: &mut Door<'_>, key: &EventKey, ring: &KeyRing) -> DbResult<Conflicts> {
+async fn event_conflicts(db: &mut Executor<'_>, key: &EventKey, ring: &KeyRing) -> DbResult<Conflicts> {
     let rows = events_with(db, &key.provider, &conflict_ids(&key.event_id)).await?;
     let mut kept = Vec::with_capacity(rows.len());
     for row in rows {
@@ -122,7 +122,7 @@ async fn event_conflicts(db: &mut Door<'_>, key: &EventKey, ring: &KeyRing) -> D
 }
 
 pub(crate) async fn event_content(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     key: &EventKey,
     ring: &KeyRing,
 ) -> DbResult<Option<KeptContent>> {
@@ -155,9 +155,9 @@ mod tests {
         assert_eq!(ids[0], "conflict:b92efacc690b51f8998b5e8fad74c0734b2b6cdaafb25c4684998dd54680f477");
         assert!(ids.iter().all(|id| is_beside(id, "evt_1") && !is_beside(id, "evt_2") && id.len() <= 255));
         assert!(!is_beside("conflict:", "evt_1") && !is_beside("evt_1", "evt_1"));
-        let told = told_beside("evt_1");
-        assert_eq!(first_event_id(&ids[3], Some(&told)), Some("evt_1"));
-        assert_eq!(first_event_id("conflict:4", Some(&told)), None, "a stranger's own text");
+        let note = conflict_note("evt_1");
+        assert_eq!(first_event_id(&ids[3], Some(&note)), Some("evt_1"));
+        assert_eq!(first_event_id("conflict:4", Some(&note)), None, "a stranger's own text");
         assert_eq!(first_event_id(&ids[3], Some("evt_1")).or(first_event_id(&ids[3], None)), None);
         let places = replay_places(&[7; 32]);
         assert_eq!(

@@ -1,12 +1,12 @@
-//! The audit log: what people decided and which contents they looked at, row by row, in the transaction of what it is
-//! about. Once that transaction has committed, each row is a line of the log of the process as well, so that a collector
-//! keeps it where whoever may write the database may not write.
+//! The audit log: what operators decided and which contents they looked at, row by row, in the transaction of what it
+//! is about. Once that transaction has committed, each row is a line of the log of the process as well, so that a
+//! collector keeps it where a role that may write to the database may not write.
 
 use serde_json::{Value, json};
 use tracing::info;
 
 use super::db::limit::after_commit;
-use super::db::{DbResult, Door};
+use super::db::{DbResult, Executor};
 use hooklatch_core::types::UnixMs;
 
 /// A row to add.
@@ -29,7 +29,7 @@ pub struct AuditEntry {
 }
 
 /// Adds these rows in this order, by one statement: they are one list in JSON, whose members both databases read by `->>`.
-pub(crate) async fn append(db: &mut Door<'_>, now_ms: UnixMs, entries: &[AuditEntry]) -> DbResult<()> {
+pub(crate) async fn append(db: &mut Executor<'_>, now_ms: UnixMs, entries: &[AuditEntry]) -> DbResult<()> {
     if entries.is_empty() {
         return Ok(());
     }
@@ -81,7 +81,7 @@ fn log(audit_seq: i64, at_ms: UnixMs, entry: &AuditEntry, is_known: bool) {
 }
 
 /// Deletes rows that are old, by number. The trigger lets no row be deleted that is newer than the mark.
-pub(crate) async fn prune(db: &mut Door<'_>, numbers: &[i64]) -> DbResult<u64> {
+pub(crate) async fn prune(db: &mut Executor<'_>, numbers: &[i64]) -> DbResult<u64> {
     let Some(newest) = numbers.iter().max() else { return Ok(0) };
     let sql = "/* audit_prune */ UPDATE installation SET audit_pruned_seq = GREATEST(audit_pruned_seq, $1)";
     db.execute(sql, &[(*newest).into()]).await?;

@@ -1,9 +1,9 @@
 //! Rows that cannot be read: a value of theirs is none that any version writes (no state of ours, no UTF-8, NULL where
-//! there is none). On SQLite a file may be damaged; on both databases somebody may have written to the tables.
+//! there is none). On SQLite a file may be damaged; on both databases another program may have written to the tables.
 //!
-//! Whoever reads many rows reads them with [`intact`]: the damaged one is left out, counted and logged, and the others go
-//! on. Whoever is about one row gets the error, with table and key ([`of_row`]). Claims of messages hold such a row
-//! (`message/claimed.rs`), and so does the look for due events (`event/rows.rs`).
+//! A function that reads many rows reads them with [`intact`]: a damaged row is skipped, counted and logged, and the
+//! others are processed. A function for one row returns the error, with table and key ([`of_row`]). Claims of messages
+//! hold such a row (`message/claimed.rs`), and so does the look for due events (`event/rows.rs`).
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,18 +17,18 @@ const REMEMBERED_N_MAX: usize = 1_000;
 
 /// The rows of a page, those that are damaged apart.
 #[derive(Debug)]
-pub(super) struct Intact<T> {
+pub(super) struct IntactRows<T> {
     pub rows: Vec<T>,
     pub damaged: Vec<DamagedRow>,
 }
 
-impl<T> Default for Intact<T> {
+impl<T> Default for IntactRows<T> {
     fn default() -> Self {
         Self { rows: Vec::new(), damaged: Vec::new() }
     }
 }
 
-impl<T> Intact<T> {
+impl<T> IntactRows<T> {
     /// Adds a row of `table` with the key in `column`; one that is damaged is noted instead.
     pub(crate) fn add(
         &mut self,
@@ -51,8 +51,8 @@ pub(super) fn intact<T>(
     column: &str,
     rows: &[Row],
     mut read: impl FnMut(&Row) -> DbResult<T>,
-) -> DbResult<Intact<T>> {
-    let mut found = Intact { rows: Vec::with_capacity(rows.len()), damaged: Vec::new() };
+) -> DbResult<IntactRows<T>> {
+    let mut found = IntactRows { rows: Vec::with_capacity(rows.len()), damaged: Vec::new() };
     for row in rows {
         found.add(table, column, row, &mut read)?;
     }
@@ -70,7 +70,7 @@ pub(crate) fn note(table: &'static str, key: &str, error: DbError) -> DbResult<D
 
 /// Counts a damaged row, and leaves its line for [`log_noted`], once each.
 fn record(table: &'static str, key: &str, error: &DbError) {
-    if let Some(is_remembered) = first_met(table, key) {
+    if let Some(is_remembered) = is_first_time(table, key) {
         metrics::counter!("hooklatch_damaged_rows_total", "table" => table).increment(1);
         if is_remembered {
             let line = NotedRow { table, key: key.to_owned(), error: error.to_string() };
@@ -91,7 +91,7 @@ static NOTED: Mutex<Vec<NotedRow>> = Mutex::new(Vec::new());
 static HAS_NOTED: AtomicBool = AtomicBool::new(false);
 
 /// Logs the rows that were met. At the end of each operation: during one, the log of its thread may be the one that listens
-/// for the warnings of the database (`db/warnings.rs`), and what is logged then reaches nobody.
+/// for the warnings of the database (`db/warnings.rs`), and a line logged then is lost.
 pub(super) fn log_noted() {
     if !HAS_NOTED.swap(false, Ordering::AcqRel) {
         return;
@@ -117,8 +117,8 @@ pub(super) fn of_row<T>(table: &'static str, key: &str, read: DbResult<T>) -> Db
     })
 }
 
-/// `Some` when this row was not met before by this process: true when it is remembered from now on.
-fn first_met(table: &'static str, key: &str) -> Option<bool> {
+/// `Some` when this process reads the damaged row for the first time: true when it is remembered from now on.
+fn is_first_time(table: &'static str, key: &str) -> Option<bool> {
     static MET: Mutex<BTreeSet<(&'static str, String)>> = Mutex::new(BTreeSet::new());
     let mut met = MET.lock().unwrap_or_else(PoisonError::into_inner);
     if met.contains(&(table, key.to_owned())) {
@@ -137,12 +137,12 @@ mod tests {
 
     #[test]
     fn a_damaged_row_is_met_for_the_first_time_once() {
-        assert_eq!(first_met("a", "1"), Some(true));
-        assert_eq!((first_met("a", "1"), first_met("b", "1")), (None, Some(true)));
+        assert_eq!(is_first_time("a", "1"), Some(true));
+        assert_eq!((is_first_time("a", "1"), is_first_time("b", "1")), (None, Some(true)));
         for n in 0..REMEMBERED_N_MAX {
-            first_met("many", &n.to_string());
+            is_first_time("many", &n.to_string());
         }
-        assert_eq!(first_met("one more", "1"), Some(false), "counted, and not logged");
+        assert_eq!(is_first_time("one more", "1"), Some(false), "counted, and not logged");
     }
 
     #[test]

@@ -1,19 +1,19 @@
-//! Keys that were fetched from senders' own hosts and verified a request: what a restart does not lose.
+//! Keys that were fetched from senders' own hosts and verified a request: a restart does not lose them.
 //!
-//! A row is a copy of what the sender's host can give again, so one that does not open is left out and fetched anew: it
-//! keeps no key of `[encryption]` in use. With encryption on, rows in the clear are left out as well, because nothing
-//! authenticates them.
+//! A row is a copy of what the sender's host can return again, so one that does not decrypt is skipped and fetched
+//! anew: it keeps no key of `[encryption]` in use. With encryption on, rows in the clear are skipped as well, because
+//! nothing authenticates them.
 //!
 //! The check values of encryption keys: a key id names one key only.
 //!
-//! A node whose configuration has another key under a known id would open nothing of what is here, and what it encrypted
-//! would open for nobody else. So a value that is derived of each key is kept under its id, and is written before anything is
-//! encrypted with the key. It is never deleted: a backup may hold what was encrypted with the key.
+//! A node whose configuration has another key under a known id could not decrypt any stored value, and no other node
+//! could decrypt what it encrypts. So a value derived of each key is kept under its id, and is written before anything
+//! is encrypted with the key. It is never deleted: a backup may hold what was encrypted with the key.
 
 use std::collections::BTreeSet;
 
 use super::damaged::intact;
-use super::db::{DbResult, Door, Row, StoreError};
+use super::db::{DbResult, Executor, Row, StoreError};
 use super::handle::Store;
 use hooklatch_core::seal::{KeyRing, SealedPlace};
 use hooklatch_core::types::{Clock, Name, UnixMs};
@@ -103,7 +103,7 @@ pub(super) const STATEMENTS: &[(&str, &str)] = &[
     ("key register", REGISTER),
 ];
 
-async fn fetched_keys_keep(db: &mut Door<'_>, keys: &[FetchedKey], ring: &KeyRing) -> DbResult<()> {
+async fn fetched_keys_keep(db: &mut Executor<'_>, keys: &[FetchedKey], ring: &KeyRing) -> DbResult<()> {
     for one in keys {
         let content = ring.seal(&place(&one.digest), one.content.as_bytes())?.into_owned();
         db.execute(
@@ -125,12 +125,16 @@ async fn fetched_keys_keep(db: &mut Door<'_>, keys: &[FetchedKey], ring: &KeyRin
     Ok(())
 }
 
-async fn fetched_keys(db: &mut Door<'_>, before_ms: UnixMs, ring: &KeyRing) -> DbResult<Vec<FetchedKey>> {
+async fn fetched_keys(db: &mut Executor<'_>, before_ms: UnixMs, ring: &KeyRing) -> DbResult<Vec<FetchedKey>> {
     db.execute(DELETE_OLD, &[before_ms.into()]).await?;
     opened(&db.fetch(READ, &[READ_N_MAX.into()]).await?, ring)
 }
 
-async fn fetched_keys_of(db: &mut Door<'_>, provider: &Name, ring: &KeyRing) -> DbResult<Vec<FetchedKey>> {
+async fn fetched_keys_of(
+    db: &mut Executor<'_>,
+    provider: &Name,
+    ring: &KeyRing,
+) -> DbResult<Vec<FetchedKey>> {
     let values = [provider.as_str().into(), FETCHED_KEYS_N_MAX.into()];
     opened(&db.fetch(READ_OF, &values).await?, ring)
 }
@@ -177,13 +181,13 @@ const CHECK_VALUE: &str = "/* key_mismatch */ SELECT check_value FROM encryption
 const REGISTER: &str = "/* keys_register */ INSERT INTO encryption_keys (key_id, check_value, written_at_ms)
     VALUES ($1, $2, $3) ON CONFLICT (key_id) DO NOTHING";
 
-async fn key_known(db: &mut Door<'_>) -> DbResult<Option<String>> {
+async fn key_known(db: &mut Executor<'_>) -> DbResult<Option<String>> {
     let sql =
         "/* key_known */ SELECT key_id FROM encryption_keys ORDER BY written_at_ms DESC, key_id DESC LIMIT 1";
     db.fetch_optional(sql, &[]).await?.map(|row| row.text("key_id")).transpose()
 }
 
-async fn key_mismatch(db: &mut Door<'_>, ring: &KeyRing) -> DbResult<Option<String>> {
+async fn key_mismatch(db: &mut Executor<'_>, ring: &KeyRing) -> DbResult<Option<String>> {
     for key in ring.keys() {
         if let Some(row) = db.fetch_optional(CHECK_VALUE, &[key.id().into()]).await?
             && row.bytes("check_value")? != key.check_value()
@@ -195,7 +199,7 @@ async fn key_mismatch(db: &mut Door<'_>, ring: &KeyRing) -> DbResult<Option<Stri
 }
 
 /// Of two nodes that write at once, the second one waits for the first, and changes nothing.
-async fn key_checks_write(db: &mut Door<'_>, ring: &KeyRing) -> DbResult<()> {
+async fn key_checks_write(db: &mut Executor<'_>, ring: &KeyRing) -> DbResult<()> {
     for key in ring.keys() {
         let now_ms = Clock::system().now_ms();
         db.execute(REGISTER, &[key.id().into(), key.check_value().into(), now_ms.into()]).await?;

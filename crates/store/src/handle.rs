@@ -6,9 +6,9 @@ use std::sync::{Arc, OnceLock};
 use tokio::sync::Notify;
 use uuid::Uuid;
 
-use super::db::{Backend, PlacesUsed, PostgresSettings, StoreError, StoreSettings};
+use super::db::{Backend, PoolUsage, PostgresSettings, StoreError, StoreSettings};
 use super::numbers::EventNumbers;
-use super::operations::SeenSets;
+use super::operations::PreviewCache;
 use hooklatch_core::seal::KeyRing;
 use hooklatch_core::types::{Clock, UnixMs};
 
@@ -24,7 +24,7 @@ pub struct Store {
     answers_kept_ms: i64,
 }
 
-/// Time for which answers to operators are kept, unless it is told otherwise. Milliseconds.
+/// Default time for which answers to operators are kept. Milliseconds.
 const ANSWERS_KEPT_MS: i64 = 86_400_000;
 
 /// State that all clones of a [`Store`] share.
@@ -33,11 +33,11 @@ pub struct StoreParts {
     pub numbers: Arc<EventNumbers>,
     /// The installation's id, once it was read.
     pub installation: OnceLock<Uuid>,
-    /// Told when a person has ordered an operation here.
+    /// Notified when an operator has ordered an operation here.
     pub operation_ordered: Notify,
     /// The rows of the newest previews of operations.
-    pub(super) seen_sets: Arc<SeenSets>,
-    /// Whether the server was told to stop recovering at a point when this process looked first.
+    pub(super) preview_cache: Arc<PreviewCache>,
+    /// Whether the server had a recovery target when this process first checked.
     pub(super) had_target: OnceLock<bool>,
 }
 
@@ -58,7 +58,7 @@ impl Store {
             numbers: Arc::default(),
             installation: OnceLock::new(),
             operation_ordered: Notify::new(),
-            seen_sets: Arc::default(),
+            preview_cache: Arc::default(),
             had_target: OnceLock::new(),
         };
         Ok(Self {
@@ -70,7 +70,7 @@ impl Store {
     }
 
     /// The same database, whose leases and due times go by its own clock where it has one, not by those of the
-    /// nodes: clocks that differ then cost nobody his lease. A clock that tests set by hand goes before.
+    /// nodes: clocks that differ then cost no node its lease. A clock that tests set by hand goes before.
     #[must_use]
     pub fn timed_by(self, clock: &Clock) -> Self {
         Self { is_timed_by_database: !clock.is_manual(), ..self }
@@ -118,11 +118,11 @@ impl Store {
     /// and nothing may be sent, until a restart.
     pub fn replaced(&self) -> Option<&str> {
         let moved = self.parts.backend.sqlite().and_then(|db| db.file().moved());
-        moved.or_else(|| self.parts.backend.trust().replaced())
+        moved.or_else(|| self.parts.backend.health().replaced())
     }
 
     /// How much of the node's connections is taken, by what they are for.
-    pub fn connections(&self) -> Vec<PlacesUsed> {
+    pub fn connections(&self) -> Vec<PoolUsage> {
         self.parts.backend.used()
     }
 

@@ -1,17 +1,17 @@
-//! The store: everything that is kept, one room for each noun. Its unit is a whole operation.
+//! The store: everything that is kept, one module for each noun. Its unit is a whole operation.
 //!
-//! What is hot (admission, claims, settlements) has a twin for each database, `NOUN/postgres.rs` and `NOUN/sqlite.rs`.
-//! All else is written once, over a `Door` (`db/door.rs`), in PostgreSQL's words. `db/` alone knows a driver; one
-//! conformance suite (`tests/it/store/`) runs on both databases.
+//! The hot paths (admission, claims, settlements) have a twin for each database, `NOUN/postgres.rs` and
+//! `NOUN/sqlite.rs`. Everything else is written once, over an `Executor` (`db/executor.rs`), in PostgreSQL's dialect.
+//! Only `db/` uses a driver; one conformance suite (`tests/it/store/`) runs on both databases.
 //!
-//! Every operation runs to its end in a task of its own, within a limit (`db/limit.rs`): it may be asked for by a
-//! future that is dropped. Those of [`AdmissionTx`], which is one transaction by itself, run where they are called.
+//! Every operation runs to its end in its own task, within a time limit (`db/limit.rs`), also when its caller's future
+//! is dropped. Those of [`AdmissionTx`], which is one transaction by itself, run where they are called.
 //!
-//! To read it: `handle.rs` (the store as a whole) and `operation.rs` (how an operation is run), then the way of an
+//! Reading order: `handle.rs` (the store as a whole) and `operation.rs` (how an operation is run), then the path of an
 //! event through `numbers/`, `admission/` and `event/`, and that of its messages through `message/` and `lane/`.
-//! `people/` is all of it as one person may see it; `decision/` is what people decide about one, `operations/` what they
-//! order to be done to many, `audit.rs` the record of both. `migrations.rs` makes the tables. Nothing here decides what
-//! becomes of an event or a message: callers say what is to be written.
+//! `people/` has the views and checks for one operator; `decision/` the decisions about one subject, `operations/` the
+//! orders about many, `audit.rs` the record of both. `migrations.rs` creates the tables. The store does not decide what
+//! happens to an event or a message: callers say what to write.
 
 #[macro_use]
 mod operation;

@@ -1,17 +1,17 @@
-//! Messages and their attempts, for whoever looks at them without a name. Newest first, by number: numbers are in the
-//! order of time. The lists of people are in `people/`.
+//! Messages and their attempts, for callers without an operator. Newest first, by number: numbers are in the
+//! order of time. The lists for operators are in `people/`.
 //!
-//! The ids by which people find events: `event_search_ids`, sorted within blocks of 1,024 event numbers.
+//! The ids by which operators find events: `event_search_ids`, sorted within blocks of 1,024 event numbers.
 //!
-//! Ids are random, and a tree of all of them would change a page of its own for each id that is written. Within a block
-//! the pages are few, and those of one commit are the same ones. A search probes each block, the newest first.
+//! Ids are random, and one B-tree of all of them would change a different page for each inserted id. Within a block
+//! the pages are few, and the ids of one commit share them. A search probes each block, the newest first.
 
 use std::collections::BTreeMap;
 
 use uuid::Uuid;
 
-use super::damaged::{Intact, intact};
-use super::db::{DbError, DbResult, Door, Row, StoreError};
+use super::damaged::{IntactRows, intact};
+use super::db::{DbError, DbResult, Executor, Row, StoreError};
 use super::handle::Store;
 use super::message::{MessageRow, message_rows};
 use hooklatch_core::seal::{KeyRing, SealedPlace};
@@ -24,7 +24,7 @@ pub struct Filter {
     pub state: Option<MessageState>,
     /// Destination that they go to.
     pub destination: Option<Name>,
-    /// Provider that their event came from.
+    /// Provider of their event.
     pub provider: Option<Name>,
 }
 
@@ -37,11 +37,11 @@ pub struct AttemptRow {
     pub node: String,
     /// Time when it was claimed.
     pub started_at_ms: UnixMs,
-    /// Time when it was settled; `None`: it is under way, or nobody has taken over from the one who had it.
+    /// Time when it was settled; `None`: it is under way, or no node has taken over from the one that had it.
     pub finished_at_ms: Option<UnixMs>,
     /// Word for how it ended; `None` while it is under way.
     pub result: Option<AttemptResult>,
-    /// The HTTP status, if one came.
+    /// The HTTP status, if there was a response.
     pub http_status: Option<i64>,
     /// Reason why it did not end done.
     pub error: Option<String>,
@@ -137,14 +137,17 @@ impl Store {
     }
 
     /// The same, with those that are damaged.
-    pub(super) async fn attempts_of(&self, message_id: MessageId) -> Result<Intact<AttemptRow>, StoreError> {
+    pub(super) async fn attempts_of(
+        &self,
+        message_id: MessageId,
+    ) -> Result<IntactRows<AttemptRow>, StoreError> {
         let ring = self.ring.clone();
         alone!(self.people.attempt_list(message_id, &ring))
     }
 }
 
 async fn message_get(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     message_id: MessageId,
     installation_id: &Uuid,
 ) -> DbResult<Option<MessageRow>> {
@@ -156,7 +159,7 @@ async fn message_get(
 /// Reads each table by its own key, from the newest down, until there are enough rows. The queue comes first: a message
 /// that is finished meanwhile is found in the history and shown as finished.
 async fn message_list(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     filter: &Filter,
     before: Option<MessageId>,
     limit: u32,
@@ -183,10 +186,10 @@ async fn message_list(
 }
 
 async fn attempt_list(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     message_id: MessageId,
     ring: &KeyRing,
-) -> DbResult<Intact<AttemptRow>> {
+) -> DbResult<IntactRows<AttemptRow>> {
     let rows = db
         .fetch(
             "/* attempt_list */ SELECT attempt_n, node, started_at_ms, finished_at_ms, result, http_status, error, response,
@@ -208,7 +211,7 @@ async fn attempt_list(
     intact("outbox_attempts", "attempt_n", &rows, |row| AttemptRow::of(row, message_id, Some(ring)))
 }
 
-/// Returns the word for how an attempt ended; `None` while it is under way.
+/// Returns the result of an attempt; `None` while it is under way.
 fn result_of(row: &Row) -> DbResult<Option<AttemptResult>> {
     let Some(word) = row.text_or_null("result")? else { return Ok(None) };
     AttemptResult::parse(&word).map(Some).ok_or_else(|| DbError::decode("result", format_args!("`{word}`")))

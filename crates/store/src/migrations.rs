@@ -1,18 +1,20 @@
 //! The embedded migrations: equal numbers and names for both databases, forward only.
 //!
 //! To add one: a file of the next number in both folders of `migrations/`, and one line here. One that only expands
-//! (new tables, columns that are null or have a default) lets older binaries run beside it. One that takes away what an
-//! older binary uses says so in its own text: `UPDATE schema_floor SET version = N`.
+//! (new tables, columns that are null or have a default) lets older binaries run beside it. One that removes what an
+//! older binary uses declares it in its own text: `UPDATE schema_floor SET version = N`.
 //!
-//! The name of this installation: made once, by the first migration, and part of every idempotency key.
+//! The id of this installation: created once, by the first migration, and part of every idempotency key.
 //!
-//! The migrations of the program that runs us, as it hands them over: a name, and steps in their order.
+//! The migrations of the embedding program: a name, and steps in their order.
 
 use std::collections::BTreeSet;
 
 use uuid::Uuid;
 
-use super::db::{DbResult, Door, Migration, MigrationStep, ProgramMigrationError, SchemaState, StoreError};
+use super::db::{
+    DbResult, Executor, Migration, MigrationStep, ProgramMigrationError, SchemaState, StoreError,
+};
 use super::handle::Store;
 use hooklatch_core::types::{Clock, Name};
 
@@ -58,7 +60,7 @@ impl Store {
         Ok(applied)
     }
 
-    /// Tells if this binary may run on the schema.
+    /// Returns whether this binary may run on the schema.
     pub async fn schema_state(&self) -> Result<SchemaState, StoreError> {
         self.parts.backend.schema_state(ALL).await
     }
@@ -94,7 +96,7 @@ impl Store {
 }
 
 /// Gives the installation its id, unless it has one.
-pub(super) async fn installation_create(db: &mut Door<'_>, id: &str) -> DbResult<()> {
+pub(super) async fn installation_create(db: &mut Executor<'_>, id: &str) -> DbResult<()> {
     let now_ms = Clock::system().now_ms();
     db.execute(
         "/* installation_create */ INSERT INTO installation (one, installation_id, created_at_ms) VALUES (1, $1, $2)
@@ -105,7 +107,7 @@ pub(super) async fn installation_create(db: &mut Door<'_>, id: &str) -> DbResult
     .map(drop)
 }
 
-async fn installation_text(db: &mut Door<'_>) -> DbResult<String> {
+async fn installation_text(db: &mut Executor<'_>) -> DbResult<String> {
     let sql = "/* installation_id */ SELECT installation_id FROM installation";
     db.fetch_one(sql, &[]).await?.text("installation_id")
 }
@@ -118,7 +120,7 @@ pub struct ProgramMigrations {
 }
 
 impl ProgramMigrations {
-    /// Takes steps in the order in which they are applied.
+    /// Adds steps in the order in which they are applied.
     pub fn new(program: &str, steps: Vec<MigrationStep>) -> Self {
         Self { program: program.to_owned(), steps }
     }
@@ -128,7 +130,7 @@ impl ProgramMigrations {
         &self.program
     }
 
-    /// Everything that is wrong with the names in these lists, in words; empty where they can be applied.
+    /// The errors in the names of these lists; empty where they can be applied.
     pub fn mistakes(all: &[Self]) -> Vec<String> {
         let mut mistakes: Vec<String> = all.iter().filter_map(Self::mistake).collect();
         let mut seen = BTreeSet::new();

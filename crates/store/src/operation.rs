@@ -1,10 +1,10 @@
-//! Runs an operation of the store: on which connection, alone or as one transaction. Every noun is written with these.
+//! Macros that run an operation of the store: on which connection, alone or as one transaction. Every module uses them.
 
 /// One operation by itself, on a connection for a `Purpose`. What it is given must be its own.
 macro_rules! alone {
     ($self:ident . $purpose:ident . $op:ident ( $($arg:expr),* )) => {{
-        let answer = $self.parts.backend.alone(stringify!($op), purpose!($purpose), move |mut door| {
-            Box::pin(async move { $op(&mut door, $($arg),*).await })
+        let answer = $self.parts.backend.alone(stringify!($op), purpose!($purpose), move |mut executor| {
+            Box::pin(async move { $op(&mut executor, $($arg),*).await })
         })
         .await;
         crate::damaged::log_noted();
@@ -16,8 +16,8 @@ macro_rules! alone {
 macro_rules! together {
     ($self:ident . $op:ident ( $($arg:expr),* )) => { together!($self.writer.$op($($arg),*)) };
     ($self:ident . $purpose:ident . $op:ident ( $($arg:expr),* )) => {{
-        let answer = $self.parts.backend.together(stringify!($op), purpose!($purpose), move |mut door| {
-            Box::pin(async move { $op(&mut door, $($arg),*).await })
+        let answer = $self.parts.backend.together(stringify!($op), purpose!($purpose), move |mut executor| {
+            Box::pin(async move { $op(&mut executor, $($arg),*).await })
         })
         .await;
         crate::damaged::log_noted();
@@ -28,8 +28,8 @@ macro_rules! together {
 /// Statements that only read, and see the database at one moment.
 macro_rules! snapshot {
     ($self:ident . $op:ident ( $($arg:expr),* )) => {{
-        let answer = $self.parts.backend.snapshot(stringify!($op), move |mut door| {
-            Box::pin(async move { $op(&mut door, $($arg),*).await })
+        let answer = $self.parts.backend.snapshot(stringify!($op), move |mut executor| {
+            Box::pin(async move { $op(&mut executor, $($arg),*).await })
         })
         .await;
         crate::damaged::log_noted();
@@ -40,8 +40,8 @@ macro_rules! snapshot {
 /// The same inside an open transaction.
 macro_rules! in_tx {
     ($tx:expr, $op:ident ( $($arg:expr),* )) => {{
-        let answer = match $tx.door() {
-            Ok(mut door) => $op(&mut door, $($arg),*).await,
+        let answer = match $tx.executor() {
+            Ok(mut executor) => $op(&mut executor, $($arg),*).await,
             Err(error) => Err(error),
         };
         crate::damaged::log_noted();

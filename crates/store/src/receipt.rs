@@ -1,18 +1,18 @@
-//! What followed from one event, bounded, for the program that sent it.
+//! The messages and attempts of one event, bounded, for the program that sent it.
 //!
-//! Further copies of events that came: how many, and when.
+//! Counts of further copies of events: how many, and when.
 
 use uuid::Uuid;
 
-use super::db::{DbError, DbResult, Door, StoreError};
+use super::db::{DbError, DbResult, Executor, StoreError};
 use super::event::{EventRow, event_get};
 use super::handle::Store;
 use super::message::MessageRow;
 use hooklatch_core::types::{AttemptResult, EventKey, MessageId, UnixMs};
 
-/// Most messages that are told of an event.
+/// Most messages that are listed of an event.
 const MESSAGES_N_MAX: u32 = 100;
-/// Most attempts that are told of all its messages.
+/// Most attempts that are listed of all its messages.
 const ATTEMPTS_N_MAX: u32 = 200;
 
 /// An event with its messages, and their newest attempts.
@@ -42,7 +42,7 @@ pub struct ReceiptAttempt {
     pub finished_at_ms: UnixMs,
     /// Word for how it ended.
     pub result: AttemptResult,
-    /// The HTTP status, if one came.
+    /// The HTTP status, if there was a response.
     pub http_status: Option<i64>,
 }
 
@@ -55,7 +55,7 @@ impl Store {
 }
 
 async fn event_receipt(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     key: &EventKey,
     installation_id: &Uuid,
 ) -> DbResult<Option<EventReceipt>> {
@@ -90,7 +90,7 @@ async fn event_receipt(
     Ok(Some(EventReceipt { event, messages, attempts, has_more }))
 }
 
-/// Copies of one event that came since the last time this was said.
+/// Copies of one event since the last count.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CopyCount {
     /// Name of the provider.
@@ -99,9 +99,9 @@ pub struct CopyCount {
     pub event_id: String,
     /// Number of copies since then.
     pub copies_n: i64,
-    /// Time when the first of them came.
+    /// Time when the first of them was received.
     pub first_at_ms: UnixMs,
-    /// Time when the last of them came.
+    /// Time when the last of them was received.
     pub last_at_ms: UnixMs,
 }
 
@@ -116,7 +116,7 @@ impl Store {
     }
 }
 
-async fn event_copies_add(db: &mut Door<'_>, counts: &[CopyCount]) -> DbResult<()> {
+async fn event_copies_add(db: &mut Executor<'_>, counts: &[CopyCount]) -> DbResult<()> {
     for one in counts {
         db.execute(
             "/* event_copies_add */ INSERT INTO event_copies AS c

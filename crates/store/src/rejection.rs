@@ -1,8 +1,8 @@
-//! Notes about requests for operators: why some were not believed, and which secrets still match.
+//! Records about requests for operators: why some failed verification, and which secrets still match.
 
 use std::collections::BTreeSet;
 
-use super::db::{DbResult, Door, Row, StoreError};
+use super::db::{DbResult, Executor, Row, StoreError};
 use super::handle::Store;
 use hooklatch_core::types::UnixMs;
 
@@ -16,13 +16,13 @@ pub struct Rejection {
     pub rejection_id: String,
     /// Name of the provider that it was for.
     pub provider: String,
-    /// Time when its last byte came.
+    /// Time when its last byte was received.
     pub received_at_ms: UnixMs,
     /// Step that failed: `request`, `address`, `header`, `timestamp`, `secret` or `signature`.
     pub step: String,
     /// Reason, as one word of a closed set.
     pub reason: String,
-    /// Reason, for people, with its numbers.
+    /// Reason, for operators, with its numbers.
     pub detail: String,
     /// Its headers as a JSON object, secrets and signatures blanked.
     pub headers: String,
@@ -43,18 +43,18 @@ pub struct SecretUse {
     pub fingerprint: String,
     /// Number of requests that it matched.
     pub matched_n: i64,
-    /// Time when the last one came.
+    /// Time when the last one was received.
     pub last_matched_at_ms: UnixMs,
 }
 
-/// A secret that a sender taught us, until a person has looked at it.
+/// A secret that a sender sent in a pairing, until an operator has read it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Taught {
     /// Name of the provider whose secret it is.
     pub provider: String,
     /// The secret as the sender gave it.
     pub secret: String,
-    /// Time at which it came.
+    /// Time at which it was received.
     pub taught_at_ms: UnixMs,
 }
 
@@ -83,13 +83,13 @@ impl Store {
         together!(self.secret_uses_add(&uses))
     }
 
-    /// Keeps what a sender taught us in the place of what it taught us before.
+    /// Stores the secret of a pairing; it replaces an earlier one of the same provider.
     pub async fn taught_keep(&self, taught: Taught) -> Result<(), StoreError> {
         alone!(self.writer.taught_keep(&taught))
     }
 }
 
-async fn rejections_insert(db: &mut Door<'_>, rejections: &[Rejection]) -> DbResult<()> {
+async fn rejections_insert(db: &mut Executor<'_>, rejections: &[Rejection]) -> DbResult<()> {
     for one in rejections {
         db.execute(
             "/* rejections_insert */ INSERT INTO rejected_requests
@@ -125,7 +125,7 @@ async fn rejections_insert(db: &mut Door<'_>, rejections: &[Rejection]) -> DbRes
     Ok(())
 }
 
-async fn secret_uses_add(db: &mut Door<'_>, uses: &[SecretUse]) -> DbResult<()> {
+async fn secret_uses_add(db: &mut Executor<'_>, uses: &[SecretUse]) -> DbResult<()> {
     for one in uses {
         db.execute(
             "/* secret_uses_add */ INSERT INTO secret_uses AS s (provider, fingerprint, matched_n, last_matched_at_ms)
@@ -146,7 +146,7 @@ async fn secret_uses_add(db: &mut Door<'_>, uses: &[SecretUse]) -> DbResult<()> 
 }
 
 /// Returns what is known about secrets: a row for each that ever matched.
-pub(super) async fn secret_use_list(db: &mut Door<'_>) -> DbResult<Vec<SecretUse>> {
+pub(super) async fn secret_use_list(db: &mut Executor<'_>) -> DbResult<Vec<SecretUse>> {
     let sql =
         "/* secret_use_list */ SELECT provider, fingerprint, matched_n, last_matched_at_ms FROM secret_uses
         ORDER BY provider, fingerprint LIMIT 10000";
@@ -161,7 +161,7 @@ pub(super) async fn secret_use_list(db: &mut Door<'_>) -> DbResult<Vec<SecretUse
     db.fetch(sql, &[]).await?.iter().map(used).collect()
 }
 
-async fn taught_keep(db: &mut Door<'_>, taught: &Taught) -> DbResult<()> {
+async fn taught_keep(db: &mut Executor<'_>, taught: &Taught) -> DbResult<()> {
     let sql = "/* taught_keep */ INSERT INTO taught_secrets (provider, secret, taught_at_ms) VALUES ($1, $2, $3)
                ON CONFLICT (provider) DO UPDATE SET secret = excluded.secret, taught_at_ms = excluded.taught_at_ms";
     let values = [taught.provider.as_str().into(), taught.secret.as_str().into(), taught.taught_at_ms.into()];

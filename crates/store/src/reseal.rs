@@ -1,10 +1,10 @@
-//! The keys that stored values are sealed with: which are in use, and how values come under the newest one.
+//! The keys that stored values are sealed with: which are in use, and how values are sealed again with the newest one.
 //!
 //! Both are bounded: a key is found by an index that has a row for each sealed value and none for the others, and
-//! values are sealed again a few at a time, each batch in a transaction of its own. A value that is read meanwhile is
-//! sealed with the one key or the other, and its row says with which.
+//! values are sealed again a few at a time, each batch in its own transaction. A value read meanwhile is sealed with
+//! one of the two keys, and its row says with which.
 
-use super::db::{DbError, DbResult, Door, Row, StoreError, Value};
+use super::db::{DbError, DbResult, Executor, Row, StoreError, Value};
 use super::event::{event_key, stored_body};
 use super::handle::Store;
 use super::look::search_block;
@@ -269,7 +269,7 @@ struct SealedRows {
     of: Option<String>,
 }
 
-async fn keys_in_use(db: &mut Door<'_>) -> DbResult<Vec<KeyUse>> {
+async fn keys_in_use(db: &mut Executor<'_>) -> DbResult<Vec<KeyUse>> {
     let mut found = Vec::new();
     for table in SealedTable::ALL {
         let mut last = String::new();
@@ -283,7 +283,11 @@ async fn keys_in_use(db: &mut Door<'_>) -> DbResult<Vec<KeyUse>> {
     Ok(found)
 }
 
-async fn key_rows(db: &mut Door<'_>, of: &KeyUse, from: ResealPlace) -> DbResult<(u32, Option<ResealPlace>)> {
+async fn key_rows(
+    db: &mut Executor<'_>,
+    of: &KeyUse,
+    from: ResealPlace,
+) -> DbResult<(u32, Option<ResealPlace>)> {
     let sql = of.table.sql();
     let values =
         [of.key_id.as_str().into(), from.number.into(), from.attempt_n.into(), SEALED_COUNTED_N.into()];
@@ -294,7 +298,7 @@ async fn key_rows(db: &mut Door<'_>, of: &KeyUse, from: ResealPlace) -> DbResult
     Ok((db.fetch_one(sql.counted, &values).await?.count("n")?, None))
 }
 
-async fn clear_rows(db: &mut Door<'_>) -> DbResult<Vec<(SealedTable, u32)>> {
+async fn clear_rows(db: &mut Executor<'_>) -> DbResult<Vec<(SealedTable, u32)>> {
     let mut found = Vec::new();
     for table in SealedTable::ALL {
         let rows_n = db.fetch_one(table.sql().clear, &[SEALED_COUNTED_N.into()]).await?.count("n")?;
@@ -304,7 +308,7 @@ async fn clear_rows(db: &mut Door<'_>) -> DbResult<Vec<(SealedTable, u32)>> {
 }
 
 async fn reseal(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     of_rows: &SealedRows,
     from: ResealPlace,
     limit: u32,
@@ -376,7 +380,7 @@ impl RowPlace {
 
 /// The search ids of an event: sealed with its body, or in the clear in their table.
 async fn search_ids(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     place: &RowPlace,
     row: &Row,
     (of, ring): (Option<&str>, &KeyRing),
@@ -397,7 +401,7 @@ async fn search_ids(
 
 /// Writes the digests of these search ids anew, and the ids themselves beside the body that was just sealed.
 async fn reseal_search_ids(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     place: &RowPlace,
     ids: Vec<String>,
     ring: &KeyRing,

@@ -1,21 +1,21 @@
-//! How often each sender sends, so that its silence can be told from its pauses: the time of its newest accepted event,
-//! and how long the gaps before it were.
+//! How often each sender sends, so that an outage can be distinguished from a usual pause: the time of its newest
+//! accepted event, and how long the gaps before it were.
 //!
-//! Minutes with accepted events are told apart, and no more: what comes within a minute is one sign of life. Of a gap
-//! between two such minutes its seconds are added to those of all gaps of about its size, and seconds that are long ago
-//! count for less. The usual gap is the one within which 95 of 100 seconds lay: a night without events is usual where
-//! every night is one, whatever the number of gaps in a day; a single outage is not, until it lasts half a day.
+//! The resolution is a minute: all events accepted within one count as one sign of life. The seconds of a gap between
+//! two such minutes are added to those of all gaps of about its size, and old seconds count for less. The usual gap is
+//! the one within which 95 of 100 seconds lay: a night without events is usual where every night is one, whatever the
+//! number of gaps in a day; a single outage is not, until it lasts half a day.
 //!
 //! Nodes share a row of each provider. Each adds, once a minute, the newest time that it knows.
 //!
-//! How many messages and events are open, for `/metrics`: counted at one moment, by ranges of indexes that hold what is
-//! open alone, and up to a bound. However much was ever received, and however much waits, a count looks at so many rows
-//! of each destination and of each provider and state.
+//! How many messages and events are open, for `/metrics`: counted in one snapshot, by ranges of indexes that hold open
+//! rows alone, and up to a bound: a count reads at most so many rows of each destination and of each provider and
+//! state.
 
 use std::collections::BTreeMap;
 
 use super::damaged::intact;
-use super::db::{DbError, DbResult, Door, Row, StoreError};
+use super::db::{DbError, DbResult, Executor, Row, StoreError};
 use super::event::{EventCount, event_state};
 use super::handle::Store;
 use super::message::{MessageCount, message_state};
@@ -25,7 +25,7 @@ use hooklatch_core::types::UnixMs;
 const MINUTE_MS: i64 = 60_000;
 /// Each size of gaps is longer than the one before by this factor; the first is a minute.
 const STEP: f64 = 1.25;
-/// Sizes that are told apart: the last one is above 40 days.
+/// Number of size classes: the last one is above 40 days.
 const SIZES_N: usize = 50;
 /// Time after which seconds count for half. Seconds.
 const HALF_LIFE_S: f64 = 7.0 * 86_400.0;
@@ -33,10 +33,10 @@ const HALF_LIFE_S: f64 = 7.0 * 86_400.0;
 const USUAL_PART: f64 = 0.95;
 /// Fewest gaps that say anything.
 pub const GAPS_N_MIN: u64 = 20;
-/// Least time of gaps that says anything: a day, less what it counts for by its end. Whoever was only seen by day has a first
-/// night.
+/// Least time of gaps that says anything: a day, less what it counts for by its end. A sender seen only by day so far
+/// may be silent in its first night.
 const SEEN_S_MIN: f64 = 0.9 * 86_400.0;
-/// Times that are further ahead than this were told by a clock that was wrong. Milliseconds.
+/// Times that are further ahead than this were written by a clock that was wrong. Milliseconds.
 pub const AHEAD_MS_MAX: i64 = 5 * MINUTE_MS;
 
 const LIST: &str =
@@ -77,7 +77,7 @@ pub struct Rhythm {
 }
 
 impl Rhythm {
-    /// One event was accepted at this time, of which nothing came before.
+    /// Starts with the first event, accepted at this time.
     pub fn begun(at_ms: UnixMs) -> Self {
         Self { last_accepted_at_ms: at_ms, ..Self::default() }
     }
@@ -85,7 +85,7 @@ impl Rhythm {
     /// Another event was accepted.
     pub fn add(&mut self, at_ms: UnixMs, now_ms: UnixMs) {
         if self.last_accepted_at_ms > now_ms.saturating_add(AHEAD_MS_MAX) {
-            // The clock that told it was set right since: nobody knows how long that gap was.
+            // The clock that wrote it was set right since: the length of that gap is unknown.
             self.last_accepted_at_ms = at_ms;
             return;
         }
@@ -150,7 +150,7 @@ impl Store {
     }
 }
 
-async fn rhythms(db: &mut Door<'_>) -> DbResult<BTreeMap<String, Rhythm>> {
+async fn rhythms(db: &mut Executor<'_>) -> DbResult<BTreeMap<String, Rhythm>> {
     let read = |row: &Row| Ok((row.text("provider")?, rhythm(row)?));
     let rows = intact("provider_rhythms", "provider", &db.fetch(LIST, &[]).await?, read)?.rows;
     Ok(rows.into_iter().collect())
@@ -158,7 +158,7 @@ async fn rhythms(db: &mut Door<'_>) -> DbResult<BTreeMap<String, Rhythm>> {
 
 /// In the order of their names, so that two nodes do not wait for each other.
 async fn rhythms_add(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     accepted: &BTreeMap<String, UnixMs>,
     now_ms: UnixMs,
 ) -> DbResult<BTreeMap<String, Rhythm>> {
@@ -223,7 +223,7 @@ const PROVIDER_PAUSES: &str =
     "/* open_counts */ SELECT provider, COALESCE(until_ms, paused_at_ms + 86400000) AS due_ms
     FROM provider_pauses WHERE ended_at_ms IS NULL ORDER BY provider LIMIT 1000";
 
-/// Operations that wait for a person, by state; at most 100 are unfinished.
+/// Operations that wait for an operator, by state; at most 100 are unfinished.
 const OPERATIONS: &str = "/* open_counts */ SELECT state, COUNT(*) AS n FROM operations
     WHERE finished_at_ms IS NULL AND state IN ('waiting', 'stopped') GROUP BY state";
 
@@ -233,7 +233,7 @@ fn parts(states: &[&str], part: impl Fn(&str) -> String) -> String {
     states.iter().map(part).collect::<Vec<_>>().join(" UNION ALL")
 }
 
-/// Messages that nobody sends, by state, with when the first of them was due.
+/// Messages that are not being sent, by state, with when the first of them was due.
 fn stuck_sql() -> String {
     let parts = parts(&["held", "dead", "waiting"], |state| {
         format!(
@@ -271,17 +271,17 @@ fn events_sql() -> String {
 pub struct OpenCounts {
     /// Messages that are not done, by destination and state.
     pub messages: Vec<MessageCount>,
-    /// Lanes whose head waits for a person, by destination: those that have any.
+    /// Lanes whose head waits for an operator, by destination: those that have any.
     pub blocked_lanes: Vec<(String, u64)>,
     /// The least time until which a key of an open message is known, by destination.
     pub keys_until_ms: Vec<(String, UnixMs)>,
-    /// Events that wait for somebody, by provider and state.
+    /// Events that wait for an operator, by provider and state.
     pub events: Vec<EventCount>,
     /// Paused destinations, each with when its pause should be over: its end, or a day after it began.
     pub pauses_due_ms: Vec<(String, UnixMs)>,
     /// The same of paused providers.
     pub provider_pauses_due_ms: Vec<(String, UnixMs)>,
-    /// Operations that wait for a person, by state: those that there are.
+    /// Operations that wait for an operator, by state: those that there are.
     pub operations: Vec<(String, u64)>,
 }
 
@@ -292,7 +292,7 @@ impl Store {
     }
 }
 
-async fn open_counts(db: &mut Door<'_>) -> DbResult<OpenCounts> {
+async fn open_counts(db: &mut Executor<'_>) -> DbResult<OpenCounts> {
     let mut found = OpenCounts::default();
     let mut names = open_destinations(db).await?;
     names.sort();

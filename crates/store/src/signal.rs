@@ -1,8 +1,8 @@
-//! Signals that nothing tells apart: equal content is a copy for a time after its firing, or after its last copy.
+//! Signals without an id: equal content counts as a copy for a time after the firing, or after its last copy.
 
 use std::collections::BTreeMap;
 
-use super::db::{DbResult, Door, StoreError};
+use super::db::{DbResult, Executor, StoreError};
 use super::handle::Store;
 use hooklatch_core::types::{IncomingEvent, UnixMs};
 
@@ -34,8 +34,8 @@ const REARMED: char = '+';
 impl Store {
     /// Gives those of `events` that have a window the number of their firing as part of their id: that of the last
     /// one, or the next one when that is longer ago. A stream of copies does not put the next one off, unless the kind
-    /// says that its window is renewed. Committed before the events are latched: whoever comes again
-    /// after a crash in between is within the window, and gets the same number.
+    /// says that its window is renewed. Committed before the events are latched: a request repeated after a crash in
+    /// between is within the window, and gets the same number.
     ///
     /// Where copies rearm a signal, those within the window are one event besides the firing, which is dispatched when
     /// the window has ended: whatever a handler fetches then is newer than the last of them.
@@ -78,7 +78,7 @@ impl Store {
 }
 
 /// The firing that each copy belongs to. A new one is above all that were given before a restore.
-async fn signals_number(db: &mut Door<'_>, copies: &[SignalCopy]) -> DbResult<Vec<Firing>> {
+async fn signals_number(db: &mut Executor<'_>, copies: &[SignalCopy]) -> DbResult<Vec<Firing>> {
     let mut firings = Vec::with_capacity(copies.len());
     for copy in copies {
         let row = db
@@ -115,7 +115,11 @@ pub(super) const REPEAT_EVERY_MS: i64 = 600_000;
 /// Takes the place for one repeated text of a provider in this transaction, and says which one it is; `None` when
 /// another one had it within the last ten minutes. Another node that asks meanwhile waits for the end of this
 /// transaction.
-pub(super) async fn repeat_claim(db: &mut Door<'_>, provider: &str, at_ms: UnixMs) -> DbResult<Option<i64>> {
+pub(super) async fn repeat_claim(
+    db: &mut Executor<'_>,
+    provider: &str,
+    at_ms: UnixMs,
+) -> DbResult<Option<i64>> {
     let row = db
         .fetch_optional(
             "/* repeat_claim */ INSERT INTO signal_firings AS f (provider, signal, firing_n, counted_from_ms)

@@ -7,13 +7,13 @@ pub fn statements() -> Vec<(&'static str, &'static str)> {
     [admission::STATEMENTS, message::STATEMENTS].concat()
 }
 
-/// Returns the statements of lists that people look at, in the words of both databases.
+/// Returns the statements of lists for operators, in the dialects of both databases.
 pub fn list_statements() -> &'static [(&'static str, &'static str)] {
     look::STATEMENTS
 }
 
-/// Returns the statements that outbox, lanes, retries and operations need beside the hot ones, in the words of both databases: `{clock_ms}`
-/// is the database's clock.
+/// Returns the statements that outbox, lanes, retries and operations need beside the hot ones, in the dialects of both
+/// databases: `{clock_ms}` is the database's clock.
 pub fn rare_statements() -> Vec<(&'static str, &'static str)> {
     [
         message::RARE_STATEMENTS,
@@ -27,7 +27,7 @@ pub fn rare_statements() -> Vec<(&'static str, &'static str)> {
     .concat()
 }
 
-/// Returns the statements of `/metrics` that no page of people has, in the words of both databases.
+/// Returns the statements that only `/metrics` uses, in the dialects of both databases.
 pub fn meter_statements() -> Vec<(&'static str, &'static str)> {
     rhythm::statements()
 }

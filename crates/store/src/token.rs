@@ -1,18 +1,18 @@
-//! The tokens of operators that were made at run time: their rows, and those that the program knows by heart.
+//! The tokens of operators created at run time: their rows, and the cached ones.
 //!
-//! Sessions of people at the console: made with a token, good while that token is, kept as digests.
+//! Console sessions: created with a token, valid while that token is, kept as digests.
 
 use std::collections::BTreeSet;
 
 use super::audit::{AuditEntry, append};
 use super::damaged::intact;
-use super::db::{DbError, DbResult, Door, Row, StoreError};
+use super::db::{DbError, DbResult, Executor, Row, StoreError};
 use super::handle::Store;
 use hooklatch_core::types::{Name, Principal, Reach, Role, UnixMs};
 
 /// Most tokens that are good at once.
 pub const TOKENS_GOOD_N_MAX: u32 = 1_000;
-/// Most tokens that a node knows by heart: the good ones, and the newest of those that are good no more.
+/// Most tokens that a node caches: the valid ones, and the newest of those that are no longer valid.
 const TOKENS_KNOWN_N_MAX: u32 = 2_000;
 
 /// A token, without itself.
@@ -74,7 +74,7 @@ pub(super) fn token_row(row: &Row) -> DbResult<TokenRow> {
     })
 }
 
-/// Rows of `operator_tokens`; one that is damaged is the token of nobody.
+/// Rows of `operator_tokens`; a damaged one is no valid token.
 pub(super) fn token_rows(rows: &[Row]) -> DbResult<Vec<TokenRow>> {
     Ok(intact("operator_tokens", "token_id", rows, token_row)?.rows)
 }
@@ -92,7 +92,7 @@ pub(super) fn reach_text(reach: &Reach) -> Option<String> {
     reach.names().map(|names| serde_json::Value::from(names).to_string())
 }
 
-/// The tokens, for whoever lets requests in: it reads them and notes their use, and nothing else of the store.
+/// The tokens, for the code that authenticates requests: it reads them and records their use, and nothing else.
 #[derive(Clone)]
 pub struct TokenBook(Store);
 
@@ -119,7 +119,7 @@ impl TokenBook {
     }
 }
 
-async fn tokens_known(db: &mut Door<'_>) -> DbResult<Vec<TokenRow>> {
+async fn tokens_known(db: &mut Executor<'_>) -> DbResult<Vec<TokenRow>> {
     let sql = concat!(
         "/* tokens_known */ SELECT ",
         token_columns!(),
@@ -129,7 +129,7 @@ async fn tokens_known(db: &mut Door<'_>) -> DbResult<Vec<TokenRow>> {
     token_rows(&db.fetch(sql, &[TOKENS_KNOWN_N_MAX.into()]).await?)
 }
 
-async fn tokens_used(db: &mut Door<'_>, token_ids: Vec<String>, now_ms: UnixMs) -> DbResult<()> {
+async fn tokens_used(db: &mut Executor<'_>, token_ids: Vec<String>, now_ms: UnixMs) -> DbResult<()> {
     let sql = "/* tokens_used */ UPDATE operator_tokens SET last_used_at_ms = $2
                WHERE token_id = ANY($1) AND COALESCE(last_used_at_ms, 0) < $2";
     db.execute(sql, &[token_ids.into(), now_ms.into()]).await.map(drop)
@@ -154,7 +154,7 @@ pub struct OperatorSession {
 }
 
 impl TokenBook {
-    /// Keeps a new session of somebody who comes `from` there.
+    /// Inserts a new session of an operator who signed in `from` there.
     pub async fn session_make(&self, session: OperatorSession, from: String) -> Result<(), StoreError> {
         let store = self.store();
         together!(store.deciding.session_make(&session, from.as_str()))
@@ -172,14 +172,14 @@ impl TokenBook {
         alone!(store.deciding.session_end(digest))
     }
 
-    /// Ends all sessions of the token of this name, for its holder who comes `from` there; how many those were.
+    /// Ends all sessions of the token of this name, for its holder at the address `from`. Returns their number.
     pub async fn sessions_end(&self, name: Name, from: String, now_ms: UnixMs) -> Result<u64, StoreError> {
         let store = self.store();
         together!(store.deciding.sessions_end(name.as_str(), from.as_str(), now_ms))
     }
 }
 
-async fn session_make(db: &mut Door<'_>, session: &OperatorSession, from: &str) -> DbResult<()> {
+async fn session_make(db: &mut Executor<'_>, session: &OperatorSession, from: &str) -> DbResult<()> {
     let (name, now_ms) = (session.token_name.as_str(), session.created_at_ms);
     let sql = "/* session_make */ DELETE FROM operator_sessions WHERE expires_at_ms <= $1";
     db.execute(sql, &[now_ms.into()]).await?;
@@ -200,19 +200,19 @@ async fn session_make(db: &mut Door<'_>, session: &OperatorSession, from: &str) 
     append(db, now_ms, &[entry(name, "sign_in", format!("from {from}"))]).await
 }
 
-async fn sessions_known(db: &mut Door<'_>, digests: Vec<String>) -> DbResult<Vec<OperatorSession>> {
+async fn sessions_known(db: &mut Executor<'_>, digests: Vec<String>) -> DbResult<Vec<OperatorSession>> {
     let sql = "/* sessions_known */ SELECT digest, token_name, token_bound, created_at_ms, expires_at_ms
                FROM operator_sessions WHERE digest = ANY($1)";
     let rows = db.fetch(sql, &[digests.into()]).await?;
     Ok(intact("operator_sessions", "token_name", &rows, session_row)?.rows)
 }
 
-async fn session_end(db: &mut Door<'_>, digest: [u8; 32]) -> DbResult<()> {
+async fn session_end(db: &mut Executor<'_>, digest: [u8; 32]) -> DbResult<()> {
     let sql = "/* session_end */ DELETE FROM operator_sessions WHERE digest = $1";
     db.execute(sql, &[hex::encode(digest).into()]).await.map(drop)
 }
 
-async fn sessions_end(db: &mut Door<'_>, name: &str, from: &str, now_ms: UnixMs) -> DbResult<u64> {
+async fn sessions_end(db: &mut Executor<'_>, name: &str, from: &str, now_ms: UnixMs) -> DbResult<u64> {
     let sql = "/* sessions_end */ DELETE FROM operator_sessions WHERE token_name = $1";
     let ended_n = db.execute(sql, &[name.into()]).await?;
     let detail = format!("from {from}, of {ended_n} sessions");

@@ -1,35 +1,35 @@
-//! What handlers are run on to see what they would do: an event as it came, with what was committed for it, and a
-//! transaction that never stands.
+//! The input of trial runs of handlers: an event as received, with what was committed for it, and a transaction that is
+//! always rolled back.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 
-use super::db::{DbError, DbResult, Door, Row, StoreError, Tx};
-use super::event::{NotAsItCame, StoredPayload, event_columns, event_view, stored_body};
+use super::db::{DbError, DbResult, Executor, Row, StoreError, Tx};
+use super::event::{ContentUnavailable, StoredPayload, event_columns, event_view, stored_body};
 use super::handle::Store;
 use hooklatch_contract::EventView;
 use hooklatch_core::seal::{KeyRing, SealError, SealedPlace};
 use hooklatch_core::types::{EventKey, MESSAGES_N_MAX, MessageId, MessageState, Reach};
 
-/// An event as it came, and what was committed for it.
+/// An event as received, and what was committed for it.
 #[derive(Debug, Clone)]
 pub struct CommittedEvent {
     /// Provider and id of the event.
     pub key: EventKey,
     /// Number of the event.
     pub event_seq: i64,
-    /// Its row as people see it.
+    /// Its row as operators see it.
     pub view: EventView,
     /// The highest version that was seen of its object, and the number of the event that brought it.
     pub newest: Option<(i64, i64)>,
-    /// Headers and bytes as they came, or why there are none.
+    /// Headers and bytes as received, or why there are none.
     pub content: Result<CameContent, String>,
     /// The messages of its last generation, in their order.
     pub effects: Vec<CommittedEffect>,
 }
 
-/// Headers and bytes of an event as they came.
+/// Headers and bytes of an event as received.
 #[derive(Debug, Clone)]
 pub struct CameContent {
     /// Kept headers, as a JSON object.
@@ -87,14 +87,14 @@ const EFFECTS: &str =
      ORDER BY m.message_id";
 
 impl Store {
-    /// An event as it came, with what was committed for it; `None` when there is none.
+    /// Gets an event as received, with what was committed for it; `None` when there is none.
     pub async fn event_committed(&self, key: &EventKey) -> Result<Option<CommittedEvent>, StoreError> {
         let (key, ring) = (key.clone(), self.ring.clone());
         snapshot!(self.event_committed(&key, &ring))
     }
 
-    /// Opens a transaction that never stands, whatever is done in it. To be ended with `trial_ends`, where nobody
-    /// drops it: its connection is closed then.
+    /// Opens a transaction that is never committed, whatever is done in it. End it with `trial_ends`, in a task that is
+    /// not cancelled: dropping it closes its connection.
     pub async fn trial_begin(&self) -> Result<Tx, StoreError> {
         let mut tx = self.parts.backend.begin("trial_begin", purpose!(writer)).await?;
         match tx.trial_begins().await {
@@ -108,7 +108,7 @@ impl Store {
 }
 
 async fn event_committed(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     key: &EventKey,
     ring: &KeyRing,
 ) -> DbResult<Option<CommittedEvent>> {
@@ -142,12 +142,12 @@ fn content(
     let Some(stored) = StoredPayload::of(row, event_seq)? else {
         return Ok(Err("its body is no longer kept".to_owned()));
     };
-    Ok(match stored.came(event, ring) {
+    Ok(match stored.original(event, ring) {
         Ok((headers, body)) => Ok(CameContent { headers, body: body.into() }),
-        Err(NotAsItCame::Redacted) => {
+        Err(ContentUnavailable::Redacted) => {
             Err("its body was redacted, and what came is no longer kept".to_owned())
         }
-        Err(NotAsItCame::Sealed(error)) => Err(error.to_string()),
+        Err(ContentUnavailable::Sealed(error)) => Err(error.to_string()),
     })
 }
 

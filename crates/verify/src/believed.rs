@@ -4,7 +4,7 @@ use sha2::{Digest, Sha256};
 
 use hooklatch_core::types::BodyDigest;
 
-/// The grounds on which a request is believed: the secret that matched, and the text, time and id that it signs.
+/// The evidence of a verified request: the secret that matched, and the text, time and id that it signs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Believed {
     secret_n: usize,
@@ -16,7 +16,7 @@ pub struct Believed {
 /// The text that a MAC or a signature was computed of, as a digest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum SignedText {
-    /// Nothing is signed, or nobody asked.
+    /// Nothing is signed, or the text is not needed.
     Nothing,
     /// One text for the whole request.
     Whole(BodyDigest),
@@ -25,19 +25,19 @@ enum SignedText {
 }
 
 impl Believed {
-    /// Signed by the secret at `secret_n` (0 is the newest): the text that `parts` make, joined.
+    /// Signed by the secret at `secret_n` (0 is the newest): the joined text of `parts`.
     pub fn of(secret_n: usize, parts: &[&[u8]]) -> Self {
         Self { signed: SignedText::Whole(digest_of(parts)), ..Self::plain(secret_n) }
     }
 
-    /// Makes what [`Believed::of`] makes, where every event of a batch has its own signed text.
+    /// The same as [`Believed::of`], where every event of a batch has its own signed text.
     #[doc(hidden)]
     pub fn each<T: AsRef<[u8]>>(secret_n: usize, texts: &[T]) -> Self {
         let signed = SignedText::Each(texts.iter().map(|text| digest_of(&[text.as_ref()])).collect());
         Self { signed, ..Self::plain(secret_n) }
     }
 
-    /// Nothing of the request is signed: it was believed by a token alone.
+    /// Nothing of the request is signed: a token alone authenticated it.
     #[doc(hidden)]
     pub fn plain(secret_n: usize) -> Self {
         Self { secret_n, signed: SignedText::Nothing, time: None, id: None }
@@ -75,8 +75,8 @@ impl Believed {
         self.id.as_deref()
     }
 
-    /// A digest that tells the signed text of the `event_n`th event of the request from all others: where there is one
-    /// text for the whole, its event's place joins it.
+    /// A digest that identifies the signed text of the `event_n`th event of the request: where there is one text for
+    /// the whole, its event's place joins it.
     pub(crate) fn signed_text(&self, event_n: usize) -> Option<BodyDigest> {
         match &self.signed {
             SignedText::Nothing => None,

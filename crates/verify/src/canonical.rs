@@ -1,11 +1,11 @@
-//! Bodies written again the way a sender writes them before it signs: JSON as JavaScript's `JSON.stringify`
+//! Bodies rewritten the way a sender writes them before it signs: JSON as JavaScript's `JSON.stringify`
 //! would, PHP's `serialize`. Works on raw JSON text, so a number keeps the digits it was sent with.
 
 use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
-/// Deepest nesting that is followed. These bodies are written again before anybody is believed, so a stranger
+/// Deepest nesting that is followed. These bodies are rewritten before verification, so a stranger
 /// must not choose how deep we go: each level takes stack.
 const DEPTH_MAX: usize = 64;
 /// Most values in a text that is written again: what is kept of each while the whole is sorted must not grow to many
@@ -23,7 +23,7 @@ pub fn sorted_json(json: &[u8]) -> Option<Vec<u8>> {
     written(parsed(json)?, true, json.len())
 }
 
-/// A value as it stands in the text.
+/// A value as written in the text.
 enum Node<'a> {
     /// A text with its quotes, a number or a word.
     Plain(&'a str),
@@ -31,7 +31,7 @@ enum Node<'a> {
     Object(Vec<(Cow<'a, str>, Node<'a>)>),
 }
 
-/// The whole text as a tree, in two passes however it is nested: one says that it is JSON, the other takes it apart.
+/// The whole text as a tree, in two passes however it is nested: one checks that it is JSON, the other splits it.
 fn parsed(json: &[u8]) -> Option<Node<'_>> {
     if !is_bounded(json) {
         return None;
@@ -40,7 +40,8 @@ fn parsed(json: &[u8]) -> Option<Node<'_>> {
     JsonWalk { text: raw.get(), at: 0 }.value()
 }
 
-/// True when it is nested no deeper than [`DEPTH_MAX`] and has no more than [`VALUES_N_MAX`] values, told in one pass.
+/// True when it is nested no deeper than [`DEPTH_MAX`] and has no more than [`VALUES_N_MAX`] values, checked in one
+/// pass.
 fn is_bounded(json: &[u8]) -> bool {
     let (mut depth, mut values_n, mut is_text, mut is_escaped) = (0_usize, 1_usize, false, false);
     for byte in json {

@@ -1,6 +1,6 @@
-//! Chains of certificates that a message brings along, such as `x5c` of a JWS: whether they lead to a root that the
-//! settings name. Whom the first certificate is for is said by marks, extensions that its authority gives to such
-//! certificates alone. Parsing is `x509-parser`, verification is `ring`.
+//! Chains of certificates that a request carries, such as `x5c` of a JWS: whether they lead to a root that the settings
+//! name. Marks identify the purpose of the first certificate: extensions that its authority gives to such certificates
+//! alone. Parsing is `x509-parser`, verification is `ring`.
 
 use x509_parser::oid_registry::{
     OID_PKCS1_SHA256WITHRSA, OID_PKCS1_SHA384WITHRSA, OID_PKCS1_SHA512WITHRSA, OID_SIG_ECDSA_WITH_SHA256,
@@ -40,8 +40,8 @@ impl Vouched {
     }
 }
 
-/// The key of the first certificate in `chain` (DER), or why nobody vouches for it. Each is signed by the next, and the
-/// last by one of the `roots` (PEM, one after the other). Each must have its mark, the object identifier of an
+/// The key of the first certificate in `chain` (DER), or why the chain is not trusted. Each is signed by the next, and
+/// the last by one of the `roots` (PEM, one after the other). Each must have its mark, the object identifier of an
 /// extension: there are as many certificates as `marks`, the root not counted; it may stand behind them, and is not
 /// looked at.
 pub fn vouched(chain: &[Vec<u8>], roots: &str, marks: &[&str]) -> Result<Vouched, &'static str> {
@@ -76,7 +76,7 @@ pub fn vouched(chain: &[Vec<u8>], roots: &str, marks: &[&str]) -> Result<Vouched
     })
 }
 
-/// A certificate and nothing behind it, without critical parts that nobody here knows.
+/// A certificate and nothing behind it, without unknown critical extensions.
 fn parsed(der: &[u8]) -> Option<X509Certificate<'_>> {
     if der.len() > CERTIFICATE_BYTES_MAX {
         return None;
@@ -155,8 +155,8 @@ mod tests {
             ([LEAF, REAL_INTERMEDIATE], REAL_ROOT, "not issued by the next"),
             ([INTERMEDIATE, LEAF], ROOT, "another purpose"),
         ] {
-            let told = judged(&chain, root).expect_err(why);
-            assert!(told.contains(why), "{told}");
+            let error = judged(&chain, root).expect_err(why);
+            assert!(error.contains(why), "{error}");
         }
     }
 
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn who_may_not_sign_certificates_vouches_for_nobody() {
+    fn a_certificate_that_may_not_sign_certificates_is_not_trusted_as_an_issuer() {
         let roots = format!("-----BEGIN CERTIFICATE-----\n{INTERMEDIATE}\n-----END CERTIFICATE-----\n");
         let of_intermediate = vouched(&[der(LEAF)], &roots, &MARKS[..1]);
         assert!(of_intermediate.is_ok(), "an authority of path length 0 may sign a leaf");

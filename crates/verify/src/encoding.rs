@@ -19,7 +19,7 @@ const SHORT_BYTES: usize = 64;
 /// No digit has it.
 const NO_DIGIT: u8 = 0x80;
 
-/// Secrets that people copy lose their padding.
+/// Copied secrets often lose their padding.
 const UNPADDED: GeneralPurpose = GeneralPurpose::new(
     &base64::alphabet::STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
@@ -46,7 +46,7 @@ impl ShortBytes {
         }
     }
 
-    /// Room for `bytes_n`, filled by `fill`; `None` when that says so.
+    /// A buffer of `bytes_n`, filled by `fill`; `None` when `fill` returns `None`.
     fn filled(bytes_n: usize, fill: impl FnOnce(&mut [u8]) -> Option<usize>) -> Option<Self> {
         let mut here = [0; SHORT_BYTES];
         if let Some(place) = here.get_mut(..bytes_n) {
@@ -113,7 +113,7 @@ const fn digits(is_upper_too: bool) -> Digits {
     digits
 }
 
-/// All of it is read before anything is said, without a branch for each digit.
+/// Reads all of it before it returns, without a branch for each digit.
 fn of_hex(text: &str, digits: &Digits) -> Option<ShortBytes> {
     let (pairs, []) = text.as_bytes().as_chunks::<2>() else { return None };
     let digit = |byte: u8| digits.get(usize::from(byte)).copied().unwrap_or(NO_DIGIT);

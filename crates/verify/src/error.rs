@@ -1,12 +1,11 @@
-//! The errors of verification: why a request is not believed, why configured secrets are no keys, why nothing was
-//! signed.
+//! The errors of verification: why a request failed, why configured secrets are no keys, why nothing was signed.
 
-/// Longest id or URL of a key that a request may name. Bytes; longer ones are never asked for and never kept.
+/// Longest id or URL of a key that a request may name. Bytes; longer ones are never fetched and never kept.
 pub const KEY_ID_BYTES_MAX: usize = 512;
 /// Most characters of a stranger's key id that are shown.
 const SHOWN_CHARS_MAX: usize = 64;
 
-/// The reason why a request was not believed. The sender learns only "401"; the operator learns this.
+/// The reason why a request failed verification. The sender gets only "401"; the operator sees this.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum VerifyError {
     /// No signature where the kind puts one.
@@ -23,7 +22,7 @@ pub enum VerifyError {
     Malformed {
         /// Name of the header, or pointer into the body.
         place: String,
-        /// Says what is wrong with it.
+        /// Reason why it is invalid.
         why: &'static str,
     },
     /// The signed time is too long ago.
@@ -51,14 +50,14 @@ pub enum VerifyError {
     /// The request names a key that no setting holds and that was not fetched yet. A caller that can fetch it does so,
     /// and verifies once more; for everybody else it is a key that is not at hand.
     #[doc(hidden)]
-    #[error("no key to verify with: key `{}` of `settings.{setting}` is not at hand", shown(id))]
+    #[error("no key to verify with: key `{}` of `settings.{setting}` is not at hand", printable(id))]
     KeyWanted {
         /// Name of the setting that would hold the key.
         setting: String,
         /// Id or URL of the key, as the request names it: at most 512 bytes.
         id: String,
     },
-    /// The sender signs nothing, and the operator did not say that this is to be accepted.
+    /// The sender signs nothing, and the operator did not configure that this is accepted.
     #[doc(hidden)]
     #[error("the request is not signed, and `unverified = \"accept\"` is not configured")]
     Unsigned,
@@ -109,8 +108,8 @@ impl VerifyError {
         }
     }
 
-    /// The key that a request names is not at hand. An id that is too long is not passed on: nobody asks for it.
-    pub(crate) fn wanted(setting: &str, id: &str) -> Self {
+    /// The key that a request names is not at hand. An id that is too long is not passed on, and never fetched.
+    pub fn wanted(setting: &str, id: &str) -> Self {
         if id.len() > KEY_ID_BYTES_MAX {
             return Self::NoKey("the id of the key that it names is too long".to_owned());
         }
@@ -122,7 +121,7 @@ impl VerifyError {
     pub fn not_fetched(&self, why: &str) -> Self {
         match self {
             Self::KeyWanted { setting, id } => {
-                Self::NoKey(format!("key `{}` of `settings.{setting}`: {why}", shown(id)))
+                Self::NoKey(format!("key `{}` of `settings.{setting}`: {why}", printable(id)))
             }
             other => other.clone(),
         }
@@ -140,16 +139,16 @@ impl VerifyError {
 }
 
 /// A stranger's text, cut and without what a screen or a log could take for something else.
-fn shown(id: &str) -> String {
+fn printable(id: &str) -> String {
     id.chars().filter(char::is_ascii_graphic).take(SHOWN_CHARS_MAX).collect()
 }
 
-/// Says which setting lacks the account of a request, and what to do.
+/// The error that names the setting without the account of a request, and what to do.
 fn foreign(setting: &str, account: Option<&str>) -> String {
     match account {
         Some(account) => format!(
             "the sender signed it for account `{}`, which `settings.{setting}` does not list: add it if it is yours",
-            shown(account)
+            printable(account)
         ),
         None => format!(
             "the sender signed it, but it names no account that `settings.{setting}` could list: only \"*\" accepts it"
@@ -246,9 +245,9 @@ mod tests {
     fn a_wanted_key_is_a_missing_key_to_operators_and_its_id_is_cut_and_plain() {
         let wanted = VerifyError::wanted("jwks", &format!("a\n\u{1b}[0m{}", "x".repeat(100)));
         assert_eq!((wanted.reason(), wanted.step()), ("no_key", "secret"));
-        let told = wanted.to_string();
+        let text = wanted.to_string();
         assert_eq!(
-            told,
+            text,
             format!("no key to verify with: key `a[0m{}` of `settings.jwks` is not at hand", "x".repeat(60))
         );
     }

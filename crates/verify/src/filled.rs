@@ -1,4 +1,4 @@
-//! A pattern with the request's own texts in its places.
+//! A pattern filled with texts of the request.
 
 use std::borrow::Cow;
 
@@ -59,7 +59,7 @@ fn part<'a>(
         Piece::Header(name) => Cow::Borrowed(deciding_header(&request.headers, name)?.as_bytes()),
         Piece::HeaderValues => {
             let names: Vec<&str> = values.headers.split(' ').filter(|name| !name.is_empty()).collect();
-            // Each is copied before anybody is believed: a name that is there often would be a header's length often.
+            // Each is copied before verification: a repeated placeholder would copy a header's length each time.
             let is_again = |(n, name): (usize, &&str)| names.iter().take(n).any(|other| other == name);
             if names.len() > HEADERS_N_MAX || names.iter().enumerate().any(is_again) {
                 return Err(VerifyError::malformed("headers", "it names more than are sent, or one twice"));

@@ -1,18 +1,18 @@
 //! `application/x-www-form-urlencoded` bodies as bytes: what a sender signed may be in any character set.
 
 /// Most fields of a form. Senders have a few dozen; a stranger's body of half a million empty ones would be sorted and
-/// copied before anybody is believed.
+/// copied before verification.
 pub const FIELDS_N_MAX: usize = 1_000;
 
-/// A form, taken apart once: names and values in their order, decoded.
+/// A form, parsed once: names and values in their order, decoded.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Form(Vec<(Vec<u8>, Vec<u8>)>);
 
 impl Form {
-    /// The reason that is told when [`Form::parse`] gives `None`.
+    /// The reason to report when [`Form::parse`] returns `None`.
     pub const TOO_MANY: &'static str = "it has more than 1000 fields";
 
-    /// `None` when it has more than [`FIELDS_N_MAX`] fields, which is told before anything is decoded.
+    /// `None` when it has more than [`FIELDS_N_MAX`] fields, which is checked before anything is decoded.
     pub fn parse(body: &[u8]) -> Option<Self> {
         if raw_pairs(body).nth(FIELDS_N_MAX).is_some() {
             return None;

@@ -1,5 +1,5 @@
-//! Requests that are no event: a challenge that proves who owns the URL, a ping, a negotiation. Answered as the kind's
-//! `[[handshake]]` says, and nothing is admitted.
+//! Requests that are no event: a challenge that proves who owns the URL, a ping, a negotiation. Answered by the kind's
+//! `[[handshake]]`; nothing is admitted.
 
 use std::borrow::Cow;
 use std::cell::LazyCell;
@@ -30,7 +30,7 @@ pub struct Reply {
     pub body: String,
     /// Content type of the body.
     pub content_type: String,
-    /// The secret that the sender taught us, for a person to see.
+    /// The secret that the sender sent for pairing, for an operator to read.
     pub taught: Option<String>,
 }
 
@@ -42,9 +42,9 @@ impl Reply {
     }
 }
 
-/// The answer that `spec` wants for this request; `None` when it is no such handshake.
+/// The response of `spec` to this request; `None` when it is no such handshake.
 pub fn reply(spec: &HandshakeSpec, keys: &Keys, request: &RawRequest) -> Option<Reply> {
-    if !is_meant(spec, request) {
+    if !is_handshake(spec, request) {
         return None;
     }
     let is_armed = spec.armed_by.as_deref().is_none_or(|name| keys.settings().text(name) == Some(ARMED));
@@ -91,7 +91,7 @@ fn text(parts: &[Cow<'_, [u8]>]) -> Option<String> {
     String::from_utf8(parts.concat()).ok().filter(|text| text.len() <= ECHO_BYTES_MAX)
 }
 
-fn is_meant(spec: &HandshakeSpec, request: &RawRequest) -> bool {
+fn is_handshake(spec: &HandshakeSpec, request: &RawRequest) -> bool {
     let header = |name: &str| request.headers.get(name).and_then(|value| value.to_str().ok());
     // For most requests it is not looked at; for the others it is needed for every pointer.
     let json = LazyCell::new(|| Document::parse(&request.body));

@@ -1,5 +1,5 @@
-//! JSON Web Signatures in their compact form, taken apart by hand: one algorithm that the kind names, no
-//! `none`, nothing that the message may choose for itself.
+//! JSON Web Signatures in their compact form, parsed here: one algorithm that the kind names, no `none`, nothing that
+//! the message may choose for itself.
 
 use super::encoding::{Hash, base64url_text, decode_base64url, decode_base64url_long, hmac, same};
 use super::error::SignError;
@@ -8,7 +8,7 @@ use super::private::published_chain;
 use super::public::{PublicKey, PublicScheme};
 use hooklatch_core::json::{PointerTarget, find, text_of};
 
-/// A compact JWS, not believed yet.
+/// A compact JWS, not verified yet.
 #[derive(Debug, Clone)]
 pub struct Jws {
     header: Vec<u8>,
@@ -18,7 +18,7 @@ pub struct Jws {
 }
 
 impl Jws {
-    /// Takes `header.claims.signature` apart; `None` for anything else, and for headers that demand what we do
+    /// Parses `header.claims.signature`; `None` for anything else, and for headers that demand what we do
     /// not know (`crit`).
     pub fn parse(text: &str) -> Option<Self> {
         let (signed, signature) = text.rsplit_once('.')?;

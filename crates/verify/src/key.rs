@@ -1,4 +1,4 @@
-//! One key: how a configured text becomes one, and what it makes of a message.
+//! One key: how a configured text becomes one, and the signature that it computes of a message.
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha1::Sha1;
@@ -33,8 +33,8 @@ pub(crate) enum Key {
     Public(PublicKey),
 }
 
-/// A key whose id is known is tried only when it is asked for; one without an id always.
-pub(crate) fn is_asked(named: &NamedKey, id: Option<&str>) -> bool {
+/// A key whose id is known is tried only when the request names it; one without an id always.
+pub(crate) fn is_requested(named: &NamedKey, id: Option<&str>) -> bool {
     match (&named.id, id) {
         (Some(known), Some(asked)) => known == asked,
         _ => true,
@@ -49,7 +49,7 @@ impl Macs<'_> {
     /// compared in constant time.
     pub(crate) fn matches(&self, id: Option<&str>, signature: &[u8]) -> Option<usize> {
         self.0.iter().position(|(named, mac)| {
-            is_asked(named, id) && mac.as_ref().is_some_and(|mac| same(mac, signature))
+            is_requested(named, id) && mac.as_ref().is_some_and(|mac| same(mac, signature))
         })
     }
 }
@@ -78,7 +78,7 @@ fn fed<M: Mac, P: AsRef<[u8]>>(mut mac: M, parts: &[P]) -> M {
     mac
 }
 
-/// Makes the key of one configured text, in the format of its kind. `position` is from 1, as in the config.
+/// Parses the key of one configured text, in the format of its kind. `position` is from 1, as in the config.
 pub(crate) fn key(spec: &SignatureSpec, position: usize, text: &str) -> Result<Key, KeyError> {
     let undecodable = |wanted| KeyError::Undecodable { position, wanted };
     let is_public = spec.scheme.is_public()

@@ -1,12 +1,12 @@
-//! Configured secrets made ready: HMAC states that already took in the key, public keys, and what the kind's
-//! settings say besides.
+//! Configured secrets prepared for use: HMAC states that are initialized with the key, public keys, and the other
+//! settings of the kind.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::encoding::{base64_text, key_base64, same};
 use super::error::{KeyError, SignError, VerifyError};
-use super::key::{Key, Macs, NamedKey, is_asked, key, mac_by};
+use super::key::{Key, Macs, NamedKey, is_requested, key, mac_by};
 use super::own_key::OwnKey;
 use super::private::SigningKey;
 use super::public::{PublicKey, PublicScheme};
@@ -14,7 +14,7 @@ use crate::spec::{Scheme, SignatureSpec, Spec};
 use hooklatch_core::config::{KindSettings, Secret};
 
 /// A source of keys that no setting holds, such as a sender's certificate by its URL or a key by its id.
-/// It answers from what it has fetched before: verification waits for nobody.
+/// It answers from what it has fetched before: verification never waits for a fetch.
 pub trait KeySource: Send + Sync {
     /// The text of the key with this id, as [`PublicKey::parse`] or [`super::Certificate::parse`] reads it. `setting`
     /// is the name of the setting that would hold it; `id` is the id or URL that the request names, which the kind has
@@ -44,10 +44,10 @@ impl std::fmt::Debug for Keys {
 }
 
 impl Keys {
-    /// Makes keys of `secrets`, newest first, and of the setting that the spec names.
+    /// Builds keys of `secrets`, newest first, and of the setting that the spec names.
     #[doc(hidden)]
     pub fn new(spec: &SignatureSpec, secrets: &[Secret], settings: &KindSettings) -> Result<Self, KeyError> {
-        let secrets: Vec<Secret> = secrets.iter().flat_map(|secret| taken_apart(spec, secret)).collect();
+        let secrets: Vec<Secret> = secrets.iter().flat_map(|secret| split_secret(spec, secret)).collect();
         let signer = secrets.iter().find_map(|secret| SigningKey::parse(secret.reveal()));
         if let Some(n) = secrets.iter().position(|secret| secret.reveal().trim().is_empty()) {
             return Err(KeyError::Empty(n + 1));
@@ -113,13 +113,13 @@ impl Keys {
         self.tolerance_s
     }
 
-    /// True when somebody bounds the age of a signed time: the kind's `provider.toml`, or the operator.
+    /// True when the age of a signed time is bounded: by the kind's `provider.toml`, or by the operator.
     #[doc(hidden)]
     pub fn is_age_bounded(&self) -> bool {
         self.tolerance_s != (0, 0)
     }
 
-    /// Asks `source` for keys that no setting holds.
+    /// Uses `source` for keys that no setting holds.
     #[must_use]
     #[doc(hidden)]
     pub fn with_source(mut self, source: Arc<dyn KeySource>) -> Self {
@@ -127,7 +127,7 @@ impl Keys {
         self
     }
 
-    /// True when keys that no setting holds can be asked for.
+    /// True when keys that no setting holds can be fetched.
     pub(super) fn has_source(&self) -> bool {
         self.source.is_some()
     }
@@ -195,7 +195,7 @@ impl Keys {
         &self.settings
     }
 
-    /// The text of a setting, or the error that says it is missing.
+    /// The text of a setting, or the error that it is missing.
     pub fn setting(&self, name: &str) -> Result<&str, VerifyError> {
         self.settings.text(name).ok_or_else(|| VerifyError::NoKey(format!("setting `{name}` is missing")))
     }
@@ -217,8 +217,8 @@ impl Keys {
         PublicKey::parse(&self.key_text(setting, id)?).ok_or_else(unreadable)
     }
 
-    /// The text of the key with this id from the source alone, or the error that says that it is wanted.
-    pub(crate) fn fetched(&self, setting: &str, id: &str) -> Result<String, VerifyError> {
+    /// The text of the key with this id from the source alone, or the error that it has to be fetched.
+    pub fn fetched(&self, setting: &str, id: &str) -> Result<String, VerifyError> {
         let fetched = self.source.as_ref().and_then(|source| source.key(setting, id));
         fetched.ok_or_else(|| VerifyError::wanted(setting, id))
     }
@@ -245,7 +245,7 @@ impl Keys {
         signature: &[u8],
     ) -> Option<usize> {
         self.list.iter().position(|named| {
-            is_asked(named, id)
+            is_requested(named, id)
                 && matches!(&named.key, Key::Public(key) if key.verifies(scheme, message, signature))
         })
     }
@@ -296,7 +296,7 @@ impl VerifyError {
     }
 }
 
-/// Length of a setting in bytes; it may say that its text is base64.
+/// Length of a setting in bytes; its text may be marked as base64.
 fn secret_bytes(text: &str) -> usize {
     match text.strip_prefix("base64:") {
         Some(stem) => key_base64(stem).map_or(0, |bytes| bytes.len()),
@@ -305,7 +305,7 @@ fn secret_bytes(text: &str) -> usize {
 }
 
 /// The secrets in one text: some senders show several as one, each with something before it.
-fn taken_apart(spec: &SignatureSpec, secret: &Secret) -> Vec<Secret> {
+fn split_secret(spec: &SignatureSpec, secret: &Secret) -> Vec<Secret> {
     let strip = |text: &str| {
         let prefix = spec.secret_strip.as_deref().unwrap_or_default();
         Secret::new(text.strip_prefix(prefix).unwrap_or(text))

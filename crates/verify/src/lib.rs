@@ -2,17 +2,17 @@
 //!
 //! A request goes downwards through these files and never comes back up. In reading order:
 //!
-//! - `request.rs`, `error.rs`, `encoding.rs`, `time.rs`: a request, what can be wrong with it, and the texts in it;
+//! - `request.rs`, `error.rs`, `encoding.rs`, `time.rs`: a request, its errors, and the texts in it;
 //! - `keys.rs` turns configured secrets into keys (`key.rs` is one of them, `public.rs` and `p521.rs` public ones,
 //!   `chain.rs` those of certificates); `private.rs` is the other side of those, for `sign` and `send`;
 //! - `filled.rs` writes the text that is signed; `signed.rs`, `standard.rs` and `token.rs` are the named schemes;
-//! - `verified.rs` chooses the scheme. [`verify`] is there, and a [`Verified`] can be made nowhere else: whatever needs
-//!   a believed request asks for one;
-//! - `handshake.rs` answers what is no event, `sign.rs` signs as a sender does, and `form.rs`, `jws.rs`, `canonical.rs`
-//!   and `seal.rs` help kinds that verify with code.
+//! - `verified.rs` chooses the scheme. [`verify`] is there, and nothing else can create a [`Verified`]: code that needs
+//!   a verified request takes one as its argument;
+//! - `handshake.rs` answers requests that are no event, `sign.rs` signs as a sender does, and `form.rs`, `jws.rs`,
+//!   `canonical.rs` and `seal.rs` help kinds that verify with code.
 //!
 //! Secrets are compared in constant time (`encoding.rs`, `same`) and never printed. Nothing here fetches a key: a
-//! verification that lacks one says so ([`VerifyError::KeyWanted`]), and `receive/` has it fetched.
+//! verification that lacks one returns [`VerifyError::KeyWanted`], and `receive/` fetches it.
 
 mod believed;
 mod canonical;

@@ -1,4 +1,4 @@
-//! The operator's own private key, by which answers are signed that a sender wants signed. `rsa` computes here because
+//! The operator's own private key, which signs responses for senders that require it. `rsa` computes here because
 //! `ring` does not sign with SHA-1: in constant time since its version 0.10, with blinding, and with a check of each
 //! result (docs/adr/0094-answers-made-by-a-kind.md).
 

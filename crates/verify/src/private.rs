@@ -227,7 +227,7 @@ pub fn is_published(text: &str) -> bool {
     is_ours(text) || blocks.any(|block| is_ours(&block))
 }
 
-/// An RSA key as its modulus alone, whatever form it came in; any other as it is.
+/// An RSA key as its modulus alone, whatever its form was; any other as it is.
 fn comparable(key: PublicKey) -> PublicKey {
     let modulus =
         |der: &[u8]| Some(parse_der(der).ok()?.1.as_sequence().ok()?.first()?.as_slice().ok()?.to_vec());

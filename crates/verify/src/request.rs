@@ -1,4 +1,4 @@
-//! A request as it came, and the headers of it that decide.
+//! A request as received, and the headers of it that decide.
 
 use bytes::Bytes;
 use http::{HeaderMap, Method};
@@ -13,7 +13,7 @@ pub(super) const SIGNATURES_N_MAX: usize = 16;
 /// Longest value of a header that decides. Bytes; the longest of a sender is a token of some two thousand.
 pub const HEADER_BYTES_MAX: usize = 8_192;
 
-/// A request as it came, before anything is believed.
+/// A request as received, before verification.
 #[derive(Debug, Clone)]
 pub struct RawRequest {
     /// HTTP method, usually POST.
@@ -22,7 +22,7 @@ pub struct RawRequest {
     pub url: String,
     /// All headers, repeated ones included.
     pub headers: HeaderMap,
-    /// Body as it came, byte for byte.
+    /// Body as received, byte for byte.
     pub body: Bytes,
     /// Time when the last byte arrived. Unix milliseconds.
     pub received_at_ms: UnixMs,
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_names_the_first_present_counts_and_the_first_known_is_told_missing() {
+    fn of_several_names_the_first_present_counts_and_the_first_known_is_reported_missing() {
         let given = headers(&[("b", b"1"), ("c", b"2")]);
         let (some, none) = (["a", "c", "b"].map(str::to_owned), ["x", "y", "z"].map(str::to_owned));
         assert_eq!(first_present(&given, &some), Ok("c"));

@@ -1,4 +1,4 @@
-//! The other side, for `sign` and `send`: makes the headers that a sender would send. Offline, with the
+//! The sender's side, for `sign` and `send`: creates the headers that a sender would send. Offline, with the
 //! newest secret that can sign.
 
 use std::borrow::Cow;
@@ -30,7 +30,7 @@ pub struct SignAt {
     pub event_type: String,
 }
 
-/// A request that its kind believes.
+/// A request that passes its kind's verification.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Signed {
     /// Names and values, in the order to send them.
@@ -162,7 +162,7 @@ fn written_time(unit: TimeUnit, now_s: i64) -> String {
     }
 }
 
-/// Puts a signature or token into its header, or into the body where the kind has it there.
+/// Writes a signature or token into its header, or into the body where the kind has it there.
 fn put(signed: &mut Signed, spec: &SignatureSpec, value: &str) -> Result<(), SignError> {
     if let Some(name) = &spec.query {
         signed.body = form_with(&signed.body, name, value);

@@ -19,7 +19,7 @@ use hooklatch_core::json::{Document, text_of};
 
 /// The texts in the places of the kind's layout.
 #[derive(Default)]
-struct Carried<'a> {
+struct LayoutValues<'a> {
     timestamp: Option<&'a str>,
     headers: &'a str,
     /// Position of the text and of the item in it, and the signature that was there.
@@ -39,7 +39,7 @@ enum Made<'a> {
     Message(PublicScheme, Vec<u8>),
 }
 
-/// Believes a request by the scheme of `spec`, or says why not.
+/// Verifies a request by the scheme of `spec`.
 pub(crate) fn verify(
     spec: &SignatureSpec,
     keys: &Keys,
@@ -60,7 +60,7 @@ pub(crate) fn verify(
         (None, Some(pointer)) => in_body.as_deref().map(|text| (pointer.as_str(), text)),
         (None, None) => carried.timestamp.map(|text| (place, text)),
     };
-    // Where no age is checked the text is signed as it is, whatever it says.
+    // Where no age is checked the text of the time is signed as it is, whatever its format.
     if let Some((place, text)) = timestamp
         && (spec.tolerance_s.is_some() || spec.timestamp_min_s.is_some())
     {
@@ -138,8 +138,8 @@ fn check_shape(spec: &SignatureSpec, keys: &Keys, request: &RawRequest) -> Resul
     Ok(())
 }
 
-/// Makes what is believed, with its signed text where that tells replays: elsewhere nobody asks for it, and it is as
-/// long as the body.
+/// Builds the verified result, with its signed text where that detects replays: elsewhere the text is not needed, and
+/// it is as long as the body.
 fn believed(
     spec: &SignatureSpec,
     secret_n: usize,
@@ -163,7 +163,7 @@ fn is_object(body: &[u8]) -> bool {
     body.starts_with(b"{") && body.ends_with(b"}")
 }
 
-/// The position of the public key that made `signature`; or the error that says which key is to be fetched first.
+/// The position of the public key that made `signature`; or the error that names the key to fetch first.
 fn public_matched(
     spec: &SignatureSpec,
     keys: &Keys,
@@ -175,7 +175,7 @@ fn public_matched(
     if let Some(secret_n) = keys.public_matches(scheme, id, message, bytes) {
         return Ok(Some(secret_n));
     }
-    // A key that the settings hold is not fetched: a request that names it and was not signed with it is not believed.
+    // A key in the settings is not fetched: a request that names it and was not signed with it fails verification.
     let is_unknown = |(setting, id): &(&str, &str)| keys.settings().of_id(setting, id).is_none();
     let setting = spec.keys.as_deref().filter(|_| spec.keys_fetched && keys.has_source());
     let Some((setting, id)) = setting.zip(id).filter(is_unknown) else { return Ok(None) };
@@ -227,14 +227,14 @@ fn family<'a>(headers: &'a HeaderMap, stem: &str) -> Result<Vec<Cow<'a, str>>, V
     if texts.is_empty() { Err(VerifyError::HeaderMissing(format!("{stem}1"))) } else { Ok(texts) }
 }
 
-/// Takes the texts apart by the kind's layout. In a list, items of another shape are passed over.
+/// Parses the texts by the kind's layout. In a list, items of another shape are skipped.
 fn carried<'a>(
     spec: &SignatureSpec,
     place: &str,
     texts: &'a [Cow<'a, str>],
-) -> Result<Carried<'a>, VerifyError> {
+) -> Result<LayoutValues<'a>, VerifyError> {
     let layout: &Layout = &spec.layout;
-    let mut carried = Carried::default();
+    let mut carried = LayoutValues::default();
     let mut timestamps_n = 0;
     for (text_n, text) in texts.iter().enumerate() {
         let is_read = layout.read(text, |item_n, slot, text| match slot {
@@ -399,7 +399,7 @@ mod tests {
     }
 
     /// Lengthens a text of which a plain SHA-256 is known with a secret of `secret_n` bytes in front: the bytes behind the
-    /// text, and the hash of all. Whoever does this does not know the secret.
+    /// text, and the hash of all. The secret is not needed for this.
     fn lengthened(hash: &[u8], text: &[u8], secret_n: usize, suffix: &[u8]) -> (Vec<u8>, Vec<u8>) {
         let padding = |bytes_n: usize| {
             let mut padding = vec![0x80];

@@ -53,7 +53,7 @@ pub fn standard_webhooks(request: &RawRequest, keys: &Keys, prefix: &str) -> Res
 }
 
 /// The scheme under one family of names, with the caller's bounds for its time; and with the signed text where that
-/// tells replays, which is one more digest of all of it.
+/// detects replays, which is one more digest of all of it.
 fn verify_family(
     family: &Family,
     keys: &Keys,

@@ -1,4 +1,4 @@
-//! Signed times as senders write them, and whether they are near enough.
+//! Signed times as senders write them, and whether they are within the tolerance.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -81,7 +81,7 @@ pub(super) fn check_age(
     Ok(())
 }
 
-/// Reads a time of this unit, which stands at `place`, and checks that it is near enough to the arrival of the request;
+/// Parses a time of this unit, found at `place`, and checks that it is near enough to the arrival of the request;
 /// for kinds that verify with code. The bounds are those of [`Keys::tolerance_s`], which an operator can change.
 pub fn check_timestamp(
     keys: &Keys,
@@ -118,7 +118,7 @@ pub fn rfc3339_ms(text: &str) -> Option<i64> {
 }
 
 /// The time at which something happened at a sender, as senders write it: RFC 3339, or a number of seconds, of which
-/// some write fractions, or of milli-, micro- or nanoseconds since 1970. A number tells its unit by its size: seconds
+/// some write fractions, or of milli-, micro- or nanoseconds since 1970. The size of a number implies its unit: seconds
 /// have 11 digits from the year 5138 on, milliseconds had fewer than 12 until 1973. Unix milliseconds; `None` for
 /// anything else.
 pub fn happened_ms(text: &str) -> Option<i64> {
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn the_size_of_a_number_tells_its_unit() {
+    fn the_size_of_a_number_implies_its_unit() {
         #[track_caller]
         fn check(text: &str, want: Option<i64>) {
             assert_eq!(happened_ms(text), want, "{text}");

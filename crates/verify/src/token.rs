@@ -1,4 +1,4 @@
-//! Shared tokens and HTTP Basic: they say who sent a request, not what was sent. Compared in constant time.
+//! Shared tokens and HTTP Basic: they authenticate the sender, not the content. Compared in constant time.
 
 use super::encoding::{decode_base64, same};
 use super::error::VerifyError;

@@ -1,5 +1,5 @@
-//! The entrance and the exit: a [`RawRequest`] goes in, a [`Verified`] comes out. Everything else in this folder is
-//! below this file and never comes back to it.
+//! Entry and result: a [`RawRequest`] goes in, a [`Verified`] comes out. Everything else in this crate is below this
+//! file and never calls it.
 
 use super::believed::Believed;
 use super::error::VerifyError;
@@ -21,7 +21,7 @@ impl Verified {
         Self { request, believed: Believed::plain(0).id(id) }
     }
 
-    /// The same, unless `[whose]` of the kind says that the event is not of one of the operator's accounts.
+    /// The same, unless by `[whose]` of the kind the event is not of one of the operator's accounts.
     pub fn of_own_account(self, whose: &WhoseSpec, keys: &Keys) -> Result<Self, Box<Unbelieved>> {
         match whose::check(whose, keys, &self.request) {
             Ok(()) => Ok(self),
@@ -29,7 +29,7 @@ impl Verified {
         }
     }
 
-    /// The request that was believed.
+    /// The verified request.
     pub fn request(&self) -> &RawRequest {
         &self.request
     }
@@ -39,32 +39,32 @@ impl Verified {
         self.believed.secret_n()
     }
 
-    /// The secret, text, time and id that it was believed for.
+    /// The secret, text, time and id that verified it.
     pub fn believed(&self) -> &Believed {
         &self.believed
     }
 }
 
-/// Verification that no spec can say: which of the keys signed the request, and what text; or why it is not believed.
+/// Verification that no spec can express: which of the keys signed the request, and what text; or why it fails.
 pub type VerifyFn = fn(&RawRequest, &Keys) -> Result<Believed, VerifyError>;
 
 /// The operator's choice about requests that a sender does not sign.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Unverified {
-    /// Refused, as any other request that is not believed.
+    /// Refused, as any other request that fails verification.
     #[default]
     Refuse,
-    /// Taken, at the operator's own word; only where no key is configured.
+    /// Accepted, because the operator configured it; only where no key is configured.
     Accept,
 }
 
-/// A request that was not believed, and why. Its `Debug` says why alone: the request may hold anything.
+/// A request that failed verification, and why. Its `Debug` shows the reason alone: the request may hold anything.
 #[derive(Clone, thiserror::Error)]
 #[error("{why}")]
 pub struct Unbelieved {
-    /// The reason why the request is not believed.
+    /// The reason why the request failed verification.
     pub why: VerifyError,
-    /// The request as it came.
+    /// The request as received.
     pub request: RawRequest,
 }
 
@@ -74,7 +74,7 @@ impl std::fmt::Debug for Unbelieved {
     }
 }
 
-/// Believes `request` or says why not: the named scheme of `spec`, or `code` where the spec says so.
+/// Verifies `request`: by the named scheme of `spec`, or by `code` where the spec requires it.
 pub fn verify(
     spec: &SignatureSpec,
     code: Option<VerifyFn>,

@@ -1,4 +1,4 @@
-//! Whose event it is: compares the account that a signed request names with the operator's own.
+//! The account of an event: compares the account that a signed request names with the operator's own.
 
 use super::error::VerifyError;
 use super::keys::Keys;
@@ -23,7 +23,7 @@ impl Keys {
     }
 }
 
-/// Refuses a request of an account that is not the operator's, where the spec says what names it.
+/// Refuses a request of an account that is not the operator's, where the spec names the account's place.
 pub(crate) fn check(whose: &WhoseSpec, keys: &Keys, request: &RawRequest) -> Result<(), VerifyError> {
     let (Some(source), Some(setting)) = (whose.source(), &whose.setting) else { return Ok(()) };
     let account = match source {

@@ -45,7 +45,7 @@ impl EventInsert {
 }
 
 /// The rows that are there instead of one that was not inserted.
-pub struct Holder {
+pub struct ExistingRows {
     /// Position in the list that was asked about.
     pub position: usize,
     /// Digest and state of the row with the same key.
@@ -91,7 +91,7 @@ impl<'a> Batch<'a> {
             .collect();
         let is_first = |position: &usize| firsts.get(*position) == Some(position);
         let mut order: Vec<usize> = (0..candidates.len()).filter(is_first).collect();
-        // The one order in which all nodes insert: whoever shares bytes under other ids, or ids, meets the others at
+        // The one order in which all nodes insert: transactions that share bytes under other ids, or ids, conflict at
         // the same row first. Without a replay key: last, by id.
         let place = |position: &usize| {
             candidates.get(*position).map(|one| {
@@ -158,9 +158,9 @@ impl<'a> Batch<'a> {
         &self,
         inserted: &Inserted,
         lost: &[usize],
-        holders: &[Holder],
+        holders: &[ExistingRows],
     ) -> Option<Vec<Latched>> {
-        let is_copy = |holder: &Holder| {
+        let is_copy = |holder: &ExistingRows| {
             let one = lost.get(holder.position).and_then(|position| self.candidates.get(*position));
             let digest = holder.same_key.as_ref().map(|(digest, _)| digest.as_slice());
             one.is_some_and(|one| digest == Some(one.event.digest.as_slice()))
@@ -174,7 +174,7 @@ impl<'a> Batch<'a> {
 }
 
 /// The version of an object that an event raises.
-pub(super) struct Raise<'a> {
+pub(super) struct VersionRaise<'a> {
     pub provider: &'a str,
     pub object: &'a str,
     pub version: i64,
@@ -190,13 +190,18 @@ pub(super) fn raised(candidates: &[Candidate], latched: &[Latched]) -> Vec<usize
 }
 
 /// Returns the highest version of each object, in the one order in which everybody locks them.
-pub(crate) fn highest<'a>(candidates: &'a [Candidate], raised: &[usize]) -> Vec<Raise<'a>> {
+pub fn highest<'a>(candidates: &'a [Candidate], raised: &[usize]) -> Vec<VersionRaise<'a>> {
     let raise = |one: &'a Candidate| {
         let object = one.event.object.as_ref()?;
         let provider = one.event.key.provider.as_str();
-        Some(Raise { provider, object: &object.object, version: object.version, event_seq: one.event_seq })
+        Some(VersionRaise {
+            provider,
+            object: &object.object,
+            version: object.version,
+            event_seq: one.event_seq,
+        })
     };
-    let mut all: Vec<Raise<'a>> =
+    let mut all: Vec<VersionRaise<'a>> =
         raised.iter().filter_map(|position| candidates.get(*position)).filter_map(raise).collect();
     // Stable: of equal versions the first in the given order stays first.
     all.sort_by(|a, b| (a.provider, a.object, b.version).cmp(&(b.provider, b.object, a.version)));
@@ -223,7 +228,7 @@ pub(crate) fn stale(candidates: &[Candidate], raised: &[usize], is_newest: &[boo
     stale
 }
 
-/// Raises one version; a row comes back when it is the newest that was seen.
+/// Raises one version; returns a row when it is the newest that was seen.
 pub(super) const VERSION_RAISE: &str =
     "/* versions_raise */ INSERT INTO object_versions (provider, object, version, event_seq)
      VALUES ($1, $2, $3, $4)

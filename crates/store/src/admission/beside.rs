@@ -1,12 +1,12 @@
-//! Finds out what an event met instead of being new, and keeps it beside the one that stands: see `apart.rs`.
+//! Compares an event that was not inserted with the stored one, and keeps its content beside it: see `apart.rs`.
 
 use std::sync::Arc;
 
 use super::Candidate;
-use super::batch::{EventInsert, Holder};
+use super::batch::{EventInsert, ExistingRows};
 use super::transaction::AdmissionTx;
-use crate::apart::{conflict_ids, event_content, is_beside, replay_places, told_beside};
-use crate::db::{DbResult, Door, StoreError};
+use crate::apart::{conflict_ids, conflict_note, event_content, is_beside, replay_places};
+use crate::db::{DbResult, Executor, StoreError};
 use crate::event::{EventRow, EventUpdate, Latched, event_get, events_update, events_with};
 use crate::signal::repeat_claim;
 use hooklatch_core::json::is_rendering;
@@ -14,7 +14,7 @@ use hooklatch_core::seal::KeyRing;
 use hooklatch_core::types::{BodyDigest, EventKey, EventState, IncomingEvent, Name, OnConflict};
 
 /// Other content under the key of an event.
-pub struct Conflicting<'a> {
+pub struct ConflictingEvent<'a> {
     pub event: &'a Arc<IncomingEvent>,
     /// Its number: nothing else has it, as it was not admitted under it.
     pub event_seq: i64,
@@ -24,7 +24,7 @@ pub struct Conflicting<'a> {
     pub on_conflict: OnConflict,
 }
 
-impl<'a> Conflicting<'a> {
+impl<'a> ConflictingEvent<'a> {
     pub fn of(candidate: &'a Candidate, first_event_id: &str, on_conflict: OnConflict) -> Self {
         let first_event_id = first_event_id.to_owned();
         Self { event: &candidate.event, event_seq: candidate.event_seq, first_event_id, on_conflict }
@@ -47,7 +47,7 @@ impl<'a> Conflicting<'a> {
     }
 
     /// Returns what it is kept as, at the place with this id: with its body in one piece where the parts are encrypted,
-    /// because those open under the id that came alone.
+    /// because those open under the received id alone.
     fn kept_as(&self, event_id: String, replay_key: Option<BodyDigest>, ring: &KeyRing) -> IncomingEvent {
         let key = EventKey { provider: self.event.key.provider.clone(), event_id };
         let stored_parts_n = self.event.stored_parts_n.filter(|_| !ring.is_on());
@@ -56,14 +56,14 @@ impl<'a> Conflicting<'a> {
 }
 
 impl AdmissionTx {
-    /// Returns what one event met. The signed text counts before the id, which anybody may have written:
-    /// what was sent before is a replay under an id that is known, too, and other content under it has the
-    /// room of one signed text only.
-    pub async fn met<'a>(
+    /// Compares one event with the stored rows. The signed text counts before the id, which anybody may have written:
+    /// a text sent before is a replay under a known id, too, and other content under it has the
+    /// place of one signed text only.
+    pub async fn compare_existing<'a>(
         &mut self,
         candidate: &'a Candidate,
-        holder: Holder,
-        conflicts: &mut Vec<Conflicting<'a>>,
+        holder: ExistingRows,
+        conflicts: &mut Vec<ConflictingEvent<'a>>,
     ) -> Result<Option<Latched>, StoreError> {
         let event = &candidate.event;
         let own_id = &event.key.event_id;
@@ -83,7 +83,7 @@ impl AdmissionTx {
                 return Ok(Some(Latched::Replayed { first_event_id }));
             }
             (Some((first_event_id, digest)), _) => (first_event_id, digest, event.on_conflict),
-            // Whoever holds one signed request can have any id taken: what nobody sent before is not in its way.
+            // A holder of one signed request can occupy any id: such a row does not block an event with new content.
             (None, Some((digest, state))) if state == EventState::Replayed.as_str() => {
                 (own_id.clone(), digest, OnConflict::Dispatch)
             }
@@ -94,12 +94,12 @@ impl AdmissionTx {
         let first = digest
             .try_into()
             .map_err(|_| StoreError::inconsistent("processed_webhook_events", "digest", &first_event_id))?;
-        conflicts.push(Conflicting::of(candidate, &first_event_id, on_conflict));
+        conflicts.push(ConflictingEvent::of(candidate, &first_event_id, on_conflict));
         Ok(Some(Latched::Conflict { first, first_event_id }))
     }
 
     /// True when the event that stands under this key is this one, which its sender wrote in another way. Where its
-    /// body is no longer kept, or not as it came, nothing says so.
+    /// body is no longer kept, or not as received, it is `false`.
     async fn is_rendering(&mut self, event: &IncomingEvent) -> Result<bool, StoreError> {
         let Some(renderings) = &event.renderings else { return Ok(false) };
         let first = in_tx!(self.tx, event_content(&event.key, &self.ring))?;
@@ -107,8 +107,8 @@ impl AdmissionTx {
     }
 
     /// Accepts a text whose like may come again as an event of its own, due at once, unless its provider had another
-    /// one accepted within the last ten minutes: whoever holds one signed request could go on for ever. `None` where
-    /// it is to be kept as a replay.
+    /// one accepted within the last ten minutes: a holder of one signed request could repeat it without end. `None`
+    /// where it is to be kept as a replay.
     async fn repeat_accept(
         &mut self,
         candidate: &Candidate,
@@ -192,7 +192,10 @@ impl AdmissionTx {
     }
 
     /// Keeps other contents of events that stand, each once, in the one order in which all nodes do.
-    pub(super) async fn conflicts_keep(&mut self, mut found: Vec<Conflicting<'_>>) -> Result<(), StoreError> {
+    pub(super) async fn conflicts_keep(
+        &mut self,
+        mut found: Vec<ConflictingEvent<'_>>,
+    ) -> Result<(), StoreError> {
         found.sort_by(|a, b| {
             (&a.event.key.provider, &a.first_event_id, a.event.digest).cmp(&(
                 &b.event.key.provider,
@@ -206,7 +209,7 @@ impl AdmissionTx {
         Ok(())
     }
 
-    async fn conflict_keep(&mut self, conflicting: &Conflicting<'_>) -> Result<(), StoreError> {
+    async fn conflict_keep(&mut self, conflicting: &ConflictingEvent<'_>) -> Result<(), StoreError> {
         let event = conflicting.event;
         let (provider, mut replay_key) = (&event.key.provider, event.replay_key);
         let ids = conflict_ids(&conflicting.first_event_id);
@@ -221,7 +224,7 @@ impl AdmissionTx {
             if self.is_inserted(row.clone()).await? {
                 return self.conflict_kept(conflicting, key).await;
             }
-            // Another node may have taken the place meanwhile, or somebody has the signed text.
+            // Another node may have taken the place meanwhile, or another row has the signed text.
             match in_tx!(self.tx, event_get(&key))? {
                 Some(row) if conflicting.is_kept_as(&row) => return Ok(()),
                 Some(_) => continue,
@@ -253,10 +256,10 @@ impl AdmissionTx {
         Ok(holders.iter().filter_map(|one| one.same_text.as_ref()).any(|(_, digest)| *digest == event.digest))
     }
 
-    /// Says what it is, and when it is due, if it is to be dispatched.
+    /// Updates its state, and its due time if it is to be dispatched.
     async fn conflict_kept(
         &mut self,
-        conflicting: &Conflicting<'_>,
+        conflicting: &ConflictingEvent<'_>,
         key: EventKey,
     ) -> Result<(), StoreError> {
         metrics::counter!("hooklatch_conflicts_kept_total", "provider" => key.provider.to_string())
@@ -266,7 +269,7 @@ impl AdmissionTx {
         let update = EventUpdate {
             event_seq: conflicting.event_seq,
             state: if is_dispatched { EventState::Retry } else { EventState::Conflict },
-            error: Some(told_beside(&conflicting.first_event_id)),
+            error: Some(conflict_note(&conflicting.first_event_id)),
             attempts_n: 0,
             due_at_ms: is_dispatched.then_some(received_at_ms),
             processed_at_ms: received_at_ms,
@@ -283,7 +286,7 @@ fn note_unrecorded(event: &IncomingEvent) {
 
 /// Returns those of `places` whose replay key a row has already.
 async fn replay_keys_taken(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     provider: &Name,
     places: &[BodyDigest],
 ) -> DbResult<Vec<Vec<u8>>> {
@@ -301,7 +304,7 @@ async fn replay_keys_taken(
     Ok(taken)
 }
 
-async fn conflict_count(db: &mut Door<'_>, first: &EventKey) -> DbResult<()> {
+async fn conflict_count(db: &mut Executor<'_>, first: &EventKey) -> DbResult<()> {
     db.execute(
         "/* conflict_count */ INSERT INTO conflict_counts (provider, event_id, unkept_n) VALUES ($1, $2, 1)
          ON CONFLICT (provider, event_id) DO UPDATE SET unkept_n = conflict_counts.unkept_n + 1",

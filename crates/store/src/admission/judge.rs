@@ -1,6 +1,7 @@
-//! A batch in an open transaction, step by step: what is inserted, what the others met, what is decided and written.
+//! A batch in an open transaction, step by step: insert the events, look up the existing rows of the others, decide,
+//! and write.
 //!
-//! [`Store::admit`]: which way a batch goes.
+//! [`Store::admit`] chooses how a batch is admitted.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,11 +9,11 @@ use std::sync::Arc;
 use tracing::error;
 
 use super::batch::{Batch, Inserted};
-use super::beside::Conflicting;
+use super::beside::ConflictingEvent;
 use super::transaction::AdmissionTx;
-use super::{AdmittedBatch, Candidate, Decide, Plan, Quick, Writes, postgres, sqlite};
+use super::{AdmittedBatch, Candidate, Decide, FastPath, Plan, Writes, postgres, sqlite};
 use crate::db::postgres::Postgres;
-use crate::db::{Backend, DbError, DbResult, Door, StoreError};
+use crate::db::{Backend, DbError, DbResult, Executor, StoreError};
 use crate::event::Latched;
 use crate::handle::Store;
 use hooklatch_core::stop::to_end;
@@ -43,7 +44,7 @@ impl AdmissionTx {
         Ok(admitted)
     }
 
-    /// Inserts what nobody has, each with its state, and says of each what was found, in the given order.
+    /// Inserts the new ones, each with its state, and returns for each what was found, in the given order.
     /// They are sorted before the insert, so that two nodes with the same events cannot deadlock.
     pub async fn events_insert(&mut self, candidates: &[Candidate]) -> Result<Vec<Latched>, StoreError> {
         let batch = Batch::new(candidates);
@@ -51,7 +52,7 @@ impl AdmissionTx {
         self.judge(&batch, &batch.inserted(&lost)).await
     }
 
-    /// Says of each event what was found, once `inserted` are in.
+    /// Returns for each event what was found, after `inserted` were inserted.
     pub async fn judge(
         &mut self,
         batch: &Batch<'_>,
@@ -67,7 +68,7 @@ impl AdmissionTx {
             let latched = match (found.get(&position), earlier) {
                 (Some(latched), _) => latched.clone(),
                 (None, None) if inserted.has(candidate.event_seq) => Latched::New,
-                // Neither inserted nor there: somebody deleted it in between, or another event has its number, because
+                // Neither inserted nor there: it was deleted in between, or another event has its number, because
                 // the counter of numbers was set back. Then those after it may be taken, too.
                 (None, None) => {
                     self.numbers.leave();
@@ -86,7 +87,7 @@ impl AdmissionTx {
                     if first == event.digest {
                         Latched::Duplicate
                     } else {
-                        conflicts.push(Conflicting::of(candidate, first_event_id, event.on_conflict));
+                        conflicts.push(ConflictingEvent::of(candidate, first_event_id, event.on_conflict));
                         Latched::Conflict { first, first_event_id: first_event_id.clone() }
                     }
                 }
@@ -103,7 +104,7 @@ impl AdmissionTx {
         &mut self,
         batch: &Batch<'a>,
         lost: &[usize],
-        conflicts: &mut Vec<Conflicting<'a>>,
+        conflicts: &mut Vec<ConflictingEvent<'a>>,
     ) -> Result<HashMap<usize, Latched>, StoreError> {
         let candidates: Vec<&'a Candidate> =
             lost.iter().filter_map(|position| batch.candidates.get(*position)).collect();
@@ -125,14 +126,14 @@ impl AdmissionTx {
             else {
                 continue;
             };
-            let Some(latched) = self.met(candidate, holder, conflicts).await? else { continue };
+            let Some(latched) = self.compare_existing(candidate, holder, conflicts).await? else { continue };
             found.insert(*position, latched);
         }
         Ok(found)
     }
 }
 
-/// Asks on a thread where handlers may take their time: one that blocks a worker of the runtime can keep everything
+/// Calls handlers on a thread where they may block: one that blocks a worker of the runtime can keep everything
 /// else from running, the timers included that would give it up.
 async fn decided<D: Decide>(mut decide: D, found: Vec<(Latched, bool)>) -> (D, Plan) {
     let asked = tokio::task::spawn_blocking(move || {
@@ -152,7 +153,7 @@ async fn decided<D: Decide>(mut decide: D, found: Vec<(Latched, bool)>) -> (D, P
 
 /// Sets the time that a statement waits for a row that another transaction holds, for the rest of this transaction.
 /// Milliseconds; changes nothing on SQLite, which has one writer.
-async fn lock_wait_set(db: &mut Door<'_>, wait_ms: i64) -> DbResult<()> {
+async fn lock_wait_set(db: &mut Executor<'_>, wait_ms: i64) -> DbResult<()> {
     if !db.is_postgres() {
         return Ok(());
     }
@@ -181,15 +182,17 @@ impl Store {
                 self.parts.backend.note(&quick);
                 quick?
             }
-            Backend::Postgres(_) if lock_wait_ms.is_some() => Quick::Slow(decide),
+            Backend::Postgres(_) if lock_wait_ms.is_some() => FastPath::Slow(decide),
             Backend::Postgres(db) => match decide.known().filter(Writes::is_plain) {
-                Some(writes) => self.admit_at_once(db, &candidates, decide, writes).await.map(Quick::Done)?,
-                None => Quick::Slow(decide),
+                Some(writes) => {
+                    self.admit_at_once(db, &candidates, decide, writes).await.map(FastPath::Done)?
+                }
+                None => FastPath::Slow(decide),
             },
         };
         match quick {
-            Quick::Done(admitted) => Ok(*admitted),
-            Quick::Slow(decide) => self.admit_slowly(&candidates, decide, lock_wait_ms).await,
+            FastPath::Done(admitted) => Ok(*admitted),
+            FastPath::Slow(decide) => self.admit_slowly(&candidates, decide, lock_wait_ms).await,
         }
     }
 
@@ -206,7 +209,7 @@ impl Store {
         let (inserted, paused) = postgres::admitted_at_once(db, &batch, &writes.messages, &self.ring)
             .await
             .map_err(StoreError::from_commit)
-            .inspect_err(|_| db.writer().trust().doubt())?;
+            .inspect_err(|_| db.writer().health().mark_suspect())?;
         let (latched, failure) = if inserted.is_all() {
             (batch.surely(&inserted), None)
         } else {

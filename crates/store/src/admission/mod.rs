@@ -1,23 +1,22 @@
-//! Admission: events are latched first, then whatever follows from those that are new is decided, and all of it is
-//! there with one commit.
+//! Admission: latches events first, then decides what follows from the new ones, and commits all of it at once.
 //!
-//! [`Store::admit`] is the whole of it in one call. What can be known of a batch before it is latched decides how:
+//! [`Store::admit`] does all of it in one call. What is known of a batch before it is latched decides how:
 //!
 //! - on SQLite one closure does everything on the writer's thread, decisions included;
-//! - on PostgreSQL one statement does, where no decision depends on what is new;
+//! - on PostgreSQL one statement does, where no decision depends on which events are new;
 //! - otherwise an open transaction ([`AdmissionTx`]) does it step by step: where handlers decide on PostgreSQL, where a
-//!   handler writes in the same transaction, and where an event met something else than its own copy.
+//!   handler writes in the same transaction, and where an event differs from the stored one with its key.
 //!
-//! The twins `postgres.rs` and `sqlite.rs` do the same and look different, because they pay for different things. On
-//! PostgreSQL a round trip costs most and other nodes write at the same time: rows travel as arrays (`unnest`), as few
-//! statements as can be, and what was new comes back as numbers. Two nodes that insert the same events wait for each
-//! other, so all insert in one order (`batch.rs`). On SQLite a statement costs microseconds, and nobody else writes
-//! between `BEGIN IMMEDIATE` and `COMMIT`: prepared statements of one row each, and a question in between costs
-//! nothing, so handlers are asked in the middle, on that thread. A sorted order and locks are of no use there. What
-//! both share (which copies are the first of their key, which versions are raised, which message heads its lane) is
-//! decided once, without I/O, in `batch.rs` and here; the conformance suite runs the same cases through both.
+//! The twins `postgres.rs` and `sqlite.rs` do the same and look different, because their costs differ. On PostgreSQL a
+//! round trip costs most and other nodes write at the same time: rows are sent as arrays (`unnest`) in as few
+//! statements as possible, and the new rows are returned as numbers. Two nodes that insert the same events wait for
+//! each other, so all insert in one order (`batch.rs`). On SQLite a statement costs microseconds, and no other node
+//! writes between `BEGIN IMMEDIATE` and `COMMIT`: prepared statements of one row each, and handlers are called in
+//! between, on that thread. It needs no sorted order and no locks. What both share (which copies are the first of their
+//! key, which versions are raised, which message heads its lane) is decided once, without I/O, in `batch.rs` and here;
+//! the conformance suite runs the same cases through both.
 //!
-//! To read it: `batch.rs`, then `judge.rs` (with [`Store::admit`]) and `beside.rs` (an event that was not new), and
+//! Reading order: `batch.rs`, then `judge.rs` (with [`Store::admit`]) and `beside.rs` (an event that was not new), and
 //! `transaction.rs` with the twins below it.
 
 mod batch;
@@ -40,7 +39,7 @@ use hooklatch_core::types::{EventState, IncomingEvent, MessageState};
 pub(super) use postgres::STATEMENTS;
 pub use transaction::AdmissionTx;
 
-/// An event that asks to be admitted.
+/// An event to admit.
 #[derive(Debug, Clone)]
 pub struct Candidate {
     /// The event itself, verified and read.
@@ -109,10 +108,10 @@ impl<D> AdmittedBatch<D> {
     }
 }
 
-/// Result of a dialect's quick way.
-enum Quick<D> {
+/// Result of a database's fast path.
+enum FastPath<D> {
     Done(Box<AdmittedBatch<D>>),
-    /// Nothing was written: an event met something that takes more than one look.
+    /// Nothing was written: an event differs from a stored one, which takes further statements.
     Slow(D),
 }
 

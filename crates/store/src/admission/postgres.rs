@@ -1,5 +1,5 @@
 //! The hot statements of admission on PostgreSQL. Sets are arrays for `unnest`: one prepared statement serves every
-//! batch size. What is new is told by numbers, so nothing is joined by text.
+//! batch size. New rows are identified by numbers, so nothing is joined by text.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -10,7 +10,7 @@ use sqlx::query::Query;
 use sqlx::{PgConnection, Row};
 
 use super::MessageInsert;
-use super::batch::{Batch, EventInsert, Holder, Inserted, Raise, SealedContents, SealedPayload};
+use super::batch::{Batch, EventInsert, ExistingRows, Inserted, SealedContents, SealedPayload, VersionRaise};
 use crate::db::DbResult;
 use crate::db::limit::limited;
 use crate::db::postgres::Postgres;
@@ -313,7 +313,7 @@ pub(super) async fn admitted_at_once(
 pub(super) async fn events_holders(
     db: &mut PgConnection,
     events: &[Arc<IncomingEvent>],
-) -> DbResult<Vec<Holder>> {
+) -> DbResult<Vec<ExistingRows>> {
     let rows = sqlx::query(HOLDERS)
         .bind((0_i64..).take(events.len()).collect::<Vec<_>>())
         .bind(events.iter().map(|event| event.key.provider.as_str()).collect::<Vec<_>>())
@@ -331,13 +331,17 @@ pub(super) async fn events_holders(
         let same_key: (Option<Vec<u8>>, Option<String>) = (row.try_get("digest")?, row.try_get("state")?);
         let same_text: (Option<String>, Option<Vec<u8>>) =
             (row.try_get("event_id")?, row.try_get("text_digest")?);
-        Ok(Holder { position, same_key: same_key.0.zip(same_key.1), same_text: same_text.0.zip(same_text.1) })
+        Ok(ExistingRows {
+            position,
+            same_key: same_key.0.zip(same_key.1),
+            same_text: same_text.0.zip(same_text.1),
+        })
     };
     rows.iter().map(one).collect()
 }
 
 /// Raises versions; returns, for each one, true when it is the newest that was seen.
-pub(crate) async fn versions_raise(db: &mut PgConnection, versions: &[Raise<'_>]) -> DbResult<Vec<bool>> {
+pub async fn versions_raise(db: &mut PgConnection, versions: &[VersionRaise<'_>]) -> DbResult<Vec<bool>> {
     let rows = sqlx::query(VERSIONS)
         .bind(versions.iter().map(|raise| raise.provider).collect::<Vec<_>>())
         .bind(versions.iter().map(|raise| raise.object).collect::<Vec<_>>())

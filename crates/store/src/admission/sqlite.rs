@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::batch::{self, Batch, EventInsert, Holder, Raise, SealedContents, sealed_search_ids};
+use super::batch::{self, Batch, EventInsert, ExistingRows, SealedContents, VersionRaise, sealed_search_ids};
 use super::{
-    AdmittedBatch, Candidate, Decide, MessageInsert, Plan, Quick, Writes, lanes_wanted, message_rows,
+    AdmittedBatch, Candidate, Decide, FastPath, MessageInsert, Plan, Writes, lanes_wanted, message_rows,
 };
 use crate::db::sqlite::Sqlite;
 use crate::db::{DbError, DbResult, StoreError};
@@ -44,7 +44,7 @@ pub(crate) async fn admitted<D: Decide>(
     candidates: Arc<[Candidate]>,
     decide: D,
     ring: KeyRing,
-) -> Result<Quick<D>, StoreError> {
+) -> Result<FastPath<D>, StoreError> {
     let unavailable = |error: DbError| StoreError::from_db("admit", error);
     let mut held = db.writer().take().await.map_err(unavailable)?;
     let session = held.session().map_err(unavailable)?;
@@ -57,7 +57,7 @@ fn admit<D: Decide>(
     candidates: &[Candidate],
     decide: D,
     ring: &KeyRing,
-) -> DbResult<Quick<D>> {
+) -> DbResult<FastPath<D>> {
     let batch = Batch::new(candidates);
     let inserted = batch.inserted(&events_insert(db, &batch.rows(), ring)?);
     let lost = batch.lost(&inserted);
@@ -65,7 +65,7 @@ fn admit<D: Decide>(
         lost.iter().filter_map(|n| candidates.get(*n)).map(|one| Arc::clone(&one.event)).collect();
     let Some(latched) = batch.plainly(&inserted, &lost, &events_holders(db, &events)?) else {
         begin_anew(db)?;
-        return Ok(Quick::Slow(decide));
+        return Ok(FastPath::Slow(decide));
     };
     let raised = batch::raised(candidates, &latched);
     let is_newest = versions_raise(db, &batch::highest(candidates, &raised))?;
@@ -76,13 +76,13 @@ fn admit<D: Decide>(
         Plan::Write(writes) => admitted.writes = writes,
         Plan::RollBack => {
             begin_anew(db)?;
-            return Ok(Quick::Done(Box::new(admitted)));
+            return Ok(FastPath::Done(Box::new(admitted)));
         }
     }
     admitted.decide.lease(&mut admitted.writes.messages);
     admitted.paused = write(db, &admitted.writes, ring)?;
     admitted.latched = found.into_iter().map(|(latched, _)| Some(latched)).collect();
-    Ok(Quick::Done(Box::new(admitted)))
+    Ok(FastPath::Done(Box::new(admitted)))
 }
 
 /// Leaves nothing of what was done, and a transaction for the COMMIT that follows.
@@ -169,7 +169,7 @@ pub(crate) fn events_insert(db: &Connection, rows: &[EventInsert], ring: &KeyRin
     Ok(lost)
 }
 
-pub(super) fn events_holders(db: &Connection, events: &[Arc<IncomingEvent>]) -> DbResult<Vec<Holder>> {
+pub(super) fn events_holders(db: &Connection, events: &[Arc<IncomingEvent>]) -> DbResult<Vec<ExistingRows>> {
     let mut same_key = db.prepare_cached(SAME_KEY)?;
     let mut same_text = db.prepare_cached(SAME_TEXT)?;
     let mut holders = Vec::with_capacity(events.len());
@@ -188,12 +188,12 @@ pub(super) fn events_holders(db: &Connection, events: &[Arc<IncomingEvent>]) -> 
                 .optional()?,
             None => None,
         };
-        holders.push(Holder { position, same_key: by_key, same_text: by_text });
+        holders.push(ExistingRows { position, same_key: by_key, same_text: by_text });
     }
     Ok(holders)
 }
 
-fn versions_raise(db: &Connection, versions: &[Raise<'_>]) -> DbResult<Vec<bool>> {
+fn versions_raise(db: &Connection, versions: &[VersionRaise<'_>]) -> DbResult<Vec<bool>> {
     let mut is_newest = Vec::with_capacity(versions.len());
     for raise in versions {
         let row = db

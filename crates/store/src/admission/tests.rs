@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::batch::{Batch, Holder, highest, raised, stale};
+use super::batch::{Batch, ExistingRows, highest, raised, stale};
 use super::{Candidate, lanes_wanted, message_rows};
 use crate::event::Latched;
 use crate::message::{InitialLease, NewMessage};
@@ -29,12 +29,12 @@ fn candidates(events: Vec<IncomingEvent>) -> Vec<Candidate> {
     events.into_iter().zip(1..).map(of).collect()
 }
 
-fn holder(position: usize, digest: BodyDigest) -> Holder {
-    Holder { position, same_key: Some((digest.to_vec(), "done".to_owned())), same_text: None }
+fn holder(position: usize, digest: BodyDigest) -> ExistingRows {
+    ExistingRows { position, same_key: Some((digest.to_vec(), "done".to_owned())), same_text: None }
 }
 
 #[test]
-fn a_key_is_inserted_once_and_its_copies_are_told_by_their_content() {
+fn a_key_is_inserted_once_and_its_copies_are_found_by_their_content() {
     let all = candidates(vec![event("b", 1), event("a", 1), event("b", 1), event("b", 2)]);
     let batch = Batch::new(&all);
     let order: Vec<i64> = batch.rows().iter().map(|row| row.event_seq).collect();
@@ -64,7 +64,7 @@ fn what_was_not_inserted_is_asked_about_with_its_copies_left_out() {
     );
     assert_eq!(batch.plainly(&inserted, &[1], &[]), None, "deleted in between");
     let by_text =
-        Holder { same_key: None, same_text: Some(("x".to_owned(), vec![1; 32])), ..holder(0, [1; 32]) };
+        ExistingRows { same_key: None, same_text: Some(("x".to_owned(), vec![1; 32])), ..holder(0, [1; 32]) };
     assert_eq!(batch.plainly(&inserted, &[1], &[by_text]), None, "so does the same text under another id");
     let whole = candidates(vec![event("a", 1), event("b", 1)]);
     assert!(Batch::new(&whole).inserted(&[]).is_all());
@@ -99,9 +99,9 @@ fn of_several_versions_of_an_object_the_highest_is_raised_and_the_others_are_sta
     let positions = raised(&all, &latched);
     assert_eq!(positions, [0, 1, 2, 3], "the last one is about nothing");
     let list = highest(&all, &positions);
-    let told: Vec<(&str, i64, i64)> =
+    let found: Vec<(&str, i64, i64)> =
         list.iter().map(|one| (one.object, one.version, one.event_seq)).collect();
-    assert_eq!(told, [("in_1", 7, 3), ("in_2", 1, 1)], "sorted, and of equal ones the first");
+    assert_eq!(found, [("in_1", 7, 3), ("in_2", 1, 1)], "sorted, and of equal ones the first");
     assert_eq!(stale(&all, &positions, &[true, false]), [true, true, false, true, false]);
     latched[2] = Latched::Duplicate;
     assert_eq!(raised(&all, &latched), [0, 1, 3], "what is known already raises nothing");
@@ -158,11 +158,11 @@ fn messages_are_leased_unless_paused_and_those_of_a_lane_wait_for_its_head() {
     let places = [(3, 9), (1, 2), (1, 1)];
     let paused = HashSet::from(["paused".to_owned()]);
     let rows = message_rows(&all, &paused, &lanes, &places);
-    let told: Vec<(MessageState, Option<i64>, bool)> =
+    let found: Vec<(MessageState, Option<i64>, bool)> =
         rows.iter().map(|row| (row.state, row.lane_seq, row.lease().is_some())).collect();
     let (ready, waiting) = (MessageState::Ready, MessageState::Waiting);
     assert_eq!(
-        told,
+        found,
         [
             (MessageState::Leased, None, true),
             (ready, None, false),

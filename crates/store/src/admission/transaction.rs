@@ -3,12 +3,12 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::batch::{self, EventInsert, Holder};
+use super::batch::{self, EventInsert, ExistingRows};
 use super::{Candidate, Writes, lanes_wanted, message_rows, postgres, sqlite};
 use crate::db::limit::limited;
-use crate::db::{DbResult, Door, StoreError, Tx};
+use crate::db::{DbResult, Executor, StoreError, Tx};
 use crate::event::{
-    DueEvent, DueTaken, EventRow, EventUpdate, Latched, event_get, event_take_due, events_update,
+    DueEvent, DueLookup, EventRow, EventUpdate, Latched, event_get, event_take_due, events_update,
     payload_in_parts, payload_redacted, payload_whole_keep,
 };
 use crate::handle::Store;
@@ -33,8 +33,8 @@ pub struct AdmissionTx {
 }
 
 impl Store {
-    /// Opens the transaction of one batch. To be called where nobody drops it: it is rolled back then, with its
-    /// connection.
+    /// Opens the transaction of one batch. Call it in a task that is not cancelled: a dropped transaction is rolled
+    /// back and its connection closed.
     pub async fn admission_begin(&self) -> Result<AdmissionTx, StoreError> {
         let tx = self.parts.backend.begin("admission_begin", purpose!(writer)).await;
         self.parts.backend.note(&tx);
@@ -63,7 +63,7 @@ impl AdmissionTx {
         Ok(paused)
     }
 
-    /// The numbers of those rows that were not inserted, because somebody had them.
+    /// The numbers of those rows that were not inserted, because they existed already.
     pub(crate) async fn rows_insert(&mut self, rows: Vec<EventInsert>) -> Result<Vec<i64>, StoreError> {
         let is_redacted = |row: &&EventInsert| row.event.redacted.is_some();
         let redacted: Vec<(i64, Arc<IncomingEvent>)> =
@@ -95,7 +95,7 @@ impl AdmissionTx {
     pub(crate) async fn events_holders(
         &mut self,
         events: &[Arc<IncomingEvent>],
-    ) -> Result<Vec<Holder>, StoreError> {
+    ) -> Result<Vec<ExistingRows>, StoreError> {
         let answer = if self.tx.is_postgres() {
             match self.tx.pg() {
                 Ok(db) => limited(postgres::events_holders(db, events)).await,
@@ -125,8 +125,8 @@ impl AdmissionTx {
                 Err(error) => Err(error),
             }
         } else {
-            match self.tx.door() {
-                Ok(mut door) => versions_raise(&mut door, &highest).await,
+            match self.tx.executor() {
+                Ok(mut executor) => versions_raise(&mut executor, &highest).await,
                 Err(error) => Err(error),
             }
         };
@@ -141,7 +141,7 @@ impl AdmissionTx {
         object: &ObjectVersion,
         event_seq: i64,
     ) -> Result<bool, StoreError> {
-        let raise = batch::Raise {
+        let raise = batch::VersionRaise {
             provider: provider.as_str(),
             object: &object.object,
             version: object.version,
@@ -195,7 +195,7 @@ impl AdmissionTx {
     }
 
     /// Takes the longest due event in `retry` of these providers, locked until the transaction ends;
-    /// nobody waits for one that another node has. Those whose keys cannot be read are put aside on the way.
+    /// it does not wait for one that another node has. Those whose keys cannot be read are put aside on the way.
     pub async fn event_take_due(
         &mut self,
         now_ms: UnixMs,
@@ -203,9 +203,9 @@ impl AdmissionTx {
     ) -> Result<Option<DueEvent>, StoreError> {
         for _ in 0..PUT_ASIDE_N_MAX {
             match in_tx!(self.tx, event_take_due(now_ms, providers, &self.ring))? {
-                DueTaken::None => return Ok(None),
-                DueTaken::Event(due) => return Ok(Some(*due)),
-                DueTaken::PutAside => self.has_put_aside = true,
+                DueLookup::None => return Ok(None),
+                DueLookup::Event(due) => return Ok(Some(*due)),
+                DueLookup::PutAside => self.has_put_aside = true,
             }
         }
         Ok(None)
@@ -216,7 +216,7 @@ impl AdmissionTx {
         self.has_put_aside
     }
 
-    /// Commits. Only after `Ok` may a sender hear 200.
+    /// Commits. Only after `Ok` may a sender get 200.
     pub async fn commit(mut self) -> Result<(), StoreError> {
         for (event_seq, event) in std::mem::take(&mut self.redacted) {
             in_tx!(self.tx, payload_whole_keep(event_seq, &event, &self.ring))?;
@@ -231,13 +231,13 @@ impl AdmissionTx {
 }
 
 /// The destinations that are paused.
-async fn paused_names(db: &mut Door<'_>) -> DbResult<HashSet<String>> {
+async fn paused_names(db: &mut Executor<'_>) -> DbResult<HashSet<String>> {
     let rows = db.fetch("/* paused_names */ SELECT destination FROM destination_pauses", &[]).await?;
     rows.iter().map(|row| row.text("destination")).collect()
 }
 
 /// Raises these versions; of each whether it is the newest that was seen.
-async fn versions_raise(db: &mut Door<'_>, versions: &[batch::Raise<'_>]) -> DbResult<Vec<bool>> {
+async fn versions_raise(db: &mut Executor<'_>, versions: &[batch::VersionRaise<'_>]) -> DbResult<Vec<bool>> {
     let mut is_newest = Vec::with_capacity(versions.len());
     for raise in versions {
         let values =

@@ -1,13 +1,13 @@
-//! What a database says about itself, for the doctor: the tables, indexes and triggers that migrations make and which of
-//! them are there, PostgreSQL's settings and statistics (views of the server alone, a row of each table at most), and
-//! SQLite's file. Nothing here writes, locks or reads what is in the tables, but for one row of each node with its
-//! version, which that node writes again and again while it runs.
+//! What a database reports about itself, for the doctor: the tables, indexes and triggers that migrations create and
+//! which of them exist, PostgreSQL's settings and statistics (views of the server alone, a row of each table at most),
+//! and SQLite's file. Nothing here writes, locks or reads table contents, except for one row of each node with its
+//! version, which that node rewrites regularly while it runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::db::{DbResult, Door, Row, SchemaState, StoreError, Value};
+use super::db::{DbResult, Executor, Row, SchemaState, StoreError, Value};
 use super::handle::Store;
 use super::migrations;
 use hooklatch_core::types::UnixMs;
@@ -115,7 +115,7 @@ pub struct ServerState {
     pub oldest_s: i64,
     /// Prepared transactions that are older than five minutes.
     pub prepared_n: i64,
-    /// WAL that replication slots hold which nobody reads. Bytes.
+    /// WAL held by replication slots without a reader. Bytes.
     pub held_bytes: i64,
     /// True when our role may do anything.
     pub is_superuser: bool,
@@ -134,7 +134,7 @@ pub struct TableState {
     pub name: String,
     /// Rows, as the server guesses.
     pub live_n: i64,
-    /// Rows that nobody sees any more.
+    /// Dead rows.
     pub dead_n: i64,
     /// True when autovacuum is turned off for this table.
     pub is_without_vacuum: bool,
@@ -156,11 +156,11 @@ impl ServerState {
     }
 }
 
-/// Most mistakes of the file that are told.
+/// Most errors of the file that are reported.
 const MISTAKES: &str = "/* checkup_pages */ PRAGMA quick_check(3)";
 
 impl Store {
-    /// Asks the database about itself.
+    /// Reads what the database reports about itself.
     pub async fn checkup_state(&self) -> Result<DatabaseState, StoreError> {
         if self.dialect() == "postgres" {
             let state = alone!(self.reader.server_state())?;
@@ -179,7 +179,7 @@ impl Store {
     }
 }
 
-async fn file_state(db: &mut Door<'_>) -> DbResult<FileState> {
+async fn file_state(db: &mut Executor<'_>) -> DbResult<FileState> {
     let path = db.fetch_one("/* checkup_file */ PRAGMA database_list", &[]).await?.text("file")?;
     let journal = db.fetch_one("/* checkup_file */ PRAGMA journal_mode", &[]).await?.text("journal_mode")?;
     let mut number = async |sql: &'static str, column: &str| db.fetch_one(sql, &[]).await?.int(column);
@@ -196,17 +196,17 @@ async fn file_state(db: &mut Door<'_>) -> DbResult<FileState> {
     })
 }
 
-async fn pages(db: &mut Door<'_>) -> DbResult<Vec<String>> {
+async fn pages(db: &mut Executor<'_>) -> DbResult<Vec<String>> {
     let rows = db.fetch_as_is(MISTAKES, &[]).await?;
-    let told = rows.iter().map(|row| row.text("quick_check"));
-    told.filter(|text| !matches!(text, Ok(text) if text == "ok")).collect()
+    let texts = rows.iter().map(|row| row.text("quick_check"));
+    texts.filter(|text| !matches!(text, Ok(text) if text == "ok")).collect()
 }
 
 /// Pause between two writings of a node's row.
 pub const NODE_SEEN_EVERY: Duration = Duration::from_secs(15);
 /// Time after which a node that was not seen is forgotten. Milliseconds.
 const FORGOTTEN_MS: i64 = 3_600_000;
-/// Most nodes that are told.
+/// Most nodes that are listed.
 const NODES_N_MAX: i64 = 200;
 
 /// A node as it was seen last.
@@ -235,14 +235,14 @@ const LIST: &str = "/* node_list */ SELECT node, version, schema_version, seen_a
     ORDER BY seen_at_ms DESC, node LIMIT $1";
 
 impl Store {
-    /// Says that this node is there.
+    /// Records that this node is running.
     pub async fn node_seen(&self, node: &str, version: &str, now_ms: UnixMs) -> Result<(), StoreError> {
         let (node, version) = (node.to_owned(), version.to_owned());
         let schema = crate::migrations::latest();
         together!(self.node_seen(&node, &version, schema, now_ms))
     }
 
-    /// Says that this node is there no more.
+    /// Records that this node has stopped.
     pub async fn node_gone(&self, node: &str) -> Result<(), StoreError> {
         let node = node.to_owned();
         alone!(self.writer.node_gone(&node))
@@ -262,7 +262,7 @@ impl Store {
     }
 }
 
-async fn sessions_of_others(db: &mut Door<'_>, for_ms: i64) -> DbResult<i64> {
+async fn sessions_of_others(db: &mut Executor<'_>, for_ms: i64) -> DbResult<i64> {
     if !db.is_postgres() {
         return Ok(0);
     }
@@ -272,13 +272,13 @@ async fn sessions_of_others(db: &mut Door<'_>, for_ms: i64) -> DbResult<i64> {
     db.fetch_one(sql, &[for_ms.into()]).await?.int("n")
 }
 
-async fn clock_ms(db: &mut Door<'_>, now_ms: UnixMs) -> DbResult<UnixMs> {
+async fn clock_ms(db: &mut Executor<'_>, now_ms: UnixMs) -> DbResult<UnixMs> {
     let row = db.fetch_one(NOW, &[now_ms.into()]).await?;
     row.int(if db.is_postgres() { "clock_ms" } else { "own_ms" })
 }
 
 async fn node_seen(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     node: &str,
     version: &str,
     schema: i64,
@@ -289,11 +289,11 @@ async fn node_seen(
     db.execute(FORGET, &[seen_at_ms.saturating_sub(FORGOTTEN_MS).into()]).await.map(drop)
 }
 
-async fn node_gone(db: &mut Door<'_>, node: &str) -> DbResult<()> {
+async fn node_gone(db: &mut Executor<'_>, node: &str) -> DbResult<()> {
     db.execute(GONE, &[node.into()]).await.map(drop)
 }
 
-async fn node_list(db: &mut Door<'_>, now_ms: UnixMs) -> DbResult<Vec<NodeSeen>> {
+async fn node_list(db: &mut Executor<'_>, now_ms: UnixMs) -> DbResult<Vec<NodeSeen>> {
     let now_ms = clock_ms(db, now_ms).await?;
     let node = |row: &Row| {
         Ok(NodeSeen {
@@ -345,7 +345,7 @@ impl Store {
     }
 }
 
-async fn checkup_schema(db: &mut Door<'_>, expected: &Expected) -> DbResult<SchemaParts> {
+async fn checkup_schema(db: &mut Executor<'_>, expected: &Expected) -> DbResult<SchemaParts> {
     let (tables, triggers, indexes) = if db.is_postgres() {
         let tables = names(db, POSTGRES_TABLES, &[]).await?;
         (tables, names(db, POSTGRES_TRIGGERS, &[]).await?, indexes(db, POSTGRES_INDEXES).await?)
@@ -395,11 +395,11 @@ fn compared(
     parts
 }
 
-async fn names(db: &mut Door<'_>, sql: &'static str, values: &[Value]) -> DbResult<BTreeSet<String>> {
+async fn names(db: &mut Executor<'_>, sql: &'static str, values: &[Value]) -> DbResult<BTreeSet<String>> {
     db.fetch(sql, values).await?.iter().map(|row| row.text("name")).collect()
 }
 
-async fn indexes(db: &mut Door<'_>, sql: &'static str) -> DbResult<BTreeMap<String, FoundIndex>> {
+async fn indexes(db: &mut Executor<'_>, sql: &'static str) -> DbResult<BTreeMap<String, FoundIndex>> {
     let rows = db.fetch(sql, &[]).await?;
     let index = |row: &Row| {
         let index = FoundIndex {
@@ -479,7 +479,7 @@ const TABLES: &str = "/* checkup_tables */ SELECT CAST(s.relname AS TEXT) AS nam
             FROM pg_class c, unnest(c.reloptions) AS said WHERE c.oid = s.relid), false) AS is_without_vacuum
     FROM pg_stat_user_tables s WHERE s.schemaname = current_schema() ORDER BY s.relname LIMIT 500";
 
-async fn server_state(db: &mut Door<'_>) -> DbResult<ServerState> {
+async fn server_state(db: &mut Executor<'_>) -> DbResult<ServerState> {
     let names: Vec<String> = SETTINGS.map(str::to_owned).to_vec();
     let settings = db.fetch(OF_SETTINGS, &[names.into()]).await?;
     let setting = |row: &Row| Ok((row.text("name")?, row.text("setting")?));

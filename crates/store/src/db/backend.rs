@@ -1,4 +1,4 @@
-//! The database, whichever it is: who gets which connection, and what is asked of it as a whole.
+//! The database, whichever it is: which connection each operation gets, and queries about the database as a whole.
 
 use std::future::Future;
 use std::path::Path;
@@ -8,12 +8,12 @@ use std::time::Duration;
 use sqlx::PgConnection;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::door::Door;
 use super::error::{DbError, DbResult, StoreError};
+use super::executor::Executor;
 use super::limit::{OPERATION_LIMIT, PROBE_LIMIT, limited, whole};
 use super::migrations::{self, Migration};
 use super::opening::{PostgresSettings, SchemaState, StoreSettings, is_postgres};
-use super::pool::{HeldSession, PlacesUsed, Trust};
+use super::pool::{HeldSession, PoolHealth, PoolUsage};
 use super::postgres::{self, IS_WRITABLE, Postgres};
 use super::sqlite::{self, Sqlite, SqliteSession};
 use super::tx::{Tx, TxKind};
@@ -46,27 +46,27 @@ pub(crate) enum Purpose {
     Writer,
     /// Claims, extensions and settlements of messages.
     Worker,
-    /// Reading what people look at.
+    /// Reading what operators look at.
     People,
-    /// Writing what people decide: on SQLite by the writer.
+    /// Writing what operators decide: on SQLite by the writer.
     Deciding,
 }
 
-/// A connection of either database in the hands of one operation. Dropping it closes it.
-pub(crate) enum Hand {
+/// A connection of either database held by one operation. Dropping it closes it.
+pub(crate) enum PooledConnection {
     Sqlite(HeldSession<SqliteSession>),
     Postgres(HeldSession<PgConnection>),
 }
 
-impl Hand {
-    pub(crate) fn door(&mut self) -> DbResult<Door<'_>> {
+impl PooledConnection {
+    pub(crate) fn executor(&mut self) -> DbResult<Executor<'_>> {
         match self {
-            Self::Sqlite(held) => held.door(),
-            Self::Postgres(held) => held.door(),
+            Self::Sqlite(held) => held.executor(),
+            Self::Postgres(held) => held.executor(),
         }
     }
 
-    /// Gives it back after a statement by itself, unless its answer says nothing about the state it is in.
+    /// Returns it to the pool after a single statement, unless the result leaves its state unknown.
     pub(crate) fn give_back_after<T>(self, answer: DbResult<T>) -> DbResult<T> {
         match self {
             Self::Sqlite(held) => held.give_back_after(answer),
@@ -75,8 +75,8 @@ impl Hand {
     }
 }
 
-/// Work that borrows what it works with.
-pub(crate) type Working<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+/// A boxed future that borrows its executor or transaction.
+pub(crate) type BoxedWork<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 impl Backend {
     /// Connects, and refuses a database that could lose what it confirmed.
@@ -91,18 +91,18 @@ impl Backend {
         Err(StoreError::Refused("database url must start with `sqlite:` or `postgres:`".to_owned()))
     }
 
-    /// Returns what is known of the database by all its connections.
-    pub(crate) fn trust(&self) -> &Trust {
+    /// Returns the health of the database as seen by all its connections.
+    pub(crate) fn health(&self) -> &PoolHealth {
         match self {
-            Self::Sqlite(db) => db.writer().trust(),
-            Self::Postgres(db) => db.writer().trust(),
+            Self::Sqlite(db) => db.writer().health(),
+            Self::Postgres(db) => db.writer().health(),
         }
     }
 
     /// An operation that the database was not there for makes the next [`Backend::probe`] look closer.
     pub(crate) fn note<T>(&self, answer: &Result<T, StoreError>) {
         if matches!(answer, Err(StoreError::Unavailable { .. } | StoreError::CommitUnknown { .. })) {
-            self.trust().doubt();
+            self.health().mark_suspect();
         }
     }
 
@@ -131,8 +131,8 @@ impl Backend {
         }
     }
 
-    /// How much of the node's connections is taken, by what they are for.
-    pub(crate) fn used(&self) -> Vec<PlacesUsed> {
+    /// Usage of the node's connections, by purpose.
+    pub(crate) fn used(&self) -> Vec<PoolUsage> {
         match self {
             Self::Sqlite(db) => db.used(),
             Self::Postgres(db) => db.used(),
@@ -148,7 +148,7 @@ impl Backend {
     }
 
     /// A connection for one operation.
-    pub(crate) async fn take(&self, purpose: Purpose) -> DbResult<Hand> {
+    pub(crate) async fn take(&self, purpose: Purpose) -> DbResult<PooledConnection> {
         match self {
             Self::Sqlite(db) => {
                 let pool = match purpose {
@@ -156,9 +156,9 @@ impl Backend {
                     Purpose::People => db.people(),
                     Purpose::Writer | Purpose::Worker | Purpose::Deciding => db.writer(),
                 };
-                pool.take().await.map(Hand::Sqlite)
+                pool.take().await.map(PooledConnection::Sqlite)
             }
-            Self::Postgres(db) => pool_of(db, purpose).take().await.map(Hand::Postgres),
+            Self::Postgres(db) => pool_of(db, purpose).take().await.map(PooledConnection::Postgres),
         }
     }
 
@@ -170,13 +170,13 @@ impl Backend {
         }
     }
 
-    /// Opens a transaction that writes. To be called where nobody drops it: it is rolled back then, with its
-    /// connection.
+    /// Opens a transaction that writes. Call it in a task that is not cancelled: a dropped transaction is rolled back
+    /// and its connection closed.
     pub(crate) async fn begin(&self, op: &'static str, purpose: Purpose) -> Result<Tx, StoreError> {
         let kind = match self {
             Self::Sqlite(db) => db.writer().begin().await.map(TxKind::Sqlite),
             Self::Postgres(db) => {
-                pool_of(db, purpose).begin().await.map(|held| TxKind::Postgres(held, db.tidy()))
+                pool_of(db, purpose).begin().await.map(|held| TxKind::Postgres(held, db.reset()))
             }
         };
         kind.map(Tx::new).map_err(|source| StoreError::from_db(op, source))
@@ -188,17 +188,17 @@ impl Backend {
         &self,
         op: &'static str,
         purpose: Purpose,
-        work: impl for<'a> FnOnce(Door<'a>) -> Working<'a, DbResult<T>> + Send + 'static,
+        work: impl for<'a> FnOnce(Executor<'a>) -> BoxedWork<'a, DbResult<T>> + Send + 'static,
     ) -> Result<T, StoreError> {
         let backend = self.clone();
         whole(op, OPERATION_LIMIT, async move {
             let answer = async {
                 let _turn = backend.turn(purpose).await?;
-                let mut hand = backend.take(purpose).await?;
+                let mut connection = backend.take(purpose).await?;
                 let quiet = backend.sqlite().and_then(|db| db.changes().quiet(op));
-                let answer = refused_with_warning(work(hand.door()?)).await;
+                let answer = refused_with_warning(work(connection.executor()?)).await;
                 drop(quiet);
-                hand.give_back_after(answer)
+                connection.give_back_after(answer)
             };
             let answer = answer.await.map_err(|source| StoreError::from_db(op, source));
             backend.note(&answer);
@@ -212,12 +212,12 @@ impl Backend {
         &self,
         op: &'static str,
         purpose: Purpose,
-        work: impl for<'a> FnOnce(Door<'a>) -> Working<'a, DbResult<T>> + Send + 'static,
+        work: impl for<'a> FnOnce(Executor<'a>) -> BoxedWork<'a, DbResult<T>> + Send + 'static,
     ) -> Result<T, StoreError> {
         self.within(op, purpose, move |tx| {
             Box::pin(async move {
-                let answer = match tx.door() {
-                    Ok(door) => work(door).await,
+                let answer = match tx.executor() {
+                    Ok(executor) => work(executor).await,
                     Err(error) => Err(error),
                 };
                 tx.noted(op, answer)
@@ -231,7 +231,7 @@ impl Backend {
         &self,
         op: &'static str,
         purpose: Purpose,
-        work: impl for<'a> FnOnce(&'a mut Tx) -> Working<'a, Result<T, StoreError>> + Send + 'static,
+        work: impl for<'a> FnOnce(&'a mut Tx) -> BoxedWork<'a, Result<T, StoreError>> + Send + 'static,
     ) -> Result<T, StoreError> {
         let backend = self.clone();
         whole(op, OPERATION_LIMIT, async move {
@@ -252,18 +252,20 @@ impl Backend {
     pub(crate) async fn snapshot<T: Send + 'static>(
         &self,
         op: &'static str,
-        work: impl for<'a> FnOnce(Door<'a>) -> Working<'a, DbResult<T>> + Send + 'static,
+        work: impl for<'a> FnOnce(Executor<'a>) -> BoxedWork<'a, DbResult<T>> + Send + 'static,
     ) -> Result<T, StoreError> {
         let backend = self.clone();
         whole(op, OPERATION_LIMIT, async move {
             let kind = match &backend {
                 Self::Sqlite(db) => db.people().begin().await.map(TxKind::Sqlite),
-                Self::Postgres(db) => db.people().begin().await.map(|held| TxKind::Postgres(held, db.tidy())),
+                Self::Postgres(db) => {
+                    db.people().begin().await.map(|held| TxKind::Postgres(held, db.reset()))
+                }
             };
             let mut tx = Tx::new(kind.map_err(|source| StoreError::from_db(op, source))?);
-            let answer = match tx.door() {
-                Ok(mut door) => match at_one_moment(&mut door).await {
-                    Ok(()) => work(door).await,
+            let answer = match tx.executor() {
+                Ok(mut executor) => match at_one_moment(&mut executor).await {
+                    Ok(()) => work(executor).await,
                     Err(error) => Err(error),
                 },
                 Err(error) => Err(error),
@@ -288,12 +290,12 @@ impl Backend {
         Ok((before + 1..=after).collect())
     }
 
-    /// Tells if a binary that wants `all` may run on the schema.
+    /// Returns whether a binary that wants `all` may run on the schema.
     pub(crate) async fn schema_state(&self, all: &[Migration]) -> Result<SchemaState, StoreError> {
         let found = self.schema_version().await?;
         let floor = self
-            .alone("schema_floor", Purpose::Writer, |mut door| {
-                Box::pin(async move { migrations::schema_floor(&mut door).await })
+            .alone("schema_floor", Purpose::Writer, |mut executor| {
+                Box::pin(async move { migrations::schema_floor(&mut executor).await })
             })
             .await?;
         Ok(SchemaState::of(found, floor.unwrap_or(found), migrations::latest(all)))
@@ -302,10 +304,10 @@ impl Backend {
     /// 0 is an empty database. Refuses one that holds tables of another layout, before anything in it is touched.
     async fn schema_version(&self) -> Result<i64, StoreError> {
         let found = self
-            .alone("schema_version", Purpose::Writer, |mut door| {
+            .alone("schema_version", Purpose::Writer, |mut executor| {
                 Box::pin(async move {
-                    let version = migrations::schema_version(&mut door).await?;
-                    let is_ours = version > 0 || !migrations::is_of_another_layout(&mut door).await?;
+                    let version = migrations::schema_version(&mut executor).await?;
+                    let is_ours = version > 0 || !migrations::is_of_another_layout(&mut executor).await?;
                     Ok(is_ours.then_some(version))
                 })
             })
@@ -319,16 +321,16 @@ impl Backend {
     pub(crate) async fn probe(&self) -> Result<(), StoreError> {
         let backend = self.clone();
         whole("probe", PROBE_LIMIT, async move {
-            let is_doubted = backend.trust().is_doubted();
+            let is_suspect = backend.health().is_suspect();
             let mut tx = backend.begin("probe", Purpose::Writer).await?;
-            let answer = match tx.door() {
-                Ok(mut door) => probe(&mut door, is_doubted).await,
+            let answer = match tx.executor() {
+                Ok(mut executor) => probe(&mut executor, is_suspect).await,
                 Err(error) => Err(error),
             };
             let answer = tx.noted("probe", answer);
-            if is_doubted {
+            if is_suspect {
                 tx.end(answer).await?;
-                backend.trust().restore();
+                backend.health().mark_healthy();
                 return Ok(());
             }
             answer?;
@@ -343,10 +345,10 @@ impl Backend {
             return Ok(0);
         }
         let there_ms = self
-            .alone("clock_offset_ms", Purpose::Reader, |mut door| {
-                Box::pin(
-                    async move { door.fetch_one("SELECT {clock_ms} AS now_ms", &[]).await?.int("now_ms") },
-                )
+            .alone("clock_offset_ms", Purpose::Reader, |mut executor| {
+                Box::pin(async move {
+                    executor.fetch_one("SELECT {clock_ms} AS now_ms", &[]).await?.int("now_ms")
+                })
             })
             .await?;
         Ok(there_ms.saturating_sub(now_ms))
@@ -379,27 +381,27 @@ SET LOCAL enable_hashjoin = off;
 SET LOCAL enable_mergejoin = off;
 SET LOCAL plan_cache_mode = force_generic_plan";
 
-/// Lets a transaction that has asked nothing yet see all tables as they are at its first question.
-async fn at_one_moment(door: &mut Door<'_>) -> DbResult<()> {
-    if door.is_postgres() {
-        limited(door.batch(AT_ONE_MOMENT)).await?;
+/// Makes a transaction that has run no query yet read all tables from one snapshot.
+async fn at_one_moment(executor: &mut Executor<'_>) -> DbResult<()> {
+    if executor.is_postgres() {
+        limited(executor.batch(AT_ONE_MOMENT)).await?;
     }
     Ok(())
 }
 
 /// True when this transaction may write; with `is_written`, something is, as it was.
-async fn probe(door: &mut Door<'_>, is_written: bool) -> DbResult<()> {
-    if !door.is_postgres() {
+async fn probe(executor: &mut Executor<'_>, is_written: bool) -> DbResult<()> {
+    if !executor.is_postgres() {
         // The transaction could be opened, so it may write. A row that does not change would not be written, so this
-        // changes a number in the file's header that nobody else uses.
+        // changes a number in the file's header that is not used otherwise.
         let sql = format!("PRAGMA user_version = {}", fastrand::i32(1..));
-        return if is_written { limited(door.batch(sql)).await } else { Ok(()) };
+        return if is_written { limited(executor.batch(sql)).await } else { Ok(()) };
     }
-    if !door.fetch_one(IS_WRITABLE, &[]).await?.is_true("is_writable")? {
+    if !executor.fetch_one(IS_WRITABLE, &[]).await?.is_true("is_writable")? {
         return Err(DbError::lost("this server takes no writes, or waits for no standby"));
     }
     if is_written {
-        door.execute("UPDATE installation SET created_at_ms = created_at_ms", &[]).await?;
+        executor.execute("UPDATE installation SET created_at_ms = created_at_ms", &[]).await?;
     }
     Ok(())
 }

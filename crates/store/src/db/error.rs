@@ -1,6 +1,6 @@
-//! The errors of a database or its driver, in words that name no driver.
+//! The errors of a database or its driver, without the driver's types.
 //!
-//! The reasons why the store did not do what it was asked, sorted by what the caller can do about it.
+//! The errors of the store, classified by what the caller can do about them.
 
 use std::error::Error;
 use std::fmt;
@@ -24,7 +24,7 @@ pub(crate) type DbResult<T> = Result<T, DbError>;
 /// Sorted by what is known of the connection, and by whether the same may work later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ErrorKind {
-    /// The database's own word on a statement; its code says what.
+    /// An error that the database reported for a statement; its code says which.
     Answer,
     /// A row that must be there is not.
     Vanished,
@@ -49,15 +49,15 @@ pub(crate) enum Verdict {
     Conflict,
     /// It waited too long for another transaction.
     Locked,
-    /// A row that must be there is not: somebody deleted it in between.
+    /// A row that must be there is not: another transaction deleted it in between.
     Vanished,
-    /// It may work later, and nobody can say when.
+    /// It may work later; when is not known.
     Away,
 }
 
 impl DbError {
-    /// Nothing came within `limit`.
-    pub(crate) fn no_answer(limit: Duration) -> Self {
+    /// There was no response within `limit`.
+    pub fn no_answer(limit: Duration) -> Self {
         Self::lost(format!("no answer within {} s", limit.as_secs()))
     }
 
@@ -125,7 +125,7 @@ impl DbError {
     /// True when it is the database's verdict on a statement, or on what it answered, after which its
     /// connection is as good as before. Not so: no answer, a server that stops or only reads, a disk that
     /// fails.
-    pub(crate) fn is_verdict(&self) -> bool {
+    pub(crate) fn is_server_error(&self) -> bool {
         let Some(code) = self.code() else {
             return matches!(
                 self.kind,
@@ -288,7 +288,7 @@ pub enum StoreError {
         /// Words of the database.
         source: DbError,
     },
-    /// Somebody deleted a row that was there a moment ago, and nothing was done.
+    /// Another transaction deleted a row that was there a moment ago, and nothing was done.
     #[error("a row that `{op}` needs was deleted in between")]
     Vanished {
         /// Name of the operation.
@@ -327,7 +327,7 @@ impl StoreError {
         }
     }
 
-    /// Nothing came within `limit`; what was asked may have happened.
+    /// There was no response within `limit`; the operation may have been carried out.
     pub fn silent(op: &'static str, limit: std::time::Duration) -> Self {
         Self::Unavailable { op, source: DbError::no_answer(limit) }
     }
@@ -341,12 +341,12 @@ impl StoreError {
     }
 
     /// True when its connection is as good as before.
-    pub(crate) fn is_verdict(&self) -> bool {
+    pub(crate) fn is_server_error(&self) -> bool {
         match self {
             Self::Unavailable { source, .. }
             | Self::Conflict { source, .. }
             | Self::Locked { source, .. }
-            | Self::Query { source, .. } => source.is_verdict(),
+            | Self::Query { source, .. } => source.is_server_error(),
             Self::CommitUnknown { .. } => false,
             Self::Vanished { .. } | Self::Inconsistent { .. } | Self::Refused(_) => true,
         }
@@ -377,7 +377,7 @@ mod tests {
 
     #[test]
     fn an_error_is_sorted_by_what_it_says_of_statement_and_connection() {
-        for (code, verdict, is_verdict) in [
+        for (code, verdict, is_server_error) in [
             ("1", Verdict::Refused, true),
             ("5", Verdict::Away, true),
             ("8", Verdict::Away, false),
@@ -397,7 +397,7 @@ mod tests {
             ("08P01", Verdict::Refused, false),
         ] {
             let error = coded(code);
-            assert_eq!((error.verdict(), error.is_verdict()), (verdict, is_verdict), "{code}");
+            assert_eq!((error.verdict(), error.is_server_error()), (verdict, is_server_error), "{code}");
         }
         let wordless = [
             (DbError::vanished(), Verdict::Vanished, true),
@@ -408,8 +408,8 @@ mod tests {
             (sqlx::Error::PoolClosed.into(), Verdict::Away, false),
             (rusqlite::Error::QueryReturnedNoRows.into(), Verdict::Vanished, true),
         ];
-        for (error, verdict, is_verdict) in wordless {
-            assert_eq!((error.verdict(), error.is_verdict()), (verdict, is_verdict), "{error}");
+        for (error, verdict, is_server_error) in wordless {
+            assert_eq!((error.verdict(), error.is_server_error()), (verdict, is_server_error), "{error}");
         }
     }
 }

@@ -1,8 +1,8 @@
-//! Each operation runs to its end in a task of its own, and not for ever.
+//! Each operation runs to its end in a task of its own, within a time limit.
 //!
-//! A caller may go away at any time: a stranger who hangs up, an operator's curl that gives up, a time-out. The
-//! operation does not notice. What the database does not answer in time is given up here, in one place, and its
-//! connection with it (`pool.rs`).
+//! A caller may go away at any time: a client that disconnects, an operator's curl that is stopped, a timeout. The
+//! operation goes on. An operation that the database does not answer in time is given up here, in one place, and its
+//! connection is closed (`pool.rs`).
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -20,7 +20,7 @@ use super::error::{DbError, DbResult, StoreError};
 pub(crate) const STATEMENT_LIMIT: Duration = Duration::from_secs(5);
 /// Time that a whole operation may take: a place, a connection and its statements.
 pub(crate) const OPERATION_LIMIT: Duration = Duration::from_secs(12);
-/// Time that the question whether writes work may take; a node is told apart from a healthy one within 5 s.
+/// Time that the probe of writes may take; a failing node is distinguished from a healthy one within 5 s.
 pub(crate) const PROBE_LIMIT: Duration = Duration::from_secs(2);
 
 tokio::task_local! {
@@ -54,10 +54,10 @@ pub(crate) async fn whole<T: Send + 'static>(
     limit: Duration,
     work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
 ) -> Result<T, StoreError> {
-    let (told, answer) = oneshot::channel();
+    let (sender, answer) = oneshot::channel();
     let task = spawned(Box::pin(async move {
-        // Whoever asked may have gone.
-        drop(told.send(timeout(limit, committed(work)).await));
+        // The caller may be gone.
+        drop(sender.send(timeout(limit, committed(work)).await));
     }));
     match answer.await {
         Ok(Ok(answer)) => answer,
@@ -80,7 +80,7 @@ pub(crate) fn count_panic() {
 }
 
 /// A task of one type for all operations: a task for each type of operation is code that is compiled 150 times.
-#[expect(clippy::disallowed_methods, reason = "ends by itself within its limit, whoever asked for it")]
+#[expect(clippy::disallowed_methods, reason = "ends by itself within its limit, also without its caller")]
 fn spawned(work: BoxFuture<'static, ()>) -> JoinHandle<()> {
     tokio::spawn(work)
 }

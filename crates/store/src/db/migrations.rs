@@ -1,16 +1,16 @@
 //! Applies migrations. The list of them, and how to add one, is in `store/migrations.rs`.
 //!
-//! Each is one transaction, all or nothing. What a transaction cannot do (`CREATE INDEX CONCURRENTLY`) is a migration
-//! of its own, [`Migration::outside`]. What has to be done to every row of a large table is a [`Migration::filling`]
-//! after a migration that expands: a statement for some rows at a time, each in a transaction of its own, while others
-//! write.
+//! Each is one transaction, all or nothing. A statement that cannot run in a transaction (`CREATE INDEX CONCURRENTLY`)
+//! is a migration of its own, [`Migration::outside`]. A change to every row of a large table is a
+//! [`Migration::filling`] after a migration that expands: a statement for some rows at a time, each in a transaction of
+//! its own, while others write.
 
 use std::time::{Duration, Instant};
 
 use tracing::info;
 
-use super::door::Door;
 use super::error::{DbError, DbResult};
+use super::executor::Executor;
 use super::pool::Session;
 use super::postgres::Postgres;
 use super::sqlite::{Sqlite, SqliteSession};
@@ -27,10 +27,10 @@ pub(crate) struct Migration {
     filling: Option<&'static str>,
 }
 
-/// Held by the node that migrates, until its transaction ends. Any number that nobody else uses in this database.
+/// Held by the node that migrates, until its transaction ends. Any number that has no other use in this database.
 const LOCK: i64 = 0x686f_6f6b_6c61_7463;
-/// Time for which a node waits for another one's migration, or for a table that somebody holds. Each try
-/// waits as long as the session's `lock_timeout` lets it.
+/// Time for which a node waits for another one's migration, or for a locked table. Each try waits as long as the
+/// session's `lock_timeout` lets it.
 const WAIT_MAX: Duration = Duration::from_mins(5);
 /// Most rows of one transaction of a filling.
 const FILLED_N_MAX: i64 = 1_000;
@@ -76,7 +76,7 @@ impl Migration {
     }
 }
 
-/// The version that `all` comes to; 0 is an empty database.
+/// The last version in `all`; 0 is an empty database.
 pub(crate) fn latest(all: &[Migration]) -> i64 {
     all.last().map_or(0, |last| last.version)
 }
@@ -95,7 +95,7 @@ pub(crate) async fn on_sqlite(db: &Sqlite, all: &[Migration]) -> DbResult<()> {
                 break;
             }
         }
-        on_writer(db, async |session| filled(&mut session.door(), one, filled_n, started).await).await?;
+        on_writer(db, async |session| filled(&mut session.executor(), one, filled_n, started).await).await?;
     }
     Ok(())
 }
@@ -123,7 +123,8 @@ pub(crate) async fn on_postgres(db: &Postgres, all: &[Migration]) -> DbResult<()
     }
 }
 
-/// True while somebody else holds what a migration that was `started` then wants: it is to be tried again. Says so.
+/// True while another session holds a lock that a migration that was `started` then needs: it is to be retried. Logs
+/// it.
 pub(super) fn is_to_be_waited_for(error: &DbError, started: Instant) -> bool {
     let is_busy = matches!(error.code(), Some("55P03" | "40P01")) && started.elapsed() < WAIT_MAX;
     if is_busy {
@@ -140,7 +141,7 @@ async fn on_postgres_once(db: &Postgres, all: &[Migration]) -> DbResult<()> {
     // It has a connection of its own, which is closed afterwards in any case: a migration takes longer than any other
     // statement.
     let mut session = db.alone().await?;
-    let found = schema_version(&mut session.door()).await?;
+    let found = schema_version(&mut session.executor()).await?;
     let is_guarded = all.iter().any(|one| one.is_outside && one.version > found);
     let mut guard = if is_guarded { Some(db.alone().await?) } else { None };
     apply_all(&mut session, guard.as_mut(), all).await?;
@@ -169,19 +170,19 @@ async fn apply<S: Session>(
     guard: Option<&mut S>,
     one: &Migration,
 ) -> DbResult<MigrationState> {
-    let state = state(&mut session.door(), one).await?;
+    let state = state(&mut session.executor(), one).await?;
     if state != MigrationState::Missing {
         return Ok(state);
     }
     match (guard, one.is_outside) {
-        (_, false) => in_transaction(session, async |door| within(door, one).await).await?,
-        (None, true) => outside(&mut session.door(), one).await?,
+        (_, false) => in_transaction(session, async |executor| within(executor, one).await).await?,
+        (None, true) => outside(&mut session.executor(), one).await?,
         (Some(guard), true) => {
-            let work = async |door: &mut Door<'_>| {
+            let work = async |executor: &mut Executor<'_>| {
                 // This connection is idle for as long as the other one works.
-                door.batch("SET LOCAL idle_in_transaction_session_timeout = 0").await?;
-                match self::state(door, one).await? {
-                    MigrationState::Missing => outside(&mut session.door(), one).await,
+                executor.batch("SET LOCAL idle_in_transaction_session_timeout = 0").await?;
+                match self::state(executor, one).await? {
+                    MigrationState::Missing => outside(&mut session.executor(), one).await,
                     MigrationState::Unfilled | MigrationState::Done => Ok(()),
                 }
             };
@@ -191,20 +192,20 @@ async fn apply<S: Session>(
     Ok(state)
 }
 
-/// Runs `work` in a transaction that nobody else migrates beside.
+/// Runs `work` in a transaction that excludes all other migrations.
 pub(crate) async fn in_transaction<S: Session, T>(
     session: &mut S,
-    work: impl AsyncFnOnce(&mut Door<'_>) -> DbResult<T>,
+    work: impl AsyncFnOnce(&mut Executor<'_>) -> DbResult<T>,
 ) -> DbResult<T> {
     session.begin().await?;
-    let mut door = session.door();
-    let locked = if door.is_postgres() {
-        door.fetch("SELECT pg_advisory_xact_lock($1)", &[LOCK.into()]).await.map(drop)
+    let mut executor = session.executor();
+    let locked = if executor.is_postgres() {
+        executor.fetch("SELECT pg_advisory_xact_lock($1)", &[LOCK.into()]).await.map(drop)
     } else {
         Ok(())
     };
     let answer = match locked {
-        Ok(()) => work(&mut door).await,
+        Ok(()) => work(&mut executor).await,
         Err(error) => Err(error),
     };
     match answer {
@@ -217,20 +218,20 @@ pub(crate) async fn in_transaction<S: Session, T>(
     }
 }
 
-async fn within(door: &mut Door<'_>, one: &Migration) -> DbResult<()> {
+async fn within(executor: &mut Executor<'_>, one: &Migration) -> DbResult<()> {
     // Another node may have been first.
-    if state(door, one).await? != MigrationState::Missing {
+    if state(executor, one).await? != MigrationState::Missing {
         return Ok(());
     }
-    door.batch(one.text(door)).await?;
-    note(door, one).await
+    executor.batch(one.text(executor)).await?;
+    note(executor, one).await
 }
 
-async fn outside(door: &mut Door<'_>, one: &Migration) -> DbResult<()> {
-    for statement in one.text(door).split(";\n") {
-        door.batch(statement).await?;
+async fn outside(executor: &mut Executor<'_>, one: &Migration) -> DbResult<()> {
+    for statement in one.text(executor).split(";\n") {
+        executor.batch(statement).await?;
     }
-    note(door, one).await
+    note(executor, one).await
 }
 
 async fn fill<S: Session>(session: &mut S, one: &Migration, sql: &'static str) -> DbResult<()> {
@@ -242,11 +243,11 @@ async fn fill<S: Session>(session: &mut S, one: &Migration, sql: &'static str) -
             break;
         }
     }
-    filled(&mut session.door(), one, filled_n, started).await
+    filled(&mut session.executor(), one, filled_n, started).await
 }
 
 async fn fill_some<S: Session>(session: &mut S, sql: &'static str) -> DbResult<u64> {
-    in_transaction(session, async |door| door.execute(sql, &[FILLED_N_MAX.into()]).await).await
+    in_transaction(session, async |executor| executor.execute(sql, &[FILLED_N_MAX.into()]).await).await
 }
 
 /// True when so few rows changed that older binaries may have written them meanwhile: those come in ones and
@@ -255,37 +256,43 @@ fn is_filled(changed_n: u64) -> bool {
     changed_n < FILLED_N_MAX.unsigned_abs()
 }
 
-async fn filled(door: &mut Door<'_>, one: &Migration, filled_n: u64, started: Instant) -> DbResult<()> {
-    door.execute(
-        "UPDATE hooklatch_migrations SET filled_at_ms = applied_at_ms WHERE version = $1",
-        &[one.version.into()],
-    )
-    .await?;
+async fn filled(
+    executor: &mut Executor<'_>,
+    one: &Migration,
+    filled_n: u64,
+    started: Instant,
+) -> DbResult<()> {
+    executor
+        .execute(
+            "UPDATE hooklatch_migrations SET filled_at_ms = applied_at_ms WHERE version = $1",
+            &[one.version.into()],
+        )
+        .await?;
     let took_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or_default();
     info!(version = one.version, rows = filled_n, took_ms, "filled the rows of a migration");
     Ok(())
 }
 
 impl Migration {
-    fn text(&self, door: &Door<'_>) -> &'static str {
-        self.text_for(door.is_postgres())
+    fn text(&self, executor: &Executor<'_>) -> &'static str {
+        self.text_for(executor.is_postgres())
     }
 }
 
 /// Keeps in mind that it was applied.
-async fn note(door: &mut Door<'_>, one: &Migration) -> DbResult<()> {
-    let now = if door.is_postgres() {
+async fn note(executor: &mut Executor<'_>, one: &Migration) -> DbResult<()> {
+    let now = if executor.is_postgres() {
         "SELECT {clock_ms} AS now_ms"
     } else {
         "SELECT CAST(strftime('%s', 'now') AS INTEGER) * 1000 AS now_ms"
     };
-    let now_ms = door.fetch_one(now, &[]).await?.int("now_ms")?;
+    let now_ms = executor.fetch_one(now, &[]).await?.int("now_ms")?;
     let filled_at_ms = one.filling.is_none().then_some(now_ms);
     let values = [one.version.into(), one.name.into(), now_ms.into(), filled_at_ms.into()];
     let sql = "INSERT INTO hooklatch_migrations (version, name, applied_at_ms, filled_at_ms)
                VALUES ($1, $2, $3, $4) ON CONFLICT (version) DO NOTHING";
-    door.batch(TABLE).await?;
-    door.execute(sql, &values).await.map(drop)
+    executor.batch(TABLE).await?;
+    executor.execute(sql, &values).await.map(drop)
 }
 
 /// Progress of one migration.
@@ -296,12 +303,12 @@ enum MigrationState {
     Done,
 }
 
-async fn state(door: &mut Door<'_>, one: &Migration) -> DbResult<MigrationState> {
-    if !table_is_there(door, "hooklatch_migrations").await? {
+async fn state(executor: &mut Executor<'_>, one: &Migration) -> DbResult<MigrationState> {
+    if !table_is_there(executor, "hooklatch_migrations").await? {
         return Ok(MigrationState::Missing);
     }
     let sql = "SELECT filled_at_ms FROM hooklatch_migrations WHERE version = $1";
-    Ok(match door.fetch_optional(sql, &[one.version.into()]).await? {
+    Ok(match executor.fetch_optional(sql, &[one.version.into()]).await? {
         None => MigrationState::Missing,
         Some(row) if one.filling.is_some() && row.int_or_null("filled_at_ms")?.is_none() => {
             MigrationState::Unfilled
@@ -310,39 +317,39 @@ async fn state(door: &mut Door<'_>, one: &Migration) -> DbResult<MigrationState>
     })
 }
 
-pub(super) async fn table_is_there(door: &mut Door<'_>, table: &'static str) -> DbResult<bool> {
-    let sql = if door.is_postgres() {
+pub(super) async fn table_is_there(executor: &mut Executor<'_>, table: &'static str) -> DbResult<bool> {
+    let sql = if executor.is_postgres() {
         // `to_regclass` would not do: it may still remember from before the lock that there was no such table.
         "SELECT COUNT(*) AS is_there FROM pg_catalog.pg_tables
          WHERE tablename = $1 AND schemaname = ANY (current_schemas(false))"
     } else {
         "SELECT COUNT(*) AS is_there FROM sqlite_schema WHERE name = $1"
     };
-    door.fetch_one(sql, &[table.into()]).await?.is_true("is_there")
+    executor.fetch_one(sql, &[table.into()]).await?.is_true("is_there")
 }
 
 /// True when tables of ours are there that these migrations did not make: those of another layout.
-pub(super) async fn is_of_another_layout(door: &mut Door<'_>) -> DbResult<bool> {
+pub(super) async fn is_of_another_layout(executor: &mut Executor<'_>) -> DbResult<bool> {
     // The order matters: a node that migrates at this moment commits both at once.
-    Ok(table_is_there(door, "processed_webhook_events").await?
-        && !table_is_there(door, "hooklatch_migrations").await?)
+    Ok(table_is_there(executor, "processed_webhook_events").await?
+        && !table_is_there(executor, "hooklatch_migrations").await?)
 }
 
 /// The newest migration that was applied; 0 when there is none.
-pub(crate) async fn schema_version(door: &mut Door<'_>) -> DbResult<i64> {
-    if !table_is_there(door, "hooklatch_migrations").await? {
+pub(crate) async fn schema_version(executor: &mut Executor<'_>) -> DbResult<i64> {
+    if !table_is_there(executor, "hooklatch_migrations").await? {
         return Ok(0);
     }
     let sql = "SELECT COALESCE(MAX(version), 0) AS version FROM hooklatch_migrations";
-    door.fetch_one(sql, &[]).await?.int("version")
+    executor.fetch_one(sql, &[]).await?.int("version")
 }
 
 /// The oldest version that a binary may want; `None` in an empty database.
-pub(super) async fn schema_floor(door: &mut Door<'_>) -> DbResult<Option<i64>> {
-    if !table_is_there(door, "schema_floor").await? {
+pub(super) async fn schema_floor(executor: &mut Executor<'_>) -> DbResult<Option<i64>> {
+    if !table_is_there(executor, "schema_floor").await? {
         return Ok(None);
     }
-    let row = door.fetch_optional("SELECT version FROM schema_floor", &[]).await?;
+    let row = executor.fetch_optional("SELECT version FROM schema_floor", &[]).await?;
     row.map(|row| row.int("version")).transpose()
 }
 
@@ -362,7 +369,7 @@ mod tests {
 
     async fn number(db: &Sqlite, sql: &'static str) -> i64 {
         let mut held = db.reader().take().await.unwrap();
-        let row = held.door().unwrap().fetch_one(sql, &[]).await;
+        let row = held.executor().unwrap().fetch_one(sql, &[]).await;
         held.give_back_after(row).unwrap().int("n").unwrap()
     }
 
@@ -391,7 +398,7 @@ mod tests {
         on_sqlite(&db, &[FIRST, SECOND, THIRD]).await.unwrap();
         let mut held = db.writer().take().await.unwrap();
         let cut = "UPDATE t SET doubled = NULL WHERE n > 2000; UPDATE hooklatch_migrations SET filled_at_ms = NULL WHERE version = 3";
-        held.door().unwrap().batch(cut).await.unwrap();
+        held.executor().unwrap().batch(cut).await.unwrap();
         held.give_back();
         on_sqlite(&db, &[FIRST, SECOND, THIRD]).await.unwrap();
         assert_eq!(number(&db, "SELECT COUNT(*) AS n FROM t WHERE doubled IS NULL").await, 0);

@@ -1,25 +1,25 @@
-//! The only code that knows a driver: connections, transactions, statements, limits, migrations. What is above it
-//! writes SQL in PostgreSQL's words, and sees values, rows and errors that are the same for both databases.
+//! The only code that uses a driver: connections, transactions, statements, limits, migrations. The code above it
+//! writes PostgreSQL's SQL, and sees values, rows and errors that are the same for both databases.
 //!
 //! In reading order:
 //!
-//! 1. `value.rs` and `error.rs`: what goes into a statement and comes out of it, with errors sorted by what a caller can
-//!    do about them.
-//! 2. `door.rs`: one connection of either database, for statements that are put into the words of each. `tx.rs` is an
-//!    open transaction, as a transactional handler gets it, and one for a trial that never stands.
-//! 3. `pool.rs`: connections. One whose state is not known is closed. `limit.rs`: each operation runs
-//!    to its end in a task of its own, within a limit.
-//! 4. `postgres/` and `sqlite/`: the two databases. PostgreSQL's sessions are sqlx's, and `warnings.rs` hears the
-//!    warnings of a COMMIT; each connection of SQLite has a thread of its own, and what goes there is one hop, whatever
-//!    it does.
-//! 5. `backend.rs`: the database, whichever it is. `opening.rs`, `migrations.rs` and
-//!    `program_migrations.rs`: how it is opened and brought up to date.
+//! 1. `value.rs` and `error.rs`: parameters and rows of statements, and errors, classified by what a caller can do
+//!    about them.
+//! 2. `executor.rs`: one connection of either database, for statements that are translated for each. `tx.rs` is an
+//!    open transaction, as a transactional handler gets it, and one for a trial that is always rolled back.
+//! 3. `pool.rs`: connections. One in an unknown state is closed. `limit.rs`: each operation runs to its end in a task
+//!    of its own, within a time limit.
+//! 4. `postgres/` and `sqlite/`: the two databases. PostgreSQL's sessions are sqlx's, and `warnings.rs` reads the
+//!    warnings of a COMMIT; each connection of SQLite has its own thread, and each piece of work is one round trip to
+//!    it.
+//! 5. `backend.rs`: the database, whichever it is. `opening.rs`, `migrations.rs` and `program_migrations.rs`: how it is
+//!    opened and migrated.
 //!
-//! No statement about events or messages is here: those are above, each with its noun.
+//! It has no statement about events or messages: those are in the modules above it, one for each noun.
 
 mod backend;
-mod door;
 mod error;
+mod executor;
 pub(crate) mod limit;
 pub(crate) mod migrations;
 mod opening;
@@ -31,14 +31,14 @@ mod tx;
 mod value;
 pub(crate) mod warnings;
 
-pub(crate) use backend::{Backend, Purpose, Working};
-pub(crate) use door::Door;
+pub(crate) use backend::{Backend, BoxedWork, Purpose};
 pub(crate) use error::DbResult;
 pub use error::{DbError, StoreError};
+pub(crate) use executor::Executor;
 pub(crate) use migrations::Migration;
 pub use opening::waiting;
 pub use opening::{Pooling, PostgresSettings, SchemaState, StoreSettings};
-pub(crate) use pool::PlacesUsed;
+pub(crate) use pool::PoolUsage;
 pub use program_migrations::{MigrationStep, ProgramMigrationError};
 pub use sqlite::{FileKey, copy_file, sqlite_path};
 pub(crate) use sqlite::{WitnessTurn, Witnessed};

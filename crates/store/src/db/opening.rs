@@ -1,6 +1,6 @@
 //! The settings of a database before it is opened, and how a start waits for it.
 //!
-//! The state of a schema: if it fits this binary.
+//! The state of a schema: whether it fits this binary.
 
 use std::time::{Duration, Instant};
 
@@ -48,7 +48,7 @@ impl StoreSettings {
     }
 }
 
-/// Returns what `attempt` comes to, tried again for up to `wait` while the database is not available: a
+/// Returns the result of `attempt`, retried for up to `wait` while the database is not available: a
 /// start may fall into a fail-over.
 pub async fn waiting<T>(
     wait: Duration,

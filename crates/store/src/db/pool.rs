@@ -1,12 +1,12 @@
-//! The connections to one database, and the one rule about them: a connection is given back only by an operation that
-//! knows its state. Whatever else happens to it (a limit, a failed COMMIT or ROLLBACK, a caller that goes away), it is
-//! closed, and so is every other one that is older: what one of them met, they will meet.
+//! The connections to one database, and the one rule about them: a connection is returned to the pool only by an
+//! operation that knows its state. After anything else (a limit, a failed COMMIT or ROLLBACK, a caller that goes away)
+//! it is closed, and so is every older connection: the same fault would affect them.
 //!
-//! Why not the driver's pool: it asks each connection that comes back whether it is well, without a limit, and keeps
-//! its place meanwhile, so that a server which falls silent takes the places one after another
+//! Why not the driver's pool: it checks each returned connection without a time limit and keeps its permit meanwhile,
+//! so that a server that stops responding takes the permits one after another
 //! (`docs/adr/0034-a-connection-belongs-to-one-operation.md`).
 //!
-//! A connection, as far as a pool has to know it.
+//! [`Session`] is what a pool needs to know of a connection.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -17,15 +17,15 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 
-use super::door::Door;
 use super::error::{DbError, DbResult, StoreError};
+use super::executor::Executor;
 use super::limit::limited;
 use hooklatch_core::stop::to_end;
 
 /// Time for which an operation waits for a place, and then for a new connection.
 const TAKE_LIMIT: Duration = Duration::from_secs(5);
-/// Time that a connection has for its goodbye.
-const GOODBYE_LIMIT: Duration = Duration::from_secs(1);
+/// Time limit for closing a connection cleanly.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Older connections are closed instead of used, so that a server's new settings and addresses are found.
 const AGE_MAX: Duration = Duration::from_mins(30);
 
@@ -34,43 +34,43 @@ type Connecting<S> = Pin<Box<dyn Future<Output = DbResult<S>> + Send>>;
 /// Opens one connection, ready to be used.
 pub(crate) type Connect<S> = Box<dyn Fn() -> Connecting<S> + Send + Sync>;
 
-/// The state of a database as far as all its connections know it together.
+/// The health of a database as seen by all its connections together.
 #[derive(Default)]
-pub(crate) struct Trust {
-    /// Raised when a connection had to be closed: those of earlier generations are no longer trusted.
+pub struct PoolHealth {
+    /// Raised when a connection had to be closed: those of earlier generations are no longer used.
     generation: AtomicU64,
     /// True when something went wrong since a write was last seen to work.
-    is_doubted: AtomicBool,
+    is_suspect: AtomicBool,
     /// Why it is not the database that was opened, once that was seen.
     replaced: OnceLock<String>,
 }
 
-impl Trust {
-    /// No connection that is open now is to be used again.
-    pub(crate) fn withdraw(&self) {
+impl PoolHealth {
+    /// Makes sure that no connection that is open now is used again.
+    pub(crate) fn invalidate_all(&self) {
         self.generation.fetch_add(1, Ordering::Relaxed);
-        self.is_doubted.store(true, Ordering::Relaxed);
+        self.is_suspect.store(true, Ordering::Relaxed);
     }
 
-    /// A write did not work.
-    pub(crate) fn doubt(&self) {
-        self.is_doubted.store(true, Ordering::Relaxed);
+    /// Records that a write failed.
+    pub fn mark_suspect(&self) {
+        self.is_suspect.store(true, Ordering::Relaxed);
     }
 
-    /// True when a write has to be seen to work before it is said that writes work.
-    pub(crate) fn is_doubted(&self) -> bool {
-        self.is_doubted.load(Ordering::Relaxed)
+    /// True when a write has to succeed before the database counts as writable again.
+    pub(crate) fn is_suspect(&self) -> bool {
+        self.is_suspect.load(Ordering::Relaxed)
     }
 
-    /// A write was seen to work.
-    pub(crate) fn restore(&self) {
-        self.is_doubted.store(false, Ordering::Relaxed);
+    /// Records that a write succeeded.
+    pub fn mark_healthy(&self) {
+        self.is_suspect.store(false, Ordering::Relaxed);
     }
 
-    /// Another database, or an earlier state of it, is there now: no connection is given before a restart. True the
-    /// first time.
-    pub(crate) fn replace(&self, what: &str) -> bool {
-        self.is_doubted.store(true, Ordering::Relaxed);
+    /// Records that another database, or an earlier state of it, is there now: no connection is opened before a
+    /// restart. True the first time.
+    pub fn replace(&self, what: &str) -> bool {
+        self.is_suspect.store(true, Ordering::Relaxed);
         self.replaced.set(what.to_owned()).is_ok()
     }
 
@@ -80,9 +80,9 @@ impl Trust {
     }
 }
 
-/// How much of a pool is taken.
+/// Usage of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PlacesUsed {
+pub struct PoolUsage {
     /// Purpose of its connections, in one word.
     pub pool: &'static str,
     /// Connections that operations hold.
@@ -106,7 +106,7 @@ struct PoolShared<S> {
     places_n: u32,
     turns: Arc<Semaphore>,
     idle: Mutex<Vec<OpenConnection<S>>>,
-    trust: Arc<Trust>,
+    health: Arc<PoolHealth>,
     waited: metrics::Histogram,
 }
 
@@ -117,22 +117,22 @@ struct OpenConnection<S> {
 }
 
 impl<S: Session> SessionPool<S> {
-    /// Makes a pool, which opens nothing yet.
-    pub(crate) fn new(places_n: u32, trust: Arc<Trust>, connect: Connect<S>) -> Self {
+    /// Creates a pool, which opens no connection yet.
+    pub fn new(places_n: u32, health: Arc<PoolHealth>, connect: Connect<S>) -> Self {
         let places = Arc::new(Semaphore::new(places_n as usize));
         let waited = metrics::histogram!("hooklatch_db_wait_seconds");
         let (turns, idle) = (Arc::new(Semaphore::new(1)), Mutex::default());
-        Self(Arc::new(PoolShared { connect, places, places_n, turns, idle, trust, waited }))
+        Self(Arc::new(PoolShared { connect, places, places_n, turns, idle, health, waited }))
     }
 
-    pub(crate) fn trust(&self) -> &Trust {
-        &self.0.trust
+    pub fn health(&self) -> &PoolHealth {
+        &self.0.health
     }
 
-    /// Connections that operations hold, and the most that there may be, under the word for what they are for.
-    pub(crate) fn used(&self, pool: &'static str) -> PlacesUsed {
+    /// Number of connections that operations hold, and their maximum, labelled with the purpose of the pool.
+    pub fn used(&self, pool: &'static str) -> PoolUsage {
         let free_n = u32::try_from(self.0.places.available_permits()).unwrap_or(u32::MAX);
-        PlacesUsed { pool, in_use_n: self.0.places_n.saturating_sub(free_n), places_n: self.0.places_n }
+        PoolUsage { pool, in_use_n: self.0.places_n.saturating_sub(free_n), places_n: self.0.places_n }
     }
 
     /// The turn of an operation that no sender waits for. Of those one at a time asks for a connection, so that who has
@@ -150,12 +150,12 @@ impl<S: Session> SessionPool<S> {
     }
 
     /// A connection for one operation, the one that was used last or a new one.
-    pub(crate) async fn take(&self) -> DbResult<HeldSession<S>> {
-        if let Some(what) = self.0.trust.replaced() {
+    pub async fn take(&self) -> DbResult<HeldSession<S>> {
+        if let Some(what) = self.0.health.replaced() {
             return Err(DbError::lost(format!("{what}; nothing is written to it before a restart")));
         }
         let place = self.permit(&self.0.places).await?;
-        let generation = self.0.trust.generation.load(Ordering::Relaxed);
+        let generation = self.0.health.generation.load(Ordering::Relaxed);
         loop {
             let Some(open) = self.idle().pop() else { break };
             if open.generation == generation && open.opened.elapsed() < AGE_MAX {
@@ -167,7 +167,7 @@ impl<S: Session> SessionPool<S> {
         let session = timeout(TAKE_LIMIT, (self.0.connect)()).await;
         let session = session.unwrap_or_else(|_| Err(DbError::no_answer(TAKE_LIMIT)));
         let open = session.map(|session| OpenConnection { session, generation, opened: Instant::now() });
-        let open = open.inspect_err(|_| self.0.trust.doubt())?;
+        let open = open.inspect_err(|_| self.0.health.mark_suspect())?;
         Ok(HeldSession { open: Some(open), shared: Arc::clone(&self.0), _place: place })
     }
 
@@ -178,7 +178,7 @@ impl<S: Session> SessionPool<S> {
         match held.begin().await {
             Ok(()) => return Ok(held),
             // Another connection may be writing just now: this one is as good as before.
-            Err(error) if error.is_verdict() => {
+            Err(error) if error.is_server_error() => {
                 held.give_back();
                 return Err(error);
             }
@@ -189,14 +189,14 @@ impl<S: Session> SessionPool<S> {
         Ok(held)
     }
 
-    /// Gives no more connections, waits for those that are out, and closes all; not for longer than `bound`.
-    pub(crate) async fn close(&self, bound: Duration) {
+    /// Closes the pool: hands out no more connections, waits at most `bound` for those in use, and closes all.
+    pub async fn close(&self, bound: Duration) {
         // An error means that the time is over: an operation that still has a connection will close it.
         to_end(timeout(bound, self.0.places.acquire_many(self.0.places_n))).await;
         self.0.places.close();
         let idle = std::mem::take(&mut *self.idle());
         for open in idle {
-            to_end(timeout(GOODBYE_LIMIT, open.session.close())).await;
+            to_end(timeout(CLOSE_TIMEOUT, open.session.close())).await;
         }
     }
 
@@ -205,8 +205,8 @@ impl<S: Session> SessionPool<S> {
     }
 }
 
-/// A connection in the hands of one operation. Dropping it closes it.
-pub(crate) struct HeldSession<S: Session> {
+/// A connection held by one operation. Dropping it closes it.
+pub struct HeldSession<S: Session> {
     /// `None` once it was given back.
     open: Option<OpenConnection<S>>,
     shared: Arc<PoolShared<S>>,
@@ -227,12 +227,12 @@ impl<S: Session> HeldSession<S> {
             .ok_or_else(|| DbError::lost("the connection is closed"))
     }
 
-    /// Opens the door for statements that both databases know.
-    pub(crate) fn door(&mut self) -> DbResult<Door<'_>> {
-        self.session().map(S::door)
+    /// Returns an executor for statements that both databases know.
+    pub(crate) fn executor(&mut self) -> DbResult<Executor<'_>> {
+        self.session().map(S::executor)
     }
 
-    /// Gives it back: no answer is awaited in it. Where a transaction is open all the same, it is closed.
+    /// Returns it to the pool; no response is pending on it. Where a transaction is still open, it is closed.
     pub(crate) fn give_back(mut self) {
         let Some(open) = self.open.take() else { return };
         if !open.session.is_in_transaction() && !open.session.is_lost() {
@@ -240,9 +240,9 @@ impl<S: Session> HeldSession<S> {
         }
     }
 
-    /// Gives it back after a statement by itself, unless its answer says nothing about the state it is in.
+    /// Returns it to the pool after a single statement, unless the result leaves its state unknown.
     pub(crate) fn give_back_after<T>(self, answer: DbResult<T>) -> DbResult<T> {
-        if answer.as_ref().err().is_none_or(DbError::is_verdict) {
+        if answer.as_ref().err().is_none_or(DbError::is_server_error) {
             self.give_back();
         }
         answer
@@ -250,7 +250,7 @@ impl<S: Session> HeldSession<S> {
 
     /// The same after a whole operation.
     pub(crate) fn give_back_after_all<T>(self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
-        if answer.as_ref().err().is_none_or(StoreError::is_verdict) {
+        if answer.as_ref().err().is_none_or(StoreError::is_server_error) {
             self.give_back();
         }
         answer
@@ -275,21 +275,21 @@ impl<S: Session> HeldSession<S> {
         limited(self.session()?.roll_back()).await
     }
 
-    /// Rolls back, so that nobody waits for its locks, and closes the connection.
+    /// Rolls back, so that its locks are released, and closes the connection.
     pub(crate) async fn roll_back_and_close(mut self) -> DbResult<()> {
         let answer = self.roll_back().await;
         self.close();
         answer
     }
 
-    /// Closes it; this says nothing about other connections.
-    pub(crate) fn close(&mut self) {
+    /// Closes it; other connections stay valid.
+    pub fn close(&mut self) {
         drop(self.open.take());
     }
 
-    /// After a commit or a rollback that came to `answer`. Whatever went wrong, the connection is closed, and the
-    /// transaction with it.
-    pub(crate) fn end(mut self, answer: DbResult<()>) -> DbResult<()> {
+    /// Returns the connection after a commit or a rollback with the result `answer`. After any error the connection is
+    /// closed, and the transaction with it.
+    pub fn end(mut self, answer: DbResult<()>) -> DbResult<()> {
         match &answer {
             Ok(()) if self.is_in_transaction() => {
                 self.close();
@@ -298,7 +298,7 @@ impl<S: Session> HeldSession<S> {
             Ok(()) => self.give_back(),
             // The driver may still count a transaction that the database has ended, so this connection is of no use any
             // more. Other connections are as good as before.
-            Err(error) if error.is_verdict() => self.close(),
+            Err(error) if error.is_server_error() => self.close(),
             Err(_) => drop(self),
         }
         answer
@@ -308,7 +308,7 @@ impl<S: Session> HeldSession<S> {
 impl<S: Session> Drop for HeldSession<S> {
     fn drop(&mut self) {
         if self.open.is_some() {
-            self.shared.trust.withdraw();
+            self.shared.health.invalidate_all();
         }
     }
 }
@@ -330,9 +330,9 @@ pub(crate) trait Session: Sized + Send + 'static {
     /// True when a statement was given up in the middle: it can only be closed.
     fn is_lost(&self) -> bool;
 
-    /// Says goodbye to the database and closes the connection.
+    /// Closes the session and the connection cleanly.
     fn close(self) -> impl Future<Output = ()> + Send;
 
-    /// Opens the door for statements that both databases know.
-    fn door(&mut self) -> Door<'_>;
+    /// Returns an executor for statements that both databases know.
+    fn executor(&mut self) -> Executor<'_>;
 }

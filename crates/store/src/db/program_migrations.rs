@@ -1,16 +1,16 @@
-//! Migrations of the program that runs us: its own tables, in our database.
+//! Migrations of the embedding program: its own tables, in our database.
 //!
-//! They are applied after ours, in the order of the program, each in a transaction of its own together with the row
-//! that says so. That row holds a digest of the text, so that a text that was changed after it was applied is found
-//! out. One node applies them, under the lock of our own migrations; the others wait and find them done.
+//! They are applied after ours, in the program's order, each in one transaction together with the row that records it.
+//! That row holds a digest of the text, so that a text changed after it was applied is detected. One node applies them,
+//! under the lock of our own migrations; the others wait and find them applied.
 
 use std::time::Instant;
 
 use sha2::{Digest, Sha256};
 
 use super::backend::{Backend, Purpose};
-use super::door::Door;
 use super::error::{DbError, DbResult, StoreError};
+use super::executor::Executor;
 use super::migrations::{in_transaction, is_to_be_waited_for, on_writer, table_is_there};
 use super::pool::Session;
 use super::postgres::Postgres;
@@ -159,7 +159,7 @@ impl Backend {
         Ok(applied)
     }
 
-    /// Says what is missing or was changed, and changes nothing.
+    /// Reports which steps are missing or were changed, and changes nothing.
     pub(crate) async fn program_check(
         &self,
         program: &str,
@@ -181,8 +181,8 @@ impl Backend {
         // The last one first: another node may be applying them, in their order, meanwhile.
         for step in steps.iter().rev() {
             let (name, one) = (program.to_owned(), *step);
-            let state = self.alone("program_migrations", Purpose::Writer, move |mut door| {
-                Box::pin(async move { state(&mut door, &name, &one).await })
+            let state = self.alone("program_migrations", Purpose::Writer, move |mut executor| {
+                Box::pin(async move { state(&mut executor, &name, &one).await })
             });
             match (state.await?, applied) {
                 (Applied::OtherText, _) => return Err(changed(program, step)),
@@ -203,7 +203,7 @@ fn changed(program: &str, step: &MigrationStep) -> ProgramMigrationError {
     ProgramMigrationError::Changed { program: program.to_owned(), step: step.name }
 }
 
-/// Applies one step on a connection of its own, which takes as long as it takes, when nobody else migrates.
+/// Applies one step on a connection of its own, without a time limit, while no other session migrates.
 async fn apply_on_postgres(db: &Postgres, program: &str, step: &MigrationStep) -> DbResult<Applied> {
     let started = Instant::now();
     loop {
@@ -221,20 +221,21 @@ async fn apply_on_postgres(db: &Postgres, program: &str, step: &MigrationStep) -
 /// Applies one step unless it is; says how far it was before.
 async fn apply<S: Session>(session: &mut S, program: &str, step: &MigrationStep) -> DbResult<Applied> {
     let mut has_ended = false;
-    let done = in_transaction(session, async |door| {
+    let done = in_transaction(session, async |executor| {
         // Another node may have been first.
-        let before = state(door, program, step).await?;
+        let before = state(executor, program, step).await?;
         if matches!(before, Applied::No) {
-            let text = step.text(door.is_postgres());
-            door.batch(TABLE).await?;
-            has_ended = is_ended_by(door, text).await?;
+            let text = step.text(executor.is_postgres());
+            executor.batch(TABLE).await?;
+            has_ended = is_ended_by(executor, text).await?;
             if has_ended {
                 return Err(DbError::no_transaction());
             }
             let now_ms = Clock::system().now_ms();
             let sql = "INSERT INTO hooklatch_program_migrations (program, step, text_sha256, applied_at_ms)
                        VALUES ($1, $2, $3, $4)";
-            door.execute(sql, &[program.into(), step.name.into(), digest(text).into(), now_ms.into()])
+            executor
+                .execute(sql, &[program.into(), step.name.into(), digest(text).into(), now_ms.into()])
                 .await?;
         }
         Ok(before)
@@ -244,32 +245,32 @@ async fn apply<S: Session>(session: &mut S, program: &str, step: &MigrationStep)
 }
 
 /// Runs a step's text; true when the text itself ended the transaction, so that what it did before cannot be taken back
-/// and no row may say that it was applied. A savepoint tells: it is gone with its transaction.
-async fn is_ended_by(door: &mut Door<'_>, text: &'static str) -> DbResult<bool> {
-    door.batch("SAVEPOINT hooklatch_step").await?;
-    let ran = door.batch(text).await;
+/// and no row may say that it was applied. A savepoint shows it: it is gone with its transaction.
+async fn is_ended_by(executor: &mut Executor<'_>, text: &'static str) -> DbResult<bool> {
+    executor.batch("SAVEPOINT hooklatch_step").await?;
+    let ran = executor.batch(text).await;
     // A full disk or a lost connection ends a transaction, too; then nothing of it is left.
     if let Err(error) = ran.as_ref()
-        && !error.is_verdict()
+        && !error.is_server_error()
     {
         return ran.map(|()| false);
     }
     let back =
         if ran.is_ok() { "RELEASE SAVEPOINT hooklatch_step" } else { "ROLLBACK TO SAVEPOINT hooklatch_step" };
-    match door.batch(back).await {
+    match executor.batch(back).await {
         Err(error) if error.is_of_no_transaction() => Ok(true),
         done => ran.and(done).map(|()| false),
     }
 }
 
-async fn state(door: &mut Door<'_>, program: &str, step: &MigrationStep) -> DbResult<Applied> {
-    if !table_is_there(door, TABLE_NAME).await? {
+async fn state(executor: &mut Executor<'_>, program: &str, step: &MigrationStep) -> DbResult<Applied> {
+    if !table_is_there(executor, TABLE_NAME).await? {
         return Ok(Applied::No);
     }
     let sql = "SELECT text_sha256 FROM hooklatch_program_migrations WHERE program = $1 AND step = $2";
-    Ok(match door.fetch_optional(sql, &[program.into(), step.name.into()]).await? {
+    Ok(match executor.fetch_optional(sql, &[program.into(), step.name.into()]).await? {
         None => Applied::No,
-        Some(row) if row.text("text_sha256")? == digest(step.text(door.is_postgres())) => Applied::Yes,
+        Some(row) if row.text("text_sha256")? == digest(step.text(executor.is_postgres())) => Applied::Yes,
         Some(_) => Applied::OtherText,
     })
 }

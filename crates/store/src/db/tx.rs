@@ -1,24 +1,25 @@
 //! The open transaction, as a transactional handler gets it: the same one that admits its event.
 //!
-//! Transactions that never stand: handlers are run in one to see what they would do.
+//! Trial transactions, which are always rolled back: handlers run in one to show what they would do.
 //!
-//! To roll back at the end is not enough. A handler has the connection, and some say COMMIT, or are rolled back by a
-//! statement and write on. So until the trial is over, nothing that this connection does can become lasting:
+//! A ROLLBACK at the end is not enough. A handler has the connection, and some execute COMMIT, or continue to write
+//! after a statement has rolled the transaction back. So until the trial is over, nothing on this connection can be
+//! committed:
 //!
-//! - SQLite asks a hook before each commit, and the hook says no;
-//! - on PostgreSQL a rule is broken that is looked at with the commit, and whatever comes after this transaction is
-//!   read-only; the connection is closed then. Behind a pooler that lends sessions for a transaction each, the session
-//!   is not ours to set, so there the broken rule is all.
+//! - SQLite calls a hook before each commit, and the hook refuses;
+//! - on PostgreSQL a deferred constraint is violated, which is checked with the commit, and everything after this
+//!   transaction is read-only; the connection is closed then. Behind a pooler in transaction mode the session cannot be
+//!   configured, so there only the violated constraint protects.
 
 use std::sync::LazyLock;
 
 use sqlx::{AssertSqlSafe, PgConnection, Row as _};
 
-use super::door::Door;
 use super::error::{DbError, DbResult, StoreError};
+use super::executor::Executor;
 use super::limit::limited;
 use super::pool::{HeldSession, Session as _};
-use super::postgres::Tidy;
+use super::postgres::SessionReset;
 use super::sqlite::SqliteSession;
 use super::value::{Row, Value};
 use hooklatch_core::stop::to_end;
@@ -31,8 +32,8 @@ use hooklatch_core::stop::to_end;
 /// transaction counts as failed. A statement that is given up (a time-out of the handler's own, say) ends the
 /// transaction on SQLite.
 pub struct Tx {
-    pub(crate) kind: TxKind,
-    /// True when nobody knows what state the connection is in: it can only be closed.
+    pub kind: TxKind,
+    /// True when the state of the connection is unknown: it can only be closed.
     is_lost: bool,
     /// True when a handler had it, and may have left something in its session.
     is_used: bool,
@@ -48,7 +49,7 @@ pub struct Tx {
 pub(crate) enum TxKind {
     Sqlite(HeldSession<SqliteSession>),
     /// A session of PostgreSQL, with what puts it right after a handler.
-    Postgres(HeldSession<PgConnection>, Tidy),
+    Postgres(HeldSession<PgConnection>, SessionReset),
 }
 
 /// The mark that a handler's statements stand behind. It is gone when the handler ended the transaction, on
@@ -60,7 +61,7 @@ pub(crate) enum TxKind {
 static MARK: LazyLock<String> = LazyLock::new(|| format!("hooklatch_{:032x}", fastrand::u128(..)));
 
 /// Fires the rules that a handler's statements left for the commit, while its settings, its savepoint and its blame still
-/// stand. A COMMIT would run them after all was put right, and what they set would stay.
+/// stand. A COMMIT would run them after the reset, and what they set would stay.
 const RULES: &str = "SET CONSTRAINTS ALL IMMEDIATE;";
 /// The deferred rules, by their names: after [`RULES`] they are deferred again for the next handler of the transaction,
 /// and those that are not deferred by themselves stay as they are.
@@ -83,11 +84,11 @@ impl Tx {
         }
     }
 
-    /// Opens the door for statements that both databases know, each within seconds.
-    pub(crate) fn door(&mut self) -> DbResult<Door<'_>> {
+    /// Returns an executor for statements that both databases know, each within seconds.
+    pub(crate) fn executor(&mut self) -> DbResult<Executor<'_>> {
         match &mut self.kind {
-            TxKind::Sqlite(held) => held.door(),
-            TxKind::Postgres(held, _) => held.door(),
+            TxKind::Sqlite(held) => held.executor(),
+            TxKind::Postgres(held, _) => held.executor(),
         }
     }
 
@@ -116,14 +117,14 @@ impl Tx {
         }
     }
 
-    /// Passes on what a statement came to, and keeps in mind what it says of the connection.
-    pub(crate) fn noted<T>(&mut self, op: &'static str, answer: DbResult<T>) -> Result<T, StoreError> {
-        self.is_lost |= answer.as_ref().is_err_and(|error| !error.is_verdict());
+    /// Passes on the result of a statement, and records what it implies for the connection.
+    pub fn noted<T>(&mut self, op: &'static str, answer: DbResult<T>) -> Result<T, StoreError> {
+        self.is_lost |= answer.as_ref().is_err_and(|error| !error.is_server_error());
         answer.map_err(|source| StoreError::from_db(op, source))
     }
 
-    /// Commits; says apart what the database refused and what nobody knows.
-    pub(crate) async fn commit(self) -> Result<(), StoreError> {
+    /// Commits; its error distinguishes a refused commit from one with an unknown outcome.
+    pub async fn commit(self) -> Result<(), StoreError> {
         if self.is_lost || self.is_abandoned {
             let source = DbError::lost("a statement was given up in the middle of the transaction");
             return Err(StoreError::Unavailable { op: "commit", source });
@@ -133,9 +134,9 @@ impl Tx {
                 let answer = held.commit().await;
                 ended_on_sqlite(held, self.is_used, answer).await
             }
-            TxKind::Postgres(mut held, tidy) => {
+            TxKind::Postgres(mut held, reset) => {
                 let answer = held.commit().await;
-                ended(held, tidy, self.is_used, answer).await
+                ended(held, reset, self.is_used, answer).await
             }
         }
         .map_err(StoreError::from_commit)
@@ -152,9 +153,9 @@ impl Tx {
                 let answer = held.roll_back().await;
                 ended_on_sqlite(held, self.is_used, answer).await
             }
-            (TxKind::Postgres(mut held, tidy), false) => {
+            (TxKind::Postgres(mut held, reset), false) => {
                 let answer = held.roll_back().await;
-                ended(held, tidy, self.is_used, answer).await
+                ended(held, reset, self.is_used, answer).await
             }
             (TxKind::Sqlite(held), true) => held.roll_back_and_close().await,
             (TxKind::Postgres(held, _), true) => end_process(held, self.process).await,
@@ -162,8 +163,8 @@ impl Tx {
         .map_err(|source| StoreError::from_db("rollback", source))
     }
 
-    /// Commits what went well and rolls back what did not.
-    pub(crate) async fn end<T>(self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
+    /// Commits after a success and rolls back after an error.
+    pub async fn end<T>(self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
         match answer {
             Ok(value) => self.commit().await.map(|()| value),
             Err(error) => {
@@ -182,7 +183,7 @@ impl Tx {
             TxKind::Sqlite(held) => match held.session() {
                 Ok(session) => {
                     session.handler_begins();
-                    limited(session.door().batch(format!("SAVEPOINT {}", *MARK))).await
+                    limited(session.executor().batch(format!("SAVEPOINT {}", *MARK))).await
                 }
                 Err(error) => Err(error),
             },
@@ -207,12 +208,12 @@ impl Tx {
                 Err(error) => Err(error),
             },
             // One round trip for both.
-            TxKind::Postgres(held, tidy) => {
+            TxKind::Postgres(held, reset) => {
                 // A name means what is temporary before it means ours.
                 let (rules, discard) = self.around;
-                let sql = format!("{rules}RELEASE SAVEPOINT {};{}{discard}", *MARK, tidy.settings);
-                match held.door() {
-                    Ok(mut door) => limited(door.batch(sql)).await,
+                let sql = format!("{rules}RELEASE SAVEPOINT {};{}{discard}", *MARK, reset.settings);
+                match held.executor() {
+                    Ok(mut executor) => limited(executor.batch(sql)).await,
                     Err(error) => Err(error),
                 }
             }
@@ -230,12 +231,12 @@ impl Tx {
     /// Runs a statement with `$1`, `$2`, … taken from `values`; both databases understand these. Gives back
     /// how many rows it changed.
     pub async fn execute(&mut self, sql: &'static str, values: &[Value]) -> Result<u64, DbError> {
-        self.door()?.execute_as_is(sql, values).await
+        self.executor()?.execute_as_is(sql, values).await
     }
 
     /// The same for a statement that gives back rows: all of them, in its order.
     pub async fn fetch(&mut self, sql: &'static str, values: &[Value]) -> Result<Vec<Row>, DbError> {
-        self.door()?.fetch_as_is(sql, values).await
+        self.executor()?.fetch_as_is(sql, values).await
     }
 
     /// The whole number in the first column of the first row; `None` when there is no row or it is NULL.
@@ -245,7 +246,7 @@ impl Tx {
 
     /// Runs several statements without values, one after the other, with a `;` between them.
     pub async fn batch(&mut self, sql: &'static str) -> Result<(), DbError> {
-        self.door()?.batch(sql).await
+        self.executor()?.batch(sql).await
     }
 
     /// `sqlite` or `postgres`: for statements that one of them alone has.
@@ -275,7 +276,7 @@ async fn process_at_mark(session: &mut PgConnection, is_first: bool) -> DbResult
 }
 
 /// Ends the process of a session whose handler was given up: a ROLLBACK would wait behind its statement, for as long as
-/// that takes, and its locks with it. Where nobody can end it, the ROLLBACK waits.
+/// that takes, and its locks with it. Where the process cannot be ended, the ROLLBACK waits.
 async fn end_process(mut held: HeldSession<PgConnection>, process: Option<i32>) -> DbResult<()> {
     let Some(process) = process else { return held.roll_back_and_close().await };
     let is_ended = async {
@@ -293,17 +294,17 @@ async fn end_process(mut held: HeldSession<PgConnection>, process: Option<i32>) 
     }
 }
 
-/// Gives a session back after its transaction came to `answer`. What a handler left in it outside of the transaction
-/// goes first; a session that cannot be put right is closed, whatever became of the transaction stands.
+/// Gives a session back after its transaction ended with `answer`. It resets first what a handler left in the session
+/// outside of the transaction; a session that cannot be reset is closed, and the transaction's result stays as it is.
 async fn ended(
     mut held: HeldSession<PgConnection>,
-    tidy: Tidy,
+    reset: SessionReset,
     is_used: bool,
     answer: DbResult<()>,
 ) -> DbResult<()> {
-    if is_used && answer.is_ok() && !tidy.session.is_empty() {
+    if is_used && answer.is_ok() && !reset.session.is_empty() {
         let tidied = match held.session() {
-            Ok(session) => limited(tidy.after(session)).await,
+            Ok(session) => limited(reset.after(session)).await,
             Err(error) => Err(error),
         };
         if !matches!(tidied, Ok(true)) {
@@ -320,8 +321,8 @@ async fn ended_on_sqlite(
     answer: DbResult<()>,
 ) -> DbResult<()> {
     if is_used && answer.is_ok() {
-        let left = match held.door() {
-            Ok(mut door) => door.fetch_one("SELECT COUNT(*) AS n FROM temp.sqlite_schema", &[]).await,
+        let left = match held.executor() {
+            Ok(mut executor) => executor.fetch_one("SELECT COUNT(*) AS n FROM temp.sqlite_schema", &[]).await,
             Err(error) => Err(error),
         };
         if !matches!(left.and_then(|row| row.int("n")), Ok(0)) {
@@ -339,14 +340,14 @@ const BROKEN: &str =
      INSERT INTO pg_temp.hooklatch_trial (one) VALUES (1), (1)";
 
 impl Tx {
-    /// Sees to it that nothing of this transaction ever stands, and nothing that whoever gets it does after it. To be
-    /// called first, and ended with [`Tx::trial_ends`].
+    /// Makes sure that nothing of this transaction is ever committed, nor anything that its handler does after it. Call
+    /// it first, and end it with [`Tx::trial_ends`].
     pub(crate) async fn trial_begins(&mut self) -> Result<(), StoreError> {
         self.around = ("", "");
         let answer = match &self.kind {
             TxKind::Sqlite(_) => self.run_sqlite(|db| Ok(db.commit_hook(Some(|| true))?)).await,
-            TxKind::Postgres(_, tidy) => {
-                let is_our_session = !tidy.session.is_empty();
+            TxKind::Postgres(_, reset) => {
+                let is_our_session = !reset.session.is_empty();
                 self.broken(is_our_session).await
             }
         };
@@ -354,13 +355,13 @@ impl Tx {
     }
 
     async fn broken(&mut self, is_our_session: bool) -> DbResult<()> {
-        let mut door = self.door()?;
+        let mut executor = self.executor()?;
         if is_our_session {
             for sql in READ_ONLY {
-                limited(door.batch(sql)).await?;
+                limited(executor.batch(sql)).await?;
             }
         }
-        limited(door.batch(BROKEN)).await
+        limited(executor.batch(BROKEN)).await
     }
 
     /// Rolls back, and gives the connection back as it was.

@@ -1,4 +1,4 @@
-//! The values that go into a statement, by place, and the cells that come out of it, by column name.
+//! The parameters of a statement, by position, and the cells of its rows, by column name.
 
 use std::sync::Arc;
 
@@ -65,12 +65,12 @@ pub(crate) enum Cell {
     Int(i64),
     Text(String),
     Bytes(Vec<u8>),
-    /// A value of a type that nobody asks for, with the type's name.
+    /// A value of a type that no statement reads, with the type's name.
     Other(String),
 }
 
 impl Cell {
-    fn said(&self) -> String {
+    fn describe(&self) -> String {
         match self {
             Self::Null => "NULL".to_owned(),
             Self::Int(number) => format!("the number {number}"),
@@ -181,7 +181,7 @@ fn null(column: &str) -> DbError {
 }
 
 fn wrong(column: &str, cell: &Cell, wanted: &str) -> DbError {
-    DbError::decode(column, format_args!("{}, and {wanted} is wanted", cell.said()))
+    DbError::decode(column, format_args!("{}, and {wanted} is wanted", cell.describe()))
 }
 
 #[cfg(test)]
@@ -189,21 +189,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cell_that_is_not_there_or_of_another_kind_is_told_by_its_columns_name() {
+    fn the_error_for_a_missing_cell_or_one_of_another_type_names_the_column() {
         let columns = ["n", "t", "nothing"].map(String::from);
         let row =
             Row::new(Arc::new(columns), vec![Cell::Int(-1), Cell::Text("secret".to_owned()), Cell::Null]);
         assert_eq!(row.int("n").unwrap(), -1);
         assert_eq!(row.first_int().unwrap(), Some(-1));
         assert_eq!(row.text_or_null("nothing").unwrap(), None);
-        let told = [
+        let cases = [
             (row.int("missing").map(drop), "missing"),
             (row.int("t").map(drop), "`t`"),
             (row.text("nothing").map(drop), "`nothing`"),
             (row.count("n").map(drop), "`n`"),
             (row.bytes("t").map(drop), "`t`"),
         ];
-        for (answer, wanted) in told {
+        for (answer, wanted) in cases {
             let said = answer.unwrap_err().to_string();
             assert!(said.contains(wanted) && !said.contains("secret"), "{said}");
         }

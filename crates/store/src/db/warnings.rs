@@ -1,14 +1,14 @@
-//! Hears the warnings with which PostgreSQL answers a COMMIT.
+//! Detects the warnings with which PostgreSQL answers a COMMIT.
 //!
 //! A commit whose wait for the synchronous standby is cancelled is answered with success and a warning
 //! (postgresql.org/docs/current/warm-standby.html, "Synchronous Replication"): a failover would lose it. A COMMIT where
-//! no transaction is open is answered likewise. The driver gives warnings to the log alone, so that is where they are
-//! listened for, for the length of one commit (`docs/adr/0034-a-connection-belongs-to-one-operation.md`).
+//! no transaction is open is answered likewise. The driver only logs warnings, so a log subscriber collects them during
+//! one commit (`docs/adr/0034-a-connection-belongs-to-one-operation.md`).
 //!
-//! A statement that commits may be warned for other reasons, and be as good as any: by a rule of the users', or because
-//! there are but so many transactions left until the tables must be vacuumed, which each one says that writes, for days.
-//! The driver tells a warning's text and not its code. So where the servers speak English the two above are known by their
-//! words; where one speaks another language, whatever tells no number counts, because the two above never do.
+//! A successful commit may have a warning for other reasons: a rule of the users', or the number of transactions left
+//! until the tables must be vacuumed, which every writing transaction then reports for days. The driver logs a
+//! warning's text and not its code. So where the servers use English the two above are matched by their words; where
+//! one uses another language, every warning without a number counts, because the two above never have one.
 
 use std::cell::RefCell;
 use std::fmt::Debug;
@@ -28,21 +28,21 @@ use super::error::{DbError, DbResult};
 const NOTICES: &str = "sqlx::postgres::notice";
 
 thread_local! {
-    static HEARD: RefCell<Option<String>> = const { RefCell::new(None) };
+    static LAST_WARNING: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// One for the process: a second one would make every log line ask twice.
-static EAR: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(Ear));
+/// One for the process: a second one would check every log line twice.
+static COLLECTOR: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(WarningCollector));
 
-/// Makes the ear known before it is needed: that takes a look at every log line of the program.
+/// Registers the collector before it is needed: the registration visits every call site of the log.
 pub(crate) fn listen() {
-    LazyLock::force(&EAR);
+    LazyLock::force(&COLLECTOR);
 }
 
-/// True once a server was met that speaks another language than English.
+/// True once a server was met whose messages are not in English.
 static IS_FOREIGN: AtomicBool = AtomicBool::new(false);
 
-/// Makes known in which language a server speaks: its `lc_messages`.
+/// Records the language of a server's messages: its `lc_messages`.
 pub(crate) fn language(lc_messages: &str) {
     let is_english = ["C", "POSIX", "English"]
         .contains(&lc_messages.split(['.', '_']).next().unwrap_or_default())
@@ -60,34 +60,34 @@ fn counts(said: &str, is_foreign: bool) -> bool {
     ["synchronous replication", "no transaction in progress"].iter().any(|words| said.contains(words))
 }
 
-/// Awaits `work`; an error when a warning came with its success.
+/// Awaits `work`; an error when it succeeded with a warning.
 pub(crate) async fn refused_with_warning<T>(work: impl Future<Output = DbResult<T>>) -> DbResult<T> {
     let mut work = pin!(work);
     let mut warned: Option<String> = None;
     let answer = poll_fn(|cx| {
-        HEARD.take();
-        let polled = dispatcher::with_default(&EAR, || work.as_mut().poll(cx));
-        if let Some(heard) = HEARD.take() {
-            warned = Some(heard);
+        LAST_WARNING.take();
+        let polled = dispatcher::with_default(&COLLECTOR, || work.as_mut().poll(cx));
+        if let Some(warning) = LAST_WARNING.take() {
+            warned = Some(warning);
         }
         polled
     })
     .await?;
     match warned {
-        Some(heard) => Err(DbError::lost(format!("the database confirmed with a warning: {heard}"))),
+        Some(warning) => Err(DbError::lost(format!("the database confirmed with a warning: {warning}"))),
         None => Ok(answer),
     }
 }
 
-struct Ear;
+struct WarningCollector;
 
-impl Ear {
+impl WarningCollector {
     fn is_wanted(metadata: &Metadata<'_>) -> bool {
         metadata.target() == NOTICES && *metadata.level() <= Level::WARN
     }
 }
 
-impl Subscriber for Ear {
+impl Subscriber for WarningCollector {
     fn register_callsite(&self, metadata: &'static Metadata<'static>) -> Interest {
         if Self::is_wanted(metadata) { Interest::always() } else { Interest::never() }
     }
@@ -99,10 +99,10 @@ impl Subscriber for Ear {
     }
     fn event(&self, event: &Event<'_>) {
         if Self::is_wanted(event.metadata()) {
-            let mut said = Said::default();
-            event.record(&mut said);
-            if counts(&said.0, IS_FOREIGN.load(Ordering::Relaxed)) {
-                HEARD.set(Some(said.0));
+            let mut text = MessageText::default();
+            event.record(&mut text);
+            if counts(&text.0, IS_FOREIGN.load(Ordering::Relaxed)) {
+                LAST_WARNING.set(Some(text.0));
             }
         }
     }
@@ -117,9 +117,9 @@ impl Subscriber for Ear {
 
 /// The text of a message.
 #[derive(Default)]
-struct Said(String);
+struct MessageText(String);
 
-impl Visit for Said {
+impl Visit for MessageText {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         if field.name() == "message" {
             self.0 = format!("{value:?}");

@@ -1,12 +1,12 @@
-//! Decisions about events: dispatched once more, dispatched at last, dismissed, erased.
+//! Decisions about events: dispatch again, dispatch a held one, dismiss, erase.
 //!
-//! Erasing an event: what was received, and what was made of it.
+//! Erasing an event deletes what was received and what was made of it.
 
 use super::messages;
-use super::types::{Audited, Deciding, Refusal, Verdict};
+use super::types::{AuditAction, Deciding, Refusal, Verdict};
 use crate::apart::{conflict_ids, replay_places};
 use crate::audit::AuditEntry;
-use crate::db::{DbResult, Door, Row, Value};
+use crate::db::{DbResult, Executor, Row, Value};
 use crate::event::{event_columns, event_state, event_view};
 use crate::look::{search_blocks, search_ids_delete};
 use hooklatch_contract::{EventAct, IfMatch, MessageAct, OrderResult, Tagged};
@@ -14,7 +14,7 @@ use hooklatch_core::types::{EventKey, EventState, MESSAGES_N_MAX, Reach};
 
 /// Decides about one event.
 pub(crate) async fn decide(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     key: &EventKey,
     act: EventAct,
     deciding: &mut Deciding,
@@ -68,15 +68,16 @@ pub(crate) async fn decide(
     Ok(Ok(OrderResult::changed(0)))
 }
 
-/// True when somebody dismissed the event, or had it run again.
+/// True when an operator dismissed the event or re-ran it.
 fn was_decided(found: &LockedEvent, row: &Row) -> DbResult<bool> {
     Ok(found.state == EventState::Dismissed || row.int("generation")? > 0)
 }
 
-/// Why somebody who does not reach every destination cannot have these events run: they have made calls to a destination
-/// out of scope, or have a route to one, or code that has made no call so far takes them, which may call any.
+/// Why an operator who does not reach every destination cannot re-run these events: they have made calls to a
+/// destination out of scope, or have a route to one, or code that has made no call so far takes them, which may call
+/// any.
 pub(crate) async fn out_of_reach(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     events: &[i64],
     deciding: &Deciding,
 ) -> DbResult<Option<Refusal>> {
@@ -128,7 +129,7 @@ const CALLS_IN_REACH: &str = concat!(
 );
 
 /// The event and its row; row and bytes are locked until the end of the transaction: pruning goes past them.
-async fn found(db: &mut Door<'_>, key: &EventKey) -> DbResult<Option<(LockedEvent, Row)>> {
+async fn found(db: &mut Executor<'_>, key: &EventKey) -> DbResult<Option<(LockedEvent, Row)>> {
     let sql = concat!(
         "/* event_decide */ SELECT ",
         event_columns!(),
@@ -151,8 +152,8 @@ pub(super) struct LockedEvent {
 }
 
 /// Erases an event and what is kept beside it: other contents under its id, and its signed text under other ids.
-pub(crate) async fn erase(
-    db: &mut Door<'_>,
+pub async fn erase(
+    db: &mut Executor<'_>,
     key: &EventKey,
     found: LockedEvent,
     act: EventAct,
@@ -171,7 +172,7 @@ pub(crate) async fn erase(
     Ok(Ok(OrderResult::changed(discarded_n)))
 }
 
-async fn beside(db: &mut Door<'_>, key: &EventKey, event_seq: i64) -> DbResult<Vec<LockedEvent>> {
+async fn beside(db: &mut Executor<'_>, key: &EventKey, event_seq: i64) -> DbResult<Vec<LockedEvent>> {
     let provider = key.provider.as_str();
     let sql = "/* event_erase */ SELECT event_seq, state FROM processed_webhook_events
                WHERE provider = $1 AND event_id = ANY($2) ORDER BY event_seq FOR UPDATE";
@@ -193,7 +194,7 @@ async fn beside(db: &mut Door<'_>, key: &EventKey, event_seq: i64) -> DbResult<V
 /// Deletes what was received and what was made of it, the pieces of answers that were kept, and the texts of errors.
 /// What is left says that the event was here and what became of it.
 async fn erase_one(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     found: &LockedEvent,
     act: EventAct,
     deciding: &mut Deciding,
@@ -235,10 +236,10 @@ async fn erase_one(
     Ok(Ok(OrderResult::changed(discarded_n)))
 }
 
-/// Discards the open messages in a range, if that is wanted, of the destinations that the person may decide about. How
-/// many were, and how many are still open.
+/// Discards the open messages in a range, if that is wanted, of the destinations that the operator may decide about.
+/// How many were, and how many are still open.
 async fn discard(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     range: &[Value; 2],
     act: EventAct,
     deciding: &mut Deciding,
@@ -257,9 +258,9 @@ async fn discard(
     Ok((count(discarded_n), count(rows.len().saturating_sub(discarded_n))))
 }
 
-/// Makes the record of a decision about an event, as it stands after it.
-pub(crate) async fn record(
-    db: &mut Door<'_>,
+/// Builds the audit record of a decision about an event, with the state after it.
+pub async fn record(
+    db: &mut Executor<'_>,
     event_seq: i64,
     act: EventAct,
     deciding: &mut Deciding,
@@ -271,7 +272,7 @@ pub(crate) async fn record(
         provider: Some(row.text("provider")?),
         event_id: Some(row.text("event_id")?),
         detail: format!("generation {}: {}", row.int("generation")?, deciding.reason),
-        ..deciding.record(act.audited())
+        ..deciding.record(act.audit_action())
     };
     deciding.records.push(record);
     Ok(())

@@ -3,17 +3,16 @@
 
 use std::collections::BTreeSet;
 
-use super::types::{Audited, Deciding, Refusal, Verdict};
+use super::types::{AuditAction, Deciding, Refusal, Verdict};
 use crate::audit::AuditEntry;
-use crate::db::{DbResult, Door, Row};
+use crate::db::{DbResult, Executor, Row};
 use crate::lane;
 use crate::message::message_state;
 use hooklatch_contract::{IfMatch, MessageAct, OrderResult, message_tag};
 use hooklatch_core::types::{AttemptResult, MessageId, MessageState};
 
-/// The messages that an act may be about: a lease that has ended is nobody's, and where no node has the
-/// destination any more, nobody would take it again. They are locked in one order, and stay as they are
-/// until the end.
+/// The messages that an act may be about, also those whose lease has expired: where no node has the destination any
+/// more, no node would claim them again. They are locked in one order, and stay as they are until the end.
 macro_rules! decidable {
     ($states:literal) => {
         concat!(
@@ -39,7 +38,7 @@ const FINISHED: &str = "/* message_decide */ SELECT m.state, m.attempts_n, m.fin
     FROM outbox_finished m JOIN processed_webhook_events e ON e.event_seq = m.message_id / 1024
     WHERE m.message_id = $1";
 
-/// The record of somebody who had the message sent again, on its own or in an operation.
+/// The record of an operator who had the message sent again, on its own or in an operation.
 const SENT_BY_PERSON: &str = "/* message_decide */ SELECT 1 AS n FROM audit_log
     WHERE message_id = $1 AND action = 'message_send' LIMIT 1";
 
@@ -48,7 +47,7 @@ pub(crate) const STATEMENTS: &[(&str, &str)] = &[("message_decide sent", SENT_BY
 
 /// Decides about one message: of the asking person's providers and destinations alone.
 pub(crate) async fn decide(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     id: MessageId,
     act: MessageAct,
     deciding: &mut Deciding,
@@ -93,7 +92,7 @@ fn version(row: &Row) -> DbResult<String> {
 
 /// Changes those of these messages that may be decided about so; gives back which those are.
 pub(crate) async fn act_on(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     ids: &[i64],
     act: MessageAct,
     deciding: &mut Deciding,
@@ -123,7 +122,7 @@ pub(crate) async fn act_on(
     Ok(ids)
 }
 
-async fn lanes_of(db: &mut Door<'_>, ids: &[i64]) -> DbResult<Vec<lane::Lane>> {
+async fn lanes_of(db: &mut Executor<'_>, ids: &[i64]) -> DbResult<Vec<lane::Lane>> {
     let rows = db
         .fetch(
             "/* message_decide */ SELECT destination, lane FROM outbox_queue
@@ -136,8 +135,8 @@ async fn lanes_of(db: &mut Door<'_>, ids: &[i64]) -> DbResult<Vec<lane::Lane>> {
 }
 
 /// Sends messages again: attempts and age start anew, under the same key. What may have taken effect keeps the time
-/// until which its key is known: past it, repeating it by itself may act twice, whoever asked for it first.
-async fn send(db: &mut Door<'_>, ids: &[i64], deciding: &Deciding) -> DbResult<()> {
+/// until which its key is known: past it, an automatic retry may act twice, no matter who ordered the first send.
+async fn send(db: &mut Executor<'_>, ids: &[i64], deciding: &Deciding) -> DbResult<()> {
     let sql = "/* message_decide */ UPDATE outbox_queue
                SET state = 'ready', visible_at_ms = LEAST($2, {clock_ms}), last_result = NULL, last_http_status = NULL,
                    last_error = NULL, first_sent_at_ms = NULL, attempts_before_n = attempts_n,
@@ -147,8 +146,13 @@ async fn send(db: &mut Door<'_>, ids: &[i64], deciding: &Deciding) -> DbResult<(
     db.execute(sql, &[ids.to_vec().into(), deciding.now_ms.into()]).await.map(drop)
 }
 
-/// Moves messages from the queue into history; the claim whose lease has ended is told as what it is, unknown.
-async fn finish(db: &mut Door<'_>, ids: &[i64], state: MessageState, deciding: &Deciding) -> DbResult<()> {
+/// Moves messages from the queue into history; a claim whose lease has ended is recorded as unknown.
+async fn finish(
+    db: &mut Executor<'_>,
+    ids: &[i64],
+    state: MessageState,
+    deciding: &Deciding,
+) -> DbResult<()> {
     let ids_and_now = [ids.to_vec().into(), deciding.now_ms.into()];
     db.execute(
         "/* message_decide */ INSERT INTO outbox_attempts
@@ -175,8 +179,13 @@ async fn finish(db: &mut Door<'_>, ids: &[i64], state: MessageState, deciding: &
     db.execute(sql, &[ids.to_vec().into()]).await.map(drop)
 }
 
-/// Makes the records of who decided about these messages, while they are still where they were.
-async fn record(db: &mut Door<'_>, ids: &[i64], act: MessageAct, deciding: &mut Deciding) -> DbResult<()> {
+/// Builds the audit records of a decision about these messages, before they are moved.
+async fn record(
+    db: &mut Executor<'_>,
+    ids: &[i64],
+    act: MessageAct,
+    deciding: &mut Deciding,
+) -> DbResult<()> {
     let sql = "/* message_decide */ SELECT m.message_id, e.provider, e.event_id
                FROM outbox_queue m JOIN processed_webhook_events e ON e.event_seq = m.message_id / 1024
                WHERE m.message_id = ANY($1) ORDER BY m.message_id";
@@ -185,7 +194,7 @@ async fn record(db: &mut Door<'_>, ids: &[i64], act: MessageAct, deciding: &mut 
             provider: Some(row.text("provider")?),
             event_id: Some(row.text("event_id")?),
             message_id: Some(row.int("message_id")?),
-            ..deciding.record(act.audited())
+            ..deciding.record(act.audit_action())
         };
         deciding.records.push(record);
     }

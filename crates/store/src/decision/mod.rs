@@ -1,9 +1,8 @@
-//! Decisions of people about messages, events, destinations and providers: each one in one transaction with its record
-//! and with the answer to the request that carried it. The same request again is answered the same and decides nothing.
+//! Decisions of operators about messages, events, destinations and providers: each in one transaction with its audit
+//! record and with the response to its request. The same request again gets the same response and decides nothing.
 //!
-//! To read it: `types.rs` (what is common to all), then what is particular to `messages.rs`, `events.rs` (with erasures)
-//! and `pauses.rs`. Who may decide what is said in `people/`; what is decided about many at once is an operation
-//! (`operations/`).
+//! Reading order: `types.rs` (common to all), then `messages.rs`, `events.rs` (with erasures) and `pauses.rs`. The
+//! checks who may decide are in `people/`; a decision about many at once is an operation (`operations/`).
 
 mod events;
 mod messages;

@@ -1,7 +1,7 @@
 //! Decisions about destinations and providers: paused, and resumed; and what admission needs to know of pauses.
 
 use super::types::{Deciding, Refusal, Verdict};
-use crate::db::{DbResult, Door, Row, StoreError};
+use crate::db::{DbResult, Executor, Row, StoreError};
 use crate::handle::Store;
 use hooklatch_contract::{OrderResult, PauseAct, pause_tag};
 use hooklatch_core::times::rfc3339;
@@ -75,7 +75,7 @@ pub struct PausesEnded {
 
 /// Pauses or resumes a destination or a provider. What is paused can be paused anew with another end.
 pub(crate) async fn pause_decide(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     (what, name): (Pausable, &Name),
     (act, until_ms): (PauseAct, Option<UnixMs>),
     deciding: &mut Deciding,
@@ -110,7 +110,7 @@ pub(crate) async fn pause_decide(
         },
     };
     if changed_n == 0 {
-        // Somebody may have paused it since it was looked at: there was no row to lock.
+        // An operator may have paused it since it was read: there was no row to lock.
         let is_admitted = deciding.if_match.admits(&get(db, sql, name).await?.tag());
         let state = if act == PauseAct::Pause { "paused" } else { "running" };
         return Ok(Err(if is_admitted { Refusal::NotAllowed { state } } else { Refusal::Changed }));
@@ -123,8 +123,8 @@ pub(crate) async fn pause_decide(
     Ok(Ok(OrderResult::changed(0)))
 }
 
-/// The word in `audit_log.action`.
-pub(crate) fn action(what: Pausable, act: PauseAct) -> &'static str {
+/// The value of `audit_log.action`.
+pub fn action(what: Pausable, act: PauseAct) -> &'static str {
     match (what, act) {
         (Pausable::Destination, PauseAct::Pause) => "destination_pause",
         (Pausable::Destination, PauseAct::Resume) => "destination_resume",
@@ -145,7 +145,7 @@ impl Store {
     }
 }
 
-async fn pauses_end(db: &mut Door<'_>, now_ms: UnixMs) -> DbResult<PausesEnded> {
+async fn pauses_end(db: &mut Executor<'_>, now_ms: UnixMs) -> DbResult<PausesEnded> {
     let sql =
         "/* pauses_end */ DELETE FROM destination_pauses WHERE until_ms <= $1 RETURNING destination AS name";
     let destinations = names(db, sql, now_ms).await?;
@@ -154,7 +154,7 @@ async fn pauses_end(db: &mut Door<'_>, now_ms: UnixMs) -> DbResult<PausesEnded> 
     Ok(PausesEnded { destinations, providers: names(db, sql, now_ms).await? })
 }
 
-async fn names(db: &mut Door<'_>, sql: &'static str, now_ms: UnixMs) -> DbResult<Vec<String>> {
+async fn names(db: &mut Executor<'_>, sql: &'static str, now_ms: UnixMs) -> DbResult<Vec<String>> {
     db.fetch(sql, &[now_ms.into()]).await?.iter().map(|row| row.text("name")).collect()
 }
 
@@ -167,7 +167,7 @@ const PROVIDER_PAUSES: &str = "/* provider_pauses */ SELECT p.provider, p.actor,
               LIMIT 1) waiting) AS waiting_n
      FROM provider_pauses p ORDER BY p.provider LIMIT 1000";
 
-async fn provider_pauses(db: &mut Door<'_>, now_ms: UnixMs) -> DbResult<Vec<ProviderPause>> {
+async fn provider_pauses(db: &mut Executor<'_>, now_ms: UnixMs) -> DbResult<Vec<ProviderPause>> {
     let values = [now_ms.into(), now_ms.saturating_sub(QUEUED_MS_MAX).into()];
     let pause = |row: &Row| {
         let ended_at_ms = row.int_or_null("ended_at_ms")?;
@@ -193,7 +193,7 @@ impl LockedPause {
 }
 
 /// The pause of what is decided about, locked if there is one.
-async fn get(db: &mut Door<'_>, sql: &PauseSql, name: &Name) -> DbResult<LockedPause> {
+async fn get(db: &mut Executor<'_>, sql: &PauseSql, name: &Name) -> DbResult<LockedPause> {
     let Some(row) = db.fetch_optional(sql.get, &[name.as_str().into()]).await? else {
         return Ok(LockedPause(None));
     };

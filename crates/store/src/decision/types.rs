@@ -1,8 +1,8 @@
-//! A person's decision, its subject, and its result.
+//! An operator's decision, its subject, and its result.
 //!
-//! The key of the request that carries a decision: taken first, answered last, both in the decision's transaction.
+//! The idempotency key of the request: claimed first, answered last, both in the decision's transaction.
 //!
-//! One decision: its key is taken, it is carried out, its answer and its records are kept, all in one transaction.
+//! A decision claims its key, is carried out, and stores its response and its records, all in one transaction.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::pauses::{Pausable, action};
 use crate::audit::{AuditEntry, append};
-use crate::db::{DbError, DbResult, Door, StoreError, Tx, Working, limit};
+use crate::db::{BoxedWork, DbError, DbResult, Executor, StoreError, Tx, limit};
 use crate::handle::Store;
 use crate::idempotency::{
     KeyClaim, KeyReply, KeyRequest, KeyState, NewAnswer, idempotency_begin, idempotency_finish,
@@ -20,7 +20,7 @@ use crate::idempotency::{
 use hooklatch_contract::{ChangedRows, EventAct, IfMatch, MessageAct, PauseAct};
 use hooklatch_core::types::{EventKey, MessageId, Name, Principal, UnixMs};
 
-/// One message, event, destination or provider, and what a person wants done with it.
+/// One message, event, destination or provider, and what an operator wants done with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ordered {
     /// An act on a message.
@@ -61,8 +61,10 @@ impl Ordered {
     /// The word of the audit log for the act, and what it is about: `event_rerun`, `event stripe evt_1`.
     pub fn in_words(&self) -> (&'static str, String) {
         match self {
-            Self::Message { id, act } => (act.audited(), format!("message {id}")),
-            Self::Event { key, act } => (act.audited(), format!("event {} {}", key.provider, key.event_id)),
+            Self::Message { id, act } => (act.audit_action(), format!("message {id}")),
+            Self::Event { key, act } => {
+                (act.audit_action(), format!("event {} {}", key.provider, key.event_id))
+            }
             Self::Destination { name, act, .. } => {
                 (action(Pausable::Destination, *act), format!("destination {name}"))
             }
@@ -73,14 +75,14 @@ impl Ordered {
     }
 }
 
-/// The word in `audit_log.action` for an act.
-pub(crate) trait Audited {
-    /// The word for it; the same for ever, since rows hold it.
-    fn audited(self) -> &'static str;
+/// The value of `audit_log.action` for an act.
+pub(crate) trait AuditAction {
+    /// The value; it never changes, since rows hold it.
+    fn audit_action(self) -> &'static str;
 }
 
-impl Audited for MessageAct {
-    fn audited(self) -> &'static str {
+impl AuditAction for MessageAct {
+    fn audit_action(self) -> &'static str {
         match self {
             Self::Send => "message_send",
             Self::Done => "message_done",
@@ -89,8 +91,8 @@ impl Audited for MessageAct {
     }
 }
 
-impl Audited for EventAct {
-    fn audited(self) -> &'static str {
+impl AuditAction for EventAct {
+    fn audit_action(self) -> &'static str {
         match self {
             Self::Rerun => "event_rerun",
             Self::Dispatch => "event_dispatch",
@@ -100,7 +102,7 @@ impl Audited for EventAct {
     }
 }
 
-/// The request that carries a person's decision.
+/// The request that carries an operator's decision.
 #[derive(Debug, Clone, Copy)]
 pub struct Decision<'a> {
     /// The request's own `Idempotency-Key`.
@@ -115,7 +117,7 @@ pub struct Decision<'a> {
     pub now_ms: UnixMs,
 }
 
-/// Reason why something was not done that a person ordered. It left no trace.
+/// Reason why something was not done that an operator ordered. It left no trace.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// There is none, or it is out of the token's scope.
@@ -124,7 +126,7 @@ pub enum Refusal {
     /// The subject is not of a version that the request may act on (`If-Match`).
     #[error("it has changed since it was read")]
     Changed,
-    /// Somebody decided about the subject before, and the request does not say which version it is about (`If-Match`).
+    /// There is an earlier decision about the subject, and the request names no version of it (`If-Match`).
     #[error("somebody decided about it before, and it is {state}")]
     VersionNeeded {
         /// State in which it stands since.
@@ -143,7 +145,7 @@ pub enum Refusal {
     #[error("its bytes are no longer kept")]
     BodyGone,
     /// The event's bytes are still needed: this many of its messages are neither done nor discarded, or may not be
-    /// discarded by who asks.
+    /// discarded by the caller.
     #[error("{messages_n} of its messages are open")]
     StillOpen {
         /// Number of messages that are neither done nor discarded.
@@ -193,7 +195,7 @@ pub enum Refusal {
         /// The rows that it acts on or acted on, too.
         shared: ChangedRows,
     },
-    /// Who ordered an operation cannot approve it.
+    /// The operator who ordered an operation cannot approve it.
     #[error("who ordered it cannot approve it")]
     OwnOperation,
     /// No row in this state can be acted on so.
@@ -214,7 +216,7 @@ pub struct Answered<T> {
 }
 
 /// Where the configuration of a node sends events of a provider and a type: the destinations of its routes; `None` when
-/// code decides, or nobody knows.
+/// code decides, or the destinations are not known.
 pub type Routed = Arc<dyn Fn(&str, &str) -> Option<Vec<String>> + Send + Sync>;
 
 /// A decision that is being carried out: who decides and why, and the records that will be written of it.
@@ -290,20 +292,20 @@ impl Deciding {
 }
 
 /// A key that was asked for: it is this decision's, or its request was answered before.
-pub(super) enum TakenKey<T> {
+pub(super) enum KeyClaimResult<T> {
     /// The decision is to be carried out, and answered with this.
     Claimed(KeyClaim),
     /// The answer that was given.
     Answered(T),
 }
 
-/// Takes the key for this request, whose answer is kept for `kept_ms`. Another request under way with this key is
+/// Claims the key for this request, whose answer is kept for `kept_ms`. Another request under way with this key is
 /// waited for.
-pub(crate) async fn take<T: DeserializeOwned>(
-    db: &mut Door<'_>,
+pub async fn take<T: DeserializeOwned>(
+    db: &mut Executor<'_>,
     deciding: &Deciding,
     kept_ms: i64,
-) -> DbResult<Result<TakenKey<T>, Refusal>> {
+) -> DbResult<Result<KeyClaimResult<T>, Refusal>> {
     let request = KeyRequest {
         principal: format!("operator:{}", deciding.who.key_owner()),
         key: deciding.idempotency_key.clone(),
@@ -314,26 +316,26 @@ pub(crate) async fn take<T: DeserializeOwned>(
         kept_ms,
     };
     match idempotency_begin(db, &request).await? {
-        KeyReply::Claimed(claim) => Ok(Ok(TakenKey::Claimed(claim))),
+        KeyReply::Claimed(claim) => Ok(Ok(KeyClaimResult::Claimed(claim))),
         KeyReply::Answered(kept) => {
             let body = kept.answer.body.unwrap_or_default();
             let value = serde_json::from_slice(&body)
                 .map_err(|_| DbError::decode("body", "what no version writes"))?;
-            Ok(Ok(TakenKey::Answered(value)))
+            Ok(Ok(KeyClaimResult::Answered(value)))
         }
         KeyReply::Reused { .. } | KeyReply::InProgress { .. } => Ok(Err(Refusal::KeyReused)),
     }
 }
 
 /// Keeps the answer, as JSON.
-pub(crate) async fn keep(db: &mut Door<'_>, claim: &KeyClaim, value: &impl Serialize) -> DbResult<()> {
+pub async fn keep(db: &mut Executor<'_>, claim: &KeyClaim, value: &impl Serialize) -> DbResult<()> {
     let body = serde_json::to_vec(value).unwrap_or_default();
     let answer =
         NewAnswer { state: KeyState::Succeeded, status: 200, headers: "[]".to_owned(), body: Some(body) };
     idempotency_finish(db, claim, &answer).await.map(drop)
 }
 
-/// What a decision comes to, or why it was not carried out.
+/// The result of a decision, or why it was not carried out.
 pub(crate) type Verdict<T> = Result<T, Refusal>;
 
 /// Carries out a decision once, records it, and keeps its answer, all in one transaction. What was refused leaves no
@@ -342,7 +344,9 @@ pub(crate) async fn once<T>(
     store: &Store,
     op: &'static str,
     mut deciding: Deciding,
-    work: impl for<'a> FnOnce(Door<'a>, &'a mut Deciding) -> Working<'a, DbResult<Verdict<T>>> + Send + 'static,
+    work: impl for<'a> FnOnce(Executor<'a>, &'a mut Deciding) -> BoxedWork<'a, DbResult<Verdict<T>>>
+    + Send
+    + 'static,
 ) -> Result<Verdict<Answered<T>>, StoreError>
 where
     T: Serialize + DeserializeOwned + Send + Sync + 'static,
@@ -368,19 +372,19 @@ async fn decided<T: Serialize + DeserializeOwned + Send + Sync>(
     tx: &mut Tx,
     deciding: &mut Deciding,
     kept_ms: i64,
-    work: impl for<'a> FnOnce(Door<'a>, &'a mut Deciding) -> Working<'a, DbResult<Verdict<T>>>,
+    work: impl for<'a> FnOnce(Executor<'a>, &'a mut Deciding) -> BoxedWork<'a, DbResult<Verdict<T>>>,
 ) -> DbResult<Verdict<Answered<T>>> {
-    let claim = match take(&mut tx.door()?, deciding, kept_ms).await? {
-        Ok(TakenKey::Claimed(claim)) => claim,
-        Ok(TakenKey::Answered(value)) => return Ok(Ok(Answered { value, is_again: true })),
+    let claim = match take(&mut tx.executor()?, deciding, kept_ms).await? {
+        Ok(KeyClaimResult::Claimed(claim)) => claim,
+        Ok(KeyClaimResult::Answered(value)) => return Ok(Ok(Answered { value, is_again: true })),
         Err(refusal) => return Ok(Err(refusal)),
     };
-    let value = match work(tx.door()?, deciding).await? {
+    let value = match work(tx.executor()?, deciding).await? {
         Ok(value) => value,
         Err(refusal) => return Ok(Err(refusal)),
     };
-    keep(&mut tx.door()?, &claim, &value).await?;
-    append(&mut tx.door()?, deciding.now_ms, &deciding.records).await?;
+    keep(&mut tx.executor()?, &claim, &value).await?;
+    append(&mut tx.executor()?, deciding.now_ms, &deciding.records).await?;
     Ok(Ok(Answered { value, is_again: false }))
 }
 
@@ -390,11 +394,12 @@ mod tests {
 
     #[test]
     fn every_act_has_its_record() {
-        let messages = [MessageAct::Send, MessageAct::Done, MessageAct::Discard].map(Audited::audited);
+        let messages =
+            [MessageAct::Send, MessageAct::Done, MessageAct::Discard].map(AuditAction::audit_action);
         assert_eq!(messages, ["message_send", "message_done", "message_discard"]);
         let events = [EventAct::Rerun, EventAct::Dispatch, EventAct::Dismiss, EventAct::Erase];
-        let events = events.map(Audited::audited);
+        let events = events.map(AuditAction::audit_action);
         assert_eq!(events, ["event_rerun", "event_dispatch", "event_dismiss", "event_erase"]);
-        assert_eq!(EventAct::EraseAndDiscard.audited(), "event_erase");
+        assert_eq!(EventAct::EraseAndDiscard.audit_action(), "event_erase");
     }
 }

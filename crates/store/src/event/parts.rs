@@ -1,34 +1,34 @@
 //! Large bodies, written in parts before their event is latched.
 //!
 //! SQLite has one writer, and a commit lasts as long as its bytes take to the disk; on PostgreSQL a commit waits for the
-//! log bytes of everybody before it. So the body of a large event is not part of the transaction that latches the event:
-//! it is written before, in transactions of [`PART_BYTES`] each (up to [`PART_BYTES_MAX`] where the disk takes long for
-//! each commit), and small events commit in between. The parts have the
-//! number that the event will have. `unlatched_bodies` has a row from the first part until the latch, and the
-//! transaction that latches deletes that row; whoever deletes parts deletes the row first. So the parts of a latched
-//! event are never swept, and an event without its parts is never latched. What a crash leaves is swept by its age.
+//! log bytes of all commits before it. So the body of a large event is not part of the transaction that latches the
+//! event: it is written before, in transactions of [`PART_BYTES`] each (up to [`PART_BYTES_MAX`] where the disk takes
+//! long for each commit), and small events commit in between. The parts have the number that the event will have.
+//! `unlatched_bodies` has a row from the first part until the latch, and the transaction that latches deletes that row;
+//! a sweep that deletes parts deletes the row first. So the parts of a latched event are never swept, and an event
+//! without its parts is never latched. Parts left by a crash are swept by their age.
 //!
-//! Sealed, the whole body is one sealed text, cut into parts; a body of which a part is missing counts as gone. Deleting
-//! a row of `webhook_payloads` deletes the parts (a trigger). Redacted bodies are written in one piece.
+//! An encrypted body is one sealed text, cut into parts; a body with a missing part counts as gone. Deleting a row of
+//! `webhook_payloads` deletes the parts (a trigger). Redacted bodies are written in one piece.
 //!
-//! What was received with an event, as its row in `webhook_payloads` has it: sealed or not, redacted or not.
+//! The row of a received event in `webhook_payloads`: sealed or not, redacted or not.
 //!
-//! What is kept of an event some of whose values are not to be stored.
+//! Redaction: what is kept of an event some of whose values are not to be stored.
 //!
-//! `body` never has them. The bytes as they came stand beside it, in `whole`, only while something is to be made of
-//! them: while the event waits to be dispatched or for a person, and while a message of it is neither done nor
-//! discarded. Who sends or dispatches reads `whole`, and where that is gone nothing is sent and nothing dispatched. Who
-//! looks reads `body`.
+//! `body` never has those values. The bytes as received are in `whole` beside it, only while they are needed: while the
+//! event waits to be dispatched or for an operator, and while a message of it is neither done nor discarded.
+//! Dispatchers and senders read `whole`; where it is gone, nothing is sent and nothing dispatched. Views for operators
+//! read `body`.
 //!
-//! What templates and handlers made of those bytes for messages of such an event (`outbox_contents`) has the values too,
-//! and goes when `whole` does: by then all of its messages are done or discarded, and none is ever sent again.
+//! Contents that templates and handlers made of those bytes for messages of such an event (`outbox_contents`) have the
+//! values too, and are deleted with `whole`: by then all of its messages are done or discarded, and none is sent again.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::time::Instant;
 
-use crate::db::{Backend, DbError, DbResult, Door, Row, StoreError};
+use crate::db::{Backend, DbError, DbResult, Executor, Row, StoreError};
 use crate::handle::Store;
 use hooklatch_core::seal::{KeyRing, SealError, SealedPlace};
 use hooklatch_core::types::{EventKey, IncomingEvent, UnixMs};
@@ -118,7 +118,7 @@ impl Store {
         Ok(parts_n)
     }
 
-    /// Seals the body, where there is a key, on a thread that serves nobody else.
+    /// Seals the body, where there is a key, on a blocking thread.
     async fn sealed_body(&self, event_seq: i64, event: &IncomingEvent) -> Result<Bytes, StoreError> {
         let (ring, key, body) = (self.ring.clone(), event.key.clone(), event.body.clone());
         if !ring.is_on() {
@@ -185,19 +185,19 @@ pub(crate) const STATEMENTS: &[(&str, &str)] = &[
     ("body_parts stored", STORED),
 ];
 
-async fn unlatched_body_insert(db: &mut Door<'_>, event_seq: i64, now_ms: UnixMs) -> DbResult<()> {
+async fn unlatched_body_insert(db: &mut Executor<'_>, event_seq: i64, now_ms: UnixMs) -> DbResult<()> {
     db.execute(BEGUN, &[event_seq.into(), now_ms.into()]).await.map(drop)
 }
 
 async fn body_part_insert(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     (event_seq, part_n, shard): (i64, u32, i32),
     part: &Bytes,
 ) -> DbResult<()> {
     db.execute(PART, &[event_seq.into(), part_n.into(), shard.into(), part.as_ref().into()]).await.map(drop)
 }
 
-async fn event_is_known(db: &mut Door<'_>, key: &EventKey, text: Option<&[u8]>) -> DbResult<bool> {
+async fn event_is_known(db: &mut Executor<'_>, key: &EventKey, text: Option<&[u8]>) -> DbResult<bool> {
     let provider = key.provider.as_str();
     if db.fetch_optional(KNOWN_KEY, &[provider.into(), key.event_id.as_str().into()]).await?.is_some() {
         return Ok(true);
@@ -206,20 +206,20 @@ async fn event_is_known(db: &mut Door<'_>, key: &EventKey, text: Option<&[u8]>) 
     Ok(db.fetch_optional(KNOWN_TEXT, &[provider.into(), text.into()]).await?.is_some())
 }
 
-/// Says of a row that was just inserted that its body is in parts; an error when somebody has swept them.
-pub(crate) async fn payload_in_parts(db: &mut Door<'_>, event_seq: i64, parts_n: u32) -> DbResult<()> {
+/// Marks a row that was just inserted as one whose body is in parts; an error when a sweep has deleted the parts.
+pub(crate) async fn payload_in_parts(db: &mut Executor<'_>, event_seq: i64, parts_n: u32) -> DbResult<()> {
     db.execute(IN_PARTS, &[event_seq.into(), parts_n.into()]).await?;
     if db.execute(LATCHED, &[event_seq.into()]).await? == 0 { Err(DbError::vanished()) } else { Ok(()) }
 }
 
-async fn body_parts_delete(db: &mut Door<'_>, event_seq: i64) -> DbResult<bool> {
+async fn body_parts_delete(db: &mut Executor<'_>, event_seq: i64) -> DbResult<bool> {
     if db.execute(UNLATCHED_DELETE, &[event_seq.into()]).await? == 0 {
         return Ok(false);
     }
     db.execute(PARTS_DELETE, &[event_seq.into()]).await.map(|_| true)
 }
 
-async fn body_parts_sweep(db: &mut Door<'_>, before_ms: UnixMs) -> DbResult<bool> {
+async fn body_parts_sweep(db: &mut Executor<'_>, before_ms: UnixMs) -> DbResult<bool> {
     let Some(row) = db.fetch_optional(UNLATCHED_OLD, &[before_ms.into()]).await? else { return Ok(false) };
     body_parts_delete(db, row.int("event_seq")?).await
 }
@@ -234,14 +234,14 @@ pub(crate) struct StoredPayload {
     pub redacted_n: Option<i64>,
 }
 
-/// Reason why the bytes that came cannot be had.
-pub(crate) enum NotAsItCame {
+/// Reason why the bytes as received are not available.
+pub(crate) enum ContentUnavailable {
     /// Values were replaced, and the rest is not kept.
     Redacted,
     Sealed(SealError),
 }
 
-impl From<SealError> for NotAsItCame {
+impl From<SealError> for ContentUnavailable {
     fn from(error: SealError) -> Self {
         Self::Sealed(error)
     }
@@ -263,14 +263,18 @@ impl StoredPayload {
         }))
     }
 
-    /// Headers and bytes as they came of this event, for handlers and destinations.
-    pub(crate) fn came(self, event: &EventKey, ring: &KeyRing) -> Result<(String, Vec<u8>), NotAsItCame> {
+    /// Headers and bytes of this event as received, for handlers and destinations.
+    pub(crate) fn original(
+        self,
+        event: &EventKey,
+        ring: &KeyRing,
+    ) -> Result<(String, Vec<u8>), ContentUnavailable> {
         let place = |column| SealedPlace::of_event(column, self.event_seq, event.as_pair());
         let key_id = self.key_id.as_deref();
         let body = match (self.whole, self.redacted_n) {
             (Some(whole), _) => ring.open(key_id, &place("whole"), whole)?,
             (None, None) => ring.open(key_id, &place("body"), self.body)?,
-            (None, Some(_)) => return Err(NotAsItCame::Redacted),
+            (None, Some(_)) => return Err(ContentUnavailable::Redacted),
         };
         Ok((ring.open_text(key_id, &place("headers"), self.headers)?, body))
     }
@@ -300,17 +304,17 @@ macro_rules! is_needed {
     };
 }
 
-/// Says of a row that was just inserted that it was redacted: before anything else can happen to its transaction, so
-/// that nobody ever takes what is left for what came.
-pub(crate) async fn payload_redacted(db: &mut Door<'_>, event_seq: i64, values_n: u32) -> DbResult<()> {
+/// Marks a row that was just inserted as redacted, before anything else can happen to its transaction, so that no
+/// reader takes the redacted bytes for those received.
+pub(crate) async fn payload_redacted(db: &mut Executor<'_>, event_seq: i64, values_n: u32) -> DbResult<()> {
     let sql = "/* payload_redacted */ UPDATE webhook_payloads SET redacted_n = $2 WHERE event_seq = $1";
     db.execute(sql, &[event_seq.into(), values_n.into()]).await.map(drop)
 }
 
-/// Keeps the bytes as they came of a redacted event if the transaction leaves something to be made of them: to be called
-/// at its end.
+/// Keeps the received bytes of a redacted event if the transaction leaves something to be made of them: to be called at
+/// its end.
 pub(crate) async fn payload_whole_keep(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     event_seq: i64,
     event: &IncomingEvent,
     ring: &KeyRing,
@@ -327,16 +331,16 @@ pub(crate) async fn payload_whole_keep(
 }
 
 impl Store {
-    /// Deletes the bytes as they came of up to `limit` redacted events of which nothing is to be made any more, those
+    /// Deletes the received bytes of up to `limit` redacted events of which nothing is to be made any more, those
     /// with numbers behind `after`, and what their messages said. Says where to go on; `None` at the end.
     pub async fn wholes_delete(&self, after: i64, limit: u32) -> Result<Option<i64>, StoreError> {
         together!(self.wholes_delete(after, limit))
     }
 }
 
-/// Locks first, and decides by what is there when the locks are held: a person who has the event dispatched once more
-/// locks the same row.
-async fn wholes_delete(db: &mut Door<'_>, after: i64, limit: u32) -> DbResult<Option<i64>> {
+/// Locks first, and decides by what is there when the locks are held: an operator who has the event dispatched once
+/// more locks the same row.
+async fn wholes_delete(db: &mut Executor<'_>, after: i64, limit: u32) -> DbResult<Option<i64>> {
     let rows = db
         .fetch(
             "/* wholes_delete */ SELECT event_seq FROM webhook_payloads WHERE whole IS NOT NULL AND event_seq > $1

@@ -4,9 +4,9 @@
 
 use bytes::Bytes;
 
-use super::parts::{NotAsItCame, StoredPayload, stored_body, stored_body_bytes};
+use super::parts::{ContentUnavailable, StoredPayload, stored_body, stored_body_bytes};
 use crate::damaged::note;
-use crate::db::{DbError, DbResult, Door, Row, StoreError, Value};
+use crate::db::{DbError, DbResult, Executor, Row, StoreError, Value};
 use crate::handle::Store;
 use hooklatch_core::seal::{KeyRing, SealError};
 use hooklatch_core::types::{BodyDigest, EventKey, EventState, MessageId, Name, ObjectVersion, UnixMs};
@@ -47,7 +47,11 @@ fn update_values(update: &EventUpdate) -> Vec<Value> {
     ]
 }
 
-async fn event_retry_later(db: &mut Door<'_>, update: &EventUpdate, attempts_before: u32) -> DbResult<bool> {
+async fn event_retry_later(
+    db: &mut Executor<'_>,
+    update: &EventUpdate,
+    attempts_before: u32,
+) -> DbResult<bool> {
     let mut values = update_values(update);
     values.push(attempts_before.into());
     let changed_n = db
@@ -61,7 +65,7 @@ async fn event_retry_later(db: &mut Door<'_>, update: &EventUpdate, attempts_bef
     Ok(changed_n == 1)
 }
 
-pub(crate) async fn events_update(db: &mut Door<'_>, updates: &[&EventUpdate]) -> DbResult<()> {
+pub(crate) async fn events_update(db: &mut Executor<'_>, updates: &[&EventUpdate]) -> DbResult<()> {
     for update in updates {
         db.execute(
             "/* events_update */ UPDATE processed_webhook_events
@@ -87,7 +91,7 @@ macro_rules! event_rows_sql {
     };
 }
 
-pub(crate) async fn event_get(db: &mut Door<'_>, key: &EventKey) -> DbResult<Option<EventRow>> {
+pub(crate) async fn event_get(db: &mut Executor<'_>, key: &EventKey) -> DbResult<Option<EventRow>> {
     let row = db
         .fetch_optional(
             event_rows_sql!("event_get", "provider = $1 AND event_id = $2"),
@@ -99,7 +103,7 @@ pub(crate) async fn event_get(db: &mut Door<'_>, key: &EventKey) -> DbResult<Opt
 
 /// The rows that have one of these ids, the oldest first.
 pub(crate) async fn events_with(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     provider: &Name,
     event_ids: &[String],
 ) -> DbResult<Vec<EventRow>> {
@@ -116,7 +120,7 @@ pub(crate) async fn events_with(
     rows.iter().map(EventRow::of).collect()
 }
 
-async fn unreadable_bytes(db: &mut Door<'_>) -> DbResult<Vec<(String, u64)>> {
+async fn unreadable_bytes(db: &mut Executor<'_>) -> DbResult<Vec<(String, u64)>> {
     let rows = db
         .fetch(
             concat!(
@@ -151,7 +155,7 @@ const DUE_PROVIDER: &str = "/* event_take_due */ WITH RECURSIVE p AS (
           AND NOT EXISTS (SELECT 1 FROM provider_pauses x WHERE x.provider = p.name AND x.ended_at_ms IS NULL)) d
     WHERE d.due_at_ms <= $1 ORDER BY d.due_at_ms LIMIT 1";
 
-/// Its longest due events; of equally long due ones the first that came. By the index of what is due, and never by that
+/// Its longest due events; of equally long due ones the first received. By the index of what is due, and never by that
 /// of the keys, which has all events of a provider. As many as other nodes may have locked. One that has lost its time is
 /// due: SQLite's index has it before all others.
 const FIRST_DUE: &str = "/* event_take_due */ SELECT event_seq, attempts_n FROM (
@@ -174,7 +178,7 @@ pub(crate) const DUE_STATEMENTS: &[(&str, &str)] =
 
 /// The number of the event to be dispatched next, locked; of a provider whose due events all are locked, the next
 /// provider's.
-async fn longest_due(db: &mut Door<'_>, now_ms: UnixMs, providers: &[Name]) -> DbResult<Option<i64>> {
+async fn longest_due(db: &mut Executor<'_>, now_ms: UnixMs, providers: &[Name]) -> DbResult<Option<i64>> {
     let mut names: Vec<String> = providers.iter().map(Name::to_string).collect();
     loop {
         let found = db.fetch_optional(DUE_PROVIDER, &[now_ms.into(), names.clone().into()]).await?;
@@ -189,7 +193,7 @@ async fn longest_due(db: &mut Door<'_>, now_ms: UnixMs, providers: &[Name]) -> D
 
 /// Locks the longest due event of a provider that no other node has. Events that waited for the end of a pause were never
 /// dispatched, and keep their order: of those only the first may be taken, so one node dispatches them at a time.
-async fn take_due(db: &mut Door<'_>, now_ms: UnixMs, provider: &str) -> DbResult<Option<i64>> {
+async fn take_due(db: &mut Executor<'_>, now_ms: UnixMs, provider: &str) -> DbResult<Option<i64>> {
     let mut is_behind_waiting = false;
     for row in db.fetch(FIRST_DUE, &[now_ms.into(), provider.into()]).await? {
         let (event_seq, is_waiting) = (row.int("event_seq")?, row.int("attempts_n")? == 0);
@@ -204,12 +208,12 @@ async fn take_due(db: &mut Door<'_>, now_ms: UnixMs, provider: &str) -> DbResult
 }
 
 pub(crate) async fn event_take_due(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     now_ms: UnixMs,
     providers: &[Name],
     ring: &KeyRing,
-) -> DbResult<DueTaken> {
-    let Some(event_seq) = longest_due(db, now_ms, providers).await? else { return Ok(DueTaken::None) };
+) -> DbResult<DueLookup> {
+    let Some(event_seq) = longest_due(db, now_ms, providers).await? else { return Ok(DueLookup::None) };
     let row = db
         .fetch_one(
             concat!("/* event_take_due */ SELECT e.provider, e.event_id, e.event_seq, e.event_type, e.object, e.version,
@@ -228,12 +232,12 @@ pub(crate) async fn event_take_due(
         )
         .await?;
     match DueEvent::of(&row, ring) {
-        Ok(due) => Ok(DueTaken::Event(Box::new(due))),
+        Ok(due) => Ok(DueLookup::Event(Box::new(due))),
         Err(error) => {
             let damaged = note("processed_webhook_events", &event_seq.to_string(), error)?;
             let why = format!("its row cannot be read: {}", damaged.why);
             db.execute(PUT_ASIDE, &[event_seq.into(), why.into(), now_ms.into()]).await?;
-            Ok(DueTaken::PutAside)
+            Ok(DueLookup::PutAside)
         }
     }
 }
@@ -241,7 +245,7 @@ pub(crate) async fn event_take_due(
 /// The result of inserting one event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Latched {
-    /// Nobody had it; the row is ours, in this transaction.
+    /// This transaction inserted the row.
     New,
     /// It is there, with the same digest.
     Duplicate,
@@ -281,12 +285,12 @@ pub struct EventUpdate {
     pub processed_at_ms: UnixMs,
 }
 
-/// An event's row, for people and tests.
+/// An event's row, for operators and tests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventRow {
     /// Provider and id of the event.
     pub key: EventKey,
-    /// Type of the event, in the sender's words.
+    /// Type of the event, as the sender names it.
     pub event_type: String,
     /// Digest of its content: SHA-256.
     pub digest: Vec<u8>,
@@ -300,9 +304,9 @@ pub struct EventRow {
     pub due_at_ms: Option<UnixMs>,
     /// Reason why it stands there.
     pub error: Option<String>,
-    /// Time when the first copy came.
+    /// Time when the first copy was received.
     pub received_at_ms: UnixMs,
-    /// Rule that told it from others, and the reason where that is not one of its kind's.
+    /// Rule that identified the event, and the reason where that is not one of its kind's.
     pub identity: String,
 }
 
@@ -313,13 +317,13 @@ pub struct DueEvent {
     pub key: EventKey,
     /// Number of the event.
     pub event_seq: i64,
-    /// Type of the event, in the sender's words.
+    /// Type of the event, as the sender names it.
     pub event_type: String,
     /// Object that it is about, and the version of that.
     pub object: Option<ObjectVersion>,
     /// Number of dispatches so far.
     pub attempts_n: u32,
-    /// Time when the first copy came.
+    /// Time when the first copy was received.
     pub received_at_ms: UnixMs,
     /// Time from which its age counts: a pause of its provider made it no older.
     pub counted_from_ms: UnixMs,
@@ -339,7 +343,7 @@ pub struct DueEvent {
 
 /// The end of a look for the event that is due for longest.
 #[derive(Debug, Clone)]
-pub(crate) enum DueTaken {
+pub(crate) enum DueLookup {
     /// No event is due.
     None,
     /// This one is, and its row is locked.
@@ -348,7 +352,7 @@ pub(crate) enum DueTaken {
     PutAside,
 }
 
-/// Number of events of a provider in one state in which somebody should look at them: `retry`, `failed`,
+/// Number of events of a provider in one state that needs an operator's attention: `retry`, `failed`,
 /// `unreadable` or `conflict`.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct EventCount {
@@ -358,7 +362,7 @@ pub struct EventCount {
     pub state: EventState,
     /// Number of events in this state.
     pub events_n: u64,
-    /// Time when the oldest of them came.
+    /// Time when the oldest of them was received.
     pub oldest_received_at_ms: UnixMs,
 }
 
@@ -422,13 +426,13 @@ impl DueEvent {
         };
         let (headers, body, broken, locked) = match StoredPayload::of(row, event_seq)? {
             None => (String::new(), Vec::new(), Some("its body is no longer kept".to_owned()), None),
-            Some(stored) => match stored.came(&key, ring) {
+            Some(stored) => match stored.original(&key, ring) {
                 Ok((headers, body)) => (headers, body, None, None),
-                Err(NotAsItCame::Redacted) => {
+                Err(ContentUnavailable::Redacted) => {
                     let why = "its body was redacted, and what came is no longer kept".to_owned();
                     (String::new(), Vec::new(), Some(why), None)
                 }
-                Err(NotAsItCame::Sealed(error)) => (String::new(), Vec::new(), None, Some(error)),
+                Err(ContentUnavailable::Sealed(error)) => (String::new(), Vec::new(), None, Some(error)),
             },
         };
         Ok(Self {

@@ -1,13 +1,13 @@
-//! An event as people see it, read from its row.
+//! An event as operators see it, read from its row.
 //!
-//! What became of the calls of events: counted from the queue and the history by the ranges of their numbers, a page of
-//! events in one statement. Nothing is written for it when an event is admitted or a call is settled.
+//! The state of the calls of events: counted from the queue and the history by the ranges of their numbers, a page of
+//! events in one statement. Admission and settlement write nothing for it.
 
 use std::collections::BTreeMap;
 
 use super::rows::event_state;
-use crate::damaged::{Intact, intact, note, of_row};
-use crate::db::{DbResult, Door, Row, Value};
+use crate::damaged::{IntactRows, intact, note, of_row};
+use crate::db::{DbResult, Executor, Row, Value};
 use crate::message::message_state;
 use hooklatch_contract::{CallCounts, DeliveryView, EventView};
 use hooklatch_core::types::{DeliveryState, EventState, MessageState, Reach, TEST_EVENT, id_parts};
@@ -25,10 +25,10 @@ pub(crate) use event_columns;
 /// Reads rows of [`event_columns`]: each event with its number, and what became of its calls. Errors of destinations out
 /// of reach are left out, and so are rows that are damaged.
 pub(crate) async fn event_views(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     rows: &[Row],
     reach: &Reach,
-) -> DbResult<Intact<(i64, EventView)>> {
+) -> DbResult<IntactRows<(i64, EventView)>> {
     let read = |row: &Row| Ok((row.int("event_seq")?, event_row(row)?));
     let mut events = intact(TABLE, "event_seq", rows, read)?;
     add_deliveries(db, &mut events.rows, reach).await?;
@@ -36,7 +36,7 @@ pub(crate) async fn event_views(
 }
 
 /// The same of one row; it is an error when that is damaged.
-pub(crate) async fn event_view(db: &mut Door<'_>, row: &Row, reach: &Reach) -> DbResult<EventView> {
+pub(crate) async fn event_view(db: &mut Executor<'_>, row: &Row, reach: &Reach) -> DbResult<EventView> {
     let event = of_row(TABLE, &row.key_text("event_seq"), event_row(row))?;
     let mut events = [(row.int("event_seq")?, event)];
     add_deliveries(db, &mut events, reach).await?;
@@ -158,9 +158,9 @@ impl CallCount {
     }
 }
 
-/// Says of each of these events what became of its calls. Errors of destinations out of reach are left out.
+/// Adds to each of these events the states of its calls. Errors of destinations out of reach are left out.
 pub(super) async fn add_deliveries(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     events: &mut [(i64, EventView)],
     reach: &Reach,
 ) -> DbResult<()> {

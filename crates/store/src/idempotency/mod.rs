@@ -1,29 +1,29 @@
-//! Keys of requests, and the answers that were given under them: a request is carried out by whoever holds its key, and
-//! its answer is kept for whoever sends it again.
+//! Idempotency keys of requests, and the answers given under them: the holder of its key carries a request out, and the
+//! answer is kept for a client that repeats the request.
 //!
-//! `idempotency_begin` takes a key and `idempotency_finish` writes the answer, both inside a transaction: that of the
+//! `idempotency_begin` claims a key and `idempotency_finish` writes the answer, both inside a transaction: that of the
 //! effect, where the effect is ours (`decision/`, and a claim's own transaction), so that the two are one commit.
-//! Elsewhere each is a transaction by itself, with a lock that ends and a fence that grows with each claim.
+//! Elsewhere each is its own transaction, with a lock that expires and a fence that grows with each claim.
 
-use super::db::{DbError, DbResult, Door, Row, StoreError, Tx};
+use super::db::{DbError, DbResult, Executor, Row, StoreError, Tx};
 use super::handle::Store;
 use hooklatch_core::types::UnixMs;
 
 impl Store {
-    /// Asks for the key of a request: it is claimed, or what is known of it is told.
+    /// Claims the key of a request, or returns what is known of it.
     pub async fn idempotency_begin(&self, request: &KeyRequest) -> Result<KeyReply, StoreError> {
         let (request, is_own_clock) = (request.clone(), self.is_own_clock());
         together!(self.writer.idempotency_claim(request, is_own_clock))
     }
 
-    /// Keeps the answer of a request that is held by this claim; `false` when somebody else has a later one.
+    /// Keeps the answer of a request that is held by this claim; `false` when another process has a later one.
     pub async fn idempotency_finish(&self, claim: &KeyClaim, answer: &NewAnswer) -> Result<bool, StoreError> {
         let (claim, answer) = (claim.clone(), answer.clone());
         alone!(self.writer.idempotency_finish(&claim, &answer))
     }
 
     /// Lets anybody try again, unless the handler committed its transaction itself: its effect stands, and its key is
-    /// used. Does nothing when somebody else has a later claim, or there is an answer.
+    /// used. Does nothing when another process has a later claim, or there is an answer.
     pub async fn idempotency_release(&self, claim: &KeyClaim) -> Result<(), StoreError> {
         let claim = claim.clone();
         together!(self.writer.idempotency_release(claim))
@@ -42,8 +42,8 @@ impl Store {
         }
     }
 
-    /// Commits the effect of a request together with its answer. `false`: somebody else has a later claim, and nothing
-    /// was committed.
+    /// Commits the effect of a request together with its answer. `false`: another process has a later claim, and
+    /// nothing was committed.
     pub async fn idempotency_commit(
         &self,
         mut tx: Tx,
@@ -64,7 +64,7 @@ impl Store {
 
 /// Claims a key as a transaction of its own, by the database's clock where leases go by that.
 async fn idempotency_claim(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     mut request: KeyRequest,
     is_own_clock: bool,
 ) -> DbResult<KeyReply> {
@@ -75,9 +75,9 @@ async fn idempotency_claim(
     idempotency_begin(db, &request).await
 }
 
-/// Claims the key of a request in the caller's transaction, or tells what is known of it. Another one that is under way
-/// in a transaction is waited for.
-pub(crate) async fn idempotency_begin(db: &mut Door<'_>, request: &KeyRequest) -> DbResult<KeyReply> {
+/// Claims the key of a request in the caller's transaction, or returns what is known of it. Waits for another claim
+/// that is under way in a transaction.
+pub(crate) async fn idempotency_begin(db: &mut Executor<'_>, request: &KeyRequest) -> DbResult<KeyReply> {
     if inserted(db, request).await? {
         return Ok(KeyReply::Claimed(request.claim(1)));
     }
@@ -108,14 +108,14 @@ pub(crate) async fn idempotency_begin(db: &mut Door<'_>, request: &KeyRequest) -
     }
 }
 
-async fn inserted(db: &mut Door<'_>, request: &KeyRequest) -> DbResult<bool> {
+async fn inserted(db: &mut Executor<'_>, request: &KeyRequest) -> DbResult<bool> {
     let sql = "/* idempotency_begin */ INSERT INTO idempotency_keys
                  (principal, idempotency_key, fingerprint, state, fence, locked_until_ms, created_at_ms, expires_at_ms)
                VALUES ($1, $2, $3, 'processing', 1, $5, $4, $6) ON CONFLICT DO NOTHING";
     Ok(db.execute(sql, &request.values()).await? == 1)
 }
 
-async fn row_of(db: &mut Door<'_>, request: &KeyRequest) -> DbResult<Option<Row>> {
+async fn row_of(db: &mut Executor<'_>, request: &KeyRequest) -> DbResult<Option<Row>> {
     let sql = "/* idempotency_begin */ SELECT fingerprint, state, fence, locked_until_ms, expires_at_ms, status, headers, body
                FROM idempotency_keys WHERE principal = $1 AND idempotency_key = $2 FOR UPDATE";
     db.fetch_optional(sql, &[request.principal.as_str().into(), request.key.as_str().into()]).await
@@ -152,7 +152,7 @@ fn known(row: &Row, request: &KeyRequest) -> DbResult<Option<KeyReply>> {
 
 /// Keeps the answer of a request in the caller's transaction; `false` when the claim is not the newest one any more.
 pub(crate) async fn idempotency_finish(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     claim: &KeyClaim,
     answer: &NewAnswer,
 ) -> DbResult<bool> {
@@ -168,9 +168,9 @@ pub(crate) async fn idempotency_finish(
     Ok(db.execute(sql, &values).await? == 1)
 }
 
-/// Writes what is there after a transaction only if somebody else than us committed it. Its key is nobody's: those of
-/// requests have no spaces.
-async fn witness_insert(db: &mut Door<'_>, claim: &KeyClaim) -> DbResult<()> {
+/// Inserts a witness row, which is there after a transaction only if the handler committed it instead of us. No request
+/// has its key: keys of requests have no spaces.
+async fn witness_insert(db: &mut Executor<'_>, claim: &KeyClaim) -> DbResult<()> {
     let sql = "/* idempotency_witness */ INSERT INTO idempotency_keys
                  (principal, idempotency_key, fingerprint, state, fence, locked_until_ms, created_at_ms, expires_at_ms)
                VALUES ($1, $2, $3, 'processing', $4, 0, 0, $5)";
@@ -185,7 +185,7 @@ async fn witness_insert(db: &mut Door<'_>, claim: &KeyClaim) -> DbResult<()> {
     db.execute(sql, &values).await.map(drop)
 }
 
-async fn witness_delete(db: &mut Door<'_>, claim: &KeyClaim) -> DbResult<()> {
+async fn witness_delete(db: &mut Executor<'_>, claim: &KeyClaim) -> DbResult<()> {
     let sql = "/* idempotency_witness */ DELETE FROM idempotency_keys
                WHERE principal = $1 AND idempotency_key > $2 AND idempotency_key < $3";
     let [first, last] = claim.witnesses();
@@ -193,7 +193,7 @@ async fn witness_delete(db: &mut Door<'_>, claim: &KeyClaim) -> DbResult<()> {
 }
 
 /// Keeps a key as used, without an answer, if a handler committed the transaction that it was given; `true` then.
-async fn committed_by_handler(db: &mut Door<'_>, claim: &KeyClaim) -> DbResult<bool> {
+async fn committed_by_handler(db: &mut Executor<'_>, claim: &KeyClaim) -> DbResult<bool> {
     let sql = "/* idempotency_witness */ UPDATE idempotency_keys
                SET state = $6, status = 500, headers = '[]', body = NULL
                WHERE principal = $1 AND idempotency_key = $2 AND fence = $3 AND state = 'processing'
@@ -205,7 +205,7 @@ async fn committed_by_handler(db: &mut Door<'_>, claim: &KeyClaim) -> DbResult<b
     Ok(db.execute(sql, &values).await? == 1)
 }
 
-async fn idempotency_release(db: &mut Door<'_>, claim: KeyClaim) -> DbResult<()> {
+async fn idempotency_release(db: &mut Executor<'_>, claim: KeyClaim) -> DbResult<()> {
     if committed_by_handler(db, &claim).await? {
         return Ok(());
     }
@@ -250,13 +250,13 @@ impl KeyClaim {
 pub struct KeyRequest {
     /// Whose key it is: two principals may use the same one.
     pub principal: String,
-    /// The key that came with it.
+    /// The key that it was sent with.
     pub key: String,
     /// Digest of the whole request.
     pub fingerprint: [u8; 32],
     /// Time of the request.
     pub now_ms: UnixMs,
-    /// Time for which nobody else may carry it out. Milliseconds.
+    /// Time for which no other process may carry it out. Milliseconds.
     pub lock_ms: i64,
     /// Time for which its answer is kept. Milliseconds.
     pub kept_ms: i64,
@@ -265,9 +265,9 @@ pub struct KeyRequest {
 /// Answer to a request that asked for its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeyReply {
-    /// It is to be carried out, now and by whoever asked.
+    /// The caller is to carry it out now.
     Claimed(KeyClaim),
-    /// Somebody else carries it out.
+    /// Another process carries it out.
     InProgress {
         /// Time at which that may be taken over.
         locked_until_ms: UnixMs,
@@ -283,7 +283,7 @@ pub enum KeyReply {
     Answered(KeptAnswer),
 }
 
-/// The right to carry a request out and to write its answer, until somebody else has a later one.
+/// The right to carry a request out and to write its answer, until another process has a later one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyClaim {
     /// Whose key it is.
@@ -301,16 +301,16 @@ pub struct KeyClaim {
 pub enum KeyState {
     /// It is being carried out, or its owner died.
     Processing,
-    /// Carried out, with an answer that says so.
+    /// Carried out, with a successful response.
     Succeeded,
     /// Refused for good: the same request would be refused again.
     Failed,
-    /// It came to nothing that lasts, and may be tried again.
+    /// It had no lasting effect, and may be tried again.
     Released,
 }
 
 impl KeyState {
-    /// The word in `idempotency_keys.state`.
+    /// The value of `idempotency_keys.state`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Processing => "processing",

@@ -1,10 +1,10 @@
-//! Lanes: messages of one key, in order, one at a time: the numbers of new messages, and whose turn it is. An operation
-//! locks the lanes' rows first, in one order for everybody, and messages after them. The head of a lane is the least number
-//! that is left of it in the queue. `sqlite.rs` is the twin for the writer's thread.
+//! Lanes: messages of one key, in order, one at a time. Here are the numbers of new messages, and which message of a
+//! lane is next. An operation locks the lanes' rows first, in the same order everywhere, and messages after them. The
+//! head of a lane is its lowest number left in the queue. `sqlite.rs` is the twin for the writer's thread.
 
 pub(crate) mod sqlite;
 
-use super::db::{DbResult, Door, Value};
+use super::db::{DbResult, Executor, Value};
 use hooklatch_core::types::UnixMs;
 
 /// A destination and a lane of it. Their order, byte by byte, is the one in which they are locked.
@@ -43,7 +43,7 @@ pub(crate) const STATEMENTS: &[(&str, &str)] = &[
 
 /// Adds `n` places at the end of each lane, in the given order; gives back head and new tail of each.
 pub(crate) async fn lanes_extend(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     lanes: &[(&str, &str, i64)],
     now_ms: UnixMs,
 ) -> DbResult<Vec<(i64, i64)>> {
@@ -57,7 +57,7 @@ pub(crate) async fn lanes_extend(
 }
 
 /// Locks these lanes, which are sorted.
-pub(crate) async fn lanes_lock(db: &mut Door<'_>, lanes: &[Lane]) -> DbResult<()> {
+pub(crate) async fn lanes_lock(db: &mut Executor<'_>, lanes: &[Lane]) -> DbResult<()> {
     // SQLite has one writer, and this is it.
     if !db.is_postgres() {
         return Ok(());
@@ -69,8 +69,8 @@ pub(crate) async fn lanes_lock(db: &mut Door<'_>, lanes: &[Lane]) -> DbResult<()
 }
 
 /// Moves the head of each of these lanes to the first message that is left in it, and makes that one due if it waited,
-/// now by whichever clock is behind: nobody waits for a clock. The lanes are locked, and sorted.
-pub(crate) async fn lanes_advance(db: &mut Door<'_>, lanes: &[Lane], now_ms: UnixMs) -> DbResult<()> {
+/// now by whichever clock is behind: no caller waits for a clock. The lanes are locked, and sorted.
+pub(crate) async fn lanes_advance(db: &mut Executor<'_>, lanes: &[Lane], now_ms: UnixMs) -> DbResult<()> {
     let mut heads: Vec<i64> = Vec::new();
     for (destination, names) in by_destination(lanes) {
         let values: [Value; 3] = [destination.into(), names.into(), now_ms.into()];

@@ -60,36 +60,36 @@ pub(super) struct ClaimedContent {
 #[derive(Debug, Clone)]
 pub(super) struct ClaimedPayload {
     pub headers: String,
-    /// What came, or what is left of it.
+    /// The body as received, or what redaction left of it.
     pub body: Vec<u8>,
     pub key_id: Option<String>,
-    /// True when values in `headers` and `body` were replaced, and what came is no longer there.
+    /// True when values in `headers` and `body` were replaced, and the original is no longer kept.
     pub(super) is_redacted: bool,
     /// True when `body` is the column `whole`.
     pub is_whole: bool,
 }
 
 /// Reason why a claimed message cannot be sent.
-enum NotLeased {
-    /// A person has to look at it.
+enum Unsendable {
+    /// An operator has to look at it.
     Unreadable(String),
-    /// It does not open now, and may later: its key may come back, or what was changed may be put right.
+    /// It cannot be decrypted now, and may be later: its key may be configured again, or a changed value repaired.
     Locked(SealError),
 }
 
-impl From<String> for NotLeased {
+impl From<String> for Unsendable {
     fn from(why: String) -> Self {
         Self::Unreadable(why)
     }
 }
 
-impl From<&str> for NotLeased {
+impl From<&str> for Unsendable {
     fn from(why: &str) -> Self {
         Self::Unreadable(why.to_owned())
     }
 }
 
-impl From<SealError> for NotLeased {
+impl From<SealError> for Unsendable {
     fn from(error: SealError) -> Self {
         Self::Locked(error)
     }
@@ -99,7 +99,7 @@ impl From<SealError> for NotLeased {
 #[derive(Debug, Default)]
 pub(crate) struct Claimed {
     pub messages: Vec<LeasedMessage>,
-    /// Settlements of those that cannot be read, so that they stand in nobody's way.
+    /// Settlements of those that cannot be read, so that they block no other message.
     pub unreadable: Vec<Settlement>,
     /// Settlements of those that do not open: they are looked at again later.
     pub locked: Vec<Settlement>,
@@ -117,10 +117,10 @@ impl Claimed {
             let again_at_ms = now_ms.saturating_add(row.locked_for_ms());
             match row.leased(installation_id, ring) {
                 Ok(message) => claimed.messages.push(message),
-                Err(NotLeased::Unreadable(why)) => {
+                Err(Unsendable::Unreadable(why)) => {
                     claimed.unreadable.push(Settlement { error: Some(why), ..unreadable });
                 }
-                Err(NotLeased::Locked(error)) => claimed.locked.push(Settlement {
+                Err(Unsendable::Locked(error)) => claimed.locked.push(Settlement {
                     to: SettleTo::Ready { visible_at_ms: again_at_ms },
                     error: Some(error.to_string()),
                     ..unreadable
@@ -141,7 +141,7 @@ impl ClaimedRow {
         self.last_result.as_deref() == Some(AttemptResult::Unknown.as_str())
     }
 
-    /// Returns what holds it, until a person decides.
+    /// Returns what holds it, until an operator decides.
     fn unreadable(&self, now_ms: UnixMs) -> Settlement {
         let result =
             if self.is_previous_unknown() { AttemptResult::Unknown } else { AttemptResult::Released };
@@ -167,7 +167,7 @@ impl ClaimedRow {
     }
 
     /// The message; or why it cannot be sent.
-    fn leased(self, installation_id: &Uuid, ring: &KeyRing) -> Result<LeasedMessage, NotLeased> {
+    fn leased(self, installation_id: &Uuid, ring: &KeyRing) -> Result<LeasedMessage, Unsendable> {
         let is_previous_unknown = self.is_previous_unknown();
         if let Some(misread) = self.misread {
             return Err(format!("it cannot be read: {misread}").into());
@@ -241,8 +241,13 @@ impl ClaimedContent {
 }
 
 impl ClaimedPayload {
-    /// Headers and bytes as they came; an error where those are not there any more.
-    fn opened(self, id: MessageId, event: &EventKey, ring: &KeyRing) -> Result<(String, Vec<u8>), NotLeased> {
+    /// Headers and bytes as received; an error where those are not kept any more.
+    fn opened(
+        self,
+        id: MessageId,
+        event: &EventKey,
+        ring: &KeyRing,
+    ) -> Result<(String, Vec<u8>), Unsendable> {
         if self.is_redacted {
             return Err("its body was redacted, and what came is no longer kept".into());
         }

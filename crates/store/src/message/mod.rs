@@ -1,8 +1,8 @@
 //! Messages: one call to make each, from the commit that writes them to the settlement that ends them.
 //!
-//! To read it: `types.rs` (what a message is at each stage, and what people and gauges see), `queue.rs` (claims and
+//! Reading order: `types.rs` (a message at each stage, and the views of operators and gauges), `queue.rs` (claims and
 //! settlements, with the twins `postgres.rs` and `sqlite.rs`), `claimed.rs` (from a claimed row to a message that can be
-//! sent). Admission writes messages (`admission/`), people decide about them (`decision/`).
+//! sent). Admission writes messages (`admission/`), operators decide about them (`decision/`).
 
 /// True of a leased row of which nothing was sent before this claim: the claim itself set when its key was used first.
 /// Given back unsent, it leaves no such time behind, from which the key's validity and the age of retries would run.

@@ -1,10 +1,9 @@
 //! The hot statements of the outbox on PostgreSQL: one for a claim, one for a settlement, whatever their size.
 //!
-//! No row of a table that grows is found by a join. Of a join the planner chooses which side goes first, and where its
-//! statistics say that the queue is empty, as they do when it has just been drained, it reads all of the queue. A list
-//! (`= ANY`) and a `LATERAL … LIMIT` leave it nothing but the key's own index, whatever the statistics say;
-//! `tests/it/store/plans.rs` holds it to that. What belongs to a row of a list is found by its place in it: the list is
-//! sorted, and `width_bucket` looks it up.
+//! No row of a growing table is found by a join. The planner chooses the order of a join, and where its statistics say
+//! that the queue is empty, as they do when it has just been drained, it scans the whole queue. A list (`= ANY`) and a
+//! `LATERAL … LIMIT` leave it only the key's own index, whatever the statistics say; `tests/it/store/plans.rs` checks
+//! that. The values for a row are found by its place in the list: the list is sorted, and `width_bucket` looks it up.
 
 use std::collections::HashSet;
 
@@ -20,8 +19,8 @@ use crate::event::stored_body;
 use hooklatch_core::types::{MessageId, SentUnder};
 
 /// MATERIALIZED: an inlined subquery with LIMIT and SKIP LOCKED can give back more than LIMIT. The clock is read once;
-/// what is told of times is told in those of the caller, whose clock was read before: so its leases end for it no later
-/// than here. What became of a lease that ended is unknown, and its call ended with it at the latest.
+/// times are returned in those of the caller, whose clock was read before: so its leases end for it no later than here.
+/// The result of a lease that expired is unknown, and its call ended with it at the latest.
 const LEASE: &str = concat!(
     "/* message_lease */ WITH clock AS MATERIALIZED (
         SELECT CASE WHEN $7 THEN CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT) ELSE $4 END AS now_ms
@@ -101,7 +100,7 @@ const SETTLE_DONE: &str = "/* message_settle */ WITH gone AS (
     )
     SELECT message_id, attempts_n FROM gone";
 
-/// Everything else. Where the database tells the time, times become durations from now.
+/// Every other settlement. Where the database's clock counts, times become durations from now.
 const SETTLE: &str = concat!("/* message_settle */ WITH clock AS MATERIALIZED (
         SELECT CASE WHEN $11 THEN CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT) END AS now_ms
     ), gone AS (

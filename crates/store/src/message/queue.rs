@@ -4,17 +4,17 @@ use super::claimed::{Claimed, ClaimedRow};
 use super::types::{LeaseWant, LeasedMessage, LostClaims, Now, Settlement, lanes_of};
 use super::{postgres, sqlite};
 use crate::db::limit::{OPERATION_LIMIT, limited, whole};
-use crate::db::{Backend, DbError, DbResult, Door, StoreError, Value};
+use crate::db::{Backend, DbError, DbResult, Executor, StoreError, Value};
 use crate::handle::Store;
 use crate::lane;
 use hooklatch_core::seal::{KeyRing, SealedPlace};
 use hooklatch_core::types::{MessageId, Name, UnixMs};
 
 impl Store {
-    /// Takes due messages of the wanted destinations, each for `lease_ms`, counting and recording an
+    /// Claims due messages of the wanted destinations, each for `lease_ms`, counting and recording an
     /// attempt before any byte leaves. A lease that ended without a settlement is due like any other. A message
-    /// that cannot be read is held, with the reason, and stands in nobody's way. `node` names who claims them; a
-    /// name of its own for each look lets [`Store::message_release`] tell them.
+    /// that cannot be read is held, with the reason, and blocks no other. `node` names who claims them; a
+    /// name of its own for each claim lets [`Store::message_release`] identify them.
     pub async fn message_lease(
         &self,
         wants: &[LeaseWant],
@@ -49,7 +49,7 @@ impl Store {
                 let (message_id, error) = (one.message_id, one.error.as_deref().unwrap_or_default());
                 tracing::error!(message.id = %message_id, error, "message cannot be read; it is held");
             }
-            // If this fails, their leases end, and they come here again.
+            // If this fails, their leases expire, and they are claimed again.
             if let Err(error) = self.message_settle(&claimed.unreadable).await {
                 tracing::warn!(%error, "could not hold the messages that cannot be read");
             }
@@ -57,7 +57,7 @@ impl Store {
         Ok(claimed.messages)
     }
 
-    /// Puts messages off that do not open. If this fails, their leases end, and they come here again.
+    /// Postpones messages that cannot be decrypted. If this fails, their leases expire, and they are claimed again.
     async fn locked_put_off(&self, locked: &[Settlement]) {
         let Some(first) = locked.first() else { return };
         let (messages_n, error) = (locked.len(), first.error.as_deref().unwrap_or_default());
@@ -83,7 +83,7 @@ impl Store {
         Ok(written)
     }
 
-    /// Gives back what was claimed by looks whose answer was lost: none of it was sent. Says how many.
+    /// Releases messages claimed by calls whose response was lost: none of them was sent. Returns their number.
     pub async fn message_release(&self, lost: &LostClaims, now_ms: UnixMs) -> Result<u64, StoreError> {
         let (lost, now) = (lost.clone(), self.now(now_ms));
         together!(self.message_release(&lost, now))
@@ -102,7 +102,7 @@ impl Store {
         alone!(self.writer.message_extend(message_id, attempt_n, now, lease_ms))
     }
 
-    /// Writes what attempts came to. `false` for each whose token is no longer the message's: then nothing
+    /// Writes the results of attempts. `false` for each whose token is no longer the message's: then nothing
     /// of it was written.
     pub async fn message_settle(&self, settlements: &[Settlement]) -> Result<Vec<bool>, StoreError> {
         if settlements.is_empty() {
@@ -124,8 +124,8 @@ impl Store {
         }
     }
 
-    /// The same for what could not be settled together with others: it may wait for somebody's lock, and those who
-    /// wait for nobody do not wait for it.
+    /// The same for one that could not be settled together with others: it may wait for a lock, and the others do not
+    /// wait for it.
     pub async fn message_settle_apart(&self, settlement: &Settlement) -> Result<bool, StoreError> {
         let written = self.sealed(std::slice::from_ref(settlement))?;
         let (is_own_clock, ring) = (self.is_own_clock(), self.ring.clone());
@@ -176,27 +176,31 @@ impl Store {
 
 /// Claims messages on PostgreSQL; SQLite claims them on the writer's thread.
 async fn message_lease(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     wants: &[LeaseWant],
     now: Now,
     lease_ms: i64,
     node: &str,
 ) -> DbResult<Vec<ClaimedRow>> {
     match db {
-        Door::Postgres(db) => limited(postgres::message_lease(db, wants, now, lease_ms, node)).await,
-        Door::Sqlite(_) => Err(DbError::unsaid("on SQLite messages are claimed on the writer's thread")),
+        Executor::Postgres(db) => limited(postgres::message_lease(db, wants, now, lease_ms, node)).await,
+        Executor::Sqlite(_) => Err(DbError::unsaid("on SQLite messages are claimed on the writer's thread")),
     }
 }
 
 /// Returns true when a claim would find anything; for SQLite.
-async fn message_is_any_due(db: &mut Door<'_>, destinations: &[String], now_ms: UnixMs) -> DbResult<bool> {
+async fn message_is_any_due(
+    db: &mut Executor<'_>,
+    destinations: &[String],
+    now_ms: UnixMs,
+) -> DbResult<bool> {
     let values = [Value::Texts(destinations.to_vec()), now_ms.into()];
     Ok(db.fetch_optional(sqlite::IS_ANY_DUE, &values).await?.is_some())
 }
 
 /// Settles on PostgreSQL, in a transaction unless one statement is enough.
 async fn message_settle(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     settlements: &[Settlement],
     is_own_clock: bool,
     ring: &KeyRing,
@@ -204,8 +208,10 @@ async fn message_settle(
     let lanes = lanes_of(settlements);
     lane::lanes_lock(db, &lanes).await?;
     let settled = match db {
-        Door::Postgres(db) => postgres::message_settle(db, settlements, is_own_clock, ring.key_id()).await?,
-        Door::Sqlite(_) => {
+        Executor::Postgres(db) => {
+            postgres::message_settle(db, settlements, is_own_clock, ring.key_id()).await?
+        }
+        Executor::Sqlite(_) => {
             return Err(DbError::unsaid("on SQLite messages are settled on the writer's thread"));
         }
     };
@@ -221,12 +227,12 @@ const EXTEND: &str = "/* message_extend */ UPDATE outbox_queue
 pub(crate) const RARE_STATEMENTS: &[(&str, &str)] = &[
     ("message_extend", EXTEND),
     ("message_release", LOST),
-    ("message_release told", LOST_TOLD),
+    ("message_release told", LOST_ATTEMPTS),
     ("message_release back", LOST_BACK),
 ];
 
 async fn message_extend(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     message_id: MessageId,
     attempt_n: u32,
     now: Now,
@@ -252,7 +258,7 @@ const LOST: &str = "/* message_release */ SELECT message_id,
       AND visible_at_ms >= (SELECT CASE WHEN CAST($4 AS BIGINT) = 1 THEN {clock_ms} ELSE $3 END - CAST($5 AS BIGINT))
       AND node = ANY($2)
     ORDER BY message_id FOR UPDATE";
-const LOST_TOLD: &str =
+const LOST_ATTEMPTS: &str =
     "/* message_release */ INSERT INTO outbox_attempts (message_id, attempt_n, shard, node, started_at_ms,
         finished_at_ms, result, error)
     SELECT message_id, attempts_n, shard, COALESCE(node, ''), COALESCE(leased_at_ms, created_at_ms),
@@ -275,8 +281,8 @@ const LOST_BACK: &str = concat!(
     WHERE message_id = ANY($1) AND state IS NOT DISTINCT FROM 'leased'"
 );
 
-/// Gives lost claims back in a transaction: the rows are locked from the first statement on.
-async fn message_release(db: &mut Door<'_>, lost: &LostClaims, now: Now) -> DbResult<u64> {
+/// Releases lost claims in a transaction: the rows are locked from the first statement on.
+async fn message_release(db: &mut Executor<'_>, lost: &LostClaims, now: Now) -> DbResult<u64> {
     let destinations: Vec<String> = lost.destinations.iter().map(Name::to_string).collect();
     let values = [
         destinations.into(),
@@ -294,6 +300,6 @@ async fn message_release(db: &mut Door<'_>, lost: &LostClaims, now: Now) -> DbRe
     let now_ms = first.int("now_ms")?;
     let ids = rows.iter().map(|row| row.int("message_id")).collect::<DbResult<Vec<i64>>>()?;
     let values = [ids.into(), now_ms.into()];
-    db.execute(LOST_TOLD, &values).await?;
+    db.execute(LOST_ATTEMPTS, &values).await?;
     db.execute(LOST_BACK, &values).await
 }

@@ -1,5 +1,5 @@
 //! The same on SQLite: one closure a batch on the writer's thread, in one transaction, with prepared statements of one
-//! row each. Nobody else writes meanwhile, so what is read first stays as it was.
+//! row each. No other connection writes meanwhile, so what is read first stays as it was.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -66,7 +66,7 @@ const BACK: &str = concat!(
     WHERE message_id = ?1 AND attempts_n = ?2 AND state = 'leased'
     RETURNING shard, node, leased_at_ms, created_at_ms"
 );
-const TOLD: &str =
+const ATTEMPT_INSERT: &str =
     "/* message_settle */ INSERT INTO outbox_attempts (message_id, attempt_n, shard, node, started_at_ms,
         finished_at_ms, http_status, result, error, response, key_id)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, CASE WHEN ?10 IS NOT NULL THEN ?11 END)";
@@ -231,8 +231,8 @@ pub(crate) fn message_settle(
     let mut written = Vec::with_capacity(settlements.len());
     for one in settlements {
         let ended = if one.to == SettleTo::Done { finish(db, one)? } else { put_back(db, one)? };
-        if let Some(ended) = ended.as_ref().filter(|_| one.is_told_apart()) {
-            tell(db, one, ended, key_id)?;
+        if let Some(ended) = ended.as_ref().filter(|_| one.has_own_row()) {
+            insert_attempt(db, one, ended, key_id)?;
         }
         written.push(ended.is_some());
     }
@@ -288,7 +288,7 @@ fn finish(db: &Connection, one: &Settlement) -> DbResult<Option<Ended>> {
     Ok(Some(ended))
 }
 
-/// Puts a message where it goes that is not done; `None` when the token is not the message's.
+/// Returns a message that is not done to the queue; `None` when the token is not the message's.
 fn put_back(db: &Connection, one: &Settlement) -> DbResult<Option<Ended>> {
     let values = params![
         one.message_id.number(),
@@ -305,8 +305,8 @@ fn put_back(db: &Connection, one: &Settlement) -> DbResult<Option<Ended>> {
     Ok(db.prepare_cached(BACK)?.query_row(values, Ended::of).optional()?)
 }
 
-fn tell(db: &Connection, one: &Settlement, ended: &Ended, key_id: Option<&str>) -> DbResult<()> {
-    db.prepare_cached(TOLD)?.execute(params![
+fn insert_attempt(db: &Connection, one: &Settlement, ended: &Ended, key_id: Option<&str>) -> DbResult<()> {
+    db.prepare_cached(ATTEMPT_INSERT)?.execute(params![
         one.message_id.number(),
         one.attempt_n,
         ended.shard,

@@ -34,12 +34,12 @@ fn lanes_are_locked_once_each_in_one_order() {
     };
     let all = [to("b", Some("x")), to("a", Some("z")), to("b", Some("x")), to("a", None), to("a", Some("y"))];
     let lanes = lanes_of(&all);
-    let told: Vec<(&str, &str)> = lanes.iter().map(|(to, lane)| (to.as_str(), lane.as_str())).collect();
-    assert_eq!(told, [("a", "y"), ("a", "z"), ("b", "x")]);
+    let found: Vec<(&str, &str)> = lanes.iter().map(|(to, lane)| (to.as_str(), lane.as_str())).collect();
+    assert_eq!(found, [("a", "y"), ("a", "z"), ("b", "x")]);
 }
 
 #[test]
-fn history_tells_a_first_attempt_that_went_well_and_every_other_has_a_row_of_its_own() {
+fn a_successful_first_attempt_is_in_the_message_history_and_every_other_has_its_own_row() {
     let plain = settlement(1, None);
     let second = Settlement { attempt_n: 2, ..plain.clone() };
     let answered = Settlement { response: Some("ok".to_owned()), ..plain.clone() };
@@ -49,8 +49,8 @@ fn history_tells_a_first_attempt_that_went_well_and_every_other_has_a_row_of_its
         error: Some("503".to_owned()),
         ..plain.clone()
     };
-    let told = [&plain, &second, &answered, &late].map(|one| (one.is_plainly_done(), one.is_told_apart()));
-    assert_eq!(told, [(true, false), (false, true), (false, true), (false, true)]);
+    let rows = [&plain, &second, &answered, &late].map(|one| (one.is_plainly_done(), one.has_own_row()));
+    assert_eq!(rows, [(true, false), (false, true), (false, true), (false, true)]);
     let states = [plain.to, late.to, SettleTo::Dead, SettleTo::Held]
         .map(|to| (to.state(), Settlement { to, ..plain.clone() }.visible_at_ms()));
     assert_eq!(
@@ -162,8 +162,8 @@ fn a_claimed_row_that_cannot_be_read_is_held_with_the_reason_and_keeps_what_was_
             key_id: None,
         })
     };
-    let mut nobody = claimed();
-    nobody.event = None;
+    let mut eventless = claimed();
+    eventless.event = None;
     let mut nameless = claimed();
     nameless.event.as_mut().unwrap().provider = "No Name".to_owned();
     let (mut empty, mut odd) = (claimed(), claimed());
@@ -172,7 +172,7 @@ fn a_claimed_row_that_cannot_be_read_is_held_with_the_reason_and_keeps_what_was_
     redacted.payload.as_mut().unwrap().is_redacted = true;
     odd.content = content("[1]", Some(b"x"));
     for (row, reason) in [
-        (nobody, "its event is no longer kept"),
+        (eventless, "its event is no longer kept"),
         (nameless, "its provider is called `No Name`"),
         (empty, "its body is no longer kept"),
         (redacted, "its body was redacted"),

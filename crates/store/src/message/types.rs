@@ -1,6 +1,6 @@
-//! The types of messages while they are planned, claimed, settled and looked at.
+//! The types of messages while they are planned, claimed, settled and listed.
 //!
-//! Lists of messages: those of one event, and the latest time that the open ones tell of.
+//! Lists of messages: those of one event, and the latest time in the open ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -8,8 +8,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use uuid::Uuid;
 
-use crate::damaged::{Intact, intact, of_row};
-use crate::db::{DbError, DbResult, Door, Row, StoreError};
+use crate::damaged::{IntactRows, intact, of_row};
+use crate::db::{DbError, DbResult, Executor, Row, StoreError};
 use crate::handle::Store;
 use crate::lane::Lane;
 use hooklatch_core::types::{
@@ -76,11 +76,11 @@ pub(crate) struct Now {
     /// Time that the caller's clock shows.
     pub ms: UnixMs,
     /// True when the database's own clock counts, where it has one: what the caller says are durations from
-    /// `ms`, and what the caller is told is turned into its own times.
+    /// `ms`, and times returned to the caller are converted to its own clock.
     pub(crate) is_theirs: bool,
 }
 
-/// Claims whose answer never came: nobody has what they took.
+/// Claims whose response was lost: no node has the messages that they leased.
 #[derive(Debug, Clone)]
 pub struct LostClaims {
     /// Names under which they were claimed.
@@ -163,7 +163,7 @@ pub struct LeasedMessage {
     /// first one.
     pub previous_ended_at_ms: Option<UnixMs>,
     /// Claims that do not count against the attempts allowed: those that were handed back unsent, and all before
-    /// a person's last word to send it again.
+    /// an operator's last word to send it again.
     pub attempts_before_n: u32,
     /// Time when it was written.
     pub created_at_ms: UnixMs,
@@ -187,7 +187,7 @@ pub enum SettleTo {
     },
     /// The message is given up: `dead`.
     Dead,
-    /// A person decides: `held`.
+    /// An operator decides: `held`.
     Held,
 }
 
@@ -218,9 +218,9 @@ pub struct Settlement {
     pub to: SettleTo,
     /// Word for how the attempt ended.
     pub result: AttemptResult,
-    /// The HTTP status, if one came.
+    /// The HTTP status, if there was a response.
     pub http_status: Option<u16>,
-    /// Reason, in words without bodies or secrets.
+    /// Reason, without bodies or secrets.
     pub error: Option<String>,
     /// The piece of the answer that is kept.
     pub response: Option<String>,
@@ -261,7 +261,7 @@ impl Settlement {
         }
     }
 
-    /// True when its message's row in `outbox_finished` tells all of it: a first attempt that went well.
+    /// True when its message's row in `outbox_finished` has all of it: a first attempt that succeeded.
     pub(crate) fn is_plainly_done(&self) -> bool {
         self.to == SettleTo::Done
             && self.attempt_n == 1
@@ -271,7 +271,7 @@ impl Settlement {
     }
 
     /// True when it leaves a row of its own in `outbox_attempts`.
-    pub(crate) fn is_told_apart(&self) -> bool {
+    pub(crate) fn has_own_row(&self) -> bool {
         self.result != AttemptResult::Done || self.response.is_some() || self.attempt_n > 1
     }
 }
@@ -289,7 +289,7 @@ pub struct MessageCount {
     pub oldest_visible_at_ms: UnixMs,
 }
 
-/// A message's row, for people and tests.
+/// A message's row, for operators and tests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MessageRow {
     /// Its lane, if it is in one.
@@ -350,7 +350,7 @@ impl Store {
     }
 }
 
-async fn message_latest_ms(db: &mut Door<'_>) -> DbResult<Option<UnixMs>> {
+async fn message_latest_ms(db: &mut Executor<'_>) -> DbResult<Option<UnixMs>> {
     let sql = "/* message_latest_ms */ SELECT MAX(GREATEST(created_at_ms, COALESCE(last_ended_at_ms, 0),
             COALESCE(first_sent_at_ms, 0), COALESCE(leased_at_ms, 0))) AS latest_ms
         FROM outbox_queue WHERE state IN ('ready', 'leased')";
@@ -362,7 +362,7 @@ const OF_EVENT: &str = "/* message_list_of_event */ SELECT m.* FROM outbox_messa
     ORDER BY m.generation, m.effect_name, m.message_id";
 
 async fn message_list_of_event(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     key: &EventKey,
     installation_id: &Uuid,
 ) -> DbResult<Vec<MessageRow>> {
@@ -375,7 +375,7 @@ async fn message_list_of_event(
 }
 
 /// Rows of the view `outbox_messages`, those that are damaged apart.
-pub(crate) fn message_rows(rows: &[Row], installation_id: &Uuid) -> DbResult<Intact<MessageRow>> {
+pub(crate) fn message_rows(rows: &[Row], installation_id: &Uuid) -> DbResult<IntactRows<MessageRow>> {
     intact(MESSAGES, "message_id", rows, |row| MessageRow::read(row, installation_id))
 }
 

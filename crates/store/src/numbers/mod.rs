@@ -1,21 +1,21 @@
-//! The numbers that events get, drawn from the database a block at a time.
+//! The numbers of events, drawn from the database a block at a time.
 //!
-//! Why numbers, and why not the database's own per row: an event's number must be known before its row is inserted,
-//! because its messages carry it (`MessageId`) and one statement writes all of them. A question for each number would
-//! be a round trip for each request; a block of 4,096 is one for thousands. Blocks never overlap, so no two nodes give
-//! the same number, and a node that dies with half a block leaves a gap, which nobody minds.
+//! Why blocks, and not the database's own number per row: an event's number must be known before its row is inserted,
+//! because its messages carry it (`MessageId`) and one statement writes all of them. A query for each number would be a
+//! round trip for each request; a block of 4,096 is one for thousands. Blocks never overlap, so no two nodes use the
+//! same number, and a node that dies with half a block leaves a gap, which does no harm.
 //!
 //! The price is order: two nodes hand out numbers of different blocks at the same time. A block is therefore used for
 //! ten seconds at most, so that numbers are in the order of time to within that: a list by number is a list by time,
-//! and pruning may stop where all is young. Within one process numbers rise, in whatever order two blocks arrive that
-//! were drawn at once: the earlier one is left out.
+//! and pruning may stop at the first recent row. Within one process numbers rise, in whatever order two blocks arrive
+//! that were drawn at once: the earlier one is skipped.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::db::{DbResult, Door, StoreError};
+use super::db::{DbResult, Executor, StoreError};
 use super::handle::Store;
 
 /// Numbers in a block: the step of the sequence `event_blocks`.
@@ -52,8 +52,8 @@ impl EventNumbers {
         }
     }
 
-    /// A block that was drawn. Where two were drawn at once the later one is used, in whatever order their answers
-    /// came, so that the numbers of one batch rise.
+    /// Adds a block that was drawn. Where two were drawn at once the later one is used, in whatever order their answers
+    /// arrived, so that the numbers of one batch rise.
     fn add(&self, first: i64) {
         let mut block = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_later = |block: &Block| block.next > first && block.is_in_use();
@@ -89,9 +89,9 @@ impl Store {
     }
 }
 
-/// The first number of a block that nobody else has. The first one of a process is compared with what is there: whoever
-/// restored the tables without their counter must not have to guess why nothing is admitted.
-async fn event_block_draw(db: &mut Door<'_>, is_first: bool) -> DbResult<i64> {
+/// The first number of a new block. The first one of a process is compared with the tables: an operator who restored
+/// them without their counter must not have to guess why nothing is admitted.
+async fn event_block_draw(db: &mut Executor<'_>, is_first: bool) -> DbResult<i64> {
     let first = event_blocks_draw(db, 1).await?;
     if !is_first {
         return Ok(first);
@@ -107,7 +107,7 @@ async fn event_block_draw(db: &mut Door<'_>, is_first: bool) -> DbResult<i64> {
 }
 
 /// Draws `n` blocks; the first number of the last one.
-async fn event_blocks_draw(db: &mut Door<'_>, n: i64) -> DbResult<i64> {
+async fn event_blocks_draw(db: &mut Executor<'_>, n: i64) -> DbResult<i64> {
     let sql = if db.is_postgres() {
         "/* event_block_draw */ SELECT MAX(nextval('event_blocks')) AS first
          FROM generate_series(1, CAST($1 AS BIGINT))"
@@ -130,7 +130,7 @@ mod blocks_tests {
         numbers.add(BLOCK_N);
         numbers.take(5_000, &mut taken);
         assert_eq!(taken.len(), 4_096, "the earlier block is left out");
-        // Used up, it is in nobody's way: a counter that was set back is followed.
+        // A used-up block is replaced: a counter that was set back is followed.
         numbers.add(BLOCK_N);
         numbers.take(4_097, &mut taken);
         assert_eq!((taken.first(), taken.last()), (Some(&(2 * BLOCK_N)), Some(&BLOCK_N)));

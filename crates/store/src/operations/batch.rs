@@ -1,6 +1,6 @@
 //! One batch of an operation, in one transaction under the lock of the operation's row.
 //!
-//! The acts of a batch: on each row of it, or the reason why a row is passed over.
+//! The acts of a batch: on each row of it, or the reason why a row is skipped.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use super::preview::settle_results;
 use super::steps::Steps;
 use super::{ACTOR, OperationRow, OperationStep, operation_rows_sql};
 use crate::audit::{AuditEntry, append};
-use crate::db::{DbError, DbResult, Door, Row, StoreError, Value};
+use crate::db::{DbError, DbResult, Executor, Row, StoreError, Value};
 use crate::decision::{Deciding, Refusal, event_decide, messages_act_on};
 use crate::event::event_key;
 use crate::handle::Store;
@@ -17,7 +17,7 @@ use hooklatch_contract::{EventAct, MessageAct, OperationState, OperationSubject}
 use hooklatch_core::types::{MessageState, Name, Principal, Reach, Role, UnixMs};
 
 impl Store {
-    /// The operations that run, those first that have waited longest for a batch; and those that nobody approved in time.
+    /// The running operations, those first that have waited longest for a batch, and those whose approval has expired.
     pub async fn operations_running(&self, now_ms: UnixMs) -> Result<Vec<String>, StoreError> {
         alone!(self.reader.operations_running(now_ms))
     }
@@ -36,13 +36,13 @@ impl Store {
         together!(self.operation_step(&operation_id, rows_n, is_passing_by, now_ms))
     }
 
-    /// Returns once somebody has ordered an operation here; at once if that was since the last time.
+    /// Returns once an operator has ordered an operation on this node; at once if one did so since the last call.
     pub async fn operation_ordered(&self) {
         self.parts.operation_ordered.notified().await;
     }
 }
 
-async fn operations_running(db: &mut Door<'_>, now_ms: UnixMs) -> DbResult<Vec<String>> {
+async fn operations_running(db: &mut Executor<'_>, now_ms: UnixMs) -> DbResult<Vec<String>> {
     let sql = "/* operations_running */ SELECT operation_id FROM operations WHERE state = 'running'
                ORDER BY stepped_at_ms, operation_id LIMIT 100";
     let running = db.fetch(sql, &[]).await?;
@@ -53,7 +53,7 @@ async fn operations_running(db: &mut Door<'_>, now_ms: UnixMs) -> DbResult<Vec<S
 }
 
 async fn operation_step(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     operation_id: &str,
     rows_n: u32,
     is_passing_by: bool,
@@ -111,7 +111,7 @@ const MOVED_MESSAGES: &str = "/* operation_step */ SELECT q.message_id AS subjec
         OR EXISTS (SELECT 1 FROM processed_webhook_events e WHERE e.event_seq = q.message_id / 1024
             AND e.generation > q.generation
             AND (e.processed_at_ms > $2 OR e.due_at_ms > $2)))";
-/// Messages that somebody has sent since they were held or dead, at whatever time.
+/// Messages that an operator has sent since they were held or dead, at whatever time.
 const SENT_MESSAGES: &str = "/* operation_step */ SELECT message_id AS subject_id FROM outbox_queue
     WHERE message_id = ANY($1) AND state NOT IN ('held', 'dead') AND CAST($2 AS BIGINT) >= 0";
 /// Events that were handled after a time, or of which a call was tried or decided about.
@@ -136,7 +136,7 @@ const RERUN_EVENTS: &str =
 fn moved_by(subject: &OperationSubject) -> Option<&'static str> {
     match subject {
         OperationSubject::Messages { act: MessageAct::Send | MessageAct::Done, .. } => Some(MOVED_MESSAGES),
-        // Whoever discards what waits for somebody does not discard what somebody sends meanwhile.
+        // A discard of held or dead messages leaves those that another operator sends meanwhile.
         OperationSubject::Messages { act: MessageAct::Discard, filter } => {
             matches!(filter.state, Some(MessageState::Held | MessageState::Dead)).then_some(SENT_MESSAGES)
         }
@@ -156,7 +156,7 @@ pub(super) const STATEMENTS: &[(&str, &str)] = &[
 
 /// Those of the rows on which something went on after `since_ms`: what was ordered was ordered without knowing of it.
 async fn moved(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     sql: &'static str,
     rows: &[SetRow],
     since_ms: UnixMs,
@@ -168,7 +168,7 @@ async fn moved(
 
 /// Number of rows that may be acted on now, or why the operation has to stop: its calls are looked at first.
 async fn allowed(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     row: &mut OperationRow,
     rows_n: u32,
     now_ms: UnixMs,
@@ -184,7 +184,7 @@ async fn allowed(
         db.execute(sql, &[row.view.operation_id.as_str().into(), kept(&steps)]).await?;
     }
     row.steps = Some(steps);
-    // Where nothing is left to be held back, what failed is only told.
+    // When no row is left to hold back, the failure is only reported.
     Ok(match stopped.filter(|_| passed_n < row.view.total_n) {
         Some(note) => Err(note),
         None => Ok(allowed_n),
@@ -197,7 +197,7 @@ fn kept(steps: &Steps) -> Value {
 
 /// Stops an operation of which too many calls failed.
 async fn stop(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     row: &OperationRow,
     note: String,
     now_ms: UnixMs,
@@ -209,8 +209,8 @@ async fn stop(
     Ok(OperationStep { changed_n: 0, skipped_n: 0, is_over: false, stopped: Some(note) })
 }
 
-/// Ends an operation that nobody approved in time.
-async fn expire(db: &mut Door<'_>, row: &OperationRow, now_ms: UnixMs) -> DbResult<OperationStep> {
+/// Ends an operation that was not approved in time.
+async fn expire(db: &mut Executor<'_>, row: &OperationRow, now_ms: UnixMs) -> DbResult<OperationStep> {
     let note = "nobody approved it in time; nothing was done";
     let sql = "/* operation_step */ UPDATE operations SET state = 'cancelled', note = $2, finished_at_ms = $3
                WHERE operation_id = $1";
@@ -246,7 +246,7 @@ fn orderer(row: &OperationRow) -> DbResult<Principal> {
 
 /// Marks the rows of a batch, each once, and moves the operation on.
 async fn mark(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     row: &OperationRow,
     outcomes: Outcomes,
     now_ms: UnixMs,
@@ -308,7 +308,7 @@ pub(super) const CHANGED: &str = "changed";
 
 /// Acts on messages, all at once.
 pub(super) async fn on_messages(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     rows: &[SetRow],
     act: MessageAct,
     deciding: &mut Deciding,
@@ -329,7 +329,7 @@ pub(super) async fn on_messages(
     Ok(outcomes)
 }
 
-async fn states_of(db: &mut Door<'_>, ids: Vec<i64>) -> DbResult<BTreeMap<i64, &'static str>> {
+async fn states_of(db: &mut Executor<'_>, ids: Vec<i64>) -> DbResult<BTreeMap<i64, &'static str>> {
     let sql = "/* operation_step */ SELECT message_id, state FROM outbox_queue WHERE message_id = ANY($1)
                UNION ALL SELECT message_id, state FROM outbox_finished WHERE message_id = ANY($1)";
     let rows = db.fetch(sql, &[ids.into()]).await?;
@@ -338,7 +338,7 @@ async fn states_of(db: &mut Door<'_>, ids: Vec<i64>) -> DbResult<BTreeMap<i64, &
 
 /// Acts on events, one after the other.
 pub(super) async fn on_events(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     rows: &[SetRow],
     act: EventAct,
     deciding: &mut Deciding,
@@ -353,7 +353,7 @@ pub(super) async fn on_events(
     for row in rows {
         let refused = match keys.get(&row.subject_id) {
             None => Some(Refusal::NotFound),
-            // Whoever re-runs what a wrong route ignored means what senders sent.
+            // A re-run of events that a wrong route ignored is meant for events of senders.
             Some(key) if key.is_synthetic() && act == EventAct::Rerun => Some(Refusal::TestEvent),
             Some(key) => {
                 let records_n = deciding.records.len();
@@ -374,7 +374,7 @@ pub(super) async fn on_events(
     Ok(outcomes)
 }
 
-/// The word for why a row was passed over, and the state in which it stood.
+/// The reason why a row was skipped, as a word, and its state at that time.
 fn reason(refusal: &Refusal) -> (&'static str, Option<&'static str>) {
     match refusal {
         Refusal::NotFound => ("not_found", None),

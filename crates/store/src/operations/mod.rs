@@ -1,13 +1,14 @@
-//! Operations: what a person ordered to be done to all that a filter found. The set is fixed and counted with the order
-//! and worked off in batches, by whichever node gets to it.
+//! Operations: orders of an operator about all rows that a filter finds. The set is fixed and counted with the order,
+//! and processed in batches by any node.
 //!
 //! A batch is one transaction that holds the operation's row: in it are the acts on the next rows of the set, their
-//! marks, their records and the operation's progress. So nobody needs a lease that could outlive its holder, a process
+//! marks, their records and the operation's progress. So there is no lease that could outlive its holder, a process
 //! that dies leaves a batch undone or done as a whole, and no lock is held from one batch to the next.
 //!
-//! To read it: `set.rs` (the rows), `preview.rs` (what it would be, what changed since, and results), `order.rs` (orders,
-//! approvals and what people see), `batch.rs` (a batch and its acts), `steps.rs` (operations that make calls go in steps,
-//! and stop when too many of them fail). When batches are made, and how large, is decided elsewhere (`crates/receive/src/operations/`).
+//! Reading order: `set.rs` (the rows), `preview.rs` (the expected effect, changes since, and results), `order.rs`
+//! (orders, approvals and views), `batch.rs` (a batch and its acts), `steps.rs` (operations that make calls proceed in
+//! steps, and stop when too many of them fail). When batches run, and how large they are, is decided in
+//! `crates/receive/src/operations/`.
 
 mod batch;
 mod order;
@@ -25,7 +26,7 @@ pub use order::OperationAct;
 pub(crate) use order::{
     operation_begin, operation_decide, operation_list, operation_view, operations_for_persons,
 };
-pub(crate) use preview::{Looking, SeenSets, operation_preview, operation_preview_again};
+pub(crate) use preview::{PreviewCache, PreviewContext, operation_preview, operation_preview_again};
 
 /// The statements by name, for tests that look at their plans.
 pub(super) const STATEMENTS: [&[(&str, &str)]; 3] = [set::STATEMENTS, preview::STATEMENTS, order::STATEMENTS];
@@ -36,7 +37,7 @@ pub(super) const BATCH_STATEMENTS: &[(&str, &str)] = batch::STATEMENTS;
 pub const OPERATION_ROWS_N_MAX: u64 = 100_000;
 /// Most operations that are unfinished at once.
 const UNFINISHED_N_MAX: u64 = 100;
-/// Who is named in the audit log where an operation stopped or ended by itself.
+/// The actor in the audit log where an operation stopped or ended by itself.
 const ACTOR: &str = "hooklatch";
 
 /// What this installation demands of an operation before it begins.
@@ -69,7 +70,7 @@ pub struct OperationStep {
 
 /// The row of an operation.
 struct OperationRow {
-    /// What people see of it, but for the rows that were passed over.
+    /// What operators see of it, but for the rows that were passed over.
     view: OperationView,
     /// Providers and destinations that the order could reach; `None` is every one.
     providers: Option<Vec<String>>,
@@ -139,7 +140,7 @@ impl OperationRow {
         self.view.changed_n.saturating_add(self.view.skipped_n)
     }
 
-    /// True when a person's decision reaches everything that this could have been about.
+    /// True when an operator's decision reaches everything that this could have been about.
     fn is_seen_by(&self, who: &Principal) -> bool {
         let reaches = |mine: &Reach, said: Option<&String>, theirs: Option<&Vec<String>>| match (said, theirs)
         {

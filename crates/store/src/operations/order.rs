@@ -1,19 +1,19 @@
-//! The order: the set is found and written down in the transaction that begins the operation.
+//! The order: the transaction that begins the operation finds the set and writes it down.
 //!
-//! What people decide about an operation: to approve it, to continue it, to cancel it.
+//! Decisions about an operation: approve it, continue it, cancel it.
 //!
-//! Operations as people see them.
+//! Operations as operators see them.
 
 use std::collections::BTreeSet;
 
 use uuid::Uuid;
 
-use super::preview::{SeenSets, named};
-use super::set::{RowsWanted, fixed_set, found_set};
+use super::preview::{PreviewCache, named};
+use super::set::{RowsQuery, fixed_set, found_set};
 use super::steps::Steps;
 use super::{BulkRules, OPERATION_ROWS_N_MAX, OperationRow, UNFINISHED_N_MAX, operation_rows_sql};
 use crate::damaged::{intact, of_row};
-use crate::db::{DbResult, Door, Row, Value};
+use crate::db::{DbResult, Executor, Row, Value};
 use crate::decision::{Deciding, Refusal, Verdict, out_of_reach};
 use hooklatch_contract::{
     ChangedRows, OperationChoice, OperationOrder, OperationState, OperationSteps, OperationSubject,
@@ -45,9 +45,9 @@ macro_rules! insert_rows {
 /// Fixes the set of an operation, as long as it is the one that was previewed, and lets the operation begin, or wait for a
 /// second person.
 pub(crate) async fn operation_begin(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     order: &OperationOrder,
-    (rules, seen): (BulkRules, &SeenSets),
+    (rules, seen): (BulkRules, &PreviewCache),
     deciding: &mut Deciding,
 ) -> DbResult<Verdict<OperationView>> {
     let subject = &order.subject;
@@ -66,7 +66,7 @@ pub(crate) async fn operation_begin(
     if !order.again {
         let looking = (&deciding.who, deciding.now_ms);
         let twin = in_the_way(db, std::slice::from_ref(subject), &set.ids, looking).await?.pop().flatten();
-        if let Some(Twin { operation_id, shared }) = twin {
+        if let Some(DuplicateOperation { operation_id, shared }) = twin {
             let shared = named(db, &choice, &shared, &deciding.who).await?;
             return Ok(Err(Refusal::SameOperation { operation_id, shared }));
         }
@@ -123,7 +123,7 @@ pub(super) const STATEMENTS: &[(&str, &str)] = &[("operations of a while", RECEN
 
 /// An operation that another one would do again.
 #[derive(Debug, Clone)]
-pub(super) struct Twin {
+pub(super) struct DuplicateOperation {
     /// Its id, for who may see it.
     pub operation_id: Option<Uuid>,
     /// The rows that both are about.
@@ -133,11 +133,11 @@ pub(super) struct Twin {
 /// For each of these subjects, all on these rows: the operation that it would do again, if there is one. It is unfinished,
 /// or ended a moment ago; it has the same act and filter, or some of the same rows and an act to the same effect.
 pub(super) async fn in_the_way(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     subjects: &[OperationSubject],
     ids: &[i64],
     (who, now_ms): (&Principal, UnixMs),
-) -> DbResult<Vec<Option<Twin>>> {
+) -> DbResult<Vec<Option<DuplicateOperation>>> {
     let recent = db.fetch(RECENT, &[now_ms.saturating_sub(TWIN_MS).into()]).await?;
     let mut found = vec![None; subjects.len()];
     for row in &recent {
@@ -154,7 +154,7 @@ pub(super) async fn in_the_way(
             if is_same || (is_repeated && !shared.is_empty()) {
                 let operation_id =
                     Uuid::parse_str(&row.view.operation_id).ok().filter(|_| row.is_seen_by(who));
-                *found = Some(Twin { operation_id, shared });
+                *found = Some(DuplicateOperation { operation_id, shared });
             }
         }
     }
@@ -164,12 +164,12 @@ pub(super) async fn in_the_way(
 /// Those of these rows that an operation has acted or will act on, or on a message of them as events, or on their events as
 /// messages.
 async fn rows_shared(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     row: &OperationRow,
     choice: &OperationChoice,
     ids: &[i64],
 ) -> DbResult<Vec<i64>> {
-    let wanted = RowsWanted { left: row.view.finished_at_ms.is_none(), changed: true };
+    let wanted = RowsQuery { left: row.view.finished_at_ms.is_none(), changed: true };
     let theirs = fixed_set(db, &row.view.operation_id, wanted).await?;
     let is_events = |choice: &OperationChoice| matches!(choice, OperationChoice::Events(_));
     let (are_events, are_theirs) = (is_events(choice), is_events(&row.view.subject.choice()));
@@ -181,7 +181,7 @@ async fn rows_shared(
 }
 
 async fn write(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     operation_id: &str,
     order: &OperationOrder,
     (total_n, rules): (u64, BulkRules),
@@ -240,7 +240,7 @@ impl OperationAct {
         }
     }
 
-    fn audited(self) -> &'static str {
+    fn audit_action(self) -> &'static str {
         match self {
             Self::Approve => "operation_approve",
             Self::Continue => "operation_continue",
@@ -251,7 +251,7 @@ impl OperationAct {
 
 /// Decides about an operation, of which a batch that is under way is waited for.
 pub(crate) async fn operation_decide(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     operation_id: &str,
     act: OperationAct,
     deciding: &mut Deciding,
@@ -291,7 +291,7 @@ pub(crate) async fn operation_decide(
         ),
     };
     db.execute(sql, &values).await?;
-    let mut record = deciding.record(act.audited());
+    let mut record = deciding.record(act.audit_action());
     record.operation_id = Some(operation_id.to_owned());
     record.detail = format!("after {} of {}: {}", row.passed_n(), row.view.total_n, deciding.reason);
     deciding.records.push(record);
@@ -304,7 +304,7 @@ const KEY: &str = "operation_id";
 
 /// One operation with its progress; `None` when there is none, or none that `who` may see.
 pub(crate) async fn operation_view(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     operation_id: &str,
     who: &Principal,
 ) -> DbResult<Option<OperationView>> {
@@ -322,7 +322,7 @@ pub(crate) async fn operation_view(
     Ok(Some(OperationView { skipped, ..row.view }))
 }
 
-async fn skipped(db: &mut Door<'_>, row: &OperationView) -> DbResult<Vec<SkippedRow>> {
+async fn skipped(db: &mut Executor<'_>, row: &OperationView) -> DbResult<Vec<SkippedRow>> {
     if row.skipped_n == 0 {
         return Ok(Vec::new());
     }
@@ -345,7 +345,7 @@ async fn skipped(db: &mut Door<'_>, row: &OperationView) -> DbResult<Vec<Skipped
 /// The newest operations that `who` may see, before the one with the id `before`: of at most `limit` that are looked
 /// at.
 pub(crate) async fn operation_list(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     before: Option<&str>,
     limit: u32,
     who: &Principal,
@@ -365,9 +365,9 @@ pub(crate) async fn operation_list(
     Ok(Page { next, damaged, ..Page::whole(items) })
 }
 
-/// The newest operations that go on only after a person's decision, of those that `who` may see.
+/// The newest operations that go on only after an operator's decision, of those that `who` may see.
 pub(crate) async fn operations_for_persons(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     who: &Principal,
 ) -> DbResult<Vec<OperationView>> {
     let sql = operation_rows_sql!(

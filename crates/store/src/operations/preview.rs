@@ -1,23 +1,23 @@
-//! What an operation would act on, added up, with some of its rows. Nothing is written.
+//! The preview of an operation: the sums of what it would act on, with some of its rows. Nothing is written.
 //!
-//! What became of the calls of rows that an operation with steps acted on.
+//! The results of calls of the rows that an operation with steps acted on.
 //!
-//! Which rows of a set have changed since somebody looked at them, so that a refusal can name them.
+//! Which rows of a set have changed since the preview, so that a refusal can name them.
 //!
-//! A node remembers the sets of the newest previews, so many rows in all. Whoever orders at another node, or much later,
-//! is refused all the same, and hears no names.
+//! A node remembers the sets of the newest previews, so many rows in all. An order at another node, or much later, is
+//! refused all the same, without names.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use uuid::Uuid;
 
-use super::order::{Twin, in_the_way};
-use super::set::{FoundSet, RowsWanted, fixed_set, found_set};
+use super::order::{DuplicateOperation, in_the_way};
+use super::set::{FoundSet, RowsQuery, fixed_set, found_set};
 use super::steps::Results;
 use super::{OPERATION_ROWS_N_MAX, OperationRow, operation_rows_sql};
 use crate::damaged::intact;
-use crate::db::{DbResult, Door, Row, Value};
+use crate::db::{DbResult, Executor, Row, Value};
 use crate::event::{event_columns, event_views};
 use crate::message::message_rows;
 use crate::people::message_view;
@@ -85,19 +85,19 @@ pub(super) const STATEMENTS: &[(&str, &str)] = &[
     ("operation samples of events", SAMPLE_EVENTS),
 ];
 
-/// Who looks, and when.
-pub(crate) struct Looking {
+/// The operator and the time of a preview.
+pub(crate) struct PreviewContext {
     pub who: Principal,
     pub now_ms: UnixMs,
     pub installation_id: Uuid,
-    pub seen: Arc<SeenSets>,
+    pub seen: Arc<PreviewCache>,
 }
 
-/// What an operation on a choice would act on within the reach of who looks, and the acts that are possible on it.
+/// What an operation on a choice would act on within the operator's reach, and the acts that are possible on it.
 pub(crate) async fn operation_preview(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     choice: &OperationChoice,
-    looking: &Looking,
+    looking: &PreviewContext,
 ) -> DbResult<OperationPreview> {
     let set = found_set(db, choice, &looking.who).await?;
     let mut preview = preview_of(db, choice, &set, looking).await?;
@@ -105,7 +105,7 @@ pub(crate) async fn operation_preview(
     looking.seen.remember(&set);
     let twins = in_the_way(db, &subjects, &set.ids, (&looking.who, looking.now_ms)).await?;
     for (act, twin) in preview.acts.iter_mut().zip(twins) {
-        if let Some(Twin { operation_id, .. }) = twin {
+        if let Some(DuplicateOperation { operation_id, .. }) = twin {
             act.same_operation_id = operation_id.map(|id| id.to_string());
         }
     }
@@ -114,15 +114,15 @@ pub(crate) async fn operation_preview(
 
 /// What an operation that was ordered acts on yet: those of its rows that are left, and its act.
 pub(crate) async fn operation_preview_again(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     operation_id: &str,
-    looking: &Looking,
+    looking: &PreviewContext,
 ) -> DbResult<Option<OperationPreview>> {
     let sql = operation_rows_sql!("operation_preview", "WHERE operation_id = $1");
     let row = db.fetch_optional(sql, &[operation_id.into()]).await?;
     let row = row.as_ref().map(OperationRow::of).transpose()?;
     let Some(row) = row.filter(|row| row.is_seen_by(&looking.who)) else { return Ok(None) };
-    let ids = fixed_set(db, operation_id, RowsWanted { left: true, changed: false }).await?;
+    let ids = fixed_set(db, operation_id, RowsQuery { left: true, changed: false }).await?;
     let set = FoundSet::fixed(ids);
     let mut preview = preview_of(db, &row.view.subject.choice(), &set, looking).await?;
     preview.acts.retain(|one| one.act == row.view.subject.act());
@@ -132,10 +132,10 @@ pub(crate) async fn operation_preview_again(
 }
 
 async fn preview_of(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     choice: &OperationChoice,
     set: &FoundSet,
-    looking: &Looking,
+    looking: &PreviewContext,
 ) -> DbResult<OperationPreview> {
     let most = usize::try_from(OPERATION_ROWS_N_MAX).unwrap_or(usize::MAX);
     let ids = set.ids.get(..most).unwrap_or(&set.ids);
@@ -200,10 +200,10 @@ fn added_up(rows: &[Row]) -> DbResult<BulkFigures> {
 
 /// The newest of these rows.
 async fn samples(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     choice: &OperationChoice,
     ids: &[i64],
-    looking: &Looking,
+    looking: &PreviewContext,
 ) -> DbResult<(Vec<MessageView>, Vec<EventView>)> {
     let newest: Vec<i64> = ids.iter().rev().take(SAMPLES_N).copied().collect();
     let (mut messages, mut events) = (Vec::new(), Vec::new());
@@ -259,7 +259,7 @@ const MARK: &str = "/* operation_results */ UPDATE operation_rows SET result = $
     WHERE operation_id = $1 AND row_n = ANY($2) AND result = 'open'";
 
 /// Marks the rows whose calls were tried since the last look, each once, and counts them.
-pub(super) async fn settle_results(db: &mut Door<'_>, row: &OperationRow) -> DbResult<Results> {
+pub(super) async fn settle_results(db: &mut Executor<'_>, row: &OperationRow) -> DbResult<Results> {
     let sql = match row.view.subject {
         OperationSubject::Messages { .. } => RESULTS_OF_MESSAGES,
         OperationSubject::Events { .. } => RESULTS_OF_EVENTS,
@@ -325,16 +325,16 @@ fn of_event(found: &Row) -> DbResult<RowResult> {
 const REMEMBERED_N_MAX: usize = 200_000;
 /// Rows that are named.
 const NAMED_N: usize = 10;
-/// Acts on rows of a preview that are told beforehand: those of the last ten minutes, in the newest rows of the audit log.
+/// Acts on rows of a preview that it lists: those of the last ten minutes, in the newest rows of the audit log.
 const RECENT_MS: i64 = 600_000;
 /// Most names of operators.
 const ACTORS_N: usize = 3;
 
 /// The rows of the newest previews.
 #[derive(Debug, Default)]
-pub(crate) struct SeenSets(Mutex<VecDeque<(String, BTreeMap<i64, u64>)>>);
+pub(crate) struct PreviewCache(Mutex<VecDeque<(String, BTreeMap<i64, u64>)>>);
 
-impl SeenSets {
+impl PreviewCache {
     /// Remembers the rows of a preview.
     pub(crate) fn remember(&self, set: &FoundSet) {
         let mut sets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -368,8 +368,8 @@ const RECENT: &str = "/* operation_preview */ SELECT a.audit_seq, a.at_ms, a.act
     ORDER BY a.audit_seq DESC";
 
 /// The first of these rows by name: messages by their ids, events in reach by provider and id.
-pub(crate) async fn named(
-    db: &mut Door<'_>,
+pub async fn named(
+    db: &mut Executor<'_>,
     choice: &OperationChoice,
     ids: &[i64],
     who: &Principal,
@@ -399,7 +399,7 @@ pub(super) struct RecentActs {
 
 /// What operators did to these rows in the last minutes; `None`: nothing.
 pub(super) async fn recent_acts(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     choice: &OperationChoice,
     ids: &[i64],
     now_ms: UnixMs,
@@ -445,7 +445,7 @@ mod changed_tests {
 
     #[test]
     fn rows_that_are_new_gone_or_changed_are_found_of_sets_that_are_remembered() {
-        let (seen, before) = (SeenSets::default(), set("1:0.1,2:0.1,3:0.1"));
+        let (seen, before) = (PreviewCache::default(), set("1:0.1,2:0.1,3:0.1"));
         seen.remember(&before);
         assert_eq!(seen.changed(&before.digest, &before), Vec::<i64>::new());
         assert_eq!(seen.changed(&before.digest, &set("2:0.2,3:0.1,4:0.1")), [1, 2, 4]);

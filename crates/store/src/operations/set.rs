@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use sha2::{Digest, Sha256};
 
 use super::OPERATION_ROWS_N_MAX;
-use crate::db::{DbError, DbResult, Door, Value};
+use crate::db::{DbError, DbResult, Executor, Value};
 use hooklatch_contract::{EventFilter, MessageFilter, OperationChoice};
 use hooklatch_core::types::{DeliveryFilter, EventState, MessageState, Principal, Reach};
 
@@ -21,8 +21,9 @@ macro_rules! as_text {
     };
 }
 
-/// The open messages that a filter finds, the oldest first; `$words` are those of the index. One that waits for nobody is
-/// tried at any moment: its attempts are not compared. A further run of the event may do the same under other keys.
+/// The open messages that a filter finds, the oldest first; `$words` are those of the index. One that waits for no
+/// decision is tried at any moment: its attempts are not compared. A further run of the event may do the same under
+/// other keys.
 macro_rules! message_set {
     ($words:literal) => {
         as_text!(
@@ -44,7 +45,7 @@ macro_rules! message_set {
 }
 
 /// The events that a filter finds, the oldest first; `$more` is what an index is found by. What an act on an event risks
-/// depends on its calls: how many are open, and how often those that wait for somebody were tried.
+/// depends on its calls: how many are open, and how often those that wait for an operator were tried.
 macro_rules! event_set {
     ($more:literal) => {
         as_text!(
@@ -144,7 +145,7 @@ impl FoundSet {
 
 /// The rows that a choice finds within the reach of `who`.
 pub(super) async fn found_set(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     choice: &OperationChoice,
     who: &Principal,
 ) -> DbResult<FoundSet> {
@@ -161,16 +162,16 @@ pub(super) async fn found_set(
 
 /// Which rows of an operation are asked for.
 #[derive(Clone, Copy)]
-pub(super) struct RowsWanted {
+pub(super) struct RowsQuery {
     pub left: bool,
     pub changed: bool,
 }
 
 /// The rows of an operation that are left, or were acted on, ascending.
 pub(super) async fn fixed_set(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     operation_id: &str,
-    wanted: RowsWanted,
+    wanted: RowsQuery,
 ) -> DbResult<Vec<i64>> {
     let values = [operation_id.into(), i64::from(wanted.left).into(), i64::from(wanted.changed).into()];
     ids_of(&db.fetch_one(FIXED, &values).await?.text_or_null("found")?.unwrap_or_default())

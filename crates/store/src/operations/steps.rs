@@ -1,6 +1,6 @@
 //! The steps of an operation that makes calls: how many rows may be acted on now, and whether too many calls failed.
 //!
-//! Nothing here reads a database. What is kept stands in the operation's row, and is changed under its lock.
+//! Nothing here reads a database. The state is in the operation's row, and is changed under its lock.
 
 use serde::{Deserialize, Serialize};
 
@@ -21,7 +21,7 @@ pub(super) struct Steps {
     at: usize,
     /// Results since the share was last counted anew: good ones and failed ones.
     window: (u64, u64),
-    /// Results that are still to come of calls that were made before a person continued it.
+    /// Pending results of calls that were made before an operator continued it.
     pardoned_n: u64,
     list: Vec<StepView>,
 }
@@ -58,8 +58,8 @@ impl Steps {
         })
     }
 
-    /// As people see them.
-    pub(crate) fn view(&self) -> StepsView {
+    /// As operators see them.
+    pub fn view(&self) -> StepsView {
         StepsView {
             per_s: self.per_s,
             stop_percent: self.stop_percent,
@@ -116,7 +116,7 @@ impl Steps {
         }
     }
 
-    /// A person continues it: what failed so far no longer counts, nor what comes of the calls that were made so far.
+    /// An operator continues it: failures so far no longer count, nor do pending results of the calls made so far.
     pub(super) fn forgive(&mut self) {
         self.window = (0, 0);
         self.pardoned_n = self.open_n();
@@ -279,7 +279,7 @@ mod tests {
         check(sizes, 1, &[(0, 2)], Some("step 2: 2 of the last 2"));
         check(sizes, 2, &[(50, 10)], None);
         check(sizes, 2, &[(50, 11)], Some("status 500"));
-        // In the rest, failures that come late stop it as soon as those that come at once.
+        // In the rest, late failures stop it as soon as immediate ones.
         check(sizes, 3, &[(4_000, 0), (0, 10)], None);
         check(sizes, 3, &[(4_000, 0), (0, 11)], Some("11 of the last 11"));
         check(&[5_000], 0, &[(0, 10)], None);

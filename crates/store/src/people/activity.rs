@@ -1,10 +1,10 @@
-//! What the nodes count, hour by hour: each adds its own, and operators read the sums.
+//! Hourly counts of the nodes: each node adds its own, and operators read the sums.
 
 use std::collections::BTreeMap;
 
 use super::person::{People, PeopleError};
 use crate::damaged::intact;
-use crate::db::{DbResult, Door, Row, StoreError};
+use crate::db::{DbResult, Executor, Row, StoreError};
 use crate::handle::Store;
 use hooklatch_contract::{ActivityCount, ActivityView};
 use hooklatch_core::types::{Name, Reach, UnixMs};
@@ -36,7 +36,7 @@ pub enum ActivitySubject {
 /// Numbers by subject, name and outcome.
 pub type ActivityCounts = BTreeMap<(ActivitySubject, Name, &'static str), u64>;
 
-/// The activity that an operator asks for.
+/// The activity that an operator requests.
 #[derive(Debug, Clone, Default)]
 pub struct ActivityQuery {
     /// This provider alone.
@@ -107,7 +107,7 @@ impl People {
     }
 }
 
-async fn activity_add(db: &mut Door<'_>, counts: &ActivityCounts, hour_ms: UnixMs) -> DbResult<()> {
+async fn activity_add(db: &mut Executor<'_>, counts: &ActivityCounts, hour_ms: UnixMs) -> DbResult<()> {
     // In the order of their keys, so that two nodes do not wait for each other.
     for ((subject, name, outcome), counted_n) in counts {
         let counted_n = i64::try_from(*counted_n).unwrap_or(i64::MAX);
@@ -125,7 +125,7 @@ async fn activity_add(db: &mut Door<'_>, counts: &ActivityCounts, hour_ms: UnixM
 
 type ActivityRows = BTreeMap<(UnixMs, String, String, String), u64>;
 
-async fn activity(db: &mut Door<'_>, from_ms: UnixMs, step_ms: i64) -> DbResult<ActivityRows> {
+async fn activity(db: &mut Executor<'_>, from_ms: UnixMs, step_ms: i64) -> DbResult<ActivityRows> {
     let read = |row: &Row| {
         let key = (row.int("at_ms")?, row.text("subject")?, row.text("name")?, row.text("outcome")?);
         Ok((key, row.int("counted_n")?.unsigned_abs()))

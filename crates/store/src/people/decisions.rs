@@ -1,9 +1,9 @@
-//! What a person decides about one message, event, destination or provider.
+//! Decisions of an operator about one message, event, destination or provider.
 //!
-//! What a person orders to be done to all that a filter finds.
+//! Orders of an operator about all rows that a filter finds.
 //!
-//! What-if for people: which events they may ask about, how far they see what comes of it, and the row of the audit log,
-//! because an answer shows bodies. Who runs handlers is given.
+//! What-if for operators: which events they may choose, how much of the result they may see, and the row of the audit
+//! log, because a result shows bodies. The caller passes the code that runs handlers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,14 +14,14 @@ use super::events::EventQuery;
 use super::person::{People, PeopleError};
 use super::walk::EventPlace;
 use crate::audit::{AuditEntry, append};
-use crate::db::{DbResult, Door, StoreError};
+use crate::db::{DbResult, Executor, StoreError};
 use crate::decision::{
     Answered, Deciding, Decision, Ordered, Pausable, Refusal, event_decide, message_decide, once,
     pause_decide,
 };
 use crate::operations::{
-    BulkRules, Looking, OperationAct, operation_begin, operation_decide, operation_list, operation_preview,
-    operation_preview_again, operation_view, operations_for_persons,
+    BulkRules, OperationAct, PreviewContext, operation_begin, operation_decide, operation_list,
+    operation_preview, operation_preview_again, operation_view, operations_for_persons,
 };
 use crate::trial::CommittedEvent;
 use hooklatch_contract::{
@@ -80,8 +80,8 @@ impl People {
 }
 
 impl People {
-    /// Begins an operation once, or lets it wait for a second person: what its filter finds in the person's scope is its
-    /// set from then on. For operators.
+    /// Begins an operation once, or lets it wait for a second person: what its filter finds in the operator's scope is
+    /// its set from then on. For operators.
     pub async fn operation_begin(
         &self,
         order: &OperationOrder,
@@ -90,7 +90,7 @@ impl People {
     ) -> Result<Answered<OperationView>, PeopleError> {
         self.needs(Role::Operator)?;
         let (deciding, order) = (self.deciding(decision), order.clone());
-        let seen = Arc::clone(&self.store.parts.seen_sets);
+        let seen = Arc::clone(&self.store.parts.preview_cache);
         let begun = once(&self.store, "operation_begin", deciding, move |mut db, deciding| {
             Box::pin(async move { operation_begin(&mut db, &order, (rules, &seen), deciding).await })
         });
@@ -99,7 +99,7 @@ impl People {
         Ok(begun)
     }
 
-    /// What an operation on this choice would act on in the person's scope, and the acts that are possible.
+    /// What an operation on this choice would act on in the operator's scope, and the acts that are possible.
     pub async fn operation_preview(
         &self,
         choice: &OperationChoice,
@@ -120,15 +120,15 @@ impl People {
         snapshot!(store.operation_preview_again(&operation_id, &looking))?.ok_or(PeopleError::NotFound)
     }
 
-    async fn looking(&self, now_ms: UnixMs) -> Result<Looking, PeopleError> {
+    async fn looking(&self, now_ms: UnixMs) -> Result<PreviewContext, PeopleError> {
         self.needs(Role::Viewer)?;
         let installation_id = self.store.installation_id().await?;
-        let seen = Arc::clone(&self.store.parts.seen_sets);
-        Ok(Looking { who: self.principal.clone(), now_ms, installation_id, seen })
+        let seen = Arc::clone(&self.store.parts.preview_cache);
+        Ok(PreviewContext { who: self.principal.clone(), now_ms, installation_id, seen })
     }
 
-    /// Approves an operation that somebody else ordered, continues one that stopped because calls failed, or cancels one that
-    /// is not over, from its next batch on. For operators.
+    /// Approves an operation that another operator ordered, continues one that stopped because calls failed, or cancels
+    /// one that is not over, from its next batch on. For operators.
     pub async fn operation_decide(
         &self,
         operation_id: &str,
@@ -146,7 +146,7 @@ impl People {
         Ok(decided)
     }
 
-    /// The newest operations that go on only after a person's decision, at most 40.
+    /// The newest operations that go on only after an operator's decision, at most 40.
     pub async fn operations_for_persons(&self) -> Result<Vec<OperationView>, PeopleError> {
         self.needs(Role::Viewer)?;
         let (store, who) = (&self.store, self.principal.clone());
@@ -174,7 +174,7 @@ impl People {
     }
 }
 
-/// Most effects of one event that are told.
+/// Most effects of one event that are listed.
 const EFFECTS_N_MAX: usize = 100;
 
 impl People {
@@ -190,7 +190,7 @@ impl People {
         let found = self.store.event_committed(key).await?.ok_or(PeopleError::NotFound)?;
         let mut view = WhatIfView::default();
         self.add(&mut view, run(found).await);
-        self.tell(&view, now_ms).await?;
+        self.record_what_if(&view, now_ms).await?;
         Ok(view)
     }
 
@@ -221,7 +221,7 @@ impl People {
             let key = EventKey { provider, event_id: event.event_id };
             // Gone meanwhile: it is in no list any more.
             let found = match self.store.event_committed(&key).await {
-                // One that cannot be read keeps nobody from the others; the log names it.
+                // One that cannot be read does not hide the others; the log names it.
                 Err(error) if error.is_damaged_row() => continue,
                 found => found?,
             };
@@ -229,11 +229,11 @@ impl People {
             last_seq = Some(found.event_seq);
             self.add(&mut view, run(found).await);
         }
-        self.tell(&view, now_ms).await?;
+        self.record_what_if(&view, now_ms).await?;
         Ok(view)
     }
 
-    /// Adds what this person may see of an event.
+    /// Adds what this operator may see of an event.
     fn add(&self, view: &mut WhatIfView, mut event: WhatIfEvent) {
         let reach = &self.principal.destinations;
         let is_seen = |effect: &WhatIfEffect| {
@@ -248,8 +248,8 @@ impl People {
         view.add(event);
     }
 
-    /// Says in the audit log which events were asked about. Nothing is answered before that.
-    async fn tell(&self, view: &WhatIfView, now_ms: UnixMs) -> Result<(), PeopleError> {
+    /// Records in the audit log the events of a what-if, before any result is returned.
+    async fn record_what_if(&self, view: &WhatIfView, now_ms: UnixMs) -> Result<(), PeopleError> {
         let entry = |event: &WhatIfEvent| AuditEntry {
             actor: self.actor(),
             action: "what_if",
@@ -259,10 +259,10 @@ impl People {
         };
         let entries: Vec<AuditEntry> = view.items.iter().map(entry).collect();
         let store = &self.store;
-        Ok(together!(store.deciding.what_if_told(&entries, now_ms))?)
+        Ok(together!(store.deciding.what_if_audit(&entries, now_ms))?)
     }
 }
 
-async fn what_if_told(db: &mut Door<'_>, entries: &[AuditEntry], now_ms: UnixMs) -> DbResult<()> {
+async fn what_if_audit(db: &mut Executor<'_>, entries: &[AuditEntry], now_ms: UnixMs) -> DbResult<()> {
     append(db, now_ms, entries).await
 }

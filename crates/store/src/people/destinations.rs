@@ -1,12 +1,13 @@
-//! Destinations as a person may see them: what waits for each, and whether a person has paused it. What the
-//! configuration and the running outbox know of it is added by whoever asks.
+//! Destinations as an operator sees them: what waits for each, and whether an operator has paused it. The caller adds
+//! what the configuration and the running outbox know of it.
 //!
-//! Lanes as a person may see them: which ones have open messages, what stands at the head. Why one does not move is judged by whoever asks.
+//! Lanes as an operator sees them: which ones have open messages, and the head of each. The caller finds out why one
+//! does not move.
 //!
-//! Which of the events that a request would be read as are known.
+//! Which of the events in a request are stored already.
 //!
-//! What the tables know of messages beside their own rows, for whoever judges them: whether there is something to send,
-//! what is at the head of their lane, which destinations are paused.
+//! Facts about messages beside their own rows, for the code that judges them: whether there is something to send, what
+//! is at the head of their lane, which destinations are paused.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +16,7 @@ use uuid::Uuid;
 use super::messages::{lane_destinations, message_view, open_destinations};
 use super::person::{People, PeopleError, within};
 use crate::damaged::{intact, note};
-use crate::db::{DbResult, Door, Row, Value};
+use crate::db::{DbResult, Executor, Row, Value};
 use crate::event::event_state;
 use crate::message::{message_rows, message_state};
 use hooklatch_contract::{
@@ -73,7 +74,7 @@ pub(super) const STATEMENTS: &[(&str, &str)] = &[
 pub struct DestinationStanding {
     /// Name of the destination.
     pub name: String,
-    /// The pause, if a person has paused it.
+    /// The pause, if an operator has paused it.
     pub pause: Option<PauseView>,
     /// Open messages by state.
     pub backlog: Vec<BacklogCount>,
@@ -110,7 +111,7 @@ impl People {
 }
 
 async fn people_destinations(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     mut names: BTreeSet<String>,
     (reach, providers): &(Reach, Option<Vec<String>>),
     now_ms: UnixMs,
@@ -127,7 +128,7 @@ async fn people_destinations(
 }
 
 async fn people_destination(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     name: &str,
     providers: Option<&[String]>,
     now_ms: UnixMs,
@@ -140,8 +141,8 @@ pub(super) const PAUSES: &str =
     "/* people_pauses */ SELECT destination AS name, actor, reason, paused_at_ms, until_ms
     FROM destination_pauses ORDER BY destination LIMIT 1000";
 
-/// The pauses by name: as many as people have made.
-pub(crate) async fn pauses(db: &mut Door<'_>, sql: &'static str) -> DbResult<BTreeMap<String, PauseView>> {
+/// The pauses by name: as many as operators have made.
+pub async fn pauses(db: &mut Executor<'_>, sql: &'static str) -> DbResult<BTreeMap<String, PauseView>> {
     let pause = |row: &Row| {
         let name = row.text("name")?;
         // Its destination or provider is paused whatever else of the row can be read.
@@ -162,7 +163,7 @@ pub(crate) async fn pauses(db: &mut Door<'_>, sql: &'static str) -> DbResult<BTr
 }
 
 async fn standing(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     (name, pause): (String, Option<PauseView>),
     providers: Option<&[String]>,
     now_ms: UnixMs,
@@ -188,7 +189,7 @@ async fn standing(
     Ok(DestinationStanding { name, pause, backlog, oldest_due_at_ms })
 }
 
-/// Says of each count whether it reached its bound; messages that are ready and those that are leased have one bound
+/// Marks each count that reached its bound; messages that are ready and those that are leased have one bound
 /// together.
 fn with_bounds(mut backlog: Vec<BacklogCount>) -> Vec<BacklogCount> {
     let is_due = |state| matches!(state, MessageState::Ready | MessageState::Leased);
@@ -233,8 +234,8 @@ pub struct LanePlace(pub String, pub String);
 /// A page of lanes, and the place from which the next one goes on.
 type Lanes = (Vec<LaneView>, Option<LanePlace>);
 
-/// What is wanted of the lanes, and who asks.
-struct LaneWish {
+/// Which lanes to list, and within which scope.
+struct LaneQuery {
     names: Option<Vec<String>>,
     providers: Reach,
     from: Option<LanePlace>,
@@ -243,7 +244,7 @@ struct LaneWish {
 
 impl People {
     /// Lanes that have open messages, by destination and key, behind `from`. A lane whose head is of a provider out of
-    /// scope is not shown. Whoever asks adds why one does not move.
+    /// scope is not shown. The caller adds why one does not move.
     pub async fn lanes(
         &self,
         destination: Option<&Name>,
@@ -252,14 +253,14 @@ impl People {
     ) -> Result<(Page<LaneView>, Option<LanePlace>), PeopleError> {
         let names = within(&self.principal.destinations, destination.map(Name::as_str));
         let providers = self.principal.providers.clone();
-        let wish = LaneWish { names, providers, from, limit };
+        let wish = LaneQuery { names, providers, from, limit };
         let (store, installation_id) = (&self.store, self.store.installation_id().await?);
         let (items, next) = alone!(store.people.people_lanes(&wish, &installation_id))?;
         Ok((Page::whole(items), next))
     }
 }
 
-async fn people_lanes(db: &mut Door<'_>, wish: &LaneWish, installation_id: &Uuid) -> DbResult<Lanes> {
+async fn people_lanes(db: &mut Executor<'_>, wish: &LaneQuery, installation_id: &Uuid) -> DbResult<Lanes> {
     let mut names = match &wish.names {
         Some(names) => names.clone(),
         None => lane_destinations(db).await?,
@@ -308,7 +309,7 @@ enum Behind {
     LaneOf(i64),
 }
 
-async fn next_lane(db: &mut Door<'_>, destination: &str, behind: &Behind) -> DbResult<Option<Row>> {
+async fn next_lane(db: &mut Executor<'_>, destination: &str, behind: &Behind) -> DbResult<Option<Row>> {
     let (sql, behind): (_, Value) = match behind {
         Behind::Lane(lane) => (NEXT_LANE, lane.into()),
         Behind::LaneOf(message_id) => (LANE_BEHIND, (*message_id).into()),
@@ -331,7 +332,7 @@ const KNOWN: &str = "/* events_known */ SELECT event_id, state FROM processed_we
      WHERE provider = $1 AND event_id = ANY($2)";
 
 impl People {
-    /// Says of each event of this provider in which state the one stands that is kept under its id.
+    /// Adds to each event of this provider the state of the stored event with its id.
     pub async fn mark_known(&self, provider: &str, events: &mut [ExplainEvent]) -> Result<(), PeopleError> {
         self.needs_provider(provider)?;
         let ids = events.iter().map(|event| event.event_id.clone());
@@ -349,7 +350,7 @@ impl People {
 }
 
 async fn events_known(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     provider: &str,
     ids: Vec<String>,
 ) -> DbResult<BTreeMap<String, EventState>> {
@@ -443,7 +444,7 @@ impl People {
 }
 
 async fn people_surroundings(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     ids: &[i64],
     lanes: &BTreeSet<LaneName>,
     ring: &KeyRing,

@@ -1,18 +1,18 @@
 //! The list of events, a page at a time, and how many a filter finds.
 //!
-//! A page is a walk by number, the newest first: over all events, over those in an open state, over those of one object, or
-//! over those whose calls are not finished, each by an index of its own. Whatever else the filter says is asked of each row on the way, so one page
-//! looks at [`LOOK_N`] rows at most, or at [`LOOK_APART_N`]; a walk that ends there says how far it came and where to go on. Numbers never
-//! change, so rows that arrive meanwhile move nothing from page to page.
+//! A page is a walk by number, the newest first: over all events, over those in an open state, over those of one
+//! object, or over those whose calls are not finished, each by its own index. The rest of the filter is checked row by
+//! row, so one page reads [`LOOK_N`] rows at most, or [`LOOK_APART_N`]; a walk that ends there says where it ended and
+//! where to go on. Numbers never change, so rows that arrive meanwhile move nothing from page to page.
 //!
-//! `since` lists are the other way round, the oldest first, and hold back what is younger than [`SETTLE_MS`]: numbers of
-//! several nodes are committed in no order, and below a number that is so old nothing can come any more. So along a
-//! chain of `since` no event is missed and none is told twice.
+//! `since` lists are in the opposite order, the oldest first, and hold back what is younger than [`SETTLE_MS`]: numbers
+//! of several nodes are committed in no order, and below a number that is so old no new one can appear. So along a
+//! chain of `since` no event is missed and none is listed twice.
 
 use super::person::{People, PeopleError};
 use super::walk::{EventPlace, LOOK_APART_N, LOOK_N, ORDER_MS, number_after, number_before, number_settled};
-use crate::damaged::Intact;
-use crate::db::{DbResult, Door, Value};
+use crate::damaged::IntactRows;
+use crate::db::{DbResult, Executor, Value};
 use crate::event::{event_columns, event_views};
 use hooklatch_contract::{CountView, EventFilter, EventView, Page};
 use hooklatch_core::types::{DeliveryFilter, EventState, MESSAGES_N_MAX, MessageState, Reach, UnixMs};
@@ -23,7 +23,7 @@ const COUNT_N_MAX: u32 = 100_000;
 /// A question for a page of events.
 #[derive(Debug, Clone, Default)]
 pub struct EventQuery {
-    /// Filter that they pass. A list by calls has no `since`, because calls change after their event came.
+    /// Filter that they pass. A list by calls has no `since`, because calls change after their event was received.
     pub filter: EventFilter,
     /// `next` or `since` of an earlier page; `None`: from the newest event down.
     pub place: Option<EventPlace>,
@@ -94,7 +94,7 @@ fn calls(more: &str) -> String {
 }
 
 /// The events with calls that are not finished, by the numbers of these: `$12` rows, `$13` the states of which one is
-/// wanted. Each event that the walk comes past is asked by all its calls, so that none is missed where a page ends.
+/// wanted. All calls of each event on the walk are checked, so that none is missed where a page ends.
 fn calls_page(more: &str) -> String {
     let (columns, calls) = (event_columns!(), calls(more));
     format!(
@@ -115,7 +115,7 @@ fn calls_end(more: &str) -> String {
 }
 
 const ALL: Walk = Walk { look_n: LOOK_N, more: "", alone: "" };
-// The index's own words: SQLite sees by nothing else that it has all of them.
+// The text of the index's own condition: only by it SQLite detects that the index has all of them.
 const OPEN: Walk = Walk {
     look_n: LOOK_APART_N,
     more: " AND state = $6 AND state IN ('retry', 'failed', 'unreadable', 'conflict')",
@@ -124,7 +124,7 @@ const OPEN: Walk = Walk {
 const OBJECT: Walk = Walk { look_n: LOOK_APART_N, more: " AND object = $7", alone: " AND object = $4" };
 const STUCK: &str = " AND (state IN ('held', 'dead')) IS TRUE";
 const UNFINISHED: &str = "";
-/// How many are in an open state, and nothing else of them: the index alone tells.
+/// How many are in an open state, and nothing else of them: an index-only scan.
 const COUNT_OPEN: &str = "/* event_count */ SELECT COUNT(*) AS looked_n, COUNT(*) AS found_n FROM (
          SELECT event_seq FROM processed_webhook_events
          WHERE state = $1 AND state IN ('retry', 'failed', 'unreadable', 'conflict') LIMIT $2) e";
@@ -176,7 +176,7 @@ impl People {
         Ok(snapshot!(store.event_count(&look))?)
     }
 
-    /// The filter with this person's scope.
+    /// The filter with this operator's scope.
     fn look(&self, filter: EventFilter) -> Result<Look, PeopleError> {
         if let Some(provider) = &filter.provider {
             self.needs_provider(provider)?;
@@ -186,7 +186,7 @@ impl People {
     }
 }
 
-/// A filter within the scope of who asks.
+/// A filter within the caller's scope.
 #[derive(Clone)]
 struct Look {
     filter: EventFilter,
@@ -196,7 +196,7 @@ struct Look {
 }
 
 impl Look {
-    /// The walk that comes past the fewest rows, and what it is narrowed to.
+    /// The walk that reads the fewest rows, and what it is narrowed to.
     fn walk(&self) -> (&'static Walk, Option<&str>) {
         let is_open = |state: &EventState| {
             matches!(
@@ -236,7 +236,7 @@ impl Look {
     }
 
     /// The numbers between which everything lies that the times allow.
-    async fn range(&self, db: &mut Door<'_>) -> DbResult<(i64, i64)> {
+    async fn range(&self, db: &mut Executor<'_>) -> DbResult<(i64, i64)> {
         let from = match self.filter.received_from_ms {
             Some(at_ms) => number_before(db, at_ms).await?,
             None => -1,
@@ -250,7 +250,7 @@ impl Look {
 }
 
 async fn event_page(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     look: &Look,
     place: Option<EventPlace>,
     limit: u32,
@@ -274,7 +274,7 @@ async fn event_page(
     }
     match (place, settled) {
         (Some(EventPlace::After(seq)), Some(settled)) => {
-            page_up(db, look, (from.max(seq), to), UpFrom { place: seq, settled }, limit).await
+            page_up(db, look, (from.max(seq), to), UpwardStart { place: seq, settled }, limit).await
         }
         (Some(EventPlace::Before(seq)), _) => page_down(db, look, (from, to.min(seq)), limit).await,
         (_, settled) => {
@@ -286,7 +286,7 @@ async fn event_page(
 
 /// The newest first, from the end of `range` down.
 async fn page_down(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     look: &Look,
     range: (i64, i64),
     limit: u32,
@@ -304,17 +304,17 @@ async fn page_down(
 
 /// The place where a walk up begins, and the highest number that is settled.
 #[derive(Clone, Copy)]
-struct UpFrom {
+struct UpwardStart {
     place: i64,
     settled: i64,
 }
 
 /// The oldest first, from the beginning of `range` up to what is settled.
 async fn page_up(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     look: &Look,
     range: (i64, i64),
-    UpFrom { place, settled }: UpFrom,
+    UpwardStart { place, settled }: UpwardStart,
     limit: u32,
 ) -> DbResult<Page<EventView>> {
     let (walk, alone) = look.walk();
@@ -336,7 +336,7 @@ async fn page_up(
 
 /// The rows of a page.
 struct EventRows {
-    events: Intact<(i64, EventView)>,
+    events: IntactRows<(i64, EventView)>,
     /// The number of the last one, also of one that is damaged: the next page begins behind it.
     last: Option<i64>,
     /// True when there are more.
@@ -353,7 +353,7 @@ impl EventRows {
 
 /// Up to `limit` rows.
 async fn rows_of(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     sql: String,
     look: &Look,
     range: (i64, i64),
@@ -366,7 +366,7 @@ async fn rows_of(
 
 /// The same of any statement.
 async fn viewed(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     look: &Look,
     sql: String,
     values: &[Value],
@@ -381,7 +381,7 @@ async fn viewed(
 
 /// Events that have such calls, the newest first, from the end of `range` down.
 async fn page_of_calls(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     look: &Look,
     delivery: DeliveryFilter,
     range: (i64, i64),
@@ -404,15 +404,15 @@ async fn page_of_calls(
 }
 
 /// Where a walk that was ended by its bound goes on, and the time to which it surely looked.
-async fn looked_back(db: &mut Door<'_>, lowest: i64) -> DbResult<(Option<String>, Option<UnixMs>)> {
+async fn looked_back(db: &mut Executor<'_>, lowest: i64) -> DbResult<(Option<String>, Option<UnixMs>)> {
     let at_ms = db.fetch_optional(RECEIVED_AT, &[lowest.into()]).await?;
     let at_ms = at_ms.map(|row| row.int("received_at_ms")).transpose()?;
     Ok((Some(EventPlace::Before(lowest).to_string()), at_ms.map(|at_ms| at_ms.saturating_add(ORDER_MS))))
 }
 
-/// The lowest and the highest number of a walk that was ended by its bound; `None` when it came to its end.
+/// The lowest and the highest number of a walk that was ended by its bound; `None` when it was complete.
 async fn end_of(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     sql: String,
     look_n: u32,
     alone: Option<&str>,
@@ -427,7 +427,7 @@ async fn end_of(
     Ok(Some((row.int("lowest")?, row.int("highest")?)))
 }
 
-async fn event_count(db: &mut Door<'_>, look: &Look) -> DbResult<CountView> {
+async fn event_count(db: &mut Executor<'_>, look: &Look) -> DbResult<CountView> {
     if !look.is_possible() {
         return Ok(CountView { counted_n: 0, is_more: false });
     }

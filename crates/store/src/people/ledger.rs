@@ -1,10 +1,9 @@
-//! The ledger of one event: all that is known of it, in order of time, as it was at one moment.
+//! The ledger of one event: all that is known of it, in order of time, from one snapshot.
 //!
-//! The tables are read in one transaction that sees them at one moment, and become entries. What
-//! was received is read in a second one, by those who may see it: that one writes the audit log too, so that no content
-//! leaves untold.
+//! The tables are read in one snapshot transaction, and become entries. The received content is read in a second one,
+//! for those who may see it: that one writes the audit log too, so that no access to content is unrecorded.
 //!
-//! The rows that the ledger of one event is made of, each found by a key.
+//! The rows of the ledger of one event, each found by a key.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,8 +16,8 @@ use super::providers::headers_of;
 use super::tokens::audit_rows;
 use crate::apart::{KeptContent, conflict_ids, event_content, first_event_id, replay_places};
 use crate::audit::{AuditEntry, append};
-use crate::damaged::{Intact, intact, of_row};
-use crate::db::{DbResult, Door, Row, Value};
+use crate::damaged::{IntactRows, intact, of_row};
+use crate::db::{DbResult, Executor, Row, Value};
 use crate::event::{event_columns, event_view, event_views, stored_body_bytes};
 use crate::look::AttemptRow;
 use crate::message::{MessageRow, message_rows};
@@ -53,7 +52,7 @@ impl People {
         let facts: LedgerFacts = facts.ok_or(PeopleError::NotFound)?;
         let has_payload = facts.payload.is_some();
         let taker = taker(&facts.event);
-        let mut ledger = self.told(facts, taker, now_ms);
+        let mut ledger = self.ledger_view(facts, taker, now_ms);
         let answers = self.answers_read(key, &ledger);
         if self.may_see_contents() && (has_payload || !answers.is_empty()) {
             ledger.content = self.content(key, answers, now_ms).await?.as_ref().map(content_view);
@@ -66,7 +65,7 @@ impl People {
         Ok(ledger)
     }
 
-    /// The bytes of an event's body, which the audit log tells of.
+    /// The bytes of an event's body; the access is recorded in the audit log.
     pub async fn event_body(&self, key: &EventKey, now_ms: UnixMs) -> Result<KeptContent, PeopleError> {
         self.needs(Role::Reader)?;
         self.needs_event(key)?;
@@ -91,7 +90,7 @@ impl People {
         if is_possible { self.needs_provider(key.provider.as_str()) } else { Err(PeopleError::NotFound) }
     }
 
-    /// The content of an event, if it is kept; the audit log tells of it and of these answers.
+    /// The content of an event, if it is kept; the audit log records access to it and to these answers.
     async fn content(
         &self,
         key: &EventKey,
@@ -109,8 +108,8 @@ impl People {
         Ok(together!(store.deciding.body_read(&key, &ring, (&read, &answers), now_ms))?)
     }
 
-    /// The entries of these facts, as far as this person may know them.
-    fn told(&self, facts: LedgerFacts, taker: EventTaker, now_ms: UnixMs) -> LedgerView {
+    /// The entries of these facts, as far as this operator may know them.
+    fn ledger_view(&self, facts: LedgerFacts, taker: EventTaker, now_ms: UnixMs) -> LedgerView {
         let judgement = judge_event(&judged_facts(&facts, taker, now_ms));
         let reach = &self.principal.destinations;
         let mut entries = beginnings(&facts);
@@ -124,7 +123,7 @@ impl People {
                 hidden_n += 1;
             }
         }
-        // Of a message that is no longer there nobody knows where it went: it is for those who reach everywhere.
+        // The destination of a message that is no longer there is unknown: only those who reach everywhere may see it.
         let is_seen = |id: &str| *reach == Reach::All || seen.contains(id);
         for one in facts.attempts {
             let (message_id, effect_name) = (one.message_id.to_string(), one.effect_name);
@@ -236,7 +235,7 @@ fn beginnings(facts: &LedgerFacts) -> Vec<LedgerEntry> {
     entries
 }
 
-/// A content with as much of its body as people look at.
+/// A content with as much of its body as operators look at.
 fn content_view(content: &KeptContent) -> ContentView {
     let (shown, is_lossy) = if let Ok(text) = std::str::from_utf8(&content.body) {
         (Cow::Borrowed(text.get(..text.floor_char_boundary(SHOWN_BYTES_MAX)).unwrap_or(text)), false)
@@ -255,7 +254,7 @@ fn content_view(content: &KeptContent) -> ContentView {
 }
 
 async fn event_ledger(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     key: &EventKey,
     installation_id: &uuid::Uuid,
     seen: (Option<&KeyRing>, &Reach),
@@ -263,18 +262,18 @@ async fn event_ledger(
     ledger_facts(db, key, installation_id, seen).await
 }
 
-/// Reads a content, if it is kept, and says so in the audit log as `read` has it, and that these answers were read.
+/// Reads a content, if it is kept, and records that access in the audit log as `read`, and access to these answers.
 async fn body_read(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     key: &EventKey,
     ring: &KeyRing,
     (read, answers): (&AuditEntry, &[AuditEntry]),
     now_ms: UnixMs,
 ) -> DbResult<Option<KeptContent>> {
     let content = event_content(db, key, ring).await?;
-    let mut told: Vec<AuditEntry> = content.iter().map(|_| read.clone()).collect();
-    told.extend_from_slice(answers);
-    append(db, now_ms, &told).await?;
+    let mut entries: Vec<AuditEntry> = content.iter().map(|_| read.clone()).collect();
+    entries.extend_from_slice(answers);
+    append(db, now_ms, &entries).await?;
     Ok(content)
 }
 
@@ -289,7 +288,7 @@ pub(super) struct LedgerFacts {
     pub digest: String,
     /// `None` when its bytes are no longer kept.
     pub payload: Option<PayloadFacts>,
-    /// Further copies: how many, and when the first and the last one came.
+    /// Further copies: how many, and when the first and the last one were received.
     pub copies: Option<(u64, UnixMs, UnixMs)>,
     /// Other contents under its id, with their digests.
     pub conflicts: Vec<(EventView, String)>,
@@ -303,7 +302,7 @@ pub(super) struct LedgerFacts {
     pub damaged: Vec<DamagedRow>,
     /// True when there are more attempts or decisions.
     pub is_cut: bool,
-    /// True when the database was restored from a backup after the event came.
+    /// True when the database was restored from a backup after the event was received.
     pub(super) is_restored: bool,
     /// The pause of its provider; its end may be over.
     pub pause: PauseFact,
@@ -314,7 +313,7 @@ pub(super) struct PayloadFacts {
     pub body_bytes_n: Option<u64>,
     /// Fingerprint of the secret that matched.
     pub secret: Option<String>,
-    /// True when it is kept as it came, so that handlers can be run on it.
+    /// True when it is kept as received, so that handlers can be run on it.
     pub is_whole: bool,
 }
 
@@ -394,7 +393,7 @@ pub(super) const STATEMENTS: &[(&str, &str)] = &[
 
 /// What the tables say of the event with this key; `None` when there is none. With a ring, the pieces of answers too.
 pub(super) async fn ledger_facts(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     key: &EventKey,
     installation_id: &Uuid,
     (ring, reach): (Option<&KeyRing>, &Reach),
@@ -453,7 +452,7 @@ pub(super) async fn ledger_facts(
     }))
 }
 
-async fn payload_of(db: &mut Door<'_>, event_seq: i64) -> DbResult<Option<PayloadFacts>> {
+async fn payload_of(db: &mut Executor<'_>, event_seq: i64) -> DbResult<Option<PayloadFacts>> {
     let Some(row) = db.fetch_optional(PAYLOAD, &[event_seq.into()]).await? else { return Ok(None) };
     let is_sealed = row.text_or_null("key_id")?.is_some();
     Ok(Some(PayloadFacts {
@@ -465,11 +464,11 @@ async fn payload_of(db: &mut Door<'_>, event_seq: i64) -> DbResult<Option<Payloa
 
 /// The rows that were left of the same signed text under other ids.
 async fn replays_of(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     key: &EventKey,
     replay_key: Option<Vec<u8>>,
     reach: &Reach,
-) -> DbResult<Intact<(i64, EventView)>> {
+) -> DbResult<IntactRows<(i64, EventView)>> {
     let mut found = Vec::new();
     let text = replay_key.and_then(|key| key.try_into().ok());
     for place in text.map(|text| replay_places(&text)).unwrap_or_default() {
@@ -482,11 +481,11 @@ async fn replays_of(
 }
 
 async fn messages_of(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     event_seq: i64,
     installation_id: &Uuid,
     ring: Option<&KeyRing>,
-) -> DbResult<(Intact<MessageRow>, Intact<AttemptFacts>)> {
+) -> DbResult<(IntactRows<MessageRow>, IntactRows<AttemptFacts>)> {
     let first = event_seq.saturating_mul(i64::from(MESSAGES_N_MAX));
     let range: [Value; 2] = [first.into(), first.saturating_add(i64::from(MESSAGES_N_MAX)).into()];
     let rows = db.fetch(MESSAGES, &range).await?;

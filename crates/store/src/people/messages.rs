@@ -1,12 +1,12 @@
-//! Messages as a person may see them: lists a page at a time, and counts, both bounded in rows looked at.
+//! Messages as an operator sees them: lists a page at a time, and counts, both bounded in rows read.
 //!
-//! Where messages are looked for, and how far: each source is a range of an index, read from its newest row down.
+//! The sources of messages: each source is a range of an index, read from its newest row down.
 //!
-//! A statement first says where so many rows further down are, then everything between is asked for: what a filter
-//! leaves out costs a bounded number of rows, whatever it leaves out.
+//! A statement first finds the row so many rows further down, then everything between is read: rows that a filter
+//! excludes cost a bounded number of reads.
 //!
-//! One message as a person may see it: its attempts, with the answers that were kept for those who may see contents,
-//! and what people decided about it.
+//! One message as an operator sees it: its attempts, with the responses kept for those who may see contents, and the
+//! decisions about it.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use super::tokens::people_decisions;
 use super::walk::{ORDER_MS, number_after};
 use crate::audit::{AuditEntry, append};
 use crate::damaged::intact;
-use crate::db::{DbResult, Door, Row, Value};
+use crate::db::{DbResult, Executor, Row, Value};
 use crate::look::AttemptRow;
 use crate::message::{MessageRow, message_rows};
 use hooklatch_contract::{AttemptView, CountView, MessageDetail, MessageFilter, MessageView, Page};
@@ -68,14 +68,14 @@ impl People {
 }
 
 /// The number below which a list begins: that of the page before, or the first one of a time.
-async fn start(db: &mut Door<'_>, before: Option<MessageId>, at_ms: Option<UnixMs>) -> DbResult<i64> {
+async fn start(db: &mut Executor<'_>, before: Option<MessageId>, at_ms: Option<UnixMs>) -> DbResult<i64> {
     let before = before.map_or(i64::MAX, MessageId::number);
     let Some(at_ms) = at_ms else { return Ok(before) };
     Ok(number_after(db, at_ms).await?.saturating_mul(i64::from(MESSAGES_N_MAX)).min(before))
 }
 
 async fn people_messages(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     wanted: &Wanted,
     before: Option<MessageId>,
     limit: u32,
@@ -112,23 +112,23 @@ async fn people_messages(
         let Some(from) = from else { return Ok(page) };
         if looked_n == PAGE_LOOKED_N {
             page.next = Some(from.to_string());
-            // Numbers follow time but roughly: what was not looked at may have come a little later.
-            let at_ms = came_at_ms(db, from).await?;
+            // Numbers follow time but roughly: rows not looked at may have been received a little later.
+            let at_ms = event_received_at_ms(db, from).await?;
             page.looked_back_to_ms = at_ms.map(|at_ms| at_ms.saturating_add(ORDER_MS));
         }
     }
     Ok(page)
 }
 
-/// The time when the event of a message came.
-async fn came_at_ms(db: &mut Door<'_>, message_id: i64) -> DbResult<Option<UnixMs>> {
+/// The time when the event of a message was received.
+async fn event_received_at_ms(db: &mut Executor<'_>, message_id: i64) -> DbResult<Option<UnixMs>> {
     let sql =
         "/* people_messages */ SELECT received_at_ms FROM processed_webhook_events WHERE event_seq = $1";
     let event_seq = MessageId::from_column(message_id).event_seq();
     db.fetch_optional(sql, &[event_seq.into()]).await?.map(|row| row.int("received_at_ms")).transpose()
 }
 
-async fn people_count(db: &mut Door<'_>, wanted: &Wanted) -> DbResult<CountView> {
+async fn people_count(db: &mut Executor<'_>, wanted: &Wanted) -> DbResult<CountView> {
     let before = start(db, None, wanted.filter.created_before_ms).await?;
     let (mut counted_n, mut left_n, mut is_more) = (0, COUNT_LOOKED_N, false);
     for source in &wanted.sources(db).await? {
@@ -144,7 +144,7 @@ async fn people_count(db: &mut Door<'_>, wanted: &Wanted) -> DbResult<CountView>
     Ok(CountView { counted_n: counted_n.unsigned_abs(), is_more })
 }
 
-/// A message as people see it.
+/// A message as operators see it.
 pub(crate) fn message_view(row: MessageRow) -> MessageView {
     MessageView {
         message_id: row.message_id,
@@ -341,7 +341,7 @@ impl Wanted {
 
     /// The sources that together hold all that is wanted. The queue comes first: a message that is finished meanwhile
     /// is found in the history and shown as finished.
-    pub(crate) async fn sources(&self, db: &mut Door<'_>) -> DbResult<Vec<MessageSource>> {
+    pub async fn sources(&self, db: &mut Executor<'_>) -> DbResult<Vec<MessageSource>> {
         let state = self.filter.state;
         let is_finished = |state| matches!(state, MessageState::Done | MessageState::Discarded);
         if state.is_some_and(is_finished) {
@@ -354,7 +354,7 @@ impl Wanted {
         Ok(sources)
     }
 
-    async fn open(&self, db: &mut Door<'_>) -> DbResult<Vec<MessageSource>> {
+    async fn open(&self, db: &mut Executor<'_>) -> DbResult<Vec<MessageSource>> {
         if let Some(lane) = &self.filter.lane {
             let names = self.names(db, LANE_DESTINATIONS).await?;
             let mut is_short = true;
@@ -376,7 +376,7 @@ impl Wanted {
     }
 
     /// The destinations that may be shown, or those of an index.
-    async fn names(&self, db: &mut Door<'_>, conditions: &str) -> DbResult<Vec<String>> {
+    async fn names(&self, db: &mut Executor<'_>, conditions: &str) -> DbResult<Vec<String>> {
         match &self.destinations {
             Some(names) => Ok(names.clone()),
             None => names(db, conditions).await,
@@ -407,7 +407,7 @@ impl Wanted {
     /// The newest rows between these ends, at most `limit`.
     pub(crate) async fn page(
         &self,
-        db: &mut Door<'_>,
+        db: &mut Executor<'_>,
         source: &MessageSource,
         (before, from): (i64, i64),
         limit: u32,
@@ -420,7 +420,7 @@ impl Wanted {
     /// The number of rows between these ends.
     pub(crate) async fn count(
         &self,
-        db: &mut Door<'_>,
+        db: &mut Executor<'_>,
         source: &MessageSource,
         (before, from): (i64, i64),
     ) -> DbResult<i64> {
@@ -431,7 +431,7 @@ impl Wanted {
     /// ends before.
     pub(crate) async fn bound(
         &self,
-        db: &mut Door<'_>,
+        db: &mut Executor<'_>,
         source: &MessageSource,
         before: i64,
         looked_n: i64,
@@ -451,26 +451,26 @@ impl Wanted {
     }
 }
 
-async fn names(db: &mut Door<'_>, conditions: &str) -> DbResult<Vec<String>> {
+async fn names(db: &mut Executor<'_>, conditions: &str) -> DbResult<Vec<String>> {
     let rows = db.fetch(destinations_sql(conditions), &[DESTINATIONS_N_MAX.into()]).await?;
     Ok(intact("outbox_queue", "name", &rows, |row| row.text("name"))?.rows)
 }
 
 /// The destinations that open messages go to, by name.
-pub(crate) async fn open_destinations(db: &mut Door<'_>) -> DbResult<Vec<String>> {
+pub(crate) async fn open_destinations(db: &mut Executor<'_>) -> DbResult<Vec<String>> {
     let mut found = names(db, DUE_DESTINATIONS).await?;
     found.extend(names(db, STUCK_DESTINATIONS).await?);
     Ok(found)
 }
 
 /// The destinations that have lanes with open messages, by name.
-pub(super) async fn lane_destinations(db: &mut Door<'_>) -> DbResult<Vec<String>> {
+pub(super) async fn lane_destinations(db: &mut Executor<'_>) -> DbResult<Vec<String>> {
     names(db, LANE_DESTINATIONS).await
 }
 
 impl People {
-    /// One message with its newest attempts and decisions. That somebody is shown what a destination answered is on
-    /// record before it is shown.
+    /// One message with its newest attempts and decisions. Access to a destination's response is recorded before the
+    /// response is shown.
     pub async fn message(&self, message_id: MessageId, now_ms: UnixMs) -> Result<MessageDetail, PeopleError> {
         let row = match self.store.message_get(message_id).await {
             // Whose it is cannot be read: it is for those who reach everywhere.
@@ -490,8 +490,8 @@ impl People {
         let answers_n = attempts.iter().filter(|one| one.response.is_some()).count();
         if answers_n > 0 {
             let store = &self.store;
-            let told = [self.answer_read(&row.key, message_id, answers_n)];
-            together!(store.deciding.people_told(&told, now_ms))?;
+            let entries = [self.answer_read(&row.key, message_id, answers_n)];
+            together!(store.deciding.contents_audit(&entries, now_ms))?;
         }
         let store = &self.store;
         let decisions = alone!(store.people.people_decisions(message_id))?;
@@ -532,7 +532,11 @@ pub(super) fn attempt_view(row: AttemptRow) -> AttemptView {
     }
 }
 
-/// Says in the audit log what is about to be shown.
-pub(super) async fn people_told(db: &mut Door<'_>, told: &[AuditEntry], now_ms: UnixMs) -> DbResult<()> {
-    append(db, now_ms, told).await
+/// Records in the audit log what is about to be shown.
+pub(super) async fn contents_audit(
+    db: &mut Executor<'_>,
+    entries: &[AuditEntry],
+    now_ms: UnixMs,
+) -> DbResult<()> {
+    append(db, now_ms, entries).await
 }

@@ -1,13 +1,13 @@
-//! The store as people see it: every read and every decision of theirs, checked against who asks.
+//! The store as operators see it: every read and every decision of theirs, checked against their role and scope.
 //!
-//! The API holds a [`PeopleDoor`] and no store: whatever a route forgets, nothing is read or changed that the token's
-//! role and scope do not cover. What is out of scope is answered as if it were not there.
+//! The API holds a [`PeopleDoor`] and no store: even if a route forgets a check, nothing is read or changed that the
+//! token's role and scope do not cover. What is out of scope is answered as if it did not exist.
 //!
-//! To read it: `person.rs` (who asks, the checks, and what a list may show), then a file for each subject. Of events:
-//! `events.rs` lists them, `activity.rs` has what the nodes counted, `walk.rs` finds pages and numbers of a time and counts them, `ledger.rs` has all that is known
-//! of one, `search.rs` finds what an id leads to. `messages.rs`, `destinations.rs` (with lanes, and what judgements of
-//! messages need), `providers.rs` (with rejected requests and test events) and `tokens.rs` (with the audit log) are the
-//! rest; `decisions.rs` is what people order.
+//! Reading order: `person.rs` (the operator, the checks, and what a list may show), then a file for each subject. Of
+//! events: `events.rs` lists them, `activity.rs` has the counts of the nodes, `walk.rs` finds and counts pages and
+//! numbers of a time, `ledger.rs` has all that is known of one, `search.rs` finds what an id leads to. `messages.rs`,
+//! `destinations.rs` (with lanes, and facts for judgements of messages), `providers.rs` (with rejected requests and
+//! test events) and `tokens.rs` (with the audit log) are the rest; `decisions.rs` has decisions and orders.
 
 mod activity;
 mod decisions;
@@ -34,13 +34,13 @@ pub use search::Unsearched;
 pub use tokens::{NewToken, TokenMaking};
 pub use walk::EventPlace;
 
-/// The statements of what people look at, in the words of both databases, by name.
+/// The statements of the views of operators, in the dialects of both databases, by name.
 pub fn people_statements() -> Vec<(&'static str, &'static str)> {
     let fixed = [destinations::STATEMENTS, providers::STATEMENTS, tokens::STATEMENTS].concat();
     leaked(messages::statements()).chain(fixed).collect()
 }
 
-/// The statements of what people read of events, likewise.
+/// The statements of what operators read of events, likewise.
 pub fn read_statements() -> Vec<(&'static str, &'static str)> {
     let [sets, previews, orders] = operations::STATEMENTS;
     let fixed = [

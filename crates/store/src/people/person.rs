@@ -1,4 +1,4 @@
-//! One person's view of the store, and the checks that every read and decision makes.
+//! One operator's view of the store, and the checks that every read and decision makes.
 //!
 //! The names that a list may show.
 
@@ -7,7 +7,7 @@ use crate::decision::{Deciding, Decision, Refusal, Routed};
 use crate::handle::Store;
 use hooklatch_core::types::{Name, Principal, Reach, Role, TypedBy};
 
-/// A way to the store that asks who is there.
+/// Access to the store for an authenticated operator only.
 #[derive(Clone)]
 pub struct PeopleDoor {
     store: Store,
@@ -15,7 +15,7 @@ pub struct PeopleDoor {
 }
 
 impl PeopleDoor {
-    /// The store, for people alone.
+    /// The store, for operators alone.
     pub fn new(store: Store) -> Self {
         Self { store, routed: None }
     }
@@ -41,7 +41,7 @@ pub struct People {
     typed_by: Option<TypedBy>,
 }
 
-/// Reason why a person is not served.
+/// Reason why an operator is not served.
 #[derive(Debug, thiserror::Error)]
 pub enum PeopleError {
     /// The role of the token does not suffice.
@@ -78,7 +78,7 @@ impl People {
         Self { typed_by, ..self }
     }
 
-    /// Who acts, as the audit log has it: the token's name, and who typed.
+    /// The actor as recorded in the audit log: the token's name, and the operator who used it.
     pub fn actor(&self) -> String {
         let name = &self.principal.name;
         self.typed_by
@@ -86,12 +86,12 @@ impl People {
             .map_or_else(|| name.to_string(), |typed| format!("{name} ({})", typed.as_str()))
     }
 
-    /// A decision of this person.
+    /// A decision of this operator.
     pub fn deciding(&self, decision: &Decision<'_>) -> Deciding {
         Deciding::new(&self.principal, decision).by(self.actor()).routed(self.routed.clone())
     }
 
-    /// The principal that asks.
+    /// The principal of the request.
     pub fn principal(&self) -> &Principal {
         &self.principal
     }

@@ -1,18 +1,18 @@
-//! Providers as a person may see them: their newest events, what waits, and which secrets still match. What the
-//! configuration knows of them is added by whoever asks.
+//! Providers as an operator sees them: their newest events, what waits, and which secrets still match. The caller adds
+//! what the configuration knows of them.
 //!
-//! Requests that were not believed, as a person may see them: at most 100 of each provider are kept.
+//! Requests that failed verification, as an operator sees them: at most 100 of each provider are kept.
 //!
-//! Test events: who made them, in the audit log before they are there.
+//! Test events: the audit log records who created them before they exist.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::destinations::pauses;
-use super::messages::people_told;
+use super::messages::contents_audit;
 use super::person::{People, PeopleError, in_reach, within};
 use crate::audit::{AuditEntry, append};
-use crate::damaged::{Intact, intact};
-use crate::db::{DbResult, Door, Row};
+use crate::damaged::{IntactRows, intact};
+use crate::db::{DbResult, Executor, Row};
 use crate::event::event_state;
 use crate::rejection::{SecretUse, secret_use_list};
 use hooklatch_contract::{
@@ -25,7 +25,7 @@ use hooklatch_core::types::{EventKey, EventState, Name, Role, UnixMs};
 const LAST_LOOKED_N: [i64; 2] = [5_000, 40_000];
 /// Most events in each state that are counted.
 const COUNTED_N_MAX: i64 = 10_000;
-/// States in which an event waits for somebody.
+/// States in which an event waits for an operator.
 const WAITING: [EventState; 4] =
     [EventState::Retry, EventState::Failed, EventState::Unreadable, EventState::Conflict];
 
@@ -64,17 +64,17 @@ pub(super) const STATEMENTS: &[(&str, &str)] = &[
 pub struct ProviderStanding {
     /// Its newest event, among the newest of all.
     pub last_event: Option<LastEventView>,
-    /// Events of it that wait for somebody, by state.
+    /// Events of it that wait for an operator, by state.
     pub waiting: Vec<WaitingCount>,
     /// What is known of its secrets.
     pub uses: Vec<SecretUse>,
-    /// Time when its sender taught us a secret that nobody has read yet.
+    /// Time when its sender sent a secret in a pairing that no operator has read yet.
     pub taught_at_ms: Option<UnixMs>,
     /// The pause, if an operator has paused it.
     pub pause: Option<PauseView>,
 }
 
-/// Events that wait for somebody, by provider.
+/// Events that wait for an operator, by provider.
 pub type WaitingEvents = Vec<(String, WaitingCount)>;
 
 impl People {
@@ -87,7 +87,7 @@ impl People {
         Ok(snapshot!(store.people_providers(names))?)
     }
 
-    /// Events that wait for somebody, of providers in scope, whether these are configured or not; and the pauses of
+    /// Events that wait for an operator, of providers in scope, whether these are configured or not; and the pauses of
     /// providers.
     pub async fn waiting_events(&self) -> Result<(WaitingEvents, BTreeMap<String, PauseView>), PeopleError> {
         let (store, reach) = (&self.store, &self.principal.providers);
@@ -95,7 +95,7 @@ impl People {
         Ok((found.into_iter().filter(|(provider, _)| reach.has(provider)).collect(), pauses))
     }
 
-    /// What a sender taught us, for operators, once: it is forgotten with this, and on record who has it.
+    /// The secret of a pairing, for operators, once: this deletes it, and the audit log records who has it.
     pub async fn take_taught(&self, provider: &Name, now_ms: UnixMs) -> Result<TaughtView, PeopleError> {
         self.needs(Role::Operator)?;
         self.needs_provider(provider.as_str())?;
@@ -105,7 +105,10 @@ impl People {
     }
 }
 
-async fn people_providers(db: &mut Door<'_>, names: Vec<Name>) -> DbResult<BTreeMap<Name, ProviderStanding>> {
+async fn people_providers(
+    db: &mut Executor<'_>,
+    names: Vec<Name>,
+) -> DbResult<BTreeMap<Name, ProviderStanding>> {
     let waiting = people_waiting(db).await?;
     let uses = secret_use_list(db).await?;
     let mut taught = taught_times(db).await?;
@@ -126,15 +129,15 @@ async fn people_providers(db: &mut Door<'_>, names: Vec<Name>) -> DbResult<BTree
     Ok(found)
 }
 
-/// When senders taught us secrets that nobody has read: a row of a provider that pairs, at most.
-async fn taught_times(db: &mut Door<'_>) -> DbResult<BTreeMap<String, UnixMs>> {
+/// Times of pairings whose secret no operator has read: at most one row of each provider that pairs.
+async fn taught_times(db: &mut Executor<'_>) -> DbResult<BTreeMap<String, UnixMs>> {
     let rows = db.fetch(TAUGHT, &[]).await?;
     let read = |row: &Row| Ok((row.text("provider")?, row.int("taught_at_ms")?));
     Ok(intact("taught_secrets", "provider", &rows, read)?.rows.into_iter().collect())
 }
 
 /// The newest event of each of these providers, of those that are found within the bound.
-async fn last_events(db: &mut Door<'_>, names: &[Name]) -> DbResult<BTreeMap<String, LastEventView>> {
+async fn last_events(db: &mut Executor<'_>, names: &[Name]) -> DbResult<BTreeMap<String, LastEventView>> {
     let mut seqs = BTreeMap::new();
     for looked_n in LAST_LOOKED_N {
         let rows = db.fetch(LAST, &[looked_n.into()]).await?;
@@ -157,11 +160,11 @@ async fn last_events(db: &mut Door<'_>, names: &[Name]) -> DbResult<BTreeMap<Str
     Ok(intact("processed_webhook_events", "event_seq", &rows, view)?.rows.into_iter().collect())
 }
 
-async fn people_backlog(db: &mut Door<'_>) -> DbResult<(WaitingEvents, BTreeMap<String, PauseView>)> {
+async fn people_backlog(db: &mut Executor<'_>) -> DbResult<(WaitingEvents, BTreeMap<String, PauseView>)> {
     Ok((people_waiting(db).await?, pauses(db, PAUSES).await?))
 }
 
-async fn people_waiting(db: &mut Door<'_>) -> DbResult<WaitingEvents> {
+async fn people_waiting(db: &mut Executor<'_>) -> DbResult<WaitingEvents> {
     let mut found = Vec::new();
     for state in WAITING {
         let rows = db.fetch(OPEN, &[state.as_str().into(), COUNTED_N_MAX.into()]).await?;
@@ -185,7 +188,7 @@ async fn people_waiting(db: &mut Door<'_>) -> DbResult<WaitingEvents> {
 }
 
 async fn people_taught(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     provider: &str,
     actor: &str,
     now_ms: UnixMs,
@@ -272,7 +275,7 @@ impl People {
         Ok(alone!(store.people.people_rejected_groups(names, with_clients))?)
     }
 
-    /// Says in the audit log whose headers are about to be shown: a row for each provider.
+    /// Records in the audit log whose headers are about to be shown: a row for each provider.
     pub(super) async fn headers_read(
         &self,
         shown: &[RejectedView],
@@ -282,24 +285,24 @@ impl People {
         for one in shown.iter().filter(|one| !one.headers.is_empty()) {
             *requests_n.entry(&one.provider).or_default() += 1;
         }
-        let told = |(provider, requests_n): (&str, u32)| AuditEntry {
+        let entry = |(provider, requests_n): (&str, u32)| AuditEntry {
             actor: self.actor(),
             action: "headers_read",
             provider: Some(provider.to_owned()),
             detail: plural(requests_n.into(), "refused request"),
             ..AuditEntry::default()
         };
-        let told: Vec<AuditEntry> = requests_n.into_iter().map(told).collect();
-        if told.is_empty() {
+        let entries: Vec<AuditEntry> = requests_n.into_iter().map(entry).collect();
+        if entries.is_empty() {
             return Ok(());
         }
         let store = &self.store;
-        Ok(together!(store.deciding.people_told(&told, now_ms))?)
+        Ok(together!(store.deciding.contents_audit(&entries, now_ms))?)
     }
 }
 
 async fn people_rejected(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     names: Option<Vec<String>>,
     query: RejectedQuery,
 ) -> DbResult<Page<RejectedView>> {
@@ -319,7 +322,7 @@ async fn people_rejected(
 }
 
 async fn people_rejected_groups(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     names: Option<Vec<String>>,
     with_clients: bool,
 ) -> DbResult<Vec<RejectedGroup>> {
@@ -338,7 +341,7 @@ async fn people_rejected_groups(
 }
 
 /// Refusals, those whose rows are damaged apart.
-pub(super) fn rejected_rows(rows: &[Row]) -> DbResult<Intact<RejectedView>> {
+pub(super) fn rejected_rows(rows: &[Row]) -> DbResult<IntactRows<RejectedView>> {
     intact("rejected_requests", "rejection_id", rows, rejected_view)
 }
 
@@ -407,7 +410,7 @@ impl People {
     }
 }
 
-async fn test_events_noted(db: &mut Door<'_>, entries: &[AuditEntry], now_ms: UnixMs) -> DbResult<()> {
+async fn test_events_noted(db: &mut Executor<'_>, entries: &[AuditEntry], now_ms: UnixMs) -> DbResult<()> {
     append(db, now_ms, entries).await
 }
 

@@ -1,11 +1,12 @@
-//! Search by whatever id a person holds, and why it leads nowhere.
+//! Search by any id that an operator has, and why it leads nowhere.
 //!
 //! Ids of events, messages and objects, and the ids inside events that their kinds name, are found by their keys; ids of
-//! events and those inside them by their beginning, too. Idempotency keys are one-way and stand in no table: those of the
-//! newest messages are made again and compared. Names of effects are compared with those of the newest open messages, and
-//! refused requests, of which no body is kept, by their headers. Whoever finds nothing is told what was not looked at.
+//! events and those inside them by their prefix, too. Idempotency keys are one-way and in no table: those of the
+//! newest messages are computed again and compared. Names of effects are compared with those of the newest open
+//! messages, and refused requests, of which no body is kept, by their headers. An empty result names what was not
+//! searched.
 //!
-//! The rows that a search finds, each question bounded by a key or by a number of rows.
+//! The rows that a search finds, each query bounded by a key or by a number of rows.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,8 +16,8 @@ use super::messages::message_view;
 use super::person::{People, PeopleError};
 use super::providers::rejected_rows;
 use super::walk::LOOK_N;
-use crate::damaged::{Intact, intact};
-use crate::db::{DbResult, Door, Row, Value};
+use crate::damaged::{IntactRows, intact};
+use crate::db::{DbResult, Executor, Row, Value};
 use crate::event::{event_columns, event_key, event_views};
 use crate::message::{MessageRow, message_rows};
 use hooklatch_contract::{DamagedRow, EventView, RejectedView, SearchHit, SearchView, why_not_sent};
@@ -46,7 +47,7 @@ impl People {
         now_ms: UnixMs,
     ) -> Result<SearchView, PeopleError> {
         let id = id_of(query);
-        let want = SearchWant {
+        let want = SearchQuery {
             id: id.to_owned(),
             providers: self.principal.providers.names(),
             has_contents: self.may_see_contents(),
@@ -143,7 +144,7 @@ impl People {
     }
 }
 
-/// What came of a search.
+/// One sentence about the result of a search.
 fn headline(found_n: usize, is_cut: bool, skips_ids_inside: bool) -> String {
     match found_n {
         0 if skips_ids_inside => {
@@ -159,7 +160,7 @@ fn headline(found_n: usize, is_cut: bool, skips_ids_inside: bool) -> String {
     }
 }
 
-/// That there are more finds of a sort than are listed, and how to come to the others.
+/// The note that there are more finds of a sort than are listed, and how to find the others.
 fn more(sort: FoundSort, id: &str) -> String {
     let (what, how) = match sort {
         FoundSort::EventId => ("events have ids that begin so", "search for more of the id"),
@@ -180,7 +181,7 @@ fn more(sort: FoundSort, id: &str) -> String {
 /// What is known besides the finds, one sentence each.
 fn notes(id: &str, facts: &SearchFacts) -> Vec<String> {
     let mut notes: Vec<String> =
-        facts.events.iter().filter(|one| one.event_id == id).filter_map(told).collect();
+        facts.events.iter().filter(|one| one.event_id == id).filter_map(event_note).collect();
     if let Some(note) = only_begins(id, facts) {
         notes.push(note);
     }
@@ -215,7 +216,7 @@ fn only_begins(id: &str, facts: &SearchFacts) -> Option<String> {
     })
 }
 
-/// The id in what a person pasted: all of it, or of the address of a page its last part.
+/// The id in what an operator pasted: all of it, or of the address of a page its last part.
 fn id_of(query: &str) -> &str {
     let query = query.trim();
     let Some(address) = query.strip_prefix("https://").or_else(|| query.strip_prefix("http://")) else {
@@ -234,7 +235,7 @@ fn is_found(id: &str, facts: &SearchFacts) -> bool {
         || facts.messages.iter().any(|(is_by_key, message)| *is_by_key || is_number(id, message.message_id))
 }
 
-async fn search(db: &mut Door<'_>, want: &SearchWant) -> DbResult<SearchFacts> {
+async fn search(db: &mut Executor<'_>, want: &SearchQuery) -> DbResult<SearchFacts> {
     search_facts(db, want).await
 }
 
@@ -281,7 +282,7 @@ fn found(id: &str, facts: SearchFacts) -> Vec<SearchHit> {
 }
 
 /// The reason why nothing, or not what one may expect, followed from an event.
-fn told(event: &EventView) -> Option<String> {
+fn event_note(event: &EventView) -> Option<String> {
     let why = why_not_sent(event.state).filter(|_| event.state != EventState::Failed)?;
     Some(format!("`{}` of {}: {why}", event.event_id, event.provider))
 }
@@ -301,8 +302,8 @@ pub(super) const FOUND_N_MAX: u32 = 50;
 /// One more: that there are more is said.
 const ASKED_N: u32 = FOUND_N_MAX + 1;
 
-/// A question of one person.
-pub(super) struct SearchWant {
+/// A question of one operator.
+pub(super) struct SearchQuery {
     pub id: String,
     /// The only providers that may be seen; `None`: any.
     pub providers: Option<Vec<String>>,
@@ -331,9 +332,9 @@ pub(super) struct SearchFacts {
     /// Messages, each with whether it was found by its idempotency key.
     pub messages: Vec<(bool, MessageRow)>,
     pub rejected: Vec<RejectedView>,
-    /// Time when the oldest event came that is remembered.
+    /// Time of receipt of the oldest event that is remembered.
     pub(super) oldest_at_ms: Option<UnixMs>,
-    /// Time when the oldest event came whose body is kept, and with it the ids inside.
+    /// Time of receipt of the oldest event whose body is kept, and with it the ids inside.
     pub(super) oldest_body_at_ms: Option<UnixMs>,
     /// True when not all open messages were compared by their effects.
     pub(super) is_queue_cut: bool,
@@ -487,8 +488,8 @@ pub(super) const STATEMENTS: &[(&str, &str)] = &[
     ("search oldest body", OLDEST_BODY),
 ];
 
-/// Asks the tables, one after the other.
-pub(super) async fn search_facts(db: &mut Door<'_>, want: &SearchWant) -> DbResult<SearchFacts> {
+/// Queries the tables, one after the other.
+pub(super) async fn search_facts(db: &mut Executor<'_>, want: &SearchQuery) -> DbResult<SearchFacts> {
     let providers = if let Some(names) = &want.providers {
         names.clone()
     } else {
@@ -547,7 +548,11 @@ fn behind(id: &str) -> String {
 
 /// Events of this id; if there is none, those whose ids begin with it, in the letter case that was written, in lower
 /// and in upper case.
-async fn events(db: &mut Door<'_>, want: &SearchWant, providers: &[String]) -> DbResult<Intact<EventView>> {
+async fn events(
+    db: &mut Executor<'_>,
+    want: &SearchQuery,
+    providers: &[String],
+) -> DbResult<IntactRows<EventView>> {
     let all: Value = providers.to_vec().into();
     let of_id = db.fetch(EVENTS, &[all.clone(), want.id.as_str().into(), ASKED_N.into()]).await?;
     if !of_id.is_empty() || !is_beginning(&want.id) {
@@ -564,10 +569,10 @@ async fn events(db: &mut Door<'_>, want: &SearchWant, providers: &[String]) -> D
 
 /// Events with this id inside, and true; if there is none, those with one that begins so.
 async fn with_id(
-    db: &mut Door<'_>,
-    want: &SearchWant,
+    db: &mut Executor<'_>,
+    want: &SearchQuery,
     providers: &[String],
-) -> DbResult<(Intact<EventView>, bool)> {
+) -> DbResult<(IntactRows<EventView>, bool)> {
     let all: Value = providers.to_vec().into();
     let mut found = Vec::new();
     for key in &want.search_keys {
@@ -587,26 +592,26 @@ async fn with_id(
 }
 
 /// The newest of these events, each once.
-async fn newest(db: &mut Door<'_>, want: &SearchWant, rows: &[Row]) -> DbResult<Intact<EventView>> {
+async fn newest(db: &mut Executor<'_>, want: &SearchQuery, rows: &[Row]) -> DbResult<IntactRows<EventView>> {
     let found = event_views(db, rows, &want.destinations).await?;
     let by_number: BTreeMap<i64, EventView> = found.rows.into_iter().collect();
     let rows = by_number.into_values().rev().take(ASKED_N as usize).collect();
-    Ok(Intact { rows, damaged: found.damaged })
+    Ok(IntactRows { rows, damaged: found.damaged })
 }
 
-/// These events as people see them.
-async fn views(db: &mut Door<'_>, want: &SearchWant, rows: &[Row]) -> DbResult<Intact<EventView>> {
+/// These events as operators see them.
+async fn views(db: &mut Executor<'_>, want: &SearchQuery, rows: &[Row]) -> DbResult<IntactRows<EventView>> {
     let found = event_views(db, rows, &want.destinations).await?;
     let rows = found.rows.into_iter().map(|(_, event)| event).collect();
-    Ok(Intact { rows, damaged: found.damaged })
+    Ok(IntactRows { rows, damaged: found.damaged })
 }
 
 /// Messages by their number, by their key and by their effect.
 async fn messages(
-    db: &mut Door<'_>,
-    want: &SearchWant,
+    db: &mut Executor<'_>,
+    want: &SearchQuery,
     providers: &[String],
-) -> DbResult<Intact<(bool, MessageRow)>> {
+) -> DbResult<IntactRows<(bool, MessageRow)>> {
     let by_key = by_key(db, want).await?;
     let mut numbers: BTreeSet<i64> = by_key.iter().copied().collect();
     numbers.extend(want.id.parse::<MessageId>().map(MessageId::number));
@@ -615,7 +620,7 @@ async fn messages(
         numbers.insert(row.int("message_id")?);
     }
     if numbers.is_empty() {
-        return Ok(Intact::default());
+        return Ok(IntactRows::default());
     }
     let rows = db.fetch(MESSAGES, &[numbers.into_iter().collect::<Vec<_>>().into()]).await?;
     let found = message_rows(&rows, &want.installation_id)?;
@@ -625,11 +630,11 @@ async fn messages(
     // Whose a damaged one is may not be known: it is for those who reach everywhere.
     let is_everywhere = want.providers.is_none() && want.destinations == Reach::All;
     let damaged = if is_everywhere { found.damaged } else { Vec::new() };
-    Ok(Intact { rows: seen.collect(), damaged })
+    Ok(IntactRows { rows: seen.collect(), damaged })
 }
 
 /// The messages whose calls carry this key, among the newest.
-async fn by_key(db: &mut Door<'_>, want: &SearchWant) -> DbResult<Vec<i64>> {
+async fn by_key(db: &mut Executor<'_>, want: &SearchQuery) -> DbResult<Vec<i64>> {
     let Ok(wanted) = Uuid::parse_str(&want.id) else { return Ok(Vec::new()) };
     let wanted = wanted.to_string();
     let mut found = Vec::new();
@@ -646,7 +651,7 @@ async fn by_key(db: &mut Door<'_>, want: &SearchWant) -> DbResult<Vec<i64>> {
     Ok(found)
 }
 
-async fn rejected(db: &mut Door<'_>, want: &SearchWant) -> DbResult<Intact<RejectedView>> {
+async fn rejected(db: &mut Executor<'_>, want: &SearchQuery) -> DbResult<IntactRows<RejectedView>> {
     let digest = hex::decode(&want.id).ok().filter(|digest| digest.len() == 32);
     let values = [
         REJECTED_N.into(),

@@ -1,18 +1,18 @@
-//! Tokens: who has one, who gets one, who loses it. For admins, and for what is within their own scope.
+//! Tokens: list, create and revoke them. For admins, within their own scope.
 //!
-//! The audit log as a person may see it.
+//! The audit log as an operator sees it.
 
 use std::collections::BTreeSet;
 
 use super::person::{People, PeopleError};
 use crate::audit::{AuditEntry, append};
-use crate::damaged::{Intact, intact};
-use crate::db::{DbResult, Door, Row, Value};
+use crate::damaged::{IntactRows, intact};
+use crate::db::{DbResult, Executor, Row, Value};
 use crate::token::{TOKENS_GOOD_N_MAX, TokenRow, reach_text, token_columns, token_row, token_rows};
 use hooklatch_contract::{AuditView, Page};
 use hooklatch_core::types::{MessageId, Name, Principal, Reach, Role, UnixMs};
 
-/// Time for which a token that is good no more is still listed. Milliseconds.
+/// Time for which a token that is no longer valid is still listed. Milliseconds.
 const LISTED_MS: i64 = 90 * 86_400_000;
 
 /// The token that a request has made.
@@ -55,7 +55,7 @@ pub enum TokenMaking {
 }
 
 impl People {
-    /// Tokens within the scope of who asks, the newest first, older than the one with the id `before`; and the id to go
+    /// Tokens within the caller's scope, the newest first, older than the one with the id `before`; and the id to go
     /// on from.
     pub async fn token_list(
         &self,
@@ -71,7 +71,7 @@ impl People {
         Ok((rows, next))
     }
 
-    /// Makes a token, whose name is none of `reserved`, once for each key.
+    /// Creates a token, whose name is none of `reserved`, once for each key.
     pub async fn token_make(
         &self,
         new: NewToken,
@@ -88,7 +88,7 @@ impl People {
         Ok(together!(store.deciding.token_make(&actor, &new))?)
     }
 
-    /// Revokes a token within the scope of who asks; one that is good no more stays as it is.
+    /// Revokes a token within the caller's scope; one that is no longer valid stays as it is.
     pub async fn token_revoke(
         &self,
         token_id: &str,
@@ -103,7 +103,7 @@ impl People {
     }
 }
 
-async fn token_list(db: &mut Door<'_>, before: Option<String>, limit: u32) -> DbResult<Vec<TokenRow>> {
+async fn token_list(db: &mut Executor<'_>, before: Option<String>, limit: u32) -> DbResult<Vec<TokenRow>> {
     let sql = concat!(
         "/* token_list */ SELECT ",
         token_columns!(),
@@ -113,7 +113,7 @@ async fn token_list(db: &mut Door<'_>, before: Option<String>, limit: u32) -> Db
 }
 
 async fn token_make(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     (name_of_actor, actor): &(String, String),
     new: &NewToken,
 ) -> DbResult<TokenMaking> {
@@ -161,7 +161,7 @@ async fn token_make(
 }
 
 /// Inserts it; false when there is one of its name or of its request.
-async fn token_insert(db: &mut Door<'_>, row: &TokenRow, idempotency_key: &str) -> DbResult<bool> {
+async fn token_insert(db: &mut Executor<'_>, row: &TokenRow, idempotency_key: &str) -> DbResult<bool> {
     let sql = "/* token_make */ INSERT INTO operator_tokens (token_id, name, role, providers, destinations, digest, created_by,
                    idempotency_key, created_at_ms, expires_at_ms)
                VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT DO NOTHING";
@@ -181,7 +181,7 @@ async fn token_insert(db: &mut Door<'_>, row: &TokenRow, idempotency_key: &str) 
 }
 
 async fn token_revoke(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     (who, actor): &(Principal, String),
     token_id: &str,
     reason: &str,
@@ -252,7 +252,7 @@ impl People {
 }
 
 async fn people_audit(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     principal: &Principal,
     before: Option<i64>,
     limit: u32,
@@ -281,20 +281,23 @@ async fn people_audit(
 }
 
 /// The time of the row of this number, or of the next one.
-async fn at_ms(db: &mut Door<'_>, audit_seq: i64) -> DbResult<Option<UnixMs>> {
+async fn at_ms(db: &mut Executor<'_>, audit_seq: i64) -> DbResult<Option<UnixMs>> {
     let sql =
         "/* people_audit */ SELECT at_ms FROM audit_log WHERE audit_seq >= $1 ORDER BY audit_seq LIMIT 1";
     db.fetch_optional(sql, &[audit_seq.into()]).await?.map(|row| row.int("at_ms")).transpose()
 }
 
-/// The newest decisions about a message, at most 100. That somebody was shown an answer is in the audit log alone.
-pub(super) async fn people_decisions(db: &mut Door<'_>, message_id: MessageId) -> DbResult<Vec<AuditView>> {
+/// The newest decisions about a message, at most 100. Views of a response are in the audit log alone.
+pub(super) async fn people_decisions(
+    db: &mut Executor<'_>,
+    message_id: MessageId,
+) -> DbResult<Vec<AuditView>> {
     let rows = db.fetch(OF_MESSAGE, &[message_id.number().into()]).await?;
     Ok(audit_rows(&rows)?.rows)
 }
 
 /// Rows with all columns of the log, those that are damaged apart.
-pub(super) fn audit_rows(rows: &[Row]) -> DbResult<Intact<AuditView>> {
+pub(super) fn audit_rows(rows: &[Row]) -> DbResult<IntactRows<AuditView>> {
     intact("audit_log", "audit_seq", rows, audit_view)
 }
 

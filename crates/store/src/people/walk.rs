@@ -1,9 +1,9 @@
-//! From times to numbers: which events came in a range of time, without an index of times.
+//! From times to numbers: which events were received in a range of time, without an index of times.
 //!
 //! Events are kept by number, and numbers follow time, but only roughly: two nodes hand out numbers of different blocks
-//! at once (`numbers/`), and a number is drawn a little after its request came. So a number of a time is found by
-//! bisection, a handful of probes of the index of numbers, with a margin on the safe side; whoever wants the time
-//! exactly compares it row by row within the range.
+//! at once (`numbers/`), and a number is drawn a little after its request was received. So a number of a time is found
+//! by bisection, a handful of probes of the index of numbers, with a margin on the safe side; a caller that needs the
+//! exact range compares the time row by row within it.
 //!
 //! Places in the list of events, as callers carry them: opaque to them, a number to us.
 //!
@@ -17,7 +17,7 @@ use std::fmt;
 
 use super::person::{People, PeopleError};
 use crate::damaged::intact;
-use crate::db::{DbResult, Door, Row, Value};
+use crate::db::{DbResult, Executor, Row, Value};
 use hooklatch_contract::{CauseView, MinuteView, StatisticsView, StuckSubject};
 use hooklatch_core::types::UnixMs;
 
@@ -25,22 +25,22 @@ use hooklatch_core::types::UnixMs;
 pub(super) const LOOK_N: u32 = 10_000;
 /// The same where the rows are those of an index of few: each of them may be on a page of its own.
 pub(super) const LOOK_APART_N: u32 = 2_000;
-/// Numbers follow time to within this: a row with a higher number came at most so much earlier. A block of numbers is
+/// Numbers follow time to within this: a row with a higher number is at most so much older. A block of numbers is
 /// used for 10 s, a request waits a few seconds for its number, and nodes' clocks differ by less than the rest.
 pub(super) const ORDER_MS: i64 = 20_000;
 /// Age from which nothing with a lower number can come any more: besides what [`ORDER_MS`] counts there are the
 /// handlers' time and the longest transaction. Milliseconds.
 pub(super) const SETTLE_MS: i64 = 60_000;
 
-/// 1 when the row at the middle, or the next one below it, came before `$1`.
+/// 1 when the row at the middle, or the next one below it, was received before `$1`.
 macro_rules! middle_is_before {
     () => {
         "COALESCE((SELECT CASE WHEN e.received_at_ms < $1 THEN 1 ELSE 0 END FROM processed_webhook_events e
                    WHERE e.event_seq <= (h.low + h.high) / 2 ORDER BY e.event_seq DESC LIMIT 1), 1)"
     };
 }
-/// The highest number below which everything came before `$1`, as far as a walk by halves can tell: the row at it came
-/// before, the next one did not.
+/// The highest number below which everything was received before `$1`, as far as a bisection can find it: the row at it
+/// was received before, the next one was not.
 const NUMBER_AT: &str = concat!(
     "/* number_at */ WITH RECURSIVE halves (low, high) AS (
          SELECT (SELECT MIN(event_seq) FROM processed_webhook_events) - 1,
@@ -64,23 +64,23 @@ pub(super) const STATEMENTS: &[(&str, &str)] = &[
     ("statistics_end", END),
 ];
 
-/// The number up to which every event came before `at_ms`, less the margin: nothing at or below it came at `at_ms` or
-/// later. 0 when there is none.
-pub(super) async fn number_before(db: &mut Door<'_>, at_ms: UnixMs) -> DbResult<i64> {
+/// The number up to which every event was received before `at_ms`, less the margin: nothing at or below it was received
+/// at `at_ms` or later. 0 when there is none.
+pub(super) async fn number_before(db: &mut Executor<'_>, at_ms: UnixMs) -> DbResult<i64> {
     number_at(db, at_ms.saturating_sub(ORDER_MS)).await
 }
 
-/// The number from which on every event came at `at_ms` or later: nothing above it came before.
-pub(super) async fn number_after(db: &mut Door<'_>, at_ms: UnixMs) -> DbResult<i64> {
+/// The number from which on every event was received at `at_ms` or later: nothing above it was received before.
+pub(super) async fn number_after(db: &mut Executor<'_>, at_ms: UnixMs) -> DbResult<i64> {
     Ok(number_at(db, at_ms.saturating_add(ORDER_MS)).await?.saturating_add(1))
 }
 
 /// The number up to which all that will ever be there is there.
-pub(super) async fn number_settled(db: &mut Door<'_>, now_ms: UnixMs) -> DbResult<i64> {
+pub(super) async fn number_settled(db: &mut Executor<'_>, now_ms: UnixMs) -> DbResult<i64> {
     number_at(db, now_ms.saturating_sub(SETTLE_MS)).await
 }
 
-async fn number_at(db: &mut Door<'_>, at_ms: UnixMs) -> DbResult<i64> {
+async fn number_at(db: &mut Executor<'_>, at_ms: UnixMs) -> DbResult<i64> {
     Ok(db.fetch_one(NUMBER_AT, &[at_ms.into()]).await?.int_or_null("low")?.unwrap_or_default())
 }
 
@@ -153,7 +153,7 @@ impl People {
     }
 }
 
-async fn people_causes(db: &mut Door<'_>, values: &[Value]) -> DbResult<Vec<CauseView>> {
+async fn people_causes(db: &mut Executor<'_>, values: &[Value]) -> DbResult<Vec<CauseView>> {
     let mut found = Vec::new();
     let of_events = values.get(..4).unwrap_or(values);
     for (sql, values, subject) in
@@ -184,11 +184,11 @@ fn cause(row: &Row, subject: StuckSubject) -> DbResult<CauseView> {
 
 /// Most events that are looked at.
 const COUNTED_N_MAX: u32 = 50_000;
-/// Most minutes of providers that are told.
+/// Most minutes of providers that are listed.
 const ROWS_N_MAX: u32 = 5_000;
 const MINUTE_MS: i64 = 60_000;
 
-/// The events above the number `$1`, `$2` of them at most, that came from `$3` on and before `$4`: of the provider
+/// The events above the number `$1`, `$2` of them at most, received from `$3` on and before `$4`: of the provider
 /// `$5`, or of any; with `$6` 1, of `$7` alone.
 const MINUTES: &str = "/* statistics */ SELECT e.received_at_ms / 60000 AS minute, e.provider, COUNT(*) AS events_n,
          SUM(CASE WHEN e.state IN ('retry', 'failed', 'unreadable', 'conflict') THEN 1 ELSE 0 END) AS waiting_n
@@ -220,7 +220,7 @@ impl People {
 }
 
 async fn statistics(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     provider: Option<String>,
     scope: Option<Vec<String>>,
     (from_ms, to_ms): (UnixMs, UnixMs),

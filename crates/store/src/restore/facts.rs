@@ -1,8 +1,8 @@
-//! What a restored database knows, for the person who restored it.
+//! Facts about a restored database, for the operator who restored it.
 //!
-//! The time that a restore took away.
+//! The time of which a restore lost the records.
 
-use crate::db::{DbResult, Door, Row, StoreError};
+use crate::db::{DbResult, Executor, Row, StoreError};
 use crate::handle::Store;
 use crate::message::message_state;
 use hooklatch_core::types::{MessageState, UnixMs};
@@ -20,7 +20,7 @@ pub struct RestoreFacts {
     pub newest_at_ms: UnixMs,
     /// Restores before this one.
     pub restores_n: u64,
-    /// What came of each provider, among the newest events.
+    /// Traces of each provider among the newest events.
     pub providers: Vec<ProviderTrace>,
     /// Messages that are open, by destination and state.
     pub open: Vec<OpenCount>,
@@ -39,7 +39,7 @@ pub struct RestoreFacts {
 pub struct ProviderTrace {
     /// Name of the provider.
     pub provider: String,
-    /// When its newest event came.
+    /// Time when its newest event was received.
     pub newest_at_ms: UnixMs,
     /// Events of the day before the newest moment.
     pub day_n: u64,
@@ -65,7 +65,7 @@ impl Store {
     }
 }
 
-async fn restore_facts(db: &mut Door<'_>) -> DbResult<RestoreFacts> {
+async fn restore_facts(db: &mut Executor<'_>) -> DbResult<RestoreFacts> {
     let newest_at_ms = newest_at(db).await?;
     let sql = "/* restore_facts */ SELECT installation_id, (SELECT COUNT(*) FROM restores) AS restores_n,
             (SELECT COALESCE(MAX(audit_seq), 0) FROM audit_log) AS audit_seq,
@@ -92,13 +92,13 @@ async fn restore_facts(db: &mut Door<'_>) -> DbResult<RestoreFacts> {
 }
 
 /// Numbers of several nodes are in the order of time to some seconds: the newest is among the last few.
-pub(super) async fn newest_at(db: &mut Door<'_>) -> DbResult<UnixMs> {
+pub(super) async fn newest_at(db: &mut Executor<'_>) -> DbResult<UnixMs> {
     let sql = "/* restore_facts */ SELECT COALESCE(MAX(received_at_ms), (SELECT created_at_ms FROM installation)) AS at_ms
                FROM (SELECT received_at_ms FROM processed_webhook_events ORDER BY event_seq DESC LIMIT 1000) few";
     db.fetch_one(sql, &[]).await?.int("at_ms")
 }
 
-async fn providers(db: &mut Door<'_>, newest_at_ms: UnixMs) -> DbResult<Vec<ProviderTrace>> {
+async fn providers(db: &mut Executor<'_>, newest_at_ms: UnixMs) -> DbResult<Vec<ProviderTrace>> {
     let sql = "/* restore_facts */ SELECT provider, MAX(received_at_ms) AS at_ms,
                    CAST(SUM(CASE WHEN received_at_ms > $1 THEN 1 ELSE 0 END) AS BIGINT) AS day_n
                FROM (SELECT provider, received_at_ms FROM processed_webhook_events ORDER BY event_seq DESC LIMIT $2) few
@@ -114,7 +114,7 @@ async fn providers(db: &mut Door<'_>, newest_at_ms: UnixMs) -> DbResult<Vec<Prov
     rows.iter().map(one).collect()
 }
 
-async fn open(db: &mut Door<'_>) -> DbResult<Vec<OpenCount>> {
+async fn open(db: &mut Executor<'_>) -> DbResult<Vec<OpenCount>> {
     let sql = "/* restore_facts */ SELECT destination, state, COUNT(*) AS n, MIN(first_sent_at_ms) AS first_sent_at_ms
                FROM (SELECT destination, state, first_sent_at_ms FROM outbox_queue ORDER BY message_id LIMIT $1) few
                GROUP BY destination, state ORDER BY destination, state";
@@ -135,14 +135,14 @@ const AHEAD_MS: i64 = 10_000;
 /// For so long after a restore an event that does not say when it happened may be one of before. Milliseconds.
 const UNDATED_MS: i64 = 259_200_000;
 
-/// Time of which nothing is known any more: what came then was acknowledged, and may have been sent.
+/// Time of which no records are left: requests of that time were acknowledged, and their messages may have been sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LostTime {
     /// The newest moment that the restored tables know of.
     pub from_ms: UnixMs,
     /// The moment when the restore was taken over.
     pub until_ms: UnixMs,
-    /// What a person ordered since then has a generation above this one.
+    /// What an operator ordered since then has a generation above this one.
     pub restored_s: i64,
 }
 
@@ -169,7 +169,7 @@ impl Store {
     }
 }
 
-async fn lost_times(db: &mut Door<'_>) -> DbResult<Vec<LostTime>> {
+async fn lost_times(db: &mut Executor<'_>) -> DbResult<Vec<LostTime>> {
     let sql = "/* lost_times */ SELECT from_ms, until_ms, restored_s FROM restores ORDER BY restored_s";
     let rows = db.fetch(sql, &[]).await?;
     let one = |row: &Row| {

@@ -1,20 +1,20 @@
 //! Whether a database is the one that ran last.
 //!
-//! The witness of a database that is a file: a number that rises with what is changed, in the database and in a small
-//! file beside it (`db/sqlite/identity.rs`). A copy that is put back has a lower one.
+//! The witness of a database that is a file: a number that rises with changes, in the database and in a small file
+//! beside it (`db/sqlite/identity.rs`). A copy that is put back has a lower one.
 //!
 //! One step: the number rises in the database, and once that is on disk, it is written to the file. So the file is
-//! never ahead of its own database, whatever is cut off where, and an older database is behind it. Steps are made once
-//! a second at most, the first after a quiet time at once, by one task, beside everything else: nobody waits for them.
-//! What is not noticed: a copy of the last second before the end, and a copy of the folder, which has the witness of
-//! then with it.
+//! never ahead of its own database, wherever a crash interrupts it, and an older database is behind it. Steps are made
+//! once a second at most, the first after a quiet time at once, by one background task: no other work waits for them.
+//! Not detected are a copy of the last second before the end, and a copy of the whole folder, which has the witness of
+//! that time with it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use tracing::{error, info, warn};
 
-use crate::db::{Backend, DbError, DbResult, Door, Purpose, StoreError, WitnessTurn, Witnessed};
+use crate::db::{Backend, DbError, DbResult, Executor, Purpose, StoreError, WitnessTurn, Witnessed};
 use crate::handle::Store;
 use hooklatch_core::types::UnixMs;
 
@@ -42,12 +42,12 @@ pub enum RestoreStanding {
 }
 
 impl RestoreStanding {
-    /// True when no node may start before a person has said what it is.
+    /// True when no node may start before an operator has said what it is.
     pub fn is_to_be_taken_over(self) -> bool {
         matches!(self, Self::Backup { .. } | Self::Older { .. } | Self::Elsewhere | Self::PointInTime)
     }
 
-    /// The word for programs.
+    /// The value for programs.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Same => "same",
@@ -67,12 +67,12 @@ impl RestoreStanding {
 pub(super) struct DatabaseIdentity {
     id: String,
     timeline: i64,
-    /// True when its server is told to stop recovering at a point.
+    /// True when its server has a recovery target.
     has_target: bool,
 }
 
 impl Store {
-    /// Tells whether it is the database that a node last started on.
+    /// Checks whether it is the database that a node last started on.
     pub async fn restore_standing(&self) -> Result<RestoreStanding, StoreError> {
         let now = identity(&self.parts.backend).await?;
         let standing = alone!(self.reader.restore_standing(now.as_ref()))?;
@@ -101,7 +101,7 @@ impl Store {
             _ => return Ok(()),
         };
         let what = format!("this database {what}");
-        if self.parts.backend.trust().replace(&what) {
+        if self.parts.backend.health().replace(&what) {
             error!(
                 "{what}. Events that were acknowledged since are not in it, so every request is answered 503 and nothing is \
                  sent until this server is restarted. Stop every node, and take the database over: `hooklatch restore-check`. \
@@ -118,7 +118,10 @@ impl Store {
     }
 }
 
-async fn restore_standing(db: &mut Door<'_>, now: Option<&DatabaseIdentity>) -> DbResult<RestoreStanding> {
+async fn restore_standing(
+    db: &mut Executor<'_>,
+    now: Option<&DatabaseIdentity>,
+) -> DbResult<RestoreStanding> {
     let sql = "/* restore_standing */ SELECT backup_at_ms, database_id, timeline FROM installation";
     let row = db.fetch_one(sql, &[]).await?;
     if let Some(made_at_ms) = row.int_or_null("backup_at_ms")? {
@@ -137,21 +140,21 @@ async fn restore_standing(db: &mut Door<'_>, now: Option<&DatabaseIdentity>) -> 
     })
 }
 
-pub(crate) async fn restore_note(db: &mut Door<'_>, now: &DatabaseIdentity) -> DbResult<()> {
+pub async fn restore_note(db: &mut Executor<'_>, now: &DatabaseIdentity) -> DbResult<()> {
     let sql = "/* restore_note */ UPDATE installation SET database_id = $1, timeline = $2
                WHERE COALESCE(database_id, '') <> $1 OR COALESCE(timeline, -1) <> $2";
     db.execute(sql, &[now.id.as_str().into(), now.timeline.into()]).await.map(drop)
 }
 
-/// What a server says of itself; nothing on SQLite, and where it is not told to everybody.
-pub(crate) async fn identity(backend: &Backend) -> Result<Option<DatabaseIdentity>, StoreError> {
+/// The identity that a server reports; `None` on SQLite, and where our role may not read it.
+pub async fn identity(backend: &Backend) -> Result<Option<DatabaseIdentity>, StoreError> {
     if matches!(backend, Backend::Sqlite(_)) {
         return Ok(None);
     }
-    let told = backend.alone("restore_identity", Purpose::Writer, |mut door| {
-        Box::pin(async move { restore_identity(&mut door).await })
+    let identity = backend.alone("restore_identity", Purpose::Writer, |mut executor| {
+        Box::pin(async move { restore_identity(&mut executor).await })
     });
-    match told.await {
+    match identity.await {
         Ok(identity) => Ok(Some(identity)),
         Err(error @ (StoreError::Unavailable { .. } | StoreError::CommitUnknown { .. })) => Err(error),
         Err(error) => {
@@ -161,7 +164,7 @@ pub(crate) async fn identity(backend: &Backend) -> Result<Option<DatabaseIdentit
     }
 }
 
-async fn restore_identity(db: &mut Door<'_>) -> DbResult<DatabaseIdentity> {
+async fn restore_identity(db: &mut Executor<'_>) -> DbResult<DatabaseIdentity> {
     let sql = "/* restore_identity */ SELECT
         CAST((SELECT system_identifier FROM pg_control_system()) AS TEXT) || '/'
             || (SELECT CAST(oid AS TEXT) FROM pg_database WHERE datname = current_database()) || '/'
@@ -209,7 +212,7 @@ pub enum WitnessWord {
     },
 }
 
-/// What the file beside the database says, or why it says nothing.
+/// The content of the witness file beside the database, or why it has none.
 type WitnessRead = Result<Option<Witnessed>, String>;
 /// What the database holds: its installation, and its number.
 type Held = (String, i64);
@@ -284,7 +287,7 @@ impl Store {
         self.witness_write(now_ms, true).await
     }
 
-    /// Writes the witness as the database is now, whatever it said before. Where it cannot be written, that is told.
+    /// Writes the witness as the database is now, whatever it said before. Logs a warning where it cannot be written.
     async fn witness_write(&self, now_ms: UnixMs, is_closed: bool) -> Result<(), StoreError> {
         let Some(db) = self.parts.backend.sqlite() else { return Ok(()) };
         let file = Arc::clone(db.witness());
@@ -317,7 +320,7 @@ impl Store {
         self.parts.backend.sqlite().map(|db| db.changes().works_n())
     }
 
-    /// Waits for the next change; for ever where there is no witness. For one who asks.
+    /// Waits for the next change; without end where there is no witness. For a single caller.
     pub async fn witness_changed(&self) {
         match self.parts.backend.sqlite() {
             Some(db) => db.changes().changed().await,
@@ -326,23 +329,23 @@ impl Store {
     }
 }
 
-/// Runs what may wait for the disk where nobody else is kept by it.
+/// Runs work that may wait for the disk on a blocking thread.
 async fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, String> {
     tokio::task::spawn_blocking(work).await.map_err(|error| error.to_string())
 }
 
-async fn witness_held(db: &mut Door<'_>) -> DbResult<Held> {
+async fn witness_held(db: &mut Executor<'_>) -> DbResult<Held> {
     let sql = "/* witness_held */ SELECT installation_id, witnessed_n FROM installation";
     let row = db.fetch_one(sql, &[]).await?;
     Ok((row.text("installation_id")?, row.int("witnessed_n")?))
 }
 
-async fn is_without_events(db: &mut Door<'_>) -> DbResult<bool> {
+async fn is_without_events(db: &mut Executor<'_>) -> DbResult<bool> {
     let sql = "/* is_without_events */ SELECT event_seq FROM processed_webhook_events LIMIT 1";
     db.fetch_optional(sql, &[]).await.map(|row| row.is_none())
 }
 
-async fn witness_step(db: &mut Door<'_>) -> DbResult<()> {
+async fn witness_step(db: &mut Executor<'_>) -> DbResult<()> {
     let sql = "/* witness_step */ UPDATE installation SET witnessed_n = witnessed_n + 1";
     db.execute(sql, &[]).await.map(drop)
 }

@@ -1,4 +1,4 @@
-//! A restored database is taken over: what is in it goes on, and nothing gets a name that something else had.
+//! Takes a restored database over: its work continues, and nothing gets an id or a key that something else had.
 //!
 //! The rows that change when a restored database is taken over.
 //!
@@ -7,7 +7,7 @@
 use super::facts::{LostTime, newest_at};
 use super::standing::{DatabaseIdentity, identity, restore_note};
 use crate::audit::{AuditEntry, append};
-use crate::db::{DbResult, Door, StoreError};
+use crate::db::{DbResult, Executor, StoreError};
 use crate::handle::Store;
 use hooklatch_core::types::UnixMs;
 
@@ -19,12 +19,12 @@ const NUMBERS_PER_S: i64 = 262_144;
 const MARKED_N_MAX: u32 = 5_000;
 
 impl Store {
-    /// Takes a restored database over. No node may run on it meanwhile. What is cut off in the middle is done again.
+    /// Takes a restored database over. No node may run on it meanwhile. After an interruption, call it again.
     ///
-    /// Open messages count as sent with an unknown outcome: from the backup on, so far as their keys expire, and until
-    /// the restore, so far as nobody asks about them too early. `unknown` of their destination decides about them. Numbers of events, firings of signals and further runs go on above
-    /// what the seconds since 2026 come to: whoever was restored before from the same backup began lower, and no
-    /// installation counts faster than that.
+    /// Open messages count as sent with an unknown outcome: at the time of the backup for the expiry of their keys, and
+    /// at the time of the restore for the earliest query about them. `unknown` of their destination decides about them.
+    /// Numbers of events, firings of signals and further runs continue above the number of seconds since 2026: an
+    /// installation restored earlier from the same backup began lower, and none counts faster than that.
     pub async fn restore_take_over(&self, word: TakeOver) -> Result<TakenOver, StoreError> {
         let newest_at_ms: UnixMs = alone!(self.reader.newest_moment())?;
         let from_ms = word.from_ms.unwrap_or(newest_at_ms);
@@ -39,32 +39,32 @@ impl Store {
         }
         let now = identity(&self.parts.backend).await?;
         let (witnessed_n, now_ms) = (self.witness_seen_n().await?, word.now_ms);
-        let taking = Taking { word, lost, event_seq, witnessed_n };
+        let taking = TakeOverRecord { word, lost, event_seq, witnessed_n };
         let taken: TakenOver = together!(self.restore_finish(&taking, now.as_ref()))?;
         self.witness_end(now_ms, false).await?;
         Ok(TakenOver { messages_n, ..taken })
     }
 
-    /// Says that nothing is missing: the same database in another place.
+    /// Records that nothing is missing: the same database in another place.
     pub async fn restore_is_moved(&self, reason: &str, now_ms: UnixMs) -> Result<(), StoreError> {
         let now = identity(&self.parts.backend).await?;
         let (reason, witnessed_n) = (reason.to_owned(), self.witness_seen_n().await?);
-        let moving = Moving { reason, witnessed_n, now_ms };
+        let moving = MoveRecord { reason, witnessed_n, now_ms };
         together!(self.restore_moved(now.as_ref(), &moving))?;
         self.witness_end(now_ms, false).await
     }
 }
 
-async fn newest_moment(db: &mut Door<'_>) -> DbResult<UnixMs> {
+async fn newest_moment(db: &mut Executor<'_>) -> DbResult<UnixMs> {
     newest_at(db).await
 }
 
-/// Who is named where a person is: the command has no token.
+/// The actor in the audit log: the command has no token.
 const ACTOR: &str = "restore-check";
 
-/// Some of the open messages, from `place` on: nobody knows any more whether they were sent. Gives back where to go on.
+/// Marks some of the open messages, from `place` on, as sent with an unknown outcome. Returns where to go on.
 pub(super) async fn restore_mark(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     place: i64,
     lost: &LostTime,
     limit: u32,
@@ -74,7 +74,7 @@ pub(super) async fn restore_mark(
     let rows = db.fetch(sql, &[place.into(), limit.into()]).await?;
     let ids: Vec<i64> = rows.iter().map(|row| row.int("message_id")).collect::<DbResult<_>>()?;
     let last = ids.last().copied();
-    // The lease of a node that is gone ends now, and its call was one more that nobody knows the end of. What was sent in
+    // The lease of a node that is gone ends now, and its call is one more with an unknown outcome. What was sent in
     // the time that is lost began at its start at the earliest (so long the destination may have known the key), and
     // ended at its end at the latest (from then on it may be asked).
     let sql = "/* restore_mark */ UPDATE outbox_queue
@@ -86,7 +86,7 @@ pub(super) async fn restore_mark(
                WHERE message_id = ANY($1) AND state IN ('ready', 'leased', 'waiting')";
     let values = [ids.clone().into(), lost.from_ms.into(), lost.until_ms.into()];
     let changed_n = db.execute(sql, &values).await?;
-    // Of what is held or dead, too: a person may have had it sent meanwhile.
+    // Of what is held or dead, too: an operator may have had it sent meanwhile.
     let sql = "/* restore_mark */ UPDATE outbox_queue
                SET sent_under = COALESCE(LEAST(sent_under, 'restored'), sent_under, 'restored')
                WHERE message_id = ANY($1)";
@@ -96,8 +96,8 @@ pub(super) async fn restore_mark(
 
 /// Everything else, as one transaction: with it the database is taken over.
 pub(super) async fn restore_finish(
-    db: &mut Door<'_>,
-    taking: &Taking,
+    db: &mut Executor<'_>,
+    taking: &TakeOverRecord,
     now: Option<&DatabaseIdentity>,
 ) -> DbResult<TakenOver> {
     let word = &taking.word;
@@ -146,8 +146,8 @@ pub(super) async fn restore_finish(
     Ok(taken)
 }
 
-/// Lets the numbers of events go on from `event_seq`, or from where they are if that is more.
-async fn numbers_raise(db: &mut Door<'_>, event_seq: i64) -> DbResult<()> {
+/// Continues the numbers of events from `event_seq`, or from where they are if that is more.
+async fn numbers_raise(db: &mut Executor<'_>, event_seq: i64) -> DbResult<()> {
     let sql = if db.is_postgres() {
         "/* restore_take_over */ SELECT setval('event_blocks', GREATEST($1, (SELECT last_value FROM event_blocks))) AS n"
     } else {
@@ -158,9 +158,9 @@ async fn numbers_raise(db: &mut Door<'_>, event_seq: i64) -> DbResult<()> {
 
 /// Nothing is missing: only where it is has changed.
 pub(super) async fn restore_moved(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     now: Option<&DatabaseIdentity>,
-    moving: &Moving,
+    moving: &MoveRecord,
 ) -> DbResult<()> {
     let sql = "/* restore_moved */ UPDATE installation
                SET backup_at_ms = NULL, witnessed_n = GREATEST(witnessed_n, $1) + 1";
@@ -175,14 +175,14 @@ fn entry(action: &'static str, detail: String) -> AuditEntry {
     AuditEntry { actor: ACTOR.to_owned(), action, detail, ..AuditEntry::default() }
 }
 
-/// A person's word about a restored database.
+/// An operator's decision about a restored database.
 #[derive(Debug, Clone)]
 pub struct TakeOver {
     /// The newest moment that it knows of; `None`: that of its newest event.
     pub from_ms: Option<UnixMs>,
     /// The moment when nothing was acknowledged any more by whom it was restored from.
     pub until_ms: UnixMs,
-    /// Destinations that are paused, so that a person looks before anything is sent.
+    /// Destinations that are paused, so that an operator looks before anything is sent.
     pub paused: Vec<String>,
     /// True when tokens that were made at run time stay good: some of them may have been revoked since.
     pub are_tokens_kept: bool,
@@ -199,21 +199,21 @@ pub struct TakenOver {
     pub from_ms: UnixMs,
     /// The end of it.
     pub until_ms: UnixMs,
-    /// Open messages of which nobody knows any more whether they were sent.
+    /// Open messages of which it is unknown whether they were sent.
     pub messages_n: u64,
     /// Operations that were running, and were cancelled.
     pub operations_n: u64,
     /// Tokens that were revoked.
     pub tokens_n: u64,
-    /// Sessions of people that were ended.
+    /// Sessions of operators that were ended.
     pub sessions_n: u64,
     /// Destinations that were paused.
     pub paused_n: u64,
 }
 
-/// What is written: the word, and the numbers that follow from it.
+/// The record that is written: the decision, and the numbers that follow from it.
 #[derive(Debug, Clone)]
-pub(super) struct Taking {
+pub(super) struct TakeOverRecord {
     pub word: TakeOver,
     pub lost: LostTime,
     /// Where the numbers of events go on.
@@ -222,9 +222,9 @@ pub(super) struct Taking {
     pub(super) witnessed_n: i64,
 }
 
-/// What it takes to write that nothing is missing.
+/// The record that is written when nothing is missing.
 #[derive(Debug, Clone)]
-pub(super) struct Moving {
+pub(super) struct MoveRecord {
     pub reason: String,
     /// What the witness has seen.
     pub(super) witnessed_n: i64,

@@ -1,18 +1,18 @@
-//! Deleting what was found old, as far as nothing needs it: asked again in the transaction that deletes. Where somebody
-//! may begin to need a row meanwhile, it is locked first, and the question asked after that.
+//! Deletes old rows that nothing needs any more. The deleting transaction checks the need again; where a concurrent
+//! transaction may begin to need a row, it locks the row first and checks after that.
 //!
-//! What the statements that delete have in common: which events wait for somebody, what goes with what, and that each
-//! statement has one that counts beside it.
+//! What the deleting statements share: which events wait for an operator, which rows are deleted together, and that
+//! each statement has a counting statement beside it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Cuts, OldRows, PrunedKind};
 use crate::audit;
-use crate::db::{DbResult, Door, Row};
+use crate::db::{DbResult, Executor, Row};
 use crate::look::{search_blocks, search_ids_delete};
 use hooklatch_core::types::{MessageId, UnixMs};
 
-/// States of events that wait for somebody, with everything that is kept of them.
+/// States of events that wait for an operator, with everything that is kept of them.
 const WAITING: &str = "('retry', 'failed', 'unreadable', 'conflict')";
 
 /// True when the event of this number (an expression) has no message that is open.
@@ -46,7 +46,7 @@ fn event_goes(e: &str, bodies: &str, messages: &str) -> String {
     )
 }
 
-/// True when the event of this number waits for nobody, and its bytes are gone or go with the round.
+/// True when the event of this number does not wait for an operator, and its bytes are deleted before or in this round.
 fn body_goes(event_seq: &str) -> String {
     format!(
         " AND NOT EXISTS (SELECT 1 FROM processed_webhook_events e WHERE e.event_seq = {event_seq}
@@ -62,7 +62,7 @@ fn body_goes(event_seq: &str) -> String {
 const BODIES_LOCK: &str = "/* prune_delete */ SELECT event_seq AS id FROM webhook_payloads
     WHERE event_seq = ANY($1) ORDER BY event_seq FOR UPDATE SKIP LOCKED";
 const ATTEMPTS_OF: &str = "/* prune_delete */ DELETE FROM outbox_attempts WHERE message_id = ANY($1)";
-/// Whoever finds no messages of an event up to this one cannot tell that there were none.
+/// Up to this event number, an event without messages may have had messages that were pruned.
 const PRUNED_TO: &str = "/* prune_delete */ UPDATE retention_lease
     SET messages_pruned_seq = GREATEST(messages_pruned_seq, $1) WHERE one = 1";
 /// The first rows of a set that are left, at most 1,000.
@@ -261,7 +261,7 @@ impl OldRows {
     }
 }
 
-pub(crate) async fn delete(db: &mut Door<'_>, kind: PrunedKind, found: &OldRows) -> DbResult<u64> {
+pub async fn delete(db: &mut Executor<'_>, kind: PrunedKind, found: &OldRows) -> DbResult<u64> {
     if let Some(oldest) = found.old.first().filter(|_| kind == PrunedKind::Operations) {
         let values = [oldest.key.texts.0.as_str().into(), oldest.cut_ms.into()];
         let rows_n = db.execute(OPERATION_ROWS, &values).await?;
@@ -284,13 +284,18 @@ pub(crate) async fn delete(db: &mut Door<'_>, kind: PrunedKind, found: &OldRows)
     Ok(deleted_n)
 }
 
-async fn delete_numbers(db: &mut Door<'_>, kind: PrunedKind, sql: String, found: &OldRows) -> DbResult<u64> {
+async fn delete_numbers(
+    db: &mut Executor<'_>,
+    kind: PrunedKind,
+    sql: String,
+    found: &OldRows,
+) -> DbResult<u64> {
     let mut numbers = found.numbers();
     if kind == PrunedKind::Audit {
         return audit::prune(db, &numbers).await;
     }
     if kind == PrunedKind::Bodies && db.is_postgres() {
-        // Those that a person decides about now are left out. A decision that comes later finds that they are gone.
+        // Rows under a concurrent decision are skipped. A later decision finds that they are deleted.
         numbers = ids(&db.fetch(BODIES_LOCK, &[numbers.into()]).await?)?;
     }
     let values = [numbers.into(), found.cut_ms().into()];
@@ -316,12 +321,7 @@ fn ids(rows: &[Row]) -> DbResult<Vec<i64>> {
 }
 
 /// Returns how many would go with a round that takes what is older than `cuts`.
-pub(crate) async fn count(
-    db: &mut Door<'_>,
-    kind: PrunedKind,
-    found: &OldRows,
-    cuts: &Cuts,
-) -> DbResult<u64> {
+pub async fn count(db: &mut Executor<'_>, kind: PrunedKind, found: &OldRows, cuts: &Cuts) -> DbResult<u64> {
     let (bodies_ms, messages_ms) = (cuts.bodies_ms, cuts.messages_ms);
     let statements = Statements::of(kind);
     if statements.texts.is_none() {

@@ -1,9 +1,9 @@
-//! Deletes what is old and no longer needed, a few rows at a time: first it is looked for (`walk.rs`), then deleted in a
-//! short transaction that asks again whether it may go (`delete.rs`). Nothing that an open message or a waiting event
-//! needs ever goes, and what goes last is an event's key.
+//! Deletes old rows that are no longer needed, a few at a time: `walk.rs` finds them, then `delete.rs` deletes them in
+//! a short transaction that checks again whether they are needed. Nothing that an open message or a waiting event needs
+//! is ever deleted, and an event's key is deleted last.
 //!
-//! Numbers are in the order of time to within seconds, so a walk by number from the low end may stop where all is young.
-//! When rounds are made, and how large their steps are, is decided elsewhere (`crates/receive/src/retention/`).
+//! Numbers are in the order of time to within seconds, so a walk by number from the low end may stop at the first
+//! recent row. When rounds run, and how large their steps are, is decided in `crates/receive/src/retention/`.
 
 mod delete;
 mod walk;
@@ -29,7 +29,7 @@ pub enum PrunedKind {
     Messages,
     /// Events: key, digest and outcome.
     Ids,
-    /// Counts of further contents that came under an event's key.
+    /// Counts of further contents that arrived under an event's key.
     ConflictCounts,
     /// Counts of further copies of events.
     EventCopies,
@@ -43,7 +43,7 @@ pub enum PrunedKind {
     Rejections,
     /// Counts of the requests that secrets matched.
     SecretUses,
-    /// Secrets that senders taught us.
+    /// Secrets received from senders in pairings.
     Taught,
     /// Counts of requests and attempts by the hour.
     Activity,
@@ -51,7 +51,7 @@ pub enum PrunedKind {
     Answers,
     /// Operations that are over, with their sets.
     Operations,
-    /// Records of what people decided.
+    /// Records of what operators decided.
     Audit,
 }
 
@@ -137,7 +137,7 @@ impl PrunedKind {
 /// Times before which things may go, one for each kind of thing. Unix milliseconds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cuts {
-    /// Now: who says to have come later had a clock that was ahead.
+    /// Now: a row with a later time was written by a clock that was ahead.
     pub now_ms: UnixMs,
     /// Bodies, and what was made of them.
     pub bodies_ms: UnixMs,
@@ -155,7 +155,7 @@ pub struct Cuts {
     pub rejections_ms: UnixMs,
     /// Time when secrets matched last.
     pub secret_uses_ms: UnixMs,
-    /// Secrets that senders taught us.
+    /// Secrets received from senders in pairings.
     pub taught_ms: UnixMs,
     /// Counts of requests and attempts.
     pub activity_ms: UnixMs,
@@ -163,7 +163,7 @@ pub struct Cuts {
     pub answers_ms: UnixMs,
     /// Operations that are over.
     pub operations_ms: UnixMs,
-    /// Records of what people decided.
+    /// Records of what operators decided.
     pub audit_ms: UnixMs,
 }
 
@@ -222,7 +222,7 @@ impl PruneWalk {
 pub struct PruneLease {
     /// Name of the node that prunes.
     pub node: String,
-    /// Time for which nobody else may prune when it is not heard of. Milliseconds.
+    /// Time until the lease expires unless this node renews it; until then no other node prunes. Milliseconds.
     pub for_ms: i64,
 }
 
@@ -231,7 +231,7 @@ pub struct PruneLease {
 pub struct PrunePlace {
     number: i64,
     texts: (String, String),
-    /// Time at which the newest thing that was passed came, where the walk is by number.
+    /// Time of receipt of the newest row passed so far, where the walk is by number.
     newest_ms: UnixMs,
 }
 
@@ -249,7 +249,7 @@ impl PrunePlace {
 
 /// A row that is old enough to go.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Old {
+struct OldRow {
     key: PrunePlace,
     at_ms: UnixMs,
     cut_ms: UnixMs,
@@ -260,7 +260,7 @@ struct Old {
 /// Rows that a look found to be old enough.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OldRows {
-    old: Vec<Old>,
+    old: Vec<OldRow>,
     /// Place to go on from; `None`: there is nothing behind it, or all of it is young.
     pub next: Option<PrunePlace>,
 }
@@ -323,8 +323,8 @@ mod types_tests {
 
     #[test]
     fn what_goes_is_overdue_by_the_least_of_all() {
-        let old = |at_ms, due_ms| Old { key: PrunePlace::after(1), at_ms, cut_ms: 1_000, due_ms };
-        let overdue = |old: Vec<Old>| OldRows { old, next: None }.overdue_ms();
+        let old = |at_ms, due_ms| OldRow { key: PrunePlace::after(1), at_ms, cut_ms: 1_000, due_ms };
+        let overdue = |old: Vec<OldRow>| OldRows { old, next: None }.overdue_ms();
         assert_eq!(overdue(Vec::new()), 0);
         assert_eq!(overdue(vec![old(100, 1_000), old(900, 1_000)]), 100);
         assert_eq!(overdue(vec![old(100, 1_000), old(900, 500)]), 0, "it waits for something else");

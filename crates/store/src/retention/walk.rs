@@ -1,13 +1,13 @@
-//! Looking for what is old, on a connection that only reads.
+//! Finds old rows, on a connection that only reads.
 //!
-//! The operations of pruning; who may prune at all, and how far the last walk came.
+//! The operations of pruning: the lease that lets one node prune, and the place where the last walk stopped.
 
-use super::{Cuts, Old, OldRows, PruneLease, PrunePlace, PruneWalk, PrunedKind, delete};
-use crate::db::{DbResult, Door, Row, StoreError};
+use super::{Cuts, OldRow, OldRows, PruneLease, PrunePlace, PruneWalk, PrunedKind, delete};
+use crate::db::{DbResult, Executor, Row, StoreError};
 use crate::handle::Store;
 use hooklatch_core::types::UnixMs;
 
-/// Finds bodies by number: `id`, and `at_ms`, the time at which its event came.
+/// Finds bodies by number: `id`, and `at_ms`, the time at which its event was received.
 const BODIES: &str =
     "/* prune_look */ SELECT p.event_seq AS id, e.received_at_ms AS at_ms FROM webhook_payloads p
     JOIN processed_webhook_events e ON e.event_seq = p.event_seq
@@ -62,8 +62,8 @@ const ANSWERS: &str =
 const OPERATIONS: &str = "/* prune_look */ SELECT operation_id AS one, operation_id AS two, finished_at_ms AS at_ms
     FROM operations WHERE finished_at_ms < $1 AND finished_at_ms IS NOT NULL ORDER BY finished_at_ms LIMIT $2";
 
-pub(crate) async fn look(
-    db: &mut Door<'_>,
+pub async fn look(
+    db: &mut Executor<'_>,
     PruneWalk { kind, ids_cut_ms }: PruneWalk,
     cuts: &Cuts,
     from: &PrunePlace,
@@ -97,7 +97,7 @@ pub(crate) async fn look(
     for row in &rows {
         let (mut key, mut at_ms) = (key(kind, row)?, row.int("at_ms")?);
         if kind.is_numbered() {
-            // Numbers rise with time: what says to be older than what came before it had a clock that was behind.
+            // Numbers rise with time: a row with an older time than the row before it was written by a slow clock.
             newest_ms = newest_ms.max(if at_ms <= cuts.now_ms { at_ms } else { 0 });
             at_ms = at_ms.max(newest_ms);
             key.newest_ms = newest_ms;
@@ -122,7 +122,7 @@ pub(crate) async fn look(
                 PrunedKind::Ids | PrunedKind::SignalFirings => cut_ms.min(cuts.messages_ms),
                 _ => cut_ms,
             };
-            found.old.push(Old { key, at_ms, cut_ms, due_ms });
+            found.old.push(OldRow { key, at_ms, cut_ms, due_ms });
         }
     }
     // A few rows of a clock that was ahead are not the end: only where all of a full look is young.
@@ -195,7 +195,7 @@ impl Store {
         alone!(self.writer.lease_take(&claim))
     }
 
-    /// Lets another node prune from now on. `counted_at_ms` is the time by which the round counted.
+    /// Releases the lease, so that another node may prune. `counted_at_ms` is the time by which the round counted.
     pub async fn prune_end(&self, node: &str, counted_at_ms: UnixMs) -> Result<(), StoreError> {
         let node = node.to_owned();
         alone!(self.writer.lease_end(&node, counted_at_ms))
@@ -221,7 +221,7 @@ impl Store {
         alone!(self.writer.mark_set(days, event_seq, begun_at_ms))
     }
 
-    /// Gives some free pages of SQLite's file back to the file system, but for a reserve that new rows will need;
+    /// Returns some free pages of SQLite's file to the file system, but for a reserve that new rows will need;
     /// `false` when there is nothing to give. Never anything on PostgreSQL, whose vacuum does that.
     pub async fn prune_reclaim(&self) -> Result<bool, StoreError> {
         alone!(self.writer.reclaim())
@@ -229,7 +229,7 @@ impl Store {
 }
 
 async fn prune_look(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     walk: PruneWalk,
     cuts: &Cuts,
     from: &PrunePlace,
@@ -238,13 +238,13 @@ async fn prune_look(
     look(db, walk, cuts, from, rows_n).await
 }
 
-async fn prune_now(db: &mut Door<'_>, now_ms: UnixMs) -> DbResult<UnixMs> {
+async fn prune_now(db: &mut Executor<'_>, now_ms: UnixMs) -> DbResult<UnixMs> {
     let sql = "/* prune_now */ SELECT LEAST(CAST($1 AS BIGINT), {clock_ms}) AS now_ms";
     db.fetch_one(sql, &[now_ms.into()]).await?.int("now_ms")
 }
 
 async fn prune_delete(
-    db: &mut Door<'_>,
+    db: &mut Executor<'_>,
     kind: PrunedKind,
     found: &OldRows,
     claim: &PruneLease,
@@ -263,13 +263,13 @@ async fn prune_delete(
     delete::delete(db, kind, found).await.map(Some)
 }
 
-async fn prune_count(db: &mut Door<'_>, kind: PrunedKind, found: &OldRows, cuts: &Cuts) -> DbResult<u64> {
+async fn prune_count(db: &mut Executor<'_>, kind: PrunedKind, found: &OldRows, cuts: &Cuts) -> DbResult<u64> {
     delete::count(db, kind, found, cuts).await
 }
 
-/// Takes the lease by the clock that all nodes share. A lease that ends later than any lease can was given by a clock
-/// that was ahead, and counts as nobody's.
-async fn lease_take(db: &mut Door<'_>, claim: &PruneLease) -> DbResult<bool> {
+/// Takes the lease by the clock that all nodes share. A lease that ends later than any lease can was written by a clock
+/// that was ahead, and counts as free.
+async fn lease_take(db: &mut Executor<'_>, claim: &PruneLease) -> DbResult<bool> {
     // A file has one process, and the process that had it before is gone.
     if !db.is_postgres() {
         return Ok(true);
@@ -279,30 +279,30 @@ async fn lease_take(db: &mut Door<'_>, claim: &PruneLease) -> DbResult<bool> {
     Ok(db.execute(sql, &[claim.node.as_str().into(), claim.for_ms.into()]).await? == 1)
 }
 
-async fn lease_end(db: &mut Door<'_>, node: &str, counted_at_ms: UnixMs) -> DbResult<()> {
+async fn lease_end(db: &mut Executor<'_>, node: &str, counted_at_ms: UnixMs) -> DbResult<()> {
     let sql = "/* prune_lease */ UPDATE retention_lease
                SET until_ms = CASE WHEN node = $1 THEN 0 ELSE until_ms END, counted_at_ms = $2 WHERE one = 1";
     db.execute(sql, &[node.into(), counted_at_ms.into()]).await.map(drop)
 }
 
-async fn counted_at(db: &mut Door<'_>) -> DbResult<Option<UnixMs>> {
+async fn counted_at(db: &mut Executor<'_>) -> DbResult<Option<UnixMs>> {
     let sql = "/* prune_now */ SELECT counted_at_ms FROM retention_lease WHERE one = 1";
     db.fetch_one(sql, &[]).await?.int_or_null("counted_at_ms")
 }
 
-async fn mark_get(db: &mut Door<'_>, days: u32) -> DbResult<Option<(i64, UnixMs)>> {
+async fn mark_get(db: &mut Executor<'_>, days: u32) -> DbResult<Option<(i64, UnixMs)>> {
     let sql = "/* prune_mark */ SELECT event_seq, begun_at_ms FROM retention_marks WHERE days = $1";
     let row = db.fetch_optional(sql, &[days.into()]).await?;
     row.map(|row| Ok((row.int("event_seq")?, row.int("begun_at_ms")?))).transpose()
 }
 
-async fn mark_set(db: &mut Door<'_>, days: u32, event_seq: i64, begun_at_ms: UnixMs) -> DbResult<()> {
+async fn mark_set(db: &mut Executor<'_>, days: u32, event_seq: i64, begun_at_ms: UnixMs) -> DbResult<()> {
     let sql = "/* prune_mark */ INSERT INTO retention_marks (days, event_seq, begun_at_ms) VALUES ($1, $2, $3)
                ON CONFLICT (days) DO UPDATE SET event_seq = excluded.event_seq, begun_at_ms = excluded.begun_at_ms";
     db.execute(sql, &[days.into(), event_seq.into(), begun_at_ms.into()]).await.map(drop)
 }
 
-async fn reclaim(db: &mut Door<'_>) -> DbResult<bool> {
+async fn reclaim(db: &mut Executor<'_>) -> DbResult<bool> {
     if db.is_postgres() {
         return Ok(false);
     }

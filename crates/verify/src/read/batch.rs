@@ -1,4 +1,4 @@
-//! Requests of several events: where each of them is, and what becomes of one that has too many.
+//! Requests of several events: where each of them is, and how one with too many is handled.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The JSON text that a body stands for.
+//! The JSON text of a body.
 
 use bytes::Bytes;
 
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_byte_tells_json_from_a_form() {
+    fn the_first_byte_distinguishes_json_from_a_form() {
         for (body, want) in
             [(" {\"a\":1}", false), ("\n[1]", false), ("a=1", true), ("", true), ("a={", true)]
         {

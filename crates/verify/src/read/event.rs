@@ -81,7 +81,7 @@ pub(crate) fn one(reader: &EventReader<'_>, event_n: usize, body: &Bytes, json: 
     }
 }
 
-/// True when nothing can be told of a body that is no JSON: not its type, or not which event it is.
+/// True when a body that is not JSON cannot be classified: not its type, or not which event it is.
 fn needs_json(reader: &EventReader<'_>) -> bool {
     let needs =
         |source: &Source| matches!(source, Source::Json(_) | Source::Member(_) | Source::OnlyMember(_));
@@ -89,9 +89,9 @@ fn needs_json(reader: &EventReader<'_>) -> bool {
     reader.spec.event_type.0.iter().any(needs) || identities.all(|one| one.id.0.iter().any(needs))
 }
 
-/// An event whose JSON text could not be opened. Its type may be told; its id is not taken from what nobody
-/// could check.
-pub(crate) fn closed(reader: &EventReader<'_>, body: &Bytes, json: &Bytes, why: String) -> IncomingEvent {
+/// An event whose JSON text could not be opened. Its type may be known; its id is not taken from unverified
+/// content.
+pub fn closed(reader: &EventReader<'_>, body: &Bytes, json: &Bytes, why: String) -> IncomingEvent {
     let unreadable = unreadable(reader, body, why);
     let document = Document::parse(json);
     let event = EventText { document: document.as_ref(), text: json, digest: &unreadable.digest, event_n: 0 };
@@ -140,8 +140,8 @@ fn event_type(reader: &EventReader<'_>, event: EventText<'_>) -> String {
         joined.push('.');
         joined.push_str(&part);
     }
-    let is_told = !joined.is_empty() && stored_text(&joined).is_ok() && is_subscribed(reader, &joined);
-    if is_told { joined } else { TYPE_UNKNOWN.to_owned() }
+    let is_known = !joined.is_empty() && stored_text(&joined).is_ok() && is_subscribed(reader, &joined);
+    if is_known { joined } else { TYPE_UNKNOWN.to_owned() }
 }
 
 /// True when a type that anybody could have written is one that the operator knows of.

@@ -1,4 +1,4 @@
-//! From a believed request to its events.
+//! From a verified request to its events.
 
 use std::borrow::Cow;
 
@@ -19,8 +19,8 @@ use hooklatch_core::types::{IncomingEvent, Name, OnConflict, TypePattern, is_med
 /// The `each` of bodies whose members are lists of events.
 const EVERY_LIST: &str = "/*";
 
-/// Decodes the JSON text of a believed body into the one that events are read from, such as by decrypting a part of it;
-/// or says why it cannot.
+/// Decodes the JSON text of a verified body into the one that events are read from, such as by decrypting a part of it;
+/// or returns why it cannot.
 pub(crate) type Opener<'a> = &'a dyn Fn(&Bytes) -> Result<Bytes, String>;
 
 /// Most events in one request, where nothing else is configured.
@@ -33,9 +33,9 @@ pub struct ReadAs<'a> {
     pub name: &'a Name,
     /// Spec of its kind.
     pub spec: &'a Spec,
-    /// Patterns of the types that it is subscribed to; empty where it does not say.
+    /// Patterns of the types that it is subscribed to; empty where none are configured.
     pub types: &'a [TypePattern],
-    /// Policy for conflicts; `None` where it does not say.
+    /// Policy for conflicts; `None` where none is configured.
     pub on_conflict: Option<OnConflict>,
     /// Most events of one request.
     pub n_max: usize,
@@ -43,7 +43,7 @@ pub struct ReadAs<'a> {
     pub has_search: bool,
 }
 
-/// The events of a believed request, in its order. A batch may be empty; one of more than `n_max` is not read, and
+/// The events of a verified request, in its order. A batch may be empty; one of more than `n_max` is not read, and
 /// kept as one event.
 pub fn read(by: ReadAs<'_>, verified: &Verified, open: Opener<'_>) -> Vec<IncomingEvent> {
     let (spec, n_max) = (by.spec, by.n_max);
@@ -134,7 +134,7 @@ pub fn stored(
     Ok((payload(event, &json, Document::parse(&json).as_ref()), json))
 }
 
-/// The answer that the sender of a believed request wants to hear.
+/// The response that the sender of a verified request expects.
 pub fn answer<'a>(spec: &'a Spec, verified: &Verified) -> Option<Cow<'a, AnswerSpec>> {
     let event = chosen_for(spec, &verified.request().headers);
     let answer = event.and_then(|event| event.answer.as_ref()).or(spec.answer.as_ref())?;

@@ -1,4 +1,4 @@
-//! A body's JSON for kinds that verify with code: taken apart once, however many fields are looked at.
+//! A body's JSON for kinds that verify with code: parsed once, however many fields are read.
 
 use std::borrow::Cow;
 

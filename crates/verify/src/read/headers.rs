@@ -1,4 +1,4 @@
-//! The request's headers as they are kept: one JSON object, secrets and signatures blanked, bounded.
+//! The request's headers as they are stored: one JSON object, secrets and signatures blanked, bounded.
 
 use http::HeaderMap;
 
@@ -13,9 +13,9 @@ const USUAL_BYTES: usize = 512;
 /// Text in the place of a value that must not be kept.
 pub(super) const BLANK: &str = "[redacted]";
 
-/// Parts of the names of headers that carry what opens a door, by their first letter. Rather one too many: nobody needs
-/// the value of a header that is called so.
-fn words(first: u8) -> &'static [&'static [u8]] {
+/// Parts of the names of headers that carry credentials, by their first letter. Rather one too many: the value of a
+/// header with such a name is not needed.
+fn credential_words(first: u8) -> &'static [&'static [u8]] {
     match first {
         b'a' => &[b"assertion", b"auth"],
         b'b' => &[b"bearer"],
@@ -37,9 +37,9 @@ const WHOLE_WORDS: [&str; 5] = ["access", "login", "mac", "pin", "sid"];
 /// Names that nearly every request has, and no such word: these are not searched.
 const PLAIN: [&str; 7] =
     ["accept", "accept-encoding", "connection", "content-length", "content-type", "host", "user-agent"];
-/// Names with such a word whose values are public: they say which key, or which event.
+/// Names with such a word whose values are public: they name the key or the event.
 const PUBLIC: [&str; 2] = ["idempotency-key", "x-event-key"];
-/// Beginnings of values that open a door, whatever their header is called.
+/// Prefixes of values that are credentials, whatever their header is called.
 const OPENERS: [&str; 5] = ["aws4-hmac-sha256 ", "basic ", "bearer ", "digest ", "eyj"];
 
 /// All headers as a JSON object, until [`KEPT_BYTES_MAX`]: first those that a stored event is read by, then the others
@@ -148,7 +148,8 @@ fn is_secret_name(name: &str) -> bool {
     let has_word = || {
         let mut rests = (0..name.len()).filter_map(|from| name.as_bytes().get(from..));
         rests.any(|rest| {
-            rest.first().is_some_and(|first| words(*first).iter().any(|word| rest.starts_with(word)))
+            rest.first()
+                .is_some_and(|first| credential_words(*first).iter().any(|word| rest.starts_with(word)))
         }) || name.split(['-', '_']).any(|word| WHOLE_WORDS.contains(&word))
     };
     !is_public && has_word()
@@ -172,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_and_values_that_open_doors_are_known() {
+    fn names_and_values_of_credentials_are_recognized() {
         for name in [
             "authorization",
             "proxy-authorization",

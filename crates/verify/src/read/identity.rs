@@ -21,7 +21,7 @@ const SIGNAL: &str = "signal:";
 const COMPOSED_BYTES_MAX: usize = TEXT_BYTES_MAX - 25;
 /// Length of the digest of type and content in a key. Bytes.
 const MARK_BYTES: usize = 16;
-/// Longest reason that a row says. Bytes.
+/// Longest reason that a row stores. Bytes.
 const WHY_BYTES_MAX: usize = 120;
 
 /// The key of an event, and the rule that it was found by.
@@ -131,14 +131,14 @@ fn replay_key(
     event: EventText<'_>,
     event_type: &str,
 ) -> Option<BodyDigest> {
-    // A signal's content repeats by nature: its signed text tells anything only if a time is part of it.
+    // A signal's content repeats by nature: its signed text identifies it only if a time is part of it.
     let repeats = spec.is == Identity::Signal && reader.believed.signed_time().is_none();
-    // A window forgets what is still believed.
+    // A window forgets texts that still pass verification.
     let is_remembered = spec.signed && !is_open && spec.window_s.is_none();
     if is_remembered || repeats {
         return None;
     }
-    // Events of types that nobody subscribed to are not told apart.
+    // Events of types without a subscription are not distinguished.
     let none = Sources::default();
     let with = if event_type == TYPE_UNKNOWN { &none } else { &spec.signed_with };
     text_key(reader, with, event)

@@ -1,14 +1,14 @@
-//! Reads the events of a believed request: ids, types, digests, payloads, by the kind's spec.
+//! Reads the events of a verified request: ids, types, digests, payloads, by the kind's spec.
 //!
-//! Everything is taken from the raw text of the signed bytes: a number beyond 2^53 stays itself, and a
-//! doubled key on an id's path makes the event unreadable. What cannot be read is still an event, under an
+//! Everything is taken from the raw text of the signed bytes: a number beyond 2^53 keeps its digits, and a
+//! duplicate key on an id's path makes the event unreadable. An unreadable event is still an event, under an
 //! id of our own, so that it is kept and shown.
 //!
-//! Reading order: `events.rs` (`read`) takes a request apart, with `body.rs` (the JSON text that a body stands for),
-//! `batch.rs` (requests of several events) and `event.rs` (one event); `identity.rs` says which event it is;
-//! `search.rs` which other ids people find it by; `source.rs` finds one text, and `reader.rs` is what they share. `headers.rs` and `redact.rs` blank secrets before
-//! anything is kept. `fields.rs` and `xml.rs` are for kinds that verify with code. Nothing here asks who signed: a
-//! `Verified` says so.
+//! Reading order: `events.rs` (`read`) splits a request, with `body.rs` (the JSON text of a body), `batch.rs` (requests
+//! of several events) and `event.rs` (one event); `identity.rs` finds its identity; `search.rs` the other ids that
+//! operators find it by; `source.rs` finds one text, and `reader.rs` is what they share. `headers.rs` and `redact.rs`
+//! blank secrets before anything is kept. `fields.rs` and `xml.rs` are for kinds that verify with code. Nothing here
+//! checks signatures: a `Verified` proves them.
 
 mod batch;
 mod body;

@@ -1,4 +1,4 @@
-//! The things that reading one event needs: what its request says for all events, and the event's text.
+//! The context for reading one event: what its request has for all events, and the event's text.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ pub(super) struct EventReader<'a> {
     pub n_max: usize,
     /// True when the ids that people search for are kept.
     pub has_search: bool,
-    /// True when the kind made the JSON text of the one that came.
+    /// True when the kind derived the JSON text from the received body.
     pub(super) is_opened: bool,
 }
 

@@ -1,7 +1,8 @@
-//! Tokens inside bodies: a person who reads one can send as the sender does, so they are blanked before anything is
-//! kept.
+//! Tokens inside bodies: anyone who reads one can send as the sender does, so they are blanked before anything is
+//! stored.
 //!
-//! Only where the token is all there is: nothing signs such a body, so nothing is lost of what could be checked.
+//! Only where the token is the whole verification: such a body is not signed, so nothing that could be verified is
+//! lost.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! The ids inside an event that people search for: where its kind says they are, and the parts of a composed id.
+//! The ids inside an event that operators search for: the places that its kind names, and the parts of a composed id.
 
 use super::reader::{EventReader, EventText};
 use super::source::text_at;

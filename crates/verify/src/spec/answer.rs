@@ -1,8 +1,8 @@
-//! `[answer]`: what the sender wants to hear instead of our JSON.
+//! `[answer]`: the response that the sender expects instead of our JSON.
 
 use serde::Deserialize;
 
-/// The answer that the sender wants to hear instead of our JSON.
+/// The response that the sender expects instead of our JSON.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AnswerSpec {
@@ -14,7 +14,7 @@ pub struct AnswerSpec {
     /// Content type of that body.
     pub content_type: String,
     /// Name of a member of the request's body that the sender wants back: where it is there, the answer is an object with
-    /// that member alone, as it came, instead of `body`.
+    /// that member alone, as received, instead of `body`.
     pub echo: Option<String>,
 }
 

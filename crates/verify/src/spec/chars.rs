@@ -1,4 +1,4 @@
-//! A set of characters, written as in `A-Za-z0-9_-`: what a text that a stranger chooses may be made of.
+//! A set of characters, written as in `A-Za-z0-9_-`: the allowed characters of a text from outside.
 
 use serde::Deserialize;
 

@@ -1,4 +1,4 @@
-//! Helpers that the checks of several tables share.
+//! Helpers shared by the checks of several tables.
 
 use hooklatch_core::mistakes::Mistake;
 

@@ -55,9 +55,10 @@ pub struct EventSpec {
     pub object: Option<Sources>,
     /// A number or RFC 3339 time that only goes up with the object.
     pub version: Option<Source>,
-    /// Place of the time at which it happened at the sender: RFC 3339, or a number since 1970 whose size tells its unit.
+    /// Place of the time at which it happened at the sender: RFC 3339, or a number since 1970 whose size implies its
+    /// unit.
     pub created: Option<Source>,
-    /// The answer that the sender wants to hear after such events, where it is not the kind's `[answer]`.
+    /// The response that the sender expects to such events, where it is not the kind's `[answer]`.
     pub answer: Option<AnswerSpec>,
     /// Places of ids that people search for, besides the event's own: its payment, order, invoice. Up to four; a place
     /// where an event has none is skipped.
@@ -168,7 +169,7 @@ impl EventSpec {
     }
 
     /// Checks that no event goes by its content because a header with its id is missing, unless the file says that it does.
-    /// An id that is signed is there, or nothing is believed.
+    /// A signed id is present, or the verification fails.
     fn check_transport(&self) -> Result<(), Mistake> {
         let is_transport = |source: &Source| matches!(source, Source::Header(_));
         let has_id = self.identity.iter().any(|one| one.id.0.iter().any(is_transport));

@@ -1,4 +1,4 @@
-//! `[[fetch]]` and `[[confirm]]`: what may be asked of the sender's own hosts, and of no other.
+//! `[[fetch]]` and `[[confirm]]`: which requests may be made to the sender's own hosts, and to no other.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,8 @@ pub struct FetchSpec {
     /// The address, `https` only. `{id}` is the key's id, percent-encoded, or alone the URL that the request
     /// names; `{setting:NAME}` or `{setting:NAME|default}` is a setting of the provider.
     pub url: String,
-    /// Hosts that may be asked: exact, or with `*` before the sender's own domain, or with `{region}` for one of AWS.
+    /// Hosts that may be requested: exact, or with `*` before the sender's own domain, or with `{region}` for one of
+    /// AWS.
     pub hosts: Vec<String>,
     /// The path that a URL of the request must have, whole, with one `{hex}` or `{name}`; it has no query then.
     pub path: Option<String>,
@@ -41,7 +42,7 @@ pub struct FetchSpec {
     pub headers: BTreeMap<String, String>,
     /// A JSON body, with `{id}` and `{setting:NAME}` as texts in it.
     pub body: Option<String>,
-    /// True when a certificate's chain has to lead to an authority that this machine believes.
+    /// True when a certificate's chain has to lead to an authority that this machine trusts.
     #[serde(default)]
     pub chain: bool,
     /// Age at which a key is fetched again. Hours.
@@ -72,7 +73,7 @@ pub enum FetchForm {
     Json,
 }
 
-/// A believed request that wants to be confirmed by a GET before anything else comes.
+/// A verified request that has to be confirmed by a GET before the sender sends anything else.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ConfirmSpec {
@@ -80,7 +81,7 @@ pub struct ConfirmSpec {
     pub when: BTreeMap<String, String>,
     /// JSON pointer to the address.
     pub url: String,
-    /// Hosts that may be asked, as in [`FetchSpec`].
+    /// Hosts that may be requested, as in [`FetchSpec`].
     pub hosts: Vec<String>,
     /// The path that the address must have; its query is the sender's own.
     pub path: String,

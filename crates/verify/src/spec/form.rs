@@ -1,9 +1,9 @@
-//! The form of a `provider.toml`, taken apart such that what does not fit is told as data.
+//! The form of a `provider.toml`, parsed such that every mismatch is reported as data.
 //!
 //! A type that serde derives says what does not fit to the error type of the deserializer: which key is unknown and
 //! which are known, what is there and what was expected. The crate `toml` makes one English sentence of that. So the
-//! tree that `toml` parses is handed to serde by a deserializer of our own, [`TomlNode`], whose error, [`Unfit`], keeps
-//! the parts.
+//! tree that `toml` parses is handed to serde by a deserializer of our own, [`TomlNode`], whose error, [`FormError`],
+//! keeps the parts.
 
 use std::fmt::Display;
 use std::ops::Range;
@@ -18,7 +18,7 @@ use hooklatch_core::mistakes::{Flaw, one_of};
 
 /// The reason why a text does not have the form of the type that it is read as, and its place in the text.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Unfit {
+pub(super) enum FormError {
     /// A key that must be there is not; the place is its table.
     #[error("missing field `{key}`")]
     Absent { key: &'static str, span: Option<Range<usize>> },
@@ -27,7 +27,7 @@ pub(super) enum Unfit {
     Flawed { flaw: Flaw, span: Option<Range<usize>> },
 }
 
-impl Unfit {
+impl FormError {
     /// The bytes of the text that do not fit.
     pub(crate) fn span(&self) -> Option<Range<usize>> {
         let (Self::Absent { span, .. } | Self::Flawed { span, .. }) = self;
@@ -50,8 +50,8 @@ impl Unfit {
     }
 }
 
-/// The words of serde's derived code, and of visitors written by hand, about a value.
-impl Error for Unfit {
+/// The error texts of serde's derived code, and of hand-written visitors, about a value.
+impl Error for FormError {
     fn custom<T: Display>(why: T) -> Self {
         Self::flawed(Flaw::Said(why.to_string()))
     }
@@ -82,9 +82,9 @@ impl Error for Unfit {
 }
 
 /// Reads a text whose syntax is right.
-pub(crate) fn read<T: DeserializeOwned>(text: &str) -> Result<T, Unfit> {
-    let root =
-        DeTable::parse(text).map_err(|error| Unfit::Flawed { flaw: syntax(&error), span: error.span() })?;
+pub fn read<T: DeserializeOwned>(text: &str) -> Result<T, FormError> {
+    let root = DeTable::parse(text)
+        .map_err(|error| FormError::Flawed { flaw: syntax(&error), span: error.span() })?;
     T::deserialize(TomlNode { span: root.span(), value: DeValue::Table(root.into_inner()) })
 }
 
@@ -113,24 +113,24 @@ impl<'de> From<Spanned<DeValue<'de>>> for TomlNode<'de> {
 }
 
 impl<'de> Deserializer<'de> for TomlNode<'de> {
-    type Error = Unfit;
+    type Error = FormError;
 
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Unfit> {
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, FormError> {
         let read = match self.value {
             DeValue::String(text) => text.into_deserializer().deserialize_any(visitor),
             DeValue::Integer(number) => {
                 match i128::from_str_radix(number.as_str(), number.radix()).map(i64::try_from) {
                     Ok(Ok(number)) => visitor.visit_i64(number),
-                    _ => Err(Unfit::custom("integer number overflowed")),
+                    _ => Err(FormError::custom("integer number overflowed")),
                 }
             }
             DeValue::Float(number) => match number.as_str().parse() {
                 Ok(number) => visitor.visit_f64(number),
-                Err(_) => Err(Unfit::custom("floating-point number overflowed")),
+                Err(_) => Err(FormError::custom("floating-point number overflowed")),
             },
             DeValue::Boolean(flag) => visitor.visit_bool(flag),
             // No key of ours is a date.
-            DeValue::Datetime(_) => Err(Unfit::invalid_type(Unexpected::Map, &visitor)),
+            DeValue::Datetime(_) => Err(FormError::invalid_type(Unexpected::Map, &visitor)),
             DeValue::Array(list) => {
                 visitor.visit_seq(SeqDeserializer::new(list.into_iter().map(TomlNode::from)))
             }
@@ -139,7 +139,7 @@ impl<'de> Deserializer<'de> for TomlNode<'de> {
         read.map_err(|unfit| unfit.at(&self.span))
     }
 
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Unfit> {
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, FormError> {
         visitor.visit_some(self)
     }
 
@@ -147,7 +147,7 @@ impl<'de> Deserializer<'de> for TomlNode<'de> {
         self,
         _name: &'static str,
         visitor: V,
-    ) -> Result<V::Value, Unfit> {
+    ) -> Result<V::Value, FormError> {
         visitor.visit_newtype_struct(self)
     }
 
@@ -156,17 +156,17 @@ impl<'de> Deserializer<'de> for TomlNode<'de> {
         _name: &'static str,
         _variants: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Unfit> {
+    ) -> Result<V::Value, FormError> {
         let read = match self.value {
             DeValue::String(text) => visitor.visit_enum(text.into_deserializer()),
             DeValue::Table(table) if table.is_empty() => {
-                Err(Unfit::custom("wanted exactly 1 element, found 0 elements"))
+                Err(FormError::custom("wanted exactly 1 element, found 0 elements"))
             }
             DeValue::Table(table) if table.len() > 1 => {
-                Err(Unfit::custom("wanted exactly 1 element, more than 1 element"))
+                Err(FormError::custom("wanted exactly 1 element, more than 1 element"))
             }
             DeValue::Table(table) => visitor.visit_enum(MapAccessDeserializer::new(TableEntries::of(table))),
-            _ => Err(Unfit::custom("wanted string or table")),
+            _ => Err(FormError::custom("wanted string or table")),
         };
         read.map_err(|unfit| unfit.at(&self.span))
     }
@@ -177,7 +177,7 @@ impl<'de> Deserializer<'de> for TomlNode<'de> {
     }
 }
 
-impl<'de> IntoDeserializer<'de, Unfit> for TomlNode<'de> {
+impl<'de> IntoDeserializer<'de, FormError> for TomlNode<'de> {
     type Deserializer = Self;
 
     fn into_deserializer(self) -> Self {
@@ -199,24 +199,24 @@ impl<'de> TableEntries<'de> {
 }
 
 impl<'de> MapAccess<'de> for TableEntries<'de> {
-    type Error = Unfit;
+    type Error = FormError;
 
-    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Unfit> {
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, FormError> {
         let Some((key, value)) = self.left.next() else { return Ok(None) };
         self.value = Some(TomlNode::from(value));
         let span = key.span();
         let name: DeString<'de> = key.into_inner();
-        seed.deserialize(name.into_deserializer()).map(Some).map_err(|unfit: Unfit| unfit.at(&span))
+        seed.deserialize(name.into_deserializer()).map(Some).map_err(|unfit: FormError| unfit.at(&span))
     }
 
-    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Unfit> {
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, FormError> {
         match self.value.take() {
             Some(value) => {
                 let span = value.span.clone();
                 // A type that is made of a text refuses it after the text was read.
                 seed.deserialize(value).map_err(|unfit| unfit.at(&span))
             }
-            None => Err(Unfit::custom("a value was asked for before its key")),
+            None => Err(FormError::custom("a value was asked for before its key")),
         }
     }
 }
@@ -258,11 +258,11 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_is_read_and_what_does_not_is_told_in_parts_with_its_place() {
+    fn a_valid_form_is_read_and_a_mismatch_is_reported_in_parts_with_its_place() {
         #[track_caller]
         fn check(text: &str, place: &str, flaw: Flaw) {
             let unfit = read::<Table>(text).expect_err(text);
-            let Unfit::Flawed { flaw: got, span: Some(span) } = unfit else { panic!("{unfit:?}") };
+            let FormError::Flawed { flaw: got, span: Some(span) } = unfit else { panic!("{unfit:?}") };
             assert_eq!((text.get(span), got), (Some(place), flaw));
         }
         let table = |word| Ok(Table { n: 2, word, list: vec!["a".to_owned()], even: Some(Even(4)) });
@@ -283,7 +283,7 @@ mod tests {
         check("n = 2\nword = \"mid\"", "\"mid\"", wrong("unknown variant `mid`", "`low` or `high`"));
         check("n = 2\nword = { mid = 1 }", "mid", wrong("unknown variant `mid`", "`low` or `high`"));
         check("n = 2\nword = {}", "{}", Flaw::Said("wanted exactly 1 element, found 0 elements".to_owned()));
-        assert!(matches!(read::<Table>("list = []"), Err(Unfit::Absent { key: "n", .. })));
+        assert!(matches!(read::<Table>("list = []"), Err(FormError::Absent { key: "n", .. })));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! `[[handshake]]`: requests that want an answer of their own instead of admission, as data.
+//! `[[handshake]]`: requests that get a response of their own instead of admission, as data.
 
 use std::collections::BTreeMap;
 
@@ -41,8 +41,8 @@ pub struct HandshakeSpec {
     pub token: Option<TokenSpec>,
     /// A setting that must be `open`: the operator has armed it.
     pub armed_by: Option<String>,
-    /// JSON pointer to a secret that the sender teaches us: it must be there, and is kept until a person has looked at
-    /// it, once.
+    /// JSON pointer to a secret that the sender sends for pairing: it must be there, and is kept until an operator
+    /// reads it, once.
     pub keeps: Option<String>,
     /// A MAC of a text of the request by the newest secret, for `{mac}`.
     pub mac: Option<MacSpec>,
@@ -149,7 +149,7 @@ impl HandshakeSpec {
         self.signed || text.pieces().iter().all(is_asked)
     }
 
-    /// A stranger who may choose what we sign must not be able to choose a body: every body of the kind is a JSON
+    /// A caller who may choose what we sign must not be able to choose a body: every body of the kind is a JSON
     /// object then, whose brace [`Chars`] never has.
     fn check_mac(&self, mac: &MacSpec, signatures: &[&SignatureSpec]) -> Result<(), Mistake> {
         if !(1..=LENGTH_MAX).contains(&mac.length_max) {
@@ -195,7 +195,7 @@ fn empty() -> Pattern {
 mod tests {
     use crate::spec::Spec;
 
-    /// A kind that signs what a stranger asks for.
+    /// A kind that signs a text chosen by the caller.
     const X: &str = include_str!("../../../../providers/x_twitter/provider.toml");
 
     #[test]

@@ -1,5 +1,5 @@
-//! The hosts that may be asked: names that are written out, with one place at most for what varies. A pattern never
-//! fits a host that somebody else can have.
+//! The hosts that may be requested: names that are written out, with one variable part at most. A pattern never
+//! matches a host that another party can have.
 
 /// Domains below which anybody can have a host: no `*` may stand there.
 const SHARED: [&str; 24] = [

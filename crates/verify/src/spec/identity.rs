@@ -1,4 +1,4 @@
-//! `[[event.identity]]`: what two copies of one event are.
+//! `[[event.identity]]`: what identifies an event, so that copies are recognized.
 //!
 //! Two questions decide it: can two different events share this, and does a redelivery keep it? A wrong answer to the
 //! first loses an event, one to the second runs it twice.
@@ -19,7 +19,7 @@ const WINDOW_S_MAX: u32 = 86_400;
 /// The same where a copy is dispatched when it ends: it waits for that long. Seconds.
 const REARMED_S_MAX: u32 = 60;
 
-/// A rule that tells copies of an event, for some or all of a kind's events.
+/// A rule that recognizes copies of an event, for some or all of a kind's events.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct IdentitySpec {
@@ -48,7 +48,7 @@ pub struct IdentitySpec {
     #[serde(default)]
     pub window_renews: bool,
     /// True when a copy within the window has the signal dispatched once more when the window ends: for signals that are
-    /// answered by fetching something, where a change that nobody fetched costs more than a fetch.
+    /// answered by fetching something, where a missed change costs more than a fetch.
     #[serde(default)]
     pub window_rearms: bool,
     /// JSON pointers, separated by `|`, to what differs from one event to the next. Of a sender's id that no signature

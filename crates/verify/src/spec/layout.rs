@@ -1,4 +1,4 @@
-//! The shape of what carries a signature, taken apart once: `sha256={signature}`, `t={timestamp},v1={signature}`,
+//! The layout of a value that carries a signature, parsed once: `sha256={signature}`, `t={timestamp},v1={signature}`,
 //! `{timestamp},{signature}` (by position), `{key_id}/SHA256/{signature},...` (a list of one shape).
 
 use serde::Deserialize;
@@ -6,7 +6,7 @@ use serde::Deserialize;
 /// Most places of one item.
 const SLOTS_N_MAX: usize = 3;
 
-/// The shape by which a header's text is taken apart.
+/// The shape by which a header's text is parsed.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Layout {
@@ -48,7 +48,7 @@ impl Layout {
         self.items.iter().flatten().any(|part| *part == LayoutPart::Slot(slot))
     }
 
-    /// Takes `value` apart and hands every place that is filled to `take`, item by item; `take` is told the
+    /// Splits `value` and passes every place that is filled to `take`, item by item, with the
     /// item's number. False when a text that is no list has another shape; items of a list that have another
     /// shape are of versions that we do not know, and passed over.
     pub fn read<'a>(&self, value: &'a str, mut take: impl FnMut(usize, LayoutSlot, &'a str)) -> bool {
@@ -91,10 +91,10 @@ impl Layout {
     }
 }
 
-type CaughtParts<'a> = [Option<(LayoutSlot, &'a str)>; SLOTS_N_MAX];
+type MatchedParts<'a> = [Option<(LayoutSlot, &'a str)>; SLOTS_N_MAX];
 
 fn hand_over<'a>(
-    caught: Option<CaughtParts<'a>>,
+    caught: Option<MatchedParts<'a>>,
     n: usize,
     take: &mut impl FnMut(usize, LayoutSlot, &'a str),
 ) -> bool {
@@ -106,8 +106,8 @@ fn hand_over<'a>(
 }
 
 /// The parts of `text` in the places of `item`; `None` when it has another shape.
-fn matched<'a>(item: &[LayoutPart], text: &'a str) -> Option<CaughtParts<'a>> {
-    let mut caught: CaughtParts<'a> = [None; SLOTS_N_MAX];
+fn matched<'a>(item: &[LayoutPart], text: &'a str) -> Option<MatchedParts<'a>> {
+    let mut caught: MatchedParts<'a> = [None; SLOTS_N_MAX];
     let mut free = caught.iter_mut();
     let mut rest = text;
     for (n, part) in item.iter().enumerate() {

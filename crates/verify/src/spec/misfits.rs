@@ -1,4 +1,4 @@
-//! Mistakes between the parts of a file, which no table shows by itself.
+//! Contradictions between the tables of a file, which no table shows by itself.
 
 use super::check::{ANSWER_WITHIN_MS_MAX, HORIZON_H_MAX, bounded, misfit};
 use super::event::{BodyFormat, EventSpec};
@@ -131,7 +131,7 @@ impl Spec {
             return Ok(());
         }
         for event in &self.event {
-            // Events that come with the other signature's header are signed that way.
+            // Events with the other signature's header are signed that way.
             let is_other = |other: &&SignatureSpec| {
                 event.when_header.is_some() && event.when_header == other.when_header
             };
@@ -151,7 +151,7 @@ impl Spec {
         Ok(())
     }
 
-    /// Checks that a hash with the secret in front is of JSON alone, to which nobody can add a byte.
+    /// Checks that a hash with the secret in front is of JSON alone, to which no byte can be appended.
     fn check_secret_first(&self) -> Result<(), Mistake> {
         let is_json = |event: &EventSpec| event.body == BodyFormat::Json && event.form_field.is_none();
         let tables = [("signature", Some(&self.signature)), ("alternative", self.alternative.as_ref())];
@@ -162,7 +162,7 @@ impl Spec {
         }
     }
 
-    /// Checks that what comes by GET is read from the query, and that a token of the query comes by GET.
+    /// Checks that a GET is read from the query, and that a token of the query is used with GET alone.
     fn check_method(&self) -> Result<(), Mistake> {
         let is_query = self.method == EventMethod::Get;
         if !is_query && self.signatures().any(|one| one.query.is_some()) {
@@ -188,7 +188,7 @@ impl Spec {
         }
     }
 
-    /// After a good signature there is no other answer than success, or the sender would come again for days.
+    /// After a valid signature the only response is success, or the sender would retry for days.
     fn check_answer(&self) -> Result<(), Mistake> {
         match self.answer.iter().map(|answer| answer.status).find(|status| !(200..=299).contains(status)) {
             Some(status) => {
@@ -198,7 +198,7 @@ impl Spec {
         }
     }
 
-    /// A key in a setting that nobody can write would never be found.
+    /// Checks the warnings of settings, and that every setting that has keys exists.
     fn check_settings(&self) -> Result<(), Mistake> {
         let is_odd =
             |one: &&SettingSpec| (one.warn_is.is_some() || one.warn_lacks.is_some()) != one.warn.is_some();

@@ -1,15 +1,15 @@
-//! `provider.toml`: how to believe and read one kind of sender, as data.
+//! `provider.toml`: how to verify and read one kind of sender, as data.
 //!
-//! There is no language of conditions or regular expressions: what this cannot say is a named scheme in `verify/` or
-//! code in the kind's `mod.rs`. Every key is documented here and shown in `providers/README.md`. In reading order:
+//! There is no language of conditions or regular expressions: what this cannot express is a named scheme in `verify/`
+//! or code in the kind's `mod.rs`. Every key is documented here and shown in `providers/README.md`. In reading order:
 //!
 //! 1. `provider_toml`: the file as a whole, [`Spec`].
 //! 2. A file for each table: `signature`, `event` with `identity` and `source`, `answer`, `handshake`, `setting`,
 //!    `fetch`, `whose` with `accept`, and `resend` for a key with a form of its own.
 //! 3. Values with a form of their own: `layout`, `pattern`, `chars`, `hosts`.
-//! 4. Reading one: `parse` is the way as a whole; `form` has the types and keys, `misfits` and `check` what the parts
-//!    mean to each other.
-//! 5. `words` says all of it as people do.
+//! 4. Parsing: `parse` does all of it; `form` checks types and keys, `misfits` and `check` the contradictions between
+//!    tables.
+//! 5. `words` describes a spec in sentences.
 
 mod answer;
 mod chars;

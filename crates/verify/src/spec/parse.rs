@@ -1,6 +1,6 @@
-//! Everything that is wrong with the text of a `provider.toml`, each with its line and key.
+//! All mistakes in the text of a `provider.toml`, each with its line and key.
 //!
-//! First the form (TOML, keys, types), and once that is right, what the parts mean to each other: a misspelt
+//! First the form (TOML, keys, types), and once that is valid, the contradictions between its parts: a misspelt
 //! key would otherwise be reported a second time as whatever its absence breaks.
 
 use std::ops::Range;
@@ -8,7 +8,7 @@ use std::ops::Range;
 use toml::de::DeTable;
 
 use super::check::{NEEDS_CODE, REMEDY};
-use super::form::{self, Unfit};
+use super::form::{self, FormError};
 use super::provider_toml::Spec;
 use hooklatch_core::mistakes::{Flaw, Mistake, nearest};
 
@@ -77,9 +77,9 @@ impl Spec {
                 Err(unfit) => unfit,
             };
             let (without, flaw) = match unfit {
-                Unfit::Absent { .. } if !mistakes.is_empty() => break,
-                Unfit::Absent { key, .. } => (None, Flaw::Said(format!("missing field `{key}`"))),
-                Unfit::Flawed { ref flaw, ref span } => {
+                FormError::Absent { .. } if !mistakes.is_empty() => break,
+                FormError::Absent { key, .. } => (None, Flaw::Said(format!("missing field `{key}`"))),
+                FormError::Flawed { ref flaw, ref span } => {
                     (span.as_ref().and_then(|span| blanked(&left, span)), flaw.clone())
                 }
             };
@@ -171,7 +171,7 @@ fn remedy(flaw: &Flaw) -> String {
     }
 }
 
-/// The values that are expected, for people who know TOML and no Rust.
+/// The expected values, in TOML's terms instead of Rust's.
 fn in_words(expected: &str) -> &str {
     match expected {
         "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number, not below 0",

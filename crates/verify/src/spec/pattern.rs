@@ -1,4 +1,4 @@
-//! Texts with places to fill in, taken apart once when a spec is read: `{timestamp}.{body}`. `{{` is a brace.
+//! Texts with placeholders, parsed once when a spec is read: `{timestamp}.{body}`. `{{` is a brace.
 
 use serde::Deserialize;
 
@@ -33,7 +33,7 @@ pub enum Piece {
     Method,
     /// The exact bytes of the body.
     Body,
-    /// The SHA-256 of those bytes, computed here: what a header says of it proves nothing.
+    /// The SHA-256 of those bytes, computed here: a header with it proves nothing.
     BodySha256(Encoding),
     /// The secret, of the schemes that hash it with the text.
     Secret,

@@ -1,4 +1,4 @@
-//! The file as a whole: what is known of one kind of sender.
+//! The file as a whole: the description of one kind of sender.
 
 use serde::Deserialize;
 
@@ -45,7 +45,7 @@ pub struct Spec {
     pub events_n_max: Option<u32>,
     /// Time within which the sender wants its answer. Milliseconds.
     pub answer_within_ms: u32,
-    /// Method by which events come. Of a GET the query is the body, as a form; whatever it has as a body is left out.
+    /// Method of requests with events. Of a GET the query is the body, as a form; its own body is ignored.
     #[serde(default)]
     pub method: EventMethod,
     /// The signature of a request.
@@ -69,7 +69,7 @@ pub struct Spec {
     /// Headers that handlers, templates and `when` see: only such as every signature of the kind covers.
     #[serde(default)]
     pub headers: Vec<String>,
-    /// The answer that the sender wants to hear instead of our JSON.
+    /// The response that the sender expects instead of our JSON.
     pub answer: Option<AnswerSpec>,
     /// Requests that want an answer of their own instead of admission.
     #[serde(default)]
@@ -87,7 +87,7 @@ pub struct Spec {
     /// Requests that want to be confirmed at the sender's own hosts.
     #[serde(default)]
     pub confirm: Vec<ConfirmSpec>,
-    /// The event types that the sender names, by which a misspelt route is found; absent where nobody collected them.
+    /// The event types that the sender names, by which a misspelt route is found; absent where they were not collected.
     pub event_types: Option<EventTypes>,
 }
 
@@ -135,7 +135,7 @@ pub enum Confidence {
 }
 
 impl Spec {
-    /// True when the signature covers a time, so that an old request stops being believed.
+    /// True when the signature covers a time, so that an old request fails verification.
     pub fn has_signed_time(&self) -> bool {
         self.signature.tolerance_s.is_some()
     }
@@ -151,7 +151,7 @@ impl Spec {
         self.signatures().find_map(|one| one.tolerance_s)
     }
 
-    /// True when it signs a time whose age nobody bounds.
+    /// True when it signs a time whose age is not bounded.
     pub fn is_age_unchecked(&self) -> bool {
         self.signatures().any(|one| one.age_unchecked)
     }
@@ -177,7 +177,7 @@ impl Spec {
         })
     }
 
-    /// The same, and true of a kind that signs in no header: nobody can say.
+    /// The same, and true of a kind that signs in no header, where it cannot be decided.
     pub fn has_signature_header(&self, headers: &http::HeaderMap) -> bool {
         self.signatures().all(|one| one.headers.is_empty()) || self.names_signature_header(headers)
     }
@@ -193,15 +193,15 @@ impl Spec {
     }
 
     /// True when what was signed has to be known: where an id is not covered, and where a signal's window ends before a
-    /// signed time does, it tells replays.
+    /// signed time does, it detects replays.
     pub fn needs_signed_text(&self) -> bool {
         let is_timed = self.tolerance_s().is_some();
         let mut identities = self.event.iter().flat_map(|event| &event.identity);
         identities.any(|identity| !identity.signed || (is_timed && identity.window_s.is_some()))
     }
 
-    /// True when one signed body is an event of each type that an unsigned header may say: the types that the sender was told
-    /// to send have to be configured.
+    /// True when one signed body is an event of each type that an unsigned header may say: the types that the sender is
+    /// configured to send have to be configured here, too.
     pub fn needs_types(&self) -> bool {
         let header = |source: &Source| matches!(source, Source::Header(_));
         self.event.iter().any(|event| {

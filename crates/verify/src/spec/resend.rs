@@ -1,4 +1,4 @@
-//! `resend_h`: how long a sender can be made to send an event again.
+//! `resend_h`: for how long a sender can be made to send an event again.
 
 use std::fmt;
 

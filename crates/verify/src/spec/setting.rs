@@ -1,8 +1,8 @@
-//! `[[setting]]`: what else a provider of a kind is told.
+//! `[[setting]]`: the further settings of a provider of a kind.
 
 use serde::Deserialize;
 
-/// `[[setting]]`: what else a provider of this kind is told.
+/// `[[setting]]`: a further setting of a provider of this kind.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SettingSpec {
@@ -31,7 +31,7 @@ pub struct SettingSpec {
     /// True when it is the operator's own private RSA key, in PEM, by which the kind's code signs answers.
     #[serde(default)]
     pub signs_answers: bool,
-    /// The published value of examples: what `serve --dev`, `sign` and published vectors that do not say use.
+    /// The published value of examples: the default of `serve --dev`, `sign` and published vectors.
     pub dev: Option<String>,
     /// The sort of public key that the example is, if it is one; `sign` signs with its private half.
     pub dev_key: Option<DevKey>,

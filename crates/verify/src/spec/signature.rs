@@ -99,7 +99,7 @@ pub struct SignatureSpec {
     /// True when a body that is no JSON object is refused however it is signed.
     #[serde(default)]
     pub body_object: bool,
-    /// Weakness of this scheme, shown to people who choose it.
+    /// Weakness of this scheme, shown to operators who choose it.
     pub weak: Option<Weakness>,
     /// True when the sender may send without any signature; taken only with `unverified = "accept"`.
     #[serde(default)]
@@ -142,7 +142,7 @@ pub enum Scheme {
     RsaSha256,
     /// RSA PKCS#1 v1.5 with SHA-1 over `signed`; only for senders that offer nothing else.
     RsaSha1,
-    /// One of the secrets itself, sent along: says who sent it, not what was sent.
+    /// One of the secrets itself, sent along: it authenticates the sender, not the content.
     Token,
     /// HTTP Basic with the settings `username` and `password`: as weak as a token.
     Basic,
@@ -173,7 +173,7 @@ impl Scheme {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Weakness {
-    /// A person who has seen one request can send any.
+    /// Anyone who has seen one request can send any.
     Token,
     /// The signature does not cover the whole body.
     Body,
@@ -182,7 +182,7 @@ pub enum Weakness {
 }
 
 impl Weakness {
-    /// The scheme's name in words for people.
+    /// The scheme's name in plain words.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Token => "a shared token: the body is not signed",
@@ -257,7 +257,7 @@ impl SignatureSpec {
         matches!(self.scheme, Scheme::Token | Scheme::Basic | Scheme::Unsigned).then(|| "anything".to_owned())
     }
 
-    /// True when the signature covers this header; of code the kind says so.
+    /// True when the signature covers this header; for code the kind declares it.
     pub(super) fn covers_header(&self, name: &str) -> bool {
         let is_this = |other: &str| other.eq_ignore_ascii_case(name);
         match self.scheme {
@@ -275,7 +275,7 @@ impl SignatureSpec {
         }
     }
 
-    /// The part of `source` that the signature does not cover, in words; of code nobody else knows.
+    /// The part of `source` that the signature does not cover, in words; what code reads is known to that code alone.
     pub(super) fn uncovered(&self, source: &Source) -> Option<String> {
         let is_standard = self.scheme == Scheme::StandardWebhooks;
         if self.scheme == Scheme::Code {
@@ -299,7 +299,7 @@ impl SignatureSpec {
         [Piece::Url, Piece::Host, Piece::Path, Piece::PathAndQuery].iter().any(|piece| self.signed.has(piece))
     }
 
-    /// True when the secret stands before the text that is hashed: who has one signed text can then sign that text with
+    /// True when the secret is before the hashed text: a holder of one signed text can then sign that text with
     /// more bytes behind it (length extension), which no JSON text can have.
     pub fn is_secret_first(&self) -> bool {
         self.scheme.is_hash() && self.signed.pieces().first() == Some(&Piece::Secret)
@@ -364,7 +364,7 @@ impl SignatureSpec {
         self.check_signed()
     }
 
-    /// Checks that a plain hash has the secret in it, where nobody can lengthen the text behind it.
+    /// Checks that a plain hash has the secret in it, at a place where the text behind it cannot be lengthened.
     fn check_secret(&self) -> Result<(), Mistake> {
         let wrong = |why: &str| Err(misfit("signature.signed", why));
         let pieces = self.signed.pieces();

@@ -1,4 +1,4 @@
-//! Tests of what a spec may say, and of what is said of a wrong one.
+//! Tests of valid specs, and of the errors for invalid ones.
 
 use super::*;
 
@@ -222,7 +222,7 @@ fn rules_for_windows_renderings_and_missing_ids_fit_their_identity() {
 }
 
 #[test]
-fn bad_event_types_and_resends_are_told() {
+fn bad_event_types_and_resends_are_refused() {
     let types = |source: &str, list: &str| {
         format!("horizon_h = 72\nevent_types = {{ source = \"{source}\", list = [{list}] }}")
     };

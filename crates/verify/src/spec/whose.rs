@@ -10,7 +10,7 @@ use super::signature::Scheme;
 use super::source::Source;
 use hooklatch_core::mistakes::Mistake;
 
-/// Says what binds an event to the operator's account: exactly one of `json`, `header`, `by_code`, `none` and `open`.
+/// What binds an event to the operator's account: exactly one of `json`, `header`, `by_code`, `none` and `open`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WhoseSpec {
@@ -51,7 +51,7 @@ pub struct AcceptSpec {
 }
 
 impl Spec {
-    /// Checks that `[accept]` reads what is signed. A token signs nothing, and whoever has it can write any environment.
+    /// Checks that `[accept]` reads what is signed. A token signs nothing, and its holder can write any environment.
     pub(super) fn check_accept(&self) -> Result<(), Mistake> {
         let Some(accept) = &self.accept else { return Ok(()) };
         pointer("accept.json", &accept.json)?;
@@ -71,7 +71,7 @@ impl Spec {
         }
     }
 
-    /// True when somebody else may have the key with which requests are verified: it is public or fetched.
+    /// True when others may have the key with which requests are verified: it is public or fetched.
     pub fn has_public_key(&self) -> bool {
         let is_public = |scheme| {
             matches!(scheme, Scheme::Ed25519 | Scheme::EcdsaP256 | Scheme::RsaSha256 | Scheme::RsaSha1)

@@ -1,4 +1,4 @@
-//! Puts a kind's spec into words for people: commands, the console and docs/providers.md.
+//! Describes a kind's spec in sentences: for commands, the console and docs/providers.md.
 
 use super::event::EventSpec;
 use super::identity::{Identity, IdentitySpec};
@@ -25,7 +25,7 @@ pub fn places(sources: &Sources) -> String {
     sources.0.iter().map(one).collect::<Vec<_>>().join(" + ")
 }
 
-/// Says what two copies of an event are: which rule, for what, and what is not covered by the signature.
+/// Describes what identifies an event: which rule, for what, and what is not covered by the signature.
 fn identity(spec: &IdentitySpec) -> String {
     let parts = if spec.id.0.is_empty() { String::new() } else { format!(" + {}", places(&spec.id)) };
     let rule = match (spec.is, spec.window_s) {
@@ -51,7 +51,7 @@ fn identity(spec: &IdentitySpec) -> String {
     format!("{of}{rule}")
 }
 
-/// Says what else is a copy under a sender's id, and what is none under another.
+/// Describes what else is a copy under a sender's id, and what is none under another.
 fn copies(spec: &IdentitySpec) -> String {
     let renderings = spec.renderings.as_ref().map(|renderings| {
         let same: Vec<String> = renderings.same.iter().map(|one| format!("`{one}`")).collect();
@@ -77,7 +77,7 @@ pub fn search_places(event: &EventSpec) -> Option<String> {
     (!all.is_empty()).then(|| all.join(", "))
 }
 
-/// A scheme in words for people.
+/// The name of a scheme in plain words.
 pub fn scheme_name(scheme: Scheme) -> &'static str {
     match scheme {
         Scheme::HmacSha1 => "HMAC-SHA-1",
@@ -98,7 +98,7 @@ pub fn scheme_name(scheme: Scheme) -> &'static str {
     }
 }
 
-/// Says what handlers get as `payload`, by `[[event]]` of the kind.
+/// Describes what handlers get as `payload`, by `[[event]]` of the kind.
 pub fn payload(spec: &Spec) -> String {
     let mut all: Vec<String> = Vec::new();
     for event in &spec.event {
@@ -114,7 +114,7 @@ pub fn payload(spec: &Spec) -> String {
     all.join(", or ")
 }
 
-/// Says how requests are signed: the scheme, its place, how old a signed time may be, what it leaves open.
+/// Describes how requests are signed: the scheme, its place, how old a signed time may be, what is not covered.
 pub fn signed_by(spec: &Spec) -> String {
     let signature = &spec.signature;
     let scheme = signature.in_words.as_deref().unwrap_or_else(|| scheme_name(signature.scheme));
@@ -137,7 +137,7 @@ pub fn signed_by(spec: &Spec) -> String {
     format!("{scheme}{place}{time}{weak}")
 }
 
-/// Says what binds an event to the operator's account; `None` for a kind whose key is a secret.
+/// Describes what binds an event to the operator's account; `None` for a kind whose key is a secret.
 pub fn whose(spec: &Spec) -> Option<String> {
     let whose = spec.whose.as_ref()?;
     if let Some(why) = whose.none.as_ref().or(whose.open.as_ref()) {
@@ -150,7 +150,7 @@ pub fn whose(spec: &Spec) -> Option<String> {
     })
 }
 
-/// Says what stays open by the sender's design, however the provider is configured; sentences, at least one.
+/// Describes the weaknesses of the sender's design, however the provider is configured; sentences, at least one.
 pub fn left_open(spec: &Spec) -> String {
     let mut said: Vec<String> = Vec::new();
     let is_signed = match (spec.signature.scheme, spec.weakness()) {
@@ -208,7 +208,7 @@ pub fn span(seconds: u32) -> String {
     }
 }
 
-/// Says in one word where the facts about a kind were read.
+/// Names the source of the facts about a kind in one word.
 pub fn confidence(spec: &Spec) -> &'static str {
     match spec.confidence {
         Confidence::Official => "official",
@@ -222,15 +222,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn identities_and_signatures_are_told_as_people_say_them() {
+    fn identities_and_signatures_are_described_in_plain_words() {
         #[track_caller]
         fn check(name: &str, identity: &str, signature: &str) {
             let file = format!("{}/../../providers/{name}/provider.toml", env!("CARGO_MANIFEST_DIR"));
             let spec = Spec::parse(&std::fs::read_to_string(file).expect("a file")).expect("a spec");
-            let told: Vec<String> = spec.event.iter().map(identities).collect();
-            assert!(told.join("; ").contains(identity), "{name}: {told:?}");
-            let told = signed_by(&spec);
-            assert!(told.contains(signature), "{name}: {told}");
+            let described: Vec<String> = spec.event.iter().map(identities).collect();
+            assert!(described.join("; ").contains(identity), "{name}: {described:?}");
+            let described = signed_by(&spec);
+            assert!(described.contains(signature), "{name}: {described}");
         }
         check(
             "stripe",

@@ -1,7 +1,7 @@
 //! PostgreSQL: several nodes on one database, READ COMMITTED, every commit flushed.
 //!
-//! To read it: `pools.rs` (what each connection is for, and which server takes writes), `session.rs` (what a connection
-//! must be like), `statement.rs` (statements and transactions on it).
+//! Reading order: `pools.rs` (the purpose of each connection, and which server takes writes), `session.rs` (the
+//! required settings of a connection), `statement.rs` (statements and transactions on it).
 
 mod pools;
 mod session;
@@ -12,4 +12,4 @@ mod tests;
 pub(crate) use pools::Postgres;
 pub(crate) use pools::open;
 pub(super) use session::IS_WRITABLE;
-pub(crate) use session::Tidy;
+pub(crate) use session::SessionReset;

@@ -1,4 +1,4 @@
-//! The connections to one server: what each of them is for, and how many there are.
+//! The connections to one server: the purpose of each of them, and how many there are.
 //!
 //! The servers that the URL names, and which of them takes writes now.
 
@@ -12,11 +12,11 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 use tracing::info;
 
-use super::session::{self, SessionRole, SessionVerdict, Tidy};
+use super::session::{self, SessionCheck, SessionReset, SessionRole};
 use crate::db::error::{DbError, DbResult, StoreError};
 use crate::db::limit::limited;
 use crate::db::opening::PostgresSettings;
-use crate::db::pool::{PlacesUsed, SessionPool, Trust};
+use crate::db::pool::{PoolHealth, PoolUsage, SessionPool};
 use crate::db::warnings::listen;
 use hooklatch_core::database_url;
 use hooklatch_core::stop::to_end;
@@ -26,14 +26,15 @@ use hooklatch_core::stop::to_end;
 pub(crate) struct Postgres {
     /// Connections for everything else: PostgreSQL has no single writer.
     pool: SessionPool<PgConnection>,
-    /// Connections for what people look at and decide: their questions may be long, and nothing else waits behind them.
+    /// Connections for what operators look at and decide: their questions may be long, and nothing else waits behind
+    /// them.
     people: SessionPool<PgConnection>,
-    /// One session for whole admissions: nobody else delays it, and what it prepared stays with it.
+    /// One session for whole admissions: no other work delays it, and its prepared statements stay with it.
     committer: SessionPool<PgConnection>,
     /// Connections for claims and settlements alone, with the plans of those.
     worker: SessionPool<PgConnection>,
     hosts: Arc<DatabaseHosts>,
-    tidy: Tidy,
+    reset: SessionReset,
     handlers_n: usize,
 }
 
@@ -64,7 +65,7 @@ impl Postgres {
     }
 
     /// How much of its connections is taken, by what they are for.
-    pub(crate) fn used(&self) -> Vec<PlacesUsed> {
+    pub(crate) fn used(&self) -> Vec<PoolUsage> {
         vec![
             self.pool.used("shared"),
             self.people.used("people"),
@@ -73,12 +74,12 @@ impl Postgres {
         ]
     }
 
-    /// Returns how a session is put right after a handler had it.
-    pub(crate) fn tidy(&self) -> Tidy {
-        self.tidy
+    /// Returns how a session is reset after a handler used it.
+    pub(crate) fn reset(&self) -> SessionReset {
+        self.reset
     }
 
-    /// A connection of nobody's pool, for what takes longer than any operation.
+    /// A connection outside of the pools, for work that takes longer than any operation.
     pub(crate) async fn alone(&self) -> DbResult<PgConnection> {
         self.hosts.connect(SessionRole::Plain).await
     }
@@ -99,7 +100,7 @@ struct Shares {
 
 /// Connections for whole admissions.
 const COMMITTER_N: u32 = 1;
-/// Number of connections for what people look at and decide.
+/// Number of connections for what operators look at and decide.
 const PEOPLE_N: u32 = 2;
 /// Number of the pool's connections that handlers leave to everybody else: a handler may keep one for seconds.
 const LEFT_N: u32 = 2;
@@ -129,14 +130,14 @@ pub(crate) async fn open(
         return Err(StoreError::Refused(why));
     }
     listen();
-    let trust = Arc::new(Trust::default());
+    let health = Arc::new(PoolHealth::default());
     let pool = |places_n: u32, role: SessionRole| {
         let hosts = Arc::clone(&hosts);
         let connect = move || {
             let hosts = Arc::clone(&hosts);
             Box::pin(async move { hosts.connect(role).await }) as _
         };
-        SessionPool::new(places_n, Arc::clone(&trust), Box::new(connect))
+        SessionPool::new(places_n, Arc::clone(&health), Box::new(connect))
     };
     let shares = Shares::of(connections_n);
     Ok(Postgres {
@@ -145,7 +146,7 @@ pub(crate) async fn open(
         committer: pool(COMMITTER_N, SessionRole::Committer),
         worker: pool(shares.worker, SessionRole::Worker),
         hosts,
-        tidy: Tidy::of(settings),
+        reset: SessionReset::of(settings),
         handlers_n: shares.handlers as usize,
     })
 }
@@ -166,8 +167,8 @@ pub(super) struct DatabaseHosts {
     current: Mutex<Arc<PgConnectOptions>>,
 }
 
-/// Result of asking one host.
-enum HostAnswer {
+/// Result of checking one host.
+enum HostCheck {
     Fit(PgConnection),
     /// It takes no writes, or cannot be reached: another one may, or this one later.
     Passing(String),
@@ -210,8 +211,8 @@ impl DatabaseHosts {
     /// A session that may write and is fit: where the last one was, else wherever one is.
     pub(crate) async fn connect(&self, role: SessionRole) -> DbResult<PgConnection> {
         if self.all.len() > 1
-            && let HostAnswer::Fit(session) =
-                ask(&self.current(), &self.settings, role, CURRENT_TIMEOUT).await
+            && let HostCheck::Fit(session) =
+                check_host(&self.current(), &self.settings, role, CURRENT_TIMEOUT).await
         {
             return Ok(session);
         }
@@ -227,14 +228,14 @@ impl DatabaseHosts {
         for (n, host) in self.all.iter().cloned().enumerate() {
             let settings = self.settings.clone();
             asked.spawn(async move {
-                let answer = ask(&host, &settings, role, HOST_TIMEOUT).await;
+                let answer = check_host(&host, &settings, role, HOST_TIMEOUT).await;
                 (n, host, answer)
             });
         }
         let mut answers = Vec::new();
         let mut until = Instant::now() + HOST_TIMEOUT + EARLIER_TIMEOUT;
         while let Ok(Some(answer)) = timeout_at(until, asked.join_next()).await {
-            if matches!(answer, Ok((.., HostAnswer::Fit(_)))) {
+            if matches!(answer, Ok((.., HostCheck::Fit(_)))) {
                 until = until.min(Instant::now() + EARLIER_TIMEOUT);
             }
             answers.extend(answer.ok());
@@ -244,12 +245,12 @@ impl DatabaseHosts {
         let mut seen = Vec::new();
         for (_, host, answer) in answers {
             match answer {
-                HostAnswer::Fit(session) => {
+                HostCheck::Fit(session) => {
                     self.follow(&host);
                     return Ok(session);
                 }
-                HostAnswer::Passing(why) => seen.push(why),
-                HostAnswer::Refused(error) => refusal = refusal.or(Some(error)),
+                HostCheck::Passing(why) => seen.push(why),
+                HostCheck::Refused(error) => refusal = refusal.or(Some(error)),
             }
         }
         Err(refusal.unwrap_or_else(|| StoreError::Unavailable {
@@ -259,12 +260,12 @@ impl DatabaseHosts {
     }
 }
 
-async fn ask(
+async fn check_host(
     options: &PgConnectOptions,
     settings: &PostgresSettings,
     role: SessionRole,
     limit: Duration,
-) -> HostAnswer {
+) -> HostCheck {
     let place = place(options);
     let asking = async {
         let mut session = options.connect().await?;
@@ -272,14 +273,14 @@ async fn ask(
         Ok::<_, DbError>((session, verdict))
     };
     match tokio::time::timeout(limit, asking).await {
-        Ok(Ok((session, SessionVerdict::Fit))) => HostAnswer::Fit(session),
-        Ok(Ok((_, SessionVerdict::ReadOnly(why)))) => HostAnswer::Passing(format!("{place}: {why}")),
-        Ok(Ok((_, SessionVerdict::Unfit(why)))) => HostAnswer::Refused(StoreError::Refused(why)),
+        Ok(Ok((session, SessionCheck::Fit))) => HostCheck::Fit(session),
+        Ok(Ok((_, SessionCheck::ReadOnly(why)))) => HostCheck::Passing(format!("{place}: {why}")),
+        Ok(Ok((_, SessionCheck::Unfit(why)))) => HostCheck::Refused(StoreError::Refused(why)),
         Ok(Err(error)) => match StoreError::from_db("open", error) {
-            StoreError::Unavailable { source, .. } => HostAnswer::Passing(format!("{place}: {source}")),
-            other => HostAnswer::Refused(other),
+            StoreError::Unavailable { source, .. } => HostCheck::Passing(format!("{place}: {source}")),
+            other => HostCheck::Refused(other),
         },
-        Err(_) => HostAnswer::Passing(format!("{place}: no answer within {} ms", limit.as_millis())),
+        Err(_) => HostCheck::Passing(format!("{place}: no answer within {} ms", limit.as_millis())),
     }
 }
 

@@ -1,12 +1,13 @@
 //! The settings that a session must have before anything is written through it: they are set by statements, because a
-//! pooler swallows what is asked for when connecting, and read back on every new connection, because a pooler, a role
-//! or a restart may have it otherwise.
+//! pooler drops the parameters of the startup message, and read back on every new connection, because a pooler, a role
+//! or a restart may change them.
 //!
-//! The purpose of a session, which decides the plans of its statements. The sessions of admission and of the outbox are
-//! the same all day, over tables whose sizes change from nothing to millions within minutes: their plans must not go by
-//! what was counted an hour ago. Handlers and people ask what they like, and get the plans that PostgreSQL thinks best.
+//! The purpose of a session, which decides the plans of its statements. The sessions of admission and of the outbox run
+//! the same statements all day, over tables whose sizes change from nothing to millions within minutes: their plans
+//! must not depend on old statistics. Handlers and operators run any statement, and get the plans that PostgreSQL
+//! prefers.
 //!
-//! With a pooler in transaction mode nothing of this is set: it would stay in sessions that are not ours.
+//! With a pooler in transaction mode none of this is set: it would stay in sessions that other programs use.
 
 use std::time::Duration;
 
@@ -23,7 +24,7 @@ use hooklatch_core::stop::to_end;
 const LOCK_TIMEOUT_MS_MAX: i64 = 3_000;
 /// Longest idle time inside a transaction. Ours is 30 s. Milliseconds.
 const IDLE_TIMEOUT_MS_MAX: i64 = 60_000;
-/// Time that a second session may take to come about when we ask whether sessions are our own.
+/// Time limit for opening a second session, which checks whether sessions are shared by a pooler.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Settings that we need of a session. The warning with which a commit is confirmed that no standby has must
@@ -89,31 +90,31 @@ SELECT COUNT(*)::text AS prepared_n FROM pg_prepared_statements"
     };
 }
 
-/// Statements that put a session right after a handler had it.
+/// Statements that reset a session after a handler used it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Tidy {
-    /// Statements inside the handler's transaction, when it has ended well.
+pub struct SessionReset {
+    /// Statements inside the handler's transaction, when the handler succeeded.
     pub settings: &'static str,
     /// Statements after the transaction.
     pub session: &'static str,
 }
 
-impl Tidy {
-    pub(crate) fn of(settings: &PostgresSettings) -> Self {
+impl SessionReset {
+    pub fn of(settings: &PostgresSettings) -> Self {
         match (settings.pooling, settings.is_replicated) {
             (Pooling::Session, false) => Self { settings: redo!(), session: concat!(redo!(), left!()) },
             (Pooling::Session, true) => Self {
                 settings: concat!(redo!(), set_replicated!()),
                 session: concat!(redo!(), set_replicated!(), left!()),
             },
-            // After the transaction another session may answer: one that we have not set up.
+            // After the transaction the pooler may use another session, which we have not set up.
             (Pooling::Transaction, _) => Self { settings: undo!(), session: "" },
         }
     }
 
-    /// Puts the session right after the transaction; `false` when it cannot be, because other statements are prepared in
-    /// it than the driver knows: the next one to use it would be refused.
-    pub(crate) async fn after(&self, session: &mut PgConnection) -> DbResult<bool> {
+    /// Resets the session after the transaction; `false` when that is not possible, because statements are prepared in
+    /// it that the driver does not know: the next user of the session would get an error.
+    pub async fn after(&self, session: &mut PgConnection) -> DbResult<bool> {
         let rows = sqlx::raw_sql(self.session).fetch_all(&mut *session).await?;
         let last = rows.last().ok_or_else(DbError::vanished)?;
         let prepared_n: String = last.try_get("prepared_n").map_err(DbError::from)?;
@@ -121,8 +122,8 @@ impl Tidy {
     }
 }
 
-/// True when a session may write: not on a standby, not where somebody has forbidden it, and not where
-/// nobody waits for a standby any more although somebody has to.
+/// True when a session may write: not on a standby, not where a setting forbids it, and not where commits no longer
+/// wait for a standby although they have to.
 pub(in crate::db) const IS_WRITABLE: &str = "SELECT NOT pg_is_in_recovery()
     AND NOT current_setting('transaction_read_only')::boolean
     AND (current_setting('hooklatch.replicated', true) IS DISTINCT FROM 'on'
@@ -149,7 +150,7 @@ const NOT_KEPT: &str = "something between us and PostgreSQL does not keep what a
 
 /// Finding about a new connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum SessionVerdict {
+pub(super) enum SessionCheck {
     /// It may be used.
     Fit,
     /// A standby, or a server that takes no writes now: another host may, or this one later.
@@ -163,7 +164,7 @@ pub(crate) async fn prepare(
     connection: &mut PgConnection,
     settings: &PostgresSettings,
     role: SessionRole,
-) -> DbResult<SessionVerdict> {
+) -> DbResult<SessionCheck> {
     if settings.pooling == Pooling::Session {
         sqlx::raw_sql(SET).execute(&mut *connection).await?;
         if settings.is_replicated {
@@ -190,7 +191,7 @@ pub(crate) async fn prepare(
         statement_ms: get("statement_ms")?.parse().unwrap_or(-1),
     };
     Ok(match (session.verdict(settings), odd_plans) {
-        (SessionVerdict::Fit, Some(why)) => SessionVerdict::Unfit(format!("{why}: {NOT_KEPT}")),
+        (SessionCheck::Fit, Some(why)) => SessionCheck::Unfit(format!("{why}: {NOT_KEPT}")),
         (verdict, _) => verdict,
     })
 }
@@ -211,20 +212,18 @@ pub(super) struct SessionSettings {
 }
 
 impl SessionSettings {
-    pub(crate) fn verdict(&self, settings: &PostgresSettings) -> SessionVerdict {
+    pub fn verdict(&self, settings: &PostgresSettings) -> SessionCheck {
         if self.is_standby {
-            return SessionVerdict::ReadOnly(
-                "PostgreSQL is in recovery: a standby takes no writes".to_owned(),
-            );
+            return SessionCheck::ReadOnly("PostgreSQL is in recovery: a standby takes no writes".to_owned());
         }
         if self.is_read_only {
-            return SessionVerdict::ReadOnly(
+            return SessionCheck::ReadOnly(
                 "PostgreSQL takes no writes: transaction_read_only is on".to_owned(),
             );
         }
         match self.loses(settings).or_else(|| self.blocks(settings.pooling)) {
-            Some(why) => SessionVerdict::Unfit(why),
-            None => SessionVerdict::Fit,
+            Some(why) => SessionCheck::Unfit(why),
+            None => SessionCheck::Fit,
         }
     }
 
@@ -361,7 +360,7 @@ fn has_code(error: &DbError, codes: &[&str]) -> bool {
 /// The purpose of a session, which decides about its plans.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::db) enum SessionRole {
-    /// Reading, handlers, what people look at and decide.
+    /// Reading, handlers, what operators look at and decide.
     Plain,
     /// Whole admissions in one statement.
     Committer,

@@ -1,6 +1,6 @@
 //! Statements on PostgreSQL: values as arguments, rows with the names of their columns.
 //!
-//! A connection of the driver as what a pool has to know of one.
+//! The driver's connection as a [`Session`] of the pool.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use sqlx::{Column, Connection, PgConnection, Postgres, Row as _, TypeInfo, Value
 use sqlx_core::database::Database;
 use sqlx_core::transaction::TransactionManager;
 
-use crate::db::door::Door;
 use crate::db::error::{DbError, DbResult};
+use crate::db::executor::Executor;
 use crate::db::pool::Session;
 use crate::db::value::{Cell, Row, Value};
 use crate::db::warnings::refused_with_warning;
@@ -121,8 +121,8 @@ impl Session for PgConnection {
         to_end(Connection::close(self)).await;
     }
 
-    fn door(&mut self) -> Door<'_> {
-        Door::Postgres(self)
+    fn executor(&mut self) -> Executor<'_> {
+        Executor::Postgres(self)
     }
 }
 

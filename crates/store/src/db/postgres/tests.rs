@@ -1,6 +1,6 @@
 //! Tests of what a session may be like, as tables.
 
-use super::session::{SessionSettings, SessionVerdict};
+use super::session::{SessionCheck, SessionSettings};
 use crate::db::opening::PostgresSettings;
 
 type Change = fn(&mut SessionSettings);
@@ -24,7 +24,7 @@ fn fit() -> SessionSettings {
 #[test]
 fn a_session_that_could_lose_or_block_something_is_refused_by_the_settings_name() {
     let settings = |is_replicated| PostgresSettings { is_replicated, ..PostgresSettings::default() };
-    assert_eq!(fit().verdict(&settings(false)), SessionVerdict::Fit);
+    assert_eq!(fit().verdict(&settings(false)), SessionCheck::Fit);
     let changed: [(Change, bool, &str); 14] = [
         (|one| one.fsync = "off".to_owned(), false, "fsync = off"),
         (|one| one.full_page_writes = "off".to_owned(), false, "full_page_writes = off"),
@@ -49,7 +49,7 @@ fn a_session_that_could_lose_or_block_something_is_refused_by_the_settings_name(
         let mut session = fit();
         change(&mut session);
         match session.verdict(&settings(is_replicated)) {
-            SessionVerdict::Unfit(why) => assert!(why.contains(name), "{name}: {why}"),
+            SessionCheck::Unfit(why) => assert!(why.contains(name), "{name}: {why}"),
             other => panic!("{name}: {other:?}"),
         }
     }
@@ -65,10 +65,10 @@ fn a_server_that_takes_no_writes_is_another_ones_turn_whatever_else_is_wrong() {
     ] {
         let mut session = fit();
         change(&mut session);
-        assert!(matches!(session.verdict(&settings), SessionVerdict::ReadOnly(_)));
+        assert!(matches!(session.verdict(&settings), SessionCheck::ReadOnly(_)));
     }
     let mut replicated = fit();
     (replicated.synchronous_standby_names, replicated.synchronous_commit) =
         ("FIRST 1 (b)".to_owned(), "remote_apply".to_owned());
-    assert_eq!(replicated.verdict(&settings), SessionVerdict::Fit);
+    assert_eq!(replicated.verdict(&settings), SessionCheck::Fit);
 }

@@ -1,9 +1,9 @@
 //! A copy of the file while a server writes it, on a connection of a process that only reads.
 //!
-//! `VACUUM INTO` rather than SQLite's backup API: it reads one snapshot to its end, while the API begins anew with every
-//! page that another process writes, and never ends under load. It writes no page that is free, so bytes that were
-//! erased are not in the copy. Readers stop no writer in WAL mode; what they stop is the log being used again from its
-//! start, so it grows by what is written meanwhile.
+//! `VACUUM INTO` rather than SQLite's backup API: it reads one snapshot to its end, while the API starts over with
+//! every page that another process writes, and never ends under load. It copies no free page, so erased bytes are not
+//! in the copy. In WAL mode readers block no writer; but the log cannot be reused from its start meanwhile, so it grows
+//! by what is written until the copy is complete.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -47,7 +47,7 @@ pub struct FileKey {
 }
 
 /// Copies the file that `url` names to `to`: beside it first, checked, then put in its place. Takes as long as it takes,
-/// on the caller's thread. `now_ms` is noted in the copy, so that whoever starts on it knows what it is. Nothing is
+/// on the caller's thread. `now_ms` is noted in the copy, so that a node that starts on it knows what it is. Nothing is
 /// copied when `check` refuses the file for the encryption keys that it knows.
 pub fn copy_file(
     url: &str,
@@ -76,7 +76,7 @@ pub fn copy_file(
     let keys = file_keys(&source).map_err(failed)?;
     check(&keys).map_err(StoreError::Refused)?;
     partials_clear(to);
-    let partial = Partial::create(to)?;
+    let partial = PartialFile::create(to)?;
     let copied = copied(source, &partial.path, (now_ms, keys)).map_err(failed)?;
     let bytes_n = partial.put(to).map_err(|error| unusable(to, &error))?;
     Ok(FileCopy { path: to.to_owned(), bytes_n, ..copied })
@@ -105,17 +105,17 @@ fn unusable(path: &Path, error: &io::Error) -> StoreError {
 
 /// Ending of the name of a file that is not whole yet.
 const PARTIAL: &str = ".partial";
-/// Nobody has written to a file that was left for so long.
+/// Age from which a partial file is no longer being written.
 const LEFT_AFTER: Duration = Duration::from_secs(10);
 
 /// A file that is not whole yet. It goes when this is dropped.
-struct Partial {
+struct PartialFile {
     path: PathBuf,
-    /// Locked for as long as somebody writes it.
+    /// Locked for as long as a process writes it.
     _lock: File,
 }
 
-impl Partial {
+impl PartialFile {
     /// An empty file beside `to` that its owner alone may read, before anything is in it.
     fn create(to: &Path) -> Result<Self, StoreError> {
         let mut name = to.as_os_str().to_owned();
@@ -128,7 +128,7 @@ impl Partial {
         Ok(Self { path, _lock: lock })
     }
 
-    /// Puts it in its place, on disk for good; its bytes.
+    /// Renames it to `to` and flushes the folder. Returns its size in bytes.
     fn put(self, to: &Path) -> io::Result<u64> {
         let file = File::open(&self.path)?;
         file.sync_all()?;
@@ -138,7 +138,7 @@ impl Partial {
     }
 }
 
-impl Drop for Partial {
+impl Drop for PartialFile {
     fn drop(&mut self) {
         // It was renamed, or is of no use.
         remove(&self.path);
@@ -151,7 +151,7 @@ fn remove(partial: &Path) {
     }
 }
 
-/// Takes away what backups to the same place left when they were killed: each is as large as the database.
+/// Removes the partial files of killed backups to the same place: each is as large as the database.
 fn partials_clear(to: &Path) {
     let (Some(name), Ok(all)) = (to.file_name(), std::fs::read_dir(folder_of(to))) else { return };
     let prefix = format!("{}.", name.to_string_lossy());
@@ -205,7 +205,7 @@ fn copied(source: Connection, to: &Path, (now_ms, keys): (UnixMs, Vec<FileKey>))
     let copy = Connection::open_with_flags(to, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     // One file, without a log beside it: a copy is moved by its name.
     let mode: String = copy.query_row("PRAGMA journal_mode = DELETE", (), |row| row.get(0))?;
-    // What is in a copy of a backup that nobody has taken over is as old as that.
+    // A copy of a backup that was never taken over is as old as that backup.
     copy.execute("UPDATE installation SET backup_at_ms = COALESCE(backup_at_ms, ?1)", [now_ms])?;
     let checked: String = copy.query_row("PRAGMA quick_check", (), |row| row.get(0))?;
     let found: i64 = copy.query_row(version, (), |row| row.get(0))?;

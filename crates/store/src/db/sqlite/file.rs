@@ -1,7 +1,7 @@
-//! The database's file: where it is, and that nobody else has it.
+//! The database's file: where it is, and the lock that keeps other processes out.
 //!
-//! The database's files are for us alone: customers' data is in them. Only on Unix; elsewhere the folder has to see to
-//! it.
+//! The files are readable by our user alone, because customers' data is in them. Only on Unix; elsewhere the folder's
+//! permissions have to ensure it.
 
 use std::fs::{File, OpenOptions, Permissions, TryLockError};
 use std::io;
@@ -61,12 +61,12 @@ pub(crate) fn opened(path: &Path) -> Result<DatabaseFile, StoreError> {
     has_one_name(path)?;
     // Each protects what the other one cannot: the file by whatever name, and the name whatever file is there.
     let lock_path = beside(path, ".lock");
-    let lock = opened_or_made(&lock_path)
-        .map_err(|error| refused(format!("cannot be locked: {error}{}", whose(&lock_path, &error))))?;
+    let lock = open_or_create(&lock_path)
+        .map_err(|error| refused(format!("cannot be locked: {error}{}", owner_hint(&lock_path, &error))))?;
     locked(&lock).map_err(refused)?;
     is_where_it_was(path)?;
-    let file = opened_or_made(path)
-        .map_err(|error| refused(format!("cannot be written: {error}{}", whose(path, &error))))?;
+    let file = open_or_create(path)
+        .map_err(|error| refused(format!("cannot be written: {error}{}", owner_hint(path, &error))))?;
     // Elsewhere this lock and those of SQLite are of one sort, and in each other's way.
     if cfg!(target_os = "linux") {
         locked(&file).map_err(refused)?;
@@ -130,8 +130,8 @@ fn is_where_it_was(path: &Path) -> Result<(), StoreError> {
     )))
 }
 
-/// Who we are, and whose this file or its folder is: people mount folders of somebody else, and put files there as root.
-fn whose(path: &Path, error: &Error) -> String {
+/// Our user, and the owner of this file or its folder: operators mount folders of another user, or write files as root.
+fn owner_hint(path: &Path, error: &Error) -> String {
     if !matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem) {
         return String::new();
     }
@@ -220,7 +220,7 @@ pub(crate) fn options() -> OpenOptions {
 
 /// Opens a file, and makes it if it is missing. What root makes by hand in the folder of a service belongs to that service,
 /// which could not open it otherwise. No link is followed to what is given away: it is new.
-pub(super) fn opened_or_made(path: &Path) -> io::Result<File> {
+pub(super) fn open_or_create(path: &Path) -> io::Result<File> {
     let made = match options().create_new(true).open(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return options().open(path),
         made => made?,
@@ -234,7 +234,7 @@ pub(super) fn opened_or_made(path: &Path) -> io::Result<File> {
     Ok(made)
 }
 
-/// Takes away the rights to the database's files that an earlier version, or a copy, gave to others. SQLite gives its
+/// Removes the permissions on the database's files that an earlier version, or a copy, gave to others. SQLite gives its
 /// other files the rights that the database has. A file that its group may read was meant so, and stays.
 pub(crate) fn keep(path: &Path) {
     for ending in ["", "-wal", "-shm", ".lock", WITNESS] {
@@ -297,7 +297,7 @@ mod private_tests {
 
     #[test]
     fn what_root_makes_in_the_folder_of_a_service_belongs_to_the_service() {
-        /// Nobody's, here and elsewhere.
+        /// An id that no user has.
         const SERVICE: u32 = 54_321;
         let folder = tempfile::tempdir().unwrap();
         let is_root = rustix::process::geteuid().is_root();
@@ -307,7 +307,7 @@ mod private_tests {
         let (new, old) = (folder.path().join("new"), folder.path().join("old"));
         std::fs::write(&old, "old").unwrap();
         for path in [&new, &old] {
-            drop(opened_or_made(path).unwrap());
+            drop(open_or_create(path).unwrap());
         }
         let owner = |path| std::fs::metadata(path).unwrap().uid();
         assert_eq!(owner(&new), if is_root { SERVICE } else { owner(&old) });

@@ -1,24 +1,25 @@
 //! Whether the file that SQLite has open is still the one at its path.
 //!
-//! SQLite writes to an inode, and goes on doing so when the path leads elsewhere: after `mv`, `rm`, a copy renamed over
-//! it, another folder or mount in its place. What is acknowledged then is lost with the next start. So device and inode
-//! of what was opened are compared with what is at the path after each commit, before anybody is answered, and by the
-//! probe of readiness. Once they differ, nothing is written until the process is restarted, even if the file is put
+//! SQLite writes to an inode, and continues to do so when the path leads elsewhere: after `mv`, `rm`, a copy renamed
+//! over it, another folder or mount in its place. Data acknowledged then is lost with the next start. So the device and
+//! inode of the opened file are compared with those at the path after each commit, before the response is sent, and by
+//! the readiness probe. Once they differ, nothing is written until the process is restarted, even if the file is put
 //! back: another program may have written to it meanwhile, with another log.
 //!
 //! Closing any descriptor of a file drops all POSIX locks that the process has on it, SQLite's included. So nothing in
-//! this process may open and close the database, its `-wal` or its `-shm` while SQLite has them open: look by path
-//! (`metadata`). The one descriptor of our own is opened before SQLite's and closed after them.
+//! this process may open and close the database, its `-wal` or its `-shm` while SQLite has them open: check by path
+//! (`metadata`). Our one descriptor is opened before SQLite's and closed after them.
 //!
-//! An inode says nothing of what is in the file: a backup may be put into it (`.restore` of the sqlite3 shell, or a copy
-//! that is written over it). So the number of the witness, which only rises, is read at the same moments.
+//! An inode does not identify the content: a backup may be written into the file (`.restore` of the sqlite3 shell, or a
+//! copy over it). So the number of the witness, which only rises, is read at the same moments.
 //!
-//! A small file beside the database that says how far it was: whoever puts an older copy of the database back leaves
-//! this one as it is, and so is found out.
+//! The witness is a small file beside the database with the number that the database had last. An older copy of the
+//! database put back beside it is detected, because this file stays as it is.
 //!
-//! One line: a word with the version of this format, the installation's id, how often changes were told, when, in unix
-//! milliseconds, and whether a process has it `open` or left it `closed`. Its number is written after the database has it on disk (WAL and `synchronous = FULL`), so it never
-//! says more than what a power cut leaves. Written beside and renamed: it is whole or as it was before.
+//! It has one line: a word with the version of this format, the installation's id, the number of changes, the time in
+//! unix milliseconds, and whether a process has it `open` or left it `closed`. The number is written after the database
+//! has it on disk (WAL and `synchronous = FULL`), so it is never ahead of the database after a power failure. It is
+//! written to a temporary file and renamed, so it is never incomplete.
 
 use std::fs::{File, Metadata};
 use std::io::{self, ErrorKind, Read, Write};
@@ -112,7 +113,7 @@ impl DatabaseFile {
     /// Fails unless the file, and the log if one is given, are at their paths.
     pub(crate) fn check(&self, log: Option<FileId>) -> DbResult<()> {
         self.check_known()?;
-        match self.look(log) {
+        match self.check_path(log) {
             Ok(None) => Ok(()),
             Ok(Some(what)) => {
                 self.moved.get_or_init(|| {
@@ -139,7 +140,7 @@ impl DatabaseFile {
             Err(rusqlite::Error::QueryReturnedNoRows) => 0,
             // There is no such table.
             Err(error) if error.sqlite_error_code() == Some(ErrorCode::Unknown) => 0,
-            // An interrupted or failed read says nothing.
+            // An interrupted or failed read proves nothing.
             Err(_) => return Ok(()),
         };
         if found_n < seen_n {
@@ -164,7 +165,7 @@ impl DatabaseFile {
     }
 
     /// What is not where it should be.
-    fn look(&self, log: Option<FileId>) -> io::Result<Option<String>> {
+    fn check_path(&self, log: Option<FileId>) -> io::Result<Option<String>> {
         let log = log.map(|id| (&self.log_path, id));
         for (path, id) in self.places.iter().map(|path| (path, self.id)).chain(log) {
             let what = match FileId::at(path) {
@@ -206,7 +207,7 @@ impl DatabaseFile {
         self.check(expected)?;
         let db = open(&self.path)?;
         let mut log = self.log();
-        // Whoever has it open keeps SQLite from deleting it.
+        // A process that has it open keeps SQLite from deleting it.
         let id = log.id.or_else(|| FileId::at(&self.log_path).ok());
         self.check(id)?;
         log.connections_n += 1;
@@ -217,8 +218,8 @@ impl DatabaseFile {
     /// Closes a connection to it. Closing the last one, SQLite deletes the log by its name: that may be the log of
     /// another database by now, and what was deleted could not be copied out of this process any more. So a connection to
     /// a file that was moved stays open until the process ends.
-    pub(crate) fn close(self: Arc<Self>, db: Connection) {
-        if !matches!(self.look(None), Ok(None)) {
+    pub fn close(self: Arc<Self>, db: Connection) {
+        if !matches!(self.check_path(None), Ok(None)) {
             std::mem::forget((db, self));
             return;
         }
@@ -254,11 +255,11 @@ const CHANGES_N_MAX: i64 = 1 << 53;
 pub(crate) struct Witnessed {
     /// Id of the installation whose database it was beside.
     pub installation_id: String,
-    /// How often that database had told of changes.
+    /// Number of changes of that database.
     pub(crate) changes_n: i64,
     /// When it was written.
     pub at_ms: UnixMs,
-    /// True when whoever wrote it changed nothing afterwards.
+    /// True when the process that wrote it changed nothing afterwards.
     pub is_closed: bool,
 }
 
@@ -316,7 +317,7 @@ impl WitnessFile {
         parsed(&text).map(Some).ok_or_else(|| format!("it is not one line of {FORMAT}"))
     }
 
-    /// Puts it on disk in place of what is there.
+    /// Replaces the file on disk.
     pub(crate) fn write(&self, witnessed: &Witnessed) -> WitnessTurn {
         let failed = self.put(witnessed).err().map(|error| error.to_string());
         let mut before = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
@@ -330,12 +331,12 @@ impl WitnessFile {
     }
 
     fn put(&self, witnessed: &Witnessed) -> std::io::Result<()> {
-        // What a killed process left, or somebody put there.
+        // A file that a killed process left, or that was put there.
         match std::fs::remove_file(&self.partial) {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        let mut file = file::opened_or_made(&self.partial)?;
+        let mut file = file::open_or_create(&self.partial)?;
         file.write_all(line(witnessed).as_bytes())?;
         file.sync_all()?;
         std::fs::rename(&self.partial, &self.path)
@@ -379,11 +380,11 @@ mod witness_tests {
     }
 
     #[test]
-    fn what_is_written_is_read_and_what_is_not_ours_is_told() {
+    fn a_written_witness_is_read_back_and_a_foreign_file_is_reported() {
         let folder = tempfile::tempdir().unwrap();
         let file = WitnessFile::beside(&folder.path().join("x.db"));
         assert_eq!(file.read(), Ok(None));
-        // A file that a killed process left is in nobody's way.
+        // A file that a killed process left is overwritten.
         std::fs::write(&file.partial, "half").unwrap();
         assert_eq!(file.write(&witnessed(7)), WitnessTurn::None);
         assert_eq!(file.read(), Ok(Some(witnessed(7))));
@@ -411,7 +412,7 @@ mod witness_tests {
     }
 
     #[test]
-    fn a_place_where_nothing_can_be_written_is_told_once_and_again_when_it_is_well() {
+    fn a_failing_witness_write_is_reported_once_and_so_is_its_recovery() {
         let folder = tempfile::tempdir().unwrap();
         let file = WitnessFile::beside(&folder.path().join("x.db"));
         std::fs::create_dir(&file.path).unwrap();
@@ -422,7 +423,7 @@ mod witness_tests {
         std::fs::remove_dir(&file.path).unwrap();
         assert_eq!(file.write(&witnessed(3)), WitnessTurn::Recovers);
         assert_eq!((file.failed(), file.read()), (None, Ok(Some(witnessed(3)))));
-        // A link would be followed to a file of somebody else.
+        // A link could lead to a file of another user.
         std::fs::rename(&file.path, folder.path().join("other")).unwrap();
         std::os::unix::fs::symlink(folder.path().join("other"), &file.path).unwrap();
         assert!(file.read().is_err());

@@ -1,8 +1,9 @@
-//! SQLite: one writer, several readers, WAL, every commit flushed. Each connection has a thread of its own.
+//! SQLite: one writer, several readers, WAL, every commit flushed. Each connection has its own thread.
 //!
-//! To read it: `pools.rs` (what each connection is for, and what a file must be like), `session.rs` (a connection and
-//! its thread), `statement.rs` (statements and transactions on it), `file.rs` (the file itself), `identity.rs` (that it is
-//! still the one at its path, and what is kept beside it to know an older copy by), `copy.rs` (a backup of it).
+//! Reading order: `pools.rs` (the purpose of each connection, and the requirements on a file), `session.rs` (a
+//! connection and its thread), `statement.rs` (statements and transactions on it), `file.rs` (the file itself),
+//! `identity.rs` (that it is still the one at its path, and the witness by which an older copy is detected), `copy.rs`
+//! (a backup of it).
 
 mod copy;
 mod file;

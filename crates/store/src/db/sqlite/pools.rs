@@ -1,10 +1,10 @@
 //! The connections to one file: one that writes, and several that read.
 //!
-//! What this process changes in the file: counted, and told to who keeps the witness (`witness.rs`).
+//! Counts what this process changes in the file, and notifies the task that keeps the witness (`identity.rs`).
 //!
-//! SQLite counts the rows that a connection changes; its thread compares before and after each piece of work. Nothing is
-//! missed that way, whoever wrote it, and nothing waits. A transaction that is rolled back counts, too: that costs one
-//! more look and nothing else.
+//! SQLite counts the rows that a connection changes; its thread compares before and after each piece of work. So no
+//! write is missed, whichever code made it, and nothing waits. A transaction that is rolled back counts, too: that
+//! costs one more look and nothing else.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,15 +18,15 @@ use super::file;
 use super::identity::{DatabaseFile, WitnessFile};
 use super::session::SqliteSession;
 use crate::db::error::{DbResult, StoreError};
-use crate::db::pool::{PlacesUsed, SessionPool, Trust};
+use crate::db::pool::{PoolHealth, PoolUsage, SessionPool};
 
 /// The oldest library without the WAL-reset corruption (sqlite.org/wal.html#walresetbug).
 const VERSION_MIN: (u32, u32, u32) = (3, 51, 3);
-/// Connections for what people look at.
+/// Connections for what operators look at.
 const PEOPLE_N: u32 = 2;
 /// Time for which a statement waits for another connection's lock.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
-/// The same for a checkpoint that lets the log begin anew: meanwhile nobody writes.
+/// The same for a checkpoint that lets the log begin anew: no connection writes meanwhile.
 const RESTART_TIMEOUT: Duration = Duration::from_millis(5);
 /// Prepared statements that each connection keeps.
 const STATEMENTS_N: usize = 512;
@@ -56,7 +56,7 @@ pub(crate) struct Sqlite {
     writer: SessionPool<SqliteSession>,
     /// Connections that only read.
     reader: SessionPool<SqliteSession>,
-    /// Read only, for what people look at: their questions may be long, and nothing else waits behind them.
+    /// Read only, for what operators look at: their questions may be long, and nothing else waits behind them.
     people: SessionPool<SqliteSession>,
     /// Moves the log into the file beside the writer: it never writes anything else.
     checkpointer: SessionPool<SqliteSession>,
@@ -95,7 +95,7 @@ impl Sqlite {
     }
 
     /// Moves what is in the log into the file, beside the writer. Then the rest, which was written meanwhile, with the
-    /// writer kept out: the log begins anew, and stays as small as it is. Where somebody reads or writes just now, the
+    /// writer kept out: the log begins anew, and stays as small as it is. While another connection reads or writes, the
     /// rest waits for the next checkpoint.
     pub(crate) async fn checkpoint(&self) -> DbResult<()> {
         let mut held = self.checkpointer.take().await?;
@@ -109,7 +109,7 @@ impl Sqlite {
     }
 
     /// How much of its connections is taken, by what they are for.
-    pub(crate) fn used(&self) -> Vec<PlacesUsed> {
+    pub(crate) fn used(&self) -> Vec<PoolUsage> {
         vec![self.writer.used("writer"), self.reader.used("reader"), self.people.used("people")]
     }
 
@@ -124,7 +124,7 @@ pub(crate) async fn open(url: &str, connections_n: u32) -> Result<Sqlite, StoreE
     let path = file::path(url).map_err(StoreError::Refused)?;
     let file = Arc::new(file::opened(&path)?);
     let unavailable = |source| StoreError::from_db("open", source);
-    let trust = Arc::new(Trust::default());
+    let health = Arc::new(PoolHealth::default());
     let changes = Arc::new(FileChanges::default());
     let pool = |places_n: u32, name: &'static str, is_writing: bool| {
         let (file, changes) = (Arc::clone(&file), is_writing.then(|| Arc::clone(&changes)));
@@ -137,7 +137,7 @@ pub(crate) async fn open(url: &str, connections_n: u32) -> Result<Sqlite, StoreE
                 Ok(opened.counting(changes))
             }) as _
         };
-        SessionPool::<SqliteSession>::new(places_n, Arc::clone(&trust), Box::new(connect))
+        SessionPool::<SqliteSession>::new(places_n, Arc::clone(&health), Box::new(connect))
     };
     let reader = pool(connections_n.saturating_sub(PEOPLE_N).clamp(1, 16), "sqlite-reader", false);
     let people = pool(PEOPLE_N, "sqlite-people", false);
@@ -161,7 +161,7 @@ fn connected(path: &Path, is_writing: bool) -> DbResult<Connection> {
     db.set_prepared_statement_cache_capacity(STATEMENTS_N);
     db.execute_batch(if is_writing { WRITING } else { READING })?;
     db.execute_batch(EVERY)?;
-    // Opens the log: from now on it is there for as long as this connection is, and can be told from another one.
+    // Opens the log: it then exists for as long as this connection does, and can be distinguished from another one.
     db.query_row("PRAGMA schema_version", (), |_| Ok(()))?;
     Ok(db)
 }
@@ -211,12 +211,12 @@ pub(crate) async fn opened(folder: &tempfile::TempDir) -> Sqlite {
 /// was started and stopped without anything else is the one that it was.
 const QUIET: [&str; 3] = ["node_seen", "node_gone", "witness_step"];
 
-/// Changes of this process. What is told of them is one word, however many there were.
+/// Changes of this process, with one notification for any number of them.
 #[derive(Default)]
 pub(crate) struct FileChanges {
     works_n: AtomicU64,
     is_quiet: AtomicBool,
-    told: Notify,
+    notify: Notify,
 }
 
 /// While this is there, what the writer does is not counted. Its owner holds the writer.
@@ -233,7 +233,7 @@ impl FileChanges {
     pub(crate) fn note(&self) {
         if !self.is_quiet.load(Ordering::SeqCst) {
             self.works_n.fetch_add(1, Ordering::SeqCst);
-            self.told.notify_one();
+            self.notify.notify_one();
         }
     }
 
@@ -242,9 +242,9 @@ impl FileChanges {
         self.works_n.load(Ordering::SeqCst)
     }
 
-    /// Waits for a change since this was asked last. For one who asks.
-    pub(crate) async fn changed(&self) {
-        self.told.notified().await;
+    /// Waits for a change since the last call. For a single caller.
+    pub async fn changed(&self) {
+        self.notify.notified().await;
     }
 
     /// To be held together with the writer.

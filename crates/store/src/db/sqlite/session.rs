@@ -1,17 +1,17 @@
-//! One connection to SQLite on a thread of its own: callers send work there and await the answer.
+//! One connection to SQLite on its own thread: callers send work to it and await the result.
 //!
-//! SQLite's library blocks the thread that calls it: for a statement, for another connection's lock, for the disk at
-//! each COMMIT. On the runtime's own threads that would stop everything else, so each connection has its thread, and
-//! only one of them writes. A writer sends a closure that holds a whole transaction; it runs from `BEGIN IMMEDIATE` to
-//! `COMMIT` without coming back, so the only writer is never held while somebody decides what to do next. One hop there
-//! and one back, for a batch of any size. (An open transaction, for handlers that write, is the exception: a hop for
-//! each statement.)
+//! SQLite's library blocks the calling thread: for a statement, for another connection's lock, for the disk at each
+//! COMMIT. On a runtime thread that would stop other tasks, so each connection has its own thread, and only one of them
+//! writes. A writer sends a closure that holds a whole transaction; it runs from `BEGIN IMMEDIATE` to `COMMIT` in one
+//! piece, so the only writer is never blocked while a caller decides what to do next. One round trip to the thread, for
+//! a batch of any size. (An open transaction, for handlers that write, is the exception: a round trip for each
+//! statement.)
 //!
-//! A caller that waits may go away. Work that nobody waits for any more is interrupted (`lose`: an interrupt for the
-//! statement that runs, and a question in the progress handler for those that follow), and its connection is closed, so
-//! it never keeps the writer's lock. Just before COMMIT both sides ask the same [`Stage`]: either the one who waits
-//! gave up first, and the thread rolls back, or the thread went first, and whether the commit happened is unknown. A
-//! panic in a transaction rolls it back; one in other work ends the connection and nothing else.
+//! A caller that waits may go away. Work without a waiting caller is interrupted (`lose`: an interrupt for the running
+//! statement, and a check in the progress handler for those that follow), and its connection is closed, so it never
+//! keeps the writer's lock. Just before COMMIT both sides set the same [`Stage`]: if the caller gave up first, the
+//! thread rolls back; if the thread was first, the outcome of the commit is unknown to the caller. A panic in a
+//! transaction rolls it back; one in other work ends the connection and nothing else.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -29,7 +29,7 @@ use super::pools::FileChanges;
 use crate::db::error::{DbError, DbResult, StoreError};
 use crate::db::limit::{STATEMENT_LIMIT, count_panic};
 
-/// After how many steps of a statement it is asked whether somebody still waits for it: some tens of microseconds.
+/// Steps of a statement between two checks whether its caller still waits: some tens of microseconds.
 const STEPS_N: i32 = 5_000;
 
 /// The PRAGMAs that handlers may use: all others change the connection, the file or the whole process for longer than a
@@ -49,28 +49,28 @@ const PRAGMAS: [&str; 11] = [
 ];
 
 /// An order to a connection's thread.
-pub(super) enum Errand {
-    /// Gives back whether the thread goes on.
+pub(super) enum Job {
+    /// Returns whether the thread goes on.
     Work(Box<dyn FnOnce(&mut Connection) -> bool + Send>),
     /// Close the connection; drop this then.
     Close(oneshot::Sender<()>),
 }
 
 /// One connection. Dropping it closes it.
-pub(crate) struct SqliteSession {
-    pub(super) errands: Sender<Errand>,
+pub struct SqliteSession {
+    pub(super) jobs: Sender<Job>,
     pub shared: Arc<SessionShared>,
     pub begin: &'static str,
     /// The file that it is open on, and the log that it has.
     file: (Arc<DatabaseFile>, Option<FileId>),
-    /// Told when rows were changed here; nobody for a connection that only reads.
+    /// Notified when rows were changed here; `None` for a connection that only reads.
     changes: Option<Arc<FileChanges>>,
 }
 
 /// State that both sides know: the caller and the thread.
 pub(crate) struct SessionShared {
     interrupt: InterruptHandle,
-    /// True when work was given up: nobody knows what it did, and what follows is not to be done.
+    /// True when work was given up: its effects are unknown, and what follows is not to be done.
     is_lost: AtomicBool,
     /// True when a transaction was open after the last work.
     pub(super) is_in_transaction: AtomicBool,
@@ -79,7 +79,7 @@ pub(crate) struct SessionShared {
 }
 
 impl SessionShared {
-    /// Gives up what runs: it is of no use to anybody.
+    /// Interrupts the running work and marks the connection as lost.
     fn lose(&self) {
         self.is_lost.store(true, Ordering::SeqCst);
         self.interrupt.interrupt();
@@ -90,13 +90,13 @@ impl SessionShared {
     }
 }
 
-/// Loses the connection unless its answer came.
-struct Underway<'a> {
+/// Loses the connection unless it has answered.
+struct LoseGuard<'a> {
     shared: &'a SessionShared,
     is_answered: bool,
 }
 
-impl Drop for Underway<'_> {
+impl Drop for LoseGuard<'_> {
     fn drop(&mut self) {
         if !self.is_answered {
             self.shared.lose();
@@ -109,21 +109,21 @@ const WORKING: u8 = 0;
 const COMMITTING: u8 = 1;
 const GIVEN_UP: u8 = 2;
 
-/// The progress of one transaction. The caller may give it up, and its thread asks before the COMMIT if it has.
+/// The progress of one transaction. The caller may give it up, and its thread checks that before the COMMIT.
 struct Stage(AtomicU8);
 
 impl Stage {
-    fn turns(&self, to: u8) -> bool {
+    fn advance(&self, to: u8) -> bool {
         self.0.compare_exchange(WORKING, to, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 }
 
-/// Gives a transaction up when it is dropped: then nobody waits for the transaction any more.
-struct Waits(Arc<Stage>);
+/// Gives a transaction up when it is dropped: then no caller waits for the transaction any more.
+struct GiveUpGuard(Arc<Stage>);
 
-impl Drop for Waits {
+impl Drop for GiveUpGuard {
     fn drop(&mut self) {
-        self.0.turns(GIVEN_UP);
+        self.0.advance(GIVEN_UP);
     }
 }
 
@@ -136,8 +136,8 @@ impl SqliteSession {
         file: Arc<DatabaseFile>,
         open: impl FnOnce(&Path) -> DbResult<Connection> + Send + 'static,
     ) -> DbResult<Self> {
-        let (errands, work) = channel::<Errand>();
-        let (tell, told) = oneshot::channel();
+        let (jobs, work) = channel::<Job>();
+        let (reply, opening) = oneshot::channel();
         let held = Arc::clone(&file);
         let body = move || {
             let opened = catch_unwind(AssertUnwindSafe(|| {
@@ -146,17 +146,17 @@ impl SqliteSession {
             }));
             match opened {
                 Ok(Ok((shared, db, log))) => {
-                    // Where nobody waits for it any more, no work comes either.
-                    drop(tell.send(shared.map(|shared| (shared, log))));
+                    // When the caller is gone, no work follows either.
+                    drop(reply.send(shared.map(|shared| (shared, log))));
                     serve(db, &work, held);
                 }
-                Ok(Err(error)) => drop(tell.send(Err(error))),
+                Ok(Err(error)) => drop(reply.send(Err(error))),
                 Err(_) => {}
             }
         };
         std::thread::Builder::new().name(name.to_owned()).spawn(body).map_err(DbError::lost)?;
-        let (shared, log) = told.await.unwrap_or_else(|_| Err(ended()))?;
-        Ok(Self { errands, shared, begin, file: (file, log), changes: None })
+        let (shared, log) = opening.await.unwrap_or_else(|_| Err(ended()))?;
+        Ok(Self { jobs, shared, begin, file: (file, log), changes: None })
     }
 
     /// The same connection, whose changes are counted, and after whose commits the file is looked for at its path.
@@ -204,15 +204,15 @@ impl SqliteSession {
         work: impl FnOnce(&mut Connection) -> DbResult<T> + Send + 'static,
     ) -> Result<T, StoreError> {
         let stage = Arc::new(Stage(AtomicU8::new(WORKING)));
-        let waits = Waits(Arc::clone(&stage));
+        let waits = GiveUpGuard(Arc::clone(&stage));
         let begin = self.begin;
         let whole = self.run(move |db| Ok(transaction(db, op, begin, &stage, work)));
         match timeout(STATEMENT_LIMIT, whole).await {
             Ok(Ok(answer)) => answer,
             // Its thread is gone, perhaps in the middle of the COMMIT.
-            Ok(Err(error)) if waits.0.turns(GIVEN_UP) => Err(StoreError::from_db(op, error)),
+            Ok(Err(error)) if waits.0.advance(GIVEN_UP) => Err(StoreError::from_db(op, error)),
             Ok(Err(error)) => Err(StoreError::from_commit(error)),
-            Err(_) if waits.0.turns(GIVEN_UP) => Err(StoreError::silent(op, STATEMENT_LIMIT)),
+            Err(_) if waits.0.advance(GIVEN_UP) => Err(StoreError::silent(op, STATEMENT_LIMIT)),
             Err(_) => Err(StoreError::CommitUnknown { source: DbError::no_answer(STATEMENT_LIMIT) }),
         }
     }
@@ -223,7 +223,7 @@ impl SqliteSession {
     ) -> DbResult<T> {
         let (answer, awaited) = oneshot::channel();
         let (shared, changes, file) = (Arc::clone(&self.shared), self.changes.clone(), self.file.clone());
-        let errand = Errand::Work(Box::new(move |db| {
+        let job = Job::Work(Box::new(move |db| {
             let before_n = db.total_changes();
             let mut done = catch_unwind(AssertUnwindSafe(|| work(db)));
             if let Some(changes) = changes {
@@ -251,10 +251,10 @@ impl SqliteSession {
             })));
             goes_on
         }));
-        self.errands.send(errand).map_err(|_| ended())?;
-        let mut underway = Underway { shared: &self.shared, is_answered: false };
+        self.jobs.send(job).map_err(|_| ended())?;
+        let mut lose_guard = LoseGuard { shared: &self.shared, is_answered: false };
         let done = awaited.await;
-        underway.is_answered = true;
+        lose_guard.is_answered = true;
         done.unwrap_or_else(|_| Err(ended()))
     }
 }
@@ -263,28 +263,28 @@ fn ended() -> DbError {
     DbError::lost("the thread of a connection has ended")
 }
 
-/// Serves the connection on its thread until nobody can send work to it any more.
-fn serve(mut db: Connection, errands: &Receiver<Errand>, file: Arc<DatabaseFile>) {
-    let mut goodbye = None;
-    while let Ok(errand) = errands.recv() {
-        match errand {
-            Errand::Work(work) => {
+/// Serves the connection on its thread until all senders of work are dropped.
+fn serve(mut db: Connection, jobs: &Receiver<Job>, file: Arc<DatabaseFile>) {
+    let mut close_guard = None;
+    while let Ok(job) = jobs.recv() {
+        match job {
+            Job::Work(work) => {
                 if !work(&mut db) {
                     break;
                 }
             }
-            Errand::Close(tell) => {
-                goodbye = Some(tell);
+            Job::Close(guard) => {
+                close_guard = Some(guard);
                 break;
             }
         }
     }
     // A transaction that is open in it is rolled back.
     file.close(db);
-    drop(goodbye);
+    drop(close_guard);
 }
 
-/// Makes statements of a connection end when nobody waits for them any more.
+/// Makes statements of a connection end when no caller waits for them any more.
 fn watched(db: &Connection) -> DbResult<Arc<SessionShared>> {
     let shared = Arc::new(SessionShared {
         interrupt: db.get_interrupt_handle(),
@@ -352,7 +352,7 @@ fn transaction<T>(
         Err(DbError::unsaid("work in a transaction panicked"))
     });
     let answer = match answer {
-        Ok(value) if stage.turns(COMMITTING) => {
+        Ok(value) if stage.advance(COMMITTING) => {
             let committed =
                 db.execute_batch("COMMIT").map_err(DbError::from).map_err(StoreError::from_commit);
             committed.map(|()| value)

@@ -1,6 +1,6 @@
 //! Statements on SQLite: values bound by their number, rows with the names of their columns.
 //!
-//! SQLite's connection as what a pool has to know of one.
+//! SQLite's connection as a [`Session`] of the pool.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -9,9 +9,9 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Statement};
 use tokio::sync::oneshot;
 
-use super::session::{Errand, SqliteSession};
-use crate::db::door::Door;
+use super::session::{Job, SqliteSession};
 use crate::db::error::{DbError, DbResult};
+use crate::db::executor::Executor;
 use crate::db::pool::Session;
 use crate::db::value::{Cell, Row, Value};
 use hooklatch_core::stop::to_end;
@@ -73,7 +73,7 @@ fn cell(value: ValueRef<'_>) -> Cell {
     match value {
         ValueRef::Null => Cell::Null,
         ValueRef::Integer(number) => Cell::Int(number),
-        // One such cell keeps nobody from the others, nor from the other rows.
+        // One such cell leaves the other cells and rows readable.
         ValueRef::Text(bytes) => std::str::from_utf8(bytes).map_or_else(
             |_| Cell::Other("TEXT that is not UTF-8".to_owned()),
             |text| Cell::Text(text.to_owned()),
@@ -121,14 +121,14 @@ impl Session for SqliteSession {
     }
 
     async fn close(self) {
-        let (tell, told) = oneshot::channel();
-        if self.errands.send(Errand::Close(tell)).is_ok() {
+        let (guard, closed) = oneshot::channel();
+        if self.jobs.send(Job::Close(guard)).is_ok() {
             // Waiting always ends with an error: nothing is sent, and the other end is dropped.
-            to_end(told).await;
+            to_end(closed).await;
         }
     }
 
-    fn door(&mut self) -> Door<'_> {
-        Door::Sqlite(self)
+    fn executor(&mut self) -> Executor<'_> {
+        Executor::Sqlite(self)
     }
 }

@@ -17,14 +17,14 @@ const ENDLESS: &str = "INSERT INTO t (n)
 async fn with_table(folder: &tempfile::TempDir) -> Sqlite {
     let db = opened(folder).await;
     let mut held = db.writer().take().await.unwrap();
-    held.door().unwrap().batch("CREATE TABLE t (n BIGINT, s TEXT, b BLOB)").await.unwrap();
+    held.executor().unwrap().batch("CREATE TABLE t (n BIGINT, s TEXT, b BLOB)").await.unwrap();
     held.give_back();
     db
 }
 
 async fn rows_n(db: &Sqlite) -> i64 {
     let mut held = db.reader().take().await.unwrap();
-    let row = held.door().unwrap().fetch_one("SELECT COUNT(*) AS n FROM t", &[]).await;
+    let row = held.executor().unwrap().fetch_one("SELECT COUNT(*) AS n FROM t", &[]).await;
     held.give_back_after(row).unwrap().int("n").unwrap()
 }
 
@@ -32,7 +32,7 @@ async fn rows_n(db: &Sqlite) -> i64 {
 async fn assert_writes(db: &Sqlite) {
     let since = Instant::now();
     let mut held = db.writer().begin().await.unwrap();
-    held.door().unwrap().execute("INSERT INTO t (n) VALUES ($1)", &[7.into()]).await.unwrap();
+    held.executor().unwrap().execute("INSERT INTO t (n) VALUES ($1)", &[7.into()]).await.unwrap();
     let answer = held.commit().await;
     held.end(answer).unwrap();
     assert!(since.elapsed() < Duration::from_secs(20), "took {:?}", since.elapsed());
@@ -43,23 +43,23 @@ async fn what_goes_in_comes_out() {
     let folder = tempfile::tempdir().unwrap();
     let db = with_table(&folder).await;
     let mut held = db.writer().take().await.unwrap();
-    let mut door = held.door().unwrap();
+    let mut executor = held.executor().unwrap();
     // The placeholders are out of order, and two are there twice.
     let sql = "INSERT INTO t (b, s, n) VALUES ($3, $2, $1), ($3, NULL, LEAST($1, 0))";
     let values = [i64::MAX.into(), "a".into(), vec![0_u8, 255].into()];
-    assert_eq!(door.execute(sql, &values).await.unwrap(), 2);
+    assert_eq!(executor.execute(sql, &values).await.unwrap(), 2);
     let sql = "SELECT n, s, b FROM t WHERE n = ANY($1) AND (s IS NULL OR s = ANY($2)) ORDER BY n FOR UPDATE";
     let values = [vec![0_i64, i64::MAX].into(), vec!["a".to_owned()].into()];
-    let rows = door.fetch(sql, &values).await.unwrap();
+    let rows = executor.fetch(sql, &values).await.unwrap();
     assert_eq!(rows.len(), 2);
     assert_eq!((rows[0].int("n").unwrap(), rows[0].text_or_null("s").unwrap()), (0, None));
     assert_eq!((rows[1].int("n").unwrap(), rows[1].text("s").unwrap()), (i64::MAX, "a".to_owned()));
     assert_eq!(rows[1].bytes("b").unwrap(), [0, 255]);
-    assert_eq!(door.execute("UPDATE t SET n = 1 WHERE n = 5", &[]).await.unwrap(), 0);
-    assert!(door.fetch_optional("SELECT n FROM t WHERE n = 5", &[]).await.unwrap().is_none());
+    assert_eq!(executor.execute("UPDATE t SET n = 1 WHERE n = 5", &[]).await.unwrap(), 0);
+    assert!(executor.fetch_optional("SELECT n FROM t WHERE n = 5", &[]).await.unwrap().is_none());
     let none = Value::Int(None);
-    assert_eq!(door.execute("UPDATE t SET n = $1", &[none]).await.unwrap(), 2);
-    let few = door.execute("UPDATE t SET n = $2", &[1.into()]).await.unwrap_err();
+    assert_eq!(executor.execute("UPDATE t SET n = $1", &[none]).await.unwrap(), 2);
+    let few = executor.execute("UPDATE t SET n = $2", &[1.into()]).await.unwrap_err();
     assert!(few.to_string().contains("$2"), "{few}");
     held.give_back();
 }
@@ -69,11 +69,11 @@ async fn a_statement_that_is_given_up_frees_the_writer() {
     let folder = tempfile::tempdir().unwrap();
     let db = with_table(&folder).await;
     let mut held = db.writer().begin().await.unwrap();
-    let mut door = held.door().unwrap();
-    door.execute("INSERT INTO t (n) VALUES (1)", &[]).await.unwrap();
-    let endless = timeout(Duration::from_millis(50), door.execute(ENDLESS, &[])).await;
+    let mut executor = held.executor().unwrap();
+    executor.execute("INSERT INTO t (n) VALUES (1)", &[]).await.unwrap();
+    let endless = timeout(Duration::from_millis(50), executor.execute(ENDLESS, &[])).await;
     assert!(endless.is_err());
-    door.execute("INSERT INTO t (n) VALUES (2)", &[]).await.unwrap_err();
+    executor.execute("INSERT INTO t (n) VALUES (2)", &[]).await.unwrap_err();
     drop(held);
     assert_writes(&db).await;
     assert_eq!(rows_n(&db).await, 1);
@@ -84,16 +84,16 @@ async fn a_rollback_after_a_statement_that_was_given_up_is_waited_for() {
     let folder = tempfile::tempdir().unwrap();
     let db = with_table(&folder).await;
     let mut held = db.writer().begin().await.unwrap();
-    let mut door = held.door().unwrap();
-    assert!(timeout(Duration::from_millis(50), door.execute(ENDLESS, &[])).await.is_err());
-    // A transaction that the interrupt itself has rolled back is told as rolled back.
+    let mut executor = held.executor().unwrap();
+    assert!(timeout(Duration::from_millis(50), executor.execute(ENDLESS, &[])).await.is_err());
+    // A transaction that the interrupt itself has rolled back is reported as rolled back.
     drop(held.roll_back_and_close().await);
     assert_writes(&db).await;
     assert_eq!(rows_n(&db).await, 1);
 }
 
 #[tokio::test]
-async fn a_transaction_that_nobody_waits_for_any_more_leaves_nothing() {
+async fn a_transaction_whose_caller_is_gone_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let db = with_table(&folder).await;
     let mut held = db.writer().take().await.unwrap();
@@ -154,10 +154,10 @@ async fn a_panic_closes_its_connection_and_nothing_else() {
     let folder = tempfile::tempdir().unwrap();
     let db = with_table(&folder).await;
     let mut held = db.writer().begin().await.unwrap();
-    held.door().unwrap().execute("INSERT INTO t (n) VALUES (1)", &[]).await.unwrap();
+    held.executor().unwrap().execute("INSERT INTO t (n) VALUES (1)", &[]).await.unwrap();
     let session = held.session().unwrap();
     let answer = session.run(|_| -> DbResult<()> { panic!("as it may") }).await;
-    assert!(!answer.unwrap_err().is_verdict());
+    assert!(!answer.unwrap_err().is_server_error());
     session.run(|_| Ok(())).await.unwrap_err();
     drop(held);
     assert_writes(&db).await;
@@ -169,7 +169,7 @@ async fn a_connection_given_back_in_a_transaction_is_not_used_again() {
     let folder = tempfile::tempdir().unwrap();
     let db = with_table(&folder).await;
     let mut held = db.writer().begin().await.unwrap();
-    held.door().unwrap().execute("INSERT INTO t (n) VALUES (1)", &[]).await.unwrap();
+    held.executor().unwrap().execute("INSERT INTO t (n) VALUES (1)", &[]).await.unwrap();
     assert!(held.is_in_transaction());
     held.give_back();
     assert_writes(&db).await;
@@ -181,7 +181,7 @@ async fn a_reader_writes_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let db = with_table(&folder).await;
     let mut held = db.reader().take().await.unwrap();
-    held.door().unwrap().execute("INSERT INTO t (n) VALUES (1)", &[]).await.unwrap_err();
+    held.executor().unwrap().execute("INSERT INTO t (n) VALUES (1)", &[]).await.unwrap_err();
     drop(held);
     assert_eq!(rows_n(&db).await, 0);
 }

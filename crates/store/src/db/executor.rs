@@ -1,7 +1,6 @@
-//! One connection of either database, for statements that both know: those of everything that is not in a hurry.
+//! One connection of either database, for statements written once for both: all that are not performance-critical.
 //!
-//! SQL is written in PostgreSQL's words; this says it in those of each database. What SQLite says otherwise is little,
-//! and all of it is here:
+//! SQL is written in PostgreSQL's dialect and translated here. All that SQLite writes differently is in this table:
 //!
 //! | PostgreSQL | SQLite |
 //! |---|---|
@@ -12,7 +11,7 @@
 //! | `BYTEA)`, of a cast | `BLOB)` |
 //! | `{clock_ms}`: the database's clock, in milliseconds | the end of all time: the node's own clock goes first |
 //!
-//! Nothing inside of quotes or comments is touched. Casts are written `CAST(x AS BIGINT)`, which both know.
+//! Quoted texts and comments stay as they are. Casts are written `CAST(x AS BIGINT)`, which both databases accept.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -29,15 +28,15 @@ use super::{postgres, sqlite};
 /// One connection. Texts are PostgreSQL's (the table above says which words of it), and never hold a value: those stand
 /// behind `$1`, `$2`, …. A text may be built, of parts of the
 /// program alone: each is prepared once per connection and kept. Each statement ends within seconds, or its connection is lost.
-pub(crate) enum Door<'a> {
+pub enum Executor<'a> {
     /// A connection to a file.
     Sqlite(&'a mut SqliteSession),
     /// A session at READ COMMITTED.
     Postgres(&'a mut PgConnection),
 }
 
-impl Door<'_> {
-    pub(crate) fn is_postgres(&self) -> bool {
+impl Executor<'_> {
+    pub fn is_postgres(&self) -> bool {
         matches!(self, Self::Postgres(_))
     }
 
@@ -131,16 +130,16 @@ type Texts = RwLock<HashMap<Cow<'static, str>, &'static str>>;
 static OF_POSTGRES: LazyLock<Texts> = LazyLock::new(Texts::default);
 static OF_SQLITE: LazyLock<Texts> = LazyLock::new(Texts::default);
 
-/// Returns the statement in PostgreSQL's words.
-pub(crate) fn postgres(sql: Cow<'static, str>) -> &'static str {
+/// Returns the statement in PostgreSQL's dialect.
+pub fn postgres(sql: Cow<'static, str>) -> &'static str {
     match sql {
         Cow::Borrowed(sql) if !sql.contains(CLOCK_MS) => sql,
         sql => kept(&OF_POSTGRES, sql, to_postgres),
     }
 }
 
-/// Returns the statement in SQLite's words.
-pub(crate) fn sqlite(sql: Cow<'static, str>) -> &'static str {
+/// Returns the statement in SQLite's dialect.
+pub fn sqlite(sql: Cow<'static, str>) -> &'static str {
     kept(&OF_SQLITE, sql, to_sqlite)
 }
 
@@ -178,7 +177,7 @@ fn to_sqlite(sql: &str) -> String {
     out
 }
 
-/// A quoted text or a comment at the beginning of `sql`, and what comes after it.
+/// A quoted text or a comment at the beginning of `sql`, and the text after it.
 fn untouched(sql: &str) -> Option<(String, &str)> {
     let (open, close) = [("'", "'"), ("\"", "\""), ("/*", "*/"), ("--", "\n")]
         .into_iter()
@@ -188,7 +187,7 @@ fn untouched(sql: &str) -> Option<(String, &str)> {
     Some((format!("{open}{inside}{close}"), after))
 }
 
-/// Returns what SQLite says for the beginning of `sql`, and what comes after it.
+/// Returns SQLite's translation of the beginning of `sql`, and the text after it.
 fn replaced(sql: &str, is_start: bool) -> Option<(String, &str)> {
     if let Some(after) = sql.strip_prefix(CLOCK_MS) {
         return Some((CLOCK_MS_SQLITE.to_owned(), after));
@@ -241,7 +240,7 @@ mod translate_tests {
     }
 
     #[test]
-    fn postgres_is_told_its_clock_and_nothing_else() {
+    fn in_sql_for_postgres_only_the_clock_is_replaced() {
         assert_eq!(postgres("SELECT 1 FOR UPDATE".into()), "SELECT 1 FOR UPDATE");
         let wanted = "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)";
         assert_eq!(postgres("SELECT {clock_ms}".into()), wanted);
