@@ -106,7 +106,7 @@ pub struct BulkFigures {
     pub providers: Vec<NamedCount>,
     /// Messages by destination; empty for events.
     pub destinations: Vec<NamedCount>,
-    /// Time of the first of them: when the event came, or the message was written.
+    /// Time of the first of them: when Hooklatch received the event, or wrote the message.
     pub first_at_ms: Option<i64>,
     /// Time of the last of them.
     pub last_at_ms: Option<i64>,
@@ -116,7 +116,7 @@ pub struct BulkFigures {
     pub open_n: u64,
     /// Those of the open calls that were never tried.
     pub untried_n: u64,
-    /// Those of the open calls whose effect may have happened, although nobody knows.
+    /// Number of open calls that may have taken effect, although their outcome is unknown.
     pub uncertain_n: u64,
     /// Those of the open calls whose idempotency key the destination may have forgotten.
     pub expired_n: u64,

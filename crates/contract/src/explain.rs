@@ -1,4 +1,4 @@
-//! Explain: why a request that somebody has saved is or is not believed, step by step.
+//! Explain: why a saved request is or is not verified, step by step.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -125,7 +125,7 @@ pub struct ExplainEvent {
     /// Type of it, in the sender's words.
     #[serde(rename = "type")]
     pub event_type: String,
-    /// Rule that tells it from others.
+    /// Rule that identifies it.
     pub identity: String,
     /// Reason why it cannot be read, where it cannot.
     pub unreadable: Option<String>,

@@ -18,7 +18,7 @@ pub enum IfMatch {
 pub struct InvalidIfMatch;
 
 impl IfMatch {
-    /// Nobody asked for a version.
+    /// The request has no `If-Match`.
     pub const UNSAID: &'static Self = &Self::Unsaid;
 
     /// Reads the lines of the header: a list may be spread over several of them.
@@ -78,7 +78,7 @@ impl IfMatch {
     }
 }
 
-/// The version in a tag: what stands before the digest of the bytes that it came with.
+/// The version in a tag: the part before the digest of the response body.
 fn version(tag: &str) -> &str {
     let inside = tag.trim_matches('"');
     inside.split_once('.').map_or(inside, |(version, _)| version)

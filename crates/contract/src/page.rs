@@ -10,7 +10,7 @@ pub const PAGE_N_MAX: u32 = 500;
 
 /// One page of a list.
 ///
-/// Rows that arrive meanwhile move no row from one page to another. A cursor is opaque: it is given back as it came.
+/// Rows that arrive meanwhile move no row from one page to another. A cursor is opaque: clients pass it back unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "{T}Page")]
 pub struct Page<T> {

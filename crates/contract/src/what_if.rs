@@ -55,7 +55,7 @@ pub struct WhatIfView {
     pub not_run_n: u64,
     /// Place behind the last event, for a question about those that follow; `null` at the end.
     pub next: Option<String>,
-    /// Where the search for events ended early: all that came since this time were looked at.
+    /// Where the search for events ended early: all events that were received since this time were searched.
     pub looked_back_to_ms: Option<i64>,
     /// True when the time was up before all events were asked about: `next` goes on.
     pub is_out_of_time: bool,
@@ -114,9 +114,9 @@ pub enum WhatIfSaid {
     Panicked,
     /// A handler took longer than `server.handler_timeout_ms`.
     TookTooLong,
-    /// Nobody was asked: all that takes it wants the newest version of its object, and it is not that.
+    /// Not run: all its handlers want the newest version of its object alone, and it is not that.
     Superseded,
-    /// Nobody was asked; `why` says the reason.
+    /// Not run; `why` says the reason.
     NotRun,
 }
 
@@ -124,23 +124,23 @@ pub enum WhatIfSaid {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum WhatIfTaken {
-    /// It was the newest version when it came, as far as the tables tell: they were asked.
+    /// It was the newest version when it was received, as far as the tables show: its handlers were run.
     Newest,
-    /// A newer version had come before it: they were not asked.
+    /// A newer version had been received before it: its handlers were not run.
     Stale,
 }
 
 /// What the handlers would make of one event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WhatIfEvent {
-    /// Name of the provider that it came from.
+    /// Name of the provider that sent it.
     pub provider: String,
     /// Id of the event, as its sender has it.
     pub event_id: String,
     /// Type of the event, in the sender's words.
     #[serde(rename = "type")]
     pub event_type: String,
-    /// Time when its first copy came.
+    /// Time when its first copy was received.
     pub received_at_ms: i64,
     /// State in which it stands.
     pub state: EventState,
@@ -178,7 +178,7 @@ pub enum WhatIfChange {
     Gone,
     /// It is another call under the same key; `fields` says in what.
     Other,
-    /// What was committed cannot be read, so nobody knows.
+    /// What was committed cannot be read, so the difference is unknown.
     Unknown,
     /// It is the same call.
     Same,

@@ -76,7 +76,7 @@ pub enum PauseFact {
     Until(UnixMs),
 }
 
-/// Reason why an open message does not go out without somebody's act.
+/// Reason why Hooklatch does not send an open message until an operator acts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StandsStill {
     /// The message at the head of its lane is held or was given up.
@@ -148,7 +148,8 @@ impl MessageFacts {
         Judgement { headline: self.headline(), acts }
     }
 
-    /// Reason why this message, which is open, does not go out without somebody's act; `None` when it does, or is not open.
+    /// Reason why Hooklatch does not send this open message until an operator acts; `None` when it does, or is not
+    /// open.
     pub fn stands_still(&self) -> Option<StandsStill> {
         let is_open = match self.state {
             MessageState::Ready | MessageState::Waiting => true,
@@ -187,7 +188,7 @@ impl MessageFacts {
         self.state == MessageState::Leased && self.visible_at_ms > self.now_ms
     }
 
-    /// True when nobody knows whether the last call took effect.
+    /// True when it is unknown whether the last call took effect.
     fn is_uncertain(&self) -> bool {
         self.state == MessageState::Leased || self.last_result == Some(AttemptResult::Unknown)
     }
@@ -359,7 +360,7 @@ impl MessageFacts {
         }
     }
 
-    /// What came of a message that is due or will be.
+    /// The result so far of a message that is due or will be.
     fn so_far(&self) -> &'static str {
         match self.last_result {
             Some(AttemptResult::Unknown) => self.unknown_outcome(),
