@@ -1,4 +1,4 @@
-//! How somebody comes in who is not known yet: by the cookie of their session, or through the page for signing in.
+//! Authentication of a browser: by its session cookie, or through the page for signing in.
 //!
 //! The cookie is `SameSite=Strict`, so that a link from another site opens a page of ours without it. Such a request is
 //! answered with a page that goes on to the same address by itself: the second request comes from us, and has the cookie.
@@ -12,7 +12,7 @@ use super::contract::with_query;
 use super::parts::form;
 use super::parts::frame::{self, Frame, Place};
 use super::state::ConsoleState;
-use super::trouble::Trouble;
+use super::trouble::PageError;
 use hooklatch_core::types::{Principal, SessionText};
 use hooklatch_operator::http::token_gate::{Presented, SESSION_MS};
 
@@ -28,7 +28,7 @@ const ARRIVED: &str = "arrived";
 /// Longest address to go to after signing in. Bytes.
 const TO_BYTES_MAX: usize = 2_048;
 
-/// Reason why somebody is asked to sign in.
+/// Reason why the console asks a person to sign in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SignInReason {
     /// Their session is over, or was ended elsewhere.
@@ -39,7 +39,7 @@ pub(super) enum SignInReason {
     Out,
     /// They have ended all sessions of their token.
     Everywhere,
-    /// One request came with several valid sessions.
+    /// One request had several valid sessions.
     Several,
 }
 
@@ -91,7 +91,7 @@ fn cookies<'a>(headers: &'a HeaderMap, wanted: &str) -> Vec<&'a str> {
     pairs.filter(|(name, _)| *name == wanted).map(|(_, value)| value).take(COOKIES_N_MAX).collect()
 }
 
-/// One request came with several valid sessions. Nobody can say which of them is the browser's own.
+/// One request has several valid sessions, and it is unknown which of them is the browser's own.
 pub(super) struct SeveralSessions;
 
 /// Judges the sessions of a request: the one that is valid counts, or else the last. Several valid ones are all ended.
@@ -118,8 +118,8 @@ pub(crate) async fn judged(state: &ConsoleState, headers: &HeaderMap) -> Result<
     })
 }
 
-/// Lets somebody in, or says what to do instead.
-pub(super) async fn let_in(parts: &Parts, state: &ConsoleState) -> Result<Principal, Box<Response>> {
+/// Authenticates a request, or returns the response to send instead.
+pub(super) async fn authenticate(parts: &Parts, state: &ConsoleState) -> Result<Principal, Box<Response>> {
     let target = AskedPage::of(parts);
     let judged = match judged(state, &parts.headers).await {
         Ok(judged) => judged,
@@ -141,7 +141,7 @@ pub(super) async fn let_in(parts: &Parts, state: &ConsoleState) -> Result<Princi
     Err(Box::new(answer))
 }
 
-/// The address that somebody asked for.
+/// The address that a browser requested.
 struct AskedPage {
     /// Path and query, without our mark.
     path: String,
@@ -168,7 +168,7 @@ impl AskedPage {
             return form::go(&sign_in_address(state, Some(&self.path), reason));
         }
         let title = "nothing was done, because you are not signed in: sign in, go back and send it again";
-        let trouble = Trouble::new(StatusCode::UNAUTHORIZED, "not_signed_in", title);
+        let trouble = PageError::new(StatusCode::UNAUTHORIZED, "not_signed_in", title);
         frame::lonely(state, &trouble)
     }
 }
@@ -185,7 +185,7 @@ pub(super) fn own_path(to: &str) -> Option<&str> {
     let is_plain = to.len() <= TO_BYTES_MAX && to.bytes().all(|byte| byte.is_ascii_graphic());
     let mut parts = to.strip_prefix('/')?.split(['/', '?']);
     let first = parts.next().unwrap_or_default();
-    // `//host` and `/\host` are other people's, and from signing in nobody goes to signing in.
+    // `//host` and `/\host` are other sites, and signing in does not lead to signing in again.
     let is_ours = !to.starts_with("//") && !to.contains('\\') && !matches!(first, "sign-in" | "sign-out");
     (is_plain && is_ours).then_some(to)
 }
@@ -211,11 +211,11 @@ fn arrive(state: &ConsoleState, path: &str) -> Response {
     frame::passing(&Frame { state, principal: None, place: Place::Elsewhere }, &to, &body)
 }
 
-/// Nobody can say whether a session is good.
+/// The response while the database does not answer, so that no session can be checked.
 fn away(state: &ConsoleState) -> Response {
     let title = "the database does not answer, so that nobody can say who you are: try again in a moment";
-    let trouble = Trouble::new(StatusCode::SERVICE_UNAVAILABLE, "sessions_unknown", title);
-    frame::lonely(state, &Trouble { retry_after_s: Some(5), ..trouble })
+    let trouble = PageError::new(StatusCode::SERVICE_UNAVAILABLE, "sessions_unknown", title);
+    frame::lonely(state, &PageError { retry_after_s: Some(5), ..trouble })
 }
 
 /// Gives a browser its session, for as long as it is good.

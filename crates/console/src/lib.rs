@@ -30,7 +30,7 @@ use axum::response::Response;
 use axum::routing::get;
 
 use parts::frame;
-use trouble::Trouble;
+use trouble::PageError;
 
 /// The console, for all paths that nothing else has.
 pub fn router(state: ConsoleState) -> Router {
@@ -43,5 +43,5 @@ async fn asset(State(state): State<Arc<ConsoleState>>, Path(file): Path<String>)
 }
 
 async fn nothing(State(state): State<Arc<ConsoleState>>) -> Response {
-    frame::lonely(&state, &Trouble::not_found())
+    frame::lonely(&state, &PageError::not_found())
 }

@@ -27,7 +27,7 @@ pub struct ConsoleState {
     pub server_name: Option<String>,
     /// True when it is a test server.
     pub is_test: bool,
-    /// The token that everybody has with `serve --dev`, where nobody signs in.
+    /// The token that `serve --dev` uses for every request, because its users do not sign in.
     pub everybodys: Option<Secret>,
     /// Signs stored requests anew with `serve --dev`, whose secrets are published.
     pub signed_again: Option<SignAgain>,

@@ -22,7 +22,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reason_is_a_line_that_somebody_can_read() {
+    fn a_reason_is_one_printable_line() {
         for (text, want) in [
             ("asked by Ann", true),
             ("\u{e4}", true),

@@ -16,7 +16,7 @@ use crate::parts::chip::{Mood, chip};
 use crate::parts::frame::Place;
 use crate::parts::{chip, link, list, moment};
 use crate::state::ConsoleState;
-use crate::trouble::Trouble;
+use crate::trouble::PageError;
 use crate::visit::Visit;
 use hooklatch_contract::{
     ActivityCount, ActivityView, BacklogEvents, BacklogMessages, BacklogView, CauseView, DestinationView,
@@ -24,7 +24,7 @@ use hooklatch_contract::{
 };
 use hooklatch_core::types::{EventState, MessageState, Outcome};
 
-/// Time between two looks of somebody who stays on the page. Seconds.
+/// Time between two refreshes of a page that stays open. Seconds.
 const REFRESH_S: u32 = 10;
 
 pub fn routes() -> Router<Arc<ConsoleState>> {
@@ -36,12 +36,12 @@ async fn show(visit: Visit) -> Response {
     visit.answer(Place::Overview, made)
 }
 
-async fn draw(visit: &Visit) -> Result<Markup, Trouble> {
-    let backlog: BacklogView = visit.ask("/backlog").await?;
-    let destinations: Page<DestinationView> = visit.ask("/destinations").await?;
-    let activity: ActivityView = visit.ask("/activity").await?;
-    let providers: Page<ProviderView> = visit.ask("/providers").await?;
-    let newest: Page<EventView> = visit.ask("/events?limit=1").await?;
+async fn draw(visit: &Visit) -> Result<Markup, PageError> {
+    let backlog: BacklogView = visit.get("/backlog").await?;
+    let destinations: Page<DestinationView> = visit.get("/destinations").await?;
+    let activity: ActivityView = visit.get("/activity").await?;
+    let providers: Page<ProviderView> = visit.get("/providers").await?;
+    let newest: Page<EventView> = visit.get("/events?limit=1").await?;
     let first = if newest.items.is_empty() && newest.next.is_none() {
         Some(first_steps(visit, &providers.items))
     } else {
@@ -129,11 +129,12 @@ fn needs(visit: &Visit, answers: &OverviewAnswers<'_>) -> Vec<Need> {
     needs.extend(counted.iter().filter_map(|one| refused(visit, one)));
     needs.extend(backlog.unknown_paths.iter().filter_map(|one| misdirected(visit, one)));
     needs.extend(counted.iter().filter_map(|one| untaken(visit, one)));
-    let nobody = "Nothing of that name is configured: add it again, or discard them.";
-    needs.extend(messages.filter(is_astray).map(|one| of_messages(visit, one, Some(nobody))));
-    let nobody = "Nothing of that name is configured: add it again.";
-    needs
-        .extend(backlog.events.iter().filter(is_event_astray).map(|one| of_events(visit, one, Some(nobody))));
+    let unconfigured = "Nothing of that name is configured: add it again, or discard them.";
+    needs.extend(messages.filter(is_astray).map(|one| of_messages(visit, one, Some(unconfigured))));
+    let unconfigured = "Nothing of that name is configured: add it again.";
+    needs.extend(
+        backlog.events.iter().filter(is_event_astray).map(|one| of_events(visit, one, Some(unconfigured))),
+    );
     needs.extend(providers.iter().filter_map(|one| paused_provider(visit, one)));
     needs.extend(destinations.iter().filter_map(|one| paused(visit, one)));
     needs

@@ -17,7 +17,7 @@ use crate::parts::field;
 use crate::parts::form::{SentForm, go};
 use crate::parts::frame::{self, Frame, Place};
 use crate::state::ConsoleState;
-use crate::trouble::Trouble;
+use crate::trouble::PageError;
 use crate::visit::Visit;
 use hooklatch_core::types::Principal;
 use hooklatch_operator::http::Peer;
@@ -33,7 +33,7 @@ pub fn routes() -> Router<Arc<ConsoleState>> {
 async fn show(State(state): State<Arc<ConsoleState>>, headers: HeaderMap, raw: RawQuery) -> Response {
     let values = field::values(&raw);
     let to = field::value(&values, "to").and_then(entrance::own_path).unwrap_or("/");
-    // Somebody who is known has nothing to do here.
+    // A person who is signed in already has nothing to do here.
     if matches!(entrance::judged(&state, &headers).await, Ok(Some(Presented::Good(..)))) {
         return go(&format!("{}{to}", state.base));
     }
@@ -121,7 +121,7 @@ fn is_lost(state: &ConsoleState, headers: &HeaderMap) -> bool {
     state.is_secure && origin.starts_with("http://") && !is_loopback
 }
 
-/// Address that they came from.
+/// Address of the client.
 fn from(peer: Option<Extension<Peer>>) -> IpAddr {
     peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |Extension(peer)| peer.0)
 }
@@ -173,6 +173,6 @@ fn gone(visit: &Visit, reason: SignInReason) -> Response {
 
 fn not_out(visit: &Visit) -> Response {
     let title = "the database does not answer, so that you are still signed in: try again in a moment";
-    let trouble = Trouble::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", title);
+    let trouble = PageError::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", title);
     visit.trouble(Place::Elsewhere, &trouble)
 }

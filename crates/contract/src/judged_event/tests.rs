@@ -154,7 +154,7 @@ fn no_combination_calls_harmless_what_may_repeat_or_lose_an_effect() {
         let has_called = delivery.sent_n > 0 || delivery.unfinished_n() > 0;
         assert!(!is_urged || !has_called, "{facts:?}: {headline}");
         assert!(headline.ends_with('.') && !headline.contains("  "), "{headline}");
-        let needs_nobody = !matches!(
+        let needs_no_action = !matches!(
             delivery.state,
             DeliveryState::Held
                 | DeliveryState::Dead
@@ -162,7 +162,7 @@ fn no_combination_calls_harmless_what_may_repeat_or_lose_an_effect() {
                 | DeliveryState::NoLongerKnown
         );
         let is_said = facts.state == EventState::Handled && headline.contains("No action needed");
-        assert!(!is_said || needs_nobody, "{facts:?}: {headline}");
+        assert!(!is_said || needs_no_action, "{facts:?}: {headline}");
         let is_delivered = headline.starts_with("Handled, and all") && headline.contains("were delivered");
         assert!(!is_delivered || delivery.state == DeliveryState::Delivered, "{facts:?}: {headline}");
     });

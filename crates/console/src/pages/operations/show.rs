@@ -11,7 +11,7 @@ use crate::parts::chip::{Mood, chip};
 use crate::parts::form::{self, ActForm, SentForm};
 use crate::parts::frame::Place;
 use crate::parts::{link, list, moment};
-use crate::trouble::Trouble;
+use crate::trouble::PageError;
 use crate::visit::Visit;
 use hooklatch_contract::{
     OperationPreview, OperationState, OperationSubject, OperationView, ReasonOrder, SkippedRow, StepView,
@@ -30,9 +30,9 @@ pub async fn show(visit: Visit, Path(operation_id): Path<String>) -> Response {
     visit.answer(Place::Operations, made)
 }
 
-async fn draw(visit: &Visit, operation_id: &str) -> Result<Markup, Trouble> {
+async fn draw(visit: &Visit, operation_id: &str) -> Result<Markup, PageError> {
     let page = path(&["operations", operation_id]);
-    let operation: OperationView = visit.ask(&page).await?;
+    let operation: OperationView = visit.get(&page).await?;
     let is_running = operation.state == OperationState::Running;
     let is_waiting = operation.state == OperationState::Waiting;
     let acts_on = if is_waiting {
@@ -62,8 +62,8 @@ async fn draw(visit: &Visit, operation_id: &str) -> Result<Markup, Trouble> {
 }
 
 /// What is to be approved: the same figures, sentence and rows as the person saw who ordered it, as they are now.
-async fn acts_on(visit: &Visit, operation: &OperationView, page: &str) -> Result<Markup, Trouble> {
-    let preview: OperationPreview = visit.ask(&format!("{page}/preview")).await?;
+async fn acts_on(visit: &Visit, operation: &OperationView, page: &str) -> Result<Markup, PageError> {
+    let preview: OperationPreview = visit.get(&format!("{page}/preview")).await?;
     let moved_n = operation.total_n.saturating_sub(preview.figures.counted_n);
     Ok(html! {
         section aria-labelledby="acts-on" {
@@ -169,14 +169,14 @@ pub async fn decide(
     }
 }
 
-async fn order(visit: &Visit, page: &str, word: &str, form: &SentForm) -> Result<(), Trouble> {
+async fn order(visit: &Visit, page: &str, word: &str, form: &SentForm) -> Result<(), PageError> {
     let order = ReasonOrder { reason: form.needed("reason")?.to_owned() };
     let headers = form.headers()?;
     if word == "approve" && visit.may(Role::Operator) {
-        let operation: OperationView = visit.ask(page).await?;
+        let operation: OperationView = visit.get(page).await?;
         check_typed(form, operation.total_n)?;
     }
-    visit.order::<OperationView>(&format!("{page}/{word}"), &headers, &order).await.map(drop)
+    visit.post::<OperationView>(&format!("{page}/{word}"), &headers, &order).await.map(drop)
 }
 
 /// State of an operation.
