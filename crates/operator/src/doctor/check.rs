@@ -22,7 +22,7 @@ macro_rules! checks {
         $(pub const $constant: Check = Check {
             name: $name, looked_at: $looked_at, warns: $warns, fails: $fails, meaning: $meaning,
         };)*
-        /// All of them, in the order in which findings are told.
+        /// All checks, in the order in which their findings are listed.
         pub(crate) const CHECKS: &[Check] = &[$($constant),*];
     };
 }

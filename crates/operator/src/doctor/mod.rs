@@ -1,6 +1,7 @@
 //! The doctor: what only a live system shows, as findings that name the figure, the bound, what it means and the remedy.
 //!
-//! Data in, findings out, and the judgement is here alone: the API tells the findings, `hooklatch doctor` prints them.
+//! Data in, findings out, and the judgement is here alone: the API returns the findings, `hooklatch doctor` prints
+//! them.
 //!
 //! In reading order: `check.rs` is the list of checks; `bounded.rs` gives each look its own time. `server.rs` judges
 //! PostgreSQL, `tables.rs` its tables, `file.rs` and `witness.rs` SQLite, `schema.rs` the schema of either; `clocks.rs`, `senders.rs`,

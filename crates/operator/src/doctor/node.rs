@@ -89,7 +89,7 @@ pub fn files(facts: FileFacts) -> Vec<FindingView> {
     findings
 }
 
-/// How late the oldest rows are that should have gone, by table; `every_ms` is 0 where nobody prunes.
+/// How late the oldest rows are that should be pruned, by table; `every_ms` is 0 where pruning is off.
 pub fn retention(late_ms: &[(&'static str, i64)], every_ms: u64) -> Vec<FindingView> {
     if every_ms == 0 {
         let finding = RETENTION.warning("retention.every_ms = 0: nothing is pruned by itself");

@@ -5,7 +5,8 @@ use super::clocks::senders_clock;
 use hooklatch_contract::{FindingView, ProviderView, UnknownPathView};
 use hooklatch_core::figures::plural;
 
-/// Findings about these providers; `delays_ms` tells how long after they were signed their newest requests came.
+/// Findings about these providers; `delays_ms` returns the delays of a provider's newest requests, from signing to
+/// arrival.
 pub fn senders(
     views: &[ProviderView],
     is_dev: bool,

@@ -57,7 +57,7 @@ const EXPIRED: Problem = Problem::new(
 );
 const REVOKED: Problem =
     Problem::new(StatusCode::UNAUTHORIZED, ProblemCode::TokenRevoked, "this token was revoked");
-/// Tokens made at run time cannot be judged; whether this is one is not told.
+/// Tokens made at run time cannot be checked; the response does not reveal whether this is one.
 const AWAY: Problem = Problem::new(
     StatusCode::SERVICE_UNAVAILABLE,
     ProblemCode::TokensUnknown,
@@ -65,7 +65,7 @@ const AWAY: Problem = Problem::new(
 )
 .retry_after(5);
 
-/// What is told about it; `wait_s` when it is one of too many.
+/// The response to a wrong token; `wait_s` when it is one of too many.
 fn wrong_token(wait_s: Option<u32>) -> Response {
     let Some(wait_s) = wait_s else { return UNAUTHORIZED.into_response() };
     let sentence = "too many wrong tokens came in: wait, or send a right one";

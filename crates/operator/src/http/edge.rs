@@ -33,14 +33,14 @@ use hooklatch_receive::Arrival;
 /// Time that a body may take before its rate is looked at.
 const RATE_GRACE: Duration = Duration::from_secs(2);
 
-/// Refusals in a row that are told at once; each further one is told later than the last, up to a bound. Whoever only
-/// gets refusals thereby has a few of them a second on each connection, and not our processors; who is believed never
-/// waits.
+/// Refusals in a row that are sent at once; each further one is delayed longer than the last, up to a bound. A client
+/// that gets refusals alone thereby has a few of them a second on each connection, and not our processors; a verified
+/// request never waits.
 const REFUSALS_AT_ONCE_N: u32 = 4;
 const REFUSAL_DELAY_STEP: Duration = Duration::from_millis(20);
 const REFUSAL_DELAY_MAX: Duration = Duration::from_millis(500);
 
-/// A body of up to this many bytes came with its head as a rule: hyper passes over what nobody has read of it, and the
+/// A body of up to this many bytes usually arrives with its head: hyper skips the part that was not read, and the
 /// connection goes on. Bytes.
 const LEFT_BYTES_MAX: u64 = 8 << 10;
 
@@ -93,7 +93,7 @@ impl From<Router> for Routes {
 pub(super) struct Edge {
     pub front: Front,
     pub peer: Peer,
-    /// Says where a request came from that a proxy passed on.
+    /// Finds the client address of a request that a proxy passed on.
     pub origin: Arc<OriginRule>,
     /// Certificate that the peer showed.
     pub client: Option<Arc<ClientCertificate>>,
@@ -106,7 +106,7 @@ pub(super) struct Edge {
     pub(super) requests_n_left: AtomicU32,
     /// After this it is closed behind an answer.
     pub ends_at: Instant,
-    /// The same once a stop was announced: whoever asks again then asks another node.
+    /// The same once a stop was announced: a client that sends another request then reaches another node.
     pub leaving: Leaving,
     /// The same once its listener has another configuration than this one of the handshake: a client whose authority was
     /// removed is not served on.
@@ -216,7 +216,7 @@ impl Edge {
     }
 }
 
-/// Time that a refusal is held back when `before_n` came before it in a row; `None` for the first few.
+/// Time that a refusal is held back after `before_n` refusals in a row; `None` for the first few.
 fn refusal_delay(before_n: u32) -> Option<Duration> {
     let late_n = before_n.checked_sub(REFUSALS_AT_ONCE_N - 1).filter(|n| *n > 0)?;
     Some(REFUSAL_DELAY_STEP.saturating_mul(late_n).min(REFUSAL_DELAY_MAX))
@@ -281,7 +281,7 @@ impl HttpBody for WatchedBody {
             Poll::Ready(Some(Err(_))) => false,
             Poll::Pending => return self.poll_deadline(cx),
         };
-        // Told to go just now: the connection ends before anybody acts on its request.
+        // Evicted just now: the connection ends before a handler acts on its request.
         if is_whole && !self.slot.busy() {
             return Poll::Pending;
         }

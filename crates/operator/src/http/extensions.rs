@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::room::{ConnectionRoom, ConnectionSlot};
 
-/// Address that a request came from.
+/// Client address of a request.
 #[derive(Debug, Clone, Copy)]
 pub struct Peer(pub IpAddr);
 
@@ -16,6 +16,6 @@ pub(super) struct Neighbours {
     pub slot: Arc<ConnectionSlot>,
 }
 
-/// Marks an answer to somebody we know. An answer with an outcome needs no such mark.
+/// Marks a response to an authenticated caller. A response with an outcome needs no such mark.
 #[derive(Debug, Clone, Copy)]
 pub struct KnownCaller;

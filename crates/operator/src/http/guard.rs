@@ -1,5 +1,5 @@
-//! Keeps other people's web pages away from the operator side: a browser sends whatever a page tells it to, to whatever
-//! address a page's name leads to, also to ours behind the firewall.
+//! Keeps web pages of other origins away from the operator side: a page can have a browser send requests to any address
+//! that the page's name resolves to, also to ours behind the firewall.
 //!
 //! So the `Host` must be one of ours (a page's own name that leads here is not), and a request that a page of another
 //! origin makes is refused; only a link to a page of the console may be followed from anywhere. Tools send neither `Origin` nor `Sec-Fetch-Site`. `/livez` and `/readyz` are for probes
@@ -79,8 +79,8 @@ fn is_cross_site(headers: &HeaderMap) -> bool {
 /// What stands at the beginning of paths that are for programs: a link to these has no business on a page.
 const FOR_PROGRAMS: [&str; 4] = ["v1", "metrics", "openapi.json", "dev"];
 
-/// True when somebody follows a link to a page of the console: their browser shows it in place of the page with the
-/// link, which learns nothing of it. A page changes nothing when it is looked at.
+/// True when a person follows a link to a page of the console: the browser shows it in place of the page with the link,
+/// which cannot read it. A GET of a page changes nothing.
 fn is_followed_link(request: &Request) -> bool {
     let headers = request.headers();
     let only = |name: &str, wanted: &str| {
@@ -101,8 +101,8 @@ pub fn operators(router: Router, hosts: OperatorHosts) -> Router {
     guarded.layer(middleware::map_response(kept_to_itself))
 }
 
-/// What an answer has that says nothing else: a browser that is led to it keeps no copy, takes it for nothing that it is
-/// not, and shows it in nobody's frame. Refusals and redirections are answers too.
+/// Headers of a response that sets no others: browsers store no copy, sniff no content type, and show it in no frame.
+/// Refusals and redirects are responses too.
 const KEPT_TO_ITSELF: [(header::HeaderName, &str); 3] = [
     (header::CACHE_CONTROL, "no-store"),
     (header::CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"),

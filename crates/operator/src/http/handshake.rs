@@ -1,5 +1,5 @@
-//! The beginning of a TLS connection. Its peer is waited for like any other: a handshake that does not go on ends in
-//! time, and gives way before that when somebody else wants the place.
+//! The beginning of a TLS connection. It counts as waiting for its peer, like any other: a handshake that does not go
+//! on times out, and is evicted before that when another connection needs the place.
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -50,7 +50,7 @@ pub async fn handshake(
         }
     };
     match ended {
-        // It waits for its first request from now on, unless it was told to go a moment ago.
+        // It waits for its first request from now on, unless it was evicted a moment ago.
         Ok(Ok(stream)) => place.slot.waiting(Instant::now()).then_some(stream),
         Ok(Err(error)) => {
             place.count("handshake");

@@ -86,7 +86,7 @@ pub struct Limits {
 /// A socket that is listened on, for [`serve`].
 pub struct Listener {
     socket: TcpListener,
-    /// True when somebody else holds it, too, and gives it to the process that comes after us.
+    /// True when the service manager holds it too, and passes it to the next process.
     is_lent: bool,
 }
 
@@ -121,11 +121,11 @@ fn listening(socket: TcpSocket) -> io::Result<TcpListener> {
 
 /// Serves `front` on `listener` until `stop` turns true, then waits for requests under way.
 ///
-/// `axum::serve` bounds nothing of this, so we have our own loop. It always accepts: a peer that waits in the kernel's
-/// queue could not be told from who attacks.
+/// `axum::serve` bounds nothing of this, so we have our own loop. It always accepts: in the kernel's queue, a peer that
+/// waits could not be distinguished from an attacker.
 ///
-/// Connections that wait to be accepted when the stop comes are left to the process that comes next, or still served
-/// where there is none who could.
+/// Connections that wait to be accepted at the stop are left to the next process, or still served where none
+/// follows.
 pub async fn serve(listener: Listener, front: Front, limits: Limits, mut stop: Stop) {
     let room =
         ConnectionRoom::new(limits.name, limits.connections_n_max, limits.peer_n_max, limits.proxies.clone());

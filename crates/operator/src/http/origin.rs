@@ -1,8 +1,8 @@
-//! The address that a request came from, where trusted proxies stand in between.
+//! The client address of a request, where trusted proxies stand in between.
 //!
 //! Each proxy adds the address that it was called from at the right end of a list. So the list is read from the right,
-//! and for as long as the one who wrote an entry is a trusted proxy: what stands further left was written by whoever
-//! the first untrusted address is, and may be anything.
+//! and for as long as the author of an entry is a trusted proxy: everything left of the first untrusted address was
+//! written by that client, and may be anything.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -16,7 +16,7 @@ const HOPS_N_MAX: usize = 32;
 
 static X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// Says where a request came from.
+/// Finds the client address of a request.
 #[derive(Debug, Clone, Default)]
 pub struct OriginRule {
     header: ForwardedHeader,
@@ -24,12 +24,12 @@ pub struct OriginRule {
 }
 
 impl OriginRule {
-    /// A rule that believes what `proxies` write into this header, and nobody else.
+    /// A rule that trusts what `proxies` write into this header, and no other peer.
     pub fn new(header: ForwardedHeader, proxies: Vec<IpNet>) -> Self {
         Self { header, proxies }
     }
 
-    /// The address that a request on a connection from `peer` came from.
+    /// The client address of a request on a connection from `peer`.
     pub fn origin(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         let name = match self.header {
             ForwardedHeader::Off => return peer,
@@ -58,9 +58,9 @@ impl OriginRule {
         origin
     }
 
-    /// The entries of a header line: what stands between commas, of `Forwarded` between those that are not quoted. A
-    /// quote that a stranger opens and nobody closes would make what the proxy adds behind it a part of his own entry:
-    /// such a line is one entry that names no address.
+    /// The entries of a header line: separated by commas, in `Forwarded` by those that are not quoted. A quote that a
+    /// client opens and does not close would make what the proxy adds behind it a part of the client's own entry: such
+    /// a line is one entry that names no address.
     fn entries<'l>(&self, line: &'l str) -> Vec<&'l str> {
         match self.header {
             ForwardedHeader::Forwarded => split_unquoted(line, ',').unwrap_or_else(|| vec![""]),

@@ -23,7 +23,7 @@ struct Wait {
 }
 
 impl Patience {
-    /// Nobody waits yet; `first` is how long the first wait will take, or less.
+    /// A timer without waiters; `first` is how long the first wait will take, or less.
     pub fn new(first: Duration) -> Self {
         Self(Arc::new(Mutex::new(Box::pin(tokio::time::sleep(first)))))
     }

@@ -78,7 +78,7 @@ struct BodyRules<'a> {
     is_rejected: &'a (dyn Fn() -> bool + Sync),
 }
 
-/// Where a request came from, as far as is known of it.
+/// The connection that a request was received on, as far as it is known.
 #[derive(Clone, Copy, Default)]
 pub struct Came<'a> {
     /// Its address; unknown on a server of a program's own.
@@ -252,7 +252,7 @@ pub fn router(state: Arc<ReceiverState>) -> Router {
         .with_state(state)
 }
 
-/// A path that no provider has; the doctor may ask how a request came there.
+/// A path that no provider has; the doctor may check how a request got there.
 async fn nobodys(State(state): State<Arc<ReceiverState>>, request: Request) -> Response {
     let neighbours = request.extensions().get::<Neighbours>().cloned();
     let arrival = Arrival::now(request.extensions().get::<Peer>().map(|peer| peer.0));
@@ -278,7 +278,7 @@ async fn webhook(
     state.answer(entry, request, Came { peer, neighbours: neighbours.as_ref() }).await
 }
 
-/// What followed from a command, told to the caller that sent it. For everybody else nothing is here.
+/// The receipt of a command, for the caller that sent it. All other requests get 404.
 async fn receipt(
     State(state): State<Arc<ReceiverState>>,
     Path((name, key)): Path<(String, String)>,
@@ -322,7 +322,7 @@ fn show_certificate(parts: &mut http::request::Parts) {
     }
 }
 
-/// The answer to somebody who showed who it is.
+/// Marks a response to an authenticated caller.
 fn known(mut response: Response) -> Response {
     response.extensions_mut().insert(KnownCaller);
     response
@@ -359,7 +359,7 @@ where
     let held = held.ok_or(Problem::SATURATED)?;
     let collect = collected(body, declared, &rules, held, neighbours);
     let mut collect = std::pin::pin!(collect);
-    // Most bodies came with their headers, and need nobody who looks at the time.
+    // Most bodies arrive with their headers, and need no timer.
     let first = std::future::poll_fn(|cx| Poll::Ready(collect.as_mut().poll(cx))).await;
     let read = match first {
         Poll::Ready(collected) => collected,
@@ -382,9 +382,9 @@ async fn with_memory(neighbours: Option<&Neighbours>, is_held: &mut (dyn FnMut()
     }
 }
 
-/// Reads a body into memory of its own. Room is taken for what is there and not for what was announced, so that a peer
-/// that announces much and sends little keeps nobody else out. Of a body that will be rejected whatever follows, no more
-/// than [`LARGE_BYTES`] are kept, and it takes no place among the large ones.
+/// Reads a body into memory of its own. Memory is reserved for the bytes that arrived and not for those that were
+/// announced, so that a peer that announces much and sends little keeps no other out. Of a body that will be rejected
+/// whatever follows, no more than [`LARGE_BYTES`] are kept, and it takes no place among the large ones.
 async fn collected<B>(
     mut body: B,
     declared: Option<usize>,
@@ -404,7 +404,7 @@ where
         if needed > rules.bytes_max {
             return Err(Problem::TOO_LARGE);
         }
-        // Nobody goes for it: whoever sends a small body slowly has no such place.
+        // No connection is evicted for it: a small body, however slow, has no such place.
         if needed > LARGE_BYTES && pace.is_none() {
             if (rules.is_rejected)() {
                 drain(&mut body).await;
@@ -468,8 +468,8 @@ where
     }
 }
 
-/// Reads a body that is not wanted, up to [`DRAIN_BYTES_MAX`], and keeps nothing of it. Whoever sends nothing now hears
-/// at once.
+/// Reads a body that is not wanted, up to [`DRAIN_BYTES_MAX`], and keeps nothing of it. Ends as soon as the client
+/// pauses.
 async fn drain(mut body: impl HttpBody<Data = Bytes> + Unpin) {
     let mut left = DRAIN_BYTES_MAX;
     while let Ok(Some(Ok(frame))) = tokio::time::timeout(DRAIN_PAUSE_MAX, body.frame()).await {

@@ -1,8 +1,8 @@
-//! Wrong operator tokens are told apart from good ones only so often: after some of them their sender, and after many
-//! everybody who sends one, hears to wait.
+//! Limits the rate at which wrong operator tokens are refused with 401: after some of them their sender, and after many
+//! every sender of a wrong token, gets 429.
 //!
-//! A good token passes, whatever came before it from its address or from others: whoever could lock operators out by
-//! guessing would do so when they are needed most.
+//! A valid token is never throttled, whatever its address or others sent before: an attacker who could lock operators
+//! out by guessing would do so when they are needed most.
 
 use std::collections::HashMap;
 use std::net::IpAddr;

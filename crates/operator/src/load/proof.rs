@@ -1,9 +1,10 @@
 //! What a configuration does with the sample events of its kinds, and what in it is most likely not meant: `check` prints
 //! both.
 //!
-//! Each sample goes through routes, lanes, plain handlers and templates, without a database and without calls. A running
-//! server answers 200 to an event that no route takes, whose lane is missing or whose template names nothing, so nobody
-//! notices there. All of it are warnings: a sample is an example, and a sender has types of which there is no sample.
+//! Each sample goes through routes, lanes, plain handlers and templates, without a database and without calls. A
+//! running server answers 200 to an event that no route takes, whose lane is missing or whose template names nothing,
+//! so such a mistake is not visible there. All of it are warnings: a sample is an example, and a sender has types of
+//! which there is no sample.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -164,7 +165,7 @@ impl Prover<'_> {
         self.push("this program".to_owned(), &format!("handlers of `{kind}`"), value, (why, remedy));
     }
 
-    /// Two providers of one kind have the same handlers, which are told once.
+    /// Two providers of one kind have the same handlers, which are reported once.
     fn push(&mut self, source: String, key: &str, value: Option<&str>, (why, remedy): (&str, &str)) {
         let value = value.map(shown);
         let warning = ConfigProblem { value, ..ConfigProblem::new(&source, key, why, remedy) };
@@ -279,7 +280,7 @@ impl Prover<'_> {
         let limit = if is_stuck { HANDLER_LIMIT / 10 } else { HANDLER_LIMIT };
         let (answer, answered) = std::sync::mpsc::channel();
         let (handlers, seen) = (handlers.clone(), seen.clone());
-        // Nobody waits for the thread: the process ends with `check`.
+        // The thread is not joined: the process ends with `check`.
         std::thread::spawn(move || drop(answer.send(handlers.dispatch(&seen, false))));
         let handled = answered.recv_timeout(limit).ok();
         if handled.is_none() {
@@ -436,8 +437,8 @@ impl Prover<'_> {
         let known: Vec<&str> = known.iter().map(String::as_str).collect();
         let why =
             format!("fits no type that Hooklatch knows of `{kind}`, so that such events may be ignored");
-        // What to do about a pattern that fits no known type. Where nobody collected the sender's types, only one that
-        // is almost known is told.
+        // What to do about a pattern that fits no known type. Where the sender's types are not collected, only one that
+        // is almost known is reported.
         let remedy = |pattern: &TypePattern| {
             let is_known =
                 known.iter().any(|one| pattern.matches(one)) || rules.iter().any(|one| overlap(one, pattern));
@@ -532,7 +533,7 @@ fn meant_place(spec: &Spec, event: &RawEvent, place: &Place) -> Option<String> {
 
 /// The pointer that was probably meant by one that leads nowhere in `payload`.
 fn meant_pointer(spec: &Spec, payload: &Value, pointer: &str) -> Option<String> {
-    // Whoever looks at the sender's own page counts from the top of the body.
+    // The sender's own page counts from the top of the body, and so do its readers.
     let prefixes = spec.event.iter().map(|event| event.payload.as_str()).filter(|prefix| !prefix.is_empty());
     let mut shorter = prefixes.filter_map(|prefix| pointer.strip_prefix(prefix));
     let found = shorter.find(|rest| payload.pointer(rest).is_some_and(|value| value != payload));

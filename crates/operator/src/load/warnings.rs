@@ -1,4 +1,4 @@
-//! Warnings about what is allowed and most likely not meant: `check` tells them, and nothing is refused for them.
+//! Warnings about what is allowed and most likely not meant: `check` prints them, and refuses nothing for them.
 
 use hooklatch_core::config::{AdminConfig, Config, ProviderConfig, Secret};
 use hooklatch_core::types::{Name, Role};

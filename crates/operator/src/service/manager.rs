@@ -1,4 +1,4 @@
-//! What the service manager is told, by the protocol of systemd's `sd_notify`.
+//! Notifications to the service manager, by the protocol of systemd's `sd_notify`.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use hooklatch_core::config::Environment;
 
 /// Variable with the socket of the manager.
 const SOCKET: &str = "NOTIFY_SOCKET";
-/// Messages that wait for a manager that does not read them; what is told beyond that is lost.
+/// Most notifications that wait for a manager that does not read them; further ones are dropped.
 const WAITING_N_MAX: usize = 16;
 
 /// Part of the time that the watchdog allows between two signs of life, in which one is given: a few may be missed.
@@ -20,7 +20,7 @@ const BEAT_PART: u32 = 4;
 #[derive(Debug)]
 pub struct Manager {
     beat: Option<Duration>,
-    /// The way to the thread that tells: a manager that does not read would hold up whoever tells it, and with that the
+    /// Queue of the notifier thread: a manager that does not read would otherwise block the sender, and with it the
     /// stop.
     told: Option<SyncSender<String>>,
 }
@@ -29,7 +29,7 @@ impl Manager {
     /// The manager that started this process.
     pub fn of_process() -> Self {
         let mut allowed_us = 0;
-        // The variables stay: nobody is started by us, and to change them is not safe beside other threads.
+        // The variables stay: we start no process, and to change them is not safe beside other threads.
         let is_watched = sd_notify::watchdog_enabled(false, &mut allowed_us) && allowed_us > 0;
         let is_there = Environment::of_process().get(SOCKET).is_some_and(|socket| !socket.is_empty());
         Self {
@@ -43,12 +43,12 @@ impl Manager {
         self.beat
     }
 
-    /// Tells how it goes, in a line for people.
+    /// Sends the state of the server, in a line for people.
     pub fn status(&self, text: &str) {
         self.tell(&[NotifyState::Status(text)]);
     }
 
-    /// Tells that the start is over: whatever waits for us may begin.
+    /// Notifies that the start is over: units that wait for us may begin.
     pub fn ready(&self, text: &str) {
         self.tell(&[NotifyState::Ready, NotifyState::Status(text)]);
     }
@@ -58,7 +58,7 @@ impl Manager {
         self.tell(&[NotifyState::Watchdog]);
     }
 
-    /// Tells that the stop has begun, and within which time it ends: no sooner may we be killed.
+    /// Notifies that the stop has begun, and within which time it ends: we may not be killed sooner.
     pub fn stopping(&self, text: &str, within: Duration) {
         let within_us = u32::try_from(within.as_micros()).unwrap_or(u32::MAX);
         self.tell(&[
@@ -77,7 +77,7 @@ impl Manager {
     }
 }
 
-/// Starts the thread that tells, which ends with the manager's last message.
+/// Starts the notifier thread, which ends when the queue is closed.
 fn teller() -> Option<SyncSender<String>> {
     let (told, waiting) = sync_channel(WAITING_N_MAX);
     let started =
@@ -88,7 +88,7 @@ fn teller() -> Option<SyncSender<String>> {
     started.ok().map(|()| told)
 }
 
-/// Tells all that is to be told, and complains once of a manager that is not there.
+/// Sends all queued notifications, and warns once of a manager that is not there.
 fn tell_all(waiting: &Receiver<String>) {
     let mut is_there = true;
     for text in waiting {

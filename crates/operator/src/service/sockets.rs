@@ -1,5 +1,5 @@
-//! The sockets that were opened before we started, by the protocol of systemd's `sd_listen_fds`: whoever connects while
-//! one process ends and the next one starts waits in them, and is refused by neither.
+//! The sockets that were opened before we started, by the protocol of systemd's `sd_listen_fds`: clients that connect
+//! between the end of one process and the start of the next wait in them, and are refused by neither.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
@@ -70,7 +70,7 @@ impl Sockets {
     pub fn of_process(server: SocketAddr, admin: SocketAddr) -> Result<Self, SocketMistake> {
         let env = Environment::of_process();
         let names = env.get(NAMES).unwrap_or_default();
-        // Before there is a list of them: whatever number somebody wrote would be its length.
+        // Before there is a list of them, because an arbitrary number in the variable would be its length.
         let is_ours = env.get(FOR).is_none_or(|id| id.is_empty() || id == std::process::id().to_string());
         let n = env.get(COUNT).and_then(|n| n.parse().ok()).filter(|_| is_ours).unwrap_or(0);
         if n > SocketOwner::ALL.len() {

@@ -11,7 +11,7 @@ use hooklatch_contract::{ArrivedHeader, ArrivedView, ProbeAnswer};
 pub static PROBE_HEADER: HeaderName = HeaderName::from_static("hooklatch-probe");
 /// The name of the same in the query: on the way, one of the two may be lost.
 pub(crate) const PROBE_QUERY: &str = "hooklatch-probe";
-/// Most headers that are told.
+/// Most headers that are listed.
 const HEADERS_N_MAX: usize = 200;
 
 /// The token that a request has, in its header or in its query; `None` for nearly all requests.

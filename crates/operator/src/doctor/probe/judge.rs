@@ -9,10 +9,10 @@ use crate::doctor::check::{BODY, EXPECT, HEADERS, PATH, REACHED, REDIRECT, SIZE,
 use hooklatch_contract::{ArrivedView, FindingView, ProbeAnswer, ProbeView, ProblemView};
 use hooklatch_core::figures::grouped;
 
-/// What came back of a probe.
+/// The response to a probe.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProbeHeard {
-    /// An answer, whoever gave it.
+    /// A response, of this server or of anything in front of it.
     Answer {
         /// HTTP status of the answer.
         status: u16,
@@ -34,7 +34,7 @@ enum Fared {
     Other(String),
 }
 
-/// Findings about the way to the receiver. Each probe is there with what came back.
+/// Findings about the way to the receiver, from each probe and its response.
 pub fn judge(view: &ProbeView, probes: &[(ProbeRequest, ProbeHeard)]) -> Vec<FindingView> {
     let Some(key) = AnswerKey::of_text(&view.answer_key) else {
         return vec![REACHED.unknown("the server gave no key for answers")];

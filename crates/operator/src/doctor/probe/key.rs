@@ -1,9 +1,9 @@
-//! Tokens of probes. A token is made of a random number and the time until which it is good, with a MAC; the key of all
-//! of them follows from the installation's id, which is secret to its database. So every node knows every token again,
-//! also behind a balancer, and nobody keeps one.
+//! Tokens of probes. A token is a random number and an expiry time, with a MAC; the key of the MAC is derived from the
+//! installation's id, which is secret to its database. So every node, also behind a balancer, can check every token
+//! without storing any.
 //!
-//! A token opens nothing: whoever has one is told what arrived of a request of his own, for two minutes, without any
-//! value in it. That it can be used more than once therefore costs what any refused request costs.
+//! A token gives no access: for two minutes, its holder can see what arrived of its own request, without any value in
+//! it. That it can be used more than once therefore costs what any refused request costs.
 
 use uuid::Uuid;
 
@@ -68,12 +68,12 @@ impl ProbeKey {
 }
 
 impl AnswerKey {
-    /// Reads a key as the API tells it.
+    /// Parses a key as the API returns it.
     pub fn of_text(text: &str) -> Option<Self> {
         hex::decode(text).ok().filter(|bytes| bytes.len() == 32).map(Self)
     }
 
-    /// The key as the API tells it.
+    /// The key as the API returns it.
     pub fn text(&self) -> String {
         hex::encode(&self.0)
     }

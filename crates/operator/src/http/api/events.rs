@@ -1,4 +1,4 @@
-//! `/v1/events`: what came in, a page at a time; the ledger of one event, and its bytes.
+//! `/v1/events`: received events, a page at a time; the ledger of one event, and its bytes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -145,7 +145,7 @@ fn place_secret(state: &ApiState, key: &EventKey, ledger: &mut LedgerView) {
     }
 }
 
-/// The bytes, which a browser keeps as a file and never shows: whoever sent them wrote them.
+/// The bytes, which a browser downloads and never shows: they are the sender's, and untrusted.
 pub async fn body(
     State(state): State<Arc<ApiState>>,
     Asking(people): Asking,

@@ -123,7 +123,7 @@ fn routes() -> Routes {
         .route("/tokens/{token_id}/revoke", post(tokens::revoke).once())
 }
 
-/// The role that the contract asks for; nobody's when it does not know the route.
+/// The role that the contract requires; the strongest when it does not list the route.
 fn needed(method: &str, path: &str) -> Role {
     let route = ROUTES.iter().find(|route| route.method == method && route.path == path);
     route.and_then(|route| route.role).unwrap_or(Role::Admin)
@@ -173,10 +173,10 @@ async fn unless_modified(request: Request, next: Next) -> Response {
     response
 }
 
-/// Compresses answers. Not those with an `ETag`: it names these very bytes.
+/// Compresses responses. Not those with an `ETag`: it names these very bytes.
 ///
-/// Only what has a bearer token goes through here, never a page or anything that a cookie opens: there, the length of an
-/// answer tells what is in it (BREACH).
+/// Only routes with a bearer token go through here, never a page or a route that accepts a cookie: there, the length of
+/// a response reveals its content (BREACH).
 fn compression() -> CompressionLayer<impl Predicate> {
     let is_untagged =
         |_: StatusCode, _: Version, headers: &HeaderMap, _: &Extensions| !headers.contains_key(header::ETAG);

@@ -61,7 +61,7 @@ pub struct ApiState {
     pub bulk: BulkRules,
     /// Knows the traces of events.
     pub traces: Traces,
-    /// Says how long after they were signed the newest requests of a provider of that name came. Milliseconds.
+    /// Returns the delays of the newest requests of the provider of that name, from signing to arrival. Milliseconds.
     pub delays_ms: Box<DelaysOf>,
     /// Paths that no provider has, and that were posted to.
     pub unknown_paths: Box<UnknownPathsOf>,
@@ -77,7 +77,7 @@ pub struct ApiState {
     pub server_name: Option<String>,
     /// True when it is a test server.
     pub is_test: bool,
-    /// Called when a decision may have made something due: nobody should wait for the next look.
+    /// Called when a decision may have made something due, so that the workers do not wait for their next poll.
     pub decided: Box<dyn Fn() + Send + Sync>,
 }
 
@@ -113,7 +113,7 @@ pub struct ProviderFacts {
     pub identity: String,
     /// Time that its sender goes on sending an event by itself, and so with the secret it had then. Hours.
     pub horizon_h: u32,
-    /// True when its requests are accepted although nobody signs them.
+    /// True when its requests are accepted without a signature.
     pub is_unverified: bool,
     /// True while it takes a secret that its sender posts to the URL.
     pub is_pairing: bool,

@@ -1,10 +1,10 @@
-//! The connections of a listener. When there is no room, the one that has waited for its peer the longest has to go.
+//! The connections of a listener. When there is no room, the one that has waited for its peer the longest is evicted.
 //!
 //! A connection either waits for its peer (for a request, for more of one, for its answer to be read) or is busy with
-//! our own work. Only those that wait can be closed, so that nothing of ours is cut off. First go those that had
-//! answers and were never believed, then those that were not heard yet, last those on which something was believed. A
-//! peer that keeps connections, silent or asking without end, therefore takes nothing from others: they come in, and it
-//! loses its own.
+//! our own work. Only those that wait can be evicted, so that nothing of ours is cut off. First go those that had
+//! answers and no verified request, then those without an answer yet, last those with a verified request. A peer that
+//! keeps connections, silent or with endless requests, therefore takes nothing from others: they get in, and it loses
+//! its own.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -29,10 +29,10 @@ const BATCH_PART: usize = 64;
 
 /// The same for those that keep memory, of which each may have little.
 const MEMORY_BATCH_PART: usize = 16;
-/// A part of a request that is kept for less than this is on its way: in a rush of honest senders nobody's is thrown
-/// away for another's.
+/// A part of a request that is kept for less than this is on its way: in a rush of honest senders, no request is thrown
+/// away for another.
 pub(super) const MEMORY_GRACE_MS: u64 = 1_000;
-/// Looks for memory before somebody hears that there is none: a fifth of a second in all.
+/// Number of attempts to get memory before a client gets 503: a fifth of a second in all.
 const MEMORY_LOOKS_N: usize = 20;
 
 /// A peer whose own connections were just asked to go may have this many above its share.
@@ -186,7 +186,7 @@ impl ConnectionRoom {
         waiting.len()
     }
 
-    /// Tells every connection to stop, and waits until none is left. Nobody may enter any more.
+    /// Signals every connection to stop, and waits until none is left. No connection may enter any more.
     pub(crate) async fn stop(&self) {
         let slots: Vec<Arc<ConnectionSlot>> = self.inner().slots.values().map(Arc::clone).collect();
         for slot in slots {

@@ -1,4 +1,4 @@
-//! One connection as the others in its room see it: what it waits for, how it stands, and what it is told.
+//! One connection as the others in its room see it: what it waits for, its eviction rank, and the signals for it.
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
@@ -15,10 +15,9 @@ const ASKED: u64 = u64::MAX - 1;
 const GONE: u64 = u64::MAX;
 
 /// One connection, as the others in its room see it.
-///
 /// All of it is atomics, because three parties change it at once: the task that serves the connection, the stream below
 /// it, and newcomers that look for a place. `state` is the heart. It holds `BUSY` while we work for the peer; else the
-/// millisecond since when the peer is waited for; `ASKED` once somebody wants the place; `GONE` when it goes. Each
+/// millisecond since when the peer is waited for; `ASKED` once a newcomer wants the place; `GONE` when it goes. Each
 /// change is one compare-and-exchange, so that two facts hold: a connection that became busy a moment ago is never
 /// closed, and one that goes begins nothing any more. A newcomer writes `ASKED` only over the very millisecond that it
 /// saw, and wakes the task; the task looks once more at the network, and writes `GONE` only over `ASKED`. If the peer
@@ -38,18 +37,18 @@ pub(crate) struct ConnectionSlot {
     is_in_request: AtomicBool,
     /// True when the body of its request comes in more slowly than it may.
     pub(crate) is_too_slow: AtomicBool,
-    /// Bits of what others told it, [`GO`] and [`STOP`].
+    /// Pending signals: the bits [`EVICT`] and [`STOP`].
     told: AtomicU8,
     /// The waker of the task that serves it.
     task: Mutex<Option<Waker>>,
 }
 
-/// [`ConnectionSlot::told`]: it is asked to go.
+/// [`ConnectionSlot::signals`]: it is to go.
 const GO: u8 = 1;
-/// [`ConnectionSlot::told`]: the listener stops.
+/// [`ConnectionSlot::signals`]: the listener stops.
 const STOP: u8 = 2;
 
-/// Something that others tell a connection.
+/// A signal to the task that serves a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Told {
     /// It is asked to go, unless its peer has just done its part.
@@ -135,7 +134,7 @@ impl ConnectionSlot {
         }
     }
 
-    /// Notes that bytes came in.
+    /// Notes that bytes were read.
     pub(crate) fn read(&self) {
         self.has_read.store(true, Ordering::Relaxed);
     }

@@ -130,7 +130,7 @@ async fn memory_comes_from_who_keeps_a_part_of_a_request_the_longest_and_from_no
         assert!(!is_asked(other).await);
     }
     assert!(keeping.is_left());
-    // What our own work holds comes back when that is done: nobody goes for it, and the newcomer hears 503.
+    // Memory of our own work comes back when that is done: no connection is evicted for it, and the newcomer gets 503.
     assert!(working.slot.receiving(Instant::now()) && working.slot.busy() && proven.slot.busy());
     assert!(!room.with_memory(&asking.slot, &mut || false).await);
     assert!(!is_asked(asking).await && asking.slot.busy());

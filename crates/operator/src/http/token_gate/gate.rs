@@ -95,9 +95,9 @@ impl TokenGate {
         wait_s
     }
 
-    /// Judges what somebody presents.
+    /// Checks a token that was presented.
     pub async fn judge(&self, text: &str) -> Presented {
-        // Every token is compared, so that the time says nothing about which one came near.
+        // Every token is compared, so that the time does not reveal which one is closest.
         let mut found = None;
         for token in self.configured.get().iter() {
             if token.token.is(text) {
@@ -108,7 +108,7 @@ impl TokenGate {
             return Presented::Good(principal);
         }
         let Some(token) = TokenText::parse(text) else { return Presented::Wrong };
-        // A digest that is looked for in a table tells by its time how far it fits; nobody can choose a token for that.
+        // The time of a look-up reveals how far a digest matches, but a client cannot choose the digest of its token.
         let digest = token.digest();
         match self.known(&digest) {
             Presented::Wrong | Presented::Away => {
@@ -145,7 +145,7 @@ impl TokenGate {
         rows.map(|row| row.digest).collect()
     }
 
-    /// Reads the tokens for somebody whose token is not known, unless that was done a moment ago.
+    /// Reads the tokens for a request whose token is not known, unless that was done a moment ago.
     pub async fn ask(&self) {
         let mut asked = self.asked.lock().await;
         if asked.is_some_and(|asked| asked.elapsed() < ASKED_EVERY) {

@@ -1,4 +1,4 @@
-//! The sessions that this node knows by heart: those that came here in the last minutes. Others are asked for.
+//! The sessions that this node keeps in memory: those that were used here in the last minutes. Others are loaded.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,16 +10,16 @@ use hooklatch_store::OperatorSession;
 
 /// Time after its last request for which a session is known by heart.
 const USED_FOR: Duration = Duration::from_mins(10);
-/// Most sessions that are asked for at once because nobody knows them here.
+/// Most sessions that are loaded at once because they are not known here.
 const WANTED_N_MAX: usize = 1_000;
-/// Most sessions of which it is remembered that there is none: nobody can make one with the same 256 bits later.
+/// Most sessions that are remembered as missing: a later session will not have the same 256 bits.
 const MISSING_N_MAX: usize = 1_000;
 
-/// The sessions that are known, and those that somebody presented and that are not.
+/// The known sessions, and presented ones that are not known.
 #[derive(Default)]
 pub struct KnownSessions {
     inner: Mutex<SessionMemory>,
-    /// When sessions were last asked for that are not there. Whoever waits for it is asked for by who has it.
+    /// When missing sessions were last loaded. The holder of the lock loads those of all that wait for it.
     pub asked: tokio::sync::Mutex<Option<Instant>>,
 }
 
@@ -51,7 +51,7 @@ impl KnownSessions {
         Some(used.session.clone())
     }
 
-    /// True when nothing was read for so long that nobody can say.
+    /// True when nothing was read for so long that the state of sessions is unknown.
     pub fn is_away(&self, known_for: Duration) -> bool {
         self.inner().is_old(known_for)
     }
@@ -94,7 +94,7 @@ impl KnownSessions {
             match found.remove(digest) {
                 None => {
                     inner.by_digest.remove(digest);
-                    // Any: digests are nobody's choice.
+                    // Any one: digests cannot be chosen.
                     if inner.missing.len() >= MISSING_N_MAX {
                         inner.missing.pop_first();
                     }

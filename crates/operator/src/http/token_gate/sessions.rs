@@ -1,7 +1,7 @@
 //! Sessions: opened with a token, shown by a browser in its place, and good for as long as the token is.
 //!
-//! Nodes agree because a session is a row: one that is not known here is asked for at once, and those in use are read
-//! again with the tokens. A session that nobody made costs a read a second at most, however many of them come.
+//! Nodes agree because a session is a row: one that is not known here is loaded at once, and those in use are read
+//! again with the tokens. Invented sessions cost a read a second at most, however many are presented.
 
 use std::net::IpAddr;
 
@@ -48,8 +48,8 @@ impl TokenGate {
         Ok(session)
     }
 
-    /// Judges all the sessions that a request presents, with one read for those that are not known here. While nobody
-    /// answers, only known ones are judged.
+    /// Checks all the sessions that a request presents, with one read for those that are not known here. While the
+    /// database does not answer, only known ones are checked.
     pub async fn judge_sessions<'a>(&self, texts: &[&'a str]) -> Vec<(&'a str, Presented)> {
         let is_known = |text: &str| {
             let digest = SessionText::parse(text).map(|session| session.digest());
@@ -85,7 +85,7 @@ impl TokenGate {
             found = self.sessions.find(&digest, KNOWN_FOR);
         }
         let Some(row) = found else {
-            // Nobody has said that there is none: whoever has it is not told that it has ended.
+            // Without an answer of the database the session may exist: the response must not say that it has ended.
             let is_away = !is_told || self.sessions.is_away(KNOWN_FOR);
             return if is_away { Presented::Away } else { Presented::Wrong };
         };
@@ -117,7 +117,7 @@ impl TokenGate {
         }
     }
 
-    /// Ends this session, whoever has it.
+    /// Ends this session.
     pub async fn end_session(&self, text: &str) -> Result<(), StoreError> {
         let Some(session) = SessionText::parse(text) else { return Ok(()) };
         let digest = session.digest();
@@ -134,8 +134,8 @@ impl TokenGate {
         Ok(())
     }
 
-    /// Asks for a session that is not known here; after one that there is not, a second later at the earliest. All that
-    /// came meanwhile are asked for together. False when there was no answer.
+    /// Loads a session that is not known here; after a missing one, a second later at the earliest. All that were
+    /// presented meanwhile are loaded together. False when there was no answer.
     async fn ask_for(&self, digest: [u8; 32]) -> bool {
         if !self.sessions.want(digest) {
             return false;
@@ -157,7 +157,7 @@ impl TokenGate {
         !self.sessions.is_wanted(&digest)
     }
 
-    /// Reads the sessions in use, and those that somebody waits for.
+    /// Reads the sessions in use, and those that requests wait for.
     pub(super) async fn read_sessions(&self) -> Result<(), StoreError> {
         // Once more when one has ended meanwhile; who ends sessions all the time waits for the next read.
         for _ in 0..2 {
