@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn the_worst_that_holds_is_told_with_what_can_be_done() {
+    fn the_worst_verdict_is_reported_with_its_remedy() {
         for (is_warning, is_failure, want) in [
             (false, false, FindingVerdict::Well),
             (true, false, FindingVerdict::Warning),

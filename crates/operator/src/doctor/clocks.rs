@@ -64,7 +64,7 @@ mod tests {
     use hooklatch_contract::FindingVerdict::{self, Failure, Warning, Well};
 
     #[test]
-    fn a_clock_that_is_away_is_told_with_its_distance() {
+    fn a_wrong_clock_is_reported_with_its_offset() {
         #[track_caller]
         fn check(offset_ms: i64, want: FindingVerdict) {
             let found = database_clock(offset_ms, 30_000, "postgres");
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_delay_of_several_requests_tells_a_clock_from_a_slow_way() {
+    fn the_least_delay_of_several_requests_separates_a_wrong_clock_from_a_slow_network() {
         #[track_caller]
         fn check(delays_ms: &[i64], want: Option<FindingVerdict>) {
             assert_eq!(senders_clock("stripe", delays_ms).map(|found| found.verdict), want, "{delays_ms:?}");

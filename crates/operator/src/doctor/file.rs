@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_could_lose_commits_grows_or_is_mostly_empty_is_told() {
+    fn a_file_that_could_lose_commits_grows_or_is_mostly_empty_is_reported() {
         let good =
             FileState { journal: "wal".to_owned(), synchronous: 2, bytes: 4 << 30, ..FileState::default() };
         for (state, wal_bytes, want) in [

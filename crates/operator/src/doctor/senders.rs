@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_that_do_not_match_and_doors_that_are_open_are_told() {
+    fn unmatched_secrets_and_open_pairing_are_reported() {
         #[track_caller]
         fn check(change: impl FnOnce(&mut ProviderView), want: &[(&str, FindingVerdict)]) {
             let mut view = provider();

@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_keeps_vacuum_from_its_work_is_told_with_its_figure() {
+    fn what_blocks_vacuum_is_reported_with_its_figure() {
         #[track_caller]
         fn check(state: &ServerState, want: Option<(&str, &str, FindingVerdict)>) {
             let found = tables(state);

@@ -22,7 +22,7 @@ use super::error::Problem;
 use super::extensions::{KnownCaller, Neighbours, Peer};
 use super::framing;
 use super::origin::OriginRule;
-use super::receiver::{self, Came, ReceiverState};
+use super::receiver::{self, ConnectionInfo, ReceiverState};
 use super::room::ConnectionSlot;
 use hooklatch_core::current::Current;
 use hooklatch_core::stop::Leaving;
@@ -205,7 +205,7 @@ impl Edge {
         };
         if let Some((state, entry)) = usual {
             // It has memory of its own, because it needs much, and most connections have no request most of the time.
-            let from = Came { peer: Some(origin), neighbours: Some(&self.neighbours) };
+            let from = ConnectionInfo { peer: Some(origin), neighbours: Some(&self.neighbours) };
             return Box::pin(state.answer(entry, Request::from_parts(parts, body), from)).await;
         }
         parts.extensions.insert(origin);

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use super::room::{ConnectionRoom, ConnectionSlot};
+use super::room::{ConnectionLimiter, ConnectionSlot};
 
 /// Client address of a request.
 #[derive(Debug, Clone, Copy)]
@@ -12,7 +12,7 @@ pub struct Peer(pub IpAddr);
 /// The connection of a request, and the room it is in.
 #[derive(Clone)]
 pub(super) struct Neighbours {
-    pub room: Arc<ConnectionRoom>,
+    pub limiter: Arc<ConnectionLimiter>,
     pub slot: Arc<ConnectionSlot>,
 }
 

@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_of_another_origin_is_told_by_what_its_browser_says() {
+    fn a_page_of_another_origin_is_recognised_by_its_request_headers() {
         #[track_caller]
         fn check(given: &[(&'static str, &str)], want: bool) {
             let mut headers = HeaderMap::new();

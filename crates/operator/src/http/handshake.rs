@@ -13,7 +13,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tracing::debug;
 
-use super::room::{ConnectionPlace, Told};
+use super::room::{ConnectionPermit, ConnectionSignal};
 use hooklatch_core::tls::client_certificate;
 use hooklatch_core::types::ClientCertificate;
 
@@ -21,7 +21,7 @@ use hooklatch_core::types::ClientCertificate;
 pub async fn handshake(
     config: Arc<ServerConfig>,
     stream: TcpStream,
-    place: &ConnectionPlace,
+    place: &ConnectionPermit,
     within: Duration,
 ) -> Option<TlsStream<TcpStream>> {
     let accepting = tokio::time::timeout(within, TlsAcceptor::from(config).accept(stream));
@@ -30,13 +30,13 @@ pub async fn handshake(
     let ended = loop {
         let next = std::future::poll_fn(|cx| match accepting.as_mut().poll(cx) {
             Poll::Ready(ended) => Poll::Ready(Err(ended)),
-            Poll::Pending => place.slot.poll_told(cx, &mut is_listening).map(Ok),
+            Poll::Pending => place.slot.poll_signal(cx, &mut is_listening).map(Ok),
         });
         match next.await {
             Err(ended) => break ended,
             // Nothing is under way that would have to be answered.
-            Ok(Told::Stop) => return None,
-            Ok(Told::Go) => {}
+            Ok(ConnectionSignal::Stop) => return None,
+            Ok(ConnectionSignal::Evict) => {}
         }
         // What has come in already counts.
         tokio::task::yield_now().await;
@@ -44,7 +44,7 @@ pub async fn handshake(
         if let Poll::Ready(ended) = looked {
             break ended;
         }
-        if place.is_left() {
+        if place.is_evicted() {
             debug!("connection gave way to another one in its handshake");
             return None;
         }

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rightmost_untrusted_address_is_where_a_request_came_from() {
+    fn the_client_address_is_the_rightmost_untrusted_one() {
         let x = |peer: &str, lines: &[&str], want: &str| {
             let lines: Vec<_> = lines.iter().map(|line| ("x-forwarded-for", *line)).collect();
             check(ForwardedHeader::XForwardedFor, peer, &lines, want);

@@ -80,7 +80,7 @@ struct BodyRules<'a> {
 
 /// The connection that a request was received on, as far as it is known.
 #[derive(Clone, Copy, Default)]
-pub struct Came<'a> {
+pub struct ConnectionInfo<'a> {
     /// Its address; unknown on a server of a program's own.
     pub peer: Option<Peer>,
     /// The connections beside its own.
@@ -138,7 +138,7 @@ impl ReceiverState {
         &self,
         entry: &Arc<ProviderEntry>,
         request: http::Request<B>,
-        from: Came<'_>,
+        from: ConnectionInfo<'_>,
     ) -> Response
     where
         B: HttpBody<Data = Bytes> + Unpin,
@@ -248,12 +248,12 @@ pub fn router(state: Arc<ReceiverState>) -> Router {
     Router::new()
         .route("/webhooks/{provider}", any(webhook))
         .route("/webhooks/{provider}/{key}", any(receipt))
-        .fallback(nobodys)
+        .fallback(not_found)
         .with_state(state)
 }
 
 /// A path that no provider has; the doctor may check how a request got there.
-async fn nobodys(State(state): State<Arc<ReceiverState>>, request: Request) -> Response {
+async fn not_found(State(state): State<Arc<ReceiverState>>, request: Request) -> Response {
     let neighbours = request.extensions().get::<Neighbours>().cloned();
     let arrival = Arrival::now(request.extensions().get::<Peer>().map(|peer| peer.0));
     match state.no_probe(request, neighbours.as_ref()).await {
@@ -271,11 +271,11 @@ async fn webhook(
     request: Request,
 ) -> Response {
     let Some(entry) = state.receiver.entry(&name) else {
-        return nobodys(State(state), request).await;
+        return not_found(State(state), request).await;
     };
     let neighbours = request.extensions().get::<Neighbours>().cloned();
     let peer = request.extensions().get::<Peer>().copied();
-    state.answer(entry, request, Came { peer, neighbours: neighbours.as_ref() }).await
+    state.answer(entry, request, ConnectionInfo { peer, neighbours: neighbours.as_ref() }).await
 }
 
 /// The receipt of a command, for the caller that sent it. All other requests get 404.
@@ -285,7 +285,7 @@ async fn receipt(
     request: Request,
 ) -> Response {
     let Some(entry) = state.receiver.entry(&name).filter(|entry| entry.caller.is_some()) else {
-        return nobodys(State(state), request).await;
+        return not_found(State(state), request).await;
     };
     let (mut parts, _) = request.into_parts();
     let arrival = Arrival::now(parts.extensions.get::<Peer>().map(|peer| peer.0));
@@ -377,7 +377,7 @@ where
 /// Takes memory, from those who keep it longest if need be.
 async fn with_memory(neighbours: Option<&Neighbours>, is_held: &mut (dyn FnMut() -> bool + Send)) -> bool {
     match neighbours {
-        Some(neighbours) => neighbours.room.with_memory(&neighbours.slot, is_held).await,
+        Some(neighbours) => neighbours.limiter.with_memory(&neighbours.slot, is_held).await,
         None => is_held(),
     }
 }
@@ -440,8 +440,8 @@ impl LargePace {
     /// Bytes a second at which it arrives, where that is less than one may that is in another's way.
     fn too_slow(&self, bytes_n: usize) -> Option<u64> {
         let took_ms = u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX).max(1);
-        let came = u64::try_from(bytes_n.saturating_sub(self.bytes_n)).unwrap_or(u64::MAX);
-        let rate = came.saturating_mul(1_000) / took_ms;
+        let arrived_n = u64::try_from(bytes_n.saturating_sub(self.bytes_n)).unwrap_or(u64::MAX);
+        let rate = arrived_n.saturating_mul(1_000) / took_ms;
         (self.since.elapsed() > LARGE_GRACE && rate < LARGE_BYTES_PER_S_MIN).then_some(rate)
     }
 }

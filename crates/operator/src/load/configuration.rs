@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn every_value_is_told_with_the_layer_that_it_came_from() {
+    fn every_setting_is_listed_with_its_layer() {
         #[track_caller]
         fn check(
             found: &BTreeMap<String, EffectiveSetting>,
@@ -305,8 +305,8 @@ mod tests {
             is_default: bool,
         ) {
             let setting = &found[key];
-            let told = (setting.value.as_deref(), setting.layer, setting.is_default);
-            assert_eq!(told, (value, layer, is_default), "{key}");
+            let actual = (setting.value.as_deref(), setting.layer, setting.is_default);
+            assert_eq!(actual, (value, layer, is_default), "{key}");
         }
         let found = effective(
             "[server]\nqueue_n_max = 77\nbody_bytes_max = 1048576\n[admin]\nhosts = [\"a.internal\", \"b.internal\"]\n\
@@ -340,8 +340,8 @@ mod tests {
         assert_eq!(secret_in(2).as_deref(), Some("file secret"));
         assert_eq!(found["server.events_n_max"].source, "HOOKLATCH__SERVER__EVENTS_N_MAX");
         assert!(found["server.queue_n_max"].source.ends_with("own.toml"));
-        let told = format!("{found:?}");
-        assert!(!told.contains("s3cr3t"), "{told}");
+        let text = format!("{found:?}");
+        assert!(!text.contains("s3cr3t"), "{text}");
     }
 
     #[test]

@@ -113,18 +113,18 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_file_is_told_by_key_and_remedy_and_no_secret_is_shown() {
+    fn a_bad_file_is_reported_by_key_and_remedy_without_secrets() {
         #[track_caller]
         fn check(text: &str, wanted: &[&str]) {
             let folder = tempfile::tempdir().expect("a folder");
             let file = folder.path().join("profiles.toml");
             std::fs::write(&file, text).expect("written");
             let problems = find_profile(&file, &env(&[]), "prod").err().unwrap_or_default();
-            let told = problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+            let report = problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
             for part in wanted {
-                assert!(told.contains(part), "no `{part}` in {told}");
+                assert!(report.contains(part), "no `{part}` in {report}");
             }
-            assert!(told.contains("profiles.toml: ") && !told.contains("s3cr3t"), "{told}");
+            assert!(report.contains("profiles.toml: ") && !report.contains("s3cr3t"), "{report}");
         }
         check("[prod]\ntoken = \"s3cr3t\"\n", &["prod.url: is missing", "the operator side"]);
         check(

@@ -204,14 +204,14 @@ impl Prover<'_> {
             self.warn(&key, None, why, &remedy);
         }
         self.patterns(proven, known);
-        let told = self.routes(proven, &events);
+        let reported = self.routes(proven, &events);
         let mut failures: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
         for event in &events {
             let (name, event_type) = (proven.name, event.event_type.as_str());
             let result = match self.follow(proven, event) {
                 Ok(result) => {
                     let failed = result.why.as_ref().filter(|_| result.outcome == SampleOutcome::Failed);
-                    if let Some(why) = failed.filter(|_| !told.contains(event_type)) {
+                    if let Some(why) = failed.filter(|_| !reported.contains(event_type)) {
                         failures.entry(why.clone()).or_default().insert(event_type);
                     }
                     result
@@ -588,7 +588,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_handlers_are_run_and_what_they_come_to_is_told() {
+    fn plain_handlers_are_run_and_their_outcomes_are_reported() {
         async fn in_tx(_: &mut Tx, _: Event<Value>) -> Handled {
             Ok(Effects::new())
         }
@@ -610,7 +610,7 @@ mod tests {
         assert_eq!(of("plan.created"), (SampleOutcome::Ignored, "nobody needs it"));
         assert_eq!(of("payment_intent.succeeded").0, SampleOutcome::NotRun);
         assert_eq!(of("v1.billing.meter.error_report_triggered").0, SampleOutcome::Untaken);
-        let told: Vec<String> = proof.warnings.iter().map(ToString::to_string).collect();
+        let reported: Vec<String> = proof.warnings.iter().map(ToString::to_string).collect();
         for part in [
             "providers.stripe: the samples of `charge.refunded` would fail: no account",
             "providers.stripe: the samples of `invoice.paid` would fail: no destination is called `receipts`",
@@ -618,9 +618,9 @@ mod tests {
             "did you mean \"payment_intent.succeeded\"?",
             "this program: handlers of `github`: no provider of this kind is configured",
         ] {
-            assert!(told.iter().any(|one| one.contains(part)), "no `{part}` in {told:#?}");
+            assert!(reported.iter().any(|one| one.contains(part)), "no `{part}` in {reported:#?}");
         }
-        assert_eq!(told.len(), 4, "{told:#?}");
+        assert_eq!(reported.len(), 4, "{reported:#?}");
     }
 
     #[test]
@@ -667,7 +667,7 @@ mod tests {
         let one = proof.samples.iter().find(|one| one.event_type == "invoice.paid").expect("a sample");
         let why = one.why.as_deref().unwrap_or_default();
         assert_eq!((one.outcome, why), (SampleOutcome::Failed, "its handler did not answer within 5 s"));
-        let told = proof.warnings.iter().any(|one| one.to_string().contains("did not answer within 5 s"));
-        assert!(told, "{:?}", proof.warnings);
+        let reported = proof.warnings.iter().any(|one| one.to_string().contains("did not answer within 5 s"));
+        assert!(reported, "{:?}", proof.warnings);
     }
 }

@@ -22,7 +22,7 @@ pub struct Manager {
     beat: Option<Duration>,
     /// Queue of the notifier thread: a manager that does not read would otherwise block the sender, and with it the
     /// stop.
-    told: Option<SyncSender<String>>,
+    queue: Option<SyncSender<String>>,
 }
 
 impl Manager {
@@ -34,7 +34,7 @@ impl Manager {
         let is_there = Environment::of_process().get(SOCKET).is_some_and(|socket| !socket.is_empty());
         Self {
             beat: is_watched.then(|| Duration::from_micros(allowed_us) / BEAT_PART),
-            told: is_there.then(teller).flatten(),
+            queue: is_there.then(start_notifier).flatten(),
         }
     }
 
@@ -45,57 +45,57 @@ impl Manager {
 
     /// Sends the state of the server, in a line for people.
     pub fn status(&self, text: &str) {
-        self.tell(&[NotifyState::Status(text)]);
+        self.send(&[NotifyState::Status(text)]);
     }
 
     /// Notifies that the start is over: units that wait for us may begin.
     pub fn ready(&self, text: &str) {
-        self.tell(&[NotifyState::Ready, NotifyState::Status(text)]);
+        self.send(&[NotifyState::Ready, NotifyState::Status(text)]);
     }
 
     /// Gives a sign of life.
     pub fn alive(&self) {
-        self.tell(&[NotifyState::Watchdog]);
+        self.send(&[NotifyState::Watchdog]);
     }
 
     /// Notifies that the stop has begun, and within which time it ends: we may not be killed sooner.
     pub fn stopping(&self, text: &str, within: Duration) {
         let within_us = u32::try_from(within.as_micros()).unwrap_or(u32::MAX);
-        self.tell(&[
+        self.send(&[
             NotifyState::Stopping,
             NotifyState::Status(text),
             NotifyState::ExtendTimeoutUsec(within_us),
         ]);
     }
 
-    fn tell(&self, states: &[NotifyState<'_>]) {
-        let Some(told) = &self.told else { return };
+    fn send(&self, states: &[NotifyState<'_>]) {
+        let Some(queue) = &self.queue else { return };
         let text = states.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
-        if told.try_send(text).is_err() {
+        if queue.try_send(text).is_err() {
             debug!("the service manager ({SOCKET}) does not read what it is told");
         }
     }
 }
 
 /// Starts the notifier thread, which ends when the queue is closed.
-fn teller() -> Option<SyncSender<String>> {
-    let (told, waiting) = sync_channel(WAITING_N_MAX);
+fn start_notifier() -> Option<SyncSender<String>> {
+    let (queue, waiting) = sync_channel(WAITING_N_MAX);
     let started =
-        std::thread::Builder::new().name("manager".to_owned()).spawn(move || tell_all(&waiting)).map(drop);
+        std::thread::Builder::new().name("manager".to_owned()).spawn(move || send_all(&waiting)).map(drop);
     if let Err(error) = &started {
         warn!(%error, "could not start the thread that tells the service manager how it goes");
     }
-    started.ok().map(|()| told)
+    started.ok().map(|()| queue)
 }
 
 /// Sends all queued notifications, and warns once of a manager that is not there.
-fn tell_all(waiting: &Receiver<String>) {
+fn send_all(waiting: &Receiver<String>) {
     let mut is_there = true;
     for text in waiting {
-        let heard = sd_notify::notify(false, &[NotifyState::Custom(&text)]);
-        if let (Err(error), true) = (&heard, is_there) {
+        let sent = sd_notify::notify(false, &[NotifyState::Custom(&text)]);
+        if let (Err(error), true) = (&sent, is_there) {
             warn!(%error, "could not tell the service manager ({SOCKET}) how it goes");
         }
-        is_there = heard.is_ok();
+        is_there = sent.is_ok();
     }
 }

@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sockets_are_told_apart_by_their_names_or_by_their_order() {
+    fn sockets_are_identified_by_name_or_by_order() {
         use SocketOwner::{Admin, Server};
         #[track_caller]
         fn check(names: &str, n: usize, want: &[SocketOwner]) {
@@ -160,11 +160,11 @@ mod tests {
     }
 
     #[test]
-    fn names_that_leave_a_doubt_are_told() {
+    fn ambiguous_names_are_refused() {
         #[track_caller]
         fn check(names: &str, n: usize, part: &str) {
-            let told = owners(names, n).expect_err(names).to_string();
-            assert!(told.contains(part), "{told}");
+            let error = owners(names, n).expect_err(names).to_string();
+            assert!(error.contains(part), "{error}");
         }
         check("server:web", 2, "is called `web`");
         check("server", 2, "is called ``");
@@ -182,11 +182,11 @@ mod tests {
         let same = take(one, &address).expect("the same address");
         assert_eq!(same.local_addr().expect("its address").to_string(), address);
         take(listener(), "127.0.0.1:0").expect("any port");
-        let told = take(listener(), "0.0.0.0:0").expect_err("another address").to_string();
-        assert!(told.contains("admin.listen is 0.0.0.0:0"), "{told}");
+        let error = take(listener(), "0.0.0.0:0").expect_err("another address").to_string();
+        assert!(error.contains("admin.listen is 0.0.0.0:0"), "{error}");
         let open = listener();
         let stream = TcpStream::connect(open.local_addr().expect("its address")).expect("a connection");
-        let told = take(OwnedFd::from(stream).into(), "127.0.0.1:0").expect_err("a connection").to_string();
-        assert!(told.contains("not a listener") && told.contains("Accept=no"), "{told}");
+        let error = take(OwnedFd::from(stream).into(), "127.0.0.1:0").expect_err("a connection").to_string();
+        assert!(error.contains("not a listener") && error.contains("Accept=no"), "{error}");
     }
 }

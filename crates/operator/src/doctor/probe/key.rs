@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn any_node_of_an_installation_knows_its_tokens_again_and_nobody_else_does() {
+    fn tokens_are_valid_on_every_node_of_one_installation_only() {
         let (id, now_ms) = (Uuid::new_v4(), 1_795_356_311_500);
         let made = ProbeKey::new(&id).make(now_ms);
         let other_node = ProbeKey::new(&id);

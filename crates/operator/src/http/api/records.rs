@@ -114,8 +114,8 @@ fn is_seen(setting: &EffectiveSetting, principal: &Principal) -> bool {
         "providers" => {
             let is_route = setting.key.contains(".routes[")
                 && setting.key.rsplit_once('.').is_some_and(|(_, last)| last == "to");
-            let is_told = |text: &String| principal.destinations.has(text.trim_matches('"'));
-            principal.providers.has(name) && (!is_route || setting.value.as_ref().is_some_and(is_told))
+            let is_in_scope = |text: &String| principal.destinations.has(text.trim_matches('"'));
+            principal.providers.has(name) && (!is_route || setting.value.as_ref().is_some_and(is_in_scope))
         }
         "destinations" => principal.destinations.has(name),
         "admin" if name.starts_with("tokens") => has_all && principal.role == Role::Admin,

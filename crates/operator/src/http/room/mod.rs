@@ -8,5 +8,5 @@ mod slot;
 #[cfg(test)]
 mod tests;
 
-pub(super) use places::{ConnectionPlace, ConnectionRoom};
-pub(crate) use slot::{ConnectionSlot, Told};
+pub(super) use places::{ConnectionLimiter, ConnectionPermit};
+pub(crate) use slot::{ConnectionSignal, ConnectionSlot};

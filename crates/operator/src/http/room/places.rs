@@ -15,7 +15,7 @@ use ipnet::IpNet;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
-use super::slot::{ConnectionSlot, Standing, Told, ms_between};
+use super::slot::{ConnectionSignal, ConnectionSlot, EvictionRank, ms_between};
 use hooklatch_core::net::peer_of;
 use hooklatch_core::stop;
 
@@ -39,31 +39,31 @@ const MEMORY_LOOKS_N: usize = 20;
 const SHARE_SLACK_N: usize = 8;
 
 /// The open connections of one listener.
-pub(crate) struct ConnectionRoom {
+pub(crate) struct ConnectionLimiter {
     name: &'static str,
     permits: Arc<Semaphore>,
     permits_n: u32,
     peer_n_max: usize,
     exempt: Vec<IpNet>,
     opened: Instant,
-    inner: Mutex<Occupants>,
+    inner: Mutex<OpenConnections>,
 }
 
 #[derive(Default)]
-struct Occupants {
+struct OpenConnections {
     next_id: u64,
     slots: HashMap<u64, Arc<ConnectionSlot>>,
     peers: HashMap<IpAddr, usize>,
 }
 
 /// A place in the room, until it is dropped.
-pub(crate) struct ConnectionPlace {
+pub(crate) struct ConnectionPermit {
     pub slot: Arc<ConnectionSlot>,
-    room: Arc<ConnectionRoom>,
+    limiter: Arc<ConnectionLimiter>,
     _permit: OwnedSemaphorePermit,
 }
 
-impl ConnectionRoom {
+impl ConnectionLimiter {
     /// A room for `connections_n_max` connections, of which one peer may have `peer_n_max` unless it is `exempt`.
     pub(crate) fn new(
         name: &'static str,
@@ -73,7 +73,7 @@ impl ConnectionRoom {
     ) -> Arc<Self> {
         let permits_n = u32::try_from(connections_n_max).unwrap_or(u32::MAX);
         metrics::gauge!("hooklatch_connections_max", "listener" => name).set(f64::from(permits_n));
-        let room = Arc::new(Self {
+        let limiter = Arc::new(Self {
             name,
             permits: Arc::new(Semaphore::new(permits_n as usize)),
             permits_n,
@@ -82,18 +82,18 @@ impl ConnectionRoom {
             opened: Instant::now(),
             inner: Mutex::default(),
         });
-        room.publish(&room.inner());
-        room
+        limiter.publish(&limiter.inner());
+        limiter
     }
 
     /// Takes a place for a connection of this address, as soon as there is one; `None` when its peer has its share
     /// already and all of that is busy.
-    pub(crate) async fn enter(self: &Arc<Self>, address: IpAddr) -> Option<ConnectionPlace> {
+    pub(crate) async fn enter(self: &Arc<Self>, address: IpAddr) -> Option<ConnectionPermit> {
         let peer = peer_of(address);
         let is_exempt = self.exempt.iter().any(|net| net.contains(&address.to_canonical()));
         let peer_n = if is_exempt { 0 } else { self.peer_n(peer) };
         if peer_n >= self.peer_n_max
-            && (peer_n >= self.peer_n_max + SHARE_SLACK_N || self.give_way(Some(peer)) == 0)
+            && (peer_n >= self.peer_n_max + SHARE_SLACK_N || self.evict(Some(peer)) == 0)
         {
             self.count("share");
             return None;
@@ -102,7 +102,7 @@ impl ConnectionRoom {
             if let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() {
                 break permit;
             }
-            self.give_way(None);
+            self.evict(None);
             let someone_left = Arc::clone(&self.permits).acquire_owned();
             if let Ok(permit) = tokio::time::timeout(LOOK_EVERY, someone_left).await {
                 break permit.ok()?;
@@ -114,12 +114,12 @@ impl ConnectionRoom {
         inner.slots.insert(slot.id, Arc::clone(&slot));
         *inner.peers.entry(peer).or_default() += 1;
         self.publish(&inner);
-        Some(ConnectionPlace { slot, room: Arc::clone(self), _permit: permit })
+        Some(ConnectionPermit { slot, limiter: Arc::clone(self), _permit: permit })
     }
 
     /// Asks those that have waited longest to go, of one peer or of all; returns how many were asked.
-    pub(crate) fn give_way(&self, of: Option<IpAddr>) -> usize {
-        self.give_way_of(BATCH_PART, |slot| of.is_none_or(|peer| slot.peer == peer))
+    pub(crate) fn evict(&self, of: Option<IpAddr>) -> usize {
+        self.evict_where(BATCH_PART, |slot| of.is_none_or(|peer| slot.peer == peer))
     }
 
     /// Does what needs memory. While there is none, those that have kept parts of requests the longest go: who sends a
@@ -150,7 +150,7 @@ impl ConnectionRoom {
             let is_held = |slot: &ConnectionSlot| {
                 slot.is_in_request() && slot.waits_since_ms().is_some_and(|since_ms| since_ms <= before_ms)
             };
-            if self.give_way_of(MEMORY_BATCH_PART, is_held) == 0 {
+            if self.evict_where(MEMORY_BATCH_PART, is_held) == 0 {
                 return false;
             }
             stop::pass(LOOK_EVERY).await;
@@ -162,26 +162,27 @@ impl ConnectionRoom {
     }
 
     /// Asks one of `part` connections that are meant to go, and one at least; returns how many were asked.
-    fn give_way_of(&self, part: usize, is_meant: impl Fn(&ConnectionSlot) -> bool) -> usize {
+    fn evict_where(&self, part: usize, is_meant: impl Fn(&ConnectionSlot) -> bool) -> usize {
         let now_ms = self.now_ms();
         let inner = self.inner();
         let slots = inner.slots.values().filter(|slot| is_meant(slot));
-        let mut waiting: Vec<(Standing, u64, &Arc<ConnectionSlot>)> = slots
+        let mut waiting: Vec<(EvictionRank, u64, &Arc<ConnectionSlot>)> = slots
             .filter_map(|slot| {
-                let (standing, since_ms) = (slot.standing(), slot.waits_since_ms()?);
-                let has_grace = standing != Standing::Doubted && now_ms.saturating_sub(since_ms) < GRACE_MS;
-                (!has_grace).then_some((standing, since_ms, slot))
+                let (rank, since_ms) = (slot.rank(), slot.waits_since_ms()?);
+                let has_grace =
+                    rank != EvictionRank::Unverified && now_ms.saturating_sub(since_ms) < GRACE_MS;
+                (!has_grace).then_some((rank, since_ms, slot))
             })
             .collect();
         let wanted_n = inner.slots.len() / part + 1;
         if wanted_n < waiting.len() {
-            waiting.select_nth_unstable_by_key(wanted_n, |(standing, since_ms, _)| (*standing, *since_ms));
+            waiting.select_nth_unstable_by_key(wanted_n, |(rank, since_ms, _)| (*rank, *since_ms));
             waiting.truncate(wanted_n);
         }
         // It may have become busy meanwhile.
-        waiting.retain(|(_, since_ms, slot)| slot.ask(*since_ms));
+        waiting.retain(|(_, since_ms, slot)| slot.request_eviction(*since_ms));
         for (_, _, slot) in &waiting {
-            slot.tell(Told::Go);
+            slot.signal(ConnectionSignal::Evict);
         }
         waiting.len()
     }
@@ -190,7 +191,7 @@ impl ConnectionRoom {
     pub(crate) async fn stop(&self) {
         let slots: Vec<Arc<ConnectionSlot>> = self.inner().slots.values().map(Arc::clone).collect();
         for slot in slots {
-            slot.tell(Told::Stop);
+            slot.signal(ConnectionSignal::Stop);
         }
         stop::to_end(self.permits.acquire_many(self.permits_n)).await;
     }
@@ -199,7 +200,7 @@ impl ConnectionRoom {
         self.inner().peers.get(&peer).copied().unwrap_or_default()
     }
 
-    fn inner(&self) -> MutexGuard<'_, Occupants> {
+    fn inner(&self) -> MutexGuard<'_, OpenConnections> {
         // Nothing in here can be left half done.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -216,7 +217,7 @@ impl ConnectionRoom {
     }
 
     /// Publishes how many connections are open.
-    fn publish(&self, inner: &Occupants) {
+    fn publish(&self, inner: &OpenConnections) {
         let open_n = u32::try_from(inner.slots.len()).unwrap_or(u32::MAX);
         metrics::gauge!("hooklatch_connections_open", "listener" => self.name).set(f64::from(open_n));
     }
@@ -227,7 +228,7 @@ impl ConnectionRoom {
     }
 }
 
-impl Occupants {
+impl OpenConnections {
     fn leave(&mut self, slot: &ConnectionSlot) {
         if self.slots.remove(&slot.id).is_none() {
             return;
@@ -241,26 +242,26 @@ impl Occupants {
     }
 }
 
-impl ConnectionPlace {
+impl ConnectionPermit {
     /// Counts that its connection was closed for this reason.
     pub(crate) fn count(&self, reason: &'static str) {
-        self.room.count(reason);
+        self.limiter.count(reason);
     }
 
     /// True when its connection goes, after it was asked and had another look at what has come in.
-    pub(crate) fn is_left(&self) -> bool {
-        let is_left = self.slot.go();
-        if is_left {
-            self.room.count("gave_way");
+    pub(crate) fn is_evicted(&self) -> bool {
+        let is_evicted = self.slot.confirm_eviction();
+        if is_evicted {
+            self.limiter.count("gave_way");
         }
-        is_left
+        is_evicted
     }
 }
 
-impl Drop for ConnectionPlace {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
-        let mut inner = self.room.inner();
+        let mut inner = self.limiter.inner();
         inner.leave(&self.slot);
-        self.room.publish(&inner);
+        self.limiter.publish(&inner);
     }
 }

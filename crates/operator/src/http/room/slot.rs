@@ -38,34 +38,34 @@ pub(crate) struct ConnectionSlot {
     /// True when the body of its request comes in more slowly than it may.
     pub(crate) is_too_slow: AtomicBool,
     /// Pending signals: the bits [`EVICT`] and [`STOP`].
-    told: AtomicU8,
+    signals: AtomicU8,
     /// The waker of the task that serves it.
     task: Mutex<Option<Waker>>,
 }
 
 /// [`ConnectionSlot::signals`]: it is to go.
-const GO: u8 = 1;
+const EVICT: u8 = 1;
 /// [`ConnectionSlot::signals`]: the listener stops.
 const STOP: u8 = 2;
 
 /// A signal to the task that serves a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum ConnectionSignal {
     /// It is asked to go, unless its peer has just done its part.
-    Go,
+    Evict,
     /// The listener stops: what is under way is answered, and nothing more is read.
     Stop,
 }
 
 /// Order in which connections go: the first of these before the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Standing {
+pub(crate) enum EvictionRank {
     /// It had answers, and none of its requests was believed.
-    Doubted,
+    Unverified,
     /// It had no answer yet.
-    Unheard,
+    Unanswered,
     /// A request on it was believed.
-    Believed,
+    Verified,
 }
 
 impl ConnectionSlot {
@@ -81,7 +81,7 @@ impl ConnectionSlot {
             has_read: AtomicBool::new(false),
             is_in_request: AtomicBool::new(false),
             is_too_slow: AtomicBool::new(false),
-            told: AtomicU8::new(0),
+            signals: AtomicU8::new(0),
             task: Mutex::default(),
         }
     }
@@ -97,7 +97,7 @@ impl ConnectionSlot {
     }
 
     /// Asks it to go, if it still waits since then.
-    pub(crate) fn ask(&self, since_ms: u64) -> bool {
+    pub(crate) fn request_eviction(&self, since_ms: u64) -> bool {
         self.change(since_ms, ASKED)
     }
 
@@ -126,11 +126,11 @@ impl ConnectionSlot {
         self.waiting(now);
     }
 
-    pub(crate) fn standing(&self) -> Standing {
+    pub(crate) fn rank(&self) -> EvictionRank {
         match (self.is_proven.load(Ordering::Relaxed), self.has_answered.load(Ordering::Relaxed)) {
-            (true, _) => Standing::Believed,
-            (false, true) => Standing::Doubted,
-            (false, false) => Standing::Unheard,
+            (true, _) => EvictionRank::Verified,
+            (false, true) => EvictionRank::Unverified,
+            (false, false) => EvictionRank::Unanswered,
         }
     }
 
@@ -152,33 +152,33 @@ impl ConnectionSlot {
     /// Polls for what others tell its connection, for the one task that serves it. `is_listening` is that task's own,
     /// and false at first: it is woken by the same waker for as long as it lives, so that all further looks are one at
     /// memory.
-    pub(crate) fn poll_told(&self, cx: &Context<'_>, is_listening: &mut bool) -> Poll<Told> {
+    pub(crate) fn poll_signal(&self, cx: &Context<'_>, is_listening: &mut bool) -> Poll<ConnectionSignal> {
         if !*is_listening {
             *self.task.lock().unwrap_or_else(PoisonError::into_inner) = Some(cx.waker().clone());
             *is_listening = true;
         }
-        if self.told.load(Ordering::Acquire) == 0 {
+        if self.signals.load(Ordering::Acquire) == 0 {
             return Poll::Pending;
         }
-        let is_stop = self.told.fetch_and(!STOP, Ordering::AcqRel) & STOP != 0;
+        let is_stop = self.signals.fetch_and(!STOP, Ordering::AcqRel) & STOP != 0;
         if is_stop {
-            return Poll::Ready(Told::Stop);
+            return Poll::Ready(ConnectionSignal::Stop);
         }
-        self.told.fetch_and(!GO, Ordering::AcqRel);
-        Poll::Ready(Told::Go)
+        self.signals.fetch_and(!EVICT, Ordering::AcqRel);
+        Poll::Ready(ConnectionSignal::Evict)
     }
 
     /// Has its task woken, to hear it.
-    pub(crate) fn tell(&self, what: Told) {
-        let bit = if what == Told::Stop { STOP } else { GO };
-        self.told.fetch_or(bit, Ordering::AcqRel);
+    pub(crate) fn signal(&self, what: ConnectionSignal) {
+        let bit = if what == ConnectionSignal::Stop { STOP } else { EVICT };
+        self.signals.fetch_or(bit, Ordering::AcqRel);
         if let Some(task) = self.task.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
             task.wake_by_ref();
         }
     }
 
     /// Lets it go; true when its peer has done nothing since it was asked.
-    pub(crate) fn go(&self) -> bool {
+    pub(crate) fn confirm_eviction(&self) -> bool {
         self.change(ASKED, GONE)
     }
 
@@ -188,7 +188,7 @@ impl ConnectionSlot {
 
     fn become_state(&self, state: u64) -> bool {
         // Who had answers and was not believed cannot save its connection by asking once more.
-        let is_lost = |now: u64| now == GONE || (now == ASKED && self.standing() == Standing::Doubted);
+        let is_lost = |now: u64| now == GONE || (now == ASKED && self.rank() == EvictionRank::Unverified);
         let change = |now: u64| (!is_lost(now)).then_some(state);
         self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, change).is_ok()
     }

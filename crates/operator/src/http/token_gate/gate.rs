@@ -73,7 +73,7 @@ impl TokenGate {
     pub async fn configure(&self, configured: Vec<AdminToken>) {
         self.configured.set(configured);
         if let Err(error) = self.read().await {
-            told(&error);
+            log_failure(&error);
         }
     }
 
@@ -154,7 +154,7 @@ impl TokenGate {
         // First: a caller that goes away meanwhile must not make us ask more often.
         *asked = Some(Instant::now());
         if let Ok(Err(error)) = timeout(ASKED_EVERY, self.read()).await {
-            told(&error);
+            log_failure(&error);
         }
     }
 
@@ -184,12 +184,12 @@ impl TokenGate {
             return;
         }
         if let Err(error) = self.book.tokens_used(used.into_iter().collect(), self.clock.now_ms()).await {
-            told(&error);
+            log_failure(&error);
         }
     }
 }
 
-pub fn told(error: &StoreError) {
+pub fn log_failure(error: &StoreError) {
     static LINES: Sampler = Sampler::new(1);
     if let Some(left_out_n) = LINES.take() {
         warn!(%error, left_out_n, "could not read the tokens of operators; those of the configuration are good");

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::super::random;
-use super::gate::{ASKED_EVERY, KNOWN_FOR, TokenGate, told};
+use super::gate::{ASKED_EVERY, KNOWN_FOR, TokenGate, log_failure};
 use super::presented::Presented;
 use hooklatch_core::types::{Principal, SessionText, token_digest};
 use hooklatch_store::{OperatorSession, StoreError};
@@ -79,14 +79,14 @@ impl TokenGate {
         if self.sessions.is_missing(&digest) {
             return Presented::Wrong;
         }
-        let (mut found, mut is_told) = (self.sessions.find(&digest, KNOWN_FOR), true);
+        let (mut found, mut is_answered) = (self.sessions.find(&digest, KNOWN_FOR), true);
         if found.is_none() {
-            is_told = self.ask_for(digest).await;
+            is_answered = self.ask_for(digest).await;
             found = self.sessions.find(&digest, KNOWN_FOR);
         }
         let Some(row) = found else {
             // Without an answer of the database the session may exist: the response must not say that it has ended.
-            let is_away = !is_told || self.sessions.is_away(KNOWN_FOR);
+            let is_away = !is_answered || self.sessions.is_away(KNOWN_FOR);
             return if is_away { Presented::Away } else { Presented::Wrong };
         };
         if self.clock.now_ms() >= row.expires_at_ms {
@@ -149,7 +149,7 @@ impl TokenGate {
         }
         *asked = Some(Instant::now());
         if let Ok(Err(error)) = timeout(ASKED_EVERY, self.read_sessions()).await {
-            told(&error);
+            log_failure(&error);
         }
         if self.sessions.find(&digest, KNOWN_FOR).is_some() {
             *asked = None;
