@@ -48,7 +48,12 @@ pub(crate) fn act(form: &ActForm<'_>, more: &Markup) -> Markup {
 
 /// A form that acts: its own fields, one for the reason, and then its buttons. Enter presses the first button of a
 /// form, and does nothing where that is disabled: so a user has to press the button itself.
-pub(crate) fn frame(class: &str, (action, etag): (&str, Option<&str>), fields: &Markup, buttons: &Markup) -> Markup {
+pub(crate) fn frame(
+    class: &str,
+    (action, etag): (&str, Option<&str>),
+    fields: &Markup,
+    buttons: &Markup,
+) -> Markup {
     html! {
         form class=(class) method="post" action=(action) {
             button class="unseen" type="submit" disabled aria-hidden="true" {}
@@ -122,7 +127,9 @@ impl SentForm {
         let (key, if_match) = (self.needed("key")?, self.optional("if_match"));
         // A version that cannot be sent on must not be left out: the order would hold for any.
         if [Some(key), if_match].into_iter().flatten().any(|value| HeaderValue::from_str(value).is_err()) {
-            return Err(PageError::bad_form("the form has another `key` or `if_match` than it was drawn with"));
+            return Err(PageError::bad_form(
+                "the form has another `key` or `if_match` than it was drawn with",
+            ));
         }
         Ok(OrderHeaders { key: Some(key.to_owned()), if_match: if_match.map(str::to_owned) })
     }
