@@ -1,8 +1,8 @@
 //! The console: pages for people, served at `/` of the operator listener.
 //!
-//! It is a client of the contract (`api`), as the commands are: every page asks `/v1` inside the process, as the person
-//! who looks, and shows what it hears. So roles, scopes, keys, versions and bounds are those of the API, and nothing
-//! here holds the store. In reading order:
+//! It is a client of the contract (`api`), as the commands are: every page sends requests to `/v1` inside the process,
+//! as the person who looks, and shows the responses. So roles, scopes, keys, versions and bounds are those of the API,
+//! and nothing here holds the store. In reading order:
 //!
 //! 1. `state.rs` is what it needs of the app, `visit.rs` a person's request: who asks, and the way to `/v1`
 //!    (`contract.rs`); `entrance.rs` says who that is, by the cookie of a session; `trouble.rs` is what went wrong, as a page.

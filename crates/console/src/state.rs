@@ -16,7 +16,7 @@ pub struct ConsoleState {
     pub providers: Vec<Name>,
     /// Configured destinations, for filters.
     pub destinations: Vec<Name>,
-    /// Judges the tokens and sessions of those who come.
+    /// Checks the tokens and sessions of requests.
     pub gate: Arc<TokenGate>,
     pub clock: Clock,
     /// Path under which a proxy shows the operator side, without a slash at its end; empty for none.

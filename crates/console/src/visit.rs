@@ -79,7 +79,7 @@ impl Visit {
     /// A whole page, with its head and its list of pages.
     pub(crate) fn page(&self, place: Place, title: &str, body: &Markup) -> Response {
         let frame = Frame { state: &self.state, principal: Some(&self.principal), place };
-        known(frame::page(&frame, title, body))
+        mark_authenticated(frame::page(&frame, title, body))
     }
 
     /// The page, or one that says what went wrong.
@@ -93,12 +93,12 @@ impl Visit {
     /// A page about what went wrong, with its status.
     pub(super) fn trouble(&self, place: Place, trouble: &PageError) -> Response {
         let frame = Frame { state: &self.state, principal: Some(&self.principal), place };
-        known(frame::trouble(&frame, trouble))
+        mark_authenticated(frame::trouble(&frame, trouble))
     }
 }
 
 /// Marks a response as one to an authenticated caller.
-fn known(mut response: Response) -> Response {
+fn mark_authenticated(mut response: Response) -> Response {
     response.extensions_mut().insert(KnownCaller);
     response
 }

@@ -73,7 +73,7 @@ pub enum FindingVerdict {
     Note,
     /// It could not be found out.
     Unknown,
-    /// It goes wrong later, or under load.
+    /// It will fail later, or under load.
     Warning,
     /// Events are lost, refused or doubled, now or at the next fault.
     Failure,

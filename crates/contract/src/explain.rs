@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use hooklatch_core::types::EventState;
 
-/// The question why a request is or is not believed. At most 1 MiB of JSON.
+/// The question why a request is or is not verified. At most 1 MiB of JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExplainOrder {
@@ -73,11 +73,11 @@ pub struct ExplainHeader {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ExplainVerdict {
-    /// It would be believed.
+    /// It would be verified.
     Believed,
     /// It is a handshake, which is answered without a signature.
     Handshake,
-    /// It would not be believed; `failed_at` says at which step.
+    /// It would be rejected; `failed_at` is the step.
     NotBelieved,
     /// What was given is no request that can be judged.
     NotRead,
@@ -101,9 +101,9 @@ impl ExplainVerdict {
 pub enum ExplainLines {
     /// As they were given.
     AsGiven,
-    /// LF, where CRLF was given: with those it was not believed.
+    /// LF, where CRLF was given: with those it was not verified.
     Lf,
-    /// CRLF, where LF was given: with those it was not believed.
+    /// CRLF, where LF was given: with those it was not verified.
     Crlf,
 }
 
@@ -117,7 +117,7 @@ pub struct ExplainStep {
     pub text: String,
 }
 
-/// An event that a believed request would be read as.
+/// An event that a verified request would be read as.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ExplainEvent {
     /// Id that it would have.
@@ -135,7 +135,7 @@ pub struct ExplainEvent {
     pub known_state: Option<EventState>,
 }
 
-/// Why a request is or is not believed.
+/// Why a request is or is not verified.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ExplainView {
     /// Name of the provider that it was judged for.

@@ -1,4 +1,4 @@
-//! The operators' contract: what the API under `/v1` says and hears, as types.
+//! The operators' contract: what the API under `/v1` takes and returns, as types.
 //!
 //! One definition for three users: the HTTP handlers answer with views and read orders, the commands and the console
 //! read views and write orders, and `openapi.json` is made of them. Times are unix milliseconds (`*_at_ms`); states

@@ -257,7 +257,7 @@ impl OperationState {
         all.into_iter().find(|one| one.as_str() == word)
     }
 
-    /// True when it goes on only after a person's decision.
+    /// True when it continues only after a person's decision.
     pub fn needs_person(self) -> bool {
         matches!(self, Self::Waiting | Self::Stopped)
     }

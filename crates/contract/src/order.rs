@@ -13,7 +13,7 @@ pub enum MessageAct {
     Send,
     /// Its effect happened: settle it as done.
     Done,
-    /// It shall not be sent.
+    /// Do not send it.
     Discard,
 }
 

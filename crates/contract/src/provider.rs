@@ -118,7 +118,7 @@ pub struct TaughtView {
     pub taught_at_ms: i64,
 }
 
-/// A request that was not believed.
+/// A rejected request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RejectedView {
     /// Id of the rejection.

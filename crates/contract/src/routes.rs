@@ -1,5 +1,5 @@
-//! The list of routes: what each one hears and says, and who may ask. The server's router, `openapi.json` and the tests
-//! of access are held against it.
+//! The list of routes: what each one takes and returns, and which role it requires. The server's router, `openapi.json`
+//! and the tests of access are checked against it.
 
 use hooklatch_core::types::Role;
 

@@ -37,7 +37,7 @@ pub struct TokenView {
 pub struct TokenMade {
     /// Facts about the token, without itself.
     pub facts: TokenView,
-    /// The token itself. It is kept nowhere: a repeated request hears 409.
+    /// The token itself. It is not stored: a repeated request gets 409.
     pub token: String,
 }
 

@@ -235,7 +235,7 @@ pub struct WhatIfEffect {
     pub change: WhatIfChange,
     /// What differs under the same key: `destination`, `lane`, `method`, `path`, `headers`, `body`.
     pub fields: Vec<String>,
-    /// Destination that it goes to, or went to where it is gone.
+    /// Destination that it is for, or was for where it is gone.
     pub destination: String,
     /// Id of the message that was committed.
     pub message_id: Option<MessageId>,

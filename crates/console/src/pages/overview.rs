@@ -158,12 +158,12 @@ fn of_messages(visit: &Visit, one: &BacklogMessages, hint: Option<&str>) -> Need
         state: chip::message(one.count.state),
         place: link::destination(visit, &one.destination),
         number: moment::figure(one.count.messages_n, one.count.is_more),
-        // What goes to nowhere may be due later.
+        // Messages without a destination may be due later.
         since: moment::moment(one.count.oldest_visible_at_ms.min(visit.now_ms), visit.now_ms),
     }
 }
 
-/// An operation that goes on only after a person's decision.
+/// An operation that continues only after a person's decision.
 fn of_operation(visit: &Visit, one: &OperationView) -> Need {
     let target = visit.link(&path(&["operations", &one.operation_id]));
     let (mood, hint) = match one.state {
@@ -214,7 +214,7 @@ impl<'a> Recent<'a> {
     }
 }
 
-/// A provider of which nothing was believed, though requests were received.
+/// A provider without a verified request, though requests were received.
 fn disbelieved(visit: &Visit, one: &Recent<'_>) -> Option<Need> {
     let is_any_believed = Outcome::ALL.iter().any(|outcome| one.number(outcome.as_str()) > 0);
     let list = with_query("/rejected", &[("provider", Some(one.provider))]);
@@ -307,7 +307,7 @@ fn open_messages(one: &DestinationView) -> Markup {
     )
 }
 
-/// True for a message that goes out by itself.
+/// True for a message that is sent without an operator.
 fn is_waiting(state: MessageState) -> bool {
     matches!(state, MessageState::Ready | MessageState::Waiting | MessageState::Leased)
 }

@@ -1,5 +1,5 @@
-//! Providers: who was silent for how long and whose secrets want a look; and one of them, how it is registered, by what it is
-//! believed and what was received of it.
+//! Providers: how long each was silent and whose secrets need attention; and one of them, how it is registered, how its
+//! requests are verified and what was received of it.
 
 use std::sync::Arc;
 

@@ -102,7 +102,7 @@ async fn sign_in(
 
 const AWAY: &str = "The database does not answer, so that nobody can sign in now. Try again in a moment.";
 
-/// Opens a session, and goes to where they wanted to.
+/// Opens a session, and redirects to the page that was requested first.
 async fn opened(state: &ConsoleState, who: (&str, &Principal, IpAddr), to: &str) -> Response {
     match state.gate.open_session(who.0, who.1, who.2).await {
         Ok(session) => entrance::with_session(state, go(&format!("{}{to}", state.base)), &session),

@@ -89,7 +89,7 @@ pub enum StandsStill {
     Unreadable,
 }
 
-/// What sending a message again comes to.
+/// The effect of sending a message again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Resend {
     /// This node does not know the destination.
@@ -461,7 +461,7 @@ impl MessageFacts {
         }
     }
 
-    /// What a message that only a person moves comes to.
+    /// The sentence for a message that waits for an operator.
     fn stopped(&self, what: &str) -> String {
         let ask = match self.resend() {
             Resend::NothingReached | Resend::UnderKey(_) => "",

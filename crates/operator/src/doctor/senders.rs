@@ -1,4 +1,5 @@
-//! Providers: which secrets match, what is believed without one, and what their signed times say of our clock.
+//! Providers: which secrets match, which requests are accepted without one, and what their signed times show of our
+//! clock.
 
 use super::check::{CLOCK_SENDERS, OPEN, PATHS, PROVIDERS, SECRETS, or_well};
 use super::clocks::senders_clock;

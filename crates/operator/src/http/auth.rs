@@ -28,7 +28,7 @@ pub(super) async fn authenticated(
     let principal = match gate.judge(bearer(text).unwrap_or_default()).await {
         Presented::Good(principal) => principal,
         Presented::Wrong => return wrong_token(gate.wrong(peer)),
-        // Neither is a guess, so that neither is counted as one: who has them once had a good token.
+        // Neither is a guess, so neither counts as one: its holder once had a valid token.
         Presented::Expired => return EXPIRED.into_response(),
         Presented::Revoked => return REVOKED.into_response(),
         Presented::Away => return AWAY.into_response(),

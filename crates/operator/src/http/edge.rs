@@ -1,5 +1,5 @@
 //! One connection's requests on their way to the router: what no router should see is answered here, bodies are watched
-//! while they come in, and the connection's life ends in time.
+//! while they arrive, and the connection's life ends in time.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -47,7 +47,7 @@ const LEFT_BYTES_MAX: u64 = 8 << 10;
 /// What a listener serves: its routes, and the receiver where it is one.
 #[derive(Clone)]
 pub struct Front {
-    /// A reload replaces them; a request goes all its way by those that it began with.
+    /// A reload replaces them; a request keeps those that it began with.
     routes: Current<Routes>,
     /// True when the receiver is called without the router, which takes longer to find it.
     is_direct: bool,
@@ -133,7 +133,7 @@ impl Edge {
             Some(problem) => closing(self.misframed(&request, problem)),
             None => self.routed(request, began).await,
         };
-        // What is left of a body is not read, and then the connection ends: its peer hears that (RFC 9112, 9.6).
+        // The rest of a body is not read, and then the connection ends: the response announces that (RFC 9112, 9.6).
         if self.slot().is_in_request() && !is_short {
             response = closing(response);
         }

@@ -36,7 +36,7 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// The refusal of every method but the one by which a kind's events come.
+    /// The refusal of every method but the one that a kind's events use.
     pub(super) fn method_of(events_by: EventMethod) -> Self {
         match events_by {
             EventMethod::Post => Self::METHOD,
@@ -437,7 +437,7 @@ mod tests {
         let (_, body) =
             rendered(Refusal::OtherCount { counted_n: 7, changed: ChangedRows::default() }.into()).await;
         assert_eq!((&body["code"], &body["counted_n"]), (&"other_count".into(), &7.into()));
-        // What a sender hears of a refusal names no step, no secret and no figure.
+        // The response to a rejected request names no step, no secret and no figure.
         let (_, body) = rendered(Problem::REJECTED).await;
         let want = serde_json::json!({
             "type": "about:blank", "title": "Unauthorized", "status": 401, "code": "rejected",

@@ -19,7 +19,7 @@ use super::error::Problem;
 use super::framing::split_port;
 use hooklatch_core::logging::Sampler;
 
-/// Most characters of a stranger's text in a line.
+/// Most characters of a client's text in a line.
 const SHOWN_CHARS_MAX: usize = 200;
 
 /// Hosts that operators may call us by.
@@ -116,7 +116,7 @@ async fn kept_to_itself(mut response: Response) -> Response {
     response
 }
 
-/// The receiver of `serve --dev`, whose secrets everybody knows: for no browser at all.
+/// The receiver of `serve --dev`, whose secrets are public: for no browser at all.
 pub fn without_browsers(router: Router) -> Router {
     router.layer(middleware::from_fn(async |request: Request, next: Next| {
         let headers = request.headers();

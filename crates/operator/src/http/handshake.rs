@@ -38,7 +38,7 @@ pub async fn handshake(
             Ok(ConnectionSignal::Stop) => return None,
             Ok(ConnectionSignal::Evict) => {}
         }
-        // What has come in already counts.
+        // Bytes that arrived already count.
         tokio::task::yield_now().await;
         let looked = std::future::poll_fn(|cx| Poll::Ready(Pin::as_mut(&mut accepting).poll(cx))).await;
         if let Poll::Ready(ended) = looked {

@@ -28,7 +28,7 @@ use super::edge::{Edge, Front};
 use super::extensions::{Neighbours, Peer};
 use super::handshake::{handshake, shown_by};
 use super::origin::OriginRule;
-use super::patience::Patience;
+use super::patience::HeaderDeadline;
 use super::receiver::ReceiverState;
 use super::room::{ConnectionLimiter, ConnectionPermit, ConnectionSignal};
 use super::stream::Bounded;
@@ -44,8 +44,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// before anybody could know, and would be lost. It is the last one.
 const STOP_GRACE: Duration = Duration::from_millis(200);
 
-/// Time after that for the rest of a head that has begun to come in: nothing is under way yet, and who sends a few bytes
-/// and no more must not hold up a stop.
+/// Time after that for the rest of a head that has begun to arrive: nothing is under way yet, and a client that sends a
+/// few bytes and no more must not hold up a stop.
 const HEAD_GRACE: Duration = Duration::from_secs(1);
 
 /// Connections that may wait to be accepted; beyond it the kernel leaves newcomers to try again.
@@ -79,7 +79,7 @@ pub struct Limits {
     pub stop_timeout: Duration,
     /// Its certificate; plain HTTP when absent.
     pub tls: Option<Arc<ListenerTls>>,
-    /// Says where requests come from.
+    /// Finds the client address of requests.
     pub origin: Arc<OriginRule>,
 }
 
@@ -165,7 +165,7 @@ pub async fn serve(listener: Listener, front: Front, limits: Limits, mut stop: S
             tls: limits.tls.as_ref().map(|tls| (Arc::clone(tls), tls.current())),
         };
         let mut builder = builder.clone();
-        builder.timer(Patience::new(limits.header_timeout));
+        builder.timer(HeaderDeadline::new(limits.header_timeout));
         match &limits.tls {
             None => {
                 let stream = Bounded::new(stream, Arc::clone(&place.slot), limits.write_timeout);
@@ -301,8 +301,8 @@ where
             }
             Ok(ConnectionSignal::Evict) => {}
         }
-        // What has come in already counts, also when we are too busy to have read it: a look at the network, and
-        // one at the connection.
+        // Bytes that arrived already count, also when we were too busy to read them: so poll the network and the
+        // connection once more.
         tokio::task::yield_now().await;
         if let Poll::Ready(ended) = std::future::poll_fn(|cx| Poll::Ready(connection.as_mut().poll(cx))).await
         {

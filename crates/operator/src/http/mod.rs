@@ -1,6 +1,6 @@
 //! The two listeners: the receiver for providers, the operator side for people and monitors.
 //!
-//! The only room that knows HTTP servers. Every bound that protects the process from a client is here. In reading
+//! The only module with HTTP servers. Every bound that protects the process from a client is here. In reading
 //! order:
 //!
 //! 1. `listener.rs` accepts connections and serves them, behind a TLS `handshake.rs` if so configured; `room/` limits
@@ -15,7 +15,7 @@
 //! 5. `error.rs` and `reply.rs` write answers; `extensions.rs` is what a request carries through these files;
 //!    `files.rs` counts open files; `probe.rs` answers the doctor's requests; `echo.rs` is the destination of `serve --dev`.
 //!
-//! It is not where a request is believed or admitted (`receive`, `admit`), and it makes no calls of its own.
+//! Requests are verified and admitted elsewhere (`receive`, `admit`), and this module makes no calls of its own.
 
 pub mod api;
 mod auth;

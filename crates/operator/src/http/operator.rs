@@ -94,7 +94,7 @@ async fn readyz(State(state): State<Arc<OperatorState>>) -> Response {
     (status, [(header::CONTENT_TYPE, "application/json")], format!("{body}\n")).into_response()
 }
 
-/// The contract, for everybody who may call the operator side: it says nothing about this server.
+/// The contract, for every caller of the operator side: it contains nothing about this server.
 async fn openapi() -> Response {
     ([(header::CONTENT_TYPE, "application/json")], include_str!("../../openapi.json")).into_response()
 }

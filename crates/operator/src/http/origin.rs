@@ -132,7 +132,7 @@ mod tests {
         x("10.0.0.1", &["192.0.2.7"], "192.0.2.7");
         x("10.0.0.1", &["192.0.2.7, 10.0.0.2"], "192.0.2.7");
         x("10.0.0.1", &["192.0.2.7", "10.0.0.2,10.0.0.3"], "192.0.2.7");
-        // What stands further left, a stranger wrote.
+        // Entries further left were written by the client.
         x("10.0.0.1", &["10.9.9.9, 192.0.2.66, 192.0.2.7"], "192.0.2.7");
         x("10.0.0.1", &["192.0.2.66", "192.0.2.7"], "192.0.2.7");
         x("10.0.0.1", &["192.0.2.7:4711"], "192.0.2.7");
@@ -162,7 +162,7 @@ mod tests {
             check(header, "192.0.2.66", &lines, "192.0.2.66");
             check(header, "2001:db8:2::1", &lines, "2001:db8:2::1");
         }
-        // Through the proxy, the other header is a stranger's own.
+        // Through the proxy, the other header is the client's own.
         check(ForwardedHeader::Off, "10.0.0.1", &[("x-forwarded-for", "192.0.2.7")], "10.0.0.1");
         check(ForwardedHeader::Forwarded, "10.0.0.1", &[("x-forwarded-for", "192.0.2.7")], "10.0.0.1");
         check(ForwardedHeader::XForwardedFor, "10.0.0.1", &[("forwarded", "for=192.0.2.7")], "10.0.0.1");
@@ -202,7 +202,7 @@ mod tests {
                 check(ForwardedHeader::Forwarded, "10.0.0.1", &lines, "198.51.100.7");
             }
         }
-        // The other header knows no quotes.
+        // The other header has no quotes.
         for open in ["\"", "192.0.2.9, \"", "\"192.0.2.9"] {
             let line = format!("{open}, 198.51.100.7");
             check(ForwardedHeader::XForwardedFor, "10.0.0.1", &[("x-forwarded-for", &line)], "198.51.100.7");

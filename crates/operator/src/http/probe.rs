@@ -13,7 +13,7 @@ use super::reply::view_reply;
 use crate::doctor::{AnswerKey, PROBE_HEADER, ProbeKey, probe_answer, probe_token};
 use hooklatch_core::types::Clock;
 
-/// The key of the answer to a request with a good token; `None` for nearly all requests.
+/// The key of the answer to a request with a valid token; `None` for nearly all requests.
 pub fn probed(probes: &ProbeKey, clock: &Clock, headers: &HeaderMap, uri: &http::Uri) -> Option<AnswerKey> {
     // These two checks rule out most requests.
     if uri.query().is_none() && !headers.contains_key(&PROBE_HEADER) {

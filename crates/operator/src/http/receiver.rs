@@ -1,4 +1,4 @@
-//! The receiver: `POST /webhooks/{provider}`, `GET` for senders whose events come that way, and what a kind's handshake
+//! The receiver: `POST /webhooks/{provider}`, `GET` for senders that send events by it, and what a kind's handshake
 //! needs. It keeps the raw bytes, caps them in size, time and number, and leaves everything else to `receive`.
 
 use std::borrow::Cow;
@@ -40,8 +40,8 @@ const FIRST_BYTES: usize = 4 << 10;
 /// leaves behind.
 const NEXT_BYTES: usize = 64 << 10;
 
-/// Most bytes of a body over the cap that are read, so that its sender hears why, and the longest time that the next
-/// ones are waited for.
+/// Most bytes of a body over the cap that are read, so that its sender gets the response, and the longest wait for the
+/// next ones.
 const DRAIN_BYTES_MAX: usize = 4 << 20;
 const DRAIN_PAUSE_MAX: Duration = Duration::from_millis(200);
 
@@ -61,7 +61,7 @@ pub struct ReceiverState {
     /// Largest body of a request for no provider. Bytes.
     pub body_bytes_max: usize,
     pub body_timeout: Duration,
-    /// Knows requests of the doctor, which are answered with what arrived.
+    /// Recognises probes of the doctor, whose response says what arrived.
     pub probes: ProbeKey,
     /// Room for requests, from their headers until their events are written or given up.
     pub room: MemoryRoom,
@@ -72,7 +72,7 @@ pub struct ReceiverState {
 /// What is allowed of one body.
 struct BodyRules<'a> {
     bytes_max: usize,
-    /// The peer that it comes from.
+    /// Address of the client.
     peer: Option<IpAddr>,
     /// True when its headers alone say that it will be rejected.
     is_rejected: &'a (dyn Fn() -> bool + Sync),
@@ -191,7 +191,7 @@ impl ReceiverState {
             }
         };
         let mut response = match answer {
-            Ok(answer) if entry.caller.is_some() => known(response(answer)),
+            Ok(answer) if entry.caller.is_some() => mark_authenticated(response(answer)),
             Ok(answer) => response(answer),
             Err(error) => Problem::from(&error).into_response(),
         };
@@ -306,13 +306,13 @@ async fn receipt(
         received_at_ms: state.clock.now_ms(),
     };
     let response = match state.receiver.receipt(entry, raw, &key, arrival).await {
-        Ok(answer) => known(response(answer)),
+        Ok(answer) => mark_authenticated(response(answer)),
         Err(error) => Problem::from(&error).into_response(),
     };
     state.identified(response, arrival)
 }
 
-/// Puts the client certificate that TLS has verified where kinds look for it, and takes out what a stranger put there.
+/// Puts the client certificate that TLS has verified where kinds look for it, and removes what the client put there.
 fn show_certificate(parts: &mut http::request::Parts) {
     parts.headers.remove(&CLIENT_CERTIFICATE);
     if let Some(client) = parts.extensions.get::<Arc<ClientCertificate>>() {
@@ -323,7 +323,7 @@ fn show_certificate(parts: &mut http::request::Parts) {
 }
 
 /// Marks a response to an authenticated caller.
-fn known(mut response: Response) -> Response {
+fn mark_authenticated(mut response: Response) -> Response {
     response.extensions_mut().insert(KnownCaller);
     response
 }
@@ -447,7 +447,7 @@ impl LargePace {
 }
 
 /// The next part of a body of which `bytes_n` bytes are there. A large one gives up when it is slow and in the way of
-/// another: two strangers could otherwise keep all large bodies waiting.
+/// another: two clients could otherwise keep all large bodies waiting.
 async fn next_frame<B>(
     body: &mut B,
     held: &HeldMemory,
@@ -499,7 +499,7 @@ fn response(answer: SenderAnswer) -> Response {
     };
     headers.insert(header::CONTENT_TYPE, content_type);
     for (name, value) in answer.headers {
-        // A stranger's text that is no header value is left out, as if it had not been sent.
+        // Text of a client that is not a valid header value is left out, as if it had not been sent.
         if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
             headers.insert(name, value);
         }
@@ -519,5 +519,5 @@ static REQUEST_ID: HeaderName = HeaderName::from_static("hooklatch-request-id");
 /// The header by which a server says that it may have fake events; no other server sends it.
 static TEST_SERVER: HeaderName = HeaderName::from_static("hooklatch-test");
 
-/// The header that says what became of a believed request.
+/// The header with the outcome of a verified request.
 pub(super) static OUTCOME: HeaderName = HeaderName::from_static("hooklatch-outcome");

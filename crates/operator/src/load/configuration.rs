@@ -151,7 +151,7 @@ fn activated(place: &Field<'_>, kinds: &[Provider], named: Named<'_>) -> Option<
     ready.ok()
 }
 
-/// A sender that signs the URL cannot be believed while it is not written which URL it was given.
+/// A sender that signs the URL cannot be verified without the URL that it was given.
 fn check_public_url(checker: &Checker<'_>, config: &Config, kinds: &[Provider]) {
     if config.server.listen.ip().is_loopback() {
         return;

@@ -21,7 +21,7 @@ pub struct Profile {
     pub url: String,
     /// The person's token there; `None` when it is given otherwise.
     pub token: Option<Secret>,
-    /// The only certificates by which its name is believed; `None` for those of the system.
+    /// The only certificates that are trusted for its name; `None` for those of the system.
     pub ca_file: Option<PathBuf>,
 }
 
@@ -32,7 +32,7 @@ pub struct FoundProfile {
     pub profile: Option<Profile>,
     /// Names of all profiles.
     pub names: Vec<String>,
-    /// Files with secrets that everybody on the machine can read.
+    /// Files with secrets that every user of the machine can read.
     pub warnings: Vec<ConfigProblem>,
 }
 
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn a_token_that_everybody_can_read_is_warned_of() {
-        // Below a folder that everybody may enter; `tempdir` makes one for its owner alone.
+        // Below a folder that every user may enter; `tempdir` makes one for its owner alone.
         let folder = tempfile::Builder::new()
             .permissions(std::fs::Permissions::from_mode(0o755))
             .tempdir()

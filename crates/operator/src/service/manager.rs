@@ -16,7 +16,7 @@ const WAITING_N_MAX: usize = 16;
 /// Part of the time that the watchdog allows between two signs of life, in which one is given: a few may be missed.
 const BEAT_PART: u32 = 4;
 
-/// The manager of this process; one that hears nothing where there is none.
+/// The manager of this process; sends nothing where there is none.
 #[derive(Debug)]
 pub struct Manager {
     beat: Option<Duration>,

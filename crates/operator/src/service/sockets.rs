@@ -17,9 +17,9 @@ const FOR: &str = "LISTEN_PID";
 /// The open sockets of this process, by whose they are.
 #[derive(Debug, Default)]
 pub struct Sockets {
-    /// The receiver's, where senders come.
+    /// The receiver's, for senders.
     pub server: Option<TcpListener>,
-    /// The operators' listener, where monitors come.
+    /// The operators' listener, for monitors.
     pub admin: Option<TcpListener>,
 }
 

@@ -24,7 +24,7 @@ fn query_token(query: &str) -> Option<&str> {
     query.split('&').find_map(|pair| pair.strip_prefix(PROBE_QUERY)?.strip_prefix('='))
 }
 
-/// The answer to a request that had a good token: no value of it comes back.
+/// The response to a request with a valid token: it contains no value of the request.
 pub fn probe_answer(key: &AnswerKey, parts: &http::request::Parts, body: &Bytes) -> ProbeAnswer {
     let query = parts.uri.query();
     let kept: Vec<&str> = query

@@ -52,7 +52,7 @@ impl ProbeKey {
         let (until, rest) = token.split_once('.')?;
         let (nonce, mac) = rest.split_once('.')?;
         let until_ms: UnixMs = until.parse().ok()?;
-        // A clock that is ahead makes tokens that are good for longer, and no token is good for ever.
+        // A clock that is ahead makes tokens that are valid for longer, so the lifetime of a token is bounded.
         let is_now = until_ms > now_ms && until_ms.saturating_sub(now_ms) <= 10 * GOOD_FOR_MS;
         let is_ours = same(&self.mac(until_ms, nonce), &hex::decode(mac).ok()?);
         (is_ours && is_now).then(|| self.answer_key(nonce))

@@ -1,4 +1,4 @@
-//! A request that goes the way of a sender's and makes no event: the receiver answers with what arrived of it.
+//! A request that takes the path of a sender's and makes no event: the receiver answers with what arrived of it.
 //!
 //! `key.rs` makes tokens that any node of the installation can check without storing them; `arrival.rs` is what the
 //! receiver answers; `plan.rs` is which requests are sent, and `judge.rs` turns their results into findings. The client

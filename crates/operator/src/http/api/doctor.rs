@@ -16,7 +16,7 @@ use hooklatch_contract::{DoctorView, FindingView, ProbePath, ProbeView};
 use hooklatch_core::types::Role;
 use hooklatch_store::People;
 
-/// Findings; who reaches some names alone hears of those.
+/// Findings; a token with a limited scope gets those of its names alone.
 pub async fn show(
     State(state): State<Arc<ApiState>>,
     Asking(people): Asking,

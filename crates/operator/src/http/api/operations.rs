@@ -60,7 +60,7 @@ pub(super) async fn preview_again(
     Asking(people): Asking,
     Path(id): Path<String>,
 ) -> Result<Response, Problem> {
-    let preview = people.operation_preview_again(known(&id)?, state.clock.now_ms()).await?;
+    let preview = people.operation_preview_again(operation_id(&id)?, state.clock.now_ms()).await?;
     previewed(&state, &people, preview).await
 }
 
@@ -85,7 +85,8 @@ pub async fn decide(
     let request = DecisionRequest::read(people, request).await?;
     let ReasonOrder { reason } = request.order()?;
     let decision = request.decision(&state, &reason)?;
-    let decided = request.people().operation_decide(known(&id)?, act, &decision).await.map_err(busy)?;
+    let decided =
+        request.people().operation_decide(operation_id(&id)?, act, &decision).await.map_err(busy)?;
     let word = match act {
         OperationAct::Approve => "approved",
         OperationAct::Continue => "continued",
@@ -96,7 +97,7 @@ pub async fn decide(
 }
 
 pub async fn show(Asking(people): Asking, Path(id): Path<String>) -> Result<Response, Problem> {
-    Ok(view_reply(StatusCode::OK, &people.operation(known(&id)?).await?))
+    Ok(view_reply(StatusCode::OK, &people.operation(operation_id(&id)?).await?))
 }
 
 pub async fn list(Asking(people): Asking, RawQuery(raw): RawQuery) -> Result<Response, Problem> {
@@ -106,7 +107,7 @@ pub async fn list(Asking(people): Asking, RawQuery(raw): RawQuery) -> Result<Res
 }
 
 /// The id of an operation; no operation has one of another form.
-fn known(id: &str) -> Result<&str, Problem> {
+fn operation_id(id: &str) -> Result<&str, Problem> {
     uuid::Uuid::parse_str(id).map(|_| id).map_err(|_| Problem::NOT_FOUND)
 }
 

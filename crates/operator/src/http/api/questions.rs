@@ -85,7 +85,7 @@ fn query(order: WhatIfOrder) -> Result<EventQuery, Problem> {
         let place = EventPlace::parse(text).filter(|place| matches!(place, EventPlace::Before(_)));
         place.ok_or(Problem::NO_SUCH_CURSOR)
     };
-    // What is wrong with the order goes before what it names.
+    // A mistake in the order itself is reported before one in what it names.
     check(&order.filter)?;
     let place = order.cursor.as_deref().map(place).transpose()?;
     Ok(EventQuery { filter: order.filter, place, limit })

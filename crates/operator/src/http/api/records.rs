@@ -1,4 +1,4 @@
-//! What is recorded: who asks, requests that were not believed, the search by an id, the settings and the audit log.
+//! Records: who asks, rejected requests, the search by an id, the settings and the audit log.
 
 use std::sync::Arc;
 

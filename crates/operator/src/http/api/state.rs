@@ -38,7 +38,7 @@ pub struct ApiState {
     /// The store for those who ask.
     pub people: PeopleDoor,
     pub clock: Clock,
-    /// Events as they come in.
+    /// Events as they are admitted.
     /// Around what is carried out once for each `Idempotency-Key` and takes it in no transaction of its own.
     pub once: IdempotencyLayer,
     /// The tokens of those who may ask.

@@ -20,7 +20,7 @@ use hooklatch_core::net::peer_of;
 use hooklatch_core::stop;
 
 /// A connection that has waited for less than this is left alone: its peer may be about to go on. Not when it had its
-/// answers already and was never believed.
+/// answers already and no verified request.
 pub(super) const GRACE_MS: u64 = 100;
 /// Pause after which a newcomer that found no room looks again for a connection that can be closed.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
@@ -248,7 +248,7 @@ impl ConnectionPermit {
         self.limiter.count(reason);
     }
 
-    /// True when its connection goes, after it was asked and had another look at what has come in.
+    /// True when its connection is evicted, after another look at the bytes that arrived.
     pub(crate) fn is_evicted(&self) -> bool {
         let is_evicted = self.slot.confirm_eviction();
         if is_evicted {

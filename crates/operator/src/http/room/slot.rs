@@ -11,7 +11,7 @@ use tokio::time::Instant;
 const BUSY: u64 = 0;
 /// [`ConnectionSlot::state`]: asked to go, unless its peer has just done its part.
 const ASKED: u64 = u64::MAX - 1;
-/// [`ConnectionSlot::state`]: it goes. Every other value is the millisecond since when it waits.
+/// [`ConnectionSlot::state`]: it is closed. Every other value is the millisecond since when it waits.
 const GONE: u64 = u64::MAX;
 
 /// One connection, as the others in its room see it.
@@ -29,13 +29,13 @@ pub(crate) struct ConnectionSlot {
     state: AtomicU64,
     /// True when a request on it was answered.
     has_answered: AtomicBool,
-    /// True when a request on it was believed.
+    /// True when a request on it was verified.
     is_proven: AtomicBool,
     /// True when something was read since its last request.
     has_read: AtomicBool,
     /// True when it has sent a part of a request, which takes up memory until the rest is there.
     is_in_request: AtomicBool,
-    /// True when the body of its request comes in more slowly than it may.
+    /// True when the body of its request arrives more slowly than allowed.
     pub(crate) is_too_slow: AtomicBool,
     /// Pending signals: the bits [`EVICT`] and [`STOP`].
     signals: AtomicU8,
@@ -60,16 +60,16 @@ pub(crate) enum ConnectionSignal {
 /// Order in which connections go: the first of these before the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum EvictionRank {
-    /// It had answers, and none of its requests was believed.
+    /// It had answers, and none of its requests was verified.
     Unverified,
     /// It had no answer yet.
     Unanswered,
-    /// A request on it was believed.
+    /// A request on it was verified.
     Verified,
 }
 
 impl ConnectionSlot {
-    /// Makes the slot of a connection that has just come in and waits.
+    /// Makes the slot of a new connection, which waits.
     pub(crate) fn new(id: u64, peer: IpAddr, opened: Instant) -> Self {
         Self {
             id,
@@ -107,7 +107,7 @@ impl ConnectionSlot {
         self.waiting(now)
     }
 
-    /// The peer has done its part. `false` when the connection goes: then nothing may be begun any more.
+    /// The peer has done its part. `false` when the connection is evicted: then nothing may be begun any more.
     pub(crate) fn busy(&self) -> bool {
         self.is_in_request.store(false, Ordering::Relaxed);
         self.become_state(BUSY)
@@ -118,7 +118,7 @@ impl ConnectionSlot {
         self.become_state(ms_between(self.opened, now))
     }
 
-    /// A request was answered, and whether it was believed.
+    /// A request was answered, and whether it was verified.
     pub(crate) fn answered(&self, is_believed: bool, now: Instant) {
         self.has_answered.store(true, Ordering::Relaxed);
         self.is_proven.fetch_or(is_believed, Ordering::Relaxed);
@@ -168,7 +168,7 @@ impl ConnectionSlot {
         Poll::Ready(ConnectionSignal::Evict)
     }
 
-    /// Has its task woken, to hear it.
+    /// Sends a signal, and wakes the task.
     pub(crate) fn signal(&self, what: ConnectionSignal) {
         let bit = if what == ConnectionSignal::Stop { STOP } else { EVICT };
         self.signals.fetch_or(bit, Ordering::AcqRel);
@@ -187,7 +187,7 @@ impl ConnectionSlot {
     }
 
     fn become_state(&self, state: u64) -> bool {
-        // Who had answers and was not believed cannot save its connection by asking once more.
+        // A peer that had answers and no verified request cannot save its connection with one more request.
         let is_lost = |now: u64| now == GONE || (now == ASKED && self.rank() == EvictionRank::Unverified);
         let change = |now: u64| (!is_lost(now)).then_some(state);
         self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, change).is_ok()

@@ -1,10 +1,10 @@
-//! The tokens that are good: those of the configuration, and those made at run time, which the gate knows by heart.
+//! The valid tokens: those of the configuration, and those made at run time, which the gate keeps in memory.
 //!
-//! No request waits for the database to be let in. The tokens are read again every two seconds, at once when this
-//! node makes or revokes one, and when a token comes that is not known, once a second at most. So a token that is
-//! revoked on another node is refused here within that and the time of a read; while the database does not
-//! answer, within [`KNOWN_FOR`], after which nothing made at run time is good until it answers. Tokens of the
-//! configuration are good whatever the database does.
+//! No request waits for the database before it is authenticated. The tokens are read again every two seconds, at once
+//! when this node makes or revokes one, and when an unknown token is presented, once a second at most. So a token that
+//! is revoked on another node is refused here within that and the time of a read; while the database does not answer,
+//! within [`KNOWN_FOR`], after which no token made at run time is valid until it answers. Tokens of the configuration
+//! are valid whatever the database does.
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -23,7 +23,7 @@ use hooklatch_core::logging::Sampler;
 use hooklatch_core::types::{Clock, Name, TokenText};
 use hooklatch_store::{StoreError, TokenBook, TokenRow};
 
-/// Time for which what was read last is believed.
+/// Time for which the last read is valid.
 pub(super) const KNOWN_FOR: Duration = Duration::from_secs(30);
 /// Shortest time between two reads for tokens that are not known, and the longest wait of such a request.
 pub(super) const ASKED_EVERY: Duration = Duration::from_secs(1);
@@ -110,16 +110,16 @@ impl TokenGate {
         let Some(token) = TokenText::parse(text) else { return Presented::Wrong };
         // The time of a look-up reveals how far a digest matches, but a client cannot choose the digest of its token.
         let digest = token.digest();
-        match self.known(&digest) {
+        match self.lookup(&digest) {
             Presented::Wrong | Presented::Away => {
                 self.ask().await;
-                self.known(&digest)
+                self.lookup(&digest)
             }
             judged => judged,
         }
     }
 
-    pub fn known(&self, digest: &[u8; 32]) -> Presented {
+    pub fn lookup(&self, digest: &[u8; 32]) -> Presented {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         if known.read_at.is_none_or(|read_at| read_at.elapsed() > KNOWN_FOR) {
             return Presented::Away;
@@ -151,7 +151,7 @@ impl TokenGate {
         if asked.is_some_and(|asked| asked.elapsed() < ASKED_EVERY) {
             return;
         }
-        // First: a caller that goes away meanwhile must not make us ask more often.
+        // First: a caller that goes away meanwhile must not cause more reads.
         *asked = Some(Instant::now());
         if let Ok(Err(error)) = timeout(ASKED_EVERY, self.read()).await {
             log_failure(&error);
@@ -166,7 +166,7 @@ impl TokenGate {
         let by_digest =
             rows.into_iter().filter(|row| !self.is_reserved(row)).map(|row| (row.digest, row)).collect();
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        // A read that took longer than a later one knows less.
+        // A read that took longer than a later one has older rows.
         if known.read_at.is_none_or(|other| other <= read_at) {
             *known = KnownTokens { by_digest, read_at: Some(read_at) };
         }

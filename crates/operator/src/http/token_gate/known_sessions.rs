@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use hooklatch_store::OperatorSession;
 
-/// Time after its last request for which a session is known by heart.
+/// Time after its last request for which a session is kept in memory.
 const USED_FOR: Duration = Duration::from_mins(10);
 /// Most sessions that are loaded at once because they are not known here.
 const WANTED_N_MAX: usize = 1_000;
@@ -30,7 +30,7 @@ struct SessionMemory {
     missing: BTreeSet<[u8; 32]>,
     /// When the newest read of sessions began.
     read_at: Option<Instant>,
-    /// When a session last ended here: a read that began before knows too much.
+    /// When a session last ended here: a read that began before is outdated.
     ended_at: Option<Instant>,
 }
 
@@ -82,7 +82,7 @@ impl KnownSessions {
         inner.by_digest.keys().chain(&inner.wanted).copied().collect()
     }
 
-    /// Takes what a read that began at `read_at` found of those that were asked for; false when it knows too much.
+    /// Stores what a read that began at `read_at` found of the requested ones; false when the read is outdated.
     pub(super) fn learn(&self, asked: &[[u8; 32]], found: Vec<OperatorSession>, read_at: Instant) -> bool {
         let mut inner = self.inner();
         if inner.ended_at.is_some_and(|ended_at| read_at <= ended_at) {

@@ -1,4 +1,4 @@
-//! Keeps what the gate knows by heart as the database has it.
+//! Keeps the tokens and sessions in memory in step with the database.
 
 use std::time::Duration;
 

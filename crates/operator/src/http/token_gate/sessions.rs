@@ -28,7 +28,7 @@ pub enum SessionError {
 }
 
 impl TokenGate {
-    /// Opens a session for who has presented this good token.
+    /// Opens a session for the holder of this valid token.
     pub async fn open_session(
         &self,
         token: &str,
@@ -112,7 +112,7 @@ impl TokenGate {
             }
         }
         match self.digests_of(&row.token_name).iter().find(|digest| is_it(digest)) {
-            Some(digest) => self.known(digest),
+            Some(digest) => self.lookup(digest),
             None => Presented::Wrong,
         }
     }

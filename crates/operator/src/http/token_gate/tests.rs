@@ -141,7 +141,7 @@ fn other_node(store: &Store, clock: &Clock, configured: Vec<AdminToken>) -> Toke
     TokenGate::new(configured, TokenBook::new(store.clone()), clock.clone())
 }
 
-/// Opens a session with a good token.
+/// Opens a session with a valid token.
 async fn opened(gate: &TokenGate, token: &str) -> String {
     let Presented::Good(principal) = gate.judge(token).await else { panic!("{token} is not good") };
     gate.open_session(token, &principal, FROM).await.expect("a session").reveal().to_owned()
