@@ -95,7 +95,7 @@ async fn answered(contract: &Router, request: http::Result<Request>) -> Response
             Ok(response) => response,
             Err(never) => match never {},
         },
-        // No page asks for what is no address, and no form brings what is no header: nothing of it is left out.
+        // Every page sends valid paths and every form valid headers, so nothing of a request is left out.
         Err(_) => StatusCode::BAD_REQUEST.into_response(),
     }
 }

@@ -23,7 +23,7 @@ const COOKIE: &str = "hooklatch_session";
 const HOST_COOKIE: &str = "__Host-hooklatch_session";
 /// Most cookies of that name that are looked at.
 const COOKIES_N_MAX: usize = 32;
-/// Value of the query that says that we have sent a browser here ourselves.
+/// Parameter of the query that marks a redirect of our own.
 const ARRIVED: &str = "arrived";
 /// Longest address to go to after signing in. Bytes.
 const TO_BYTES_MAX: usize = 2_048;
@@ -193,11 +193,11 @@ pub(super) fn own_path(to: &str) -> Option<&str> {
     (is_plain && is_ours).then_some(to)
 }
 
-/// True when a browser says that another site sends it, or does not say and so may have left its cookie out.
+/// True when a browser reports that another site sends it, or reports nothing and so may have left its cookie out.
 fn comes_from_elsewhere(headers: &HeaderMap) -> bool {
     match headers.get("sec-fetch-site") {
         Some(site) => site == "cross-site" || site == "same-site",
-        // Over plain HTTP, no browser says it.
+        // Over plain HTTP, no browser reports it.
         None => headers
             .get(header::ACCEPT)
             .is_some_and(|accept| accept.to_str().is_ok_and(|accept| accept.contains("text/html"))),

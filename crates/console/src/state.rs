@@ -33,7 +33,7 @@ pub struct ConsoleState {
     pub signed_again: Option<SignAgain>,
 }
 
-/// Makes the command that sends a request once more, or says why there is none.
+/// Makes the command that sends a request once more, or returns the reason why there is none.
 pub type SignAgain = Box<dyn Fn(&SignedAgain<'_>) -> Result<SignedCopy, String> + Send + Sync>;
 
 /// The command that sends a request once more.

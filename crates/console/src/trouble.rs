@@ -56,7 +56,7 @@ impl PageError {
         Self::new(StatusCode::NOT_FOUND, "not_found", "nothing is at this address")
     }
 
-    /// A form that cannot be read; `title` says what it needs.
+    /// A form that cannot be parsed; `title` names what it needs.
     pub(super) fn bad_form(title: &str) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "bad_form", title)
     }

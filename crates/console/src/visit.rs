@@ -1,4 +1,4 @@
-//! A person's request: who asks, and the way from there to `/v1`.
+//! A person's request: its principal, and the way from there to `/v1`.
 
 use std::sync::Arc;
 
@@ -82,7 +82,7 @@ impl Visit {
         mark_authenticated(frame::page(&frame, title, body))
     }
 
-    /// The page, or one that says what went wrong.
+    /// The page, or one with the error.
     pub(crate) fn answer(&self, place: Place, made: Result<(String, Markup), PageError>) -> Response {
         match made {
             Ok((title, body)) => self.page(place, &title, &body),

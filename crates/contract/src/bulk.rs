@@ -22,9 +22,9 @@ const UNSTEPPED_N_MAX: u64 = 10;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OperationChoice {
-    /// Messages; `state` must be said.
+    /// Messages; `state` is required.
     Messages(MessageFilter),
-    /// Events; `state` must be said.
+    /// Events; `state` is required.
     Events(EventFilter),
 }
 

@@ -25,7 +25,7 @@ pub struct EventView {
     /// Type of the event, in the sender's words.
     #[serde(rename = "type")]
     pub event_type: String,
-    /// State in which it stands. `done`: its handler is done; `delivery` says what became of its calls.
+    /// State in which it stands. `done`: its handler is done; `delivery` is the state of its calls.
     pub state: EventState,
     /// True for a test event, which an operator made; nothing that a sender sends is one.
     #[serde(default)]
@@ -38,7 +38,7 @@ pub struct EventView {
     pub identity: String,
     /// Time when Hooklatch received its first copy.
     pub received_at_ms: i64,
-    /// Time when it happened at the sender, where the sender says so.
+    /// Time when it happened at the sender, where the sender gives it.
     pub created_at_ms: Option<i64>,
     /// Time when its state was decided, where that was not at admission.
     pub processed_at_ms: Option<i64>,
@@ -52,11 +52,11 @@ pub struct EventView {
     pub copies_n: u64,
     /// Reason why it stands there.
     pub error: Option<String>,
-    /// What became of its calls.
+    /// State of its calls.
     pub delivery: DeliveryView,
 }
 
-/// What became of the calls of an event: of its newest run, and of those of earlier runs that are not finished.
+/// State of the calls of an event: of its newest run, and of those of earlier runs that are not finished.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DeliveryView {
     /// State after the worst call. `state` of the event is the result of its handler, this the result of its calls.
@@ -90,7 +90,7 @@ pub struct DeliveryView {
     pub earlier: Option<CallCounts>,
 }
 
-/// Numbers of calls by what became of them.
+/// Numbers of calls by state.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CallCounts {
     /// Number of calls that are known.

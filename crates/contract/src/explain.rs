@@ -9,13 +9,13 @@ use hooklatch_core::types::EventState;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExplainOrder {
-    /// Name of the provider; it may be left out where the request's path says it.
+    /// Name of the provider; optional where the request's path has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = super::reason::NAME_PATTERN))]
     pub provider: Option<String>,
-    /// The request that is asked about.
+    /// The request to judge.
     pub request: ExplainRequest,
-    /// Time to judge it at; now, unless it is said here or in a first line `# now=SECONDS`.
+    /// Time to judge it at; by default that of a first line `# now=SECONDS`, or now.
     #[serde(
         default,
         deserialize_with = "super::whole::time_or_null",
@@ -42,7 +42,7 @@ pub enum ExplainRequest {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExplainParts {
-    /// HTTP method; `POST` unless it is said.
+    /// HTTP method; `POST` by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub method: Option<String>,
     /// Path with its query, as it was called.

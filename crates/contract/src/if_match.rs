@@ -3,7 +3,7 @@
 /// The versions of its subject that a request may act on.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum IfMatch {
-    /// It did not say: any.
+    /// No header: any version.
     #[default]
     Unsaid,
     /// `*`: any that there is.

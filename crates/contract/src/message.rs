@@ -23,7 +23,7 @@ pub struct MessageView {
     /// Type of its event.
     #[serde(rename = "type")]
     pub event_type: String,
-    /// True when its event is a test event: the call says `Hooklatch-Synthetic: true`.
+    /// True when its event is a test event: the call has the header `Hooklatch-Synthetic: true`.
     #[serde(default)]
     pub synthetic: bool,
     /// Name of the effect within the event.

@@ -1,4 +1,4 @@
-//! Operations: what a person asked to be done to all that a filter found.
+//! Operations: acts of a person on everything that a filter found.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ use hooklatch_core::types::{DeliveryFilter, EventState, MessageState};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MessageFilter {
-    /// State in which they stand; must be said.
+    /// State in which they stand; required.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "MessageState")]
     pub state: Option<MessageState>,
@@ -42,7 +42,7 @@ pub struct MessageFilter {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EventFilter {
-    /// State in which they stand; must be said.
+    /// State in which they stand; required.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "EventState")]
     pub state: Option<EventState>,
@@ -87,14 +87,14 @@ pub enum OperationSubject {
     Messages {
         /// Act on each of them.
         act: MessageAct,
-        /// The messages; `state` must be said.
+        /// The messages; `state` is required.
         filter: MessageFilter,
     },
     /// Events, and what is done to each of them.
     Events {
         /// Act on each of them.
         act: EventAct,
-        /// The events; `state` must be said.
+        /// The events; `state` is required.
         filter: EventFilter,
     },
 }

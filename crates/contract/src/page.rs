@@ -3,9 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Rows of a list unless `limit` says otherwise.
+/// Default of `limit`, in rows.
 pub const PAGE_N_DEFAULT: u32 = 50;
-/// Most rows that `limit` may ask for.
+/// Largest `limit`, in rows.
 pub const PAGE_N_MAX: u32 = 500;
 
 /// One page of a list.

@@ -71,7 +71,7 @@ pub struct SenderView {
 pub struct SecretView {
     /// Place in the configuration, 1 for the newest.
     pub position: u32,
-    /// Name that it goes by; says nothing about the secret.
+    /// Its public name, from which the secret cannot be derived.
     pub fingerprint: String,
     /// Number of requests that it matched.
     pub matched_n: u64,

@@ -14,9 +14,9 @@ pub struct SettingView {
     pub is_secret: bool,
     /// The variable or the file that a secret stands in, where it is not written in the configuration itself.
     pub secret_in: Option<String>,
-    /// The layer that says it; each goes before those named before it.
+    /// The layer that sets it; each overrides those named before it.
     pub layer: SettingLayer,
-    /// The file or variable that says it.
+    /// The file or variable that sets it.
     pub source: String,
     /// True when the value is the default, in whichever layer it is set.
     pub is_default: bool,
@@ -28,9 +28,9 @@ pub struct SettingView {
 pub enum SettingLayer {
     /// The built-in default.
     Default,
-    /// What `serve --dev` says.
+    /// Set by `serve --dev`.
     Dev,
-    /// What the configuration file says.
+    /// Set in the configuration file.
     File,
     /// A variable of the environment.
     Environment,

@@ -41,7 +41,7 @@ pub struct TokenMade {
     pub token: String,
 }
 
-/// Who asks, as the server sees them.
+/// The caller, as the server sees it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MeView {
     /// Name of the token's holder.

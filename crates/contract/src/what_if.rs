@@ -10,7 +10,7 @@ use hooklatch_core::types::{EventState, MessageId, MessageState};
 
 /// Most events of one question.
 pub const WHAT_IF_N_MAX: u32 = 100;
-/// Events of one question that does not say how many.
+/// Default number of events of one query.
 pub const WHAT_IF_N_DEFAULT: u32 = 20;
 
 /// The question what the handlers would make of the events that a filter finds.
@@ -21,7 +21,7 @@ pub struct WhatIfOrder {
     #[serde(default)]
     #[schemars(schema_with = "any_filter")]
     pub filter: EventFilter,
-    /// Most events; 20 unless it is said.
+    /// Most events; 20 by default.
     #[serde(
         default,
         deserialize_with = "super::whole::number_or_null",
@@ -51,13 +51,13 @@ pub struct WhatIfView {
     pub unchanged_n: u64,
     /// Events for which something else would follow.
     pub changed_n: u64,
-    /// Events that no handler could be asked about.
+    /// Events that could not be run.
     pub not_run_n: u64,
     /// Place behind the last event, for a question about those that follow; `null` at the end.
     pub next: Option<String>,
     /// Where the search for events ended early: all events that were received since this time were searched.
     pub looked_back_to_ms: Option<i64>,
-    /// True when the time was up before all events were asked about: `next` goes on.
+    /// True when the time limit was reached before all events were run: `next` goes on.
     pub is_out_of_time: bool,
     /// What handlers may have done that no rollback takes back, one sentence each; empty when only plain ones ran.
     pub not_undone: Vec<String>,
@@ -94,11 +94,11 @@ pub enum WhatIfVerdict {
     Unchanged,
     /// Something else would follow.
     Changed,
-    /// No handler was asked; `why` says the reason.
+    /// No handler was run; `why` is the reason.
     NotRun,
 }
 
-/// What the handlers said.
+/// The result of the handlers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum WhatIfSaid {
@@ -116,7 +116,7 @@ pub enum WhatIfSaid {
     TookTooLong,
     /// Not run: all its handlers want the newest version of its object alone, and it is not that.
     Superseded,
-    /// Not run; `why` says the reason.
+    /// Not run; `why` is the reason.
     NotRun,
 }
 
@@ -150,13 +150,13 @@ pub struct WhatIfEvent {
     pub generation: u32,
     /// Result of the comparison.
     pub verdict: WhatIfVerdict,
-    /// What the handlers said now.
+    /// The result of the handlers now.
     pub said: WhatIfSaid,
-    /// Reason that they gave, or why they were not asked.
+    /// Reason that they gave, or why they were not run.
     pub why: Option<String>,
     /// True when a transactional handler ran, in a transaction that was rolled back.
     pub is_transactional: bool,
-    /// What was assumed about its version; `null` when no handler asks for the newest alone.
+    /// What was assumed about its version; `null` when no handler wants the newest alone.
     pub taken_as: Option<WhatIfTaken>,
     /// Time that the handlers took. Milliseconds.
     pub took_ms: u64,
@@ -176,7 +176,7 @@ pub enum WhatIfChange {
     New,
     /// It was committed and would not follow now.
     Gone,
-    /// It is another call under the same key; `fields` says in what.
+    /// It is another call under the same key; `fields` lists the differences.
     Other,
     /// What was committed cannot be read, so the difference is unknown.
     Unknown,
@@ -247,7 +247,7 @@ pub struct WhatIfEffect {
     pub now: Option<WhatIfCall>,
 }
 
-/// A call as an effect asks for it.
+/// A call, as an effect defines it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WhatIfCall {
     /// Name of the destination.

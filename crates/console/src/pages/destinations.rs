@@ -252,7 +252,7 @@ fn lane_row(visit: &Visit, lane: &LaneView) -> Markup {
     }
 }
 
-/// Whether a lane moves, and what is said of its head.
+/// Whether a lane moves, and the state of its head.
 fn blocked(lane: &LaneView) -> Markup {
     html! {
         @match lane.blocked_by.as_deref() {

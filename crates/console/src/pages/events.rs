@@ -59,7 +59,7 @@ fn follower(visit: &Visit, sieve: &EventSieve) -> Markup {
     }
 }
 
-/// Times to choose with one click: what the address says, and what the link says.
+/// Times to choose with one click: the value in the URL, and the text of the link.
 const SPANS: [(&str, &str); 3] = [("15m", "15 min"), ("1h", "1 h"), ("24h", "24 h")];
 
 /// A filter as it stands in the address.

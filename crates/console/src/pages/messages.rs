@@ -212,7 +212,7 @@ fn decide_form(visit: &Visit, message: &MessageView, etag: Option<&str>) -> Mark
     }
 }
 
-/// The word of the contract for an act, and what its button says.
+/// The word of the contract for an act, and the label of its button.
 fn button(act: MessageAct) -> (&'static str, &'static str) {
     match act {
         MessageAct::Done => ("done", "Settle as done"),

@@ -281,7 +281,7 @@ fn horizon(view: &ProviderView) -> Markup {
     }
 }
 
-/// A length of time in days, where that says it exactly.
+/// A length of time, in days where it is a whole number of them.
 fn days(hours: u64) -> String {
     match hours {
         24 => "1 day".to_owned(),

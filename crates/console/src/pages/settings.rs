@@ -20,7 +20,7 @@ use hooklatch_contract::{AuditView, Page, SettingLayer, SettingView};
 
 /// Most values on a page.
 const SHOWN_N_MAX: usize = 150;
-/// Most pages of the contract that are asked for: 2,000 values.
+/// Most pages of the contract that are read: 2,000 values.
 const ASKED_N_MAX: usize = 4;
 /// Most characters of a value: a list may be long.
 const VALUE_CHARS_MAX: usize = 400;
@@ -58,7 +58,7 @@ async fn draw(visit: &Visit, values: &[(String, String)]) -> Result<Markup, Page
     })
 }
 
-/// All values, as far as a page asks; and whether there are more.
+/// All values, up to that many; and whether there are more.
 async fn asked(visit: &Visit) -> Result<(Vec<SettingView>, bool), PageError> {
     let (mut all, mut cursor) = (Vec::new(), None);
     for _ in 0..ASKED_N_MAX {

@@ -41,7 +41,7 @@ async fn show(State(state): State<Arc<ConsoleState>>, headers: HeaderMap, raw: R
     page(&state, StatusCode::OK, to, reason.map(|reason| ("note", reason.sentence())))
 }
 
-/// The page with its one field, and what there is to say, in its style.
+/// The page with its one field, and a message in its style.
 fn page(state: &ConsoleState, status: StatusCode, to: &str, said: Option<(&str, &str)>) -> Response {
     let body = html! {
         @if let Some((class, sentence)) = said { p class=(class) role="alert" { (sentence) } }

@@ -29,7 +29,7 @@ pub(crate) struct ActForm<'a> {
     pub action: &'a str,
     /// Version of the subject, where it has one.
     pub etag: Option<&'a str>,
-    /// The acts to choose from: the word of the contract, and what the button says.
+    /// The acts to choose from: the word of the contract, and the label of the button.
     pub acts: &'a [(&'a str, &'a str)],
     /// One sentence about what follows.
     pub hint: &'a str,
@@ -135,7 +135,7 @@ impl SentForm {
     }
 }
 
-/// Goes to a page after an act, so that F5 there asks for the page and not for the act.
+/// Redirects to a page after an act, so that F5 there reloads the page and does not repeat the act.
 pub(crate) fn go(address: &str) -> Response {
     Redirect::to(address).into_response()
 }
@@ -148,7 +148,7 @@ pub(crate) struct JudgedForm<'a, A> {
     pub etag: Option<&'a str>,
     /// The acts, the safest first.
     pub acts: &'a [JudgedAct<A>],
-    /// The word of the contract for an act, and what its button says.
+    /// The word of the contract for an act, and the label of its button.
     pub(crate) button: fn(A) -> (&'static str, &'static str),
 }
 

@@ -49,7 +49,7 @@ const PLACES: [(Place, &str, &str, Role); 11] = [
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
                       form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-/// What the frame says besides the page.
+/// What the frame shows besides the page.
 pub(crate) struct Frame<'a> {
     pub state: &'a ConsoleState,
     /// Who looks; `None` before they have signed in.

@@ -18,7 +18,7 @@ pub(crate) fn moment_or_none(at_ms: Option<UnixMs>, now_ms: UnixMs) -> Markup {
     at_ms.map_or_else(none, |at_ms| moment(at_ms, now_ms))
 }
 
-/// Stands where there is nothing to say.
+/// Stands where there is no value.
 pub(crate) fn none() -> Markup {
     html! { span class="none" { "–" } }
 }

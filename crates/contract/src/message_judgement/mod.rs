@@ -100,11 +100,11 @@ enum Resend {
     UnderKey(UnixMs),
     /// The destination may have forgotten the key since then.
     OldKey(Option<UnixMs>),
-    /// The destination does not recognise a repeated call, and can be asked.
+    /// The destination does not recognise a repeated call, and can be queried.
     Query,
-    /// The destination neither recognises a repeated call nor can be asked.
+    /// The destination neither recognises a repeated call nor can be queried.
     Hold,
-    /// A call was made under this rule, and today's says nothing about it.
+    /// A call was made under this rule, and today's does not cover it.
     Changed(Option<SentUnder>),
 }
 

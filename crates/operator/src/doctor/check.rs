@@ -157,7 +157,7 @@ fn bound(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// All findings that are bad, or this one that says that all is well.
+/// All findings that are bad, or this one for the case that there are none.
 pub(crate) fn or_well(found: Vec<FindingView>, well: impl FnOnce() -> FindingView) -> Vec<FindingView> {
     if found.is_empty() { vec![well()] } else { found }
 }

@@ -9,7 +9,7 @@ const APART_MS: i64 = 1_000;
 const BEFORE_MS: [i64; 2] = [2_000, 60_000];
 /// When every request arrives later than this after its signed time, that is a warning, and a failure. Milliseconds.
 const AFTER_MS: [i64; 2] = [30_000, 120_000];
-/// Fewest requests that say something about delays.
+/// Fewest requests from which delays are judged.
 const REQUESTS_N: usize = 3;
 
 const REMEDY: &str = "chronyc tracking, or timedatectl: let NTP set the clocks";

@@ -9,7 +9,7 @@
 //! `examine.rs` at a node that runs. `probe/` is the way to the
 //! receiver, seen from outside.
 //!
-//! Nothing here changes anything, and nothing is asked without a bound.
+//! The doctor changes nothing, and every query has a time limit.
 
 mod bounded;
 mod check;

@@ -7,7 +7,7 @@ use hooklatch_store::ServerState;
 /// Oldest version that ends statements of clients that are gone, and the oldest that is looked at at all.
 const VERSIONS: [i64; 2] = [140_000, 120_000];
 
-/// What the configuration says of the database.
+/// What the configuration requires of the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct DatabaseWants {
     /// Sessions of each node.

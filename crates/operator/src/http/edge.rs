@@ -138,7 +138,7 @@ impl Edge {
             response = closing(response);
         }
         let is_too_slow = self.slot().is_too_slow.load(Ordering::Relaxed);
-        // The receiver says so itself.
+        // The receiver returns this problem itself.
         if is_too_slow && self.front.state().is_none() {
             response = Problem::TOO_SLOW.into_response();
         }

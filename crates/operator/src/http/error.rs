@@ -58,7 +58,7 @@ impl Problem {
         }
     }
 
-    /// The same, with the rows that are why; `what` says what about them.
+    /// The same, with the rows that are the reason; `what` describes them.
     fn with_rows(self, what: &str, rows: ChangedRows) -> Self {
         if rows.rows_n == 0 {
             return self;
@@ -258,7 +258,7 @@ impl From<PeopleError> for Problem {
     }
 }
 
-/// What refused operations say of rows that are not as they were seen.
+/// The text of refused operations about rows that have changed since they were read.
 const CHANGED_ROWS: &str = "New, gone or changed since the preview";
 
 impl From<Refusal> for Problem {

@@ -71,7 +71,7 @@ fn text<'a>(headers: &'a HeaderMap, name: &header::HeaderName) -> &'a str {
     headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 
-/// True when a browser says that another site, or another origin of this one, makes it ask.
+/// True when a browser marks the request as made by another site, or by another origin of this one.
 fn is_cross_site(headers: &HeaderMap) -> bool {
     headers.get_all("sec-fetch-site").iter().any(|site| site != "same-origin" && site != "none")
 }

@@ -66,7 +66,7 @@ pub struct OperatorState {
     pub readiness: watch::Receiver<Readiness>,
     /// The text of `/metrics`, which is made at once.
     pub metrics: Box<dyn Fn() -> String + Send + Sync>,
-    /// Asked by each question, for the time until `readiness` says so.
+    /// Checked by each query, for the time until `readiness` reports it.
     pub leaving: Leaving,
 }
 

@@ -74,7 +74,7 @@ struct BodyRules<'a> {
     bytes_max: usize,
     /// Address of the client.
     peer: Option<IpAddr>,
-    /// True when its headers alone say that it will be rejected.
+    /// True when its headers alone show that it will be rejected.
     is_rejected: &'a (dyn Fn() -> bool + Sync),
 }
 
@@ -516,7 +516,7 @@ static CLIENT_CERTIFICATE: HeaderName = HeaderName::from_static("hooklatch-clien
 /// The header with the id of the request.
 static REQUEST_ID: HeaderName = HeaderName::from_static("hooklatch-request-id");
 
-/// The header by which a server says that it may have fake events; no other server sends it.
+/// The header of a server that may have fake events; no other server sends it.
 static TEST_SERVER: HeaderName = HeaderName::from_static("hooklatch-test");
 
 /// The header with the outcome of a verified request.

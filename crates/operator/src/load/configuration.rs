@@ -179,7 +179,7 @@ pub fn unusable(problems: &[ConfigProblem]) -> anyhow::Error {
     anyhow::anyhow!("the configuration cannot be used:\n{}", lines.join("\n"))
 }
 
-/// What the defaults say.
+/// The defaults.
 fn defaults() -> ReadValues {
     let (env, source) = (Environment::default(), DEFAULTS_ORIGIN.to_owned());
     let checker = Checker::new(&env, PathBuf::new(), source);
@@ -266,7 +266,7 @@ fn misspelt_variables<T>(
     env.all().keys().filter_map(problem).collect()
 }
 
-/// Every key the program asks for when it reads `settings`, and the range of each number; for the test of the manual.
+/// Every key that the program reads from `settings`, and the range of each number; for the test of the manual.
 #[cfg(test)]
 pub fn asked(settings: &Settings, kinds: &Kinds) -> BTreeMap<String, Option<std::ops::RangeInclusive<u64>>> {
     let sources = ConfigSources::of(settings);

@@ -25,7 +25,7 @@ pub struct Profile {
     pub ca_file: Option<PathBuf>,
 }
 
-/// What a file says of one profile, and what is allowed in it and most likely not meant.
+/// One profile of a file, and what is allowed in it and most likely not meant.
 #[derive(Debug)]
 pub struct FoundProfile {
     /// The profile; `None` when there is none of that name.

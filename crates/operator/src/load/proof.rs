@@ -151,7 +151,7 @@ struct Prover<'a> {
 }
 
 impl Prover<'_> {
-    /// Warns about a key, and names the file or variable that says it; for a key that nothing says, the file.
+    /// Warns about a key, and names the file or variable that sets it; for a key that is not set, the file.
     fn warn(&mut self, key: &str, value: Option<&str>, why: &str, remedy: &str) {
         let is_said =
             |one: &&EffectiveSetting| one.layer != ConfigLayer::Default && key.starts_with(&one.key);

@@ -1,4 +1,4 @@
-//! The manual is complete: what it documents is what the program asks for, and the defaults it shows are real.
+//! The manual is complete: it documents the keys that the program reads, and the defaults it shows are real.
 
 use std::collections::BTreeSet;
 

@@ -116,7 +116,7 @@ fn owners(names: &str, n: usize) -> Result<Vec<SocketOwner>, SocketMistake> {
     Ok(owners)
 }
 
-/// The socket, when it takes connections where the configuration says.
+/// The socket, when it listens on the configured address.
 fn fitting(
     socket: TcpListener,
     owner: SocketOwner,

@@ -82,7 +82,7 @@ async fn draw(visit: &Visit, names: EventNames, raw: &RawQuery) -> Result<(Strin
     Ok((plain::line(readable_id(id).as_deref().unwrap_or(id)).into_owned(), body))
 }
 
-/// Says which event is not here, and what is known of its id.
+/// The error for an event that is not here, with what is known of its id.
 async fn not_here(visit: &Visit, provider: &str, event_id: &str) -> PageError {
     let found: Result<SearchView, PageError> =
         visit.get(&with_query("/search", &[("id", Some(event_id))])).await;
@@ -139,7 +139,7 @@ async fn body(visit: Visit, names: EventNames) -> Response {
     visit.trouble(Place::Events, &trouble)
 }
 
-/// Carries out what a form of the page asks for.
+/// Carries out the act of a form of the page.
 async fn decide(visit: Visit, names: EventNames, form: SentForm) -> Response {
     match decided(&visit, names, &form).await {
         Ok(path) => form::go(&visit.link(&path)),
@@ -177,7 +177,7 @@ impl LedgerLook {
     }
 }
 
-/// The word of the contract for an act, and what its button says.
+/// The word of the contract for an act, and the label of its button.
 fn words(act: EventAct) -> (&'static str, &'static str) {
     match act {
         EventAct::Dispatch => ("dispatch", "Dispatch it"),
@@ -288,7 +288,7 @@ fn facts(visit: &Visit, view: &LedgerView) -> Markup {
     html! { section aria-label="The event" { (list::facts(&rows)) } }
 }
 
-/// How many effects stand in which state, since a handler may be done while what it asked for is not.
+/// How many effects are in which state, since a handler may be done while its effects are not.
 fn effects(view: &LedgerView) -> Option<Markup> {
     let mut counts: Vec<(MessageState, u64)> = Vec::new();
     for entry in &view.entries {

@@ -62,7 +62,7 @@ fn item(drawn: &DrawnEntry, at_ms: i64, date: Option<String>, after_ms: Option<i
     }
 }
 
-/// A distance between two entries: exact while that says something. Milliseconds.
+/// A distance between two entries, with as many digits as are useful. Milliseconds.
 fn distance(ms: i64) -> String {
     match ms.max(0) {
         ms @ 0..=999 => format!("{ms} ms"),
@@ -76,7 +76,7 @@ const ANSWER_BYTES_MAX: usize = 4 << 10;
 
 /// An entry as it is drawn.
 struct DrawnEntry {
-    /// The colour of its mark, which says again what the words say.
+    /// The colour of its mark, which means the same as the words.
     class: &'static str,
     name: &'static str,
     more: Markup,

@@ -236,7 +236,7 @@ fn bar(operation: &OperationView) -> Markup {
     }
 }
 
-/// The steps, with what became of their calls.
+/// The steps, with the results of their calls.
 fn steps_table(steps: &StepsView) -> Markup {
     let row = |(n, step): (usize, &StepView)| {
         let numbers = [step.rows_n, step.changed_n, step.open_n(), step.good_n, step.failed_n];

@@ -60,7 +60,7 @@ pub async fn views(
     Ok(found.into_iter().filter_map(of).collect())
 }
 
-/// What the tables know of a provider, with what the configuration says of it.
+/// A provider from the tables, with its configuration.
 fn view(facts: &ProviderFacts, standing: ProviderStanding, now_ms: UnixMs) -> ProviderView {
     let secrets = facts.fingerprints.iter().zip(1_u32..).map(|(fingerprint, position)| {
         let used = standing.uses.iter().find(|one| one.fingerprint == *fingerprint);

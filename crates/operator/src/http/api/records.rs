@@ -1,4 +1,4 @@
-//! Records: who asks, rejected requests, the search by an id, the settings and the audit log.
+//! Records: the caller's own token, rejected requests, the search by an id, the settings and the audit log.
 
 use std::sync::Arc;
 
@@ -104,7 +104,7 @@ pub async fn settings(
     Ok(view_reply(StatusCode::OK, &Page { next, ..Page::whole(items) }))
 }
 
-/// True when it is within the scope of who asks.
+/// True when it is within the scope of the caller.
 fn is_seen(setting: &EffectiveSetting, principal: &Principal) -> bool {
     let mut parts = setting.key.split('.');
     let (section, name) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());

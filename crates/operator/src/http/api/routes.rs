@@ -136,7 +136,7 @@ async fn has_role(State(needed): State<Role>, request: Request, next: Next) -> R
     }
 }
 
-/// Says what was not found, by the parameters of the route.
+/// The problem for an id that was not found, by the parameters of the route.
 async fn named_when_missing(
     State(path): State<&'static str>,
     parameters: Result<RawPathParams, RawPathParamsRejection>,
@@ -196,7 +196,7 @@ pub fn inner_router(state: Arc<ApiState>) -> Router {
     for (path, answered) in routes().0 {
         let BuiltRoute { method, router: mut answered, is_once } = answered;
         if is_once {
-            // Who may not ask takes no key either.
+            // A caller without access claims no key either.
             let role = middleware::from_fn_with_state(needed(method, path), has_role);
             answered = answered.layer(state.once.clone()).layer(role);
         }

@@ -1,4 +1,4 @@
-//! The things that the API needs of the app, and who asks.
+//! What the API needs of the app, and the caller of a request.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -35,19 +35,19 @@ pub(crate) type UnsavedActivity = dyn Fn() -> ActivityCounts + Send + Sync;
 
 /// State of the API: all that it needs of the app.
 pub struct ApiState {
-    /// The store for those who ask.
+    /// The store, for callers of the API.
     pub people: PeopleDoor,
     pub clock: Clock,
     /// Events as they are admitted.
     /// Around what is carried out once for each `Idempotency-Key` and takes it in no transaction of its own.
     pub once: IdempotencyLayer,
-    /// The tokens of those who may ask.
+    /// The tokens of the callers.
     pub gate: Arc<TokenGate>,
     /// Facts about each configured destination.
     pub destinations: BTreeMap<Name, DestinationFacts>,
-    /// Says how the circuit breaker of this node stands, for a destination of that name that it calls.
+    /// Returns the state of this node's circuit breaker, for a destination of that name that it calls.
     pub breaker: Box<BreakerState>,
-    /// Says how long its calls to a destination of that name took lately.
+    /// Returns how long this node's latest calls to a destination of that name took.
     pub call_times: Box<CallTimesOf>,
     /// What this node counted and did not save yet.
     pub unsaved: Box<UnsavedActivity>,

@@ -35,7 +35,7 @@ pub(super) const MEMORY_GRACE_MS: u64 = 1_000;
 /// Number of attempts to get memory before a client gets 503: a fifth of a second in all.
 const MEMORY_LOOKS_N: usize = 20;
 
-/// A peer whose own connections were just asked to go may have this many above its share.
+/// A peer may have this many above its share while some of its connections are being evicted.
 const SHARE_SLACK_N: usize = 8;
 
 /// The open connections of one listener.
@@ -117,7 +117,7 @@ impl ConnectionLimiter {
         Some(ConnectionPermit { slot, limiter: Arc::clone(self), _permit: permit })
     }
 
-    /// Asks those that have waited longest to go, of one peer or of all; returns how many were asked.
+    /// Evicts those that have waited longest, of one peer or of all; returns their number.
     pub(crate) fn evict(&self, of: Option<IpAddr>) -> usize {
         self.evict_where(BATCH_PART, |slot| of.is_none_or(|peer| slot.peer == peer))
     }
@@ -161,7 +161,7 @@ impl ConnectionLimiter {
         false
     }
 
-    /// Asks one of `part` connections that are meant to go, and one at least; returns how many were asked.
+    /// Evicts one of `part` connections that match, and one at least; returns their number.
     fn evict_where(&self, part: usize, is_meant: impl Fn(&ConnectionSlot) -> bool) -> usize {
         let now_ms = self.now_ms();
         let inner = self.inner();

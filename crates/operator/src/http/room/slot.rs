@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 /// [`ConnectionSlot::state`]: busy with our own work.
 const BUSY: u64 = 0;
-/// [`ConnectionSlot::state`]: asked to go, unless its peer has just done its part.
+/// [`ConnectionSlot::state`]: to be evicted, unless its peer has just done its part.
 const ASKED: u64 = u64::MAX - 1;
 /// [`ConnectionSlot::state`]: it is closed. Every other value is the millisecond since when it waits.
 const GONE: u64 = u64::MAX;
@@ -51,7 +51,7 @@ const STOP: u8 = 2;
 /// A signal to the task that serves a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ConnectionSignal {
-    /// It is asked to go, unless its peer has just done its part.
+    /// It is to be evicted, unless its peer has just done its part.
     Evict,
     /// The listener stops: what is under way is answered, and nothing more is read.
     Stop,
@@ -86,7 +86,7 @@ impl ConnectionSlot {
         }
     }
 
-    /// Since when it waits for its peer, in milliseconds of its room; `None` while it is busy, or was asked to go.
+    /// Since when it waits for its peer, in milliseconds of its room; `None` while it is busy, or is to be evicted.
     pub(crate) fn waits_since_ms(&self) -> Option<u64> {
         Some(self.state.load(Ordering::Acquire)).filter(|state| *state != BUSY && *state < ASKED)
     }
@@ -96,7 +96,7 @@ impl ConnectionSlot {
         self.is_in_request.load(Ordering::Relaxed)
     }
 
-    /// Asks it to go, if it still waits since then.
+    /// Requests its eviction, if it still waits since then.
     pub(crate) fn request_eviction(&self, since_ms: u64) -> bool {
         self.change(since_ms, ASKED)
     }
@@ -177,7 +177,7 @@ impl ConnectionSlot {
         }
     }
 
-    /// Lets it go; true when its peer has done nothing since it was asked.
+    /// Evicts it; true when its peer has done nothing since the request.
     pub(crate) fn confirm_eviction(&self) -> bool {
         self.change(ASKED, GONE)
     }

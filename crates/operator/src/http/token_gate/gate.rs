@@ -37,7 +37,7 @@ pub struct TokenGate {
     pub sessions: KnownSessions,
     /// Ids of tokens that were used and whose use is not noted yet.
     used: Mutex<BTreeSet<String>>,
-    /// When the tokens were last asked for because of one that was not known.
+    /// When the tokens were last read because of one that was not known.
     pub asked: tokio::sync::Mutex<Option<Instant>>,
 }
 

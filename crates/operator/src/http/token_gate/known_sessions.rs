@@ -61,7 +61,7 @@ impl KnownSessions {
         self.inner().missing.contains(digest)
     }
 
-    /// Puts a session on the list of those that are asked for next; false when the list is full.
+    /// Puts a session on the list of those to load next; false when the list is full.
     pub fn want(&self, digest: [u8; 32]) -> bool {
         let mut inner = self.inner();
         if inner.wanted.len() < WANTED_N_MAX {
@@ -70,12 +70,12 @@ impl KnownSessions {
         inner.wanted.contains(&digest)
     }
 
-    /// True when a session is still to be asked for.
+    /// True when a session is still to be loaded.
     pub fn is_wanted(&self, digest: &[u8; 32]) -> bool {
         self.inner().wanted.contains(digest)
     }
 
-    /// The sessions to ask for: those in use, and those that are wanted.
+    /// The sessions to load: those in use, and those that are wanted.
     pub(super) fn to_read(&self) -> Vec<[u8; 32]> {
         let mut inner = self.inner();
         inner.by_digest.retain(|_, used| used.used_at.elapsed() < USED_FOR);
@@ -110,7 +110,7 @@ impl KnownSessions {
         true
     }
 
-    /// Forgets the sessions that `is_over` says, which have ended.
+    /// Removes the sessions for which `is_over` returns true, which have ended.
     pub fn forget(&self, is_over: impl Fn(&OperatorSession) -> bool) {
         let mut inner = self.inner();
         inner.by_digest.retain(|_, used| !is_over(&used.session));

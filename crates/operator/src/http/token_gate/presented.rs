@@ -1,8 +1,8 @@
-//! What became of a token, or a session, that a request presented.
+//! The result of checking a token, or a session, that a request presented.
 
 use hooklatch_core::types::Principal;
 
-/// What became of a token, or a session, that was presented.
+/// The result of checking a token, or a session.
 #[derive(Debug)]
 pub enum Presented {
     /// It is valid, and belongs to this principal.

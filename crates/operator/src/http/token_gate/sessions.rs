@@ -57,7 +57,7 @@ impl TokenGate {
         };
         for session in texts.iter().filter(|text| !is_known(text)).filter_map(|text| SessionText::parse(text))
         {
-            // Where the list is full, it is asked for when it is judged.
+            // Where the list is full, it is loaded when it is checked.
             let _ = self.sessions.is_missing(&session.digest()) || self.sessions.want(session.digest());
         }
         let (mut judged, mut is_away) = (Vec::with_capacity(texts.len()), false);
