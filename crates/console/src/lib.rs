@@ -4,8 +4,8 @@
 //! as the person who looks, and shows the responses. So roles, scopes, keys, versions and bounds are those of the API,
 //! and nothing here holds the store. In reading order:
 //!
-//! 1. `state.rs` is what it needs of the app, `visit.rs` a person's request: who asks, and the way to `/v1`
-//!    (`contract.rs`); `entrance.rs` says who that is, by the cookie of a session; `trouble.rs` is what went wrong, as a page.
+//! 1. `state.rs` is what it needs of the app, `visit.rs` a person's request and the way to `/v1` (`contract.rs`);
+//!    `entrance.rs` authenticates it, by the cookie of a session; `trouble.rs` is an error, as a page.
 //! 2. `parts/` draws what several pages have: the frame, chips, times, tables, forms. `assets.rs` has the style and the
 //!    one script.
 //! 3. `pages/` has a file or a folder for each page, with its routes.

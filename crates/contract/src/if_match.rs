@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_is_admitted_when_it_is_one_of_those_that_were_said() {
+    fn a_version_is_admitted_when_it_is_listed() {
         let admits = |line: &str, tag: &str| IfMatch::parse([line]).unwrap().admits(tag);
         assert!(admits("*", "\"a\"") && admits("\"x\", \"a\"", "\"a\""));
         assert!(!admits("\"A\"", "\"a\"") && !admits("W/\"a\"", "\"a\"") && !admits("", "\"a\""));

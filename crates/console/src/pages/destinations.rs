@@ -1,5 +1,5 @@
-//! Destinations: how each is called, how it stands, what waits for it; the form that pauses and resumes one; and the lanes
-//! whose messages wait in order.
+//! Destinations: how each is called, its state, its backlog; the form that pauses and resumes one; and the lanes whose
+//! messages wait in order.
 
 use std::sync::Arc;
 

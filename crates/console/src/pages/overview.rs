@@ -1,5 +1,5 @@
-//! The first page: what needs a person, then failures by their cause, what is due, and the last day as it was counted; before the
-//! first event, the addresses to register.
+//! The first page: what needs an operator, then failures by their cause, what is due, and the counts of the last day;
+//! before the first event, the addresses to register.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn the_state_of_all_secrets_is_said_in_a_word() {
+    fn the_state_of_all_secrets_is_one_word() {
         #[track_caller]
         fn check(secrets: &[(u64, bool)], want: Option<&str>) {
             let view = |(position, (matched_n, is_safe_to_remove)): (u32, &(u64, bool))| SecretView {

@@ -198,7 +198,7 @@ fn a_headline_says_what_waits_in_earlier_runs_beside_the_event_and_for_its_provi
 }
 
 #[test]
-fn open_calls_are_said_to_go_out_by_themselves_only_where_they_do() {
+fn open_calls_are_announced_only_where_they_are_sent_automatically() {
     let said = open_calls_in_words(&[None, Some(StandsStill::Lane), Some(StandsStill::Paused), None], true);
     for want in ["1 open call waits in a lane", "the destination is paused", "sends 2 open calls by itself."]
     {

@@ -302,7 +302,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refusals_come_at_once_then_later_and_later_up_to_a_bound() {
+    fn refusals_are_delayed_more_and_more_up_to_a_bound() {
         let ms = |before_n| refusal_delay(before_n).map(|delay| delay.as_millis());
         let found: Vec<Option<u128>> = [0, 3, 4, 5, 28, 29, u32::MAX].map(ms).into();
         assert_eq!(found, [None, None, Some(20), Some(40), Some(500), Some(500), Some(500)]);

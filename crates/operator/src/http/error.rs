@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_problem_is_json_with_a_stable_code_and_says_when_to_come_again() {
+    async fn a_problem_is_json_with_a_stable_code_and_retry_after() {
         async fn rendered(problem: Problem) -> (http::HeaderMap, serde_json::Value) {
             let response = problem.into_response();
             let headers = response.headers().clone();

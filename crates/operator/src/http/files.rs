@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn who_cannot_open_a_file_to_count_them_has_all_open() {
+    fn all_files_count_as_open_when_they_cannot_be_counted() {
         let failed = |errno: Errno| Err(io::Error::from_raw_os_error(errno.raw_os_error()));
         assert_eq!(open_n(failed(Errno::MFILE), Some(1_024)), Some(1_024));
         assert_eq!(open_n(failed(Errno::MFILE), None), None, "without a limit that is known");

@@ -1,9 +1,10 @@
 //! Keeps web pages of other origins away from the operator side: a page can have a browser send requests to any address
 //! that the page's name resolves to, also to ours behind the firewall.
 //!
-//! So the `Host` must be one of ours (a page's own name that leads here is not), and a request that a page of another
-//! origin makes is refused; only a link to a page of the console may be followed from anywhere. Tools send neither `Origin` nor `Sec-Fetch-Site`. `/livez` and `/readyz` are for probes
-//! that call us by any name, and say nothing that is worth a trick.
+//! So the `Host` must be one of ours (a page's own name that resolves here is not), and a request that a page of
+//! another origin makes is refused; only a link to a page of the console may be followed from anywhere. Tools send
+//! neither `Origin` nor `Sec-Fetch-Site`. `/livez` and `/readyz` are for probes that call us by any name, and reveal
+//! nothing of value.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -51,8 +52,8 @@ impl OperatorHosts {
         }
     }
 
-    /// True when a page of another origin asks. A name of ours is not enough: what else listens on other ports of it has
-    /// our cookie sent along, and over plain HTTP no browser says more than `Origin`.
+    /// True when a page of another origin makes the request. A name of ours is not enough: what else listens on other
+    /// ports of it gets our cookie too, and over plain HTTP browsers send no more than `Origin`.
     fn is_foreign(&self, headers: &HeaderMap) -> bool {
         let host = text(headers, &header::HOST);
         let mut origins = headers.get_all(header::ORIGIN).iter();

@@ -1,5 +1,5 @@
-//! The operator side: `/livez`, `/readyz`, `/metrics`, `/v1`, and the console at `/`. On a listener of its own, so that what providers
-//! reach says nothing about us.
+//! The operator side: `/livez`, `/readyz`, `/metrics`, `/v1`, and the console at `/`. On a listener of its own, so that
+//! the listener that providers reach reveals nothing about us.
 
 use std::sync::Arc;
 

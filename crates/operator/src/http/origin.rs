@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stranger_who_sends_the_header_himself_changes_nothing() {
+    fn a_forwarding_header_of_an_untrusted_client_is_ignored() {
         for header in [ForwardedHeader::Off, ForwardedHeader::Forwarded, ForwardedHeader::XForwardedFor] {
             let lines = [("x-forwarded-for", "10.0.0.9"), ("forwarded", "for=10.0.0.9")];
             check(header, "192.0.2.66", &lines, "192.0.2.66");
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quote_that_a_stranger_leaves_open_swallows_nothing_that_a_proxy_adds() {
+    fn an_unclosed_quote_of_a_client_hides_no_entry_of_a_proxy() {
         for open in
             ["for=192.0.2.9;x=\"", "for=192.0.2.9;x=\"\\\"", "for=192.0.2.9;x=\"\\", "for=\"192.0.2.9;x="]
         {

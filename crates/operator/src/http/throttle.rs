@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn many_who_guess_share_ten_a_second_and_a_64_is_one_of_them() {
+    async fn all_guessing_peers_share_ten_a_second_and_a_64_is_one_peer() {
         let throttle = Throttle::default();
         let unthrottled_n = (0..1_000).filter(|n| throttle.wrong(ip(n % 100)).is_none()).count();
         assert_eq!(unthrottled_n, 60);

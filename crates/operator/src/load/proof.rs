@@ -657,7 +657,7 @@ mod tests {
     }
 
     #[test]
-    fn a_handler_that_loops_for_ever_is_reported_and_holds_up_nothing() {
+    fn a_handler_that_never_returns_is_reported_and_blocks_nothing() {
         let kind = hooklatch_receive::kind("stripe").on("invoice.*", |_: Event<Value>| -> Handled {
             loop {
                 std::thread::park();

@@ -1,4 +1,5 @@
-//! What is done to all that a filter finds: listed, shown, confirmed; `show.rs` is one operation, watched and decided about.
+//! Acts on everything that a filter finds: listed, shown, confirmed; `show.rs` is one operation, with its progress and
+//! decisions.
 //!
 //! An operation begins with a preview: the URL has the filter, the page shows what it finds and which acts there are.
 //! The same page with an act in its path has the form that confirms it. The form is about the rows of the preview and no

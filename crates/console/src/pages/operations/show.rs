@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn every_reason_for_passing_over_is_said() {
+    fn every_reason_for_passing_over_has_a_sentence() {
         for word in ["not_found", "not_allowed", "body_gone", "still_open", "moved", "test_event", "failed"] {
             assert_ne!(why_passed_over(word), word);
         }

@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn who_answers_in_our_place_is_found_out() {
+    fn a_response_of_another_server_is_recognised() {
         let reached = [("public.reached", Failure)];
         check(|_, _| ProbeHeard::Failed("connection refused".to_owned()), &reached, "connection refused");
         check(|_, _| said(502, "bad gateway"), &reached, "no answer of ours");

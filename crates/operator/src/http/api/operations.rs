@@ -1,4 +1,4 @@
-//! `/v1/operations`: what is ordered to be done to all that a filter finds, what it would act on, how far it is, and its end.
+//! `/v1/operations`: the orders about everything that a filter finds, with their preview, progress and end.
 
 use std::sync::Arc;
 

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn who_reaches_one_thing_sees_nothing_of_another() {
+    fn a_scoped_token_sees_settings_of_its_scope_only() {
         let name = |text: &str| Name::parse(text).expect("a name");
         let these = |text: &str| Reach::These([name(text)].into());
         let all = Principal::everywhere(name("ann"), Role::Operator);

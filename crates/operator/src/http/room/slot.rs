@@ -10,18 +10,18 @@ use tokio::time::Instant;
 /// [`ConnectionSlot::state`]: busy with our own work.
 const BUSY: u64 = 0;
 /// [`ConnectionSlot::state`]: to be evicted, unless its peer has just done its part.
-const ASKED: u64 = u64::MAX - 1;
+const EVICTING: u64 = u64::MAX - 1;
 /// [`ConnectionSlot::state`]: it is closed. Every other value is the millisecond since when it waits.
-const GONE: u64 = u64::MAX;
+const CLOSED: u64 = u64::MAX;
 
 /// One connection, as the others in its room see it.
 /// All of it is atomics, because three parties change it at once: the task that serves the connection, the stream below
-/// it, and newcomers that look for a place. `state` is the heart. It holds `BUSY` while we work for the peer; else the
-/// millisecond since when the peer is waited for; `ASKED` once a newcomer wants the place; `GONE` when it goes. Each
+/// it, and newcomers that need a place. `state` is the core. It holds `BUSY` while we work for the peer; else the
+/// millisecond since when it waits for the peer; `EVICTING` once a newcomer wants the place; `CLOSED` at the end. Each
 /// change is one compare-and-exchange, so that two facts hold: a connection that became busy a moment ago is never
-/// closed, and one that goes begins nothing any more. A newcomer writes `ASKED` only over the very millisecond that it
-/// saw, and wakes the task; the task looks once more at the network, and writes `GONE` only over `ASKED`. If the peer
-/// did its part in between, the state is `BUSY` by then, and the newcomer asks another one.
+/// closed, and one that is closed begins nothing any more. A newcomer writes `EVICTING` only over the very millisecond
+/// that it saw, and wakes the task; the task polls the network once more, and writes `CLOSED` only over `EVICTING`. If
+/// the peer did its part in between, the state is `BUSY` by then, and the newcomer picks another connection.
 pub(crate) struct ConnectionSlot {
     pub id: u64,
     pub peer: IpAddr,
@@ -88,7 +88,7 @@ impl ConnectionSlot {
 
     /// Since when it waits for its peer, in milliseconds of its room; `None` while it is busy, or is to be evicted.
     pub(crate) fn waits_since_ms(&self) -> Option<u64> {
-        Some(self.state.load(Ordering::Acquire)).filter(|state| *state != BUSY && *state < ASKED)
+        Some(self.state.load(Ordering::Acquire)).filter(|state| *state != BUSY && *state < EVICTING)
     }
 
     /// True when it has sent a part of a request.
@@ -98,7 +98,7 @@ impl ConnectionSlot {
 
     /// Requests its eviction, if it still waits since then.
     pub(crate) fn request_eviction(&self, since_ms: u64) -> bool {
-        self.change(since_ms, ASKED)
+        self.change(since_ms, EVICTING)
     }
 
     /// A part of a request is there, and the rest is waited for. `false` as with [`ConnectionSlot::busy`].
@@ -179,7 +179,7 @@ impl ConnectionSlot {
 
     /// Evicts it; true when its peer has done nothing since the request.
     pub(crate) fn confirm_eviction(&self) -> bool {
-        self.change(ASKED, GONE)
+        self.change(EVICTING, CLOSED)
     }
 
     fn change(&self, from: u64, to: u64) -> bool {
@@ -188,7 +188,8 @@ impl ConnectionSlot {
 
     fn become_state(&self, state: u64) -> bool {
         // A peer that had answers and no verified request cannot save its connection with one more request.
-        let is_lost = |now: u64| now == GONE || (now == ASKED && self.rank() == EvictionRank::Unverified);
+        let is_lost =
+            |now: u64| now == CLOSED || (now == EVICTING && self.rank() == EvictionRank::Unverified);
         let change = |now: u64| (!is_lost(now)).then_some(state);
         self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, change).is_ok()
     }
@@ -196,5 +197,5 @@ impl ConnectionSlot {
 
 /// Milliseconds from `opened` to `now`; never [`BUSY`].
 pub(crate) fn ms_between(opened: Instant, now: Instant) -> u64 {
-    u64::try_from(now.saturating_duration_since(opened).as_millis()).unwrap_or(ASKED - 2).saturating_add(1)
+    u64::try_from(now.saturating_duration_since(opened).as_millis()).unwrap_or(EVICTING - 2).saturating_add(1)
 }

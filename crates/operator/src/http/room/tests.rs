@@ -45,7 +45,7 @@ async fn the_one_that_has_waited_longest_gives_way_and_a_busy_one_never() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_asks_without_end_and_is_never_believed_goes_first_and_at_once() {
+async fn an_unverified_peer_with_endless_requests_is_evicted_first_and_at_once() {
     let limiter = ConnectionLimiter::new("test", 2, 2, Vec::new());
     let silent = limiter.enter(ip("192.0.2.1")).await.expect("room");
     tokio::time::advance(Duration::from_secs(9)).await;
@@ -58,7 +58,7 @@ async fn who_asks_without_end_and_is_never_believed_goes_first_and_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_newcomer_gets_the_place_of_who_waits_and_waits_for_who_is_busy() {
+async fn a_newcomer_evicts_a_waiting_connection_and_waits_for_a_busy_one() {
     let limiter = ConnectionLimiter::new("test", 1, 1, Vec::new());
     let first = limiter.enter(ip("192.0.2.1")).await.expect("room");
     assert!(first.slot.busy());
@@ -77,7 +77,7 @@ async fn a_newcomer_gets_the_place_of_who_waits_and_waits_for_who_is_busy() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_peer_has_its_share_and_who_is_exempt_has_all() {
+async fn one_peer_has_its_share_and_an_exempt_one_has_all() {
     let limiter = ConnectionLimiter::new("test", 8, 2, vec!["10.0.0.0/8".parse().expect("a range")]);
     let mut places = Vec::new();
     for address in ["2001:db8::1", "2001:db8::2"] {
@@ -101,7 +101,7 @@ async fn one_peer_has_its_share_and_who_is_exempt_has_all() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn memory_comes_from_who_keeps_a_part_of_a_request_the_longest_and_from_no_other() {
+async fn memory_is_freed_from_the_oldest_partial_request_only() {
     let limiter = ConnectionLimiter::new("test", 9, 9, Vec::new());
     let mut places = Vec::new();
     for n in 1..=5 {

@@ -69,7 +69,7 @@ impl TokenGate {
         self.configured.get()
     }
 
-    /// Puts other tokens in the place of those of the configuration. Who was let in by one that is gone is let in no more.
+    /// Replaces the tokens of the configuration. A removed token is not valid any more.
     pub async fn configure(&self, configured: Vec<AdminToken>) {
         self.configured.set(configured);
         if let Err(error) = self.read().await {
