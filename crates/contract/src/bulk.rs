@@ -508,7 +508,8 @@ mod tests {
     #[test]
     fn what_gives_up_or_repeats_is_dangerous() {
         let acts = bulk_acts(&events(EventState::Failed), &figures([5, 0, 0, 0, 0, 0]));
-        let dangers: Vec<(&str, bool)> = acts.iter().map(|one| (one.act.as_str(), one.is_dangerous())).collect();
+        let dangers: Vec<(&str, bool)> =
+            acts.iter().map(|one| (one.act.as_str(), one.is_dangerous())).collect();
         assert_eq!(dangers, [("rerun", false), ("erase_and_discard", true)]);
     }
 }
