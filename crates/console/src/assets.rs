@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 use http::header;
 use sha2::{Digest, Sha256};
 
-use super::trouble::Trouble;
+use super::trouble::PageError;
 
 /// A file that pages load.
 pub(super) struct Asset {
@@ -37,9 +37,9 @@ pub(super) static ICON: LazyLock<Asset> =
     LazyLock::new(|| Asset::new("icon", "svg", "image/svg+xml", include_str!("assets/icon.svg")));
 
 /// The file of this path; a browser keeps it for a year, because another text has another path.
-pub(crate) fn serve(path: &str) -> Result<Response, Trouble> {
+pub(crate) fn serve(path: &str) -> Result<Response, PageError> {
     let asset = [&STYLE, &SCRIPT, &ICON].into_iter().find(|asset| asset.path == path);
-    let asset = asset.ok_or_else(Trouble::not_found)?;
+    let asset = asset.ok_or_else(PageError::not_found)?;
     let headers = [
         (header::CONTENT_TYPE, asset.media_type),
         (header::CACHE_CONTROL, "public, max-age=31536000, immutable"),

@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tower::ServiceExt;
 
-use super::trouble::Trouble;
+use super::trouble::PageError;
 use hooklatch_contract::ProblemView;
 use hooklatch_core::template::URL_ESCAPED;
 use hooklatch_core::types::Principal;
@@ -33,30 +33,30 @@ pub(crate) fn with_query(path: &str, values: &[(&str, Option<&str>)]) -> String 
     if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") }
 }
 
-/// An order as it is sent: what makes it one that is carried out once, and about one version.
+/// Headers of an order: they have it carried out once, and about one version.
 #[derive(Debug, Clone, Default)]
 pub(super) struct OrderHeaders {
-    /// The key; nothing for a question that is asked with a body.
+    /// The idempotency key; `None` for a query with a body.
     pub key: Option<String>,
     /// Version that the subject must have.
     pub if_match: Option<String>,
 }
 
-/// An answer that is good.
+/// A successful response.
 #[derive(Debug)]
 pub(super) struct ContractAnswer<T> {
     pub view: T,
-    /// Version of what is told, where it has one.
+    /// Version of the view, where it has one.
     pub etag: Option<String>,
 }
 
-/// Asks for what is at this path below `/v1`.
-pub(crate) async fn asked(contract: &Router, who: &Principal, target: &str) -> Response {
+/// Gets the response of a path below `/v1`.
+pub(crate) async fn get(contract: &Router, who: &Principal, target: &str) -> Response {
     send(contract, who, (Method::GET, target), &OrderHeaders::default(), Body::empty()).await
 }
 
-/// Gives an order, as JSON.
-pub(crate) async fn ordered(
+/// Posts an order, as JSON.
+pub(crate) async fn post(
     contract: &Router,
     who: &Principal,
     target: &str,
@@ -73,7 +73,8 @@ async fn send(
     headers: &OrderHeaders,
     body: Body,
 ) -> Response {
-    let mut request = asking(who, target).method(method).header(header::CONTENT_TYPE, "application/json");
+    let mut request =
+        request_builder(who, target).method(method).header(header::CONTENT_TYPE, "application/json");
     let given = [("idempotency-key", &headers.key), (header::IF_MATCH.as_str(), &headers.if_match)];
     for (name, value) in given {
         if let Some(value) = value {
@@ -83,8 +84,8 @@ async fn send(
     answered(contract, request.body(body)).await
 }
 
-/// A request of somebody who is known.
-fn asking(principal: &Principal, target: &str) -> Builder {
+/// A request of an authenticated caller.
+fn request_builder(principal: &Principal, target: &str) -> Builder {
     Request::builder().uri(target).extension(principal.clone())
 }
 
@@ -94,26 +95,28 @@ async fn answered(contract: &Router, request: http::Result<Request>) -> Response
             Ok(response) => response,
             Err(never) => match never {},
         },
-        // No page asks for what is no address, and no form brings what is no header: nothing of it is left out.
+        // Every page sends valid paths and every form valid headers, so nothing of a request is left out.
         Err(_) => StatusCode::BAD_REQUEST.into_response(),
     }
 }
 
-/// Reads an answer as a view, or what went wrong.
-pub(crate) async fn told<T: DeserializeOwned>(response: Response) -> Result<ContractAnswer<T>, Trouble> {
+/// Parses a response as a view, or as the error that it describes.
+pub(crate) async fn parse_answer<T: DeserializeOwned>(
+    response: Response,
+) -> Result<ContractAnswer<T>, PageError> {
     let (parts, body) = response.into_parts();
     let text = |name: header::HeaderName| {
         parts.headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
     };
     let read = Limited::new(body, ANSWER_BYTES_MAX).collect().await;
-    let bytes = read.map_err(|_| Trouble::INCOMPLETE)?.to_bytes();
+    let bytes = read.map_err(|_| PageError::INCOMPLETE)?.to_bytes();
     if parts.status.is_success() {
-        let view = serde_json::from_slice(&bytes).map_err(|_| Trouble::INCOMPLETE)?;
+        let view = serde_json::from_slice(&bytes).map_err(|_| PageError::INCOMPLETE)?;
         return Ok(ContractAnswer { view, etag: text(header::ETAG) });
     }
     let retry_after_s = text(header::RETRY_AFTER).and_then(|value| value.parse().ok());
     Err(match serde_json::from_slice::<ProblemView>(&bytes) {
-        Ok(problem) => Trouble::of_problem(parts.status, problem, retry_after_s),
-        Err(_) => Trouble::of_status(parts.status),
+        Ok(problem) => PageError::of_problem(parts.status, problem, retry_after_s),
+        Err(_) => PageError::of_status(parts.status),
     })
 }

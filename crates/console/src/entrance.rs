@@ -1,4 +1,4 @@
-//! How somebody comes in who is not known yet: by the cookie of their session, or through the page for signing in.
+//! Authentication of a browser: by its session cookie, or through the page for signing in.
 //!
 //! The cookie is `SameSite=Strict`, so that a link from another site opens a page of ours without it. Such a request is
 //! answered with a page that goes on to the same address by itself: the second request comes from us, and has the cookie.
@@ -12,7 +12,7 @@ use super::contract::with_query;
 use super::parts::form;
 use super::parts::frame::{self, Frame, Place};
 use super::state::ConsoleState;
-use super::trouble::Trouble;
+use super::trouble::PageError;
 use hooklatch_core::types::{Principal, SessionText};
 use hooklatch_operator::http::token_gate::{Presented, SESSION_MS};
 
@@ -23,12 +23,12 @@ const COOKIE: &str = "hooklatch_session";
 const HOST_COOKIE: &str = "__Host-hooklatch_session";
 /// Most cookies of that name that are looked at.
 const COOKIES_N_MAX: usize = 32;
-/// Value of the query that says that we have sent a browser here ourselves.
+/// Parameter of the query that marks a redirect of our own.
 const ARRIVED: &str = "arrived";
 /// Longest address to go to after signing in. Bytes.
 const TO_BYTES_MAX: usize = 2_048;
 
-/// Reason why somebody is asked to sign in.
+/// Reason why the console asks a person to sign in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SignInReason {
     /// Their session is over, or was ended elsewhere.
@@ -39,7 +39,7 @@ pub(super) enum SignInReason {
     Out,
     /// They have ended all sessions of their token.
     Everywhere,
-    /// One request came with several valid sessions.
+    /// One request had several valid sessions.
     Several,
 }
 
@@ -91,7 +91,7 @@ fn cookies<'a>(headers: &'a HeaderMap, wanted: &str) -> Vec<&'a str> {
     pairs.filter(|(name, _)| *name == wanted).map(|(_, value)| value).take(COOKIES_N_MAX).collect()
 }
 
-/// One request came with several valid sessions. Nobody can say which of them is the browser's own.
+/// One request has several valid sessions, and it is unknown which of them is the browser's own.
 pub(super) struct SeveralSessions;
 
 /// Judges the sessions of a request: the one that is valid counts, or else the last. Several valid ones are all ended.
@@ -121,8 +121,8 @@ pub(crate) async fn judged(
     })
 }
 
-/// Lets somebody in, or says what to do instead.
-pub(super) async fn let_in(parts: &Parts, state: &ConsoleState) -> Result<Principal, Box<Response>> {
+/// Authenticates a request, or returns the response to send instead.
+pub(super) async fn authenticate(parts: &Parts, state: &ConsoleState) -> Result<Principal, Box<Response>> {
     let target = AskedPage::of(parts);
     let judged = match judged(state, &parts.headers).await {
         Ok(judged) => judged,
@@ -144,7 +144,7 @@ pub(super) async fn let_in(parts: &Parts, state: &ConsoleState) -> Result<Princi
     Err(Box::new(answer))
 }
 
-/// The address that somebody asked for.
+/// The address that a browser requested.
 struct AskedPage {
     /// Path and query, without our mark.
     path: String,
@@ -171,7 +171,7 @@ impl AskedPage {
             return form::go(&sign_in_address(state, Some(&self.path), reason));
         }
         let title = "nothing was done, because you are not signed in: sign in, go back and send it again";
-        let trouble = Trouble::new(StatusCode::UNAUTHORIZED, "not_signed_in", title);
+        let trouble = PageError::new(StatusCode::UNAUTHORIZED, "not_signed_in", title);
         frame::lonely(state, &trouble)
     }
 }
@@ -188,16 +188,16 @@ pub(super) fn own_path(to: &str) -> Option<&str> {
     let is_plain = to.len() <= TO_BYTES_MAX && to.bytes().all(|byte| byte.is_ascii_graphic());
     let mut parts = to.strip_prefix('/')?.split(['/', '?']);
     let first = parts.next().unwrap_or_default();
-    // `//host` and `/\host` are other people's, and from signing in nobody goes to signing in.
+    // `//host` and `/\host` are other sites, and signing in does not lead to signing in again.
     let is_ours = !to.starts_with("//") && !to.contains('\\') && !matches!(first, "sign-in" | "sign-out");
     (is_plain && is_ours).then_some(to)
 }
 
-/// True when a browser says that another site sends it, or does not say and so may have left its cookie out.
+/// True when a browser reports that another site sends it, or reports nothing and so may have left its cookie out.
 fn comes_from_elsewhere(headers: &HeaderMap) -> bool {
     match headers.get("sec-fetch-site") {
         Some(site) => site == "cross-site" || site == "same-site",
-        // Over plain HTTP, no browser says it.
+        // Over plain HTTP, no browser reports it.
         None => headers
             .get(header::ACCEPT)
             .is_some_and(|accept| accept.to_str().is_ok_and(|accept| accept.contains("text/html"))),
@@ -214,11 +214,11 @@ fn arrive(state: &ConsoleState, path: &str) -> Response {
     frame::passing(&Frame { state, principal: None, place: Place::Elsewhere }, &to, &body)
 }
 
-/// Nobody can say whether a session is good.
+/// The response while the database does not answer, so that no session can be checked.
 fn away(state: &ConsoleState) -> Response {
     let title = "the database does not answer, so that nobody can say who you are: try again in a moment";
-    let trouble = Trouble::new(StatusCode::SERVICE_UNAVAILABLE, "sessions_unknown", title);
-    frame::lonely(state, &Trouble { retry_after_s: Some(5), ..trouble })
+    let trouble = PageError::new(StatusCode::SERVICE_UNAVAILABLE, "sessions_unknown", title);
+    frame::lonely(state, &PageError { retry_after_s: Some(5), ..trouble })
 }
 
 /// Gives a browser its session, for as long as it is good.

@@ -1,11 +1,11 @@
 //! The console: pages for people, served at `/` of the operator listener.
 //!
-//! It is a client of the contract (`api`), as the commands are: every page asks `/v1` inside the process, as the person
-//! who looks, and shows what it hears. So roles, scopes, keys, versions and bounds are those of the API, and nothing
-//! here holds the store. In reading order:
+//! It is a client of the contract (`api`), as the commands are: every page sends requests to `/v1` inside the process,
+//! as the person who looks, and shows the responses. So roles, scopes, keys, versions and bounds are those of the API,
+//! and nothing here holds the store. In reading order:
 //!
-//! 1. `state.rs` is what it needs of the app, `visit.rs` a person's request: who asks, and the way to `/v1`
-//!    (`contract.rs`); `entrance.rs` says who that is, by the cookie of a session; `trouble.rs` is what went wrong, as a page.
+//! 1. `state.rs` is what it needs of the app, `visit.rs` a person's request and the way to `/v1` (`contract.rs`);
+//!    `entrance.rs` authenticates it, by the cookie of a session; `trouble.rs` is an error, as a page.
 //! 2. `parts/` draws what several pages have: the frame, chips, times, tables, forms. `assets.rs` has the style and the
 //!    one script.
 //! 3. `pages/` has a file or a folder for each page, with its routes.
@@ -30,7 +30,7 @@ use axum::response::Response;
 use axum::routing::get;
 
 use parts::frame;
-use trouble::Trouble;
+use trouble::PageError;
 
 /// The console, for all paths that nothing else has.
 pub fn router(state: ConsoleState) -> Router {
@@ -43,5 +43,5 @@ async fn asset(State(state): State<Arc<ConsoleState>>, Path(file): Path<String>)
 }
 
 async fn nothing(State(state): State<Arc<ConsoleState>>) -> Response {
-    frame::lonely(&state, &Trouble::not_found())
+    frame::lonely(&state, &PageError::not_found())
 }

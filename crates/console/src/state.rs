@@ -16,7 +16,7 @@ pub struct ConsoleState {
     pub providers: Vec<Name>,
     /// Configured destinations, for filters.
     pub destinations: Vec<Name>,
-    /// Judges the tokens and sessions of those who come.
+    /// Checks the tokens and sessions of requests.
     pub gate: Arc<TokenGate>,
     pub clock: Clock,
     /// Path under which a proxy shows the operator side, without a slash at its end; empty for none.
@@ -27,13 +27,13 @@ pub struct ConsoleState {
     pub server_name: Option<String>,
     /// True when it is a test server.
     pub is_test: bool,
-    /// The token that everybody has with `serve --dev`, where nobody signs in.
+    /// The token that `serve --dev` uses for every request, because its users do not sign in.
     pub everybodys: Option<Secret>,
     /// Signs stored requests anew with `serve --dev`, whose secrets are published.
     pub signed_again: Option<SignAgain>,
 }
 
-/// Makes the command that sends a request once more, or says why there is none.
+/// Makes the command that sends a request once more, or returns the reason why there is none.
 pub type SignAgain = Box<dyn Fn(&SignedAgain<'_>) -> Result<SignedCopy, String> + Send + Sync>;
 
 /// The command that sends a request once more.

@@ -6,7 +6,7 @@ use hooklatch_contract::{ChangedRows, ProblemView};
 
 /// Something that a page could not be made of, or an order that was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Trouble {
+pub(super) struct PageError {
     pub status: StatusCode,
     /// Stable word, such as `changed`.
     pub code: Option<Box<str>>,
@@ -33,7 +33,7 @@ pub(super) struct Involved {
     pub rows: String,
 }
 
-impl Trouble {
+impl PageError {
     /// An answer that ended too early, or is of another version.
     pub(super) const INCOMPLETE: Self = Self {
         status: StatusCode::BAD_GATEWAY,
@@ -46,7 +46,7 @@ impl Trouble {
         about: None,
     };
 
-    /// Trouble of our own making, told in one sentence.
+    /// An error of the console itself, in one sentence.
     pub(crate) fn new(status: StatusCode, code: &str, title: &str) -> Self {
         Self { status, code: Some(code.into()), title: title.to_owned(), ..Self::INCOMPLETE }
     }
@@ -56,7 +56,7 @@ impl Trouble {
         Self::new(StatusCode::NOT_FOUND, "not_found", "nothing is at this address")
     }
 
-    /// A form that cannot be read; `title` says what it needs.
+    /// A form that cannot be parsed; `title` names what it needs.
     pub(super) fn bad_form(title: &str) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "bad_form", title)
     }

@@ -1,4 +1,4 @@
-//! A person's request: who asks, and the way from there to `/v1`.
+//! A person's request: its principal, and the way from there to `/v1`.
 
 use std::sync::Arc;
 
@@ -13,15 +13,15 @@ use super::contract::{self, ContractAnswer, OrderHeaders};
 use super::entrance;
 use super::parts::frame::{self, Frame, Place};
 use super::state::ConsoleState;
-use super::trouble::Trouble;
+use super::trouble::PageError;
 use hooklatch_core::types::{Principal, Role, UnixMs};
 use hooklatch_operator::http::KnownCaller;
 
-/// A request of somebody who may be here.
+/// An authenticated request.
 pub(super) struct Visit {
     pub state: Arc<ConsoleState>,
     pub principal: Principal,
-    /// Time at which it came.
+    /// Time when it was received.
     pub now_ms: UnixMs,
 }
 
@@ -29,7 +29,7 @@ impl FromRequestParts<Arc<ConsoleState>> for Visit {
     type Rejection = Response;
 
     async fn from_request_parts(parts: &mut Parts, state: &Arc<ConsoleState>) -> Result<Self, Response> {
-        let principal = entrance::let_in(parts, state).await.map_err(|answer| *answer)?;
+        let principal = entrance::authenticate(parts, state).await.map_err(|answer| *answer)?;
         Ok(Self { state: Arc::clone(state), principal, now_ms: state.clock.now_ms() })
     }
 }
@@ -45,45 +45,45 @@ impl Visit {
         format!("{}{path}", self.state.base)
     }
 
-    /// What is at this path below `/v1`, as a view.
-    pub(crate) async fn ask<T: DeserializeOwned>(&self, target: &str) -> Result<T, Trouble> {
-        self.ask_tagged(target).await.map(|told| told.view)
+    /// Gets a path below `/v1`, as a view.
+    pub(crate) async fn get<T: DeserializeOwned>(&self, target: &str) -> Result<T, PageError> {
+        self.get_tagged(target).await.map(|answer| answer.view)
     }
 
     /// The same with its version.
-    pub(super) async fn ask_tagged<T: DeserializeOwned>(
+    pub(super) async fn get_tagged<T: DeserializeOwned>(
         &self,
         target: &str,
-    ) -> Result<ContractAnswer<T>, Trouble> {
-        contract::told(self.ask_raw(target).await).await
+    ) -> Result<ContractAnswer<T>, PageError> {
+        contract::parse_answer(self.get_response(target).await).await
     }
 
-    /// The answer as it comes.
-    pub(super) async fn ask_raw(&self, target: &str) -> Response {
-        contract::asked(&self.state.contract, &self.principal, target).await
+    /// The response, unparsed.
+    pub(super) async fn get_response(&self, target: &str) -> Response {
+        contract::get(&self.state.contract, &self.principal, target).await
     }
 
-    /// Gives an order; carried out once for each key.
-    pub(crate) async fn order<T: DeserializeOwned>(
+    /// Posts an order, which is carried out once for each key.
+    pub(crate) async fn post<T: DeserializeOwned>(
         &self,
         target: &str,
         headers: &OrderHeaders,
         order: &impl Serialize,
-    ) -> Result<T, Trouble> {
-        let order = serde_json::to_value(order).map_err(|_| Trouble::INCOMPLETE)?;
+    ) -> Result<T, PageError> {
+        let order = serde_json::to_value(order).map_err(|_| PageError::INCOMPLETE)?;
         let who = &self.principal;
-        let response = contract::ordered(&self.state.contract, who, target, headers, &order).await;
-        contract::told(response).await.map(|told| told.view)
+        let response = contract::post(&self.state.contract, who, target, headers, &order).await;
+        contract::parse_answer(response).await.map(|answer| answer.view)
     }
 
     /// A whole page, with its head and its list of pages.
     pub(crate) fn page(&self, place: Place, title: &str, body: &Markup) -> Response {
         let frame = Frame { state: &self.state, principal: Some(&self.principal), place };
-        known(frame::page(&frame, title, body))
+        mark_authenticated(frame::page(&frame, title, body))
     }
 
-    /// The page, or one that says what went wrong.
-    pub(crate) fn answer(&self, place: Place, made: Result<(String, Markup), Trouble>) -> Response {
+    /// The page, or one with the error.
+    pub(crate) fn answer(&self, place: Place, made: Result<(String, Markup), PageError>) -> Response {
         match made {
             Ok((title, body)) => self.page(place, &title, &body),
             Err(trouble) => self.trouble(place, &trouble),
@@ -91,14 +91,14 @@ impl Visit {
     }
 
     /// A page about what went wrong, with its status.
-    pub(super) fn trouble(&self, place: Place, trouble: &Trouble) -> Response {
+    pub(super) fn trouble(&self, place: Place, trouble: &PageError) -> Response {
         let frame = Frame { state: &self.state, principal: Some(&self.principal), place };
-        known(frame::trouble(&frame, trouble))
+        mark_authenticated(frame::trouble(&frame, trouble))
     }
 }
 
-/// Marks an answer as one to somebody who is known.
-fn known(mut response: Response) -> Response {
+/// Marks a response as one to an authenticated caller.
+fn mark_authenticated(mut response: Response) -> Response {
     response.extensions_mut().insert(KnownCaller);
     response
 }

@@ -22,9 +22,9 @@ const UNSTEPPED_N_MAX: u64 = 10;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OperationChoice {
-    /// Messages; `state` must be said.
+    /// Messages; `state` is required.
     Messages(MessageFilter),
-    /// Events; `state` must be said.
+    /// Events; `state` is required.
     Events(EventFilter),
 }
 
@@ -106,7 +106,7 @@ pub struct BulkFigures {
     pub providers: Vec<NamedCount>,
     /// Messages by destination; empty for events.
     pub destinations: Vec<NamedCount>,
-    /// Time of the first of them: when the event came, or the message was written.
+    /// Time of the first of them: when Hooklatch received the event, or wrote the message.
     pub first_at_ms: Option<i64>,
     /// Time of the last of them.
     pub last_at_ms: Option<i64>,
@@ -116,7 +116,7 @@ pub struct BulkFigures {
     pub open_n: u64,
     /// Those of the open calls that were never tried.
     pub untried_n: u64,
-    /// Those of the open calls whose effect may have happened, although nobody knows.
+    /// Number of open calls that may have taken effect, although their outcome is unknown.
     pub uncertain_n: u64,
     /// Those of the open calls whose idempotency key the destination may have forgotten.
     pub expired_n: u64,
@@ -508,7 +508,8 @@ mod tests {
     #[test]
     fn what_gives_up_or_repeats_is_dangerous() {
         let acts = bulk_acts(&events(EventState::Failed), &figures([5, 0, 0, 0, 0, 0]));
-        let told: Vec<(&str, bool)> = acts.iter().map(|one| (one.act.as_str(), one.is_dangerous())).collect();
-        assert_eq!(told, [("rerun", false), ("erase_and_discard", true)]);
+        let dangers: Vec<(&str, bool)> =
+            acts.iter().map(|one| (one.act.as_str(), one.is_dangerous())).collect();
+        assert_eq!(dangers, [("rerun", false), ("erase_and_discard", true)]);
     }
 }

@@ -30,7 +30,7 @@ pub struct DestinationView {
     /// How long the newest calls of this node took; `null` before the first.
     #[serde(default)]
     pub call_times: Option<CallTimesView>,
-    /// Open messages by state, whatever provider their events came from.
+    /// Open messages by state, of all providers.
     pub backlog: Vec<BacklogCount>,
     /// Time when its oldest due message became due.
     pub oldest_due_at_ms: Option<i64>,
@@ -39,7 +39,7 @@ pub struct DestinationView {
 /// How a destination is called, and when calls are repeated.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PolicyView {
-    /// What follows when nobody knows whether a call took effect.
+    /// What Hooklatch does when it is unknown whether a call took effect.
     pub unknown: UnknownWord,
     /// Time for which it remembers an idempotency key, from the first call on. Milliseconds.
     pub key_valid_for_ms: u64,
@@ -57,7 +57,7 @@ impl PolicyView {
         RepeatPolicy { unknown: self.unknown, key_valid_for_ms: key_used_for_ms(self.key_valid_for_ms) }
     }
 
-    /// What follows when nobody knows whether a call took effect, for people.
+    /// What Hooklatch does when it is unknown whether a call took effect, for people.
     pub fn unknown_in_words(&self) -> &'static str {
         match self.unknown {
             UnknownWord::Retry => {
@@ -107,7 +107,7 @@ pub struct RetryView {
     pub age_max_ms: u64,
 }
 
-/// How long the newest calls of one node to a destination took, whatever came of them.
+/// How long the newest calls of one node to a destination took, whatever their result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CallTimesView {
     /// Number of calls that this is about, at most 256; those of a node that was started again begin anew.

@@ -69,11 +69,11 @@ impl FindingView {
 pub enum FindingVerdict {
     /// It is as it should be.
     Well,
-    /// Nothing is wrong; somebody may want to know.
+    /// Nothing is wrong; an operator may want to know.
     Note,
     /// It could not be found out.
     Unknown,
-    /// It goes wrong later, or under load.
+    /// It will fail later, or under load.
     Warning,
     /// Events are lost, refused or doubled, now or at the next fault.
     Failure,
@@ -92,7 +92,8 @@ impl FindingVerdict {
     }
 }
 
-/// What somebody needs to send requests to the receiver that make no event: they are answered with what arrived.
+/// What a client needs to send probes to the receiver: requests that make no event, and whose response says what
+/// arrived.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProbeView {
     /// Value for the header and for the query of such a request.

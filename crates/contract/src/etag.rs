@@ -53,8 +53,8 @@ impl Tagged for ProviderView {
     }
 }
 
-/// The version of an event: which one it is, what its row says, and how many of its calls stand how: whoever decides about
-/// an event decides about what became of it.
+/// The version of an event: its id, its row, and the number of its calls in each state, because a decision about an
+/// event is a decision about its calls.
 fn event_tag(
     (provider, event_id): (&str, &str),
     (state, generation, attempts_n, processed_at_ms): (EventState, u32, u32, Option<UnixMs>),

@@ -15,7 +15,7 @@ use hooklatch_core::types::{DeliveryState, EventState};
 /// An event: what happened at a sender.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct EventView {
-    /// Name of the provider that it came from.
+    /// Name of the provider that sent it.
     pub provider: String,
     /// Id of the event, as its sender has it.
     pub event_id: String,
@@ -25,7 +25,7 @@ pub struct EventView {
     /// Type of the event, in the sender's words.
     #[serde(rename = "type")]
     pub event_type: String,
-    /// State in which it stands. `done`: its handler is done; `delivery` says what became of its calls.
+    /// State in which it stands. `done`: its handler is done; `delivery` is the state of its calls.
     pub state: EventState,
     /// True for a test event, which an operator made; nothing that a sender sends is one.
     #[serde(default)]
@@ -34,11 +34,11 @@ pub struct EventView {
     pub object: Option<String>,
     /// Version of that object.
     pub version: Option<i64>,
-    /// Rule that told it from others, with the version of the rule: `sender/1`, `content/1`, `signal/1`.
+    /// Rule that identified it, with the version of the rule: `sender/1`, `content/1`, `signal/1`.
     pub identity: String,
-    /// Time when its first copy came.
+    /// Time when Hooklatch received its first copy.
     pub received_at_ms: i64,
-    /// Time when it happened at the sender, where the sender says so.
+    /// Time when it happened at the sender, where the sender gives it.
     pub created_at_ms: Option<i64>,
     /// Time when its state was decided, where that was not at admission.
     pub processed_at_ms: Option<i64>,
@@ -48,18 +48,18 @@ pub struct EventView {
     pub attempts_n: u32,
     /// Number of deliberate re-runs.
     pub generation: u32,
-    /// Number of further copies of it that came and changed nothing; counted now and then.
+    /// Number of further copies that Hooklatch received and that changed nothing; counted now and then.
     pub copies_n: u64,
     /// Reason why it stands there.
     pub error: Option<String>,
-    /// What became of its calls.
+    /// State of its calls.
     pub delivery: DeliveryView,
 }
 
-/// What became of the calls of an event: of its newest run, and of those of earlier runs that are not finished.
+/// State of the calls of an event: of its newest run, and of those of earlier runs that are not finished.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DeliveryView {
-    /// State after the worst call. `state` of the event says what its handler did, this what came of it.
+    /// State after the worst call. `state` of the event is the result of its handler, this the result of its calls.
     pub state: DeliveryState,
     /// Number of calls that are known.
     pub messages_n: u32,
@@ -90,7 +90,7 @@ pub struct DeliveryView {
     pub earlier: Option<CallCounts>,
 }
 
-/// Numbers of calls by what became of them.
+/// Numbers of calls by state.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CallCounts {
     /// Number of calls that are known.
@@ -149,7 +149,7 @@ impl DeliveryView {
 }
 
 impl Default for DeliveryView {
-    /// Of an event whose calls nobody has looked for.
+    /// Of an event whose calls are not loaded.
     fn default() -> Self {
         Self {
             state: DeliveryState::NoLongerKnown,
@@ -187,7 +187,7 @@ pub struct ContentView {
     /// The reason why headers and body are empty here although they are kept: they do not open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unopened: Option<String>,
-    /// Number of values that were replaced before the body was stored; `null`: it is as it came.
+    /// Number of values that were replaced before the body was stored; `null`: it is stored as received.
     #[serde(default)]
     pub redacted_n: Option<u32>,
 }
@@ -206,7 +206,7 @@ pub struct LedgerEntry {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "what", rename_all = "snake_case")]
 pub enum LedgerWhat {
-    /// The first copy came and was believed.
+    /// The first copy was received and verified.
     Received {
         /// Length of its body as it is stored; `null` when the bytes are no longer kept.
         body_bytes_n: Option<u64>,
@@ -220,24 +220,24 @@ pub enum LedgerWhat {
     Latched {
         /// SHA-256 of its content, in hexadecimal.
         digest: String,
-        /// Rule that told it from others.
+        /// Rule that identified it.
         identity: String,
     },
-    /// Further copies came and changed nothing. The time is that of the last one.
+    /// Further copies were received and changed nothing. The time is that of the last one.
     Duplicates {
         /// Number of further copies.
         copies_n: u64,
-        /// Time when the first of them came, where that is known.
+        /// Time when the first of them was received, where that is known.
         first_at_ms: Option<i64>,
     },
-    /// Other content came under its id and was kept beside it.
+    /// Other content was received under its id and was kept beside it.
     Conflict {
         /// The event that was kept.
         event: EventView,
         /// SHA-256 of its content, in hexadecimal.
         digest: String,
     },
-    /// The same signed text came under another id.
+    /// The same signed text was received under another id.
     Replayed {
         /// The event that was kept.
         event: EventView,
@@ -284,8 +284,8 @@ pub struct LedgerView {
     /// The reason why `content` is `null`: `pruned` or `role`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content_missing: Option<String>,
-    /// Id of the event beside which this one was kept, because it is other content under that id; for as long as
-    /// nobody has dispatched it.
+    /// Id of the event beside which this one was kept, because it is other content under that id; until it is
+    /// dispatched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beside_event_id: Option<String>,
     /// Id of its trace, in hexadecimal, where the node that answers traces; a deliberate re-run has another one.
@@ -296,11 +296,11 @@ pub struct LedgerView {
     pub is_trace_recorded: Option<bool>,
     /// Everything that happened, in order of time.
     pub entries: Vec<LedgerEntry>,
-    /// Other contents that came under its id and were not kept, copies included.
+    /// Other contents that were received under its id and were not kept, copies included.
     pub conflicts_unkept_n: u64,
     /// Messages that go to destinations out of the token's scope.
     pub hidden_messages_n: u64,
-    /// True when the oldest entries were left out: at most 1,000 are told.
+    /// True when the oldest entries were left out: at most 1,000 are listed.
     pub is_cut: bool,
     /// Rows that belong to it and cannot be read: messages, attempts, copies or decisions that are missing here.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -1,21 +1,21 @@
-//! Explain: why a request that somebody has saved is or is not believed, step by step.
+//! Explain: why a saved request is or is not verified, step by step.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use hooklatch_core::types::EventState;
 
-/// The question why a request is or is not believed. At most 1 MiB of JSON.
+/// The question why a request is or is not verified. At most 1 MiB of JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExplainOrder {
-    /// Name of the provider; it may be left out where the request's path says it.
+    /// Name of the provider; optional where the request's path has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = super::reason::NAME_PATTERN))]
     pub provider: Option<String>,
-    /// The request that is asked about.
+    /// The request to judge.
     pub request: ExplainRequest,
-    /// Time to judge it at; now, unless it is said here or in a first line `# now=SECONDS`.
+    /// Time to judge it at; by default that of a first line `# now=SECONDS`, or now.
     #[serde(
         default,
         deserialize_with = "super::whole::time_or_null",
@@ -42,7 +42,7 @@ pub enum ExplainRequest {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExplainParts {
-    /// HTTP method; `POST` unless it is said.
+    /// HTTP method; `POST` by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub method: Option<String>,
     /// Path with its query, as it was called.
@@ -73,11 +73,11 @@ pub struct ExplainHeader {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ExplainVerdict {
-    /// It would be believed.
+    /// It would be verified.
     Believed,
     /// It is a handshake, which is answered without a signature.
     Handshake,
-    /// It would not be believed; `failed_at` says at which step.
+    /// It would be rejected; `failed_at` is the step.
     NotBelieved,
     /// What was given is no request that can be judged.
     NotRead,
@@ -101,9 +101,9 @@ impl ExplainVerdict {
 pub enum ExplainLines {
     /// As they were given.
     AsGiven,
-    /// LF, where CRLF was given: with those it was not believed.
+    /// LF, where CRLF was given: with those it was not verified.
     Lf,
-    /// CRLF, where LF was given: with those it was not believed.
+    /// CRLF, where LF was given: with those it was not verified.
     Crlf,
 }
 
@@ -117,7 +117,7 @@ pub struct ExplainStep {
     pub text: String,
 }
 
-/// An event that a believed request would be read as.
+/// An event that a verified request would be read as.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ExplainEvent {
     /// Id that it would have.
@@ -125,7 +125,7 @@ pub struct ExplainEvent {
     /// Type of it, in the sender's words.
     #[serde(rename = "type")]
     pub event_type: String,
-    /// Rule that tells it from others.
+    /// Rule that identifies it.
     pub identity: String,
     /// Reason why it cannot be read, where it cannot.
     pub unreadable: Option<String>,
@@ -135,7 +135,7 @@ pub struct ExplainEvent {
     pub known_state: Option<EventState>,
 }
 
-/// Why a request is or is not believed.
+/// Why a request is or is not verified.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ExplainView {
     /// Name of the provider that it was judged for.

@@ -3,7 +3,7 @@
 /// The versions of its subject that a request may act on.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum IfMatch {
-    /// It did not say: any.
+    /// No header: any version.
     #[default]
     Unsaid,
     /// `*`: any that there is.
@@ -18,7 +18,7 @@ pub enum IfMatch {
 pub struct InvalidIfMatch;
 
 impl IfMatch {
-    /// Nobody asked for a version.
+    /// The request has no `If-Match`.
     pub const UNSAID: &'static Self = &Self::Unsaid;
 
     /// Reads the lines of the header: a list may be spread over several of them.
@@ -78,7 +78,7 @@ impl IfMatch {
     }
 }
 
-/// The version in a tag: what stands before the digest of the bytes that it came with.
+/// The version in a tag: the part before the digest of the response body.
 fn version(tag: &str) -> &str {
     let inside = tag.trim_matches('"');
     inside.split_once('.').map_or(inside, |(version, _)| version)
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_is_admitted_when_it_is_one_of_those_that_were_said() {
+    fn a_version_is_admitted_when_it_is_listed() {
         let admits = |line: &str, tag: &str| IfMatch::parse([line]).unwrap().admits(tag);
         assert!(admits("*", "\"a\"") && admits("\"x\", \"a\"", "\"a\""));
         assert!(!admits("\"A\"", "\"a\"") && !admits("W/\"a\"", "\"a\"") && !admits("", "\"a\""));

@@ -1,4 +1,4 @@
-//! What is to be said of a message or an event, and what each act on it risks: judged once, shown everywhere.
+//! The judgement of a message or an event, and the risk of each act on it: made once, shown everywhere.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,14 +1,17 @@
-//! The operators' contract: what the API under `/v1` says and hears, as types.
+//! The operators' contract: what the API under `/v1` takes and returns, as types.
 //!
 //! One definition for three users: the HTTP handlers answer with views and read orders, the commands and the console
 //! read views and write orders, and `openapi.json` is made of them. Times are unix milliseconds (`*_at_ms`); states
 //! and outcomes are the words of the tables. Fields may be added; none changes its meaning.
 //!
 //! In reading order: `page.rs` and `problem.rs` are common to all; `event.rs`, `message.rs`, `destination.rs`,
-//! `provider.rs`, `statistics.rs`, `activity.rs`, `search.rs` and `setting.rs` are what there is to see; `order.rs` and `operation.rs`
-//! what there is to ask for, `test_event.rs` events that operators make, `what_if.rs` what handlers would make of events, `explain.rs` why a request is believed, `doctor.rs` what a live system shows; `reason.rs` and `whole.rs` the texts and
-//! numbers in it; `etag.rs` the version of what can change, `if_match.rs` which version a request is about, `audit.rs` and `token.rs` who did it. `routes.rs` is the list of routes, and
-//! `judgement.rs` and `bulk.rs` are what an act risks, on one and on many; `message_judgement/` and `judged_event/` judge messages and events. `document.rs` makes `openapi.json` of it. Nothing here reads a database or a socket.
+//! `provider.rs`, `statistics.rs`, `activity.rs`, `search.rs` and `setting.rs` are the views; `order.rs` and
+//! `operation.rs` the orders, `test_event.rs` events that operators make, `what_if.rs` what handlers would make of
+//! events, `explain.rs` why a request is verified, `doctor.rs` what a live system shows; `reason.rs` and `whole.rs` the
+//! texts and numbers in it; `etag.rs` the version of what can change, `if_match.rs` which version a request is about,
+//! `audit.rs` and `token.rs` who did it. `routes.rs` is the list of routes, `judgement.rs` and `bulk.rs` the risk of an
+//! act, on one and on many; `message_judgement/` and `judged_event/` judge messages and events. `document.rs` makes
+//! `openapi.json` of it. Nothing here reads a database or a socket.
 
 mod activity;
 mod audit;

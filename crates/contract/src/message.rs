@@ -14,16 +14,16 @@ use hooklatch_core::types::{AttemptResult, MessageId, MessageState, SentUnder, U
 /// A message: one call to make.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MessageView {
-    /// Id of the message; destinations are told it as `Hooklatch-Message-Id`.
+    /// Id of the message; sent to destinations as `Hooklatch-Message-Id`.
     pub message_id: MessageId,
-    /// Name of the provider that its event came from.
+    /// Name of the provider that sent its event.
     pub provider: String,
     /// Id of its event.
     pub event_id: String,
     /// Type of its event.
     #[serde(rename = "type")]
     pub event_type: String,
-    /// True when its event is a test event: the call says `Hooklatch-Synthetic: true`.
+    /// True when its event is a test event: the call has the header `Hooklatch-Synthetic: true`.
     #[serde(default)]
     pub synthetic: bool,
     /// Name of the effect within the event.
@@ -79,7 +79,7 @@ pub struct AttemptView {
     pub finished_at_ms: Option<i64>,
     /// Word for how it ended; `null` while it is under way.
     pub result: Option<AttemptResult>,
-    /// HTTP status of the answer, if one came.
+    /// HTTP status of the response, if there was one.
     pub http_status: Option<u16>,
     /// Reason why it did not end done.
     pub error: Option<String>,

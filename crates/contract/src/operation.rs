@@ -1,4 +1,4 @@
-//! Operations: what a person asked to be done to all that a filter found.
+//! Operations: acts of a person on everything that a filter found.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ use hooklatch_core::types::{DeliveryFilter, EventState, MessageState};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MessageFilter {
-    /// State in which they stand; must be said.
+    /// State in which they stand; required.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "MessageState")]
     pub state: Option<MessageState>,
@@ -20,7 +20,7 @@ pub struct MessageFilter {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = super::reason::NAME_PATTERN))]
     pub destination: Option<String>,
-    /// Provider that their event came from.
+    /// Provider that sent their event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = super::reason::NAME_PATTERN))]
     pub provider: Option<String>,
@@ -42,11 +42,11 @@ pub struct MessageFilter {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EventFilter {
-    /// State in which they stand; must be said.
+    /// State in which they stand; required.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "EventState")]
     pub state: Option<EventState>,
-    /// Provider that they came from.
+    /// Provider that sent them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = super::reason::NAME_PATTERN))]
     pub provider: Option<String>,
@@ -61,7 +61,7 @@ pub struct EventFilter {
     /// Calls of which they have at least one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivery: Option<DeliveryFilter>,
-    /// Those that came at this time or later.
+    /// Those that were received at this time or later.
     #[serde(
         default,
         deserialize_with = "super::whole::time_or_null",
@@ -69,7 +69,7 @@ pub struct EventFilter {
     )]
     #[schemars(range(min = 0, max = 253_402_300_799_999_i64))]
     pub received_from_ms: Option<i64>,
-    /// Those that came before this time.
+    /// Those that were received before this time.
     #[serde(
         default,
         deserialize_with = "super::whole::time_or_null",
@@ -87,20 +87,20 @@ pub enum OperationSubject {
     Messages {
         /// Act on each of them.
         act: MessageAct,
-        /// The messages; `state` must be said.
+        /// The messages; `state` is required.
         filter: MessageFilter,
     },
     /// Events, and what is done to each of them.
     Events {
         /// Act on each of them.
         act: EventAct,
-        /// The events; `state` must be said.
+        /// The events; `state` is required.
         filter: EventFilter,
     },
 }
 
-/// How an operation is worked off whose rows make calls. A step begins when all calls of the step before have been tried
-/// once; a call that failed, is tried again, or nobody knows about counts as failed.
+/// How Hooklatch works off an operation whose rows make calls. A step begins when all calls of the step before have
+/// been tried once; a call that failed, is tried again, or has an unknown outcome counts as failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OperationSteps {
@@ -189,7 +189,7 @@ pub enum OperationState {
     Stopped,
     /// All of its rows were acted on or passed over.
     Done,
-    /// A person cancelled it, or nobody approved it in time; what was done stays done.
+    /// A person cancelled it, or it was not approved in time; what was done stays done.
     Cancelled,
 }
 
@@ -257,7 +257,7 @@ impl OperationState {
         all.into_iter().find(|one| one.as_str() == word)
     }
 
-    /// True when it goes on only after a person's decision.
+    /// True when it continues only after a person's decision.
     pub fn needs_person(self) -> bool {
         matches!(self, Self::Waiting | Self::Stopped)
     }
@@ -284,7 +284,7 @@ pub struct OperationView {
     pub cancelled_by: Option<String>,
     /// Name of the token that approved it, where a second person has to.
     pub approved_by: Option<String>,
-    /// With `waiting`: time when it is cancelled if nobody has approved it.
+    /// With `waiting`: time when Hooklatch cancels it if it has not been approved.
     pub approve_until_ms: Option<i64>,
     /// Why it stopped or ended by itself.
     pub note: Option<String>,
@@ -334,7 +334,7 @@ pub struct StepView {
     pub changed_n: u64,
     /// Rows whose calls all succeeded, or that made none.
     pub good_n: u64,
-    /// Rows of which a call failed, is tried again, or nobody knows about.
+    /// Rows of which a call failed, is tried again, or has an unknown outcome.
     pub failed_n: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Orders: what people ask to be done, typed by what it is done to.
+//! Orders: acts of people, typed by their subject.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,7 +13,7 @@ pub enum MessageAct {
     Send,
     /// Its effect happened: settle it as done.
     Done,
-    /// It shall not be sent.
+    /// Do not send it.
     Discard,
 }
 
@@ -77,7 +77,7 @@ impl EventAct {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "{A}Order")]
 pub struct Order<A> {
-    /// The act that is asked for.
+    /// The act to carry out.
     pub act: A,
     /// Reason, for the audit log: 1 to 255 characters on one line.
     #[schemars(length(min = 1, max = 255), regex(pattern = super::reason::REASON_PATTERN))]
@@ -93,7 +93,7 @@ pub type EventOrder = Order<EventAct>;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PauseOrder {
-    /// The act that is asked for.
+    /// The act to carry out.
     pub act: PauseAct,
     /// Reason, for the audit log: 1 to 255 characters on one line.
     #[schemars(length(min = 1, max = 255), regex(pattern = super::reason::REASON_PATTERN))]

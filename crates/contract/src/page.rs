@@ -3,14 +3,14 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Rows of a list unless `limit` says otherwise.
+/// Default of `limit`, in rows.
 pub const PAGE_N_DEFAULT: u32 = 50;
-/// Most rows that `limit` may ask for.
+/// Largest `limit`, in rows.
 pub const PAGE_N_MAX: u32 = 500;
 
 /// One page of a list.
 ///
-/// Rows that arrive meanwhile move no row from one page to another. A cursor is opaque: it is given back as it came.
+/// Rows that arrive meanwhile move no row from one page to another. A cursor is opaque: clients pass it back unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "{T}Page")]
 pub struct Page<T> {

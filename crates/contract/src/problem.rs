@@ -8,7 +8,7 @@ use hooklatch_core::types::ProblemCode;
 /// An error of the API: `application/problem+json`, RFC 9457.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProblemView {
-    /// Always `about:blank`: `code` says which problem it is.
+    /// Always `about:blank`: `code` identifies the problem.
     #[serde(rename = "type")]
     pub kind: String,
     /// Status of the answer, 400 to 599.

@@ -20,15 +20,15 @@ pub struct ProviderView {
     pub pause: Option<super::destination::PauseView>,
     /// URL to register with the sender.
     pub url: String,
-    /// Rule that tells its events from each other.
+    /// Rule that identifies its events.
     pub identity: String,
     /// Time that its sender goes on sending an event by itself. Hours.
     pub horizon_h: u32,
-    /// True when its requests are accepted although nobody signs them.
+    /// True when Hooklatch accepts its requests without a signature.
     pub is_unverified: bool,
     /// True while it takes a secret that its sender posts to the URL (`pairing = "open"`).
     pub is_pairing: bool,
-    /// Time when its sender taught us a secret that nobody has read yet.
+    /// Time when its sender posted a secret (`pairing`) that no operator has read yet.
     pub taught_at_ms: Option<i64>,
     /// Time for which the ids of its events are remembered. Days.
     pub ids_days: u32,
@@ -41,7 +41,7 @@ pub struct ProviderView {
     pub secrets: Vec<SecretView>,
     /// Its newest event, if it is among the newest 40,000 of all providers.
     pub last_event: Option<LastEventView>,
-    /// Events of it that wait for somebody, by state.
+    /// Its events that wait for an operator, by state.
     pub waiting: Vec<WaitingCount>,
 }
 
@@ -66,12 +66,12 @@ pub struct SenderView {
     pub answer_within_ms: u32,
 }
 
-/// What is known of a secret. The secret itself is never told.
+/// What is known of a secret, without the secret itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SecretView {
     /// Place in the configuration, 1 for the newest.
     pub position: u32,
-    /// Name that it goes by; says nothing about the secret.
+    /// Its public name, from which the secret cannot be derived.
     pub fingerprint: String,
     /// Number of requests that it matched.
     pub matched_n: u64,
@@ -89,11 +89,11 @@ pub struct LastEventView {
     /// Type of the event.
     #[serde(rename = "type")]
     pub event_type: String,
-    /// Time when it came.
+    /// Time when it was received.
     pub received_at_ms: i64,
 }
 
-/// Number of events that wait for somebody.
+/// Number of events that wait for an operator.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WaitingCount {
     /// State in which they stand.
@@ -103,7 +103,7 @@ pub struct WaitingCount {
     /// True when there are more than were looked at.
     #[serde(default)]
     pub is_more: bool,
-    /// Time when the oldest of them came.
+    /// Time when the oldest of them was received.
     pub oldest_received_at_ms: i64,
 }
 
@@ -114,18 +114,18 @@ pub struct TaughtView {
     pub provider: String,
     /// The secret as the sender gave it.
     pub secret: String,
-    /// Time at which it came.
+    /// Time when it was received.
     pub taught_at_ms: i64,
 }
 
-/// A request that was not believed.
+/// A rejected request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RejectedView {
     /// Id of the rejection.
     pub rejection_id: String,
     /// Name of the provider that it was for.
     pub provider: String,
-    /// Time when its last byte came.
+    /// Time when its last byte was received.
     pub received_at_ms: i64,
     /// Step that failed: `request` (refused unread), `address`, `header`, `timestamp`, `secret` or `signature`.
     pub step: String,
@@ -156,7 +156,7 @@ pub struct RejectedGroup {
     pub client_address: Option<String>,
     /// Number of the requests that are kept.
     pub requests_n: u64,
-    /// Time when the newest of them came.
+    /// Time when the newest of them was received.
     pub last_at_ms: i64,
 }
 
@@ -180,7 +180,7 @@ pub struct UnknownPathView {
     pub last_at_ms: i64,
 }
 
-/// Everything that waits for somebody.
+/// Everything that waits for an operator.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BacklogView {
     /// Time of the answer.

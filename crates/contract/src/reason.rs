@@ -2,13 +2,13 @@
 
 /// Most characters of a reason.
 const REASON_CHARS_MAX: usize = 255;
-/// The rule for a reason as JSON Schema says it.
+/// The rule for a reason, as a pattern of JSON Schema.
 pub(super) const REASON_PATTERN: &str =
     r"^[^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$";
-/// The rule for the name of a provider, a destination or a token's holder as JSON Schema says it.
+/// The rule for the name of a provider, a destination or a token's holder, as a pattern of JSON Schema.
 pub(super) const NAME_PATTERN: &str = "^[a-z0-9_-]{1,64}$";
 
-/// The rule for a type, an object or a lane as JSON Schema says it.
+/// The rule for a type, an object or a lane, as a pattern of JSON Schema.
 pub(super) const TEXT_PATTERN: &str = r"^[^\x00]{1,255}$";
 
 /// True for a reason that can be kept: 1 to 255 characters on one line, of which one at least is to be seen.
@@ -22,7 +22,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reason_is_a_line_that_somebody_can_read() {
+    fn a_reason_is_one_printable_line() {
         for (text, want) in [
             ("asked by Ann", true),
             ("\u{e4}", true),

@@ -1,5 +1,5 @@
-//! The list of routes: what each one hears and says, and who may ask. The server's router, `openapi.json` and the tests
-//! of access are held against it.
+//! The list of routes: what each one takes and returns, and which role it requires. The server's router, `openapi.json`
+//! and the tests of access are checked against it.
 
 use hooklatch_core::types::Role;
 
@@ -23,7 +23,7 @@ pub struct RouteFacts {
     pub method: &'static str,
     /// The path below `/v1`, with its parameters in braces.
     pub path: &'static str,
-    /// The weakest role that may ask; `None`: no token is needed.
+    /// The weakest role that has access; `None`: no token is needed.
     pub role: Option<Role>,
     /// One sentence for people.
     pub about: &'static str,
@@ -40,7 +40,7 @@ pub struct RouteFacts {
     pub is_tagged: bool,
     /// Statuses of refusals beside those that follow from the other facts.
     pub also: &'static [u16],
-    /// True for a question that is asked with a body: it changes nothing, and takes no `Idempotency-Key`.
+    /// True for a query with a body: it changes nothing, and takes no `Idempotency-Key`.
     pub is_question: bool,
 }
 
@@ -160,7 +160,7 @@ impl RouteFacts {
         self.method == "POST" && !self.is_question
     }
 
-    /// The same, asked as a question.
+    /// The same, as a query.
     const fn question(self) -> Self {
         Self { is_question: true, ..self }
     }

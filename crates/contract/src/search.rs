@@ -12,13 +12,13 @@ use super::provider::RejectedView;
 pub struct SearchView {
     /// The text that was looked for.
     pub query: String,
-    /// What came of it, in one or two sentences.
+    /// The result, in one or two sentences.
     pub headline: String,
     /// True when more matches than are listed: at most 50 of each kind are.
     #[serde(default)]
     pub is_cut: bool,
-    /// True when ids inside events were not searched, because the token lacks the role `reader`: nothing found is then
-    /// no sign that the event never came.
+    /// True when ids inside events were not searched, because the token lacks the role `reader`: an empty result then
+    /// does not show that the event was never received.
     #[serde(default)]
     pub skips_ids_inside: bool,
     /// Finds, at most 50 of each kind, the most telling first.
@@ -64,7 +64,7 @@ pub enum SearchHit {
     },
     /// It stands in a request that was refused.
     Rejected {
-        /// The refusal that tells of it.
+        /// The rejected request.
         rejected: RejectedView,
     },
 }

@@ -10,15 +10,15 @@ pub struct SettingView {
     pub key: String,
     /// The value as TOML writes it; `null` for a secret. Of a URL that may hold one, scheme and host.
     pub value: Option<String>,
-    /// True when it is a secret, which is never told.
+    /// True when it is a secret, whose value is never returned.
     pub is_secret: bool,
     /// The variable or the file that a secret stands in, where it is not written in the configuration itself.
     pub secret_in: Option<String>,
-    /// The layer that says it; each goes before those named before it.
+    /// The layer that sets it; each overrides those named before it.
     pub layer: SettingLayer,
-    /// The file or variable that says it.
+    /// The file or variable that sets it.
     pub source: String,
-    /// True when it is the default, whoever says it.
+    /// True when the value is the default, in whichever layer it is set.
     pub is_default: bool,
 }
 
@@ -26,11 +26,11 @@ pub struct SettingView {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SettingLayer {
-    /// What holds when nobody says anything.
+    /// The built-in default.
     Default,
-    /// What `serve --dev` says.
+    /// Set by `serve --dev`.
     Dev,
-    /// What the configuration file says.
+    /// Set in the configuration file.
     File,
     /// A variable of the environment.
     Environment,

@@ -23,7 +23,7 @@ pub struct MinuteView {
     pub at_ms: i64,
     /// Name of the provider.
     pub provider: String,
-    /// Events that came first in this minute.
+    /// Events whose first copy was received in this minute.
     pub events_n: u64,
     /// Those of them that stand in `retry`, `failed`, `unreadable` or `conflict` now.
     pub waiting_n: u64,

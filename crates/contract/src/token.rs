@@ -37,11 +37,11 @@ pub struct TokenView {
 pub struct TokenMade {
     /// Facts about the token, without itself.
     pub facts: TokenView,
-    /// The token itself. It is kept nowhere: a repeated request hears 409.
+    /// The token itself. It is not stored: a repeated request gets 409.
     pub token: String,
 }
 
-/// Who asks, as the server sees them.
+/// The caller, as the server sees it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MeView {
     /// Name of the token's holder.

@@ -10,7 +10,7 @@ use hooklatch_core::types::{EventState, MessageId, MessageState};
 
 /// Most events of one question.
 pub const WHAT_IF_N_MAX: u32 = 100;
-/// Events of one question that does not say how many.
+/// Default number of events of one query.
 pub const WHAT_IF_N_DEFAULT: u32 = 20;
 
 /// The question what the handlers would make of the events that a filter finds.
@@ -21,7 +21,7 @@ pub struct WhatIfOrder {
     #[serde(default)]
     #[schemars(schema_with = "any_filter")]
     pub filter: EventFilter,
-    /// Most events; 20 unless it is said.
+    /// Most events; 20 by default.
     #[serde(
         default,
         deserialize_with = "super::whole::number_or_null",
@@ -51,13 +51,13 @@ pub struct WhatIfView {
     pub unchanged_n: u64,
     /// Events for which something else would follow.
     pub changed_n: u64,
-    /// Events that no handler could be asked about.
+    /// Events that could not be run.
     pub not_run_n: u64,
     /// Place behind the last event, for a question about those that follow; `null` at the end.
     pub next: Option<String>,
-    /// Where the search for events ended early: all that came since this time were looked at.
+    /// Where the search for events ended early: all events that were received since this time were searched.
     pub looked_back_to_ms: Option<i64>,
-    /// True when the time was up before all events were asked about: `next` goes on.
+    /// True when the time limit was reached before all events were run: `next` goes on.
     pub is_out_of_time: bool,
     /// What handlers may have done that no rollback takes back, one sentence each; empty when only plain ones ran.
     pub not_undone: Vec<String>,
@@ -94,11 +94,11 @@ pub enum WhatIfVerdict {
     Unchanged,
     /// Something else would follow.
     Changed,
-    /// No handler was asked; `why` says the reason.
+    /// No handler was run; `why` is the reason.
     NotRun,
 }
 
-/// What the handlers said.
+/// The result of the handlers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum WhatIfSaid {
@@ -114,9 +114,9 @@ pub enum WhatIfSaid {
     Panicked,
     /// A handler took longer than `server.handler_timeout_ms`.
     TookTooLong,
-    /// Nobody was asked: all that takes it wants the newest version of its object, and it is not that.
+    /// Not run: all its handlers want the newest version of its object alone, and it is not that.
     Superseded,
-    /// Nobody was asked; `why` says the reason.
+    /// Not run; `why` is the reason.
     NotRun,
 }
 
@@ -124,23 +124,23 @@ pub enum WhatIfSaid {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum WhatIfTaken {
-    /// It was the newest version when it came, as far as the tables tell: they were asked.
+    /// It was the newest version when it was received, as far as the tables show: its handlers were run.
     Newest,
-    /// A newer version had come before it: they were not asked.
+    /// A newer version had been received before it: its handlers were not run.
     Stale,
 }
 
 /// What the handlers would make of one event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WhatIfEvent {
-    /// Name of the provider that it came from.
+    /// Name of the provider that sent it.
     pub provider: String,
     /// Id of the event, as its sender has it.
     pub event_id: String,
     /// Type of the event, in the sender's words.
     #[serde(rename = "type")]
     pub event_type: String,
-    /// Time when its first copy came.
+    /// Time when its first copy was received.
     pub received_at_ms: i64,
     /// State in which it stands.
     pub state: EventState,
@@ -150,13 +150,13 @@ pub struct WhatIfEvent {
     pub generation: u32,
     /// Result of the comparison.
     pub verdict: WhatIfVerdict,
-    /// What the handlers said now.
+    /// The result of the handlers now.
     pub said: WhatIfSaid,
-    /// Reason that they gave, or why they were not asked.
+    /// Reason that they gave, or why they were not run.
     pub why: Option<String>,
     /// True when a transactional handler ran, in a transaction that was rolled back.
     pub is_transactional: bool,
-    /// What was assumed about its version; `null` when no handler asks for the newest alone.
+    /// What was assumed about its version; `null` when no handler wants the newest alone.
     pub taken_as: Option<WhatIfTaken>,
     /// Time that the handlers took. Milliseconds.
     pub took_ms: u64,
@@ -176,9 +176,9 @@ pub enum WhatIfChange {
     New,
     /// It was committed and would not follow now.
     Gone,
-    /// It is another call under the same key; `fields` says in what.
+    /// It is another call under the same key; `fields` lists the differences.
     Other,
-    /// What was committed cannot be read, so nobody knows.
+    /// What was committed cannot be read, so the difference is unknown.
     Unknown,
     /// It is the same call.
     Same,
@@ -235,7 +235,7 @@ pub struct WhatIfEffect {
     pub change: WhatIfChange,
     /// What differs under the same key: `destination`, `lane`, `method`, `path`, `headers`, `body`.
     pub fields: Vec<String>,
-    /// Destination that it goes to, or went to where it is gone.
+    /// Destination that it is for, or was for where it is gone.
     pub destination: String,
     /// Id of the message that was committed.
     pub message_id: Option<MessageId>,
@@ -247,7 +247,7 @@ pub struct WhatIfEffect {
     pub now: Option<WhatIfCall>,
 }
 
-/// A call as an effect asks for it.
+/// A call, as an effect defines it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WhatIfCall {
     /// Name of the destination.

@@ -1,5 +1,6 @@
 // Everything works without this file. With it: `/` goes to the search, buttons copy, parts marked with
-// `data-refresh="SECONDS"` are drawn again while somebody looks at them, times tell the local time, and `[data-follow]` follows a list.
+// `data-refresh="SECONDS"` are drawn again while the page is visible, times show the local time, and `[data-follow]`
+// follows a list.
 "use strict";
 
 document.addEventListener("keydown", (event) => {
@@ -66,8 +67,8 @@ async function fetched() {
     }
 }
 
-// Of the page as it is now, one part is taken, unless somebody is busy there by then. Answers whether that part is to
-// be drawn again.
+// Fetches the page again and replaces one part of it, unless the user is busy there by then. Returns true when that
+// part is to be drawn again.
 async function draw(part, isBusy) {
     const page = await fetched();
     if (!page || isBusy()) return true; // The next time.
@@ -86,7 +87,7 @@ async function draw(part, isBusy) {
 
 const isSelecting = (part) => !getSelection().isCollapsed && part.contains(getSelection().anchorNode);
 
-// Unless somebody looks elsewhere, or is in the middle of it.
+// Unless the page is hidden, or the user is working in the part.
 for (const part of document.querySelectorAll("[data-refresh]")) {
     const isBusy = () => document.hidden || part.contains(document.activeElement) || isSelecting(part)
         || part.querySelector("details[open]");
@@ -96,7 +97,8 @@ for (const part of document.querySelectorAll("[data-refresh]")) {
     setTimeout(again, Number(part.dataset.refresh) * 1000);
 }
 
-// A list that is drawn again every two seconds. It stands still while somebody is at it, and is not fetched for a hidden tab.
+// A list that is drawn again every two seconds. It stands still while the user works in it, and is not fetched for a
+// hidden tab.
 function follow(bar) {
     const everyMs = 2000;
     const list = document.getElementById("rows");

@@ -1,5 +1,5 @@
-//! Destinations: how each is called, how it stands, what waits for it; the form that pauses and resumes one; and the lanes
-//! whose messages wait in order.
+//! Destinations: how each is called, its state, its backlog; the form that pauses and resumes one; and the lanes whose
+//! messages wait in order.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::parts::form::SentForm;
 use crate::parts::frame::Place;
 use crate::parts::{chip, field, form, link, list, moment};
 use crate::state::ConsoleState;
-use crate::trouble::Trouble;
+use crate::trouble::PageError;
 use crate::visit::Visit;
 use hooklatch_contract::{BacklogCount, CallTimesView, DestinationView, LaneView, Page};
 use hooklatch_core::figures::grouped;
@@ -37,8 +37,8 @@ async fn show_all(visit: Visit) -> Response {
     visit.answer(Place::Destinations, made)
 }
 
-async fn draw_all(visit: &Visit) -> Result<Markup, Trouble> {
-    let page: Page<DestinationView> = visit.ask("/destinations").await?;
+async fn draw_all(visit: &Visit) -> Result<Markup, PageError> {
+    let page: Page<DestinationView> = visit.get("/destinations").await?;
     let rows: Vec<Markup> = page.items.iter().map(|destination| row(visit, destination)).collect();
     Ok(html! {
         @if rows.is_empty() { (list::nothing("No destination is configured.")) }
@@ -74,9 +74,9 @@ async fn show_one(visit: Visit, Path(name): Path<String>) -> Response {
     visit.answer(Place::Destinations, made)
 }
 
-async fn draw_one(visit: &Visit, name: &str) -> Result<Markup, Trouble> {
-    let told: ContractAnswer<DestinationView> = visit.ask_tagged(&path(&["destinations", name])).await?;
-    let destination = &told.view;
+async fn draw_one(visit: &Visit, name: &str) -> Result<Markup, PageError> {
+    let answer: ContractAnswer<DestinationView> = visit.get_tagged(&path(&["destinations", name])).await?;
+    let destination = &answer.view;
     Ok(html! {
         p { (usage(destination)) }
         @if !destination.is_configured {
@@ -89,7 +89,7 @@ async fn draw_one(visit: &Visit, name: &str) -> Result<Markup, Trouble> {
             (form::pause_section(
                 visit,
                 &path(&["destinations", &destination.name]),
-                (destination.pause.as_ref(), told.etag.as_deref()),
+                (destination.pause.as_ref(), answer.etag.as_deref()),
                 [
                     "No node sends to it until you resume it. Calls that are already running finish.",
                     "All nodes send to it again.",
@@ -221,10 +221,10 @@ async fn show_lanes(visit: Visit, raw: RawQuery) -> Response {
     visit.answer(Place::Lanes, made)
 }
 
-async fn draw_lanes(visit: &Visit, values: &[(String, String)]) -> Result<Markup, Trouble> {
+async fn draw_lanes(visit: &Visit, values: &[(String, String)]) -> Result<Markup, PageError> {
     let (destination, cursor) = (field::value(values, "destination"), field::value(values, "cursor"));
     let asked = [("destination", destination), ("cursor", cursor)];
-    let page: Page<LaneView> = visit.ask(&with_query("/lanes", &asked)).await?;
+    let page: Page<LaneView> = visit.get(&with_query("/lanes", &asked)).await?;
     let rows: Vec<Markup> = page.items.iter().map(|lane| lane_row(visit, lane)).collect();
     Ok(html! {
         p class="hint" { "The messages of a lane go one after the other: all wait for the one at the head. Messages without a lane wait for no other, and are not here." }
@@ -252,7 +252,7 @@ fn lane_row(visit: &Visit, lane: &LaneView) -> Markup {
     }
 }
 
-/// Whether a lane moves, and what is said of its head.
+/// Whether a lane moves, and the state of its head.
 fn blocked(lane: &LaneView) -> Markup {
     html! {
         @match lane.blocked_by.as_deref() {

@@ -1,4 +1,4 @@
-//! What was received, the newest first, by filters that stand in the address; drawn again while somebody looks at it.
+//! Received events, the newest first, by filters in the URL; drawn again while the page is visible.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::parts::frame::Place;
 use crate::parts::list::Narrow;
 use crate::parts::{chip, field, link, list, moment};
 use crate::state::ConsoleState;
-use crate::trouble::Trouble;
+use crate::trouble::PageError;
 use crate::visit::Visit;
 use hooklatch_contract::{EventView, Page};
 use hooklatch_core::figures::plural;
@@ -29,9 +29,9 @@ async fn show(visit: Visit, raw: RawQuery) -> Response {
     visit.answer(Place::Events, made)
 }
 
-async fn draw(visit: &Visit, values: Vec<(String, String)>) -> Result<Markup, Trouble> {
+async fn draw(visit: &Visit, values: Vec<(String, String)>) -> Result<Markup, PageError> {
     let sieve = EventSieve::read(values, visit.now_ms)?;
-    let page: Page<EventView> = visit.ask(&field::target("/events", &sieve.asked, ("subject", None))).await?;
+    let page: Page<EventView> = visit.get(&field::target("/events", &sieve.asked, ("subject", None))).await?;
     Ok(html! {
         (sieve.fields(visit))
         div class="above" {
@@ -59,7 +59,7 @@ fn follower(visit: &Visit, sieve: &EventSieve) -> Markup {
     }
 }
 
-/// Times to choose with one click: what the address says, and what the link says.
+/// Times to choose with one click: the value in the URL, and the text of the link.
 const SPANS: [(&str, &str); 3] = [("15m", "15 min"), ("1h", "1 h"), ("24h", "24 h")];
 
 /// A filter as it stands in the address.
@@ -70,7 +70,7 @@ struct EventSieve {
 
 impl EventSieve {
     /// Reads it; times are in UTC.
-    fn read(values: Vec<(String, String)>, now_ms: UnixMs) -> Result<Self, Trouble> {
+    fn read(values: Vec<(String, String)>, now_ms: UnixMs) -> Result<Self, PageError> {
         let asked = field::asked(&values, now_ms)?;
         Ok(Self { values, asked })
     }
@@ -159,7 +159,7 @@ fn row(visit: &Visit, event: &EventView) -> Markup {
 mod tests {
     use super::*;
 
-    fn read(query: &str) -> Result<EventSieve, Trouble> {
+    fn read(query: &str) -> Result<EventSieve, PageError> {
         EventSieve::read(form_urlencoded::parse(query.as_bytes()).into_owned().collect(), 1_795_356_311_500)
     }
 

@@ -15,7 +15,7 @@ use crate::parts::form::SentForm;
 use crate::parts::frame::Place;
 use crate::parts::{chip as states, field, link, list, moment};
 use crate::state::ConsoleState;
-use crate::trouble::Trouble;
+use crate::trouble::PageError;
 use crate::visit::Visit;
 use hooklatch_contract::{
     ExplainEvent, ExplainLines, ExplainOrder, ExplainRequest, ExplainVerdict, ExplainView, Page, ProviderView,
@@ -45,7 +45,7 @@ struct Asked {
 async fn show(visit: Visit, raw: RawQuery) -> Response {
     if !visit.may(Role::Reader) {
         let title = "this token may not see contents: it needs the role `reader`";
-        return visit.trouble(Place::Explain, &Trouble::new(StatusCode::FORBIDDEN, "forbidden", title));
+        return visit.trouble(Place::Explain, &PageError::new(StatusCode::FORBIDDEN, "forbidden", title));
     }
     let values = field::values(&raw);
     // As the pages of a sender and of what was refused lead here.
@@ -70,16 +70,16 @@ async fn explain(visit: Visit, sent: SentForm) -> Response {
     visit.answer(Place::Explain, made)
 }
 
-async fn answered(visit: &Visit, asked: &Asked) -> Result<Markup, Trouble> {
+async fn answered(visit: &Visit, asked: &Asked) -> Result<Markup, PageError> {
     let at_ms = asked.time.as_deref().map(|text| parse_time(text, visit.now_ms)).transpose();
-    let at_ms = at_ms.map_err(|why| Trouble::bad_form(&format!("the time cannot be read: {why}")))?;
+    let at_ms = at_ms.map_err(|why| PageError::bad_form(&format!("the time cannot be read: {why}")))?;
     let order = ExplainOrder {
         provider: asked.provider.clone(),
         request: ExplainRequest::Text(asked.request.clone()),
         at_ms,
         at_own_time: asked.at.as_deref() == Some("own"),
     };
-    let view: ExplainView = visit.order("/explain", &OrderHeaders::default(), &order).await?;
+    let view: ExplainView = visit.post("/explain", &OrderHeaders::default(), &order).await?;
     Ok(html! {
         (shown(visit, &view))
         h2 { "Ask again" }
@@ -87,8 +87,8 @@ async fn answered(visit: &Visit, asked: &Asked) -> Result<Markup, Trouble> {
     })
 }
 
-async fn form(visit: &Visit, asked: &Asked) -> Result<Markup, Trouble> {
-    let providers: Page<ProviderView> = visit.ask("/providers").await?;
+async fn form(visit: &Visit, asked: &Asked) -> Result<Markup, PageError> {
+    let providers: Page<ProviderView> = visit.get("/providers").await?;
     let again = Some(asked.request.as_str()).filter(|text| text.len() <= AGAIN_BYTES_MAX);
     Ok(html! {
         form class="explain" method="post" action=(visit.link("/explain")) {

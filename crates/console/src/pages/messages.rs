@@ -17,7 +17,7 @@ use crate::parts::frame::Place;
 use crate::parts::list::Narrow;
 use crate::parts::{chip, field, form, link, list, moment};
 use crate::state::ConsoleState;
-use crate::trouble::Trouble;
+use crate::trouble::PageError;
 use crate::visit::Visit;
 use hooklatch_contract::{
     AttemptView, AuditView, MessageAct, MessageDetail, MessageOrder, MessageView, OrderResult, Page,
@@ -42,7 +42,7 @@ async fn show_all(visit: Visit, raw: RawQuery) -> Response {
     visit.answer(Place::Messages, made)
 }
 
-async fn draw_all(visit: &Visit, values: &[(String, String)]) -> Result<Markup, Trouble> {
+async fn draw_all(visit: &Visit, values: &[(String, String)]) -> Result<Markup, PageError> {
     let asked = field::asked(values, visit.now_ms)?;
     let is_filtered = asked.keys().any(|name| name != "cursor");
     let found = if asked.is_empty() { first(visit).await? } else { found(visit, values, asked).await? };
@@ -53,10 +53,10 @@ async fn draw_all(visit: &Visit, values: &[(String, String)]) -> Result<Markup, 
 }
 
 /// The page without a filter: each of its parts is bounded.
-async fn first(visit: &Visit) -> Result<Markup, Trouble> {
+async fn first(visit: &Visit) -> Result<Markup, PageError> {
     let held = some(visit, "held", WAITING_N).await?;
     let dead = some(visit, "dead", WAITING_N).await?;
-    let newest: Page<MessageView> = visit.ask(&with_query("/messages", &[("limit", Some(NEWEST_N))])).await?;
+    let newest: Page<MessageView> = visit.get(&with_query("/messages", &[("limit", Some(NEWEST_N))])).await?;
     Ok(html! {
         @if held.items.is_empty() && dead.items.is_empty() {
             (list::nothing("No message waits for a decision."))
@@ -72,8 +72,8 @@ async fn first(visit: &Visit) -> Result<Markup, Trouble> {
     })
 }
 
-async fn some(visit: &Visit, state: &str, limit: &str) -> Result<Page<MessageView>, Trouble> {
-    visit.ask(&with_query("/messages", &[("state", Some(state)), ("limit", Some(limit))])).await
+async fn some(visit: &Visit, state: &str, limit: &str) -> Result<Page<MessageView>, PageError> {
+    visit.get(&with_query("/messages", &[("state", Some(state)), ("limit", Some(limit))])).await
 }
 
 /// Those that stand in a state which only a person ends.
@@ -103,10 +103,10 @@ fn bulk(visit: &Visit, asked: &Asked) -> Markup {
 }
 
 /// The page with a filter, or a later one.
-async fn found(visit: &Visit, values: &[(String, String)], mut asked: Asked) -> Result<Markup, Trouble> {
+async fn found(visit: &Visit, values: &[(String, String)], mut asked: Asked) -> Result<Markup, PageError> {
     let cursor = asked.remove("cursor");
     let target = field::target("/messages", &asked, ("cursor", cursor.as_deref()));
-    let page: Page<MessageView> = visit.ask(&target).await?;
+    let page: Page<MessageView> = visit.get(&target).await?;
     let has_state = asked.contains_key("state");
     Ok(html! {
         @if page.items.is_empty() { (list::nothing("No message is found by this filter.")) }
@@ -177,15 +177,15 @@ async fn show_one(visit: Visit, Path(message_id): Path<String>) -> Response {
     visit.answer(Place::Messages, made)
 }
 
-async fn draw_one(visit: &Visit, message_id: &str) -> Result<Markup, Trouble> {
-    let told: ContractAnswer<MessageDetail> = visit.ask_tagged(&path(&["messages", message_id])).await?;
-    let MessageDetail { message, attempts, decisions, policy, damaged } = &told.view;
+async fn draw_one(visit: &Visit, message_id: &str) -> Result<Markup, PageError> {
+    let answer: ContractAnswer<MessageDetail> = visit.get_tagged(&path(&["messages", message_id])).await?;
+    let MessageDetail { message, attempts, decisions, policy, damaged } = &answer.view;
     Ok(html! {
         p class="headline" { (chip::message(message.state)) " " @if let Some(one) = &message.judgement { (moment::coded(&one.headline)) } }
-        (decide_form(visit, message, told.etag.as_deref()))
+        (decide_form(visit, message, answer.etag.as_deref()))
         section aria-labelledby="facts" {
             h2 id="facts" { "What it is" }
-            (facts(visit, &told.view))
+            (facts(visit, &answer.view))
         }
         section aria-labelledby="policy" {
             h2 id="policy" { "Its destination" }
@@ -212,7 +212,7 @@ fn decide_form(visit: &Visit, message: &MessageView, etag: Option<&str>) -> Mark
     }
 }
 
-/// The word of the contract for an act, and what its button says.
+/// The word of the contract for an act, and the label of its button.
 fn button(act: MessageAct) -> (&'static str, &'static str) {
     match act {
         MessageAct::Done => ("done", "Settle as done"),
@@ -360,7 +360,7 @@ async fn decide(visit: Visit, Path(message_id): Path<String>, form: SentForm) ->
     }
 }
 
-async fn order(visit: &Visit, page: &str, form: &SentForm) -> Result<(), Trouble> {
+async fn order(visit: &Visit, page: &str, form: &SentForm) -> Result<(), PageError> {
     let order = MessageOrder { act: form.word("act")?, reason: form.needed("reason")?.to_owned() };
-    visit.order::<OrderResult>(&format!("{page}/decide"), &form.headers()?, &order).await.map(drop)
+    visit.post::<OrderResult>(&format!("{page}/decide"), &form.headers()?, &order).await.map(drop)
 }

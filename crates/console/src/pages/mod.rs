@@ -1,4 +1,4 @@
-//! The pages, a file or a folder for each. A page has its routes, asks for what it shows and draws it.
+//! The pages, a file or a folder for each. A page has its routes, gets its data from the contract and draws it.
 
 mod destinations;
 mod event;

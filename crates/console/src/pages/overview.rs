@@ -1,5 +1,5 @@
-//! The first page: what needs a person, then failures by their cause, what is due, and the last day as it was counted; before the
-//! first event, the addresses to register.
+//! The first page: what needs an operator, then failures by their cause, what is due, and the counts of the last day;
+//! before the first event, the addresses to register.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use crate::parts::chip::{Mood, chip};
 use crate::parts::frame::Place;
 use crate::parts::{chip, link, list, moment};
 use crate::state::ConsoleState;
-use crate::trouble::Trouble;
+use crate::trouble::PageError;
 use crate::visit::Visit;
 use hooklatch_contract::{
     ActivityCount, ActivityView, BacklogEvents, BacklogMessages, BacklogView, CauseView, DestinationView,
@@ -24,7 +24,7 @@ use hooklatch_contract::{
 };
 use hooklatch_core::types::{EventState, MessageState, Outcome};
 
-/// Time between two looks of somebody who stays on the page. Seconds.
+/// Time between two refreshes of a page that stays open. Seconds.
 const REFRESH_S: u32 = 10;
 
 pub(crate) fn routes() -> Router<Arc<ConsoleState>> {
@@ -36,12 +36,12 @@ async fn show(visit: Visit) -> Response {
     visit.answer(Place::Overview, made)
 }
 
-async fn draw(visit: &Visit) -> Result<Markup, Trouble> {
-    let backlog: BacklogView = visit.ask("/backlog").await?;
-    let destinations: Page<DestinationView> = visit.ask("/destinations").await?;
-    let activity: ActivityView = visit.ask("/activity").await?;
-    let providers: Page<ProviderView> = visit.ask("/providers").await?;
-    let newest: Page<EventView> = visit.ask("/events?limit=1").await?;
+async fn draw(visit: &Visit) -> Result<Markup, PageError> {
+    let backlog: BacklogView = visit.get("/backlog").await?;
+    let destinations: Page<DestinationView> = visit.get("/destinations").await?;
+    let activity: ActivityView = visit.get("/activity").await?;
+    let providers: Page<ProviderView> = visit.get("/providers").await?;
+    let newest: Page<EventView> = visit.get("/events?limit=1").await?;
     let first = if newest.items.is_empty() && newest.next.is_none() {
         Some(first_steps(visit, &providers.items))
     } else {
@@ -129,11 +129,12 @@ fn needs(visit: &Visit, answers: &OverviewAnswers<'_>) -> Vec<Need> {
     needs.extend(counted.iter().filter_map(|one| refused(visit, one)));
     needs.extend(backlog.unknown_paths.iter().filter_map(|one| misdirected(visit, one)));
     needs.extend(counted.iter().filter_map(|one| untaken(visit, one)));
-    let nobody = "Nothing of that name is configured: add it again, or discard them.";
-    needs.extend(messages.filter(is_astray).map(|one| of_messages(visit, one, Some(nobody))));
-    let nobody = "Nothing of that name is configured: add it again.";
-    needs
-        .extend(backlog.events.iter().filter(is_event_astray).map(|one| of_events(visit, one, Some(nobody))));
+    let unconfigured = "Nothing of that name is configured: add it again, or discard them.";
+    needs.extend(messages.filter(is_astray).map(|one| of_messages(visit, one, Some(unconfigured))));
+    let unconfigured = "Nothing of that name is configured: add it again.";
+    needs.extend(
+        backlog.events.iter().filter(is_event_astray).map(|one| of_events(visit, one, Some(unconfigured))),
+    );
     needs.extend(providers.iter().filter_map(|one| paused_provider(visit, one)));
     needs.extend(destinations.iter().filter_map(|one| paused(visit, one)));
     needs
@@ -157,12 +158,12 @@ fn of_messages(visit: &Visit, one: &BacklogMessages, hint: Option<&str>) -> Need
         state: chip::message(one.count.state),
         place: link::destination(visit, &one.destination),
         number: moment::figure(one.count.messages_n, one.count.is_more),
-        // What goes to nowhere may be due later.
+        // Messages without a destination may be due later.
         since: moment::moment(one.count.oldest_visible_at_ms.min(visit.now_ms), visit.now_ms),
     }
 }
 
-/// An operation that goes on only after a person's decision.
+/// An operation that continues only after a person's decision.
 fn of_operation(visit: &Visit, one: &OperationView) -> Need {
     let target = visit.link(&path(&["operations", &one.operation_id]));
     let (mood, hint) = match one.state {
@@ -213,7 +214,7 @@ impl<'a> Recent<'a> {
     }
 }
 
-/// A provider of which nothing was believed, though requests were received.
+/// A provider without a verified request, though requests were received.
 fn disbelieved(visit: &Visit, one: &Recent<'_>) -> Option<Need> {
     let is_any_believed = Outcome::ALL.iter().any(|outcome| one.number(outcome.as_str()) > 0);
     let list = with_query("/rejected", &[("provider", Some(one.provider))]);
@@ -306,7 +307,7 @@ fn open_messages(one: &DestinationView) -> Markup {
     )
 }
 
-/// True for a message that goes out by itself.
+/// True for a message that is sent without an operator.
 fn is_waiting(state: MessageState) -> bool {
     matches!(state, MessageState::Ready | MessageState::Waiting | MessageState::Leased)
 }

@@ -14,7 +14,7 @@ use crate::parts::chip::{Mood, chip};
 use crate::parts::frame::Place;
 use crate::parts::{field, link, list, moment};
 use crate::state::ConsoleState;
-use crate::trouble::Trouble;
+use crate::trouble::PageError;
 use crate::visit::Visit;
 use hooklatch_contract::{BacklogView, Page, RejectedGroup, RejectedView, UnknownPathView};
 use hooklatch_core::types::Role;
@@ -36,16 +36,16 @@ async fn show(visit: Visit, raw: RawQuery) -> Response {
     visit.answer(Place::Rejected, made)
 }
 
-async fn draw(visit: &Visit, values: &[(String, String)]) -> Result<Markup, Trouble> {
+async fn draw(visit: &Visit, values: &[(String, String)]) -> Result<Markup, PageError> {
     let (provider, reason) = (field::value(values, "provider"), field::value(values, "reason"));
     let cursor = field::value(values, "cursor");
     let asked = [("provider", provider), ("reason", reason), ("cursor", cursor), ("limit", Some(LIMIT))];
-    let page: Page<RejectedView> = visit.ask(&with_query("/rejected", &asked)).await?;
+    let page: Page<RejectedView> = visit.get(&with_query("/rejected", &asked)).await?;
     let rows: Vec<Markup> = page.items.iter().map(|one| row(visit, one)).collect();
     let is_first = provider.is_none() && reason.is_none() && cursor.is_none();
     let groups =
-        if is_first { visit.ask::<Page<RejectedGroup>>("/rejected/groups").await?.items } else { Vec::new() };
-    let backlog: BacklogView = visit.ask("/backlog").await?;
+        if is_first { visit.get::<Page<RejectedGroup>>("/rejected/groups").await?.items } else { Vec::new() };
+    let backlog: BacklogView = visit.get("/backlog").await?;
     let is_filtered = provider.is_some() || reason.is_some();
     let nothing =
         if is_filtered { "No refused request matches this filter." } else { "No request was refused." };

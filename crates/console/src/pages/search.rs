@@ -27,7 +27,7 @@ async fn show(visit: Visit, raw: RawQuery) -> Response {
     let Some(id) = field::value(&values, "id").map(str::trim) else {
         return visit.page(Place::Elsewhere, "Search", &asked_for(&visit, ""));
     };
-    let found: SearchView = match visit.ask(&with_query("/search", &[("id", Some(id))])).await {
+    let found: SearchView = match visit.get(&with_query("/search", &[("id", Some(id))])).await {
         Ok(found) => found,
         Err(trouble) => return visit.trouble(Place::Elsewhere, &trouble),
     };

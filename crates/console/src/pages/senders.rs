@@ -1,5 +1,5 @@
-//! Providers: who was silent for how long and whose secrets want a look; and one of them, how it is registered, by what it is
-//! believed and what was received of it.
+//! Providers: how long each was silent and whose secrets need attention; and one of them, how it is registered, how its
+//! requests are verified and what was received of it.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::parts::form::SentForm;
 use crate::parts::frame::Place;
 use crate::parts::{field, form, link, list, moment};
 use crate::state::ConsoleState;
-use crate::trouble::Trouble;
+use crate::trouble::PageError;
 use crate::visit::Visit;
 use hooklatch_contract::{ActivityView, Page, ProviderView, SecretView, SenderView};
 use hooklatch_core::types::{EventState, Role};
@@ -30,7 +30,7 @@ pub(crate) fn routes() -> Router<Arc<ConsoleState>> {
 
 async fn show_all(visit: Visit, raw: RawQuery) -> Response {
     let values = field::values(&raw);
-    let found = visit.ask::<Page<ProviderView>>("/providers").await;
+    let found = visit.get::<Page<ProviderView>>("/providers").await;
     let made = found.map(|page| ("Senders".to_owned(), draw_all(&visit, &page.items, &values)));
     visit.answer(Place::Senders, made)
 }
@@ -49,19 +49,19 @@ async fn decide(visit: Visit, Path(name): Path<String>, form: SentForm) -> Respo
     }
 }
 
-async fn asked(visit: &Visit, name: &str) -> Result<(String, Markup), Trouble> {
-    let told: ContractAnswer<ProviderView> = visit.ask_tagged(&path(&["providers", name])).await?;
-    let view = &told.view;
+async fn asked(visit: &Visit, name: &str) -> Result<(String, Markup), PageError> {
+    let answer: ContractAnswer<ProviderView> = visit.get_tagged(&path(&["providers", name])).await?;
+    let view = &answer.view;
     let target = with_query("/activity", &[("provider", Some(&view.name))]);
-    let activity: ActivityView = visit.ask(&target).await?;
-    Ok((view.name.clone(), draw_one(visit, (view, told.etag.as_deref()), &activity)))
+    let activity: ActivityView = visit.get(&target).await?;
+    Ok((view.name.clone(), draw_one(visit, (view, answer.etag.as_deref()), &activity)))
 }
 
 /// Most providers that are shown; a filter finds the others.
 const ROWS_N_MAX: usize = 100;
 const HEADINGS: [&str; 5] = ["Provider", "Kind", "Last event", "Secrets", "Waiting"];
 
-/// The list, those first of which something came last.
+/// The list, sorted by the time of the last event.
 fn draw_all(visit: &Visit, providers: &[ProviderView], values: &[(String, String)]) -> Markup {
     let wanted = field::value(values, "name").unwrap_or_default().to_lowercase();
     let is_wanted = |one: &&ProviderView| {
@@ -212,7 +212,7 @@ fn register(visit: &Visit, view: &ProviderView) -> Markup {
     }
 }
 
-/// An address elsewhere: a link where a browser may follow it, with nothing told about where it was followed from.
+/// An external URL: a link where a browser may follow it, without a `Referer`.
 fn outside(address: &str) -> Markup {
     let is_page = ["https://", "http://"].iter().any(|scheme| address.starts_with(scheme));
     html! {
@@ -235,7 +235,7 @@ fn events(visit: &Visit, view: &ProviderView) -> Markup {
         ("Last event", last),
         ("Waiting for somebody", waiting(visit, view)),
         ("Signed by", signed_by(&view.sender)),
-        ("Told apart by", told_apart_by(view)),
+        ("Told apart by", identified_by(view)),
         ("Horizon", horizon(view)),
         (
             "Ids remembered",
@@ -264,7 +264,7 @@ fn signed_by(sender: &SenderView) -> Markup {
     }
 }
 
-fn told_apart_by(view: &ProviderView) -> Markup {
+fn identified_by(view: &ProviderView) -> Markup {
     html! {
         @match view.sender.identities.as_slice() {
             [] => (moment::foreign(&view.identity)),
@@ -281,7 +281,7 @@ fn horizon(view: &ProviderView) -> Markup {
     }
 }
 
-/// A length of time in days, where that says it exactly.
+/// A length of time, in days where it is a whole number of them.
 fn days(hours: u64) -> String {
     match hours {
         24 => "1 day".to_owned(),
@@ -371,7 +371,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lengths_are_told_in_days_where_these_are_whole() {
+    fn whole_days_are_formatted_as_days() {
         for (hours, want) in
             [(0, "0 h"), (1, "1 h"), (24, "1 day"), (36, "36 h"), (72, "3 days"), (9_600, "400 days")]
         {
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn the_state_of_all_secrets_is_said_in_a_word() {
+    fn the_state_of_all_secrets_is_one_word() {
         #[track_caller]
         fn check(secrets: &[(u64, bool)], want: Option<&str>) {
             let view = |(position, (matched_n, is_safe_to_remove)): (u32, &(u64, bool))| SecretView {

@@ -14,13 +14,13 @@ use crate::parts::frame::Place;
 use crate::parts::moment::{foreign, moment, none};
 use crate::parts::{field, link, list};
 use crate::state::ConsoleState;
-use crate::trouble::Trouble;
+use crate::trouble::PageError;
 use crate::visit::Visit;
 use hooklatch_contract::{AuditView, Page, SettingLayer, SettingView};
 
 /// Most values on a page.
 const SHOWN_N_MAX: usize = 150;
-/// Most pages of the contract that are asked for: 2,000 values.
+/// Most pages of the contract that are read: 2,000 values.
 const ASKED_N_MAX: usize = 4;
 /// Most characters of a value: a list may be long.
 const VALUE_CHARS_MAX: usize = 400;
@@ -34,7 +34,7 @@ async fn show(visit: Visit, raw: RawQuery) -> Response {
     visit.answer(Place::Settings, made)
 }
 
-async fn draw(visit: &Visit, values: &[(String, String)]) -> Result<Markup, Trouble> {
+async fn draw(visit: &Visit, values: &[(String, String)]) -> Result<Markup, PageError> {
     let (all, is_more) = asked(visit).await?;
     let (section, key) = (field::value(values, "section"), field::value(values, "key"));
     let differs = field::value(values, "differs").is_some();
@@ -58,12 +58,12 @@ async fn draw(visit: &Visit, values: &[(String, String)]) -> Result<Markup, Trou
     })
 }
 
-/// All values, as far as a page asks; and whether there are more.
-async fn asked(visit: &Visit) -> Result<(Vec<SettingView>, bool), Trouble> {
+/// All values, up to that many; and whether there are more.
+async fn asked(visit: &Visit) -> Result<(Vec<SettingView>, bool), PageError> {
     let (mut all, mut cursor) = (Vec::new(), None);
     for _ in 0..ASKED_N_MAX {
         let asked = [("limit", Some("500")), ("cursor", cursor.as_deref())];
-        let page: Page<SettingView> = visit.ask(&with_query("/settings", &asked)).await?;
+        let page: Page<SettingView> = visit.get(&with_query("/settings", &asked)).await?;
         all.extend(page.items);
         cursor = page.next;
         if cursor.is_none() {
@@ -150,9 +150,9 @@ async fn show_audit(visit: Visit, raw: RawQuery) -> Response {
     visit.answer(Place::Audit, made)
 }
 
-async fn draw_audit(visit: &Visit, values: &[(String, String)]) -> Result<Markup, Trouble> {
+async fn draw_audit(visit: &Visit, values: &[(String, String)]) -> Result<Markup, PageError> {
     let asked = [("cursor", field::value(values, "cursor"))];
-    let page: Page<AuditView> = visit.ask(&with_query("/audit", &asked)).await?;
+    let page: Page<AuditView> = visit.get(&with_query("/audit", &asked)).await?;
     let rows: Vec<Markup> = page.items.iter().map(|one| audit_row(visit, one)).collect();
     Ok(html! {
         p { "Every decision, every look at a content and every sign-in, in the order in which they were written. The "

@@ -17,7 +17,7 @@ use crate::parts::field;
 use crate::parts::form::{SentForm, go};
 use crate::parts::frame::{self, Frame, Place};
 use crate::state::ConsoleState;
-use crate::trouble::Trouble;
+use crate::trouble::PageError;
 use crate::visit::Visit;
 use hooklatch_core::types::Principal;
 use hooklatch_operator::http::Peer;
@@ -33,7 +33,7 @@ pub(crate) fn routes() -> Router<Arc<ConsoleState>> {
 async fn show(State(state): State<Arc<ConsoleState>>, headers: HeaderMap, raw: RawQuery) -> Response {
     let values = field::values(&raw);
     let to = field::value(&values, "to").and_then(entrance::own_path).unwrap_or("/");
-    // Somebody who is known has nothing to do here.
+    // A person who is signed in already has nothing to do here.
     if matches!(entrance::judged(&state, &headers).await, Ok(Some(Presented::Good(..)))) {
         return go(&format!("{}{to}", state.base));
     }
@@ -41,7 +41,7 @@ async fn show(State(state): State<Arc<ConsoleState>>, headers: HeaderMap, raw: R
     page(&state, StatusCode::OK, to, reason.map(|reason| ("note", reason.sentence())))
 }
 
-/// The page with its one field, and what there is to say, in its style.
+/// The page with its one field, and a message in its style.
 fn page(state: &ConsoleState, status: StatusCode, to: &str, said: Option<(&str, &str)>) -> Response {
     let body = html! {
         @if let Some((class, sentence)) = said { p class=(class) role="alert" { (sentence) } }
@@ -102,7 +102,7 @@ async fn sign_in(
 
 const AWAY: &str = "The database does not answer, so that nobody can sign in now. Try again in a moment.";
 
-/// Opens a session, and goes to where they wanted to.
+/// Opens a session, and redirects to the page that was requested first.
 async fn opened(state: &ConsoleState, who: (&str, &Principal, IpAddr), to: &str) -> Response {
     match state.gate.open_session(who.0, who.1, who.2).await {
         Ok(session) => entrance::with_session(state, go(&format!("{}{to}", state.base)), &session),
@@ -121,7 +121,7 @@ fn is_lost(state: &ConsoleState, headers: &HeaderMap) -> bool {
     state.is_secure && origin.starts_with("http://") && !is_loopback
 }
 
-/// Address that they came from.
+/// Address of the client.
 fn from(peer: Option<Extension<Peer>>) -> IpAddr {
     peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |Extension(peer)| peer.0)
 }
@@ -173,6 +173,6 @@ fn gone(visit: &Visit, reason: SignInReason) -> Response {
 
 fn not_out(visit: &Visit) -> Response {
     let title = "the database does not answer, so that you are still signed in: try again in a moment";
-    let trouble = Trouble::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", title);
+    let trouble = PageError::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", title);
     visit.trouble(Place::Elsewhere, &trouble)
 }

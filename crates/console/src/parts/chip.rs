@@ -1,4 +1,4 @@
-//! States as words in a chip, whose colour says again what the word says.
+//! States as words in a chip, with a colour that means the same.
 
 use maud::{Markup, html};
 
@@ -28,7 +28,7 @@ pub(crate) fn event(state: EventState) -> Markup {
     chip(state.mood(), state.as_str())
 }
 
-/// What became of the calls of an event, with how many of them were delivered.
+/// State of the calls of an event, with how many of them were delivered.
 pub(crate) fn delivery(delivery: &DeliveryView) -> Markup {
     let word = match delivery.state {
         DeliveryState::Settled => "settled by an operator",

@@ -159,7 +159,7 @@ mod tests {
     }
 
     /// Rows as a text: `a` in both, `a>` in the first alone, `>b` in the other alone, `a>b` beside each other.
-    fn told(first: &str, other: &str) -> String {
+    fn rows_as_text(first: &str, other: &str) -> String {
         let (first, other) = (lines(first), lines(other));
         let rows = side_by_side(&first, &other).expect("short texts");
         let row = |row: &DiffRow<'_>| match row {
@@ -174,7 +174,7 @@ mod tests {
     fn lines_of_both_stand_beside_each_other() {
         #[track_caller]
         fn check(first: &str, other: &str, want: &str) {
-            assert_eq!(told(first, other), want);
+            assert_eq!(rows_as_text(first, other), want);
         }
         check("", "", "");
         check("a", "", "a>");
@@ -189,10 +189,13 @@ mod tests {
     #[test]
     fn equal_lines_far_from_a_difference_are_counted() {
         let many = "1 2 3 4 5 6 7 8 9";
-        assert_eq!(told(many, many), "(9)");
-        assert_eq!(told(&format!("{many} a {many}"), &format!("{many} b {many}")), "(6) 7 8 9 a>b 1 2 3 (6)");
-        assert_eq!(told(&format!("a {many} a"), &format!("b {many} b")), "a>b 1 2 3 (3) 7 8 9 a>b");
-        assert_eq!(told("a 1 2 3 4 5 6 7 a", "b 1 2 3 4 5 6 7 b"), "a>b 1 2 3 4 5 6 7 a>b");
+        assert_eq!(rows_as_text(many, many), "(9)");
+        assert_eq!(
+            rows_as_text(&format!("{many} a {many}"), &format!("{many} b {many}")),
+            "(6) 7 8 9 a>b 1 2 3 (6)"
+        );
+        assert_eq!(rows_as_text(&format!("a {many} a"), &format!("b {many} b")), "a>b 1 2 3 (3) 7 8 9 a>b");
+        assert_eq!(rows_as_text("a 1 2 3 4 5 6 7 a", "b 1 2 3 4 5 6 7 b"), "a>b 1 2 3 4 5 6 7 a>b");
     }
 
     #[test]

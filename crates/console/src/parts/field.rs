@@ -1,4 +1,4 @@
-//! The fields of a filter, which stands in the address: a page that is shown to somebody else shows the same.
+//! The fields of a filter. The filter is a part of the URL, so that the same URL shows every user the same page.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use axum::extract::RawQuery;
 use maud::{Markup, html};
 
 use crate::contract::with_query;
-use crate::trouble::Trouble;
+use crate::trouble::PageError;
 use crate::visit::Visit;
 use hooklatch_core::mistakes::nearest;
 use hooklatch_core::times;
@@ -37,11 +37,11 @@ pub(crate) fn pairs(values: &[(String, String)]) -> Vec<(&str, Option<&str>)> {
 }
 
 /// The values in the words of the contract: a time may be written as a date, or as how long ago.
-pub(crate) fn asked(values: &[(String, String)], now_ms: UnixMs) -> Result<Asked, Trouble> {
+pub(crate) fn asked(values: &[(String, String)], now_ms: UnixMs) -> Result<Asked, PageError> {
     let mut asked: Asked = values.iter().cloned().collect();
     for (written, name) in TIMES {
         if let Some(text) = asked.remove(written) {
-            let at_ms = times::parse_time(text.trim(), now_ms).map_err(|why| Trouble::bad_form(&why))?;
+            let at_ms = times::parse_time(text.trim(), now_ms).map_err(|why| PageError::bad_form(&why))?;
             asked.insert(name.to_owned(), at_ms.to_string());
         }
     }

@@ -15,7 +15,7 @@ use uuid::Uuid;
 use super::{field, frame, moment};
 use crate::contract::OrderHeaders;
 use crate::state::ConsoleState;
-use crate::trouble::Trouble;
+use crate::trouble::PageError;
 use crate::visit::Visit;
 use hooklatch_contract::{JudgedAct, OrderResult, PauseOrder, PauseView, Risk};
 use hooklatch_core::times::parse_end;
@@ -29,7 +29,7 @@ pub(crate) struct ActForm<'a> {
     pub action: &'a str,
     /// Version of the subject, where it has one.
     pub etag: Option<&'a str>,
-    /// The acts to choose from: the word of the contract, and what the button says.
+    /// The acts to choose from: the word of the contract, and the label of the button.
     pub acts: &'a [(&'a str, &'a str)],
     /// One sentence about what follows.
     pub hint: &'a str,
@@ -46,8 +46,8 @@ pub(crate) fn act(form: &ActForm<'_>, more: &Markup) -> Markup {
     frame("act", (form.action, form.etag), more, &buttons)
 }
 
-/// A form that acts: its own fields, one for the reason, and then what has the buttons. Enter presses the first button of a
-/// form, and nothing where that is disabled: whoever acts presses the button itself.
+/// A form that acts: its own fields, one for the reason, and then its buttons. Enter presses the first button of a
+/// form, and does nothing where that is disabled: so a user has to press the button itself.
 pub(crate) fn frame(
     class: &str,
     (action, etag): (&str, Option<&str>),
@@ -77,15 +77,15 @@ impl FromRequest<Arc<ConsoleState>> for SentForm {
     /// Takes forms that one of our own pages sent, and no others: the guard of the listener has compared `Origin` and
     /// `Sec-Fetch-Site` where they are there, and a browser that sends a form sends one of them.
     async fn from_request(request: Request<Body>, state: &Arc<ConsoleState>) -> Result<Self, Response> {
-        let refused = |trouble: Trouble| frame::lonely(state, &trouble);
+        let refused = |trouble: PageError| frame::lonely(state, &trouble);
         if !is_of_a_page(request.headers()) {
             let title = "forms are taken from our own pages: send orders of programs to `/v1`";
-            return Err(refused(Trouble::new(StatusCode::FORBIDDEN, "origin_unknown", title)));
+            return Err(refused(PageError::new(StatusCode::FORBIDDEN, "origin_unknown", title)));
         }
         let read = Limited::new(request.into_body(), FORM_BYTES_MAX).collect().await;
         let body = read.map_err(|_| {
             let title = "the form is too large, or did not arrive whole";
-            refused(Trouble::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", title))
+            refused(PageError::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", title))
         })?;
         Ok(Self::parse(&body.to_bytes()))
     }
@@ -104,9 +104,9 @@ impl SentForm {
     }
 
     /// The value of this name, which must be there.
-    pub(crate) fn needed(&self, name: &str) -> Result<&str, Trouble> {
+    pub(crate) fn needed(&self, name: &str) -> Result<&str, PageError> {
         let value = self.optional(name);
-        value.ok_or_else(|| Trouble::bad_form(&format!("the form has no `{name}`: open its page again")))
+        value.ok_or_else(|| PageError::bad_form(&format!("the form has no `{name}`: open its page again")))
     }
 
     /// The value of this name, unless it is empty.
@@ -116,24 +116,26 @@ impl SentForm {
     }
 
     /// The value of this name as one of the contract's words, such as an act.
-    pub(crate) fn word<T: DeserializeOwned>(&self, name: &str) -> Result<T, Trouble> {
+    pub(crate) fn word<T: DeserializeOwned>(&self, name: &str) -> Result<T, PageError> {
         let word = serde_json::Value::from(self.needed(name)?);
         serde_json::from_value(word)
-            .map_err(|_| Trouble::bad_form(&format!("the form has another `{name}` than there is")))
+            .map_err(|_| PageError::bad_form(&format!("the form has another `{name}` than there is")))
     }
 
     /// The key and the version that the form was drawn with.
-    pub(crate) fn headers(&self) -> Result<OrderHeaders, Trouble> {
+    pub(crate) fn headers(&self) -> Result<OrderHeaders, PageError> {
         let (key, if_match) = (self.needed("key")?, self.optional("if_match"));
         // A version that cannot be sent on must not be left out: the order would hold for any.
         if [Some(key), if_match].into_iter().flatten().any(|value| HeaderValue::from_str(value).is_err()) {
-            return Err(Trouble::bad_form("the form has another `key` or `if_match` than it was drawn with"));
+            return Err(PageError::bad_form(
+                "the form has another `key` or `if_match` than it was drawn with",
+            ));
         }
         Ok(OrderHeaders { key: Some(key.to_owned()), if_match: if_match.map(str::to_owned) })
     }
 }
 
-/// Goes to a page after an act, so that F5 there asks for the page and not for the act.
+/// Redirects to a page after an act, so that F5 there reloads the page and does not repeat the act.
 pub(crate) fn go(address: &str) -> Response {
     Redirect::to(address).into_response()
 }
@@ -146,7 +148,7 @@ pub(crate) struct JudgedForm<'a, A> {
     pub etag: Option<&'a str>,
     /// The acts, the safest first.
     pub acts: &'a [JudgedAct<A>],
-    /// The word of the contract for an act, and what its button says.
+    /// The word of the contract for an act, and the label of its button.
     pub(crate) button: fn(A) -> (&'static str, &'static str),
 }
 
@@ -172,7 +174,7 @@ pub(crate) fn judged<A: Copy>(form: &JudgedForm<'_, A>) -> Markup {
 const PAUSE: &[(&str, &str)] = &[("pause", "Pause")];
 const RESUME: &[(&str, &str)] = &[("resume", "Resume")];
 
-/// The sentence about who paused it, why, and until when; empty where nobody did.
+/// The sentence about who paused it, why, and until when; empty where it is not paused.
 pub(crate) fn pause_note(visit: &Visit, pause: Option<&PauseView>) -> Markup {
     html! {
         @if let Some(pause) = pause {
@@ -211,9 +213,9 @@ pub(crate) fn pause_section(
 }
 
 /// Carries out the form: an order about what has this path in the contract.
-pub(crate) async fn pause_order(visit: &Visit, subject: &str, form: &SentForm) -> Result<(), Trouble> {
+pub(crate) async fn pause_order(visit: &Visit, subject: &str, form: &SentForm) -> Result<(), PageError> {
     let until_ms = form.optional("until").map(|text| parse_end(text, visit.now_ms)).transpose();
-    let until_ms = until_ms.map_err(|why| Trouble::bad_form(&why))?;
+    let until_ms = until_ms.map_err(|why| PageError::bad_form(&why))?;
     let order = PauseOrder { act: form.word("act")?, reason: form.needed("reason")?.to_owned(), until_ms };
-    visit.order::<OrderResult>(&format!("{subject}/decide"), &form.headers()?, &order).await.map(drop)
+    visit.post::<OrderResult>(&format!("{subject}/decide"), &form.headers()?, &order).await.map(drop)
 }

@@ -9,10 +9,10 @@ use super::chip::{Mood, chip};
 use super::moment;
 use crate::assets::{ICON, SCRIPT, STYLE};
 use crate::state::ConsoleState;
-use crate::trouble::Trouble;
+use crate::trouble::PageError;
 use hooklatch_core::types::{Principal, Role};
 
-/// The page that somebody is on, as the list of pages marks it.
+/// The page that is shown, as the list of pages marks it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
     Overview,
@@ -45,11 +45,11 @@ const PLACES: [(Place, &str, &str, Role); 11] = [
     (Place::Settings, "/settings", "Settings", Role::Operator),
 ];
 
-/// Nothing but our own files, nothing inline, nobody's frame, forms to us alone.
+/// Our own files alone, nothing inline, in no other site's frame, forms to us alone.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
                       form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-/// What the frame says besides the page.
+/// What the frame shows besides the page.
 pub(crate) struct Frame<'a> {
     pub state: &'a ConsoleState,
     /// Who looks; `None` before they have signed in.
@@ -151,7 +151,7 @@ pub(crate) fn passing(frame: &Frame<'_>, to: &str, body: &Markup) -> Response {
 }
 
 /// A page about what went wrong.
-pub(crate) fn trouble(frame: &Frame<'_>, trouble: &Trouble) -> Response {
+pub(crate) fn trouble(frame: &Frame<'_>, trouble: &PageError) -> Response {
     let title = match trouble.status {
         StatusCode::NOT_FOUND => "Not found",
         StatusCode::UNAUTHORIZED => "You are not signed in",
@@ -176,8 +176,8 @@ pub(crate) fn trouble(frame: &Frame<'_>, trouble: &Trouble) -> Response {
     answer(trouble.status, frame.draw(title, &body))
 }
 
-/// The same for somebody of whom nothing is known.
-pub(crate) fn lonely(state: &ConsoleState, what: &Trouble) -> Response {
+/// The same for a person who is not signed in.
+pub(crate) fn lonely(state: &ConsoleState, what: &PageError) -> Response {
     trouble(&Frame { state, principal: None, place: Place::Elsewhere }, what)
 }
 

@@ -1,6 +1,6 @@
-//! What several pages draw: `frame.rs` is the page around them, `chip.rs` states as words, `moment.rs` times, figures and
-//! texts of strangers, `body.rs` texts of several lines, `diff.rs` two of them side by side, `link.rs` names that lead
-//! somewhere, `list.rs` tables of rows with their next page, `form.rs` what acts, `field.rs` what filters are made of,
+//! What several pages draw: `frame.rs` is the page around them, `chip.rs` states as words, `moment.rs` times, figures
+//! and foreign texts, `body.rs` texts of several lines, `diff.rs` two of them side by side, `link.rs` names with a
+//! link, `list.rs` tables of rows with their next page, `form.rs` forms that act, `field.rs` the fields of filters,
 //! `activity.rs` bars over time.
 
 pub(crate) mod activity;

@@ -1,4 +1,4 @@
-//! Times, figures and texts of strangers: as much of each as a page bears, and what a script copies of them.
+//! Times, figures and foreign texts: as much of each as a page bears, and what a script copies of them.
 
 use maud::{Markup, html};
 
@@ -18,12 +18,12 @@ pub(crate) fn moment_or_none(at_ms: Option<UnixMs>, now_ms: UnixMs) -> Markup {
     at_ms.map_or_else(none, |at_ms| moment(at_ms, now_ms))
 }
 
-/// Stands where there is nothing to say.
+/// Stands where there is no value.
 pub(crate) fn none() -> Markup {
     html! { span class="none" { "–" } }
 }
 
-/// A text that a stranger wrote, on one line: what would hide or turn something around is shown as `\uXXXX`.
+/// A foreign text, on one line: characters that would hide or turn something around are shown as `\uXXXX`.
 pub(crate) fn foreign(text: &str) -> Markup {
     html! { bdi { (hooklatch_core::plain::line(text)) } }
 }
@@ -53,7 +53,7 @@ pub(crate) fn id(id: &str) -> Markup {
     }
 }
 
-/// A sentence of ours about a stranger's requests, in which what stands between backticks is code.
+/// A sentence of ours about foreign requests, in which the text between backticks is code.
 pub(crate) fn coded(text: &str) -> Markup {
     let is_paired = text.matches('`').count().is_multiple_of(2);
     html! {

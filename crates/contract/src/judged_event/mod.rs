@@ -50,7 +50,7 @@ pub struct EventFacts<'a> {
     pub delivery: &'a DeliveryView,
     pub body: KeptBody,
     pub taker: EventTaker,
-    /// True when the database was restored from a backup after the event came.
+    /// True when the database was restored from a backup after the event was received.
     pub is_restored: bool,
     /// True when its next dispatch has been due for some time.
     pub is_late: bool,
@@ -58,7 +58,7 @@ pub struct EventFacts<'a> {
     pub is_synthetic: bool,
     /// Whether its provider is paused.
     pub pause: PauseFact,
-    /// Other bodies that came under its id and wait for a decision.
+    /// Other bodies that were received under its id and wait for a decision.
     pub conflicts_n: u32,
     /// Id of the event beside which it was kept.
     pub beside: Option<&'a str>,
@@ -324,7 +324,7 @@ impl EventFacts<'_> {
         parts.join(" ")
     }
 
-    /// What a person has to decide about bodies that came under its id later.
+    /// What an operator has to decide about bodies that were received under its id later.
     fn conflicts(&self) -> Option<String> {
         let (subject, are, them) = match self.conflicts_n {
             0 => return None,

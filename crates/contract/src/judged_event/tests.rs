@@ -154,7 +154,7 @@ fn no_combination_calls_harmless_what_may_repeat_or_lose_an_effect() {
         let has_called = delivery.sent_n > 0 || delivery.unfinished_n() > 0;
         assert!(!is_urged || !has_called, "{facts:?}: {headline}");
         assert!(headline.ends_with('.') && !headline.contains("  "), "{headline}");
-        let needs_nobody = !matches!(
+        let needs_no_action = !matches!(
             delivery.state,
             DeliveryState::Held
                 | DeliveryState::Dead
@@ -162,7 +162,7 @@ fn no_combination_calls_harmless_what_may_repeat_or_lose_an_effect() {
                 | DeliveryState::NoLongerKnown
         );
         let is_said = facts.state == EventState::Handled && headline.contains("No action needed");
-        assert!(!is_said || needs_nobody, "{facts:?}: {headline}");
+        assert!(!is_said || needs_no_action, "{facts:?}: {headline}");
         let is_delivered = headline.starts_with("Handled, and all") && headline.contains("were delivered");
         assert!(!is_delivered || delivery.state == DeliveryState::Delivered, "{facts:?}: {headline}");
     });
@@ -198,7 +198,7 @@ fn a_headline_says_what_waits_in_earlier_runs_beside_the_event_and_for_its_provi
 }
 
 #[test]
-fn open_calls_are_said_to_go_out_by_themselves_only_where_they_do() {
+fn open_calls_are_announced_only_where_they_are_sent_automatically() {
     let said = open_calls_in_words(&[None, Some(StandsStill::Lane), Some(StandsStill::Paused), None], true);
     for want in ["1 open call waits in a lane", "the destination is paused", "sends 2 open calls by itself."]
     {

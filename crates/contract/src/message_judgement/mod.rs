@@ -76,7 +76,7 @@ pub enum PauseFact {
     Until(UnixMs),
 }
 
-/// Reason why an open message does not go out without somebody's act.
+/// Reason why Hooklatch does not send an open message until an operator acts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StandsStill {
     /// The message at the head of its lane is held or was given up.
@@ -89,7 +89,7 @@ pub enum StandsStill {
     Unreadable,
 }
 
-/// What sending a message again comes to.
+/// The effect of sending a message again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Resend {
     /// This node does not know the destination.
@@ -100,11 +100,11 @@ enum Resend {
     UnderKey(UnixMs),
     /// The destination may have forgotten the key since then.
     OldKey(Option<UnixMs>),
-    /// The destination does not recognise a repeated call, and can be asked.
+    /// The destination does not recognise a repeated call, and can be queried.
     Query,
-    /// The destination neither recognises a repeated call nor can be asked.
+    /// The destination neither recognises a repeated call nor can be queried.
     Hold,
-    /// A call was made under this rule, and today's says nothing about it.
+    /// A call was made under this rule, and today's does not cover it.
     Changed(Option<SentUnder>),
 }
 
@@ -148,7 +148,8 @@ impl MessageFacts {
         Judgement { headline: self.headline(), acts }
     }
 
-    /// Reason why this message, which is open, does not go out without somebody's act; `None` when it does, or is not open.
+    /// Reason why Hooklatch does not send this open message until an operator acts; `None` when it does, or is not
+    /// open.
     pub fn stands_still(&self) -> Option<StandsStill> {
         let is_open = match self.state {
             MessageState::Ready | MessageState::Waiting => true,
@@ -187,7 +188,7 @@ impl MessageFacts {
         self.state == MessageState::Leased && self.visible_at_ms > self.now_ms
     }
 
-    /// True when nobody knows whether the last call took effect.
+    /// True when it is unknown whether the last call took effect.
     fn is_uncertain(&self) -> bool {
         self.state == MessageState::Leased || self.last_result == Some(AttemptResult::Unknown)
     }
@@ -359,7 +360,7 @@ impl MessageFacts {
         }
     }
 
-    /// What came of a message that is due or will be.
+    /// The result so far of a message that is due or will be.
     fn so_far(&self) -> &'static str {
         match self.last_result {
             Some(AttemptResult::Unknown) => self.unknown_outcome(),
@@ -460,7 +461,7 @@ impl MessageFacts {
         }
     }
 
-    /// What a message that only a person moves comes to.
+    /// The sentence for a message that waits for an operator.
     fn stopped(&self, what: &str) -> String {
         let ask = match self.resend() {
             Resend::NothingReached | Resend::UnderKey(_) => "",

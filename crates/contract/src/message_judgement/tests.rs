@@ -97,7 +97,7 @@ fn a_call_of_an_earlier_run_is_never_safe_to_send() {
 }
 
 #[test]
-fn who_gives_up_the_head_of_a_lane_reads_that_the_rest_goes_out() {
+fn discarding_the_head_of_a_lane_announces_that_the_rest_is_sent() {
     every(|facts| {
         for one in (MessageFacts { is_in_lane: true, ..facts }).judge().acts {
             let is_passed = one.act != MessageAct::Send && facts.state != MessageState::Waiting;
@@ -174,7 +174,7 @@ fn every_act_that_is_possible_has_its_risk_and_its_sentence() {
 }
 
 #[test]
-fn nothing_is_said_about_keys_of_what_is_finished() {
+fn finished_messages_have_no_sentence_about_keys() {
     every_whole(|facts| {
         let judgement = facts.judge();
         if matches!(facts.state, MessageState::Done | MessageState::Discarded) {
@@ -188,7 +188,7 @@ fn nothing_is_said_about_keys_of_what_is_finished() {
 }
 
 #[test]
-fn what_stands_in_the_way_is_said_and_changes_no_risk() {
+fn obstacles_are_named_and_change_no_risk() {
     every_whole(|facts| {
         let bare = MessageFacts {
             content: MessageContent::Kept,

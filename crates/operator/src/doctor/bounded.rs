@@ -1,4 +1,4 @@
-//! A time limit for each look: one that hangs keeps no other from being told.
+//! A time limit for each check, so that one that hangs does not hold up the findings of the others.
 
 use std::time::Duration;
 

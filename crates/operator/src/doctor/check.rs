@@ -22,7 +22,7 @@ macro_rules! checks {
         $(pub const $constant: Check = Check {
             name: $name, looked_at: $looked_at, warns: $warns, fails: $fails, meaning: $meaning,
         };)*
-        /// All of them, in the order in which findings are told.
+        /// All checks, in the order in which their findings are listed.
         pub(crate) const CHECKS: &[Check] = &[$($constant),*];
     };
 }
@@ -157,7 +157,7 @@ fn bound(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// All findings that are bad, or this one that says that all is well.
+/// All findings that are bad, or this one for the case that there are none.
 pub(crate) fn or_well(found: Vec<FindingView>, well: impl FnOnce() -> FindingView) -> Vec<FindingView> {
     if found.is_empty() { vec![well()] } else { found }
 }
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn the_worst_that_holds_is_told_with_what_can_be_done() {
+    fn the_worst_verdict_is_reported_with_its_remedy() {
         for (is_warning, is_failure, want) in [
             (false, false, FindingVerdict::Well),
             (true, false, FindingVerdict::Warning),

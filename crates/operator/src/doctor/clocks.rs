@@ -5,11 +5,11 @@ use hooklatch_contract::FindingView;
 
 /// Far enough for NTP to be at fault. Milliseconds.
 const APART_MS: i64 = 1_000;
-/// A request that came before it was signed by so much, and the worse of it. Milliseconds.
+/// A request that arrives so long before its signed time is a warning, and a failure. Milliseconds.
 const BEFORE_MS: [i64; 2] = [2_000, 60_000];
-/// No request came sooner after it was signed than this, and the worse of it. Milliseconds.
+/// When every request arrives later than this after its signed time, that is a warning, and a failure. Milliseconds.
 const AFTER_MS: [i64; 2] = [30_000, 120_000];
-/// Fewest requests that say something about delays.
+/// Fewest requests from which delays are judged.
 const REQUESTS_N: usize = 3;
 
 const REMEDY: &str = "chronyc tracking, or timedatectl: let NTP set the clocks";
@@ -30,8 +30,8 @@ pub(super) fn database_clock(offset_ms: i64, max_ms: i64, dialect: &str) -> Find
         .against(format!("{APART_MS} ms; a start is refused beyond {max_ms} ms"))
 }
 
-/// How long after they were signed the newest requests of a provider came; nothing where it signs no times, or nothing
-/// came.
+/// Finding about the delays between signing and arrival of a provider's newest requests; `None` without delays: it
+/// signs no times, or has sent nothing.
 pub(crate) fn senders_clock(provider: &str, delays_ms: &[i64]) -> Option<FindingView> {
     let least_ms = delays_ms.iter().copied().min()?;
     let requests_n = delays_ms.len();
@@ -46,7 +46,7 @@ pub(crate) fn senders_clock(provider: &str, delays_ms: &[i64]) -> Option<Finding
         let words =
             format!("of {requests_n} requests none came sooner than {least_ms} ms after it was signed");
         let [warns, fails] = AFTER_MS;
-        // A sender that repeats what it signed long ago says nothing about clocks, if it is all that came.
+        // A few requests that a sender repeats long after it signed them say nothing about clocks.
         let is_many = requests_n >= REQUESTS_N;
         let grade = (is_many && least_ms > warns, is_many && least_ms > fails);
         CLOCK_SENDERS.graded(
@@ -64,7 +64,7 @@ mod tests {
     use hooklatch_contract::FindingVerdict::{self, Failure, Warning, Well};
 
     #[test]
-    fn a_clock_that_is_away_is_told_with_its_distance() {
+    fn a_wrong_clock_is_reported_with_its_offset() {
         #[track_caller]
         fn check(offset_ms: i64, want: FindingVerdict) {
             let found = database_clock(offset_ms, 30_000, "postgres");
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_delay_of_several_requests_tells_a_clock_from_a_slow_way() {
+    fn the_least_delay_of_several_requests_separates_a_wrong_clock_from_a_slow_network() {
         #[track_caller]
         fn check(delays_ms: &[i64], want: Option<FindingVerdict>) {
             assert_eq!(senders_clock("stripe", delays_ms).map(|found| found.verdict), want, "{delays_ms:?}");

@@ -56,12 +56,12 @@ pub async fn database(
         found
     };
     let whole = async { if is_deep { of_pages(store).await } else { Vec::new() } };
-    // All at once: each has its limit, and nobody waits for their sum.
+    // Concurrent: each has its own limit, and the doctor does not wait for their sum.
     let (clocks, parts, state, beside, disk, whole) = tokio::join!(clocks, parts, state, beside, disk, whole);
     [clocks, parts, state, beside, disk, whole].concat()
 }
 
-/// Number of nodes that are there; 0 when nobody can say.
+/// Number of live nodes; 0 when it is unknown.
 async fn nodes_n(store: &Store, clock: &Clock) -> usize {
     let seen = store.node_list(clock.now_ms()).await.unwrap_or_default();
     seen.iter().filter(|one| one.ago_ms <= SEEN_MS).count()

@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_nothing_is_told() {
+    fn a_destination_that_gets_no_calls_is_reported() {
         let pause = PauseView {
             actor: "ann".to_owned(),
             reason: "they move".to_owned(),
@@ -115,13 +115,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_name_that_nobody_knows_is_told() {
+    async fn a_name_that_does_not_resolve_is_reported() {
         let host = |name: &str, host: &str| (name.to_owned(), host.to_owned(), 80);
         let found = names(vec![host("there", "127.0.0.1"), host("gone", "nowhere.invalid")]).await;
-        let told: Vec<_> = found
+        let reported: Vec<_> = found
             .iter()
             .map(|one| (one.subject.as_deref(), one.verdict >= FindingVerdict::Unknown))
             .collect();
-        assert_eq!(told, [(Some("gone"), true)]);
+        assert_eq!(reported, [(Some("gone"), true)]);
     }
 }

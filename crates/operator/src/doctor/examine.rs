@@ -36,9 +36,9 @@ pub struct DoctorParts {
     pub listeners: Vec<(&'static str, ListenerTlsConfig)>,
     /// Destinations with the hosts and ports that they are called at.
     pub hosts: Vec<(String, String, u16)>,
-    /// Says how many files are open.
+    /// Counts open files.
     pub files: Box<dyn Fn() -> FileFacts + Send + Sync>,
-    /// Says what is amiss with the node.
+    /// Lists what is wrong with the node.
     pub amiss: Box<dyn Fn() -> Vec<&'static str> + Send + Sync>,
 }
 

@@ -33,7 +33,8 @@ pub(super) fn at_its_path(path: &Path, moved: Option<&str>) -> FindingView {
     }
 }
 
-/// Findings about the disk that the file at `path` is on. The database is not asked: on a full disk it may not answer.
+/// Findings about the disk that the file at `path` is on. It does not query the database, which may not answer on a
+/// full disk.
 pub(super) fn disk_of(path: &Path) -> Vec<FindingView> {
     let folder = followed(folder_of(&followed(path)));
     vec![match DiskRoom::of(&folder) {
@@ -103,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_could_lose_commits_grows_or_is_mostly_empty_is_told() {
+    fn a_file_that_could_lose_commits_grows_or_is_mostly_empty_is_reported() {
         let good =
             FileState { journal: "wal".to_owned(), synchronous: 2, bytes: 4 << 30, ..FileState::default() };
         for (state, wal_bytes, want) in [

@@ -64,7 +64,7 @@ mod tests {
     use hooklatch_contract::FindingVerdict::{Failure, Note, Warning, Well};
 
     #[test]
-    fn each_end_of_a_handshake_is_told_with_its_host_and_a_remedy() {
+    fn each_result_of_a_handshake_is_reported_with_its_host_and_a_remedy() {
         const NOW_S: i64 = 1_795_356_311;
         let in_days = |days: i64| HandshakeEnd::Well { not_after_s: Some(NOW_S + days * 86_400) };
         let why = || "for a reason".to_owned();

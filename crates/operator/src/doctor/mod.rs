@@ -1,14 +1,15 @@
 //! The doctor: what only a live system shows, as findings that name the figure, the bound, what it means and the remedy.
 //!
-//! Data in, findings out, and the judgement is here alone: the API tells the findings, `hooklatch doctor` prints them.
+//! Data in, findings out, and the judgement is here alone: the API returns the findings, `hooklatch doctor` prints
+//! them.
 //!
-//! In reading order: `check.rs` is the list of checks; `bounded.rs` gives each look its own time. `server.rs` judges
-//! PostgreSQL, `tables.rs` its tables, `file.rs` and `witness.rs` SQLite, `schema.rs` the schema of either; `clocks.rs`, `senders.rs`,
-//! `destinations.rs`, `handshakes.rs` and `node.rs` what their names say. `database.rs` looks at a database whether a server runs or not,
-//! `examine.rs` at a node that runs. `probe/` is the way to the
-//! receiver, seen from outside.
+//! In reading order: `check.rs` is the list of checks; `bounded.rs` gives each check its own time limit. `server.rs`
+//! judges PostgreSQL, `tables.rs` its tables, `file.rs` and `witness.rs` SQLite, `schema.rs` the schema of either;
+//! `clocks.rs`, `senders.rs`, `destinations.rs`, `handshakes.rs` and `node.rs` judge their subject. `database.rs`
+//! examines a database whether a server runs or not, `examine.rs` a running node. `probe/` is the way to the receiver,
+//! seen from outside.
 //!
-//! Nothing here changes anything, and nothing is asked without a bound.
+//! The doctor changes nothing, and every query has a time limit.
 
 mod bounded;
 pub mod check;

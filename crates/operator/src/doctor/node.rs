@@ -49,8 +49,8 @@ pub(crate) fn nodes(seen: &[NodeSeen], own: &str) -> Vec<FindingView> {
     let mut versions: Vec<(&str, i64)> = there.iter().map(|one| (one.version.as_str(), one.schema)).collect();
     versions.sort_unstable();
     versions.dedup();
-    let told = |one: &&NodeSeen| format!("{} ({}, schema {})", one.node, one.version, one.schema);
-    let list = there.iter().map(told).collect::<Vec<_>>().join(", ");
+    let describe = |one: &&NodeSeen| format!("{} ({}, schema {})", one.node, one.version, one.schema);
+    let list = there.iter().map(describe).collect::<Vec<_>>().join(", ");
     if versions.len() > 1 {
         let finding = NODES.warning(format!("{} nodes: {list}", there.len()));
         return vec![finding.cure("finish the update, or take it back: all nodes of one version")];
@@ -89,8 +89,8 @@ pub(crate) fn files(facts: FileFacts) -> Vec<FindingView> {
     findings
 }
 
-/// How late the oldest rows are that should have gone, by table; `every_ms` is 0 where nobody prunes.
-pub(crate) fn retention(late_ms: &[(&'static str, i64)], every_ms: u64) -> Vec<FindingView> {
+/// How late the oldest rows are that should be pruned, by table; `every_ms` is 0 where pruning is off.
+pub fn retention(late_ms: &[(&'static str, i64)], every_ms: u64) -> Vec<FindingView> {
     if every_ms == 0 {
         let finding = RETENTION.warning("retention.every_ms = 0: nothing is pruned by itself");
         return vec![finding.cure("set retention.every_ms, or run `hooklatch prune` every day")];
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_is_told_before_it_ends() {
+    fn a_certificate_is_reported_before_it_expires() {
         let now_ms = 1_795_356_311_500;
         let day = |days: i64| now_ms / 1_000 + days * 86_400;
         for (not_after_s, want) in
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_of_two_versions_are_told_and_those_that_are_gone_are_not() {
+    fn live_nodes_of_two_versions_are_reported() {
         let node = |node: &str, version: &str, ago_ms: i64| NodeSeen {
             node: node.to_owned(),
             version: version.to_owned(),

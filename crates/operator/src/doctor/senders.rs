@@ -1,11 +1,13 @@
-//! Providers: which secrets match, what is believed without one, and what their signed times say of our clock.
+//! Providers: which secrets match, which requests are accepted without one, and what their signed times show of our
+//! clock.
 
 use super::check::{CLOCK_SENDERS, OPEN, PATHS, PROVIDERS, SECRETS, or_well};
 use super::clocks::senders_clock;
 use hooklatch_contract::{FindingView, ProviderView, UnknownPathView};
 use hooklatch_core::figures::plural;
 
-/// Findings about these providers; `delays_ms` tells how long after they were signed their newest requests came.
+/// Findings about these providers; `delays_ms` returns the delays of a provider's newest requests, from signing to
+/// arrival.
 pub fn senders(
     views: &[ProviderView],
     is_dev: bool,
@@ -143,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_that_do_not_match_and_doors_that_are_open_are_told() {
+    fn unmatched_secrets_and_open_pairing_are_reported() {
         #[track_caller]
         fn check(change: impl FnOnce(&mut ProviderView), want: &[(&str, FindingVerdict)]) {
             let mut view = provider();

@@ -7,7 +7,7 @@ use hooklatch_store::ServerState;
 /// Oldest version that ends statements of clients that are gone, and the oldest that is looked at at all.
 const VERSIONS: [i64; 2] = [140_000, 120_000];
 
-/// What the configuration says of the database.
+/// What the configuration requires of the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct DatabaseWants {
     /// Sessions of each node.
@@ -225,13 +225,13 @@ mod tests {
     }
 
     #[test]
-    fn what_the_next_session_would_be_refused_for_is_told_before_it_begins() {
+    fn settings_that_would_refuse_the_next_session_are_reported_in_advance() {
         let comes = |name: &'static str, value: &'static str| {
             move |state: &mut ServerState, _: &mut DatabaseWants| {
                 state.coming.insert(name.to_owned(), value.to_owned());
             }
         };
-        for (name, value, is_told) in [
+        for (name, value, is_reported) in [
             ("synchronous_commit", "off", true),
             ("synchronous_commit", "'Local'", true),
             ("synchronous_commit", "remote_apply", false),
@@ -240,12 +240,12 @@ mod tests {
             ("default_transaction_read_only", "off", false),
         ] {
             let want = ("database.settings", Some(name), FindingVerdict::Failure);
-            check(comes(name, value), 1, if is_told { std::slice::from_ref(&want) } else { &[] });
+            check(comes(name, value), 1, if is_reported { std::slice::from_ref(&want) } else { &[] });
         }
     }
 
     #[test]
-    fn each_setting_that_could_lose_what_was_confirmed_is_told() {
+    fn each_setting_that_could_lose_commits_is_reported() {
         use FindingVerdict::{Failure, Note, Warning};
         let set = |name: &'static str, value: &'static str| {
             move |state: &mut ServerState, _: &mut DatabaseWants| {
@@ -283,16 +283,16 @@ mod tests {
     }
 
     #[test]
-    fn standbys_that_no_commit_waits_for_are_told_and_those_that_are_missing() {
+    fn asynchronous_and_missing_standbys_are_reported() {
         use FindingVerdict::{Failure, Warning};
-        let told = |verdict| [("database.settings", Some("standbys"), verdict)];
-        check(|state, _| state.standbys_n = 1, 1, &told(Warning));
-        check(|_, wants| wants.is_replicated = true, 1, &told(Failure));
+        let finding = |verdict| [("database.settings", Some("standbys"), verdict)];
+        check(|state, _| state.standbys_n = 1, 1, &finding(Warning));
+        check(|_, wants| wants.is_replicated = true, 1, &finding(Failure));
         let named = |state: &mut ServerState, wants: &mut DatabaseWants| {
             wants.is_replicated = true;
             state.settings.insert("synchronous_standby_names".to_owned(), "one".to_owned());
         };
-        check(named, 1, &told(Failure));
+        check(named, 1, &finding(Failure));
         for hidden in [false, true] {
             let there = |state: &mut ServerState, wants: &mut DatabaseWants| {
                 named(state, wants);

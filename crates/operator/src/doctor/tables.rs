@@ -11,7 +11,7 @@ const DEAD_N: i64 = 100_000;
 const IDS_N: [i64; 2] = [500_000_000, 1_500_000_000];
 /// A transaction that is open for so long keeps dead rows alive. Seconds.
 const OLDEST_S: i64 = 900;
-/// WAL that a slot holds which nobody reads. Bytes.
+/// WAL that is kept for a slot without a reader. Bytes.
 const HELD_BYTES: [i64; 2] = [4 << 30, 32 << 30];
 /// A row takes up less than a page; a table of this length with more for each is empty in the main. Bytes.
 const ROW_BYTES: i64 = 16 << 10;
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_keeps_vacuum_from_its_work_is_told_with_its_figure() {
+    fn what_blocks_vacuum_is_reported_with_its_figure() {
         #[track_caller]
         fn check(state: &ServerState, want: Option<(&str, &str, FindingVerdict)>) {
             let found = tables(state);

@@ -28,7 +28,7 @@ pub(super) async fn authenticated(
     let principal = match gate.judge(bearer(text).unwrap_or_default()).await {
         Presented::Good(principal) => principal,
         Presented::Wrong => return wrong_token(gate.wrong(peer)),
-        // Neither is a guess, so that neither is counted as one: who has them once had a good token.
+        // Neither is a guess, so neither counts as one: its holder once had a valid token.
         Presented::Expired => return EXPIRED.into_response(),
         Presented::Revoked => return REVOKED.into_response(),
         Presented::Away => return AWAY.into_response(),
@@ -57,7 +57,7 @@ const EXPIRED: Problem = Problem::new(
 );
 const REVOKED: Problem =
     Problem::new(StatusCode::UNAUTHORIZED, ProblemCode::TokenRevoked, "this token was revoked");
-/// Tokens made at run time cannot be judged; whether this is one is not told.
+/// Tokens made at run time cannot be checked; the response does not reveal whether this is one.
 const AWAY: Problem = Problem::new(
     StatusCode::SERVICE_UNAVAILABLE,
     ProblemCode::TokensUnknown,
@@ -65,7 +65,7 @@ const AWAY: Problem = Problem::new(
 )
 .retry_after(5);
 
-/// What is told about it; `wait_s` when it is one of too many.
+/// The response to a wrong token; `wait_s` when it is one of too many.
 fn wrong_token(wait_s: Option<u32>) -> Response {
     let Some(wait_s) = wait_s else { return UNAUTHORIZED.into_response() };
     let sentence = "too many wrong tokens came in: wait, or send a right one";

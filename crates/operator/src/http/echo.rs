@@ -1,4 +1,4 @@
-//! The destination of `serve --dev`: honours idempotency keys, lists the calls it got, and can be told to fail.
+//! The destination of `serve --dev`: honours idempotency keys, lists the calls it got, and can be set to fail.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -32,7 +32,7 @@ struct Memory {
     failing: Failing,
 }
 
-/// One key and what came under it. Bodies are not kept.
+/// One key and the calls under it. Bodies are not kept.
 #[derive(Debug, Clone, Serialize)]
 struct EchoCall {
     idempotency_key: String,

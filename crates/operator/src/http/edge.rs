@@ -1,5 +1,5 @@
 //! One connection's requests on their way to the router: what no router should see is answered here, bodies are watched
-//! while they come in, and the connection's life ends in time.
+//! while they arrive, and the connection's life ends in time.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -22,7 +22,7 @@ use super::error::Problem;
 use super::extensions::{KnownCaller, Neighbours, Peer};
 use super::framing;
 use super::origin::OriginRule;
-use super::receiver::{self, Came, ReceiverState};
+use super::receiver::{self, ConnectionInfo, ReceiverState};
 use super::room::ConnectionSlot;
 use hooklatch_core::current::Current;
 use hooklatch_core::stop::Leaving;
@@ -33,21 +33,21 @@ use hooklatch_receive::Arrival;
 /// Time that a body may take before its rate is looked at.
 const RATE_GRACE: Duration = Duration::from_secs(2);
 
-/// Refusals in a row that are told at once; each further one is told later than the last, up to a bound. Whoever only
-/// gets refusals thereby has a few of them a second on each connection, and not our processors; who is believed never
-/// waits.
+/// Refusals in a row that are sent at once; each further one is delayed longer than the last, up to a bound. A client
+/// that gets refusals alone thereby has a few of them a second on each connection, and not our processors; a verified
+/// request never waits.
 const REFUSALS_AT_ONCE_N: u32 = 4;
 const REFUSAL_DELAY_STEP: Duration = Duration::from_millis(20);
 const REFUSAL_DELAY_MAX: Duration = Duration::from_millis(500);
 
-/// A body of up to this many bytes came with its head as a rule: hyper passes over what nobody has read of it, and the
+/// A body of up to this many bytes usually arrives with its head: hyper skips the part that was not read, and the
 /// connection goes on. Bytes.
 const LEFT_BYTES_MAX: u64 = 8 << 10;
 
 /// What a listener serves: its routes, and the receiver where it is one.
 #[derive(Clone)]
 pub struct Front {
-    /// A reload replaces them; a request goes all its way by those that it began with.
+    /// A reload replaces them; a request keeps those that it began with.
     routes: Current<Routes>,
     /// True when the receiver is called without the router, which takes longer to find it.
     is_direct: bool,
@@ -93,7 +93,7 @@ impl From<Router> for Routes {
 pub(super) struct Edge {
     pub front: Front,
     pub peer: Peer,
-    /// Says where a request came from that a proxy passed on.
+    /// Finds the client address of a request that a proxy passed on.
     pub origin: Arc<OriginRule>,
     /// Certificate that the peer showed.
     pub client: Option<Arc<ClientCertificate>>,
@@ -106,7 +106,7 @@ pub(super) struct Edge {
     pub(super) requests_n_left: AtomicU32,
     /// After this it is closed behind an answer.
     pub ends_at: Instant,
-    /// The same once a stop was announced: whoever asks again then asks another node.
+    /// The same once a stop was announced: a client that sends another request then reaches another node.
     pub leaving: Leaving,
     /// The same once its listener has another configuration than this one of the handshake: a client whose authority was
     /// removed is not served on.
@@ -133,12 +133,12 @@ impl Edge {
             Some(problem) => closing(self.misframed(&request, problem)),
             None => self.routed(request, began).await,
         };
-        // What is left of a body is not read, and then the connection ends: its peer hears that (RFC 9112, 9.6).
+        // The rest of a body is not read, and then the connection ends: the response announces that (RFC 9112, 9.6).
         if self.slot().is_in_request() && !is_short {
             response = closing(response);
         }
         let is_too_slow = self.slot().is_too_slow.load(Ordering::Relaxed);
-        // The receiver says so itself.
+        // The receiver returns this problem itself.
         if is_too_slow && self.front.state().is_none() {
             response = Problem::TOO_SLOW.into_response();
         }
@@ -205,7 +205,7 @@ impl Edge {
         };
         if let Some((state, entry)) = usual {
             // It has memory of its own, because it needs much, and most connections have no request most of the time.
-            let from = Came { peer: Some(origin), neighbours: Some(&self.neighbours) };
+            let from = ConnectionInfo { peer: Some(origin), neighbours: Some(&self.neighbours) };
             return Box::pin(state.answer(entry, Request::from_parts(parts, body), from)).await;
         }
         parts.extensions.insert(origin);
@@ -216,7 +216,7 @@ impl Edge {
     }
 }
 
-/// Time that a refusal is held back when `before_n` came before it in a row; `None` for the first few.
+/// Time that a refusal is held back after `before_n` refusals in a row; `None` for the first few.
 fn refusal_delay(before_n: u32) -> Option<Duration> {
     let late_n = before_n.checked_sub(REFUSALS_AT_ONCE_N - 1).filter(|n| *n > 0)?;
     Some(REFUSAL_DELAY_STEP.saturating_mul(late_n).min(REFUSAL_DELAY_MAX))
@@ -281,7 +281,7 @@ impl HttpBody for WatchedBody {
             Poll::Ready(Some(Err(_))) => false,
             Poll::Pending => return self.poll_deadline(cx),
         };
-        // Told to go just now: the connection ends before anybody acts on its request.
+        // Evicted just now: the connection ends before a handler acts on its request.
         if is_whole && !self.slot.busy() {
             return Poll::Pending;
         }
@@ -302,7 +302,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refusals_come_at_once_then_later_and_later_up_to_a_bound() {
+    fn refusals_are_delayed_more_and_more_up_to_a_bound() {
         let ms = |before_n| refusal_delay(before_n).map(|delay| delay.as_millis());
         let found: Vec<Option<u128>> = [0, 3, 4, 5, 28, 29, u32::MAX].map(ms).into();
         assert_eq!(found, [None, None, Some(20), Some(40), Some(500), Some(500), Some(500)]);

@@ -36,7 +36,7 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// The refusal of every method but the one by which a kind's events come.
+    /// The refusal of every method but the one that a kind's events use.
     pub(super) fn method_of(events_by: EventMethod) -> Self {
         match events_by {
             EventMethod::Post => Self::METHOD,
@@ -58,7 +58,7 @@ impl Problem {
         }
     }
 
-    /// The same, with the rows that are why; `what` says what about them.
+    /// The same, with the rows that are the reason; `what` describes them.
     fn with_rows(self, what: &str, rows: ChangedRows) -> Self {
         if rows.rows_n == 0 {
             return self;
@@ -258,7 +258,7 @@ impl From<PeopleError> for Problem {
     }
 }
 
-/// What refused operations say of rows that are not as they were seen.
+/// The text of refused operations about rows that have changed since they were read.
 const CHANGED_ROWS: &str = "New, gone or changed since the preview";
 
 impl From<Refusal> for Problem {
@@ -414,31 +414,31 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_problem_is_json_with_a_stable_code_and_says_when_to_come_again() {
-        async fn told(problem: Problem) -> (http::HeaderMap, serde_json::Value) {
+    async fn a_problem_is_json_with_a_stable_code_and_retry_after() {
+        async fn rendered(problem: Problem) -> (http::HeaderMap, serde_json::Value) {
             let response = problem.into_response();
             let headers = response.headers().clone();
             let body =
                 http_body_util::BodyExt::collect(response.into_body()).await.expect("a body").to_bytes();
             (headers, serde_json::from_slice(&body).expect("JSON"))
         }
-        let (headers, body) = told(Problem::SATURATED).await;
+        let (headers, body) = rendered(Problem::SATURATED).await;
         assert_eq!((&body["status"], &body["code"]), (&503.into(), &"saturated".into()));
         assert_eq!(headers[header::CONTENT_TYPE], "application/problem+json");
         assert_eq!(headers[header::RETRY_AFTER], "1");
         assert!(!headers.contains_key(header::ALLOW));
-        let (headers, body) = told(Problem::METHOD).await;
+        let (headers, body) = rendered(Problem::METHOD).await;
         assert_eq!(
             (&headers[header::ALLOW], &body["status"]),
             (&HeaderValue::from_static("POST"), &405.into())
         );
-        let (_, body) = told(Refusal::NotAllowed { state: "done" }.into()).await;
+        let (_, body) = rendered(Refusal::NotAllowed { state: "done" }.into()).await;
         assert_eq!((&body["status"], &body["state"]), (&409.into(), &"done".into()));
         let (_, body) =
-            told(Refusal::OtherCount { counted_n: 7, changed: ChangedRows::default() }.into()).await;
+            rendered(Refusal::OtherCount { counted_n: 7, changed: ChangedRows::default() }.into()).await;
         assert_eq!((&body["code"], &body["counted_n"]), (&"other_count".into(), &7.into()));
-        // What a sender hears of a refusal names no step, no secret and no figure.
-        let (_, body) = told(Problem::REJECTED).await;
+        // The response to a rejected request names no step, no secret and no figure.
+        let (_, body) = rendered(Problem::REJECTED).await;
         let want = serde_json::json!({
             "type": "about:blank", "title": "Unauthorized", "status": 401, "code": "rejected",
             "detail": "the request was not believed",

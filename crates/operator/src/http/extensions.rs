@@ -3,19 +3,19 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use super::room::{ConnectionRoom, ConnectionSlot};
+use super::room::{ConnectionLimiter, ConnectionSlot};
 
-/// Address that a request came from.
+/// Client address of a request.
 #[derive(Debug, Clone, Copy)]
 pub struct Peer(pub IpAddr);
 
 /// The connection of a request, and the room it is in.
 #[derive(Clone)]
 pub(super) struct Neighbours {
-    pub room: Arc<ConnectionRoom>,
+    pub limiter: Arc<ConnectionLimiter>,
     pub slot: Arc<ConnectionSlot>,
 }
 
-/// Marks an answer to somebody we know. An answer with an outcome needs no such mark.
+/// Marks a response to an authenticated caller. A response with an outcome needs no such mark.
 #[derive(Debug, Clone, Copy)]
 pub struct KnownCaller;

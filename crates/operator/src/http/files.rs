@@ -1,7 +1,7 @@
 //! Open files: as many as the system lets us have, and no more connections than those allow.
 //!
-//! A process starts with 1024 of them as a rule, whatever it may have. Without one that is left over no message goes
-//! out and no row is written, so strangers' connections must not take the last.
+//! A process usually starts with a limit of 1024 of them, whatever it may have. Without a free one no message is sent
+//! and no row is written, so connections of clients must not take the last.
 
 use std::io;
 
@@ -13,8 +13,8 @@ const OWN_N: usize = 64;
 /// Fewest connections, however little the system gives.
 const CONNECTIONS_N_MIN: usize = 8;
 
-/// Returns how many connections of strangers there may be, of `wanted_n`, when `others_n` files are for other things.
-/// Raises the process's limit as far as it goes and is needed.
+/// Returns how many connections of clients there may be, of `wanted_n`, when `others_n` files are for other things.
+/// Raises the process's limit as far as possible and needed.
 pub fn connections_n(wanted_n: usize, others_n: usize) -> usize {
     let needed_n = wanted_n.saturating_add(others_n).saturating_add(OWN_N);
     let mut limit = getrlimit(Resource::Nofile);
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn who_cannot_open_a_file_to_count_them_has_all_open() {
+    fn all_files_count_as_open_when_they_cannot_be_counted() {
         let failed = |errno: Errno| Err(io::Error::from_raw_os_error(errno.raw_os_error()));
         assert_eq!(open_n(failed(Errno::MFILE), Some(1_024)), Some(1_024));
         assert_eq!(open_n(failed(Errno::MFILE), None), None, "without a limit that is known");

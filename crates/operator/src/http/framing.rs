@@ -67,7 +67,7 @@ fn coding_mistake(headers: &HeaderMap) -> Option<Problem> {
     }
 }
 
-/// The members of a list that may be spread over several lines; what is no text is a member that nobody knows.
+/// The members of a list that may be spread over several lines; one that is not text becomes a member that is unknown.
 fn values<'a>(headers: &'a HeaderMap, name: &header::HeaderName) -> impl Iterator<Item = &'a str> {
     let lines = headers.get_all(name).iter().map(|line| line.to_str().unwrap_or("?"));
     lines.flat_map(|line| line.split(',')).map(str::trim)

@@ -1,9 +1,10 @@
-//! Keeps other people's web pages away from the operator side: a browser sends whatever a page tells it to, to whatever
-//! address a page's name leads to, also to ours behind the firewall.
+//! Keeps web pages of other origins away from the operator side: a page can have a browser send requests to any address
+//! that the page's name resolves to, also to ours behind the firewall.
 //!
-//! So the `Host` must be one of ours (a page's own name that leads here is not), and a request that a page of another
-//! origin makes is refused; only a link to a page of the console may be followed from anywhere. Tools send neither `Origin` nor `Sec-Fetch-Site`. `/livez` and `/readyz` are for probes
-//! that call us by any name, and say nothing that is worth a trick.
+//! So the `Host` must be one of ours (a page's own name that resolves here is not), and a request that a page of
+//! another origin makes is refused; only a link to a page of the console may be followed from anywhere. Tools send
+//! neither `Origin` nor `Sec-Fetch-Site`. `/livez` and `/readyz` are for probes that call us by any name, and reveal
+//! nothing of value.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use super::error::Problem;
 use super::framing::split_port;
 use hooklatch_core::logging::Sampler;
 
-/// Most characters of a stranger's text in a line.
+/// Most characters of a client's text in a line.
 const SHOWN_CHARS_MAX: usize = 200;
 
 /// Hosts that operators may call us by.
@@ -51,8 +52,8 @@ impl OperatorHosts {
         }
     }
 
-    /// True when a page of another origin asks. A name of ours is not enough: what else listens on other ports of it has
-    /// our cookie sent along, and over plain HTTP no browser says more than `Origin`.
+    /// True when a page of another origin makes the request. A name of ours is not enough: what else listens on other
+    /// ports of it gets our cookie too, and over plain HTTP browsers send no more than `Origin`.
     fn is_foreign(&self, headers: &HeaderMap) -> bool {
         let host = text(headers, &header::HOST);
         let mut origins = headers.get_all(header::ORIGIN).iter();
@@ -71,7 +72,7 @@ fn text<'a>(headers: &'a HeaderMap, name: &header::HeaderName) -> &'a str {
     headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 
-/// True when a browser says that another site, or another origin of this one, makes it ask.
+/// True when a browser marks the request as made by another site, or by another origin of this one.
 fn is_cross_site(headers: &HeaderMap) -> bool {
     headers.get_all("sec-fetch-site").iter().any(|site| site != "same-origin" && site != "none")
 }
@@ -79,8 +80,8 @@ fn is_cross_site(headers: &HeaderMap) -> bool {
 /// What stands at the beginning of paths that are for programs: a link to these has no business on a page.
 const FOR_PROGRAMS: [&str; 4] = ["v1", "metrics", "openapi.json", "dev"];
 
-/// True when somebody follows a link to a page of the console: their browser shows it in place of the page with the
-/// link, which learns nothing of it. A page changes nothing when it is looked at.
+/// True when a person follows a link to a page of the console: the browser shows it in place of the page with the link,
+/// which cannot read it. A GET of a page changes nothing.
 fn is_followed_link(request: &Request) -> bool {
     let headers = request.headers();
     let only = |name: &str, wanted: &str| {
@@ -101,8 +102,8 @@ pub fn operators(router: Router, hosts: OperatorHosts) -> Router {
     guarded.layer(middleware::map_response(kept_to_itself))
 }
 
-/// What an answer has that says nothing else: a browser that is led to it keeps no copy, takes it for nothing that it is
-/// not, and shows it in nobody's frame. Refusals and redirections are answers too.
+/// Headers of a response that sets no others: browsers store no copy, sniff no content type, and show it in no frame.
+/// Refusals and redirects are responses too.
 const KEPT_TO_ITSELF: [(header::HeaderName, &str); 3] = [
     (header::CACHE_CONTROL, "no-store"),
     (header::CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"),
@@ -116,7 +117,7 @@ async fn kept_to_itself(mut response: Response) -> Response {
     response
 }
 
-/// The receiver of `serve --dev`, whose secrets everybody knows: for no browser at all.
+/// The receiver of `serve --dev`, whose secrets are public: for no browser at all.
 pub fn without_browsers(router: Router) -> Router {
     router.layer(middleware::from_fn(async |request: Request, next: Next| {
         let headers = request.headers();
@@ -236,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_of_another_origin_is_told_by_what_its_browser_says() {
+    fn a_page_of_another_origin_is_recognised_by_its_request_headers() {
         #[track_caller]
         fn check(given: &[(&'static str, &str)], want: bool) {
             let mut headers = HeaderMap::new();

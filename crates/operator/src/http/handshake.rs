@@ -1,5 +1,5 @@
-//! The beginning of a TLS connection. Its peer is waited for like any other: a handshake that does not go on ends in
-//! time, and gives way before that when somebody else wants the place.
+//! The beginning of a TLS connection. It counts as waiting for its peer, like any other: a handshake that does not go
+//! on times out, and is evicted before that when another connection needs the place.
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tracing::debug;
 
-use super::room::{ConnectionPlace, Told};
+use super::room::{ConnectionPermit, ConnectionSignal};
 use hooklatch_core::tls::client_certificate;
 use hooklatch_core::types::ClientCertificate;
 
@@ -21,7 +21,7 @@ use hooklatch_core::types::ClientCertificate;
 pub(crate) async fn handshake(
     config: Arc<ServerConfig>,
     stream: TcpStream,
-    place: &ConnectionPlace,
+    place: &ConnectionPermit,
     within: Duration,
 ) -> Option<TlsStream<TcpStream>> {
     let accepting = tokio::time::timeout(within, TlsAcceptor::from(config).accept(stream));
@@ -30,27 +30,27 @@ pub(crate) async fn handshake(
     let ended = loop {
         let next = std::future::poll_fn(|cx| match accepting.as_mut().poll(cx) {
             Poll::Ready(ended) => Poll::Ready(Err(ended)),
-            Poll::Pending => place.slot.poll_told(cx, &mut is_listening).map(Ok),
+            Poll::Pending => place.slot.poll_signal(cx, &mut is_listening).map(Ok),
         });
         match next.await {
             Err(ended) => break ended,
             // Nothing is under way that would have to be answered.
-            Ok(Told::Stop) => return None,
-            Ok(Told::Go) => {}
+            Ok(ConnectionSignal::Stop) => return None,
+            Ok(ConnectionSignal::Evict) => {}
         }
-        // What has come in already counts.
+        // Bytes that arrived already count.
         tokio::task::yield_now().await;
         let looked = std::future::poll_fn(|cx| Poll::Ready(Pin::as_mut(&mut accepting).poll(cx))).await;
         if let Poll::Ready(ended) = looked {
             break ended;
         }
-        if place.is_left() {
+        if place.is_evicted() {
             debug!("connection gave way to another one in its handshake");
             return None;
         }
     };
     match ended {
-        // It waits for its first request from now on, unless it was told to go a moment ago.
+        // It waits for its first request from now on, unless it was evicted a moment ago.
         Ok(Ok(stream)) => place.slot.waiting(Instant::now()).then_some(stream),
         Ok(Err(error)) => {
             place.count("handshake");

@@ -28,9 +28,9 @@ use super::edge::{Edge, Front};
 use super::extensions::{Neighbours, Peer};
 use super::handshake::{handshake, shown_by};
 use super::origin::OriginRule;
-use super::patience::Patience;
+use super::patience::HeaderDeadline;
 use super::receiver::ReceiverState;
-use super::room::{ConnectionPlace, ConnectionRoom, Told};
+use super::room::{ConnectionLimiter, ConnectionPermit, ConnectionSignal};
 use super::stream::Bounded;
 use hooklatch_core::stop::Stop;
 use hooklatch_core::tls::ListenerTls;
@@ -44,8 +44,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// before anybody could know, and would be lost. It is the last one.
 const STOP_GRACE: Duration = Duration::from_millis(200);
 
-/// Time after that for the rest of a head that has begun to come in: nothing is under way yet, and who sends a few bytes
-/// and no more must not hold up a stop.
+/// Time after that for the rest of a head that has begun to arrive: nothing is under way yet, and a client that sends a
+/// few bytes and no more must not hold up a stop.
 const HEAD_GRACE: Duration = Duration::from_secs(1);
 
 /// Connections that may wait to be accepted; beyond it the kernel leaves newcomers to try again.
@@ -79,14 +79,14 @@ pub struct Limits {
     pub stop_timeout: Duration,
     /// Its certificate; plain HTTP when absent.
     pub tls: Option<Arc<ListenerTls>>,
-    /// Says where requests come from.
+    /// Finds the client address of requests.
     pub origin: Arc<OriginRule>,
 }
 
 /// A socket that is listened on, for [`serve`].
 pub struct Listener {
     socket: TcpListener,
-    /// True when somebody else holds it, too, and gives it to the process that comes after us.
+    /// True when the service manager holds it too, and passes it to the next process.
     is_lent: bool,
 }
 
@@ -121,14 +121,18 @@ fn listening(socket: TcpSocket) -> io::Result<TcpListener> {
 
 /// Serves `front` on `listener` until `stop` turns true, then waits for requests under way.
 ///
-/// `axum::serve` bounds nothing of this, so we have our own loop. It always accepts: a peer that waits in the kernel's
-/// queue could not be told from who attacks.
+/// `axum::serve` bounds nothing of this, so we have our own loop. It always accepts: in the kernel's queue, a peer that
+/// waits could not be distinguished from an attacker.
 ///
-/// Connections that wait to be accepted when the stop comes are left to the process that comes next, or still served
-/// where there is none who could.
+/// Connections that wait to be accepted at the stop are left to the next process, or still served where none
+/// follows.
 pub async fn serve(listener: Listener, front: Front, limits: Limits, mut stop: Stop) {
-    let room =
-        ConnectionRoom::new(limits.name, limits.connections_n_max, limits.peer_n_max, limits.proxies.clone());
+    let limiter = ConnectionLimiter::new(
+        limits.name,
+        limits.connections_n_max,
+        limits.peer_n_max,
+        limits.proxies.clone(),
+    );
     let mut builder = http1::Builder::new();
     builder
         .header_read_timeout(limits.header_timeout)
@@ -138,11 +142,11 @@ pub async fn serve(listener: Listener, front: Front, limits: Limits, mut stop: S
     let mut left_n = if listener.is_lent { 0 } else { BACKLOG_N };
     loop {
         let next = tokio::select! {
-            next = accept(&listener.socket, &room) => next,
+            next = accept(&listener.socket, &limiter) => next,
             () = stop.wait() => {
                 let Some(n) = left_n.checked_sub(1) else { break };
                 left_n = n;
-                let Some(next) = accept(&listener.socket, &room).now_or_never() else { break };
+                let Some(next) = accept(&listener.socket, &limiter).now_or_never() else { break };
                 next
             }
         };
@@ -152,7 +156,7 @@ pub async fn serve(listener: Listener, front: Front, limits: Limits, mut stop: S
             peer: Peer(address.ip().to_canonical()),
             origin: Arc::clone(&limits.origin),
             client: None,
-            neighbours: Neighbours { room: Arc::clone(&room), slot: Arc::clone(&place.slot) },
+            neighbours: Neighbours { limiter: Arc::clone(&limiter), slot: Arc::clone(&place.slot) },
             body_bytes_per_s_min: limits.body_bytes_per_s_min,
             refusals_n: AtomicU32::new(0),
             requests_n_left: AtomicU32::new(limits.requests_n_max),
@@ -161,7 +165,7 @@ pub async fn serve(listener: Listener, front: Front, limits: Limits, mut stop: S
             tls: limits.tls.as_ref().map(|tls| (Arc::clone(tls), tls.current())),
         };
         let mut builder = builder.clone();
-        builder.timer(Patience::new(limits.header_timeout));
+        builder.timer(HeaderDeadline::new(limits.header_timeout));
         match &limits.tls {
             None => {
                 let stream = Bounded::new(stream, Arc::clone(&place.slot), limits.write_timeout);
@@ -176,7 +180,7 @@ pub async fn serve(listener: Listener, front: Front, limits: Limits, mut stop: S
         }
     }
     drop(listener);
-    if tokio::time::timeout(limits.stop_timeout, room.stop()).await.is_err() {
+    if tokio::time::timeout(limits.stop_timeout, limiter.stop()).await.is_err() {
         warn!("stopped with requests still under way");
     }
 }
@@ -203,13 +207,13 @@ struct Timed<'a> {
 /// The same for a peer that is to begin with a handshake, for which it has as long as for its headers.
 #[expect(
     clippy::disallowed_methods,
-    reason = "a connection ends by itself; `ConnectionRoom::stop` waits for it"
+    reason = "a connection ends by itself; `ConnectionLimiter::stop` waits for it"
 )]
 fn spawn_encrypted(
     config: Arc<ServerConfig>,
     stream: TcpStream,
     mut edge: Edge,
-    place: ConnectionPlace,
+    place: ConnectionPermit,
     timed: Timed<'_>,
 ) {
     let (builder, within, write_timeout) =
@@ -228,11 +232,11 @@ fn spawn_encrypted(
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "a connection ends by itself; `ConnectionRoom::stop` waits for it"
+    reason = "a connection ends by itself; `ConnectionLimiter::stop` waits for it"
 )]
 fn spawn_connection<S>(
     connection: http1::Connection<Bounded<TcpStream>, S>,
-    place: ConnectionPlace,
+    place: ConnectionPermit,
     receiver: Option<Arc<ReceiverState>>,
 ) where
     S: HttpService<Incoming, ResBody = Body, Error = Infallible> + Send + 'static,
@@ -248,7 +252,7 @@ fn spawn_connection<S>(
 /// Records that a connection failed. What is no HTTP was answered 400 by hyper, and a head that is too large 431 (also
 /// for its URL: at 64 KiB hyper would answer 414), before there was a request; one whose head did not arrive in time was
 /// closed.
-fn ended_early(error: &hyper::Error, place: &ConnectionPlace, receiver: Option<&ReceiverState>) {
+fn ended_early(error: &hyper::Error, place: &ConnectionPermit, receiver: Option<&ReceiverState>) {
     debug!(%error, "connection ended early");
     let reason = if error.is_parse_too_large() {
         "head_too_large"
@@ -267,7 +271,7 @@ fn ended_early(error: &hyper::Error, place: &ConnectionPlace, receiver: Option<&
 /// Serves a connection until it ends, or gives way to another one.
 async fn served<I, S>(
     mut connection: Pin<&mut http1::Connection<Bounded<I>, S>>,
-    place: &ConnectionPlace,
+    place: &ConnectionPermit,
 ) -> Result<(), hyper::Error>
 where
     I: AsyncRead + AsyncWrite + Unpin,
@@ -277,11 +281,11 @@ where
     loop {
         let next = std::future::poll_fn(|cx| match connection.as_mut().poll(cx) {
             Poll::Ready(ended) => Poll::Ready(Err(ended)),
-            Poll::Pending => place.slot.poll_told(cx, &mut is_listening).map(Ok),
+            Poll::Pending => place.slot.poll_signal(cx, &mut is_listening).map(Ok),
         });
         match next.await {
             Err(ended) => return ended,
-            Ok(Told::Stop) => {
+            Ok(ConnectionSignal::Stop) => {
                 if let Ok(ended) = tokio::time::timeout(STOP_GRACE, connection.as_mut()).await {
                     return ended;
                 }
@@ -295,16 +299,16 @@ where
                 }
                 continue;
             }
-            Ok(Told::Go) => {}
+            Ok(ConnectionSignal::Evict) => {}
         }
-        // What has come in already counts, also when we are too busy to have read it: a look at the network, and
-        // one at the connection.
+        // Bytes that arrived already count, also when we were too busy to read them: so poll the network and the
+        // connection once more.
         tokio::task::yield_now().await;
         if let Poll::Ready(ended) = std::future::poll_fn(|cx| Poll::Ready(connection.as_mut().poll(cx))).await
         {
             return ended;
         }
-        if place.is_left() {
+        if place.is_evicted() {
             debug!("connection gave way to another one");
             return Ok(());
         }
@@ -314,20 +318,20 @@ where
 /// The next connection and its place; `None` when `accept` failed, or when its peer has its share.
 async fn accept(
     listener: &TcpListener,
-    room: &Arc<ConnectionRoom>,
-) -> Option<(TcpStream, SocketAddr, ConnectionPlace)> {
+    limiter: &Arc<ConnectionLimiter>,
+) -> Option<(TcpStream, SocketAddr, ConnectionPermit)> {
     match listener.accept().await {
         Ok((stream, address)) => {
             // Answers are small and written whole; waiting for more would only delay them.
             if let Err(error) = stream.set_nodelay(true) {
                 debug!(%error, "could not set TCP_NODELAY");
             }
-            let place = room.enter(address.ip()).await?;
+            let place = limiter.enter(address.ip()).await?;
             Some((stream, address, place))
         }
         Err(error) => {
             warn!(%error, "could not accept a connection");
-            room.give_way(None);
+            limiter.evict(None);
             // No file descriptor is free: retrying at once would spin.
             tokio::time::sleep(ACCEPT_PAUSE).await;
             None

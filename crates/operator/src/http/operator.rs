@@ -1,5 +1,5 @@
-//! The operator side: `/livez`, `/readyz`, `/metrics`, `/v1`, and the console at `/`. On a listener of its own, so that what providers
-//! reach says nothing about us.
+//! The operator side: `/livez`, `/readyz`, `/metrics`, `/v1`, and the console at `/`. On a listener of its own, so that
+//! the listener that providers reach reveals nothing about us.
 
 use std::sync::Arc;
 
@@ -66,7 +66,7 @@ pub struct OperatorState {
     pub readiness: watch::Receiver<Readiness>,
     /// The text of `/metrics`, which is made at once.
     pub metrics: Box<dyn Fn() -> String + Send + Sync>,
-    /// Asked by each question, for the time until `readiness` says so.
+    /// Checked by each query, for the time until `readiness` reports it.
     pub leaving: Leaving,
 }
 
@@ -94,7 +94,7 @@ async fn readyz(State(state): State<Arc<OperatorState>>) -> Response {
     (status, [(header::CONTENT_TYPE, "application/json")], format!("{body}\n")).into_response()
 }
 
-/// The contract, for everybody who may call the operator side: it says nothing about this server.
+/// The contract, for every caller of the operator side: it contains nothing about this server.
 async fn openapi() -> Response {
     ([(header::CONTENT_TYPE, "application/json")], include_str!("../../openapi.json")).into_response()
 }

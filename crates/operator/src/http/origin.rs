@@ -1,8 +1,8 @@
-//! The address that a request came from, where trusted proxies stand in between.
+//! The client address of a request, where trusted proxies stand in between.
 //!
 //! Each proxy adds the address that it was called from at the right end of a list. So the list is read from the right,
-//! and for as long as the one who wrote an entry is a trusted proxy: what stands further left was written by whoever
-//! the first untrusted address is, and may be anything.
+//! and for as long as the author of an entry is a trusted proxy: everything left of the first untrusted address was
+//! written by that client, and may be anything.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -16,7 +16,7 @@ const HOPS_N_MAX: usize = 32;
 
 static X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// Says where a request came from.
+/// Finds the client address of a request.
 #[derive(Debug, Clone, Default)]
 pub struct OriginRule {
     header: ForwardedHeader,
@@ -24,12 +24,12 @@ pub struct OriginRule {
 }
 
 impl OriginRule {
-    /// A rule that believes what `proxies` write into this header, and nobody else.
+    /// A rule that trusts what `proxies` write into this header, and no other peer.
     pub fn new(header: ForwardedHeader, proxies: Vec<IpNet>) -> Self {
         Self { header, proxies }
     }
 
-    /// The address that a request on a connection from `peer` came from.
+    /// The client address of a request on a connection from `peer`.
     pub fn origin(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         let name = match self.header {
             ForwardedHeader::Off => return peer,
@@ -58,9 +58,9 @@ impl OriginRule {
         origin
     }
 
-    /// The entries of a header line: what stands between commas, of `Forwarded` between those that are not quoted. A
-    /// quote that a stranger opens and nobody closes would make what the proxy adds behind it a part of his own entry:
-    /// such a line is one entry that names no address.
+    /// The entries of a header line: separated by commas, in `Forwarded` by those that are not quoted. A quote that a
+    /// client opens and does not close would make what the proxy adds behind it a part of the client's own entry: such
+    /// a line is one entry that names no address.
     fn entries<'l>(&self, line: &'l str) -> Vec<&'l str> {
         match self.header {
             ForwardedHeader::Forwarded => split_unquoted(line, ',').unwrap_or_else(|| vec![""]),
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rightmost_untrusted_address_is_where_a_request_came_from() {
+    fn the_client_address_is_the_rightmost_untrusted_one() {
         let x = |peer: &str, lines: &[&str], want: &str| {
             let lines: Vec<_> = lines.iter().map(|line| ("x-forwarded-for", *line)).collect();
             check(ForwardedHeader::XForwardedFor, peer, &lines, want);
@@ -132,7 +132,7 @@ mod tests {
         x("10.0.0.1", &["192.0.2.7"], "192.0.2.7");
         x("10.0.0.1", &["192.0.2.7, 10.0.0.2"], "192.0.2.7");
         x("10.0.0.1", &["192.0.2.7", "10.0.0.2,10.0.0.3"], "192.0.2.7");
-        // What stands further left, a stranger wrote.
+        // Entries further left were written by the client.
         x("10.0.0.1", &["10.9.9.9, 192.0.2.66, 192.0.2.7"], "192.0.2.7");
         x("10.0.0.1", &["192.0.2.66", "192.0.2.7"], "192.0.2.7");
         x("10.0.0.1", &["192.0.2.7:4711"], "192.0.2.7");
@@ -156,13 +156,13 @@ mod tests {
     }
 
     #[test]
-    fn a_stranger_who_sends_the_header_himself_changes_nothing() {
+    fn a_forwarding_header_of_an_untrusted_client_is_ignored() {
         for header in [ForwardedHeader::Off, ForwardedHeader::Forwarded, ForwardedHeader::XForwardedFor] {
             let lines = [("x-forwarded-for", "10.0.0.9"), ("forwarded", "for=10.0.0.9")];
             check(header, "192.0.2.66", &lines, "192.0.2.66");
             check(header, "2001:db8:2::1", &lines, "2001:db8:2::1");
         }
-        // Through the proxy, the other header is a stranger's own.
+        // Through the proxy, the other header is the client's own.
         check(ForwardedHeader::Off, "10.0.0.1", &[("x-forwarded-for", "192.0.2.7")], "10.0.0.1");
         check(ForwardedHeader::Forwarded, "10.0.0.1", &[("x-forwarded-for", "192.0.2.7")], "10.0.0.1");
         check(ForwardedHeader::XForwardedFor, "10.0.0.1", &[("forwarded", "for=192.0.2.7")], "10.0.0.1");
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quote_that_a_stranger_leaves_open_swallows_nothing_that_a_proxy_adds() {
+    fn an_unclosed_quote_of_a_client_hides_no_entry_of_a_proxy() {
         for open in
             ["for=192.0.2.9;x=\"", "for=192.0.2.9;x=\"\\\"", "for=192.0.2.9;x=\"\\", "for=\"192.0.2.9;x="]
         {
@@ -202,7 +202,7 @@ mod tests {
                 check(ForwardedHeader::Forwarded, "10.0.0.1", &lines, "198.51.100.7");
             }
         }
-        // The other header knows no quotes.
+        // The other header has no quotes.
         for open in ["\"", "192.0.2.9, \"", "\"192.0.2.9"] {
             let line = format!("{open}, 198.51.100.7");
             check(ForwardedHeader::XForwardedFor, "10.0.0.1", &[("x-forwarded-for", &line)], "198.51.100.7");

@@ -1,6 +1,6 @@
-//! Limits the time that a peer may take for its headers. hyper asks for a timer with each request and drops it when
-//! they are there; one for the whole connection serves them all, because to set one and to take it back costs more than
-//! to read the headers.
+//! Limits the time that a peer may take for its headers. hyper requests a timer with each request and drops it when
+//! they are there; one timer for the whole connection serves them all, because setting and cancelling one costs more
+//! than reading the headers.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use hyper::rt::{Sleep, Timer};
 
 /// The timer of one connection, for all of its requests.
-pub(super) struct Patience(Alarm);
+pub(super) struct HeaderDeadline(Alarm);
 
 /// The timer, set to some time that was waited for: it may be earlier than what is waited for now, never later.
 type Alarm = Arc<Mutex<Pin<Box<tokio::time::Sleep>>>>;
@@ -22,14 +22,14 @@ struct Wait {
     until: tokio::time::Instant,
 }
 
-impl Patience {
-    /// Nobody waits yet; `first` is how long the first wait will take, or less.
-    pub(crate) fn new(first: Duration) -> Self {
+impl HeaderDeadline {
+    /// A timer without waiters; `first` is how long the first wait will take, or less.
+    pub fn new(first: Duration) -> Self {
         Self(Arc::new(Mutex::new(Box::pin(tokio::time::sleep(first)))))
     }
 }
 
-impl Timer for Patience {
+impl Timer for HeaderDeadline {
     fn sleep(&self, duration: Duration) -> Pin<Box<dyn Sleep>> {
         self.sleep_until(self.now() + duration)
     }
@@ -74,10 +74,10 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn each_wait_ends_when_it_should_whatever_was_waited_for_before() {
-        let patience = Patience::new(Duration::from_secs(10));
+        let timer = HeaderDeadline::new(Duration::from_secs(10));
         let waited = async |seconds: u64| {
             let began = tokio::time::Instant::now();
-            patience.sleep(Duration::from_secs(seconds)).await;
+            timer.sleep(Duration::from_secs(seconds)).await;
             began.elapsed().as_secs()
         };
         assert_eq!(waited(10).await, 10);
@@ -88,8 +88,8 @@ mod tests {
         let given_up = tokio::time::timeout(Duration::from_secs(1), waited(60)).await;
         assert!(given_up.is_err());
         assert_eq!(waited(2).await, 2, "the alarm is set for later");
-        let mut wait = patience.sleep(Duration::from_secs(1));
-        patience.reset(&mut wait, patience.now() + Duration::from_secs(4));
+        let mut wait = timer.sleep(Duration::from_secs(1));
+        timer.reset(&mut wait, timer.now() + Duration::from_secs(4));
         let began = tokio::time::Instant::now();
         wait.await;
         assert_eq!(began.elapsed().as_secs(), 4);

@@ -1,7 +1,8 @@
-//! Requests of the doctor: who has a good token is told what arrived of his own request, and nothing else happens.
+//! Probes of the doctor: the response to a request with a valid token says what arrived of it, and nothing else
+//! happens.
 //!
-//! For everybody else this file is not there: without a token that this installation made within two minutes, a request
-//! is what it would be otherwise, whatever its header or query says.
+//! For other requests this file has no effect: without a token that this installation made within two minutes, a
+//! request is handled as usual, whatever its header or query says.
 
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
@@ -12,14 +13,9 @@ use super::reply::view_reply;
 use crate::doctor::{AnswerKey, PROBE_HEADER, ProbeKey, probe_answer, probe_token};
 use hooklatch_core::types::Clock;
 
-/// The key of the answer to a request with a good token; `None` for nearly all requests.
-pub(crate) fn probed(
-    probes: &ProbeKey,
-    clock: &Clock,
-    headers: &HeaderMap,
-    uri: &http::Uri,
-) -> Option<AnswerKey> {
-    // Most requests are told from probes by these two looks.
+/// The key of the answer to a request with a valid token; `None` for nearly all requests.
+pub fn probed(probes: &ProbeKey, clock: &Clock, headers: &HeaderMap, uri: &http::Uri) -> Option<AnswerKey> {
+    // These two checks rule out most requests.
     if uri.query().is_none() && !headers.contains_key(&PROBE_HEADER) {
         return None;
     }

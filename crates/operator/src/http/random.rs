@@ -1,4 +1,4 @@
-//! Random bytes that nobody can guess.
+//! Random bytes, from the operating system.
 
 use ring::rand::{SecureRandom, SystemRandom};
 

@@ -1,4 +1,4 @@
-//! The receiver: `POST /webhooks/{provider}`, `GET` for senders whose events come that way, and what a kind's handshake
+//! The receiver: `POST /webhooks/{provider}`, `GET` for senders that send events by it, and what a kind's handshake
 //! needs. It keeps the raw bytes, caps them in size, time and number, and leaves everything else to `receive`.
 
 use std::borrow::Cow;
@@ -40,8 +40,8 @@ const FIRST_BYTES: usize = 4 << 10;
 /// leaves behind.
 const NEXT_BYTES: usize = 64 << 10;
 
-/// Most bytes of a body over the cap that are read, so that its sender hears why, and the longest time that the next
-/// ones are waited for.
+/// Most bytes of a body over the cap that are read, so that its sender gets the response, and the longest wait for the
+/// next ones.
 const DRAIN_BYTES_MAX: usize = 4 << 20;
 const DRAIN_PAUSE_MAX: Duration = Duration::from_millis(200);
 
@@ -61,7 +61,7 @@ pub struct ReceiverState {
     /// Largest body of a request for no provider. Bytes.
     pub body_bytes_max: usize,
     pub body_timeout: Duration,
-    /// Knows requests of the doctor, which are answered with what arrived.
+    /// Recognises probes of the doctor, whose response says what arrived.
     pub probes: ProbeKey,
     /// Room for requests, from their headers until their events are written or given up.
     pub room: MemoryRoom,
@@ -72,15 +72,15 @@ pub struct ReceiverState {
 /// What is allowed of one body.
 struct BodyRules<'a> {
     bytes_max: usize,
-    /// The peer that it comes from.
+    /// Address of the client.
     peer: Option<IpAddr>,
-    /// True when its headers alone say that it will be rejected.
+    /// True when its headers alone show that it will be rejected.
     is_rejected: &'a (dyn Fn() -> bool + Sync),
 }
 
-/// Where a request came from, as far as is known of it.
+/// The connection that a request was received on, as far as it is known.
 #[derive(Clone, Copy, Default)]
-pub struct Came<'a> {
+pub struct ConnectionInfo<'a> {
     /// Its address; unknown on a server of a program's own.
     pub peer: Option<Peer>,
     /// The connections beside its own.
@@ -138,7 +138,7 @@ impl ReceiverState {
         &self,
         entry: &Arc<ProviderEntry>,
         request: http::Request<B>,
-        from: Came<'_>,
+        from: ConnectionInfo<'_>,
     ) -> Response
     where
         B: HttpBody<Data = Bytes> + Unpin,
@@ -191,7 +191,7 @@ impl ReceiverState {
             }
         };
         let mut response = match answer {
-            Ok(answer) if entry.caller.is_some() => known(response(answer)),
+            Ok(answer) if entry.caller.is_some() => mark_authenticated(response(answer)),
             Ok(answer) => response(answer),
             Err(error) => Problem::from(&error).into_response(),
         };
@@ -248,12 +248,12 @@ pub fn router(state: Arc<ReceiverState>) -> Router {
     Router::new()
         .route("/webhooks/{provider}", any(webhook))
         .route("/webhooks/{provider}/{key}", any(receipt))
-        .fallback(nobodys)
+        .fallback(not_found)
         .with_state(state)
 }
 
-/// A path that no provider has; the doctor may ask how a request came there.
-async fn nobodys(State(state): State<Arc<ReceiverState>>, request: Request) -> Response {
+/// A path that no provider has; the doctor may check how a request got there.
+async fn not_found(State(state): State<Arc<ReceiverState>>, request: Request) -> Response {
     let neighbours = request.extensions().get::<Neighbours>().cloned();
     let arrival = Arrival::now(request.extensions().get::<Peer>().map(|peer| peer.0));
     match state.no_probe(request, neighbours.as_ref()).await {
@@ -271,21 +271,21 @@ async fn webhook(
     request: Request,
 ) -> Response {
     let Some(entry) = state.receiver.entry(&name) else {
-        return nobodys(State(state), request).await;
+        return not_found(State(state), request).await;
     };
     let neighbours = request.extensions().get::<Neighbours>().cloned();
     let peer = request.extensions().get::<Peer>().copied();
-    state.answer(entry, request, Came { peer, neighbours: neighbours.as_ref() }).await
+    state.answer(entry, request, ConnectionInfo { peer, neighbours: neighbours.as_ref() }).await
 }
 
-/// What followed from a command, told to the caller that sent it. For everybody else nothing is here.
+/// The receipt of a command, for the caller that sent it. All other requests get 404.
 async fn receipt(
     State(state): State<Arc<ReceiverState>>,
     Path((name, key)): Path<(String, String)>,
     request: Request,
 ) -> Response {
     let Some(entry) = state.receiver.entry(&name).filter(|entry| entry.caller.is_some()) else {
-        return nobodys(State(state), request).await;
+        return not_found(State(state), request).await;
     };
     let (mut parts, _) = request.into_parts();
     let arrival = Arrival::now(parts.extensions.get::<Peer>().map(|peer| peer.0));
@@ -306,13 +306,13 @@ async fn receipt(
         received_at_ms: state.clock.now_ms(),
     };
     let response = match state.receiver.receipt(entry, raw, &key, arrival).await {
-        Ok(answer) => known(response(answer)),
+        Ok(answer) => mark_authenticated(response(answer)),
         Err(error) => Problem::from(&error).into_response(),
     };
     state.identified(response, arrival)
 }
 
-/// Puts the client certificate that TLS has verified where kinds look for it, and takes out what a stranger put there.
+/// Puts the client certificate that TLS has verified where kinds look for it, and removes what the client put there.
 fn show_certificate(parts: &mut http::request::Parts) {
     parts.headers.remove(&CLIENT_CERTIFICATE);
     if let Some(client) = parts.extensions.get::<Arc<ClientCertificate>>() {
@@ -322,8 +322,8 @@ fn show_certificate(parts: &mut http::request::Parts) {
     }
 }
 
-/// The answer to somebody who showed who it is.
-fn known(mut response: Response) -> Response {
+/// Marks a response to an authenticated caller.
+fn mark_authenticated(mut response: Response) -> Response {
     response.extensions_mut().insert(KnownCaller);
     response
 }
@@ -359,7 +359,7 @@ where
     let held = held.ok_or(Problem::SATURATED)?;
     let collect = collected(body, declared, &rules, held, neighbours);
     let mut collect = std::pin::pin!(collect);
-    // Most bodies came with their headers, and need nobody who looks at the time.
+    // Most bodies arrive with their headers, and need no timer.
     let first = std::future::poll_fn(|cx| Poll::Ready(collect.as_mut().poll(cx))).await;
     let read = match first {
         Poll::Ready(collected) => collected,
@@ -377,14 +377,14 @@ where
 /// Takes memory, from those who keep it longest if need be.
 async fn with_memory(neighbours: Option<&Neighbours>, is_held: &mut (dyn FnMut() -> bool + Send)) -> bool {
     match neighbours {
-        Some(neighbours) => neighbours.room.with_memory(&neighbours.slot, is_held).await,
+        Some(neighbours) => neighbours.limiter.with_memory(&neighbours.slot, is_held).await,
         None => is_held(),
     }
 }
 
-/// Reads a body into memory of its own. Room is taken for what is there and not for what was announced, so that a peer
-/// that announces much and sends little keeps nobody else out. Of a body that will be rejected whatever follows, no more
-/// than [`LARGE_BYTES`] are kept, and it takes no place among the large ones.
+/// Reads a body into memory of its own. Memory is reserved for the bytes that arrived and not for those that were
+/// announced, so that a peer that announces much and sends little keeps no other out. Of a body that will be rejected
+/// whatever follows, no more than [`LARGE_BYTES`] are kept, and it takes no place among the large ones.
 async fn collected<B>(
     mut body: B,
     declared: Option<usize>,
@@ -404,7 +404,7 @@ where
         if needed > rules.bytes_max {
             return Err(Problem::TOO_LARGE);
         }
-        // Nobody goes for it: whoever sends a small body slowly has no such place.
+        // No connection is evicted for it: a small body, however slow, has no such place.
         if needed > LARGE_BYTES && pace.is_none() {
             if (rules.is_rejected)() {
                 drain(&mut body).await;
@@ -440,14 +440,14 @@ impl LargePace {
     /// Bytes a second at which it arrives, where that is less than one may that is in another's way.
     fn too_slow(&self, bytes_n: usize) -> Option<u64> {
         let took_ms = u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX).max(1);
-        let came = u64::try_from(bytes_n.saturating_sub(self.bytes_n)).unwrap_or(u64::MAX);
-        let rate = came.saturating_mul(1_000) / took_ms;
+        let arrived_n = u64::try_from(bytes_n.saturating_sub(self.bytes_n)).unwrap_or(u64::MAX);
+        let rate = arrived_n.saturating_mul(1_000) / took_ms;
         (self.since.elapsed() > LARGE_GRACE && rate < LARGE_BYTES_PER_S_MIN).then_some(rate)
     }
 }
 
 /// The next part of a body of which `bytes_n` bytes are there. A large one gives up when it is slow and in the way of
-/// another: two strangers could otherwise keep all large bodies waiting.
+/// another: two clients could otherwise keep all large bodies waiting.
 async fn next_frame<B>(
     body: &mut B,
     held: &HeldMemory,
@@ -468,8 +468,8 @@ where
     }
 }
 
-/// Reads a body that is not wanted, up to [`DRAIN_BYTES_MAX`], and keeps nothing of it. Whoever sends nothing now hears
-/// at once.
+/// Reads a body that is not wanted, up to [`DRAIN_BYTES_MAX`], and keeps nothing of it. Ends as soon as the client
+/// pauses.
 async fn drain(mut body: impl HttpBody<Data = Bytes> + Unpin) {
     let mut left = DRAIN_BYTES_MAX;
     while let Ok(Some(Ok(frame))) = tokio::time::timeout(DRAIN_PAUSE_MAX, body.frame()).await {
@@ -499,7 +499,7 @@ fn response(answer: SenderAnswer) -> Response {
     };
     headers.insert(header::CONTENT_TYPE, content_type);
     for (name, value) in answer.headers {
-        // A stranger's text that is no header value is left out, as if it had not been sent.
+        // Text of a client that is not a valid header value is left out, as if it had not been sent.
         if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
             headers.insert(name, value);
         }
@@ -516,8 +516,8 @@ static CLIENT_CERTIFICATE: HeaderName = HeaderName::from_static("hooklatch-clien
 /// The header with the id of the request.
 static REQUEST_ID: HeaderName = HeaderName::from_static("hooklatch-request-id");
 
-/// The header by which a server says that it may have fake events; no other server sends it.
+/// The header of a server that may have fake events; no other server sends it.
 static TEST_SERVER: HeaderName = HeaderName::from_static("hooklatch-test");
 
-/// The header that says what became of a believed request.
+/// The header with the outcome of a verified request.
 pub(super) static OUTCOME: HeaderName = HeaderName::from_static("hooklatch-outcome");

@@ -33,7 +33,7 @@ pub(super) fn view_reply(status: StatusCode, view: &impl Serialize) -> Response 
     }
 }
 
-/// JSON, which people read in terminals too: what strangers wrote in it steers none.
+/// JSON, which people read in terminals too: control characters in a client's text have no effect there.
 pub(super) fn json_reply(status: StatusCode, body: &Value) -> Response {
     (status, [(header::CONTENT_TYPE, "application/json")], json_text(body)).into_response()
 }

@@ -31,7 +31,7 @@ impl<S> Bounded<S> {
         Self { io: TokioIo::new(stream), slot, timeout, deadline: None, is_read_wanted: false }
     }
 
-    /// Returns what a write came to, or that it took too long.
+    /// Returns the result of a write, or an error when it took too long.
     fn timed<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if written.is_ready() {
             return written;

@@ -1,8 +1,8 @@
-//! Wrong operator tokens are told apart from good ones only so often: after some of them their sender, and after many
-//! everybody who sends one, hears to wait.
+//! Limits the rate at which wrong operator tokens are refused with 401: after some of them their sender, and after many
+//! every sender of a wrong token, gets 429.
 //!
-//! A good token passes, whatever came before it from its address or from others: whoever could lock operators out by
-//! guessing would do so when they are needed most.
+//! A valid token is never throttled, whatever its address or others sent before: an attacker who could lock operators
+//! out by guessing would do so when they are needed most.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn ten_wrong_tokens_are_told_and_then_one_a_second() {
+    async fn ten_wrong_tokens_are_answered_at_once_and_then_one_a_second() {
         let throttle = Throttle::default();
         for _ in 0..10 {
             assert_eq!(throttle.wrong(ip(1)), None);
@@ -103,10 +103,10 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn many_who_guess_share_ten_a_second_and_a_64_is_one_of_them() {
+    async fn all_guessing_peers_share_ten_a_second_and_a_64_is_one_peer() {
         let throttle = Throttle::default();
-        let told_n = (0..1_000).filter(|n| throttle.wrong(ip(n % 100)).is_none()).count();
-        assert_eq!(told_n, 60);
+        let unthrottled_n = (0..1_000).filter(|n| throttle.wrong(ip(n % 100)).is_none()).count();
+        assert_eq!(unthrottled_n, 60);
         tokio::time::advance(Duration::from_secs(100)).await;
         let v6 = |n: u128| IpAddr::V6((0x2001_0db8_u128 << 96 | n).into());
         assert_eq!((0..1_000).filter(|n| throttle.wrong(v6(*n)).is_none()).count(), 10);

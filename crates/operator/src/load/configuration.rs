@@ -151,7 +151,7 @@ fn activated(place: &Field<'_>, kinds: &[Provider], named: Named<'_>) -> Option<
     ready.ok()
 }
 
-/// A sender that signs the URL cannot be believed while it is not written which URL it was given.
+/// A sender that signs the URL cannot be verified without the URL that it was given.
 fn check_public_url(checker: &Checker<'_>, config: &Config, kinds: &[Provider]) {
     if config.server.listen.ip().is_loopback() {
         return;
@@ -179,7 +179,7 @@ pub fn unusable(problems: &[ConfigProblem]) -> anyhow::Error {
     anyhow::anyhow!("the configuration cannot be used:\n{}", lines.join("\n"))
 }
 
-/// What the defaults say.
+/// The defaults.
 fn defaults() -> ReadValues {
     let (env, source) = (Environment::default(), DEFAULTS_ORIGIN.to_owned());
     let checker = Checker::new(&env, PathBuf::new(), source);
@@ -266,7 +266,7 @@ fn misspelt_variables<T>(
     env.all().keys().filter_map(problem).collect()
 }
 
-/// Every key the program asks for when it reads `settings`, and the range of each number; for the test of the manual.
+/// Every key that the program reads from `settings`, and the range of each number; for the test of the manual.
 #[cfg(test)]
 pub(crate) fn asked(
     settings: &Settings,
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn every_value_is_told_with_the_layer_that_it_came_from() {
+    fn every_setting_is_listed_with_its_layer() {
         #[track_caller]
         fn check(
             found: &BTreeMap<String, EffectiveSetting>,
@@ -308,8 +308,8 @@ mod tests {
             is_default: bool,
         ) {
             let setting = &found[key];
-            let told = (setting.value.as_deref(), setting.layer, setting.is_default);
-            assert_eq!(told, (value, layer, is_default), "{key}");
+            let actual = (setting.value.as_deref(), setting.layer, setting.is_default);
+            assert_eq!(actual, (value, layer, is_default), "{key}");
         }
         let found = effective(
             "[server]\nqueue_n_max = 77\nbody_bytes_max = 1048576\n[admin]\nhosts = [\"a.internal\", \"b.internal\"]\n\
@@ -343,8 +343,8 @@ mod tests {
         assert_eq!(secret_in(2).as_deref(), Some("file secret"));
         assert_eq!(found["server.events_n_max"].source, "HOOKLATCH__SERVER__EVENTS_N_MAX");
         assert!(found["server.queue_n_max"].source.ends_with("own.toml"));
-        let told = format!("{found:?}");
-        assert!(!told.contains("s3cr3t"), "{told}");
+        let text = format!("{found:?}");
+        assert!(!text.contains("s3cr3t"), "{text}");
     }
 
     #[test]

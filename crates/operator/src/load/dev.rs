@@ -20,8 +20,8 @@ use hooklatch_receive::provider::{Provider, dev_secret, dev_settings};
 use hooklatch_verify::DevKeys;
 use hooklatch_verify::spec::Spec;
 
-/// Named as the source of what this layer says.
-pub(crate) const ORIGIN: &str = "serve --dev";
+/// The source of the values of this layer.
+pub const ORIGIN: &str = "serve --dev";
 /// URL of its database, relative to the working directory.
 const DATABASE_URL: &str = "sqlite://.hooklatch/dev.db";
 /// The path of the built-in destination on the operators' listener.

@@ -19,7 +19,7 @@ pub struct Kinds {
     pub folder: Option<KindsFolder>,
     /// Everything that is wrong with the kinds of that folder.
     pub problems: Vec<ConfigProblem>,
-    /// Names of the kinds that cannot be used, which is reported already: nothing is said about their providers.
+    /// Names of the kinds that cannot be used, which is reported already: their providers are not reported again.
     pub broken: Vec<String>,
 }
 
@@ -43,7 +43,7 @@ pub fn kinds(file: Option<&Path>, own: Vec<Provider>) -> Kinds {
     kinds_beside(&Settings::of_process(file), own)
 }
 
-/// Does the same as [`kinds`], where these settings say which folder it is.
+/// Does the same as [`kinds`], for the folder in these settings.
 pub fn kinds_beside(settings: &Settings, own: Vec<Provider>) -> Kinds {
     let mut all = hooklatch_receive::providers::builtin();
     let (own, unusable): (Vec<_>, Vec<_>) = own.into_iter().partition(|kind| kind.spec().is_ok());

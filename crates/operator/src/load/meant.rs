@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_type_that_is_almost_a_known_one_is_told_and_another_type_is_not() {
+    fn a_misspelled_type_is_reported_and_an_unrelated_one_is_not() {
         let known =
             ["invoice.paid", "charge.refunded", "issues.opened", "push", "AUTHORISATION", "orders/create"];
         for (pattern, want) in [

@@ -6,7 +6,7 @@
 //! 1. `configuration`: the way as a whole, and what is in force in the end. Start at [`load`].
 //! 2. `layers` and `dev`: where the keys come from, as one table.
 //! 3. `kind_list`: the kinds that a configuration may name.
-//! 4. `sections` and `provider`: what the program and the kinds have to say about keys.
+//! 4. `sections` and `provider`: the rules of the program and of the kinds for keys.
 //! 5. `profiles`: the servers that an operator's commands reach, in a file of the person's own.
 //! 6. What is allowed and most likely not meant: `warnings` of keys, and `proof` (with `meant`), which runs the samples of
 //!    the kinds.

@@ -21,18 +21,18 @@ pub struct Profile {
     pub url: String,
     /// The person's token there; `None` when it is given otherwise.
     pub token: Option<Secret>,
-    /// The only certificates by which its name is believed; `None` for those of the system.
+    /// The only certificates that are trusted for its name; `None` for those of the system.
     pub ca_file: Option<PathBuf>,
 }
 
-/// What a file says of one profile, and what is allowed in it and most likely not meant.
+/// One profile of a file, and what is allowed in it and most likely not meant.
 #[derive(Debug)]
 pub struct FoundProfile {
     /// The profile; `None` when there is none of that name.
     pub profile: Option<Profile>,
     /// Names of all profiles.
     pub names: Vec<String>,
-    /// Files with secrets that everybody on the machine can read.
+    /// Files with secrets that every user of the machine can read.
     pub warnings: Vec<ConfigProblem>,
 }
 
@@ -113,18 +113,18 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_file_is_told_by_key_and_remedy_and_no_secret_is_shown() {
+    fn a_bad_file_is_reported_by_key_and_remedy_without_secrets() {
         #[track_caller]
         fn check(text: &str, wanted: &[&str]) {
             let folder = tempfile::tempdir().expect("a folder");
             let file = folder.path().join("profiles.toml");
             std::fs::write(&file, text).expect("written");
             let problems = find_profile(&file, &env(&[]), "prod").err().unwrap_or_default();
-            let told = problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+            let report = problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
             for part in wanted {
-                assert!(told.contains(part), "no `{part}` in {told}");
+                assert!(report.contains(part), "no `{part}` in {report}");
             }
-            assert!(told.contains("profiles.toml: ") && !told.contains("s3cr3t"), "{told}");
+            assert!(report.contains("profiles.toml: ") && !report.contains("s3cr3t"), "{report}");
         }
         check("[prod]\ntoken = \"s3cr3t\"\n", &["prod.url: is missing", "the operator side"]);
         check(
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn a_token_that_everybody_can_read_is_warned_of() {
-        // Below a folder that everybody may enter; `tempdir` makes one for its owner alone.
+        // Below a folder that every user may enter; `tempdir` makes one for its owner alone.
         let folder = tempfile::Builder::new()
             .permissions(std::fs::Permissions::from_mode(0o755))
             .tempdir()

@@ -1,9 +1,10 @@
 //! What a configuration does with the sample events of its kinds, and what in it is most likely not meant: `check` prints
 //! both.
 //!
-//! Each sample goes through routes, lanes, plain handlers and templates, without a database and without calls. A running
-//! server answers 200 to an event that no route takes, whose lane is missing or whose template names nothing, so nobody
-//! notices there. All of it are warnings: a sample is an example, and a sender has types of which there is no sample.
+//! Each sample goes through routes, lanes, plain handlers and templates, without a database and without calls. A
+//! running server answers 200 to an event that no route takes, whose lane is missing or whose template names nothing,
+//! so such a mistake is not visible there. All of it are warnings: a sample is an example, and a sender has types of
+//! which there is no sample.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -150,7 +151,7 @@ struct Prover<'a> {
 }
 
 impl Prover<'_> {
-    /// Warns about a key, and names the file or variable that says it; for a key that nothing says, the file.
+    /// Warns about a key, and names the file or variable that sets it; for a key that is not set, the file.
     fn warn(&mut self, key: &str, value: Option<&str>, why: &str, remedy: &str) {
         let is_said =
             |one: &&EffectiveSetting| one.layer != ConfigLayer::Default && key.starts_with(&one.key);
@@ -164,7 +165,7 @@ impl Prover<'_> {
         self.push("this program".to_owned(), &format!("handlers of `{kind}`"), value, (why, remedy));
     }
 
-    /// Two providers of one kind have the same handlers, which are told once.
+    /// Two providers of one kind have the same handlers, which are reported once.
     fn push(&mut self, source: String, key: &str, value: Option<&str>, (why, remedy): (&str, &str)) {
         let value = value.map(shown);
         let warning = ConfigProblem { value, ..ConfigProblem::new(&source, key, why, remedy) };
@@ -203,14 +204,14 @@ impl Prover<'_> {
             self.warn(&key, None, why, &remedy);
         }
         self.patterns(proven, known);
-        let told = self.routes(proven, &events);
+        let reported = self.routes(proven, &events);
         let mut failures: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
         for event in &events {
             let (name, event_type) = (proven.name, event.event_type.as_str());
             let result = match self.follow(proven, event) {
                 Ok(result) => {
                     let failed = result.why.as_ref().filter(|_| result.outcome == SampleOutcome::Failed);
-                    if let Some(why) = failed.filter(|_| !told.contains(event_type)) {
+                    if let Some(why) = failed.filter(|_| !reported.contains(event_type)) {
                         failures.entry(why.clone()).or_default().insert(event_type);
                     }
                     result
@@ -279,7 +280,7 @@ impl Prover<'_> {
         let limit = if is_stuck { HANDLER_LIMIT / 10 } else { HANDLER_LIMIT };
         let (answer, answered) = std::sync::mpsc::channel();
         let (handlers, seen) = (handlers.clone(), seen.clone());
-        // Nobody waits for the thread: the process ends with `check`.
+        // The thread is not joined: the process ends with `check`.
         std::thread::spawn(move || drop(answer.send(handlers.dispatch(&seen, false))));
         let handled = answered.recv_timeout(limit).ok();
         if handled.is_none() {
@@ -436,8 +437,8 @@ impl Prover<'_> {
         let known: Vec<&str> = known.iter().map(String::as_str).collect();
         let why =
             format!("fits no type that Hooklatch knows of `{kind}`, so that such events may be ignored");
-        // What to do about a pattern that fits no known type. Where nobody collected the sender's types, only one that
-        // is almost known is told.
+        // What to do about a pattern that fits no known type. Where the sender's types are not collected, only one that
+        // is almost known is reported.
         let remedy = |pattern: &TypePattern| {
             let is_known =
                 known.iter().any(|one| pattern.matches(one)) || rules.iter().any(|one| overlap(one, pattern));
@@ -532,7 +533,7 @@ fn meant_place(spec: &Spec, event: &RawEvent, place: &Place) -> Option<String> {
 
 /// The pointer that was probably meant by one that leads nowhere in `payload`.
 fn meant_pointer(spec: &Spec, payload: &Value, pointer: &str) -> Option<String> {
-    // Whoever looks at the sender's own page counts from the top of the body.
+    // The sender's own page counts from the top of the body, and so do its readers.
     let prefixes = spec.event.iter().map(|event| event.payload.as_str()).filter(|prefix| !prefix.is_empty());
     let mut shorter = prefixes.filter_map(|prefix| pointer.strip_prefix(prefix));
     let found = shorter.find(|rest| payload.pointer(rest).is_some_and(|value| value != payload));
@@ -587,7 +588,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_handlers_are_run_and_what_they_come_to_is_told() {
+    fn plain_handlers_are_run_and_their_outcomes_are_reported() {
         async fn in_tx(_: &mut Tx, _: Event<Value>) -> Handled {
             Ok(Effects::new())
         }
@@ -609,7 +610,7 @@ mod tests {
         assert_eq!(of("plan.created"), (SampleOutcome::Ignored, "nobody needs it"));
         assert_eq!(of("payment_intent.succeeded").0, SampleOutcome::NotRun);
         assert_eq!(of("v1.billing.meter.error_report_triggered").0, SampleOutcome::Untaken);
-        let told: Vec<String> = proof.warnings.iter().map(ToString::to_string).collect();
+        let reported: Vec<String> = proof.warnings.iter().map(ToString::to_string).collect();
         for part in [
             "providers.stripe: the samples of `charge.refunded` would fail: no account",
             "providers.stripe: the samples of `invoice.paid` would fail: no destination is called `receipts`",
@@ -617,9 +618,9 @@ mod tests {
             "did you mean \"payment_intent.succeeded\"?",
             "this program: handlers of `github`: no provider of this kind is configured",
         ] {
-            assert!(told.iter().any(|one| one.contains(part)), "no `{part}` in {told:#?}");
+            assert!(reported.iter().any(|one| one.contains(part)), "no `{part}` in {reported:#?}");
         }
-        assert_eq!(told.len(), 4, "{told:#?}");
+        assert_eq!(reported.len(), 4, "{reported:#?}");
     }
 
     #[test]
@@ -656,7 +657,7 @@ mod tests {
     }
 
     #[test]
-    fn a_handler_that_loops_for_ever_is_reported_and_holds_up_nothing() {
+    fn a_handler_that_never_returns_is_reported_and_blocks_nothing() {
         let kind = hooklatch_receive::kind("stripe").on("invoice.*", |_: Event<Value>| -> Handled {
             loop {
                 std::thread::park();
@@ -666,7 +667,7 @@ mod tests {
         let one = proof.samples.iter().find(|one| one.event_type == "invoice.paid").expect("a sample");
         let why = one.why.as_deref().unwrap_or_default();
         assert_eq!((one.outcome, why), (SampleOutcome::Failed, "its handler did not answer within 5 s"));
-        let told = proof.warnings.iter().any(|one| one.to_string().contains("did not answer within 5 s"));
-        assert!(told, "{:?}", proof.warnings);
+        let reported = proof.warnings.iter().any(|one| one.to_string().contains("did not answer within 5 s"));
+        assert!(reported, "{:?}", proof.warnings);
     }
 }

@@ -13,7 +13,7 @@ use hooklatch_core::types::{Name, OnConflict, TypePattern, stored_text};
 use hooklatch_receive::provider::Provider;
 use hooklatch_verify::spec::{EventSpec, SettingForm, SettingSpec, Spec};
 
-/// Delays and bounds with which failing handlers are tried again unless `retry` says otherwise.
+/// Delays and bounds of retries of failing handlers, the defaults of `retry`.
 const RETRY: RetryConfig =
     RetryConfig { first_ms: 1_000, max_ms: 3_600_000, attempts_n: 30, age_max_ms: 259_200_000 };
 /// Most patterns in `types`.
@@ -126,7 +126,7 @@ fn spec<'a>(
     None
 }
 
-/// `unverified = "accept"`, which only a kind may say whose sender signs nothing.
+/// `unverified = "accept"`, which is only for kinds whose sender signs nothing.
 fn unverified(table: &mut Table<'_>, spec: Option<&Spec>) -> bool {
     let Some(field) = table.take("unverified") else { return false };
     let is_accepted = field.parsed(|text| match text {

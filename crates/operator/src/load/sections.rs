@@ -22,7 +22,7 @@ use hooklatch_receive::provider::Provider;
 use hooklatch_store::sqlite_path;
 use hooklatch_verify::spec::{Resend, Spec};
 
-/// Days that are counted for sending again by hand where nothing is known of that, unless the operator says otherwise.
+/// Days within which messages may be sent again by hand where nothing is known of that; a default.
 const RESEND_UNKNOWN_DAYS: u32 = 30;
 /// Most characters of the installation's name: it stands in the title of each page.
 const NAME_CHARS_MAX: usize = 64;
@@ -203,7 +203,7 @@ fn check_window(part: &Field<'_>, (days, what): (u32, &str), messages: &Field<'_
 struct Reason {
     hours: u32,
     why: String,
-    /// True when it is known, so that the operator may not say less.
+    /// True when it is known, so that the operator may not set less.
     is_floor: bool,
 }
 

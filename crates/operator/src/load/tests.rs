@@ -1,4 +1,4 @@
-//! The manual is complete: what it documents is what the program asks for, and the defaults it shows are real.
+//! The manual is complete: it documents the keys that the program reads, and the defaults it shows are real.
 
 use std::collections::BTreeSet;
 
@@ -131,7 +131,7 @@ fn every_key_of_the_program_is_in_the_manual_and_the_other_way_round() {
     let asked = asked(&settings, &kinds());
     assert_eq!(asked.keys().cloned().collect::<BTreeSet<_>>(), documented);
     for (key, range) in asked.iter().filter_map(|(key, range)| Some((key, range.as_ref()?))) {
-        let said = told(key);
+        let said = manual_text(key);
         let (least, most) = (range.start().to_string(), range.end().to_string());
         // Not below another key, which the manual names.
         let least = if key == "server.inflight_bytes_max" { "body_bytes_max" } else { &least };
@@ -145,9 +145,9 @@ fn every_key_of_the_program_is_in_the_manual_and_the_other_way_round() {
 }
 
 /// The comments of the manual above this key, and above the table that it is written in.
-fn told(key: &str) -> String {
+fn manual_text(key: &str) -> String {
     let names: Vec<&str> = key.rsplit('.').take(2).collect();
-    let (mut told, mut comment, mut is_over) = (String::new(), String::new(), false);
+    let (mut text, mut comment, mut is_over) = (String::new(), String::new(), false);
     for line in DEFAULTS.lines() {
         if let Some(words) = line.strip_prefix("# ") {
             if std::mem::take(&mut is_over) {
@@ -158,10 +158,10 @@ fn told(key: &str) -> String {
         }
         is_over = true;
         if line.trim_start_matches('#').split([' ', '=']).next().is_some_and(|name| names.contains(&name)) {
-            told.push_str(&comment);
+            text.push_str(&comment);
         }
     }
-    told
+    text
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Warnings about what is allowed and most likely not meant: `check` tells them, and nothing is refused for them.
+//! Warnings about what is allowed and most likely not meant: `check` prints them, and refuses nothing for them.
 
 use hooklatch_core::config::{AdminConfig, Config, ProviderConfig, Secret};
 use hooklatch_core::types::{Name, Role};
@@ -112,7 +112,7 @@ fn age(warnings: &mut Vec<String>, name: &Name, provider: &ProviderConfig, spec:
     }
 }
 
-/// Types that anybody who has seen a request could write.
+/// Types that anyone who has seen a request could write.
 fn types(name: &Name, provider: &ProviderConfig, spec: &Spec) -> Option<String> {
     let key = format!("providers.{name}.types");
     let unsigned = spec.event.iter().find(|event| event.is_type_unsigned());
@@ -149,7 +149,7 @@ struct KeptSecret {
     secret: Secret,
 }
 
-/// Secrets by which a provider believes its requests, public keys excepted.
+/// Secrets with which a provider verifies its requests, public keys excepted.
 fn secrets(name: &Name, provider: &ProviderConfig, spec: &Spec) -> Vec<KeptSecret> {
     let kept = |place: String, text: &str| KeptSecret {
         place: format!("providers.{name}.{place}"),

@@ -1,4 +1,4 @@
-//! What the service manager is told, by the protocol of systemd's `sd_notify`.
+//! Notifications to the service manager, by the protocol of systemd's `sd_notify`.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
@@ -10,31 +10,31 @@ use hooklatch_core::config::Environment;
 
 /// Variable with the socket of the manager.
 const SOCKET: &str = "NOTIFY_SOCKET";
-/// Messages that wait for a manager that does not read them; what is told beyond that is lost.
+/// Most notifications that wait for a manager that does not read them; further ones are dropped.
 const WAITING_N_MAX: usize = 16;
 
 /// Part of the time that the watchdog allows between two signs of life, in which one is given: a few may be missed.
 const BEAT_PART: u32 = 4;
 
-/// The manager of this process; one that hears nothing where there is none.
+/// The manager of this process; sends nothing where there is none.
 #[derive(Debug)]
 pub struct Manager {
     beat: Option<Duration>,
-    /// The way to the thread that tells: a manager that does not read would hold up whoever tells it, and with that the
+    /// Queue of the notifier thread: a manager that does not read would otherwise block the sender, and with it the
     /// stop.
-    told: Option<SyncSender<String>>,
+    queue: Option<SyncSender<String>>,
 }
 
 impl Manager {
     /// The manager that started this process.
     pub fn of_process() -> Self {
         let mut allowed_us = 0;
-        // The variables stay: nobody is started by us, and to change them is not safe beside other threads.
+        // The variables stay: we start no process, and to change them is not safe beside other threads.
         let is_watched = sd_notify::watchdog_enabled(false, &mut allowed_us) && allowed_us > 0;
         let is_there = Environment::of_process().get(SOCKET).is_some_and(|socket| !socket.is_empty());
         Self {
             beat: is_watched.then(|| Duration::from_micros(allowed_us) / BEAT_PART),
-            told: is_there.then(teller).flatten(),
+            queue: is_there.then(start_notifier).flatten(),
         }
     }
 
@@ -43,59 +43,59 @@ impl Manager {
         self.beat
     }
 
-    /// Tells how it goes, in a line for people.
+    /// Sends the state of the server, in a line for people.
     pub fn status(&self, text: &str) {
-        self.tell(&[NotifyState::Status(text)]);
+        self.send(&[NotifyState::Status(text)]);
     }
 
-    /// Tells that the start is over: whatever waits for us may begin.
+    /// Notifies that the start is over: units that wait for us may begin.
     pub fn ready(&self, text: &str) {
-        self.tell(&[NotifyState::Ready, NotifyState::Status(text)]);
+        self.send(&[NotifyState::Ready, NotifyState::Status(text)]);
     }
 
     /// Gives a sign of life.
     pub fn alive(&self) {
-        self.tell(&[NotifyState::Watchdog]);
+        self.send(&[NotifyState::Watchdog]);
     }
 
-    /// Tells that the stop has begun, and within which time it ends: no sooner may we be killed.
+    /// Notifies that the stop has begun, and within which time it ends: we may not be killed sooner.
     pub fn stopping(&self, text: &str, within: Duration) {
         let within_us = u32::try_from(within.as_micros()).unwrap_or(u32::MAX);
-        self.tell(&[
+        self.send(&[
             NotifyState::Stopping,
             NotifyState::Status(text),
             NotifyState::ExtendTimeoutUsec(within_us),
         ]);
     }
 
-    fn tell(&self, states: &[NotifyState<'_>]) {
-        let Some(told) = &self.told else { return };
+    fn send(&self, states: &[NotifyState<'_>]) {
+        let Some(queue) = &self.queue else { return };
         let text = states.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
-        if told.try_send(text).is_err() {
+        if queue.try_send(text).is_err() {
             debug!("the service manager ({SOCKET}) does not read what it is told");
         }
     }
 }
 
-/// Starts the thread that tells, which ends with the manager's last message.
-fn teller() -> Option<SyncSender<String>> {
-    let (told, waiting) = sync_channel(WAITING_N_MAX);
+/// Starts the notifier thread, which ends when the queue is closed.
+fn start_notifier() -> Option<SyncSender<String>> {
+    let (queue, waiting) = sync_channel(WAITING_N_MAX);
     let started =
-        std::thread::Builder::new().name("manager".to_owned()).spawn(move || tell_all(&waiting)).map(drop);
+        std::thread::Builder::new().name("manager".to_owned()).spawn(move || send_all(&waiting)).map(drop);
     if let Err(error) = &started {
         warn!(%error, "could not start the thread that tells the service manager how it goes");
     }
-    started.ok().map(|()| told)
+    started.ok().map(|()| queue)
 }
 
-/// Tells all that is to be told, and complains once of a manager that is not there.
-fn tell_all(waiting: &Receiver<String>) {
+/// Sends all queued notifications, and warns once of a manager that is not there.
+fn send_all(waiting: &Receiver<String>) {
     let mut is_there = true;
     for text in waiting {
-        let heard = sd_notify::notify(false, &[NotifyState::Custom(&text)]);
-        if let (Err(error), true) = (&heard, is_there) {
+        let sent = sd_notify::notify(false, &[NotifyState::Custom(&text)]);
+        if let (Err(error), true) = (&sent, is_there) {
             warn!(%error, "could not tell the service manager ({SOCKET}) how it goes");
         }
-        is_there = heard.is_ok();
+        is_there = sent.is_ok();
     }
 }

@@ -1,8 +1,8 @@
-//! The manager of services that started this process, such as systemd: the sockets that it opened for us, and what it
-//! is told about us.
+//! The manager of services that started this process, such as systemd: the sockets that it opened for us, and the
+//! notifications that it gets.
 //!
-//! Both are agreed on in variables of the environment, so that nothing happens here where nobody manages us. `sockets.rs`
-//! says which socket is whose; `manager.rs` tells. When there is something to be told is for `app` to know.
+//! Both are agreed on in variables of the environment, so that nothing happens here without a manager. `sockets.rs`
+//! assigns the sockets; `manager.rs` sends notifications. `app` decides when.
 
 mod manager;
 mod sockets;

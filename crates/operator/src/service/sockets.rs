@@ -1,5 +1,5 @@
-//! The sockets that were opened before we started, by the protocol of systemd's `sd_listen_fds`: whoever connects while
-//! one process ends and the next one starts waits in them, and is refused by neither.
+//! The sockets that were opened before we started, by the protocol of systemd's `sd_listen_fds`: clients that connect
+//! between the end of one process and the start of the next wait in them, and are refused by neither.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
@@ -17,9 +17,9 @@ const FOR: &str = "LISTEN_PID";
 /// The open sockets of this process, by whose they are.
 #[derive(Debug, Default)]
 pub struct Sockets {
-    /// The receiver's, where senders come.
+    /// The receiver's, for senders.
     pub server: Option<TcpListener>,
-    /// The operators' listener, where monitors come.
+    /// The operators' listener, for monitors.
     pub admin: Option<TcpListener>,
 }
 
@@ -70,7 +70,7 @@ impl Sockets {
     pub fn of_process(server: SocketAddr, admin: SocketAddr) -> Result<Self, SocketMistake> {
         let env = Environment::of_process();
         let names = env.get(NAMES).unwrap_or_default();
-        // Before there is a list of them: whatever number somebody wrote would be its length.
+        // Before there is a list of them, because an arbitrary number in the variable would be its length.
         let is_ours = env.get(FOR).is_none_or(|id| id.is_empty() || id == std::process::id().to_string());
         let n = env.get(COUNT).and_then(|n| n.parse().ok()).filter(|_| is_ours).unwrap_or(0);
         if n > SocketOwner::ALL.len() {
@@ -116,7 +116,7 @@ fn owners(names: &str, n: usize) -> Result<Vec<SocketOwner>, SocketMistake> {
     Ok(owners)
 }
 
-/// The socket, when it takes connections where the configuration says.
+/// The socket, when it listens on the configured address.
 fn fitting(
     socket: TcpListener,
     owner: SocketOwner,
@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sockets_are_told_apart_by_their_names_or_by_their_order() {
+    fn sockets_are_identified_by_name_or_by_order() {
         use SocketOwner::{Admin, Server};
         #[track_caller]
         fn check(names: &str, n: usize, want: &[SocketOwner]) {
@@ -160,11 +160,11 @@ mod tests {
     }
 
     #[test]
-    fn names_that_leave_a_doubt_are_told() {
+    fn ambiguous_names_are_refused() {
         #[track_caller]
         fn check(names: &str, n: usize, part: &str) {
-            let told = owners(names, n).expect_err(names).to_string();
-            assert!(told.contains(part), "{told}");
+            let error = owners(names, n).expect_err(names).to_string();
+            assert!(error.contains(part), "{error}");
         }
         check("server:web", 2, "is called `web`");
         check("server", 2, "is called ``");
@@ -182,11 +182,11 @@ mod tests {
         let same = take(one, &address).expect("the same address");
         assert_eq!(same.local_addr().expect("its address").to_string(), address);
         take(listener(), "127.0.0.1:0").expect("any port");
-        let told = take(listener(), "0.0.0.0:0").expect_err("another address").to_string();
-        assert!(told.contains("admin.listen is 0.0.0.0:0"), "{told}");
+        let error = take(listener(), "0.0.0.0:0").expect_err("another address").to_string();
+        assert!(error.contains("admin.listen is 0.0.0.0:0"), "{error}");
         let open = listener();
         let stream = TcpStream::connect(open.local_addr().expect("its address")).expect("a connection");
-        let told = take(OwnedFd::from(stream).into(), "127.0.0.1:0").expect_err("a connection").to_string();
-        assert!(told.contains("not a listener") && told.contains("Accept=no"), "{told}");
+        let error = take(OwnedFd::from(stream).into(), "127.0.0.1:0").expect_err("a connection").to_string();
+        assert!(error.contains("not a listener") && error.contains("Accept=no"), "{error}");
     }
 }

@@ -17,7 +17,7 @@ use http::StatusCode;
 use http_body_util::{BodyExt, Limited};
 use maud::{Markup, html};
 
-use crate::contract::{ContractAnswer, path, told, with_query};
+use crate::contract::{ContractAnswer, parse_answer, path, with_query};
 use crate::parts::body::BodyLook;
 use crate::parts::chip::{Mood, chip};
 use crate::parts::diff::{DiffRow, LINES_N_MAX, side_by_side};
@@ -27,7 +27,7 @@ use crate::parts::frame::Place;
 use crate::parts::list::Narrow;
 use crate::parts::{body, chip, diff, field, form, link, list, moment};
 use crate::state::{ConsoleState, SignedAgain, SignedCopy};
-use crate::trouble::Trouble;
+use crate::trouble::PageError;
 use crate::visit::Visit;
 use hooklatch_contract::{
     ContentView, EventAct, EventOrder, JudgedAct, LedgerView, LedgerWhat, MessageView, OrderResult, Risk,
@@ -51,11 +51,11 @@ async fn show(visit: Visit, names: EventNames, raw: RawQuery) -> Response {
     visit.answer(Place::Events, draw(&visit, names, &raw).await)
 }
 
-async fn draw(visit: &Visit, names: EventNames, raw: &RawQuery) -> Result<(String, Markup), Trouble> {
-    let Path((provider, event_id)) = names.map_err(|_| Trouble::not_found())?;
+async fn draw(visit: &Visit, names: EventNames, raw: &RawQuery) -> Result<(String, Markup), PageError> {
+    let Path((provider, event_id)) = names.map_err(|_| PageError::not_found())?;
     let path = link::event_path(&provider, &event_id);
     let look = LedgerLook::of(raw);
-    let ContractAnswer { view, etag } = match visit.ask_tagged::<LedgerView>(&path).await {
+    let ContractAnswer { view, etag } = match visit.get_tagged::<LedgerView>(&path).await {
         Err(trouble) if trouble.status == StatusCode::NOT_FOUND => {
             return Err(not_here(visit, &provider, &event_id).await);
         }
@@ -82,10 +82,10 @@ async fn draw(visit: &Visit, names: EventNames, raw: &RawQuery) -> Result<(Strin
     Ok((plain::line(readable_id(id).as_deref().unwrap_or(id)).into_owned(), body))
 }
 
-/// Says which event is not here, and what is known of its id.
-async fn not_here(visit: &Visit, provider: &str, event_id: &str) -> Trouble {
-    let found: Result<SearchView, Trouble> =
-        visit.ask(&with_query("/search", &[("id", Some(event_id))])).await;
+/// The error for an event that is not here, with what is known of its id.
+async fn not_here(visit: &Visit, provider: &str, event_id: &str) -> PageError {
+    let found: Result<SearchView, PageError> =
+        visit.get(&with_query("/search", &[("id", Some(event_id))])).await;
     let mut sentences = vec![format!("no event `{event_id}` of provider `{provider}` is here")];
     if let Ok(found) = found {
         sentences.extend(found.found.iter().filter_map(|hit| match hit {
@@ -96,7 +96,7 @@ async fn not_here(visit: &Visit, provider: &str, event_id: &str) -> Trouble {
         }));
         sentences.extend(found.notes.iter().map(|note| note.trim_end_matches('.').to_owned()));
     }
-    Trouble::new(StatusCode::NOT_FOUND, "not_found", &sentences.join(". "))
+    PageError::new(StatusCode::NOT_FOUND, "not_found", &sentences.join(". "))
 }
 
 /// Sentences about what the ledger does not tell.
@@ -130,16 +130,16 @@ fn path_of(names: EventNames) -> Option<String> {
 
 /// Gives on the bytes, which a browser keeps as a file and never shows.
 async fn body(visit: Visit, names: EventNames) -> Response {
-    let Some(path) = path_of(names) else { return visit.trouble(Place::Events, &Trouble::not_found()) };
-    let answer = visit.ask_raw(&format!("{path}/body")).await;
+    let Some(path) = path_of(names) else { return visit.trouble(Place::Events, &PageError::not_found()) };
+    let answer = visit.get_response(&format!("{path}/body")).await;
     if answer.status().is_success() {
         return answer;
     }
-    let trouble = told::<()>(answer).await.err().unwrap_or(Trouble::INCOMPLETE);
+    let trouble = parse_answer::<()>(answer).await.err().unwrap_or(PageError::INCOMPLETE);
     visit.trouble(Place::Events, &trouble)
 }
 
-/// Carries out what a form of the page asks for.
+/// Carries out the act of a form of the page.
 async fn decide(visit: Visit, names: EventNames, form: SentForm) -> Response {
     match decided(&visit, names, &form).await {
         Ok(path) => form::go(&visit.link(&path)),
@@ -147,13 +147,13 @@ async fn decide(visit: Visit, names: EventNames, form: SentForm) -> Response {
     }
 }
 
-async fn decided(visit: &Visit, names: EventNames, form: &SentForm) -> Result<String, Trouble> {
-    let path = path_of(names).ok_or_else(Trouble::not_found)?;
+async fn decided(visit: &Visit, names: EventNames, form: &SentForm) -> Result<String, PageError> {
+    let path = path_of(names).ok_or_else(PageError::not_found)?;
     let act: EventAct = serde_json::from_value(form.needed("act")?.into()).map_err(|_| {
-        Trouble::bad_form("the form asks for an act that events do not know: open the page again")
+        PageError::bad_form("the form asks for an act that events do not know: open the page again")
     })?;
     let order = EventOrder { act, reason: form.needed("reason")?.to_owned() };
-    let _: OrderResult = visit.order(&format!("{path}/decide"), &form.headers()?, &order).await?;
+    let _: OrderResult = visit.post(&format!("{path}/decide"), &form.headers()?, &order).await?;
     Ok(path)
 }
 
@@ -177,7 +177,7 @@ impl LedgerLook {
     }
 }
 
-/// The word of the contract for an act, and what its button says.
+/// The word of the contract for an act, and the label of its button.
 fn words(act: EventAct) -> (&'static str, &'static str) {
     match act {
         EventAct::Dispatch => ("dispatch", "Dispatch it"),
@@ -288,7 +288,7 @@ fn facts(visit: &Visit, view: &LedgerView) -> Markup {
     html! { section aria-label="The event" { (list::facts(&rows)) } }
 }
 
-/// How many effects stand in which state, since a handler may be done while what it asked for is not.
+/// How many effects are in which state, since a handler may be done while its effects are not.
 fn effects(view: &LedgerView) -> Option<Markup> {
     let mut counts: Vec<(MessageState, u64)> = Vec::new();
     for entry in &view.entries {
@@ -302,7 +302,7 @@ fn effects(view: &LedgerView) -> Option<Markup> {
     (!counts.is_empty()).then_some(shown)
 }
 
-/// The rule that told it from others, in words.
+/// The rule that identified the event, in words.
 fn identity(rule: &str) -> Markup {
     let words = match rule.split('/').next() {
         Some("sender") => "the id that its sender gave it",
@@ -320,7 +320,7 @@ async fn beside(visit: &Visit, view: &LedgerView) -> Option<Markup> {
     let provider = &view.event.provider;
     let differs = match &view.content {
         Some(content) => {
-            let stands = visit.ask::<LedgerView>(&link::event_path(provider, first)).await;
+            let stands = visit.get::<LedgerView>(&link::event_path(provider, first)).await;
             match stands.ok().and_then(|stands| stands.content) {
                 Some(stands) => compared(&stands, content),
                 None => list::nothing(
@@ -365,7 +365,7 @@ fn compared(first: &ContentView, other: &ContentView) -> Markup {
     }
 }
 
-/// Most bytes of a body that the contract tells within a ledger.
+/// Most bytes of a body that the contract returns within a ledger.
 const BODY_BYTES_MAX: u64 = 64 << 10;
 /// Longest value of a header that is shown. Bytes.
 const VALUE_BYTES_MAX: usize = 2 << 10;
@@ -518,7 +518,7 @@ async fn body_of(visit: &Visit, view: &LedgerView, path: &str) -> Result<Bytes, 
     if is_whole_text(content) {
         return Ok(Bytes::from(content.body.clone()));
     }
-    let answer = visit.ask_raw(&format!("{path}/body")).await;
+    let answer = visit.get_response(&format!("{path}/body")).await;
     let is_good = answer.status().is_success();
     let read = Limited::new(answer.into_body(), COMMAND_BYTES_MAX).collect().await.ok();
     read.filter(|_| is_good)

@@ -18,10 +18,10 @@ use hooklatch_core::types::{AttemptResult, EventState, MessageState};
 const FIRST_N: usize = 20;
 const LAST_N: usize = 100;
 
-pub(crate) fn timeline(visit: &Visit, view: &LedgerView, path: &str, look: LedgerLook) -> Markup {
-    let told = &view.entries;
-    let left_out_n = if look.has_all_entries { 0 } else { told.len().saturating_sub(FIRST_N + LAST_N) };
-    let last_n = told.len() - told.len().min(FIRST_N) - left_out_n;
+pub fn timeline(visit: &Visit, view: &LedgerView, path: &str, look: LedgerLook) -> Markup {
+    let entries = &view.entries;
+    let left_out_n = if look.has_all_entries { 0 } else { entries.len().saturating_sub(FIRST_N + LAST_N) };
+    let last_n = entries.len() - entries.len().min(FIRST_N) - left_out_n;
     let (mut today, mut before_ms) = (String::new(), None);
     let mut drawn = |one: &LedgerEntry| {
         let at_ms = one.at_ms;
@@ -32,7 +32,7 @@ pub(crate) fn timeline(visit: &Visit, view: &LedgerView, path: &str, look: Ledge
     };
     html! {
         ol class="timeline" {
-            @for one in told.iter().take(FIRST_N) { (drawn(one)) }
+            @for one in entries.iter().take(FIRST_N) { (drawn(one)) }
             @if left_out_n > 0 {
                 li class="left-out" {
                     a href=(visit.link(&with_query(path, &[("entries", Some("all"))]))) {
@@ -40,7 +40,7 @@ pub(crate) fn timeline(visit: &Visit, view: &LedgerView, path: &str, look: Ledge
                     }
                 }
             }
-            @for one in told.iter().rev().take(last_n).rev() { (drawn(one)) }
+            @for one in entries.iter().rev().take(last_n).rev() { (drawn(one)) }
         }
         p class="hint" { "Times are in UTC, to the millisecond; beside each stands how long after the entry before it came." }
     }
@@ -62,7 +62,7 @@ fn item(drawn: &DrawnEntry, at_ms: i64, date: Option<String>, after_ms: Option<i
     }
 }
 
-/// A distance between two entries: exact while that says something. Milliseconds.
+/// A distance between two entries, with as many digits as are useful. Milliseconds.
 fn distance(ms: i64) -> String {
     match ms.max(0) {
         ms @ 0..=999 => format!("{ms} ms"),
@@ -76,7 +76,7 @@ const ANSWER_BYTES_MAX: usize = 4 << 10;
 
 /// An entry as it is drawn.
 struct DrawnEntry {
-    /// The colour of its mark, which says again what the words say.
+    /// The colour of its mark, which means the same as the words.
     class: &'static str,
     name: &'static str,
     more: Markup,
@@ -285,7 +285,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_distance_is_told_in_a_unit_that_says_something() {
+    fn a_distance_is_formatted_in_a_readable_unit() {
         #[track_caller]
         fn check(ms: i64, want: &str) {
             assert_eq!(distance(ms), want);

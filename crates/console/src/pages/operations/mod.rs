@@ -1,6 +1,7 @@
-//! What is done to all that a filter finds: listed, shown, confirmed; `show.rs` is one operation, watched and decided about.
+//! Acts on everything that a filter finds: listed, shown, confirmed; `show.rs` is one operation, with its progress and
+//! decisions.
 //!
-//! An operation begins with a preview: an address has the filter, the page says what it finds and which acts there are.
+//! An operation begins with a preview: the URL has the filter, the page shows what it finds and which acts there are.
 //! The same page with an act in its path has the form that confirms it. The form is about the rows of the preview and no
 //! others: it sends their number and their `set`, and the contract refuses it when other rows are found.
 
@@ -22,7 +23,7 @@ use crate::parts::form::{self, SentForm};
 use crate::parts::frame::Place;
 use crate::parts::{field, link, list, moment};
 use crate::state::ConsoleState;
-use crate::trouble::Trouble;
+use crate::trouble::PageError;
 use crate::visit::Visit;
 use hooklatch_contract::{
     BulkFigures, EventFilter, MessageFilter, NamedCount, OperationChoice, OperationOrder, OperationPreview,
@@ -56,9 +57,9 @@ async fn list_all(visit: Visit, raw: RawQuery) -> Response {
     visit.answer(Place::Operations, made)
 }
 
-async fn draw_list(visit: &Visit, values: &[(String, String)]) -> Result<Markup, Trouble> {
+async fn draw_list(visit: &Visit, values: &[(String, String)]) -> Result<Markup, PageError> {
     let cursor = field::value(values, "cursor");
-    let page: Page<OperationView> = visit.ask(&with_query("/operations", &[("cursor", cursor)])).await?;
+    let page: Page<OperationView> = visit.get(&with_query("/operations", &[("cursor", cursor)])).await?;
     let row = |operation: &OperationView| {
         html! {
             tr {
@@ -97,22 +98,23 @@ async fn new(visit: Visit, act: Option<String>, raw: RawQuery) -> Response {
 
 /// Reads the choice of an address. A name that its filter does not have is refused: left out, it would choose more rows
 /// than were meant.
-fn choice(values: &[(String, String)], now_ms: UnixMs) -> Result<OperationChoice, Trouble> {
+fn choice(values: &[(String, String)], now_ms: UnixMs) -> Result<OperationChoice, PageError> {
     let mut filter = field::asked(values, now_ms)?;
     let subject = filter.remove("subject").unwrap_or_default();
     if !filter.contains_key("state") {
         let why = "an operation acts on what stands in one state: choose one on the list first";
-        return Err(Trouble::bad_form(why));
+        return Err(PageError::bad_form(why));
     }
     if !["messages", "events"].contains(&subject.as_str()) {
-        return Err(Trouble::bad_form("say as `subject` whether it is about `messages` or `events`"));
+        return Err(PageError::bad_form("say as `subject` whether it is about `messages` or `events`"));
     }
     let value = |(name, text): (String, String)| {
         let number = text.parse::<i64>().ok().filter(|_| name.ends_with("_ms"));
         (name, number.map_or_else(|| Value::from(text), Value::from))
     };
     let filter: Map<String, Value> = filter.into_iter().map(value).collect();
-    let odd = |_| Trouble::bad_form("this filter cannot be read: filter the list anew, and go on from there");
+    let odd =
+        |_| PageError::bad_form("this filter cannot be read: filter the list anew, and go on from there");
     serde_json::from_value(json!({ subject: filter })).map_err(odd)
 }
 
@@ -146,16 +148,16 @@ async fn draw_new(
     choice: &OperationChoice,
     act: Option<&str>,
     notice: &Markup,
-) -> Result<(String, Markup), Trouble> {
+) -> Result<(String, Markup), PageError> {
     if act.is_some_and(|act| choice.clone().with_act(act).is_none()) {
-        return Err(Trouble::bad_form("there is no such act"));
+        return Err(PageError::bad_form("there is no such act"));
     }
     let title = "New operation".to_owned();
     if bulk_acts(choice, &BulkFigures { counted_n: 1, ..BulkFigures::default() }).is_empty() {
         return Ok((title, list::nothing("Nothing can be done to what stands in this state.")));
     }
     let preview: OperationPreview =
-        visit.order("/operations/preview", &OrderHeaders::default(), choice).await?;
+        visit.post("/operations/preview", &OrderHeaders::default(), choice).await?;
     let (title, decision) = match (nothing_to_choose(visit, &preview), act) {
         (Some(why), _) => (title, why),
         (None, None) => (title, acts(visit, choice, &preview.acts)),
@@ -164,7 +166,7 @@ async fn draw_new(
                 .acts
                 .iter()
                 .find(|one| one.act == act)
-                .ok_or_else(|| Trouble::bad_form("this cannot be done to what stands in this state"))?;
+                .ok_or_else(|| PageError::bad_form("this cannot be done to what stands in this state"))?;
             // The head of a page has no other guard against text that turns it around.
             let words = choice_words(choice, preview.figures.counted_n);
             (format!("{}: {}", act.label, plain::line(&words)), confirm(visit, choice, act, &preview))
@@ -287,14 +289,14 @@ fn typed_field(counted_n: u64) -> Markup {
 }
 
 /// Refuses a form in which another number was typed than it is about.
-fn check_typed(form: &SentForm, counted_n: u64) -> Result<(), Trouble> {
+fn check_typed(form: &SentForm, counted_n: u64) -> Result<(), PageError> {
     let typed = form.optional("typed_n").unwrap_or_default();
     let digits: String = typed.chars().filter(|one| !matches!(one, ',' | '.' | ' ' | '_')).collect();
     if digits.parse() == Ok(counted_n) {
         return Ok(());
     }
     let title = format!("the number {counted_n} has to be typed to confirm it");
-    Err(Trouble::new(StatusCode::BAD_REQUEST, "other_number_typed", &title))
+    Err(PageError::new(StatusCode::BAD_REQUEST, "other_number_typed", &title))
 }
 
 /// What was found, in words and in figures, with the way to look at it; and what operators did to it a moment ago.
@@ -370,13 +372,13 @@ async fn begin(visit: Visit, form: SentForm) -> Response {
     page
 }
 
-fn sent_choice(form: &SentForm) -> Result<OperationChoice, Trouble> {
-    let odd = |_| Trouble::bad_form("the form has another `choice` than it was drawn with");
+fn sent_choice(form: &SentForm) -> Result<OperationChoice, PageError> {
+    let odd = |_| PageError::bad_form("the form has another `choice` than it was drawn with");
     serde_json::from_str(form.needed("choice")?).map_err(odd)
 }
 
-async fn order(visit: &Visit, form: &SentForm) -> Result<OperationView, Trouble> {
-    let odd = |what: &str| Trouble::bad_form(&format!("the form has another `{what}` than there is"));
+async fn order(visit: &Visit, form: &SentForm) -> Result<OperationView, PageError> {
+    let odd = |what: &str| PageError::bad_form(&format!("the form has another `{what}` than there is"));
     let counted_n = form.needed("counted_n")?.parse().map_err(|_| odd("counted_n"))?;
     let subject = sent_choice(form)?.with_act(form.needed("act")?).ok_or_else(|| odd("act"))?;
     if visit.may(Role::Operator) {
@@ -390,11 +392,11 @@ async fn order(visit: &Visit, form: &SentForm) -> Result<OperationView, Trouble>
         steps: None,
         again: form.optional("again") == Some("true"),
     };
-    visit.order("/operations", &form.headers()?, &order).await
+    visit.post("/operations", &form.headers()?, &order).await
 }
 
 /// Why an order was refused, with the rows and the operation because of which it was.
-fn notice(visit: &Visit, trouble: &Trouble) -> Markup {
+fn notice(visit: &Visit, trouble: &PageError) -> Markup {
     let involved = trouble.involved.as_deref();
     html! {
         p class="trouble" role="alert" {
@@ -463,7 +465,7 @@ mod tests {
     use hooklatch_contract::{EventAct, MessageAct};
     use hooklatch_core::types::DeliveryFilter;
 
-    fn read(query: &str) -> Result<OperationChoice, Trouble> {
+    fn read(query: &str) -> Result<OperationChoice, PageError> {
         let values: Vec<_> = form_urlencoded::parse(query.as_bytes()).into_owned().collect();
         choice(&values, 7_200_000)
     }

@@ -11,7 +11,7 @@ use crate::parts::chip::{Mood, chip};
 use crate::parts::form::{self, ActForm, SentForm};
 use crate::parts::frame::Place;
 use crate::parts::{link, list, moment};
-use crate::trouble::Trouble;
+use crate::trouble::PageError;
 use crate::visit::Visit;
 use hooklatch_contract::{
     OperationPreview, OperationState, OperationSubject, OperationView, ReasonOrder, SkippedRow, StepView,
@@ -30,9 +30,9 @@ pub(crate) async fn show(visit: Visit, Path(operation_id): Path<String>) -> Resp
     visit.answer(Place::Operations, made)
 }
 
-async fn draw(visit: &Visit, operation_id: &str) -> Result<Markup, Trouble> {
+async fn draw(visit: &Visit, operation_id: &str) -> Result<Markup, PageError> {
     let page = path(&["operations", operation_id]);
-    let operation: OperationView = visit.ask(&page).await?;
+    let operation: OperationView = visit.get(&page).await?;
     let is_running = operation.state == OperationState::Running;
     let is_waiting = operation.state == OperationState::Waiting;
     let acts_on = if is_waiting {
@@ -62,8 +62,8 @@ async fn draw(visit: &Visit, operation_id: &str) -> Result<Markup, Trouble> {
 }
 
 /// What is to be approved: the same figures, sentence and rows as the person saw who ordered it, as they are now.
-async fn acts_on(visit: &Visit, operation: &OperationView, page: &str) -> Result<Markup, Trouble> {
-    let preview: OperationPreview = visit.ask(&format!("{page}/preview")).await?;
+async fn acts_on(visit: &Visit, operation: &OperationView, page: &str) -> Result<Markup, PageError> {
+    let preview: OperationPreview = visit.get(&format!("{page}/preview")).await?;
     let moved_n = operation.total_n.saturating_sub(preview.figures.counted_n);
     Ok(html! {
         section aria-labelledby="acts-on" {
@@ -169,14 +169,14 @@ pub(crate) async fn decide(
     }
 }
 
-async fn order(visit: &Visit, page: &str, word: &str, form: &SentForm) -> Result<(), Trouble> {
+async fn order(visit: &Visit, page: &str, word: &str, form: &SentForm) -> Result<(), PageError> {
     let order = ReasonOrder { reason: form.needed("reason")?.to_owned() };
     let headers = form.headers()?;
     if word == "approve" && visit.may(Role::Operator) {
-        let operation: OperationView = visit.ask(page).await?;
+        let operation: OperationView = visit.get(page).await?;
         check_typed(form, operation.total_n)?;
     }
-    visit.order::<OperationView>(&format!("{page}/{word}"), &headers, &order).await.map(drop)
+    visit.post::<OperationView>(&format!("{page}/{word}"), &headers, &order).await.map(drop)
 }
 
 /// State of an operation.
@@ -236,7 +236,7 @@ fn bar(operation: &OperationView) -> Markup {
     }
 }
 
-/// The steps, with what became of their calls.
+/// The steps, with the results of their calls.
 fn steps_table(steps: &StepsView) -> Markup {
     let row = |(n, step): (usize, &StepView)| {
         let numbers = [step.rows_n, step.changed_n, step.open_n(), step.good_n, step.failed_n];
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn every_reason_for_passing_over_is_said() {
+    fn every_reason_for_passing_over_has_a_sentence() {
         for word in ["not_found", "not_allowed", "body_gone", "still_open", "moved", "test_event", "failed"] {
             assert_ne!(why_passed_over(word), word);
         }

@@ -11,7 +11,7 @@ use hooklatch_contract::{ArrivedHeader, ArrivedView, ProbeAnswer};
 pub static PROBE_HEADER: HeaderName = HeaderName::from_static("hooklatch-probe");
 /// The name of the same in the query: on the way, one of the two may be lost.
 pub(crate) const PROBE_QUERY: &str = "hooklatch-probe";
-/// Most headers that are told.
+/// Most headers that are listed.
 const HEADERS_N_MAX: usize = 200;
 
 /// The token that a request has, in its header or in its query; `None` for nearly all requests.
@@ -24,7 +24,7 @@ fn query_token(query: &str) -> Option<&str> {
     query.split('&').find_map(|pair| pair.strip_prefix(PROBE_QUERY)?.strip_prefix('='))
 }
 
-/// The answer to a request that had a good token: no value of it comes back.
+/// The response to a request with a valid token: it contains no value of the request.
 pub fn probe_answer(key: &AnswerKey, parts: &http::request::Parts, body: &Bytes) -> ProbeAnswer {
     let query = parts.uri.query();
     let kept: Vec<&str> = query

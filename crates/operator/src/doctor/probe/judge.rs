@@ -1,4 +1,4 @@
-//! What it means how probes fared.
+//! Findings from the results of probes.
 
 use sha2::{Digest, Sha256};
 
@@ -9,10 +9,10 @@ use crate::doctor::check::{BODY, EXPECT, HEADERS, PATH, REACHED, REDIRECT, SIZE,
 use hooklatch_contract::{ArrivedView, FindingView, ProbeAnswer, ProbeView, ProblemView};
 use hooklatch_core::figures::grouped;
 
-/// What came back of a probe.
+/// The response to a probe.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProbeHeard {
-    /// An answer, whoever gave it.
+    /// A response, of this server or of anything in front of it.
     Answer {
         /// HTTP status of the answer.
         status: u16,
@@ -27,56 +27,58 @@ pub enum ProbeHeard {
     Failed(String),
 }
 
-/// What is known of one probe.
-enum Fared {
+/// The result of one probe.
+enum ProbeResult {
     Arrived(ArrivedView, u64),
     Redirected(u16, String),
     Other(String),
 }
 
-/// Findings about the way to the receiver. Each probe is there with what came back.
+/// Findings about the way to the receiver, from each probe and its response.
 pub fn judge(view: &ProbeView, probes: &[(ProbeRequest, ProbeHeard)]) -> Vec<FindingView> {
     let Some(key) = AnswerKey::of_text(&view.answer_key) else {
         return vec![REACHED.unknown("the server gave no key for answers")];
     };
-    let fared: Vec<(&ProbeRequest, Fared)> =
-        probes.iter().map(|(request, heard)| (request, fared(&key, heard))).collect();
-    let Some((request, first)) = fared.iter().find(|(request, _)| request.what == ProbeWhat::Plain) else {
+    let results: Vec<(&ProbeRequest, ProbeResult)> =
+        probes.iter().map(|(request, response)| (request, result_of(&key, response))).collect();
+    let Some((request, first)) = results.iter().find(|(request, _)| request.what == ProbeWhat::Plain) else {
         return vec![REACHED.unknown("no probe was sent")];
     };
     let url = format!("{}{}", view.public_url, request.path);
     let (arrived, took_ms) = match first {
-        Fared::Arrived(arrived, took_ms) => (arrived, *took_ms),
-        Fared::Redirected(status, to) => {
+        ProbeResult::Arrived(arrived, took_ms) => (arrived, *took_ms),
+        ProbeResult::Redirected(status, to) => {
             let found = format!("POST {url}: {status} to {to}");
             return vec![REDIRECT.failure(found).cure(format!(
                 "set server.public_url, and the URL at every sender, to where it leads: {to}"
             ))];
         }
-        Fared::Other(why) => {
+        ProbeResult::Other(why) => {
             return vec![REACHED.failure(format!("POST {url}: {why}")).cure(REACH)];
         }
     };
     let mut findings =
         vec![REACHED.well(format!("POST {url}: answered by this installation after {took_ms} ms"))];
     findings.push(REDIRECT.well("none"));
-    findings.extend(paths(request, arrived, &fared));
-    findings.extend(headers(&key, &fared));
-    findings.push(body(request, arrived, &fared));
-    findings.extend(sizes(view, &fared));
-    findings.extend(fared.iter().filter(|(request, _)| request.what == ProbeWhat::Expect).map(
-        |(_, fared)| {
-            match fared {
-                Fared::Arrived(..) => EXPECT.well("answered"),
+    findings.extend(paths(request, arrived, &results));
+    findings.extend(headers(&key, &results));
+    findings.push(body(request, arrived, &results));
+    findings.extend(sizes(view, &results));
+    findings.extend(results.iter().filter(|(request, _)| request.what == ProbeWhat::Expect).map(
+        |(_, result)| {
+            match result {
+                ProbeResult::Arrived(..) => EXPECT.well("answered"),
                 other => EXPECT
                     .warning(other.words())
                     .cure("let the proxy answer `Expect: 100-continue` itself, or pass it on"),
             }
         },
     ));
-    findings.extend(fared.iter().filter(|(request, _)| request.what == ProbeWhat::Again).map(
-        |(_, fared)| {
-            let Fared::Arrived(_, took_ms) = fared else { return TIME.warning(fared.words()).cure(REACH) };
+    findings.extend(results.iter().filter(|(request, _)| request.what == ProbeWhat::Again).map(
+        |(_, result)| {
+            let ProbeResult::Arrived(_, took_ms) = result else {
+                return TIME.warning(result.words()).cure(REACH);
+            };
             let patience_ms = u64::from(view.answer_within_ms);
             let grade = (*took_ms > patience_ms / 5, *took_ms > patience_ms);
             TIME.graded(format!("{took_ms} ms"), grade, "look at the proxy's own times, and at its distance")
@@ -89,7 +91,7 @@ pub fn judge(view: &ProbeView, probes: &[(ProbeRequest, ProbeHeard)]) -> Vec<Fin
 const REACH: &str = "look at DNS, certificate, proxy and firewall in front of `server.listen`, and at `server.public_url`; \
      `hooklatch settings list` says what is in force";
 
-impl Fared {
+impl ProbeResult {
     fn words(&self) -> String {
         match self {
             Self::Arrived(..) => "it arrived".to_owned(),
@@ -99,25 +101,27 @@ impl Fared {
     }
 }
 
-fn fared(key: &AnswerKey, heard: &ProbeHeard) -> Fared {
-    let (status, location, body, took_ms) = match heard {
-        ProbeHeard::Failed(why) => return Fared::Other(why.clone()),
+fn result_of(key: &AnswerKey, response: &ProbeHeard) -> ProbeResult {
+    let (status, location, body, took_ms) = match response {
+        ProbeHeard::Failed(why) => return ProbeResult::Other(why.clone()),
         ProbeHeard::Answer { status, location, body, took_ms } => (*status, location, body, *took_ms),
     };
     if (300..400).contains(&status) {
-        return Fared::Redirected(status, location.clone().unwrap_or_else(|| "nowhere".to_owned()));
+        return ProbeResult::Redirected(status, location.clone().unwrap_or_else(|| "nowhere".to_owned()));
     }
     if let Ok(answer) = serde_json::from_slice::<ProbeAnswer>(body) {
         let arrived = serde_json::from_str::<ArrivedView>(&answer.arrived);
         return match arrived {
-            Ok(arrived) if key.proves(&answer.arrived, &answer.proof) => Fared::Arrived(arrived, took_ms),
-            _ => Fared::Other(format!(
+            Ok(arrived) if key.proves(&answer.arrived, &answer.proof) => {
+                ProbeResult::Arrived(arrived, took_ms)
+            }
+            _ => ProbeResult::Other(format!(
                 "{status}, and the answer is not the one that this installation gave: something on the way wrote it"
             )),
         };
     }
     let code = serde_json::from_slice::<ProblemView>(body).map(|problem| problem.code).unwrap_or_default();
-    Fared::Other(match (status, code.as_str()) {
+    ProbeResult::Other(match (status, code.as_str()) {
         (_, "rejected" | "no_such_provider" | "method_not_allowed" | "address_refused") => format!(
             "{status} `{code}`: a Hooklatch answered that does not know the probe: another installation, or the proxy \
              drops both the header `hooklatch-probe` and the query"
@@ -133,7 +137,11 @@ fn fared(key: &AnswerKey, heard: &ProbeHeard) -> Fared {
     })
 }
 
-fn paths(request: &ProbeRequest, arrived: &ArrivedView, all: &[(&ProbeRequest, Fared)]) -> Vec<FindingView> {
+fn paths(
+    request: &ProbeRequest,
+    arrived: &ArrivedView,
+    all: &[(&ProbeRequest, ProbeResult)],
+) -> Vec<FindingView> {
     let mut found = Vec::new();
     let as_sent = format!("POST {}", request.path);
     let as_arrived = format!("{} {}", arrived.method, arrived.path);
@@ -148,21 +156,21 @@ fn paths(request: &ProbeRequest, arrived: &ArrivedView, all: &[(&ProbeRequest, F
                 .cure("let the proxy pass the query on: some kinds sign it, or read it"),
         );
     }
-    for (request, fared) in all.iter().filter(|(request, _)| request.what == ProbeWhat::Path) {
-        let is_there = matches!(fared, Fared::Arrived(arrived, _) if arrived.path == request.path);
+    for (request, result) in all.iter().filter(|(request, _)| request.what == ProbeWhat::Path) {
+        let is_there = matches!(result, ProbeResult::Arrived(arrived, _) if arrived.path == request.path);
         if !is_there {
-            let why = PATH.failure(fared.words()).about(&request.path);
+            let why = PATH.failure(result.words()).about(&request.path);
             found.push(why.cure("let the proxy pass on everything below /webhooks/"));
         }
     }
     or_well(found, || PATH.well(as_arrived))
 }
 
-fn headers(key: &AnswerKey, all: &[(&ProbeRequest, Fared)]) -> Vec<FindingView> {
+fn headers(key: &AnswerKey, all: &[(&ProbeRequest, ProbeResult)]) -> Vec<FindingView> {
     let (mut found, mut sent_n, mut is_unknown_dropped) = (Vec::new(), 0, false);
     let signed = all.iter().filter(|(one, _)| matches!(one.what, ProbeWhat::Plain | ProbeWhat::Path));
-    for (request, fared) in signed {
-        let Fared::Arrived(arrived, _) = fared else { continue };
+    for (request, result) in signed {
+        let ProbeResult::Arrived(arrived, _) = result else { continue };
         is_unknown_dropped |= !arrived.is_in_header;
         for (name, value) in request.headers.iter().filter(|(name, _)| name != PROBE_HEADER.as_str()) {
             sent_n += 1;
@@ -185,12 +193,12 @@ fn headers(key: &AnswerKey, all: &[(&ProbeRequest, Fared)]) -> Vec<FindingView> 
     found
 }
 
-fn body(request: &ProbeRequest, arrived: &ArrivedView, all: &[(&ProbeRequest, Fared)]) -> FindingView {
+fn body(request: &ProbeRequest, arrived: &ArrivedView, all: &[(&ProbeRequest, ProbeResult)]) -> FindingView {
     if is_whole(request, arrived) {
         return BODY.well(format!("{} bytes as they were sent", request.body.len()));
     }
-    let changed = all.iter().filter_map(|(request, fared)| match (request.what, fared) {
-        (ProbeWhat::Aspect(n), Fared::Arrived(arrived, _)) if !is_whole(request, arrived) => {
+    let changed = all.iter().filter_map(|(request, result)| match (request.what, result) {
+        (ProbeWhat::Aspect(n), ProbeResult::Arrived(arrived, _)) if !is_whole(request, arrived) => {
             ASPECTS.get(n).map(|aspect| aspect.name)
         }
         _ => None,
@@ -213,13 +221,13 @@ fn is_whole(request: &ProbeRequest, arrived: &ArrivedView) -> bool {
     arrived.body_digest == hex::encode(Sha256::digest(&request.body))
 }
 
-fn sizes(view: &ProbeView, all: &[(&ProbeRequest, Fared)]) -> Vec<FindingView> {
+fn sizes(view: &ProbeView, all: &[(&ProbeRequest, ProbeResult)]) -> Vec<FindingView> {
     let mut found = Vec::new();
-    for (request, fared) in all {
+    for (request, result) in all {
         let ProbeWhat::Size(bytes) = request.what else { continue };
-        let why = match fared {
-            Fared::Arrived(arrived, _) if is_whole(request, arrived) => continue,
-            Fared::Arrived(arrived, _) => format!("{} bytes arrived", grouped(arrived.body_bytes_n)),
+        let why = match result {
+            ProbeResult::Arrived(arrived, _) if is_whole(request, arrived) => continue,
+            ProbeResult::Arrived(arrived, _) => format!("{} bytes arrived", grouped(arrived.body_bytes_n)),
             other => other.words(),
         };
         let why = format!("a body of {} bytes: {why}", grouped(u64::from(bytes)));
@@ -284,8 +292,8 @@ mod tests {
         let bad: Vec<_> = bad.map(|one| (one.check.as_str(), one.verdict)).collect();
         assert_eq!(bad, want, "{found:?}");
         assert!(found.iter().any(|one| one.found.contains(words)), "{found:?}");
-        let told = format!("{found:?}");
-        assert!(!told.contains(&view.token) && !told.contains(&view.answer_key));
+        let report = format!("{found:?}");
+        assert!(!report.contains(&view.token) && !report.contains(&view.answer_key));
     }
 
     fn said(status: u16, body: &str) -> ProbeHeard {
@@ -293,13 +301,13 @@ mod tests {
     }
 
     #[test]
-    fn how_probes_fare_is_told_by_what_they_were_for() {
+    fn failed_probes_are_reported_by_their_purpose() {
         check(|key, request| straight(key, request, 10), &[], "as they were sent");
         check(|key, request| straight(key, request, 1_001), &[("public.time", Warning)], "1001 ms");
         check(|key, request| straight(key, request, 5_001), &[("public.time", Failure)], "5001 ms");
-        let only = |what: fn(ProbeWhat) -> bool, heard: fn() -> ProbeHeard| {
+        let only = |what: fn(ProbeWhat) -> bool, response: fn() -> ProbeHeard| {
             move |key: &AnswerKey, request: &ProbeRequest| {
-                if what(request.what) { heard() } else { straight(key, request, 10) }
+                if what(request.what) { response() } else { straight(key, request, 10) }
             }
         };
         let of_path = only(|what| what == ProbeWhat::Path, || said(404, "not here"));
@@ -311,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn who_answers_in_our_place_is_found_out() {
+    fn a_response_of_another_server_is_recognised() {
         let reached = [("public.reached", Failure)];
         check(|_, _| ProbeHeard::Failed("connection refused".to_owned()), &reached, "connection refused");
         check(|_, _| said(502, "bad gateway"), &reached, "no answer of ours");

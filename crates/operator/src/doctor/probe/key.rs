@@ -1,9 +1,9 @@
-//! Tokens of probes. A token is made of a random number and the time until which it is good, with a MAC; the key of all
-//! of them follows from the installation's id, which is secret to its database. So every node knows every token again,
-//! also behind a balancer, and nobody keeps one.
+//! Tokens of probes. A token is a random number and an expiry time, with a MAC; the key of the MAC is derived from the
+//! installation's id, which is secret to its database. So every node, also behind a balancer, can check every token
+//! without storing any.
 //!
-//! A token opens nothing: whoever has one is told what arrived of a request of his own, for two minutes, without any
-//! value in it. That it can be used more than once therefore costs what any refused request costs.
+//! A token gives no access: for two minutes, its holder can see what arrived of its own request, without any value in
+//! it. That it can be used more than once therefore costs what any refused request costs.
 
 use uuid::Uuid;
 
@@ -52,7 +52,7 @@ impl ProbeKey {
         let (until, rest) = token.split_once('.')?;
         let (nonce, mac) = rest.split_once('.')?;
         let until_ms: UnixMs = until.parse().ok()?;
-        // A clock that is ahead makes tokens that are good for longer, and no token is good for ever.
+        // A clock that is ahead makes tokens that are valid for longer, so the lifetime of a token is bounded.
         let is_now = until_ms > now_ms && until_ms.saturating_sub(now_ms) <= 10 * GOOD_FOR_MS;
         let is_ours = same(&self.mac(until_ms, nonce), &hex::decode(mac).ok()?);
         (is_ours && is_now).then(|| self.answer_key(nonce))
@@ -68,12 +68,12 @@ impl ProbeKey {
 }
 
 impl AnswerKey {
-    /// Reads a key as the API tells it.
+    /// Parses a key as the API returns it.
     pub fn of_text(text: &str) -> Option<Self> {
         hex::decode(text).ok().filter(|bytes| bytes.len() == 32).map(Self)
     }
 
-    /// The key as the API tells it.
+    /// The key as the API returns it.
     pub fn text(&self) -> String {
         hex::encode(&self.0)
     }
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn any_node_of_an_installation_knows_its_tokens_again_and_nobody_else_does() {
+    fn tokens_are_valid_on_every_node_of_one_installation_only() {
         let (id, now_ms) = (Uuid::new_v4(), 1_795_356_311_500);
         let made = ProbeKey::new(&id).make(now_ms);
         let other_node = ProbeKey::new(&id);

@@ -1,8 +1,8 @@
-//! A request that goes the way of a sender's and makes no event: the receiver answers with what arrived of it.
+//! A request that takes the path of a sender's and makes no event: the receiver answers with what arrived of it.
 //!
-//! `key.rs` makes tokens that any node of the installation knows again without keeping anything; `arrival.rs` is what the
-//! receiver answers; `plan.rs` is which requests are sent, and `judge.rs` what it means how they fared. Whoever sends
-//! them is somebody outside: `cli/doctor/`.
+//! `key.rs` makes tokens that any node of the installation can check without storing them; `arrival.rs` is what the
+//! receiver answers; `plan.rs` is which requests are sent, and `judge.rs` turns their results into findings. The client
+//! that sends them is in `cli/doctor/`.
 
 mod arrival;
 mod judge;

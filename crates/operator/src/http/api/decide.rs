@@ -62,7 +62,7 @@ pub(super) fn check_reason(reason: &str) -> Result<(), Problem> {
     if is_reason(reason) { Ok(()) } else { Err(Problem::BAD_REASON) }
 }
 
-/// A request to decide: who asks, and what was sent.
+/// A request to decide: its caller, and its content.
 pub(super) struct DecisionRequest {
     people: People,
     key: IdempotencyKey,
@@ -169,7 +169,7 @@ pub(super) async fn decide_message(
 ) -> Result<Response, Problem> {
     let request = DecisionRequest::read(people, request).await?;
     let MessageOrder { act, reason } = request.order()?;
-    // What else is wrong with the request is said first; no message has this number.
+    // Other mistakes in the request are reported first; no message has this number.
     let id = id.parse().unwrap_or(MessageId::from_column(0));
     request.decide(&state, &Ordered::Message { id, act }, &reason).await
 }

@@ -39,7 +39,7 @@ pub(crate) async fn show(
     Ok(tagged_reply(&view, &view))
 }
 
-/// What the tables know of a destination, with what this node knows.
+/// A destination from the tables, with this node's configuration and state.
 fn view(state: &ApiState, standing: DestinationStanding) -> DestinationView {
     let facts = state.destinations.get(standing.name.as_str());
     DestinationView {

@@ -16,8 +16,8 @@ use hooklatch_contract::{DoctorView, FindingView, ProbePath, ProbeView};
 use hooklatch_core::types::Role;
 use hooklatch_store::People;
 
-/// Findings; who reaches some names alone hears of those.
-pub(crate) async fn show(
+/// Findings; a token with a limited scope gets those of its names alone.
+pub async fn show(
     State(state): State<Arc<ApiState>>,
     Asking(people): Asking,
     RawQuery(raw): RawQuery,

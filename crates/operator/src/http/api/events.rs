@@ -1,4 +1,4 @@
-//! `/v1/events`: what came in, a page at a time; the ledger of one event, and its bytes.
+//! `/v1/events`: received events, a page at a time; the ledger of one event, and its bytes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -108,7 +108,7 @@ pub(crate) async fn show(
     Ok(tagged_reply(&ledger, &ledger.event))
 }
 
-/// Judges the calls of a ledger, and says of those that are open whether they go out by themselves.
+/// Judges the calls of a ledger, and marks those open ones that are sent without an operator.
 async fn judge_calls(state: &ApiState, people: &People, ledger: &mut LedgerView) -> Result<(), Problem> {
     let messages = ledger.entries.iter_mut().filter_map(|entry| match &mut entry.what {
         LedgerWhat::Effect { message } => Some(message),
@@ -131,7 +131,7 @@ async fn judge_calls(state: &ApiState, people: &People, ledger: &mut LedgerView)
     Ok(())
 }
 
-/// Says where the secret that matched stands in the configuration.
+/// Finds the place in the configuration of the secret that matched.
 fn place_secret(state: &ApiState, key: &EventKey, ledger: &mut LedgerView) {
     let fingerprints =
         state.providers.iter().find(|one| one.name == key.provider).map(|one| &one.fingerprints);
@@ -145,8 +145,8 @@ fn place_secret(state: &ApiState, key: &EventKey, ledger: &mut LedgerView) {
     }
 }
 
-/// The bytes, which a browser keeps as a file and never shows: whoever sent them wrote them.
-pub(crate) async fn body(
+/// The bytes, which a browser downloads and never shows: they are the sender's, and untrusted.
+pub async fn body(
     State(state): State<Arc<ApiState>>,
     Asking(people): Asking,
     path: EventPath,

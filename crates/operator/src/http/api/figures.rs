@@ -14,7 +14,7 @@ use hooklatch_contract::{BacklogEvents, BacklogMessages, BacklogView};
 use hooklatch_core::types::EventState;
 use hooklatch_store::ActivityQuery;
 
-/// Counts the events and messages that somebody should look at, and says of each whether anything configured takes
+/// Counts the events and messages that need an operator, and says of each whether anything configured takes
 /// them.
 pub(crate) async fn backlog(
     State(state): State<Arc<ApiState>>,

@@ -1,11 +1,11 @@
 //! The operators' API under `/v1`: shows events and messages, and takes a person's decisions about them.
 //!
 //! Every request needs a bearer token; deciding needs the role `operator` and an `Idempotency-Key`. In reading order:
-//! `routes.rs` is the list of what there is; `state.rs` what all routes need and who asks, `query.rs` reads what a list is
-//! asked for; `decide.rs` reads what a POST asks for, which `shape.rs` holds against its schema, and takes decisions about
-//! one subject, `operations.rs` those about many. `events.rs`, `messages.rs` (with lanes and judgements), `destinations.rs`,
-//! `providers.rs`, `figures.rs`, `records.rs`, `questions.rs`, `doctor.rs`, `tokens.rs` and `test_events.rs` have the other
-//! routes. It decides nothing itself: what a decision does is written in `store`.
+//! `routes.rs` is the list of routes; `state.rs` what all of them need, and the caller; `query.rs` parses the query of
+//! a list; `decide.rs` parses the body of a POST, which `shape.rs` checks against its schema, and takes decisions about
+//! one subject, `operations.rs` those about many. `events.rs`, `messages.rs` (with lanes and judgements),
+//! `destinations.rs`, `providers.rs`, `figures.rs`, `records.rs`, `questions.rs`, `doctor.rs`, `tokens.rs` and
+//! `test_events.rs` have the other routes. It decides nothing itself: the effect of a decision is written in `store`.
 
 mod decide;
 mod destinations;

@@ -1,4 +1,4 @@
-//! `/v1/operations`: what is ordered to be done to all that a filter finds, what it would act on, how far it is, and its end.
+//! `/v1/operations`: the orders about everything that a filter finds, with their preview, progress and end.
 
 use std::sync::Arc;
 
@@ -60,7 +60,7 @@ pub(super) async fn preview_again(
     Asking(people): Asking,
     Path(id): Path<String>,
 ) -> Result<Response, Problem> {
-    let preview = people.operation_preview_again(known(&id)?, state.clock.now_ms()).await?;
+    let preview = people.operation_preview_again(operation_id(&id)?, state.clock.now_ms()).await?;
     previewed(&state, &people, preview).await
 }
 
@@ -85,7 +85,8 @@ pub(crate) async fn decide(
     let request = DecisionRequest::read(people, request).await?;
     let ReasonOrder { reason } = request.order()?;
     let decision = request.decision(&state, &reason)?;
-    let decided = request.people().operation_decide(known(&id)?, act, &decision).await.map_err(busy)?;
+    let decided =
+        request.people().operation_decide(operation_id(&id)?, act, &decision).await.map_err(busy)?;
     let word = match act {
         OperationAct::Approve => "approved",
         OperationAct::Continue => "continued",
@@ -95,8 +96,8 @@ pub(crate) async fn decide(
     Ok(answer(StatusCode::OK, &decided))
 }
 
-pub(crate) async fn show(Asking(people): Asking, Path(id): Path<String>) -> Result<Response, Problem> {
-    Ok(view_reply(StatusCode::OK, &people.operation(known(&id)?).await?))
+pub async fn show(Asking(people): Asking, Path(id): Path<String>) -> Result<Response, Problem> {
+    Ok(view_reply(StatusCode::OK, &people.operation(operation_id(&id)?).await?))
 }
 
 pub(crate) async fn list(Asking(people): Asking, RawQuery(raw): RawQuery) -> Result<Response, Problem> {
@@ -106,7 +107,7 @@ pub(crate) async fn list(Asking(people): Asking, RawQuery(raw): RawQuery) -> Res
 }
 
 /// The id of an operation; no operation has one of another form.
-fn known(id: &str) -> Result<&str, Problem> {
+fn operation_id(id: &str) -> Result<&str, Problem> {
     uuid::Uuid::parse_str(id).map(|_| id).map_err(|_| Problem::NOT_FOUND)
 }
 

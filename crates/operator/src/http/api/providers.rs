@@ -1,5 +1,5 @@
-//! `/v1/providers`: how each is registered, what came from it last, which of its secrets still match, and a secret that
-//! its sender taught us.
+//! `/v1/providers`: how each is registered, its last event, which of its secrets still match, and a secret that its
+//! sender posted.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -63,13 +63,13 @@ pub(crate) async fn views(
     Ok(found.into_iter().filter_map(of).collect())
 }
 
-/// What the tables know of a provider, with what the configuration says of it.
+/// A provider from the tables, with its configuration.
 fn view(facts: &ProviderFacts, standing: ProviderStanding, now_ms: UnixMs) -> ProviderView {
     let secrets = facts.fingerprints.iter().zip(1_u32..).map(|(fingerprint, position)| {
         let used = standing.uses.iter().find(|one| one.fingerprint == *fingerprint);
         let last_ms = used.map(|one| one.last_matched_at_ms);
         let horizon_ms = i64::from(facts.horizon_h) * 3_600_000;
-        // Nobody knows of a secret that never matched here; the newest one is the one to keep.
+        // A secret that never matched here is not idle: its use is unknown. The newest one is the one to keep.
         let is_idle = last_ms.is_some_and(|last_ms| now_ms.saturating_sub(last_ms) > horizon_ms);
         SecretView {
             position,

@@ -70,7 +70,7 @@ fn quoted<'a>(words: impl Iterator<Item = &'a str>) -> String {
     words.map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
 }
 
-/// The beginning of what a stranger wrote, as one line.
+/// The beginning of a client's text, as one line.
 fn shown(text: &str) -> String {
     let beginning: String = text.chars().take(NAME_SHOWN_CHARS).collect();
     plain::line(&beginning).into_owned()
@@ -132,8 +132,8 @@ pub(crate) fn time(values: &BTreeMap<String, String>, key: &str) -> Result<Optio
     }
 }
 
-/// The place of a list that `cursor` stands for; `read` knows its form.
-pub(crate) fn cursor<T>(
+/// The place of a list that `cursor` stands for; `read` parses it.
+pub fn cursor<T>(
     values: &BTreeMap<String, String>,
     read: impl FnOnce(&str) -> Option<T>,
 ) -> Result<Option<T>, Problem> {

@@ -1,4 +1,4 @@
-//! `/v1/explain` and `/v1/what-if`: questions that are asked with a body and change nothing.
+//! `/v1/explain` and `/v1/what-if`: queries with a body, which change nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,7 +47,7 @@ pub(crate) async fn explain(
     Ok(view_reply(StatusCode::OK, &view))
 }
 
-/// Time after which no further event is asked about.
+/// Time after which no further event is tried.
 const TIME_MAX: Duration = Duration::from_secs(10);
 
 pub(super) async fn what_if_one(
@@ -76,7 +76,7 @@ pub(crate) async fn what_if(
     Ok(view_reply(StatusCode::OK, &view))
 }
 
-/// The events that are asked about.
+/// The events of the query.
 fn query(order: WhatIfOrder) -> Result<EventQuery, Problem> {
     let limit = order.limit.unwrap_or(i64::from(WHAT_IF_N_DEFAULT));
     let limit = u32::try_from(limit).ok().filter(|limit| (1..=WHAT_IF_N_MAX).contains(limit));
@@ -85,7 +85,7 @@ fn query(order: WhatIfOrder) -> Result<EventQuery, Problem> {
         let place = EventPlace::parse(text).filter(|place| matches!(place, EventPlace::Before(_)));
         place.ok_or(Problem::NO_SUCH_CURSOR)
     };
-    // What is wrong with the order goes before what it names.
+    // A mistake in the order itself is reported before one in what it names.
     check(&order.filter)?;
     let place = order.cursor.as_deref().map(place).transpose()?;
     Ok(EventQuery { filter: order.filter, place, limit })

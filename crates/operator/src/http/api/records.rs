@@ -1,4 +1,4 @@
-//! What is recorded: who asks, requests that were not believed, the search by an id, the settings and the audit log.
+//! Records: the caller's own token, rejected requests, the search by an id, the settings and the audit log.
 
 use std::sync::Arc;
 
@@ -104,7 +104,7 @@ pub(crate) async fn settings(
     Ok(view_reply(StatusCode::OK, &Page { next, ..Page::whole(items) }))
 }
 
-/// True when it is within the scope of who asks.
+/// True when it is within the scope of the caller.
 fn is_seen(setting: &EffectiveSetting, principal: &Principal) -> bool {
     let mut parts = setting.key.split('.');
     let (section, name) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
@@ -114,8 +114,8 @@ fn is_seen(setting: &EffectiveSetting, principal: &Principal) -> bool {
         "providers" => {
             let is_route = setting.key.contains(".routes[")
                 && setting.key.rsplit_once('.').is_some_and(|(_, last)| last == "to");
-            let is_told = |text: &String| principal.destinations.has(text.trim_matches('"'));
-            principal.providers.has(name) && (!is_route || setting.value.as_ref().is_some_and(is_told))
+            let is_in_scope = |text: &String| principal.destinations.has(text.trim_matches('"'));
+            principal.providers.has(name) && (!is_route || setting.value.as_ref().is_some_and(is_in_scope))
         }
         "destinations" => principal.destinations.has(name),
         "admin" if name.starts_with("tokens") => has_all && principal.role == Role::Admin,
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn who_reaches_one_thing_sees_nothing_of_another() {
+    fn a_scoped_token_sees_settings_of_its_scope_only() {
         let name = |text: &str| Name::parse(text).expect("a name");
         let these = |text: &str| Reach::These([name(text)].into());
         let all = Principal::everywhere(name("ann"), Role::Operator);

@@ -123,7 +123,7 @@ fn routes() -> Routes {
         .route("/tokens/{token_id}/revoke", post(tokens::revoke).once())
 }
 
-/// The role that the contract asks for; nobody's when it does not know the route.
+/// The role that the contract requires; the strongest when it does not list the route.
 fn needed(method: &str, path: &str) -> Role {
     let route = ROUTES.iter().find(|route| route.method == method && route.path == path);
     route.and_then(|route| route.role).unwrap_or(Role::Admin)
@@ -136,7 +136,7 @@ async fn has_role(State(needed): State<Role>, request: Request, next: Next) -> R
     }
 }
 
-/// Says what was not found, by the parameters of the route.
+/// The problem for an id that was not found, by the parameters of the route.
 async fn named_when_missing(
     State(path): State<&'static str>,
     parameters: Result<RawPathParams, RawPathParamsRejection>,
@@ -173,10 +173,10 @@ async fn unless_modified(request: Request, next: Next) -> Response {
     response
 }
 
-/// Compresses answers. Not those with an `ETag`: it names these very bytes.
+/// Compresses responses. Not those with an `ETag`: it names these very bytes.
 ///
-/// Only what has a bearer token goes through here, never a page or anything that a cookie opens: there, the length of an
-/// answer tells what is in it (BREACH).
+/// Only routes with a bearer token go through here, never a page or a route that accepts a cookie: there, the length of
+/// a response reveals its content (BREACH).
 fn compression() -> CompressionLayer<impl Predicate> {
     let is_untagged =
         |_: StatusCode, _: Version, headers: &HeaderMap, _: &Extensions| !headers.contains_key(header::ETAG);
@@ -196,7 +196,7 @@ pub fn inner_router(state: Arc<ApiState>) -> Router {
     for (path, answered) in routes().0 {
         let BuiltRoute { method, router: mut answered, is_once } = answered;
         if is_once {
-            // Who may not ask takes no key either.
+            // A caller without access claims no key either.
             let role = middleware::from_fn_with_state(needed(method, path), has_role);
             answered = answered.layer(state.once.clone()).layer(role);
         }

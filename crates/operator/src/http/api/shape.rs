@@ -1,8 +1,8 @@
 //! The shape of an order: held against the schema of its type before serde reads it.
 //!
-//! Serde reads an array as well where a struct is wanted, by the order of the fields, and names no field in what it says
-//! of a wrong value. Here an object is an object, however deep it lies, and a refusal says which field is wrong and
-//! what it must be. Patterns are left to the routes, whose sentences say more.
+//! Serde accepts an array for a struct, by the order of the fields, and its error about a wrong value names no field.
+//! Here an object is an object, however deep it lies, and a refusal names the wrong field and what it must be. Patterns
+//! are left to the routes, whose sentences are more precise.
 
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;

@@ -1,4 +1,4 @@
-//! The things that the API needs of the app, and who asks.
+//! What the API needs of the app, and the caller of a request.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -35,19 +35,19 @@ pub(crate) type UnsavedActivity = dyn Fn() -> ActivityCounts + Send + Sync;
 
 /// State of the API: all that it needs of the app.
 pub struct ApiState {
-    /// The store for those who ask.
+    /// The store, for callers of the API.
     pub people: PeopleDoor,
     pub clock: Clock,
-    /// Events as they come in.
+    /// Events as they are admitted.
     /// Around what is carried out once for each `Idempotency-Key` and takes it in no transaction of its own.
     pub once: IdempotencyLayer,
-    /// The tokens of those who may ask.
+    /// The tokens of the callers.
     pub gate: Arc<TokenGate>,
     /// Facts about each configured destination.
     pub destinations: BTreeMap<Name, DestinationFacts>,
-    /// Says how the circuit breaker of this node stands, for a destination of that name that it calls.
+    /// Returns the state of this node's circuit breaker, for a destination of that name that it calls.
     pub breaker: Box<BreakerState>,
-    /// Says how long its calls to a destination of that name took lately.
+    /// Returns how long this node's latest calls to a destination of that name took.
     pub call_times: Box<CallTimesOf>,
     /// What this node counted and did not save yet.
     pub unsaved: Box<UnsavedActivity>,
@@ -61,7 +61,7 @@ pub struct ApiState {
     pub bulk: BulkRules,
     /// Knows the traces of events.
     pub traces: Traces,
-    /// Says how long after they were signed the newest requests of a provider of that name came. Milliseconds.
+    /// Returns the delays of the newest requests of the provider of that name, from signing to arrival. Milliseconds.
     pub delays_ms: Box<DelaysOf>,
     /// Paths that no provider has, and that were posted to.
     pub unknown_paths: Box<UnknownPathsOf>,
@@ -77,7 +77,7 @@ pub struct ApiState {
     pub server_name: Option<String>,
     /// True when it is a test server.
     pub is_test: bool,
-    /// Called when a decision may have made something due: nobody should wait for the next look.
+    /// Called when a decision may have made something due, so that the workers do not wait for their next poll.
     pub decided: Box<dyn Fn() + Send + Sync>,
 }
 
@@ -113,7 +113,7 @@ pub struct ProviderFacts {
     pub identity: String,
     /// Time that its sender goes on sending an event by itself, and so with the secret it had then. Hours.
     pub horizon_h: u32,
-    /// True when its requests are accepted although nobody signs them.
+    /// True when its requests are accepted without a signature.
     pub is_unverified: bool,
     /// True while it takes a secret that its sender posts to the URL.
     pub is_pairing: bool,

@@ -51,7 +51,7 @@ pub(crate) async fn make(
         event_ids: made.events.iter().map(|event| event.key.event_id.clone()).collect(),
         route: order.route,
     };
-    // First: no test event is there that nobody answers for. An order whose answer was lost finds its events here.
+    // First, so that every test event has an author. A repeated order whose answer was lost finds its events here.
     if people.note_test_events(&view, &order.reason, now_ms).await? {
         state.test_events.admit(made).await.map_err(|error| Problem::from(&ReceiveError::from(error)))?;
         let (provider, event_ids) = (&view.provider, &view.event_ids);

@@ -59,7 +59,7 @@ pub(crate) async fn make(
             read_again(&state).await;
             let made = TokenMade { facts: view(&row, now_ms), token: token.reveal().to_owned() };
             let mut response = view_reply(StatusCode::CREATED, &made);
-            // Whoever keeps answers does not keep this one.
+            // Caches must not store it.
             response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
             Ok(response)
         }

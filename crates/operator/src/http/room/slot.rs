@@ -1,4 +1,4 @@
-//! One connection as the others in its room see it: what it waits for, how it stands, and what it is told.
+//! One connection as the others in its room see it: what it waits for, its eviction rank, and the signals for it.
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
@@ -9,20 +9,19 @@ use tokio::time::Instant;
 
 /// [`ConnectionSlot::state`]: busy with our own work.
 const BUSY: u64 = 0;
-/// [`ConnectionSlot::state`]: asked to go, unless its peer has just done its part.
-const ASKED: u64 = u64::MAX - 1;
-/// [`ConnectionSlot::state`]: it goes. Every other value is the millisecond since when it waits.
-const GONE: u64 = u64::MAX;
+/// [`ConnectionSlot::state`]: to be evicted, unless its peer has just done its part.
+const EVICTING: u64 = u64::MAX - 1;
+/// [`ConnectionSlot::state`]: it is closed. Every other value is the millisecond since when it waits.
+const CLOSED: u64 = u64::MAX;
 
 /// One connection, as the others in its room see it.
-///
 /// All of it is atomics, because three parties change it at once: the task that serves the connection, the stream below
-/// it, and newcomers that look for a place. `state` is the heart. It holds `BUSY` while we work for the peer; else the
-/// millisecond since when the peer is waited for; `ASKED` once somebody wants the place; `GONE` when it goes. Each
+/// it, and newcomers that need a place. `state` is the core. It holds `BUSY` while we work for the peer; else the
+/// millisecond since when it waits for the peer; `EVICTING` once a newcomer wants the place; `CLOSED` at the end. Each
 /// change is one compare-and-exchange, so that two facts hold: a connection that became busy a moment ago is never
-/// closed, and one that goes begins nothing any more. A newcomer writes `ASKED` only over the very millisecond that it
-/// saw, and wakes the task; the task looks once more at the network, and writes `GONE` only over `ASKED`. If the peer
-/// did its part in between, the state is `BUSY` by then, and the newcomer asks another one.
+/// closed, and one that is closed begins nothing any more. A newcomer writes `EVICTING` only over the very millisecond
+/// that it saw, and wakes the task; the task polls the network once more, and writes `CLOSED` only over `EVICTING`. If
+/// the peer did its part in between, the state is `BUSY` by then, and the newcomer picks another connection.
 pub(crate) struct ConnectionSlot {
     pub id: u64,
     pub peer: IpAddr,
@@ -30,47 +29,47 @@ pub(crate) struct ConnectionSlot {
     state: AtomicU64,
     /// True when a request on it was answered.
     has_answered: AtomicBool,
-    /// True when a request on it was believed.
+    /// True when a request on it was verified.
     is_proven: AtomicBool,
     /// True when something was read since its last request.
     has_read: AtomicBool,
     /// True when it has sent a part of a request, which takes up memory until the rest is there.
     is_in_request: AtomicBool,
-    /// True when the body of its request comes in more slowly than it may.
+    /// True when the body of its request arrives more slowly than allowed.
     pub(crate) is_too_slow: AtomicBool,
-    /// Bits of what others told it, [`GO`] and [`STOP`].
-    told: AtomicU8,
+    /// Pending signals: the bits [`EVICT`] and [`STOP`].
+    signals: AtomicU8,
     /// The waker of the task that serves it.
     task: Mutex<Option<Waker>>,
 }
 
-/// [`ConnectionSlot::told`]: it is asked to go.
-const GO: u8 = 1;
-/// [`ConnectionSlot::told`]: the listener stops.
+/// [`ConnectionSlot::signals`]: it is to go.
+const EVICT: u8 = 1;
+/// [`ConnectionSlot::signals`]: the listener stops.
 const STOP: u8 = 2;
 
-/// Something that others tell a connection.
+/// A signal to the task that serves a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Told {
-    /// It is asked to go, unless its peer has just done its part.
-    Go,
+pub(crate) enum ConnectionSignal {
+    /// It is to be evicted, unless its peer has just done its part.
+    Evict,
     /// The listener stops: what is under way is answered, and nothing more is read.
     Stop,
 }
 
 /// Order in which connections go: the first of these before the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Standing {
-    /// It had answers, and none of its requests was believed.
-    Doubted,
+pub(crate) enum EvictionRank {
+    /// It had answers, and none of its requests was verified.
+    Unverified,
     /// It had no answer yet.
-    Unheard,
-    /// A request on it was believed.
-    Believed,
+    Unanswered,
+    /// A request on it was verified.
+    Verified,
 }
 
 impl ConnectionSlot {
-    /// Makes the slot of a connection that has just come in and waits.
+    /// Makes the slot of a new connection, which waits.
     pub(crate) fn new(id: u64, peer: IpAddr, opened: Instant) -> Self {
         Self {
             id,
@@ -82,14 +81,14 @@ impl ConnectionSlot {
             has_read: AtomicBool::new(false),
             is_in_request: AtomicBool::new(false),
             is_too_slow: AtomicBool::new(false),
-            told: AtomicU8::new(0),
+            signals: AtomicU8::new(0),
             task: Mutex::default(),
         }
     }
 
-    /// Since when it waits for its peer, in milliseconds of its room; `None` while it is busy, or was asked to go.
+    /// Since when it waits for its peer, in milliseconds of its room; `None` while it is busy, or is to be evicted.
     pub(crate) fn waits_since_ms(&self) -> Option<u64> {
-        Some(self.state.load(Ordering::Acquire)).filter(|state| *state != BUSY && *state < ASKED)
+        Some(self.state.load(Ordering::Acquire)).filter(|state| *state != BUSY && *state < EVICTING)
     }
 
     /// True when it has sent a part of a request.
@@ -97,9 +96,9 @@ impl ConnectionSlot {
         self.is_in_request.load(Ordering::Relaxed)
     }
 
-    /// Asks it to go, if it still waits since then.
-    pub(crate) fn ask(&self, since_ms: u64) -> bool {
-        self.change(since_ms, ASKED)
+    /// Requests its eviction, if it still waits since then.
+    pub(crate) fn request_eviction(&self, since_ms: u64) -> bool {
+        self.change(since_ms, EVICTING)
     }
 
     /// A part of a request is there, and the rest is waited for. `false` as with [`ConnectionSlot::busy`].
@@ -108,7 +107,7 @@ impl ConnectionSlot {
         self.waiting(now)
     }
 
-    /// The peer has done its part. `false` when the connection goes: then nothing may be begun any more.
+    /// The peer has done its part. `false` when the connection is evicted: then nothing may be begun any more.
     pub(crate) fn busy(&self) -> bool {
         self.is_in_request.store(false, Ordering::Relaxed);
         self.become_state(BUSY)
@@ -119,7 +118,7 @@ impl ConnectionSlot {
         self.become_state(ms_between(self.opened, now))
     }
 
-    /// A request was answered, and whether it was believed.
+    /// A request was answered, and whether it was verified.
     pub(crate) fn answered(&self, is_believed: bool, now: Instant) {
         self.has_answered.store(true, Ordering::Relaxed);
         self.is_proven.fetch_or(is_believed, Ordering::Relaxed);
@@ -127,15 +126,15 @@ impl ConnectionSlot {
         self.waiting(now);
     }
 
-    pub(crate) fn standing(&self) -> Standing {
+    pub(crate) fn rank(&self) -> EvictionRank {
         match (self.is_proven.load(Ordering::Relaxed), self.has_answered.load(Ordering::Relaxed)) {
-            (true, _) => Standing::Believed,
-            (false, true) => Standing::Doubted,
-            (false, false) => Standing::Unheard,
+            (true, _) => EvictionRank::Verified,
+            (false, true) => EvictionRank::Unverified,
+            (false, false) => EvictionRank::Unanswered,
         }
     }
 
-    /// Notes that bytes came in.
+    /// Notes that bytes were read.
     pub(crate) fn read(&self) {
         self.has_read.store(true, Ordering::Relaxed);
     }
@@ -153,34 +152,34 @@ impl ConnectionSlot {
     /// Polls for what others tell its connection, for the one task that serves it. `is_listening` is that task's own,
     /// and false at first: it is woken by the same waker for as long as it lives, so that all further looks are one at
     /// memory.
-    pub(crate) fn poll_told(&self, cx: &Context<'_>, is_listening: &mut bool) -> Poll<Told> {
+    pub(crate) fn poll_signal(&self, cx: &Context<'_>, is_listening: &mut bool) -> Poll<ConnectionSignal> {
         if !*is_listening {
             *self.task.lock().unwrap_or_else(PoisonError::into_inner) = Some(cx.waker().clone());
             *is_listening = true;
         }
-        if self.told.load(Ordering::Acquire) == 0 {
+        if self.signals.load(Ordering::Acquire) == 0 {
             return Poll::Pending;
         }
-        let is_stop = self.told.fetch_and(!STOP, Ordering::AcqRel) & STOP != 0;
+        let is_stop = self.signals.fetch_and(!STOP, Ordering::AcqRel) & STOP != 0;
         if is_stop {
-            return Poll::Ready(Told::Stop);
+            return Poll::Ready(ConnectionSignal::Stop);
         }
-        self.told.fetch_and(!GO, Ordering::AcqRel);
-        Poll::Ready(Told::Go)
+        self.signals.fetch_and(!EVICT, Ordering::AcqRel);
+        Poll::Ready(ConnectionSignal::Evict)
     }
 
-    /// Has its task woken, to hear it.
-    pub(crate) fn tell(&self, what: Told) {
-        let bit = if what == Told::Stop { STOP } else { GO };
-        self.told.fetch_or(bit, Ordering::AcqRel);
+    /// Sends a signal, and wakes the task.
+    pub(crate) fn signal(&self, what: ConnectionSignal) {
+        let bit = if what == ConnectionSignal::Stop { STOP } else { EVICT };
+        self.signals.fetch_or(bit, Ordering::AcqRel);
         if let Some(task) = self.task.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
             task.wake_by_ref();
         }
     }
 
-    /// Lets it go; true when its peer has done nothing since it was asked.
-    pub(crate) fn go(&self) -> bool {
-        self.change(ASKED, GONE)
+    /// Evicts it; true when its peer has done nothing since the request.
+    pub(crate) fn confirm_eviction(&self) -> bool {
+        self.change(EVICTING, CLOSED)
     }
 
     fn change(&self, from: u64, to: u64) -> bool {
@@ -188,8 +187,9 @@ impl ConnectionSlot {
     }
 
     fn become_state(&self, state: u64) -> bool {
-        // Who had answers and was not believed cannot save its connection by asking once more.
-        let is_lost = |now: u64| now == GONE || (now == ASKED && self.standing() == Standing::Doubted);
+        // A peer that had answers and no verified request cannot save its connection with one more request.
+        let is_lost =
+            |now: u64| now == CLOSED || (now == EVICTING && self.rank() == EvictionRank::Unverified);
         let change = |now: u64| (!is_lost(now)).then_some(state);
         self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, change).is_ok()
     }
@@ -197,5 +197,5 @@ impl ConnectionSlot {
 
 /// Milliseconds from `opened` to `now`; never [`BUSY`].
 pub(crate) fn ms_between(opened: Instant, now: Instant) -> u64 {
-    u64::try_from(now.saturating_duration_since(opened).as_millis()).unwrap_or(ASKED - 2).saturating_add(1)
+    u64::try_from(now.saturating_duration_since(opened).as_millis()).unwrap_or(EVICTING - 2).saturating_add(1)
 }

@@ -1,10 +1,10 @@
-//! The tokens that are good: those of the configuration, and those made at run time, which the gate knows by heart.
+//! The valid tokens: those of the configuration, and those made at run time, which the gate keeps in memory.
 //!
-//! No request waits for the database to be let in. The tokens are read again every two seconds, at once when this
-//! node makes or revokes one, and when a token comes that is not known, once a second at most. So a token that is
-//! revoked on another node is refused here within that and the time of a read; while the database does not
-//! answer, within [`KNOWN_FOR`], after which nothing made at run time is good until it answers. Tokens of the
-//! configuration are good whatever the database does.
+//! No request waits for the database before it is authenticated. The tokens are read again every two seconds, at once
+//! when this node makes or revokes one, and when an unknown token is presented, once a second at most. So a token that
+//! is revoked on another node is refused here within that and the time of a read; while the database does not answer,
+//! within [`KNOWN_FOR`], after which no token made at run time is valid until it answers. Tokens of the configuration
+//! are valid whatever the database does.
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -23,7 +23,7 @@ use hooklatch_core::logging::Sampler;
 use hooklatch_core::types::{Clock, Name, TokenText};
 use hooklatch_store::{StoreError, TokenBook, TokenRow};
 
-/// Time for which what was read last is believed.
+/// Time for which the last read is valid.
 pub(super) const KNOWN_FOR: Duration = Duration::from_secs(30);
 /// Shortest time between two reads for tokens that are not known, and the longest wait of such a request.
 pub(super) const ASKED_EVERY: Duration = Duration::from_secs(1);
@@ -37,7 +37,7 @@ pub struct TokenGate {
     pub sessions: KnownSessions,
     /// Ids of tokens that were used and whose use is not noted yet.
     used: Mutex<BTreeSet<String>>,
-    /// When the tokens were last asked for because of one that was not known.
+    /// When the tokens were last read because of one that was not known.
     pub asked: tokio::sync::Mutex<Option<Instant>>,
 }
 
@@ -69,11 +69,11 @@ impl TokenGate {
         self.configured.get()
     }
 
-    /// Puts other tokens in the place of those of the configuration. Who was let in by one that is gone is let in no more.
+    /// Replaces the tokens of the configuration. A removed token is not valid any more.
     pub async fn configure(&self, configured: Vec<AdminToken>) {
         self.configured.set(configured);
         if let Err(error) = self.read().await {
-            told(&error);
+            log_failure(&error);
         }
     }
 
@@ -95,9 +95,9 @@ impl TokenGate {
         wait_s
     }
 
-    /// Judges what somebody presents.
+    /// Checks a token that was presented.
     pub async fn judge(&self, text: &str) -> Presented {
-        // Every token is compared, so that the time says nothing about which one came near.
+        // Every token is compared, so that the time does not reveal which one is closest.
         let mut found = None;
         for token in self.configured.get().iter() {
             if token.token.is(text) {
@@ -108,18 +108,18 @@ impl TokenGate {
             return Presented::Good(principal);
         }
         let Some(token) = TokenText::parse(text) else { return Presented::Wrong };
-        // A digest that is looked for in a table tells by its time how far it fits; nobody can choose a token for that.
+        // The time of a look-up reveals how far a digest matches, but a client cannot choose the digest of its token.
         let digest = token.digest();
-        match self.known(&digest) {
+        match self.lookup(&digest) {
             Presented::Wrong | Presented::Away => {
                 self.ask().await;
-                self.known(&digest)
+                self.lookup(&digest)
             }
             judged => judged,
         }
     }
 
-    pub fn known(&self, digest: &[u8; 32]) -> Presented {
+    pub fn lookup(&self, digest: &[u8; 32]) -> Presented {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         if known.read_at.is_none_or(|read_at| read_at.elapsed() > KNOWN_FOR) {
             return Presented::Away;
@@ -145,16 +145,16 @@ impl TokenGate {
         rows.map(|row| row.digest).collect()
     }
 
-    /// Reads the tokens for somebody whose token is not known, unless that was done a moment ago.
+    /// Reads the tokens for a request whose token is not known, unless that was done a moment ago.
     pub async fn ask(&self) {
         let mut asked = self.asked.lock().await;
         if asked.is_some_and(|asked| asked.elapsed() < ASKED_EVERY) {
             return;
         }
-        // First: a caller that goes away meanwhile must not make us ask more often.
+        // First: a caller that goes away meanwhile must not cause more reads.
         *asked = Some(Instant::now());
         if let Ok(Err(error)) = timeout(ASKED_EVERY, self.read()).await {
-            told(&error);
+            log_failure(&error);
         }
     }
 
@@ -166,7 +166,7 @@ impl TokenGate {
         let by_digest =
             rows.into_iter().filter(|row| !self.is_reserved(row)).map(|row| (row.digest, row)).collect();
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        // A read that took longer than a later one knows less.
+        // A read that took longer than a later one has older rows.
         if known.read_at.is_none_or(|other| other <= read_at) {
             *known = KnownTokens { by_digest, read_at: Some(read_at) };
         }
@@ -184,12 +184,12 @@ impl TokenGate {
             return;
         }
         if let Err(error) = self.book.tokens_used(used.into_iter().collect(), self.clock.now_ms()).await {
-            told(&error);
+            log_failure(&error);
         }
     }
 }
 
-pub(crate) fn told(error: &StoreError) {
+pub fn log_failure(error: &StoreError) {
     static LINES: Sampler = Sampler::new(1);
     if let Some(left_out_n) = LINES.take() {
         warn!(%error, left_out_n, "could not read the tokens of operators; those of the configuration are good");

@@ -1,4 +1,4 @@
-//! The sessions that this node knows by heart: those that came here in the last minutes. Others are asked for.
+//! The sessions that this node keeps in memory: those that were used here in the last minutes. Others are loaded.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,18 +8,18 @@ use tokio::time::Instant;
 
 use hooklatch_store::OperatorSession;
 
-/// Time after its last request for which a session is known by heart.
+/// Time after its last request for which a session is kept in memory.
 const USED_FOR: Duration = Duration::from_mins(10);
-/// Most sessions that are asked for at once because nobody knows them here.
+/// Most sessions that are loaded at once because they are not known here.
 const WANTED_N_MAX: usize = 1_000;
-/// Most sessions of which it is remembered that there is none: nobody can make one with the same 256 bits later.
+/// Most sessions that are remembered as missing: a later session will not have the same 256 bits.
 const MISSING_N_MAX: usize = 1_000;
 
-/// The sessions that are known, and those that somebody presented and that are not.
+/// The known sessions, and presented ones that are not known.
 #[derive(Default)]
 pub struct KnownSessions {
     inner: Mutex<SessionMemory>,
-    /// When sessions were last asked for that are not there. Whoever waits for it is asked for by who has it.
+    /// When missing sessions were last loaded. The holder of the lock loads those of all that wait for it.
     pub asked: tokio::sync::Mutex<Option<Instant>>,
 }
 
@@ -30,7 +30,7 @@ struct SessionMemory {
     missing: BTreeSet<[u8; 32]>,
     /// When the newest read of sessions began.
     read_at: Option<Instant>,
-    /// When a session last ended here: a read that began before knows too much.
+    /// When a session last ended here: a read that began before is outdated.
     ended_at: Option<Instant>,
 }
 
@@ -51,7 +51,7 @@ impl KnownSessions {
         Some(used.session.clone())
     }
 
-    /// True when nothing was read for so long that nobody can say.
+    /// True when nothing was read for so long that the state of sessions is unknown.
     pub fn is_away(&self, known_for: Duration) -> bool {
         self.inner().is_old(known_for)
     }
@@ -61,7 +61,7 @@ impl KnownSessions {
         self.inner().missing.contains(digest)
     }
 
-    /// Puts a session on the list of those that are asked for next; false when the list is full.
+    /// Puts a session on the list of those to load next; false when the list is full.
     pub fn want(&self, digest: [u8; 32]) -> bool {
         let mut inner = self.inner();
         if inner.wanted.len() < WANTED_N_MAX {
@@ -70,19 +70,19 @@ impl KnownSessions {
         inner.wanted.contains(&digest)
     }
 
-    /// True when a session is still to be asked for.
+    /// True when a session is still to be loaded.
     pub fn is_wanted(&self, digest: &[u8; 32]) -> bool {
         self.inner().wanted.contains(digest)
     }
 
-    /// The sessions to ask for: those in use, and those that are wanted.
+    /// The sessions to load: those in use, and those that are wanted.
     pub(super) fn to_read(&self) -> Vec<[u8; 32]> {
         let mut inner = self.inner();
         inner.by_digest.retain(|_, used| used.used_at.elapsed() < USED_FOR);
         inner.by_digest.keys().chain(&inner.wanted).copied().collect()
     }
 
-    /// Takes what a read that began at `read_at` found of those that were asked for; false when it knows too much.
+    /// Stores what a read that began at `read_at` found of the requested ones; false when the read is outdated.
     pub(super) fn learn(&self, asked: &[[u8; 32]], found: Vec<OperatorSession>, read_at: Instant) -> bool {
         let mut inner = self.inner();
         if inner.ended_at.is_some_and(|ended_at| read_at <= ended_at) {
@@ -94,7 +94,7 @@ impl KnownSessions {
             match found.remove(digest) {
                 None => {
                     inner.by_digest.remove(digest);
-                    // Any: digests are nobody's choice.
+                    // Any one: digests cannot be chosen.
                     if inner.missing.len() >= MISSING_N_MAX {
                         inner.missing.pop_first();
                     }
@@ -110,7 +110,7 @@ impl KnownSessions {
         true
     }
 
-    /// Forgets the sessions that `is_over` says, which have ended.
+    /// Removes the sessions for which `is_over` returns true, which have ended.
     pub fn forget(&self, is_over: impl Fn(&OperatorSession) -> bool) {
         let mut inner = self.inner();
         inner.by_digest.retain(|_, used| !is_over(&used.session));

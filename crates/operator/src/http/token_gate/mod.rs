@@ -1,8 +1,7 @@
-//! Who is let in: by a token, or by a session that was opened with one.
+//! Authentication: by a token, or by a session that was opened with one.
 //!
-//! `presented.rs` is what became of what was presented; `known_sessions.rs` is what this node knows of sessions;
-//! `gate.rs` judges tokens, `sessions.rs` judges, opens and ends sessions; `run.rs` keeps all that is known as the
-//! database has it.
+//! `presented.rs` is the result for what was presented; `known_sessions.rs` keeps sessions in memory; `gate.rs` checks
+//! tokens, `sessions.rs` checks, opens and ends sessions; `run.rs` keeps both in step with the database.
 
 mod gate;
 mod known_sessions;

@@ -1,8 +1,8 @@
-//! What became of a token, or a session, that a request presented.
+//! The result of checking a token, or a session, that a request presented.
 
 use hooklatch_core::types::Principal;
 
-/// What became of a token, or a session, that was presented.
+/// The result of checking a token, or a session.
 #[derive(Debug)]
 pub enum Presented {
     /// It is valid, and belongs to this principal.
@@ -11,8 +11,8 @@ pub enum Presented {
     Expired,
     /// It was good until it was revoked.
     Revoked,
-    /// A token that nobody has made, or a session that there is not, or not any more.
+    /// A token that does not exist, or a session that does not exist any more, or never did.
     Wrong,
-    /// The database has not answered for so long that nobody can say.
+    /// The database has not answered for so long that this is unknown.
     Away,
 }

@@ -1,10 +1,10 @@
-//! Keeps what the gate knows by heart as the database has it.
+//! Keeps the tokens and sessions in memory in step with the database.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::gate::{TokenGate, told};
+use super::gate::{TokenGate, log_failure};
 use hooklatch_core::stop::Stop;
 
 /// Pause between two reads of the tokens, and of the sessions in use.
@@ -18,9 +18,9 @@ impl TokenGate {
         let mut noted = Instant::now();
         while !stop.is_set() {
             if let Err(error) = self.read().await {
-                told(&error);
+                log_failure(&error);
             } else if let Err(error) = self.read_sessions().await {
-                told(&error);
+                log_failure(&error);
             }
             if noted.elapsed() >= USED_EVERY {
                 noted = Instant::now();

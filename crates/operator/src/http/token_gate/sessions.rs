@@ -1,14 +1,14 @@
 //! Sessions: opened with a token, shown by a browser in its place, and good for as long as the token is.
 //!
-//! Nodes agree because a session is a row: one that is not known here is asked for at once, and those in use are read
-//! again with the tokens. A session that nobody made costs a read a second at most, however many of them come.
+//! Nodes agree because a session is a row: one that is not known here is loaded at once, and those in use are read
+//! again with the tokens. Invented sessions cost a read a second at most, however many are presented.
 
 use std::net::IpAddr;
 
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::super::random;
-use super::gate::{ASKED_EVERY, KNOWN_FOR, TokenGate, told};
+use super::gate::{ASKED_EVERY, KNOWN_FOR, TokenGate, log_failure};
 use super::presented::Presented;
 use hooklatch_core::types::{Principal, SessionText, token_digest};
 use hooklatch_store::{OperatorSession, StoreError};
@@ -28,7 +28,7 @@ pub enum SessionError {
 }
 
 impl TokenGate {
-    /// Opens a session for who has presented this good token.
+    /// Opens a session for the holder of this valid token.
     pub async fn open_session(
         &self,
         token: &str,
@@ -48,8 +48,8 @@ impl TokenGate {
         Ok(session)
     }
 
-    /// Judges all the sessions that a request presents, with one read for those that are not known here. While nobody
-    /// answers, only known ones are judged.
+    /// Checks all the sessions that a request presents, with one read for those that are not known here. While the
+    /// database does not answer, only known ones are checked.
     pub async fn judge_sessions<'a>(&self, texts: &[&'a str]) -> Vec<(&'a str, Presented)> {
         let is_known = |text: &str| {
             let digest = SessionText::parse(text).map(|session| session.digest());
@@ -57,7 +57,7 @@ impl TokenGate {
         };
         for session in texts.iter().filter(|text| !is_known(text)).filter_map(|text| SessionText::parse(text))
         {
-            // Where the list is full, it is asked for when it is judged.
+            // Where the list is full, it is loaded when it is checked.
             let _ = self.sessions.is_missing(&session.digest()) || self.sessions.want(session.digest());
         }
         let (mut judged, mut is_away) = (Vec::with_capacity(texts.len()), false);
@@ -79,14 +79,14 @@ impl TokenGate {
         if self.sessions.is_missing(&digest) {
             return Presented::Wrong;
         }
-        let (mut found, mut is_told) = (self.sessions.find(&digest, KNOWN_FOR), true);
+        let (mut found, mut is_answered) = (self.sessions.find(&digest, KNOWN_FOR), true);
         if found.is_none() {
-            is_told = self.ask_for(digest).await;
+            is_answered = self.ask_for(digest).await;
             found = self.sessions.find(&digest, KNOWN_FOR);
         }
         let Some(row) = found else {
-            // Nobody has said that there is none: whoever has it is not told that it has ended.
-            let is_away = !is_told || self.sessions.is_away(KNOWN_FOR);
+            // Without an answer of the database the session may exist: the response must not say that it has ended.
+            let is_away = !is_answered || self.sessions.is_away(KNOWN_FOR);
             return if is_away { Presented::Away } else { Presented::Wrong };
         };
         if self.clock.now_ms() >= row.expires_at_ms {
@@ -112,12 +112,12 @@ impl TokenGate {
             }
         }
         match self.digests_of(&row.token_name).iter().find(|digest| is_it(digest)) {
-            Some(digest) => self.known(digest),
+            Some(digest) => self.lookup(digest),
             None => Presented::Wrong,
         }
     }
 
-    /// Ends this session, whoever has it.
+    /// Ends this session.
     pub async fn end_session(&self, text: &str) -> Result<(), StoreError> {
         let Some(session) = SessionText::parse(text) else { return Ok(()) };
         let digest = session.digest();
@@ -134,8 +134,8 @@ impl TokenGate {
         Ok(())
     }
 
-    /// Asks for a session that is not known here; after one that there is not, a second later at the earliest. All that
-    /// came meanwhile are asked for together. False when there was no answer.
+    /// Loads a session that is not known here; after a missing one, a second later at the earliest. All that were
+    /// presented meanwhile are loaded together. False when there was no answer.
     async fn ask_for(&self, digest: [u8; 32]) -> bool {
         if !self.sessions.want(digest) {
             return false;
@@ -149,7 +149,7 @@ impl TokenGate {
         }
         *asked = Some(Instant::now());
         if let Ok(Err(error)) = timeout(ASKED_EVERY, self.read_sessions()).await {
-            told(&error);
+            log_failure(&error);
         }
         if self.sessions.find(&digest, KNOWN_FOR).is_some() {
             *asked = None;
@@ -157,7 +157,7 @@ impl TokenGate {
         !self.sessions.is_wanted(&digest)
     }
 
-    /// Reads the sessions in use, and those that somebody waits for.
+    /// Reads the sessions in use, and those that requests wait for.
     pub(super) async fn read_sessions(&self) -> Result<(), StoreError> {
         // Once more when one has ended meanwhile; who ends sessions all the time waits for the next read.
         for _ in 0..2 {

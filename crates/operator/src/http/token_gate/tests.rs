@@ -119,8 +119,8 @@ async fn while_the_database_is_silent_made_tokens_are_good_for_30_s_and_configur
     grow_old(&gate, Duration::from_secs(16));
     allow_to_ask(&gate).await;
     assert!(matches!(gate.judge(token.reveal()).await, Presented::Away));
-    let nobodys = TokenText::of(&[9; 32]);
-    assert!(matches!(gate.judge(nobodys.reveal()).await, Presented::Away), "nobody can say either");
+    let unknown = TokenText::of(&[9; 32]);
+    assert!(matches!(gate.judge(unknown.reveal()).await, Presented::Away), "nobody can say either");
     assert!(matches!(gate.judge("a-guess-0123456789").await, Presented::Wrong));
     assert!(matches!(gate.judge(CONFIGURED).await, Presented::Good(..)));
 }
@@ -141,7 +141,7 @@ fn other_node(store: &Store, clock: &Clock, configured: Vec<AdminToken>) -> Toke
     TokenGate::new(configured, TokenBook::new(store.clone()), clock.clone())
 }
 
-/// Opens a session with a good token.
+/// Opens a session with a valid token.
 async fn opened(gate: &TokenGate, token: &str) -> String {
     let Presented::Good(principal) = gate.judge(token).await else { panic!("{token} is not good") };
     gate.open_session(token, &principal, FROM).await.expect("a session").reveal().to_owned()
@@ -254,17 +254,17 @@ fn digest_of(session: &str) -> [u8; 32] {
 }
 
 #[tokio::test]
-async fn sessions_that_nobody_made_cost_a_read_a_second_however_many_come() {
+async fn invented_sessions_cost_one_read_a_second() {
     let folder = tempfile::tempdir().expect("a folder");
     let (gate, store, _clock) = gate(&folder).await;
     assert!(matches!(gate.judge_session("no session").await, Presented::Wrong), "nobody is asked");
-    let nobodys = |n: u8| hooklatch_core::types::SessionText::of(&[n; 32]).reveal().to_owned();
-    assert!(matches!(gate.judge_session(&nobodys(0)).await, Presented::Wrong));
+    let unknown = |n: u8| hooklatch_core::types::SessionText::of(&[n; 32]).reveal().to_owned();
+    assert!(matches!(gate.judge_session(&unknown(0)).await, Presented::Wrong));
     let made = opened(&other_node(&store, &gate.clock, gate.configured().to_vec()), CONFIGURED).await;
     let began = tokio::time::Instant::now();
-    let texts: Vec<String> = (1..50).map(nobodys).collect();
-    let nobodys = futures_util::future::join_all(texts.iter().map(|text| gate.judge_session(text)));
-    let (judged, good) = tokio::join!(nobodys, gate.judge_session(&made));
+    let texts: Vec<String> = (1..50).map(unknown).collect();
+    let unknown = futures_util::future::join_all(texts.iter().map(|text| gate.judge_session(text)));
+    let (judged, good) = tokio::join!(unknown, gate.judge_session(&made));
     assert!(judged.iter().all(|one| matches!(one, Presented::Wrong)));
     assert!(matches!(good, Presented::Good(..)), "one that is there waits with them, and is found");
     assert!(began.elapsed() < Duration::from_secs(10), "all of them are asked for together");
