@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_of_hosts_that_nobody_can_follow_is_refused() {
+    fn a_list_of_hosts_that_cannot_be_followed_is_refused() {
         let many = format!("postgres://{}/x", ["h"; 17].join(","));
         let cases = [
             ("postgres", "not a PostgreSQL URL"),

@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn private_and_special_addresses_are_told_from_public_ones() {
+    fn private_and_special_addresses_are_distinguished_from_public_ones() {
         let public = ["8.8.8.8", "100.63.0.1", "172.32.0.1", "2606:4700::1111", "2a00::1"];
         for address in public {
             assert!(is_public(address.parse().unwrap()), "{address}");

@@ -169,8 +169,8 @@ mod tests {
         read.text("a.url", "f", "https://u:s3cr3t@a/");
         read.secret("a.both", "f", Some("variable X".to_owned()));
         read.text("a.both", "f", "s3cr3t");
-        let told = format!("{read:?}");
-        assert!(!told.contains("s3cr3t"), "{told}");
+        let debug_text = format!("{read:?}");
+        assert!(!debug_text.contains("s3cr3t"), "{debug_text}");
         let values = read.into_values();
         let text = |key: &str| values[key].text.as_deref();
         assert_eq!(

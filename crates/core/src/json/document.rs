@@ -12,7 +12,7 @@ use crate::types::BodyDigest;
 
 /// Number of members that the objects of most bodies have at most.
 const USUAL_N: usize = 16;
-/// Most members of members that are kept at hand; the others are looked for when somebody asks.
+/// Most members of members that are kept at hand; the others are looked up on request.
 pub(super) const INNER_N_MAX: usize = 64;
 
 /// Result of following a pointer.

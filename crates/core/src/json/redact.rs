@@ -54,8 +54,9 @@ impl RedactedPaths {
         self.0.iter().any(|path| path.len() <= steps.len() && path.iter().zip(&steps).all(fits))
     }
 
-    /// The text as it may be stored; `None` when that is as it is. Every value goes that a name leads to, also where a
-    /// name is there twice or written with escapes. What is not JSON goes as a whole: nobody knows what is in it.
+    /// The text as it may be stored; `None` when that is as it is. Every value is removed that a name leads to, also
+    /// where a name is there twice or written with escapes. What is not JSON is removed as a whole, because its content
+    /// is unknown.
     pub fn redacted(&self, text: &[u8]) -> Option<RedactedText> {
         if self.is_empty() || text.is_empty() {
             return None;
@@ -148,7 +149,7 @@ mod tests {
                 r#"{"deep":[[{"x":"[redacted]"}],[{"x":"[redacted]"},3]]}"#,
                 2,
             ),
-            // Twice, and with escapes: whoever reads it takes either.
+            // Twice, and with escapes: a reader takes either.
             (
                 r#"{"customer":{"email":"a","\u0065mail":"b"},"\u0063ustomer":{"email":"c"}}"#,
                 r#"{"customer":{"email":"[redacted]","\u0065mail":"[redacted]"},"\u0063ustomer":{"email":"[redacted]"}}"#,

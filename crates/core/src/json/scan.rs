@@ -1,5 +1,5 @@
-//! One pass over a JSON text (RFC 8259), without a stack of calls however it is nested: says that it is JSON, and where
-//! the values are that somebody asks for. Nothing is decoded or copied on the way.
+//! One pass over a JSON text (RFC 8259), without a stack of calls however it is nested: validates the JSON and finds
+//! where the requested values are. Nothing is decoded or copied on the way.
 
 use std::ops::Range;
 
@@ -168,7 +168,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Steps over an escape. Its meaning is nobody's business here, so half a surrogate pair passes.
+    /// Steps over an escape. Its meaning does not matter here, so half a surrogate pair passes.
     fn escape(&mut self) -> Option<()> {
         let rest = self.text.as_bytes().get(self.at + 1..)?;
         self.at += match rest {

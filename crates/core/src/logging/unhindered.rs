@@ -1,5 +1,5 @@
-//! The way of log lines out of the process. Nobody waits for whoever reads them: a pipe that is full, or a disk, costs
-//! lines and nothing else.
+//! The non-blocking writer of log lines. No task waits for a slow reader: a pipe that is full, or a disk, costs lines
+//! and nothing else.
 
 use std::io::{self, Write};
 use std::os::fd::AsFd;
@@ -22,7 +22,7 @@ pub(super) struct Unhindered<W> {
 #[derive(Debug)]
 struct State<W> {
     file: W,
-    /// True when the last line was not taken: nobody waits for the next one.
+    /// True when the last line was not taken: the writer does not wait for the next one.
     is_stuck: bool,
     /// True when a part of a line was taken: the next one begins on a line of its own.
     is_cut: bool,
@@ -35,7 +35,7 @@ impl<W: Write + AsFd> Unhindered<W> {
 
     /// Writes a line, or counts that it was left out.
     fn line(&self, line: &[u8]) {
-        // What is left of a line that was cut is told by the flag.
+        // The rest of a line that was cut is lost: the flag has a line end written before the next line.
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let is_taken = (!state.is_cut || state.takes(b"\n")) && {
             state.is_cut = false;
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_that_nobody_reads_are_left_out_and_what_comes_afterwards_is_whole() {
+    fn lines_without_a_reader_are_left_out_and_later_lines_are_complete() {
         let (near, mut far) = UnixStream::pair().expect("a pair");
         let writer = Unhindered::new(near);
         let line = |n: usize| format!("{n} {}\n", "x".repeat(3 * PART_BYTES));
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_that_is_full_is_nobodys_error() {
+    fn a_full_disk_is_not_an_error_of_the_writer() {
         let Ok(full) = File::options().write(true).open("/dev/full") else { return };
         let writer = Unhindered::new(full);
         for _ in 0..3 {

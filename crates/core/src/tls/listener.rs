@@ -62,7 +62,7 @@ impl ListenerTls {
         *seen = now;
         match server_config(&self.files) {
             Ok(made) => {
-                // Whoever replaces several files one by one is in the middle of it.
+                // An operator who replaces several files one by one is in the middle of it.
                 if stamps(&self.files) != now {
                     *seen = [None; 3];
                 }

@@ -51,7 +51,7 @@ fn files_that_change_are_read_again_and_broken_ones_leave_what_was() {
 }
 
 #[test]
-fn what_is_wrong_with_files_is_told_by_the_key_that_names_them() {
+fn problems_with_files_are_reported_by_the_key_that_names_them() {
     let folder = tempfile::tempdir().expect("a folder");
     let (good, other) = (made("one.test"), made("two.test"));
     let config = ListenerTlsConfig { client_ca_file: None, ..files(folder.path()) };

@@ -1,5 +1,5 @@
 //! The source of times: the wall clock, which people and senders go by, and what is made of it for leases and waits,
-//! which must not stop or start over because somebody sets it.
+//! which must not stop or start over because the wall clock is set.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -13,7 +13,7 @@ pub type UnixMs = i64;
 #[derive(Debug, Clone)]
 pub struct Clock {
     source: ClockSource,
-    /// The last steady time, and the ticks at which it was told.
+    /// The last steady time, and the ticks at which it was read.
     steady: Arc<Mutex<Option<(UnixMs, i64)>>>,
 }
 
@@ -48,8 +48,8 @@ impl Clock {
         matches!(self.source, ClockSource::Manual(_))
     }
 
-    /// The time now, by the wall clock. A clock before 1970 reads as 0. It moves back and forth when somebody sets the
-    /// clock.
+    /// The time now, by the wall clock. A clock before 1970 reads as 0. It moves back and forth when the machine's
+    /// clock is set.
     #[expect(clippy::disallowed_methods, reason = "the one place that reads the wall clock")]
     pub fn now_ms(&self) -> UnixMs {
         match &self.source {
@@ -78,7 +78,7 @@ impl Clock {
         u64::try_from(now_ns.max(0)).unwrap_or(u64::MAX)
     }
 
-    /// Milliseconds since some moment of this process; never goes back, and nobody can set it.
+    /// Milliseconds since some moment of this process; never goes back, and cannot be set.
     pub fn ticks_ms(&self) -> i64 {
         static START: OnceLock<Instant> = OnceLock::new();
         match &self.source {
@@ -89,13 +89,13 @@ impl Clock {
         }
     }
 
-    /// The wall clock as it would be had nobody ever set it back: it goes on by the ticks, and jumps forward only.
-    /// A machine that slept has a wall clock that knows; its ticks may not.
+    /// The wall clock as it would be had it never been set back: it goes on by the ticks, and jumps forward only. A
+    /// machine that slept has a wall clock that knows; its ticks may not.
     pub fn steady_ms(&self) -> UnixMs {
         self.steady_from(UnixMs::MIN)
     }
 
-    /// The same from now on, and from `floor_ms`, a time that was told before this process began.
+    /// The same from now on, and from `floor_ms`, a time that was read before this process began.
     pub fn steady_from(&self, floor_ms: UnixMs) -> UnixMs {
         let mut steady = self.steady.lock().unwrap_or_else(PoisonError::into_inner);
         let (wall_ms, ticks_ms) = (self.now_ms(), self.ticks_ms());
@@ -106,7 +106,7 @@ impl Clock {
         now_ms
     }
 
-    /// Sets a manual clock, as somebody sets a machine's: no time has passed.
+    /// Sets a manual clock, as a machine's clock is set: no time has passed.
     pub fn set_by(&self, by_ms: i64) {
         self.steady_ms();
         if let ClockSource::Manual(shown) = &self.source {

@@ -64,7 +64,8 @@ pub struct IncomingEvent {
     /// Rule that identified it, for its row: `sender/1`, and the reason where nothing was where the kind
     /// looks.
     pub identity: String,
-    /// Time after a signal's firing for which an equal one is a copy, when nothing else tells them apart. Milliseconds.
+    /// Time after a signal's firing for which an equal one is a copy, when nothing else distinguishes them.
+    /// Milliseconds.
     pub window_ms: Option<i64>,
     /// True when each copy begins that time anew.
     pub is_window_renewed: bool,
@@ -203,7 +204,7 @@ pub enum OnConflict {
 pub struct Renderings {
     /// JSON pointers to what both have in common: each is equal in both, or in neither.
     pub same: Vec<String>,
-    /// JSON pointer to what tells the two apart: it is in both, with different values. Other content without that
+    /// JSON pointer to what distinguishes the two: it is in both, with different values. Other content without that
     /// difference is a conflict.
     pub differs: String,
 }
