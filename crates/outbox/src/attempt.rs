@@ -47,7 +47,7 @@ pub(crate) struct Attempt<'a> {
     pub stops: &'a mut Stops,
     /// Time for which its call took, once there was one.
     pub call: Option<Duration>,
-    /// Where it is told of.
+    /// Where its span is recorded.
     pub traces: Option<&'a Traces>,
 }
 
@@ -57,7 +57,7 @@ impl Attempt<'_> {
         let began = self.traces.and_then(Traces::now);
         let ruling = self.ruling().await;
         self.report(&ruling);
-        self.tell(&ruling, began);
+        self.record_span(&ruling, began);
         // Also of the attempt before it, if its worker died.
         let is_open = ruling.may_have_acted || Facts::from(self.message).was_uncertain;
         let settlement = Settlement {
@@ -178,8 +178,8 @@ impl Attempt<'_> {
         }
     }
 
-    /// Tells of the attempt, where its trace is recorded.
-    fn tell(&self, ruling: &Ruling, began: Option<std::time::Instant>) {
+    /// Records a span of the attempt, where its trace is recorded.
+    fn record_span(&self, ruling: &Ruling, began: Option<std::time::Instant>) {
         let (Some(traces), Some(began)) = (self.traces, began) else { return };
         let message = self.message;
         let place = traces.attempt(&attempt_of(message)).filter(|place| place.context.is_sampled);

@@ -1,4 +1,4 @@
-//! The outbox: leases due messages, makes their calls, settles what came of them.
+//! The outbox: leases due messages, makes their calls, settles the results.
 //!
 //! In reading order:
 //!
@@ -9,8 +9,8 @@
 //! 3. `settler.rs` is the queue of results, and `writer.rs` writes them under the fencing token.
 //! 4. `worker.rs` is the loop that looks for more work, `due.rs` knows when what was put back is due, and `handover.rs`
 //!    is the short way from admission.
-//! 5. `node.rs` starts and stops all of it; `state.rs` is what the parts share, `spans.rs` what an attempt is called in traces; `watch.rs` looks after clocks, and
-//!    after messages that nobody takes. Start at [`Outbox`].
+//! 5. `node.rs` starts and stops all of it; `state.rs` is what the parts share, `spans.rs` what an attempt is called in
+//!    traces; `watch.rs` looks after clocks, and after messages that no worker takes. Start at [`Outbox`].
 //!
 //! No transaction is open while a call is under way, and a written result is never preceded by a second call. What a
 //! row looks like is not known here: that is `store/message/`.

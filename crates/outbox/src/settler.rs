@@ -24,7 +24,7 @@ pub(super) struct Settler {
     results: mpsc::UnboundedSender<Waiting>,
     pub(super) behind_n: Arc<AtomicU32>,
     pub known: UnwrittenResults,
-    /// Told when nothing more will come.
+    /// Notified when no more results follow.
     pub closing: Notify,
 }
 
@@ -91,8 +91,8 @@ impl Settler {
         self.closing.notify_one();
     }
 
-    /// Returns what an earlier call for this message came to, while that is not written: it counts for the
-    /// claim `attempt_n`.
+    /// Returns the result of an earlier call for this message, while that is not written: it counts for the claim
+    /// `attempt_n`.
     pub(crate) fn known(&self, message_id: MessageId, attempt_n: u32) -> Option<Settlement> {
         let known = self.known.all().get(&message_id)?.clone();
         Some(Settlement { attempt_n, ..known })

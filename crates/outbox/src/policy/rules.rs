@@ -129,7 +129,7 @@ pub(crate) fn next_step(
     }
 }
 
-/// Returns what follows when nobody knows whether a call took effect.
+/// Returns what follows when it is unknown whether a call took effect.
 fn unknown(
     asked_ms: Option<i64>,
     facts: &Facts,

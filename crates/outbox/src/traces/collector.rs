@@ -45,7 +45,7 @@ impl Collector {
             let pem = ca.reveal().as_bytes();
             builder = builder.tls_certs_merge(Certificate::from_pem_bundle(pem).map_err(words)?);
         } else if url.scheme() == "http" {
-            // Nobody has to be believed.
+            // Plain HTTP needs no trusted certificates.
             builder = builder.tls_certs_only([]);
         }
         let mut headers = HeaderMap::new();

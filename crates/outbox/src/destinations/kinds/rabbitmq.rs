@@ -88,9 +88,9 @@ mod client {
         routing_key: ShortString,
     }
 
-    /// A connection and its channels in confirm mode that nobody publishes on now.
+    /// A connection and its channels in confirm mode, none of which a publisher uses now.
     ///
-    /// One message at a time on each: what comes back names no message, and the client library gives it to whichever
+    /// One message at a time on each: a returned message carries no id, and the client library gives it to whichever
     /// confirmation is next. With two under way, the one that was returned could pass for taken.
     pub(super) struct Confirming {
         connection: Connection,

@@ -45,7 +45,7 @@ pub(super) enum BodyCut {
     Broken(String),
 }
 
-/// The reason why no answer came back, in words without URLs, bodies or secrets.
+/// The reason why there is no answer, in words without URLs, bodies or secrets.
 pub(super) enum CallFailure {
     /// The address is not one that may be called.
     Private(String),

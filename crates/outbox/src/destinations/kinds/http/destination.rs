@@ -56,7 +56,7 @@ impl HttpDestination {
         Ok(Self { caller, base, headers, timeout, signers, reader: AnswerReader::new(config), question })
     }
 
-    /// Sends the message once and says what came back.
+    /// Sends the message once and returns the outcome.
     pub(crate) async fn send(&self, message: &LeasedMessage, now_ms: UnixMs) -> CallOutcome {
         // No attempt of it can end better, and the destination has no part in it.
         let forbidden = |why: String| CallOutcome::from(CallAnswer::Forbidden { why });
