@@ -18,7 +18,7 @@ pub struct SenderAnswer {
     pub refused: Option<&'static str>,
     /// True when the sender is a program of the operator's and is to hear 409.
     pub is_conflict_told: bool,
-    /// HTTP status, unless a conflict is told.
+    /// HTTP status, unless the answer reports a conflict.
     pub status: u16,
     /// Headers besides the content type.
     pub headers: Vec<(String, String)>,
@@ -42,8 +42,8 @@ impl SenderAnswer {
         }
     }
 
-    /// The HTTP status that is told.
-    pub(super) fn told_status(&self) -> u16 {
+    /// The HTTP status of the answer.
+    pub(super) fn http_status(&self) -> u16 {
         if self.is_conflict_told { 409 } else { self.status }
     }
 

@@ -124,7 +124,7 @@ pub(crate) fn answer(
 
 const PROBLEM: &str = "application/problem+json";
 
-/// The path where what followed from a command is told.
+/// The path where the receipt of a command is served.
 fn receipt_path(provider: &Name, key: &str) -> String {
     let key = percent_encoding::utf8_percent_encode(key, percent_encoding::NON_ALPHANUMERIC);
     format!("/webhooks/{provider}/{key}")

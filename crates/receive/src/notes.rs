@@ -124,7 +124,7 @@ impl RequestNotes {
         Some(one.number)
     }
 
-    /// A sender taught us a secret while somebody pairs: the newest one is kept.
+    /// Keeps the newest secret that a sender sent while its provider is pairing.
     pub fn taught(&self, provider: &Name, secret: &str, taught_at_ms: UnixMs) {
         let taught = Taught { provider: provider.to_string(), secret: secret.to_owned(), taught_at_ms };
         self.taught.lock().unwrap_or_else(PoisonError::into_inner).insert(provider.clone(), taught);

@@ -123,7 +123,7 @@ impl Pair {
         Ok(Requests { first, second })
     }
 
-    /// Tells the fate of the second request, or why that cannot be told.
+    /// Returns the fate of the second request, or why it is unknown.
     pub fn judge(&self, kind: &Provider, provider: &ActiveProvider) -> Result<Met, String> {
         let requests = self.requests(kind, provider)?;
         let after_ms = requests.second.received_at_ms - requests.first.received_at_ms;

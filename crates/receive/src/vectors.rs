@@ -236,7 +236,7 @@ impl Vector {
         kind.judge_with(&secrets, &settings)
     }
 
-    /// The request as it came in.
+    /// The request as received.
     pub fn request(&self) -> Result<RawRequest, String> {
         let mut headers = HeaderMap::new();
         for (name, value) in &self.headers {

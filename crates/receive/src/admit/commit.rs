@@ -52,8 +52,8 @@ struct BatchRow {
 }
 
 impl BatchRow {
-    /// True when what follows from it is planned before its transaction, where that can be: then nobody waits while
-    /// megabytes are parsed.
+    /// True when what follows from it is planned before its transaction, where that can be: then no other request waits
+    /// while megabytes are parsed.
     fn is_planned_ahead(&self) -> bool {
         self.event.body.len() > LARGE_BYTES
             && fate(&self.entry, &self.event, &Latched::New, false) == Fate::Dispatch
@@ -97,7 +97,7 @@ struct DecideBatch {
     context: Arc<AdmitContext>,
     /// Events of the batch, in the order of their numbers.
     rows: Arc<[BatchRow]>,
-    /// For each event, true when a newer version of its object was seen; empty where nobody asked.
+    /// For each event, true when a newer version of its object was seen; empty when that was not requested.
     superseded: Vec<bool>,
     /// Positions of the requests that are to be answered with an error, and why.
     rejected: HashMap<usize, String>,
@@ -108,7 +108,7 @@ struct DecideBatch {
     ahead: HashMap<usize, Result<Planned, NotPlanned>>,
     /// True when one of them is to be dispatched again at once, alone.
     is_put_off: bool,
-    /// Handlers that ran, by the positions of their events here; empty where nobody traces.
+    /// Handlers that ran, by the positions of their events here; empty when tracing is off.
     runs: Vec<HandlerRun>,
 }
 

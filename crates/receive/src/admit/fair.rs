@@ -1,5 +1,5 @@
 //! Waiting things, in one line for each provider, that are taken in turns. A provider whose handlers are slow, or that
-//! sends much, makes its own line long and nobody else's.
+//! sends much, makes only its own line long.
 
 use std::collections::VecDeque;
 
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn providers_take_turns_whoever_sends_more() {
+    fn providers_take_turns_even_when_one_sends_more() {
         let name = |text: &str| Name::parse(text).expect("a name");
         let mut fair = Fair::default();
         for n in 1..=3 {

@@ -8,7 +8,7 @@
 //! 2. unreadable: it is kept for a person;
 //! 3. undispatched: it is a test event of which nothing is to follow: it rests, as `ignored`;
 //! 4. superseded: it is kept, but a newer version of its object was seen, and its handlers want the latest alone;
-//! 5. wanted by nobody: it rests, as `ignored`;
+//! 5. without a handler or route that wants it: it rests, as `ignored`;
 //! 6. later: it repeats a signal within its window, so it waits for the end of that as `retry`;
 //! 7. paused: its provider is, so it waits as `retry`;
 //! 8. dispatch: the driver runs the handlers;
@@ -25,9 +25,9 @@ use hooklatch_store::{Candidate, Latched};
 /// The way that an event goes, once it is known whether it is new.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fate {
-    /// Nothing more: it is known already, or nobody wants it.
+    /// Nothing more: it is known already, or no handler or route wants it.
     Rest,
-    /// It is kept for a person, who is told why it cannot be read.
+    /// It is kept for a person, who sees why it cannot be read.
     Unreadable,
     /// It is kept and not dispatched: its object has moved on.
     Superseded,

@@ -80,7 +80,7 @@ impl Queue {
             let next = self.waiting.iter().position(is_new).unwrap_or(0);
             let Waiting { id, peer, granted } = self.waiting.remove(next);
             self.taken.push(TakenPlace { id, peer, rate: u64::MAX });
-            // Whoever has gone drops its place.
+            // A waiter that has gone drops its place.
             let _is_awaited = granted.send(());
         }
     }

@@ -63,7 +63,7 @@ impl Planner {
         Self { clock, installation_id, restored: Restored::default() }
     }
 
-    /// The same after a restore: of what this time may have seen nobody knows whether it was sent.
+    /// The same after a restore: of what this time may have seen it is unknown whether it was sent.
     pub fn after(self, lost: Vec<LostTime>) -> Self {
         Self { restored: Restored(lost), ..self }
     }
@@ -101,7 +101,7 @@ impl Planner {
                 };
                 Ok(Planned { messages: Vec::new(), update: Some(update) })
             }
-            // Nobody waits for the answer to an event that is tried later.
+            // The sender does not wait for the answer to an event that is tried later.
             Err(error) if !event.is_again && rejects(entry) => Err(NotPlanned::Rejected(error.to_string())),
             Err(error) => Err(NotPlanned::Failed(error)),
         }
@@ -187,7 +187,7 @@ impl Planner {
             update.state = EventState::Failed;
         } else {
             let delay_ms = backoff::delay_ms(&entry.retry, event.attempts_n, fastrand::f64());
-            // Nobody who sets the clock back makes it wait until it is as late again.
+            // Setting the clock back does not make it wait until it is as late again.
             update.due_at_ms = Some(self.clock.steady_ms().saturating_add(delay_ms));
         }
         update
@@ -250,7 +250,7 @@ impl Planner {
     }
 }
 
-/// Refuses messages to destinations that nobody configured: they would wait for ever, unseen.
+/// Refuses messages to destinations that are not configured: they would wait for ever, unseen.
 fn destined(entry: &ProviderEntry, effects: Effects) -> Handled {
     match effects.messages().iter().find(|message| !entry.destinations.has(&message.destination)) {
         Some(message) => {
@@ -333,7 +333,7 @@ mod tests {
             (keep, &first, refuse("no"), "not planned: no"),
             (reject, &first, refuse("no"), "rejected: no"),
             (reject, &first, for_now(), "rejected: away"),
-            // Nobody waits for the answer any more.
+            // The sender does not wait for the answer any more.
             (reject, &again, for_now(), "not planned: away"),
             (keep, &first, elsewhere(), "not planned: no destination is called `nowhere`"),
             (reject, &first, elsewhere(), "rejected: no destination is called `nowhere`"),

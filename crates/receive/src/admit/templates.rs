@@ -108,8 +108,8 @@ impl Templates {
         Ok(Self { parts: all, names: destinations.keys().map(ToString::to_string).collect() })
     }
 
-    /// Fills in what `effects` send to destinations with templates, where they go there. `key_of` tells the idempotency
-    /// key of an effect.
+    /// Fills in what `effects` send to destinations with templates, where they go there. `key_of` returns the
+    /// idempotency key of an effect.
     pub(super) fn fill_now(
         &self,
         event: &RawEvent,

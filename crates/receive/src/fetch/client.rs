@@ -125,7 +125,7 @@ impl KeyClient {
         self.answer(self.http.get(url)).await.map(drop)
     }
 
-    /// The address of the key `id`, if that is a place of the sender's own: told without a call.
+    /// The address of the key `id`, if that is a place of the sender's own: checked without a call.
     pub fn url_of(&self, spec: &FetchSpec, id: &str, settings: &KindSettings) -> Result<Url, FetchError> {
         if !spec.is_id(id) {
             return Err(FetchError::NoSuchKey("its id is not of the form that the sender's have".to_owned()));

@@ -14,7 +14,7 @@ use hooklatch_verify::read::covered_header;
 /// An event as a handler sees it.
 #[derive(Debug, Clone)]
 pub struct Event<T> {
-    /// The configured provider it came through.
+    /// The configured provider of the request.
     pub provider: Name,
     /// The provider's own id; with `provider` it names the event for ever.
     pub id: String,

@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_parsed_that_nobody_asks_for() {
+    fn nothing_is_parsed_that_is_not_requested() {
         let event = event("no JSON".to_owned());
         let texts = EventTexts::new(&event);
         assert!(texts.payload.get().is_none() && texts.envelope.get().is_none());
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_is_told_with_its_place_and_every_bound_holds() {
+    fn a_mistake_is_reported_with_its_place_and_every_bound_holds() {
         let nested = |n: usize| format!("{}envelope.livemode{}", "(".repeat(n), ")".repeat(n));
         let places = |n: usize| vec!["envelope.livemode"; n].join(" or ");
         let long = |n: usize| format!("payload.a == '{}'", "x".repeat(n - "payload.a == ''".len()));

@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_or_says_no_store_is_not_kept_and_its_repetition_is_told_so() {
+    fn an_answer_that_is_too_long_or_no_store_is_not_kept_and_its_repetition_reports_that() {
         let secret = headers(&[("cache-control", "private, No-Store")]);
         let answers = [
             kept(KeyState::Succeeded, StatusCode::OK, &secret, Some(b"token")),

@@ -46,7 +46,7 @@ where
         Ok(read) => read,
         Err(refused) => return *refused,
     };
-    // To its end, whoever goes away: a caller that hangs up in the middle repeats its request, for this answer.
+    // To its end, also without its caller: a caller that hangs up in the middle repeats its request, for this answer.
     #[expect(clippy::disallowed_methods, reason = "ends by itself when its lock does")]
     let task = tokio::spawn(async move {
         match claimed(&rules, asked).await {
@@ -99,7 +99,7 @@ where
 struct ClaimGuard {
     rules: Arc<RequestRules>,
     claim: Option<KeyClaim>,
-    /// Given up before others are told that it has ended.
+    /// Given up before others learn that it has ended.
     place: Option<UnderWay>,
 }
 

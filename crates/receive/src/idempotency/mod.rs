@@ -21,7 +21,7 @@
 //! effect and the answer one commit, and it is *exactly once*.
 //!
 //! To read it: `fingerprint.rs` (which request it is), `answers.rs` (what is kept and given again), `problem.rs`,
-//! `rules.rs` (what the layer was told), `claim.rs`, `carry.rs` (one request from its key to its answer), `layer.rs`.
+//! `rules.rs` (the layer's settings), `claim.rs`, `carry.rs` (one request from its key to its answer), `layer.rs`.
 
 mod answers;
 mod carry;

@@ -1,4 +1,4 @@
-//! What a layer was told: whose keys, how long each thing may take, and where keys are kept.
+//! The settings of a layer: whose keys, how long each thing may take, and where keys are kept.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -38,7 +38,7 @@ pub struct RequestRules {
 }
 
 impl RequestRules {
-    /// The rules that hold unless the layer is told otherwise.
+    /// The default rules of a layer.
     pub fn new(store: Store, clock: Clock, namespace: &'static str, principals: Principals) -> Self {
         // As many as leave connections for everything else.
         let transactions_n = (store.handlers_n() / 2).max(1);

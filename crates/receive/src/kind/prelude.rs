@@ -18,8 +18,8 @@
 //! # assert_eq!(acme("kind = 7").kind(), "?");
 //! ```
 //!
-//! A comparison with [`same`] takes the same time whatever is compared; `==` on a signature tells strangers how much of
-//! theirs was right.
+//! A comparison with [`same`] takes the same time whatever is compared; the time of `==` on a signature shows strangers
+//! how much of theirs was right.
 //!
 //! What is shown here is a contract. The prelude has more names, for single built-in kinds: signing for tests, JWS,
 //! public keys, forms. They may be used, and may change.

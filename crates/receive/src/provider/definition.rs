@@ -128,7 +128,7 @@ impl Provider {
     }
 
     /// Opens believed bodies with code before events are read from them; what it cannot open is kept as unreadable.
-    /// The body is stored as it came.
+    /// The body is stored as received.
     #[must_use]
     #[doc(hidden)]
     pub fn open_with(mut self, open: OpenFn) -> Self {
