@@ -151,7 +151,7 @@ pub fn permitted(
     if fit.is_empty() { Err(PrivateHost) } else { Ok(fit) }
 }
 
-/// True for an address that anybody on the internet may have: one outside of the special-purpose ranges of IANA's
+/// True for an address that any host on the internet may have: one outside of the special-purpose ranges of IANA's
 /// registries.
 fn is_public(address: IpAddr) -> bool {
     match address.to_canonical() {

@@ -23,7 +23,7 @@ impl OutboxState {
         let post = Arc::clone(slot.post());
         let is_noted = !self.store.is_own_clock();
         let slot = slot.occupied_by(&message, is_noted.then_some(&self.under_way));
-        if let Some(known) = self.settler.known(message.message_id, message.attempt_n) {
+        if let Some(known) = self.settler.unwritten_result(message.message_id, message.attempt_n) {
             self.settler.settle_known(known, slot);
             return;
         }

@@ -12,7 +12,7 @@
 //! - a message that this node put back is due, or a rate or a breaker lets through more ([`Worker::look_at`]);
 //! - a slot became free *and* the last look found all that it asked for (`may_be_more`): otherwise nothing is left
 //!   there, and a look for each call that ends would be one statement for each message;
-//! - `poll_ms` are over (`next_look`): for what no one here can know of, such as another node's messages and leases
+//! - `poll_ms` are over (`next_look`): for what this node cannot know of, such as another node's messages and leases
 //!   that ended. Polling is the truth; everything else is only sooner.
 //!
 //! When `replan` wakes the loop, something is due sooner than was thought: the time of the next look is worked out

@@ -12,7 +12,7 @@
 //! A batch that is refused for another reason is written one by one, so that its culprit stands alone: one that another
 //! transaction has locked waits for that lock with its lease prolonged, one that the database refuses is written
 //! without its texts. A lease that ends meanwhile may be claimed again, also while a batch waits for such a lock: then
-//! the known result answers that claim (`Settler::known`), and no second call is made.
+//! the known result answers that claim (`Settler::unwritten_result`), and no second call is made.
 
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
@@ -28,7 +28,7 @@ use tracing::{error, warn};
 
 use super::pause::{PAUSE_MS, pause, wait};
 use super::post::OccupiedSlot;
-use super::settler::{Behind, NotedResult, Waiting};
+use super::settler::{BehindGuard, NotedResult, Waiting};
 use super::state::OutboxState;
 use hooklatch_store::{Settlement, Store, StoreError};
 
@@ -51,7 +51,7 @@ pub(super) struct Writer {
 
 /// What there is besides a batch that is being written.
 #[derive(Default)]
-struct Beside {
+struct Backlog {
     /// Queued while the batch was slow: the next batches.
     later: Vec<Waiting>,
     /// Each of these is written by itself.
@@ -68,20 +68,20 @@ impl Writer {
     pub(crate) async fn run(self, mut waiting: mpsc::UnboundedReceiver<Waiting>) {
         let (mut settlements, mut rest) = (Vec::new(), Vec::new());
         let mut batch = Vec::new();
-        let mut beside = Beside::default();
+        let mut backlog = Backlog::default();
         loop {
             tokio::select! {
                 biased;
-                () = std::future::ready(()), if !beside.later.is_empty() => {
-                    let n = beside.later.len().min(BATCH_N_MAX);
-                    batch.extend(beside.later.drain(..n));
+                () = std::future::ready(()), if !backlog.later.is_empty() => {
+                    let n = backlog.later.len().min(BATCH_N_MAX);
+                    batch.extend(backlog.later.drain(..n));
                 }
                 taken_n = waiting.recv_many(&mut batch, BATCH_N_MAX) => {
                     if taken_n == 0 {
                         break;
                     }
                     for one in batch.extract_if(.., |one| one.noted.is_some()) {
-                        self.begin_apart(one, &mut beside);
+                        self.begin_apart(one, &mut backlog);
                     }
                     if batch.is_empty() {
                         continue;
@@ -96,26 +96,26 @@ impl Writer {
                 settlements.push(settlement);
                 rest.push((slot, noted));
             }
-            let is_done = self.write_noting(&settlements, &mut rest, &mut waiting, &mut beside).await;
+            let is_done = self.write_noting(&settlements, &mut rest, &mut waiting, &mut backlog).await;
             for (settlement, (slot, noted)) in settlements.drain(..).zip(rest.drain(..)) {
                 if is_done {
                     drop(noted);
                     self.shared.settled(&settlement, slot);
                 } else {
                     // Whichever it was, it must not take the others with it, nor keep those that come after it.
-                    self.begin_apart(Waiting { settlement, slot, noted }, &mut beside);
+                    self.begin_apart(Waiting { settlement, slot, noted }, &mut backlog);
                 }
             }
             self.shared.freed.notify_one();
-            while beside.apart.try_join_next().is_some() {}
+            while backlog.apart.try_join_next().is_some() {}
         }
-        while beside.apart.join_next().await.is_some() {}
+        while backlog.apart.join_next().await.is_some() {}
     }
 
-    fn begin_apart(&self, one: Waiting, beside: &mut Beside) {
+    fn begin_apart(&self, one: Waiting, backlog: &mut Backlog) {
         let Waiting { settlement, slot, noted } = one;
         let noted = noted.unwrap_or_else(|| self.shared.settler.known.note(&settlement));
-        beside.apart.spawn(self.clone().write_apart(settlement, slot, noted));
+        backlog.apart.spawn(self.clone().write_apart(settlement, slot, noted));
     }
 
     /// Writes a batch. Once that is slow, what is in it and what comes meanwhile is noted: their leases may end before they
@@ -125,7 +125,7 @@ impl Writer {
         batch: &[Settlement],
         rest: &mut [(OccupiedSlot, Option<NotedResult>)],
         waiting: &mut mpsc::UnboundedReceiver<Waiting>,
-        beside: &mut Beside,
+        backlog: &mut Backlog,
     ) -> bool {
         let known = &self.shared.settler.known;
         let mut together = pin!(AssertUnwindSafe(self.write_together(batch)).catch_unwind());
@@ -146,10 +146,10 @@ impl Writer {
                 ended = &mut together => written = Some(ended),
                 Some(mut one) = waiting.recv() => {
                     if one.noted.is_some() {
-                        self.begin_apart(one, beside);
+                        self.begin_apart(one, backlog);
                     } else {
                         one.noted = Some(known.note(&one.settlement));
-                        beside.later.push(one);
+                        backlog.later.push(one);
                     }
                 }
             }
@@ -170,7 +170,7 @@ impl Writer {
                 }
             }
             failures_n += 1;
-            behind.get_or_insert_with(|| Behind::new(&self.shared.settler.behind_n));
+            behind.get_or_insert_with(|| BehindGuard::new(&self.shared.settler.behind_n));
             warn!(
                 failures_n,
                 settlements_n = batch.len(),
@@ -211,7 +211,7 @@ impl Writer {
                 // One that is fenced may be one that was written before: it is unknown what the first try did.
                 Ok(_) => return,
                 Err(error) if is_away(&error) => {
-                    behind.get_or_insert_with(|| Behind::new(&self.shared.settler.behind_n));
+                    behind.get_or_insert_with(|| BehindGuard::new(&self.shared.settler.behind_n));
                 }
                 Err(StoreError::Locked { source, .. }) => {
                     if failures_n == 0 {

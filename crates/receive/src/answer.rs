@@ -8,7 +8,7 @@ use hooklatch_core::types::Outcome;
 use hooklatch_verify::Reply;
 use hooklatch_verify::spec::AnswerSpec;
 
-/// The answer that a sender hears, before it is HTTP.
+/// The answer that a sender gets, before it is HTTP.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SenderAnswer {
     /// The strongest of the request's events; `None` when there was nothing to admit (a challenge, an
@@ -16,7 +16,7 @@ pub struct SenderAnswer {
     pub outcome: Option<Outcome>,
     /// Code of the refusal, when something is wrong with the request that its caller can set right.
     pub refused: Option<&'static str>,
-    /// True when the sender is a program of the operator's and is to hear 409.
+    /// True when the sender is a program of the operator's and gets 409.
     pub is_conflict_told: bool,
     /// HTTP status, unless the answer reports a conflict.
     pub status: u16,
@@ -47,7 +47,7 @@ impl SenderAnswer {
         if self.is_conflict_told { 409 } else { self.status }
     }
 
-    /// The answer to a request that was admitted; `of_kind` is what its kind wants to hear instead of our JSON.
+    /// The answer to a request that was admitted; `of_kind` is what its kind wants instead of our JSON.
     pub fn of(
         entry: &ProviderEntry,
         of_kind: Option<Cow<'_, AnswerSpec>>,

@@ -1,4 +1,4 @@
-//! What a caller of ours hears: a program of the team's, which chose its keys itself and can act on an answer.
+//! The answer to a caller of ours: a program of the team's, which chose its keys itself and can act on an answer.
 //!
 //! The answer follows from the content that stands under a key, so it is computed and never stored: whatever was killed
 //! in between, and on whichever node, the same request is answered the same.

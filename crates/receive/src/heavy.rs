@@ -1,4 +1,4 @@
-//! Verification of large bodies away from the threads that serve everybody: a few at a time, the others wait.
+//! Verification of large bodies away from the threads that serve requests: a few at a time, the others wait.
 
 use std::sync::Arc;
 
@@ -22,8 +22,8 @@ impl Heavy {
         bytes_n <= BYTES_MAX
     }
 
-    /// Returns the result of `work`; `None` when it broke off. Its place is taken until it is done, whether or not
-    /// anybody still waits for it.
+    /// Returns the result of `work`; `None` when it broke off. Its place is taken until it is done, whether or not a
+    /// caller still waits for it.
     pub(crate) async fn done<T: Send + 'static>(
         &self,
         bytes_n: usize,

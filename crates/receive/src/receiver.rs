@@ -288,9 +288,9 @@ impl Receiver {
         self.notes.lines.may_write(self.name_of(entry), word)
     }
 
-    /// The same of a request that was believed. What is new has its line, beside its row; what is not, anybody who has
+    /// The same of a request that was believed. What is new has its line, beside its row; the rest a stranger who has
     /// seen one request can send without end.
-    fn may_tell(&self, entry: &Arc<ProviderEntry>, outcome: Option<Outcome>) -> Option<u64> {
+    fn may_log(&self, entry: &Arc<ProviderEntry>, outcome: Option<Outcome>) -> Option<u64> {
         match outcome {
             Some(Outcome::Accepted) => Some(0),
             other => self.may_write(Some(entry), other.map_or("none", Outcome::as_str)),
@@ -373,7 +373,7 @@ impl Receiver {
             Some(rules) => caller::answer(provider.name(), rules, caller::is_batch(&verified), &admitted),
             None => SenderAnswer::of(entry, answer(&self.heavy, entry, &verified).await, &admitted),
         };
-        self.tell_answered(entry, &answer, &admitted, (&event_type, verified.secret_n(), arrival));
+        self.log_answered(entry, &answer, &admitted, (&event_type, verified.secret_n(), arrival));
         if let Some(trace) = trace {
             let AdmittedEvents { events, times } = admitted;
             let (provider, status, event_type) =
@@ -394,8 +394,8 @@ impl Receiver {
         count_unconfirmed(provider, accepted.iter().filter(|sort| sort.is_unconfirmed).count());
     }
 
-    /// Says what became of a request, as often as lines may be written.
-    fn tell_answered(
+    /// Logs what became of a request, as often as lines may be written.
+    fn log_answered(
         &self,
         entry: &Arc<ProviderEntry>,
         answer: &SenderAnswer,
@@ -406,7 +406,7 @@ impl Receiver {
         let event_id = admitted.events.first().map_or("", |(id, _)| id.as_str());
         let request_id = arrival.request_id;
         if answer.outcome == Some(Outcome::Conflict) {
-            if let Some(left_out_n) = self.may_tell(entry, answer.outcome) {
+            if let Some(left_out_n) = self.may_log(entry, answer.outcome) {
                 warn!(
                     provider.name = %provider.name(),
                     event.id = event_id,
@@ -417,7 +417,7 @@ impl Receiver {
                     "received other content under an id or a signed text that is taken: `hooklatch events show` has both"
                 );
             }
-        } else if let Some(left_out_n) = self.may_tell(entry, answer.outcome) {
+        } else if let Some(left_out_n) = self.may_log(entry, answer.outcome) {
             info!(
                 provider.name = %provider.name(),
                 event.id = event_id,

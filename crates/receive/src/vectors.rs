@@ -1,4 +1,4 @@
-//! Judges files of signed requests with their verdicts: the tests of a kind, and what anybody has recorded.
+//! Judges files of signed requests with their verdicts: the tests of a kind, and recorded requests.
 //!
 //! A vector says with which secrets, at which time and under which URL a request is to be judged, so the
 //! result does not depend on this machine's configuration.

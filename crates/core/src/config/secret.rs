@@ -211,7 +211,7 @@ fn oddity(text: &str) -> Option<&'static str> {
     text.contains(char::is_control).then_some("is more than one line, or has control characters in it")
 }
 
-/// A warning about a file with secrets that everybody on the machine can read: it, and every folder above it, is open
+/// A warning about a file with secrets that every user of the machine can read: it, and every folder above it, is open
 /// to all.
 pub fn open_to_all(path: &Path) -> Option<ConfigProblem> {
     const READ: u32 = 0o004;

@@ -220,8 +220,7 @@ pub fn elements(list: &[u8]) -> Option<Vec<Range<usize>>> {
     first_elements(list, usize::MAX)
 }
 
-/// Finds elements as [`elements`] does: the first `n_max` and one more, so that the caller can tell that there are
-/// more.
+/// Finds elements as [`elements`] does: the first `n_max` and one more, so that the caller sees that there are more.
 pub fn first_elements(list: &[u8], n_max: usize) -> Option<Vec<Range<usize>>> {
     let list = std::str::from_utf8(list).ok()?;
     let mut ranges = Vec::new();

@@ -4,7 +4,7 @@ use super::by_value;
 use super::document::{Document, PointerTarget};
 use crate::types::Renderings;
 
-/// True when `first` and `second` are JSON texts of one event, as far as these fields tell.
+/// True when `first` and `second` are JSON texts of one event, as far as these fields show.
 pub fn is_rendering(by: &Renderings, first: &[u8], second: &[u8]) -> bool {
     let (Some(first), Some(second)) = (Document::parse(first), Document::parse(second)) else { return false };
     let both = |pointer: &str| Ok::<_, Ambiguous>((at(&first, pointer)?, at(&second, pointer)?));

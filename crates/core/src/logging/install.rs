@@ -9,12 +9,13 @@ use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
-use super::unhindered::Unhindered;
+use super::non_blocking::NonBlockingWriter;
 use crate::config::{LogConfig, LogFormat};
 use crate::plain::Plain;
 
 /// Where the lines go, one at a time.
-static FILE: LazyLock<Unhindered<Stderr>> = LazyLock::new(|| Unhindered::new(std::io::stderr()));
+static FILE: LazyLock<NonBlockingWriter<Stderr>> =
+    LazyLock::new(|| NonBlockingWriter::new(std::io::stderr()));
 
 /// `silent`: beginnings of the names of libraries whose lines are not written, whatever the filter says.
 fn is_written(target: &str, silent: &[&str]) -> bool {

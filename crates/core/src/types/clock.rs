@@ -8,8 +8,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 /// Milliseconds since 1970-01-01 UTC. Columns of this type end in `_at_ms`.
 pub type UnixMs = i64;
 
-/// The source of all times: the system's clock in production, a hand-set one in tests. Clones tell the same
-/// time.
+/// The source of all times: the system's clock in production, a hand-set one in tests. Clones have the same time.
 #[derive(Debug, Clone)]
 pub struct Clock {
     source: ClockSource,
@@ -42,8 +41,8 @@ impl Clock {
         Self { source: ClockSource::Manual(shown), steady: Arc::default() }
     }
 
-    /// True when it is one that tests set by hand: then everything goes by it, also what a database could
-    /// tell.
+    /// True when it is one that tests set by hand: then everything goes by it, also where a database has a clock of its
+    /// own.
     pub fn is_manual(&self) -> bool {
         matches!(self.source, ClockSource::Manual(_))
     }

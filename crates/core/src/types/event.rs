@@ -38,8 +38,8 @@ impl EventKey {
         self.event_id.starts_with(TEST_EVENT)
     }
 
-    /// The shard of the event and of everything bound to it: FNV-1a over provider, NUL, id. Fixed for ever,
-    /// because rows on disk carry it.
+    /// The shard of the event and of everything bound to it: FNV-1a over provider, NUL, id. It never changes, because
+    /// rows on disk carry it.
     pub fn shard(&self) -> i16 {
         let bytes = self.provider.as_str().bytes().chain([0]).chain(self.event_id.bytes());
         let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {

@@ -174,7 +174,7 @@ words! {
         Dead = "dead",
         /// On hold until someone decides.
         Held = "held",
-        /// A person said that it shall not be sent.
+        /// An operator decided that it will not be sent.
         Discarded = "discarded",
     }
 }

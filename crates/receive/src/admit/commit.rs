@@ -8,11 +8,11 @@ use tokio::time::Instant;
 
 use super::admitted::{AdmitError, AdmittedEvents};
 use super::context::AdmitContext;
+use super::decision::{Decision, candidate, decide, is_known_beforehand, outcome};
 use super::dispatch::dispatched;
 use super::dispatched::Dispatched;
 use super::entry::ProviderEntry;
 use super::failures::is_undone;
-use super::fate::{Fate, candidate, fate, is_known_beforehand, outcome};
 use super::handover::{Committed, hand_over, queue_gate, wake_queue};
 use super::large::{delete_unlatched, store_large};
 use super::plan::{NotPlanned, Planned};
@@ -56,7 +56,7 @@ impl BatchRow {
     /// while megabytes are parsed.
     fn is_planned_ahead(&self) -> bool {
         self.event.body.len() > LARGE_BYTES
-            && fate(&self.entry, &self.event, &Latched::New, false) == Fate::Dispatch
+            && decide(&self.entry, &self.event, &Latched::New, false) == Decision::Dispatch
     }
 
     /// Dispatches it as a new event, and plans what follows.
@@ -141,9 +141,9 @@ impl Decide for DecideBatch {
                 return Plan::RollBack;
             }
             let (entry, event) = (&row.entry, &row.event);
-            let fate = fate(entry, event, latched, *is_stale);
-            self.superseded.push(fate == Fate::Superseded);
-            if fate == Fate::Dispatch {
+            let decision = decide(entry, event, latched, *is_stale);
+            self.superseded.push(decision == Decision::Superseded);
+            if decision == Decision::Dispatch {
                 // Planned as the newest version of its object.
                 let ahead = self.ahead.remove(&n).filter(|_| !is_stale);
                 let is_run = ahead.is_none() && !is_known_beforehand(entry, event);
@@ -163,7 +163,7 @@ impl Decide for DecideBatch {
                     }
                 }
             } else {
-                writes.updates.extend(self.context.planner.undispatched(fate, event, row.event_seq));
+                writes.updates.extend(self.context.planner.undispatched(decision, event, row.event_seq));
             }
         }
         if self.rejected.is_empty() { Plan::Write(writes) } else { Plan::RollBack }

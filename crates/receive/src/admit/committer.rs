@@ -2,7 +2,7 @@
 //!
 //! It never waits for company. When a commit ends, whatever queued meanwhile is the next batch: with little load that
 //! is one request, answered as fast as the disk allows; with much load it is hundreds, and they share the cost of one
-//! commit. No timer would do better, because a timer makes everybody wait who could have gone alone. There is one
+//! commit. No timer would do better, because with a timer also those wait who could have gone alone. There is one
 //! committer, because a second transaction at the same time would only wait for the same writer, or latch the same ids
 //! in another order.
 //!
@@ -168,7 +168,7 @@ struct BatchPart {
     is_suspect: bool,
 }
 
-/// Puts back what is to be tried next, or answers those for whom there is nothing more to try.
+/// Puts back what is to be tried next, and answers the requests that are not tried again.
 fn after(failure: &PassError, mut part: BatchPart, pending: &mut Vec<BatchPart>) {
     let requests_n = part.requests.len();
     match failure.remedy(requests_n, part.repeats_n) {

@@ -6,19 +6,19 @@ use std::collections::VecDeque;
 use hooklatch_core::types::Name;
 
 /// Lines of waiting things, one for each provider, that are served in turns.
-pub(super) struct Fair<T> {
+pub(super) struct FairQueue<T> {
     /// Those that are not empty; the next one first.
     lines: VecDeque<(Name, VecDeque<T>)>,
     waiting_n: usize,
 }
 
-impl<T> Default for Fair<T> {
+impl<T> Default for FairQueue<T> {
     fn default() -> Self {
         Self { lines: VecDeque::new(), waiting_n: 0 }
     }
 }
 
-impl<T> Fair<T> {
+impl<T> FairQueue<T> {
     /// Number of those that wait, over all lines.
     pub fn waiting_n(&self) -> usize {
         self.waiting_n
@@ -33,7 +33,7 @@ impl<T> Fair<T> {
         }
     }
 
-    /// The next one; its provider's turn comes again after everybody else's.
+    /// The next one; its provider's turn comes again after that of all others.
     pub fn pop(&mut self) -> Option<T> {
         let (provider, mut line) = self.lines.pop_front()?;
         let one = line.pop_front();
@@ -52,7 +52,7 @@ mod tests {
     #[test]
     fn providers_take_turns_even_when_one_sends_more() {
         let name = |text: &str| Name::parse(text).expect("a name");
-        let mut fair = Fair::default();
+        let mut fair = FairQueue::default();
         for n in 1..=3 {
             fair.push(&name("a"), format!("a{n}"));
         }

@@ -2,7 +2,7 @@
 //! starts right after the commit, without another question to the database.
 //!
 //! The slot is taken before the commit, because the lease is part of the row: a message must never be in the table as
-//! one that anybody may take while this node already calls. So there are three moments at which things can go wrong:
+//! free for any worker while this node already calls. So there are three moments at which things can go wrong:
 //!
 //! - The commit fails, or it is unknown whether it happened: the reserved slots are dropped, which frees them. If the
 //!   row is there after all, it holds a lease that ends by itself, and any worker then takes the message.

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use uuid::Uuid;
 
+use super::decision::Decision;
 use super::dispatched::Dispatched;
 use super::entry::ProviderEntry;
 use super::failures::contained;
-use super::fate::Fate;
 use super::restored::{PlaceRoom, Restored};
 use super::templates::RenderAlone;
 use crate::handler::{Effects, Handled, HandlerError, Message, RawEvent};
@@ -68,7 +68,7 @@ impl Planner {
         Self { restored: Restored(lost), ..self }
     }
 
-    /// The end of an event's fate, after its handlers answered: destinations are looked at and templates filled in, a
+    /// After an event's handlers answered: destinations are looked at and templates filled in, a
     /// provider that wants to reject does, and the rest is planned. In this order, for every driver.
     pub(super) fn conclude(
         &self,
@@ -123,21 +123,21 @@ impl Planner {
     /// The row of a new event that is not dispatched, where it does not say so yet.
     pub(super) fn undispatched(
         &self,
-        fate: Fate,
+        decision: Decision,
         event: &IncomingEvent,
         event_seq: i64,
     ) -> Option<EventUpdate> {
-        match fate {
-            Fate::Rest | Fate::Dispatch => None,
-            Fate::Unreadable => {
+        match decision {
+            Decision::Rest | Decision::Dispatch => None,
+            Decision::Unreadable => {
                 let event_never = Dispatched::never(event, event_seq);
                 Some(self.update(&event_never, EventState::Unreadable, event.unreadable.clone()))
             }
-            Fate::Undispatched => {
+            Decision::Undispatched => {
                 let why = "a test event, which was not to be dispatched".to_owned();
                 Some(self.update(&Dispatched::never(event, event_seq), EventState::Ignored, Some(why)))
             }
-            Fate::Later(not_before_ms) => {
+            Decision::Later(not_before_ms) => {
                 let why =
                     "a copy came within the window of this signal: dispatched once more when that has ended"
                         .to_owned();
@@ -146,11 +146,11 @@ impl Planner {
                     ..self.update(&Dispatched::never(event, event_seq), EventState::Retry, Some(why))
                 })
             }
-            Fate::Paused(why) => Some(EventUpdate {
+            Decision::Paused(why) => Some(EventUpdate {
                 due_at_ms: Some(event.received_at_ms),
                 ..self.update(&Dispatched::never(event, event_seq), EventState::Retry, Some(why.to_string()))
             }),
-            Fate::Superseded => Some(self.superseded(&Dispatched::first(event, event_seq))),
+            Decision::Superseded => Some(self.superseded(&Dispatched::first(event, event_seq))),
         }
     }
 
@@ -250,7 +250,7 @@ impl Planner {
     }
 }
 
-/// Refuses messages to destinations that are not configured: they would wait for ever, unseen.
+/// Refuses messages to destinations that are not configured: they would wait permanently, unseen.
 fn destined(entry: &ProviderEntry, effects: Effects) -> Handled {
     match effects.messages().iter().find(|message| !entry.destinations.has(&message.destination)) {
         Some(message) => {

@@ -64,8 +64,8 @@ struct PlannedAlone {
 /// The end of one dispatch.
 enum DispatchEnd {
     Done,
-    /// Its templates take long, and on SQLite a transaction keeps everybody else from writing: it was planned without
-    /// one, and is to be taken again.
+    /// Its templates take long, and on SQLite a transaction keeps all others from writing: it was planned without one,
+    /// and is to be taken again.
     TakeAgain(PlannedAlone),
 }
 

@@ -233,7 +233,7 @@ impl KeyCache {
         let asked = WantedKey { setting: wanted.setting.clone(), id };
         let began = Instant::now();
         let crowded = || FetchError::Away("too many keys were asked for at once".to_owned());
-        let look = || self.state().known((wanted, asker), &asked, spec, now_ms);
+        let look = || self.state().lookup((wanted, asker), &asked, spec, now_ms);
         let known = look();
         let mut place = match known.answer() {
             Some(answer) => return answer,
@@ -327,7 +327,7 @@ impl KeyKnown {
 
 impl CacheState {
     /// `asked` is what would be asked for: the key, or its set.
-    fn known(
+    fn lookup(
         &self,
         (wanted, asker): (&WantedKey, Asker),
         asked: &WantedKey,

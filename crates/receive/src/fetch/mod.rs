@@ -9,7 +9,7 @@
 //! Reading order: `error.rs` names a key and says why it could not be had; `budget.rs` bounds calls; `cache.rs` keeps
 //! keys; `client.rs` calls; `confirmed.rs` remembers confirmations; `fetcher.rs` puts them together for one provider.
 //! Nothing is verified here: `verify/` says which key it lacks, and `receive/` decides that it is fetched. A sender
-//! whose keys are out of reach hears 503, never 401.
+//! whose keys are out of reach gets 503, never 401.
 
 mod budget;
 mod cache;

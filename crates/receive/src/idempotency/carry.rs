@@ -78,7 +78,7 @@ where
         Ok(Gathered::Committed(response)) => known_until(response, claim.expires_at_ms),
         Ok(Gathered::Kept(answer, response)) => match written(&rules.store, &claim, &answer).await {
             Some(false) => in_use(1),
-            // The caller hears it, and has no reason to ask again.
+            // The caller gets the answer, and has no reason to ask again.
             Some(true) | None => known_until(response, claim.expires_at_ms),
         },
         Ok(Gathered::Freed(response)) => {

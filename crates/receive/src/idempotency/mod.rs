@@ -3,7 +3,7 @@
 //!
 //! The layer comes from [`Background::idempotency`](hooklatch::Background::idempotency). Requests that may change
 //! something (all but GET, HEAD, OPTIONS and TRACE) need a key: 1 to 255 visible ASCII characters, bare or as a quoted
-//! string. Keys belong to a principal, whom you name.
+//! string. Keys belong to a principal, which you name.
 //!
 //! | a request under a key | answer |
 //! |---|---|

@@ -1,4 +1,5 @@
-//! The lean client over TLS: whom it believes, and that what is below HTTP does not hide what the destination does.
+//! The lean client over TLS: which servers it believes, and that what is below HTTP does not hide what the destination
+//! does.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -15,7 +15,7 @@ const NO_PATIENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
 /// A writer of whole lines that leaves out what its file does not take in time, and never fails.
 #[derive(Debug)]
-pub(super) struct Unhindered<W> {
+pub(super) struct NonBlockingWriter<W> {
     state: Mutex<State<W>>,
 }
 
@@ -28,7 +28,7 @@ struct State<W> {
     is_cut: bool,
 }
 
-impl<W: Write + AsFd> Unhindered<W> {
+impl<W: Write + AsFd> NonBlockingWriter<W> {
     pub fn new(file: W) -> Self {
         Self { state: Mutex::new(State { file, is_stuck: false, is_cut: false }) }
     }
@@ -62,7 +62,7 @@ impl<W: Write + AsFd> State<W> {
     }
 }
 
-impl<W: Write + AsFd> Write for &Unhindered<W> {
+impl<W: Write + AsFd> Write for &NonBlockingWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.line(bytes);
         Ok(bytes.len())
@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn lines_without_a_reader_are_left_out_and_later_lines_are_complete() {
         let (near, mut far) = UnixStream::pair().expect("a pair");
-        let writer = Unhindered::new(near);
+        let writer = NonBlockingWriter::new(near);
         let line = |n: usize| format!("{n} {}\n", "x".repeat(3 * PART_BYTES));
         // More than anybody keeps for a reader.
         for n in 0..1_000 {
@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn a_full_disk_is_not_an_error_of_the_writer() {
         let Ok(full) = File::options().write(true).open("/dev/full") else { return };
-        let writer = Unhindered::new(full);
+        let writer = NonBlockingWriter::new(full);
         for _ in 0..3 {
             (&writer).write_all(b"line\n").expect("never fails");
         }
