@@ -1,5 +1,5 @@
 //! PostgreSQL's URLs with several hosts, as libpq writes them: `postgres://user:password@one:5432,two:5432/database`.
-//! What is said about a wrong one never quotes it: it may hold a password.
+//! An error about a wrong one never quotes it: it may hold a password.
 
 /// Most hosts of one URL.
 pub(crate) const HOSTS_N_MAX: usize = 16;

@@ -1,6 +1,6 @@
 //! Rules for all our HTTP clients, and the addresses that our calls may reach.
 //!
-//! A host that is written in the configuration may be private. One that comes out of an event or a request may not,
+//! A host that is written in the configuration may be private. One from an event or a request may not,
 //! unless it is allow-listed: otherwise people who write those could make us call our own network.
 //!
 //! The check is made on the addresses that the name has just resolved to, and the connection goes to one of

@@ -81,7 +81,7 @@ pub fn parse_time(text: &str, now_ms: i64) -> Result<i64, String> {
     })
 }
 
-/// Reads a time to come: as [`parse_time`] does, but a length of time is from now on.
+/// Parses a time in the future: as [`parse_time`] does, but a length of time is from now on.
 pub fn parse_end(text: &str, now_ms: i64) -> Result<i64, String> {
     let found = length(text).map(|ms| now_ms.saturating_add(ms)).or_else(|| parse_time(text, now_ms).ok());
     found.ok_or_else(|| {

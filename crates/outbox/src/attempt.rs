@@ -253,7 +253,7 @@ fn unsent(plan: SendPlan, facts: &Facts) -> AttemptOutcome {
             let why = "waits before it asks: the call may still be under way over there".to_owned();
             (SettleTo::Ready { visible_at_ms: until_ms }, why)
         }
-        // Neither comes here; if one did, a person should see it.
+        // Neither is possible here; if one were, an operator should see it.
         SendPlan::Send | SendPlan::Ask => (SettleTo::Held, "no decision".to_owned()),
     };
     AttemptOutcome {
@@ -290,7 +290,7 @@ mod tests {
             (SendPlan::Dead { why: why() }, SettleTo::Dead),
             (SendPlan::Hold { why: why() }, SettleTo::Held),
             (SendPlan::Wait { until_ms: 5 }, SettleTo::Ready { visible_at_ms: 5 }),
-            // Neither comes here; a person would see it.
+            // Neither is possible here; an operator would see it.
             (SendPlan::Send, SettleTo::Held),
             (SendPlan::Ask, SettleTo::Held),
         ] {

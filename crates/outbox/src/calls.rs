@@ -28,7 +28,7 @@ impl OutboxState {
             return;
         }
         self.propagate(&mut message);
-        // Now, not when the task comes to it: the next look must not count this call's place as free.
+        // Now, not when the task makes the call: the next look must not count this call's place as free.
         let begun = post.destination.gate.started();
         if post.add(Work { message, begun, slot }) {
             let mut tasks = self.tasks();

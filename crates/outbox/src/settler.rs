@@ -86,7 +86,7 @@ impl Settler {
         drop(self.results.send(Waiting { settlement, slot, noted }));
     }
 
-    /// Nothing more will come: the writer ends when all is written.
+    /// No more results follow: the writer ends when all is written.
     pub(crate) fn close(&self) {
         self.closing.notify_one();
     }

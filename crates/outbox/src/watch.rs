@@ -54,7 +54,7 @@ impl ClockOffset {
     }
 }
 
-/// The clock's watch, with the finding of its last look: it is not said at every look.
+/// The clock's watch, with the finding of its last look: it is not logged at every look.
 pub(super) struct Watch {
     shared: Arc<OutboxState>,
     is_far: bool,

@@ -37,8 +37,8 @@ const BATCH_N_MAX: usize = 256;
 /// Most settlements that are written each by itself at once, besides one of those that are known to be locked: each
 /// holds a connection, perhaps while it waits for another transaction's lock.
 const ALONE_N_MAX: usize = 2;
-/// Time after which what a batch holds, and what comes meanwhile, is noted: much less than any lease, and than a wait
-/// for a lock.
+/// Time after which what a batch holds, and what is queued meanwhile, is noted: much less than any lease, and than a
+/// wait for a lock.
 const NOTED_AFTER: Duration = Duration::from_millis(200);
 
 /// The task that writes results.
@@ -102,7 +102,7 @@ impl Writer {
                     drop(noted);
                     self.shared.settled(&settlement, slot);
                 } else {
-                    // Whichever it was, it must not take the others with it, nor keep those that come after it.
+                    // Whichever it was, it must not take the others with it, nor block the later ones.
                     self.begin_apart(Waiting { settlement, slot, noted }, &mut backlog);
                 }
             }
@@ -118,8 +118,8 @@ impl Writer {
         backlog.apart.spawn(self.clone().write_apart(settlement, slot, noted));
     }
 
-    /// Writes a batch. Once that is slow, what is in it and what comes meanwhile is noted: their leases may end before they
-    /// are written.
+    /// Writes a batch. Once that is slow, what is in it and what is queued meanwhile is noted: their leases may end
+    /// before they are written.
     async fn write_noting(
         &self,
         batch: &[Settlement],

@@ -141,7 +141,7 @@ fn push_events(body: &mut String, admitted: &AdmittedEvents) {
     body.push(']');
 }
 
-/// The word for an outcome that is the same when the same content comes again.
+/// The word for an outcome that is the same when the same content is sent again.
 fn word(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::Accepted | Outcome::Duplicate => ACCEPTED,

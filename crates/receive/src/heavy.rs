@@ -52,7 +52,7 @@ mod tests {
     async fn a_large_body_is_verified_beside_what_else_is_served() {
         let heavy = Heavy::new();
         let (sender, receiver) = std::sync::mpsc::channel();
-        // A caller that ran it here would wait in vain for what is said after it.
+        // A caller that ran it here would wait in vain for the send after it.
         let wait = move || receiver.recv_timeout(std::time::Duration::from_secs(20)).is_ok();
         let verified = heavy.done(BYTES_MAX + 1, wait);
         let (was_received, ()) = futures_util::join!(verified, async { sender.send(()).expect("it waits") });

@@ -303,7 +303,7 @@ impl Receiver {
         }
     }
 
-    /// The answer to a handshake by another method than POST; events never come by those.
+    /// The answer to a handshake by another method than POST; events are never sent by those.
     pub fn answer(&self, entry: &Arc<ProviderEntry>, request: &RawRequest) -> Option<SenderAnswer> {
         let reply = entry.provider.handshake(request)?;
         self.answered_a_handshake(entry);

@@ -110,7 +110,7 @@ pub fn quoted(text: &str) -> String {
 }
 
 /// Scheme and hosts of a URL, and that there is more: user and password, paths and queries may open something. `None`
-/// when it cannot be said for sure which part is which.
+/// when it is not certain which part is which.
 fn host_of(url: &str) -> Option<String> {
     let (scheme, rest) = url.split_once("://")?;
     let (user, rest) = match rest.rsplit_once('@') {

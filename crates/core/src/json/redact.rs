@@ -26,7 +26,7 @@ pub struct RedactedText {
 }
 
 impl RedactedPaths {
-    /// Reads pointers; the first one that is none comes back with what is wrong with it.
+    /// Reads pointers; the first invalid one is returned with what is wrong with it.
     pub fn parse<'p>(pointers: impl IntoIterator<Item = &'p str>) -> Result<Self, (&'p str, &'static str)> {
         let mut paths = Vec::new();
         for pointer in pointers {

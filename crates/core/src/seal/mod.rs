@@ -11,7 +11,7 @@
 //! A database keeps a check value for each key id, so that no other key is used under that id.
 //!
 //! Search ids are found by keyed digests: HMAC-SHA-256 under a key that HKDF makes of a key of the ring, so `reseal` writes
-//! them anew for another key.
+//! them again for another key.
 //!
 //! Reading order: `key.rs`, `place.rs`, `sealed.rs` (one value under one key), `ring.rs` (which key).
 

@@ -1,4 +1,4 @@
-//! The part of Jinja that templates may use, closed: a template is read, looked through, and written anew with each
+//! The part of Jinja that templates may use, closed: a template is read, checked, and rewritten with each
 //! operator behind a filter that draws on the budget of its rendering.
 //!
 //! The engine has no bounds for its operators (`~`, `+`, `*`, comparisons, slices), nor for what blocks capture. So

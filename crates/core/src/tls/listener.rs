@@ -38,7 +38,7 @@ impl ListenerTls {
         Ok(tls)
     }
 
-    /// The configuration for a connection that comes in now.
+    /// The configuration for a connection that is accepted now.
     pub fn current(&self) -> Arc<ServerConfig> {
         Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
     }

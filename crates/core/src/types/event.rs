@@ -59,7 +59,7 @@ pub struct IncomingEvent {
     pub event_type: String,
     /// Digest that copies are compared by.
     pub digest: BodyDigest,
-    /// Equal for equal signed texts, whatever id they come under; there when no signature covers the id.
+    /// Equal for equal signed texts, whatever id they are sent under; there when no signature covers the id.
     pub replay_key: Option<BodyDigest>,
     /// Rule that identified it, for its row: `sender/1`, and the reason where nothing was where the kind
     /// looks.
@@ -67,13 +67,14 @@ pub struct IncomingEvent {
     /// Time after a signal's firing for which an equal one is a copy, when nothing else distinguishes them.
     /// Milliseconds.
     pub window_ms: Option<i64>,
-    /// True when each copy begins that time anew.
+    /// True when each copy restarts that time.
     pub is_window_renewed: bool,
     /// True when a copy within that time has the signal dispatched once more when it ends.
     pub is_window_rearmed: bool,
     /// Time before which it is not dispatched: the end of the window of the signal that it repeats.
     pub not_before_ms: Option<UnixMs>,
-    /// True when nothing in it differs from one event to the next, so that its signed text may come under another id again.
+    /// True when nothing in it differs from one event to the next, so that its signed text may be sent under another id
+    /// again.
     pub is_repeatable: bool,
     /// The provider's rule for it, should its key be taken by other content.
     pub on_conflict: OnConflict,

@@ -79,7 +79,7 @@ words! {
     EventState {
         /// Its handlers are done; its effects are in the outbox, and may not have happened yet.
         Handled = "handled",
-        /// No handler or route wanted it, or a handler said so.
+        /// No handler or route wanted it, or a handler ignored it.
         Ignored = "ignored",
         /// A handler failed for now; dispatched again at `due_at_ms`.
         Retry = "retry",
@@ -399,7 +399,7 @@ mod tests {
         assert_eq!(Outcome::strongest([]), None);
     }
 
-    /// The words stand in tables of releases to come, in the API and in metrics.
+    /// The words are in tables of later releases, in the API and in metrics.
     #[test]
     fn every_state_has_the_word_that_rows_and_programs_know_it_by() {
         let words = |all: &[&str]| all.join(" ");

@@ -61,7 +61,7 @@ pub(super) trait BrokerProtocol: Send + Sync {
 struct BrokerConnection<P: BrokerProtocol> {
     protocol: P,
     timeout: Duration,
-    /// A connection that was not used for longer is made anew.
+    /// A connection that was not used for longer is opened again.
     idle_max: Duration,
     current: Mutex<Option<NumberedConnection<P::Connection>>>,
     /// The number of the next connection: none is given twice, also not after one was discarded.

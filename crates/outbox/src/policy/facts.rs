@@ -34,7 +34,7 @@ impl From<&LeasedMessage> for Facts {
 }
 
 impl Facts {
-    /// The same message after the destination said that the effect did not happen.
+    /// The same message after the destination answered that the effect did not happen.
     #[must_use]
     pub(crate) fn certain(self) -> Self {
         Self { is_uncertain: false, ..self }

@@ -70,7 +70,7 @@ impl Collector {
         if !(200..300).contains(&code) {
             return Err(NotTaken::of(code, &response));
         }
-        // Whatever else it says, it said that it has them.
+        // Whatever else is in the answer, it confirms that it has them.
         let answer = read_capped(response, ANSWER_BYTES_MAX).await.ok().flatten().unwrap_or_default();
         let answer = ExportTraceServiceResponse::decode(answer.as_slice()).unwrap_or_default();
         let rejected_n = answer.partial_success.map_or(0, |part| part.rejected_spans);

@@ -33,7 +33,7 @@ const TRIED_FOR: Duration = Duration::from_mins(2);
 /// First and longest pause before a batch is posted again.
 const PAUSE_FIRST: Duration = Duration::from_millis(500);
 const PAUSE_MAX: Duration = Duration::from_secs(30);
-/// Time for the post that is under way when the stop comes, and as much again for what still waits then.
+/// Time for the post that is under way when the stop is set, and as much again for what still waits then.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// Posts spans until the stop.

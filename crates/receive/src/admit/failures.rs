@@ -65,7 +65,7 @@ pub(super) fn panicked(part: &'static str, panic: &(dyn Any + Send)) -> HandlerE
     HandlerError::Retry(anyhow::anyhow!("{}", record_panic(part, panic)))
 }
 
-/// Counts a panic in a part of admission. Returns what it said.
+/// Counts a panic in a part of admission. Returns its message.
 pub(super) fn record_panic(part: &'static str, panic: &(dyn Any + Send)) -> String {
     let what = format!("{part} panicked: {}", panic_text(panic));
     count_panic(part, &what);

@@ -181,7 +181,7 @@ impl Planner {
     ) -> EventUpdate {
         let now_ms = self.clock.now_ms();
         let mut update = self.update(event, EventState::Retry, Some(error.to_string()));
-        // A person had it dispatched once more: its attempts began anew, so the first copy's age says nothing.
+        // A person had it dispatched once more: its attempts began again, so the first copy's age says nothing.
         let first_at_ms = if event.generation > 0 { now_ms } else { event.counted_from_ms };
         if backoff::is_exhausted(&entry.retry, event.attempts_n, first_at_ms, now_ms) {
             update.state = EventState::Failed;

@@ -2,7 +2,7 @@
 //!
 //! What is kept for strangers is bounded by itself and never costs a key its place: ids that name no key are in a list
 //! of their own, and a caller that stops waiting leaves nothing behind. A key that verified a request goes before those
-//! that did not, here and when it is fetched anew, and is given to the database.
+//! that did not, here and when it is fetched again, and is given to the database.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -61,7 +61,7 @@ struct CacheState {
     /// Keys that were asked for a moment ago, and until when they are not asked for again: a whole set, or a key about
     /// which the hosts did not answer.
     pauses: HashMap<WantedKey, UnixMs>,
-    /// One for each key that is being fetched: those that come later wait for it.
+    /// One for each key that is being fetched: later requests wait for it.
     turns: HashMap<WantedKey, Arc<tokio::sync::Mutex<()>>>,
 }
 
@@ -186,7 +186,7 @@ impl KeyCache {
     /// Takes a key from the database: good for as long as it would have been without a restart. One that is here and not
     /// older stays.
     pub fn restore(&self, key: ProvenKey, spec: &FetchSpec, now_ms: UnixMs) {
-        // A time that has not come yet is one of a clock that was wrong.
+        // A time in the future is one of a clock that was wrong.
         let fetched_at_ms = key.fetched_at_ms.min(now_ms);
         let mut state = self.state();
         if state.keys.get(&key.wanted).is_some_and(|kept| kept.fetched_at_ms >= fetched_at_ms) {

@@ -19,7 +19,7 @@ use hooklatch_verify::{KEY_ID_BYTES_MAX, KeySource};
 
 /// The setting of a kind that names keys which are fetched whatever strangers ask for.
 const KEY_IDS: &str = "key_ids";
-/// Most fetched keys that one verification is said to have used.
+/// Most fetched keys that are recorded as used by one verification.
 const USED_N_MAX: usize = 8;
 
 /// The keys of one provider that are not in its settings.

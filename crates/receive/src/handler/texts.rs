@@ -289,7 +289,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is written, and whatever comes: an answer or an error, after a bounded time.
+        /// For every path and every text: an answer or an error, after a bounded time.
         #[test]
         fn no_expression_panics(tokens in prop::collection::vec(prop::sample::select(vec![
             "payload", "envelope", "headers", ".a", ".b", "[0]", "[\"é\"]", "['x']", "==", "!=", "<", ">=", "and", "or", "not",

@@ -209,7 +209,7 @@ enum Gathered {
     Freed(Response),
 }
 
-/// Reads as much of an answer as is kept, and puts it together again; a long one is sent on as it comes.
+/// Reads as much of an answer as is kept, and puts it together again; a long one is streamed on.
 async fn gathered(response: Response) -> Gathered {
     if response.extensions().get::<CommittedAnswer>().is_some() {
         return Gathered::Committed(response);

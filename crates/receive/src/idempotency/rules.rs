@@ -29,7 +29,7 @@ pub struct RequestRules {
     pub kept: Duration,
     /// The requests that this process carries out: locks of the database go by a clock, which may jump.
     under_way: Arc<Mutex<RequestsUnderWay>>,
-    /// Rings whenever a request of this layer has come to its end.
+    /// Notified whenever a request of this layer has ended.
     pub ended: Arc<Notify>,
     /// Places for transactions of handlers.
     pub transactions: Arc<Semaphore>,
@@ -86,7 +86,7 @@ pub struct UnderWay {
 }
 
 impl UnderWay {
-    /// What is to be said instead while another request has the key.
+    /// The answer to give instead while another request has the key.
     pub fn take(rules: &RequestRules, asked: &KeyRequest) -> Result<Self, KeyReply> {
         let (all, key) = (Arc::clone(&rules.under_way), (asked.principal.clone(), asked.key.clone()));
         match all.lock().unwrap_or_else(PoisonError::into_inner).entry(key.clone()) {

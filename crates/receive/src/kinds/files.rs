@@ -1,4 +1,4 @@
-//! The files of a folder of kinds, with bounds, and what is said of one that cannot be read.
+//! The files of a folder of kinds, with bounds, and the error for one that cannot be read.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};

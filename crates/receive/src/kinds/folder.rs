@@ -25,7 +25,7 @@ pub struct FolderKinds {
 
 /// The names that are taken.
 pub struct TakenNames<'a> {
-    /// Kinds that come with us; a file may say that it replaces one.
+    /// Built-in kinds; a file may say that it replaces one.
     pub builtin: &'a [String],
     /// Kinds of the program that calls us; they may have handlers, which no file could replace.
     pub own: &'a [String],

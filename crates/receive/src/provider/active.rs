@@ -62,7 +62,7 @@ impl ActiveProvider {
         self.believe(request).map_err(|unbelieved| unbelieved.why)
     }
 
-    /// Does the same as [`ActiveProvider::verify`]; a request that is not believed comes back with the reason.
+    /// Does the same as [`ActiveProvider::verify`]; a request that is not believed is returned with the reason.
     pub fn believe(&self, request: RawRequest) -> Result<Verified, Box<Unbelieved>> {
         self.believe_by(&self.verifier.keys, request)
     }

@@ -115,7 +115,7 @@ impl Pruner {
     async fn doubted_ms(&mut self, now_ms: UnixMs) -> Result<Option<i64>, StoreError> {
         let counted_at_ms = self.store.prune_counted_at().await?;
         let ahead_ms = counted_at_ms.map_or(0, |at_ms| now_ms.saturating_sub(at_ms));
-        // A round that is due less often than that comes when it is due.
+        // A round that is due less often than that begins when it is due.
         let bound_ms = DOUBTED_MS
             .max(i64::try_from(self.config.get().retention.every_ms).unwrap_or(i64::MAX).saturating_mul(2));
         if self.is_clock_right || ahead_ms <= bound_ms {

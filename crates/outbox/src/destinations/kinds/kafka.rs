@@ -334,8 +334,8 @@ mod client {
             | ProtocolError::InvalidTopicException
             | ProtocolError::UnsupportedVersion => CallAnswer::NotNow { why },
             // Written by some, or timed out, or something of which we do not know what it leaves behind. That the broker
-            // is not the leader, or has no such partition, is also said of a record that it has written and that waits
-            // for its followers when leadership moves (Kafka's `DelayedProduce`).
+            // is not the leader, or has no such partition, is also reported of a record that it has written and that
+            // waits for its followers when leadership moves (Kafka's `DelayedProduce`).
             _ => CallAnswer::Unknown { why },
         }
     }

@@ -119,7 +119,7 @@ fn fields(
     parts.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name.to_owned()).collect()
 }
 
-/// True when an event that stands in `state` would come to stand there again.
+/// True when an event in `state` would reach that state again.
 pub(super) fn is_as_it_stands(state: EventState, said: WhatIfSaid) -> bool {
     use WhatIfSaid::{Handled, Ignored, Panicked, Refused, Retry, Superseded, TookTooLong};
     match state {

@@ -34,13 +34,13 @@ pub struct WhatIf {
     places: Arc<Semaphore>,
 }
 
-/// The place of a question among the few that are answered at once. A handler that does not come back keeps it.
+/// The place of a question among the few that are answered at once. A handler that does not return keeps it.
 #[derive(Clone)]
 pub struct WhatIfPlace {
     _permit: Arc<OwnedSemaphorePermit>,
 }
 
-/// The result of asking: the messages that would follow, what was said, and why.
+/// The result of asking: the messages that would follow, the handlers' answer, and why.
 struct Asked {
     planned: Vec<NewMessage>,
     said: WhatIfSaid,
@@ -136,7 +136,7 @@ impl WhatIf {
         self.within_time(run, (place.clone(), turn)).await
     }
 
-    /// The turn at a transaction, where one is needed; an error when it does not come in time.
+    /// The turn at a transaction, where one is needed; an error when there is none in time.
     async fn turn(&self, is_needed: bool) -> Result<Option<OwnedSemaphorePermit>, &'static str> {
         if !is_needed {
             return Ok(None);
@@ -148,7 +148,7 @@ impl WhatIf {
     }
 
     /// Runs the handlers on a thread of their own, and gives up waiting after a time. What is `held` is kept until they
-    /// have come back.
+    /// have returned.
     async fn within_time<T: Send + 'static>(&self, run: DryRun, held: T) -> Asked {
         let limit = self.parts.handler_timeout;
         let patience = if run.is_transactional { limit + TRANSACTION } else { limit };

@@ -1,4 +1,4 @@
-//! One call and what comes back, whichever client makes it.
+//! One call and its answer, whichever client makes it.
 
 use std::error::Error;
 use std::time::Duration;

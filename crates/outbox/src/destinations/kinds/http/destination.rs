@@ -137,7 +137,7 @@ impl HttpDestination {
             Err(why) => return unclear(why),
         };
         let mut headers = self.headers.of_question(self.base.is_home_of(&address.url));
-        // Whatever a cache remembers was said before the call ended.
+        // What a cache holds was answered before the call ended.
         headers.append(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
         let (method, body) = (Method::GET, Bytes::new());
         let call = Call { method, address: &address, headers, body, timeout, is_body_wanted: true };

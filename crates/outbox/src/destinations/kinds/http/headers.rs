@@ -82,7 +82,7 @@ pub(super) fn say_span(message: &LeasedMessage, headers: &mut HeaderMap) {
     }
 }
 
-/// Says who calls and that any answer will do, unless something else was said.
+/// Sets `User-Agent` and `Accept`, unless the message has its own.
 fn introduce(headers: &mut HeaderMap) {
     for (name, value) in [(USER_AGENT, AGENT), (ACCEPT, "*/*")] {
         if let Entry::Vacant(entry) = headers.entry(name) {

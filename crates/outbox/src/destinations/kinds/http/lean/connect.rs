@@ -87,7 +87,7 @@ impl Connector {
     }
 }
 
-/// Looks names up as the system does, anew for each connection, and gives back only what may be called.
+/// Looks names up as the system does, for each connection again, and returns only addresses that may be called.
 #[derive(Clone)]
 pub(crate) enum Lookup {
     /// The addresses that the system knows; with a list, those of them that may be called.

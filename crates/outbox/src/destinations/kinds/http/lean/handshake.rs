@@ -73,7 +73,7 @@ fn refused(error: &BoxError) -> HandshakeEnd {
 fn why_not(why: &CertificateError) -> String {
     match why {
         CertificateError::UnknownIssuer => "no authority that is believed here has signed it".to_owned(),
-        // An authority that was made anew under its old name.
+        // An authority that was created again under its old name.
         CertificateError::BadSignature => {
             "no authority that is believed here has signed it: one of that name has another key".to_owned()
         }
