@@ -4,7 +4,7 @@
 //! a valid signature there is no refusal of ours that a sender could act on: what cannot be read is kept.
 //!
 //! Reading order: `receiver.rs` takes one request to its answer; `believe.rs` verifies it, `heavy.rs` away from the
-//! threads that serve everybody when it is large; `error.rs` says why it was not admitted, and `answer.rs` what the
+//! threads that serve requests when it is large; `error.rs` says why it was not admitted, and `answer.rs` what the
 //! sender gets. `caller.rs` is what callers of ours get instead, and `receipt.rs` what followed from their commands.
 //! `notes.rs` and `diagnose.rs` show the operator why a request was refused, `explain/` says it of saved ones, and
 //! `counts.rs` counts how requests ended; `refusing.rs` knows since when none was admitted.

@@ -37,7 +37,7 @@ pub struct Vector {
     pub headers: serde_json::Map<String, serde_json::Value>,
     /// The body, when it is text.
     pub body: Option<String>,
-    /// The body as base64, when it is no text.
+    /// The body as base64, when it is not text.
     pub body_base64: Option<String>,
     /// Unix seconds at which it is judged.
     pub now: i64,

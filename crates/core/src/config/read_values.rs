@@ -57,7 +57,7 @@ impl ReadValues {
         self.mark(key, text);
     }
 
-    /// Keeps a whole text of which the reader knows that it is no secret.
+    /// Keeps a whole text of which the reader knows that it is not a secret.
     pub(crate) fn known_text(&mut self, key: &str, source: &str, text: &str) {
         self.plain(key, source, quoted(text));
     }

@@ -21,7 +21,7 @@ pub struct RedactedPaths(Vec<Vec<String>>);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RedactedText {
     pub text: Vec<u8>,
-    /// Number of values that were replaced; 0: all of it was, because it is no JSON.
+    /// Number of values that were replaced; 0: all of it was, because it is not JSON.
     pub values_n: u32,
 }
 
@@ -76,7 +76,7 @@ impl RedactedPaths {
         (values_n > 0).then_some(RedactedText { text: made, values_n })
     }
 
-    /// The places of all values, in order; `None` when it is no JSON.
+    /// The places of all values, in order; `None` when it is not JSON.
     fn places(&self, text: &[u8]) -> Option<Vec<Range<usize>>> {
         let mut places = Vec::new();
         let mut scan = Scan::new(std::str::from_utf8(text).ok()?);

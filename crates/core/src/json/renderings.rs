@@ -52,7 +52,7 @@ mod tests {
                 true,
             ),
             (r#"{"id":"evt_1","api_version":"2025","account":null,"data":{"object":{"id":"pi_1"}}}"#, true),
-            // The same version says another thing: that is no rendering.
+            // The same version says another thing: that is not a rendering.
             (
                 r#"{"id":"evt_1","api_version":"2024-06-20","data":{"object":{"id":"pi_1","amount":2}}}"#,
                 false,

@@ -24,7 +24,7 @@ impl<'a> Scan<'a> {
         Self { text, at: 0, open: Vec::new() }
     }
 
-    /// The next byte that is no white space; it is not stepped over.
+    /// The next byte that is not white space; it is not stepped over.
     pub fn next(&mut self) -> Option<u8> {
         loop {
             match self.here()? {
@@ -34,7 +34,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Steps over one value and gives its text; `None` when it is no value.
+    /// Steps over one value and gives its text; `None` when it is not a value.
     pub fn value(&mut self) -> Option<&'a str> {
         let outside = self.open.len();
         self.text_of(|scan| {

@@ -86,7 +86,7 @@ mod tests {
         let (near, mut far) = UnixStream::pair().expect("a pair");
         let writer = NonBlockingWriter::new(near);
         let line = |n: usize| format!("{n} {}\n", "x".repeat(3 * PART_BYTES));
-        // More than anybody keeps for a reader.
+        // More than the system buffers for a reader.
         for n in 0..1_000 {
             (&writer).write_all(line(n).as_bytes()).expect("never fails");
         }

@@ -99,7 +99,7 @@ impl TypedBy {
     /// Most characters of it.
     const CHARS_MAX: usize = 100;
 
-    /// `None` for what is no such text: 1 to 100 letters, digits and `._@+-`.
+    /// `None` for what is not such a text: 1 to 100 letters, digits and `._@+-`.
     pub fn parse(text: &str) -> Option<Self> {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "._@+-".contains(c);
         let is_good = (1..=Self::CHARS_MAX).contains(&text.len()) && text.chars().all(is_plain);

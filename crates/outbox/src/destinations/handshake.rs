@@ -16,7 +16,7 @@ pub enum HandshakeEnd {
     NotBelieved(String),
     /// It does not believe ours, or will not have a connection without one.
     NotTaken(String),
-    /// What it speaks is no TLS of ours.
+    /// What it speaks is not TLS of our versions.
     NoTls(String),
 }
 

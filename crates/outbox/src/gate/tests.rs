@@ -91,7 +91,7 @@ fn a_panic_while_probing_is_another_ones_turn() {
     }));
     assert!(panicked.is_err());
     assert_eq!(gate.allowed_n(8, 1_500), 1, "it probes again");
-    // One that began before the breaker opened is no probe, and its end is not the probe's.
+    // One that began before the breaker opened is not a probe, and its end is not the probe's.
     let probe = gate.started();
     drop(gate.started());
     assert_eq!(gate.allowed_n(8, 1_500), 0);

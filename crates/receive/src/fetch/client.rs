@@ -112,7 +112,7 @@ impl KeyClient {
         if spec.chain {
             self.check_chain(text)?;
         }
-        // What is no key would take the place of one.
+        // What is not a key would take the place of one.
         PublicKey::parse(text).map(drop).ok_or_else(|| FetchError::NoSuchKey("it cannot be read".to_owned()))
     }
 
@@ -197,7 +197,7 @@ impl KeyClient {
         }
     }
 
-    /// Refuses a certificate that no authority vouches for; for whom it is, is for the kind to check.
+    /// Refuses a certificate that no authority vouches for; its subject is for the kind to check.
     fn check_chain(&self, pem: &str) -> Result<(), FetchError> {
         let odd = |why: String| FetchError::NoSuchKey(format!("its certificate is not believed: {why}"));
         let chain: Vec<CertificateDer<'static>> =

@@ -60,7 +60,7 @@ pub fn kept(state: KeyState, status: StatusCode, headers: &HeaderMap, body: Opti
     let (mut pairs, mut bytes_n) = (Vec::new(), 0);
     for name in &HEADERS_KEPT {
         for value in headers.get_all(name) {
-            // What is no text is left out.
+            // What is not text is left out.
             let Ok(text) = value.to_str() else { continue };
             bytes_n += text.len();
             pairs.push((name.as_str(), text));

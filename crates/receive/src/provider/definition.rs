@@ -16,7 +16,7 @@ use hooklatch_verify::{Keys, RawRequest, Reply, SignAt, SignError, Signed, Verif
 /// Signing that no spec can say; `None` in [`Provider::sign_with`] means the spec's scheme.
 pub type SignFn = fn(&Keys, &[u8], &SignAt) -> Result<Signed, SignError>;
 
-/// An answer to a handshake that no spec can say; `None` when the request is no handshake.
+/// An answer to a handshake that no spec can say; `None` when the request is not a handshake.
 pub type HandshakeFn = fn(&RawRequest, &Keys) -> Option<Reply>;
 
 /// Decodes a verified body into the JSON text that events are read from, where no pointer leads to what matters: by
