@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_pause_lasts_until_its_time_is_over_or_the_stop_comes() {
+    async fn a_pause_lasts_until_its_time_is_over_or_the_stop_is_set() {
         let (stopper, mut stop) = Stop::channel();
         assert!(!stop.pause(LONG).await);
         let (is_set, ()) = tokio::join!(stop.pause(LONG), async { stopper.stop() });

@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_length_is_said_in_the_largest_unit_that_is_exact() {
+    fn a_duration_is_formatted_in_the_largest_exact_unit() {
         let lengths = [0, 1_500, 30_000, 60_000, 3_600_000, 5_400_000, 86_400_000].map(length_in_words);
         assert_eq!(lengths, ["0 ms", "1500 ms", "30 s", "1 min", "1 h", "90 min", "24 h"]);
     }

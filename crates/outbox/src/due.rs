@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_soonest_comes_first_and_what_was_looked_for_is_forgotten() {
+    fn the_soonest_is_first_and_past_times_are_forgotten() {
         let due = DueTimes::default();
         assert_eq!(due.next_in_ms(0), None);
         due.remember(1_000, 500);

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_that_is_not_written_yet_answers_the_claim_that_comes_after_it() {
+    fn an_unwritten_result_answers_the_next_claim() {
         let (settler, _waiting) = Settler::new();
         let id = MessageId::from_column(7);
         let noted = settler.known.note(&done(7, 1));

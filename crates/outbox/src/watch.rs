@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_took_long_is_no_reason_to_call_a_clock_wrong() {
+    fn a_slow_answer_does_not_make_a_clock_wrong() {
         let is_far = |offset_ms, took_ms| {
             ClockOffset { offset_ms, max_ms: 1_500, took: Duration::from_millis(took_ms) }.is_far()
         };

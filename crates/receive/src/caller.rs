@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn each_outcome_has_its_status_and_says_where_its_receipt_is() {
+    fn each_outcome_has_its_status_and_a_link_to_its_receipt() {
         let one = answered(&[("a/b\"c", Outcome::Accepted)]);
         assert_eq!((one.status, one.body.as_str()), (202, r#"{"event_id":"a/b\"c","outcome":"accepted"}"#));
         assert_eq!(one.headers, [("location".to_owned(), "/webhooks/shop/a%2Fb%22c".to_owned())]);

@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_goes_by_another_name_at_each_provider_and_installation() {
+    fn a_secret_has_another_name_at_each_provider_and_installation() {
         let (a, b) = (Name::parse("a").expect("a name"), Name::parse("ab").expect("a name"));
         let first = fingerprint(&Uuid::nil(), &a, "bc");
         assert_eq!(first.len(), 16);

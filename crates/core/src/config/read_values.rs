@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_flag_or_plain_text_is_blanked() {
+    fn values_other_than_numbers_flags_and_plain_texts_are_blanked() {
         let mut read = ReadValues::default();
         read.text("a.name", "f", "plain \"quoted\"");
         read.text("a.sign_secret", "f", "s3cr3t");

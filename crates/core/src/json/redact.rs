@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_json_is_not_kept_at_all() {
+    fn a_body_that_is_not_json_is_removed_completely() {
         let nested = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
         let paths = paths(&["/a/b"]);
         let of_all = Some(RedactedText { text: MARK_OF_ALL.into(), values_n: 0 });

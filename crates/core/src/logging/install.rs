@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn what_libraries_say_about_messages_is_not_written_whatever_the_filter() {
+    fn log_lines_of_libraries_about_messages_are_not_written_with_any_filter() {
         let written = Written::default();
         let writer = written.clone();
         let subscriber = tracing_subscriber::fmt()

@@ -77,7 +77,7 @@ fn problems_with_files_are_reported_by_the_key_that_names_them() {
 }
 
 #[test]
-fn a_clients_certificate_says_who_it_is() {
+fn a_client_is_identified_by_its_certificate() {
     let mut params = CertificateParams::new(Vec::new()).expect("no names");
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().expect("a key")).expect("one");

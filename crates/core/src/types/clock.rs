@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_clock_that_is_set_back_goes_on_steadily() {
+    fn steady_time_goes_on_when_the_clock_is_set_back() {
         let clock = Clock::manual(10_000);
         clock.advance(500);
         clock.advance(-3_600_000);

@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_no_traceparent_is_nothing() {
+    fn an_invalid_traceparent_is_none() {
         for bad in [
             "",
             "00",

@@ -100,7 +100,7 @@ fn a_panic_while_probing_is_another_ones_turn() {
 }
 
 #[test]
-fn it_says_when_more_may_start() {
+fn the_gate_returns_when_more_calls_may_start() {
     let gate = gate(100, 0);
     assert_eq!(gate.opens_in_ms(1_000_000), None);
     assert_eq!(gate.allowed_n(500, 1_000_000), 100);

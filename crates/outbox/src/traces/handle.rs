@@ -47,9 +47,9 @@ impl Traces {
     /// only if it is believed.
     pub fn request(&self, headers: &HeaderMap) -> Option<RequestTrace> {
         let tracer = self.0.as_ref()?;
-        let mut said = headers.get_all(TRACEPARENT).iter().filter(|_| tracer.is_linked);
+        let mut values = headers.get_all(TRACEPARENT).iter().filter(|_| tracer.is_linked);
         // Two of them say nothing.
-        let inbound = match (said.next(), said.next()) {
+        let inbound = match (values.next(), values.next()) {
             (Some(one), None) => SpanContext::parse(one.as_bytes()),
             _ => None,
         };

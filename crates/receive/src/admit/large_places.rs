@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_slowest_goes_first_and_only_as_many_as_wait() {
+    async fn the_slowest_is_evicted_first_and_only_as_many_as_wait() {
         let places = LargePlaces::default();
         let (slow, slower) = (places.enter(Some(peer(1))).await, places.enter(Some(peer(2))).await);
         assert!(!slower.is_wanted(Some(1)) && !slow.is_wanted(Some(2)), "nobody waits");

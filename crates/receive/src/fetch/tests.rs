@@ -190,7 +190,7 @@ async fn a_missing_key_is_distinguished_from_a_host_that_cannot_answer() {
 }
 
 #[tokio::test]
-async fn a_flood_of_invented_keys_is_no_flood_of_calls() {
+async fn a_flood_of_invented_keys_does_not_cause_a_flood_of_calls() {
     let (host, clock) = (Host::start().await, Clock::manual(0));
     let fetcher = host.fetcher(JSON, &clock, &["localhost"]);
     host.says(404, "");

@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn that_it_is_behind_is_said_once_in_a_while() {
+    fn being_behind_is_logged_at_most_once_an_hour() {
         let mut pace = PrunePace::default();
         assert_eq!([pace.is_log_due(), pace.is_log_due()], [true, false]);
     }

@@ -160,7 +160,7 @@ impl WhatIf {
         match timeout(patience, running).await {
             Ok(Ok(Ok(planned))) => Asked { planned, said: WhatIfSaid::Handled, why: None },
             Ok(Ok(Err(NothingFollows::NotAsked(why)))) => Asked::empty(WhatIfSaid::NotRun, why),
-            Ok(Ok(Err(NothingFollows::Said(error)))) => Asked::empty(said(&error), error.to_string()),
+            Ok(Ok(Err(NothingFollows::Said(error)))) => Asked::empty(kind_of(&error), error.to_string()),
             Ok(Err(failed)) => {
                 let why = match failed.try_into_panic() {
                     Ok(panic) => panic_text(panic.as_ref()).to_owned(),
@@ -217,7 +217,7 @@ fn verdict(state: EventState, said: WhatIfSaid, effects: &[WhatIfEffect]) -> Wha
 }
 
 /// The word for an error of a handler.
-fn said(error: &HandlerError) -> WhatIfSaid {
+fn kind_of(error: &HandlerError) -> WhatIfSaid {
     match error {
         HandlerError::Ignore(_) => WhatIfSaid::Ignored,
         HandlerError::Refused(_) | HandlerError::Payload(_) => WhatIfSaid::Refused,

@@ -113,7 +113,7 @@ impl HttpDestination {
         let mut headers = self.headers.of(message)?;
         self.signers.sign(message, now_ms / 1_000, &mut headers)?;
         // Last, so that it is in no signature; another attempt has another one.
-        headers::say_span(message, &mut headers);
+        headers::insert_traceparent(message, &mut headers);
         let (body, is_body_wanted) = (message.body.clone(), self.reader.wants_body());
         Ok(Call { method, address, headers, body, timeout: self.timeout, is_body_wanted })
     }
