@@ -1,4 +1,4 @@
-//! A value that is replaced as a whole while others use it: whoever has taken it keeps what was taken.
+//! A value that is replaced as a whole while others use it: a reader keeps the value that it has taken.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -27,7 +27,7 @@ impl<T> Current<T> {
     pub fn set(&self, value: impl Into<Arc<T>>) {
         let value = value.into();
         let old = std::mem::replace(&mut *self.0.write().unwrap_or_else(PoisonError::into_inner), value);
-        // What it holds may take its time to go: nobody is to wait for that.
+        // Dropping the old value may take time: no caller waits for that.
         drop(old);
     }
 }

@@ -1,5 +1,5 @@
 //! PostgreSQL's URLs with several hosts, as libpq writes them: `postgres://user:password@one:5432,two:5432/database`.
-//! What is said about a wrong one never quotes it: it may hold a password.
+//! An error about a wrong one never quotes it: it may hold a password.
 
 /// Most hosts of one URL.
 pub(crate) const HOSTS_N_MAX: usize = 16;
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_of_hosts_that_nobody_can_follow_is_refused() {
+    fn a_list_of_hosts_that_cannot_be_followed_is_refused() {
         let many = format!("postgres://{}/x", ["h"; 17].join(","));
         let cases = [
             ("postgres", "not a PostgreSQL URL"),

@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn thousands_are_grouped_and_one_is_no_plural() {
+    fn thousands_are_grouped_and_one_is_singular() {
         #[track_caller]
         fn check(number: u64, want: &str) {
             assert_eq!(plural(number, "event"), want);

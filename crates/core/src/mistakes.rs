@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mistake_says_its_key_and_in_full_or_in_brief_what_is_wrong() {
+    fn a_mistake_is_formatted_with_its_key_in_full_or_in_brief() {
         #[track_caller]
         fn check(flaw: Flaw, full: &str, brief: &str) {
             let mistake = Mistake { key: "a.b".to_owned(), line: Some(3), flaw, remedy: String::new() };

@@ -1,6 +1,6 @@
 //! Rules for all our HTTP clients, and the addresses that our calls may reach.
 //!
-//! A host that is written in the configuration may be private. One that comes out of an event or a request may not,
+//! A host that is written in the configuration may be private. One from an event or a request may not,
 //! unless it is allow-listed: otherwise people who write those could make us call our own network.
 //!
 //! The check is made on the addresses that the name has just resolved to, and the connection goes to one of
@@ -151,7 +151,7 @@ pub fn permitted(
     if fit.is_empty() { Err(PrivateHost) } else { Ok(fit) }
 }
 
-/// True for an address that anybody on the internet may have: one outside of the special-purpose ranges of IANA's
+/// True for an address that any host on the internet may have: one outside of the special-purpose ranges of IANA's
 /// registries.
 fn is_public(address: IpAddr) -> bool {
     match address.to_canonical() {
@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn private_and_special_addresses_are_told_from_public_ones() {
+    fn private_and_special_addresses_are_distinguished_from_public_ones() {
         let public = ["8.8.8.8", "100.63.0.1", "172.32.0.1", "2606:4700::1111", "2a00::1"];
         for address in public {
             assert!(is_public(address.parse().unwrap()), "{address}");

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn json_says_the_same_afterwards() {
+    fn json_is_equivalent_afterwards() {
         let value = serde_json::json!({ "a\u{202e}": ["\u{1b}\u{9b}", "\u{e0041}\u{2028}\u{7f}"], "b": "日本\\u202e" });
         for written in [value.to_string(), format!("{value:#}")] {
             let plain = text(&written);

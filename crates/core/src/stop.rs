@@ -1,9 +1,9 @@
-//! Tells the parts of a running program to stop, and lets them wait.
+//! Asks the parts of a running program to stop, and lets them wait.
 //!
-//! One [`Stopper`] tells any number of [`Stop`]s, once. Nothing here ends a part by force: a part looks at its [`Stop`]
+//! One [`Stopper`] sets any number of [`Stop`]s, once. Nothing here ends a part by force: a part looks at its [`Stop`]
 //! where it may end, which is never in the middle of a database operation.
 //!
-//! A stop may be announced: then everything goes on, and those who ask hear that they had better not come again.
+//! A stop may be announced: then everything goes on, and callers are asked not to connect again.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -13,25 +13,25 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-/// Tells every [`Stop`] that was made with it to stop; dropping its last clone tells them, too.
+/// Sets every [`Stop`] that was made with it; dropping its last clone sets them, too.
 #[derive(Debug, Clone)]
 pub struct Stopper {
-    told: watch::Sender<bool>,
+    sender: watch::Sender<bool>,
     leaving: Leaving,
 }
 
-/// The ear of one part of the program for a stop.
+/// The shutdown signal of one part of the program.
 ///
-/// It is set once its [`Stopper`] has said so or is gone: a part that nobody can stop any more must not run on. Clones
-/// hear the same.
+/// It is set once its [`Stopper`] has set it or is dropped: a part that nothing can stop any more must not run on.
+/// Clones see the same.
 #[derive(Debug, Clone)]
 pub struct Stop {
-    told: watch::Receiver<bool>,
+    receiver: watch::Receiver<bool>,
     leaving: Leaving,
 }
 
-/// Whether a stop is near: the program still takes what comes, and tells those who come not to come again. A look at it
-/// is one at memory.
+/// Whether a stop is near: the program still serves requests, and asks its callers not to connect again. Reading it
+/// costs one load from memory.
 #[derive(Debug, Clone, Default)]
 pub struct Leaving(Arc<AtomicBool>);
 
@@ -43,10 +43,10 @@ impl Leaving {
 }
 
 impl Stopper {
-    /// Tells all to stop. A second time changes nothing.
+    /// Sets all of them. A second time changes nothing.
     pub fn stop(&self) {
         self.announce();
-        self.told.send_replace(true);
+        self.sender.send_replace(true);
     }
 
     /// Says that the stop is near.
@@ -56,15 +56,15 @@ impl Stopper {
 
     /// Returns a stop that this stopper sets.
     pub fn listener(&self) -> Stop {
-        Stop { told: self.told.subscribe(), leaving: self.leaving.clone() }
+        Stop { receiver: self.sender.subscribe(), leaving: self.leaving.clone() }
     }
 }
 
 impl Stop {
     /// A stop that is not set, and the stopper that sets it.
     pub fn channel() -> (Stopper, Self) {
-        let ((stopper, told), leaving) = (watch::channel(false), Leaving::default());
-        (Stopper { told: stopper, leaving: leaving.clone() }, Self { told, leaving })
+        let ((sender, receiver), leaving) = (watch::channel(false), Leaving::default());
+        (Stopper { sender, leaving: leaving.clone() }, Self { receiver, leaving })
     }
 
     /// Whether this stop is near.
@@ -74,13 +74,13 @@ impl Stop {
 
     /// True once it is time to stop.
     pub fn is_set(&self) -> bool {
-        *self.told.borrow() || self.told.has_changed().is_err()
+        *self.receiver.borrow() || self.receiver.has_changed().is_err()
     }
 
     /// Waits until it is set.
     pub async fn wait(&mut self) {
         // An error says that the stopper is gone, which is a stop as well.
-        drop(self.told.wait_for(|is_set| *is_set).await);
+        drop(self.receiver.wait_for(|is_set| *is_set).await);
     }
 
     /// Waits for `duration`, or until it is set. True when it is set.
@@ -109,7 +109,7 @@ mod tests {
     const LONG: Duration = Duration::from_hours(1);
 
     #[tokio::test]
-    async fn every_clone_hears_a_stop_however_late_it_listens() {
+    async fn every_clone_sees_a_stop_however_late_it_waits() {
         let (stopper, mut first) = Stop::channel();
         assert!(!first.is_set());
         assert!(first.wait().now_or_never().is_none());
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_stopper_that_is_gone_has_stopped_all() {
+    async fn a_stopper_that_is_dropped_has_stopped_all() {
         let (stopper, mut stop) = Stop::channel();
         drop(stopper);
         assert!(stop.is_set());
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_pause_lasts_until_its_time_is_over_or_the_stop_comes() {
+    async fn a_pause_lasts_until_its_time_is_over_or_the_stop_is_set() {
         let (stopper, mut stop) = Stop::channel();
         assert!(!stop.pause(LONG).await);
         let (is_set, ()) = tokio::join!(stop.pause(LONG), async { stopper.stop() });

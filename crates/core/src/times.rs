@@ -81,7 +81,7 @@ pub fn parse_time(text: &str, now_ms: i64) -> Result<i64, String> {
     })
 }
 
-/// Reads a time to come: as [`parse_time`] does, but a length of time is from now on.
+/// Parses a time in the future: as [`parse_time`] does, but a length of time is from now on.
 pub fn parse_end(text: &str, now_ms: i64) -> Result<i64, String> {
     let found = length(text).map(|ms| now_ms.saturating_add(ms)).or_else(|| parse_time(text, now_ms).ok());
     found.ok_or_else(|| {
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_length_is_said_in_the_largest_unit_that_is_exact() {
+    fn a_duration_is_formatted_in_the_largest_exact_unit() {
         let lengths = [0, 1_500, 30_000, 60_000, 3_600_000, 5_400_000, 86_400_000].map(length_in_words);
         assert_eq!(lengths, ["0 ms", "1500 ms", "30 s", "1 min", "1 h", "90 min", "24 h"]);
     }
@@ -115,7 +115,7 @@ mod tests {
     const NOW_MS: i64 = 1_795_356_311_500;
 
     #[test]
-    fn a_time_is_told_with_how_long_ago_and_its_date_when_it_is_another_day() {
+    fn a_time_is_formatted_with_its_age_and_with_its_date_on_another_day() {
         #[track_caller]
         fn check(from_now_ms: i64, want: &str) {
             assert_eq!(told(NOW_MS + from_now_ms, NOW_MS), want);
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_are_told_rfc_3339_with_milliseconds() {
+    fn programs_get_rfc_3339_with_milliseconds() {
         #[track_caller]
         fn check(at_ms: i64, want: Option<&str>) {
             assert_eq!(rfc3339(at_ms).as_deref(), want);
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_length_of_time_is_told_in_its_largest_unit_that_still_says_enough() {
+    fn a_duration_is_formatted_in_the_largest_unit_that_is_precise_enough() {
         #[track_caller]
         fn check(s: i64, want: &str) {
             assert_eq!(ago(s * 1_000), want);

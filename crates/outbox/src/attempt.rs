@@ -27,7 +27,7 @@ pub struct Stops {
 }
 
 /// Result of one attempt, before it is a settlement.
-struct Ruling {
+struct AttemptOutcome {
     to: SettleTo,
     result: AttemptResult,
     http_status: Option<u16>,
@@ -47,7 +47,7 @@ pub(crate) struct Attempt<'a> {
     pub stops: &'a mut Stops,
     /// Time for which its call took, once there was one.
     pub call: Option<Duration>,
-    /// Where it is told of.
+    /// Where its span is recorded.
     pub traces: Option<&'a Traces>,
 }
 
@@ -55,35 +55,35 @@ impl Attempt<'_> {
     /// Does what the policy allows; says what to write, and how long the call took if one was made.
     pub(crate) async fn make(mut self) -> (Settlement, Option<Duration>) {
         let began = self.traces.and_then(Traces::now);
-        let ruling = self.ruling().await;
-        self.report(&ruling);
-        self.tell(&ruling, began);
+        let outcome = self.outcome().await;
+        self.report(&outcome);
+        self.record_span(&outcome, began);
         // Also of the attempt before it, if its worker died.
-        let is_open = ruling.may_have_acted || Facts::from(self.message).was_uncertain;
+        let is_open = outcome.may_have_acted || Facts::from(self.message).was_uncertain;
         let settlement = Settlement {
             message_id: self.message.message_id,
             destination: self.message.destination.clone(),
             lane: self.message.lane.clone(),
             attempt_n: self.message.attempt_n,
-            to: ruling.to,
-            result: ruling.result,
-            http_status: ruling.http_status,
-            error: ruling.error,
-            response: ruling.response,
-            is_unsent: ruling.is_unsent,
+            to: outcome.to,
+            result: outcome.result,
+            http_status: outcome.http_status,
+            error: outcome.error,
+            response: outcome.response,
+            is_unsent: outcome.is_unsent,
             sent_under: is_open.then(|| self.post.destination.config.unknown.word().into()),
             settled_at_ms: self.clock.steady_ms(),
         };
         (settlement, self.call)
     }
 
-    async fn ruling(&mut self) -> Ruling {
+    async fn outcome(&mut self) -> AttemptOutcome {
         let facts = Facts::from(self.message);
         match self.plan(&facts) {
             SendPlan::Send => self.send(&facts).await,
             SendPlan::Ask if self.stops.stopping.is_set() => self.hand_back("the server is stopping"),
             SendPlan::Ask => match self.ask().await {
-                Asked::Happened => Ruling {
+                Asked::Happened => AttemptOutcome {
                     to: SettleTo::Done,
                     result: AttemptResult::Done,
                     http_status: None,
@@ -114,7 +114,7 @@ impl Attempt<'_> {
         }
     }
 
-    async fn send(&mut self, facts: &Facts) -> Ruling {
+    async fn send(&mut self, facts: &Facts) -> AttemptOutcome {
         if self.stops.stopping.is_set() {
             return self.hand_back("the server is stopping");
         }
@@ -130,10 +130,10 @@ impl Attempt<'_> {
             self.call = Some(started.elapsed());
             self.post.meters.took(self.message.destination.as_str(), started.elapsed());
         }
-        Ruling { response: sent.response, ..self.rule(&sent.answer, facts) }
+        AttemptOutcome { response: sent.response, ..self.rule(&sent.answer, facts) }
     }
 
-    fn rule(&self, answer: &CallAnswer, facts: &Facts) -> Ruling {
+    fn rule(&self, answer: &CallAnswer, facts: &Facts) -> AttemptOutcome {
         let now_ms = self.clock.steady_ms();
         let step = policy::next_step(answer, facts, &self.post.destination.config, now_ms, fastrand::f64());
         let (http_status, what) = match answer {
@@ -154,7 +154,7 @@ impl Attempt<'_> {
             NextStep::Dead { why } => (SettleTo::Dead, Some(format!("{why}; {what}"))),
             NextStep::Hold { why } => (SettleTo::Held, Some(format!("{why}; {what}"))),
         };
-        Ruling {
+        AttemptOutcome {
             to,
             result: policy::result_of(answer, &self.post.destination.config),
             http_status,
@@ -166,8 +166,8 @@ impl Attempt<'_> {
     }
 
     /// Ready for anyone, now. What was unknown before stays unknown: the next holder must not forget it.
-    fn hand_back(&self, why: &str) -> Ruling {
-        Ruling {
+    fn hand_back(&self, why: &str) -> AttemptOutcome {
+        AttemptOutcome {
             to: SettleTo::Ready { visible_at_ms: self.clock.steady_ms() },
             result: unsent_result(&Facts::from(self.message)),
             http_status: None,
@@ -178,8 +178,8 @@ impl Attempt<'_> {
         }
     }
 
-    /// Tells of the attempt, where its trace is recorded.
-    fn tell(&self, ruling: &Ruling, began: Option<std::time::Instant>) {
+    /// Records a span of the attempt, where its trace is recorded.
+    fn record_span(&self, outcome: &AttemptOutcome, began: Option<std::time::Instant>) {
         let (Some(traces), Some(began)) = (self.traces, began) else { return };
         let message = self.message;
         let place = traces.attempt(&attempt_of(message)).filter(|place| place.context.is_sampled);
@@ -192,19 +192,19 @@ impl Attempt<'_> {
             attempt_n: message.attempt_n,
             began,
             ended: std::time::Instant::now(),
-            result: ruling.result,
-            next: ruling.next(),
+            result: outcome.result,
+            next: outcome.next(),
             server: self.post.destination.server_of(message),
             method: self.post.destination.is_http().then(|| message.method.clone()),
-            http_status: ruling.http_status,
-            is_unsent: ruling.is_unsent,
+            http_status: outcome.http_status,
+            is_unsent: outcome.is_unsent,
         });
     }
 
-    fn report(&self, ruling: &Ruling) {
-        let (message, result) = (self.message, ruling.result.as_str());
-        self.post.meters.ended(message.destination.as_str(), ruling.result);
-        if ruling.to == SettleTo::Done {
+    fn report(&self, outcome: &AttemptOutcome) {
+        let (message, result) = (self.message, outcome.result.as_str());
+        self.post.meters.ended(message.destination.as_str(), outcome.result);
+        if outcome.to == SettleTo::Done {
             let age_ms = self.clock.now_ms().saturating_sub(message.created_at_ms);
             let age = Duration::from_millis(u64::try_from(age_ms).unwrap_or(0));
             self.post.meters.done(message.destination.as_str(), age);
@@ -217,14 +217,14 @@ impl Attempt<'_> {
             );
             return;
         }
-        let next = ruling.next();
+        let next = outcome.next();
         warn!(
             message.id = %message.message_id,
             event.id = %message.key.event_id,
             destination = %message.destination,
             attempt_n = message.attempt_n,
-            http.status = ruling.http_status,
-            error = ruling.error.as_deref().unwrap_or_default(),
+            http.status = outcome.http_status,
+            error = outcome.error.as_deref().unwrap_or_default(),
             result,
             next,
             "attempt did not end done"
@@ -232,7 +232,7 @@ impl Attempt<'_> {
     }
 }
 
-impl Ruling {
+impl AttemptOutcome {
     /// The word for the state that follows.
     fn next(&self) -> &'static str {
         match self.to {
@@ -244,8 +244,8 @@ impl Ruling {
     }
 }
 
-/// A decision not to send, as a ruling.
-fn unsent(plan: SendPlan, facts: &Facts) -> Ruling {
+/// The outcome of a decision not to send.
+fn unsent(plan: SendPlan, facts: &Facts) -> AttemptOutcome {
     let (to, why) = match plan {
         SendPlan::Dead { why } => (SettleTo::Dead, why),
         SendPlan::Hold { why } => (SettleTo::Held, why),
@@ -253,10 +253,10 @@ fn unsent(plan: SendPlan, facts: &Facts) -> Ruling {
             let why = "waits before it asks: the call may still be under way over there".to_owned();
             (SettleTo::Ready { visible_at_ms: until_ms }, why)
         }
-        // Neither comes here; if one did, a person should see it.
+        // Neither is possible here; if one were, an operator should see it.
         SendPlan::Send | SendPlan::Ask => (SettleTo::Held, "no decision".to_owned()),
     };
-    Ruling {
+    AttemptOutcome {
         to,
         result: unsent_result(facts),
         http_status: None,
@@ -290,7 +290,7 @@ mod tests {
             (SendPlan::Dead { why: why() }, SettleTo::Dead),
             (SendPlan::Hold { why: why() }, SettleTo::Held),
             (SendPlan::Wait { until_ms: 5 }, SettleTo::Ready { visible_at_ms: 5 }),
-            // Neither comes here; a person would see it.
+            // Neither is possible here; an operator would see it.
             (SendPlan::Send, SettleTo::Held),
             (SendPlan::Ask, SettleTo::Held),
         ] {

@@ -20,7 +20,7 @@ impl CallTimes {
         Self { took_ms: [const { AtomicU32::new(0) }; KEPT_N], calls_n: AtomicU64::new(0) }
     }
 
-    /// A call took so long, whatever came of it.
+    /// Adds a call that took this long, with whatever result.
     pub(crate) fn add(&self, took: Duration) {
         let place = self.calls_n.fetch_add(1, Ordering::Relaxed) % KEPT_N as u64;
         let place = usize::try_from(place).ok().and_then(|place| self.took_ms.get(place));
@@ -29,7 +29,7 @@ impl CallTimes {
         }
     }
 
-    /// What is told of them; `None` before the first call.
+    /// The view of them; `None` before the first call.
     pub(crate) fn view(&self) -> Option<CallTimesView> {
         let calls_n = usize::try_from(self.calls_n.load(Ordering::Relaxed)).unwrap_or(KEPT_N).min(KEPT_N);
         let mut all: Vec<u32> =

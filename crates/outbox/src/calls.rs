@@ -17,18 +17,18 @@ use super::state::OutboxState;
 use hooklatch_store::{LeasedMessage, Settlement};
 
 impl OutboxState {
-    /// Sees to it that a message's call is made, in its turn. Where nobody works any more, its lease ends by itself.
+    /// Schedules a message's call for its turn. Once the node has stopped working, the message's lease ends by itself.
     pub fn start(self: &Arc<Self>, mut message: LeasedMessage, slot: MessageSlot) {
         let Some(stops) = self.stops.get().filter(|_| !self.is_closed.load(Ordering::SeqCst)) else { return };
         let post = Arc::clone(slot.post());
         let is_noted = !self.store.is_own_clock();
         let slot = slot.occupied_by(&message, is_noted.then_some(&self.under_way));
-        if let Some(known) = self.settler.known(message.message_id, message.attempt_n) {
+        if let Some(known) = self.settler.unwritten_result(message.message_id, message.attempt_n) {
             self.settler.settle_known(known, slot);
             return;
         }
         self.propagate(&mut message);
-        // Now, not when the task comes to it: the next look must not count this call's place as free.
+        // Now, not when the task makes the call: the next look must not count this call's place as free.
         let begun = post.destination.gate.started();
         if post.add(Work { message, begun, slot }) {
             let mut tasks = self.tasks();
@@ -93,9 +93,9 @@ impl OutboxState {
         settlement
     }
 
-    /// Prolongs the lease until its call is `over`, where calls may outlast it. A lease that was lost is nothing
-    /// that the call could be told, and its settlement will be fenced. What is being written is awaited to its
-    /// end: a cancelled statement could leave a connection in the middle of it.
+    /// Prolongs the lease until its call is `over`, where calls may outlast it. A lost lease does not stop the call:
+    /// its settlement will be fenced. What is being written is awaited to its end: a cancelled statement could leave a
+    /// connection in the middle of it.
     async fn keep(&self, beat_ms: u64, message: &LeasedMessage, over: &Notify) {
         while timeout(Duration::from_millis(beat_ms), over.notified()).await.is_err() {
             let (id, now_ms) = (message.message_id, self.clock.steady_ms());

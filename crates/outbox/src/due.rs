@@ -1,4 +1,4 @@
-//! The times at which messages are due that this node itself has put back: nobody else tells it.
+//! The times at which messages are due that this node itself has put back: no other source has them.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,7 +14,7 @@ const DUE_TIMES_N_MAX: usize = 10_000;
 #[derive(Default)]
 pub struct DueTimes {
     at_ms: Mutex<BTreeSet<i64>>,
-    /// Told when the next look is due sooner than was thought.
+    /// Notified when the next look is due sooner than was planned.
     pub(super) replan: Notify,
 }
 
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_soonest_comes_first_and_what_was_looked_for_is_forgotten() {
+    fn the_soonest_is_first_and_past_times_are_forgotten() {
         let due = DueTimes::default();
         assert_eq!(due.next_in_ms(0), None);
         due.remember(1_000, 500);
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_waits_is_told_that_something_is_due() {
+    async fn a_waiter_is_notified_when_something_is_due() {
         let due = DueTimes::default();
         due.remember(0, 5);
         due.replan.notified().await;

@@ -51,7 +51,7 @@ impl Drop for Crew {
     }
 }
 
-/// Tells an [`Outbox`] that there are new messages. To be used after the commit that wrote them.
+/// Notifies an [`Outbox`] of new messages. To be used after the commit that wrote them.
 #[derive(Debug, Clone)]
 pub struct Waker(Arc<Notify>);
 
@@ -65,7 +65,7 @@ impl Waker {
 /// Destinations that are ready to be called, and are not called yet.
 pub struct ReadyDestinations(BTreeMap<Name, Destination>);
 
-/// The circuit breakers of one node and what became of its calls, for whoever looks.
+/// The circuit breakers of one node and what became of its calls, for the API and the metrics.
 #[derive(Clone)]
 pub struct NodeCalls(Arc<OutboxState>);
 
@@ -88,8 +88,8 @@ impl NodeCalls {
     }
 
     /// Calls these destinations as they are now. Calls under way, and messages that this node has taken, go on as they
-    /// began; so do messages of a destination that is no longer configured: those that were admitted meanwhile have
-    /// nobody else.
+    /// began; so do messages of a destination that is no longer configured: only this node will call those that were
+    /// admitted meanwhile.
     pub fn replace(&self, ReadyDestinations(destinations): ReadyDestinations) {
         let mut posts = (*self.posts()).clone();
         for (name, destination) in destinations {
@@ -164,12 +164,12 @@ impl Outbox {
         Ok(Self { shared, waiting })
     }
 
-    /// Has its attempts told of; once, before anything is sent.
+    /// Records spans of its attempts; called once, before anything is sent.
     pub fn trace(&self, traces: Traces) {
         self.shared.traces.get_or_init(|| traces);
     }
 
-    /// Where its attempts are told of.
+    /// Where spans of its attempts are recorded.
     pub fn traces(&self) -> Traces {
         self.shared.traces().cloned().unwrap_or_default()
     }
@@ -195,8 +195,8 @@ impl Outbox {
         Arc::clone(&self.shared.is_well)
     }
 
-    /// Works until `stop` is set. Then takes nothing more, gives calls under way `stop_timeout_ms` to end, settles what
-    /// they came to and hands the rest back.
+    /// Works until `stop` is set. Then takes nothing more, gives calls under way `stop_timeout_ms` to end, settles
+    /// their results and hands the rest back.
     pub async fn run(self, stop: Stop) {
         let shared = self.shared;
         let (cut, cut_signal) = Stop::channel();

@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_nothing() {
+    fn a_jittered_pause_is_never_zero() {
         for bound_ms in [0, 1, 2] {
             assert!(jittered(bound_ms) >= Duration::from_millis(1), "{bound_ms}");
         }

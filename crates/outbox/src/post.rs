@@ -2,8 +2,8 @@
 //! calls.
 //!
 //! There are as many tasks as calls may be under way, and no more than there is work for: a task makes one call after
-//! the other until nothing waits, and ends. What a call came to goes to the settler together with the message's slot,
-//! so nobody waits for what is written.
+//! the other until nothing waits, and ends. The result of a call goes to the settler together with the message's slot,
+//! so the task does not wait for the write.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -63,7 +63,7 @@ impl MessageSlot {
         &self.post
     }
 
-    /// Puts a message in. Where the node's clock tells the database the time it is noted as under way.
+    /// Puts a message in. Where the node's clock gives the database the time, the message is noted as under way.
     pub(super) fn occupied_by(
         mut self,
         message: &LeasedMessage,
@@ -130,7 +130,7 @@ impl Post {
         self.before.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Forgets the destination before a reload when nobody else has it: nobody can take a slot of it any more.
+    /// Forgets the destination before a reload when this is its only owner: no task can take a slot of it any more.
     fn forget_idle(&self) {
         let mut before = self.before();
         if let Some(one) = &*before {
@@ -202,7 +202,7 @@ impl Post {
         work
     }
 
-    /// Drops what waits: nobody works on it any more.
+    /// Drops what waits: no task works on it any more.
     pub fn clear(&self) {
         let waiting = std::mem::take(&mut self.queue().waiting);
         drop(waiting);

@@ -24,7 +24,7 @@ pub(super) struct Settler {
     results: mpsc::UnboundedSender<Waiting>,
     pub(super) behind_n: Arc<AtomicU32>,
     pub known: UnwrittenResults,
-    /// Told when nothing more will come.
+    /// Notified when no more results follow.
     pub closing: Notify,
 }
 
@@ -86,14 +86,14 @@ impl Settler {
         drop(self.results.send(Waiting { settlement, slot, noted }));
     }
 
-    /// Nothing more will come: the writer ends when all is written.
+    /// No more results follow: the writer ends when all is written.
     pub(crate) fn close(&self) {
         self.closing.notify_one();
     }
 
-    /// Returns what an earlier call for this message came to, while that is not written: it counts for the
-    /// claim `attempt_n`.
-    pub(crate) fn known(&self, message_id: MessageId, attempt_n: u32) -> Option<Settlement> {
+    /// Returns the result of an earlier call for this message, while that is not written: it counts for the claim
+    /// `attempt_n`.
+    pub(crate) fn unwritten_result(&self, message_id: MessageId, attempt_n: u32) -> Option<Settlement> {
         let known = self.known.all().get(&message_id)?.clone();
         Some(Settlement { attempt_n, ..known })
     }
@@ -105,16 +105,16 @@ impl Settler {
 }
 
 /// Counts one task whose results the database does not take, until it is dropped.
-pub(super) struct Behind(Arc<AtomicU32>);
+pub(super) struct BehindGuard(Arc<AtomicU32>);
 
-impl Behind {
+impl BehindGuard {
     pub(crate) fn new(behind_n: &Arc<AtomicU32>) -> Self {
         behind_n.fetch_add(1, Ordering::Relaxed);
         Self(Arc::clone(behind_n))
     }
 }
 
-impl Drop for Behind {
+impl Drop for BehindGuard {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -146,15 +146,15 @@ mod tests {
     }
 
     #[test]
-    fn a_result_that_is_not_written_yet_answers_the_claim_that_comes_after_it() {
+    fn an_unwritten_result_answers_the_next_claim() {
         let (settler, _waiting) = Settler::new();
         let id = MessageId::from_column(7);
         let noted = settler.known.note(&done(7, 1));
-        let known = settler.known(id, 4).expect("its call was made");
+        let known = settler.unwritten_result(id, 4).expect("its call was made");
         assert_eq!((known.attempt_n, known.to, known.http_status), (4, SettleTo::Done, Some(200)));
-        assert!(settler.known(MessageId::from_column(8), 1).is_none());
+        assert!(settler.unwritten_result(MessageId::from_column(8), 1).is_none());
         drop(noted);
-        assert!(settler.known(id, 5).is_none(), "it is written");
+        assert!(settler.unwritten_result(id, 5).is_none(), "it is written");
     }
 
     #[test]
@@ -163,15 +163,15 @@ mod tests {
         let earlier = settler.known.note(&done(7, 1));
         let later = settler.known.note(&done(7, 2));
         drop(earlier);
-        assert!(settler.known(MessageId::from_column(7), 3).is_some());
+        assert!(settler.unwritten_result(MessageId::from_column(7), 3).is_some());
         drop(later);
-        assert!(settler.known(MessageId::from_column(7), 3).is_none());
+        assert!(settler.unwritten_result(MessageId::from_column(7), 3).is_none());
     }
 
     #[test]
-    fn it_is_behind_while_anybody_is() {
+    fn it_is_behind_while_any_task_is() {
         let (settler, _waiting) = Settler::new();
-        let (one, other) = (Behind::new(&settler.behind_n), Behind::new(&settler.behind_n));
+        let (one, other) = (BehindGuard::new(&settler.behind_n), BehindGuard::new(&settler.behind_n));
         drop(one);
         assert!(settler.is_behind());
         drop(other);

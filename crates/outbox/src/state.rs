@@ -27,17 +27,17 @@ pub struct OutboxState {
     pub store: Store,
     pub clock: Clock,
     pub config: OutboxConfig,
-    /// A reload replaces them; whoever has taken a slot keeps the destination that it is of.
+    /// A reload replaces them; the holder of a slot keeps the destination that it is of.
     pub posts: Current<BTreeMap<Name, Arc<Post>>>,
     pub node: Arc<str>,
     pub(super) settler: Settler,
     pub wake: Arc<Notify>,
-    /// Told when slots are free again.
+    /// Notified when slots are free again.
     pub(super) freed: Notify,
     pub due: DueTimes,
     /// Looks so far: each claims under a name of its own.
     pub looks_n: AtomicU64,
-    /// The messages that this node has under way, and their claims; where our clock tells the database the time.
+    /// The messages that this node has under way, and their claims; where our clock gives the database the time.
     pub under_way: Arc<CallsUnderWay>,
     /// False after a part of the outbox has panicked, until it has done something well.
     pub is_well: Arc<AtomicBool>,
@@ -45,9 +45,9 @@ pub struct OutboxState {
     pub tasks: Mutex<JoinSet<()>>,
     /// The stops that those listen to; there from the start of [`Outbox::run`](super::Outbox::run) on.
     pub stops: OnceLock<Stops>,
-    /// True when nobody works here any more.
+    /// True when no task works here any more.
     pub is_closed: AtomicBool,
-    /// Where attempts are told of; unset where nobody traces.
+    /// Where spans of attempts are recorded; unset when tracing is off.
     pub traces: OnceLock<Traces>,
 }
 
@@ -56,12 +56,12 @@ impl OutboxState {
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A name for the claims of one look, which tells them from those of any other.
+    /// A name for the claims of one look, different from those of any other.
     pub fn holder(&self) -> String {
         format!("{}/{}", self.node, self.looks_n.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Where attempts are told of.
+    /// Where spans of attempts are recorded.
     pub fn traces(&self) -> Option<&Traces> {
         self.traces.get()
     }
@@ -79,8 +79,8 @@ impl OutboxState {
         self.store.message_lease(wants, self.clock.steady_ms(), self.lease_ms(), holder).await
     }
 
-    /// Lets our clock go on from the latest time that the database tells of, where the database has no clock
-    /// of its own: what was written before our clock was set back must not wait until it is as late again.
+    /// Moves our clock on to the latest time in the database, where the database has no clock of its own: what was
+    /// written before our clock was set back must not wait until it is as late again.
     pub(super) async fn steady(&self) {
         if self.store.is_own_clock() {
             return;
@@ -118,8 +118,8 @@ impl OutboxState {
         }
     }
 
-    /// Prolongs every lease of this node: they would end, though no time has passed, because our clock was set
-    /// forward and tells the database the time.
+    /// Prolongs every lease of this node: they would end, though no time has passed, because our clock was set forward
+    /// and gives the database the time.
     pub(super) async fn extend_all(&self) -> Result<(), StoreError> {
         let under_way = self.under_way.all();
         warn!(

@@ -1,4 +1,4 @@
-//! The messages that this node has under way, and their claims: where our clock tells the database the time.
+//! The messages that this node has under way, and their claims: where our clock gives the database the time.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,4 +1,4 @@
-//! Looks now and then at what no message tells: how far our clock is from the database's, and which pauses have ended.
+//! Checks now and then what no message shows: how far our clock is from the database's, and which pauses have ended.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,14 +18,14 @@ const WATCH_MS: u64 = 30_000;
 /// However long a lease is: senders' signatures and our own are judged by the clock. Milliseconds.
 const CLOCK_OFFSET_MS_MAX: i64 = 120_000;
 
-/// Returns how far our clock may be from the database's. Leases, due times and `query.after_ms` are told by
-/// the database's clock alone; signed times, the ages that people see and what a lock step of old and new
-/// versions would do to leases are not. So it is a lease, and never more than two minutes. Milliseconds.
+/// Returns how far our clock may be from the database's. The database's clock alone decides leases, due times and
+/// `query.after_ms`; signed times, the ages that people see and what a lock step of old and new versions would do to
+/// leases go by ours. So it is a lease, and never more than two minutes. Milliseconds.
 pub fn clock_offset_ms_max(lease_ms: u64) -> i64 {
     i64::try_from(lease_ms).unwrap_or(i64::MAX).min(CLOCK_OFFSET_MS_MAX)
 }
 
-/// What one question to the database tells of its clock.
+/// What one query shows of the database's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClockOffset {
     /// The database's clock minus ours. Milliseconds.
@@ -54,7 +54,7 @@ impl ClockOffset {
     }
 }
 
-/// The clock's watch, with the finding of its last look: it is not said at every look.
+/// The clock's watch, with the finding of its last look: it is not logged at every look.
 pub(super) struct Watch {
     shared: Arc<OutboxState>,
     is_far: bool,
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_took_long_is_no_reason_to_call_a_clock_wrong() {
+    fn a_slow_answer_does_not_make_a_clock_wrong() {
         let is_far = |offset_ms, took_ms| {
             ClockOffset { offset_ms, max_ms: 1_500, took: Duration::from_millis(took_ms) }.is_far()
         };

@@ -1,18 +1,18 @@
 //! The loop: takes what is due, as much as each destination has free slots for, and has the calls made (`calls.rs`).
 //!
 //! One task looks for all destinations, and each destination has tasks of its own that call (`post.rs`): a look is one
-//! statement however many there are, and a slow destination fills its own slots and delays nobody else. A slot is free
+//! statement however many there are, and a slow destination fills its own slots and delays no other. A slot is free
 //! again when the result of its call is *written*, so what is held in memory is bounded: by the configured concurrency,
 //! or a few times that where calls are quick (`gate/`), and by the bytes of bodies.
 //!
 //! A look asks each destination for as many messages as it has free slots. It is made when one of these may find
 //! something:
 //!
-//! - somebody told of new messages, or the head of a lane is done (`wake`);
+//! - a notification (`wake`): there are new messages, or the head of a lane is done;
 //! - a message that this node put back is due, or a rate or a breaker lets through more ([`Worker::look_at`]);
 //! - a slot became free *and* the last look found all that it asked for (`may_be_more`): otherwise nothing is left
 //!   there, and a look for each call that ends would be one statement for each message;
-//! - `poll_ms` are over (`next_look`): for what no one here can know of, such as another node's messages and leases
+//! - `poll_ms` are over (`next_look`): for what this node cannot know of, such as another node's messages and leases
 //!   that ended. Polling is the truth; everything else is only sooner.
 //!
 //! When `replan` wakes the loop, something is due sooner than was thought: the time of the next look is worked out
@@ -69,7 +69,7 @@ impl Worker {
         Self { shared, stopping, failures_n: 0, lost: VecDeque::new(), seen_ms }
     }
 
-    /// Works until the stop. A panic in here costs what was being looked for, which is released, and nobody else.
+    /// Works until the stop. A panic in here costs what was being looked for, which is released, and nothing else.
     pub(crate) async fn work(&mut self) {
         let mut panics_n = 0;
         while AssertUnwindSafe(self.work_once()).catch_unwind().await.is_err() {
@@ -155,11 +155,11 @@ impl Worker {
         may_be_more
     }
 
-    /// Claims what is due, after what an earlier look may have claimed was given back: nobody has it, and nothing
-    /// of it was sent, but when its lease ends its outcome would count as unknown.
+    /// Claims what is due, after what an earlier look may have claimed was given back: no task has it, and nothing of
+    /// it was sent, but when its lease ends its outcome would count as unknown.
     async fn claim(&mut self, wants: &[LeaseWant]) -> Result<Vec<LeasedMessage>, StoreError> {
         match self.release().await {
-            // Somebody keeps one of them locked, which is no reason to take nothing else.
+            // Another transaction keeps one of them locked, which is no reason to take nothing else.
             Err(error @ StoreError::Locked { .. }) => warn!(%error, "could not give back lost claims"),
             released => released?,
         }
@@ -176,8 +176,7 @@ impl Worker {
         leased
     }
 
-    /// Keeps what is under way when somebody sets our clock forward, where that clock tells the database the
-    /// time.
+    /// Keeps what is under way when our clock is set forward, where that clock gives the database the time.
     async fn notice_clock(&mut self) -> Result<(), StoreError> {
         let clock = &self.shared.clock;
         let now_ms = (clock.steady_ms(), clock.ticks_ms());
@@ -249,7 +248,7 @@ impl Worker {
     /// Waits until no slot is taken; what admission still hands over is handed back.
     async fn let_go(&self) {
         while self.shared.taken_n() > 0 {
-            // A slot that admission gives back unused tells nobody.
+            // A slot that admission gives back unused notifies no task.
             to_end(timeout(jittered(SLOT_CHECK_MS), self.shared.freed.notified())).await;
         }
     }

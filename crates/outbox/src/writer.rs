@@ -1,18 +1,18 @@
-//! Writes what attempts came to, many in one transaction, each under its fencing token.
+//! Writes the results of attempts, many in one transaction, each under its fencing token.
 //!
 //! The token is the message's claim counter. Every statement that settles says `attempts_n = $token AND state =
-//! 'leased'`: a worker whose lease ended, and whose message another one has claimed since, changes no row (P4). It
-//! hears `false`, the settlement counts as fenced, and whatever the other one finds out stands.
+//! 'leased'`: a worker whose lease ended, and whose message another one has claimed since, changes no row (P4). It gets
+//! `false`, the settlement counts as fenced, and the result of the other one stands.
 //!
 //! A call that was made must not be made again because its result could not be written. So a write that fails because
 //! the database is away is repeated until it is written or fenced; while that goes on, `Settler::is_behind` keeps the
-//! worker from taking more. After a failed try nobody knows whether it was committed, so "fenced" is then no reason for
-//! an alarm.
+//! worker from taking more. After a failed try it is unknown whether it was committed, so "fenced" is then no reason
+//! for an alarm.
 //!
-//! A batch that is refused for another reason is written one by one, so that its culprit stands alone: one that
-//! somebody has locked waits for that lock with its lease prolonged, one that the database refuses is written without
-//! its texts. A lease that ends meanwhile may be claimed again, also while a batch waits for such a lock: then the
-//! known result answers that claim (`Settler::known`), and no second call is made.
+//! A batch that is refused for another reason is written one by one, so that its culprit stands alone: one that another
+//! transaction has locked waits for that lock with its lease prolonged, one that the database refuses is written
+//! without its texts. A lease that ends meanwhile may be claimed again, also while a batch waits for such a lock: then
+//! the known result answers that claim (`Settler::unwritten_result`), and no second call is made.
 
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
@@ -28,17 +28,17 @@ use tracing::{error, warn};
 
 use super::pause::{PAUSE_MS, pause, wait};
 use super::post::OccupiedSlot;
-use super::settler::{Behind, NotedResult, Waiting};
+use super::settler::{BehindGuard, NotedResult, Waiting};
 use super::state::OutboxState;
 use hooklatch_store::{Settlement, Store, StoreError};
 
 /// Most settlements in one transaction.
 const BATCH_N_MAX: usize = 256;
 /// Most settlements that are written each by itself at once, besides one of those that are known to be locked: each
-/// holds a connection, perhaps while it waits for somebody's lock.
+/// holds a connection, perhaps while it waits for another transaction's lock.
 const ALONE_N_MAX: usize = 2;
-/// Time after which what a batch holds, and what comes meanwhile, is noted: much less than any lease, and than a wait
-/// for a lock.
+/// Time after which what a batch holds, and what is queued meanwhile, is noted: much less than any lease, and than a
+/// wait for a lock.
 const NOTED_AFTER: Duration = Duration::from_millis(200);
 
 /// The task that writes results.
@@ -51,8 +51,8 @@ pub(super) struct Writer {
 
 /// What there is besides a batch that is being written.
 #[derive(Default)]
-struct Beside {
-    /// Came while the batch was slow: the next batches.
+struct Backlog {
+    /// Queued while the batch was slow: the next batches.
     later: Vec<Waiting>,
     /// Each of these is written by itself.
     apart: JoinSet<()>,
@@ -68,20 +68,20 @@ impl Writer {
     pub(crate) async fn run(self, mut waiting: mpsc::UnboundedReceiver<Waiting>) {
         let (mut settlements, mut rest) = (Vec::new(), Vec::new());
         let mut batch = Vec::new();
-        let mut beside = Beside::default();
+        let mut backlog = Backlog::default();
         loop {
             tokio::select! {
                 biased;
-                () = std::future::ready(()), if !beside.later.is_empty() => {
-                    let n = beside.later.len().min(BATCH_N_MAX);
-                    batch.extend(beside.later.drain(..n));
+                () = std::future::ready(()), if !backlog.later.is_empty() => {
+                    let n = backlog.later.len().min(BATCH_N_MAX);
+                    batch.extend(backlog.later.drain(..n));
                 }
                 taken_n = waiting.recv_many(&mut batch, BATCH_N_MAX) => {
                     if taken_n == 0 {
                         break;
                     }
                     for one in batch.extract_if(.., |one| one.noted.is_some()) {
-                        self.begin_apart(one, &mut beside);
+                        self.begin_apart(one, &mut backlog);
                     }
                     if batch.is_empty() {
                         continue;
@@ -96,36 +96,36 @@ impl Writer {
                 settlements.push(settlement);
                 rest.push((slot, noted));
             }
-            let is_done = self.write_noting(&settlements, &mut rest, &mut waiting, &mut beside).await;
+            let is_done = self.write_noting(&settlements, &mut rest, &mut waiting, &mut backlog).await;
             for (settlement, (slot, noted)) in settlements.drain(..).zip(rest.drain(..)) {
                 if is_done {
                     drop(noted);
                     self.shared.settled(&settlement, slot);
                 } else {
-                    // Whichever it was, it must not take the others with it, nor keep those that come after it.
-                    self.begin_apart(Waiting { settlement, slot, noted }, &mut beside);
+                    // Whichever it was, it must not take the others with it, nor block the later ones.
+                    self.begin_apart(Waiting { settlement, slot, noted }, &mut backlog);
                 }
             }
             self.shared.freed.notify_one();
-            while beside.apart.try_join_next().is_some() {}
+            while backlog.apart.try_join_next().is_some() {}
         }
-        while beside.apart.join_next().await.is_some() {}
+        while backlog.apart.join_next().await.is_some() {}
     }
 
-    fn begin_apart(&self, one: Waiting, beside: &mut Beside) {
+    fn begin_apart(&self, one: Waiting, backlog: &mut Backlog) {
         let Waiting { settlement, slot, noted } = one;
         let noted = noted.unwrap_or_else(|| self.shared.settler.known.note(&settlement));
-        beside.apart.spawn(self.clone().write_apart(settlement, slot, noted));
+        backlog.apart.spawn(self.clone().write_apart(settlement, slot, noted));
     }
 
-    /// Writes a batch. Once that is slow, what is in it and what comes meanwhile is noted: their leases may end before they
-    /// are written.
+    /// Writes a batch. Once that is slow, what is in it and what is queued meanwhile is noted: their leases may end
+    /// before they are written.
     async fn write_noting(
         &self,
         batch: &[Settlement],
         rest: &mut [(OccupiedSlot, Option<NotedResult>)],
         waiting: &mut mpsc::UnboundedReceiver<Waiting>,
-        beside: &mut Beside,
+        backlog: &mut Backlog,
     ) -> bool {
         let known = &self.shared.settler.known;
         let mut together = pin!(AssertUnwindSafe(self.write_together(batch)).catch_unwind());
@@ -146,10 +146,10 @@ impl Writer {
                 ended = &mut together => written = Some(ended),
                 Some(mut one) = waiting.recv() => {
                     if one.noted.is_some() {
-                        self.begin_apart(one, beside);
+                        self.begin_apart(one, backlog);
                     } else {
                         one.noted = Some(known.note(&one.settlement));
-                        beside.later.push(one);
+                        backlog.later.push(one);
                     }
                 }
             }
@@ -157,7 +157,7 @@ impl Writer {
     }
 
     /// All in one transaction, for as long as the database is away; `false` when something about one of them is in the
-    /// way: then nobody knows of whom.
+    /// way: then it is unknown of which.
     async fn write_together(&self, batch: &[Settlement]) -> bool {
         let (mut failures_n, mut behind) = (0, None);
         loop {
@@ -170,7 +170,7 @@ impl Writer {
                 }
             }
             failures_n += 1;
-            behind.get_or_insert_with(|| Behind::new(&self.shared.settler.behind_n));
+            behind.get_or_insert_with(|| BehindGuard::new(&self.shared.settler.behind_n));
             warn!(
                 failures_n,
                 settlements_n = batch.len(),
@@ -183,7 +183,7 @@ impl Writer {
     async fn write_apart(self, settlement: Settlement, slot: OccupiedSlot, noted: NotedResult) {
         let is_refused = AtomicBool::new(false);
         let written_alone = async {
-            // Operations of the store run to their end, even when nobody waits for them.
+            // Operations of the store run to their end, even when no caller waits for them.
             tokio::select! {
                 () = self.write_alone(settlement.clone(), &is_refused) => {}
                 () = self.keep(&settlement, &is_refused) => {}
@@ -198,9 +198,9 @@ impl Writer {
     }
 
     /// Writes one result by itself, again and again while the database is away or its row or lane is locked. A result
-    /// that the database refuses is written without the texts that came from the destination: what is known of a call
-    /// must not be lost because of a text. When it is refused even so, it is written again until it is taken: the call
-    /// was made, and must not be made again.
+    /// that the database refuses is written without the destination's texts: what is known of a call must not be lost
+    /// because of a text. When it is refused even so, it is written again until it is taken: the call was made, and
+    /// must not be made again.
     async fn write_alone(&self, mut one: Settlement, is_refused: &AtomicBool) {
         let (mut failures_n, mut behind, mut turns) = (0, None, &self.turns);
         loop {
@@ -208,10 +208,10 @@ impl Writer {
             let answer = self.shared.store.message_settle_apart(&one).await;
             drop(turn);
             match answer {
-                // One that is fenced may be one that was written before: nobody knows what the first try did.
+                // One that is fenced may be one that was written before: it is unknown what the first try did.
                 Ok(_) => return,
                 Err(error) if is_away(&error) => {
-                    behind.get_or_insert_with(|| Behind::new(&self.shared.settler.behind_n));
+                    behind.get_or_insert_with(|| BehindGuard::new(&self.shared.settler.behind_n));
                 }
                 Err(StoreError::Locked { source, .. }) => {
                     if failures_n == 0 {
@@ -223,8 +223,8 @@ impl Writer {
                         );
                     }
                     failures_n += 1;
-                    // Those that nobody locks have turns of their own from now on. And no pause: the database waited,
-                    // and whoever waits there when the lock is gone is first.
+                    // Those that are not locked have turns of their own from now on. And no pause: the database waited,
+                    // and the waiter that is there when the lock is gone is first.
                     (behind, turns) = (None, &self.turns_of_locked);
                     continue;
                 }
@@ -249,8 +249,8 @@ impl Writer {
         }
     }
 
-    /// Prolongs the lease of what waits for its lane or is refused, until it is dropped: nobody may take the message
-    /// because its lease ends first. Where its own row is locked, nobody can take it either.
+    /// Prolongs the lease of what waits for its lane or is refused, until it is dropped: no worker may take the message
+    /// because its lease ends first. Where its own row is locked, no worker can take it either.
     async fn keep(&self, one: &Settlement, is_refused: &AtomicBool) {
         let (id, attempt_n) = (one.message_id, one.attempt_n);
         let lease_ms = self.shared.lease_ms();
@@ -275,8 +275,8 @@ fn is_away(error: &StoreError) -> bool {
     )
 }
 
-/// Writes once. After a failed try nobody knows whether that one was committed, so a settlement that is
-/// fenced then may as well be written.
+/// Writes once. After a failed try it is unknown whether that one was committed, so a settlement that is fenced then
+/// may as well be written.
 pub(crate) async fn write(store: &Store, batch: &[Settlement], was_tried: bool) -> Result<(), StoreError> {
     let written = store.message_settle(batch).await?;
     let fenced = batch.iter().zip(written).filter(|(_, is_written)| !is_written).map(|(one, _)| one);

@@ -8,7 +8,7 @@ use hooklatch_core::types::Outcome;
 use hooklatch_verify::Reply;
 use hooklatch_verify::spec::AnswerSpec;
 
-/// The answer that a sender hears, before it is HTTP.
+/// The answer that a sender gets, before it is HTTP.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SenderAnswer {
     /// The strongest of the request's events; `None` when there was nothing to admit (a challenge, an
@@ -16,9 +16,9 @@ pub struct SenderAnswer {
     pub outcome: Option<Outcome>,
     /// Code of the refusal, when something is wrong with the request that its caller can set right.
     pub refused: Option<&'static str>,
-    /// True when the sender is a program of the operator's and is to hear 409.
+    /// True when the sender is a program of the operator's and gets 409.
     pub is_conflict_told: bool,
-    /// HTTP status, unless a conflict is told.
+    /// HTTP status, unless the answer reports a conflict.
     pub status: u16,
     /// Headers besides the content type.
     pub headers: Vec<(String, String)>,
@@ -42,12 +42,12 @@ impl SenderAnswer {
         }
     }
 
-    /// The HTTP status that is told.
-    pub(super) fn told_status(&self) -> u16 {
+    /// The HTTP status of the answer.
+    pub(super) fn http_status(&self) -> u16 {
         if self.is_conflict_told { 409 } else { self.status }
     }
 
-    /// The answer to a request that was admitted; `of_kind` is what its kind wants to hear instead of our JSON.
+    /// The answer to a request that was admitted; `of_kind` is what its kind wants instead of our JSON.
     pub fn of(
         entry: &ProviderEntry,
         of_kind: Option<Cow<'_, AnswerSpec>>,

@@ -1,6 +1,6 @@
 //! From a request to a believed one: verification, and the keys and confirmations that it asks for on the way.
 //!
-//! Verification does no I/O. Where a request names a key that nobody has yet, it says so
+//! Verification does no I/O. Where a request names a key that this node does not have yet, it says so
 //! ([`VerifyError::KeyWanted`]); the key is fetched here, and the same request is verified once more. What a stranger
 //! can make us do this way is bounded: two keys for each request, and every call by the budgets of `fetch/`. Nothing is
 //! fetched before the kind has checked what it can check without a key, because only then does it ask for one.
@@ -197,7 +197,7 @@ mod tests {
         Arc::new(entry)
     }
 
-    async fn told(fetcher: &Arc<Fetcher>, request: RawRequest) -> Result<(), String> {
+    async fn verify_request(fetcher: &Arc<Fetcher>, request: RawRequest) -> Result<(), String> {
         match verified_and_confirmed(&Heavy::new(), &entry(fetcher), fetcher, (request, None)).await {
             Ok(_) => Ok(()),
             Err(ReceiveError::Verify(unbelieved)) => {
@@ -214,11 +214,11 @@ mod tests {
         host.says(200, r#"{"data":{"key":"k"}}"#);
         let fetcher = Arc::new(host.fetcher(JSON, &clock, &["localhost"]));
         let setting = "public_keys_spki_b64";
-        assert_eq!(told(&fetcher, request(setting, "a,b")).await, Ok(()));
+        assert_eq!(verify_request(&fetcher, request(setting, "a,b")).await, Ok(()));
         assert_eq!(host.requests_n(), 2);
-        assert_eq!(told(&fetcher, request(setting, "b,a")).await, Ok(()), "they are here");
+        assert_eq!(verify_request(&fetcher, request(setting, "b,a")).await, Ok(()), "they are here");
         assert_eq!(host.requests_n(), 2);
-        let refused = told(&fetcher, request(setting, "c,d,e")).await;
+        let refused = verify_request(&fetcher, request(setting, "c,d,e")).await;
         assert_eq!(
             refused,
             Err("no key to verify with: key `e` of `settings.public_keys_spki_b64` is not at hand".to_owned())
@@ -237,7 +237,7 @@ mod tests {
             (fetched, long.as_str(), "the id of the key that it names is too long", 0),
             (fetched, "k1", "key `k1` of `settings.public_keys_spki_b64`: the sender's host answered 404", 1),
         ] {
-            let refused = told(&fetcher, request(setting, id)).await;
+            let refused = verify_request(&fetcher, request(setting, id)).await;
             assert_eq!(refused, Err(format!("no key to verify with: {why}")));
             assert_eq!(host.requests_n(), calls_n);
         }

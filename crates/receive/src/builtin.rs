@@ -6,7 +6,7 @@ use hooklatch_core::mistakes::nearest;
 
 /// The built-in kind of this name, with its verification and its sample events: the place for handlers of your own.
 ///
-/// A name that no kind has is no panic: the start of the app, and `hooklatch check`, say so and name the nearest.
+/// An unknown name does not panic: the start of the app, and `hooklatch check`, report it and suggest the nearest.
 ///
 /// ```
 /// use hooklatch::prelude::*;

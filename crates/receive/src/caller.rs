@@ -1,4 +1,4 @@
-//! What a caller of ours hears: a program of the team's, which chose its keys itself and can act on an answer.
+//! The answer to a caller of ours: a program of the team's, which chose its keys itself and can act on an answer.
 //!
 //! The answer follows from the content that stands under a key, so it is computed and never stored: whatever was killed
 //! in between, and on whichever node, the same request is answered the same.
@@ -124,7 +124,7 @@ pub(crate) fn answer(
 
 const PROBLEM: &str = "application/problem+json";
 
-/// The path where what followed from a command is told.
+/// The path where the receipt of a command is served.
 fn receipt_path(provider: &Name, key: &str) -> String {
     let key = percent_encoding::utf8_percent_encode(key, percent_encoding::NON_ALPHANUMERIC);
     format!("/webhooks/{provider}/{key}")
@@ -141,7 +141,7 @@ fn push_events(body: &mut String, admitted: &AdmittedEvents) {
     body.push(']');
 }
 
-/// The word for an outcome that is the same when the same content comes again.
+/// The word for an outcome that is the same when the same content is sent again.
 fn word(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::Accepted | Outcome::Duplicate => ACCEPTED,
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn each_outcome_has_its_status_and_says_where_its_receipt_is() {
+    fn each_outcome_has_its_status_and_a_link_to_its_receipt() {
         let one = answered(&[("a/b\"c", Outcome::Accepted)]);
         assert_eq!((one.status, one.body.as_str()), (202, r#"{"event_id":"a/b\"c","outcome":"accepted"}"#));
         assert_eq!(one.headers, [("location".to_owned(), "/webhooks/shop/a%2Fb%22c".to_owned())]);

@@ -21,7 +21,7 @@ pub enum RequestEnd {
     Nothing,
     /// The request was not believed.
     Rejected,
-    /// Nobody can say yet; its sender may send it again.
+    /// It cannot be decided yet; its sender may send it again.
     Unavailable,
     /// Refused before it was verified, because of something that its sender can change: its size, its method, its path.
     Refused,
@@ -68,7 +68,7 @@ pub struct RequestCounts {
     totals: [AtomicU64; ENDS_N],
     /// Accepted requests none of whose events is taken.
     untaken_total: AtomicU64,
-    /// When the newest request came that was accepted; 0 before the first.
+    /// When the newest request was received that was accepted; 0 before the first.
     last_accepted_ms: AtomicI64,
 }
 
@@ -84,7 +84,7 @@ impl RequestCounts {
         }
     }
 
-    /// Counts one more request of `provider` that came at this time and ended so.
+    /// Counts one more request of `provider` that was received at this time and ended so.
     pub fn count(&self, provider: &Name, end: RequestEnd, received_at_ms: UnixMs) {
         let place = end.place();
         let (Some(counter), Some(total)) = (self.counters.get(place), self.totals.get(place)) else { return };
@@ -112,7 +112,7 @@ impl RequestCounts {
         }
     }
 
-    /// When the newest request came that was accepted here; `None` before the first.
+    /// When the newest request was received that was accepted here; `None` before the first.
     pub fn last_accepted_ms(&self) -> Option<UnixMs> {
         Some(self.last_accepted_ms.load(Ordering::Relaxed)).filter(|ms| *ms != 0)
     }

@@ -10,7 +10,7 @@ pub enum ReceiveError {
     /// The request is not believed.
     #[error("not believed: {0}")]
     Verify(#[from] Box<Unbelieved>),
-    /// Nobody can say: the sender's own keys are out of reach, and it may send it again.
+    /// It cannot be decided: the sender's own keys are out of reach, and it may send it again.
     #[error(transparent)]
     Keys(#[from] FetchError),
     /// Believed, but not admitted; the sender may send it again.

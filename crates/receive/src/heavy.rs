@@ -1,4 +1,4 @@
-//! Verification of large bodies away from the threads that serve everybody: a few at a time, the others wait.
+//! Verification of large bodies away from the threads that serve requests: a few at a time, the others wait.
 
 use std::sync::Arc;
 
@@ -22,8 +22,8 @@ impl Heavy {
         bytes_n <= BYTES_MAX
     }
 
-    /// Returns the result of `work`; `None` when it broke off. Its place is taken until it is done, whether or not
-    /// anybody still waits for it.
+    /// Returns the result of `work`; `None` when it broke off. Its place is taken until it is done, whether or not a
+    /// caller still waits for it.
     pub(crate) async fn done<T: Send + 'static>(
         &self,
         bytes_n: usize,
@@ -54,12 +54,12 @@ mod tests {
     #[tokio::test]
     async fn a_large_body_is_verified_beside_what_else_is_served() {
         let heavy = Heavy::new();
-        let (told, hears) = std::sync::mpsc::channel();
-        // A caller that ran it here would wait in vain for what is said after it.
-        let wait = move || hears.recv_timeout(std::time::Duration::from_secs(20)).is_ok();
+        let (sender, receiver) = std::sync::mpsc::channel();
+        // A caller that ran it here would wait in vain for the send after it.
+        let wait = move || receiver.recv_timeout(std::time::Duration::from_secs(20)).is_ok();
         let verified = heavy.done(BYTES_MAX + 1, wait);
-        let (was_told, ()) = futures_util::join!(verified, async { told.send(()).expect("it waits") });
-        assert_eq!(was_told, Some(true));
+        let (was_received, ()) = futures_util::join!(verified, async { sender.send(()).expect("it waits") });
+        assert_eq!(was_received, Some(true));
         let here = std::thread::current().id();
         assert_eq!(heavy.done(BYTES_MAX, || std::thread::current().id()).await, Some(here));
         assert_ne!(heavy.done(BYTES_MAX + 1, || std::thread::current().id()).await, Some(here));
@@ -73,19 +73,19 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn so_many_are_verified_at_a_time_whoever_still_waits() {
+    async fn concurrent_verifications_are_bounded_even_when_their_callers_are_gone() {
         let heavy = Heavy::new();
         let places_n = heavy.0.available_permits();
-        let (told, hears) = std::sync::mpsc::channel::<()>();
-        let hears = Arc::new(std::sync::Mutex::new(hears));
+        let (sender, receiver) = std::sync::mpsc::channel::<()>();
+        let receiver = Arc::new(std::sync::Mutex::new(receiver));
         for _ in 0..places_n {
-            let hears = Arc::clone(&hears);
-            let wait = move || drop(hears.lock().map(|hears| hears.recv()));
+            let receiver = Arc::clone(&receiver);
+            let wait = move || drop(receiver.lock().map(|receiver| receiver.recv()));
             let gone = futures_util::future::poll_immediate(Box::pin(heavy.done(BYTES_MAX + 1, wait))).await;
             assert_eq!(gone, None, "its request went away");
         }
         assert_eq!(heavy.0.available_permits(), 0, "its place is taken until it is done");
-        drop(told);
+        drop(sender);
         assert_eq!(heavy.done(BYTES_MAX + 1, || 1).await, Some(1));
     }
 }

@@ -1,14 +1,14 @@
-//! The way of a request, as the README tells it: find the provider, verify, read, admit, answer.
+//! How a request is handled, as the README describes it: find the provider, verify, read, admit, answer.
 //!
 //! No HTTP types and no SQL: `http/` turns bytes into a `RawRequest` and a [`SenderAnswer`] into bytes. After
 //! a valid signature there is no refusal of ours that a sender could act on: what cannot be read is kept.
 //!
 //! Reading order: `receiver.rs` takes one request to its answer; `believe.rs` verifies it, `heavy.rs` away from the
-//! threads that serve everybody when it is large; `error.rs` says why it was not admitted, and `answer.rs` what the
-//! sender hears. `caller.rs` is what callers of ours hear
-//! instead, and `receipt.rs` what followed from their commands. `notes.rs` and `diagnose.rs` tell the operator why a request was refused, `explain/` says it of saved ones, and `counts.rs` counts how
-//! requests ended; `refusing.rs` knows since when none was admitted.
-//! `test_event.rs` makes events that nobody sent, for operators.
+//! threads that serve requests when it is large; `error.rs` says why it was not admitted, and `answer.rs` what the
+//! sender gets. `caller.rs` is what callers of ours get instead, and `receipt.rs` what followed from their commands.
+//! `notes.rs` and `diagnose.rs` show the operator why a request was refused, `explain/` says it of saved ones, and
+//! `counts.rs` counts how requests ended; `refusing.rs` knows since when none was admitted.
+//! `test_event.rs` makes test events without a sender, for operators.
 //! `unread.rs` records requests that are refused before they are verified, and `unknown_paths.rs` those for no provider.
 
 // A kind's folder is the same text inside this crate and inside a user's.

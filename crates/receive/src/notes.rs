@@ -124,7 +124,7 @@ impl RequestNotes {
         Some(one.number)
     }
 
-    /// A sender taught us a secret while somebody pairs: the newest one is kept.
+    /// Keeps the newest secret that a sender sent while its provider is pairing.
     pub fn taught(&self, provider: &Name, secret: &str, taught_at_ms: UnixMs) {
         let taught = Taught { provider: provider.to_string(), secret: secret.to_owned(), taught_at_ms };
         self.taught.lock().unwrap_or_else(PoisonError::into_inner).insert(provider.clone(), taught);
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_goes_by_another_name_at_each_provider_and_installation() {
+    fn a_secret_has_another_name_at_each_provider_and_installation() {
         let (a, b) = (Name::parse("a").expect("a name"), Name::parse("ab").expect("a name"));
         let first = fingerprint(&Uuid::nil(), &a, "bc");
         assert_eq!(first.len(), 16);

@@ -17,7 +17,7 @@ use hooklatch_verify::{Form, RawRequest, SignAt, Signed, form_with};
 
 /// Time at which the first request of a pair is signed. Unix seconds.
 const NOW_S: i64 = 1_767_225_600;
-/// Longest after it that the second one comes. Seconds; ten years, as the longest that anything is sent again.
+/// Longest time until the second one is received. Seconds; ten years, as the longest that anything is sent again.
 const AFTER_S_MAX: i64 = 315_360_000;
 
 /// Two requests, and what becomes of the second one.
@@ -28,14 +28,14 @@ pub struct Pair {
     pub what: String,
     /// Source of the claim, an address as a rule; `rule` where it follows from the format.
     pub source: String,
-    /// The fate of the second one.
+    /// The outcome of the second one.
     pub expect: Met,
     first: Side,
     #[serde(default)]
     second: Side,
 }
 
-/// The fate of a request that comes after another one.
+/// The outcome of a request that is received after another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Met {
@@ -92,16 +92,16 @@ struct Side {
     /// The first one's signed bytes and headers once more, with `headers` and `query` applied.
     #[serde(default)]
     as_sent: bool,
-    /// True when the body is written anew although nothing is set in it.
+    /// True when the body is rewritten although nothing is set in it.
     #[serde(skip)]
     is_rewritten: bool,
 }
 
 /// Both requests of a pair, signed, with what each carries besides.
 pub struct Requests {
-    /// The request that comes first.
+    /// The first request.
     pub first: RawRequest,
-    /// The request that comes second.
+    /// The second request.
     pub second: RawRequest,
 }
 
@@ -113,7 +113,7 @@ impl Pair {
 
     /// Both requests, as the sender of `kind` would sign them with the keys of `provider`.
     pub fn requests(&self, kind: &Provider, provider: &ActiveProvider) -> Result<Requests, String> {
-        // A body in which a field was set is written anew: then both are, or a copy would differ in its blanks.
+        // A body in which a field was set is rewritten: then both are, or a copy would differ in its blanks.
         let is_rewritten = [&self.first, &self.second].iter().any(|side| side.is_changed());
         let first = Side { is_rewritten, ..self.first.clone() };
         let (first, signed) = first.request(None, kind, provider)?;
@@ -123,7 +123,7 @@ impl Pair {
         Ok(Requests { first, second })
     }
 
-    /// Tells the fate of the second request, or why that cannot be told.
+    /// Returns the outcome of the second request, or why it is unknown.
     pub fn judge(&self, kind: &Provider, provider: &ActiveProvider) -> Result<Met, String> {
         let requests = self.requests(kind, provider)?;
         let after_ms = requests.second.received_at_ms - requests.first.received_at_ms;
@@ -143,8 +143,8 @@ fn events(provider: &ActiveProvider, request: RawRequest) -> Result<Vec<Incoming
     }
 }
 
-/// Decides what becomes of `event` when it comes `after_ms` after `first`: the same rule as in admission (`met` in
-/// `store/admission/beside.rs`), without the tables.
+/// Decides what becomes of `event` when it is received `after_ms` after `first`: the same rule as in admission (`met`
+/// in `store/admission/beside.rs`), without the tables.
 fn met(first: &[IncomingEvent], event: &IncomingEvent, after_ms: i64) -> Met {
     let is_known = |one: &&IncomingEvent| {
         // A later copy that rearms its signal has it dispatched once more.

@@ -1,4 +1,4 @@
-//! What followed from a command, as its caller is told: the outcome, each effect, and where it stands. No bodies, no
+//! What followed from a command, as its caller gets it: the outcome, each effect, and where it stands. No bodies, no
 //! headers, no reasons: those are for operators.
 
 use serde::Serialize;
@@ -26,7 +26,7 @@ struct ReceiptView<'a> {
     /// True while something of it is under way, or waits for a time or a person.
     is_open: bool,
     effects: Vec<EffectView<'a>>,
-    /// True when there are more effects, or more attempts, than are told.
+    /// True when there are more effects, or more attempts, than are shown.
     has_more: bool,
 }
 
@@ -43,8 +43,8 @@ struct EffectView<'a> {
     attempts: Vec<&'a ReceiptAttempt>,
 }
 
-/// The answer that tells it.
-pub(crate) fn told(receipt: &EventReceipt, kept_ms: i64) -> SenderAnswer {
+/// Renders the receipt as an answer.
+pub(crate) fn render(receipt: &EventReceipt, kept_ms: i64) -> SenderAnswer {
     let event = &receipt.event;
     let is_event_open = matches!(
         event.state,

@@ -48,7 +48,7 @@ pub struct Receiver {
     looks: Arc<Semaphore>,
 }
 
-/// What one node counted of requests, for whoever looks. A reload changes none of it.
+/// What one node counted of requests, for the API and the metrics. A reload changes none of it.
 #[derive(Clone)]
 pub struct CountedRequests {
     entries: Current<CountedEntries>,
@@ -88,7 +88,7 @@ impl CountedRequests {
         entries.iter().flat_map(of_provider).collect()
     }
 
-    /// When the newest request of this provider came that was accepted here; `None` before the first.
+    /// When the newest request of this provider was received that was accepted here; `None` before the first.
     pub fn last_accepted_ms(&self, provider: &Name) -> Option<UnixMs> {
         self.entries.get().get(provider).and_then(|(_, counts, _)| counts.last_accepted_ms())
     }
@@ -98,7 +98,7 @@ impl CountedRequests {
         self.refusing.at_ms(now_ms, is_ready)
     }
 
-    /// How long after they were signed the newest requests of this provider came. Milliseconds.
+    /// How long after they were signed the newest requests of this provider were received. Milliseconds.
     pub fn delays_ms(&self, provider: &str) -> Vec<i64> {
         self.entries.get().get(provider).map(|(_, _, times)| times.delays_ms()).unwrap_or_default()
     }
@@ -144,7 +144,7 @@ impl Receiver {
         Self { entries, notes, ..self.clone() }
     }
 
-    /// Has what is admitted told of.
+    /// Records spans of what is admitted.
     #[must_use]
     pub fn traced(self, traces: Traces) -> Self {
         Self { traces, ..self }
@@ -155,7 +155,7 @@ impl Receiver {
         self.entries.get(name).map(|(entry, _, _)| entry)
     }
 
-    /// What is counted of requests, for whoever looks.
+    /// What is counted of requests, for the API and the metrics.
     pub fn counted(&self) -> CountedRequests {
         self.counted.clone()
     }
@@ -186,7 +186,7 @@ impl Receiver {
         self.ended(entry, received_at_ms, arrival, result).await
     }
 
-    /// What followed from the command under `key`, told to the caller that sent it.
+    /// What followed from the command under `key`, for the caller that sent it.
     pub async fn receipt(
         &self,
         entry: &Arc<ProviderEntry>,
@@ -220,7 +220,7 @@ impl Receiver {
             Err(closed) => return Err(AdmitError::Unavailable(closed.to_string()).into()),
         };
         let found = found.map_err(|error| AdmitError::Unavailable(error.to_string()))?;
-        Ok(found.map_or_else(receipt::unknown, |found| receipt::told(&found, rules.kept_ms)))
+        Ok(found.map_or_else(receipt::unknown, |found| receipt::render(&found, rules.kept_ms)))
     }
 
     /// Writes the log line about a request, and counts its end.
@@ -261,8 +261,8 @@ impl Receiver {
         result
     }
 
-    /// Notes and counts a request that came from an address which its provider's list does not have. Nothing of its
-    /// body was read.
+    /// Notes and counts a request from an address which its provider's list does not have. Nothing of its body was
+    /// read.
     pub fn refused_address(
         &self,
         entry: &Arc<ProviderEntry>,
@@ -288,9 +288,9 @@ impl Receiver {
         self.notes.lines.may_write(self.name_of(entry), word)
     }
 
-    /// The same of a request that was believed. What is new has its line, beside its row; what is not, anybody who has
+    /// The same of a request that was believed. What is new has its line, beside its row; the rest a stranger who has
     /// seen one request can send without end.
-    fn may_tell(&self, entry: &Arc<ProviderEntry>, outcome: Option<Outcome>) -> Option<u64> {
+    fn may_log(&self, entry: &Arc<ProviderEntry>, outcome: Option<Outcome>) -> Option<u64> {
         match outcome {
             Some(Outcome::Accepted) => Some(0),
             other => self.may_write(Some(entry), other.map_or("none", Outcome::as_str)),
@@ -303,7 +303,7 @@ impl Receiver {
         }
     }
 
-    /// The answer to a handshake by another method than POST; events never come by those.
+    /// The answer to a handshake by another method than POST; events are never sent by those.
     pub fn answer(&self, entry: &Arc<ProviderEntry>, request: &RawRequest) -> Option<SenderAnswer> {
         let reply = entry.provider.handshake(request)?;
         self.answered_a_handshake(entry);
@@ -363,7 +363,7 @@ impl Receiver {
             let of_kind = answer(&self.heavy, entry, &verified).await;
             return Ok(SenderAnswer::of(entry, of_kind, &AdmittedEvents::default()));
         }
-        self.tell_unidentified(entry, &events);
+        self.record_unidentified(entry, &events);
         let event_type = events.first().map(|event| event.event_type.clone()).unwrap_or_default();
         let sorts: Vec<Sort> = events.iter().map(|event| Sort::of(event, provider)).collect();
         let admitted = self.admitter.admit(entry, events, held, trace.clone()).await?;
@@ -373,11 +373,11 @@ impl Receiver {
             Some(rules) => caller::answer(provider.name(), rules, caller::is_batch(&verified), &admitted),
             None => SenderAnswer::of(entry, answer(&self.heavy, entry, &verified).await, &admitted),
         };
-        self.tell_answered(entry, &answer, &admitted, (&event_type, verified.secret_n(), arrival));
+        self.log_answered(entry, &answer, &admitted, (&event_type, verified.secret_n(), arrival));
         if let Some(trace) = trace {
             let AdmittedEvents { events, times } = admitted;
             let (provider, status, event_type) =
-                (provider.name(), Some(answer.told_status()), Some(event_type));
+                (provider.name(), Some(answer.http_status()), Some(event_type));
             trace.admitted(AdmittedRequest { provider, status, event_type, events, times });
         }
         Ok(answer)
@@ -394,8 +394,8 @@ impl Receiver {
         count_unconfirmed(provider, accepted.iter().filter(|sort| sort.is_unconfirmed).count());
     }
 
-    /// Says what became of a request, as often as lines may be written.
-    fn tell_answered(
+    /// Logs what became of a request, as often as lines may be written.
+    fn log_answered(
         &self,
         entry: &Arc<ProviderEntry>,
         answer: &SenderAnswer,
@@ -406,7 +406,7 @@ impl Receiver {
         let event_id = admitted.events.first().map_or("", |(id, _)| id.as_str());
         let request_id = arrival.request_id;
         if answer.outcome == Some(Outcome::Conflict) {
-            if let Some(left_out_n) = self.may_tell(entry, answer.outcome) {
+            if let Some(left_out_n) = self.may_log(entry, answer.outcome) {
                 warn!(
                     provider.name = %provider.name(),
                     event.id = event_id,
@@ -417,7 +417,7 @@ impl Receiver {
                     "received other content under an id or a signed text that is taken: `hooklatch events show` has both"
                 );
             }
-        } else if let Some(left_out_n) = self.may_tell(entry, answer.outcome) {
+        } else if let Some(left_out_n) = self.may_log(entry, answer.outcome) {
             info!(
                 provider.name = %provider.name(),
                 event.id = event_id,
@@ -434,9 +434,9 @@ impl Receiver {
         }
     }
 
-    /// Counts events that are told apart by their content, because nothing that their kind looks for is there: the
+    /// Counts events that are identified by their content, because nothing that their kind looks for is there: the
     /// sender has changed, or the kind is wrong.
-    fn tell_unidentified(&self, entry: &Arc<ProviderEntry>, events: &[IncomingEvent]) {
+    fn record_unidentified(&self, entry: &Arc<ProviderEntry>, events: &[IncomingEvent]) {
         for (event, why) in events.iter().filter_map(|event| Some((event, event.unidentified()?))) {
             let name = entry.provider.name();
             metrics::counter!("hooklatch_unidentified_total", "provider" => name.to_string()).increment(1);

@@ -16,7 +16,7 @@ pub struct RefusingSince {
 }
 
 /// How long a node that could admit again counts as refusing after its last refusal: a sender that is quiet by nature
-/// would otherwise be told to give up on a receiver that is well.
+/// would otherwise be asked to give up on a receiver that is well.
 const OVER_AFTER_MS: i64 = 300_000;
 
 impl RefusingSince {

@@ -1,4 +1,4 @@
-//! How long after it was signed a request came, by our clock: the newest few of each provider, in memory.
+//! How long after it was signed a request was received, by our clock: the newest few of each provider, in memory.
 
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
@@ -30,7 +30,7 @@ impl SignedTimes {
         }
     }
 
-    /// The delays in no order. Milliseconds; negative when we say that it came before it was signed.
+    /// The delays in no order. Milliseconds; negative when our clock says that it was received before it was signed.
     pub fn delays_ms(&self) -> Vec<i64> {
         let all = self.delays_ms.iter().map(|kept| kept.load(Ordering::Relaxed));
         all.filter(|delay_ms| *delay_ms != NONE).collect()

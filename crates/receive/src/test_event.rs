@@ -77,7 +77,7 @@ impl TestEvents {
             let mut samples = samples.into_iter();
             let sample = samples.find(|(known, _)| wanted.is_none_or(|wanted| wanted == *known));
             let (event_type, sample) = sample.ok_or(NoTestEvent::NoSample)?;
-            // Objects that nobody has, as digits and letters, of which some kinds take digits alone.
+            // Objects that do not exist, as digits and letters, of which some kinds take digits alone.
             let digits = id.as_u128() % 1_000_000_000_000_000;
             (event_type, filled_sample(sample, &format!("{digits:015}test"), now_s))
         };

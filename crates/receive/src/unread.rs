@@ -140,8 +140,8 @@ impl Receiver {
         }
     }
 
-    /// Counts a request whose head is no HTTP (`head_malformed`), is too large (`head_too_large`), or did not arrive in
-    /// time (`head_too_slow`).
+    /// Counts a request whose head is not HTTP (`head_malformed`), is too large (`head_too_large`), or did not arrive
+    /// in time (`head_too_slow`).
     pub fn count_headless(&self, reason: &'static str, received_at_ms: UnixMs) {
         self.count_refused(None, reason, false);
         self.count(None, RequestEnd::Refused, received_at_ms);

@@ -1,4 +1,4 @@
-//! Judges files of signed requests with their verdicts: the tests of a kind, and what anybody has recorded.
+//! Judges files of signed requests with their verdicts: the tests of a kind, and recorded requests.
 //!
 //! A vector says with which secrets, at which time and under which URL a request is to be judged, so the
 //! result does not depend on this machine's configuration.
@@ -37,7 +37,7 @@ pub struct Vector {
     pub headers: serde_json::Map<String, serde_json::Value>,
     /// The body, when it is text.
     pub body: Option<String>,
-    /// The body as base64, when it is no text.
+    /// The body as base64, when it is not text.
     pub body_base64: Option<String>,
     /// Unix seconds at which it is judged.
     pub now: i64,
@@ -236,7 +236,7 @@ impl Vector {
         kind.judge_with(&secrets, &settings)
     }
 
-    /// The request as it came in.
+    /// The request as received.
     pub fn request(&self) -> Result<RawRequest, String> {
         let mut headers = HeaderMap::new();
         for (name, value) in &self.headers {

@@ -69,6 +69,6 @@ pub struct Config {
     pub log: LogConfig,
     /// Every value that is in force, for people.
     pub settings: Vec<EffectiveSetting>,
-    /// Warnings about files with secrets that everybody on the machine can read.
+    /// Warnings about files with secrets that every user of the machine can read.
     pub warnings: Vec<ConfigProblem>,
 }

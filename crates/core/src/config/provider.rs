@@ -36,7 +36,7 @@ pub struct ProviderConfig {
     pub has_search: bool,
     /// True when handlers get the whole envelope as payload, instead of the part that the kind names.
     pub is_payload_whole: bool,
-    /// Addresses that its requests may come from; empty for any.
+    /// Addresses that may send its requests; empty for any.
     pub allow_from: Vec<IpNet>,
     /// True when the sender is ours and can act on 409 for `conflict`.
     pub is_first_party: bool,

@@ -57,7 +57,7 @@ impl ReadValues {
         self.mark(key, text);
     }
 
-    /// Keeps a whole text of which the reader knows that it is no secret.
+    /// Keeps a whole text of which the reader knows that it is not a secret.
     pub(crate) fn known_text(&mut self, key: &str, source: &str, text: &str) {
         self.plain(key, source, quoted(text));
     }
@@ -110,7 +110,7 @@ pub(crate) fn quoted(text: &str) -> String {
 }
 
 /// Scheme and hosts of a URL, and that there is more: user and password, paths and queries may open something. `None`
-/// when it cannot be said for sure which part is which.
+/// when it is not certain which part is which.
 fn host_of(url: &str) -> Option<String> {
     let (scheme, rest) = url.split_once("://")?;
     let (user, rest) = match rest.rsplit_once('@') {
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_flag_or_plain_text_is_blanked() {
+    fn values_other_than_numbers_flags_and_plain_texts_are_blanked() {
         let mut read = ReadValues::default();
         read.text("a.name", "f", "plain \"quoted\"");
         read.text("a.sign_secret", "f", "s3cr3t");
@@ -169,8 +169,8 @@ mod tests {
         read.text("a.url", "f", "https://u:s3cr3t@a/");
         read.secret("a.both", "f", Some("variable X".to_owned()));
         read.text("a.both", "f", "s3cr3t");
-        let told = format!("{read:?}");
-        assert!(!told.contains("s3cr3t"), "{told}");
+        let debug_text = format!("{read:?}");
+        assert!(!debug_text.contains("s3cr3t"), "{debug_text}");
         let values = read.into_values();
         let text = |key: &str| values[key].text.as_deref();
         assert_eq!(

@@ -211,7 +211,7 @@ fn oddity(text: &str) -> Option<&'static str> {
     text.contains(char::is_control).then_some("is more than one line, or has control characters in it")
 }
 
-/// A warning about a file with secrets that everybody on the machine can read: it, and every folder above it, is open
+/// A warning about a file with secrets that every user of the machine can read: it, and every folder above it, is open
 /// to all.
 pub fn open_to_all(path: &Path) -> Option<ConfigProblem> {
     const READ: u32 = 0o004;
@@ -232,11 +232,11 @@ fn read(path: &Path) -> Result<String, String> {
     if !is_pipe {
         return read_whole(path);
     }
-    let (told, read) = std::sync::mpsc::sync_channel(1);
+    let (sender, receiver) = std::sync::mpsc::sync_channel(1);
     let pipe = path.to_owned();
-    std::thread::spawn(move || told.send(read_whole(&pipe)));
+    std::thread::spawn(move || sender.send(read_whole(&pipe)));
     let silent = |_| format!("it is a pipe to which nobody has written for {} s", PIPE_WITHIN.as_secs());
-    read.recv_timeout(PIPE_WITHIN).map_err(silent)?
+    receiver.recv_timeout(PIPE_WITHIN).map_err(silent)?
 }
 
 fn read_whole(path: &Path) -> Result<String, String> {

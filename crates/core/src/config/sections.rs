@@ -36,7 +36,7 @@ pub const ACTIVITY_DAYS: u32 = 400;
 pub const DAYS_MAX: u32 = 3_650;
 /// Values of a window of `[retention]`. Days.
 const DAYS: RangeInclusive<u64> = 1..=DAYS_MAX as u64;
-/// Most keys of the ring: more than anybody rotates within the time that bodies are kept.
+/// Most keys of the ring: more than an operator rotates within the time that bodies are kept.
 const KEYS_N_MAX: usize = 16;
 /// Longest name of the service in traces. Bytes.
 const SERVICE_NAME_BYTES_MAX: usize = 255;
@@ -61,7 +61,7 @@ section! {
         pub answer_timeout_ms: u64 = number(100..=60_000),
         /// Longest that the transactional handlers of one request may take together. Milliseconds.
         pub handler_timeout_ms: u64 = number(10..=30_000),
-        /// True when it takes fake events: it says so to everybody who asks.
+        /// True when it takes fake events: it says so to every caller.
         pub is_test: bool = of_key("test"),
         /// Longest time from connection (or last answer) to the last header byte. Milliseconds.
         pub header_timeout_ms: u64 = number(100..=300_000),

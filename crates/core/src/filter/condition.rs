@@ -1,4 +1,4 @@
-//! A condition on an event, and what it comes to.
+//! A condition on an event, and its result.
 
 use std::fmt;
 

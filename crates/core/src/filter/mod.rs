@@ -3,7 +3,7 @@
 //! `parse.rs` reads an expression once, when the configuration is loaded; `condition.rs` evaluates it; `place.rs` is
 //! the place of one value; `decimal.rs` compares numbers as they are written. What an event has at a place a [`Lookup`]
 //! finds, by the raw text. A value that is missing, doubled or of another type is an error and never false: the event is then kept
-//! as `failed`, where an operator sees it. ADR 0017 says why this is no language of its own size.
+//! as `failed`, where an operator sees it. ADR 0017 says why this is not a language of its own size.
 
 mod condition;
 mod decimal;

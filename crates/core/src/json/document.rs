@@ -12,7 +12,7 @@ use crate::types::BodyDigest;
 
 /// Number of members that the objects of most bodies have at most.
 const USUAL_N: usize = 16;
-/// Most members of members that are kept at hand; the others are looked for when somebody asks.
+/// Most members of members that are kept at hand; the others are looked up on request.
 pub(super) const INNER_N_MAX: usize = 64;
 
 /// Result of following a pointer.
@@ -31,7 +31,7 @@ pub enum PointerTarget<'a> {
 /// A JSON text, scanned once: the members of its outermost object are at hand for every pointer, and theirs.
 pub struct Document<'a> {
     whole: &'a str,
-    /// Empty when the text is no object.
+    /// Empty when the text is not an object.
     members: Vec<Member<'a>>,
     /// The members of those members that are objects, one after the other.
     inner: Vec<(&'a str, &'a str)>,
@@ -41,7 +41,7 @@ pub struct Document<'a> {
 struct Member<'a> {
     name: Cow<'a, str>,
     value: &'a str,
-    /// Range of its members in [`Document::inner`]; `None` when it is no object, or has too many, or names that are
+    /// Range of its members in [`Document::inner`]; `None` when it is not an object, or has too many, or names that are
     /// escaped.
     inner: Option<Range<usize>>,
 }
@@ -215,13 +215,12 @@ fn child<'a>(raw: &'a str, step: &str) -> Named<&'a str> {
     is_whole.map_or(Named::Missing, |()| found)
 }
 
-/// Ranges of the elements of the array `list`; `None` when it is no array.
+/// Ranges of the elements of the array `list`; `None` when it is not an array.
 pub fn elements(list: &[u8]) -> Option<Vec<Range<usize>>> {
     first_elements(list, usize::MAX)
 }
 
-/// Finds elements as [`elements`] does: the first `n_max` and one more, so that the caller can tell that there are
-/// more.
+/// Finds elements as [`elements`] does: the first `n_max` and one more, so that the caller sees that there are more.
 pub fn first_elements(list: &[u8], n_max: usize) -> Option<Vec<Range<usize>>> {
     let list = std::str::from_utf8(list).ok()?;
     let mut ranges = Vec::new();
@@ -236,7 +235,7 @@ pub fn first_elements(list: &[u8], n_max: usize) -> Option<Vec<Range<usize>>> {
     scan.next().is_none().then_some(ranges)
 }
 
-/// The members of the object `json` with their raw values, in its order; `None` when it is no object.
+/// The members of the object `json` with their raw values, in its order; `None` when it is not an object.
 pub fn members(json: &[u8]) -> Option<Vec<(Cow<'_, str>, &[u8])>> {
     let document = Document::parse(json).filter(|document| document.whole.starts_with('{'))?;
     Some(document.members.into_iter().map(|member| (member.name, member.value.as_bytes())).collect())

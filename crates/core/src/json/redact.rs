@@ -21,12 +21,12 @@ pub struct RedactedPaths(Vec<Vec<String>>);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RedactedText {
     pub text: Vec<u8>,
-    /// Number of values that were replaced; 0: all of it was, because it is no JSON.
+    /// Number of values that were replaced; 0: all of it was, because it is not JSON.
     pub values_n: u32,
 }
 
 impl RedactedPaths {
-    /// Reads pointers; the first one that is none comes back with what is wrong with it.
+    /// Reads pointers; the first invalid one is returned with what is wrong with it.
     pub fn parse<'p>(pointers: impl IntoIterator<Item = &'p str>) -> Result<Self, (&'p str, &'static str)> {
         let mut paths = Vec::new();
         for pointer in pointers {
@@ -54,8 +54,9 @@ impl RedactedPaths {
         self.0.iter().any(|path| path.len() <= steps.len() && path.iter().zip(&steps).all(fits))
     }
 
-    /// The text as it may be stored; `None` when that is as it is. Every value goes that a name leads to, also where a
-    /// name is there twice or written with escapes. What is not JSON goes as a whole: nobody knows what is in it.
+    /// The text as it may be stored; `None` when that is as it is. Every value is removed that a name leads to, also
+    /// where a name is there twice or written with escapes. What is not JSON is removed as a whole, because its content
+    /// is unknown.
     pub fn redacted(&self, text: &[u8]) -> Option<RedactedText> {
         if self.is_empty() || text.is_empty() {
             return None;
@@ -75,7 +76,7 @@ impl RedactedPaths {
         (values_n > 0).then_some(RedactedText { text: made, values_n })
     }
 
-    /// The places of all values, in order; `None` when it is no JSON.
+    /// The places of all values, in order; `None` when it is not JSON.
     fn places(&self, text: &[u8]) -> Option<Vec<Range<usize>>> {
         let mut places = Vec::new();
         let mut scan = Scan::new(std::str::from_utf8(text).ok()?);
@@ -148,7 +149,7 @@ mod tests {
                 r#"{"deep":[[{"x":"[redacted]"}],[{"x":"[redacted]"},3]]}"#,
                 2,
             ),
-            // Twice, and with escapes: whoever reads it takes either.
+            // Twice, and with escapes: a reader takes either.
             (
                 r#"{"customer":{"email":"a","\u0065mail":"b"},"\u0063ustomer":{"email":"c"}}"#,
                 r#"{"customer":{"email":"[redacted]","\u0065mail":"[redacted]"},"\u0063ustomer":{"email":"[redacted]"}}"#,
@@ -171,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_json_is_not_kept_at_all() {
+    fn a_body_that_is_not_json_is_removed_completely() {
         let nested = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
         let paths = paths(&["/a/b"]);
         let of_all = Some(RedactedText { text: MARK_OF_ALL.into(), values_n: 0 });

@@ -4,7 +4,7 @@ use super::by_value;
 use super::document::{Document, PointerTarget};
 use crate::types::Renderings;
 
-/// True when `first` and `second` are JSON texts of one event, as far as these fields tell.
+/// True when `first` and `second` are JSON texts of one event, as far as these fields show.
 pub fn is_rendering(by: &Renderings, first: &[u8], second: &[u8]) -> bool {
     let (Some(first), Some(second)) = (Document::parse(first), Document::parse(second)) else { return false };
     let both = |pointer: &str| Ok::<_, Ambiguous>((at(&first, pointer)?, at(&second, pointer)?));
@@ -52,7 +52,7 @@ mod tests {
                 true,
             ),
             (r#"{"id":"evt_1","api_version":"2025","account":null,"data":{"object":{"id":"pi_1"}}}"#, true),
-            // The same version says another thing: that is no rendering.
+            // The same version says another thing: that is not a rendering.
             (
                 r#"{"id":"evt_1","api_version":"2024-06-20","data":{"object":{"id":"pi_1","amount":2}}}"#,
                 false,

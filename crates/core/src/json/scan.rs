@@ -1,5 +1,5 @@
-//! One pass over a JSON text (RFC 8259), without a stack of calls however it is nested: says that it is JSON, and where
-//! the values are that somebody asks for. Nothing is decoded or copied on the way.
+//! One pass over a JSON text (RFC 8259), without a stack of calls however it is nested: validates the JSON and finds
+//! where the requested values are. Nothing is decoded or copied on the way.
 
 use std::ops::Range;
 
@@ -24,8 +24,8 @@ impl<'a> Scan<'a> {
         Self { text, at: 0, open: Vec::new() }
     }
 
-    /// The next byte that is no white space; it is not stepped over.
-    pub(crate) fn next(&mut self) -> Option<u8> {
+    /// The next byte that is not white space; it is not stepped over.
+    pub fn next(&mut self) -> Option<u8> {
         loop {
             match self.here()? {
                 b' ' | b'\n' | b'\t' | b'\r' => self.at += 1,
@@ -34,8 +34,8 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Steps over one value and gives its text; `None` when it is no value.
-    pub(crate) fn value(&mut self) -> Option<&'a str> {
+    /// Steps over one value and gives its text; `None` when it is not a value.
+    pub fn value(&mut self) -> Option<&'a str> {
         let outside = self.open.len();
         self.text_of(|scan| {
             while scan.opens()? || scan.goes_on(outside)? {}
@@ -171,7 +171,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Steps over an escape. Its meaning is nobody's business here, so half a surrogate pair passes.
+    /// Steps over an escape. Its meaning does not matter here, so half a surrogate pair passes.
     fn escape(&mut self) -> Option<()> {
         let rest = self.text.as_bytes().get(self.at + 1..)?;
         self.at += match rest {

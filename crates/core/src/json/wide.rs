@@ -23,7 +23,7 @@ pub fn has_wide_integer(json: &[u8]) -> bool {
     false
 }
 
-/// What comes after a string whose first quote was passed.
+/// The text after a string whose first quote was passed.
 fn after_string(mut rest: &[u8]) -> &[u8] {
     while let Some((first, after)) = rest.split_first() {
         match first {

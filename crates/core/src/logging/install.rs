@@ -9,12 +9,13 @@ use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
-use super::unhindered::Unhindered;
+use super::non_blocking::NonBlockingWriter;
 use crate::config::{LogConfig, LogFormat};
 use crate::plain::Plain;
 
 /// Where the lines go, one at a time.
-static FILE: LazyLock<Unhindered<Stderr>> = LazyLock::new(|| Unhindered::new(std::io::stderr()));
+static FILE: LazyLock<NonBlockingWriter<Stderr>> =
+    LazyLock::new(|| NonBlockingWriter::new(std::io::stderr()));
 
 /// `silent`: beginnings of the names of libraries whose lines are not written, whatever the filter says.
 fn is_written(target: &str, silent: &[&str]) -> bool {
@@ -70,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn what_libraries_say_about_messages_is_not_written_whatever_the_filter() {
+    fn log_lines_of_libraries_about_messages_are_not_written_with_any_filter() {
         let written = Written::default();
         let writer = written.clone();
         let subscriber = tracing_subscriber::fmt()

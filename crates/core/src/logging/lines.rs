@@ -1,5 +1,5 @@
-//! Lines that others can cause, as many as they like: a few a second of each sort are written, the rest are counted
-//! and told.
+//! Lines that others can cause, as many as they like: a few a second of each sort are written, the rest are counted and
+//! reported.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -51,11 +51,11 @@ impl Lines {
         Some(std::mem::take(&mut second.left_out_n))
     }
 
-    /// The number of lines of each sort that were left out and are not told yet; they count as told from here on.
+    /// The number of lines of each sort that were left out and not reported yet; they count as reported from here on.
     pub fn left_out(&self) -> Vec<(Name, &'static str, u64)> {
         let mut sorts = self.sorts.lock().unwrap_or_else(PoisonError::into_inner);
-        let untold = sorts.iter_mut().filter(|(_, second)| second.left_out_n > 0);
-        untold
+        let unreported = sorts.iter_mut().filter(|(_, second)| second.left_out_n > 0);
+        unreported
             .map(|((name, word), second)| (name.clone(), *word, std::mem::take(&mut second.left_out_n)))
             .collect()
     }
@@ -75,8 +75,8 @@ mod tests {
         assert!((10..=30).contains(&written_n), "{written_n}");
         assert_eq!(sampler.may_write(&name("github"), "mismatch"), Some(0));
         assert_eq!(sampler.may_write(&name("stripe"), "stale"), Some(0));
-        let told: u64 = sampler.left_out().iter().map(|(_, _, n)| n).sum();
-        assert!(told > 0 && told <= 990, "{told}");
+        let left_out_n: u64 = sampler.left_out().iter().map(|(_, _, n)| n).sum();
+        assert!(left_out_n > 0 && left_out_n <= 990, "{left_out_n}");
         assert_eq!(sampler.left_out(), []);
     }
 }

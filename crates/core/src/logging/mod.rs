@@ -1,13 +1,13 @@
 //! Log lines: for people in a terminal, one JSON object a line otherwise.
 //!
 //! `install` sets up the process's log; `sampler` bounds the lines that strangers can cause, and `lines` has the
-//! samplers that the receiver uses. `unhindered` sees to it that nobody waits for who reads them. What a line says is
-//! written where it happens.
+//! samplers that the receiver uses. `non_blocking` writes without waiting for the reader. What a line says is written
+//! where it happens.
 
 mod install;
 mod lines;
+mod non_blocking;
 mod sampler;
-mod unhindered;
 
 pub use install::install;
 pub use lines::Lines;

@@ -1,4 +1,4 @@
-//! A row of the table, and how the exporter is told of it.
+//! A row of the table, and how it is registered with the exporter.
 
 /// The type of a metric, as Prometheus has it.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -92,7 +92,7 @@ pub(super) const LONG_SECONDS: &[f64] = &[
 ];
 
 impl Metric {
-    /// Tells the recorder what it says.
+    /// Describes the metric to the recorder.
     pub fn describe(&self) {
         match self.metric_type {
             MetricType::Counter => metrics::describe_counter!(self.name, self.help),

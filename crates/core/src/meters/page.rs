@@ -50,7 +50,7 @@ fn row(one: &Metric) -> String {
 }
 
 #[test]
-fn the_page_of_metrics_says_what_the_table_says() {
+fn the_metrics_page_agrees_with_the_table() {
     let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
     let there = std::fs::read_to_string(root.join("docs/metrics.md")).unwrap_or_default();
     let (by_hand, written) = there.split_once(BEGINS).unwrap_or((&there, ""));
@@ -63,7 +63,7 @@ fn the_page_of_metrics_says_what_the_table_says() {
 }
 
 #[test]
-fn a_name_says_type_and_unit() {
+fn a_metric_name_has_its_type_and_unit() {
     for one in all() {
         let Metric { name, unit, help, .. } = one;
         assert!(name.starts_with("hooklatch_") || name.starts_with("process_"), "{name}");

@@ -1,4 +1,4 @@
-//! What comes in: requests, events, refusals.
+//! Receiving: requests, events, refusals.
 
 use super::metric::{Metric, MetricGroup, QUICK_SECONDS, counter, gauge, histogram};
 

@@ -68,7 +68,7 @@ impl SealKey {
         &self.search
     }
 
-    /// True when both are the same 32 bytes; for whoever checks a list of keys.
+    /// True when both are the same 32 bytes; used to check a list of keys.
     pub fn is_same_as(&self, other: &Self) -> bool {
         subtle::ConstantTimeEq::ct_eq(self.bytes.as_slice(), other.bytes.as_slice()).into()
     }

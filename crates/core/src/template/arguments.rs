@@ -205,7 +205,7 @@ impl Signature {
                     };
                     (parameter, value)
                 }
-                // Refused where it is written anew.
+                // Refused where it is rewritten.
                 CallArg::PosSplat(_) | CallArg::KwargSplat(_) => return Ok(()),
             };
             if given.contains(&parameter.0) {

@@ -1,9 +1,10 @@
-//! The part of Jinja that templates may use, closed: a template is read, looked through, and written anew with each
+//! The part of Jinja that templates may use, closed: a template is read, checked, and rewritten with each
 //! operator behind a filter that draws on the budget of its rendering.
 //!
-//! The engine lets nobody bound its operators (`~`, `+`, `*`, comparisons, slices), nor what blocks capture. So blocks
-//! that capture are refused when the template is read, `+ - * / // % **` are left with numbers, and the operands of the
-//! others pass a filter (`filters.rs`). Whatever the engine learns later is refused here until somebody bounds it.
+//! The engine has no bounds for its operators (`~`, `+`, `*`, comparisons, slices), nor for what blocks capture. So
+//! blocks that capture are refused when the template is read, `+ - * / // % **` are left with numbers, and the operands
+//! of the others pass a filter (`filters.rs`). What a later version of the engine adds is refused here until a bound
+//! exists.
 
 use minijinja::Value;
 use minijinja::machinery::ast::{

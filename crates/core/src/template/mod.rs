@@ -3,7 +3,7 @@
 //!
 //! The language is Jinja's (crate `minijinja`). Every value that is put in is escaped for its place, so that it
 //! stays a value; a value that is missing is an error and never an empty text. Rendering is bounded in steps, in bytes
-//! of its result and of everything that is made on the way (`budget.rs`), and in time: whoever writes an event may
+//! of its result and of everything that is made on the way (`budget.rs`), and in time: the author of an event may
 //! choose its texts, and with them what a loop over them makes. So the language is closed: `filters.rs` has the filters
 //! that there are, `arguments.rs` what they take, `closed.rs` the statements and operators.
 
@@ -680,7 +680,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_in_a_template_is_told_from_a_path_in_one() {
+    fn a_template_distinguishes_a_host_from_a_path() {
         assert!(has_host_template("https://{{ payload.host }}/x"));
         assert!(has_host_template("https://{{ a / b }}.far.test/x"));
         assert!(has_host_template("{{ payload.url }}"));
@@ -690,7 +690,7 @@ mod tests {
     }
 
     #[test]
-    fn single_braces_are_told_with_the_remedy() {
+    fn single_braces_are_reported_with_the_remedy() {
         #[track_caller]
         fn check(text: &str, want: Option<(&str, &str)>) {
             let found = single_braces(text);

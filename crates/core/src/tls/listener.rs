@@ -38,7 +38,7 @@ impl ListenerTls {
         Ok(tls)
     }
 
-    /// The configuration for a connection that comes in now.
+    /// The configuration for a connection that is accepted now.
     pub fn current(&self) -> Arc<ServerConfig> {
         Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
     }
@@ -62,7 +62,7 @@ impl ListenerTls {
         *seen = now;
         match server_config(&self.files) {
             Ok(made) => {
-                // Whoever replaces several files one by one is in the middle of it.
+                // An operator who replaces several files one by one is in the middle of it.
                 if stamps(&self.files) != now {
                     *seen = [None; 3];
                 }

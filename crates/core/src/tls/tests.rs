@@ -51,7 +51,7 @@ fn files_that_change_are_read_again_and_broken_ones_leave_what_was() {
 }
 
 #[test]
-fn what_is_wrong_with_files_is_told_by_the_key_that_names_them() {
+fn problems_with_files_are_reported_by_the_key_that_names_them() {
     let folder = tempfile::tempdir().expect("a folder");
     let (good, other) = (made("one.test"), made("two.test"));
     let config = ListenerTlsConfig { client_ca_file: None, ..files(folder.path()) };
@@ -77,7 +77,7 @@ fn what_is_wrong_with_files_is_told_by_the_key_that_names_them() {
 }
 
 #[test]
-fn a_clients_certificate_says_who_it_is() {
+fn a_client_is_identified_by_its_certificate() {
     let mut params = CertificateParams::new(Vec::new()).expect("no names");
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().expect("a key")).expect("one");

@@ -22,7 +22,7 @@ use super::name::Name;
 pub enum Role {
     /// May look at everything but contents: no bodies, no headers of requests, no captured answers.
     Viewer,
-    /// May look at contents too; each time is told by the audit log.
+    /// May look at contents too; the audit log records each time.
     Reader,
     /// May decide about events, messages and destinations.
     Operator,
@@ -90,8 +90,8 @@ impl Reach {
 /// Name of the header in which the command line says who typed.
 pub const TYPED_BY: &str = "hooklatch-typed-by";
 
-/// Who typed a command, as the command line says it: `LOGIN@HOST`. It tells people apart who share a token; a claim, and
-/// no more: whoever has the token can write anything there.
+/// Who typed a command, as the command line gives it: `LOGIN@HOST`. It separates people who share a token, and it is
+/// only a claim: anyone with the token can write anything there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TypedBy(String);
 
@@ -99,7 +99,7 @@ impl TypedBy {
     /// Most characters of it.
     const CHARS_MAX: usize = 100;
 
-    /// `None` for what is no such text: 1 to 100 letters, digits and `._@+-`.
+    /// `None` for what is not such a text: 1 to 100 letters, digits and `._@+-`.
     pub fn parse(text: &str) -> Option<Self> {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "._@+-".contains(c);
         let is_good = (1..=Self::CHARS_MAX).contains(&text.len()) && text.chars().all(is_plain);

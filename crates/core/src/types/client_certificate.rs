@@ -1,7 +1,7 @@
 //! Who a client is that showed a certificate.
 
 /// A client certificate that was verified in the handshake of its connection. Requests carry it as an extension, in an
-/// `Arc`; whether it may do anything is not said by it.
+/// `Arc`; it does not say whether its holder may do anything.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientCertificate {
     /// Its subject, such as `CN=ledger, O=Example`.

@@ -1,5 +1,5 @@
 //! The source of times: the wall clock, which people and senders go by, and what is made of it for leases and waits,
-//! which must not stop or start over because somebody sets it.
+//! which must not stop or start over because the wall clock is set.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -8,12 +8,11 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 /// Milliseconds since 1970-01-01 UTC. Columns of this type end in `_at_ms`.
 pub type UnixMs = i64;
 
-/// The source of all times: the system's clock in production, a hand-set one in tests. Clones tell the same
-/// time.
+/// The source of all times: the system's clock in production, a hand-set one in tests. Clones have the same time.
 #[derive(Debug, Clone)]
 pub struct Clock {
     source: ClockSource,
-    /// The last steady time, and the ticks at which it was told.
+    /// The last steady time, and the ticks at which it was read.
     steady: Arc<Mutex<Option<(UnixMs, i64)>>>,
 }
 
@@ -42,14 +41,14 @@ impl Clock {
         Self { source: ClockSource::Manual(shown), steady: Arc::default() }
     }
 
-    /// True when it is one that tests set by hand: then everything goes by it, also what a database could
-    /// tell.
+    /// True when it is one that tests set by hand: then everything goes by it, also where a database has a clock of its
+    /// own.
     pub fn is_manual(&self) -> bool {
         matches!(self.source, ClockSource::Manual(_))
     }
 
-    /// The time now, by the wall clock. A clock before 1970 reads as 0. It moves back and forth when somebody sets the
-    /// clock.
+    /// The time now, by the wall clock. A clock before 1970 reads as 0. It moves back and forth when the machine's
+    /// clock is set.
     #[expect(clippy::disallowed_methods, reason = "the one place that reads the wall clock")]
     pub fn now_ms(&self) -> UnixMs {
         match &self.source {
@@ -78,7 +77,7 @@ impl Clock {
         u64::try_from(now_ns.max(0)).unwrap_or(u64::MAX)
     }
 
-    /// Milliseconds since some moment of this process; never goes back, and nobody can set it.
+    /// Milliseconds since some moment of this process; never goes back, and cannot be set.
     pub fn ticks_ms(&self) -> i64 {
         static START: OnceLock<Instant> = OnceLock::new();
         match &self.source {
@@ -89,13 +88,13 @@ impl Clock {
         }
     }
 
-    /// The wall clock as it would be had nobody ever set it back: it goes on by the ticks, and jumps forward only.
-    /// A machine that slept has a wall clock that knows; its ticks may not.
+    /// The wall clock as it would be had it never been set back: it goes on by the ticks, and jumps forward only. A
+    /// machine that slept has a wall clock that knows; its ticks may not.
     pub fn steady_ms(&self) -> UnixMs {
         self.steady_from(UnixMs::MIN)
     }
 
-    /// The same from now on, and from `floor_ms`, a time that was told before this process began.
+    /// The same from now on, and from `floor_ms`, a time that was read before this process began.
     pub fn steady_from(&self, floor_ms: UnixMs) -> UnixMs {
         let mut steady = self.steady.lock().unwrap_or_else(PoisonError::into_inner);
         let (wall_ms, ticks_ms) = (self.now_ms(), self.ticks_ms());
@@ -106,7 +105,7 @@ impl Clock {
         now_ms
     }
 
-    /// Sets a manual clock, as somebody sets a machine's: no time has passed.
+    /// Sets a manual clock, as a machine's clock is set: no time has passed.
     pub fn set_by(&self, by_ms: i64) {
         self.steady_ms();
         if let ClockSource::Manual(shown) = &self.source {
@@ -130,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_clock_that_is_set_back_goes_on_steadily() {
+    fn steady_time_goes_on_when_the_clock_is_set_back() {
         let clock = Clock::manual(10_000);
         clock.advance(500);
         clock.advance(-3_600_000);

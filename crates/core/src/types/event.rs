@@ -38,8 +38,8 @@ impl EventKey {
         self.event_id.starts_with(TEST_EVENT)
     }
 
-    /// The shard of the event and of everything bound to it: FNV-1a over provider, NUL, id. Fixed for ever,
-    /// because rows on disk carry it.
+    /// The shard of the event and of everything bound to it: FNV-1a over provider, NUL, id. It never changes, because
+    /// rows on disk carry it.
     pub fn shard(&self) -> i16 {
         let bytes = self.provider.as_str().bytes().chain([0]).chain(self.event_id.bytes());
         let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
@@ -59,20 +59,22 @@ pub struct IncomingEvent {
     pub event_type: String,
     /// Digest that copies are compared by.
     pub digest: BodyDigest,
-    /// Equal for equal signed texts, whatever id they come under; there when no signature covers the id.
+    /// Equal for equal signed texts, whatever id they are sent under; there when no signature covers the id.
     pub replay_key: Option<BodyDigest>,
     /// Rule that identified it, for its row: `sender/1`, and the reason where nothing was where the kind
     /// looks.
     pub identity: String,
-    /// Time after a signal's firing for which an equal one is a copy, when nothing else tells them apart. Milliseconds.
+    /// Time after a signal's firing for which an equal one is a copy, when nothing else distinguishes them.
+    /// Milliseconds.
     pub window_ms: Option<i64>,
-    /// True when each copy begins that time anew.
+    /// True when each copy restarts that time.
     pub is_window_renewed: bool,
     /// True when a copy within that time has the signal dispatched once more when it ends.
     pub is_window_rearmed: bool,
     /// Time before which it is not dispatched: the end of the window of the signal that it repeats.
     pub not_before_ms: Option<UnixMs>,
-    /// True when nothing in it differs from one event to the next, so that its signed text may come under another id again.
+    /// True when nothing in it differs from one event to the next, so that its signed text may be sent under another id
+    /// again.
     pub is_repeatable: bool,
     /// The provider's rule for it, should its key be taken by other content.
     pub on_conflict: OnConflict,
@@ -203,7 +205,7 @@ pub enum OnConflict {
 pub struct Renderings {
     /// JSON pointers to what both have in common: each is equal in both, or in neither.
     pub same: Vec<String>,
-    /// JSON pointer to what tells the two apart: it is in both, with different values. Other content without that
+    /// JSON pointer to what distinguishes the two: it is in both, with different values. Other content without that
     /// difference is a conflict.
     pub differs: String,
 }

@@ -24,7 +24,7 @@ pub enum KeyMistake {
     /// The request has several of them.
     #[error("send one `Idempotency-Key`, not several")]
     Repeated,
-    /// The text is no key.
+    /// The text is not a key.
     #[error("an `Idempotency-Key` is 1 to 255 visible ASCII characters, bare or in quotes; this one {0}")]
     Malformed(&'static str),
 }

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_messages_number_says_whose_it_is() {
+    fn a_message_id_encodes_its_event_and_place() {
         let id = MessageId::of(4_097, 3).expect("a place");
         assert_eq!((id.number(), id.event_seq(), id.place()), (4_195_331, 4_097, 3));
         assert_eq!(id.to_string().parse(), Ok(id));

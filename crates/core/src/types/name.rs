@@ -14,7 +14,7 @@ pub struct Name(Arc<str>);
 pub struct InvalidName(String);
 
 impl Name {
-    /// Checks `text` once; what comes back never needs checking again.
+    /// Checks `text` once; the result never needs checking again.
     #[doc(hidden)]
     pub fn parse(text: &str) -> Result<Self, InvalidName> {
         let fits = (1..=64).contains(&text.len())

@@ -19,7 +19,7 @@ impl SessionText {
         Self(URL_SAFE_NO_PAD.encode(random))
     }
 
-    /// Reads what a browser presents; `None` when it is no session, whoever made it.
+    /// Parses what a browser presents; `None` when it does not have the form of a session.
     pub fn parse(text: &str) -> Option<Self> {
         let is_whole = text.len() == (RANDOM_BYTES * 8).div_ceil(6)
             && URL_SAFE_NO_PAD.decode(text).is_ok_and(|random| random.len() == RANDOM_BYTES);
@@ -36,8 +36,8 @@ impl SessionText {
         Sha256::digest(&self.0).into()
     }
 
-    /// What is kept of the token that it was made with, which goes by `token_digest`: only who has the session can try
-    /// tokens against it. A token of the configuration may be one that somebody made up, so its own digest is kept
+    /// What is kept of the token that it was made with, which goes by `token_digest`: only the holder of the session
+    /// can try tokens against it. A person may have made up a token of the configuration, so its own digest is kept
     /// nowhere.
     pub fn bound_to(&self, token_digest: &[u8; 32]) -> [u8; 32] {
         Sha256::new_with_prefix("hooklatch session of a token\0")

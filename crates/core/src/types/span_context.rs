@@ -9,7 +9,7 @@ pub struct SpanContext {
     pub trace_id: [u8; 16],
     /// Id of the span in it.
     pub span_id: [u8; 8],
-    /// True when whoever has the span records it.
+    /// True when the service that has the span records it.
     pub is_sampled: bool,
 }
 
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_no_traceparent_is_nothing() {
+    fn an_invalid_traceparent_is_none() {
         for bad in [
             "",
             "00",

@@ -13,8 +13,8 @@ const RANDOM_BYTES: usize = 32;
 
 /// A token that was made at run time: `hlt_` and 256 random bits in base64url. It does not print itself.
 ///
-/// It is kept as its SHA-256. A slow hash protects what can be guessed; nobody guesses 256 bits, and a fast one lets a
-/// token be checked at every request.
+/// It is kept as its SHA-256. A slow hash protects what can be guessed; 256 bits cannot be guessed, and a fast one lets
+/// a token be checked at every request.
 pub struct TokenText(String);
 
 impl TokenText {
@@ -23,7 +23,7 @@ impl TokenText {
         Self(format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(random)))
     }
 
-    /// Reads what somebody presents; `None` when it is no such token, whoever made it.
+    /// Parses what a caller presents; `None` when it does not have the form of such a token.
     pub fn parse(text: &str) -> Option<Self> {
         let random = text.strip_prefix(PREFIX)?;
         let is_whole = random.len() == (RANDOM_BYTES * 8).div_ceil(6)

@@ -79,7 +79,7 @@ words! {
     EventState {
         /// Its handlers are done; its effects are in the outbox, and may not have happened yet.
         Handled = "handled",
-        /// No handler or route wanted it, or a handler said so.
+        /// No handler or route wanted it, or a handler ignored it.
         Ignored = "ignored",
         /// A handler failed for now; dispatched again at `due_at_ms`.
         Retry = "retry",
@@ -174,7 +174,7 @@ words! {
         Dead = "dead",
         /// On hold until someone decides.
         Held = "held",
-        /// A person said that it shall not be sent.
+        /// An operator decided that it will not be sent.
         Discarded = "discarded",
     }
 }
@@ -188,7 +188,7 @@ words! {
         Retry = "retry",
         /// The destination refused it for good.
         Refused = "refused",
-        /// Sent, but nobody knows whether it took effect.
+        /// Sent, and it is unknown whether it took effect.
         Unknown = "unknown",
         /// Not sent: handed back at shutdown.
         Released = "released",
@@ -196,7 +196,7 @@ words! {
 }
 
 words! {
-    /// The rule for calls of which nobody knows whether they took effect (`unknown` of a destination).
+    /// The rule for calls of which it is unknown whether they took effect (`unknown` of a destination).
     UnknownWord {
         /// Send again under the same key: the destination honours it.
         Retry = "retry",
@@ -341,7 +341,7 @@ words! {
         TooManyRunning = "too_many_running",
         /// Too many tokens are valid.
         TooManyTokens = "too_many_tokens",
-        /// Too many wrong tokens came from this address.
+        /// This address sent too many wrong tokens.
         TooManyWrongTokens = "too_many_wrong_tokens",
         /// The request has no valid token.
         Unauthorized = "unauthorized",
@@ -367,14 +367,14 @@ pub enum Repeat {
     Send,
     /// The destination is asked whether it happened; it is sent when it did not.
     Ask,
-    /// It is held: nobody knows whether an earlier call took effect.
+    /// It is held: it is unknown whether an earlier call took effect.
     HoldUnknown,
     /// It is held: the destination may have forgotten its key.
     HoldOldKey,
 }
 
 impl UnknownWord {
-    /// The one rule by which messages are sent again and people are told what that risks. `is_uncertain`: nobody knows
+    /// The one rule by which messages are sent again and people learn what that risks. `is_uncertain`: it is unknown
     /// whether an earlier call took effect; `is_key_valid`: the destination still remembers the key.
     pub fn repeat(self, is_uncertain: bool, is_key_valid: bool) -> Repeat {
         match (self, is_uncertain) {
@@ -399,7 +399,7 @@ mod tests {
         assert_eq!(Outcome::strongest([]), None);
     }
 
-    /// The words stand in tables of releases to come, in the API and in metrics.
+    /// The words are in tables of later releases, in the API and in metrics.
     #[test]
     fn every_state_has_the_word_that_rows_and_programs_know_it_by() {
         let words = |all: &[&str]| all.join(" ");

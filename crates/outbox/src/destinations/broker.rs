@@ -37,8 +37,8 @@ pub(super) trait BrokerProtocol: Send + Sync {
     /// A connection; clones share what is behind it.
     type Connection: Clone + Send + Sync;
 
-    /// True when [`BrokerProtocol::is_alive`] tells that the destination closed an idle connection. Where it does not,
-    /// only a write finds that out, and then nobody knows what became of the message.
+    /// True when [`BrokerProtocol::is_alive`] notices that the destination closed an idle connection. Where it does
+    /// not, only a write finds that out, and then it is unknown what became of the message.
     const KNOWS_ITS_END: bool;
 
     /// Makes a connection that is ready to publish, or says why there is none.
@@ -61,7 +61,7 @@ pub(super) trait BrokerProtocol: Send + Sync {
 struct BrokerConnection<P: BrokerProtocol> {
     protocol: P,
     timeout: Duration,
-    /// A connection that was not used for longer is made anew.
+    /// A connection that was not used for longer is opened again.
     idle_max: Duration,
     current: Mutex<Option<NumberedConnection<P::Connection>>>,
     /// The number of the next connection: none is given twice, also not after one was discarded.
@@ -70,7 +70,7 @@ struct BrokerConnection<P: BrokerProtocol> {
     connecting: tokio::sync::Mutex<()>,
 }
 
-/// A connection with its number, so that nobody discards a newer one.
+/// A connection with its number, so that a caller does not discard a newer one.
 #[derive(Clone)]
 struct NumberedConnection<C> {
     n: u64,

@@ -13,6 +13,6 @@ pub(super) const CONNECTION_AGE_MAX: Duration = Duration::from_mins(1);
 pub(super) enum DestinationClient {
     /// Calls, each with an answer that has a status and a body.
     Http(Box<HttpDestination>),
-    /// Publishes, and hears yes or no.
+    /// Publishes, and gets a yes or no.
     Broker(Box<dyn Broker>),
 }

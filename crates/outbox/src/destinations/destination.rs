@@ -1,4 +1,4 @@
-//! One destination that is ready: its client, its times and its gate. It sends one message and says what came back.
+//! One destination that is ready: its client, its times and its gate. It sends one message and returns the outcome.
 //!
 //! It never retries, never stores and never decides.
 
@@ -78,7 +78,8 @@ impl Destination {
         }
     }
 
-    /// Connects to a destination of HTTP and hangs up; `None` for others, and where it cannot be told whereto.
+    /// Connects to an HTTP destination and hangs up; `None` for others, and where the address is unknown without a
+    /// message.
     pub async fn handshake(&self, limit: Duration) -> Option<HandshakeEnd> {
         match &self.client {
             DestinationClient::Http(http) => http.handshake(limit).await,

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cloud_event_says_what_is_known_and_is_the_same_each_time() {
+    fn a_cloud_event_has_the_known_attributes_and_is_the_same_each_time() {
         let event = event_of(b"{\"a\":1}", None);
         let want = serde_json::json!({
             "specversion": "1.0", "id": "key-1", "source": "/webhooks/stripe", "type": "invoice.paid",

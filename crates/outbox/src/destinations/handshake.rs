@@ -1,6 +1,6 @@
-//! A look at a destination's TLS without a request: what came of the handshake.
+//! A look at a destination's TLS without a request: the result of the handshake.
 
-/// What came of connecting to a destination, of which nothing was sent.
+/// The result of connecting to a destination without sending anything.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HandshakeEnd {
     /// Both sides believe each other, as far as can be seen without a request.
@@ -8,7 +8,7 @@ pub enum HandshakeEnd {
         /// End of its certificate's validity, unless it cannot be read. Unix seconds.
         not_after_s: Option<i64>,
     },
-    /// Its name is not found, its address may not be called, or nobody listens there.
+    /// Its name is not found, its address may not be called, or nothing listens there.
     Unreached(String),
     /// It was not done in this time. Milliseconds.
     Silent(u64),
@@ -16,7 +16,7 @@ pub enum HandshakeEnd {
     NotBelieved(String),
     /// It does not believe ours, or will not have a connection without one.
     NotTaken(String),
-    /// What it speaks is no TLS of ours.
+    /// What it speaks is not TLS of our versions.
     NoTls(String),
 }
 

@@ -3,11 +3,12 @@
 //!
 //! Read `kind.rs` first: the trait that each kind of destination implements. `kinds/` has the list and the kinds, one
 //! file each (HTTP is a folder). `parse.rs` reads a table of the configuration with the kind that its url names;
-//! `template_field.rs` is its tool. `destination.rs` is a destination that is ready: it
-//! sends one message and says what came back (`outcome.rs`), and it may ask whether an earlier attempt took effect.
+//! `template_field.rs` is its tool. `destination.rs` is a destination that is ready: it sends one message and returns
+//! the outcome (`outcome.rs`), and it may ask whether an earlier attempt took effect.
 //! `client.rs` is what a kind connects to (made of `client_settings.rs`; `error.rs` says why it cannot), `broker.rs`
 //! the connection that all kinds but HTTP share, `envelope.rs` what goes along with a body, `times.rs` how long a call
-//! may take. `handshake.rs` is what a look without a request tells. `silent.rs` keeps the log lines of libraries away.
+//! may take. `handshake.rs` has the result of a look without a request. `silent.rs` keeps the log lines of libraries
+//! away.
 //!
 //! Nothing in here retries, stores or decides: that is `outbox/policy/` and what calls it.
 

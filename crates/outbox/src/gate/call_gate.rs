@@ -1,6 +1,6 @@
 //! Decides how much of a destination's work may start now: its rate limit, its circuit breaker and how many calls it
-//! bears at once (`window.rs`). Per node, in memory, by the ticks that callers bring: nobody who sets a clock opens or
-//! closes anything.
+//! bears at once (`window.rs`). Per node, in memory, by the ticks that callers bring: setting a clock opens or closes
+//! nothing.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -62,7 +62,7 @@ pub struct GateState {
     /// Time for which calls take, lately, while they succeed.
     call_ms: Option<i64>,
     /// State of the breaker and size of the window that the gauges show.
-    told: (Option<bool>, Option<u32>),
+    published: (Option<bool>, Option<u32>),
 }
 
 /// The sign that an ended call gives about how many calls its destination bears.
@@ -168,7 +168,7 @@ impl CallGate {
         if is_quiet && !state.is_probing {
             info!(destination = %self.name, "nothing was left to probe with; breaker closed");
             state.probe_at_ms = None;
-            self.tell(state);
+            self.publish_gauges(state);
         }
     }
 
@@ -255,22 +255,22 @@ impl CallGate {
         let is_good = result == AttemptResult::Done;
         state.call_ms =
             is_good.then(|| state.call_ms.map_or(took_ms, |lately_ms| (lately_ms * 7 + took_ms) / 8));
-        let sign = if tells_of_too_much(result, http_status) {
+        let sign = if is_overload(result, http_status) {
             CallSign::TooMany
         } else if is_good {
             CallSign::Good
         } else {
             CallSign::Neither
         };
-        self.feel(&mut state, sign, took, now_ms);
+        self.update_window(&mut state, sign, took, now_ms);
         if self.failures_n_max > 0 {
-            self.judge(&mut state, result, now_ms);
+            self.update_breaker(&mut state, result, now_ms);
         }
-        self.tell(&mut state);
+        self.publish_gauges(&mut state);
     }
 
-    /// Lets the window follow what a call came to, and the permits follow the window.
-    fn feel(&self, state: &mut GateState, sign: CallSign, took: Duration, now_ms: i64) {
+    /// Updates the window after a call, and the permits after the window.
+    fn update_window(&self, state: &mut GateState, sign: CallSign, took: Duration, now_ms: i64) {
         let before_n = state.window.n();
         match sign {
             CallSign::TooMany => state.window.was_too_much(took, now_ms),
@@ -287,7 +287,7 @@ impl CallGate {
     }
 
     /// Opens the breaker, or closes it.
-    fn judge(&self, state: &mut GateState, result: AttemptResult, now_ms: i64) {
+    fn update_breaker(&self, state: &mut GateState, result: AttemptResult, now_ms: i64) {
         match result {
             AttemptResult::Done | AttemptResult::Refused => {
                 if state.probe_at_ms.is_some() {
@@ -312,15 +312,15 @@ impl CallGate {
     }
 
     /// Keeps the gauges up to date, and does nothing while they are.
-    fn tell(&self, state: &mut GateState) {
+    fn publish_gauges(&self, state: &mut GateState) {
         let (is_open, concurrency_n) = (state.probe_at_ms.is_some(), state.window.n());
-        let (told_open, told_n) = state.told;
-        state.told = (Some(is_open), Some(concurrency_n));
-        if told_open != Some(is_open) && self.failures_n_max > 0 {
+        let (published_open, published_n) = state.published;
+        state.published = (Some(is_open), Some(concurrency_n));
+        if published_open != Some(is_open) && self.failures_n_max > 0 {
             let gauge = metrics::gauge!("hooklatch_breaker_open", "destination" => self.name.to_string());
             gauge.set(f64::from(u8::from(is_open)));
         }
-        if told_n != Some(concurrency_n) {
+        if published_n != Some(concurrency_n) {
             let gauge = metrics::gauge!("hooklatch_concurrency", "destination" => self.name.to_string());
             gauge.set(f64::from(concurrency_n));
         }
@@ -329,7 +329,7 @@ impl CallGate {
 
 /// True when the destination, or what is in front of it, could not bear the call: a status that says so, no
 /// answer in time, no connection.
-fn tells_of_too_much(result: AttemptResult, http_status: Option<u16>) -> bool {
+fn is_overload(result: AttemptResult, http_status: Option<u16>) -> bool {
     matches!(result, AttemptResult::Retry | AttemptResult::Unknown)
         && matches!(http_status, None | Some(408 | 429 | 503 | 504))
 }
@@ -347,7 +347,7 @@ impl GateState {
             filled_at_ms: 0,
             is_short: false,
             call_ms: None,
-            told: (None, None),
+            published: (None, None),
         }
     }
 }

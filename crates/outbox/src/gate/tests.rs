@@ -91,7 +91,7 @@ fn a_panic_while_probing_is_another_ones_turn() {
     }));
     assert!(panicked.is_err());
     assert_eq!(gate.allowed_n(8, 1_500), 1, "it probes again");
-    // One that began before the breaker opened is no probe, and its end is not the probe's.
+    // One that began before the breaker opened is not a probe, and its end is not the probe's.
     let probe = gate.started();
     drop(gate.started());
     assert_eq!(gate.allowed_n(8, 1_500), 0);
@@ -100,7 +100,7 @@ fn a_panic_while_probing_is_another_ones_turn() {
 }
 
 #[test]
-fn it_says_when_more_may_start() {
+fn the_gate_returns_when_more_calls_may_start() {
     let gate = gate(100, 0);
     assert_eq!(gate.opens_in_ms(1_000_000), None);
     assert_eq!(gate.allowed_n(500, 1_000_000), 100);
@@ -114,7 +114,7 @@ fn it_says_when_more_may_start() {
 }
 
 #[test]
-fn nobody_looks_again_for_what_was_not_there() {
+fn no_second_look_follows_when_nothing_was_there() {
     let gate = gate(5, 1);
     assert_eq!(gate.allowed_n(8, 1_000_000), 5);
     assert_eq!(gate.opens_in_ms(1_000_000), None, "the look found nothing to use the rate for");
@@ -183,7 +183,7 @@ async fn no_more_calls_are_under_way_than_the_window_is_wide_however_it_moves() 
 }
 
 #[test]
-fn only_what_tells_of_too_much_makes_the_window_smaller() {
+fn only_signs_of_overload_make_the_window_smaller() {
     #[track_caller]
     fn check(result: AttemptResult, http_status: Option<u16>, want_n: u32) {
         let gate = adapting(64, UnknownPolicy::Retry);

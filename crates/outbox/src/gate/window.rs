@@ -13,7 +13,7 @@ use hooklatch_core::template;
 const START_N: u32 = 8;
 /// A round is slow when its calls took more than this many times what they take at best,
 const SLOWER: u64 = 2;
-/// and this much more, in microseconds: below it nobody waits for anything.
+/// and this much more, in microseconds: below it the delay does not matter to a caller.
 const SLACK_US: u64 = 10_000;
 /// The part of a slower round by which the best one is forgotten: destinations change for good.
 const FORGOTTEN: u64 = 8;
@@ -94,8 +94,7 @@ impl Window {
         }
     }
 
-    /// A call that took `took` has ended at `now_ms` in a way that tells of too many: not now, no answer, no
-    /// connection.
+    /// A call that took `took` has ended at `now_ms` in a way that shows overload: not now, no answer, no connection.
     pub(super) fn was_too_much(&mut self, took: Duration, now_ms: i64) {
         if let Some(bounds) = self.bounds
             && !self.is_of_before(took, now_ms)
@@ -192,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn quick_calls_may_differ_by_what_nobody_waits_for() {
+    fn quick_calls_may_differ_by_a_negligible_delay() {
         let mut window = window(64);
         let now_ms = rounds(&mut window, 20, 1, 0);
         rounds(&mut window, 20, 11, now_ms);

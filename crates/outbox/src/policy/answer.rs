@@ -8,14 +8,14 @@ use hooklatch_core::types::UnixMs;
 pub enum CallAnswer {
     /// An HTTP status, by which the answer is judged.
     Status {
-        /// The HTTP status that came.
+        /// The HTTP status of the answer.
         code: u16,
-        /// The `Retry-After` header, as it came.
+        /// The `Retry-After` header, as received.
         retry_after: Option<String>,
     },
     /// A good status whose body says that the effect did not happen.
     Body {
-        /// The HTTP status that came.
+        /// The HTTP status of the answer.
         code: u16,
         /// Meaning of the body: `Retry`, `Dead` or `Unknown`.
         meaning: StatusMeaning,
@@ -45,7 +45,7 @@ pub enum CallAnswer {
         /// The reason, in words without URLs, bodies or secrets.
         why: String,
     },
-    /// Sent, and nobody knows whether it took effect.
+    /// Sent, and it is unknown whether it took effect.
     Unknown {
         /// The reason, in words without URLs, bodies or secrets.
         why: String,

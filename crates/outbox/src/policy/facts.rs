@@ -12,9 +12,9 @@ pub(crate) struct Facts {
     pub first_sent_at_ms: UnixMs,
     /// Past this nothing is sent by itself.
     pub key_valid_until_ms: UnixMs,
-    /// Nobody knows whether an earlier attempt took effect.
+    /// It is unknown whether an earlier attempt took effect.
     pub is_uncertain: bool,
-    /// Nobody knew when it was claimed; a question may have settled that since.
+    /// It was unknown when the message was claimed; a question may have settled that since.
     pub(crate) was_uncertain: bool,
     /// Time when the attempt before this one ended.
     pub previous_ended_at_ms: Option<UnixMs>,
@@ -34,7 +34,7 @@ impl From<&LeasedMessage> for Facts {
 }
 
 impl Facts {
-    /// The same message after the destination said that the effect did not happen.
+    /// The same message after the destination answered that the effect did not happen.
     #[must_use]
     pub(crate) fn certain(self) -> Self {
         Self { is_uncertain: false, ..self }

@@ -4,7 +4,7 @@
 //! keep to two rules: what is unknown is never treated as refused or as done, and past the time a destination
 //! remembers a key nothing is sent by itself.
 //!
-//! `answer.rs` has what came back from a call, `facts.rs` what is known of a message, `rules.rs` the decisions.
+//! `answer.rs` has the answer to a call, `facts.rs` what is known of a message, `rules.rs` the decisions.
 
 mod answer;
 mod facts;

@@ -76,7 +76,7 @@ pub(crate) fn before_send(facts: &Facts, config: &DestinationConfig, now_ms: Uni
         Repeat::HoldOldKey => return SendPlan::Hold { why: key_is_old() },
         Repeat::Send => {}
     }
-    // Only a message whose workers keep dying comes here with its attempts spent: every other one was given
+    // Only a message whose workers keep dying is here with its attempts spent: every other one was given
     // up when its last attempt was settled.
     if facts.was_uncertain && facts.attempt_n > config.retry.attempts_n {
         return SendPlan::Dead {
@@ -129,7 +129,7 @@ pub(crate) fn next_step(
     }
 }
 
-/// Returns what follows when nobody knows whether a call took effect.
+/// Returns what follows when it is unknown whether a call took effect.
 fn unknown(
     asked_ms: Option<i64>,
     facts: &Facts,
@@ -143,8 +143,8 @@ fn unknown(
         UnknownPolicy::Query(_) if is_exhausted(facts, config, now_ms) => NextStep::Hold {
             why: format!("outcome is still unknown after {}", plural(u64::from(facts.attempt_n), "attempt")),
         },
-        // By then the call is over at the destination, too. A question that comes sooner is answered "no" although the
-        // effect may still happen.
+        // By then the call is over at the destination, too. A question that is asked sooner is answered "no" although
+        // the effect may still happen.
         UnknownPolicy::Query(query) => {
             let over_at_ms = now_ms.saturating_add(millis(query.after_ms));
             NextStep::AskFirst { at_ms: due_ms(asked_ms, facts, config, now_ms, jitter).max(over_at_ms) }

@@ -316,7 +316,7 @@ fn a_destinations_own_word_on_a_status_stands() {
 }
 
 #[test]
-fn a_body_that_says_no_counts_more_than_its_good_status() {
+fn a_body_that_refuses_overrides_a_success_status() {
     #[track_caller]
     fn check(meaning: StatusMeaning, unknown: UnknownPolicy, want: ShortStep, word: AttemptResult) {
         let answer = CallAnswer::Body { code: 200, meaning, why: "no such account".to_owned() };
@@ -389,7 +389,7 @@ fn what_may_have_taken_effect_does_not_depend_on_the_rule() {
 }
 
 #[test]
-fn attempts_count_from_a_persons_last_word_and_doubt_comes_from_either_side() {
+fn attempts_count_from_the_last_decision_of_an_operator_and_either_side_causes_doubt() {
     let facts = |change: fn(&mut LeasedMessage)| {
         let mut message = LeasedMessage { attempt_n: 23, attempts_before_n: 20, ..first_attempt() };
         change(&mut message);

@@ -45,7 +45,7 @@ impl Collector {
             let pem = ca.reveal().as_bytes();
             builder = builder.tls_certs_merge(Certificate::from_pem_bundle(pem).map_err(words)?);
         } else if url.scheme() == "http" {
-            // Nobody has to be believed.
+            // Plain HTTP needs no trusted certificates.
             builder = builder.tls_certs_only([]);
         }
         let mut headers = HeaderMap::new();
@@ -70,7 +70,7 @@ impl Collector {
         if !(200..300).contains(&code) {
             return Err(NotTaken::of(code, &response));
         }
-        // Whatever else it says, it said that it has them.
+        // Whatever else is in the answer, it confirms that it has them.
         let answer = read_capped(response, ANSWER_BYTES_MAX).await.ok().flatten().unwrap_or_default();
         let answer = ExportTraceServiceResponse::decode(answer.as_slice()).unwrap_or_default();
         let rejected_n = answer.partial_success.map_or(0, |part| part.rejected_spans);

@@ -1,7 +1,7 @@
 //! The exporter: the one task that makes spans and posts them, a batch at a time.
 //!
-//! Whatever the collector does, it costs nobody else anything but spans: while one batch is tried again the queue fills,
-//! and who finds it full drops and counts.
+//! Whatever the collector does, it costs the rest of the program only spans: while one batch is tried again the queue
+//! fills, and a sender that finds it full drops and counts.
 
 use std::pin::pin;
 use std::time::{Duration, Instant};
@@ -33,7 +33,7 @@ const TRIED_FOR: Duration = Duration::from_mins(2);
 /// First and longest pause before a batch is posted again.
 const PAUSE_FIRST: Duration = Duration::from_millis(500);
 const PAUSE_MAX: Duration = Duration::from_secs(30);
-/// Time for the post that is under way when the stop comes, and as much again for what still waits then.
+/// Time for the post that is under way when the stop is set, and as much again for what still waits then.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// Posts spans until the stop.
@@ -73,7 +73,7 @@ impl SpanExporter {
         Ok((Tracer { ids, ratio, queue, is_propagated: config.propagate, is_linked }, exporter))
     }
 
-    /// Posts what is told until the stop, and then what still waits, within two seconds.
+    /// Posts queued spans until the stop, and then what still waits, within two seconds.
     pub async fn run(&mut self, mut stop: Stop) {
         let (mut over, mut left) = (stop.clone(), Vec::new());
         while !stop.is_set() {
@@ -106,8 +106,8 @@ impl SpanExporter {
                 next = timeout_at(until, self.waiting.next()) => next,
                 () = over.wait() => break,
             };
-            let Ok(Some(told)) = next else { break };
-            self.writer.write(&told, self.clocks(), spans);
+            let Ok(Some(record)) = next else { break };
+            self.writer.write(&record, self.clocks(), spans);
         }
     }
 
@@ -115,9 +115,9 @@ impl SpanExporter {
     async fn flush(&mut self, mut spans: Vec<Span>) {
         loop {
             while spans.len() < BATCH_SPANS_N
-                && let Some(told) = self.waiting.next_now()
+                && let Some(record) = self.waiting.next_now()
             {
-                self.writer.write(&told, self.clocks(), &mut spans);
+                self.writer.write(&record, self.clocks(), &mut spans);
             }
             if spans.is_empty() {
                 break;
@@ -148,7 +148,7 @@ impl SpanExporter {
         (self.writer.request(spans).encode_to_vec().into(), spans_n)
     }
 
-    /// Posts a batch until it is taken, for as long as is worth it. What is told meanwhile waits, or finds no room.
+    /// Posts a batch until it is taken, for as long as is worth it. New spans meanwhile wait, or find no room.
     async fn tried(&mut self, body: &Bytes, stop: &mut Stop) -> Result<usize, NotTaken> {
         let since = Instant::now();
         loop {
@@ -177,7 +177,7 @@ impl SpanExporter {
         }
     }
 
-    /// Counts the spans of a batch of which no more is to be heard.
+    /// Counts the spans of a batch that is finished.
     fn ended(&mut self, posted: Result<usize, NotTaken>, spans_n: usize) {
         match posted {
             Ok(rejected_n) => {

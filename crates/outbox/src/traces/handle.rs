@@ -9,7 +9,7 @@ use super::SpanExporter;
 use super::ids::EventTrace;
 use super::options::TraceOptions;
 use super::request::RequestTrace;
-use super::span::{AttemptSpan, DispatchSpan, ToldSpan};
+use super::span::{AttemptSpan, DispatchSpan, SpanRecord};
 use super::tracer::Tracer;
 use hooklatch_core::types::{EventKey, MessageId, Name, SpanContext};
 
@@ -47,9 +47,9 @@ impl Traces {
     /// only if it is believed.
     pub fn request(&self, headers: &HeaderMap) -> Option<RequestTrace> {
         let tracer = self.0.as_ref()?;
-        let mut said = headers.get_all(TRACEPARENT).iter().filter(|_| tracer.is_linked);
+        let mut values = headers.get_all(TRACEPARENT).iter().filter(|_| tracer.is_linked);
         // Two of them say nothing.
-        let inbound = match (said.next(), said.next()) {
+        let inbound = match (values.next(), values.next()) {
             (Some(one), None) => SpanContext::parse(one.as_bytes()),
             _ => None,
         };
@@ -62,13 +62,13 @@ impl Traces {
         Some(hex::encode(trace.trace_id))
     }
 
-    /// Tells that an event was dispatched again, or once more by somebody's will.
+    /// Records that an event was dispatched again, or once more at an operator's request.
     pub fn dispatched(&self, event: &DispatchedEvent<'_>, began: Option<Instant>, is_failed: bool) {
         let (Some(tracer), Some(began)) = (&self.0, began) else { return };
         if tracer.recorded(&event.key.provider, &event.key.event_id, event.generation).is_none() {
             return;
         }
-        let told = DispatchSpan {
+        let span = DispatchSpan {
             key: event.key.clone(),
             event_type: event.event_type.to_owned(),
             generation: event.generation,
@@ -77,7 +77,7 @@ impl Traces {
             ended: Instant::now(),
             is_failed,
         };
-        tracer.queue.tell(ToldSpan::Dispatch(told), 1);
+        tracer.queue.push(SpanRecord::Dispatch(span), 1);
     }
 
     /// The place of an attempt, where attempts are traced; it says by itself whether it is recorded.
@@ -94,14 +94,14 @@ impl Traces {
         Some(self.attempt(of)?.context)
     }
 
-    /// Tells that an attempt ended, if its trace is recorded.
+    /// Records that an attempt ended, if its trace is recorded.
     pub fn attempted(&self, span: AttemptSpan) {
         if let Some(tracer) = self.0.as_ref().filter(|_| span.context.is_sampled) {
-            tracer.queue.tell(ToldSpan::Attempt(span), 1);
+            tracer.queue.push(SpanRecord::Attempt(span), 1);
         }
     }
 
-    /// The first span of an event's trace, for people who look for it; `None` where nobody traces.
+    /// The first span of an event's trace, for people who look for it; `None` when tracing is off.
     pub fn root(&self, key: &EventKey, generation: i32) -> Option<SpanContext> {
         let tracer = self.0.as_ref()?;
         let trace: EventTrace = tracer.ids.of(&key.provider, &key.event_id, generation);

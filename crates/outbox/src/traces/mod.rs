@@ -3,11 +3,12 @@
 //! Nothing of a trace is stored. `ids.rs` computes the ids from what names the event, so any node, any attempt and any
 //! process after a crash speaks of the same trace; `ratio.rs` says from the same bytes whether it is recorded.
 //!
-//! In reading order after these two: `span.rs` is what the parts of the program tell of what they did, and `queue.rs`
-//! the bounded way from them to the exporter, which never waits. `handle.rs` is what those parts hold: [`Traces`], which
-//! is off by default and then costs a look at one word (`options.rs`: what it is made of). `request.rs` is one request on its way, `tracer.rs` what both
-//! stand on. Behind the feature `otel`: `otlp.rs` turns what was told into OTLP's messages, `collector.rs` posts them,
-//! `exporter.rs` is the task that does both. Without it, `without.rs` stands in its place.
+//! In reading order after these two: `span.rs` is what the parts of the program record of their work, and `queue.rs`
+//! the bounded queue from them to the exporter, which never waits. `handle.rs` is what those parts hold: [`Traces`],
+//! which is off by default and then costs a look at one word (`options.rs`: what it is made of). `request.rs` is one
+//! request on its way, `tracer.rs` what both stand on. Behind the feature `otel`: `otlp.rs` turns recorded spans into
+//! OTLP's messages, `collector.rs` posts them, `exporter.rs` is the task that does both. Without it, `without.rs`
+//! stands in its place.
 //!
 //! No span has a body, a header, a URL or an error's text: docs/tracing.md says what they have.
 

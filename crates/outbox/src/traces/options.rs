@@ -13,6 +13,6 @@ pub struct TraceOptions<'a> {
     pub installation_id: &'a Uuid,
     /// Name of this node, as attempts have it.
     pub node: &'a str,
-    /// The clock that spans' times are told by.
+    /// The clock that spans' times are read from.
     pub clock: &'a Clock,
 }

@@ -1,5 +1,5 @@
-//! From what was told to the messages of OTLP. Names of attributes are those of `OpenTelemetry`'s semantic conventions
-//! where they have one, and begin with `hooklatch.` where they have none: docs/tracing.md lists them.
+//! Turns recorded spans into the messages of OTLP. Names of attributes are those of `OpenTelemetry`'s semantic
+//! conventions where they have one, and begin with `hooklatch.` where they have none: docs/tracing.md lists them.
 
 use std::time::Instant;
 
@@ -12,7 +12,7 @@ use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span, Sta
 
 use super::ids::{EventTrace, TraceIds};
 use super::ratio::SampleRatio;
-use super::span::{AttemptSpan, CommitSpan, DispatchSpan, HandlerRun, RequestSpan, ToldSpan, random_id};
+use super::span::{AttemptSpan, CommitSpan, DispatchSpan, HandlerRun, RequestSpan, SpanRecord, random_id};
 use hooklatch_core::types::{Outcome, SpanContext};
 
 /// The version of the semantic conventions that the names are of.
@@ -27,7 +27,7 @@ const ELSEWHERE: u32 = 0x200;
 /// OTLP's number for a span that failed.
 const ERROR: i32 = 2;
 
-/// A moment by both clocks: times of spans are told by the wall clock, and were taken by the other.
+/// A moment by both clocks: spans carry wall-clock times, but the monotonic clock measures them.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BothClocks {
     pub(super) instant: Instant,
@@ -41,7 +41,7 @@ impl BothClocks {
     }
 }
 
-/// Turns what was told into spans.
+/// Turns span records into spans.
 pub(super) struct SpanWriter {
     pub ids: TraceIds,
     pub ratio: SampleRatio,
@@ -74,12 +74,12 @@ impl SpanWriter {
         }
     }
 
-    /// Adds the spans of what was told.
-    pub(crate) fn write(&self, told: &ToldSpan, clocks: BothClocks, spans: &mut Vec<Span>) {
-        match told {
-            ToldSpan::Request(request) => self.request_spans(request, clocks, spans),
-            ToldSpan::Dispatch(dispatch) => spans.push(self.dispatch_span(dispatch, clocks)),
-            ToldSpan::Attempt(attempt) => spans.push(attempt_span(attempt, clocks)),
+    /// Adds the spans of a record.
+    pub fn write(&self, record: &SpanRecord, clocks: BothClocks, spans: &mut Vec<Span>) {
+        match record {
+            SpanRecord::Request(request) => self.request_spans(request, clocks, spans),
+            SpanRecord::Dispatch(dispatch) => spans.push(self.dispatch_span(dispatch, clocks)),
+            SpanRecord::Attempt(attempt) => spans.push(attempt_span(attempt, clocks)),
         }
     }
 

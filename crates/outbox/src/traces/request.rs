@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::span::{AdmissionTimes, HandlerRun, RequestSpan, ToldSpan};
+use super::span::{AdmissionTimes, HandlerRun, RequestSpan, SpanRecord};
 use super::tracer::Tracer;
 use hooklatch_core::types::{Name, Outcome, SpanContext};
 
-/// One request on its way; whoever ends its way tells what became of it.
+/// One request on its way; the task that ends its way records what became of it.
 #[derive(Debug, Clone)]
 pub struct RequestTrace {
     tracer: Arc<Tracer>,
@@ -17,9 +17,9 @@ pub struct RequestTrace {
 
 /// What became of a request.
 pub struct AdmittedRequest<'a> {
-    /// The provider that it came for.
+    /// The provider that it is for.
     pub provider: &'a Name,
-    /// The HTTP status of the answer; `None` when nobody waits for it any more.
+    /// The HTTP status of the answer; `None` when its sender waits no longer.
     pub status: Option<u16>,
     /// Type of its event, where it has one.
     pub event_type: Option<String>,
@@ -34,8 +34,8 @@ impl RequestTrace {
         Self { tracer, began: Instant::now(), inbound }
     }
 
-    /// Tells that a request was admitted, if any of its events is recorded. What is told is moved; where all events are
-    /// recorded it allocates nothing but its place in the queue.
+    /// Records that a request was admitted, if any of its events is recorded. The values are moved; where all events
+    /// are recorded it allocates nothing but its place in the queue.
     pub fn admitted(self, request: AdmittedRequest<'_>) {
         let AdmittedRequest { provider, status, event_type, mut events, mut times } = request;
         let is_recorded = |event_id: &str| self.tracer.recorded(provider, event_id, 0).is_some();
@@ -47,7 +47,7 @@ impl RequestTrace {
             keep(&mut events, &mut times.runs, is_recorded);
         }
         let spans_n = events.len() + times.runs.len();
-        let told = RequestSpan {
+        let span = RequestSpan {
             provider: provider.clone(),
             began: self.began,
             ended: Instant::now(),
@@ -57,7 +57,7 @@ impl RequestTrace {
             times,
             inbound: self.inbound,
         };
-        self.tracer.queue.tell(ToldSpan::Request(told), spans_n);
+        self.tracer.queue.push(SpanRecord::Request(span), spans_n);
     }
 }
 

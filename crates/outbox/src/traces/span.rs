@@ -1,4 +1,5 @@
-//! What the parts of the program tell of what they did. It is told as it is at hand: the exporter makes spans of it.
+//! What the parts of the program record of their work. They record what they have at hand: the exporter makes spans of
+//! it.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -8,7 +9,7 @@ use hooklatch_core::types::{AttemptResult, EventKey, MessageId, Name, Outcome, S
 
 /// One thing that was done, on its way to the exporter.
 #[derive(Debug)]
-pub enum ToldSpan {
+pub enum SpanRecord {
     /// A request was admitted.
     Request(RequestSpan),
     /// An event was dispatched again.
@@ -23,18 +24,18 @@ pub struct RequestSpan {
     pub provider: Name,
     pub began: Instant,
     pub ended: Instant,
-    /// The HTTP status of the answer; `None` when nobody waited for it any more.
+    /// The HTTP status of the answer; `None` when its sender waited no longer.
     pub status: Option<u16>,
     /// Type of its event, where it has one.
     pub event_type: Option<String>,
     /// Ids of its events that are recorded, and what was found.
     pub events: Vec<(String, Outcome)>,
     pub times: AdmissionTimes,
-    /// The span that the sender says it came from, where that is believed.
+    /// The parent span that the sender names, where that is believed.
     pub inbound: Option<SpanContext>,
 }
 
-/// What is known of how a request was admitted; empty where nobody traces.
+/// What is known of how a request was admitted; empty when tracing is off.
 #[derive(Debug, Clone, Default)]
 pub struct AdmissionTimes {
     /// The commit that it shared with others.
@@ -63,12 +64,12 @@ impl HandlerRun {
     }
 }
 
-/// One commit, which many requests may share. It is told with the first of them that is recorded, in the trace of the
-/// first event of that request.
+/// One commit, which many requests may share. It is recorded with the first of them that is recorded, in the trace of
+/// the first event of that request.
 #[derive(Debug)]
 pub struct CommitSpan {
     pub span_id: [u8; 8],
-    /// The trace that it is told in, once it is.
+    /// The trace that it is recorded in, once it is.
     home: OnceLock<EventTrace>,
     pub began: Instant,
     pub ended: Instant,
@@ -83,7 +84,7 @@ impl CommitSpan {
         Arc::new(Self { span_id, home, began, ended, events_n, requests_n })
     }
 
-    /// The trace that it is told in: `trace` when it is told now, for the first time, which is `true`.
+    /// The trace that it is recorded in: `trace` when it is recorded now, for the first time, which is `true`.
     pub fn home(&self, trace: EventTrace) -> (EventTrace, bool) {
         let mut is_first = false;
         let home = self.home.get_or_init(|| {
@@ -94,7 +95,7 @@ impl CommitSpan {
     }
 }
 
-/// An id for a span that nobody else has to know.
+/// An id for a span that no other part has to know.
 pub(super) fn random_id() -> [u8; 8] {
     fastrand::u64(1..).to_be_bytes()
 }
@@ -122,7 +123,7 @@ pub struct HttpServer {
     pub port: u16,
 }
 
-/// The attempt of a message, with what it came to.
+/// The attempt of a message, with its result.
 #[derive(Debug)]
 pub struct AttemptSpan {
     /// Its place in the trace.

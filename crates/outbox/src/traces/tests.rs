@@ -13,7 +13,7 @@ use super::otlp::{BothClocks, SpanWriter, resource};
 use super::queue::span_queue;
 use super::ratio::SampleRatio;
 use super::request::{AdmittedRequest, RequestTrace};
-use super::span::{AdmissionTimes, CommitSpan, HandlerRun, ToldSpan};
+use super::span::{AdmissionTimes, CommitSpan, HandlerRun, SpanRecord};
 use super::tracer::Tracer;
 use hooklatch_core::types::{Name, Outcome};
 
@@ -27,8 +27,8 @@ fn provider() -> Name {
     Name::parse("stripe").expect("a name")
 }
 
-/// Tells of a request with so many events, the second of which had a handler.
-fn tell(tracer: &Arc<Tracer>, events_n: usize, commit: &Arc<CommitSpan>) {
+/// Records a request with so many events, the second of which had a handler.
+fn record_request(tracer: &Arc<Tracer>, events_n: usize, commit: &Arc<CommitSpan>) {
     let now = Instant::now();
     let times = AdmissionTimes {
         commit: Some(Arc::clone(commit)),
@@ -43,29 +43,29 @@ fn tell(tracer: &Arc<Tracer>, events_n: usize, commit: &Arc<CommitSpan>) {
     });
 }
 
-fn written(tracer: &Tracer, told: &ToldSpan) -> Vec<Span> {
+fn written(tracer: &Tracer, record: &SpanRecord) -> Vec<Span> {
     let writer = SpanWriter { ids: tracer.ids.clone(), ratio: tracer.ratio, resource: resource("s", "n") };
     let mut spans = Vec::new();
-    writer.write(told, BothClocks { instant: Instant::now(), unix_ns: 1 << 60 }, &mut spans);
+    writer.write(record, BothClocks { instant: Instant::now(), unix_ns: 1 << 60 }, &mut spans);
     spans
 }
 
 #[test]
-fn of_a_request_with_many_events_each_that_is_recorded_has_its_spans_and_the_commit_is_told_once() {
+fn each_recorded_event_of_a_request_has_its_spans_and_the_commit_has_one() {
     let (tracer, mut waiting) = tracer(0.5, 10_000);
     let commit = CommitSpan::ended(Instant::now(), 200, 2);
-    tell(&tracer, 100, &commit);
-    tell(&tracer, 100, &commit);
+    record_request(&tracer, 100, &commit);
+    record_request(&tracer, 100, &commit);
     let is_recorded = |n: usize| tracer.recorded(&provider(), &format!("evt_{n}"), 0).is_some();
     let recorded_n = (0..100).filter(|n| is_recorded(*n)).count();
     assert!((20..80).contains(&recorded_n), "{recorded_n}");
     let named = |spans: &[Span], name: &str| spans.iter().filter(|span| span.name == name).count();
     for commits_n in [1, 0] {
-        let told = waiting.next_now().expect("told");
-        let ToldSpan::Request(request) = &told else { panic!("{told:?}") };
+        let record = waiting.next_now().expect("told");
+        let SpanRecord::Request(request) = &record else { panic!("{record:?}") };
         let held_n = (request.events.capacity(), request.times.runs.capacity());
         assert_eq!(held_n, (recorded_n, usize::from(is_recorded(1))), "what makes no span is not held");
-        let spans = written(&tracer, &told);
+        let spans = written(&tracer, &record);
         assert_eq!(named(&spans, "admit stripe"), recorded_n);
         assert_eq!(named(&spans, "handle stripe"), usize::from(is_recorded(1)));
         assert_eq!(named(&spans, "commit"), commits_n);
@@ -80,29 +80,29 @@ fn a_queue_takes_as_many_spans_as_it_may_and_has_room_again_when_they_are_taken(
     let (tracer, mut waiting) = tracer(1.0, 8);
     let commit = CommitSpan::ended(Instant::now(), 3, 1);
     // Three admissions and a handler are four spans.
-    (0..5).for_each(|_| tell(&tracer, 3, &commit));
+    (0..5).for_each(|_| record_request(&tracer, 3, &commit));
     assert_eq!(std::iter::from_fn(|| waiting.next_now()).count(), 2);
-    tell(&tracer, 100, &commit);
+    record_request(&tracer, 100, &commit);
     assert!(waiting.next_now().is_none(), "what is larger than all of it finds no room");
-    tell(&tracer, 3, &commit);
+    record_request(&tracer, 3, &commit);
     assert!(waiting.next_now().is_some());
-    tell(&tracer, 3, &commit);
+    record_request(&tracer, 3, &commit);
     assert_eq!(waiting.close(), 4);
-    tell(&tracer, 3, &commit);
+    record_request(&tracer, 3, &commit);
     assert!(waiting.next_now().is_none(), "nobody listens any more, and nobody minds");
 }
 
 #[test]
-fn nothing_is_told_of_a_request_of_which_nothing_is_recorded() {
+fn a_request_without_recorded_events_has_no_spans() {
     let (tracer, mut waiting) = tracer(0.0, 10);
-    tell(&tracer, 3, &CommitSpan::ended(Instant::now(), 3, 1));
+    record_request(&tracer, 3, &CommitSpan::ended(Instant::now(), 3, 1));
     assert!(waiting.next_now().is_none());
 }
 
 #[test]
-fn times_are_told_by_the_wall_clock_and_never_come_from_the_future() {
+fn span_times_follow_the_wall_clock_and_are_never_in_the_future() {
     let (tracer, mut waiting) = tracer(1.0, 10);
-    tell(&tracer, 1, &CommitSpan::ended(Instant::now(), 1, 1));
+    record_request(&tracer, 1, &CommitSpan::ended(Instant::now(), 1, 1));
     let spans = written(&tracer, &waiting.next_now().expect("told"));
     let minute_ns = u64::try_from(Duration::from_mins(1).as_nanos()).expect("it fits");
     for span in spans {

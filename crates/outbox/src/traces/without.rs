@@ -13,7 +13,7 @@ impl NoExporter {
         Err("this program was built without the feature `otel`".to_owned())
     }
 
-    /// Never called: nobody has one.
+    /// Never called: without the feature there is no exporter.
     pub async fn run(&mut self, mut stop: Stop) {
         let () = self.0;
         stop.wait().await;

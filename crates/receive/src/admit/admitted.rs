@@ -8,7 +8,7 @@ use hooklatch_outbox::traces::AdmissionTimes;
 pub struct AdmittedEvents {
     /// Id of the event, as the sender or we gave it, and what was found.
     pub events: Vec<(String, Outcome)>,
-    /// How they were admitted; empty where nobody traces.
+    /// How they were admitted; empty when tracing is off.
     pub times: AdmissionTimes,
 }
 

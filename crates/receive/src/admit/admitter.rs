@@ -79,9 +79,9 @@ impl Admitter {
         self.share_n.store(self.queue_n - others_n, Ordering::Relaxed);
     }
 
-    /// Admits the events of one request atomically. Cancelling this future cancels only the waiting: what
-    /// was submitted is committed or not, and the sender's next copy finds out. `held` goes with the events, and `trace`
-    /// is told of by this side only when nobody awaits the answer any more.
+    /// Admits the events of one request atomically. Cancelling this future cancels only the waiting: what was submitted
+    /// is committed or not, and the sender's next copy finds out. `held` goes with the events, and this side records
+    /// `trace` only when no caller awaits the answer any more.
     pub async fn admit(
         &self,
         entry: &Arc<ProviderEntry>,

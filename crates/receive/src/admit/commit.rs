@@ -8,11 +8,11 @@ use tokio::time::Instant;
 
 use super::admitted::{AdmitError, AdmittedEvents};
 use super::context::AdmitContext;
+use super::decision::{Decision, candidate, decide, is_known_beforehand, outcome};
 use super::dispatch::dispatched;
 use super::dispatched::Dispatched;
 use super::entry::ProviderEntry;
 use super::failures::is_undone;
-use super::fate::{Fate, candidate, fate, is_known_beforehand, outcome};
 use super::handover::{Committed, hand_over, queue_gate, wake_queue};
 use super::large::{delete_unlatched, store_large};
 use super::plan::{NotPlanned, Planned};
@@ -52,11 +52,11 @@ struct BatchRow {
 }
 
 impl BatchRow {
-    /// True when what follows from it is planned before its transaction, where that can be: then nobody waits while
-    /// megabytes are parsed.
+    /// True when what follows from it is planned before its transaction, where that can be: then no other request waits
+    /// while megabytes are parsed.
     fn is_planned_ahead(&self) -> bool {
         self.event.body.len() > LARGE_BYTES
-            && fate(&self.entry, &self.event, &Latched::New, false) == Fate::Dispatch
+            && decide(&self.entry, &self.event, &Latched::New, false) == Decision::Dispatch
     }
 
     /// Dispatches it as a new event, and plans what follows.
@@ -97,7 +97,7 @@ struct DecideBatch {
     context: Arc<AdmitContext>,
     /// Events of the batch, in the order of their numbers.
     rows: Arc<[BatchRow]>,
-    /// For each event, true when a newer version of its object was seen; empty where nobody asked.
+    /// For each event, true when a newer version of its object was seen; empty when that was not requested.
     superseded: Vec<bool>,
     /// Positions of the requests that are to be answered with an error, and why.
     rejected: HashMap<usize, String>,
@@ -108,7 +108,7 @@ struct DecideBatch {
     ahead: HashMap<usize, Result<Planned, NotPlanned>>,
     /// True when one of them is to be dispatched again at once, alone.
     is_put_off: bool,
-    /// Handlers that ran, by the positions of their events here; empty where nobody traces.
+    /// Handlers that ran, by the positions of their events here; empty when tracing is off.
     runs: Vec<HandlerRun>,
 }
 
@@ -141,9 +141,9 @@ impl Decide for DecideBatch {
                 return Plan::RollBack;
             }
             let (entry, event) = (&row.entry, &row.event);
-            let fate = fate(entry, event, latched, *is_stale);
-            self.superseded.push(fate == Fate::Superseded);
-            if fate == Fate::Dispatch {
+            let decision = decide(entry, event, latched, *is_stale);
+            self.superseded.push(decision == Decision::Superseded);
+            if decision == Decision::Dispatch {
                 // Planned as the newest version of its object.
                 let ahead = self.ahead.remove(&n).filter(|_| !is_stale);
                 let is_run = ahead.is_none() && !is_known_beforehand(entry, event);
@@ -163,7 +163,7 @@ impl Decide for DecideBatch {
                     }
                 }
             } else {
-                writes.updates.extend(self.context.planner.undispatched(fate, event, row.event_seq));
+                writes.updates.extend(self.context.planner.undispatched(decision, event, row.event_seq));
             }
         }
         if self.rejected.is_empty() { Plan::Write(writes) } else { Plan::RollBack }

@@ -2,7 +2,7 @@
 //!
 //! It never waits for company. When a commit ends, whatever queued meanwhile is the next batch: with little load that
 //! is one request, answered as fast as the disk allows; with much load it is hundreds, and they share the cost of one
-//! commit. No timer would do better, because a timer makes everybody wait who could have gone alone. There is one
+//! commit. No timer would do better, because with a timer also those wait who could have gone alone. There is one
 //! committer, because a second transaction at the same time would only wait for the same writer, or latch the same ids
 //! in another order.
 //!
@@ -12,14 +12,14 @@
 //! A batch that cannot be committed must not refuse those who did nothing wrong. So:
 //!
 //! - the database gave it up for another transaction's sake: the same once more, a few times;
-//! - anything that one event may have caused (a refused statement, a panic, a row that somebody else holds): it is
-//!   halved, and halved again, until the culprit stands alone, and only its sender is told to come again;
+//! - anything that one event may have caused (a refused statement, a panic, a row that another transaction holds): it
+//!   is halved, and halved again, until the culprit stands alone, and only its sender is asked to send again;
 //! - plain handlers took too long: the rest is cut off and becomes the next transaction, so that locks are not held for
 //!   long;
 //! - a handler asked for a rejection: that request is answered, and the others go again without it. Handlers that run
 //!   here write nothing themselves, so running them twice is harmless;
-//! - the database is away or full, or the answer to the commit was lost: nobody knows more by trying again. All senders
-//!   are told to come again, and for those whose events are there after all the next copy is a duplicate. That is P1
+//! - the database is away or full, or the answer to the commit was lost: trying again finds out no more. All senders
+//!   are asked to send again, and for those whose events are there after all the next copy is a duplicate. That is P1
 //!   and P2: a 2xx is answered after a commit that was confirmed, and a copy is found out by its latch.
 //!
 //! This task is never cancelled; it ends when the last [`super::Admitter`] is gone and the queue is empty.
@@ -36,7 +36,7 @@ use super::admitted::AdmitError;
 use super::batch::{REQUESTS_N_MAX, bounded};
 use super::commit::{BatchEnd, commit};
 use super::context::AdmitContext;
-use super::failures::panic_told;
+use super::failures::record_panic;
 use super::submission::Submission;
 use hooklatch_store::StoreError;
 
@@ -115,7 +115,7 @@ async fn commit_contained(
     context.under_way.note(is_large, None);
     match ended {
         Ok(result) => result.map_err(PassError::Store),
-        Err(panic) => Err(PassError::Panic(panic_told("committer", panic.as_ref()))),
+        Err(panic) => Err(PassError::Panic(record_panic("committer", panic.as_ref()))),
     }
 }
 
@@ -149,7 +149,7 @@ impl PassError {
     fn remedy(&self, requests_n: usize, repeats_n: u32) -> Remedy {
         match self {
             Self::Store(StoreError::Conflict { .. }) if repeats_n < REPEATS_N_MAX => Remedy::Repeat,
-            // The database is away or full, or nobody knows what became of the commit.
+            // The database is away or full, or it is unknown what became of the commit.
             Self::Store(
                 StoreError::Unavailable { .. } | StoreError::CommitUnknown { .. } | StoreError::Refused(_),
             ) => Remedy::GiveBack,
@@ -168,7 +168,7 @@ struct BatchPart {
     is_suspect: bool,
 }
 
-/// Puts back what is to be tried next, or answers those for whom there is nothing more to try.
+/// Puts back what is to be tried next, and answers the requests that are not tried again.
 fn after(failure: &PassError, mut part: BatchPart, pending: &mut Vec<BatchPart>) {
     let requests_n = part.requests.len();
     match failure.remedy(requests_n, part.repeats_n) {

@@ -30,7 +30,7 @@ pub struct AdmitContext {
     /// Longest time that the transactional handlers of one request may take together.
     pub handler_timeout: Duration,
     /// Turns of those that run handlers in a transaction, at admission or again. There are fewer turns than
-    /// connections, so that nobody else waits for handlers; on SQLite, whose only writer they hold, there is one.
+    /// connections, so that only handlers wait for handlers; on SQLite, whose only writer they hold, there is one.
     pub turns: Arc<Semaphore>,
     /// The outbox, which is asked for slots before messages are committed.
     pub slots: Box<dyn TakeSlot>,
@@ -40,14 +40,14 @@ pub struct AdmitContext {
     pub under_way: UnderWay,
     /// Sizes of batches, in events.
     pub batch_events: metrics::Histogram,
-    /// Where is told what was done and when.
+    /// Where spans of the work are recorded.
     pub traces: Traces,
-    /// Told when an event may be due that was not due before.
+    /// Notified when an event may be due that was not due before.
     pub wake_retries: Notify,
     /// Held for reading from the decision that an event queues behind those that waited for the end of a pause until its
     /// commit; for writing when that ends.
     pub queue_gate: RwLock<()>,
-    /// Told when an operator may have paused or resumed a provider.
+    /// Notified when an operator may have paused or resumed a provider.
     pub wake_pauses: Notify,
 }
 

@@ -28,7 +28,7 @@ pub struct ProviderEntry {
     pub provider: ActiveProvider,
     /// Policy for an event whose handler failed.
     pub on_handler_error: OnHandlerError,
-    /// Addresses that its requests may come from; empty for any.
+    /// Addresses that may send its requests; empty for any.
     pub allow_from: Vec<IpNet>,
     /// Largest body. Bytes.
     pub body_bytes_max: usize,

@@ -1,5 +1,5 @@
-//! Tells people of events whose dispatch failed, and of parts of admission that panicked. The sender hears nothing of
-//! it: it did nothing wrong.
+//! Logs and counts events whose dispatch failed, and panics in parts of admission. The sender's answer does not mention
+//! them: it did nothing wrong.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,10 +11,10 @@ use hooklatch_core::logging::Lines;
 use hooklatch_core::types::EventState;
 use hooklatch_store::EventUpdate;
 
-/// Tells of committed rows of events that were not dispatched as they should have been, and counts those that their
+/// Logs committed rows of events that were not dispatched as they should have been, and counts those that their
 /// handlers or the `when` of their routes left out.
-pub(super) fn tell_undone(lines: &Lines, updates: &[EventUpdate]) {
-    // Of test events no alert is to tell.
+pub(super) fn log_undone(lines: &Lines, updates: &[EventUpdate]) {
+    // Test events must not raise an alert.
     let is_real = |update: &&EventUpdate| !update.key.is_synthetic();
     for update in updates.iter().filter(is_real).filter(|update| update.state == EventState::Ignored) {
         let provider = update.key.provider.to_string();
@@ -62,11 +62,11 @@ pub(super) fn contained(part: &'static str, run: impl FnOnce() -> Handled) -> Ha
 
 /// Counts a panic in a part of admission, and makes it an error of the event that it was about.
 pub(super) fn panicked(part: &'static str, panic: &(dyn Any + Send)) -> HandlerError {
-    HandlerError::Retry(anyhow::anyhow!("{}", panic_told(part, panic)))
+    HandlerError::Retry(anyhow::anyhow!("{}", record_panic(part, panic)))
 }
 
-/// Counts a panic in a part of admission. Returns what it said.
-pub(super) fn panic_told(part: &'static str, panic: &(dyn Any + Send)) -> String {
+/// Counts a panic in a part of admission. Returns its message.
+pub(super) fn record_panic(part: &'static str, panic: &(dyn Any + Send)) -> String {
     let what = format!("{part} panicked: {}", panic_text(panic));
     count_panic(part, &what);
     what

@@ -1,24 +1,24 @@
 //! Waiting things, in one line for each provider, that are taken in turns. A provider whose handlers are slow, or that
-//! sends much, makes its own line long and nobody else's.
+//! sends much, makes only its own line long.
 
 use std::collections::VecDeque;
 
 use hooklatch_core::types::Name;
 
 /// Lines of waiting things, one for each provider, that are served in turns.
-pub(super) struct Fair<T> {
+pub(super) struct FairQueue<T> {
     /// Those that are not empty; the next one first.
     lines: VecDeque<(Name, VecDeque<T>)>,
     waiting_n: usize,
 }
 
-impl<T> Default for Fair<T> {
+impl<T> Default for FairQueue<T> {
     fn default() -> Self {
         Self { lines: VecDeque::new(), waiting_n: 0 }
     }
 }
 
-impl<T> Fair<T> {
+impl<T> FairQueue<T> {
     /// Number of those that wait, over all lines.
     pub(crate) fn waiting_n(&self) -> usize {
         self.waiting_n
@@ -33,8 +33,8 @@ impl<T> Fair<T> {
         }
     }
 
-    /// The next one; its provider's turn comes again after everybody else's.
-    pub(crate) fn pop(&mut self) -> Option<T> {
+    /// The next one; its provider's turn comes again after that of all others.
+    pub fn pop(&mut self) -> Option<T> {
         let (provider, mut line) = self.lines.pop_front()?;
         let one = line.pop_front();
         if !line.is_empty() {
@@ -50,9 +50,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn providers_take_turns_whoever_sends_more() {
+    fn providers_take_turns_even_when_one_sends_more() {
         let name = |text: &str| Name::parse(text).expect("a name");
-        let mut fair = Fair::default();
+        let mut fair = FairQueue::default();
         for n in 1..=3 {
             fair.push(&name("a"), format!("a{n}"));
         }

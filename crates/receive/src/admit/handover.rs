@@ -2,14 +2,15 @@
 //! starts right after the commit, without another question to the database.
 //!
 //! The slot is taken before the commit, because the lease is part of the row: a message must never be in the table as
-//! one that anybody may take while this node already calls. So there are three moments at which things can go wrong:
+//! free for any worker while this node already calls. So there are three moments at which things can go wrong:
 //!
-//! - The commit fails, or nobody knows whether it happened: the reserved slots are dropped, which frees them. If the
+//! - The commit fails, or it is unknown whether it happened: the reserved slots are dropped, which frees them. If the
 //!   row is there after all, it holds a lease that ends by itself, and any worker then takes the message.
 //! - The process dies after the commit: the lease ends by itself in the same way. The call is late, but not lost, and
 //!   it has the same idempotency key.
 //! - The destination was paused in the meantime: the commit says so (`paused`), and its messages were written without
-//!   their lease. Their slots are given back here, and they wait in the table until somebody resumes the destination.
+//!   their lease. Their slots are given back here, and they wait in the table until an operator resumes the
+//!   destination.
 //!
 //! Messages without a slot, and those in a lane, are not handed over: the worker is woken and finds them in the table.
 
@@ -19,14 +20,14 @@ use tokio::sync::RwLockReadGuard;
 
 use super::context::AdmitContext;
 use super::entry::ProviderEntry;
-use super::failures::{is_undone, tell_undone};
+use super::failures::{is_undone, log_undone};
 use super::slots::{Reserved, StartCall, TakeSlot};
 use hooklatch_core::types::{IncomingEvent, MessageId};
 use hooklatch_store::{AdmissionTx, EventUpdate, NewMessage, StoreError, Writes};
 
-/// Before an event may be found to queue behind those that waited for the end of a pause: until this is dropped, no event
-/// that came later is found not to.
-pub(crate) async fn queue_gate<'a>(
+/// Before an event may be found to queue behind those that waited for the end of a pause: until this is dropped, no
+/// later event is found not to.
+pub async fn queue_gate<'a>(
     context: &'a AdmitContext,
     mut of: impl Iterator<Item = &ProviderEntry>,
 ) -> Option<RwLockReadGuard<'a, ()>> {
@@ -65,15 +66,15 @@ pub(crate) async fn write(
     Ok(Committed { messages: writes.messages, reserved, paused, undone })
 }
 
-/// After the commit: starts what has a slot, wakes the worker for the rest, and tells what failed. `event_of` finds
-/// an event of the batch by its number.
-pub(crate) fn hand_over<'a>(
+/// After the commit: starts what has a slot, wakes the worker for the rest, and logs what failed. `event_of` finds an
+/// event of the batch by its number.
+pub fn hand_over<'a>(
     context: &AdmitContext,
     committed: Committed,
     event_of: impl Fn(i64) -> Option<&'a IncomingEvent>,
 ) {
     let Committed { messages, reserved, paused, undone } = committed;
-    tell_undone(&context.lines, &undone);
+    log_undone(&context.lines, &undone);
     let mut starts: HashMap<MessageId, Box<dyn StartCall>> = reserved.0.into_iter().collect();
     // Not by counts: slots may have been taken for messages of events that were not new.
     let is_any_left = messages.iter().any(|message| !starts.contains_key(&message.message_id));

@@ -80,7 +80,7 @@ impl Queue {
             let next = self.waiting.iter().position(is_new).unwrap_or(0);
             let Waiting { id, peer, granted } = self.waiting.remove(next);
             self.taken.push(TakenPlace { id, peer, rate: u64::MAX });
-            // Whoever has gone drops its place.
+            // A waiter that has gone drops its place.
             let _is_awaited = granted.send(());
         }
     }
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_slowest_goes_first_and_only_as_many_as_wait() {
+    async fn the_slowest_is_evicted_first_and_only_as_many_as_wait() {
         let places = LargePlaces::default();
         let (slow, slower) = (places.enter(Some(peer(1))).await, places.enter(Some(peer(2))).await);
         assert!(!slower.is_wanted(Some(1)) && !slow.is_wanted(Some(2)), "nobody waits");

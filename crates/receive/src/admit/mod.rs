@@ -11,7 +11,7 @@
 //! - `transactional.rs` admits events whose handlers write in the same transaction, each request in one of its own, by
 //!   turns (`fair.rs`); `retry.rs` dispatches again what failed for now, and what waited while its provider was paused
 //!   (`pauses.rs`);
-//! - what all three share: `fate.rs` and `plan.rs` decide, without I/O, what becomes of an event
+//! - what all three share: `decision.rs` and `plan.rs` decide, without I/O, what becomes of an event
 //!   (`dispatched.rs`; `restored.rs` after a restore); `dispatch.rs` runs
 //!   handlers and `failures.rs` contains them; `slots.rs` and `handover.rs` start calls right after the commit;
 //! - `what_if/` runs handlers on stored events without writing, for people who want to know before they deploy;
@@ -26,12 +26,12 @@ mod batch;
 mod commit;
 mod committer;
 mod context;
+mod decision;
 mod dispatch;
 mod dispatched;
 mod entry;
 mod failures;
 mod fair;
-mod fate;
 mod handover;
 mod large;
 mod large_places;

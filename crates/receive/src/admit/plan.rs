@@ -5,10 +5,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use uuid::Uuid;
 
+use super::decision::Decision;
 use super::dispatched::Dispatched;
 use super::entry::ProviderEntry;
 use super::failures::contained;
-use super::fate::Fate;
 use super::restored::{PlaceRoom, Restored};
 use super::templates::RenderAlone;
 use crate::handler::{Effects, Handled, HandlerError, Message, RawEvent};
@@ -63,12 +63,12 @@ impl Planner {
         Self { clock, installation_id, restored: Restored::default() }
     }
 
-    /// The same after a restore: of what this time may have seen nobody knows whether it was sent.
+    /// The same after a restore: of what this time may have seen it is unknown whether it was sent.
     pub fn after(self, lost: Vec<LostTime>) -> Self {
         Self { restored: Restored(lost), ..self }
     }
 
-    /// The end of an event's fate, after its handlers answered: destinations are looked at and templates filled in, a
+    /// After an event's handlers answered: destinations are looked at and templates filled in, a
     /// provider that wants to reject does, and the rest is planned. In this order, for every driver.
     pub(super) fn conclude(
         &self,
@@ -101,7 +101,7 @@ impl Planner {
                 };
                 Ok(Planned { messages: Vec::new(), update: Some(update) })
             }
-            // Nobody waits for the answer to an event that is tried later.
+            // The sender does not wait for the answer to an event that is tried later.
             Err(error) if !event.is_again && rejects(entry) => Err(NotPlanned::Rejected(error.to_string())),
             Err(error) => Err(NotPlanned::Failed(error)),
         }
@@ -123,21 +123,21 @@ impl Planner {
     /// The row of a new event that is not dispatched, where it does not say so yet.
     pub(super) fn undispatched(
         &self,
-        fate: Fate,
+        decision: Decision,
         event: &IncomingEvent,
         event_seq: i64,
     ) -> Option<EventUpdate> {
-        match fate {
-            Fate::Rest | Fate::Dispatch => None,
-            Fate::Unreadable => {
+        match decision {
+            Decision::Rest | Decision::Dispatch => None,
+            Decision::Unreadable => {
                 let event_never = Dispatched::never(event, event_seq);
                 Some(self.update(&event_never, EventState::Unreadable, event.unreadable.clone()))
             }
-            Fate::Undispatched => {
+            Decision::Undispatched => {
                 let why = "a test event, which was not to be dispatched".to_owned();
                 Some(self.update(&Dispatched::never(event, event_seq), EventState::Ignored, Some(why)))
             }
-            Fate::Later(not_before_ms) => {
+            Decision::Later(not_before_ms) => {
                 let why =
                     "a copy came within the window of this signal: dispatched once more when that has ended"
                         .to_owned();
@@ -146,11 +146,11 @@ impl Planner {
                     ..self.update(&Dispatched::never(event, event_seq), EventState::Retry, Some(why))
                 })
             }
-            Fate::Paused(why) => Some(EventUpdate {
+            Decision::Paused(why) => Some(EventUpdate {
                 due_at_ms: Some(event.received_at_ms),
                 ..self.update(&Dispatched::never(event, event_seq), EventState::Retry, Some(why.to_string()))
             }),
-            Fate::Superseded => Some(self.superseded(&Dispatched::first(event, event_seq))),
+            Decision::Superseded => Some(self.superseded(&Dispatched::first(event, event_seq))),
         }
     }
 
@@ -181,13 +181,13 @@ impl Planner {
     ) -> EventUpdate {
         let now_ms = self.clock.now_ms();
         let mut update = self.update(event, EventState::Retry, Some(error.to_string()));
-        // A person had it dispatched once more: its attempts began anew, so the first copy's age says nothing.
+        // A person had it dispatched once more: its attempts began again, so the first copy's age says nothing.
         let first_at_ms = if event.generation > 0 { now_ms } else { event.counted_from_ms };
         if backoff::is_exhausted(&entry.retry, event.attempts_n, first_at_ms, now_ms) {
             update.state = EventState::Failed;
         } else {
             let delay_ms = backoff::delay_ms(&entry.retry, event.attempts_n, fastrand::f64());
-            // Nobody who sets the clock back makes it wait until it is as late again.
+            // Setting the clock back does not make it wait until it is as late again.
             update.due_at_ms = Some(self.clock.steady_ms().saturating_add(delay_ms));
         }
         update
@@ -250,7 +250,7 @@ impl Planner {
     }
 }
 
-/// Refuses messages to destinations that nobody configured: they would wait for ever, unseen.
+/// Refuses messages to destinations that are not configured: they would wait permanently, unseen.
 fn destined(entry: &ProviderEntry, effects: Effects) -> Handled {
     match effects.messages().iter().find(|message| !entry.destinations.has(&message.destination)) {
         Some(message) => {
@@ -333,7 +333,7 @@ mod tests {
             (keep, &first, refuse("no"), "not planned: no"),
             (reject, &first, refuse("no"), "rejected: no"),
             (reject, &first, for_now(), "rejected: away"),
-            // Nobody waits for the answer any more.
+            // The sender does not wait for the answer any more.
             (reject, &again, for_now(), "not planned: away"),
             (keep, &first, elsewhere(), "not planned: no destination is called `nowhere`"),
             (reject, &first, elsewhere(), "rejected: no destination is called `nowhere`"),

@@ -1,7 +1,8 @@
-//! Events whose handler failed for now are dispatched again, by the same code, until they work or are
-//! given up; and so are those that waited while their provider was paused, the first that came first. The row stays locked for the length of its transaction, so no two nodes take the same one.
+//! Events whose handler failed for now are dispatched again, by the same code, until they work or are given up; and so
+//! are those that waited while their provider was paused, the oldest first. The row stays locked for the length of its
+//! transaction, so no two nodes take the same one.
 //!
-//! Each provider has a line of its own, so that slow handlers delay nobody else; and whatever goes wrong with an
+//! Each provider has a line of its own, so that slow handlers delay no other provider; and whatever goes wrong with an
 //! event puts off that event, so that none is ever in the way of another.
 
 use std::collections::HashMap;
@@ -18,7 +19,7 @@ use super::context::AdmitContext;
 use super::dispatch::{dispatched as handled_now, handled_in_tx, is_ended};
 use super::dispatched::Dispatched;
 use super::entry::{ProviderEntry, Providers};
-use super::failures::{is_failure, panic_told, panicked, tell_undone, with_panic_counted};
+use super::failures::{is_failure, log_undone, panicked, record_panic, with_panic_counted};
 use super::handover::{Committed, hand_over, write};
 use super::plan::{NotPlanned, Planned};
 use super::templates::Rendering;
@@ -63,8 +64,8 @@ struct PlannedAlone {
 /// The end of one dispatch.
 enum DispatchEnd {
     Done,
-    /// Its templates take long, and on SQLite a transaction keeps everybody else from writing: it was planned without
-    /// one, and is to be taken again.
+    /// Its templates take long, and on SQLite a transaction keeps all others from writing: it was planned without one,
+    /// and is to be taken again.
     TakeAgain(PlannedAlone),
 }
 
@@ -84,7 +85,7 @@ impl From<HandlerError> for NotWritten {
 }
 
 impl Retries {
-    /// Looks for due events every `poll`, and when it is told to. Takes all there are, in a line for each provider,
+    /// Looks for due events every `poll`, and when it is notified. Takes all there are, in a line for each provider,
     /// until `stop` turns true.
     async fn run(&self, poll: Duration, mut stop: Stop) {
         let mut lines = JoinSet::new();
@@ -192,11 +193,11 @@ impl Retries {
         let update = self.context.planner.failed(entry, &dispatched(&due), &error);
         self.context.store.event_retry_later(&update, due.attempts_n).await?;
         traces.dispatched(&traced(&due), began, true);
-        tell_undone(&self.context.lines, &[update]);
+        log_undone(&self.context.lines, &[update]);
         Ok(DispatchEnd::Done)
     }
 
-    /// Plans what follows from an event, with no transaction open and on a thread that serves nobody else.
+    /// Plans what follows from an event, with no transaction open and on a thread that serves no requests.
     async fn plan_alone(&self, entry: &Arc<ProviderEntry>, due: DueEvent, is_stale: bool) -> PlannedAlone {
         let (context, entry, of) = (Arc::clone(&self.context), Arc::clone(entry), place(&due));
         let planning = tokio::task::spawn_blocking(move || {
@@ -315,14 +316,14 @@ fn put_off(failure: &StoreError) -> HandlerError {
     HandlerError::Retry(anyhow::anyhow!("its transaction could not be committed: {failure}"))
 }
 
-/// Frees the provider of a line that ended, and tells of a panic in it.
+/// Frees the provider of a line that ended, and counts a panic in it.
 fn note_end(busy: &mut HashMap<Id, Name>, ended: Result<(Id, ()), JoinError>) {
     let id = match ended {
         Ok((id, ())) => id,
         Err(error) => {
             let id = error.id();
             if let Ok(panic) = error.try_into_panic() {
-                panic_told("retry", panic.as_ref());
+                record_panic("retry", panic.as_ref());
             }
             id
         }

@@ -66,8 +66,8 @@ impl HeldMemory {
         self.large.as_ref().is_some_and(|place| place.is_wanted(rate))
     }
 
-    /// Holds `bytes_n` more; `false` when there is no room for them: then nothing has changed. What would not
-    /// fit into the empty room may have all of it, so that nobody waits for what never comes.
+    /// Holds `bytes_n` more; `false` when there is no room for them: then nothing has changed. What would not fit into
+    /// the empty room may have all of it, so that it does not wait in vain.
     #[must_use]
     pub fn add(&mut self, bytes_n: usize) -> bool {
         let bytes_n = self.bytes_n.saturating_add(bytes_n);

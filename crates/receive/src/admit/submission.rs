@@ -25,14 +25,14 @@ pub struct Submission {
     pub since: Instant,
     /// Its way, where it is traced.
     pub trace: Option<RequestTrace>,
-    /// The memory that it takes up, also when nobody waits for it any more.
+    /// The memory that it takes up, also when no caller waits for it any more.
     pub(super) _held: HeldMemory,
     /// Its place among the requests of its provider that wait.
     pub(super) _place: WaitingPlace,
 }
 
 impl Submission {
-    /// True when nobody waits for the answer any more: the sender hung up or was told to come again, so what is not
+    /// True when no caller waits for the answer any more: the sender hung up or was asked to send again, so what is not
     /// written yet need not be.
     pub fn is_given_up(&self) -> bool {
         let is_given_up = self.answer.is_closed();

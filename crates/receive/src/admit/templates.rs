@@ -108,8 +108,8 @@ impl Templates {
         Ok(Self { parts: all, names: destinations.keys().map(ToString::to_string).collect() })
     }
 
-    /// Fills in what `effects` send to destinations with templates, where they go there. `key_of` tells the idempotency
-    /// key of an effect.
+    /// Fills in what `effects` send to destinations with templates, where they go there. `key_of` returns the
+    /// idempotency key of an effect.
     pub(super) fn fill_now(
         &self,
         event: &RawEvent,
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_template_sees_no_envelope_above_4_mib_and_says_so() {
+    fn a_template_that_uses_an_envelope_above_4_mib_fails_with_the_reason() {
         let large = format!("{{\"id\":7,\"x\":\"{}\"}}", "x".repeat(ENVELOPE_BYTES_MAX));
         let url = "https://far.test/{{ payload.id }}";
         assert_eq!(filled(url, None, None, &large).expect("filled in").path, "https://far.test/7");
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_that_does_not_fit_its_template_says_so() {
+    fn an_event_that_does_not_fit_its_template_fails_with_the_reason() {
         #[track_caller]
         fn check(url: &str, method: Option<&str>, payload: &str, want: &str) {
             let why = filled(url, method, None, payload).expect_err(want).to_string();

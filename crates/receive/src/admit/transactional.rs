@@ -29,12 +29,12 @@ use tracing::error;
 
 use super::admitted::{AdmitError, AdmittedEvents};
 use super::context::AdmitContext;
+use super::decision::{Decision, candidate, decide, outcome};
 use super::dispatch::{broken, handled_in_tx, is_broken};
 use super::dispatched::Dispatched;
 use super::entry::ProviderEntry;
-use super::failures::{panic_told, with_panic_counted};
-use super::fair::Fair;
-use super::fate::{Fate, candidate, fate, outcome};
+use super::failures::{record_panic, with_panic_counted};
+use super::fair::FairQueue;
 use super::handover::{Committed, hand_over, queue_gate, wake_queue, write};
 use super::large::{delete_unlatched, stored_in_parts};
 use super::plan::{NotPlanned, Planned, rejects};
@@ -68,7 +68,7 @@ impl TransactionalAdmission {
     /// Runs until the entrance is closed and the queue is empty.
     pub async fn run(&mut self) {
         let concurrent_n = self.context.store.handlers_n().min(CONCURRENT_N);
-        let mut lines = Fair::default();
+        let mut lines = FairQueue::default();
         let (mut under_way, mut preparing) = (JoinSet::new(), JoinSet::new());
         let mut is_open = true;
         loop {
@@ -127,8 +127,8 @@ async fn prepared(context: &AdmitContext, mut submission: Submission) -> Option<
     }
 }
 
-/// Parses large events for their transactional handlers, on a thread that serves nobody else. What panics is parsed again
-/// by its dispatch, which contains that.
+/// Parses large events for their transactional handlers, on a thread that serves no requests. What panics is parsed
+/// again by its dispatch, which contains that.
 async fn parsed(submission: &Submission) -> HashMap<usize, RawEvent> {
     let (entry, events) = (Arc::clone(&submission.entry), submission.events.clone());
     let parsing = tokio::task::spawn_blocking(move || {
@@ -143,10 +143,10 @@ async fn parsed(submission: &Submission) -> HashMap<usize, RawEvent> {
     parsing.await.unwrap_or_default()
 }
 
-/// Tells of a request whose task panicked. The request that waited for it hears that there is no answer.
+/// Counts the panic of a request's task. The request that waited for it gets no answer from it.
 fn note_end(ended: Result<(), JoinError>) {
     if let Some(panic) = ended.err().and_then(|error| error.try_into_panic().ok()) {
-        panic_told("transactional", panic.as_ref());
+        record_panic("transactional", panic.as_ref());
     }
 }
 
@@ -180,7 +180,7 @@ struct TransactionalRequest<'a> {
     /// Positions of the events whose handlers had run when one of them left a transaction that was not the one it was
     /// given: what it did with that one is not known.
     ended: Option<Vec<usize>>,
-    /// Handlers that ran, those that failed in an earlier pass included; empty where nobody traces.
+    /// Handlers that ran, those that failed in an earlier pass included; empty when tracing is off.
     runs: Vec<HandlerRun>,
     /// Events that were parsed before, by their positions.
     parsed: HashMap<usize, RawEvent>,
@@ -283,16 +283,16 @@ impl TransactionalRequest<'_> {
         let mut writes = Writes::default();
         for (n, ((candidate, latched), is_stale)) in candidates.iter().zip(&latched).zip(stale).enumerate() {
             let (event, event_seq) = (&*candidate.event, candidate.event_seq);
-            let fate = fate(entry, event, latched, is_stale);
-            let outcome = outcome(latched, event, fate == Fate::Superseded);
+            let decision = decide(entry, event, latched, is_stale);
+            let outcome = outcome(latched, event, decision == Decision::Superseded);
             admitted.events.push((event.key.event_id.clone(), outcome));
             if let Some((event_seq, error)) = self.committed_by_handler(tx, n, event, latched).await? {
                 let dispatched = Dispatched::first(event, event_seq);
                 writes.updates.push(context.planner.failed(entry, &dispatched, &error));
                 continue;
             }
-            if fate != Fate::Dispatch {
-                writes.updates.extend(context.planner.undispatched(fate, event, event_seq));
+            if decision != Decision::Dispatch {
+                writes.updates.extend(context.planner.undispatched(decision, event, event_seq));
                 continue;
             }
             if let Some(error) = self.failed.get(&n) {

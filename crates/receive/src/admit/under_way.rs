@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// After how long a batch is one that does not end: every sender in it, and behind it, has long been told to come
+/// After how long a batch is one that does not end: every sender in it, and behind it, has long been asked to send
 /// again.
 const STUCK_AFTER: Duration = Duration::from_secs(10);
 
-/// The starts of the batches that are under way, one of small requests and one of a large one. A plain handler that does not come back keeps everybody behind it
-/// out, and nobody can end it: it can only be told.
+/// The starts of the batches that are under way, one of small requests and one of a large one. A plain handler that
+/// does not return blocks every request behind it, and it cannot be ended: it can only be reported.
 #[derive(Default)]
 pub struct UnderWay([Mutex<Option<Instant>>; 2]);
 

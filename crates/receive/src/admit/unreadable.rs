@@ -77,7 +77,7 @@ fn bytes_n(event: &IncomingEvent) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admit::fate::tests::event;
+    use crate::admit::decision::tests::event;
 
     #[test]
     fn what_cannot_be_read_is_kept_whole_until_its_providers_share_is_full() {

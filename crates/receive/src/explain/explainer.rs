@@ -15,7 +15,7 @@ use hooklatch_contract::{
 use hooklatch_core::types::{Reach, UnixMs};
 use hooklatch_verify::RawRequest;
 
-/// Most events that are told.
+/// Most events that are shown.
 const EVENTS_N_MAX: usize = 50;
 
 /// Explains requests. Cloning is cheap.

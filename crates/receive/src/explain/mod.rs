@@ -1,4 +1,4 @@
-//! Explain: a request that somebody saved is judged as a received one would be, step by step, and nothing comes of it.
+//! Explain: a saved request is judged as a received one would be, step by step, and without any effect.
 //! The command, the API and the console say what is found here.
 //!
 //! Reading order: `saved.rs` takes a saved request apart; `judged.rs` judges it, with the hints of `diagnose`;

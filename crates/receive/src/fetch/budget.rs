@@ -1,4 +1,4 @@
-//! A bound on calls that strangers can cause: some at once, then one in so many milliseconds. Whoever asks when none is
+//! A bound on calls that strangers can cause: some at once, then one in so many milliseconds. A request that finds none
 //! left waits, and the next call goes to the peer that had the fewest, not to the one that asks most.
 //!
 //! Among equals, the key goes first that was first asked for, and that is remembered while its sender is away: an id that
@@ -14,7 +14,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
-/// Longest wait for a call: longer than a call takes, so that whoever is alone gets one.
+/// Longest wait for a call: longer than a call takes, so that a waiter without competition gets one.
 const WAIT_MAX: Duration = Duration::from_millis(1_500);
 /// Most requests that wait for another's answer, or for a call: each of them holds a connection, which others may need
 /// more.
@@ -50,19 +50,19 @@ struct Remembered {
     calls_n: u32,
 }
 
-/// Somebody who waits.
+/// A request that waits.
 struct Waiter {
     number: u64,
     peer: u64,
     asked_at: Instant,
     /// True when it waits for a call, false while it waits for the answer to another's.
     wants_call: bool,
-    sender: oneshot::Sender<Told>,
+    sender: oneshot::Sender<PlaceOutcome>,
 }
 
-/// What a waiter is told.
+/// What a waiter gets.
 #[derive(PartialEq, Eq)]
-enum Told {
+enum PlaceOutcome {
     /// It may call.
     Call,
     /// Its place was given to a peer with a smaller share.
@@ -73,7 +73,7 @@ enum Told {
 pub(crate) struct Place<'a> {
     budget: &'a CallBudget,
     number: u64,
-    told: oneshot::Receiver<Told>,
+    receiver: oneshot::Receiver<PlaceOutcome>,
 }
 
 impl CallBudget {
@@ -116,13 +116,13 @@ impl CallBudget {
                 return None;
             }
             // It may have gone away just now.
-            drop(state.waiting.swap_remove(n).sender.send(Told::Evicted));
+            drop(state.waiting.swap_remove(n).sender.send(PlaceOutcome::Evicted));
         }
-        let (sender, told) = oneshot::channel();
+        let (sender, receiver) = oneshot::channel();
         state.waiters_n += 1;
         let number = state.waiters_n;
         state.waiting.push(Waiter { number, peer, asked_at, wants_call: false, sender });
-        Some(Place { budget: self, number, told })
+        Some(Place { budget: self, number, receiver })
     }
 
     /// Gives calls to those who wait for one, and returns when there will be one more.
@@ -143,7 +143,7 @@ impl CallBudget {
             let had = remembered(&mut state.had, waiter.peer, now);
             had.calls_n = had.calls_n.saturating_add(1);
             had.at = now;
-            if waiter.sender.send(Told::Call).is_ok() {
+            if waiter.sender.send(PlaceOutcome::Call).is_ok() {
                 state.calls_n -= 1;
             }
         }
@@ -167,7 +167,7 @@ impl BudgetState {
 /// What is remembered of `hash`; new where that is nothing, or old. In a full table it takes the place of another.
 fn remembered(table: &mut HashMap<u64, Remembered>, hash: u64, now: Instant) -> &mut Remembered {
     if table.len() >= REMEMBERED_N_MAX && !table.contains_key(&hash) {
-        // Any: the order of a map is nobody's choice.
+        // Any: the order of a map is arbitrary.
         let any = table.keys().next().copied();
         any.and_then(|any| table.remove(&any));
     }
@@ -179,10 +179,10 @@ fn remembered(table: &mut HashMap<u64, Remembered>, hash: u64, now: Instant) -> 
 }
 
 impl Place<'_> {
-    /// Waits until this place is given to somebody else.
+    /// Waits until this place is given to another peer.
     pub(super) async fn evicted(&mut self) {
-        // It is told nothing else before it wants a call.
-        drop((&mut self.told).await);
+        // It gets nothing else before it wants a call.
+        drop((&mut self.receiver).await);
     }
 
     /// Takes a call, waiting for one if need be. False: none was left in time.
@@ -193,8 +193,8 @@ impl Place<'_> {
         let until = Instant::now() + WAIT_MAX;
         loop {
             let next = self.budget.grant().min(until);
-            match timeout_at(next, &mut self.told).await {
-                Ok(told) => return told == Ok(Told::Call),
+            match timeout_at(next, &mut self.receiver).await {
+                Ok(outcome) => return outcome == Ok(PlaceOutcome::Call),
                 Err(_) if Instant::now() >= until => return false,
                 Err(_) => {}
             }
@@ -206,8 +206,8 @@ impl Drop for Place<'_> {
     fn drop(&mut self) {
         let mut state = self.budget.state();
         state.waiting.retain(|one| one.number != self.number);
-        // It was told just now, and nobody is there any more who would call.
-        if self.told.try_recv() == Ok(Told::Call) {
+        // It got a call just now, and will not make it any more.
+        if self.receiver.try_recv() == Ok(PlaceOutcome::Call) {
             state.calls_n = state.calls_n.saturating_add(1).min(self.budget.calls_n_max);
         }
     }
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn places_are_bounded_given_back_and_taken_from_whoever_has_most() {
+    async fn places_are_bounded_given_back_and_taken_from_the_peer_with_most() {
         let budget = CallBudget::new(1, EVERY);
         let mut places: Vec<_> =
             (0..WAITING_N_MAX).filter_map(|n| budget.place(Some(address(1)), &n.to_string())).collect();

@@ -2,7 +2,7 @@
 //!
 //! What is kept for strangers is bounded by itself and never costs a key its place: ids that name no key are in a list
 //! of their own, and a caller that stops waiting leaves nothing behind. A key that verified a request goes before those
-//! that did not, here and when it is fetched anew, and is given to the database.
+//! that did not, here and when it is fetched again, and is given to the database.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -22,7 +22,7 @@ const KEYS_N_MAX: usize = 256;
 const KEYS_BYTES_MAX: usize = 2 * 1024 * 1024;
 /// Most ids that are known to be none, each of 512 bytes at most.
 const UNKNOWN_N_MAX: usize = 1_024;
-/// Most calls for keys that nobody has seen before the next one has to wait; see `budget.rs`.
+/// Most calls for keys that are new here before the next one has to wait; see `budget.rs`.
 const FETCHES_N_MAX: u32 = 30;
 /// Time between two such calls after that: 120 peers that each invent an id are served within 30 s.
 const FETCH_EVERY: Duration = Duration::from_millis(250);
@@ -31,8 +31,8 @@ const NO_SUCH_KEY_MS: i64 = 60_000;
 /// Time for which a whole set of keys is taken for the newest. Milliseconds: an id that is not in it waits for the next
 /// one.
 const SET_MS: i64 = 5_000;
-/// Time for which nobody is asked again for a key, after nobody has answered. Milliseconds: those that waited meanwhile
-/// hear what the first one heard, instead of asking one after the other.
+/// Time for which a key is not asked for again, after the hosts did not answer. Milliseconds: those that waited
+/// meanwhile get the answer of the first one, instead of asking one after the other.
 const AWAY_MS: i64 = 1_000;
 /// Longest wait while another request asks for the same key: longer than a call takes.
 const LINE_WAIT: Duration = Duration::from_secs(4);
@@ -58,10 +58,10 @@ struct CacheState {
     keys_bytes_n: usize,
     /// Ids that name no key, and the time until which that is believed.
     unknown: HashMap<WantedKey, UnixMs>,
-    /// Keys that were asked for a moment ago, and until when they are not asked for again: a whole set, or a key that
-    /// nobody answered about.
+    /// Keys that were asked for a moment ago, and until when they are not asked for again: a whole set, or a key about
+    /// which the hosts did not answer.
     pauses: HashMap<WantedKey, UnixMs>,
-    /// One for each key that is being fetched: those that come later wait for it.
+    /// One for each key that is being fetched: later requests wait for it.
     turns: HashMap<WantedKey, Arc<tokio::sync::Mutex<()>>>,
 }
 
@@ -94,8 +94,8 @@ pub struct ProvenKey {
 
 /// Who asks for a key.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Asker {
-    /// The peer that its request came from, as far as it is known.
+pub struct Asker {
+    /// The peer of its request, as far as it is known.
     pub peer: Option<IpAddr>,
     /// True when the operator named the key: it is fetched whatever strangers ask for.
     pub is_named: bool,
@@ -107,7 +107,7 @@ enum KeyKnown {
     /// It is fetched whatever strangers ask for: it was good, or the operator named it.
     First,
     NoSuchKey,
-    /// Its set was fetched a moment ago, without it; or nobody answered about it.
+    /// Its set was fetched a moment ago, without it; or the hosts did not answer about it.
     NotYet,
     Nothing,
 }
@@ -185,8 +185,8 @@ impl KeyCache {
 
     /// Takes a key from the database: good for as long as it would have been without a restart. One that is here and not
     /// older stays.
-    pub(crate) fn restore(&self, key: ProvenKey, spec: &FetchSpec, now_ms: UnixMs) {
-        // A time that has not come yet is one of a clock that was wrong.
+    pub fn restore(&self, key: ProvenKey, spec: &FetchSpec, now_ms: UnixMs) {
+        // A time in the future is one of a clock that was wrong.
         let fetched_at_ms = key.fetched_at_ms.min(now_ms);
         let mut state = self.state();
         if state.keys.get(&key.wanted).is_some_and(|kept| kept.fetched_at_ms >= fetched_at_ms) {
@@ -197,14 +197,14 @@ impl KeyCache {
         state.keep(key.wanted, kept);
     }
 
-    /// Looks at the database for keys that other nodes have kept, once in [`LOOK_EVERY`] whoever asks: requests that nobody
-    /// has verified cause the looks.
+    /// Looks in the database for keys that other nodes have kept, at most once in [`LOOK_EVERY`]: requests that are not
+    /// verified cause the looks.
     async fn look_again<L: Future<Output = ()>>(&self, look: impl FnOnce() -> L) {
         let mut looked = self.looked.lock().await;
         if looked.is_some_and(|at| at.elapsed() < LOOK_EVERY) {
             return;
         }
-        // Set first: whoever gives up leaves no look to be repeated at once.
+        // Set first: a caller that gives up leaves no look to be repeated at once.
         *looked = Some(Instant::now());
         drop(tokio::time::timeout(LOOK_TIME_MAX, look()).await);
     }
@@ -215,9 +215,9 @@ impl KeyCache {
     }
 
     /// Makes a key good, by `fetch` if need be: one at a time for each key, or for each set of them; so many for keys
-    /// that nobody has seen. `stored` takes what other nodes have kept meanwhile, before a call is spent; `fetch` gives back all
-    /// the keys that the answer had, with their ids.
-    pub(crate) async fn filled<F, L>(
+    /// that are new here. `stored` takes what other nodes have kept meanwhile, before a call is spent; `fetch` gives
+    /// back all the keys that the answer had, with their ids.
+    pub async fn filled<F, L>(
         &self,
         (wanted, asker): (&WantedKey, Asker),
         spec: &FetchSpec,
@@ -233,10 +233,10 @@ impl KeyCache {
         let asked = WantedKey { setting: wanted.setting.clone(), id };
         let began = Instant::now();
         let crowded = || FetchError::Away("too many keys were asked for at once".to_owned());
-        let look = || self.state().known((wanted, asker), &asked, spec, now_ms);
+        let look = || self.state().lookup((wanted, asker), &asked, spec, now_ms);
         let known = look();
-        let mut place = match known.told() {
-            Some(told) => return told,
+        let mut place = match known.answer() {
+            Some(answer) => return answer,
             // It has a way of its own: strangers cannot take up its place.
             None if matches!(known, KeyKnown::First) => None,
             None => Some(self.budget.place(asker.peer, &wanted.id).ok_or_else(crowded)?),
@@ -251,12 +251,12 @@ impl KeyCache {
             },
         };
         let _line = line.map_err(|_| crowded())?;
-        if look().told().is_none() {
+        if look().answer().is_none() {
             self.look_again(stored).await;
         }
         let known = look();
-        if let Some(told) = known.told() {
-            return told;
+        if let Some(answer) = known.answer() {
+            return answer;
         }
         if let Some(place) = place.filter(|_| !matches!(known, KeyKnown::First))
             && !place.call().await
@@ -311,8 +311,8 @@ fn grace_ends_ms(key: &KeptKey, spec: &FetchSpec) -> UnixMs {
 }
 
 impl KeyKnown {
-    /// The answer that is told without a call.
-    fn told(&self) -> Option<Result<(), FetchError>> {
+    /// The answer that needs no call.
+    fn answer(&self) -> Option<Result<(), FetchError>> {
         match self {
             Self::Good => Some(Ok(())),
             Self::NoSuchKey => Some(Err(FetchError::NoSuchKey("it was asked for a moment ago".to_owned()))),
@@ -327,7 +327,7 @@ impl KeyKnown {
 
 impl CacheState {
     /// `asked` is what would be asked for: the key, or its set.
-    fn known(
+    fn lookup(
         &self,
         (wanted, asker): (&WantedKey, Asker),
         asked: &WantedKey,
@@ -442,7 +442,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_host_that_does_not_answer_holds_few_requests_and_none_of_them_for_long() {
         let (cache, calls_n) = (KeyCache::default(), AtomicUsize::new(0));
-        let is_away = |told: &Result<(), FetchError>| matches!(told, Err(FetchError::Away(_)));
+        let is_away = |result: &Result<(), FetchError>| matches!(result, Err(FetchError::Away(_)));
         let began = Instant::now();
         let same = (0..1_000).map(|_| asked(&cache, &calls_n, "same".to_owned(), 0));
         assert!(join_all(same).await.iter().all(is_away));
@@ -454,9 +454,9 @@ mod tests {
         let (held, calls) = (&held_n, &calls_n);
         let one = async |n: usize| {
             let began = Instant::now();
-            let told = asked(&cache, calls, format!("other{n}"), 0).await;
+            let result = asked(&cache, calls, format!("other{n}"), 0).await;
             held.fetch_add(usize::from(!began.elapsed().is_zero()), Ordering::Relaxed);
-            told
+            result
         };
         let others = (0..1_000).map(one);
         let key = KeptKey { text: "k".to_owned(), fetched_at_ms: 0, good_until_ms: 0, proof: KeyProof::None };

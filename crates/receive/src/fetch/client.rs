@@ -112,7 +112,7 @@ impl KeyClient {
         if spec.chain {
             self.check_chain(text)?;
         }
-        // What is no key would take the place of one.
+        // What is not a key would take the place of one.
         PublicKey::parse(text).map(drop).ok_or_else(|| FetchError::NoSuchKey("it cannot be read".to_owned()))
     }
 
@@ -125,13 +125,8 @@ impl KeyClient {
         self.answer(self.http.get(url)).await.map(drop)
     }
 
-    /// The address of the key `id`, if that is a place of the sender's own: told without a call.
-    pub(crate) fn url_of(
-        &self,
-        spec: &FetchSpec,
-        id: &str,
-        settings: &KindSettings,
-    ) -> Result<Url, FetchError> {
+    /// The address of the key `id`, if that is a place of the sender's own: checked without a call.
+    pub fn url_of(&self, spec: &FetchSpec, id: &str, settings: &KindSettings) -> Result<Url, FetchError> {
         if !spec.is_id(id) {
             return Err(FetchError::NoSuchKey("its id is not of the form that the sender's have".to_owned()));
         }
@@ -202,7 +197,7 @@ impl KeyClient {
         }
     }
 
-    /// Refuses a certificate that no authority vouches for; for whom it is, is for the kind to check.
+    /// Refuses a certificate that no authority vouches for; its subject is for the kind to check.
     fn check_chain(&self, pem: &str) -> Result<(), FetchError> {
         let odd = |why: String| FetchError::NoSuchKey(format!("its certificate is not believed: {why}"));
         let chain: Vec<CertificateDer<'static>> =

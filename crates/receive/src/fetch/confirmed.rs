@@ -1,4 +1,4 @@
-//! The confirmations that were made. When a request is sent again, by anybody who has seen it, nothing is confirmed
+//! The confirmations that were made. When a request is sent again, by its sender or a stranger, nothing is confirmed
 //! again.
 
 use std::collections::VecDeque;

@@ -10,7 +10,7 @@ pub enum FetchError {
     /// believed.
     #[error("the sender has no such key: {0}")]
     NoSuchKey(String),
-    /// Nobody knows: the sender tries again.
+    /// It is unknown: the sender tries again.
     #[error("the sender's keys are out of reach: {0}")]
     Away(String),
 }

@@ -19,7 +19,7 @@ use hooklatch_verify::{KEY_ID_BYTES_MAX, KeySource};
 
 /// The setting of a kind that names keys which are fetched whatever strangers ask for.
 const KEY_IDS: &str = "key_ids";
-/// Most fetched keys that one verification is said to have used.
+/// Most fetched keys that are recorded as used by one verification.
 const USED_N_MAX: usize = 8;
 
 /// The keys of one provider that are not in its settings.
@@ -70,7 +70,7 @@ impl Fetcher {
         if wanted.id.len() > KEY_ID_BYTES_MAX {
             return Err(FetchError::NoSuchKey("its id is too long".to_owned()));
         }
-        // What may not be asked for costs nobody a call, and is not kept.
+        // What may not be asked for costs no call, and is not kept.
         self.client.url_of(spec, &wanted.id, &self.settings)?;
         let call = || self.client.keys(spec, &wanted.id, &self.settings);
         let is_named = self.settings.all(KEY_IDS).any(|one| one.value.is(&wanted.id));

@@ -18,7 +18,7 @@ use hooklatch_store::FetchedKey;
 use hooklatch_verify::KeySource;
 use hooklatch_verify::spec::{ConfirmSpec, Spec};
 
-/// The sender's own host: answers as it is told and counts.
+/// The sender's own host: gives a fixed answer and counts requests.
 pub struct Host {
     port: u16,
     ca: String,
@@ -52,22 +52,22 @@ impl Host {
         let (requests_n, answer) =
             (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new((200, String::new()))));
         let asked = Arc::new(Mutex::new(String::new()));
-        let told = (Arc::clone(&requests_n), Arc::clone(&answer), Arc::clone(&asked));
+        let shared = (Arc::clone(&requests_n), Arc::clone(&answer), Arc::clone(&asked));
         let mut server = tokio::task::JoinSet::new();
         server.spawn(async move {
             let mut connections = tokio::task::JoinSet::new();
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
-                let (tls, told) = (tls.clone(), told.clone());
+                let (tls, shared) = (tls.clone(), shared.clone());
                 connections.spawn(async move {
                     let Ok(stream) = tls.accept(stream).await else { return };
                     let service = service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
-                        told.0.fetch_add(1, Ordering::SeqCst);
+                        shared.0.fetch_add(1, Ordering::SeqCst);
                         let authorization = request.headers().get("authorization");
                         let authorization = authorization.map_or("", |value| value.to_str().unwrap());
-                        *told.2.lock().unwrap() =
+                        *shared.2.lock().unwrap() =
                             format!("{} {} {authorization}", request.method(), request.uri().path());
-                        let (code, body) = told.1.lock().unwrap().clone();
+                        let (code, body) = shared.1.lock().unwrap().clone();
                         let mut response = hyper::Response::new(Full::new(Bytes::from(body)));
                         *response.status_mut() = code.try_into().unwrap();
                         response
@@ -160,7 +160,7 @@ async fn many_who_want_one_key_make_one_call() {
 }
 
 #[tokio::test]
-async fn a_key_that_does_not_exist_is_told_from_a_host_that_cannot_say() {
+async fn a_missing_key_is_distinguished_from_a_host_that_cannot_answer() {
     let (host, clock) = (Host::start().await, Clock::manual(0));
     let fetcher = host.fetcher(JSON, &clock, &["localhost"]);
     for (n, (code, body, is_away)) in [
@@ -190,7 +190,7 @@ async fn a_key_that_does_not_exist_is_told_from_a_host_that_cannot_say() {
 }
 
 #[tokio::test]
-async fn a_flood_of_invented_keys_is_no_flood_of_calls() {
+async fn a_flood_of_invented_keys_does_not_cause_a_flood_of_calls() {
     let (host, clock) = (Host::start().await, Clock::manual(0));
     let fetcher = host.fetcher(JSON, &clock, &["localhost"]);
     host.says(404, "");

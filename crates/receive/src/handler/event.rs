@@ -14,9 +14,9 @@ use hooklatch_verify::read::covered_header;
 /// An event as a handler sees it.
 #[derive(Debug, Clone)]
 pub struct Event<T> {
-    /// The configured provider it came through.
+    /// The configured provider of the request.
     pub provider: Name,
-    /// The provider's own id; with `provider` it names the event for ever.
+    /// The provider's own id; with `provider` it names the event permanently.
     pub id: String,
     /// The provider's word for what happened, such as `invoice.paid`.
     pub event_type: String,
@@ -71,8 +71,8 @@ impl Envelope {
     }
 }
 
-/// Headers of an event's request: those that its kind lists under `headers` and its signature covers. What no signature
-/// covers anybody could have written, so it is not here.
+/// Headers of an event's request: those that its kind lists under `headers` and its signature covers. A stranger could
+/// have written what no signature covers, so it is not here.
 #[derive(Debug, Clone, Default)]
 pub struct Headers {
     /// A JSON object of the headers that are kept, secrets blanked.

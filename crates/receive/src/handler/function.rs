@@ -38,7 +38,7 @@ where
     }
 }
 
-/// The reason why a handler did not come to an answer. The event is dispatched again later.
+/// The reason why a handler gave no answer. The event is dispatched again later.
 #[derive(Debug, thiserror::Error)]
 pub enum NoAnswer {
     /// A handler panicked, with these words.

@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_parsed_that_nobody_asks_for() {
+    fn nothing_is_parsed_that_is_not_requested() {
         let event = event("no JSON".to_owned());
         let texts = EventTexts::new(&event);
         assert!(texts.payload.get().is_none() && texts.envelope.get().is_none());
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_is_told_with_its_place_and_every_bound_holds() {
+    fn a_mistake_is_reported_with_its_place_and_every_bound_holds() {
         let nested = |n: usize| format!("{}envelope.livemode{}", "(".repeat(n), ")".repeat(n));
         let places = |n: usize| vec!["envelope.livemode"; n].join(" or ");
         let long = |n: usize| format!("payload.a == '{}'", "x".repeat(n - "payload.a == ''".len()));
@@ -291,7 +291,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is written, and whatever comes: an answer or an error, after a bounded time.
+        /// For every path and every text: an answer or an error, after a bounded time.
         #[test]
         fn no_expression_panics(tokens in prop::collection::vec(prop::sample::select(vec![
             "payload", "envelope", "headers", ".a", ".b", "[0]", "[\"é\"]", "['x']", "==", "!=", "<", ">=", "and", "or", "not",

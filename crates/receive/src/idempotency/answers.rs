@@ -65,7 +65,7 @@ pub(crate) fn kept(
     let (mut pairs, mut bytes_n) = (Vec::new(), 0);
     for name in &HEADERS_KEPT {
         for value in headers.get_all(name) {
-            // What is no text is left out.
+            // What is not text is left out.
             let Ok(text) = value.to_str() else { continue };
             bytes_n += text.len();
             pairs.push((name.as_str(), text));
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_or_says_no_store_is_not_kept_and_its_repetition_is_told_so() {
+    fn an_answer_that_is_too_long_or_no_store_is_not_kept_and_its_repetition_reports_that() {
         let secret = headers(&[("cache-control", "private, No-Store")]);
         let answers = [
             kept(KeyState::Succeeded, StatusCode::OK, &secret, Some(b"token")),

@@ -46,7 +46,7 @@ where
         Ok(read) => read,
         Err(refused) => return *refused,
     };
-    // To its end, whoever goes away: a caller that hangs up in the middle repeats its request, for this answer.
+    // To its end, also without its caller: a caller that hangs up in the middle repeats its request, for this answer.
     #[expect(clippy::disallowed_methods, reason = "ends by itself when its lock does")]
     let task = tokio::spawn(async move {
         match claimed(&rules, asked).await {
@@ -78,7 +78,7 @@ where
         Ok(Gathered::Committed(response)) => known_until(response, claim.expires_at_ms),
         Ok(Gathered::Kept(answer, response)) => match written(&rules.store, &claim, &answer).await {
             Some(false) => in_use(1),
-            // The caller hears it, and has no reason to ask again.
+            // The caller gets the answer, and has no reason to ask again.
             Some(true) | None => known_until(response, claim.expires_at_ms),
         },
         Ok(Gathered::Freed(response)) => {
@@ -99,7 +99,7 @@ where
 struct ClaimGuard {
     rules: Arc<RequestRules>,
     claim: Option<KeyClaim>,
-    /// Given up before others are told that it has ended.
+    /// Given up before others learn that it has ended.
     place: Option<UnderWay>,
 }
 
@@ -209,7 +209,7 @@ enum Gathered {
     Freed(Response),
 }
 
-/// Reads as much of an answer as is kept, and puts it together again; a long one is sent on as it comes.
+/// Reads as much of an answer as is kept, and puts it together again; a long one is streamed on.
 async fn gathered(response: Response) -> Gathered {
     if response.extensions().get::<CommittedAnswer>().is_some() {
         return Gathered::Committed(response);

@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_that_differ_in_anything_that_decides_are_told_apart_wherever_the_one_part_ends() {
+    fn requests_with_different_deciding_parts_have_different_fingerprints_wherever_a_part_ends() {
         let json = Some("application/json");
         let all = [
             of("POST", "/v1/a", json, "ann", "{}"),
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_was_routed_counts_by_the_path_that_it_came_to() {
+    fn a_nested_route_is_fingerprinted_by_its_original_path() {
         let nested = |original: &'static str| {
             let request = http::Request::post("/pay").body(()).unwrap();
             let mut parts = request.into_parts().0;

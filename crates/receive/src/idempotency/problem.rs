@@ -35,7 +35,7 @@ pub(super) fn problem_for_now(
     response
 }
 
-/// Somebody else carries the request out.
+/// Another caller carries the request out.
 pub(super) fn in_use(retry_after_s: i64) -> Response {
     let sentence = "a request under this `Idempotency-Key` is being carried out: repeat yours for its answer";
     problem_for_now(409, ProblemCode::IdempotencyKeyInUse, sentence, retry_after_s)

@@ -1,4 +1,4 @@
-//! What a layer was told: whose keys, how long each thing may take, and where keys are kept.
+//! The settings of a layer: whose keys, how long each thing may take, and where keys are kept.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -29,8 +29,8 @@ pub struct RequestRules {
     pub(crate) kept: Duration,
     /// The requests that this process carries out: locks of the database go by a clock, which may jump.
     under_way: Arc<Mutex<RequestsUnderWay>>,
-    /// Rings whenever a request of this layer has come to its end.
-    pub(crate) ended: Arc<Notify>,
+    /// Notified whenever a request of this layer has ended.
+    pub ended: Arc<Notify>,
     /// Places for transactions of handlers.
     pub(crate) transactions: Arc<Semaphore>,
     /// What has to live as long as requests are carried out.
@@ -38,8 +38,7 @@ pub struct RequestRules {
 }
 
 impl RequestRules {
-    /// The rules that hold unless the layer is told otherwise.
-    #[doc(hidden)]
+    /// The default rules of a layer.
     pub fn new(store: Store, clock: Clock, namespace: &'static str, principals: Principals) -> Self {
         // As many as leave connections for everything else.
         let transactions_n = (store.handlers_n() / 2).max(1);
@@ -88,8 +87,8 @@ pub(crate) struct UnderWay {
 }
 
 impl UnderWay {
-    /// What is to be said instead while another request has the key.
-    pub(crate) fn take(rules: &RequestRules, asked: &KeyRequest) -> Result<Self, KeyReply> {
+    /// The answer to give instead while another request has the key.
+    pub fn take(rules: &RequestRules, asked: &KeyRequest) -> Result<Self, KeyReply> {
         let (all, key) = (Arc::clone(&rules.under_way), (asked.principal.clone(), asked.key.clone()));
         match all.lock().unwrap_or_else(PoisonError::into_inner).entry(key.clone()) {
             Entry::Vacant(free) => _ = free.insert(asked.fingerprint),

@@ -1,5 +1,28 @@
-//! What a kind's module is written with. Users have it as `hooklatch::kind::prelude`, where it is described; a kind's folder
-//! is the same text here and there.
+//! For people who write verification: `use hooklatch::kind::prelude::*;` in a kind's module, built in or your own.
+//!
+//! ```
+//! use hooklatch::kind::prelude::*;
+//!
+//! /// The hex digest of the body stands in one header.
+//! fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
+//!     let given = deciding_header(&request.headers, "acme-signature")?;
+//!     let given = decode_hex(given).ok_or_else(|| VerifyError::malformed("acme-signature", "it is not hexadecimal"))?;
+//!     let is_of = |secret: &str| same(&hmac(Hash::Sha256, secret.as_bytes(), &[&request.body]), &given);
+//!     let secret_n = keys.secrets().position(is_of).ok_or_else(|| VerifyError::mismatch(keys))?;
+//!     Ok(Believed::of(secret_n, &[&request.body]))
+//! }
+//!
+//! fn acme(spec: &str) -> Provider {
+//!     Provider::from_spec(spec).verify_with(verify)
+//! }
+//! # assert_eq!(acme("kind = 7").kind(), "?");
+//! ```
+//!
+//! A comparison with [`same`] takes the same time whatever is compared; the time of `==` on a signature shows strangers
+//! how much of theirs was right.
+//!
+//! What is shown here is a contract. The prelude has more names, for single built-in kinds: signing for tests, JWS,
+//! public keys, forms. They may be used, and may change.
 
 pub use serde_json::{self, json};
 

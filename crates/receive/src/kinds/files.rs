@@ -1,4 +1,4 @@
-//! The files of a folder of kinds, with bounds, and what is said of one that cannot be read.
+//! The files of a folder of kinds, with bounds, and the error for one that cannot be read.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -25,8 +25,8 @@ pub(crate) fn names(folder: &Path) -> std::io::Result<Vec<String>> {
 }
 
 /// The file of this name beside each kind in `folder` that has one: the kind, the file, its text. Those of `broken`
-/// kinds are left alone: what is wrong with them is told already.
-pub(crate) fn beside<'a>(
+/// kinds are left alone: what is wrong with them is reported already.
+pub fn beside<'a>(
     folder: &'a KindsFolder,
     broken: &'a [String],
     file_name: &'a str,

@@ -25,7 +25,7 @@ pub struct FolderKinds {
 
 /// The names that are taken.
 pub struct TakenNames<'a> {
-    /// Kinds that come with us; a file may say that it replaces one.
+    /// Built-in kinds; a file may say that it replaces one.
     pub builtin: &'a [String],
     /// Kinds of the program that calls us; they may have handlers, which no file could replace.
     pub own: &'a [String],
@@ -75,11 +75,11 @@ fn kind(folder: &Path, name: &str, taken: &TakenNames<'_>) -> Result<Provider, V
         Err(one) => return Err(vec![one]),
     };
     let spec = Spec::parse_all(&text).map_err(|mistakes| {
-        let told = |mistake: &Mistake| of_mistake(&file, mistake, name);
-        mistakes.iter().map(told).collect::<Vec<_>>()
+        let to_problem = |mistake: &Mistake| of_mistake(&file, mistake, name);
+        mistakes.iter().map(to_problem).collect::<Vec<_>>()
     })?;
-    let told = |mistake: &Mistake| ConfigProblem::of(file.display().to_string(), mistake);
-    let mut problems: Vec<ConfigProblem> = unfit(&spec, name, taken).iter().map(told).collect();
+    let to_problem = |mistake: &Mistake| ConfigProblem::of(file.display().to_string(), mistake);
+    let mut problems: Vec<ConfigProblem> = unfit(&spec, name, taken).iter().map(to_problem).collect();
     let bare = Provider::read(spec.clone(), Vec::new());
     let (samples, more) = samples(&folder.join("samples"), &bare);
     problems.extend(more);
@@ -129,9 +129,9 @@ fn unfit(spec: &Spec, name: &str, taken: &TakenNames<'_>) -> Vec<Mistake> {
 
 /// The mistake in this file. Only the folder says what its kind is to be called.
 fn of_mistake(file: &Path, mistake: &Mistake, name: &str) -> ConfigProblem {
-    let told = ConfigProblem::of(file.display().to_string(), mistake);
+    let reported = ConfigProblem::of(file.display().to_string(), mistake);
     if mistake.key == "kind" && mistake.flaw == Flaw::Missing {
-        return ConfigProblem { remedy: format!("write kind = \"{name}\", the folder's name"), ..told };
+        return ConfigProblem { remedy: format!("write kind = \"{name}\", the folder's name"), ..reported };
     }
-    told
+    reported
 }

@@ -1,4 +1,4 @@
-//! The pairs of requests beside a kind, judged: does it tell two events apart, and know a copy?
+//! The pairs of requests beside a kind, judged: does it distinguish two events, and know a copy?
 
 use std::path::PathBuf;
 

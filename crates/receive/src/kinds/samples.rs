@@ -71,7 +71,7 @@ pub fn sample_events(
     Some(verified.map(|verified| provider.read(&verified)))
 }
 
-/// The type that a signed sample turns out to have; the file's name where nobody but the sender can sign.
+/// The type that a signed sample turns out to have; the file's name where only the sender can sign.
 fn event_type(kind: &Provider, stem: &str, sample: &str) -> Result<String, String> {
     // Keys that only the sender has are not made for a look at samples.
     let Some(events) = sample_events(kind, stem, sample, &DevKeys::default()) else {

@@ -62,7 +62,7 @@ impl ActiveProvider {
         self.believe(request).map_err(|unbelieved| unbelieved.why)
     }
 
-    /// Does the same as [`ActiveProvider::verify`]; a request that is not believed comes back with the reason.
+    /// Does the same as [`ActiveProvider::verify`]; a request that is not believed is returned with the reason.
     pub fn believe(&self, request: RawRequest) -> Result<Verified, Box<Unbelieved>> {
         self.believe_by(&self.verifier.keys, request)
     }
@@ -184,7 +184,7 @@ impl ActiveProvider {
                 let redacted = self.options.redact.redacted(&event.body);
                 event.redacted =
                     redacted.map(|it| RedactedBody { body: it.text.into(), values_n: it.values_n });
-                // Nobody knows what is in a body that was replaced as a whole.
+                // It is unknown what is in a body that was replaced as a whole.
                 if event.redacted.as_ref().is_some_and(|redacted| redacted.values_n == 0) {
                     event.search_ids.clear();
                 }
@@ -230,7 +230,7 @@ impl ActiveProvider {
         }
     }
 
-    /// The events of a request that nobody sent: test events, of which an operator says what they are. Their ids are none
+    /// The events of a request without a sender: test events, whose content an operator chooses. Their ids are none
     /// that a sender can have.
     pub fn test_events(
         &self,
@@ -298,7 +298,7 @@ fn bounded(signature: &mut SignatureSpec, age: AgeConfig) {
         (Some(_), Some(past_s), _) => {
             (signature.tolerance_s, signature.tolerance_future_s) = (Some(past_s), Some(ahead_s));
         }
-        // Nobody says how far the sender's clock may be ahead either.
+        // There is no bound on how far the sender's clock may be ahead either.
         (None, _, Some(past_s)) if signature.age_unchecked => {
             (signature.tolerance_s, signature.tolerance_future_s) = (Some(past_s), Some(u32::MAX));
         }

@@ -16,7 +16,7 @@ use hooklatch_verify::{Keys, RawRequest, Reply, SignAt, SignError, Signed, Verif
 /// Signing that no spec can say; `None` in [`Provider::sign_with`] means the spec's scheme.
 pub type SignFn = fn(&Keys, &[u8], &SignAt) -> Result<Signed, SignError>;
 
-/// An answer to a handshake that no spec can say; `None` when the request is no handshake.
+/// An answer to a handshake that no spec can say; `None` when the request is not a handshake.
 pub type HandshakeFn = fn(&RawRequest, &Keys) -> Option<Reply>;
 
 /// Decodes a verified body into the JSON text that events are read from, where no pointer leads to what matters: by
@@ -130,7 +130,7 @@ impl Provider {
     }
 
     /// Opens believed bodies with code before events are read from them; what it cannot open is kept as unreadable.
-    /// The body is stored as it came.
+    /// The body is stored as received.
     #[must_use]
     #[doc(hidden)]
     pub fn open_with(mut self, open: OpenFn) -> Self {

@@ -36,7 +36,7 @@ pub fn dev_settings(spec: &Spec, keys: &DevKeys) -> KindSettings {
 }
 
 /// Says, for each of a provider's secrets and settings that is published with Hooklatch, that only `serve --dev` may
-/// have it: anybody could sign with it.
+/// have it: any stranger could sign with it.
 pub fn published_mistakes(spec: &Spec, config: &ProviderConfig) -> Vec<Mistake> {
     const WHY: &str = "is published with Hooklatch, so anybody could sign: it is for `serve --dev` alone";
     let own = dev_secret(spec);

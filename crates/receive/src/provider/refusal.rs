@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_key_that_cannot_be_used_is_told_at_its_place_with_its_remedy() {
+    fn each_unusable_key_is_reported_at_its_place_with_its_remedy() {
         #[track_caller]
         fn check(kind: &str, error: &KeyError, key: &str, remedy: &str) {
             let mistake = of_key(&Spec::parse(kind).expect("a spec"), error);

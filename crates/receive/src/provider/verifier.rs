@@ -42,10 +42,10 @@ impl Verifier {
 pub struct ActiveOptions {
     /// Decides what becomes of other content under an event's key; `None` leaves it to the kind.
     pub on_conflict: Option<OnConflict>,
-    /// Patterns of the types that its sender was told to send; empty for any.
+    /// Patterns of the types that its sender was configured to send; empty for any.
     pub types: Vec<TypePattern>,
     /// Values that are not stored.
     pub redact: RedactedPaths,
-    /// True when nobody searches its events by the ids in them.
+    /// True when its events are not searched by the ids in them.
     pub(super) is_search_off: bool,
 }

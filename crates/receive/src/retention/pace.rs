@@ -1,4 +1,4 @@
-//! The pace of pruning: how much at once and how long the pauses are, so that it is in nobody's way.
+//! The pace of pruning: how much at once and how long the pauses are, so that it does not delay other work.
 
 use std::time::Duration;
 
@@ -18,18 +18,18 @@ const PAUSE_MIN: Duration = Duration::from_millis(2);
 /// Time overdue beyond which pauses get shorter. Milliseconds.
 const OVERDUE_MS: i64 = 3_600_000;
 /// Least time between two lines of the log that say that pruning is behind.
-const TOLD_EVERY: Duration = Duration::from_hours(1);
+const LOG_EVERY: Duration = Duration::from_hours(1);
 
 /// The pace of one node.
 #[derive(Debug)]
 pub(super) struct PrunePace {
     rows_n: u32,
-    told: Option<Instant>,
+    logged_at: Option<Instant>,
 }
 
 impl Default for PrunePace {
     fn default() -> Self {
-        Self { rows_n: 200, told: None }
+        Self { rows_n: 200, logged_at: None }
     }
 }
 
@@ -54,11 +54,11 @@ impl PrunePace {
         stop.pause(pause.clamp(PAUSE_MIN, PAUSE_MAX)).await;
     }
 
-    /// True when it is time to say again that pruning is behind.
-    pub(super) fn is_to_be_told(&mut self) -> bool {
-        let is_due = self.told.is_none_or(|told| told.elapsed() >= TOLD_EVERY);
+    /// True when it is time to log again that pruning is behind.
+    pub(super) fn is_log_due(&mut self) -> bool {
+        let is_due = self.logged_at.is_none_or(|at| at.elapsed() >= LOG_EVERY);
         if is_due {
-            self.told = Some(Instant::now());
+            self.logged_at = Some(Instant::now());
         }
         is_due
     }
@@ -83,8 +83,8 @@ mod tests {
     }
 
     #[test]
-    fn that_it_is_behind_is_said_once_in_a_while() {
+    fn being_behind_is_logged_at_most_once_an_hour() {
         let mut pace = PrunePace::default();
-        assert_eq!([pace.is_to_be_told(), pace.is_to_be_told()], [true, false]);
+        assert_eq!([pace.is_log_due(), pace.is_log_due()], [true, false]);
     }
 }

@@ -85,8 +85,8 @@ struct Run<'a> {
     cuts: Cuts,
     round: PruneRound,
     stop: &'a mut Stop,
-    /// Hears of each batch that something went of.
-    told: &'a mut (dyn FnMut(PrunedKind, u64) + Send),
+    /// Called for each batch in which something was deleted.
+    on_pruned: &'a mut (dyn FnMut(PrunedKind, u64) + Send),
 }
 
 impl Pruner {
@@ -115,7 +115,7 @@ impl Pruner {
     async fn doubted_ms(&mut self, now_ms: UnixMs) -> Result<Option<i64>, StoreError> {
         let counted_at_ms = self.store.prune_counted_at().await?;
         let ahead_ms = counted_at_ms.map_or(0, |at_ms| now_ms.saturating_sub(at_ms));
-        // A round that is due less often than that comes when it is due.
+        // A round that is due less often than that begins when it is due.
         let bound_ms = DOUBTED_MS
             .max(i64::try_from(self.config.get().retention.every_ms).unwrap_or(i64::MAX).saturating_mul(2));
         if self.is_clock_right || ahead_ms <= bound_ms {
@@ -154,11 +154,11 @@ impl Pruner {
         }
     }
 
-    /// Makes one round over everything. `told` hears of each batch in which something was deleted.
+    /// Makes one round over everything. `on_pruned` is called for each batch in which something was deleted.
     pub async fn round(
         &mut self,
         stop: &mut Stop,
-        mut told: impl FnMut(PrunedKind, u64) + Send,
+        mut on_pruned: impl FnMut(PrunedKind, u64) + Send,
     ) -> Result<PruneRound, StoreError> {
         let now_ms = self.store.prune_now(self.clock.now_ms()).await?;
         let doubted_ms = self.doubted_ms(now_ms).await?;
@@ -166,7 +166,7 @@ impl Pruner {
             return Ok(PruneRound { doubted_ms, ..PruneRound::default() });
         }
         let (cuts, round) = (cuts(&self.config.get().retention, now_ms), PruneRound::default());
-        let mut run = Run { now_ms, cuts, round, stop, told: &mut told };
+        let mut run = Run { now_ms, cuts, round, stop, on_pruned: &mut on_pruned };
         if self.is_dry {
             self.prune(&mut run).await?;
             return Ok(run.round);
@@ -292,7 +292,7 @@ impl Pruner {
                 if gone_n > 0 {
                     *run.round.pruned.entry(kind).or_default() += gone_n;
                     overdue_ms = found.overdue_ms();
-                    (run.told)(kind, gone_n);
+                    (run.on_pruned)(kind, gone_n);
                 }
                 if !self.is_dry {
                     self.pace.took(started.elapsed());
@@ -319,7 +319,7 @@ impl Pruner {
     /// Says, once in a while, that it does not keep up.
     fn late(&mut self, kind: PrunedKind, overdue_ms: i64) {
         let late_ms = if kind == PrunedKind::Ids { FROM_BELOW_MS + LATE_MS } else { LATE_MS };
-        if overdue_ms > late_ms && self.pace.is_to_be_told() {
+        if overdue_ms > late_ms && self.pace.is_log_due() {
             warn!(
                 table = kind.table(),
                 overdue_h = overdue_ms / 3_600_000,

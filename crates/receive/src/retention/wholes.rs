@@ -1,4 +1,4 @@
-//! Deletes the bytes as they came of redacted events once nothing is to be made of them any more.
+//! Deletes the bytes as received of redacted events once nothing is to be made of them any more.
 
 use std::time::Duration;
 

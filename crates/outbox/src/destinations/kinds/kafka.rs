@@ -185,8 +185,8 @@ mod client {
             if let Some(sasl) = &self.sasl {
                 builder = builder.sasl_config(sasl.clone());
             }
-            let client = builder.build().await.map_err(|error| said(&error))?;
-            let topics = client.list_topics().await.map_err(|error| said(&error))?;
+            let client = builder.build().await.map_err(|error| error_text(&error))?;
+            let topics = client.list_topics().await.map_err(|error| error_text(&error))?;
             let topic = topics.into_iter().find(|topic| topic.name == self.topic);
             let partitions = topic.map(|topic| topic.partitions).filter(|partitions| !partitions.is_empty());
             let partitions = partitions.ok_or_else(|| format!("there is no topic `{}`", self.topic))?;
@@ -213,7 +213,7 @@ mod client {
             });
             let leader = match leader.await {
                 Ok(leader) => leader,
-                Err(error) => return CallAnswer::NotSent { why: said(&error) },
+                Err(error) => return CallAnswer::NotSent { why: error_text(&error) },
             };
             let Some(timestamp) = chrono::DateTime::from_timestamp_millis(message.created_at_ms) else {
                 return CallAnswer::Forbidden { why: "time of the message is out of range".to_owned() };
@@ -292,7 +292,7 @@ mod client {
     }
 
     /// The error text of the one try, without the library's words about retries, which are never made.
-    fn said(error: &Error) -> String {
+    fn error_text(error: &Error) -> String {
         let text = error.to_string();
         words(&text.rsplit_once("Source: ").map_or(text.as_str(), |(_, source)| source))
     }
@@ -304,7 +304,7 @@ mod client {
         {
             return failed(inner);
         }
-        let why = said(error);
+        let why = error_text(error);
         match error {
             // The leader was not reached.
             Error::Connection(_)
@@ -334,8 +334,8 @@ mod client {
             | ProtocolError::InvalidTopicException
             | ProtocolError::UnsupportedVersion => CallAnswer::NotNow { why },
             // Written by some, or timed out, or something of which we do not know what it leaves behind. That the broker
-            // is not the leader, or has no such partition, is also said of a record that it has written and that waits
-            // for its followers when leadership moves (Kafka's `DelayedProduce`).
+            // is not the leader, or has no such partition, is also reported of a record that it has written and that
+            // waits for its followers when leadership moves (Kafka's `DelayedProduce`).
             _ => CallAnswer::Unknown { why },
         }
     }
@@ -374,7 +374,7 @@ mod tests {
 
     #[cfg(feature = "kafka")]
     #[test]
-    fn an_error_is_unknown_unless_it_says_that_nothing_was_written() {
+    fn an_error_is_unknown_unless_it_proves_that_nothing_was_written() {
         assert!(matches!(client::refused(ProtocolError::NotEnoughReplicas), CallAnswer::NotNow { .. }));
         assert!(matches!(client::refused(ProtocolError::MessageTooLarge), CallAnswer::Refused { .. }));
         for error in [

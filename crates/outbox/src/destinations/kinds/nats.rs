@@ -1,6 +1,7 @@
 //! NATS `JetStream`: publishes under `Nats-Msg-Id` and waits for the stream's acknowledgement.
 //!
-//! A stream drops what comes again under an id within its duplicate window, and says so: that is as good as new.
+//! A stream drops what is published again under an id within its duplicate window, and reports it: that is as good as
+//! new.
 
 use super::super::kind::{DestinationKind, KindKey};
 
@@ -129,7 +130,7 @@ mod client {
         }
 
         fn options(&self) -> ConnectOptions {
-            // A client that comes back after a long time would send what it still holds, long after the attempt was
+            // A client that reconnects after a long time would send what it still holds, long after the attempt was
             // settled. One try, and then a new client is made for the next attempt.
             let options =
                 ConnectOptions::new().name("hooklatch").connection_timeout(self.timeout).max_reconnects(1);

@@ -1,5 +1,5 @@
 //! RabbitMQ: publishes persistent messages with publisher confirms and `mandatory`, so that what no queue takes
-//! comes back instead of vanishing.
+//! is returned instead of vanishing.
 //!
 //! RabbitMQ itself does not know copies: consumers do, by `message_id`, which is the idempotency key.
 
@@ -88,9 +88,9 @@ mod client {
         routing_key: ShortString,
     }
 
-    /// A connection and its channels in confirm mode that nobody publishes on now.
+    /// A connection and its channels in confirm mode, none of which a publisher uses now.
     ///
-    /// One message at a time on each: what comes back names no message, and the client library gives it to whichever
+    /// One message at a time on each: a returned message carries no id, and the client library gives it to whichever
     /// confirmation is next. With two under way, the one that was returned could pass for taken.
     pub(super) struct Confirming {
         connection: Connection,
@@ -159,7 +159,7 @@ mod client {
             let channel = confirming.channel().await.map_err(|error| words(&error))?;
             if !self.exchange.as_str().is_empty() {
                 // Asked now, because publishing to an exchange that is not there closes the channel, and with it every
-                // confirmation that is still to come.
+                // confirmation that is still pending.
                 let passive = ExchangeDeclareOptions { passive: true, ..ExchangeDeclareOptions::default() };
                 channel
                     .exchange_declare(
@@ -214,7 +214,7 @@ mod client {
                 Ok(Confirmation::Ack(Some(returned)) | Confirmation::Nack(Some(returned))) => {
                     let (code, text) = (returned.reply_code, words(&returned.reply_text));
                     let why = format!("returned with {code} {text}: no queue is bound for this routing key");
-                    // No queue has it. One that is being declared anew may take it later.
+                    // No queue has it. One that is being declared again may take it later.
                     CallAnswer::NotNow { why }
                 }
                 Ok(Confirmation::Nack(None)) => {

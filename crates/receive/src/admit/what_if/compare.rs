@@ -51,19 +51,19 @@ fn planned(
         let place = (message.destination.as_str(), message.lane.as_deref());
         Some(call_view(place, &call, sides.event_body, shown))
     };
-    let told = |change| plain(&message.effect_name, change, &message.destination, was);
+    let with_change = |change| plain(&message.effect_name, change, &message.destination, was);
     let Some(effect) = was else {
-        return WhatIfEffect { now: now(shown), ..told(WhatIfChange::New) };
+        return WhatIfEffect { now: now(shown), ..with_change(WhatIfChange::New) };
     };
     let Ok(before) = &effect.call else {
-        return WhatIfEffect { now: now(shown), ..told(WhatIfChange::Unknown) };
+        return WhatIfEffect { now: now(shown), ..with_change(WhatIfChange::Unknown) };
     };
     let fields = fields(effect, before, message, &call, sides.event_body);
     if fields.is_empty() {
-        return told(WhatIfChange::Same);
+        return with_change(WhatIfChange::Same);
     }
     let was = Some(call_view(place_of(effect), before, sides.event_body, shown));
-    WhatIfEffect { fields, was, now: now(shown), ..told(WhatIfChange::Other) }
+    WhatIfEffect { fields, was, now: now(shown), ..with_change(WhatIfChange::Other) }
 }
 
 /// An effect without its calls.
@@ -119,7 +119,7 @@ fn fields(
     parts.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name.to_owned()).collect()
 }
 
-/// True when an event that stands in `state` would come to stand there again.
+/// True when an event in `state` would reach that state again.
 pub(super) fn is_as_it_stands(state: EventState, said: WhatIfSaid) -> bool {
     use WhatIfSaid::{Handled, Ignored, Panicked, Refused, Retry, Superseded, TookTooLong};
     match state {
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn effects_are_compared_by_key_and_told_with_what_differs_first() {
+    fn effects_are_compared_by_key_and_list_the_differing_ones_first() {
         let (a, b) = (message("a"), message("b"));
         assert_eq!(compared(&[committed(&a)], &[message("a")]), ["same k-a  [0, 0]"]);
         assert_eq!(compared(&[], &[message("a")]), ["new k-a  [0, 1]"]);

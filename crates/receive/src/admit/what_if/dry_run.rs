@@ -20,7 +20,7 @@ pub(super) struct DryRun {
     pub entry: Arc<ProviderEntry>,
     pub event: Arc<CommittedEvent>,
     pub content: CameContent,
-    /// True when a newer version of its object had come before it.
+    /// True when a newer version of its object was received before it.
     pub is_stale: bool,
     /// True when a transactional handler takes it.
     pub is_transactional: bool,
@@ -28,7 +28,7 @@ pub(super) struct DryRun {
 
 /// The reason why nothing would follow.
 pub(super) enum NothingFollows {
-    /// The handlers said so, or failed.
+    /// The handlers answered so, or failed.
     Said(HandlerError),
     /// They could not be asked.
     NotAsked(String),

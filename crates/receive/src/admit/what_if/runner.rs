@@ -1,4 +1,4 @@
-//! Asks the handlers of one event what they would do now, and tells how that compares.
+//! Asks the handlers of one event what they would do now, and compares that with what was committed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,13 +34,13 @@ pub struct WhatIf {
     places: Arc<Semaphore>,
 }
 
-/// The place of a question among the few that are answered at once. A handler that does not come back keeps it.
+/// The place of a question among the few that are answered at once. A handler that does not return keeps it.
 #[derive(Clone)]
 pub struct WhatIfPlace {
     _permit: Arc<OwnedSemaphorePermit>,
 }
 
-/// What came of asking: the messages that would follow, what was said, and why.
+/// The result of asking: the messages that would follow, the handlers' answer, and why.
 struct Asked {
     planned: Vec<NewMessage>,
     said: WhatIfSaid,
@@ -48,7 +48,7 @@ struct Asked {
 }
 
 impl Asked {
-    fn nobody(said: WhatIfSaid, why: impl Into<String>) -> Self {
+    fn empty(said: WhatIfSaid, why: impl Into<String>) -> Self {
         Self { planned: Vec::new(), said, why: Some(why.into()) }
     }
 }
@@ -89,7 +89,7 @@ impl WhatIf {
         let is_transactional =
             handlers.is_some_and(|handlers| handlers.needs_transaction(&event.view.event_type));
         let asked = match entry {
-            None => Asked::nobody(WhatIfSaid::NotRun, "no provider of this name is configured here"),
+            None => Asked::empty(WhatIfSaid::NotRun, "no provider of this name is configured here"),
             Some(entry) => {
                 let is_stale = taken_as == Some(WhatIfTaken::Stale);
                 self.asked(place, entry, &event, (is_stale, is_transactional)).await
@@ -112,18 +112,18 @@ impl WhatIf {
         (is_stale, is_transactional): (bool, bool),
     ) -> Asked {
         if let Some(why) = put_aside(event.view.state) {
-            return Asked::nobody(WhatIfSaid::NotRun, why);
+            return Asked::empty(WhatIfSaid::NotRun, why);
         }
         let content = match &event.content {
             Ok(content) => content.clone(),
-            Err(why) => return Asked::nobody(WhatIfSaid::NotRun, why),
+            Err(why) => return Asked::empty(WhatIfSaid::NotRun, why),
         };
         if is_stale && entry.provider.handlers().wants_latest_only(&event.view.event_type) {
-            return Asked::nobody(WhatIfSaid::Superseded, "a newer version of its object was seen before it");
+            return Asked::empty(WhatIfSaid::Superseded, "a newer version of its object was seen before it");
         }
         let turn = match self.turn(is_transactional).await {
             Ok(turn) => turn,
-            Err(why) => return Asked::nobody(WhatIfSaid::NotRun, why),
+            Err(why) => return Asked::empty(WhatIfSaid::NotRun, why),
         };
         let run = DryRun {
             parts: Arc::clone(&self.parts),
@@ -136,7 +136,7 @@ impl WhatIf {
         self.within_time(run, (place.clone(), turn)).await
     }
 
-    /// The turn at a transaction, where one is needed; an error when it does not come in time.
+    /// The turn at a transaction, where one is needed; an error when there is none in time.
     async fn turn(&self, is_needed: bool) -> Result<Option<OwnedSemaphorePermit>, &'static str> {
         if !is_needed {
             return Ok(None);
@@ -148,7 +148,7 @@ impl WhatIf {
     }
 
     /// Runs the handlers on a thread of their own, and gives up waiting after a time. What is `held` is kept until they
-    /// have come back.
+    /// have returned.
     async fn within_time<T: Send + 'static>(&self, run: DryRun, held: T) -> Asked {
         let limit = self.parts.handler_timeout;
         let patience = if run.is_transactional { limit + TRANSACTION } else { limit };
@@ -159,18 +159,18 @@ impl WhatIf {
         });
         match timeout(patience, running).await {
             Ok(Ok(Ok(planned))) => Asked { planned, said: WhatIfSaid::Handled, why: None },
-            Ok(Ok(Err(NothingFollows::NotAsked(why)))) => Asked::nobody(WhatIfSaid::NotRun, why),
-            Ok(Ok(Err(NothingFollows::Said(error)))) => Asked::nobody(said(&error), error.to_string()),
+            Ok(Ok(Err(NothingFollows::NotAsked(why)))) => Asked::empty(WhatIfSaid::NotRun, why),
+            Ok(Ok(Err(NothingFollows::Said(error)))) => Asked::empty(kind_of(&error), error.to_string()),
             Ok(Err(failed)) => {
                 let why = match failed.try_into_panic() {
                     Ok(panic) => panic_text(panic.as_ref()).to_owned(),
                     Err(error) => error.to_string(),
                 };
-                Asked::nobody(WhatIfSaid::Panicked, format!("panicked: {why}"))
+                Asked::empty(WhatIfSaid::Panicked, format!("panicked: {why}"))
             }
             Err(_) => {
                 let why = format!("handler took longer than {limit:?}, and still runs");
-                Asked::nobody(WhatIfSaid::TookTooLong, why)
+                Asked::empty(WhatIfSaid::TookTooLong, why)
             }
         }
     }
@@ -217,7 +217,7 @@ fn verdict(state: EventState, said: WhatIfSaid, effects: &[WhatIfEffect]) -> Wha
 }
 
 /// The word for an error of a handler.
-fn said(error: &HandlerError) -> WhatIfSaid {
+fn kind_of(error: &HandlerError) -> WhatIfSaid {
     match error {
         HandlerError::Ignore(_) => WhatIfSaid::Ignored,
         HandlerError::Refused(_) | HandlerError::Payload(_) => WhatIfSaid::Refused,
@@ -245,8 +245,9 @@ fn put_aside(state: EventState) -> Option<&'static str> {
     }
 }
 
-/// What is assumed of an event's version: as it was when it came, as far as rows tell, because that is what its effects
-/// followed from. It was stale if it stands as superseded, or if the newest version that is known came before it.
+/// What is assumed of an event's version: as it was when the event was received, as far as rows show, because that is
+/// what its effects followed from. It was stale if it stands as superseded, or if the newest version that is known was
+/// received before it.
 fn taken_as(handlers: &Handlers, event: &CommittedEvent) -> Option<WhatIfTaken> {
     let view = &event.view;
     let version = view.version.filter(|_| handlers.asks_for_latest(&view.event_type))?;

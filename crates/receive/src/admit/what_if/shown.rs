@@ -1,4 +1,4 @@
-//! How much of a call is told: bodies in part, headers without what opens a door, addresses without their paths.
+//! How much of a call is shown: bodies in part, headers without what opens a door, addresses without their paths.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use hooklatch_contract::WhatIfCall;
 use hooklatch_store::CommittedCall;
 use hooklatch_verify::read::shown_value;
 
-/// Most headers that are told of one call, and most characters of each.
+/// Most headers that are shown of one call, and most characters of each.
 const HEADERS_N_MAX: usize = 50;
 const HEADER_CHARS_MAX: usize = 256;
 
@@ -25,7 +25,7 @@ impl ShownBytes {
     /// For each event of an answer about many.
     pub const EACH: Self = Self { each_max: 2 * 1024, left: 16 * 1024 };
 
-    /// The piece of a body that is told; `None` where nothing is left.
+    /// The piece of a body that is shown; `None` where nothing is left.
     fn take(&mut self, body: &[u8]) -> Option<String> {
         let piece = body.get(..self.each_max).unwrap_or(body);
         self.left = self.left.checked_sub(piece.len())?;
@@ -33,7 +33,7 @@ impl ShownBytes {
     }
 }
 
-/// A call as it is told. `event_body` is what it carries when it has no body of its own.
+/// A call as it is shown. `event_body` is what it carries when it has no body of its own.
 pub(super) fn call_view(
     (destination, lane): (&str, Option<&str>),
     call: &CommittedCall,
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_opens_a_door_is_not_told() {
+    fn credentials_and_private_paths_are_not_shown() {
         let headers = [("authorization", "x"), ("x-note", "Bearer abc"), ("content-type", "text/plain")];
         let call = CommittedCall {
             method: "PUT".to_owned(),
@@ -93,17 +93,17 @@ mod tests {
             headers: headers.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
             body: Some(Bytes::from_static(b"a\xffb")),
         };
-        let told = call_view(("far", None), &call, b"", &mut { ShownBytes::ONE });
-        assert_eq!(told.path, "https://far.test/…");
-        assert_eq!(told.headers["authorization"], "[redacted]");
-        assert_eq!(told.headers["x-note"], "[redacted]");
-        assert_eq!(told.headers["content-type"], "text/plain");
-        assert_eq!((told.body.as_deref(), told.is_cut), (Some("a\u{fffd}b"), false));
+        let view = call_view(("far", None), &call, b"", &mut { ShownBytes::ONE });
+        assert_eq!(view.path, "https://far.test/…");
+        assert_eq!(view.headers["authorization"], "[redacted]");
+        assert_eq!(view.headers["x-note"], "[redacted]");
+        assert_eq!(view.headers["content-type"], "text/plain");
+        assert_eq!((view.body.as_deref(), view.is_cut), (Some("a\u{fffd}b"), false));
         assert_eq!((shown_path("/a?b=1"), shown_path("a b")), ("/a?b=1".to_owned(), "…".to_owned()));
     }
 
     #[test]
-    fn bodies_are_told_in_part_until_there_is_no_room_and_counted_whole() {
+    fn bodies_are_shown_in_part_until_there_is_no_room_and_counted_whole() {
         let call = CommittedCall {
             method: "POST".to_owned(),
             path: String::new(),
@@ -111,12 +111,12 @@ mod tests {
             body: None,
         };
         let mut shown = ShownBytes { each_max: 4, left: 10 };
-        let mut told = |body: &[u8]| {
-            let told = call_view(("a", None), &call, body, &mut shown);
-            (told.body, told.is_cut, told.body_bytes_n)
+        let mut view = |body: &[u8]| {
+            let view = call_view(("a", None), &call, body, &mut shown);
+            (view.body, view.is_cut, view.body_bytes_n)
         };
-        assert_eq!(told(b"abcdef"), (Some("abcd".to_owned()), true, 6));
-        assert_eq!(told(b"abcd"), (Some("abcd".to_owned()), false, 4));
-        assert_eq!(told(b"abc"), (None, true, 3), "no room is left");
+        assert_eq!(view(b"abcdef"), (Some("abcd".to_owned()), true, 6));
+        assert_eq!(view(b"abcd"), (Some("abcd".to_owned()), false, 4));
+        assert_eq!(view(b"abc"), (None, true, 3), "no room is left");
     }
 }

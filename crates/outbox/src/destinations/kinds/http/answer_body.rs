@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_good_status_counts_only_with_a_body_that_says_so() {
+    fn a_success_status_counts_only_with_a_matching_body() {
         #[track_caller]
         fn check(equals: Option<&str>, code: u16, body: Option<&str>, want: &str) {
             let word = match reader(equals, &[]).confirm(code, None, body.map(str::as_bytes)) {

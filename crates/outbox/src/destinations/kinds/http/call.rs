@@ -1,4 +1,4 @@
-//! One call and what comes back, whichever client makes it.
+//! One call and its answer, whichever client makes it.
 
 use std::error::Error;
 use std::time::Duration;
@@ -45,7 +45,7 @@ pub(super) enum BodyCut {
     Broken(String),
 }
 
-/// The reason why no answer came back, in words without URLs, bodies or secrets.
+/// The reason why there is no answer, in words without URLs, bodies or secrets.
 pub(super) enum CallFailure {
     /// The address is not one that may be called.
     Private(String),

@@ -49,7 +49,7 @@ pub fn http_client_believing(ca: &[u8]) -> Result<Client, DestinationError> {
 /// Makes the calls of one destination.
 pub(super) struct Caller {
     lean: Lean,
-    /// False once the destination has said that it would rather have HTTP/2, and where a proxy is in between.
+    /// False once the destination has asked for HTTP/2, and where a proxy is in between.
     is_lean: AtomicBool,
     other: ReqwestCaller,
 }
@@ -124,7 +124,7 @@ impl Caller {
 }
 
 impl ReqwestCaller {
-    /// The client, made anew when it is old, and with it its connections. Calls under way end on those of before.
+    /// The client, created again when it is old, and with it its connections. Calls under way end on those of before.
     fn client(&self) -> Result<Client, String> {
         let mut made = self.client.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((made_at, client)) = made.as_ref()

@@ -56,7 +56,7 @@ impl HttpDestination {
         Ok(Self { caller, base, headers, timeout, signers, reader: AnswerReader::new(config), question })
     }
 
-    /// Sends the message once and says what came back.
+    /// Sends the message once and returns the outcome.
     pub(crate) async fn send(&self, message: &LeasedMessage, now_ms: UnixMs) -> CallOutcome {
         // No attempt of it can end better, and the destination has no part in it.
         let forbidden = |why: String| CallOutcome::from(CallAnswer::Forbidden { why });
@@ -113,7 +113,7 @@ impl HttpDestination {
         let mut headers = self.headers.of(message)?;
         self.signers.sign(message, now_ms / 1_000, &mut headers)?;
         // Last, so that it is in no signature; another attempt has another one.
-        headers::say_span(message, &mut headers);
+        headers::insert_traceparent(message, &mut headers);
         let (body, is_body_wanted) = (message.body.clone(), self.reader.wants_body());
         Ok(Call { method, address, headers, body, timeout: self.timeout, is_body_wanted })
     }
@@ -137,7 +137,7 @@ impl HttpDestination {
             Err(why) => return unclear(why),
         };
         let mut headers = self.headers.of_question(self.base.is_home_of(&address.url));
-        // Whatever a cache remembers was said before the call ended.
+        // What a cache holds was answered before the call ended.
         headers.append(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
         let (method, body) = (Method::GET, Bytes::new());
         let call = Call { method, address: &address, headers, body, timeout, is_body_wanted: true };

@@ -33,7 +33,7 @@ impl Headers {
     /// `at_home`: its credentials are for its own host.
     pub(super) fn of_question(&self, at_home: bool) -> HeaderMap {
         let mut headers = if at_home { self.0.clone() } else { HeaderMap::new() };
-        introduce(&mut headers);
+        insert_default_headers(&mut headers);
         headers
     }
 
@@ -69,21 +69,21 @@ impl Headers {
         if message.key.is_synthetic() {
             headers.insert(&SYNTHETIC, HeaderValue::from_static("true"));
         }
-        introduce(&mut headers);
+        insert_default_headers(&mut headers);
         Ok(headers)
     }
 }
 
 /// Says which span the call is of, unless the message or the destination says something else by the same name.
-pub(super) fn say_span(message: &LeasedMessage, headers: &mut HeaderMap) {
+pub(super) fn insert_traceparent(message: &LeasedMessage, headers: &mut HeaderMap) {
     if let (Some(span), Entry::Vacant(entry)) = (message.traceparent, headers.entry(TRACEPARENT)) {
         // Digits and hyphens are always a value.
         entry.insert(HeaderValue::try_from(span.to_string()).unwrap_or(HeaderValue::from_static("")));
     }
 }
 
-/// Says who calls and that any answer will do, unless something else was said.
-fn introduce(headers: &mut HeaderMap) {
+/// Sets `User-Agent` and `Accept`, unless the message has its own.
+fn insert_default_headers(headers: &mut HeaderMap) {
     for (name, value) in [(USER_AGENT, AGENT), (ACCEPT, "*/*")] {
         if let Entry::Vacant(entry) = headers.entry(name) {
             entry.insert(HeaderValue::from_static(value));

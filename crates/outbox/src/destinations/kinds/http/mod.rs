@@ -7,7 +7,7 @@
 //! `kind.rs` says what HTTP is as a kind of destination, `parse.rs` reads its keys. `destination.rs` makes a call: to an
 //! address (`address.rs`), with headers (`headers.rs`) and signatures (`sign.rs`, `signed.rs`, `values.rs`), over TLS
 //! (`tls.rs`), by one of two clients (`client.rs`: `lean/`, ours, or `reqwest`, which knows proxies and HTTP/2).
-//! `call.rs` is what goes out and comes back, `answer_body.rs` what the body of an answer is good for, `question.rs`
+//! `call.rs` is a call and its answer, `answer_body.rs` what the body of an answer is good for, `question.rs`
 //! how a destination is asked whether an earlier attempt took effect. `bare.rs` is for benches.
 
 mod address;

@@ -71,7 +71,7 @@ fn call_url(field: &Field<'_>, text: &str) -> Option<String> {
         return http_url(field, text, UrlRule::Destination);
     }
     template(field, text, Escape::Url)?;
-    // What is around the values must be an address, and its scheme must not come out of an event.
+    // What is around the values must be an address, and its scheme must not be taken from an event.
     let with_stand_ins = template::without_tags(text);
     http_url(field, &with_stand_ins, UrlRule::Destination)?;
     Some(text.to_owned())
@@ -264,7 +264,7 @@ fn needed_secret(table: &mut Table<'_>) -> Option<Secret> {
 fn one_or_two(field: &Field<'_>) -> Vec<Secret> {
     let is_list = match &field.value.kind {
         ValueKind::Array(_) => true,
-        // From the environment a list comes as text.
+        // The environment has a list as text.
         ValueKind::String(text) => field.is_env_text() && text.trim_start().starts_with('['),
         _ => false,
     };

@@ -1,8 +1,9 @@
 //! The text that an `hmac` covers: a template around the bytes of the body.
 //!
-//! A template gives text, and a body need not be text. So `{{ body }}` is no value of the template: the text is taken
-//! apart at it, what is between is a template of its own, and the bytes of the body go to the digest as they are. That
-//! leaves one rule that Jinja does not have: the body stands alone, `{{ body }}`, and no filter or condition sees it.
+//! A template gives text, and a body need not be text. So `{{ body }}` is not a value of the template: the text is
+//! taken apart at it, what is between is a template of its own, and the bytes of the body go to the digest as they are.
+//! That leaves one rule that Jinja does not have: the body stands alone, `{{ body }}`, and no filter or condition sees
+//! it.
 
 use serde_json::Value;
 

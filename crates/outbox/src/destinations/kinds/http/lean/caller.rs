@@ -80,7 +80,7 @@ impl Lean {
         // Unless the body has a say, the status decides: one that is cut off, endless or slow changes nothing.
         let body = link.body(response.into_body(), call.is_body_wanted);
         let body = timeout_at(deadline, body).await.unwrap_or(Err(BodyCut::TooSlow));
-        // Whoever answers so has not looked at the body: the page of a proxy, for instance.
+        // A server that answers so has not looked at the body: the page of a proxy, for instance.
         if (200..=299).contains(&code) && link.is_cut(call.body.len()) {
             return Err(LeanStop::Failed(CallFailure::Unknown(answered_early(code))));
         }

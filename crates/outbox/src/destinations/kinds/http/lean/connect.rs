@@ -87,14 +87,14 @@ impl Connector {
     }
 }
 
-/// Looks names up as the system does, anew for each connection, and gives back only what may be called.
+/// Looks names up as the system does, for each connection again, and returns only addresses that may be called.
 #[derive(Clone)]
 pub(crate) enum Lookup {
     /// The addresses that the system knows; with a list, those of them that may be called.
     System(Option<Arc<Allowed>>),
     /// The addresses that a test says, one answer after the other.
     #[cfg(test)]
-    Told(Arc<Allowed>, Arc<std::sync::Mutex<Vec<SocketAddr>>>),
+    Scripted(Arc<Allowed>, Arc<std::sync::Mutex<Vec<SocketAddr>>>),
 }
 
 impl Service<Name> for Lookup {
@@ -112,8 +112,8 @@ impl Service<Name> for Lookup {
             match this {
                 Self::System(allowed) => Ok(lookup(name.as_str(), allowed.as_deref()).await?.into_iter()),
                 #[cfg(test)]
-                Self::Told(allowed, told) => {
-                    let found = told.lock().unwrap_or_else(std::sync::PoisonError::into_inner).pop();
+                Self::Scripted(allowed, addresses) => {
+                    let found = addresses.lock().unwrap_or_else(std::sync::PoisonError::into_inner).pop();
                     Ok(hooklatch_core::net::permitted(&allowed, name.as_str(), found.into_iter())?
                         .into_iter())
                 }

@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-/// Longest time that a test waits for what must come.
+/// Longest time that a test waits for what must happen.
 const BOUND: Duration = Duration::from_secs(20);
 
 /// One thing that a destination does with a connection. After the last one it is closed.

@@ -29,7 +29,7 @@ impl Lean {
                 Err(error) => return HandshakeEnd::Unreached(words(&*error)),
             };
             match self.connector.over(origin, wire).await {
-                Ok(stream) => heard(stream).await,
+                Ok(stream) => read_response(stream).await,
                 Err(error) => refused(&error),
             }
         });
@@ -38,13 +38,13 @@ impl Lean {
     }
 }
 
-/// What the other side says of us, once we believe it.
-async fn heard(mut stream: TlsStream<Wire>) -> HandshakeEnd {
+/// Reads what the other side answers to our certificate, once we believe its own.
+async fn read_response(mut stream: TlsStream<Wire>) -> HandshakeEnd {
     let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
     let not_after_s = shown.and_then(|certificate| tls::not_after_s(certificate));
     match timeout(OBJECTION, stream.read_u8()).await {
         Ok(Err(error)) if alert(&error).is_some() => refused(&(error.into())),
-        // Whoever hangs up without a word may do that with everybody who says nothing.
+        // A server that closes the connection without an alert may do so with every silent client.
         _ => HandshakeEnd::Well { not_after_s },
     }
 }
@@ -73,7 +73,7 @@ fn refused(error: &BoxError) -> HandshakeEnd {
 fn why_not(why: &CertificateError) -> String {
     match why {
         CertificateError::UnknownIssuer => "no authority that is believed here has signed it".to_owned(),
-        // An authority that was made anew under its old name.
+        // An authority that was created again under its old name.
         CertificateError::BadSignature => {
             "no authority that is believed here has signed it: one of that name has another key".to_owned()
         }

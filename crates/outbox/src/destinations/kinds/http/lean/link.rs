@@ -106,8 +106,8 @@ impl Link {
         Ok(kept.into())
     }
 
-    /// True when another request may follow, after the whole answer was read. Not when the destination said otherwise,
-    /// when it did not take the whole request, or when it said more than it had announced.
+    /// True when another request may follow, after the whole answer was read. Not when the destination refused that,
+    /// when it did not take the whole request, or when it sent more than it had announced.
     pub(super) async fn can_be_used_again(&mut self) -> bool {
         poll_fn(|cx| {
             move_bytes(&mut self.connection, cx);

@@ -55,7 +55,7 @@ impl LinkPool {
             return;
         }
         let mut state = self.state();
-        // Closed when nobody is kept waiting for it.
+        // Closed after the lock is released, so that no caller waits for it.
         let oldest = (state.links.len() >= self.idle_n_max).then(|| state.links.remove(0));
         state.links.push(link);
         if !state.is_watched {

@@ -100,7 +100,7 @@ async fn a_connection_is_used_again_only_after_a_whole_answer_and_nothing_more()
 }
 
 #[tokio::test]
-async fn what_comes_while_a_connection_idles_is_nobodys_answer() {
+async fn bytes_on_an_idle_connection_are_not_taken_as_an_answer() {
     let smuggled = "HTTP/1.1 500 Smuggled\r\ncontent-length: 0\r\n\r\n";
     let scripts: [&[ScriptStep]; 3] = [
         &[Take, Say(OK), Close, Tell, Wait],
@@ -118,7 +118,7 @@ async fn what_comes_while_a_connection_idles_is_nobodys_answer() {
     }
 }
 
-/// The runtime hears of nothing between the two calls: only a look at the socket itself tells.
+/// The runtime gets no event between the two calls: only a look at the socket itself shows it.
 #[tokio::test]
 async fn a_connection_that_was_closed_a_moment_ago_is_not_written_to() {
     use std::io::{Read, Write};
@@ -272,11 +272,11 @@ async fn a_name_that_turns_private_between_two_calls_is_not_called() {
     let close = "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{}";
     let destination =
         TestDestination::start(&[&[Take, Say(close)], &[Take, Say(OK), Take, Say(OK), Wait]]).await;
-    // The address stands for a public one. Told from the last to the first.
+    // The address stands for a public one. The lookup returns them from the last to the first.
     let (public, private) = (SocketAddr::from(([127, 0, 0, 1], 0)), SocketAddr::from(([127, 0, 0, 2], 0)));
-    let told = Arc::new(Mutex::new(vec![private, public, private, public]));
+    let addresses = Arc::new(Mutex::new(vec![private, public, private, public]));
     let allowed = Arc::new(Allowed::new(&["127.0.0.1".to_owned()]));
-    let lookup = Lookup::Told(allowed, Arc::clone(&told));
+    let lookup = Lookup::Scripted(allowed, Arc::clone(&addresses));
     let lean = Lean::looking_up(lookup, None, Duration::from_secs(2), 4);
     let url = format!("http://far.test:{}/", destination.addr.port());
     let call = || called_with(&lean, &url, Method::POST, Bytes::new(), 5_000);
@@ -284,7 +284,7 @@ async fn a_name_that_turns_private_between_two_calls_is_not_called() {
     assert_eq!(call().await, "private", "looked up anew for the new connection");
     assert_eq!(call().await, "200 {}");
     assert_eq!(call().await, "200 {}", "on the connection to the address that was checked");
-    assert_eq!(told.lock().unwrap_or_else(PoisonError::into_inner).len(), 1);
+    assert_eq!(addresses.lock().unwrap_or_else(PoisonError::into_inner).len(), 1);
     assert_eq!(destination.counts(), (2, 3));
 }
 

@@ -1,4 +1,5 @@
-//! The lean client over TLS: whom it believes, and that what is below HTTP does not hide what the destination does.
+//! The lean client over TLS: which servers it believes, and that what is below HTTP does not hide what the destination
+//! does.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +31,7 @@ struct TlsFront {
     url: String,
     ca_pem: String,
     destination: TestDestination,
-    /// A connection of the destination was closed, and the caller was told.
+    /// A connection of the destination was closed, and the caller got the close.
     closed: Arc<Notify>,
     _running: JoinSet<()>,
 }
@@ -118,7 +119,7 @@ async fn a_kept_connection_is_used_again_and_one_that_was_closed_is_not() {
 }
 
 #[tokio::test]
-async fn a_destination_that_would_rather_have_http_2_is_told_nothing() {
+async fn a_destination_that_prefers_http_2_gets_no_request() {
     let front = TlsFront::start(&["h2", "http/1.1"], &[&[Wait]]).await;
     assert_eq!(front.called(&front.lean(&front.ca_pem)).await, Err("http2"));
     assert_eq!(front.destination.counts().1, 0);

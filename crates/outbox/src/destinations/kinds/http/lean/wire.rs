@@ -13,7 +13,7 @@ use tokio::net::TcpStream;
 /// Most bytes that the look before a request reads: a notice that a TLS connection is over is shorter.
 const LOOK_BYTES: usize = 64;
 
-/// The fate of the current request, as far as the socket knows.
+/// What became of the current request, as far as the socket knows.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     /// Bytes of the request that went to the system, as they are on the wire.

@@ -1,4 +1,4 @@
-//! One event's fate: decided without I/O, in one order, for all three drivers.
+//! What becomes of one event: decided without I/O, in one order, for all three drivers.
 //!
 //! Three drivers admit or dispatch events: the shared batch (`commit.rs`), a transaction of its own
 //! (`transactional.rs`), and a later try (`retry.rs`). They differ in how handlers run, and in nothing else. Each goes
@@ -8,13 +8,13 @@
 //! 2. unreadable: it is kept for a person;
 //! 3. undispatched: it is a test event of which nothing is to follow: it rests, as `ignored`;
 //! 4. superseded: it is kept, but a newer version of its object was seen, and its handlers want the latest alone;
-//! 5. wanted by nobody: it rests, as `ignored`;
+//! 5. unwanted: no handler and no route takes it: it rests, as `ignored`;
 //! 6. later: it repeats a signal within its window, so it waits for the end of that as `retry`;
 //! 7. paused: its provider is, so it waits as `retry`;
 //! 8. dispatch: the driver runs the handlers;
 //! 9. fill in, reject, plan: `Planner::conclude` in `plan.rs` turns their answer into rows and messages.
 //!
-//! Steps 1 to 7 are [`fate`]. An event that is tried later was new and readable once; its driver starts at step 7.
+//! Steps 1 to 7 are [`decide`]. An event that is tried later was new and readable once; its driver starts at step 7.
 
 use std::sync::Arc;
 
@@ -24,10 +24,10 @@ use hooklatch_store::{Candidate, Latched};
 
 /// The way that an event goes, once it is known whether it is new.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Fate {
-    /// Nothing more: it is known already, or nobody wants it.
+pub enum Decision {
+    /// Nothing more: it is known already, or no handler or route wants it.
     Rest,
-    /// It is kept for a person, who is told why it cannot be read.
+    /// It is kept for a person, who sees why it cannot be read.
     Unreadable,
     /// It is kept and not dispatched: its object has moved on.
     Superseded,
@@ -41,23 +41,23 @@ pub(crate) enum Fate {
     Dispatch,
 }
 
-/// Decides the fate of one event. `is_stale` says that a newer version of its object was seen before.
-pub(crate) fn fate(entry: &ProviderEntry, event: &IncomingEvent, latched: &Latched, is_stale: bool) -> Fate {
+/// Decides what becomes of one event. `is_stale` says that a newer version of its object was seen before.
+pub fn decide(entry: &ProviderEntry, event: &IncomingEvent, latched: &Latched, is_stale: bool) -> Decision {
     let handlers = entry.provider.handlers();
     if *latched != Latched::New {
-        Fate::Rest
+        Decision::Rest
     } else if event.unreadable.is_some() {
-        Fate::Unreadable
+        Decision::Unreadable
     } else if event.is_undispatched {
-        Fate::Undispatched
+        Decision::Undispatched
     } else if is_stale && handlers.wants_latest_only(&event.event_type) {
-        Fate::Superseded
+        Decision::Superseded
     } else if !handlers.wants(&event.event_type) {
-        Fate::Rest
+        Decision::Rest
     } else if let Some(not_before_ms) = event.not_before_ms {
-        Fate::Later(not_before_ms)
+        Decision::Later(not_before_ms)
     } else {
-        entry.pause.reason().map_or(Fate::Dispatch, Fate::Paused)
+        entry.pause.reason().map_or(Decision::Dispatch, Decision::Paused)
     }
 }
 
@@ -95,8 +95,8 @@ pub(super) fn is_known_beforehand(entry: &ProviderEntry, event: &IncomingEvent) 
         && entry.pause.reason().is_none()
 }
 
-/// The outcome that the sender hears about one event.
-pub(crate) fn outcome(latched: &Latched, event: &IncomingEvent, is_superseded: bool) -> Outcome {
+/// The outcome of one event that is in the sender's answer.
+pub fn outcome(latched: &Latched, event: &IncomingEvent, is_superseded: bool) -> Outcome {
     match latched {
         Latched::New if event.unreadable.is_some() => Outcome::Unreadable,
         Latched::New if is_superseded => Outcome::Superseded,
@@ -124,7 +124,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_the_sender_hears_follows_from_what_the_event_met() {
+    fn the_answer_follows_from_what_the_latch_found() {
         let readable = event();
         let unreadable = IncomingEvent { unreadable: Some("it is not JSON".to_owned()), ..readable.clone() };
         let (duplicate, new) = (Latched::Duplicate, Latched::New);
@@ -148,14 +148,14 @@ pub(crate) mod tests {
         let latest = kind.on_latest("t", |_: Event<()>| Ok(Effects::new()));
         let of_latest = ProviderEntry::example(&latest, OnHandlerError::Keep);
         for (id, is_undispatched, want, state) in [
-            ("e", false, Fate::Dispatch, EventState::Handled),
-            ("test:e", false, Fate::Dispatch, EventState::Handled),
-            ("test:e", true, Fate::Undispatched, EventState::Ignored),
+            ("e", false, Decision::Dispatch, EventState::Handled),
+            ("test:e", false, Decision::Dispatch, EventState::Handled),
+            ("test:e", true, Decision::Undispatched, EventState::Ignored),
         ] {
             let mut event = IncomingEvent { is_undispatched, ..event() };
             event.key.event_id = id.to_owned();
-            assert_eq!(fate(&entry, &event, &Latched::New, false), want);
-            assert_eq!(fate(&entry, &event, &Latched::Duplicate, false), Fate::Rest);
+            assert_eq!(decide(&entry, &event, &Latched::New, false), want);
+            assert_eq!(decide(&entry, &event, &Latched::Duplicate, false), Decision::Rest);
             assert!(!is_known_beforehand(&entry, &event), "a handler takes it");
             let event = Arc::new(event);
             assert_eq!(candidate(&entry, &event, 1).state, state);
@@ -171,23 +171,23 @@ pub(crate) mod tests {
         let entry = ProviderEntry::example(&kind, OnHandlerError::Keep);
         let (new, known) = (Latched::New, Latched::Duplicate);
         for (event_type, latched, is_readable, is_stale, want) in [
-            ("wanted", &new, true, false, Fate::Dispatch),
-            ("wanted", &new, true, true, Fate::Dispatch),
-            ("newest", &new, true, false, Fate::Dispatch),
-            ("newest", &new, true, true, Fate::Superseded),
-            ("newest", &new, false, true, Fate::Unreadable),
-            ("newest", &known, true, true, Fate::Rest),
-            ("wanted", &known, false, false, Fate::Rest),
-            ("other", &new, false, false, Fate::Unreadable),
-            ("other", &new, true, true, Fate::Rest),
+            ("wanted", &new, true, false, Decision::Dispatch),
+            ("wanted", &new, true, true, Decision::Dispatch),
+            ("newest", &new, true, false, Decision::Dispatch),
+            ("newest", &new, true, true, Decision::Superseded),
+            ("newest", &new, false, true, Decision::Unreadable),
+            ("newest", &known, true, true, Decision::Rest),
+            ("wanted", &known, false, false, Decision::Rest),
+            ("other", &new, false, false, Decision::Unreadable),
+            ("other", &new, true, true, Decision::Rest),
         ] {
             let unreadable = (!is_readable).then(|| "it is not JSON".to_owned());
             let event = IncomingEvent { event_type: event_type.to_owned(), unreadable, ..event() };
-            assert_eq!(fate(&entry, &event, latched, is_stale), want, "{event_type} {latched:?}");
+            assert_eq!(decide(&entry, &event, latched, is_stale), want, "{event_type} {latched:?}");
             assert!(!is_known_beforehand(&entry, &event), "versions decide here, so nothing is known before");
             let later = IncomingEvent { not_before_ms: Some(9), ..event };
-            let want = if want == Fate::Dispatch { Fate::Later(9) } else { want };
-            assert_eq!(fate(&entry, &later, latched, is_stale), want, "{}", later.event_type);
+            let want = if want == Decision::Dispatch { Decision::Later(9) } else { want };
+            assert_eq!(decide(&entry, &later, latched, is_stale), want, "{}", later.event_type);
         }
     }
 }

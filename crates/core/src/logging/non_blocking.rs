@@ -1,5 +1,5 @@
-//! The way of log lines out of the process. Nobody waits for whoever reads them: a pipe that is full, or a disk, costs
-//! lines and nothing else.
+//! The non-blocking writer of log lines. No task waits for a slow reader: a pipe that is full, or a disk, costs lines
+//! and nothing else.
 
 use std::io::{self, Write};
 use std::os::fd::AsFd;
@@ -15,27 +15,27 @@ const NO_PATIENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
 /// A writer of whole lines that leaves out what its file does not take in time, and never fails.
 #[derive(Debug)]
-pub(super) struct Unhindered<W> {
+pub(super) struct NonBlockingWriter<W> {
     state: Mutex<State<W>>,
 }
 
 #[derive(Debug)]
 struct State<W> {
     file: W,
-    /// True when the last line was not taken: nobody waits for the next one.
+    /// True when the last line was not taken: the writer does not wait for the next one.
     is_stuck: bool,
     /// True when a part of a line was taken: the next one begins on a line of its own.
     is_cut: bool,
 }
 
-impl<W: Write + AsFd> Unhindered<W> {
-    pub(crate) fn new(file: W) -> Self {
+impl<W: Write + AsFd> NonBlockingWriter<W> {
+    pub fn new(file: W) -> Self {
         Self { state: Mutex::new(State { file, is_stuck: false, is_cut: false }) }
     }
 
     /// Writes a line, or counts that it was left out.
     fn line(&self, line: &[u8]) {
-        // What is left of a line that was cut is told by the flag.
+        // The rest of a line that was cut is lost: the flag has a line end written before the next line.
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let is_taken = (!state.is_cut || state.takes(b"\n")) && {
             state.is_cut = false;
@@ -62,7 +62,7 @@ impl<W: Write + AsFd> State<W> {
     }
 }
 
-impl<W: Write + AsFd> Write for &Unhindered<W> {
+impl<W: Write + AsFd> Write for &NonBlockingWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.line(bytes);
         Ok(bytes.len())
@@ -82,11 +82,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_that_nobody_reads_are_left_out_and_what_comes_afterwards_is_whole() {
+    fn lines_without_a_reader_are_left_out_and_later_lines_are_complete() {
         let (near, mut far) = UnixStream::pair().expect("a pair");
-        let writer = Unhindered::new(near);
+        let writer = NonBlockingWriter::new(near);
         let line = |n: usize| format!("{n} {}\n", "x".repeat(3 * PART_BYTES));
-        // More than anybody keeps for a reader.
+        // More than the system buffers for a reader.
         for n in 0..1_000 {
             (&writer).write_all(line(n).as_bytes()).expect("never fails");
         }
@@ -105,9 +105,9 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_that_is_full_is_nobodys_error() {
+    fn a_full_disk_is_not_an_error_of_the_writer() {
         let Ok(full) = File::options().write(true).open("/dev/full") else { return };
-        let writer = Unhindered::new(full);
+        let writer = NonBlockingWriter::new(full);
         for _ in 0..3 {
             (&writer).write_all(b"line\n").expect("never fails");
         }
