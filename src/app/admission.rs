@@ -31,7 +31,7 @@ pub(super) struct Helpers<'a> {
     pub(super) providers: &'a Providers,
     pub(super) config: &'a Current<Config>,
     pub(super) notes: &'a RequestNotes,
-    /// What counts of this node, and where it is told.
+    /// The counters of this node, and the handle that renders them.
     pub(super) counting: (&'a Arc<Rhythms>, CountedRequests, PrometheusHandle),
     pub(super) activity: &'a Arc<NodeActivity>,
 }

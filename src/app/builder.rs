@@ -27,11 +27,11 @@ pub struct App {
     pub(super) echo: EchoState,
     /// Where the configuration was read, and is read again; `None` where the program made it.
     pub(super) source: Option<ConfigSource>,
-    /// Hears SIGHUP, where somebody listened before there was an app.
+    /// Receives SIGHUP, where the program listened for it before there was an app.
     pub(super) hangup: Option<Signal>,
     /// What requests under way may hold; shared by the receiver, which fills it, and by `/metrics`.
     pub(super) memory: MemoryRoom,
-    /// Told by the start, when the program has had the time to install its log.
+    /// Logged at start, once the program has had the time to install its log.
     pub(super) warnings: Vec<String>,
 }
 
@@ -64,7 +64,7 @@ impl App {
         Self { source: Some(ConfigSource { file, is_dev }), ..self }
     }
 
-    /// Reloads at what was heard of SIGHUP since somebody listens.
+    /// Reloads at each SIGHUP since this signal stream was opened.
     pub(crate) fn hearing(self, hangup: Signal) -> Self {
         Self { hangup: Some(hangup), ..self }
     }
@@ -75,7 +75,7 @@ impl App {
         Self::of_kinds(config, BTreeMap::new(), hooklatch_receive::providers::builtin())
     }
 
-    /// Starts from these kinds alone: nobody else makes the built-in ones again, whose specs take time to read.
+    /// Starts from these kinds alone, without parsing the built-in ones again, whose specs take time to read.
     fn of_kinds(config: Config, active: BTreeMap<Name, ActiveProvider>, kinds: Vec<Provider>) -> Self {
         Self {
             memory: MemoryRoom::new(config.server.inflight_bytes_max as usize),

@@ -52,8 +52,8 @@ pub(super) async fn open_store(
     Ok(store.keeping_answers(i64::from(config.retention.answers_days) * DAY_MS))
 }
 
-/// Refuses a database that was restored to an earlier moment and that nobody has taken over: what it would send again
-/// may have been forgotten at the destination, and what it would count has other names there.
+/// Refuses a database that was restored to an earlier moment and that no operator has taken over: the destination may
+/// have forgotten what it would send again, and knows what it would count under other names.
 async fn known(store: &Store, is_replicated: bool) -> anyhow::Result<()> {
     let standing =
         store.restore_standing().await.context("could not tell whether it is the same database")?;

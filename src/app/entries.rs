@@ -1,4 +1,4 @@
-//! The configured providers, each with its kind, its handlers and its keys; and what operators are told of them.
+//! The configured providers, each with its kind, its handlers and its keys; and the view of them that operators get.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -312,7 +312,7 @@ fn headers(spec: &Spec) -> Vec<String> {
     names
 }
 
-/// The rules by which events of a kind are told apart, as rows have them, in the order in which they are tried.
+/// The rules that identify events of a kind, as rows have them, in the order in which they are tried.
 fn identity_rules(spec: &Spec) -> String {
     let mut rules: Vec<String> = Vec::new();
     for one in spec.event.iter().flat_map(|event| &event.identity) {

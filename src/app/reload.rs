@@ -123,7 +123,7 @@ impl Reload {
         Loaded { config, active }
     }
 
-    /// Refuses to give up a provider or destination that something waits for: nobody would take it any more.
+    /// Refuses to remove a provider or destination that events or messages wait for: they would never be processed.
     async fn check_removed(&self, config: &Config) -> anyhow::Result<()> {
         let now = &self.app.config;
         let providers = removed(&now.providers, &config.providers);
@@ -187,8 +187,8 @@ impl Reload {
     async fn replace(&mut self, before: &Config, prepared: Prepared) {
         let Prepared { entries, destinations, operator_routes } = prepared;
         self.looked_at.calls.replace(destinations);
-        gauges::take_back(before, &self.providers.get());
-        gauges::tell(&self.app.config, &entries);
+        gauges::withdraw_info(before, &self.providers.get());
+        gauges::publish_info(&self.app.config, &entries);
         self.providers.set(Arc::clone(&entries));
         self.receiver = self.receiver.reloaded(&entries);
         let installation_id = self.admission.installation_id;
@@ -200,7 +200,7 @@ impl Reload {
         self.admission.wake_retries.notify_one();
     }
 
-    /// The secrets that a running process cannot read again. Credentials are files, which whoever gave them may replace.
+    /// The secrets that a running process cannot read again. Credentials are files, which can be replaced.
     fn not_read_again(&self) -> String {
         let is_fixed = |place: &&String| place.starts_with("variable ");
         let secrets = self.app.config.settings.iter().filter_map(|one| {

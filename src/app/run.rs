@@ -1,4 +1,4 @@
-//! The life of a process that is Hooklatch and nothing else: started, told to its service manager, stopped in order.
+//! The life of a process that is only Hooklatch: started, reported to its service manager, stopped in order.
 //!
 //! The order of a stop is that of those who send us traffic. The word to stop turns `/readyz` to no at once, and for
 //! `server.stop_delay_ms` nothing else: a load balancer goes on sending until it has looked. Then the listeners close,
@@ -23,7 +23,7 @@ const CLOSE_MARGIN: Duration = Duration::from_secs(5);
 
 impl App {
     /// Runs until SIGTERM or SIGINT, then stops in order; a second one ends the delay that `server.stop_delay_ms` puts
-    /// before the stop. Takes the sockets that a service manager opened for us, and tells it how it goes. Installs
+    /// before the stop. Takes the sockets that a service manager opened, and reports its status to it. Installs
     /// neither a log nor a panic hook: see [`App::install_log`].
     ///
     /// At SIGHUP it reads its configuration again, whole or not at all, and goes on: see `docs/operating.md`.
@@ -54,7 +54,7 @@ impl App {
             );
         }
         let reloads = running.reload.take().map(|reload| spawn(reload.run(hangup)));
-        until_told(&running, &manager, &mut signals).await;
+        report_until_stop(&running, &manager, &mut signals).await;
         if let Some(reloads) = reloads {
             reloads.abort();
             // It could admit something: it must be gone before the stop.
@@ -73,10 +73,10 @@ impl App {
     }
 }
 
-/// Tells the manager how it goes, until somebody tells us to stop.
-async fn until_told(running: &Running, manager: &Manager, signals: &mut StopSignals) {
+/// Reports readiness to the service manager until a stop signal arrives.
+async fn report_until_stop(running: &Running, manager: &Manager, signals: &mut StopSignals) {
     let mut readiness = running.readiness.clone();
-    let mut told = Told::default();
+    let mut reported = ManagerStatus::default();
     let mut beats = manager.beat().map(|beat| {
         let mut beats = interval(beat);
         beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -84,7 +84,7 @@ async fn until_told(running: &Running, manager: &Manager, signals: &mut StopSign
     });
     loop {
         let now = readiness.borrow_and_update().clone();
-        told.tell(manager, &now, running);
+        reported.update(manager, &now, running);
         tokio::select! {
             () = signals.next() => return,
             () = changed(&mut readiness) => {}
@@ -97,7 +97,7 @@ async fn until_told(running: &Running, manager: &Manager, signals: &mut StopSign
     }
 }
 
-/// Waits for the next look at the parts; for ever once nobody looks any more.
+/// Waits until readiness changes; forever once its sender is gone.
 async fn changed(readiness: &mut watch::Receiver<Readiness>) {
     if readiness.changed().await.is_err() {
         std::future::pending::<()>().await;
@@ -111,16 +111,16 @@ async fn beat(beats: Option<&mut Interval>) {
     }
 }
 
-/// What the manager was told so far.
+/// What was reported to the service manager so far.
 #[derive(Default)]
-struct Told {
+struct ManagerStatus {
     was_ready: bool,
     status: String,
 }
 
-impl Told {
-    /// Tells what is new. That the start is over is told once, when traffic may come.
-    fn tell(&mut self, manager: &Manager, now: &Readiness, running: &Running) {
+impl ManagerStatus {
+    /// Reports what changed. `READY` is reported once, when traffic may arrive.
+    fn update(&mut self, manager: &Manager, now: &Readiness, running: &Running) {
         let away: Vec<&str> =
             now.parts().into_iter().filter_map(|(name, is_there)| (!is_there).then_some(name)).collect();
         let status = if away.is_empty() {

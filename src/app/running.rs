@@ -46,7 +46,7 @@ impl Exporting {
     }
 }
 
-/// A Hooklatch that runs. Dropping it tells its parts to stop and waits for none of them: see [`Running::stop`].
+/// A running Hooklatch. Dropping it signals its parts to stop and waits for none of them: see [`Running::stop`].
 pub struct Running {
     /// Address where senders reach the receiver.
     pub receiver_addr: SocketAddr,
@@ -71,7 +71,7 @@ impl Running {
     }
 }
 
-/// Everything of a Hooklatch that runs besides a receiver: admission, calls, retries, retention. Dropping it tells
+/// Everything of a Hooklatch that runs besides a receiver: admission, calls, retries, retention. Dropping it signals
 /// its parts to stop, as soon as its router is dropped too, and waits for none of them: see [`Background::stop`].
 pub struct Background {
     pub(super) stop: Stopper,
@@ -82,7 +82,7 @@ pub struct Background {
     pub(super) workers: Vec<JoinHandle<()>>,
     /// Saved after all that is counted.
     pub(super) activity: Arc<NodeActivity>,
-    /// Stopped after all that is told of.
+    /// Stopped after every part whose spans it exports.
     pub(super) exporting: Option<Exporting>,
     /// Stopped after all who write.
     pub(super) witnessing: Witnessing,

@@ -122,7 +122,7 @@ impl App {
     /// itself: open connections, in all and of one peer, header size and time, slow bodies and slow readers, the life
     /// of a connection. Size, time and memory of bodies are bounded here. There is no operator side: no API, no
     /// `/metrics`, no `/readyz`; the commands that ask a running server (`events`, `messages`, `explain`, …) have
-    /// nobody to ask.
+    /// no server to query.
     ///
     /// To stop: stop your server, drop the router, then [`Background::stop`].
     #[cfg(feature = "router")]
@@ -149,7 +149,7 @@ impl App {
         // First: what the parts measure is registered as they are made.
         let metrics = gauges::metrics_handle();
         let entries = self.entries()?;
-        gauges::tell(&self.config, &entries);
+        gauges::publish_info(&self.config, &entries);
         for warning in &self.warnings {
             warn!("{warning}");
         }
@@ -251,7 +251,7 @@ impl App {
         admit::admitter(Arc::clone(admission), server.queue_n_max as usize, answer_timeout, providers_n)
     }
 
-    /// The outbox, whose attempts are told of as configured, and the task that this needs.
+    /// The outbox, which publishes its attempts as configured, and the task that this needs.
     fn outbox(
         &self,
         store: &Store,

@@ -48,7 +48,7 @@ fn names(names: Option<&Vec<String>>) -> Shown {
 /// `settings`: the configuration that a running server has in force.
 #[derive(Subcommand)]
 pub(super) enum Settings {
-    /// List every value that is in force, and where it came from; secrets without themselves.
+    /// List every value that is in force, and where it is set; secrets are not shown.
     List(PagingArgs),
 }
 

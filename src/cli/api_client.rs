@@ -71,7 +71,7 @@ pub(crate) enum ApiError {
     /// Nothing was sent: no connection was made.
     #[error("cannot reach {server}: {why}; say where it is with --url, a profile or --config")]
     Unreached { server: String, why: String },
-    /// The request was sent and no whole answer came back: it may have been done.
+    /// The request was sent and no complete answer arrived: the server may have processed it.
     #[error("no answer from {server}: {why}")]
     Lost { server: String, why: String },
     /// The answer does not follow our contract.

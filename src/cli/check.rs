@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn how_long_a_sender_sends_again_is_told_in_its_largest_whole_unit() {
+    fn retry_spans_are_shown_in_their_largest_whole_unit() {
         #[track_caller]
         fn check(more: &str, words: &str, json: &Value) {
             let spec = spec(more);

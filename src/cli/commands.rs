@@ -130,7 +130,7 @@ pub(super) fn program(is_help: bool) -> clap::Command {
     help::laid_out(Cli::command().version(version(std::env::args_os().next())), is_help)
 }
 
-/// The version of the library; a program of somebody's own is named beside it.
+/// The version of the library; a program that embeds it is named beside it.
 fn version(program: Option<OsString>) -> String {
     let version = env!("CARGO_PKG_VERSION");
     let program = program.map(PathBuf::from);

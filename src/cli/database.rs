@@ -154,8 +154,8 @@ pub(super) fn backup(args: &BackupArgs, file: Option<&Path>, kinds: &Kinds) -> a
     Ok(ExitCode::SUCCESS)
 }
 
-/// Refuses a file that knows another key under an id of the configuration: whoever kept that configuration with the copy
-/// would not be able to open it.
+/// Refuses a file that knows another key under an id of the configuration: with the copy, that configuration could not
+/// open it.
 fn keys_fit(encryption: &EncryptionConfig, keys: &[FileKey]) -> Result<(), String> {
     let other = encryption.keys.iter().find(|one| {
         keys.iter().any(|key| key.key_id == one.key.id() && key.check_value != one.key.check_value())

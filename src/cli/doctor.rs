@@ -74,10 +74,10 @@ pub(super) fn doctor(args: &DoctorArgs, file: Option<&Path>, kinds: &Kinds) -> a
         Err(error @ ApiError::Unreached { .. })
             if args.reach.profile.is_none() && args.reach.url.is_none() =>
         {
-            let nobody = doctor::SERVER.warning(error.to_string()).cure(
+            let unreachable = doctor::SERVER.warning(error.to_string()).cure(
                 "start it, or name it with --url or --profile; what follows is from the configuration and the database alone",
             );
-            let mut findings = vec![nobody];
+            let mut findings = vec![unreachable];
             findings.extend(remote.api.run(alone(file, kinds, args.deep)));
             DoctorReport { server: None, node: None, version: None, findings }
         }
@@ -114,9 +114,9 @@ const ALL_LIMIT: Duration = Duration::from_mins(1);
 /// Longest answer that is read. Bytes.
 const ANSWER_BYTES_MAX: usize = 256 << 10;
 
-/// What came back, and the end of the certificate that was shown.
+/// The result of one probe, and the end of the certificate that the server presented.
 struct Sent {
-    heard: ProbeHeard,
+    outcome: ProbeHeard,
     not_after_s: Option<i64>,
 }
 
@@ -130,11 +130,11 @@ async fn outside(view: &ProbeView, ca: Option<&Path>) -> anyhow::Result<Vec<Find
         let sent = if Instant::now() < until {
             send(&client, &request).await
         } else {
-            Sent { heard: ProbeHeard::Failed("no time was left for it".to_owned()), not_after_s: None }
+            Sent { outcome: ProbeHeard::Failed("no time was left for it".to_owned()), not_after_s: None }
         };
         not_after_s = not_after_s.or(sent.not_after_s);
-        let is_lost = probes.is_empty() && matches!(sent.heard, ProbeHeard::Failed(_));
-        probes.push((request, sent.heard));
+        let is_lost = probes.is_empty() && matches!(sent.outcome, ProbeHeard::Failed(_));
+        probes.push((request, sent.outcome));
         if is_lost {
             // The others would not get there either.
             break;
@@ -164,7 +164,7 @@ async fn send(client: &Client, probe: &ProbeRequest) -> Sent {
     let began = Instant::now();
     let response = match request.send().await {
         Ok(response) => response,
-        Err(error) => return Sent { heard: ProbeHeard::Failed(why(error)), not_after_s: None },
+        Err(error) => return Sent { outcome: ProbeHeard::Failed(why(error)), not_after_s: None },
     };
     let status = response.status().as_u16();
     let location = response.headers().get("location").and_then(|value| value.to_str().ok());
@@ -172,7 +172,7 @@ async fn send(client: &Client, probe: &ProbeRequest) -> Sent {
     let location = location.map(|text| text.split('?').next().unwrap_or_default().to_owned());
     let not_after_s =
         response.extensions().get::<TlsInfo>().and_then(TlsInfo::peer_certificate).and_then(end_of);
-    let heard = match read_capped(response, ANSWER_BYTES_MAX).await {
+    let outcome = match read_capped(response, ANSWER_BYTES_MAX).await {
         Ok(body) => ProbeHeard::Answer {
             status,
             location,
@@ -181,7 +181,7 @@ async fn send(client: &Client, probe: &ProbeRequest) -> Sent {
         },
         Err(error) => ProbeHeard::Failed(why(error)),
     };
-    Sent { heard, not_after_s }
+    Sent { outcome, not_after_s }
 }
 
 /// The reason of a failure without its URL, which has the token.
@@ -228,7 +228,7 @@ async fn alone(file: Option<&Path>, kinds: &Kinds, is_deep: bool) -> Vec<Finding
         findings.push(SERVER.note("the database's file is not there yet").about("database"));
         return findings;
     }
-    // Nobody waits a minute for a database that is away.
+    // A command does not wait a minute for a database that is away.
     let database = DatabaseConfig { connect_wait_ms: 0, ..config.database.clone() };
     match setup::store(&database, &config.encryption, false).await {
         Ok(opened) => {

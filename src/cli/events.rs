@@ -33,10 +33,10 @@ pub(super) struct EventFilterArgs {
     /// Object that they are about, exactly.
     #[arg(long)]
     object: Option<String>,
-    /// Those that came at this time or later: 2026-11-22T14:02:11Z, 2026-11-22, or 15m, 2h, 3d for so long ago.
+    /// Received at this time or later: 2026-11-22T14:02:11Z, 2026-11-22, or 15m, 2h, 3d for so long ago.
     #[arg(long, value_name = "TIME")]
     from: Option<String>,
-    /// Those that came before this time.
+    /// Received before this time.
     #[arg(long, value_name = "TIME")]
     to: Option<String>,
 }
@@ -82,7 +82,7 @@ pub(super) enum Events {
         #[arg(long)]
         content: bool,
     },
-    /// Print the bytes of an event's body; the audit log tells of it.
+    /// Print the bytes of an event's body; the audit log records it.
     Body {
         /// Name of the event's provider.
         provider: String,

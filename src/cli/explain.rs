@@ -9,7 +9,7 @@ use clap::Args;
 
 use super::reach::ReachArgs;
 use super::remote::{PagingArgs, Remote};
-use super::shared::{complain, find_kind, say, tell_problems, typed_secret};
+use super::shared::{complain, find_kind, report_problems, say, typed_secret};
 use super::sign::signer;
 use hooklatch_contract::{ExplainVerdict, RejectedView};
 use hooklatch_core::types::Clock;
@@ -92,7 +92,7 @@ pub(super) struct VectorsArgs {
 
 /// Exit code 1 when a verdict differs from its expectation and that matters.
 pub(super) fn vectors(args: &VectorsArgs, kinds: &Kinds) -> anyhow::Result<ExitCode> {
-    tell_problems(kinds);
+    report_problems(kinds);
     let mut all = Vec::new();
     for file in args.files.iter().map(|path| files(path)).collect::<anyhow::Result<Vec<_>>>()?.concat() {
         let text =

@@ -24,7 +24,7 @@ pub(super) struct FilterArgs {
     /// Name of the destination that they go to.
     #[arg(long)]
     destination: Option<String>,
-    /// Name of the provider that their event came from.
+    /// Name of the provider of their event.
     #[arg(long)]
     provider: Option<String>,
     /// Key of the lane that they are in.

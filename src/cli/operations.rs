@@ -34,7 +34,7 @@ pub(super) enum Operations {
         #[arg(long, value_name = "SECONDS")]
         timeout: Option<u64>,
     },
-    /// Approve one operation that somebody else ordered: it begins.
+    /// Approve one operation that another operator ordered: it begins.
     Approve(DecideArgs),
     /// Continue one operation that stopped because too many of its calls failed.
     Continue(DecideArgs),
@@ -277,7 +277,7 @@ mod tests {
     use hooklatch_core::types::{EventState, MessageState};
 
     #[test]
-    fn an_operation_is_told_in_words() {
+    fn an_operation_is_described_in_words() {
         let filter = MessageFilter {
             state: Some(MessageState::Held),
             destination: Some("billing".to_owned()),

@@ -112,7 +112,7 @@ pub(crate) enum Tone {
     Head,
     /// It went as it should.
     Good,
-    /// It waits for somebody, or for a time.
+    /// It waits for an operator, or for a time.
     Waits,
     /// It failed, or is broken.
     Bad,
@@ -129,7 +129,7 @@ pub(crate) struct Shown {
 }
 
 impl Shown {
-    /// A text, whoever wrote it.
+    /// Any text, also one that a stranger wrote.
     pub(crate) fn text(text: impl AsRef<str>) -> Self {
         Self { text: plain::line(text.as_ref()).into_owned(), tone: Tone::Plain, is_number: false }
     }
@@ -353,7 +353,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn colours_are_for_terminals_unless_somebody_says_otherwise() {
+    fn colours_are_for_terminals_unless_configured_otherwise() {
         #[track_caller]
         fn check(env: &[(&str, &str)], choice: ColourChoice, is_terminal: bool, want: bool) {
             let env = env.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();

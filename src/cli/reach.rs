@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn no_token_goes_where_nobody_meant_it_to_go() {
+    fn a_token_is_sent_only_to_the_server_it_is_meant_for() {
         #[track_caller]
         fn check(
             args: &ReachArgs,

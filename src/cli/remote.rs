@@ -65,7 +65,7 @@ pub(super) struct PagingArgs {
     /// At most this many rows, 1 to 500.
     #[arg(long, default_value_t = PAGE_N_DEFAULT, value_parser = clap::value_parser!(u32).range(1..=i64::from(PAGE_N_MAX)))]
     limit: u32,
-    /// Go on behind a page: the cursor that it told.
+    /// Continue after a page: the cursor that it printed.
     #[arg(long)]
     cursor: Option<String>,
     /// All pages, one after the other, however many there are.
@@ -97,7 +97,7 @@ impl WhyArgs {
     }
 }
 
-/// An argument of what is about one subject that may have changed since somebody looked.
+/// An argument of commands about one subject, which may have changed since the operator looked at it.
 #[derive(Args)]
 pub(super) struct VersionArgs {
     /// Decide only if it is still at this version, which `show` prints.

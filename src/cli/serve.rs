@@ -139,8 +139,7 @@ pub(super) fn health(url: &str, ca: Option<&Path>) -> anyhow::Result<ExitCode> {
 /// Succeeds when the server that this configuration makes, on this machine, says that it is ready. It is not called by
 /// the name in its certificate here, so that certificate itself is what is believed.
 ///
-/// A server that runs well is not ill because somebody made a mistake in its file since: then it is asked at the address
-/// that it has by default.
+/// A mistake in the file does not make a server that runs unhealthy: then the default address is asked.
 pub(super) fn own_health(file: Option<&Path>, kinds: &Kinds) -> anyhow::Result<ExitCode> {
     let config = match load_for_tools(&Settings::of_process(file), kinds) {
         Ok(config) => config,

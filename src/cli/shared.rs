@@ -93,7 +93,7 @@ impl Ending {
     }
 }
 
-/// True once whoever read our stdout has gone away.
+/// True once the reader of our stdout has gone away.
 static IS_READER_GONE: AtomicBool = AtomicBool::new(false);
 
 /// Writes lines to stdout, such that what strangers wrote steers no terminal. A reader that went away is no error of
@@ -109,7 +109,7 @@ pub(super) fn heed(written: std::io::Result<()>) {
     }
 }
 
-/// True once nobody reads what is said any more.
+/// True once no process reads our stdout any more.
 pub(super) fn is_reader_gone() -> bool {
     IS_READER_GONE.load(Ordering::Relaxed)
 }
@@ -140,7 +140,7 @@ pub(super) fn typed_secret(given: Option<&str>) -> anyhow::Result<Option<String>
 /// Returns the kind called `name`; the error names those that there are.
 pub(super) fn find_kind<'a>(kinds: &'a Kinds, name: &str) -> anyhow::Result<&'a Provider> {
     kinds.iter().find(|kind| kind.kind() == name).ok_or_else(|| {
-        tell_problems(kinds);
+        report_problems(kinds);
         Usage(unknown("no provider kind is called", name, kinds.iter().map(Provider::kind))).into()
     })
 }
@@ -150,18 +150,18 @@ const LISTED_N_MAX: usize = 20;
 
 /// Says that a word is not known, and which was meant; else all there are, where these are few.
 pub(super) fn unknown<'a>(what: &str, word: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
-    let told = format!("{what} `{}`", shown(word));
+    let message = format!("{what} `{}`", shown(word));
     match nearest(word, known.clone()) {
-        Some(meant) => format!("{told}; did you mean `{meant}`?"),
+        Some(meant) => format!("{message}; did you mean `{meant}`?"),
         None if known.clone().count() <= LISTED_N_MAX => {
-            format!("{told}; there are {}", known.collect::<Vec<_>>().join(", "))
+            format!("{message}; there are {}", known.collect::<Vec<_>>().join(", "))
         }
-        None => format!("{told}; `hooklatch providers` lists all {}", known.count()),
+        None => format!("{message}; `hooklatch providers` lists all {}", known.count()),
     }
 }
 
 /// Says what is wrong with the kinds of a folder, for commands that can do without them.
-pub(super) fn tell_problems(kinds: &Kinds) {
+pub(super) fn report_problems(kinds: &Kinds) {
     kinds.problems.iter().for_each(complain);
 }
 
@@ -194,7 +194,7 @@ pub(super) fn with_causes(error: &anyhow::Error) -> String {
 }
 
 /// Does `work` on a runtime of its own and waits for nothing else: a name that is being looked up may take half a minute,
-/// and its thread can be told nothing.
+/// and its thread cannot be cancelled.
 pub(super) fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     let runtime = runtime()?;
     let done = runtime.block_on(work);
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn certificates_that_are_none_are_told() {
+    fn a_ca_file_without_a_certificate_is_refused() {
         let file = tempfile::NamedTempFile::new().expect("a file");
         let refused = |path: &Path| client(Some(path)).expect_err("no certificate").to_string();
         assert!(refused(file.path()).contains("holds no certificate"));
@@ -329,10 +329,10 @@ mod tests {
             Ending::NotDone,
             Ending::Warned,
         ];
-        let told =
+        let listed =
             EXIT_CODES.lines().skip(1).map(|line| line.trim_start().split(' ').next().map(str::to_owned));
         let codes = all.iter().map(|one| Some((*one as u8).to_string()));
-        assert!(told.eq(codes), "{EXIT_CODES}");
+        assert!(listed.eq(codes), "{EXIT_CODES}");
         let page = include_str!("../../docs/cli.md");
         for one in all {
             assert!(page.contains(&format!("| {} |", one as u8)), "docs/cli.md does not tell {one:?}");

@@ -38,7 +38,7 @@ pub(super) struct WhatIfArgs {
     /// At most this many events, 1 to 100.
     #[arg(long, default_value_t = WHAT_IF_N_DEFAULT, value_parser = clap::value_parser!(u32).range(1..=i64::from(WHAT_IF_N_MAX)))]
     limit: u32,
-    /// Go on behind the events of an earlier run: the cursor that it told.
+    /// Continue after the events of an earlier run: the cursor that it printed.
     #[arg(long)]
     cursor: Option<String>,
     /// Ask a running server, which runs its own handlers: those that are deployed.
@@ -92,7 +92,7 @@ fn show(args: &WhatIfArgs, view: &WhatIfView) -> ExitCode {
     if args.reach.json {
         say(with_times(serde_json::to_value(view).unwrap_or_default()));
     } else {
-        tell(view);
+        print_view(view);
     }
     let has_compared_nothing = view.unchanged_n == 0 && view.not_run_n > 0;
     if view.changed_n > 0 || has_compared_nothing { Ending::Failed } else { Ending::Done }.code()
@@ -142,7 +142,7 @@ async fn asked(store: &Store, what_if: &WhatIf, which: Which) -> anyhow::Result<
         }
         Which::Many(query) => query,
     };
-    // Whoever runs this has the database, and so reaches everything in it.
+    // The user who runs this has the database, and so access to everything in it.
     let name = Name::parse("what-if").map_err(|why| anyhow::anyhow!("{why}"))?;
     let people = PeopleDoor::new(store.clone()).open(Principal::everywhere(name, Role::Viewer));
     let page = people.event_page(query, Clock::system().now_ms()).await?;
@@ -157,7 +157,7 @@ async fn asked(store: &Store, what_if: &WhatIf, which: Which) -> anyhow::Result<
 }
 
 /// Says it to people: what differs in full, the rest in numbers.
-fn tell(view: &WhatIfView) {
+fn print_view(view: &WhatIfView) {
     view.items.iter().for_each(tell_event);
     say(format!(
         "{}: {} unchanged, {} changed, {} not run",

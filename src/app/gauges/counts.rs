@@ -1,5 +1,5 @@
 //! The counts that only the tables know, for `/metrics`; and a warning about what stands there for names that are not
-//! configured: nobody will ever take it.
+//! configured: no handler or worker will ever take it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,7 +23,7 @@ pub(in crate::app) struct Counts {
     events: BTreeSet<(String, String)>,
     messages: BTreeSet<(String, String)>,
     /// Names that were warned about.
-    told: BTreeSet<(&'static str, String)>,
+    warned: BTreeSet<(&'static str, String)>,
 }
 
 /// Names whose counts are published.
@@ -86,7 +86,7 @@ impl Counts {
         self.strays(counts);
     }
 
-    /// Publishes how many messages nobody here sends, and says once of each destination where they wait.
+    /// Publishes how many messages have no configured destination, and warns once for each such destination.
     fn strays(&mut self, counts: &[MessageCount]) {
         let strays = || counts.iter().filter(|one| !self.destinations.is_configured(&one.destination));
         metrics::gauge!("hooklatch_outbox_stray_messages")
@@ -95,7 +95,9 @@ impl Counts {
             matches!(one.state, MessageState::Ready | MessageState::Waiting | MessageState::Leased)
         };
         for one in strays().filter(is_waiting) {
-            if self.told.len() < STRAYS_N_MAX && self.told.insert(("destination", one.destination.clone())) {
+            if self.warned.len() < STRAYS_N_MAX
+                && self.warned.insert(("destination", one.destination.clone()))
+            {
                 warn!(
                     destination.name = one.destination,
                     messages_n = one.messages_n,
@@ -146,7 +148,7 @@ impl Counts {
         }
     }
 
-    /// Publishes how many events wait for somebody.
+    /// Publishes how many events there are in each state, with the age of the oldest.
     fn events(&mut self, counts: &[EventCount], now_ms: UnixMs) {
         let published = counts.iter().filter(|one| self.providers.is_published(&one.provider));
         self.events.extend(published.map(|one| (one.provider.clone(), one.state.to_string())));
@@ -166,8 +168,8 @@ impl Counts {
         for one in counts {
             let is_waiting = one.state == EventState::Retry && !self.providers.is_configured(&one.provider);
             if is_waiting
-                && self.told.len() < STRAYS_N_MAX
-                && self.told.insert(("provider", one.provider.clone()))
+                && self.warned.len() < STRAYS_N_MAX
+                && self.warned.insert(("provider", one.provider.clone()))
             {
                 warn!(
                     provider.name = one.provider,
@@ -202,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_nobody_configured_are_published_up_to_a_bound() {
+    fn unconfigured_names_are_published_up_to_a_bound() {
         let mut names = PublishedNames { configured: ["billing".to_owned()].into(), strays: BTreeSet::new() };
         let published_n = (0..1_000).filter(|n| names.is_published(&format!("removed_{n}"))).count();
         assert_eq!(published_n, STRAYS_N_MAX);

@@ -51,8 +51,8 @@ impl Rhythms {
         self.clock.now_ms()
     }
 
-    /// Publishes the newest accepted event of each provider, by whichever node, and its usual gap. A time that a clock told
-    /// which was ahead is none: until it has come, a silent sender would look well.
+    /// Publishes the newest accepted event of each provider, by whichever node, and its usual gap. A time
+    /// in the future, from a clock that was ahead, is left out: until it has passed, a silent sender would look well.
     pub(super) fn publish(&self, requests: &CountedRequests) {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let latest_ms = self.clock.now_ms().saturating_add(AHEAD_MS_MAX);
@@ -64,8 +64,8 @@ impl Rhythms {
             let rhythm = known.get(name.as_str()).filter(|_| config.providers.contains_key(name));
             let (here_ms, there_ms) =
                 (requests.last_accepted_ms(name), rhythm.map(|known| known.last_accepted_at_ms));
-            let told = [here_ms, there_ms].into_iter().flatten().filter(|ms| *ms <= latest_ms);
-            let last_s = told.max().map_or(f64::NAN, seconds);
+            let plausible_ms = [here_ms, there_ms].into_iter().flatten().filter(|ms| *ms <= latest_ms);
+            let last_s = plausible_ms.max().map_or(f64::NAN, seconds);
             let gap_s = rhythm.and_then(Rhythm::usual_gap_s).unwrap_or(f64::NAN);
             metrics::gauge!("hooklatch_last_accepted_timestamp_seconds", "provider" => name.to_string())
                 .set(last_s);

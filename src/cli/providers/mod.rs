@@ -17,7 +17,7 @@ use super::output::Column::{self, Whole};
 use super::output::{Screen, Shown, Tone, fields, table};
 use super::reach::ReachArgs;
 use super::remote::Remote;
-use super::shared::{complain, find_kind, say, tell_problems};
+use super::shared::{complain, find_kind, report_problems, say};
 use hooklatch_contract::{Page, ProviderView, SecretView, WaitingCount};
 use hooklatch_core::figures::grouped;
 use hooklatch_core::times::{ago, told};
@@ -58,7 +58,7 @@ pub(super) fn providers(
         say(if args.reach.json { summary(spec).to_string() } else { described(kind, spec) });
         return Ok(ExitCode::SUCCESS);
     }
-    tell_problems(kinds);
+    report_problems(kinds);
     for kind in kinds.iter() {
         let spec = kind.spec().map_err(Clone::clone)?;
         if args.reach.json {

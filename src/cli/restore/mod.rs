@@ -29,7 +29,7 @@ use hooklatch_store::{NODE_SEEN_EVERY, RestoreStanding, Store, TakeOver};
 Ends with 0 when nothing is to be done or it was done, with 7 when the database waits to be taken over.")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(super) struct RestoreArgs {
-    /// The moment of the backup, or the point in time that was recovered to; by default as the database tells it.
+    /// The moment of the backup, or the point in time that was recovered to; by default as the database records it.
     #[arg(long, value_name = "TIME")]
     backed_up_at: Option<String>,
     /// The last moment at which events were acknowledged by what was lost; by default now.
@@ -41,7 +41,7 @@ pub(super) struct RestoreArgs {
     /// The reason, for the audit log: one line, 255 bytes at most.
     #[arg(long)]
     reason: Option<String>,
-    /// Pause every destination, so that nothing is sent before somebody says `hooklatch destinations resume`.
+    /// Pause every destination, so that nothing is sent before an operator runs `hooklatch destinations resume`.
     #[arg(long)]
     pause: bool,
     /// Leave tokens that were made at run time as they are; some may have been revoked since the backup.

@@ -56,14 +56,14 @@ pub(super) struct RestoreReport {
     taken_over: Option<Value>,
 }
 
-/// What one provider's sender was told 200 for and is not there.
+/// Events of one provider that were acknowledged with 200 and are not in this database.
 #[derive(Debug, Clone, Serialize)]
 struct SenderLoss {
     provider: String,
     kind: String,
     title: String,
     newest_at_ms: Option<UnixMs>,
-    /// About so many events, if they came as on the day before.
+    /// Estimated number of events, at the rate of the day before.
     expected_n: u64,
     asking: ResendWay,
     /// Hours for which the sender can be asked, where its documentation says.
@@ -210,7 +210,7 @@ fn fate(
     }
 }
 
-/// Whether a sender can be made to send what it was told 200 for.
+/// Whether a sender can be made to resend what was acknowledged with 200.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum ResendWay {
@@ -224,7 +224,7 @@ enum ResendWay {
     NoKind,
 }
 
-/// Judges a kind, for events that came from `from_ms` to `until_ms`. With it, the hours for which it can be asked.
+/// How a kind can resend events received from `from_ms` to `until_ms`, and the hours for which it can be asked.
 fn asking(
     spec: Option<&Spec>,
     (from_ms, until_ms): (UnixMs, UnixMs),

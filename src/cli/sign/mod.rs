@@ -120,7 +120,7 @@ pub(crate) fn body_of_file(path: &Path) -> anyhow::Result<Vec<u8>> {
 /// Most events that are read of one sample.
 const EVENTS_N_MAX: usize = 100;
 
-/// Somebody who can sign: a kind with one provider's secrets.
+/// What signs requests: a kind with one provider's secrets.
 pub(crate) struct Signer<'a> {
     pub(crate) kind: &'a Provider,
     pub(crate) provider: ActiveProvider,
@@ -229,7 +229,7 @@ fn dev_keys(kind: &Provider) -> anyhow::Result<DevKeys> {
         .context("could not read or make development keys")
 }
 
-/// An id nobody had: 15 digits, which some kinds take alone, and letters as well for the others.
+/// A new random id: 15 digits, which some kinds take alone, and letters as well for the others.
 pub(crate) fn fresh_id() -> String {
     let digits = fastrand::u64(100_000_000_000_000..1_000_000_000_000_000);
     let rest = (0..8).map(|_| fastrand::alphabetic());

@@ -14,7 +14,7 @@ use hooklatch_verify::{DevKeys, SignAt, Signed};
 
 /// The time at which they are signed unless `--now` says otherwise. Unix seconds.
 const NOW_S: i64 = 1_767_225_600;
-/// Public keys whose private halves nobody has, for a receiver that trusts another sender.
+/// Public keys whose private halves were discarded, for a receiver that trusts another sender.
 const STRANGE_ED25519: &str = "9274bb97b2766ca423943fc76b1da23c66f777b2ed61547787f9e3db43cdbe4e";
 const STRANGE_P256: &str = "MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEWuhowuCaDHYNnOnLRtopENtZxklz7YDS0ftt4vbar7b/TYfA4uZxAf8dt5e0bpc8Y0JYKRbAxOEXyw/b+k2I3w==";
 const STRANGE_P521: &str = "MIGbMBAGByqGSM49AgEGBSuBBAAjA4GGAAQAXpsdA93xSjwtPN+08lTkHjfSQbZPMjri+N76QbTtgLRQtlYh45RhJcX2FBmvThlvw0TVnrMwzwkc2SkVXfSuvbwBxSkjZfNZrdsZIEnyt4OfJNrj+Woaufs+zu7V1KGetv43+LzqjrzhpxJ6+haGE4Bn8Kydr52d5vES770SbNfNOPI=";
@@ -98,7 +98,7 @@ fn trusted(spec: &Spec, keys: &DevKeys) -> TrustedKeys {
     TrustedKeys { secrets, settings: dev_settings(spec, keys) }
 }
 
-/// The same with other secrets and keys: nobody signs with them.
+/// The same with other secrets and keys, which sign nothing.
 fn another(spec: &Spec, keys: &DevKeys) -> TrustedKeys {
     let ours = trusted(spec, keys);
     let other = match spec.signature.secret {

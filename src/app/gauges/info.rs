@@ -20,7 +20,7 @@ const FEATURES: [(&str, bool); 6] = [
 ];
 
 /// Takes back what was published of this configuration, before another one is.
-pub(in crate::app) fn take_back(config: &Config, entries: &Entries) {
+pub(in crate::app) fn withdraw_info(config: &Config, entries: &Entries) {
     for (name, entry) in entries.iter() {
         let kind = entry.provider.spec().kind.clone();
         metrics::gauge!("hooklatch_provider_info", "provider" => name.to_string(), "kind" => kind).set(0.0);
@@ -33,7 +33,7 @@ pub(in crate::app) fn take_back(config: &Config, entries: &Entries) {
 }
 
 /// Publishes what was built and what is configured.
-pub(in crate::app) fn tell(config: &Config, entries: &Entries) {
+pub(in crate::app) fn publish_info(config: &Config, entries: &Entries) {
     let features: Vec<&str> =
         FEATURES.iter().filter(|(_, is_built)| *is_built).map(|(name, _)| *name).collect();
     metrics::gauge!(
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_feature_that_changes_the_program_is_told() {
+    fn every_feature_that_changes_the_program_is_published() {
         let manifest =
             std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")).expect("there");
         let features = manifest.split("[features]").nth(1).and_then(|rest| rest.split("\n[").next());
