@@ -158,7 +158,7 @@ async fn asked(store: &Store, what_if: &WhatIf, which: Which) -> anyhow::Result<
 
 /// Says it to people: what differs in full, the rest in numbers.
 fn print_view(view: &WhatIfView) {
-    view.items.iter().for_each(tell_event);
+    view.items.iter().for_each(print_event);
     say(format!(
         "{}: {} unchanged, {} changed, {} not run",
         plural(view.items.len() as u64, "event"),
@@ -172,7 +172,7 @@ fn print_view(view: &WhatIfView) {
     }
 }
 
-fn tell_event(event: &WhatIfEvent) {
+fn print_event(event: &WhatIfEvent) {
     let why = event.why.as_deref().map(|why| format!(": {}", plain::line(why))).unwrap_or_default();
     let (id, kind) = (plain::line(&event.event_id), plain::line(&event.event_type));
     say(format!(
@@ -182,10 +182,10 @@ fn tell_event(event: &WhatIfEvent) {
         event.state.as_str(),
         event.said.as_str()
     ));
-    event.effects.iter().filter(|effect| effect.change != WhatIfChange::Same).for_each(tell_effect);
+    event.effects.iter().filter(|effect| effect.change != WhatIfChange::Same).for_each(print_effect);
 }
 
-fn tell_effect(effect: &WhatIfEffect) {
+fn print_effect(effect: &WhatIfEffect) {
     let fields =
         if effect.fields.is_empty() { String::new() } else { format!(" {}", effect.fields.join(", ")) };
     say(format!("  {:<7}  effect {}{fields}", effect.change.as_str(), plain::line(&effect.effect_name)));

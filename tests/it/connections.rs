@@ -295,7 +295,7 @@ async fn a_full_disk_is_over_when_there_is_room_again() {
 }
 
 #[tokio::test]
-async fn a_store_gives_up_a_place_that_nobody_gives_back() {
+async fn a_store_frees_a_place_that_is_never_returned() {
     let database = Database::create(On::Sqlite).await.unwrap();
     let store = Store::open(&StoreSettings { url: database.url.clone(), connections_n: 1 }).await.unwrap();
     store.migrate().await.unwrap();

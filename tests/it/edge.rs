@@ -124,13 +124,13 @@ macro_rules! silent {
 }
 
 silent! {
-    a_thousand_connections_that_say_nothing_keep_nobody_out: b"";
-    a_thousand_connections_that_never_read_keep_nobody_out:
+    a_thousand_silent_connections_block_no_others: b"";
+    a_thousand_connections_that_never_read_block_no_others:
         &b"GET /webhooks/stripe HTTP/1.1\r\nhost: a\r\n\r\n".repeat(100);
-    a_thousand_headers_that_never_end_keep_nobody_out: b"POST /webhooks/stripe HTTP/1.1\r\nhost: a\r\nx: ";
-    a_thousand_bodies_of_one_byte_keep_nobody_out:
+    a_thousand_headers_that_never_end_block_no_others: b"POST /webhooks/stripe HTTP/1.1\r\nhost: a\r\nx: ";
+    a_thousand_bodies_of_one_byte_block_no_others:
         b"POST /webhooks/stripe HTTP/1.1\r\nhost: a\r\ncontent-length: 100\r\n\r\n{";
-    a_thousand_chunked_bodies_of_one_byte_keep_nobody_out:
+    a_thousand_chunked_bodies_of_one_byte_block_no_others:
         b"POST /webhooks/stripe HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n1\r\n{\r\n";
 }
 

@@ -13,7 +13,7 @@ use crate::stub::Stub;
 
 on_both!(
     what_was_sealed_before_a_kill_is_sent_after_a_rotation,
-    destinations_get_what_came_and_people_what_is_left,
+    destinations_get_the_received_body_and_operators_the_redacted_one,
     another_key_under_a_known_id_is_refused,
     a_sealed_database_without_keys_is_refused_unless_that_is_meant,
     what_does_not_open_waits_and_goes_on_when_it_is_put_right,
@@ -106,7 +106,7 @@ async fn what_was_sealed_before_a_kill_is_sent_after_a_rotation(database: &Datab
     assert!(keys.iter().all(|key| stub.counts(key).0 == 1), "each once: {keys:?}");
 }
 
-async fn destinations_get_what_came_and_people_what_is_left(database: &Database) {
+async fn destinations_get_the_received_body_and_operators_the_redacted_one(database: &Database) {
     let more = "redact = [\"/data/object/amount_paid\"]\n\
                 [[providers.stripe.routes]]\non = [\"*\"]\nto = \"billing\"\n";
     let app = TestApp::start(database, stripe_kind(), more).await;

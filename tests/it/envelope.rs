@@ -19,7 +19,7 @@ use crate::providers::{NOW_S, dev, request, sign_at};
 
 on_both!(
     handlers_see_the_whole_event_at_every_dispatch,
-    a_retry_of_a_redacted_and_sealed_event_sees_what_came,
+    a_retry_of_a_redacted_and_sealed_event_sees_the_received_body,
     a_route_takes_what_its_condition_lets_pass_and_what_cannot_be_decided_fails,
     lanes_and_templates_read_the_envelope,
 );
@@ -138,7 +138,7 @@ async fn handlers_see_the_whole_event_at_every_dispatch(database: &Database) {
     app.running.stop().await;
 }
 
-async fn a_retry_of_a_redacted_and_sealed_event_sees_what_came(database: &Database) {
+async fn a_retry_of_a_redacted_and_sealed_event_sees_the_received_body(database: &Database) {
     let key = format!("aa{}", "3c".repeat(31));
     let more =
         format!("redact = [\"/account\"]\n[encryption]\nkeys = [{{ id = \"new\", key = \"{key}\" }}]\n");

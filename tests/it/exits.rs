@@ -231,7 +231,7 @@ async fn every_refusal_moves_one_counter_and_leaves_one_trace() {
 }
 
 #[tokio::test]
-async fn a_log_line_says_how_long_a_request_took_and_where_a_refused_one_came_from() {
+async fn log_lines_have_the_duration_of_a_request_and_the_address_of_a_refused_one() {
     let database = Database::create(On::Sqlite).await.unwrap();
     let mut server = Server::prepare(&database.url, "");
     let config = std::fs::read_to_string(server.config()).unwrap();

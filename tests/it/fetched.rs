@@ -28,7 +28,7 @@ use crate::process::{client, until};
 use crate::tls_listeners::Authority;
 
 on_both!(
-    a_sender_whose_keys_are_out_of_reach_is_told_to_come_again,
+    a_sender_whose_keys_cannot_be_fetched_is_asked_to_retry,
     a_key_that_was_good_survives_a_restart_while_its_host_is_away,
 );
 
@@ -72,7 +72,7 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     keys.key_text("public_keys", id).map(|_| Believed::plain(0))
 }
 
-async fn a_sender_whose_keys_are_out_of_reach_is_told_to_come_again(database: &Database) {
+async fn a_sender_whose_keys_cannot_be_fetched_is_asked_to_retry(database: &Database) {
     let kind = Provider::from_spec(KIND).verify_with(verify);
     let app = TestApp::start(database, kind, "").await;
     let (status, outcome, text) = app.post(&event_body("evt_1", "invoice.paid", 1)).await;

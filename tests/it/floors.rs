@@ -185,12 +185,12 @@ pub fn check(text: &str) -> (bool, String, serde_json::Value) {
         command.args(arguments).current_dir(folder.path()).output().unwrap()
     };
     let plain = run(&["check"]);
-    let told = serde_json::from_slice(&run(&["check", "--json"]).stdout).unwrap();
-    (plain.status.success(), String::from_utf8(plain.stderr).unwrap(), told)
+    let report = serde_json::from_slice(&run(&["check", "--json"]).stdout).unwrap();
+    (plain.status.success(), String::from_utf8(plain.stderr).unwrap(), report)
 }
 
 #[test]
-fn a_secret_that_can_be_guessed_is_told_by_file_key_length_and_remedy_and_never_shown() {
+fn a_weak_secret_is_reported_by_file_key_length_and_remedy_and_never_shown() {
     let canary = "Zx9";
     for (provider, key) in [
         (format!("[providers.stripe]\nsecrets = [\"{canary}\"]"), "stripe.secrets"),
@@ -214,11 +214,11 @@ fn a_secret_that_can_be_guessed_is_told_by_file_key_length_and_remedy_and_never_
             "ably.settings.named_secrets",
         ),
     ] {
-        let (is_good, said, told) = check(&provider);
+        let (is_good, said, report) = check(&provider);
         assert!(!is_good, "{key}");
         let start = format!("hooklatch.toml: providers.{key}: ");
         assert!(said.contains(&start) && said.contains("3 bytes") && said.contains("openssl rand"), "{said}");
         assert!(!said.contains(canary), "{said}");
-        assert_eq!(told["problems"][0]["key"], format!("providers.{key}"));
+        assert_eq!(report["problems"][0]["key"], format!("providers.{key}"));
     }
 }

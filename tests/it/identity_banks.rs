@@ -181,7 +181,7 @@ fn a_paddle_notice_that_comes_with_the_time_of_its_first_attempt_is_believed_unl
 }
 
 #[test]
-fn a_paypal_transmission_is_told_from_its_time_in_one_way() {
+fn a_paypal_transmission_is_identified_by_its_time_in_one_way() {
     let paypal = Sender::of("paypal");
     let sent = paypal.sends("PAYMENT.SALE.COMPLETED");
     paypal.refuses(sent.with("paypal-transmission-id", "id_1|2026"));

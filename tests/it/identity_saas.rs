@@ -53,7 +53,7 @@ fn with(headers: &Headers, set: &[(&str, &str)]) -> Headers {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_id_of_the_family_that_nobody_signed_makes_no_other_event() {
+async fn an_unsigned_id_of_the_family_makes_no_other_event() {
     let sender = Sender::start().await;
     let body = r#"{"type":"invoice.paid","data":{"id":"in_1"}}"#;
     let signed = sender.signed("svix", ("", "msg_1"), body);

@@ -12,7 +12,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use crate::database::{Database, on_both};
 use crate::process::{Server, client};
 
-on_both!(only_the_topics_that_a_shop_was_told_of_share_a_body);
+on_both!(only_the_configured_topics_of_a_shop_share_a_body);
 
 /// When everything here is signed and received. Unix seconds.
 const NOW_S: i64 = 1_767_225_600;
@@ -234,7 +234,7 @@ fn one_signature_of_contentful_has_one_topic() {
 }
 
 #[test]
-fn a_signed_time_tells_firings_apart_and_a_header_does_not() {
+fn a_signed_time_distinguishes_firings_and_a_header_does_not() {
     for (kind, id, body) in [
         ("sanity", "idempotency-key", r#"{"_id":"post-1"}"#),
         ("zendesk", "x-zendesk-webhook-invocation-id", r#"{"ticket_id":"35436"}"#),
@@ -347,7 +347,7 @@ fn whether_a_body_is_a_form_its_own_bytes_say() {
     assert_eq!(affirm.read(&forged).unwrap().event_type, "prequal_decision");
 }
 
-async fn only_the_topics_that_a_shop_was_told_of_share_a_body(database: &Database) {
+async fn only_the_configured_topics_of_a_shop_share_a_body(database: &Database) {
     const SECRET: &str = "hush-hush-0123456789";
     let more = format!(
         "[providers.shopify]\nsecrets = [\"{SECRET}\"]\ntypes = [\"orders/create\", \"orders/paid\"]\n"

@@ -9,7 +9,7 @@ use crate::database::{Database, on_both};
 use crate::process::{Server, client};
 use crate::providers::{NOW_S, dev, request};
 
-on_both!(what_whoever_holds_one_genuine_request_makes_of_it_is_told_from_what_the_sender_sends);
+on_both!(variations_of_one_genuine_request_are_distinguished_from_genuine_events);
 
 /// Every provider's secret: of a text, of a token and of a key alike.
 const SECRET: &str = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=";
@@ -83,9 +83,7 @@ impl Stage<'_> {
     }
 }
 
-async fn what_whoever_holds_one_genuine_request_makes_of_it_is_told_from_what_the_sender_sends(
-    database: &Database,
-) {
+async fn variations_of_one_genuine_request_are_distinguished_from_genuine_events(database: &Database) {
     let server = Server::start(&database.url, PROVIDERS).await;
     let stage = Stage(&server);
     github(&stage).await;

@@ -74,10 +74,10 @@ struct Bench<'a, F> {
 }
 
 impl<'a, F: TestDestination> Bench<'a, F> {
-    async fn new(destination: &'a F, server_port: u16, tells_its_port: bool) -> Self {
+    async fn new(destination: &'a F, server_port: u16, rewrites_port: bool) -> Self {
         let database = Database::create(On::Sqlite).await.unwrap();
         let fixture = Fixture::new(&database).await;
-        let proxy = Proxy::before(server_port, F::NEEDLE, tells_its_port).await;
+        let proxy = Proxy::before(server_port, F::NEEDLE, rewrites_port).await;
         Self { fixture, destination, proxy, _database: database }
     }
 
@@ -265,11 +265,14 @@ async fn shows_its_span<F: TestDestination>(destination: &F, port: u16) {
     let is_there = async || !destination.received().await.is_empty();
     until("it is there", std::time::Duration::from_secs(20), log, is_there).await;
     let received = destination.received().await.remove(0);
-    let told = received.metadata.get("traceparent").unwrap_or_else(|| panic!("{received:?}"));
-    let parts: Vec<&str> = told.split('-').collect();
+    let traceparent = received.metadata.get("traceparent").unwrap_or_else(|| panic!("{received:?}"));
+    let parts: Vec<&str> = traceparent.split('-').collect();
     let is_hex = |part: &&str| part.chars().all(|c| c.is_ascii_digit() || ('a'..='f').contains(&c));
-    assert!(parts.iter().all(is_hex) && parts.iter().map(|part| part.len()).eq([2, 32, 16, 2]), "{told}");
-    assert_eq!((parts[0], parts[3]), ("00", "01"), "{told}");
+    assert!(
+        parts.iter().all(is_hex) && parts.iter().map(|part| part.len()).eq([2, 32, 16, 2]),
+        "{traceparent}"
+    );
+    assert_eq!((parts[0], parts[3]), ("00", "01"), "{traceparent}");
 }
 
 /// Has a destination fail whose url, among `keys`, has the password `canary` in it; nothing of that is shown.

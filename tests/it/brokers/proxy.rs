@@ -64,14 +64,14 @@ struct Line {
 
 impl Proxy {
     /// Before the server on that local port; `needle` is in the bytes of each message.
-    pub(crate) async fn before(server_port: u16, needle: &'static [u8], tells_its_port: bool) -> Self {
+    pub(crate) async fn before(server_port: u16, needle: &'static [u8], rewrites_port: bool) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let (mode, watched) = watch::channel(Mode::Pass);
         let answered = Arc::new(Notify::new());
         let replace =
-            tells_its_port.then(|| (u32::from(server_port).to_be_bytes(), u32::from(port).to_be_bytes()));
-        let told = Arc::clone(&answered);
+            rewrites_port.then(|| (u32::from(server_port).to_be_bytes(), u32::from(port).to_be_bytes()));
+        let notify = Arc::clone(&answered);
         let lines_n = Arc::new(watch::Sender::new(0));
         let counted = Arc::clone(&lines_n);
         let mut connections = JoinSet::new();
@@ -88,7 +88,7 @@ impl Proxy {
                     needle,
                     is_sent: Arc::default(),
                     mode: watched.clone(),
-                    answered: Arc::clone(&told),
+                    answered: Arc::clone(&notify),
                     replace,
                     _count: count,
                 };

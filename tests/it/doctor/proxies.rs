@@ -15,7 +15,7 @@ use super::{OPERATOR, examine};
 use crate::database::{Database, on_sqlite};
 use crate::process::{Server, client};
 
-on_sqlite!(each_thing_that_proxies_do_is_told_by_its_check_and_makes_no_event);
+on_sqlite!(each_change_by_a_proxy_is_reported_by_its_check_and_makes_no_event);
 
 /// What a proxy does besides passing on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,8 +105,8 @@ async fn pass(State(proxy): State<Arc<Proxy>>, request: Request) -> Response {
     {
         passed = passed.header(name, value);
     }
-    let came = passed.header("x-forwarded-for", "192.0.2.1").send().await.unwrap();
-    answer(came.status().as_u16(), came.bytes().await.unwrap())
+    let response = passed.header("x-forwarded-for", "192.0.2.1").send().await.unwrap();
+    answer(response.status().as_u16(), response.bytes().await.unwrap())
 }
 
 async fn proxy(does: Does, to: SocketAddr) -> SocketAddr {
@@ -120,7 +120,7 @@ async fn proxy(does: Does, to: SocketAddr) -> SocketAddr {
 /// What a proxy does, the checks that tell it with their verdicts, and a word of what they found.
 type Row<'a> = (Does, &'a [(&'a str, &'a str)], &'a str);
 
-async fn each_thing_that_proxies_do_is_told_by_its_check_and_makes_no_event(database: &Database) {
+async fn each_change_by_a_proxy_is_reported_by_its_check_and_makes_no_event(database: &Database) {
     let mut server = Server::prepare(&database.url, OPERATOR);
     let reached = [("public.reached", "failure")];
     let table: [Row<'_>; 17] = [

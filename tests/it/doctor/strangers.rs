@@ -33,9 +33,9 @@ async fn who_has_no_good_token_is_answered_as_if_there_were_no_probes() {
     let neighbour = Server::start(&other.url, OPERATOR).await;
     let token = async |server: &Server| {
         let operator = Operator::new(server.admin, "anns-token-0123456789");
-        let told = operator.ask("POST", "/probes", &[], None).await;
-        assert_eq!(told.status, 200, "{}", told.body);
-        told.body["token"].as_str().unwrap().to_owned()
+        let response = operator.ask("POST", "/probes", &[], None).await;
+        assert_eq!(response.status, 200, "{}", response.body);
+        response.body["token"].as_str().unwrap().to_owned()
     };
     let (good, foreign) = (token(&server).await, token(&neighbour).await);
     let (until_ms, rest) = good.split_once('.').unwrap();

@@ -45,13 +45,13 @@ pub(super) async fn serve(database: &Database) -> Server {
 
 /// Status, headers and body of an answer.
 #[derive(Debug, Clone)]
-pub(super) struct Told {
+pub(super) struct CommandResponse {
     pub(super) status: u16,
     pub(super) headers: HeaderMap,
     pub(super) body: String,
 }
 
-impl Told {
+impl CommandResponse {
     pub(super) async fn of(request: reqwest::RequestBuilder) -> Option<Self> {
         let response = request.send().await.ok()?;
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
