@@ -16,7 +16,7 @@ use crate::process::{Server, client, now_s, stripe_header, until};
 
 on_sqlite!(every_route_allows_only_the_roles_that_it_needs, every_order_is_an_object_and_nothing_else);
 
-/// Routes with an order about a filter or about nobody's: what they answer when it is out of scope.
+/// Routes whose order names a filter, or no subject: their statuses when it is out of scope.
 const OUT_OF_SCOPE: &[(&str, &[u16])] = &[
     // A token that reaches everything.
     ("POST /tokens", &[403]),
@@ -31,7 +31,7 @@ const OUT_OF_SCOPE: &[(&str, &[u16])] = &[
 
 /// What no viewer ever sees: it is in a body, in headers, in a captured answer and in a secret.
 pub const MARK: &str = "mark-of-what-is-private";
-/// What is told to nobody out of its scope.
+/// An id that is never shown outside of its scope.
 pub const EVENT_ID: &str = "evt_of_somebody";
 pub const ROLES: [&str; 4] = ["viewer", "reader", "operator", "admin"];
 
@@ -259,7 +259,7 @@ pub async fn world(database: &Database) -> World {
 
 async fn every_route_allows_only_the_roles_that_it_needs(database: &Database) {
     let mut world = world(database).await;
-    // A connection for each, because refusals on one are told late.
+    // One connection for each request: refusals on a shared one are delayed.
     let (mut keys_n, local) = (0, from(1));
     let mut key = || {
         keys_n += 1;

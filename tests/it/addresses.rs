@@ -1,4 +1,4 @@
-//! From which address a request came, who may say so, and who may send to a provider at all.
+//! The client address of a request, which proxies may set it, and which addresses may send to a provider.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -32,12 +32,12 @@ async fn start(database: &Database, server: &str, admin: &str, provider: &str) -
 fn from(address: &str) -> reqwest::Client {
     drop(rustls::crypto::ring::default_provider().install_default());
     let address: IpAddr = address.parse().unwrap();
-    // A connection for each, because refusals on one are told late.
+    // One connection for each request: refusals on a shared one are delayed.
     let builder = reqwest::Client::builder().no_proxy().local_address(address);
     builder.pool_max_idle_per_host(0).build().unwrap()
 }
 
-/// The status of the answer to a signed event that came with this header.
+/// The status of the answer to a signed event that was sent with this header.
 async fn sent(to: SocketAddr, client: &reqwest::Client, header: (&str, &str)) -> u16 {
     let (body, signature) = stripe(&format!("evt_{}", fastrand::u64(..)), now_s());
     let request = client.post(format!("http://{to}/webhooks/stripe")).header("stripe-signature", signature);

@@ -143,7 +143,7 @@ async fn get(server: &Server, path: &str, token: &str) -> (u16, Value) {
     (response.status().as_u16(), serde_json::from_slice(&response.bytes().await.unwrap()).unwrap_or_default())
 }
 
-/// The messages that a ledger tells of.
+/// The messages in a ledger.
 fn effects(ledger: &Value) -> Vec<Value> {
     let entries = ledger["entries"].as_array().unwrap();
     entries.iter().filter(|one| one["what"] == "effect").map(|one| one["message"].clone()).collect()
@@ -357,7 +357,7 @@ async fn an_event_is_run_again_under_new_keys_on_a_persons_word(database: &Datab
         let run = run.unwrap();
         (run.status.code(), String::from_utf8(run.stderr).unwrap())
     };
-    // Somebody ran it again already: who has not seen that does not run it a third time.
+    // Another operator reran it already: one who has not seen that does not run it a third time.
     let (ended, said) = run(&[]);
     assert!(
         ended == Some(4) && said.contains("decided about this before") && said.contains("--if-match"),

@@ -1,5 +1,5 @@
 //! What a transactional handler can do to its transaction: whatever it is, a 200 means that its event is kept, and
-//! nobody else notices.
+//! no other event is affected.
 
 use std::time::Duration;
 

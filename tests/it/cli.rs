@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 /// A folder to run in, so that no `hooklatch.toml` of the machine is read.
 struct Place(tempfile::TempDir);
 
-/// What came of one run.
+/// The exit code and output of one run.
 struct Ran {
     code: i32,
     out: String,

@@ -1,4 +1,4 @@
-//! What the disk or the database did not confirm is not acknowledged; what was confirmed to nobody is there once.
+//! What the disk or the database did not confirm is not acknowledged; a commit with a lost confirmation is stored once.
 
 use std::process::Command;
 use std::sync::Arc;

@@ -213,7 +213,7 @@ async fn what_was_pruned_is_never_taken_for_nothing_or_for_delivered(database: &
         [(5, "delivered 1/1"), (4, "none 0/0"), (3, "dead 1/2"), (2, "discarded 0/1"), (1, "delivered 1/1")];
     assert_eq!(listed(database).await, before.map(|(event, what)| expected(event, what)));
     let store = database.store().await;
-    // What came in the first three seconds and a half is old; the events are remembered.
+    // Events received in the first three and a half seconds are old; the ids are remembered.
     round(&store, &Cuts { ids_ms: -1, ..cuts(3_500) }, 100, false).await;
     drop(store);
     assert_eq!(database.count("SELECT COUNT(*) FROM outbox_finished").await, 1);

@@ -150,7 +150,7 @@ async fn a_peer_that_does_not_read_its_answers_is_let_go() {
     for _ in 0..5 {
         streams.push(connect(STRANGER, server.receiver).await.unwrap());
     }
-    // Somebody who has one good request, and repeats it: others are closed at the second refusal.
+    // A client that repeats one valid request: others are closed at the second refusal.
     let (body, header) = stripe("evt_1", now_s());
     let one = format!(
         "POST /webhooks/stripe HTTP/1.1\r\nhost: a\r\nstripe-signature: {header}\r\ncontent-length: {}\r\n\r\n{body}",
@@ -173,7 +173,7 @@ async fn a_second_refusal_on_requests_that_wait_for_no_answer_is_the_last() {
     stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
     stream.write_all(&b"GET /webhooks/stripe HTTP/1.1\r\nhost: a\r\n\r\n".repeat(1_000)).unwrap();
     let mut answers = Vec::new();
-    // It may end in a reset: there is more that nobody reads.
+    // It may end in a reset: the server leaves requests unread.
     drop(stream.read_to_end(&mut answers));
     let answers = String::from_utf8(answers).unwrap();
     assert!((1..=2).contains(&answers.matches("HTTP/1.1 405").count()), "{answers}");

@@ -51,7 +51,7 @@ fn listed(server: &Server, arguments: &[&str]) -> (bool, serde_json::Value) {
 }
 
 async fn what_was_sealed_before_a_kill_is_sent_after_a_rotation(database: &Database) {
-    // Nobody answers there.
+    // No destination answers there.
     let away = routed("http://127.0.0.1:9");
     let mut server = Server::start(&database.url, &away).await;
     let url = server.url("/webhooks/stripe");
@@ -263,7 +263,7 @@ async fn of_two_nodes_with_different_keys_under_one_id_one_is_refused() {
 
 const OPERATOR: &str = "operator-token-0123456789";
 
-/// The same, with somebody who may decide and read.
+/// The same, with a token that may decide and read.
 fn operated(url: &str) -> String {
     let operator = format!("[[admin.tokens]]\nname = \"ann\"\nrole = \"operator\"\ntoken = \"{OPERATOR}\"\n");
     format!("{}{operator}", routed(url))
@@ -338,7 +338,7 @@ async fn what_does_not_open_waits_and_goes_on_when_it_is_put_right(database: &Da
 async fn a_row_in_clear_is_neither_shown_nor_sent_where_that_is_refused(database: &Database) {
     let (away, key) = (operated("http://127.0.0.1:9"), keys(&[("k1", "01")]));
     let mut server = Server::start(&database.url, &away).await;
-    // One from before there was a key, and one that somebody writes over.
+    // One from before there was a key, and one that is overwritten in the database.
     failed_once(database, &mut server, &["evt_old"]).await;
     rewrite(&server, &format!("{away}{key}"));
     server.spawn().await;

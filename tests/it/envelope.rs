@@ -87,7 +87,7 @@ async fn is_in_state(database: &Database, state: &str, n: i64) {
     .await;
 }
 
-/// First dispatch and retry of both handlers; the texts that came.
+/// First dispatch and retry of both handlers; the texts that they received.
 async fn fail_and_succeed(database: &Database, more: &str) -> (Seen, [String; 2]) {
     let (seen, is_away) = (Seen::default(), Arc::new(AtomicBool::new(true)));
     let app = TestApp::start(database, looking(&seen, &is_away), more).await;
@@ -108,7 +108,7 @@ async fn fail_and_succeed(database: &Database, more: &str) -> (Seen, [String; 2]
     (seen, bodies)
 }
 
-/// How often each handler saw the live event, as it came.
+/// How often each handler saw the live event, as it was received.
 fn times(seen: &Seen, bodies: &[String; 2]) -> [usize; 2] {
     let seen = seen.lock().unwrap();
     assert!(seen.iter().all(|(_, _, livemode, text)| *livemode && bodies.contains(text)), "{seen:?}");

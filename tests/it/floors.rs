@@ -1,5 +1,5 @@
-//! Secrets that can be guessed are refused when the program starts, for every kind; and what is allowed and most
-//! likely not meant is told.
+//! Secrets that can be guessed are refused when the program starts, for every kind; and what is allowed but most
+//! likely a mistake is warned about.
 
 use hooklatch_core::config::{AgeConfig, KindSettings, OnHandlerError, ProviderConfig, RetryConfig, Secret};
 use hooklatch_core::mistakes::Mistake;
@@ -96,7 +96,7 @@ fn no_kind_starts_with_a_secret_that_can_be_guessed() {
 
 #[test]
 fn every_setting_that_is_a_secret_has_a_floor() {
-    // What else kinds are told: public keys, names, switches, and credentials that we show to the sender.
+    // Other settings of kinds: public keys, names, switches, and credentials that Hooklatch shows to the sender.
     const NO_SECRETS: [&str; 56] = [
         "signed",
         "fields",
@@ -178,7 +178,7 @@ pub fn check(text: &str) -> (bool, String, serde_json::Value) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("hooklatch.toml");
     std::fs::write(&file, text).unwrap();
-    // What everybody could read would be told as well.
+    // A file that every user can read would be warned about as well.
     std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
     let run = |arguments: &[&str]| {
         let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_hooklatch"));

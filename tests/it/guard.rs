@@ -89,7 +89,7 @@ async fn every_answer_to_operators_keeps_to_itself_also_those_that_say_no() {
 fn from(last: u8) -> reqwest::Client {
     drop(client());
     let address = IpAddr::V4(Ipv4Addr::new(127, 0, 0, last));
-    // A connection for each, because refusals on one are told late.
+    // One connection for each request: refusals on a shared one are delayed.
     let builder = reqwest::Client::builder().no_proxy().local_address(address);
     builder.pool_max_idle_per_host(0).build().unwrap()
 }
@@ -119,7 +119,7 @@ async fn guessing_tokens_is_seen_and_keeps_no_operator_out() {
         for n in 0..20 {
             ask(&stranger, &server, &format!("guess-0123456789-{n}")).await;
         }
-        // Once a second one of them is told to be wrong.
+        // Once a second one of them is answered with 401.
         let mut refused_n = 0;
         while ask(&stranger, &server, "guess-0123456789").await.0 != 429 {
             refused_n += 1;

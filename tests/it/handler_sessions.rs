@@ -1,5 +1,5 @@
-//! What a transactional handler leaves in the session that it was given: nothing of it is there for whoever comes next,
-//! nor for what is written after it.
+//! State that a transactional handler leaves in its session: neither the next user of the connection sees it, nor what
+//! is written afterwards.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Plain handlers that do not come back: nobody can end them, so readiness tells, and all is well again once they do.
+//! Plain handlers that do not return: they cannot be cancelled, so readiness reports them until they do.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -68,7 +68,7 @@ async fn a_burst_of_events_whose_handlers_are_slow_is_admitted(database: &Databa
         Ok(Effects::new())
     });
     let app = Arc::new(TestApp::start(database, kind, "").await);
-    // Whom nobody answered in time comes again, as senders do. A burst that is never admitted ends this too.
+    // What was not answered in time is sent again, as senders do. A burst that is never admitted ends this too.
     for _ in 0..20 {
         let mut burst = tokio::task::JoinSet::new();
         for n in 0..EVENTS_N {

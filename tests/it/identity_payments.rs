@@ -1,4 +1,4 @@
-//! Payment senders whose signatures leave something open: requests that somebody who holds one of theirs could forge.
+//! Payment senders whose signatures leave something open: requests that could be forged from a captured one.
 
 use hooklatch_core::config::KindSettings;
 use hooklatch_core::types::{IncomingEvent, OnConflict};
@@ -270,7 +270,7 @@ fn a_form_of_alipay_is_cut_in_one_way() {
     let json = format!(r#"{{"notify_id":"N9","trade_status":"TRADE_SUCCESS","z":"=&{text}&"}}"#);
     assert!(serde_json::from_str::<Value>(&json).is_ok());
     alipay.refuses(&signed.headers, json.as_bytes(), "it is no form");
-    // What tells nothing of the event may be cut elsewhere, and is no second event.
+    // Text that identifies nothing of the event may be cut elsewhere, and is not a second event.
     let split = text.replacen("subject=a%26b", "subject=a&b=", 1);
     if let Ok(events) = alipay.events(&signed, split.as_bytes()) {
         assert_eq!(becomes(&first, &events[0]), "conflict");

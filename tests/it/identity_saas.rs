@@ -1,5 +1,5 @@
-//! Requests that somebody forged out of one genuine request of a software service: none is an event of its own. And
-//! genuine ones that look alike: each is.
+//! Requests forged out of one genuine request of a software service: none is an event of its own. And genuine ones
+//! that look alike: each is.
 
 use hooklatch_receive::provider::ActiveProvider;
 use hooklatch_receive::providers::builtin;
@@ -10,7 +10,7 @@ use crate::providers::{NOW_S, dev, request, sign_at};
 
 type Headers = Vec<(String, String)>;
 
-/// A server with every kind, and whoever sends to it.
+/// A server with every kind, and a client that sends to it.
 struct Sender {
     server: Server,
     client: reqwest::Client,
@@ -89,7 +89,7 @@ async fn a_message_of_sns_that_holds_lines_of_the_signed_text_is_cut_in_one_way_
             "Message": text, "Timestamp": "2026-01-01T00:00:00.000Z", "Signature": "",
         })
     };
-    // Whoever may publish a text writes lines into it as the signed text has them.
+    // A user who may publish a text writes lines into it as the signed text has them.
     let inner = format!("a\nMessageId\n{FORGED}\nSubject\nb");
     let signed = sender.signed("aws_sns", ("", OURS), &message(&inner, OURS).to_string());
     assert_eq!(sender.post("aws_sns", &signed.headers, &signed.body).await, "accepted");

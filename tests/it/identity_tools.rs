@@ -1,4 +1,4 @@
-//! Which event it is, of senders of code, chat and mail: genuine requests, and what whoever holds one makes of it.
+//! Which event it is, of senders of code, chat and mail: genuine requests, and variations of a captured one.
 
 use hooklatch_core::config::{KindSettings, Secret};
 use hooklatch_receive::provider::ActiveProvider;
@@ -218,7 +218,7 @@ async fn one_key_or_none(stage: &Stage<'_>) {
     }
 }
 
-/// Of a batch the first event alone is signed: what stands behind it is whatever came first.
+/// Of a batch only the first event is signed: the others are as they were in the first copy received.
 async fn segment(stage: &Stage<'_>) {
     let segment = sender("segment", SECRET);
     let batch = |second: &str| {

@@ -1,4 +1,4 @@
-//! Destinations that are not HTTP, against real servers, with a proxy between that loses what it is told to.
+//! Destinations that are not HTTP, against real servers, with a proxy between that can be set to lose answers.
 
 #[cfg(feature = "kafka")]
 mod kafka;
@@ -248,12 +248,12 @@ fn config(fixture: &Fixture, keys: &str, unknown: UnknownPolicy) -> DestinationC
     DestinationConfig { url, target, headers: BTreeMap::new(), timeout_ms: 15_000, ..fixture.config(unknown) }
 }
 
-/// Has a server that traces send an event there, and gives the span that the destination is told.
+/// Has a server that traces send an event there, and checks the span that the destination receives.
 #[cfg(all(feature = "brokers", feature = "otel"))]
 async fn shows_its_span<F: TestDestination>(destination: &F, port: u16) {
     use crate::process::{Server, client, post_stripe, until};
     let database = Database::create(On::Sqlite).await.unwrap();
-    // Nobody listens there: what is told does not depend on a collector.
+    // No collector listens there: the span is sent without one.
     let config = format!(
         "[[providers.stripe.routes]]\non = [\"*\"]\nto = \"billing\"\n\
          [tracing]\nendpoint = \"http://127.0.0.1:9\"\n[destinations.billing]\n{}\n",

@@ -1,4 +1,4 @@
-//! What stands between us and a server and can lose answers: everything passes, until it is told otherwise.
+//! A proxy between Hooklatch and a server that can lose answers: everything passes until its mode changes.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -29,7 +29,7 @@ pub(crate) enum Mode {
 pub(crate) struct Proxy {
     pub(crate) port: u16,
     mode: watch::Sender<Mode>,
-    /// Told when an answer was kept back.
+    /// Notified when an answer was kept back.
     pub(crate) answered: Arc<Notify>,
     /// Number of connections that stand.
     lines_n: Arc<watch::Sender<usize>>,
@@ -57,7 +57,7 @@ struct Line {
     is_sent: Arc<Mutex<bool>>,
     mode: watch::Receiver<Mode>,
     answered: Arc<Notify>,
-    /// Bytes that are replaced on their way back, such as the address that a server tells others.
+    /// Bytes that are replaced on their way back, such as the address that a server advertises.
     replace: Option<([u8; 4], [u8; 4])>,
     _count: LineCount,
 }

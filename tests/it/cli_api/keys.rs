@@ -7,10 +7,10 @@ use serde_json::json;
 
 use super::server::{ReceivedRequest, Says, Stand};
 
-/// How often each key came.
+/// How often each key was received.
 type TimesByKey = Arc<Mutex<BTreeMap<String, u32>>>;
 
-/// A server that does something once for each key, and hangs up as often as it is told before it answers.
+/// A server that does something once for each key, and closes `hang_ups_n` connections before it answers.
 fn forgetful(hang_ups_n: usize) -> (TimesByKey, impl FnMut(&ReceivedRequest) -> Says + Send + 'static) {
     let done = TimesByKey::default();
     let of_server = Arc::clone(&done);

@@ -6,7 +6,7 @@ use std::process::Command;
 use super::samples::answer;
 use super::server::{Says, Stand, ran};
 
-/// A server, and a file of profiles that names it as `here` and another one, which nobody runs, as `away`.
+/// A server, and a file of profiles that names it as `here` and another one, which does not run, as `away`.
 async fn with_profiles() -> Stand {
     let stand = Stand::start(|received| answer(received, "x")).await;
     let folder = stand.home().join(".config/hooklatch");

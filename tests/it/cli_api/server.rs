@@ -1,5 +1,5 @@
-//! A stand-in for the operators' side: it answers as a test says, remembers what was asked, and hangs up when told. And
-//! the real binary, run against it by a person with folders of their own.
+//! A fake operator API: it answers as a test says, records its requests, and can close connections. And the real
+//! binary, run against it with a home folder of its own.
 
 use std::io;
 use std::net::SocketAddr;
@@ -18,7 +18,7 @@ use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
-/// A request that came.
+/// A request that the fake received.
 #[derive(Debug, Clone)]
 pub(super) struct ReceivedRequest {
     pub(super) method: String,
@@ -50,7 +50,7 @@ impl Says {
         Self::Json(200, body)
     }
 
-    /// A problem as the API tells it.
+    /// A problem as the API renders it.
     pub(super) fn problem(status: u16, code: &str, detail: &str) -> Self {
         Self::Json(
             status,
@@ -69,7 +69,7 @@ pub(super) struct Stand {
     _server: JoinSet<()>,
 }
 
-/// What came of one command.
+/// The exit code and output of one command.
 #[derive(Debug)]
 pub(super) struct Ran {
     pub(super) code: i32,

@@ -1,4 +1,4 @@
-//! One mistake each: which key is named, and what the operator is told to do.
+//! One mistake each: the key that the error names, and its remedy.
 
 use super::{BILLING, STRIPE, loaded, name, right};
 

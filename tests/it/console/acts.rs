@@ -19,13 +19,13 @@ on_sqlite!(
 
 const OPERATOR: &str = "operator-token-0123456789";
 const VIEWER: &str = "viewer-token-0123456789";
-/// A configuration that calls nobody who is there.
+/// A configuration whose destination does not answer.
 const QUIET: &str = "[outbox]\npoll_ms = 60000\n[retention]\nevery_ms = 0\n\
     [[admin.tokens]]\nname = \"ann\"\nrole = \"operator\"\ntoken = \"operator-token-0123456789\"\n\
     [[admin.tokens]]\nname = \"vic\"\nrole = \"viewer\"\ntoken = \"viewer-token-0123456789\"\n\
     [destinations.billing]\nurl = \"http://127.0.0.1:9/\"\nconcurrency_n = 3\nrate_per_s = 7\n";
 
-/// A server that calls nobody, and an operator who is signed in.
+/// A server whose destination does not answer, and an operator who is signed in.
 pub(super) async fn serve(database: &Database) -> (Server, Browser) {
     let server = Server::start(&database.url, QUIET).await;
     let ann = Browser::signed_in(server.admin, OPERATOR).await;

@@ -14,7 +14,7 @@ use crate::database::{Database, on_sqlite};
 
 on_sqlite!(every_page_is_shown_and_acts_only_for_the_roles_that_it_needs);
 
-/// Weakest role for each route; an empty word where nobody needs one.
+/// Weakest role for each route; empty where none is needed.
 const ROUTES: [(&str, &str); 36] = [
     ("GET /", "viewer"),
     ("GET /assets/{file}", ""),
@@ -92,7 +92,7 @@ fn every_route_of_the_console_has_a_row_in_the_table_of_roles() {
     assert!(routed().len() > 20, "they are still found: {:?}", routed());
 }
 
-/// A proxy's path that begins so could not be told from ours.
+/// A proxy's path that begins so could not be distinguished from ours.
 #[test]
 fn no_path_of_a_proxy_may_begin_like_one_of_ours() {
     for route in routed() {
@@ -181,7 +181,7 @@ async fn every_page_is_shown_and_acts_only_for_the_roles_that_it_needs(database:
     for (route, needed) in routes.iter().filter(|(route, _)| route.starts_with("GET ")) {
         check_anonymous(&world, route, needed).await;
         for ((role, is_inside), browser) in &people {
-            // Somebody who is known is sent on.
+            // A user with a session is redirected.
             if *route != "GET /sign-in" {
                 let shown = get(browser, &world, route).await;
                 check_page(&world, (route, needed), (role, *is_inside), &shown);

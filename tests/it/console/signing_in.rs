@@ -34,7 +34,7 @@ async fn a_token_is_given_once_and_the_session_goes_on(database: &Database) {
     let mut ann = Browser::new(server.admin);
     let page = ann.get("/sign-in").await;
     assert_eq!((page.status, page.header("cache-control")), (200, "no-store"));
-    // With "no-referrer" browsers send forms as if nobody had sent them, and all are refused.
+    // With "no-referrer" browsers send forms with `Origin: null`, and all are refused.
     assert_eq!(page.header("referrer-policy"), "same-origin");
     assert!(page.text.contains("name=\"token\"") && !page.text.contains("role=\"search\""), "{}", page.text);
     for wrong in ["", "x", "admin-token-012345678", "hlt_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"] {
@@ -80,7 +80,7 @@ async fn sessions_end_here_everywhere_and_with_their_token_on_every_node(databas
         base: format!("http://{}", server.admin),
         ..browser.clone()
     };
-    // At once, on a node that has not heard of them.
+    // At once, also on a node that did not create the sessions.
     for browser in [&bob, &ann, &ann_too] {
         for server in [&one, other] {
             assert_eq!(on(browser, server).get("/").await.status, 200);
@@ -184,7 +184,7 @@ async fn wrong_tokens_are_slowed_down_here_as_for_programs() {
     let mut statuses = Vec::new();
     // A machine that is slow gets some of them back meanwhile.
     while statuses.len() < 10 || (statuses.last() == Some(&401) && statuses.len() < 300) {
-        // A connection for each, because refusals on one are told late.
+        // One connection for each request: refusals on a shared one are delayed.
         let token = format!("guess-0123456789-{}", statuses.len());
         statuses.push(Browser::new(server.admin).sign_in(&token, "/").await.status);
     }
@@ -209,7 +209,7 @@ async fn without_tokens_no_sign_in_is_needed() {
     assert!(!page.text.contains("/sign-out"), "{}", page.text);
     assert_eq!(anybody.get("/sign-in").await.header("location"), "/");
     assert_eq!(anybody.get("/sign-out").await.status, 200);
-    // A name that leads here (DNS rebinding), and what a page of somebody else does.
+    // A name that leads here (DNS rebinding), and what a page of another site does.
     for path in ["/", "/events", "/sign-in", "/assets/x", "/nothing"] {
         let response = anybody.ask("GET", path, &[("host", "evil.example")], None).await;
         assert_eq!(response.status, 421, "{path}");
@@ -238,7 +238,7 @@ async fn cookies_that_others_set_neither_delay_a_session_nor_take_its_place(data
         assert!(page.status == 200 && page.text.contains(">ann<"), "{}", page.text);
     }
     assert!(began.elapsed() < std::time::Duration::from_secs(4), "five pages: {:?}", began.elapsed());
-    // Another valid session before or behind it: nobody can say which is the browser's own.
+    // Another valid session before or behind it: the server cannot know which is the browser's own.
     for is_first in [true, false] {
         let (own, others) = (signed_in(ADMIN).await, signed_in(VIEWER).await);
         ann.cookie = Some(if is_first { format!("{others}; {own}") } else { format!("{own}; {others}") });

@@ -1,4 +1,4 @@
-//! Things that break in a live system, one after the other, and the check that tells of each.
+//! Faults of a live system, one after the other, and the check that reports each.
 
 use std::time::{Duration, Instant};
 
@@ -101,7 +101,7 @@ async fn damage_in_the_database_is_reported(database: &Database) {
         "INSERT INTO nodes (node, version, schema_version, seen_at_ms) VALUES ('old', '0.0.1', 1, {now_ms}), \
          ('gone', '0.0.1', 1, {old_ms})"
     );
-    // Each is broken, told, and mended before the next one.
+    // Each is broken, reported, and repaired before the next one.
     for (statement, mended, name, subject, verdict) in [
         (
             "DROP INDEX processed_webhook_events_due",

@@ -106,7 +106,7 @@ async fn each_destinations_tls_is_judged_without_a_request() {
         drop(tcp.read_to_end(&mut Vec::new()).await);
     })
     .await;
-    // Nobody listens there: port 1 is below those that anybody is given.
+    // No process listens there: port 1 is below the ports that the system assigns.
     let gone: SocketAddr = "127.0.0.1:1".parse().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let ca = folder.path().join("ca.pem");

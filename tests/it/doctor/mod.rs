@@ -1,4 +1,4 @@
-//! The doctor against the real binary: a healthy system is healthy, and whatever is broken is told by its check.
+//! The doctor against the real binary: a healthy system is healthy, and each fault is reported by its check.
 
 mod broken;
 mod handshakes;
@@ -33,7 +33,7 @@ impl Examined {
         .collect()
     }
 
-    /// Checks how the command ended; nobody knows how full this machine's disk is.
+    /// Checks the exit code, unless this machine's disk is full, which changes it.
     #[track_caller]
     pub(super) fn ends_with(&self, code: i32) {
         let is_full =

@@ -1,4 +1,4 @@
-//! Proxies before the receiver that do what proxies do: each is told by its check, and makes no event.
+//! Proxies before the receiver that change requests as proxies do: a check reports each, and none makes an event.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -170,7 +170,7 @@ async fn each_change_by_a_proxy_is_reported_by_its_check_and_makes_no_event(data
             wanted.iter().map(|(check, verdict)| ((*check).to_owned(), (*verdict).to_owned())).collect();
         assert_eq!(of_the_way, wanted, "{does:?}: {}", found.text);
         assert!(found.text.contains(words), "{does:?}: {}", found.text);
-        // What stands in the query of a redirect is nobody's business.
+        // The query of a redirect, which has the token, is not shown.
         assert!(!found.text.contains("hooklatch-probe="), "{does:?}: {}", found.text);
         let is_failure = wanted.iter().any(|(_, verdict)| verdict == "failure");
         let of_warnings = if wanted.is_empty() { 0 } else { 8 };

@@ -49,7 +49,7 @@ async fn who_has_no_good_token_is_answered_as_if_there_were_no_probes() {
             let in_query = format!("{path}?hooklatch-probe={bad}");
             assert_eq!(asked(&server, &in_query, None, "{}").await, plain, "{in_query}");
         }
-        // With a good one it is told what arrived of it, again and again, and nothing else is.
+        // With a valid one the answer shows what arrived, each time, and nothing else happens.
         for _ in 0..2 {
             let (status, kind, text) = asked(&server, path, Some(&good), "{\"a\":\"secret of mine\"}").await;
             assert_eq!((status, kind.as_deref()), (200, Some("application/json")), "{path}: {text}");

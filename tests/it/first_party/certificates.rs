@@ -1,4 +1,4 @@
-//! A caller that shows a certificate: believed for the one that it was told to show, on our own listener with TLS.
+//! A caller with a client certificate: accepted with the configured one alone, on our own listener with TLS.
 
 use base64::Engine;
 use hooklatch::App;

@@ -18,8 +18,8 @@ const OLD_TOKEN: &str = "tok_older_0123456789abcdef01234";
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 const CERTIFICATE: &str = "5f16f4c7f149ac4f9510d9cf8cf384038ad348b3bcdc01915f95de12df9d1b02";
 
-/// Three callers: `shop` with two tokens, `ledger` that signs, `vault` with a certificate. What comes goes to a
-/// destination where nobody is.
+/// Three callers: `shop` with two tokens, `ledger` that signs, `vault` with a certificate. Their commands go to a
+/// destination that does not answer.
 const CALLERS: &str = r#"
 [providers.shop]
 kind = "first_party"

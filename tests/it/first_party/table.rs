@@ -143,7 +143,7 @@ async fn a_caller_that_signs_is_answered_as_configured(database: &Database) {
     let unsigned =
         CommandResponse::of(by_signature(&server, "k1", BODY).header("idempotency-key", "k2")).await.unwrap();
     assert_eq!((unsigned.status, unsigned.code().as_str()), (400, "idempotency_key_unsigned"));
-    // Whoever holds a signed request and reads it as a batch makes no further command of it.
+    // A captured signed request, sent again as a batch, makes no further command.
     let line = r#"{"key":"x1","type":"order.placed"}"#;
     let signed = signature("k5", line);
     let sent = async |content_type: &str| {

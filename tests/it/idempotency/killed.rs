@@ -27,7 +27,7 @@ async fn serve(database: &Database) -> Server {
     server
 }
 
-/// Status, whether it was told before, and body; `None` when nobody answered.
+/// Status, whether it is a replay, and body; `None` without an answer.
 async fn decide(admin: std::net::SocketAddr, key: &str, act: &str) -> Option<(u16, bool, String)> {
     let url = format!("http://{admin}/v1/destinations/billing/decide");
     let order = json!({ "act": act, "reason": "looked" }).to_string();

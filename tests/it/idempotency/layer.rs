@@ -171,7 +171,7 @@ async fn another_request_under_a_key_is_refused_with_the_status_of_choice(databa
     program.stop().await;
 }
 
-/// A router whose handler tells that it began, and waits until it may go on.
+/// A router whose handler signals that it began, and waits until it may go on.
 fn slow(program: &Program, effects: &Effects, lock: Duration) -> Router {
     async fn order(State(effects): State<Effects>) -> String {
         let n = effects.take();
@@ -214,7 +214,7 @@ async fn a_handler_that_panics_or_takes_too_long_frees_its_key(database: &Databa
     let layer = program.layer().lock(Duration::from_secs(1));
     let router = Router::new().route("/orders", on_post(order)).layer(layer).with_state(effects.clone());
     assert_eq!(code(&post(&router, "k").await), "internal");
-    // Its key is freed by a statement that nobody waits for: until then this one waits.
+    // Its key is freed by a statement in the background: until then this one waits.
     let late = post(&router, "k").await;
     assert_eq!((late.0, code(&late).as_str()), (503, "idempotency_timeout"));
     assert_eq!((post(&router, "k").await.2.as_str(), effects.n()), ("order 3", 3));

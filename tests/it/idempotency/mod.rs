@@ -62,7 +62,7 @@ impl Program {
     }
 }
 
-/// Counts its calls, and answers as it is told.
+/// Counts the calls of the handler, and lets a test hold it.
 #[derive(Clone, Default)]
 pub(super) struct Effects {
     pub(super) calls_n: Arc<AtomicU32>,
