@@ -122,10 +122,10 @@ async fn what_waits_for_removed_names_is_logged_and_shown(database: &Database) {
         || server.log(),
         async || {
             let log = server.log();
-            let told =
+            let is_logged =
                 |what: &str, who: &str| log.lines().any(|line| line.contains(what) && line.contains(who));
-            told("their provider is not configured", "gone")
-                && told("destination that is not configured", "away")
+            is_logged("their provider is not configured", "gone")
+                && is_logged("destination that is not configured", "away")
         },
     )
     .await;
