@@ -26,7 +26,7 @@ use hooklatch_receive::{CountedRequests, RequestNotes};
 use hooklatch_store::{InitialLease, LostTime, Store};
 
 /// The things that the parts besides admission and outbox share.
-pub(super) struct Helpers<'a> {
+pub(super) struct SharedParts<'a> {
     pub(super) admission: &'a Arc<AdmitContext>,
     pub(super) providers: &'a Providers,
     pub(super) config: &'a Current<Config>,
@@ -77,13 +77,13 @@ impl App {
     }
 
     /// The long-lived parts besides admission and outbox.
-    pub(super) fn helpers(
+    pub(super) fn spawn_shared_tasks(
         &self,
         parts: &Parts,
-        helpers: Helpers<'_>,
+        shared: SharedParts<'_>,
         stopping: &Stop,
     ) -> Vec<JoinHandle<()>> {
-        let Helpers { admission, providers, config, notes, counting, activity } = helpers;
+        let SharedParts { admission, providers, config, notes, counting, activity } = shared;
         let (rhythms, requests, handle) = counting;
         let mut counting = Counting {
             admission: Arc::clone(admission),

@@ -65,7 +65,7 @@ impl App {
     }
 
     /// Reloads at each SIGHUP since this signal stream was opened.
-    pub(crate) fn hearing(self, hangup: Signal) -> Self {
+    pub(crate) fn reload_on(self, hangup: Signal) -> Self {
         Self { hangup: Some(hangup), ..self }
     }
 

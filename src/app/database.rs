@@ -32,7 +32,7 @@ pub(super) async fn open_store(
         state if state.is_usable() => info!("schema of the database is {state}"),
         state => anyhow::bail!("schema of the database is {state}"),
     }
-    known(&store, config.database.replicated).await?;
+    check_not_restored(&store, config.database.replicated).await?;
     witnessed(&store, clock).await?;
     setup::register_keys(&store, &config.encryption).await?;
     if config.database.migrate {
@@ -54,7 +54,7 @@ pub(super) async fn open_store(
 
 /// Refuses a database that was restored to an earlier moment and that no operator has taken over: the destination may
 /// have forgotten what it would send again, and knows what it would count under other names.
-async fn known(store: &Store, is_replicated: bool) -> anyhow::Result<()> {
+async fn check_not_restored(store: &Store, is_replicated: bool) -> anyhow::Result<()> {
     let standing =
         store.restore_standing().await.context("could not tell whether it is the same database")?;
     let what = match standing {

@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 use tracing::warn;
 use uuid::Uuid;
 
-use super::admission::Helpers;
+use super::admission::SharedParts;
 use super::builder::App;
 use super::database::open_store;
 use super::doctor::be_seen;
@@ -37,17 +37,17 @@ use hooklatch_receive::admit::{self, AdmitContext, AdmitTasks, Admitter, Provide
 use hooklatch_receive::{Receiver, RequestNotes};
 use hooklatch_store::{LostTime, Store};
 
-/// The things that all parts stand on.
-struct Ground {
+/// What every part of the program needs.
+struct Startup {
     metrics: PrometheusHandle,
     entries: Entries,
     store: Store,
     installation_id: Uuid,
-    /// The times that restores took away.
+    /// The time spans that were lost by restores.
     lost: Vec<LostTime>,
 }
 
-/// The parts that run before anybody listens.
+/// The parts that run before the listeners accept.
 struct Core {
     background: Background,
     admission: Arc<AdmitContext>,
@@ -70,12 +70,12 @@ impl App {
 
     /// Starts as [`App::start`] does, on the listeners that are open already.
     pub(super) async fn start_on(self, sockets: Sockets) -> anyhow::Result<Running> {
-        let ground = self.ground().await?;
+        let startup = self.startup().await?;
         let listener = opened(sockets.server, self.config.server.listen)?;
         let admin_listener = opened(sockets.admin, self.config.admin.listen)?;
         let (receiver_addr, admin_addr) = (listener.address()?, admin_listener.address()?);
-        let entries = Arc::clone(&ground.entries);
-        let mut core = self.core(ground)?;
+        let entries = Arc::clone(&startup.entries);
+        let mut core = self.core(startup)?;
         let gate = self.token_gate(&core.admission.store);
         let looked_at = LookedAt {
             calls: core.calls,
@@ -133,8 +133,8 @@ impl App {
     /// Does the same as [`App::router`], for us and for tests.
     #[doc(hidden)]
     pub async fn mounted(self) -> anyhow::Result<(Router, Background)> {
-        let ground = self.ground().await?;
-        let core = self.core(ground)?;
+        let startup = self.startup().await?;
+        let core = self.core(startup)?;
         // What is latched must also be sent: nothing stops while the router lives, whatever becomes of the other half.
         let keeps_running = axum::Extension(core.background.stop.clone());
         let router = hooklatch_operator::http::receiver::router(
@@ -145,7 +145,7 @@ impl App {
     }
 
     /// Checks the providers and opens the database.
-    async fn ground(&self) -> anyhow::Result<Ground> {
+    async fn startup(&self) -> anyhow::Result<Startup> {
         // First: what the parts measure is registered as they are made.
         let metrics = gauges::metrics_handle();
         let entries = self.entries()?;
@@ -168,12 +168,12 @@ impl App {
                 fetcher.share(name, &store);
             }
         }
-        Ok(Ground { metrics, entries, store, installation_id, lost })
+        Ok(Startup { metrics, entries, store, installation_id, lost })
     }
 
     /// Starts admission, the outbox and what runs beside them.
-    fn core(&self, ground: Ground) -> anyhow::Result<Core> {
-        let Ground { metrics, entries, store, installation_id, lost } = ground;
+    fn core(&self, startup: Startup) -> anyhow::Result<Core> {
+        let Startup { metrics, entries, store, installation_id, lost } = startup;
         let (stop, stopping) = Stop::channel();
         let parts = Parts::default();
         let (outbox, exporting) = self.outbox(&store, &installation_id, &parts)?;
@@ -190,7 +190,7 @@ impl App {
             .traced(admission.traces.clone());
         let rhythms = Arc::new(Rhythms::new(config.clone(), self.clock.clone()));
         let activity = Arc::new(NodeActivity::new(receiver.counted(), calls.clone()));
-        let more = Helpers {
+        let more = SharedParts {
             admission: &admission,
             providers: &providers,
             config: &config,
@@ -198,7 +198,7 @@ impl App {
             counting: (&rhythms, receiver.counted(), metrics.clone()),
             activity: &activity,
         };
-        workers.extend(self.helpers(&parts, more, &stopping));
+        workers.extend(self.spawn_shared_tasks(&parts, more, &stopping));
         let background = Background {
             stop,
             listeners: Vec::new(),

@@ -158,7 +158,7 @@ impl ApiClient {
     }
 
     /// Posts a question, which changes nothing, with `about` as its body.
-    pub(crate) fn ask<T: DeserializeOwned>(
+    pub(crate) fn post_query<T: DeserializeOwned>(
         &self,
         path: &[&str],
         about: Option<&impl Serialize>,

@@ -180,7 +180,7 @@ impl BulkArgs {
         why: &WhyArgs,
     ) -> anyhow::Result<ExitCode> {
         let preview: ApiAnswer<OperationPreview> =
-            remote.api.ask(&["operations", "preview"], Some(&subject.choice()))?;
+            remote.api.post_query(&["operations", "preview"], Some(&subject.choice()))?;
         let (figures, filter) = (&preview.view.figures, filter.with_query(filter_in_words));
         let Confirmed { counted_n, set } = match &self.yes {
             Some(_) if figures.is_more => {

@@ -57,8 +57,8 @@ pub(super) struct DoctorArgs {
 pub(super) fn doctor(args: &DoctorArgs, file: Option<&Path>, kinds: &Kinds) -> anyhow::Result<ExitCode> {
     let remote = Remote::open(&args.reach, file, kinds)?;
     let deep = args.deep.then_some("true");
-    let asked: Result<ApiAnswer<DoctorView>, ApiError> = remote.api.get(&["doctor"], &[("deep", deep)]);
-    let report = match asked {
+    let answer: Result<ApiAnswer<DoctorView>, ApiError> = remote.api.get(&["doctor"], &[("deep", deep)]);
+    let report = match answer {
         Ok(answer) => {
             let mut findings = answer.view.findings;
             if !args.no_probe {
@@ -90,8 +90,8 @@ pub(super) fn doctor(args: &DoctorArgs, file: Option<&Path>, kinds: &Kinds) -> a
 
 /// What requests through `server.public_url` show.
 fn probed(remote: &Remote, args: &DoctorArgs) -> anyhow::Result<Vec<FindingView>> {
-    let asked: Result<ApiAnswer<ProbeView>, ApiError> = remote.api.ask(&["probes"], None::<&()>);
-    match asked {
+    let answer: Result<ApiAnswer<ProbeView>, ApiError> = remote.api.post_query(&["probes"], None::<&()>);
+    match answer {
         Ok(answer) => remote.api.run(outside(&answer.view, args.public_ca_file.as_deref())),
         Err(error) => {
             Ok(vec![doctor::REACHED.unknown(format!("the server gave no token for probes: {error}"))])

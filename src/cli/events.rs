@@ -14,7 +14,7 @@ use super::ledger::ledger;
 use super::output::Column::{Id, Loose, Whole};
 use super::output::Shown;
 use super::remote::{ListColumn, ListRow, PagingArgs, Remote, ServerCommand, WhyArgs, to};
-use super::shared::{NotFound, Usage, heed, say};
+use super::shared::{NotFound, Usage, note_closed_pipe, say};
 use hooklatch_contract::{EventAct, EventView, LedgerView, SearchHit, SearchView};
 use hooklatch_core::types::{DeliveryFilter, EventState};
 
@@ -193,7 +193,7 @@ fn print_body(bytes: &[u8], output: Option<&Path>) -> anyhow::Result<ExitCode> {
     } else if std::io::stdout().is_terminal() {
         say(String::from_utf8_lossy(bytes));
     } else {
-        heed(std::io::stdout().write_all(bytes));
+        note_closed_pipe(std::io::stdout().write_all(bytes));
     }
     Ok(ExitCode::SUCCESS)
 }

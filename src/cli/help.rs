@@ -11,7 +11,7 @@ use anyhow::Context;
 use clap::Command;
 use clap_complete::Shell;
 
-use super::shared::{EXIT_CODES, heed, say};
+use super::shared::{EXIT_CODES, note_closed_pipe, say};
 
 /// Every command, by what a person wants to do.
 const GROUPS: [(&str, &str); 6] = [
@@ -185,14 +185,14 @@ fn is_of(example: &str, path: &str) -> bool {
 pub(super) fn completions(mut program: Command, shell: Shell) -> ExitCode {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut program, "hooklatch", &mut script);
-    heed(std::io::stdout().write_all(&script));
+    note_closed_pipe(std::io::stdout().write_all(&script));
     ExitCode::SUCCESS
 }
 
 /// Prints the man page, of everything on one page; or writes a page for each command into a folder.
 pub(super) fn man(program: Command, folder: Option<&Path>) -> anyhow::Result<ExitCode> {
     let Some(folder) = folder else {
-        heed(std::io::stdout().write_all(&page(&program)?));
+        note_closed_pipe(std::io::stdout().write_all(&page(&program)?));
         return Ok(ExitCode::SUCCESS);
     };
     std::fs::create_dir_all(folder).with_context(|| format!("could not make `{}`", folder.display()))?;

@@ -9,7 +9,7 @@ use std::io::{IsTerminal, Write};
 use serde_json::Value;
 use unicode_width::UnicodeWidthChar;
 
-use super::shared::{heed, say};
+use super::shared::{note_closed_pipe, say};
 use hooklatch_contract::DeliveryView;
 use hooklatch_core::config::Environment;
 use hooklatch_core::plain::{self, Plain};
@@ -80,7 +80,7 @@ impl Screen {
     /// Prints lines that were made of cells and painted.
     pub(crate) fn print(&self, lines: &str) {
         if self.has_colours {
-            heed(Plain::new(std::io::stdout(), true).write_all(format!("{lines}\n").as_bytes()));
+            note_closed_pipe(Plain::new(std::io::stdout(), true).write_all(format!("{lines}\n").as_bytes()));
         } else {
             say(lines);
         }

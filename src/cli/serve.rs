@@ -52,7 +52,7 @@ pub(super) fn serve(
     if loaded.config.providers.is_empty() {
         complain("hooklatch: no [providers.NAME] is configured, so every request will be answered 404");
     }
-    let mut app = more(App::of_loaded(loaded, kinds)).read_from(file, is_dev).hearing(hangup);
+    let mut app = more(App::of_loaded(loaded, kinds)).read_from(file, is_dev).reload_on(hangup);
     if is_dev {
         app = app.echo();
     }
@@ -133,7 +133,7 @@ const DEFAULT_URL: &str = "http://127.0.0.1:8081";
 
 /// Succeeds when the server at `url` says that it is ready.
 pub(super) fn health(url: &str, ca: Option<&Path>) -> anyhow::Result<ExitCode> {
-    ask(&client(ca)?, url)
+    print_health(&client(ca)?, url)
 }
 
 /// Succeeds when the server that this configuration makes, on this machine, says that it is ready. It is not called by
@@ -145,24 +145,26 @@ pub(super) fn own_health(file: Option<&Path>, kinds: &Kinds) -> anyhow::Result<E
         Ok(config) => config,
         Err(problems) => {
             complain(format!("hooklatch: asking {DEFAULT_URL}: {:#}", unusable(&problems)));
-            return ask(&client(None)?, DEFAULT_URL);
+            return print_health(&client(None)?, DEFAULT_URL);
         }
     };
     let address = reachable(config.admin.listen);
-    let Some(tls) = &config.admin.tls else { return ask(&client(None)?, &format!("http://{address}")) };
+    let Some(tls) = &config.admin.tls else {
+        return print_health(&client(None)?, &format!("http://{address}"));
+    };
     anyhow::ensure!(
         !tls.is_client_needed,
         "admin.tls serves those alone who show a certificate, and `health` has none: look at the process from outside, or leave client_needed out (operators show tokens)"
     );
     let pinned = pinned_client(&tls.cert_file)
         .map_err(|mistake| anyhow::anyhow!("admin.tls.{}: {}", mistake.key, mistake.why))?;
-    ask(&client_builder().tls_backend_preconfigured(pinned).build()?, &format!("https://{address}"))
+    print_health(&client_builder().tls_backend_preconfigured(pinned).build()?, &format!("https://{address}"))
 }
 
-fn ask(client: &Client, url: &str) -> anyhow::Result<ExitCode> {
+fn print_health(client: &Client, url: &str) -> anyhow::Result<ExitCode> {
     block_on(async {
-        let asked = client.get(format!("{url}/readyz")).timeout(TIMEOUT).send().await;
-        let answer = asked.with_context(|| format!("no answer from {url}"))?;
+        let response = client.get(format!("{url}/readyz")).timeout(TIMEOUT).send().await;
+        let answer = response.with_context(|| format!("no answer from {url}"))?;
         let status = answer.status();
         // Which part says no: another server's answer may be a page of any length, of which the status says enough.
         let is_short = answer.content_length().is_some_and(|bytes_n| bytes_n <= ANSWER_BYTES_MAX);

@@ -99,11 +99,11 @@ static IS_READER_GONE: AtomicBool = AtomicBool::new(false);
 /// Writes lines to stdout, such that what strangers wrote steers no terminal. A reader that went away is no error of
 /// ours.
 pub(super) fn say(lines: impl Display) {
-    heed(writeln!(std::io::stdout(), "{}", plain::text(&lines.to_string())));
+    note_closed_pipe(writeln!(std::io::stdout(), "{}", plain::text(&lines.to_string())));
 }
 
 /// Remembers when a reader went away (`| head -1`), for what would go on without an end.
-pub(super) fn heed(written: std::io::Result<()>) {
+pub(super) fn note_closed_pipe(written: std::io::Result<()>) {
     if written.is_err_and(|error| error.kind() == ErrorKind::BrokenPipe) {
         IS_READER_GONE.store(true, Ordering::Relaxed);
     }

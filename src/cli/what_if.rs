@@ -64,7 +64,7 @@ pub(super) fn what_if(
     let which = which(args)?;
     if args.live {
         let remote = Remote::open(&args.reach, file, &kinds)?;
-        return Ok(show(args, &asked_live(&remote, args, which)?));
+        return Ok(show(args, &query_server(&remote, args, which)?));
     }
     let app = more(App::of_loaded(loaded(file, false, &kinds)?, kinds));
     let view = block_on(async {
@@ -77,7 +77,7 @@ pub(super) fn what_if(
             }
         }
         let what_if = app.what_if_alone(&opened.store).await?;
-        let view = asked(&opened.store, &what_if, which).await;
+        let view = run_offline(&opened.store, &what_if, which).await;
         opened.store.close().await;
         view
     })?;
@@ -99,16 +99,17 @@ fn show(args: &WhatIfArgs, view: &WhatIfView) -> ExitCode {
 }
 
 /// The answer of a running server.
-fn asked_live(remote: &Remote, args: &WhatIfArgs, which: Which) -> anyhow::Result<WhatIfView> {
+fn query_server(remote: &Remote, args: &WhatIfArgs, which: Which) -> anyhow::Result<WhatIfView> {
     let answer: ApiAnswer<WhatIfView> = match which {
         Which::One(EventKey { provider, event_id }) => {
-            let asked = remote.api.ask(&["events", provider.as_str(), &event_id, "what-if"], None::<&()>);
-            asked.with_context(|| format!("event {event_id} of {provider}"))?
+            let answer =
+                remote.api.post_query(&["events", provider.as_str(), &event_id, "what-if"], None::<&()>);
+            answer.with_context(|| format!("event {event_id} of {provider}"))?
         }
         Which::Many(query) => {
             let limit = Some(i64::from(query.limit));
             let order = WhatIfOrder { filter: query.filter, limit, cursor: args.cursor.clone() };
-            remote.api.ask(&["what-if"], Some(&order))?
+            remote.api.post_query(&["what-if"], Some(&order))?
         }
     };
     Ok(answer.view)
@@ -131,7 +132,7 @@ fn which(args: &WhatIfArgs) -> anyhow::Result<Which> {
 }
 
 /// Runs the handlers; `None` when the one event that was named is not there.
-async fn asked(store: &Store, what_if: &WhatIf, which: Which) -> anyhow::Result<Option<WhatIfView>> {
+async fn run_offline(store: &Store, what_if: &WhatIf, which: Which) -> anyhow::Result<Option<WhatIfView>> {
     let place = what_if.place().await.context("nobody else asks here")?;
     let mut view = WhatIfView::default();
     let query = match which {

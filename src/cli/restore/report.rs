@@ -153,7 +153,7 @@ fn sender_loss(
     moments: &Moments,
 ) -> SenderLoss {
     let Moments { from_ms, until_ms, now_ms, .. } = *moments;
-    let (asking, resend_h) = asking(spec, (from_ms, until_ms), now_ms);
+    let (asking, resend_h) = resend_way(spec, (from_ms, until_ms), now_ms);
     let lost_ms = u128::from(until_ms.saturating_sub(from_ms).unsigned_abs());
     let expected = trace.map_or(0, |one| u128::from(one.day_n) * lost_ms / u128::from(DAY_MS.unsigned_abs()));
     SenderLoss {
@@ -225,7 +225,7 @@ enum ResendWay {
 }
 
 /// How a kind can resend events received from `from_ms` to `until_ms`, and the hours for which it can be asked.
-fn asking(
+fn resend_way(
     spec: Option<&Spec>,
     (from_ms, until_ms): (UnixMs, UnixMs),
     now_ms: UnixMs,
@@ -410,10 +410,10 @@ mod tests {
             (1_000, 1_280, ResendWay::Unknown),
         ] {
             let span = (from_h * HOUR_MS, until_h * HOUR_MS);
-            assert_eq!(asking(Some(&spec("stripe")), span, NOW_MS), (wanted, Some(720)), "{from_h}");
+            assert_eq!(resend_way(Some(&spec("stripe")), span, NOW_MS), (wanted, Some(720)), "{from_h}");
         }
-        assert_eq!(asking(Some(&spec("bitpay")), (0, 1), NOW_MS), (ResendWay::Possible, None));
-        assert_eq!(asking(Some(&spec("adyen")), (0, 1), NOW_MS), (ResendWay::Unknown, None));
-        assert_eq!(asking(None, (0, 1), NOW_MS), (ResendWay::NoKind, None));
+        assert_eq!(resend_way(Some(&spec("bitpay")), (0, 1), NOW_MS), (ResendWay::Possible, None));
+        assert_eq!(resend_way(Some(&spec("adyen")), (0, 1), NOW_MS), (ResendWay::Unknown, None));
+        assert_eq!(resend_way(None, (0, 1), NOW_MS), (ResendWay::NoKind, None));
     }
 }
