@@ -25,7 +25,7 @@ use hooklatch_receive::retention::{Pruner, delete_wholes};
 use hooklatch_receive::{CountedRequests, RequestNotes};
 use hooklatch_store::{InitialLease, LostTime, Store};
 
-/// The things that the parts besides admission and outbox share.
+/// What the parts besides admission and outbox share.
 pub(super) struct SharedParts<'a> {
     pub(super) admission: &'a Arc<AdmitContext>,
     pub(super) providers: &'a Providers,
@@ -36,7 +36,7 @@ pub(super) struct SharedParts<'a> {
     pub(super) activity: &'a Arc<NodeActivity>,
 }
 
-/// The outbox as admission asks it for slots.
+/// The outbox, as admission reserves slots in it.
 struct OutboxSlots(Handover);
 
 impl TakeSlot for OutboxSlots {
@@ -47,7 +47,7 @@ impl TakeSlot for OutboxSlots {
 }
 
 impl App {
-    /// Makes the context that the parts of admission share.
+    /// Builds the context that the parts of admission share.
     pub(super) fn admission(
         &self,
         store: &Store,
@@ -76,7 +76,7 @@ impl App {
         }
     }
 
-    /// The long-lived parts besides admission and outbox.
+    /// Spawns the long-running parts besides admission and outbox.
     pub(super) fn spawn_shared_tasks(
         &self,
         parts: &Parts,

@@ -1,8 +1,7 @@
 //! The life of a process that is only Hooklatch: started, reported to its service manager, stopped in order.
 //!
-//! The order of a stop is that of those who send us traffic. The word to stop turns `/readyz` to no at once, and for
-//! `server.stop_delay_ms` nothing else: a load balancer goes on sending until it has looked. Then the listeners close,
-//! and what is under way is finished.
+//! A stop signal makes `/readyz` fail at once. For `server.stop_delay_ms` nothing else happens: a load balancer goes on
+//! sending until its next health check. Then the listeners close, and requests in progress are finished.
 
 use std::time::Duration;
 
@@ -18,7 +17,7 @@ use super::tasks::spawn;
 use hooklatch_operator::http::operator::Readiness;
 use hooklatch_operator::service::{Manager, Sockets};
 
-/// What a stop may take beyond its time-outs and their margin: the last connections to the database are closed.
+/// Time that a stop may take beyond its time-outs and their margin: it closes the last connections to the database.
 const CLOSE_MARGIN: Duration = Duration::from_secs(5);
 
 impl App {
@@ -26,7 +25,7 @@ impl App {
     /// before the stop. Takes the sockets that a service manager opened, and reports its status to it. Installs
     /// neither a log nor a panic hook: see [`App::install_log`].
     ///
-    /// At SIGHUP it reads its configuration again, whole or not at all, and goes on: see `docs/operating.md`.
+    /// At SIGHUP it reloads its configuration, completely or not at all: see `docs/operating.md`.
     pub async fn run(mut self) -> anyhow::Result<()> {
         let hangup = match self.hangup.take() {
             Some(hangup) => hangup,
@@ -57,7 +56,7 @@ impl App {
         report_until_stop(&running, &manager, &mut signals).await;
         if let Some(reloads) = reloads {
             reloads.abort();
-            // It could admit something: it must be gone before the stop.
+            // A reload could admit events: it must end before the stop.
             drop(reloads.await);
         }
         info!(?delay, "stopping");
@@ -138,14 +137,14 @@ impl ManagerStatus {
     }
 }
 
-/// The signals that mean a stop.
+/// The signals that stop the process.
 struct StopSignals {
     terminate: Signal,
     interrupt: Signal,
 }
 
 impl StopSignals {
-    /// From here on they end nothing by themselves: in a container they would not even have done that.
+    /// From here on the signals no longer end the process by default; as process 1 of a container they never did.
     fn of_process() -> anyhow::Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate()).context("could not listen for SIGTERM")?,

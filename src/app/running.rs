@@ -1,4 +1,4 @@
-//! The handles of an app that runs, and its stop.
+//! The handles of a running app, and its stop.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -65,7 +65,7 @@ impl Running {
     /// their results may take to be written, and the seconds of closing, whatever the database does: a part that does
     /// not end by itself is given up, and what it had not confirmed is sent again.
     pub async fn stop(self) {
-        // It could admit something.
+        // A reload could admit events.
         drop(self.reload);
         self.background.stop().await;
     }
@@ -84,7 +84,7 @@ pub struct Background {
     pub(super) activity: Arc<NodeActivity>,
     /// Stopped after every part whose spans it exports.
     pub(super) exporting: Option<Exporting>,
-    /// Stopped after all who write.
+    /// Stopped after every task that writes.
     pub(super) witnessing: Witnessing,
     pub(super) store: Store,
     pub(super) clock: Clock,
@@ -92,17 +92,17 @@ pub struct Background {
 }
 
 impl Background {
-    /// A layer for routes of your own that carries each request under an `Idempotency-Key` out once, and answers its
+    /// A layer for your own routes that executes each request under an `Idempotency-Key` once, and answers its
     /// repetitions with the first answer: see [`idempotency`](hooklatch::idempotency).
     ///
-    /// `principal` names whose key it is, by what your own authentication left in the request; `None` is answered 401. The
+    /// `principal` names whose key it is, as your authentication stored it in the request; `None` is answered with 401. The
     /// routes belong to the router that is dropped before [`Background::stop`].
     pub fn idempotency(
         &self,
         principal: impl Fn(&http::request::Parts) -> Option<String> + Send + Sync + 'static,
     ) -> IdempotencyLayer {
         let rules = RequestRules::new(self.store.clone(), self.clock.clone(), "app", Arc::new(principal));
-        // A stop waits for those who could admit something: requests that are carried out count as such.
+        // A stop waits for everything that could admit events, which includes requests in progress.
         IdempotencyLayer::of(rules.keeping(Arc::new(self.admitter.clone())))
     }
 

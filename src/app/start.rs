@@ -1,4 +1,4 @@
-//! The start, step by step.
+//! The start: database, providers, admission, outbox, listeners.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -63,7 +63,7 @@ struct Core {
 }
 
 impl App {
-    /// Starts every part and gives back the handle that stops them.
+    /// Starts every part and returns the handle that stops them.
     pub async fn start(self) -> anyhow::Result<Running> {
         self.start_on(Sockets::default()).await
     }
@@ -114,8 +114,8 @@ impl App {
         Ok(Running { receiver_addr, admin_addr, readiness, watched, background, reload })
     }
 
-    /// The receiver for a server of your own, and everything behind it, which runs already. For axum 0.8, behind the
-    /// feature `router`.
+    /// The receiver as a router for your own server, and the parts behind it, which run already. For axum 0.8, behind
+    /// the feature `router`.
     ///
     /// The router answers `/webhooks/NAME`; mount it at the root, where `server.public_url` leads, without layers that
     /// change method, path, headers or body: signatures cover them. Your server must bound what [`App::run`] bounds by
@@ -135,7 +135,7 @@ impl App {
     pub async fn mounted(self) -> anyhow::Result<(Router, Background)> {
         let startup = self.startup().await?;
         let core = self.core(startup)?;
-        // What is latched must also be sent: nothing stops while the router lives, whatever becomes of the other half.
+        // What is latched must also be sent: nothing stops while the router lives, also when the other half is dropped.
         let keeps_running = axum::Extension(core.background.stop.clone());
         let router = hooklatch_operator::http::receiver::router(
             self.receiver_state(core.receiver, &core.admission.installation_id),
@@ -146,7 +146,7 @@ impl App {
 
     /// Checks the providers and opens the database.
     async fn startup(&self) -> anyhow::Result<Startup> {
-        // First: what the parts measure is registered as they are made.
+        // First, because the parts register their metrics when they are created.
         let metrics = gauges::metrics_handle();
         let entries = self.entries()?;
         gauges::publish_info(&self.config, &entries);
@@ -157,7 +157,7 @@ impl App {
         let installation_id =
             store.installation_id().await.context("could not read the installation's id")?;
         let lost = store.lost_times().await.context("could not read which restores there were")?;
-        // Before anything is admitted: a pause holds over a restart.
+        // Before anything is admitted: a pause outlives a restart.
         let paused = admit::load_pauses(&store, &entries, (self.clock.steady_ms(), &RwLock::default())).await;
         paused.context("could not read which providers are paused")?;
         let now_ms = self.clock.now_ms();
@@ -238,13 +238,13 @@ impl App {
         })
     }
 
-    /// Has other nodes, and the doctor, see this one.
+    /// Spawns the task that makes this node visible to other nodes and the doctor.
     fn seen(&self, parts: &Parts, store: &Store, node: &str, stop: &Stop) -> JoinHandle<()> {
         let (store, clock, node, stop) = (store.clone(), self.clock.clone(), node.to_owned(), stop.clone());
         spawn(parts.clone().keep("nodes", async move || be_seen(&store, &clock, &node, stop.clone()).await))
     }
 
-    /// The way into admission, and the tasks behind it.
+    /// The handle of admission, and its tasks.
     fn admitter(&self, admission: &Arc<AdmitContext>, providers_n: usize) -> (Admitter, AdmitTasks) {
         let server = &self.config.server;
         let answer_timeout = Duration::from_millis(server.answer_timeout_ms);
@@ -300,7 +300,7 @@ fn admitting(parts: &Parts, tasks: AdmitTasks) -> Vec<JoinHandle<()>> {
     ]
 }
 
-/// Name of this node in leases, for people who look at the tables: the process's id and a random part.
+/// Name of this node in leases, for readers of the tables: the process id and a random part.
 fn node_name() -> String {
     format!("{}-{:08x}", std::process::id(), fastrand::u32(..))
 }

@@ -1,4 +1,4 @@
-//! The counts that only the tables know, for `/metrics`; and a warning about what stands there for names that are not
+//! Counts from the tables, for `/metrics`; and a warning about events and messages for names that are not
 //! configured: no handler or worker will ever take it.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -48,7 +48,7 @@ impl PublishedNames {
 }
 
 impl Counts {
-    /// Publishes what is open.
+    /// Publishes the counts of everything that is open.
     pub(super) fn publish(&mut self, config: &Config, found: &OpenCounts, now_ms: UnixMs) {
         self.providers.configured = config.providers.keys().map(ToString::to_string).collect();
         self.destinations.configured = config.destinations.keys().map(ToString::to_string).collect();
@@ -61,7 +61,7 @@ impl Counts {
         self.events(&found.events, now_ms);
     }
 
-    /// Publishes how many messages stand where.
+    /// Publishes how many messages each destination has in each state.
     fn messages(&mut self, counts: &[MessageCount], now_ms: UnixMs) {
         let published = counts.iter().filter(|one| self.destinations.is_published(&one.destination));
         self.messages.extend(published.map(|one| (one.destination.clone(), one.state.to_string())));
@@ -107,7 +107,7 @@ impl Counts {
         }
     }
 
-    /// Publishes how many lanes wait for a person: 0 where none does.
+    /// Publishes how many lanes wait for an operator: 0 where none does.
     fn lanes(&self, blocked: &[(String, u64)]) {
         for destination in &self.destinations.configured {
             let lanes_n = blocked.iter().find(|(name, _)| name == destination).map_or(0, |(_, n)| *n);
@@ -116,7 +116,7 @@ impl Counts {
         }
     }
 
-    /// Publishes how long keys of open messages are good for yet: nothing where none is open.
+    /// Publishes how long the keys of open messages remain valid: NaN where none is open.
     fn keys(&self, until_ms: &[(String, UnixMs)], now_ms: UnixMs) {
         let until: BTreeMap<&str, UnixMs> = until_ms.iter().map(|(name, ms)| (name.as_str(), *ms)).collect();
         for destination in &self.destinations.configured {
@@ -191,7 +191,7 @@ fn count(n: u64) -> f64 {
     n as f64
 }
 
-/// Publishes how many operations wait for a person: 0 where none does.
+/// Publishes how many operations wait for an operator: 0 where none does.
 fn operations(counts: &[(String, u64)]) {
     for state in [OperationState::Waiting, OperationState::Stopped].map(OperationState::as_str) {
         let operations_n = counts.iter().find(|(one, _)| one == state).map_or(0, |(_, n)| *n);

@@ -1,4 +1,4 @@
-//! What `/metrics` says of this node: what it counts itself, what only the tables know, and what the system says.
+//! The metrics of this node in `/metrics`: its own counters, counts from the tables, and values of the system.
 //!
 //! A scrape queries nothing: it sets the gauges that are in memory and renders all metrics. What needs the database is
 //! counted in the background (`counting.rs`), bounded by indexes and in time; `hooklatch_counted_timestamp_seconds` says

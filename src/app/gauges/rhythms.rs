@@ -1,4 +1,4 @@
-//! How often senders send: what this node saw, and what all nodes know together.
+//! How often senders send: as this node measured it, and as all nodes store it together.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
@@ -10,25 +10,25 @@ use hooklatch_core::types::{Clock, Name, UnixMs};
 use hooklatch_receive::CountedRequests;
 use hooklatch_store::{AHEAD_MS_MAX, Rhythm, Store, StoreError};
 
-/// What is known of the configured senders, as of the last look at the tables.
+/// The rhythms of the configured senders, as of the last read of the tables.
 pub(in crate::app) struct Rhythms {
     config: Current<Config>,
     clock: Clock,
     known: Mutex<BTreeMap<String, Rhythm>>,
     /// Providers whose numbers were published.
     published: Mutex<BTreeSet<Name>>,
-    /// What was written of this node's last, so that a sender that is silent costs nothing.
+    /// The last values that this node wrote, so that a silent sender costs no write.
     written: Mutex<BTreeMap<String, UnixMs>>,
 }
 
 impl Rhythms {
-    /// Nothing is known yet of the configured providers.
+    /// Starts without a rhythm of any provider.
     pub(in crate::app) fn new(config: Current<Config>, clock: Clock) -> Self {
         let (published, known) = (Mutex::default(), Mutex::default());
         Self { config, clock, published, known, written: Mutex::default() }
     }
 
-    /// Adds what this node saw to what the nodes know together, and reads that.
+    /// Adds the measurements of this node to the shared table, and reads the result.
     pub(super) async fn exchange(&self, requests: &CountedRequests, store: &Store) -> Result<(), StoreError> {
         let seen: BTreeMap<String, UnixMs> = {
             let written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
@@ -46,7 +46,7 @@ impl Rhythms {
         Ok(())
     }
 
-    /// The time by the clock that everything here goes by.
+    /// The current time of the app's clock.
     pub(in crate::app) fn now_ms(&self) -> UnixMs {
         self.clock.now_ms()
     }

@@ -1,4 +1,4 @@
-//! What the system says of the process and of the disk. Linux, for the most part: elsewhere these are left out.
+//! Metrics of the process and the disk from the operating system. Most need Linux: elsewhere they are left out.
 
 use std::path::Path;
 
