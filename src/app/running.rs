@@ -95,8 +95,8 @@ impl Background {
     /// A layer for your own routes that executes each request under an `Idempotency-Key` once, and answers its
     /// repetitions with the first answer: see [`idempotency`](hooklatch::idempotency).
     ///
-    /// `principal` names whose key it is, as your authentication stored it in the request; `None` is answered with 401. The
-    /// routes belong to the router that is dropped before [`Background::stop`].
+    /// `principal` names whose key it is, as your authentication stored it in the request; `None` is answered with 401.
+    /// The routes belong to the router that is dropped before [`Background::stop`].
     pub fn idempotency(
         &self,
         principal: impl Fn(&http::request::Parts) -> Option<String> + Send + Sync + 'static,

@@ -1,4 +1,4 @@
-//! `events`: what a server received, all that is known of one, and what people decide about it; and `erase`.
+//! `events`: the events of a server, one with its ledger, and operators' decisions about them; and `erase`.
 
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};

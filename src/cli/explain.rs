@@ -1,5 +1,5 @@
-//! `explain`: why a saved request is or is not believed, step by step. Never shows the expected signature. `vectors`: judges
-//! files of signed requests, each at its own time with its own secrets.
+//! `explain`: why a saved request is or is not verified, step by step. It never shows the expected signature. `vectors`
+//! checks files of signed requests, each at its own time with its own secrets.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -68,7 +68,7 @@ pub(super) fn explain(args: &ExplainArgs, file: Option<&Path>, kinds: &Kinds) ->
     Ok(explained(&signer.provider, &request))
 }
 
-/// Says what was found, and whether it would be believed.
+/// Prints the steps, and whether the request would be accepted.
 fn explained(provider: &ActiveProvider, request: &RawRequest) -> ExitCode {
     let judged = judged(provider, std::iter::empty(), request);
     for step in &judged.steps {

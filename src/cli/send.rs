@@ -1,4 +1,4 @@
-//! `send`: signed samples to a test server, and what it answered; and `test-event`: an event that an operator makes, on a
+//! `send`: signed samples to a test server, and its answers; and `test-event`: an event that an operator creates on a
 //! server that has real ones.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -72,7 +72,7 @@ pub(super) struct SendArgs {
     json: bool,
 }
 
-/// One request, and of which event it is a copy.
+/// One request, and the event of which it is a copy.
 struct Copy {
     event_n: u32,
     signed: Signed,
@@ -112,10 +112,10 @@ pub(super) fn send(args: &SendArgs, file: Option<&Path>, kinds: &Kinds) -> anyho
     Ok(if wrong_n == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Counts the answers that differ from what was promised: of each event one copy is new, all others are duplicates.
+/// Counts the unexpected answers: of each event one copy is new, all others are duplicates.
 fn unexpected(responses: &[Response]) -> usize {
     let mut latched = BTreeSet::new();
-    // Some senders want another status of success than 200.
+    // Some senders need another status of success than 200.
     let mut is_right = |one: &Response| match one.word.split_once(' ').filter(|_| one.status / 100 == 2) {
         Some((_, "accepted" | "superseded")) => latched.insert(one.event_n),
         Some((_, "duplicate")) => true,
@@ -308,7 +308,7 @@ mod tests {
 
     /// Kinds whose samples make no test event: only their sender can write what is to be parsed.
     const NONE_OF: [&str; 1] = ["apple_app_store"];
-    /// Further ones of which only who has the secret can write it.
+    /// Further ones, of which only the owner of the secret can write it.
     const SIGNED_ALONE: [&str; 4] = ["adyen", "braintree", "redsys", "wechat_pay"];
 
     #[test]

@@ -1,6 +1,6 @@
-//! `hooklatch what-if`: what the handlers of this program would make of events that are stored. For use before a deploy:
-//! it opens the database itself, writes nothing to it, and needs no server. With `--live` it asks a running server instead, which
-//! runs its own handlers.
+//! `hooklatch what-if`: the effects that the handlers of this program would have on stored events. For use before a
+//! deploy: it opens the database itself, writes nothing to it, and needs no server. With `--live` it queries a running
+//! server instead, which runs its own handlers.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -48,7 +48,7 @@ pub(super) struct WhatIfArgs {
     reach: ReachArgs,
 }
 
-/// The events that are asked about.
+/// The events to run.
 enum Which {
     One(EventKey),
     Many(EventQuery),
@@ -157,7 +157,7 @@ async fn run_offline(store: &Store, what_if: &WhatIf, which: Which) -> anyhow::R
     Ok(Some(view))
 }
 
-/// Says it to people: what differs in full, the rest in numbers.
+/// Prints the result for people: differences in full, the rest as counts.
 fn print_view(view: &WhatIfView) {
     view.items.iter().for_each(print_event);
     say(format!(

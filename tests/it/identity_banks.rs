@@ -217,7 +217,8 @@ fn signed_bytes_under_an_id_of_somebodys_own_are_a_replay() {
 
 #[test]
 fn a_type_that_anybody_could_have_written_makes_no_second_event() {
-    // Of Modern Treasury's types none is read from a header; of Coinbase's it is, and what is signed identifies the replay.
+    // Of Modern Treasury's types none is read from a header; of Coinbase's it is, and what is signed identifies the
+    // replay.
     let treasury = Sender::of("modern_treasury");
     let sent = treasury.sends("payment_order");
     let first = treasury.reads(sent.request());

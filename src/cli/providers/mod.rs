@@ -1,5 +1,5 @@
-//! `providers`: the kinds of senders that there are, one of them in full, and the providers of a running server with which
-//! of their secrets still match. `tests.rs` writes docs/providers.md.
+//! `providers`: the list of kinds, one kind in full, and the providers of a running server with the secrets that still
+//! match. `tests.rs` writes docs/providers.md.
 
 #[cfg(test)]
 mod tests;
@@ -112,7 +112,7 @@ fn described(kind: &Provider, spec: &Spec) -> String {
     )
 }
 
-/// Each once, in the order of its first, with how many there are of it where they are several: `a, b (2)`.
+/// Distinct values in the order of their first occurrence, with their number where it is not 1: `a, b (2)`.
 fn counted<'a>(types: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut counts: Vec<(&str, usize)> = Vec::new();
     for event_type in types {
@@ -162,7 +162,7 @@ fn summary(spec: &Spec) -> serde_json::Value {
     })
 }
 
-/// Shows what a running server knows about its providers, or about one of them.
+/// Shows the providers of a running server, or one of them.
 fn live(remote: &Remote, name: Option<&str>) -> anyhow::Result<ExitCode> {
     if let Some(name) = name {
         return remote.show(&["providers", name], &[], |view, screen, _| in_full(view, screen));

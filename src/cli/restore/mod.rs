@@ -1,5 +1,5 @@
-//! `restore-check`: what a restored database may lack and may send twice, and how it is taken over. The command looks, says
-//! what it found, and acts on `--yes` alone; `report.rs` is what it finds, for programs and in words.
+//! `restore-check`: what a restored database may lack and may send twice, and how it is taken over. The command prints
+//! a report, and acts only with `--yes`; `report.rs` is the report, as JSON and in words.
 
 mod report;
 
@@ -95,8 +95,8 @@ pub(super) fn restore_check(
     })
 }
 
-/// The node that runs on this database, if one does: sessions were there before ours, and its row advances while we watch. A
-/// pooler keeps sessions of who has gone, and rows of nodes come with a backup.
+/// The node that runs on this database, if any: it has a session, and its row advances meanwhile. Sessions alone are no
+/// proof, because a pooler keeps them after their client has gone; nor are rows, because a backup contains them.
 async fn running(store: &Store, started: Instant) -> anyhow::Result<Option<String>> {
     let ms = |since: Instant| i64::try_from(since.elapsed().as_millis()).unwrap_or(i64::MAX);
     if store.sessions_of_others(ms(started)).await.context("could not look for other servers")? == 0 {
@@ -115,7 +115,7 @@ async fn running(store: &Store, started: Instant) -> anyhow::Result<Option<Strin
     Ok(None)
 }
 
-/// What the arguments say about moments.
+/// The times in the arguments.
 #[expect(clippy::struct_field_names, reason = "all of them are moments")]
 struct GivenTimes {
     backed_up_at_ms: Option<UnixMs>,

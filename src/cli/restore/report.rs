@@ -1,5 +1,5 @@
-//! What the check found, as programs read it and as people do: what it is, what is missing, what may be sent twice, what to
-//! do next.
+//! The report of the check, as JSON and in words: what the database is, what is missing, what may be sent twice, what
+//! to do next.
 
 use std::collections::BTreeMap;
 
@@ -18,17 +18,17 @@ use hooklatch_verify::spec::{Resend, Spec};
 
 const DAY_MS: i64 = 86_400_000;
 
-/// The moments that everything is judged by.
+/// The times on which the report is based.
 #[expect(clippy::struct_field_names, reason = "all of them are moments")]
 pub(super) struct Moments {
     pub(super) from_ms: UnixMs,
     pub(super) until_ms: UnixMs,
-    /// What ran last was there until then at least, where that is known.
+    /// The last server ran at least until then, where that is known.
     pub(super) ran_until_ms: Option<UnixMs>,
     pub(super) now_ms: UnixMs,
 }
 
-/// What is known of a restored database.
+/// The facts of a restored database.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct RestoreReport {
     /// What the database is: `same`, `backup`, `older`, `elsewhere`, `point_in_time` or `took_over`.
@@ -38,7 +38,7 @@ pub(super) struct RestoreReport {
     from_ms: UnixMs,
     /// The end of the lost time.
     to_ms: UnixMs,
-    /// What ran last was there until then, at least.
+    /// The last server ran at least until then.
     #[serde(skip_serializing_if = "Option::is_none")]
     ran_until_ms: Option<UnixMs>,
     newest_event_at_ms: UnixMs,
@@ -51,7 +51,7 @@ pub(super) struct RestoreReport {
     audit_seq: i64,
     /// Ids of keys that rows are encrypted with and that the configuration does not have.
     pub(super) keys_missing: Vec<String>,
-    /// Set once it was taken over.
+    /// Set once the database was taken over.
     #[serde(skip_serializing_if = "Option::is_none")]
     taken_over: Option<Value>,
 }
@@ -71,7 +71,7 @@ struct SenderLoss {
     docs: String,
 }
 
-/// Open messages, and what becomes of them.
+/// Open messages, and what happens to them.
 #[derive(Debug, Clone, Serialize)]
 struct MessageRisk {
     destination: String,
@@ -170,7 +170,7 @@ fn sender_loss(
 
 const HOUR_MS: i64 = 3_600_000;
 
-/// What becomes of messages after the database was taken over.
+/// What happens to messages after the database was taken over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum MessagesFate {
