@@ -1,5 +1,5 @@
-//! `doctor`: asks the running server, sends probes through `server.public_url` as a sender would, and prints what was found;
-//! where no server runs it looks at configuration and database. What findings mean is decided in `doctor/`.
+//! `doctor`: queries the running server, sends probes through `server.public_url` as a sender would, and prints the
+//! findings; without a server it checks configuration and database. The meaning of findings is defined in `doctor/`.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -53,7 +53,7 @@ pub(super) struct DoctorArgs {
     public_ca_file: Option<PathBuf>,
 }
 
-/// Runs `hooklatch doctor`: asks, sends probes, prints.
+/// Runs `hooklatch doctor`: queries the server, sends probes, prints findings.
 pub(super) fn doctor(args: &DoctorArgs, file: Option<&Path>, kinds: &Kinds) -> anyhow::Result<ExitCode> {
     let remote = Remote::open(&args.reach, file, kinds)?;
     let deep = args.deep.then_some("true");
@@ -88,7 +88,7 @@ pub(super) fn doctor(args: &DoctorArgs, file: Option<&Path>, kinds: &Kinds) -> a
     Ok(ending(&report.findings).code())
 }
 
-/// What requests through `server.public_url` show.
+/// Findings from requests through `server.public_url`.
 fn probed(remote: &Remote, args: &DoctorArgs) -> anyhow::Result<Vec<FindingView>> {
     let answer: Result<ApiAnswer<ProbeView>, ApiError> = remote.api.post_query(&["probes"], None::<&()>);
     match answer {
@@ -136,7 +136,7 @@ async fn outside(view: &ProbeView, ca: Option<&Path>) -> anyhow::Result<Vec<Find
         let is_lost = probes.is_empty() && matches!(sent.outcome, ProbeHeard::Failed(_));
         probes.push((request, sent.outcome));
         if is_lost {
-            // The others would not get there either.
+            // The other probes would not arrive either.
             break;
         }
     }
@@ -210,7 +210,7 @@ fn scheme(public_url: &str, not_after_s: Option<i64>) -> FindingView {
         .cure("put TLS before it, or set [server.tls], and change server.public_url")
 }
 
-/// Findings about what the configuration says, and the database that it names. Nothing is made that is not there.
+/// Findings about the configuration and its database. A missing database is not created.
 async fn alone(file: Option<&Path>, kinds: &Kinds, is_deep: bool) -> Vec<FindingView> {
     let config = match load(&Settings::of_process(file), kinds) {
         Ok(Loaded { config, .. }) => config,
@@ -254,7 +254,7 @@ async fn alone(file: Option<&Path>, kinds: &Kinds, is_deep: bool) -> Vec<Finding
     findings
 }
 
-/// False for a file that is not there: opening it would make it.
+/// False for a missing file: opening it would create it.
 fn is_there(url: &str) -> bool {
     let Some(rest) = url.strip_prefix("sqlite:") else { return true };
     let path = rest.trim_start_matches("//").split('?').next().unwrap_or_default();
@@ -264,7 +264,7 @@ fn is_there(url: &str) -> bool {
     Path::new(&path).exists()
 }
 
-/// All that was found, and where.
+/// The findings, and the server that they are about.
 struct DoctorReport {
     /// URL of the server that answered; `None` when none did.
     server: Option<String>,
@@ -273,7 +273,7 @@ struct DoctorReport {
     findings: Vec<FindingView>,
 }
 
-/// Prints them; what is well for people only with `is_all`.
+/// Prints the findings; in words, those that are well only with `is_all`.
 fn print(screen: &Screen, report: &DoctorReport, is_all: bool) {
     let DoctorReport { server, node, version, findings } = report;
     if screen.is_json {

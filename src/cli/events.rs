@@ -156,7 +156,7 @@ impl ServerCommand for Events {
     }
 }
 
-/// The provider and the id of an event that was named by both, or by its id alone.
+/// The provider and the id of an event that the arguments name by both, or by its id alone.
 fn resolved(remote: &Remote, named: &[String]) -> anyhow::Result<(String, String)> {
     let event_id = match named {
         [provider, event_id] => return Ok((provider.clone(), event_id.clone())),

@@ -1,4 +1,4 @@
-//! Who may do what: every route of the contract, by every role, in scope and out of scope, and without a good token.
+//! Permissions: every route of the contract, by every role, in scope and out of scope, and without a valid token.
 //! The table is the list of routes itself, so that a new one cannot be forgotten.
 
 use std::collections::BTreeMap;
@@ -41,7 +41,7 @@ pub struct World {
     pub message_id: String,
     token_id: String,
     pub operation_id: String,
-    /// Tokens that were good once: expired, revoked.
+    /// Tokens that are no longer valid: expired, revoked.
     gone: [String; 2],
 }
 
@@ -154,7 +154,7 @@ fn order(route: &RouteFacts) -> Option<Value> {
     })
 }
 
-/// What every table holds, by its name; without what the server writes by itself.
+/// The rows of every table, by its name; without what the server writes by itself.
 pub(crate) async fn tables(database: &Database) -> BTreeMap<String, String> {
     let sql = include_str!("../../migrations/sqlite/0001_hooklatch.sql");
     let names = sql.split("CREATE TABLE ").skip(1).filter_map(|rest| rest.split(' ').next());

@@ -1,4 +1,4 @@
-//! Admission with handlers: what each answer of a handler does to its event, its effects and its sender.
+//! Admission with handlers: how each result of a handler affects its event, its effects and the answer to the sender.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -1,4 +1,4 @@
-//! What strangers and senders may make the real program hold, keep and write: each bounded.
+//! Bounds on the memory, rows and log lines that strangers and senders can cause in the real program.
 
 use std::io::Write;
 use std::net::TcpStream;

@@ -1,4 +1,4 @@
-//! One event, provider or node that is in trouble: everybody else goes on, and it is seen.
+//! Faults of one event, provider or node: all others continue, and the fault is visible.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -21,7 +21,7 @@ on_both!(
 const OPERATOR: &str = "operator-token-0123456789";
 const VIEWER: &str = "viewer-token-0123456789";
 
-/// A server that routes everything to `stub`, holding what is unknown.
+/// A server that routes everything to `stub`, with `unknown = "hold"`.
 async fn serve(database: &Database, stub: &Stub) -> Server {
     let more = format!(
         "[[providers.stripe.routes]]\non = [\"*\"]\nto = \"billing\"\n\

@@ -1,4 +1,4 @@
-//! The app inside the test's process: handlers of the test's own, a clock that the test moves.
+//! The app inside the test process: with the test's handlers, and a clock that the test advances.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -24,7 +24,7 @@ on_both!(
     killed_under_load_it_repeats_no_call_that_is_a_persons_to_decide,
 );
 
-/// A destination that keeps a ledger by idempotency key, and is unpleasant at times.
+/// A destination that keeps a ledger by idempotency key, and fails at times.
 #[derive(Clone, Default)]
 struct Ledger {
     /// Key: event id and requests. The effect happens with the first request that is not refused.

@@ -1,5 +1,5 @@
-//! What became of the calls of an event: by its worst call, in every list and on every page, and never as if all were well
-//! when it is not.
+//! The delivery state of an event: by its worst call, in every list and on every page, and never as if all calls had
+//! succeeded when they have not.
 
 use hooklatch_contract::{EventFilter, EventView};
 use hooklatch_core::types::{DeliveryFilter, Role, UnixMs};

@@ -35,9 +35,9 @@ struct Received {
     metadata: BTreeMap<String, String>,
 }
 
-/// A destination that can be asked what it got.
+/// A destination that can list what it received.
 trait TestDestination {
-    /// True when it drops what comes again under a key; otherwise its consumers have to.
+    /// True when it drops copies under a known key; otherwise its consumers must.
     const DROPS_COPIES: bool;
 
     /// True when its client notices by itself that an idle connection was cut; a little later than this test.
@@ -65,7 +65,7 @@ fn unique(what: &str) -> String {
     format!("{what}_{:016x}", fastrand::u64(..))
 }
 
-/// A store, an outbox to be made, a destination and what stands before it.
+/// A store, a destination, and the proxy in front of it; from these a test builds outboxes.
 struct Bench<'a, F> {
     fixture: Fixture,
     destination: &'a F,
@@ -89,7 +89,7 @@ impl<'a, F: TestDestination> Bench<'a, F> {
         self.fixture.outbox(self.config(unknown))
     }
 
-    /// One that does not wait for long for what does not come.
+    /// An outbox with a short timeout.
     fn impatient_outbox(&self, unknown: UnknownPolicy) -> Outbox {
         self.fixture.outbox(DestinationConfig { timeout_ms: 5_000, ..self.config(unknown) })
     }
@@ -229,7 +229,7 @@ impl<'a, F: TestDestination> Bench<'a, F> {
         assert_eq!(self.fixture.state("evt_7").await, "done", "a lost connection is made anew");
     }
 
-    /// What is there of a message that was sent twice.
+    /// What the destination holds of a message that was sent twice.
     async fn copies(&self, event_id: &str) {
         let key = self.key(event_id).await;
         let copies_n = self.keys().await.iter().filter(|received| **received == key).count();

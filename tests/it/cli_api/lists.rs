@@ -1,4 +1,4 @@
-//! Lists, pages, counts and operations: what is printed where, and what is asked for.
+//! Lists, pages, counts and operations: what the commands print, and what they request.
 
 use std::process::Stdio;
 

@@ -1,4 +1,4 @@
-//! What an operator writes, and what is said about it: all mistakes at once, each with its key and remedy.
+//! The configuration file and its errors: all mistakes at once, each with its key and remedy.
 
 mod credentials;
 mod mistakes;

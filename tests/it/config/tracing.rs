@@ -1,4 +1,4 @@
-//! `[tracing]`: what it is by default, what is read of it, and what is said about mistakes.
+//! `[tracing]`: its defaults, its keys, and its errors.
 
 use hooklatch_core::config::InboundTraces;
 

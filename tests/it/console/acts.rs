@@ -1,4 +1,4 @@
-//! What people do on the console about one message and one destination, and the lists on the way there.
+//! Acts on one message and one destination on the console, and the lists that lead to them.
 
 use super::Browser;
 use super::form::{Form, has, has_not, text};

@@ -1,4 +1,4 @@
-//! What people do on the console to all that a filter finds: counted, confirmed, watched and cancelled.
+//! Operations on all rows of a filter on the console: counted, confirmed, followed and cancelled.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The ledger of one event as people see it: what was sent as it was sent, what happened, and decisions by form.
+//! The page of one event: the request as it was received, its ledger, and decisions by form.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Who may do what at the console: every page and every form, by every role, in scope and out of scope, and as others
-//! would forge them. A route that is not in the list fails.
+//! Permissions of the console: every page and every form, by every role, in scope and out of scope, and as forged
+//! requests. A route that is not in the list fails.
 
 use std::collections::{BTreeMap, BTreeSet};
 

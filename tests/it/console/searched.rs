@@ -1,4 +1,4 @@
-//! The one search box: wherever an id leads, and why it leads nowhere.
+//! The search box: the page that an id leads to, or the reason why nothing was found.
 
 use super::Browser;
 use super::staged::{READER, Stage, VIEWER};

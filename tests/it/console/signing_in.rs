@@ -1,4 +1,4 @@
-//! Signing in and out: a token once, a session from then on, and what becomes of who has none.
+//! Signing in and out: a token once, then a session; and requests without a session.
 
 use std::time::Duration;
 

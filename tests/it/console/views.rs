@@ -1,4 +1,4 @@
-//! The overview, the senders and what was rejected: what they say to whom, and that strangers' text is text.
+//! The overview, the senders and the rejected requests: what each role sees, and that strangers' text is escaped.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The doctor on a machine that is short of something: room on a disk, files.
+//! The doctor on a machine that lacks disk space or open files.
 
 use std::path::PathBuf;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! Strangers and probes: without a good token there are none.
+//! Probes of strangers: without a valid token they are ordinary requests.
 
 use std::time::Duration;
 
