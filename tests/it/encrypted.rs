@@ -39,7 +39,7 @@ fn rewrite(server: &Server, more: &str) {
     std::fs::write(server.config(), format!("{before}{more}")).unwrap();
 }
 
-/// What `hooklatch keys` says of the database of a server that does not run.
+/// The output of `hooklatch keys` for the database of a stopped server.
 fn listed(server: &Server, arguments: &[&str]) -> (bool, serde_json::Value) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_hooklatch"));
     command.arg("keys").args(arguments).args(["--json", "--config"]).arg(server.config());

@@ -1,4 +1,4 @@
-//! What operators read of events, over HTTP, on the real binary.
+//! The operator API's views of events, over HTTP, on the real binary.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ on_sqlite!(
 const READER: &str = "reader-token-0123456789";
 const VIEWER: &str = "viewer-token-0123456789";
 
-/// A server with those who look.
+/// A server, a reader and a viewer.
 async fn serve(database: &Database) -> (Server, Operator, Operator) {
     let mut server = Server::prepare(&database.url, "");
     let config = std::fs::read_to_string(server.config()).unwrap();

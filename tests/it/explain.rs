@@ -1,4 +1,4 @@
-//! Explain over the API: requests that people have saved, judged by the providers as they are configured.
+//! Explain over the API: saved requests, checked by the configured providers.
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,5 @@
-//! A sender whose keys have to be fetched: what it is answered when they are out of reach, while strangers ask for keys
-//! that there are not, and after a restart.
+//! A sender whose keys must be fetched: its answers while they cannot be fetched, while strangers request unknown keys,
+//! and after a restart.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -82,7 +82,7 @@ async fn a_sender_whose_keys_cannot_be_fetched_is_asked_to_retry(database: &Data
     app.running.stop().await;
 }
 
-/// A sender's host: it has one key, counts who asks, and closes every connection while it is away.
+/// A sender's host: it has one key, counts requests, and closes every connection while it is away.
 struct KeyHost {
     port: u16,
     ca: String,

@@ -20,7 +20,7 @@ fn secret(spec: &Spec, n: usize) -> String {
     }
 }
 
-/// What is wrong with a provider of this kind; of what is needed and no secret it has the published values.
+/// The problems of a provider of this kind; required settings that are not secrets have the published values.
 fn mistakes(kind: &Provider, secrets: &[String], mut settings: KindSettings) -> Vec<Mistake> {
     let spec = kind.spec().unwrap();
     for one in &spec.setting {
@@ -173,7 +173,7 @@ fn every_setting_that_is_a_secret_has_a_floor() {
     }
 }
 
-/// True when `check` finds a configuration good, what it says, and the same for programs.
+/// Whether `check` accepts a configuration, its output, and the output as JSON.
 pub fn check(text: &str) -> (bool, String, serde_json::Value) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("hooklatch.toml");

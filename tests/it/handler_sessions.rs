@@ -241,7 +241,7 @@ async fn a_statement_that_ignores_us_is_ended_and_its_sender_hears_200() {
     store.close().await;
 }
 
-/// What a handler may leave behind, and how the next one sees that it is gone.
+/// State that a handler may leave, and a statement that shows that it is gone.
 const LEFT: [(&str, &str); 9] = [
     ("SET synchronous_commit = off", "SELECT (current_setting('synchronous_commit') <> 'on')::int::bigint"),
     (
@@ -388,7 +388,8 @@ async fn unrelated_warnings_with_each_write_refuse_no_event() {
     app.running.stop().await;
 }
 
-/// Posts an event of the type `runs`, whose handler runs `sql`; returns what its sender hears, and its state.
+/// Posts an event of the type `runs`, whose handler runs `sql`; returns the outcome of the answer, and the event's
+/// state.
 async fn posted(app: &TestApp, database: &Database, id: &str, sql: &str) -> (String, String) {
     let body = format!(
         r#"{{"id":"{id}","type":"runs","data":{{"object":{{"id":{}}}}}}}"#,

@@ -1,5 +1,5 @@
-//! What people read first about an event, a search or a backlog: all runs, what waits beside it, what it waits for, and what
-//! was not looked at.
+//! Headlines of an event, a search or a backlog: they count all runs, what waits beside it, what it waits for, and what
+//! was not searched.
 
 use std::process::Command;
 

@@ -48,7 +48,7 @@ async fn admitted(store: &Store, name: &Name, mut events: Vec<IncomingEvent>) ->
     found.into_iter().map(met).min()
 }
 
-/// What became of the second request of a pair, by the tables.
+/// The state of the second request of a pair, from the tables.
 async fn met(store: &Store, name: &Name, (kind, provider): (&Provider, &ActiveProvider), pair: &Pair) -> Met {
     let requests = pair.requests(kind, provider).unwrap();
     let mut found = None;

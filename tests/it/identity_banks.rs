@@ -1,4 +1,4 @@
-//! Forged requests against senders of payments, banks and billing: what a signature leaves open yields no second event.
+//! Forged requests of payment, bank and billing senders: changes of unsigned parts make no second event.
 
 use bytes::Bytes;
 use hooklatch_core::config::AgeConfig;
@@ -9,7 +9,7 @@ use hooklatch_verify::{RawRequest, Signed};
 
 use crate::providers::{NOW_S, dev, request, sign_at};
 
-/// A sender whose keys we have.
+/// A sender with known keys.
 struct Sender {
     kind: Provider,
     provider: ActiveProvider,

@@ -30,7 +30,7 @@ impl Sender {
         provider.sign(body.as_bytes(), &at).unwrap()
     }
 
-    /// What becomes of a request: the outcome, or the status of a refusal.
+    /// The outcome of a request, or the status of a refusal.
     async fn post(&self, kind: &str, headers: &Headers, body: &[u8]) -> String {
         let url = self.server.url(&format!("/webhooks/{kind}"));
         let mut request = self.client.post(url).body(body.to_vec());

@@ -78,7 +78,7 @@ impl Sender {
         Ok(events.remove(0))
     }
 
-    /// What becomes of `forged` after `genuine`.
+    /// The outcome of `forged` after `genuine`.
     #[track_caller]
     fn check(&self, genuine: &Sent, forged: &Sent, want: &str) {
         let first = self.read(genuine).unwrap();

@@ -1,4 +1,4 @@
-//! Which event it is, of senders of code, chat and mail: genuine requests, and variations of a captured one.
+//! Identity of events of code, chat and mail senders: genuine requests, and variations of a captured one.
 
 use hooklatch_core::config::{KindSettings, Secret};
 use hooklatch_receive::provider::ActiveProvider;
@@ -44,7 +44,7 @@ settings = { batches = "accept" }
 secrets = ["whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="]
 "#;
 
-/// One that is played with the secret of [`PROVIDERS`].
+/// A simulated sender with the secret of [`PROVIDERS`].
 fn sender(kind: &str, secret: &str) -> ActiveProvider {
     let kind = builtin().into_iter().find(|one| one.kind() == kind).unwrap();
     let mut settings = KindSettings::default();

@@ -1,4 +1,4 @@
-//! Which event it is, however its body is written: what the signature of a sender does not cover makes no second one.
+//! Identity of an event in every form of its body: parts that the signature does not cover make no second event.
 
 use hooklatch_core::types::{IncomingEvent, OnConflict};
 use hooklatch_receive::pairs::Pair;

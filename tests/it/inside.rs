@@ -1,4 +1,4 @@
-//! Ids inside events, through the whole program: kept as the configuration says, and found through the API.
+//! Ids inside events: stored as configured, and found through the API.
 
 use hooklatch_verify::SignAt;
 use serde_json::Value;
@@ -20,7 +20,7 @@ async fn search(server: &Server, id: &str) -> Value {
     serde_json::from_str(&answer.text().await.unwrap()).unwrap()
 }
 
-/// What is found, each as how and where: `search_id stripe evt_1`.
+/// The hits of a search, each with its match and its event: `search_id stripe evt_1`.
 async fn found(server: &Server, id: &str) -> Vec<String> {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let summary = |hit: &Value| {

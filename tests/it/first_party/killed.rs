@@ -1,4 +1,5 @@
-//! A process that is killed around the commit: the caller repeats its command and hears the first answer, of any process.
+//! A process that is killed around the commit: the caller repeats its command and gets the first answer, from any
+//! process.
 
 use std::time::Duration;
 

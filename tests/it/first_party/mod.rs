@@ -1,4 +1,4 @@
-//! A team's own services: what they are answered, by what they show, under which key, and with which content.
+//! First-party callers: the answers to their commands by credential, idempotency key and content.
 
 mod batch;
 mod certificates;

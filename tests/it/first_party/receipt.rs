@@ -1,4 +1,4 @@
-//! What followed from a command, asked for by the caller that sent it.
+//! Receipts: the results of a command, read by the caller that sent it.
 
 use std::time::Duration;
 

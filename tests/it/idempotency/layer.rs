@@ -1,4 +1,4 @@
-//! Plain handlers behind the layer: which requests are carried out, and what the others are answered.
+//! Plain handlers behind the layer: which requests are executed, and the answers to the others.
 
 use std::time::Duration;
 
