@@ -1,4 +1,4 @@
-//! User number one of our own library: the built-in kinds, without handlers of our own.
+//! The `hooklatch` program: the library with the built-in kinds and no handlers of its own.
 
 /// Admission allocates and frees many small texts on several threads; measured in `docs/benchmarks.md`.
 #[global_allocator]

@@ -1,4 +1,4 @@
-//! For people who write handlers: `use hooklatch::prelude::*;`.
+//! Everything that a handler needs: `use hooklatch::prelude::*;`.
 //!
 //! Verification has a prelude of its own, [`hooklatch::kind::prelude`](hooklatch_receive::kind::prelude).
 

@@ -1,4 +1,4 @@
-//! Tests of your handlers: an event as they get it, and an app without network.
+//! Tests of your handlers: an event as a handler receives it, and an app without network.
 //!
 //! A plain handler is a function: give it an [`event`] and look at its effects.
 //!
@@ -20,7 +20,7 @@
 //! # Ok::<(), anyhow::Error>(())
 //! ```
 //!
-//! A transactional handler wants a database, and a request has to be believed to reach it: [`Trial`] has both.
+//! A transactional handler needs a database and a request with a valid signature: [`Trial`] has both.
 //!
 //! ```
 //! # use hooklatch::prelude::*;
@@ -59,8 +59,9 @@ use hooklatch_verify::{DevKeys, SignAt};
 
 pub use crate::app::Trial;
 
-/// The kind's sample of this type as a handler gets it: signed, believed and read as a request would be. Change its
-/// fields to what a test is about, such as `event.envelope` to `Envelope::of(json!({ "livemode": true }))`. Not for kinds whose sender signs with a private key.
+/// The kind's sample of this type as a handler receives it: signed, verified and parsed as a request would be. Change
+/// its fields for your test, such as `event.envelope` to `Envelope::of(json!({ "livemode": true }))`. Not for kinds
+/// whose sender signs with a private key.
 pub fn event<T: DeserializeOwned>(kind: &Provider, event_type: &str) -> anyhow::Result<Event<T>> {
     let provider = kind.dev(&DevKeys::default()).map_err(anyhow::Error::msg)?;
     let now_s = Clock::system().now_ms() / 1_000;

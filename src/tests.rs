@@ -1,5 +1,5 @@
-//! Every place that makes a text of the bytes of an event, with what it may make of them: each gets a body that it
-//! makes most of, and is measured.
+//! Memory bounds of every transformation of an event's bytes to text: each is measured with the body that makes it
+//! largest.
 
 use std::hint::black_box;
 
@@ -19,14 +19,14 @@ const BODY_BYTES: usize = 1 << 20;
 /// One transformation.
 struct Made {
     what: &'static str,
-    /// A body that it makes much of.
+    /// The body that makes its result largest.
     body: String,
     /// Bytes of memory at its peak, for each byte of the body; plus one mebibyte.
     times_max: usize,
     run: fn(&[u8]) -> usize,
 }
 
-/// Whatever of the body is asked for, it is all of it.
+/// A pointer to any part of the body returns all of it.
 struct Whole<'a>(&'a [u8]);
 
 impl Lookup for Whole<'_> {
@@ -95,7 +95,7 @@ fn all() -> Vec<Made> {
     ]
 }
 
-/// What a template makes that puts the text in, over and over.
+/// The result of a template that repeats the text.
 fn rendered(body: &[u8], limits: Limits) -> usize {
     let all = "{% for n in range(9000) %}{{ payload.t }}{% endfor %}";
     let template = Template::parse(all, Escape::Json).expect("a template");

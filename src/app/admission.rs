@@ -25,18 +25,18 @@ use hooklatch_receive::retention::{Pruner, delete_wholes};
 use hooklatch_receive::{CountedRequests, RequestNotes};
 use hooklatch_store::{InitialLease, LostTime, Store};
 
-/// The things that the parts besides admission and outbox share.
-pub(super) struct Helpers<'a> {
+/// What the parts besides admission and outbox share.
+pub(super) struct SharedParts<'a> {
     pub(super) admission: &'a Arc<AdmitContext>,
     pub(super) providers: &'a Providers,
     pub(super) config: &'a Current<Config>,
     pub(super) notes: &'a RequestNotes,
-    /// What counts of this node, and where it is told.
+    /// The counters of this node, and the handle that renders them.
     pub(super) counting: (&'a Arc<Rhythms>, CountedRequests, PrometheusHandle),
     pub(super) activity: &'a Arc<NodeActivity>,
 }
 
-/// The outbox as admission asks it for slots.
+/// The outbox, as admission reserves slots in it.
 struct OutboxSlots(Handover);
 
 impl TakeSlot for OutboxSlots {
@@ -47,7 +47,7 @@ impl TakeSlot for OutboxSlots {
 }
 
 impl App {
-    /// Makes the context that the parts of admission share.
+    /// Builds the context that the parts of admission share.
     pub(super) fn admission(
         &self,
         store: &Store,
@@ -76,14 +76,14 @@ impl App {
         }
     }
 
-    /// The long-lived parts besides admission and outbox.
-    pub(super) fn helpers(
+    /// Spawns the long-running parts besides admission and outbox.
+    pub(super) fn spawn_shared_tasks(
         &self,
         parts: &Parts,
-        helpers: Helpers<'_>,
+        shared: SharedParts<'_>,
         stopping: &Stop,
     ) -> Vec<JoinHandle<()>> {
-        let Helpers { admission, providers, config, notes, counting, activity } = helpers;
+        let SharedParts { admission, providers, config, notes, counting, activity } = shared;
         let (rhythms, requests, handle) = counting;
         let mut counting = Counting {
             admission: Arc::clone(admission),

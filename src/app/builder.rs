@@ -17,21 +17,21 @@ use hooklatch_store::{MigrationStep, ProgramMigrations};
 /// A Hooklatch before it runs: a configuration, the kinds it may use, the program's own tables.
 pub struct App {
     pub(super) config: Config,
-    /// The providers that were made while the configuration was checked; the others are made by the start.
+    /// The providers that were built while the configuration was checked; the start builds the others.
     pub(super) active: BTreeMap<Name, ActiveProvider>,
     pub(super) kinds: Vec<Provider>,
     pub(super) migrations: Vec<ProgramMigrations>,
     pub(super) clock: Clock,
     pub(super) has_echo: bool,
-    /// What it was called with.
+    /// The calls that it received.
     pub(super) echo: EchoState,
-    /// Where the configuration was read, and is read again; `None` where the program made it.
+    /// The files that the configuration is read from, also at a reload; `None` where the program built it.
     pub(super) source: Option<ConfigSource>,
-    /// Hears SIGHUP, where somebody listened before there was an app.
+    /// Receives SIGHUP, where the program listened for it before there was an app.
     pub(super) hangup: Option<Signal>,
     /// What requests under way may hold; shared by the receiver, which fills it, and by `/metrics`.
     pub(super) memory: MemoryRoom,
-    /// Told by the start, when the program has had the time to install its log.
+    /// Logged at start, once the program has had the time to install its log.
     pub(super) warnings: Vec<String>,
 }
 
@@ -53,19 +53,19 @@ impl App {
         Ok(Self { warnings, ..Self::of_loaded(loaded, kinds) }.read_from(file, false))
     }
 
-    /// Starts from a configuration whose providers are made already, of these kinds.
+    /// Builds an app from a configuration whose providers are built already, of these kinds.
     pub(crate) fn of_loaded(loaded: Loaded, kinds: Kinds) -> Self {
         Self::of_kinds(loaded.config, loaded.active, kinds.all)
     }
 
-    /// Has SIGHUP read the configuration again, from where it was read.
+    /// Makes SIGHUP reload the configuration from these files.
     pub(crate) fn read_from(self, file: Option<&Path>, is_dev: bool) -> Self {
         let file = file.map(Path::to_path_buf);
         Self { source: Some(ConfigSource { file, is_dev }), ..self }
     }
 
-    /// Reloads at what was heard of SIGHUP since somebody listens.
-    pub(crate) fn hearing(self, hangup: Signal) -> Self {
+    /// Reloads at each SIGHUP since this signal stream was opened.
+    pub(crate) fn reload_on(self, hangup: Signal) -> Self {
         Self { hangup: Some(hangup), ..self }
     }
 
@@ -75,7 +75,7 @@ impl App {
         Self::of_kinds(config, BTreeMap::new(), hooklatch_receive::providers::builtin())
     }
 
-    /// Starts from these kinds alone: nobody else makes the built-in ones again, whose specs take time to read.
+    /// Starts from these kinds alone, without parsing the built-in ones again, whose specs take time to read.
     fn of_kinds(config: Config, active: BTreeMap<Name, ActiveProvider>, kinds: Vec<Provider>) -> Self {
         Self {
             memory: MemoryRoom::new(config.server.inflight_bytes_max as usize),
@@ -92,13 +92,12 @@ impl App {
         }
     }
 
-    /// Installs the log of the process as `[log]` says: for a `main` that wants ours. An error when the process has
-    /// one.
+    /// Installs Hooklatch's log as `[log]` configures it. An error when the process has a log already.
     pub fn install_log(&self) -> anyhow::Result<()> {
         logging::install(&self.config.log, hooklatch_outbox::silent_log_targets())
     }
 
-    /// Adds a kind, or replaces the built-in one of the same name: how handlers come in.
+    /// Adds a kind with its handlers, or replaces the built-in one of the same name.
     #[doc(hidden)]
     #[must_use]
     pub fn provider(mut self, provider: Provider) -> Self {
@@ -108,9 +107,9 @@ impl App {
         self
     }
 
-    /// Gives the program's own tables a place: `steps` are applied at the start, after the schema of Hooklatch, each
-    /// once, in order and in a transaction with the row that says so. Of several nodes one applies them. With
-    /// `database.migrate = false` they are only checked, and `migrate` of [`cli::main_with`](crate::cli::main_with)
+    /// Adds migrations for the program's own tables: the start applies `steps` after the schema of Hooklatch, each
+    /// once, in order and in a transaction with the row that records it. Of several nodes one applies them. With
+    /// `database.migrate = false` they are only checked, and `migrate` of [`cli::main_with`](hooklatch::cli::main_with)
     /// applies them.
     ///
     /// `program` names the list in the table `hooklatch_program_migrations`. A step is never changed once it was

@@ -1,4 +1,4 @@
-//! The database at the start: opened, migrated or checked, its clock compared with ours.
+//! The database at start: open it, migrate or check its schema, compare its clock with ours.
 
 use anyhow::Context;
 use tracing::{debug, info, warn};
@@ -12,7 +12,7 @@ use hooklatch_store::{ProgramMigrations, RestoreStanding, SchemaState, Store, Wi
 
 const DAY_MS: i64 = 86_400_000;
 
-/// Opens the database, brings or checks its schema, and refuses a clock that is minutes away.
+/// Opens the database, migrates or checks its schema, and refuses a clock that is minutes off.
 pub(super) async fn open_store(
     config: &Config,
     clock: &Clock,
@@ -32,7 +32,7 @@ pub(super) async fn open_store(
         state if state.is_usable() => info!("schema of the database is {state}"),
         state => anyhow::bail!("schema of the database is {state}"),
     }
-    known(&store, config.database.replicated).await?;
+    check_not_restored(&store, config.database.replicated).await?;
     witnessed(&store, clock).await?;
     setup::register_keys(&store, &config.encryption).await?;
     if config.database.migrate {
@@ -52,9 +52,9 @@ pub(super) async fn open_store(
     Ok(store.keeping_answers(i64::from(config.retention.answers_days) * DAY_MS))
 }
 
-/// Refuses a database that was restored to an earlier moment and that nobody has taken over: what it would send again
-/// may have been forgotten at the destination, and what it would count has other names there.
-async fn known(store: &Store, is_replicated: bool) -> anyhow::Result<()> {
+/// Refuses a database that was restored to an earlier moment and that no operator has taken over: the destination may
+/// have forgotten what it would send again, and knows what it would count under other names.
+async fn check_not_restored(store: &Store, is_replicated: bool) -> anyhow::Result<()> {
     let standing =
         store.restore_standing().await.context("could not tell whether it is the same database")?;
     let what = match standing {
@@ -95,8 +95,8 @@ async fn known(store: &Store, is_replicated: bool) -> anyhow::Result<()> {
     store.restore_note().await.context("could not note which database it is")
 }
 
-/// Has the file beside the database say from now on how far it is. Refuses an empty database in the place of another one;
-/// nothing else that goes wrong here keeps anybody from starting.
+/// Has the witness file record the progress of the database from now on. Refuses an empty database in the place of
+/// another one; no other error here prevents the start.
 async fn witnessed(store: &Store, clock: &Clock) -> anyhow::Result<()> {
     match store.witness_state().await {
         Ok(Some(WitnessState { path, word, .. })) => {
@@ -138,7 +138,7 @@ async fn witnessed(store: &Store, clock: &Clock) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Applies what is missing of the program's own migrations; gives back the names of the steps, behind their program's.
+/// Applies the missing migrations of the program; returns the names of the steps, each after its program's name.
 pub(crate) async fn migrate(store: &Store, migrations: &[ProgramMigrations]) -> anyhow::Result<Vec<String>> {
     let mut applied = Vec::new();
     for all in migrations {

@@ -1,4 +1,4 @@
-//! The commands of `serve --dev` that send a stored request once more.
+//! The `curl` commands that the console shows under `serve --dev`: they send a stored request again.
 
 use anyhow::Context;
 
@@ -10,7 +10,7 @@ use hooklatch_receive::provider::{ActiveProvider, Provider, curl};
 use hooklatch_verify::{DevKeys, SignAt};
 
 impl App {
-    /// Signs what the console shows with what is published, as its sender would; nothing without `--dev`.
+    /// Signs the event that the console shows with published secrets, as its sender would; `None` without `--dev`.
     pub(super) fn sign_again(&self) -> anyhow::Result<Option<SignAgain>> {
         if !self.has_echo {
             return Ok(None);
@@ -31,7 +31,7 @@ impl App {
     }
 }
 
-/// The command, if the provider `ours` believes it.
+/// The command, if the provider `ours` accepts its signature.
 fn signed(
     kind: &Provider,
     ours: &ActiveProvider,

@@ -1,4 +1,4 @@
-//! What the doctor needs of a node, and the row by which others know that it is there.
+//! What the doctor needs of a node, and the row by which other nodes see that it runs.
 
 use tokio::sync::watch;
 use tracing::debug;
@@ -52,7 +52,7 @@ impl App {
         })
     }
 
-    /// What it takes to send probes to the receiver.
+    /// What is needed to send probes to the receiver.
     pub(super) fn probes(&self, admission: &AdmitContext) -> ProbeFacts {
         ProbeFacts {
             key: ProbeKey::new(&admission.installation_id),
@@ -61,7 +61,7 @@ impl App {
         }
     }
 
-    /// The hosts of HTTP destinations, as far as no template decides about them.
+    /// The hosts of HTTP destinations, unless a template decides them.
     fn hosts(&self) -> Vec<(String, String, u16)> {
         let host =
             |(name, config): (&hooklatch_core::types::Name, &hooklatch_core::config::DestinationConfig)| {
@@ -73,7 +73,7 @@ impl App {
     }
 }
 
-/// Writes this node's row again and again until the stop, and takes it away then.
+/// Refreshes this node's row until the stop, then deletes it.
 pub(super) async fn be_seen(store: &Store, clock: &Clock, node: &str, mut stop: Stop) {
     while !stop.is_set() {
         if let Err(error) = store.node_seen(node, env!("CARGO_PKG_VERSION"), clock.now_ms()).await {

@@ -1,4 +1,4 @@
-//! The configured providers, each with its kind, its handlers and its keys; and what operators are told of them.
+//! The configured providers, each with its kind, its handlers and its keys; and the view of them that operators get.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ use hooklatch_verify::spec::{Scheme, Source, Spec, words};
 /// The configured providers by name.
 pub(super) type Entries = Arc<ProviderTable>;
 
-/// The parts of this node that operators look at.
+/// The parts of this node that the operator API shows.
 #[derive(Clone)]
 pub(super) struct LookedAt {
     pub(super) calls: NodeCalls,
@@ -42,12 +42,12 @@ pub(super) struct LookedAt {
 }
 
 impl App {
-    /// Every configured provider, ready; or all that is wrong with them, and with what the program brought along.
+    /// Builds every configured provider; or returns all problems, also of kinds that the program added.
     pub(super) fn entries(&self) -> anyhow::Result<Entries> {
         self.entries_after(&ProviderTable::new(), &[])
     }
 
-    /// The same after a reload in which these keys have changed: what is known of a provider that stays goes on.
+    /// The same after a reload in which these keys have changed: the state of a provider that stays is kept.
     pub(super) fn entries_after(&self, before: &ProviderTable, changed: &[&str]) -> anyhow::Result<Entries> {
         let mut entries = BTreeMap::new();
         let unusable = self.kinds.iter().filter_map(|kind| kind.spec().err());
@@ -82,7 +82,7 @@ impl App {
             None => kind.activate(name, config, &self.config.server.public_url)?,
         };
         let fetcher = match before {
-            // It has keys that a sender may not give us again just now.
+            // It has fetched keys, which the sender may not serve right now.
             Some((before, true)) => before.fetcher.clone(),
             _ => self.fetcher(kind, config).map_err(|why| vec![Mistake::said("[fetch]", why, "")])?,
         };
@@ -106,7 +106,7 @@ impl App {
         })
     }
 
-    /// The rules for a program of the team's own; `None` for other senders.
+    /// The rules for a first-party caller; `None` for other senders.
     fn caller_rules(&self, name: &Name, config: &ProviderConfig, is_caller: bool) -> Option<CallerRules> {
         let status = |setting: &str| config.settings.text(setting).and_then(|text| text.parse().ok());
         let kept_days = self.config.retention.ids_days_for(name);
@@ -117,7 +117,7 @@ impl App {
         })
     }
 
-    /// Makes the fetcher of a kind whose keys are at the sender's own hosts; `None` for other kinds.
+    /// Builds the fetcher of a kind whose keys are at the sender's hosts; `None` for other kinds.
     fn fetcher(&self, kind: &Provider, config: &ProviderConfig) -> Result<Option<Arc<Fetcher>>, String> {
         let spec = kind.shared_spec()?;
         if spec.fetch.is_empty() && spec.confirm.is_empty() {
@@ -240,14 +240,14 @@ impl App {
     }
 }
 
-/// True when of this provider nothing but secrets and routes has changed.
+/// True when only secrets and routes of this provider have changed.
 fn is_sender_as_before(name: &Name, changed: &[&str]) -> bool {
     let prefix = format!("providers.{name}.");
     let mut of_provider = changed.iter().filter_map(|key| key.strip_prefix(&prefix));
     of_provider.all(|key| key.starts_with("secrets") || key.starts_with("routes"))
 }
 
-/// Where events go by the routes of the configuration.
+/// The destinations of events by the configured routes.
 fn routed(entries: Entries) -> Routed {
     Arc::new(move |provider, event_type| {
         let entry = entries.get(&Name::parse(provider).ok()?)?;
@@ -267,14 +267,14 @@ fn policy(config: &DestinationConfig) -> PolicyView {
     }
 }
 
-/// Host and port of an HTTP destination, as far as no template decides about them.
+/// Host and port of an HTTP destination, unless a template decides them.
 pub(super) fn host_of(config: &DestinationConfig) -> Option<(String, u16)> {
     let url = reqwest::Url::parse(&config.url).ok()?;
     let host = url.host_str().filter(|host| !host.contains(['{', '%']))?;
     Some((host.to_owned(), url.port_or_known_default()?))
 }
 
-/// What a kind's spec knows of its sender.
+/// The facts about the sender in a kind's spec.
 fn sender(spec: &Spec) -> SenderView {
     SenderView {
         title: spec.title.clone(),
@@ -312,7 +312,7 @@ fn headers(spec: &Spec) -> Vec<String> {
     names
 }
 
-/// The rules by which events of a kind are told apart, as rows have them, in the order in which they are tried.
+/// The rules that identify events of a kind, as rows have them, in the order in which they are tried.
 fn identity_rules(spec: &Spec) -> String {
     let mut rules: Vec<String> = Vec::new();
     for one in spec.event.iter().flat_map(|event| &event.identity) {

@@ -12,10 +12,10 @@ use hooklatch_operator::http::operator::Readiness;
 use hooklatch_receive::admit::AdmitContext;
 use hooklatch_store::SchemaState;
 
-/// Pause between two questions to the database whether it is there.
+/// Pause between two probes of the database.
 const HEALTH_EVERY: Duration = Duration::from_secs(1);
 
-/// Runs `task` and notes when it ends, in whatever way.
+/// Runs `task` and records its end, also by a panic.
 pub(super) async fn noted(task: impl Future<Output = ()>, is_running: Arc<AtomicBool>) {
     struct Note(Arc<AtomicBool>);
     impl Drop for Note {
@@ -27,7 +27,7 @@ pub(super) async fn noted(task: impl Future<Output = ()>, is_running: Arc<Atomic
     task.await;
 }
 
-/// The parts that readiness asks.
+/// The parts that readiness checks.
 #[derive(Clone)]
 pub(super) struct ReadinessSources {
     pub(super) is_outbox_running: Arc<AtomicBool>,
@@ -36,7 +36,7 @@ pub(super) struct ReadinessSources {
 }
 
 impl ReadinessSources {
-    /// True while nothing of this process is away or hangs, whatever becomes of the database.
+    /// True while no part of this process is down or hangs; the database does not count.
     pub(super) fn are_running(&self) -> bool {
         self.is_outbox_running.load(Ordering::Relaxed) && self.are_parts_running()
     }

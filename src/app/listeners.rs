@@ -1,4 +1,4 @@
-//! The two listeners: what answers on them, and how many connections, which are files, they may take.
+//! The two listeners: their routes, and how many connections, which are open files, each may have.
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -29,7 +29,7 @@ use hooklatch_receive::Receiver;
 const OPERATOR_CONNECTIONS_N_MAX: usize = 256;
 
 impl App {
-    /// The state of the receiver, on whichever server it runs.
+    /// The state of the receiver, also when it is mounted into another server.
     pub(super) fn receiver_state(&self, receiver: Receiver, installation_id: &Uuid) -> Arc<ReceiverState> {
         let server = &self.config.server;
         Arc::new(ReceiverState {
@@ -44,7 +44,7 @@ impl App {
         })
     }
 
-    /// The routes of the receiver.
+    /// The router of the receiver.
     pub(super) fn receiver_routes(&self, receiver: Receiver, installation_id: &Uuid) -> Routes {
         let state = self.receiver_state(receiver, installation_id);
         let guarded = |router| if self.has_echo { guard::without_browsers(router) } else { router };
@@ -62,7 +62,7 @@ impl App {
         Ok(spawn(served(listener, front, self.limits("receiver")?, stop)))
     }
 
-    /// The routes of the operator side.
+    /// The router of the operator side.
     pub(super) fn operator_routes(
         &self,
         state: &Arc<OperatorState>,
@@ -109,13 +109,13 @@ impl App {
         })
     }
 
-    /// Files that are open at most besides the receiver's connections: operators', the database's, calls'.
+    /// Most open files besides the receiver's connections: those of operators, the database and calls.
     pub(super) fn files_n(&self) -> usize {
         let calls_n = self.config.destinations.values().map(|one| one.concurrency_n as usize).sum::<usize>();
         OPERATOR_CONNECTIONS_N_MAX + 3 * self.config.database.connections_n as usize + calls_n
     }
 
-    /// The operator's listener is for a few; what it has of files must not be wanting where webhooks come in.
+    /// The operator's listener serves few clients; its open files must not be missing for webhooks.
     fn limits(&self, name: &'static str) -> anyhow::Result<Limits> {
         let (server, edge, admin) = (&self.config.server, &self.config.server.edge, &self.config.admin);
         let (tls, origin) = if name == "operator" {
@@ -168,7 +168,7 @@ async fn served(listener: Listener, front: Front, limits: Limits, stop: Stop) {
     tokio::join!(http::serve(listener, front, limits, stop.clone()), watched);
 }
 
-/// Listens on `lent` where that is open already, else on `addr`; or says where it could not.
+/// Listens on `lent` where that is open already, else on `addr`; an error names the address.
 pub(super) fn opened(lent: Option<TcpListener>, addr: SocketAddr) -> anyhow::Result<Listener> {
     let listener = lent.map_or_else(|| http::listen(addr), Listener::lent);
     listener.with_context(|| format!("could not listen on {addr}"))

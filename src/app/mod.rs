@@ -1,16 +1,16 @@
-//! Puts the parts together and takes them apart again: what `hooklatch serve` runs, and what a user's own
-//! `main.rs` runs.
+//! Starts and stops the parts of Hooklatch: what `hooklatch serve` and a user's own `main.rs` run.
 //!
 //! Start order: store, schema, providers, admission, outbox, listeners. Stop order is the reverse, and each
-//! part is given the time to finish what it holds. Every task of the process is spawned here.
+//! part gets the time to finish its work. Every task of the process is spawned here.
 //!
-//! In reading order: `builder.rs` is an [`App`] before it runs; `start.rs` starts it, step by step, out of
-//! `database.rs` (open and migrate), `entries.rs` (providers), `admission.rs` and `listeners.rs` (with `dev_curl.rs` for `--dev`); `running.rs` is what
-//! runs, and how it stops; `run.rs` is the life of a process that does nothing else, from what its service manager
-//! hands it to its exit, and `reload.rs` reads its configuration again. `trial.rs` is an app for tests of handlers. `parts.rs` starts parts again that panicked,
-//! `health.rs` and `gauges/` say how it is, `doctor.rs` what the doctor needs. `tasks.rs` spawns.
+//! In reading order: `builder.rs` is an [`App`] before it runs; `start.rs` starts it, with `database.rs` (open and
+//! migrate), `entries.rs` (providers), `admission.rs` and `listeners.rs` (with `dev_curl.rs` for `--dev`); `running.rs`
+//! is the running app and its stop; `run.rs` is the life of a process that runs only Hooklatch, from the sockets of its
+//! service manager to its exit, and `reload.rs` reloads its configuration. `trial.rs` is an app for tests of handlers.
+//! `parts.rs` restarts parts that panicked, `health.rs` is readiness, `gauges/` are the metrics, `doctor.rs` serves the
+//! doctor, `tasks.rs` spawns tasks.
 //!
-//! Nothing here knows a request: that is `http` and `receive`.
+//! Requests are handled in `http` and `receive`, not here.
 
 mod admission;
 mod builder;

@@ -1,5 +1,5 @@
-//! The parts of the app that are to run as long as it does: one that panics is counted and started again, and
-//! readiness knows while one is away.
+//! The long-running parts of the app: one that panics is counted and restarted, and readiness is false until it runs
+//! again.
 
 use std::collections::BTreeSet;
 use std::panic::AssertUnwindSafe;
@@ -12,10 +12,10 @@ use tracing::error;
 use hooklatch_core::stop;
 use hooklatch_receive::handler::panic_text;
 
-/// Time that a part stays away after a panic, so that one that panics at once does nothing else but that.
+/// Pause before a part is restarted after a panic, so that one that panics at once does not loop.
 const AWAY: Duration = Duration::from_millis(200);
 
-/// The parts that are away. Cloning shares it.
+/// The parts that are down. Clones share it.
 #[derive(Clone, Default)]
 pub(super) struct Parts(Arc<Mutex<BTreeSet<&'static str>>>);
 

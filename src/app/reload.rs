@@ -1,9 +1,9 @@
-//! Reads the configuration again while the app runs, at SIGHUP: whole or not at all.
+//! Reloads the configuration of a running app at SIGHUP: completely or not at all.
 //!
-//! A reload replaces `[providers]`, `[destinations]` and `admin.tokens`; files of TLS are looked at all the time
-//! (`tls/`). Where any other key has changed nothing is replaced, because a mixture of two configurations is none that
-//! anybody has checked. Everything that may fail comes first; then one part after the other is replaced, in an order in
-//! which each moment is whole: destinations before the routes that lead to them.
+//! A reload replaces `[providers]`, `[destinations]` and `admin.tokens`; TLS files are watched all the time
+//! (`tls/`). Where any other key has changed nothing is replaced, because nothing has checked a mixture of two
+//! configurations. Everything that may fail happens first; then one part after the other is replaced, in an order in
+//! which each step is consistent: destinations before the routes that lead to them.
 //!
 //! A request ends with the routes, providers and secrets that it began with, and a call with the settings of its destination.
 
@@ -33,9 +33,9 @@ use hooklatch_store::OPEN_COUNTED_N_MAX;
 /// Most keys that a log line names.
 const KEYS_N_MAX: usize = 20;
 
-/// The parts of a running app that a reload replaces, or makes others of.
+/// The parts of a running app that a reload replaces, or builds others from.
 pub(super) struct Reload {
-    /// The app as it is configured now.
+    /// The app with its current configuration.
     pub(super) app: App,
     pub(super) config: Current<Config>,
     pub(super) providers: Providers,
@@ -48,7 +48,7 @@ pub(super) struct Reload {
     pub(super) operator_routes: Current<Routes>,
 }
 
-/// Everything that is needed to replace what is there, made without a mistake.
+/// Everything that replaces the current parts, built without errors.
 struct Prepared {
     entries: Entries,
     destinations: ReadyDestinations,
@@ -56,7 +56,7 @@ struct Prepared {
 }
 
 impl Reload {
-    /// Reloads at each SIGHUP; several that come meanwhile are one.
+    /// Reloads at each SIGHUP; signals during a reload count as one.
     pub(super) async fn run(mut self, mut hangup: Signal) {
         while hangup.recv().await.is_some() {
             let failed = metrics::gauge!("hooklatch_reload_failed");
@@ -81,7 +81,7 @@ impl Reload {
         }
     }
 
-    /// Reads the configuration and puts it in force. Returns which keys have changed.
+    /// Reads the configuration and applies it. Returns the keys that have changed.
     async fn reload(&mut self) -> anyhow::Result<String> {
         let Some(source) = self.app.source.clone() else {
             bail!(
@@ -90,7 +90,7 @@ impl Reload {
         };
         let kinds = Kinds::of(self.app.kinds.clone());
         let read = move || load::loaded(source.file.as_deref(), source.is_dev, &kinds);
-        // It reads files, and some of them may be pipes.
+        // Loading reads files, and some of them may be pipes.
         let loaded =
             tokio::task::spawn_blocking(read).await.context("could not read the configuration")??;
         let changed = changed(&self.app.config.settings, &loaded.config.settings);
@@ -116,14 +116,14 @@ impl Reload {
         Ok(listed(&changed))
     }
 
-    /// Has the app be configured otherwise, and returns how it was.
+    /// Replaces the app's configuration, and returns the previous one.
     fn put_in(&mut self, loaded: Loaded) -> Loaded {
         let config = std::mem::replace(&mut self.app.config, loaded.config);
         let active = std::mem::replace(&mut self.app.active, loaded.active);
         Loaded { config, active }
     }
 
-    /// Refuses to give up a provider or destination that something waits for: nobody would take it any more.
+    /// Refuses to remove a provider or destination that events or messages wait for: they would never be processed.
     async fn check_removed(&self, config: &Config) -> anyhow::Result<()> {
         let now = &self.app.config;
         let providers = removed(&now.providers, &config.providers);
@@ -159,12 +159,12 @@ impl Reload {
         Ok(())
     }
 
-    /// Makes all that may fail; nothing of it is in force yet.
+    /// Builds everything that may fail; none of it is applied yet.
     async fn prepared(&self, before: &Config, changed: &[&str]) -> anyhow::Result<Prepared> {
         let app = &self.app;
         let entries = app.entries_after(&self.providers.get(), changed)?;
         if entries.keys().any(|name| !before.providers.contains_key(name)) {
-            // A pause holds for a provider that comes back.
+            // A pause still holds for a provider that is configured again.
             let now_ms = app.clock.steady_ms();
             let paused =
                 admit::load_pauses(&self.admission.store, &entries, (now_ms, &self.admission.queue_gate));
@@ -183,12 +183,12 @@ impl Reload {
         Ok(Prepared { entries, destinations, operator_routes })
     }
 
-    /// Puts everything in force. Nothing here fails.
+    /// Applies everything. Nothing here fails.
     async fn replace(&mut self, before: &Config, prepared: Prepared) {
         let Prepared { entries, destinations, operator_routes } = prepared;
         self.looked_at.calls.replace(destinations);
-        gauges::take_back(before, &self.providers.get());
-        gauges::tell(&self.app.config, &entries);
+        gauges::withdraw_info(before, &self.providers.get());
+        gauges::publish_info(&self.app.config, &entries);
         self.providers.set(Arc::clone(&entries));
         self.receiver = self.receiver.reloaded(&entries);
         let installation_id = self.admission.installation_id;
@@ -196,11 +196,11 @@ impl Reload {
         self.operator_routes.set(operator_routes);
         self.config.set(self.app.config.clone());
         self.gate.configure(self.app.config.admin.tokens.clone()).await;
-        // What waited for a provider or destination that was not there may be due.
+        // Events or messages that waited for a missing provider or destination may be due.
         self.admission.wake_retries.notify_one();
     }
 
-    /// The secrets that a running process cannot read again. Credentials are files, which whoever gave them may replace.
+    /// The secrets that a running process cannot read again. Credentials are files, which can be replaced.
     fn not_read_again(&self) -> String {
         let is_fixed = |place: &&String| place.starts_with("variable ");
         let secrets = self.app.config.settings.iter().filter_map(|one| {
@@ -212,8 +212,8 @@ impl Reload {
     }
 }
 
-/// True for a key that a reload puts in force. Not `redact`: the part that deletes what is redacted runs from the start on,
-/// or never.
+/// True for a key that a reload applies. Not `redact`: the task that deletes what is redacted runs from the start, or
+/// never.
 fn is_reloaded(key: &str) -> bool {
     let of_table = key.starts_with("providers.") || key.starts_with("destinations.");
     (of_table || key.starts_with("admin.tokens")) && !is_redact(key)
@@ -248,7 +248,7 @@ fn listed(keys: &[&str]) -> String {
     format!("{}{more}", named.join(", "))
 }
 
-/// A number of these, of which no more are counted than a count counts.
+/// A count in words, with "at least" where counting stopped at its limit.
 fn counted(n: u64, noun: &str) -> String {
     let least = if n >= u64::from(OPEN_COUNTED_N_MAX) { "at least " } else { "" };
     format!("{least}{}", plural(n, noun))

@@ -1,8 +1,7 @@
-//! The life of a process that is Hooklatch and nothing else: started, told to its service manager, stopped in order.
+//! The life of a process that is only Hooklatch: started, reported to its service manager, stopped in order.
 //!
-//! The order of a stop is that of those who send us traffic. The word to stop turns `/readyz` to no at once, and for
-//! `server.stop_delay_ms` nothing else: a load balancer goes on sending until it has looked. Then the listeners close,
-//! and what is under way is finished.
+//! A stop signal makes `/readyz` fail at once. For `server.stop_delay_ms` nothing else happens: a load balancer goes on
+//! sending until its next health check. Then the listeners close, and requests in progress are finished.
 
 use std::time::Duration;
 
@@ -18,15 +17,15 @@ use super::tasks::spawn;
 use hooklatch_operator::http::operator::Readiness;
 use hooklatch_operator::service::{Manager, Sockets};
 
-/// What a stop may take beyond its time-outs and their margin: the last connections to the database are closed.
+/// Time that a stop may take beyond its time-outs and their margin: it closes the last connections to the database.
 const CLOSE_MARGIN: Duration = Duration::from_secs(5);
 
 impl App {
     /// Runs until SIGTERM or SIGINT, then stops in order; a second one ends the delay that `server.stop_delay_ms` puts
-    /// before the stop. Takes the sockets that a service manager opened for us, and tells it how it goes. Installs
+    /// before the stop. Takes the sockets that a service manager opened, and reports its status to it. Installs
     /// neither a log nor a panic hook: see [`App::install_log`].
     ///
-    /// At SIGHUP it reads its configuration again, whole or not at all, and goes on: see `docs/operating.md`.
+    /// At SIGHUP it reloads its configuration, completely or not at all: see `docs/operating.md`.
     pub async fn run(mut self) -> anyhow::Result<()> {
         let hangup = match self.hangup.take() {
             Some(hangup) => hangup,
@@ -54,10 +53,10 @@ impl App {
             );
         }
         let reloads = running.reload.take().map(|reload| spawn(reload.run(hangup)));
-        until_told(&running, &manager, &mut signals).await;
+        report_until_stop(&running, &manager, &mut signals).await;
         if let Some(reloads) = reloads {
             reloads.abort();
-            // It could admit something: it must be gone before the stop.
+            // A reload could admit events: it must end before the stop.
             drop(reloads.await);
         }
         info!(?delay, "stopping");
@@ -73,10 +72,10 @@ impl App {
     }
 }
 
-/// Tells the manager how it goes, until somebody tells us to stop.
-async fn until_told(running: &Running, manager: &Manager, signals: &mut StopSignals) {
+/// Reports readiness to the service manager until a stop signal arrives.
+async fn report_until_stop(running: &Running, manager: &Manager, signals: &mut StopSignals) {
     let mut readiness = running.readiness.clone();
-    let mut told = Told::default();
+    let mut reported = ManagerStatus::default();
     let mut beats = manager.beat().map(|beat| {
         let mut beats = interval(beat);
         beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -84,7 +83,7 @@ async fn until_told(running: &Running, manager: &Manager, signals: &mut StopSign
     });
     loop {
         let now = readiness.borrow_and_update().clone();
-        told.tell(manager, &now, running);
+        reported.update(manager, &now, running);
         tokio::select! {
             () = signals.next() => return,
             () = changed(&mut readiness) => {}
@@ -97,7 +96,7 @@ async fn until_told(running: &Running, manager: &Manager, signals: &mut StopSign
     }
 }
 
-/// Waits for the next look at the parts; for ever once nobody looks any more.
+/// Waits until readiness changes; forever once its sender is gone.
 async fn changed(readiness: &mut watch::Receiver<Readiness>) {
     if readiness.changed().await.is_err() {
         std::future::pending::<()>().await;
@@ -111,16 +110,16 @@ async fn beat(beats: Option<&mut Interval>) {
     }
 }
 
-/// What the manager was told so far.
+/// What was reported to the service manager so far.
 #[derive(Default)]
-struct Told {
+struct ManagerStatus {
     was_ready: bool,
     status: String,
 }
 
-impl Told {
-    /// Tells what is new. That the start is over is told once, when traffic may come.
-    fn tell(&mut self, manager: &Manager, now: &Readiness, running: &Running) {
+impl ManagerStatus {
+    /// Reports what changed. `READY` is reported once, when traffic may arrive.
+    fn update(&mut self, manager: &Manager, now: &Readiness, running: &Running) {
         let away: Vec<&str> =
             now.parts().into_iter().filter_map(|(name, is_there)| (!is_there).then_some(name)).collect();
         let status = if away.is_empty() {
@@ -138,14 +137,14 @@ impl Told {
     }
 }
 
-/// The signals that mean a stop.
+/// The signals that stop the process.
 struct StopSignals {
     terminate: Signal,
     interrupt: Signal,
 }
 
 impl StopSignals {
-    /// From here on they end nothing by themselves: in a container they would not even have done that.
+    /// From here on the signals no longer end the process by default; as process 1 of a container they never did.
     fn of_process() -> anyhow::Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate()).context("could not listen for SIGTERM")?,

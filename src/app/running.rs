@@ -1,4 +1,4 @@
-//! The handles of an app that runs, and its stop.
+//! The handles of a running app, and its stop.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ impl Exporting {
     }
 }
 
-/// A Hooklatch that runs. Dropping it tells its parts to stop and waits for none of them: see [`Running::stop`].
+/// A running Hooklatch. Dropping it signals its parts to stop and waits for none of them: see [`Running::stop`].
 pub struct Running {
     /// Address where senders reach the receiver.
     pub receiver_addr: SocketAddr,
@@ -65,13 +65,13 @@ impl Running {
     /// their results may take to be written, and the seconds of closing, whatever the database does: a part that does
     /// not end by itself is given up, and what it had not confirmed is sent again.
     pub async fn stop(self) {
-        // It could admit something.
+        // A reload could admit events.
         drop(self.reload);
         self.background.stop().await;
     }
 }
 
-/// Everything of a Hooklatch that runs besides a receiver: admission, calls, retries, retention. Dropping it tells
+/// Everything of a Hooklatch that runs besides a receiver: admission, calls, retries, retention. Dropping it signals
 /// its parts to stop, as soon as its router is dropped too, and waits for none of them: see [`Background::stop`].
 pub struct Background {
     pub(super) stop: Stopper,
@@ -82,9 +82,9 @@ pub struct Background {
     pub(super) workers: Vec<JoinHandle<()>>,
     /// Saved after all that is counted.
     pub(super) activity: Arc<NodeActivity>,
-    /// Stopped after all that is told of.
+    /// Stopped after every part whose spans it exports.
     pub(super) exporting: Option<Exporting>,
-    /// Stopped after all who write.
+    /// Stopped after every task that writes.
     pub(super) witnessing: Witnessing,
     pub(super) store: Store,
     pub(super) clock: Clock,
@@ -92,17 +92,17 @@ pub struct Background {
 }
 
 impl Background {
-    /// A layer for routes of your own that carries each request under an `Idempotency-Key` out once, and answers its
-    /// repetitions with the first answer: see [`idempotency`](crate::idempotency).
+    /// A layer for your own routes that executes each request under an `Idempotency-Key` once, and answers its
+    /// repetitions with the first answer: see [`idempotency`](hooklatch::idempotency).
     ///
-    /// `principal` names whose key it is, by what your own authentication left in the request; `None` is answered 401. The
-    /// routes belong to the router that is dropped before [`Background::stop`].
+    /// `principal` names whose key it is, as your authentication stored it in the request; `None` is answered with 401.
+    /// The routes belong to the router that is dropped before [`Background::stop`].
     pub fn idempotency(
         &self,
         principal: impl Fn(&http::request::Parts) -> Option<String> + Send + Sync + 'static,
     ) -> IdempotencyLayer {
         let rules = RequestRules::new(self.store.clone(), self.clock.clone(), "app", Arc::new(principal));
-        // A stop waits for those who could admit something: requests that are carried out count as such.
+        // A stop waits for everything that could admit events, which includes requests in progress.
         IdempotencyLayer::of(rules.keeping(Arc::new(self.admitter.clone())))
     }
 

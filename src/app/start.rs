@@ -1,4 +1,4 @@
-//! The start, step by step.
+//! The start: database, providers, admission, outbox, listeners.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 use tracing::warn;
 use uuid::Uuid;
 
-use super::admission::Helpers;
+use super::admission::SharedParts;
 use super::builder::App;
 use super::database::open_store;
 use super::doctor::be_seen;
@@ -37,17 +37,17 @@ use hooklatch_receive::admit::{self, AdmitContext, AdmitTasks, Admitter, Provide
 use hooklatch_receive::{Receiver, RequestNotes};
 use hooklatch_store::{LostTime, Store};
 
-/// The things that all parts stand on.
-struct Ground {
+/// What every part of the program needs.
+struct Startup {
     metrics: PrometheusHandle,
     entries: Entries,
     store: Store,
     installation_id: Uuid,
-    /// The times that restores took away.
+    /// The time spans that were lost by restores.
     lost: Vec<LostTime>,
 }
 
-/// The parts that run before anybody listens.
+/// The parts that run before the listeners accept.
 struct Core {
     background: Background,
     admission: Arc<AdmitContext>,
@@ -63,19 +63,19 @@ struct Core {
 }
 
 impl App {
-    /// Starts every part and gives back the handle that stops them.
+    /// Starts every part and returns the handle that stops them.
     pub async fn start(self) -> anyhow::Result<Running> {
         self.start_on(Sockets::default()).await
     }
 
     /// Starts as [`App::start`] does, on the listeners that are open already.
     pub(super) async fn start_on(self, sockets: Sockets) -> anyhow::Result<Running> {
-        let ground = self.ground().await?;
+        let startup = self.startup().await?;
         let listener = opened(sockets.server, self.config.server.listen)?;
         let admin_listener = opened(sockets.admin, self.config.admin.listen)?;
         let (receiver_addr, admin_addr) = (listener.address()?, admin_listener.address()?);
-        let entries = Arc::clone(&ground.entries);
-        let mut core = self.core(ground)?;
+        let entries = Arc::clone(&startup.entries);
+        let mut core = self.core(startup)?;
         let gate = self.token_gate(&core.admission.store);
         let looked_at = LookedAt {
             calls: core.calls,
@@ -114,15 +114,15 @@ impl App {
         Ok(Running { receiver_addr, admin_addr, readiness, watched, background, reload })
     }
 
-    /// The receiver for a server of your own, and everything behind it, which runs already. For axum 0.8, behind the
-    /// feature `router`.
+    /// The receiver as a router for your own server, and the parts behind it, which run already. For axum 0.8, behind
+    /// the feature `router`.
     ///
     /// The router answers `/webhooks/NAME`; mount it at the root, where `server.public_url` leads, without layers that
     /// change method, path, headers or body: signatures cover them. Your server must bound what [`App::run`] bounds by
     /// itself: open connections, in all and of one peer, header size and time, slow bodies and slow readers, the life
     /// of a connection. Size, time and memory of bodies are bounded here. There is no operator side: no API, no
     /// `/metrics`, no `/readyz`; the commands that ask a running server (`events`, `messages`, `explain`, …) have
-    /// nobody to ask.
+    /// no server to query.
     ///
     /// To stop: stop your server, drop the router, then [`Background::stop`].
     #[cfg(feature = "router")]
@@ -133,9 +133,9 @@ impl App {
     /// Does the same as [`App::router`], for us and for tests.
     #[doc(hidden)]
     pub async fn mounted(self) -> anyhow::Result<(Router, Background)> {
-        let ground = self.ground().await?;
-        let core = self.core(ground)?;
-        // What is latched must also be sent: nothing stops while the router lives, whatever becomes of the other half.
+        let startup = self.startup().await?;
+        let core = self.core(startup)?;
+        // What is latched must also be sent: nothing stops while the router lives, also when the other half is dropped.
         let keeps_running = axum::Extension(core.background.stop.clone());
         let router = hooklatch_operator::http::receiver::router(
             self.receiver_state(core.receiver, &core.admission.installation_id),
@@ -145,11 +145,11 @@ impl App {
     }
 
     /// Checks the providers and opens the database.
-    async fn ground(&self) -> anyhow::Result<Ground> {
-        // First: what the parts measure is registered as they are made.
+    async fn startup(&self) -> anyhow::Result<Startup> {
+        // First, because the parts register their metrics when they are created.
         let metrics = gauges::metrics_handle();
         let entries = self.entries()?;
-        gauges::tell(&self.config, &entries);
+        gauges::publish_info(&self.config, &entries);
         for warning in &self.warnings {
             warn!("{warning}");
         }
@@ -157,7 +157,7 @@ impl App {
         let installation_id =
             store.installation_id().await.context("could not read the installation's id")?;
         let lost = store.lost_times().await.context("could not read which restores there were")?;
-        // Before anything is admitted: a pause holds over a restart.
+        // Before anything is admitted: a pause outlives a restart.
         let paused = admit::load_pauses(&store, &entries, (self.clock.steady_ms(), &RwLock::default())).await;
         paused.context("could not read which providers are paused")?;
         let now_ms = self.clock.now_ms();
@@ -168,12 +168,12 @@ impl App {
                 fetcher.share(name, &store);
             }
         }
-        Ok(Ground { metrics, entries, store, installation_id, lost })
+        Ok(Startup { metrics, entries, store, installation_id, lost })
     }
 
     /// Starts admission, the outbox and what runs beside them.
-    fn core(&self, ground: Ground) -> anyhow::Result<Core> {
-        let Ground { metrics, entries, store, installation_id, lost } = ground;
+    fn core(&self, startup: Startup) -> anyhow::Result<Core> {
+        let Startup { metrics, entries, store, installation_id, lost } = startup;
         let (stop, stopping) = Stop::channel();
         let parts = Parts::default();
         let (outbox, exporting) = self.outbox(&store, &installation_id, &parts)?;
@@ -190,7 +190,7 @@ impl App {
             .traced(admission.traces.clone());
         let rhythms = Arc::new(Rhythms::new(config.clone(), self.clock.clone()));
         let activity = Arc::new(NodeActivity::new(receiver.counted(), calls.clone()));
-        let more = Helpers {
+        let more = SharedParts {
             admission: &admission,
             providers: &providers,
             config: &config,
@@ -198,7 +198,7 @@ impl App {
             counting: (&rhythms, receiver.counted(), metrics.clone()),
             activity: &activity,
         };
-        workers.extend(self.helpers(&parts, more, &stopping));
+        workers.extend(self.spawn_shared_tasks(&parts, more, &stopping));
         let background = Background {
             stop,
             listeners: Vec::new(),
@@ -238,20 +238,20 @@ impl App {
         })
     }
 
-    /// Has other nodes, and the doctor, see this one.
+    /// Spawns the task that makes this node visible to other nodes and the doctor.
     fn seen(&self, parts: &Parts, store: &Store, node: &str, stop: &Stop) -> JoinHandle<()> {
         let (store, clock, node, stop) = (store.clone(), self.clock.clone(), node.to_owned(), stop.clone());
         spawn(parts.clone().keep("nodes", async move || be_seen(&store, &clock, &node, stop.clone()).await))
     }
 
-    /// The way into admission, and the tasks behind it.
+    /// The handle of admission, and its tasks.
     fn admitter(&self, admission: &Arc<AdmitContext>, providers_n: usize) -> (Admitter, AdmitTasks) {
         let server = &self.config.server;
         let answer_timeout = Duration::from_millis(server.answer_timeout_ms);
         admit::admitter(Arc::clone(admission), server.queue_n_max as usize, answer_timeout, providers_n)
     }
 
-    /// The outbox, whose attempts are told of as configured, and the task that this needs.
+    /// The outbox, which publishes its attempts as configured, and the task that this needs.
     fn outbox(
         &self,
         store: &Store,
@@ -300,7 +300,7 @@ fn admitting(parts: &Parts, tasks: AdmitTasks) -> Vec<JoinHandle<()>> {
     ]
 }
 
-/// Name of this node in leases, for people who look at the tables: the process's id and a random part.
+/// Name of this node in leases, for readers of the tables: the process id and a random part.
 fn node_name() -> String {
     format!("{}-{:08x}", std::process::id(), fastrand::u32(..))
 }

@@ -1,4 +1,4 @@
-//! The tasks of the process: spawned here alone, so that a stop can wait for each.
+//! Spawning of tasks, in one place, so that a stop can wait for each.
 
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
@@ -10,7 +10,7 @@ pub(super) fn spawn(task: impl Future<Output = ()> + Send + 'static) -> JoinHand
     tokio::spawn(task)
 }
 
-/// Waits for tasks until their time is over, and gives up those that are left.
+/// Waits for tasks until the deadline, and aborts those that are left.
 pub(super) async fn join(part: &'static str, tasks: Vec<JoinHandle<()>>, until: Instant) {
     for mut task in tasks {
         match timeout_at(until, &mut task).await {

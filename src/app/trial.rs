@@ -1,4 +1,4 @@
-//! An app for tests of handlers: no network, a database in a folder of the test's, and senders played with published
+//! An app for tests of handlers: no network, a database in a folder of the test, and simulated senders with published
 //! secrets.
 
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ use hooklatch_receive::provider::{ActiveProvider, Provider, dev_secret, dev_sett
 use hooklatch_store::{Filter, Row, Store, Value};
 use hooklatch_verify::{DevKeys, SignAt};
 
-/// URL that the played senders call. Some of them sign it.
+/// URL that the simulated senders call. Some of them sign it.
 const URL: &str = "http://127.0.0.1:8080";
 /// Most messages that are listed.
 const MESSAGES_N_MAX: u32 = 1_000;

@@ -1,4 +1,4 @@
-//! What-if with the handlers of this program: beside a running server, and for a command before a deploy.
+//! What-if with the handlers of this program: in a running server, and in a command before a deploy.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use hooklatch_receive::admit::{Planner, WhatIf, WhatIfParts};
 use hooklatch_store::Store;
 
 impl App {
-    /// What-if on this database, by `turns` at transactions.
+    /// What-if on this database; `turns` limits its transactions.
     pub(super) fn what_if(
         &self,
         store: &Store,

@@ -1,4 +1,4 @@
-//! Keeps the witness of a database that is a file, as long as anything may change.
+//! Writes the witness file beside an SQLite database for as long as the database may change.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ const FAILED_PAUSE: Duration = Duration::from_secs(10);
 /// Time that a stop may take for the last step.
 const LAST_MARGIN: Duration = Duration::from_secs(3);
 
-/// The task that keeps the witness. It is stopped after everybody who writes.
+/// The task that writes the witness. It is stopped after every task that writes to the database.
 pub(super) struct Witnessing {
     stop: Stopper,
     task: JoinHandle<()>,
@@ -33,7 +33,7 @@ impl Witnessing {
         Self { stop, task: spawn(parts.clone().keep("witness", run)) }
     }
 
-    /// Makes the last step, if there is something to witness.
+    /// Writes the last step, if something has changed.
     pub(super) async fn stop(self) {
         self.stop.stop();
         join("witness", vec![self.task], Instant::now() + LAST_MARGIN).await;
@@ -41,7 +41,7 @@ impl Witnessing {
 }
 
 async fn keep(store: &Store, clock: &Clock, mut stop: Stop) {
-    // What the start changed is witnessed, too.
+    // Changes of the start are witnessed, too.
     let mut seen_n = 0;
     while !stop.is_set() {
         let Some(now_n) = store.witness_works_n() else {

@@ -1,4 +1,4 @@
-//! `whoami`, `settings`, `tokens`, `audit` and `taught`: who may do what on a server, who did what, and how it is set.
+//! `whoami`, `settings`, `tokens`, `audit` and `taught`: permissions on a server, its audit log, and its configuration.
 
 use std::process::ExitCode;
 
@@ -48,7 +48,7 @@ fn names(names: Option<&Vec<String>>) -> Shown {
 /// `settings`: the configuration that a running server has in force.
 #[derive(Subcommand)]
 pub(super) enum Settings {
-    /// List every value that is in force, and where it came from; secrets without themselves.
+    /// List every value that is in force, and where it is set; secrets are not shown.
     List(PagingArgs),
 }
 
@@ -205,7 +205,7 @@ impl ListRow for AuditView {
     ];
 }
 
-/// The narrowest thing that a row is about.
+/// The narrowest subject of a row.
 fn subject(row: &AuditView) -> Option<String> {
     let event = row.event_id.as_deref().map(|id| format!("{} {id}", row.provider.as_deref().unwrap_or("?")));
     row.message_id.clone().or(event).or_else(|| row.operation_id.clone()).or_else(|| row.provider.clone())

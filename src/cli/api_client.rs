@@ -1,7 +1,7 @@
-//! The operators' API of a running server, as the commands use it: views are read, orders are sent.
+//! The client of a running server's operator API: it reads views and sends orders.
 //!
-//! Every order has an idempotency key: the one that a person names, else a new one for each run of a command. Within that
-//! run an order is sent again under its key when its answer is lost.
+//! Every order has an idempotency key: the given one, else a new one for each run of a command. Within that run an
+//! order is sent again under its key when its answer is lost.
 
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -26,13 +26,13 @@ use hooklatch_core::types::{TYPED_BY, TypedBy};
 const ANSWER_BYTES_MAX: usize = 64 << 20;
 /// Longest time for one answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
-/// Waits before an order is sent again under its key. Milliseconds.
+/// Pauses before an order is sent again under its key. Milliseconds.
 const WAITS_MS: [u64; 3] = [250, 1_000, 3_000];
-/// Longest wait that a server may ask for, and be granted. Seconds.
+/// Longest `Retry-After` that is honoured. Seconds.
 const RETRY_AFTER_S_MAX: u64 = 10;
-/// The advice about an order that may have been carried out, before the key to repeat it with.
+/// The advice about an order that may have been executed, before the key to repeat it with.
 const UNKNOWN: &str = "whether it was done is not known: give the same command again with";
-/// Variable that names the person where a login is shared.
+/// Variable that names the operator where a login is shared.
 const ACTOR: &str = "HOOKLATCH_ACTOR";
 
 /// The operators' API of one server.
@@ -46,11 +46,11 @@ pub(crate) struct ApiClient {
 
 /// A successful answer.
 pub(crate) struct ApiAnswer<T> {
-    /// The answer as the contract has it.
+    /// The answer as a type of the contract.
     pub(crate) view: T,
     /// The answer as the server sent it, with fields of a newer server.
     pub(crate) raw: Value,
-    /// Version of what is shown, with its quotes, where it has one.
+    /// Version of the subject, with its quotes, where it has one.
     pub(crate) etag: Option<String>,
 }
 
@@ -59,7 +59,7 @@ pub(crate) struct ApiAnswer<T> {
 pub(crate) struct OrderPlace<'a> {
     /// The path below `/v1`, part by part.
     pub(crate) path: &'a [&'a str],
-    /// The key that the person named.
+    /// The given idempotency key.
     pub(crate) key: Option<&'a str>,
     /// Version that the subject must have.
     pub(crate) if_match: Option<&'a str>,
@@ -71,7 +71,7 @@ pub(crate) enum ApiError {
     /// Nothing was sent: no connection was made.
     #[error("cannot reach {server}: {why}; say where it is with --url, a profile or --config")]
     Unreached { server: String, why: String },
-    /// The request was sent and no whole answer came back: it may have been done.
+    /// The request was sent and no complete answer arrived: the server may have processed it.
     #[error("no answer from {server}: {why}")]
     Lost { server: String, why: String },
     /// The answer does not follow our contract.
@@ -94,7 +94,7 @@ impl RawAnswer {
         self.headers.get(name)?.to_str().ok()
     }
 
-    /// Seconds after which a busy server wants the order again.
+    /// Seconds of `Retry-After`.
     fn retry_after_s(&self) -> Option<u64> {
         let text = self.header("retry-after").filter(|_| matches!(self.status, 409 | 503))?;
         text.parse().ok()
@@ -120,7 +120,7 @@ impl ApiClient {
 
     fn url(&self, path: &[&str], query: &[(&str, Option<&str>)]) -> Url {
         let mut url = self.base.clone();
-        // By hand: a URL's own way leaves out line ends and tabs, so another thing would be asked for.
+        // Encoded here: `Url` drops line ends and tabs, so another path would be requested.
         let parts = path.iter().map(|part| utf8_percent_encode(part, URL_ESCAPED).to_string());
         let parts = std::iter::once("v1".to_owned()).chain(parts).collect::<Vec<_>>().join("/");
         url.set_path(&format!("{}/{parts}", self.base.path().trim_end_matches('/')));
@@ -141,7 +141,7 @@ impl ApiClient {
         self.run(self.fetch(path, query))
     }
 
-    /// Does the same as [`ApiClient::get`], within other work.
+    /// Does the same as [`ApiClient::get`], in async code.
     pub(crate) async fn fetch<T: DeserializeOwned>(
         &self,
         path: &[&str],
@@ -157,8 +157,8 @@ impl ApiClient {
         Ok(answer.body)
     }
 
-    /// Posts a question, which changes nothing, with `about` as its body.
-    pub(crate) fn ask<T: DeserializeOwned>(
+    /// Posts a query, which changes nothing, with `about` as its body.
+    pub(crate) fn post_query<T: DeserializeOwned>(
         &self,
         path: &[&str],
         about: Option<&impl Serialize>,
@@ -177,7 +177,7 @@ impl ApiClient {
         place: &OrderPlace<'_>,
         order: &impl Serialize,
     ) -> anyhow::Result<ApiAnswer<T>> {
-        // For a person who looks: a script knows where it is.
+        // Only on a terminal: a script knows its server.
         if std::io::stderr().is_terminal()
             && let Ok(me) = self.get::<MeView>(&["me"], &[])
         {
@@ -214,8 +214,8 @@ impl ApiClient {
         })
     }
 
-    /// Sends an order until the server answers, a few times at most; and whether an earlier try of these may have been
-    /// carried out.
+    /// Sends an order until the server answers, a few times at most. Also returns whether an earlier try may have been
+    /// executed.
     async fn insist(&self, request: impl Fn() -> RequestBuilder) -> (Result<RawAnswer, ApiError>, bool) {
         let mut waits = WAITS_MS.into_iter().map(Duration::from_millis);
         let mut lost = None;
@@ -227,7 +227,7 @@ impl ApiClient {
             };
             let wait_s = wait_s.filter(|s| *s <= RETRY_AFTER_S_MAX);
             let Some(wait) = wait_s.and_then(|s| Some(waits.next()?.max(Duration::from_secs(s)))) else {
-                // Once a request was sent, a connection that fails afterwards says nothing about that one.
+                // A connection that fails after a request was sent does not show whether the request was executed.
                 let was_lost = lost.is_some();
                 return (answer.map_err(|error| lost.unwrap_or(error)), was_lost);
             };
@@ -288,7 +288,7 @@ impl ApiError {
         if was_sent { Self::Lost { server, why } } else { Self::Unreached { server, why } }
     }
 
-    /// True when the request may have been carried out all the same.
+    /// True when the request may have been executed all the same.
     fn is_lost(&self) -> bool {
         matches!(self, Self::Lost { .. })
     }
@@ -311,7 +311,7 @@ fn refusal(problem: &ProblemView) -> String {
     format!("{} ({} {}){more}{remedy}", problem.sentence(), problem.status, problem.code)
 }
 
-/// Where an order goes, and as whom.
+/// The server that an order is sent to, and the identity of the token.
 fn acting(me: &MeView, server: &str, typed_by: Option<&TypedBy>) -> String {
     let name = me.server_name.as_deref().map(|name| format!("{name}, ")).unwrap_or_default();
     let test = if me.is_test { ", a test server" } else { "" };
@@ -319,7 +319,7 @@ fn acting(me: &MeView, server: &str, typed_by: Option<&TypedBy>) -> String {
     format!("on {name}{server}{test}, with the token of {}{typed}", me.name)
 }
 
-/// Waits before the next try at a server in another process, which notifies us of nothing.
+/// Sleeps before the next try: a server in another process cannot notify us.
 pub(crate) async fn pause(length: Duration) {
     tokio::time::sleep(length).await;
 }

@@ -1,5 +1,5 @@
-//! What acts on all that a filter finds: shown first with what it risks, then, once its number was given, a durable
-//! operation that is followed to its end.
+//! Acts on all rows that a filter finds: a preview with the risks first, then, once its number is confirmed, a durable
+//! operation that the command follows to its end.
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -41,7 +41,7 @@ impl Filter {
         given.map(|(name, value)| ((*name).to_owned(), value.clone())).collect::<Map<_, _>>().into()
     }
 
-    /// Does something with the filter as the values of a query.
+    /// Calls `work` with the filter as the values of a query.
     pub(super) fn with_query<T>(&self, work: impl FnOnce(&Query<'_>) -> T) -> T {
         let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         let texts: Vec<_> =
@@ -92,7 +92,7 @@ struct BulkArgs {
 }
 
 impl BulkArgs {
-    /// The steps that were asked for; `None` for those of the server.
+    /// The steps of the arguments; `None` for those of the server.
     fn steps(&self) -> Option<OperationSteps> {
         if self.steps.is_empty() && self.per_second.is_none() && self.stop_percent.is_none() {
             return None;
@@ -107,7 +107,7 @@ impl BulkArgs {
     }
 }
 
-/// The rows that a person has seen: how many they are, and which.
+/// The rows of the preview: their number, and a digest of the set.
 #[derive(Clone)]
 struct Confirmed {
     counted_n: u64,
@@ -171,7 +171,7 @@ impl ActArgs {
 }
 
 impl BulkArgs {
-    /// Shows what would be acted on, and begins the operation once its number was given or typed; follows it.
+    /// Shows the preview, begins the operation once its number was given or typed, and follows it.
     fn perform<T: ListRow>(
         &self,
         remote: &Remote,
@@ -180,7 +180,7 @@ impl BulkArgs {
         why: &WhyArgs,
     ) -> anyhow::Result<ExitCode> {
         let preview: ApiAnswer<OperationPreview> =
-            remote.api.ask(&["operations", "preview"], Some(&subject.choice()))?;
+            remote.api.post_query(&["operations", "preview"], Some(&subject.choice()))?;
         let (figures, filter) = (&preview.view.figures, filter.with_query(filter_in_words));
         let Confirmed { counted_n, set } = match &self.yes {
             Some(_) if figures.is_more => {
@@ -223,7 +223,7 @@ impl BulkArgs {
     }
 }
 
-/// Says what would be acted on and what that risks. True when a person at a terminal typed the number.
+/// Prints the preview and its risks. True when a person at a terminal typed the number.
 fn show_preview<T: ListRow>(
     remote: &Remote,
     subject: &OperationSubject,
@@ -273,7 +273,7 @@ pub(super) fn show_rows(screen: &Screen, preview: &OperationPreview) {
     screen.print(&in_figures(screen, &preview.figures));
 }
 
-/// True when a person types the number; anything else is no.
+/// True when a person types the number; any other input is a no.
 fn typed(counted_n: u64, act: &PreviewedAct) -> bool {
     complain(format!("{}: type the number {counted_n} to do it, or press Enter to leave:", act.label));
     let mut line = String::new();
@@ -285,7 +285,7 @@ fn typed(counted_n: u64, act: &PreviewedAct) -> bool {
     is_typed
 }
 
-/// What an act does to all of them, how, and who else has to agree.
+/// What an act does to all of the rows, in which steps, and whether a second operator must approve.
 pub(super) fn act_in_full(act: &PreviewedAct, approvals_n: u32) -> String {
     let risk = match act.risk {
         Risk::None => String::new(),

@@ -1,5 +1,5 @@
-//! `check`: all that is wrong with the configuration, and what it does with the sample events of its kinds; how long ids
-//! are remembered, who decided that, and how long senders send again.
+//! `check`: all problems of the configuration, and the results of the sample events of its kinds; how long ids are
+//! remembered, which key decides that, and how long senders retry.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,7 +14,7 @@ use hooklatch_operator::load::{Kinds, SampleCall, SampleOutcome, SampleResult, S
 use hooklatch_receive::kinds::{judge_pairs, judge_vectors, without_pairs};
 use hooklatch_verify::spec::{Resend, Spec};
 
-/// Everything that is wrong, or that nothing is; the signed requests beside kinds of a folder included.
+/// Prints all problems, or that there are none; includes the vectors beside kinds of a folder.
 pub(super) fn check(file: Option<&Path>, is_json: bool, kinds: &Kinds) -> ExitCode {
     let (mut warnings, mut ids, mut encryption) = (Vec::new(), None, None);
     let mut samples = Vec::new();
@@ -85,7 +85,7 @@ pub(super) fn check(file: Option<&Path>, is_json: bool, kinds: &Kinds) -> ExitCo
     if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// What follows from the samples, provider by provider; types that nothing takes are one line.
+/// Prints the results of the samples by provider; types without a handler or route are one line.
 fn say_samples(samples: &[SampleResult]) {
     let mut providers: BTreeMap<&str, Vec<&SampleResult>> = BTreeMap::new();
     for sample in samples {
@@ -145,12 +145,12 @@ fn retention_json(retention: &RetentionConfig) -> Value {
     json!({ "ids_days": retention.ids_days, "providers": providers.collect::<Vec<_>>() })
 }
 
-/// Says how long a sender sends an event again: by itself, and when it is asked to.
+/// How long a sender resends an event: by itself, and on request.
 pub(super) fn sent_again(spec: &Spec) -> String {
     format!("{}{}", hours(spec.horizon_h), when_asked(spec))
 }
 
-/// Says what is known of asking it to, to be put behind how long it does so by itself.
+/// How long a sender resends on request; the text follows the time for which it retries by itself.
 pub(super) fn when_asked(spec: &Spec) -> String {
     match spec.resend_h {
         None => String::new(),
@@ -159,7 +159,7 @@ pub(super) fn when_asked(spec: &Spec) -> String {
     }
 }
 
-/// Writes `resend_h` for programs: null, a number of hours, or `unbounded`.
+/// Renders `resend_h` as JSON: null, a number of hours, or `unbounded`.
 pub(super) fn resend_json(spec: &Spec) -> Value {
     match spec.resend_h {
         None => Value::Null,
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn how_long_a_sender_sends_again_is_told_in_its_largest_whole_unit() {
+    fn retry_spans_are_shown_in_their_largest_whole_unit() {
         #[track_caller]
         fn check(more: &str, words: &str, json: &Value) {
             let spec = spec(more);

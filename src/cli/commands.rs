@@ -1,4 +1,4 @@
-//! The list of commands, and what each exit code means.
+//! The list of commands, and the meaning of each exit code.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -130,7 +130,7 @@ pub(super) fn program(is_help: bool) -> clap::Command {
     help::laid_out(Cli::command().version(version(std::env::args_os().next())), is_help)
 }
 
-/// The version of the library; a program of somebody's own is named beside it.
+/// The version of the library; a program that embeds it is named beside it.
 fn version(program: Option<OsString>) -> String {
     let version = env!("CARGO_PKG_VERSION");
     let program = program.map(PathBuf::from);
@@ -140,13 +140,13 @@ fn version(program: Option<OsString>) -> String {
     }
 }
 
-/// Runs the command that the arguments of this process name. `own` kinds stand beside the built-in ones; one that has
-/// the name of a built-in kind takes its place. Installs the log as configured.
+/// Runs the command that the arguments of this process name. `own` kinds are added to the built-in ones; one with
+/// the name of a built-in kind replaces it. Installs the log as configured.
 pub fn main(own: Vec<Provider>) -> ExitCode {
     main_with(own, |app| app)
 }
 
-/// Does the same as [`main`], with an app to which `more` adds what is the program's own, its tables as a rule:
+/// Does the same as [`main`]; `more` customises the app, for example with the program's own tables:
 ///
 /// ```no_run
 /// const LEDGER: [(&str, &str); 1] = [("0001_ledger", "CREATE TABLE ledger (invoice TEXT PRIMARY KEY)")];

@@ -1,6 +1,6 @@
-//! `prune`, `backup` and `keys`: commands that open the database themselves. `prune` does what a running server does by
-//! itself, once and at once; `backup` copies the SQLite file beside a running server; `keys` says which keys of
-//! `[encryption]` something is sealed with, and brings old values under the newest one.
+//! `prune`, `backup` and `keys`: commands that open the database themselves. `prune` deletes once what a running server
+//! deletes by itself; `backup` copies the SQLite file beside a running server; `keys` lists the keys of `[encryption]`
+//! that are in use, and re-encrypts old values with the newest one.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -38,7 +38,7 @@ pub(super) struct PruneArgs {
     json: bool,
 }
 
-/// After how many rows a line of progress is due.
+/// Rows between two lines of progress.
 const PRUNE_PROGRESS_N: u64 = 100_000;
 
 /// `hooklatch prune`: on PostgreSQL also beside running servers, one at a time.
@@ -154,8 +154,8 @@ pub(super) fn backup(args: &BackupArgs, file: Option<&Path>, kinds: &Kinds) -> a
     Ok(ExitCode::SUCCESS)
 }
 
-/// Refuses a file that knows another key under an id of the configuration: whoever kept that configuration with the copy
-/// would not be able to open it.
+/// Refuses a file that knows another key under an id of the configuration: with the copy, that configuration could not
+/// open it.
 fn keys_fit(encryption: &EncryptionConfig, keys: &[FileKey]) -> Result<(), String> {
     let other = encryption.keys.iter().find(|one| {
         keys.iter().any(|key| key.key_id == one.key.id() && key.check_value != one.key.check_value())
@@ -182,9 +182,9 @@ enum KeysCommand {
     },
 }
 
-/// Rows of one transaction: bodies may be large, and others want to write.
+/// Rows of one transaction: bodies may be large, and other processes need to write.
 const BATCH_N: u32 = 50;
-/// After how many rows a line of progress is due.
+/// Rows between two lines of progress.
 const RESEAL_PROGRESS_N: u64 = 10_000;
 
 /// `hooklatch keys`: on PostgreSQL also beside running servers.

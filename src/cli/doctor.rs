@@ -1,5 +1,5 @@
-//! `doctor`: asks the running server, sends probes through `server.public_url` as a sender would, and prints what was found;
-//! where no server runs it looks at configuration and database. What findings mean is decided in `doctor/`.
+//! `doctor`: queries the running server, sends probes through `server.public_url` as a sender would, and prints the
+//! findings; without a server it checks configuration and database. The meaning of findings is defined in `doctor/`.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -53,12 +53,12 @@ pub(super) struct DoctorArgs {
     public_ca_file: Option<PathBuf>,
 }
 
-/// Runs `hooklatch doctor`: asks, sends probes, prints.
+/// Runs `hooklatch doctor`: queries the server, sends probes, prints findings.
 pub(super) fn doctor(args: &DoctorArgs, file: Option<&Path>, kinds: &Kinds) -> anyhow::Result<ExitCode> {
     let remote = Remote::open(&args.reach, file, kinds)?;
     let deep = args.deep.then_some("true");
-    let asked: Result<ApiAnswer<DoctorView>, ApiError> = remote.api.get(&["doctor"], &[("deep", deep)]);
-    let report = match asked {
+    let answer: Result<ApiAnswer<DoctorView>, ApiError> = remote.api.get(&["doctor"], &[("deep", deep)]);
+    let report = match answer {
         Ok(answer) => {
             let mut findings = answer.view.findings;
             if !args.no_probe {
@@ -74,10 +74,10 @@ pub(super) fn doctor(args: &DoctorArgs, file: Option<&Path>, kinds: &Kinds) -> a
         Err(error @ ApiError::Unreached { .. })
             if args.reach.profile.is_none() && args.reach.url.is_none() =>
         {
-            let nobody = doctor::SERVER.warning(error.to_string()).cure(
+            let unreachable = doctor::SERVER.warning(error.to_string()).cure(
                 "start it, or name it with --url or --profile; what follows is from the configuration and the database alone",
             );
-            let mut findings = vec![nobody];
+            let mut findings = vec![unreachable];
             findings.extend(remote.api.run(alone(file, kinds, args.deep)));
             DoctorReport { server: None, node: None, version: None, findings }
         }
@@ -88,10 +88,10 @@ pub(super) fn doctor(args: &DoctorArgs, file: Option<&Path>, kinds: &Kinds) -> a
     Ok(ending(&report.findings).code())
 }
 
-/// What requests through `server.public_url` show.
+/// Findings from requests through `server.public_url`.
 fn probed(remote: &Remote, args: &DoctorArgs) -> anyhow::Result<Vec<FindingView>> {
-    let asked: Result<ApiAnswer<ProbeView>, ApiError> = remote.api.ask(&["probes"], None::<&()>);
-    match asked {
+    let answer: Result<ApiAnswer<ProbeView>, ApiError> = remote.api.post_query(&["probes"], None::<&()>);
+    match answer {
         Ok(answer) => remote.api.run(outside(&answer.view, args.public_ca_file.as_deref())),
         Err(error) => {
             Ok(vec![doctor::REACHED.unknown(format!("the server gave no token for probes: {error}"))])
@@ -114,9 +114,9 @@ const ALL_LIMIT: Duration = Duration::from_mins(1);
 /// Longest answer that is read. Bytes.
 const ANSWER_BYTES_MAX: usize = 256 << 10;
 
-/// What came back, and the end of the certificate that was shown.
+/// The result of one probe, and the end of the certificate that the server presented.
 struct Sent {
-    heard: ProbeHeard,
+    outcome: ProbeHeard,
     not_after_s: Option<i64>,
 }
 
@@ -130,13 +130,13 @@ async fn outside(view: &ProbeView, ca: Option<&Path>) -> anyhow::Result<Vec<Find
         let sent = if Instant::now() < until {
             send(&client, &request).await
         } else {
-            Sent { heard: ProbeHeard::Failed("no time was left for it".to_owned()), not_after_s: None }
+            Sent { outcome: ProbeHeard::Failed("no time was left for it".to_owned()), not_after_s: None }
         };
         not_after_s = not_after_s.or(sent.not_after_s);
-        let is_lost = probes.is_empty() && matches!(sent.heard, ProbeHeard::Failed(_));
-        probes.push((request, sent.heard));
+        let is_lost = probes.is_empty() && matches!(sent.outcome, ProbeHeard::Failed(_));
+        probes.push((request, sent.outcome));
         if is_lost {
-            // The others would not get there either.
+            // The other probes would not arrive either.
             break;
         }
     }
@@ -164,7 +164,7 @@ async fn send(client: &Client, probe: &ProbeRequest) -> Sent {
     let began = Instant::now();
     let response = match request.send().await {
         Ok(response) => response,
-        Err(error) => return Sent { heard: ProbeHeard::Failed(why(error)), not_after_s: None },
+        Err(error) => return Sent { outcome: ProbeHeard::Failed(why(error)), not_after_s: None },
     };
     let status = response.status().as_u16();
     let location = response.headers().get("location").and_then(|value| value.to_str().ok());
@@ -172,7 +172,7 @@ async fn send(client: &Client, probe: &ProbeRequest) -> Sent {
     let location = location.map(|text| text.split('?').next().unwrap_or_default().to_owned());
     let not_after_s =
         response.extensions().get::<TlsInfo>().and_then(TlsInfo::peer_certificate).and_then(end_of);
-    let heard = match read_capped(response, ANSWER_BYTES_MAX).await {
+    let outcome = match read_capped(response, ANSWER_BYTES_MAX).await {
         Ok(body) => ProbeHeard::Answer {
             status,
             location,
@@ -181,7 +181,7 @@ async fn send(client: &Client, probe: &ProbeRequest) -> Sent {
         },
         Err(error) => ProbeHeard::Failed(why(error)),
     };
-    Sent { heard, not_after_s }
+    Sent { outcome, not_after_s }
 }
 
 /// The reason of a failure without its URL, which has the token.
@@ -210,7 +210,7 @@ fn scheme(public_url: &str, not_after_s: Option<i64>) -> FindingView {
         .cure("put TLS before it, or set [server.tls], and change server.public_url")
 }
 
-/// Findings about what the configuration says, and the database that it names. Nothing is made that is not there.
+/// Findings about the configuration and its database. A missing database is not created.
 async fn alone(file: Option<&Path>, kinds: &Kinds, is_deep: bool) -> Vec<FindingView> {
     let config = match load(&Settings::of_process(file), kinds) {
         Ok(Loaded { config, .. }) => config,
@@ -228,7 +228,7 @@ async fn alone(file: Option<&Path>, kinds: &Kinds, is_deep: bool) -> Vec<Finding
         findings.push(SERVER.note("the database's file is not there yet").about("database"));
         return findings;
     }
-    // Nobody waits a minute for a database that is away.
+    // A command does not wait a minute for a database that is away.
     let database = DatabaseConfig { connect_wait_ms: 0, ..config.database.clone() };
     match setup::store(&database, &config.encryption, false).await {
         Ok(opened) => {
@@ -254,7 +254,7 @@ async fn alone(file: Option<&Path>, kinds: &Kinds, is_deep: bool) -> Vec<Finding
     findings
 }
 
-/// False for a file that is not there: opening it would make it.
+/// False for a missing file: opening it would create it.
 fn is_there(url: &str) -> bool {
     let Some(rest) = url.strip_prefix("sqlite:") else { return true };
     let path = rest.trim_start_matches("//").split('?').next().unwrap_or_default();
@@ -264,7 +264,7 @@ fn is_there(url: &str) -> bool {
     Path::new(&path).exists()
 }
 
-/// All that was found, and where.
+/// The findings, and the server that they are about.
 struct DoctorReport {
     /// URL of the server that answered; `None` when none did.
     server: Option<String>,
@@ -273,7 +273,7 @@ struct DoctorReport {
     findings: Vec<FindingView>,
 }
 
-/// Prints them; what is well for people only with `is_all`.
+/// Prints the findings; in words, those that are well only with `is_all`.
 fn print(screen: &Screen, report: &DoctorReport, is_all: bool) {
     let DoctorReport { server, node, version, findings } = report;
     if screen.is_json {

@@ -1,4 +1,4 @@
-//! `events`: what a server received, all that is known of one, and what people decide about it; and `erase`.
+//! `events`: the events of a server, one with its ledger, and operators' decisions about them; and `erase`.
 
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use super::ledger::ledger;
 use super::output::Column::{Id, Loose, Whole};
 use super::output::Shown;
 use super::remote::{ListColumn, ListRow, PagingArgs, Remote, ServerCommand, WhyArgs, to};
-use super::shared::{NotFound, Usage, heed, say};
+use super::shared::{NotFound, Usage, note_closed_pipe, say};
 use hooklatch_contract::{EventAct, EventView, LedgerView, SearchHit, SearchView};
 use hooklatch_core::types::{DeliveryFilter, EventState};
 
@@ -33,10 +33,10 @@ pub(super) struct EventFilterArgs {
     /// Object that they are about, exactly.
     #[arg(long)]
     object: Option<String>,
-    /// Those that came at this time or later: 2026-11-22T14:02:11Z, 2026-11-22, or 15m, 2h, 3d for so long ago.
+    /// Received at this time or later: 2026-11-22T14:02:11Z, 2026-11-22, or 15m, 2h, 3d for so long ago.
     #[arg(long, value_name = "TIME")]
     from: Option<String>,
-    /// Those that came before this time.
+    /// Received before this time.
     #[arg(long, value_name = "TIME")]
     to: Option<String>,
 }
@@ -82,7 +82,7 @@ pub(super) enum Events {
         #[arg(long)]
         content: bool,
     },
-    /// Print the bytes of an event's body; the audit log tells of it.
+    /// Print the bytes of an event's body; the audit log records it.
     Body {
         /// Name of the event's provider.
         provider: String,
@@ -156,7 +156,7 @@ impl ServerCommand for Events {
     }
 }
 
-/// The provider and the id of an event that was named by both, or by its id alone.
+/// The provider and the id of an event that the arguments name by both, or by its id alone.
 fn resolved(remote: &Remote, named: &[String]) -> anyhow::Result<(String, String)> {
     let event_id = match named {
         [provider, event_id] => return Ok((provider.clone(), event_id.clone())),
@@ -193,7 +193,7 @@ fn print_body(bytes: &[u8], output: Option<&Path>) -> anyhow::Result<ExitCode> {
     } else if std::io::stdout().is_terminal() {
         say(String::from_utf8_lossy(bytes));
     } else {
-        heed(std::io::stdout().write_all(bytes));
+        note_closed_pipe(std::io::stdout().write_all(bytes));
     }
     Ok(ExitCode::SUCCESS)
 }

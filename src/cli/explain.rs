@@ -1,5 +1,5 @@
-//! `explain`: why a saved request is or is not believed, step by step. Never shows the expected signature. `vectors`: judges
-//! files of signed requests, each at its own time with its own secrets.
+//! `explain`: why a saved request is or is not verified, step by step. It never shows the expected signature. `vectors`
+//! checks files of signed requests, each at its own time with its own secrets.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -9,7 +9,7 @@ use clap::Args;
 
 use super::reach::ReachArgs;
 use super::remote::{PagingArgs, Remote};
-use super::shared::{complain, find_kind, say, tell_problems, typed_secret};
+use super::shared::{complain, find_kind, report_problems, say, typed_secret};
 use super::sign::signer;
 use hooklatch_contract::{ExplainVerdict, RejectedView};
 use hooklatch_core::types::Clock;
@@ -68,7 +68,7 @@ pub(super) fn explain(args: &ExplainArgs, file: Option<&Path>, kinds: &Kinds) ->
     Ok(explained(&signer.provider, &request))
 }
 
-/// Says what was found, and whether it would be believed.
+/// Prints the steps, and whether the request would be accepted.
 fn explained(provider: &ActiveProvider, request: &RawRequest) -> ExitCode {
     let judged = judged(provider, std::iter::empty(), request);
     for step in &judged.steps {
@@ -92,7 +92,7 @@ pub(super) struct VectorsArgs {
 
 /// Exit code 1 when a verdict differs from its expectation and that matters.
 pub(super) fn vectors(args: &VectorsArgs, kinds: &Kinds) -> anyhow::Result<ExitCode> {
-    tell_problems(kinds);
+    report_problems(kinds);
     let mut all = Vec::new();
     for file in args.files.iter().map(|path| files(path)).collect::<anyhow::Result<Vec<_>>>()?.concat() {
         let text =

@@ -1,6 +1,5 @@
-//! How `--help` is laid out: commands by purpose, an example of each, and one line for the options that all commands over
-//! the operators' API have in common. `completions` and `man`: what a shell and a reader of manuals want of the list of
-//! commands.
+//! The layout of `--help`: commands by purpose, an example of each, and one line for the options that all commands of
+//! the operator API share. `completions` and `man` print the list of commands for shells and as manual pages.
 
 use std::fmt::Write as _;
 use std::io::Write;
@@ -11,9 +10,9 @@ use anyhow::Context;
 use clap::Command;
 use clap_complete::Shell;
 
-use super::shared::{EXIT_CODES, heed, say};
+use super::shared::{EXIT_CODES, note_closed_pipe, say};
 
-/// Every command, by what a person wants to do.
+/// Every command, grouped by purpose.
 const GROUPS: [(&str, &str); 6] = [
     ("Run a server", "serve check migrate what-if health doctor bench"),
     (
@@ -110,8 +109,8 @@ const EXAMPLES: &[&str] = &[
 const SHARED: &str = "Options of every command that asks a server (`hooklatch whoami --help` explains them):
   --profile NAME, --url URL, --token TOKEN, --ca-file FILE, --json, --color WHEN";
 
-/// Headings of options that all commands over the API have. They are hidden but for `whoami`, in the help alone: scripts
-/// that complete commands and the man page have them.
+/// Headings of options that all commands of the API have. The help shows them only for `whoami`; completions and the
+/// man page always have them.
 const SHARED_HEADINGS: [&str; 2] = ["Server", "Output"];
 
 /// The commands with this layout.
@@ -185,14 +184,14 @@ fn is_of(example: &str, path: &str) -> bool {
 pub(super) fn completions(mut program: Command, shell: Shell) -> ExitCode {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut program, "hooklatch", &mut script);
-    heed(std::io::stdout().write_all(&script));
+    note_closed_pipe(std::io::stdout().write_all(&script));
     ExitCode::SUCCESS
 }
 
 /// Prints the man page, of everything on one page; or writes a page for each command into a folder.
 pub(super) fn man(program: Command, folder: Option<&Path>) -> anyhow::Result<ExitCode> {
     let Some(folder) = folder else {
-        heed(std::io::stdout().write_all(&page(&program)?));
+        note_closed_pipe(std::io::stdout().write_all(&page(&program)?));
         return Ok(ExitCode::SUCCESS);
     };
     std::fs::create_dir_all(folder).with_context(|| format!("could not make `{}`", folder.display()))?;

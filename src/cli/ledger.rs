@@ -1,4 +1,4 @@
-//! The ledger of one event as a timeline: what it is, then a line for each thing that happened.
+//! The ledger of one event as a timeline: its facts, then a line for each entry.
 
 use super::output::{Screen, Shown, Tone, fields};
 use super::remote::version_fact;
@@ -29,7 +29,7 @@ pub(super) fn ledger(view: &LedgerView, screen: &Screen, version: Option<&str>, 
     parts.join("\n\n")
 }
 
-/// What happened and what it means, then the acts that are possible with what each risks.
+/// What happened and what it means, then the possible acts with the risk of each.
 fn judgement(view: &LedgerView, screen: &Screen) -> String {
     let mut lines = vec![Shown::text(&view.judgement.headline).as_str().to_owned()];
     for one in &view.judgement.acts {
@@ -106,7 +106,7 @@ fn content_in_words(content: &ContentView) -> String {
     words.join(", ")
 }
 
-/// Headers and body. What was received is indented, so that it cannot be taken for a line of ours.
+/// Headers and body. Received text is indented, so that it cannot look like a line of Hooklatch.
 fn content_lines(content: &ContentView, screen: &Screen) -> String {
     let mut lines = vec![screen.paint(Tone::Head, "headers")];
     for (name, values) in &content.headers {
@@ -135,7 +135,7 @@ fn timeline(entries: &[LedgerEntry], screen: &Screen) -> String {
     lines.join("\n")
 }
 
-/// What happened, and what there is to say about it.
+/// What happened, and its details.
 fn words(what: &LedgerWhat) -> (Shown, Shown) {
     let (name, tone, more) = match what {
         LedgerWhat::Received { body_bytes_n, secret_position, secret_fingerprint } => {
@@ -202,7 +202,7 @@ fn because(why: Option<&str>) -> String {
     why.filter(|why| !why.is_empty()).map(|why| format!(": {why}")).unwrap_or_default()
 }
 
-/// Enough of a digest to tell it from another one.
+/// The start of a digest, long enough to distinguish it from another.
 fn short(digest: &str) -> String {
     digest.chars().take(12).collect()
 }

@@ -1,4 +1,4 @@
-//! `messages`: calls that are to be made or were made, and what people decide about those that wait for them.
+//! `messages`: calls that are pending or were made, and operators' decisions about those that are held or dead.
 
 use std::process::ExitCode;
 
@@ -24,7 +24,7 @@ pub(super) struct FilterArgs {
     /// Name of the destination that they go to.
     #[arg(long)]
     destination: Option<String>,
-    /// Name of the provider that their event came from.
+    /// Name of the provider of their event.
     #[arg(long)]
     provider: Option<String>,
     /// Key of the lane that they are in.
@@ -133,7 +133,7 @@ impl ListRow for AttemptView {
     ];
 }
 
-/// All that is known of a message.
+/// A message with all its facts.
 fn in_full(view: &MessageDetail, screen: &Screen, version: Option<&str>) -> String {
     let mut parts = vec![facts(view, screen, version)];
     if !view.attempts.is_empty() {

@@ -1,17 +1,17 @@
 //! The command line. A user's own `main.rs` calls [`main`] with kinds of its own and gets every command.
 //!
-//! Exit codes: see `shared.rs`. What a program may read goes to stdout, everything else to stderr.
+//! Exit codes: see `shared.rs`. Results go to stdout, everything else to stderr.
 //!
 //! In reading order: `commands.rs` is the list of commands, `help.rs` lays out their `--help`; `shared.rs` has what all of
 //! them need. `serve.rs` and `bench/` run a server; `check.rs`, `providers/`, `sign/`, `explain.rs` and `new_kind/` need none;
 //! `send.rs` (with `test_server.rs`) calls one; `database.rs`, `what_if.rs` and `restore/` open the database themselves.
 //!
-//! Commands over the operators' API: `reach.rs` says which server, `api_client.rs` asks it, `output.rs` prints; `remote.rs`
-//! is the shape that they share: a noun says its arguments, its paths and its columns once. `bulk.rs` acts on all that a
-//! filter finds. The nouns: `nouns.rs`, `access.rs`, `events.rs` with `ledger.rs`, `messages.rs`, `operations.rs`, `tail.rs`;
-//! `doctor.rs` looks at all of a server.
+//! Commands of the operator API: `reach.rs` chooses the server, `api_client.rs` queries it, `output.rs` prints;
+//! `remote.rs` is their common shape: a noun defines its arguments, its paths and its columns once. `bulk.rs` acts on
+//! all that a filter finds. The nouns: `nouns.rs`, `access.rs`, `events.rs` with `ledger.rs`, `messages.rs`,
+//! `operations.rs`, `tail.rs`; `doctor.rs` checks all of a server.
 //!
-//! Nothing is decided here: each command calls the module that knows.
+//! Commands hold no rules of the product: each calls the module that has them.
 
 mod access;
 mod api_client;

@@ -1,4 +1,4 @@
-//! `destinations`, `lanes`, `rejected`, `statistics` and `search`: nouns that are looked at, and `pause` and `resume`, which
+//! The commands `destinations`, `lanes`, `rejected`, `statistics` and `search`, and `pause` and `resume`, which
 //! providers have too.
 
 use std::process::ExitCode;

@@ -1,5 +1,4 @@
-//! `operations`: what was ordered to be done to all that a filter found, shown, followed to its end, approved, continued or
-//! cancelled.
+//! `operations`: acts on all rows that a filter found. The commands show, follow, approve, continue and cancel them.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -34,7 +33,7 @@ pub(super) enum Operations {
         #[arg(long, value_name = "SECONDS")]
         timeout: Option<u64>,
     },
-    /// Approve one operation that somebody else ordered: it begins.
+    /// Approve one operation that another operator ordered: it begins.
     Approve(DecideArgs),
     /// Continue one operation that stopped because too many of its calls failed.
     Continue(DecideArgs),
@@ -189,7 +188,7 @@ const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 /// Time for which a server may be away before it is given up.
 const AWAY_MAX: Duration = Duration::from_mins(1);
 
-/// Looks until it has ended, or for `within` at most; what was seen last.
+/// Polls until the operation has ended, or for `within` at most; returns the last view.
 pub(super) fn follow(
     remote: &Remote,
     begun: ApiAnswer<OperationView>,
@@ -239,7 +238,7 @@ fn watched(view: &OperationView) -> String {
     format!("{done}; step {} of {}{waits}", steps.current, steps.list.len())
 }
 
-/// True for what may be otherwise in a moment.
+/// True for an error that a retry may clear.
 fn is_away(error: &ApiError) -> bool {
     match error {
         ApiError::Unreached { .. } | ApiError::Lost { .. } => true,
@@ -248,7 +247,7 @@ fn is_away(error: &ApiError) -> bool {
     }
 }
 
-/// Prints how it ended.
+/// Prints the result of the operation.
 pub(super) fn print_end(remote: &Remote, end: &ApiAnswer<OperationView>) -> Ending {
     remote.print(end, in_full);
     let id = &end.view.operation_id;
@@ -277,7 +276,7 @@ mod tests {
     use hooklatch_core::types::{EventState, MessageState};
 
     #[test]
-    fn an_operation_is_told_in_words() {
+    fn an_operation_is_described_in_words() {
         let filter = MessageFilter {
             state: Some(MessageState::Held),
             destination: Some("billing".to_owned()),

@@ -1,15 +1,15 @@
-//! What commands over the operators' API print: tables and fields for people, JSON for programs.
+//! Output of the commands of the operator API: tables and fields for people, JSON for programs.
 //!
-//! A [`Screen`] knows where it prints: a terminal or a pipe, how wide, with colours or without. A [`Shown`] is one field:
-//! its text was escaped before anything else is done with it. [`table`] and [`fields`] align; [`with_times`] adds times to
-//! the milliseconds of an answer.
+//! A [`Screen`] describes the output: a terminal or a pipe, its width, with colours or without. A [`Shown`] is one
+//! field, whose text is escaped when it is created. [`table`] and [`fields`] align; [`with_times`] adds times to the
+//! milliseconds of an answer.
 
 use std::io::{IsTerminal, Write};
 
 use serde_json::Value;
 use unicode_width::UnicodeWidthChar;
 
-use super::shared::{heed, say};
+use super::shared::{note_closed_pipe, say};
 use hooklatch_contract::DeliveryView;
 use hooklatch_core::config::Environment;
 use hooklatch_core::plain::{self, Plain};
@@ -35,9 +35,9 @@ pub(crate) struct Screen {
     pub(crate) columns_n: Option<usize>,
     /// True when tones are shown as colours.
     pub(crate) has_colours: bool,
-    /// True when programs read it.
+    /// True when the output is JSON.
     pub(crate) is_json: bool,
-    /// The present, from which times are shown.
+    /// The current time, to which shown times are relative.
     pub(crate) now_ms: i64,
 }
 
@@ -50,7 +50,7 @@ impl Screen {
         Self { columns_n, has_colours, is_json, now_ms: Clock::system().now_ms() }
     }
 
-    /// The text in its tone. It must hold nothing that steers a terminal.
+    /// The text in its tone. It must be free of control characters.
     pub(crate) fn paint(&self, tone: Tone, text: &str) -> String {
         let code = match tone {
             Tone::Plain => return text.to_owned(),
@@ -77,10 +77,10 @@ impl Screen {
         at_ms.map_or_else(|| Shown::or_dash(None::<&str>), |ms| self.time(ms))
     }
 
-    /// Prints lines that were made of cells and painted.
+    /// Prints lines that consist of escaped fields.
     pub(crate) fn print(&self, lines: &str) {
         if self.has_colours {
-            heed(Plain::new(std::io::stdout(), true).write_all(format!("{lines}\n").as_bytes()));
+            note_closed_pipe(Plain::new(std::io::stdout(), true).write_all(format!("{lines}\n").as_bytes()));
         } else {
             say(lines);
         }
@@ -96,31 +96,31 @@ fn wants_colours(env: &Environment, choice: ColourChoice, is_terminal: bool) -> 
     }
 }
 
-/// Columns of the terminal; `None` when it does not say.
+/// Columns of the terminal; `None` when they are unknown.
 fn terminal_columns() -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
     Some(usize::from(size.ws_col)).filter(|columns_n| *columns_n > 0)
 }
 
-/// A meaning that a terminal may show as a colour. Words say the same without it.
+/// A meaning that a terminal may show as a colour. The text says the same without it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Tone {
-    /// Nothing to say about it.
+    /// No special meaning.
     #[default]
     Plain,
     /// The head of a table, or a title.
     Head,
-    /// It went as it should.
+    /// Success.
     Good,
-    /// It waits for somebody, or for a time.
+    /// It waits for an operator, or for a time.
     Waits,
-    /// It failed, or is broken.
+    /// A failure or a fault.
     Bad,
-    /// It matters less than the rest.
+    /// Less important than the rest.
     Faint,
 }
 
-/// One field. Its text holds nothing that steers a terminal, or hides.
+/// One field. Its text is free of control and invisible characters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Shown {
     text: String,
@@ -129,7 +129,7 @@ pub(crate) struct Shown {
 }
 
 impl Shown {
-    /// A text, whoever wrote it.
+    /// Any text, also one that a stranger wrote.
     pub(crate) fn text(text: impl AsRef<str>) -> Self {
         Self { text: plain::line(text.as_ref()).into_owned(), tone: Tone::Plain, is_number: false }
     }
@@ -144,12 +144,12 @@ impl Shown {
         Self { is_number: true, ..Self::text(hooklatch_core::figures::grouped(number)) }
     }
 
-    /// State of an event: what its handler did. That all is well only its calls can say.
+    /// State of an event: the result of its handler. Whether all is well depends on its calls, too.
     pub(crate) fn event_state(state: EventState) -> Self {
         Self::text(state.as_str()).in_mood(state.mood())
     }
 
-    /// What became of the calls of an event, with how many of them were delivered.
+    /// Delivery state of an event's calls, with how many of them were delivered.
     pub(crate) fn delivery(delivery: &DeliveryView) -> Self {
         let word = delivery.state.as_str().replace('_', " ");
         let part = format!(" {}/{}", delivery.delivered_n, delivery.messages_n);
@@ -168,7 +168,7 @@ impl Shown {
         Self::text(result.as_str()).in_mood(result.mood())
     }
 
-    /// The same, shown otherwise.
+    /// The same field in another tone.
     fn in_mood(self, mood: Mood) -> Self {
         self.in_tone(match mood {
             Mood::Good => Tone::Good,
@@ -275,7 +275,7 @@ pub(crate) fn table(screen: &Screen, columns: &[Column], rows: &[Vec<Shown>], ha
     head.into_iter().chain(rows).map(|row| line(screen, &widths, row)).collect::<Vec<_>>().join("\n")
 }
 
-/// Takes from the widest of the columns that may give, until the line fits or none of them has more to give.
+/// Narrows the widest of the columns that may be cut, until the line fits or all are at their minimum.
 fn fit(widths: &mut [usize], columns_n: usize, min: usize, may_give: impl Fn(usize) -> bool) {
     let gaps_n = GAP.len() * widths.len().saturating_sub(1);
     while widths.iter().sum::<usize>() + gaps_n > columns_n {
@@ -353,7 +353,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn colours_are_for_terminals_unless_somebody_says_otherwise() {
+    fn colours_are_for_terminals_unless_configured_otherwise() {
         #[track_caller]
         fn check(env: &[(&str, &str)], choice: ColourChoice, is_terminal: bool, want: bool) {
             let env = env.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
@@ -466,7 +466,7 @@ mod tests {
         for columns_n in 1..60 {
             let shown = table(&screen(Some(columns_n)), &COLUMNS, &rows(), true);
             let widest = shown.lines().map(|line| Shown::text(line).width()).max().expect("a line");
-            // Narrower than a few letters for each field it cannot be.
+            // It cannot be narrower than a few letters for each field.
             assert!(widest <= columns_n.max(8 + 5 + 8 + 4), "{columns_n}: {shown}");
         }
     }

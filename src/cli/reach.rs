@@ -1,4 +1,4 @@
-//! Which server a command reaches, and as whom: arguments, then variables, then a profile, then the configuration.
+//! The server and the token of a command: from arguments, else variables, else a profile, else the configuration.
 
 use std::path::{Path, PathBuf};
 
@@ -49,15 +49,15 @@ pub(super) struct ReachedServer {
     pub(super) ca_file: Option<PathBuf>,
 }
 
-/// What the configuration says about its own server.
+/// The server of the configuration.
 struct OwnServer {
     url: String,
     token: Option<String>,
 }
 
 impl ReachArgs {
-    /// Decides which server it is. Each of URL, token and certificates comes from the first place that has it; the
-    /// configuration's token goes to no server of a profile.
+    /// Chooses the server. URL, token and certificates are each taken from the first source that has them; the token
+    /// of the configuration is never sent to a server of a profile.
     pub(super) fn server(
         &self,
         env: &Environment,
@@ -76,7 +76,7 @@ impl ReachArgs {
         let Some(profile) = profile else {
             let own = own();
             let url = parsed(self.url.as_deref().unwrap_or(&own.url))?;
-            // Published, so good for nothing but a server of this machine.
+            // The token is published, so it is used only for a server on this machine.
             let dev = || is_loopback(&url).then(|| DEV_TOKEN.to_owned());
             let token = typed_secret(self.token.as_deref())?.or(own.token).or_else(dev);
             let token = token.ok_or_else(|| Usage(format!("no token for {url}: {TOKEN_REMEDY}")))?;
@@ -95,7 +95,7 @@ impl ReachArgs {
 const TOKEN_REMEDY: &str =
     "write token = { env = \"NAME\" } into its profile, or give one with HOOKLATCH_TOKEN or --token";
 
-/// Without a usable configuration the arguments may still say all that is needed.
+/// Without a usable configuration the arguments may still be sufficient.
 fn own_server(file: Option<&Path>, kinds: &Kinds) -> OwnServer {
     let admin = load_for_tools(&Settings::of_process(file), kinds).ok().map(|config| config.admin);
     let listen = admin
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn no_token_goes_where_nobody_meant_it_to_go() {
+    fn a_token_is_sent_only_to_the_server_it_is_meant_for() {
         #[track_caller]
         fn check(
             args: &ReachArgs,

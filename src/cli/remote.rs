@@ -1,5 +1,5 @@
-//! The shape of every command over the operators' API. A noun says its arguments once, as clap's structs; its paths, in
-//! [`ServerCommand::run`]; and its columns, in [`ListRow::COLUMNS`].
+//! The shape of every command of the operator API. A noun defines its arguments as clap's structs, its paths in
+//! [`ServerCommand::run`], and its columns in [`ListRow::COLUMNS`].
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -23,13 +23,13 @@ use hooklatch_operator::load::Kinds;
 /// Values of a query; those that are `None` were not given.
 pub(super) type Query<'a> = [(&'static str, Option<&'a str>)];
 
-/// A command that asks a server.
+/// A command that queries a server.
 pub(super) trait ServerCommand {
-    /// Asks, and prints the answer.
+    /// Sends the request, and prints the answer.
     fn run(&self, remote: &Remote) -> anyhow::Result<ExitCode>;
 }
 
-/// A noun with commands of its own, and the server that is asked.
+/// A noun with subcommands, and the server that they query.
 #[derive(Args)]
 pub(super) struct Noun<C: Subcommand> {
     #[command(flatten)]
@@ -38,7 +38,7 @@ pub(super) struct Noun<C: Subcommand> {
     command: C,
 }
 
-/// A command with its arguments, and the server that is asked.
+/// A command with its arguments, and the server that it queries.
 #[derive(Args)]
 pub(super) struct Asked<C: Args> {
     #[command(flatten)]
@@ -65,7 +65,7 @@ pub(super) struct PagingArgs {
     /// At most this many rows, 1 to 500.
     #[arg(long, default_value_t = PAGE_N_DEFAULT, value_parser = clap::value_parser!(u32).range(1..=i64::from(PAGE_N_MAX)))]
     limit: u32,
-    /// Go on behind a page: the cursor that it told.
+    /// Continue after a page: the cursor that it printed.
     #[arg(long)]
     cursor: Option<String>,
     /// All pages, one after the other, however many there are.
@@ -91,13 +91,13 @@ pub(super) struct WhyArgs {
 }
 
 impl WhyArgs {
-    /// An order that says nothing but its reason.
+    /// An order with a reason alone.
     pub(super) fn order(&self) -> ReasonOrder {
         ReasonOrder { reason: self.reason.clone() }
     }
 }
 
-/// An argument of what is about one subject that may have changed since somebody looked.
+/// An argument of commands about one subject, which may have changed since the operator looked at it.
 #[derive(Args)]
 pub(super) struct VersionArgs {
     /// Decide only if it is still at this version, which `show` prints.
@@ -106,7 +106,7 @@ pub(super) struct VersionArgs {
 }
 
 impl VersionArgs {
-    /// The version as a header has it: in quotes, whether or not a shell took them away.
+    /// The version as a header value: in quotes, also where a shell removed them.
     pub(super) fn header(&self) -> Option<String> {
         let version = self.if_match.as_deref()?;
         let is_whole = version.starts_with('"') || version.starts_with("W/") || version == "*";
@@ -137,14 +137,14 @@ pub(super) struct Remote {
 }
 
 impl Remote {
-    /// Decides which server is asked, and how things are printed.
+    /// Chooses the server, and how output is printed.
     pub(super) fn open(reach: &ReachArgs, file: Option<&Path>, kinds: &Kinds) -> anyhow::Result<Self> {
         let env = Environment::of_process();
         let screen = Screen::of_process(&env, reach.color, reach.json);
         Ok(Self { api: ApiClient::new(reach.server(&env, file, kinds)?)?, screen })
     }
 
-    /// Prints an answer: for programs as the server sent it, for people as `draw` has it.
+    /// Prints an answer: for programs as the server sent it, for people as `draw` renders it.
     pub(super) fn print<T>(&self, answer: &ApiAnswer<T>, draw: impl FnOnce(&T, &Screen) -> String) {
         if self.screen.is_json {
             say(with_times(answer.raw.clone()));
@@ -153,7 +153,7 @@ impl Remote {
         }
     }
 
-    /// Gets what is at this path, and prints it with its version.
+    /// Gets the view at this path, and prints it with its version.
     pub(super) fn show<T: DeserializeOwned>(
         &self,
         path: &[&str],
@@ -165,8 +165,8 @@ impl Remote {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// Prints a list, a page or all of it, and on stderr where it goes on and how far the server looked. Without `paging`
-    /// the list is one page.
+    /// Prints a list, a page or all of it, and on stderr the next cursor and how far the server searched. Without
+    /// `paging` the list is one page.
     pub(super) fn list<T: ListRow + DeserializeOwned>(
         &self,
         path: &[&str],
@@ -197,7 +197,7 @@ impl Remote {
         }
     }
 
-    /// Fails where nothing was found by a provider or a destination that the server does not have.
+    /// Fails when a list is empty because its filter names a provider or a destination that the server does not have.
     fn check_names<T: ListRow>(&self, query: &Query<'_>) -> anyhow::Result<()> {
         for (noun, value) in query.iter().filter_map(|(name, value)| Some((*name, (*value)?))) {
             let (path, command) = match noun {
@@ -205,7 +205,7 @@ impl Remote {
                 "destination" => ("destinations", "destinations list"),
                 _ => continue,
             };
-            // A token that may not list them gets what was found, and no more.
+            // A token that may not list them gets the list without this check.
             let Ok(all) = self.api.get::<Page<Named>>(&[path], &[]) else { continue };
             let names: Vec<&str> = all.view.items.iter().map(|one| one.name.as_str()).collect();
             if names.is_empty() || names.contains(&value) {

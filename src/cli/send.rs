@@ -1,4 +1,4 @@
-//! `send`: signed samples to a test server, and what it answered; and `test-event`: an event that an operator makes, on a
+//! `send`: signed samples to a test server, and its answers; and `test-event`: an event that an operator creates on a
 //! server that has real ones.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -72,7 +72,7 @@ pub(super) struct SendArgs {
     json: bool,
 }
 
-/// One request, and of which event it is a copy.
+/// One request, and the event of which it is a copy.
 struct Copy {
     event_n: u32,
     signed: Signed,
@@ -86,7 +86,7 @@ struct Target {
 }
 
 /// One answer of the server.
-struct Heard {
+struct Response {
     event_n: u32,
     word: String,
     status: u16,
@@ -99,30 +99,34 @@ pub(super) fn send(args: &SendArgs, file: Option<&Path>, kinds: &Kinds) -> anyho
     let requests = requests(args, &signer, &url)?;
     let wants_401 = args.bad_signature || (args.stale && signer.provider.spec().has_signed_time());
     let to = Target { method: signer.provider.spec().method, url };
-    let heard = block_on(send_all(to, requests, args.concurrency))?;
-    let wrong_n =
-        if wants_401 { heard.iter().filter(|one| one.status != 401).count() } else { unexpected(&heard) };
-    report(&heard, args.json);
+    let responses = block_on(send_all(to, requests, args.concurrency))?;
+    let wrong_n = if wants_401 {
+        responses.iter().filter(|one| one.status != 401).count()
+    } else {
+        unexpected(&responses)
+    };
+    report(&responses, args.json);
     if wrong_n > 0 {
-        complain(format!("hooklatch: {wrong_n} of {} answers are not the expected ones", heard.len()));
+        complain(format!("hooklatch: {wrong_n} of {} answers are not the expected ones", responses.len()));
     }
     Ok(if wrong_n == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Counts the answers that differ from what was promised: of each event one copy is new, all others are duplicates.
-fn unexpected(heard: &[Heard]) -> usize {
+/// Counts the unexpected answers: of each event one copy is new, all others are duplicates.
+fn unexpected(responses: &[Response]) -> usize {
     let mut latched = BTreeSet::new();
-    // Some senders want another status of success than 200.
-    let mut is_right = |one: &Heard| match one.word.split_once(' ').filter(|_| one.status / 100 == 2) {
+    // Some senders need another status of success than 200.
+    let mut is_right = |one: &Response| match one.word.split_once(' ').filter(|_| one.status / 100 == 2) {
         Some((_, "accepted" | "superseded")) => latched.insert(one.event_n),
         Some((_, "duplicate")) => true,
         _ => false,
     };
-    let wrong: Vec<&Heard> = heard.iter().filter(|one| !is_right(one)).collect();
-    let told: BTreeSet<u32> = wrong.iter().map(|one| one.event_n).collect();
-    // An event of which every copy is called a duplicate was latched by nobody whom we asked.
-    let events = heard.iter().map(|one| one.event_n).collect::<BTreeSet<u32>>();
-    let missing_n = events.iter().filter(|event| !latched.contains(event) && !told.contains(event)).count();
+    let wrong: Vec<&Response> = responses.iter().filter(|one| !is_right(one)).collect();
+    let wrong_events: BTreeSet<u32> = wrong.iter().map(|one| one.event_n).collect();
+    // An event of which every copy is a duplicate was latched by no request of this run.
+    let events = responses.iter().map(|one| one.event_n).collect::<BTreeSet<u32>>();
+    let missing_n =
+        events.iter().filter(|event| !latched.contains(event) && !wrong_events.contains(event)).count();
     wrong.len() + missing_n
 }
 
@@ -153,14 +157,14 @@ fn requests(args: &SendArgs, signer: &Signer<'_>, url: &str) -> anyhow::Result<V
     Ok(copies)
 }
 
-async fn send_all(to: Target, requests: Vec<Copy>, concurrency: u32) -> anyhow::Result<Vec<Heard>> {
+async fn send_all(to: Target, requests: Vec<Copy>, concurrency: u32) -> anyhow::Result<Vec<Response>> {
     let client = hooklatch_outbox::http_client().context("could not make an HTTP client")?;
     needs_test_server(&client, &to.url).await?;
     let slots = Arc::new(Semaphore::new(concurrency as usize));
     let mut running = JoinSet::new();
     let (all_n, started) = (requests.len(), Instant::now());
-    let mut told = started;
-    let mut heard = Vec::with_capacity(all_n);
+    let mut reported_at = started;
+    let mut responses = Vec::with_capacity(all_n);
     for copy in requests {
         let permit = Arc::clone(&slots).acquire_owned().await?;
         let (client, to) = (client.clone(), to.clone());
@@ -170,24 +174,24 @@ async fn send_all(to: Target, requests: Vec<Copy>, concurrency: u32) -> anyhow::
             one
         });
         while let Some(one) = running.try_join_next() {
-            heard.push(one??);
+            responses.push(one??);
         }
-        if told.elapsed() > Duration::from_secs(1) {
-            told = Instant::now();
-            complain(format!("{} of {all_n} answered", heard.len()));
+        if reported_at.elapsed() > Duration::from_secs(1) {
+            reported_at = Instant::now();
+            complain(format!("{} of {all_n} answered", responses.len()));
         }
     }
     while let Some(one) = running.join_next().await {
-        heard.push(one??);
+        responses.push(one??);
     }
-    Ok(heard)
+    Ok(responses)
 }
 
 async fn send_one(
     client: &reqwest::Client,
     to: &Target,
     Copy { event_n, signed }: Copy,
-) -> anyhow::Result<Heard> {
+) -> anyhow::Result<Response> {
     let started = Instant::now();
     let request = match to.method {
         EventMethod::Post => client.post(&to.url).body(signed.body.clone()),
@@ -201,13 +205,13 @@ async fn send_one(
     let status = response.status().as_u16();
     let outcome = response.headers().get("hooklatch-outcome").and_then(|value| value.to_str().ok());
     let word = outcome.map_or_else(|| status.to_string(), |outcome| format!("{status} {outcome}"));
-    Ok(Heard { event_n, word, status, took: started.elapsed() })
+    Ok(Response { event_n, word, status, took: started.elapsed() })
 }
 
-fn report(heard: &[Heard], is_json: bool) {
+fn report(responses: &[Response], is_json: bool) {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    let mut took_ms: Vec<f64> = Vec::with_capacity(heard.len());
-    for one in heard {
+    let mut took_ms: Vec<f64> = Vec::with_capacity(responses.len());
+    for one in responses {
         *counts.entry(&one.word).or_default() += 1;
         took_ms.push(one.took.as_secs_f64() * 1_000.0);
     }
@@ -283,13 +287,13 @@ mod tests {
     fn one_copy_of_each_event_is_new_and_the_others_are_duplicates() {
         #[track_caller]
         fn check(words: &[(u32, &str)], want: usize) {
-            let heard = |(event_n, word): &(u32, &str)| Heard {
+            let response = |(event_n, word): &(u32, &str)| Response {
                 event_n: *event_n,
                 word: (*word).to_owned(),
                 status: word.get(..3).and_then(|status| status.parse().ok()).unwrap_or_default(),
                 took: Duration::ZERO,
             };
-            assert_eq!(unexpected(&words.iter().map(heard).collect::<Vec<_>>()), want, "{words:?}");
+            assert_eq!(unexpected(&words.iter().map(response).collect::<Vec<_>>()), want, "{words:?}");
         }
         check(&[], 0);
         check(&[(0, "200 accepted"), (0, "200 duplicate"), (1, "200 accepted")], 0);
@@ -302,9 +306,9 @@ mod tests {
         check(&[(0, "503")], 1);
     }
 
-    /// Kinds whose samples make no test event: nobody but their sender can write what is to be read.
+    /// Kinds whose samples make no test event: only their sender can write what is to be parsed.
     const NONE_OF: [&str; 1] = ["apple_app_store"];
-    /// Further ones of which only who has the secret can write it.
+    /// Further ones, of which only the owner of the secret can write it.
     const SIGNED_ALONE: [&str; 4] = ["adyen", "braintree", "redsys", "wechat_pay"];
 
     #[test]

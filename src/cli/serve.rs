@@ -1,4 +1,4 @@
-//! `serve`, `migrate` and `health`: a server, its schema, and whether it is ready.
+//! `serve`, `migrate` and `health`: run a server, migrate its schema, check that it is ready.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -22,7 +22,7 @@ use hooklatch_operator::setup;
 use hooklatch_operator::setup::Opened;
 use hooklatch_store::{ProgramMigrations, SchemaState};
 
-/// What listens for SIGHUP from the first moment on, so that it kills at none.
+/// Listens for SIGHUP from the first moment on, so that the signal never kills the process.
 pub(super) struct Listening {
     runtime: Runtime,
     hangup: Signal,
@@ -52,7 +52,7 @@ pub(super) fn serve(
     if loaded.config.providers.is_empty() {
         complain("hooklatch: no [providers.NAME] is configured, so every request will be answered 404");
     }
-    let mut app = more(App::of_loaded(loaded, kinds)).read_from(file, is_dev).hearing(hangup);
+    let mut app = more(App::of_loaded(loaded, kinds)).read_from(file, is_dev).reload_on(hangup);
     if is_dev {
         app = app.echo();
     }
@@ -67,7 +67,7 @@ pub(super) fn serve(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Says what a newcomer needs: where to send, one request that works, where to look.
+/// Prints the first steps: the URL to send to, a request that works, the URL of the console.
 fn banner(config: &Config, kinds: &Kinds) -> anyhow::Result<String> {
     let base = format!("http://{}", config.server.listen);
     let admin = format!("http://{}", config.admin.listen);
@@ -83,14 +83,14 @@ fn banner(config: &Config, kinds: &Kinds) -> anyhow::Result<String> {
     ))
 }
 
-/// Applies what is missing, of our schema and then of the program's own, and says what it was.
+/// Applies missing migrations, of Hooklatch and then of the program, and prints them.
 pub(super) fn migrate(
     file: Option<&Path>,
     kinds: Kinds,
     more: impl FnOnce(App) -> App,
 ) -> anyhow::Result<ExitCode> {
     let app = more(App::of_loaded(loaded(file, false, &kinds)?, kinds));
-    // Before anything is applied: the start would refuse these names for ever after.
+    // Before anything is applied: the start would always refuse these names.
     let mistakes = ProgramMigrations::mistakes(app.migrations());
     anyhow::ensure!(mistakes.is_empty(), "{}", mistakes.join("\n"));
     block_on(async {
@@ -126,46 +126,47 @@ pub(super) fn migrate(
 
 /// Longest wait for the answer.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// Longest answer that is looked into.
+/// Longest answer that is parsed.
 const ANSWER_BYTES_MAX: u64 = 4_096;
-/// Asked when the configuration does not say where.
+/// Used when the configuration names no address.
 const DEFAULT_URL: &str = "http://127.0.0.1:8081";
 
-/// Succeeds when the server at `url` says that it is ready.
+/// Succeeds when the server at `url` is ready.
 pub(super) fn health(url: &str, ca: Option<&Path>) -> anyhow::Result<ExitCode> {
-    ask(&client(ca)?, url)
+    print_health(&client(ca)?, url)
 }
 
-/// Succeeds when the server that this configuration makes, on this machine, says that it is ready. It is not called by
-/// the name in its certificate here, so that certificate itself is what is believed.
+/// Succeeds when the server of this configuration, on this machine, is ready. It is not reached by the name in its
+/// certificate, so exactly that certificate is trusted.
 ///
-/// A server that runs well is not ill because somebody made a mistake in its file since: then it is asked at the address
-/// that it has by default.
+/// A mistake in the file does not make a server that runs unhealthy: then the default address is asked.
 pub(super) fn own_health(file: Option<&Path>, kinds: &Kinds) -> anyhow::Result<ExitCode> {
     let config = match load_for_tools(&Settings::of_process(file), kinds) {
         Ok(config) => config,
         Err(problems) => {
             complain(format!("hooklatch: asking {DEFAULT_URL}: {:#}", unusable(&problems)));
-            return ask(&client(None)?, DEFAULT_URL);
+            return print_health(&client(None)?, DEFAULT_URL);
         }
     };
     let address = reachable(config.admin.listen);
-    let Some(tls) = &config.admin.tls else { return ask(&client(None)?, &format!("http://{address}")) };
+    let Some(tls) = &config.admin.tls else {
+        return print_health(&client(None)?, &format!("http://{address}"));
+    };
     anyhow::ensure!(
         !tls.is_client_needed,
         "admin.tls serves those alone who show a certificate, and `health` has none: look at the process from outside, or leave client_needed out (operators show tokens)"
     );
     let pinned = pinned_client(&tls.cert_file)
         .map_err(|mistake| anyhow::anyhow!("admin.tls.{}: {}", mistake.key, mistake.why))?;
-    ask(&client_builder().tls_backend_preconfigured(pinned).build()?, &format!("https://{address}"))
+    print_health(&client_builder().tls_backend_preconfigured(pinned).build()?, &format!("https://{address}"))
 }
 
-fn ask(client: &Client, url: &str) -> anyhow::Result<ExitCode> {
+fn print_health(client: &Client, url: &str) -> anyhow::Result<ExitCode> {
     block_on(async {
-        let asked = client.get(format!("{url}/readyz")).timeout(TIMEOUT).send().await;
-        let answer = asked.with_context(|| format!("no answer from {url}"))?;
+        let response = client.get(format!("{url}/readyz")).timeout(TIMEOUT).send().await;
+        let answer = response.with_context(|| format!("no answer from {url}"))?;
         let status = answer.status();
-        // Which part says no: another server's answer may be a page of any length, of which the status says enough.
+        // The parts that are away: another server's answer may be a page of any length, where the status is enough.
         let is_short = answer.content_length().is_some_and(|bytes_n| bytes_n <= ANSWER_BYTES_MAX);
         let parts = if is_short { answer.text().await.unwrap_or_default() } else { String::new() };
         say(in_words(&status.to_string(), &parts));

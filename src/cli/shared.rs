@@ -70,7 +70,7 @@ impl Ending {
         ExitCode::from(self as u8)
     }
 
-    /// The way in which an error ends a command.
+    /// The exit code with which an error ends a command.
     pub(super) fn of(error: &anyhow::Error) -> Self {
         if error.is::<Usage>() {
             return Self::Usage;
@@ -93,34 +93,33 @@ impl Ending {
     }
 }
 
-/// True once whoever read our stdout has gone away.
+/// True once the reader of our stdout has gone away.
 static IS_READER_GONE: AtomicBool = AtomicBool::new(false);
 
-/// Writes lines to stdout, such that what strangers wrote steers no terminal. A reader that went away is no error of
-/// ours.
+/// Writes lines to stdout, without control characters that strangers may have sent. A closed pipe is not an error.
 pub(super) fn say(lines: impl Display) {
-    heed(writeln!(std::io::stdout(), "{}", plain::text(&lines.to_string())));
+    note_closed_pipe(writeln!(std::io::stdout(), "{}", plain::text(&lines.to_string())));
 }
 
-/// Remembers when a reader went away (`| head -1`), for what would go on without an end.
-pub(super) fn heed(written: std::io::Result<()>) {
+/// Remembers that the reader has closed the pipe (`| head -1`), so that endless output stops.
+pub(super) fn note_closed_pipe(written: std::io::Result<()>) {
     if written.is_err_and(|error| error.kind() == ErrorKind::BrokenPipe) {
         IS_READER_GONE.store(true, Ordering::Relaxed);
     }
 }
 
-/// True once nobody reads what is said any more.
+/// True once no process reads our stdout any more.
 pub(super) fn is_reader_gone() -> bool {
     IS_READER_GONE.load(Ordering::Relaxed)
 }
 
-/// Writes as [`say`] does, to stderr.
+/// Does the same as [`say`], on stderr.
 pub(super) fn complain(lines: impl Display) {
     drop(writeln!(std::io::stderr(), "{}", plain::text(&lines.to_string())));
 }
 
-/// A token or secret of the command line. `-` is the first line of standard input, read once: what stands on a command line,
-/// everybody on the machine can read.
+/// A token or secret of the command line. `-` reads the first line of standard input, once: every user of the machine
+/// can read command lines.
 pub(super) fn typed_secret(given: Option<&str>) -> anyhow::Result<Option<String>> {
     static LINE: OnceLock<String> = OnceLock::new();
     if given != Some("-") {
@@ -137,38 +136,38 @@ pub(super) fn typed_secret(given: Option<&str>) -> anyhow::Result<Option<String>
     }
 }
 
-/// Returns the kind called `name`; the error names those that there are.
+/// Returns the kind called `name`; the error lists the existing ones.
 pub(super) fn find_kind<'a>(kinds: &'a Kinds, name: &str) -> anyhow::Result<&'a Provider> {
     kinds.iter().find(|kind| kind.kind() == name).ok_or_else(|| {
-        tell_problems(kinds);
+        report_problems(kinds);
         Usage(unknown("no provider kind is called", name, kinds.iter().map(Provider::kind))).into()
     })
 }
 
-/// Most words that are listed where a word is not known.
+/// Most words that an error about an unknown word lists.
 const LISTED_N_MAX: usize = 20;
 
-/// Says that a word is not known, and which was meant; else all there are, where these are few.
+/// The text of an error about an unknown word: with the nearest known word, or with all of them where they are few.
 pub(super) fn unknown<'a>(what: &str, word: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
-    let told = format!("{what} `{}`", shown(word));
+    let message = format!("{what} `{}`", shown(word));
     match nearest(word, known.clone()) {
-        Some(meant) => format!("{told}; did you mean `{meant}`?"),
+        Some(meant) => format!("{message}; did you mean `{meant}`?"),
         None if known.clone().count() <= LISTED_N_MAX => {
-            format!("{told}; there are {}", known.collect::<Vec<_>>().join(", "))
+            format!("{message}; there are {}", known.collect::<Vec<_>>().join(", "))
         }
-        None => format!("{told}; `hooklatch providers` lists all {}", known.count()),
+        None => format!("{message}; `hooklatch providers` lists all {}", known.count()),
     }
 }
 
-/// Says what is wrong with the kinds of a folder, for commands that can do without them.
-pub(super) fn tell_problems(kinds: &Kinds) {
+/// Prints the problems of the kinds in a folder, for commands that can do without them.
+pub(super) fn report_problems(kinds: &Kinds) {
     kinds.problems.iter().for_each(complain);
 }
 
 /// Beginning of a certificate in PEM.
 const PEM_BEGIN: &[u8] = b"-----BEGIN CERTIFICATE-----";
 
-/// A client for a server of ours, whose certificate may come from an authority of one's own: the PEM file `ca`.
+/// A client for a Hooklatch server, whose certificate may be from a private authority: the PEM file `ca`.
 pub(super) fn client(ca: Option<&Path>) -> anyhow::Result<reqwest::Client> {
     let Some(path) = ca else { return Ok(http_client()?) };
     let unusable = || format!("--ca-file {}", path.display());
@@ -180,7 +179,7 @@ pub(super) fn client(ca: Option<&Path>) -> anyhow::Result<reqwest::Client> {
     http_client_believing(&pem).with_context(unusable)
 }
 
-/// An error with its causes, each said once: many say their cause themselves.
+/// An error with its causes, each once: the text of many errors contains their cause.
 pub(super) fn with_causes(error: &anyhow::Error) -> String {
     let mut words = String::new();
     for cause in error.chain().map(ToString::to_string).filter(|cause| !cause.is_empty()) {
@@ -193,8 +192,8 @@ pub(super) fn with_causes(error: &anyhow::Error) -> String {
     words
 }
 
-/// Does `work` on a runtime of its own and waits for nothing else: a name that is being looked up may take half a minute,
-/// and its thread can be told nothing.
+/// Runs `work` on a runtime of its own and waits for nothing else: a DNS lookup may take half a minute,
+/// and its thread cannot be cancelled.
 pub(super) fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     let runtime = runtime()?;
     let done = runtime.block_on(work);
@@ -206,13 +205,13 @@ pub(super) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     Ok(tokio::runtime::Builder::new_multi_thread().enable_all().build()?)
 }
 
-/// What SQLite's file says when another process has it.
+/// The error of an SQLite file that another process has locked.
 const HELD: &str = "is held by another process";
-/// What commands that only look have instead of a stop.
+/// The advice of read-only commands, instead of a stop.
 pub(super) const COPY: &str = "Or look at a copy: `hooklatch backup FILE`, and this command with HOOKLATCH__DATABASE__URL=sqlite://FILE.";
 
-/// Opens the database for a command that needs no server. Beside a running server on SQLite it says what to do; `instead`
-/// is what comes to the same without a stop.
+/// Opens the database for a command that needs no server. Beside a running server on SQLite the error has a remedy;
+/// `instead` is the alternative that needs no stop.
 pub(super) async fn opened_alone(
     database: &DatabaseConfig,
     encryption: &EncryptionConfig,
@@ -224,7 +223,7 @@ pub(super) async fn opened_alone(
     Ok(opened)
 }
 
-/// Says what to do where another process has the file.
+/// Adds the remedy where another process has locked the file.
 pub(super) fn beside_a_server(error: anyhow::Error, instead: &str) -> anyhow::Error {
     let causes = with_causes(&error);
     if !causes.contains(HELD) {
@@ -261,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn certificates_that_are_none_are_told() {
+    fn a_ca_file_without_a_certificate_is_refused() {
         let file = tempfile::NamedTempFile::new().expect("a file");
         let refused = |path: &Path| client(Some(path)).expect_err("no certificate").to_string();
         assert!(refused(file.path()).contains("holds no certificate"));
@@ -329,10 +328,10 @@ mod tests {
             Ending::NotDone,
             Ending::Warned,
         ];
-        let told =
+        let listed =
             EXIT_CODES.lines().skip(1).map(|line| line.trim_start().split(' ').next().map(str::to_owned));
         let codes = all.iter().map(|one| Some((*one as u8).to_string()));
-        assert!(told.eq(codes), "{EXIT_CODES}");
+        assert!(listed.eq(codes), "{EXIT_CODES}");
         let page = include_str!("../../docs/cli.md");
         for one in all {
             assert!(page.contains(&format!("| {} |", one as u8)), "docs/cli.md does not tell {one:?}");

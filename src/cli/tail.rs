@@ -1,5 +1,5 @@
-//! `tail`: events as they come in. The newest page of the list is fetched every two seconds, and events that it held
-//! before are left out. By identity, not by place: with several nodes an event can appear below one that was shown.
+//! `tail`: events as they are received. It fetches the newest page of the list every two seconds, and leaves out events
+//! that it has shown, by identity: with several nodes an event can appear below one that was shown.
 
 use std::collections::HashSet;
 use std::process::ExitCode;
@@ -16,15 +16,15 @@ use hooklatch_contract::{EventView, Page};
 use hooklatch_core::figures::grouped;
 use hooklatch_core::times::in_day;
 
-/// Wait between two looks. Milliseconds.
+/// Pause between two polls. Milliseconds.
 const EVERY_MS: u64 = 2_000;
-/// Longest wait after looks that failed. Milliseconds.
+/// Longest pause after failed polls. Milliseconds.
 const EVERY_MS_MAX: u64 = 15_000;
 /// Events of a page.
 const PAGE_N: &str = "100";
-/// Most pages of one look: what arrived beyond them since the last look is left out.
+/// Most pages of one poll: what arrived beyond them since the last poll is left out.
 const PAGES_N_MAX: usize = 10;
-/// Most keys that are remembered besides those of the last look.
+/// Most keys that are remembered besides those of the last poll.
 const SEEN_N_MAX: usize = 20_000;
 
 #[derive(Args)]
@@ -77,7 +77,7 @@ impl ServerCommand for Tail {
     }
 }
 
-/// True for what another try would not change.
+/// True for an error that a retry would not change.
 fn is_permanent(error: &ApiError) -> bool {
     match error {
         ApiError::Refused(problem) => problem.status < 500 && problem.status != 429,
@@ -86,11 +86,11 @@ fn is_permanent(error: &ApiError) -> bool {
     }
 }
 
-/// What is shown, and how much of it.
+/// What was shown, and what is left to show.
 struct Viewer<'a> {
     remote: &'a Remote,
     provider: Option<&'a str>,
-    /// Provider and event id of what earlier looks found; `None` before the first one.
+    /// Provider and event id of the events of earlier polls; `None` before the first one.
     seen: Option<HashSet<(String, String)>>,
     shown_n: u64,
     most_n: u64,
@@ -101,7 +101,7 @@ impl Viewer<'_> {
         self.shown_n >= self.most_n || is_reader_gone()
     }
 
-    /// Shows what arrived since the last look, the oldest first; at the first one, the newest `last_n`.
+    /// Shows what arrived since the last poll, the oldest first; at the first one, the newest `last_n`.
     async fn look(&mut self, last_n: usize) -> Result<(), ApiError> {
         let mut fresh = Vec::new();
         let mut found = HashSet::new();
@@ -119,7 +119,7 @@ impl Viewer<'_> {
                     fresh.push((event, raw));
                 }
             }
-            // The first look has missed nothing, and a page with an event of before reaches back far enough.
+            // The first poll has missed nothing, and a page with an event that was shown reaches back far enough.
             let is_all_fresh = fresh.len() - before_n == items_n && items_n > 0;
             if self.seen.is_none() || !is_all_fresh || answer.view.next.is_none() {
                 break;
@@ -147,7 +147,7 @@ impl Viewer<'_> {
         Ok(())
     }
 
-    /// One line, as wide as it is: the next one is not known yet.
+    /// One line, without alignment: the next one is not known yet.
     fn line(&self, event: &EventView) {
         let screen = &self.remote.screen;
         let mut fields = vec![in_day(event.received_at_ms)];

@@ -1,12 +1,12 @@
-//! Whether a server may have fake events: it has to say so itself, by its configuration, and nothing here overrides that.
+//! Whether a server accepts fake events: only its own configuration allows that, and no option overrides it.
 
 use std::time::Duration;
 
 /// Longest time that the server has to answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
-/// Refuses a server that does not answer `Hooklatch-Test: true` at the address of its provider. Nothing was sent to it
-/// then but a request without an event.
+/// Refuses a server that does not answer `Hooklatch-Test: true` at the address of its provider. The check sends a
+/// request without an event.
 pub(super) async fn needs_test_server(client: &reqwest::Client, url: &str) -> anyhow::Result<()> {
     let answer = client.head(url).timeout(ANSWER_WITHIN).send().await;
     let answer = answer.map_err(|error| {

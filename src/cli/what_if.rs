@@ -1,6 +1,6 @@
-//! `hooklatch what-if`: what the handlers of this program would make of events that are stored. For use before a deploy:
-//! it opens the database itself, writes nothing to it, and needs no server. With `--live` it asks a running server instead, which
-//! runs its own handlers.
+//! `hooklatch what-if`: the effects that the handlers of this program would have on stored events. For use before a
+//! deploy: it opens the database itself, writes nothing to it, and needs no server. With `--live` it queries a running
+//! server instead, which runs its own handlers.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -38,7 +38,7 @@ pub(super) struct WhatIfArgs {
     /// At most this many events, 1 to 100.
     #[arg(long, default_value_t = WHAT_IF_N_DEFAULT, value_parser = clap::value_parser!(u32).range(1..=i64::from(WHAT_IF_N_MAX)))]
     limit: u32,
-    /// Go on behind the events of an earlier run: the cursor that it told.
+    /// Continue after the events of an earlier run: the cursor that it printed.
     #[arg(long)]
     cursor: Option<String>,
     /// Ask a running server, which runs its own handlers: those that are deployed.
@@ -48,7 +48,7 @@ pub(super) struct WhatIfArgs {
     reach: ReachArgs,
 }
 
-/// The events that are asked about.
+/// The events to run.
 enum Which {
     One(EventKey),
     Many(EventQuery),
@@ -64,7 +64,7 @@ pub(super) fn what_if(
     let which = which(args)?;
     if args.live {
         let remote = Remote::open(&args.reach, file, &kinds)?;
-        return Ok(show(args, &asked_live(&remote, args, which)?));
+        return Ok(show(args, &query_server(&remote, args, which)?));
     }
     let app = more(App::of_loaded(loaded(file, false, &kinds)?, kinds));
     let view = block_on(async {
@@ -77,7 +77,7 @@ pub(super) fn what_if(
             }
         }
         let what_if = app.what_if_alone(&opened.store).await?;
-        let view = asked(&opened.store, &what_if, which).await;
+        let view = run_offline(&opened.store, &what_if, which).await;
         opened.store.close().await;
         view
     })?;
@@ -92,23 +92,24 @@ fn show(args: &WhatIfArgs, view: &WhatIfView) -> ExitCode {
     if args.reach.json {
         say(with_times(serde_json::to_value(view).unwrap_or_default()));
     } else {
-        tell(view);
+        print_view(view);
     }
     let has_compared_nothing = view.unchanged_n == 0 && view.not_run_n > 0;
     if view.changed_n > 0 || has_compared_nothing { Ending::Failed } else { Ending::Done }.code()
 }
 
 /// The answer of a running server.
-fn asked_live(remote: &Remote, args: &WhatIfArgs, which: Which) -> anyhow::Result<WhatIfView> {
+fn query_server(remote: &Remote, args: &WhatIfArgs, which: Which) -> anyhow::Result<WhatIfView> {
     let answer: ApiAnswer<WhatIfView> = match which {
         Which::One(EventKey { provider, event_id }) => {
-            let asked = remote.api.ask(&["events", provider.as_str(), &event_id, "what-if"], None::<&()>);
-            asked.with_context(|| format!("event {event_id} of {provider}"))?
+            let answer =
+                remote.api.post_query(&["events", provider.as_str(), &event_id, "what-if"], None::<&()>);
+            answer.with_context(|| format!("event {event_id} of {provider}"))?
         }
         Which::Many(query) => {
             let limit = Some(i64::from(query.limit));
             let order = WhatIfOrder { filter: query.filter, limit, cursor: args.cursor.clone() };
-            remote.api.ask(&["what-if"], Some(&order))?
+            remote.api.post_query(&["what-if"], Some(&order))?
         }
     };
     Ok(answer.view)
@@ -131,7 +132,7 @@ fn which(args: &WhatIfArgs) -> anyhow::Result<Which> {
 }
 
 /// Runs the handlers; `None` when the one event that was named is not there.
-async fn asked(store: &Store, what_if: &WhatIf, which: Which) -> anyhow::Result<Option<WhatIfView>> {
+async fn run_offline(store: &Store, what_if: &WhatIf, which: Which) -> anyhow::Result<Option<WhatIfView>> {
     let place = what_if.place().await.context("nobody else asks here")?;
     let mut view = WhatIfView::default();
     let query = match which {
@@ -142,7 +143,7 @@ async fn asked(store: &Store, what_if: &WhatIf, which: Which) -> anyhow::Result<
         }
         Which::Many(query) => query,
     };
-    // Whoever runs this has the database, and so reaches everything in it.
+    // The user who runs this has the database, and so access to everything in it.
     let name = Name::parse("what-if").map_err(|why| anyhow::anyhow!("{why}"))?;
     let people = PeopleDoor::new(store.clone()).open(Principal::everywhere(name, Role::Viewer));
     let page = people.event_page(query, Clock::system().now_ms()).await?;
@@ -156,9 +157,9 @@ async fn asked(store: &Store, what_if: &WhatIf, which: Which) -> anyhow::Result<
     Ok(Some(view))
 }
 
-/// Says it to people: what differs in full, the rest in numbers.
-fn tell(view: &WhatIfView) {
-    view.items.iter().for_each(tell_event);
+/// Prints the result for people: differences in full, the rest as counts.
+fn print_view(view: &WhatIfView) {
+    view.items.iter().for_each(print_event);
     say(format!(
         "{}: {} unchanged, {} changed, {} not run",
         plural(view.items.len() as u64, "event"),
@@ -172,7 +173,7 @@ fn tell(view: &WhatIfView) {
     }
 }
 
-fn tell_event(event: &WhatIfEvent) {
+fn print_event(event: &WhatIfEvent) {
     let why = event.why.as_deref().map(|why| format!(": {}", plain::line(why))).unwrap_or_default();
     let (id, kind) = (plain::line(&event.event_id), plain::line(&event.event_type));
     say(format!(
@@ -182,10 +183,10 @@ fn tell_event(event: &WhatIfEvent) {
         event.state.as_str(),
         event.said.as_str()
     ));
-    event.effects.iter().filter(|effect| effect.change != WhatIfChange::Same).for_each(tell_effect);
+    event.effects.iter().filter(|effect| effect.change != WhatIfChange::Same).for_each(print_effect);
 }
 
-fn tell_effect(effect: &WhatIfEffect) {
+fn print_effect(effect: &WhatIfEffect) {
     let fields =
         if effect.fields.is_empty() { String::new() } else { format!(" {}", effect.fields.join(", ")) };
     say(format!("  {:<7}  effect {}{fields}", effect.change.as_str(), plain::line(&effect.effect_name)));

@@ -1,4 +1,4 @@
-//! Who may do what: every route of the contract, by every role, in scope and out of scope, and without a good token.
+//! Permissions: every route of the contract, by every role, in scope and out of scope, and without a valid token.
 //! The table is the list of routes itself, so that a new one cannot be forgotten.
 
 use std::collections::BTreeMap;
@@ -14,9 +14,9 @@ use crate::contract::{self, Operator};
 use crate::database::{Database, on_sqlite};
 use crate::process::{Server, client, now_s, stripe_header, until};
 
-on_sqlite!(every_route_lets_in_who_may_and_nobody_else, every_order_is_an_object_and_nothing_else);
+on_sqlite!(every_route_allows_only_the_roles_that_it_needs, every_order_is_an_object_and_nothing_else);
 
-/// Routes with an order about a filter or about nobody's: what they answer when it is out of scope.
+/// Routes whose order names a filter, or no subject: their statuses when it is out of scope.
 const OUT_OF_SCOPE: &[(&str, &[u16])] = &[
     // A token that reaches everything.
     ("POST /tokens", &[403]),
@@ -31,7 +31,7 @@ const OUT_OF_SCOPE: &[(&str, &[u16])] = &[
 
 /// What no viewer ever sees: it is in a body, in headers, in a captured answer and in a secret.
 pub const MARK: &str = "mark-of-what-is-private";
-/// What is told to nobody out of its scope.
+/// An id that is never shown outside of its scope.
 pub const EVENT_ID: &str = "evt_of_somebody";
 pub const ROLES: [&str; 4] = ["viewer", "reader", "operator", "admin"];
 
@@ -41,7 +41,7 @@ pub struct World {
     pub message_id: String,
     token_id: String,
     pub operation_id: String,
-    /// Tokens that were good once: expired, revoked.
+    /// Tokens that are no longer valid: expired, revoked.
     gone: [String; 2],
 }
 
@@ -78,12 +78,18 @@ fn config() -> String {
 }
 
 /// An answer, as far as a stream has one.
-struct Told {
+struct ApiResponse {
     status: u16,
     text: String,
 }
 
-async fn ask(client: &reqwest::Client, world: &World, route: &RouteFacts, token: &str, key: &str) -> Told {
+async fn ask(
+    client: &reqwest::Client,
+    world: &World,
+    route: &RouteFacts,
+    token: &str,
+    key: &str,
+) -> ApiResponse {
     let path = path(world, route);
     let url = format!("http://{}/v1{path}", world.server.admin);
     let mut request = client.request(route.method.parse().unwrap(), url);
@@ -103,7 +109,7 @@ async fn ask(client: &reqwest::Client, world: &World, route: &RouteFacts, token:
     let (status, headers) = (response.status().as_u16(), response.headers().clone());
     let bytes = response.bytes().await.unwrap();
     contract::check(route.method, &path, status, &headers, &bytes);
-    Told { status, text: String::from_utf8_lossy(&bytes).into_owned() }
+    ApiResponse { status, text: String::from_utf8_lossy(&bytes).into_owned() }
 }
 
 fn name_of(route: &RouteFacts) -> String {
@@ -148,7 +154,7 @@ fn order(route: &RouteFacts) -> Option<Value> {
     })
 }
 
-/// What every table holds, by its name; without what the server writes by itself.
+/// The rows of every table, by its name; without what the server writes by itself.
 pub(crate) async fn tables(database: &Database) -> BTreeMap<String, String> {
     let sql = include_str!("../../migrations/sqlite/0001_hooklatch.sql");
     let names = sql.split("CREATE TABLE ").skip(1).filter_map(|rest| rest.split(' ').next());
@@ -251,9 +257,9 @@ pub async fn world(database: &Database) -> World {
     }
 }
 
-async fn every_route_lets_in_who_may_and_nobody_else(database: &Database) {
+async fn every_route_allows_only_the_roles_that_it_needs(database: &Database) {
     let mut world = world(database).await;
-    // A connection for each, because refusals on one are told late.
+    // One connection for each request: refusals on a shared one are delayed.
     let (mut keys_n, local) = (0, from(1));
     let mut key = || {
         keys_n += 1;
@@ -262,19 +268,19 @@ async fn every_route_lets_in_who_may_and_nobody_else(database: &Database) {
     for (n, route) in ROUTES.iter().enumerate() {
         let name = name_of(route);
         let wrong = from(u8::try_from(10 + n / 8).unwrap());
-        for (who, told) in [
+        for (who, response) in [
             ("nobody", ask(&local, &world, route, "", &key()).await),
             ("who guesses", ask(&wrong, &world, route, "a-wrong-token-0123456789", &key()).await),
             ("who has an old token", ask(&local, &world, route, &world.gone[0], &key()).await),
             ("who has a revoked token", ask(&local, &world, route, &world.gone[1], &key()).await),
         ] {
-            assert_eq!(told.status, 401, "{name} by {who}: {}", told.text);
+            assert_eq!(response.status, 401, "{name} by {who}: {}", response.text);
         }
     }
     let route = ROUTES.iter().find(|route| name_of(route) == "POST /operations").unwrap();
     // By who reaches what they reach that shall see it.
-    let told = ask(&local, &world, route, &token("operator", true), &key()).await;
-    assert_eq!(told.status, 202, "{}", told.text);
+    let response = ask(&local, &world, route, &token("operator", true), &key()).await;
+    assert_eq!(response.status, 202, "{}", response.text);
     until(
         "the operation is over",
         Duration::from_secs(20),
@@ -282,7 +288,7 @@ async fn every_route_lets_in_who_may_and_nobody_else(database: &Database) {
         async || database.count("SELECT COUNT(*) FROM operations WHERE state = 'done'").await == 1,
     )
     .await;
-    let view: Value = serde_json::from_str(&told.text).unwrap();
+    let view: Value = serde_json::from_str(&response.text).unwrap();
     world.operation_id = view["operation_id"].as_str().unwrap().to_owned();
     let roles =
         ROLES.iter().zip(Role::ALL).flat_map(|(word, role)| [(word, role, false), (word, role, true)]);
@@ -291,23 +297,27 @@ async fn every_route_lets_in_who_may_and_nobody_else(database: &Database) {
         let token = token(word, is_inside);
         for route in ROUTES {
             let (name, needed) = (name_of(route), route.role.unwrap());
-            let told = ask(&local, &world, route, &token, &key()).await;
+            let response = ask(&local, &world, route, &token, &key()).await;
             let who = format!(
                 "{name} by a {word} {} scope: {}",
                 if is_inside { "in" } else { "out of" },
-                told.text
+                response.text
             );
             if role < needed {
                 // Out of scope it may be said first that nothing is there.
-                assert!(told.status == 403 || (!is_inside && told.status == 404), "{} {who}", told.status);
+                assert!(
+                    response.status == 403 || (!is_inside && response.status == 404),
+                    "{} {who}",
+                    response.status
+                );
             } else if is_inside {
-                check_inside(route, told.status, &who);
+                check_inside(route, response.status, &who);
             } else {
-                check_outside(route, &told, &world, &who);
+                check_outside(route, &response, &world, &who);
             }
-            assert!(role > Role::Viewer || !told.text.contains(MARK), "{who}");
+            assert!(role > Role::Viewer || !response.text.contains(MARK), "{who}");
             if role == Role::Reader && is_inside && route.answer == "application/octet-stream" {
-                assert!(told.text.contains(MARK), "{who}");
+                assert!(response.text.contains(MARK), "{who}");
             }
         }
         if role == Role::Viewer || !is_inside {
@@ -350,21 +360,21 @@ fn check_inside(route: &RouteFacts, status: u16, who: &str) {
     }
 }
 
-fn check_outside(route: &RouteFacts, told: &Told, world: &World, who: &str) {
+fn check_outside(route: &RouteFacts, response: &ApiResponse, world: &World, who: &str) {
     let special = OUT_OF_SCOPE.iter().find(|(name, _)| *name == name_of(route));
     let wanted: &[u16] = match special {
         Some((_, wanted)) => wanted,
         None if route.path.contains('{') => &[404],
         None => &[200],
     };
-    assert!(wanted.contains(&told.status), "{} {who}", told.status);
+    assert!(wanted.contains(&response.status), "{} {who}", response.status);
     // A search repeats what was asked, and so does what says that there is no such thing.
-    if told.status == 404 {
-        let missing: serde_json::Value = serde_json::from_str(&told.text).expect("a problem");
+    if response.status == 404 {
+        let missing: serde_json::Value = serde_json::from_str(&response.text).expect("a problem");
         assert_eq!(missing["code"], "not_found", "{who}");
         return;
     }
-    let text = told.text.replace(&format!("\"query\":\"{EVENT_ID}\""), "");
+    let text = response.text.replace(&format!("\"query\":\"{EVENT_ID}\""), "");
     for inside in [EVENT_ID, &world.message_id, &world.token_id, "\"stripe\"", "\"billing\"", MARK] {
         assert!(!text.contains(inside), "`{inside}` is out of scope: {who}");
     }

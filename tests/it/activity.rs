@@ -1,4 +1,4 @@
-//! `/v1/activity`: what the nodes count over time, hour by hour.
+//! `/v1/activity`: the hourly counts of all nodes.
 
 use std::time::Duration;
 

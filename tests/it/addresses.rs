@@ -1,4 +1,4 @@
-//! From which address a request came, who may say so, and who may send to a provider at all.
+//! The client address of a request, which proxies may set it, and which addresses may send to a provider.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -32,12 +32,12 @@ async fn start(database: &Database, server: &str, admin: &str, provider: &str) -
 fn from(address: &str) -> reqwest::Client {
     drop(rustls::crypto::ring::default_provider().install_default());
     let address: IpAddr = address.parse().unwrap();
-    // A connection for each, because refusals on one are told late.
+    // One connection for each request: refusals on a shared one are delayed.
     let builder = reqwest::Client::builder().no_proxy().local_address(address);
     builder.pool_max_idle_per_host(0).build().unwrap()
 }
 
-/// The status of the answer to a signed event that came with this header.
+/// The status of the answer to a signed event that was sent with this header.
 async fn sent(to: SocketAddr, client: &reqwest::Client, header: (&str, &str)) -> u16 {
     let (body, signature) = stripe(&format!("evt_{}", fastrand::u64(..)), now_s());
     let request = client.post(format!("http://{to}/webhooks/stripe")).header("stripe-signature", signature);
@@ -45,7 +45,7 @@ async fn sent(to: SocketAddr, client: &reqwest::Client, header: (&str, &str)) ->
 }
 
 #[tokio::test]
-async fn only_a_trusted_proxy_says_where_a_request_came_from() {
+async fn only_a_trusted_proxy_sets_the_client_address() {
     let allowed = "allow_from = [\"192.0.2.0/24\", \"127.0.0.66\"]";
     // What each of three servers makes of a connection, and of what it says of itself.
     for (keys, cases) in [
@@ -116,8 +116,11 @@ async fn an_allow_list_refuses_before_the_body_and_leaves_a_note(database: &Data
         async || database.count(noted).await == 1,
     )
     .await;
-    let told = client.get(metrics).send().await.unwrap().text().await.unwrap();
-    assert!(told.contains(r#"hooklatch_rejected_total{provider="stripe",reason="address"}"#), "{told}");
+    let metrics_text = client.get(metrics).send().await.unwrap().text().await.unwrap();
+    assert!(
+        metrics_text.contains(r#"hooklatch_rejected_total{provider="stripe",reason="address"}"#),
+        "{metrics_text}"
+    );
     running.stop().await;
 }
 
@@ -132,13 +135,13 @@ async fn wrong_tokens_count_against_who_sent_them_not_against_his_proxy() {
         let request = peer.get(&url).bearer_auth("guessed").header("x-forwarded-for", origin);
         request.send().await.unwrap().status().as_u16()
     };
-    let mut told = Vec::new();
+    let mut statuses = Vec::new();
     // Each second makes up for one of them, so it is the eleventh only where they come fast.
-    while told.len() < 40 && told.last() != Some(&429) {
-        told.push(wrong(&proxy, "198.51.100.1").await);
+    while statuses.len() < 40 && statuses.last() != Some(&429) {
+        statuses.push(wrong(&proxy, "198.51.100.1").await);
     }
-    assert_eq!(told.pop(), Some(429));
-    assert!(told.len() >= 10 && told.iter().all(|status| *status == 401), "{told:?}");
+    assert_eq!(statuses.pop(), Some(429));
+    assert!(statuses.len() >= 10 && statuses.iter().all(|status| *status == 401), "{statuses:?}");
     assert_eq!(wrong(&proxy, "198.51.100.2").await, 401, "another one behind the same proxy");
     assert_eq!(
         wrong(&stranger, "198.51.100.1").await,

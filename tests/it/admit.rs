@@ -1,4 +1,4 @@
-//! Admission with handlers: what each answer of a handler does to its event, its effects and its sender.
+//! Admission with handlers: how each result of a handler affects its event, its effects and the answer to the sender.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -24,13 +24,13 @@ on_both!(
     a_failed_event_is_dispatched_again_until_it_works,
     a_failed_event_is_given_up_in_the_end,
     a_clock_that_is_set_back_puts_off_no_event,
-    with_reject_nothing_is_kept_and_the_sender_is_told,
+    with_reject_nothing_is_stored_and_the_sender_gets_an_error,
     a_conflict_is_recorded_and_the_first_copy_stands,
     an_older_version_is_superseded,
     a_copy_within_the_window_of_a_signal_has_it_handled_once_more_when_that_ends,
     what_may_repeat_is_handled_again_once,
     a_transactional_handler_leaves_all_or_nothing,
-    a_transactional_handlers_bad_sql_poisons_nobody,
+    bad_sql_of_a_transactional_handler_fails_no_other_event,
     a_panic_in_a_transactional_handler_is_its_events_alone,
     a_template_makes_the_call_and_one_that_does_not_fit_fails_its_event_alone,
 );
@@ -195,7 +195,7 @@ async fn a_clock_that_is_set_back_puts_off_no_event(database: &Database) {
     app.running.stop().await;
 }
 
-async fn with_reject_nothing_is_kept_and_the_sender_is_told(database: &Database) {
+async fn with_reject_nothing_is_stored_and_the_sender_gets_an_error(database: &Database) {
     let is_broken = Arc::new(AtomicU32::new(1));
     let broken = Arc::clone(&is_broken);
     let kind = stripe_kind().on("x", move |_: Event<Invoice>| {
@@ -361,7 +361,7 @@ async fn careless(tx: &mut Tx, _: Event<Invoice>) -> Handled {
     Ok(Effects::new().forward("billing"))
 }
 
-async fn a_transactional_handlers_bad_sql_poisons_nobody(database: &Database) {
+async fn bad_sql_of_a_transactional_handler_fails_no_other_event(database: &Database) {
     let kind = stripe_kind()
         .on_tx("careless", careless)
         .on("plain", |_: Event<Invoice>| Ok(Effects::new().forward("billing")));

@@ -1,4 +1,4 @@
-//! What strangers and senders may make the real program hold, keep and write: each bounded.
+//! Bounds on the memory, rows and log lines that strangers and senders can cause in the real program.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -365,7 +365,7 @@ async fn a_flood_of_forgeries_writes_few_lines_and_hides_nothing_of_another_prov
 }
 
 #[tokio::test]
-async fn senders_that_send_one_byte_and_wait_keep_nobody_else_out() {
+async fn senders_that_send_one_byte_and_wait_block_no_others() {
     let database = Database::create(On::Sqlite).await.unwrap();
     let server = server(&database, "inflight_bytes_max = 16777216", "").await;
     let chunked =

@@ -1,4 +1,4 @@
-//! One event, provider or node that is in trouble: everybody else goes on, and it is seen.
+//! Faults of one event, provider or node: all others continue, and the fault is visible.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -15,14 +15,14 @@ use crate::process::{SECRET, Server, client, now_s, stripe_header, until};
 use crate::store::{candidates, event, key, message, numbered};
 
 on_both!(
-    a_dispatch_that_failed_is_told_counted_and_shown,
-    what_waits_for_names_that_are_gone_is_told_and_shown,
-    a_message_to_a_destination_that_nobody_has_fails_its_event,
+    a_failed_dispatch_is_logged_counted_and_shown,
+    what_waits_for_removed_names_is_logged_and_shown,
+    a_message_to_an_unknown_destination_fails_its_event,
     an_event_whose_commit_is_refused_is_put_off_and_delays_no_other,
-    a_provider_with_slow_handlers_delays_nobody_elses_retries,
+    a_provider_with_slow_handlers_delays_no_other_retries,
     an_event_whose_body_is_gone_is_put_aside_with_the_reason,
     an_event_that_the_database_refuses_refuses_no_other,
-    slow_transactional_handlers_refuse_nobody_else,
+    slow_transactional_handlers_refuse_no_other_requests,
     the_handlers_of_one_request_have_a_bounded_time_together,
     of_two_copies_in_one_batch_the_second_is_judged_by_what_stands,
 );
@@ -63,7 +63,7 @@ async fn start(database: &Database, more: &str) -> Server {
     server
 }
 
-async fn a_dispatch_that_failed_is_told_counted_and_shown(database: &Database) {
+async fn a_failed_dispatch_is_logged_counted_and_shown(database: &Database) {
     let more = "[[providers.stripe.routes]]\non = [\"*\"]\nto = \"nowhere\"\nlane = \"/customer\"\n\
                 [destinations.nowhere]\nurl = \"http://127.0.0.1:9/\"\n";
     let server = start(database, more).await;
@@ -92,7 +92,7 @@ async fn a_dispatch_that_failed_is_told_counted_and_shown(database: &Database) {
     assert_eq!((one["state"].as_str(), one["events_n"].as_u64()), (Some("failed"), Some(1)));
 }
 
-async fn what_waits_for_names_that_are_gone_is_told_and_shown(database: &Database) {
+async fn what_waits_for_removed_names_is_logged_and_shown(database: &Database) {
     let store = database.store().await;
     let gone = IncomingEvent {
         key: hooklatch_core::types::EventKey { provider: crate::store::name("gone"), ..key("evt_1") },
@@ -122,10 +122,10 @@ async fn what_waits_for_names_that_are_gone_is_told_and_shown(database: &Databas
         || server.log(),
         async || {
             let log = server.log();
-            let told =
+            let is_logged =
                 |what: &str, who: &str| log.lines().any(|line| line.contains(what) && line.contains(who));
-            told("their provider is not configured", "gone")
-                && told("destination that is not configured", "away")
+            is_logged("their provider is not configured", "gone")
+                && is_logged("destination that is not configured", "away")
         },
     )
     .await;
@@ -141,7 +141,7 @@ pub(crate) struct Invoice {
     amount_paid: i64,
 }
 
-async fn a_message_to_a_destination_that_nobody_has_fails_its_event(database: &Database) {
+async fn a_message_to_an_unknown_destination_fails_its_event(database: &Database) {
     let kind = stripe_kind().on("*", |event: Event<Invoice>| {
         Ok(Effects::new().forward(if event.payload.amount_paid == 1 { "billing" } else { "biling" }))
     });
@@ -209,7 +209,7 @@ async fn send_to(app: &TestApp, provider: &str, id: &str, amount: i64) -> String
     answer.headers().get("hooklatch-outcome").map_or_else(String::new, |one| one.to_str().unwrap().to_owned())
 }
 
-async fn a_provider_with_slow_handlers_delays_nobody_elses_retries(database: &Database) {
+async fn a_provider_with_slow_handlers_delays_no_other_retries(database: &Database) {
     let more = format!("[providers.slow]\nkind = \"stripe\"\nsecrets = [\"{SECRET}\"]\n");
     let app = TestApp::start(database, stripe_kind().on_tx("*", hanging), &more).await;
     for n in 0..10 {
@@ -272,7 +272,7 @@ async fn an_event_that_the_database_refuses_refuses_no_other(database: &Database
     }
 }
 
-async fn slow_transactional_handlers_refuse_nobody_else(database: &Database) {
+async fn slow_transactional_handlers_refuse_no_other_requests(database: &Database) {
     async fn slow(_: &mut Tx, _: Event<Invoice>) -> Handled {
         std::future::pending().await
     }

@@ -1,4 +1,4 @@
-//! Several nodes on one PostgreSQL: what one of them is in the way of, and what a batch does about it.
+//! Several nodes on one PostgreSQL: how a batch handles rows that another node has locked.
 
 use std::sync::Arc;
 use std::time::Duration;

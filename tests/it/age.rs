@@ -1,4 +1,4 @@
-//! How old a signed time may be: as its sender says, or as the operator does, of every kind that checks one.
+//! The allowed age of a signed time, by default or as configured, for every kind that checks one.
 
 use hooklatch_core::config::{AgeConfig, KindSettings, OnHandlerError, ProviderConfig, RetryConfig, Secret};
 use hooklatch_core::types::{Name, TypePattern};

@@ -14,14 +14,14 @@ on_both!(
     an_event_is_run_again_under_new_keys_on_a_persons_word,
     a_destination_whose_pause_has_ended_resumes_by_itself,
     a_paused_provider_answers_and_waits_until_it_is_resumed,
-    a_refusal_is_explained_to_operators_and_to_nobody_else,
+    a_refusal_is_explained_to_operators_alone,
     what_a_person_decides_is_not_left_until_the_next_look,
 );
 
 const OPERATOR: &str = "operator-token-0123456789";
 const VIEWER: &str = "viewer-token-0123456789";
 
-/// A server that routes everything to `stub`, holding what is unknown.
+/// A server that routes everything to `stub`, with `unknown = "hold"`.
 async fn serve(database: &Database, stub: &Stub) -> Server {
     let more = format!(
         "[[providers.stripe.routes]]\non = [\"*\"]\nto = \"billing\"\n\
@@ -143,7 +143,7 @@ async fn get(server: &Server, path: &str, token: &str) -> (u16, Value) {
     (response.status().as_u16(), serde_json::from_slice(&response.bytes().await.unwrap()).unwrap_or_default())
 }
 
-/// The messages that a ledger tells of.
+/// The messages in a ledger.
 fn effects(ledger: &Value) -> Vec<Value> {
     let entries = ledger["entries"].as_array().unwrap();
     entries.iter().filter(|one| one["what"] == "effect").map(|one| one["message"].clone()).collect()
@@ -357,7 +357,7 @@ async fn an_event_is_run_again_under_new_keys_on_a_persons_word(database: &Datab
         let run = run.unwrap();
         (run.status.code(), String::from_utf8(run.stderr).unwrap())
     };
-    // Somebody ran it again already: who has not seen that does not run it a third time.
+    // Another operator reran it already: one who has not seen that does not run it a third time.
     let (ended, said) = run(&[]);
     assert!(
         ended == Some(4) && said.contains("decided about this before") && said.contains("--if-match"),
@@ -367,7 +367,7 @@ async fn an_event_is_run_again_under_new_keys_on_a_persons_word(database: &Datab
     assert_eq!(ended, Some(0), "{said}");
 }
 
-async fn a_refusal_is_explained_to_operators_and_to_nobody_else(database: &Database) {
+async fn a_refusal_is_explained_to_operators_alone(database: &Database) {
     let stub = Stub::start().await;
     let mut server = serve(database, &stub).await;
     let more = "[providers.stripe_test]\nkind = \"stripe\"\nsecrets = [\"whsec_another_one_0123456789\"]\n";
@@ -411,9 +411,9 @@ async fn a_refusal_is_explained_to_operators_and_to_nobody_else(database: &Datab
     for (one, (reason, detail)) in found.iter().zip(wanted) {
         assert_eq!(one["reason"], reason, "{one}");
         // Seconds may pass between signing and judging.
-        let told = one["detail"].as_str().unwrap();
-        let is_told = (412..=440).any(|age_s| told.contains(&detail.replace("AGE", &age_s.to_string())));
-        assert!(is_told, "{one}");
+        let shown = one["detail"].as_str().unwrap();
+        let is_shown = (412..=440).any(|age_s| shown.contains(&detail.replace("AGE", &age_s.to_string())));
+        assert!(is_shown, "{one}");
         assert!(!one["headers"].to_string().contains("v1="), "no signature is kept: {one}");
     }
     let metrics = server.admin_text("/metrics").await;

@@ -1,4 +1,4 @@
-//! The app inside the test's process: handlers of the test's own, a clock that the test moves.
+//! The app inside the test process: with the test's handlers, and a clock that the test advances.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -23,7 +23,7 @@ pub struct TestApp {
     client: reqwest::Client,
 }
 
-/// What came to `billing`: key and body, in order.
+/// The calls that `billing` received: key and body, in order.
 #[derive(Clone, Default)]
 pub struct TestDestination(Arc<Mutex<Vec<(String, String)>>>);
 
@@ -111,7 +111,7 @@ impl TestApp {
 /// Checks that a handler of `broken` which never ends by itself is given up, and that other events go on.
 pub async fn is_given_up(database: &Database, kind: Provider) {
     let app = TestApp::start(database, kind, "").await;
-    // Whether this one is told 200 or 503 depends on the time; that it is kept and given up does not.
+    // Whether the answer is 200 or 503 depends on the time; that it is stored and given up does not.
     let first = app.event("stalled", "broken", 1).await;
     assert!(["accepted", ""].contains(&first.as_str()), "{first}");
     until("it is kept", Duration::from_secs(20), String::new, async || {

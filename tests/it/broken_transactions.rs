@@ -1,5 +1,5 @@
 //! What a transactional handler can do to its transaction: whatever it is, a 200 means that its event is kept, and
-//! nobody else notices.
+//! no other event is affected.
 
 use std::time::Duration;
 
@@ -15,9 +15,9 @@ on_both!(
     an_event_whose_handler_swallows_a_failing_statement_is_kept,
     an_event_whose_handler_ends_its_transaction_is_kept_as_failed_for_now,
     a_savepoint_that_a_handler_forgot_ends_with_what_it_did_before_it,
-    a_statement_that_rolls_everything_back_stops_nobody_else,
+    a_statement_that_rolls_everything_back_stops_no_other_event,
     a_broken_deferred_rule_is_its_events_alone,
-    a_handler_that_is_given_up_in_the_middle_of_a_statement_holds_up_nobody,
+    a_handler_cancelled_in_the_middle_of_a_statement_delays_no_other,
 );
 
 /// Makes the table that the handlers below write.
@@ -121,7 +121,7 @@ async fn rolls_back(tx: &mut Tx, _: Event<Json>) -> Handled {
     Ok(Effects::new().forward("billing"))
 }
 
-async fn a_statement_that_rolls_everything_back_stops_nobody_else(database: &Database) {
+async fn a_statement_that_rolls_everything_back_stops_no_other_event(database: &Database) {
     check(database, stripe_kind().on_tx("broken", rolls_back), "undone").await;
     assert_eq!(state(database, "undone").await, "retry");
 }
@@ -146,6 +146,6 @@ async fn stalls(tx: &mut Tx, _: Event<Json>) -> Handled {
     Ok(Effects::new())
 }
 
-async fn a_handler_that_is_given_up_in_the_middle_of_a_statement_holds_up_nobody(database: &Database) {
+async fn a_handler_cancelled_in_the_middle_of_a_statement_delays_no_other(database: &Database) {
     is_given_up(database, stripe_kind().on_tx("broken", stalls)).await;
 }

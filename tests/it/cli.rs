@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 /// A folder to run in, so that no `hooklatch.toml` of the machine is read.
 struct Place(tempfile::TempDir);
 
-/// What came of one run.
+/// The exit code and output of one run.
 struct Ran {
     code: i32,
     out: String,
@@ -85,11 +85,11 @@ fn check_says_everything_at_once_even_what_only_the_kind_knows() {
     }
     assert!(!ran.err.contains("cafe0123"), "{}", ran.err);
     let ran = place.run(&["check", "--json"]);
-    let told: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
-    assert_eq!((ran.code, &told["ok"]), (1, &serde_json::Value::Bool(false)));
-    assert_eq!(told["problems"][0]["key"], "providers.adyen.secrets");
-    assert_eq!(told["problems"][1]["value"], "x");
-    assert!(told["problems"].as_array().unwrap().len() == 2 && told["problems"][1]["remedy"].is_string());
+    let report: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!((ran.code, &report["ok"]), (1, &serde_json::Value::Bool(false)));
+    assert_eq!(report["problems"][0]["key"], "providers.adyen.secrets");
+    assert_eq!(report["problems"][1]["value"], "x");
+    assert!(report["problems"].as_array().unwrap().len() == 2 && report["problems"][1]["remedy"].is_string());
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The commands against a real server: what a viewer may not, and what an operator does from beginning to end.
+//! The commands against a real server: refusals for a viewer, and the work of an operator from start to end.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What the disk or the database did not confirm is not acknowledged; what was confirmed to nobody is there once.
+//! What the disk or the database did not confirm is not acknowledged; a commit with a lost confirmation is stored once.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -92,7 +92,7 @@ async fn a_commit_that_is_confirmed_with_a_warning_is_not_acknowledged() {
 
 #[cfg(feature = "brokers")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_event_whose_commit_was_confirmed_to_nobody_is_there_once() {
+async fn an_event_whose_commit_was_never_confirmed_is_stored_once() {
     use crate::brokers::proxy::{Mode, Proxy};
     use crate::stub::Stub;
     let Some(database) = Database::create(On::Postgres).await else { return };

@@ -1,4 +1,4 @@
-//! Other content under a known id, with the real program: kept, shown, and dispatched or dismissed by whoever may.
+//! Other content under a known id, with the real program: kept, shown, and dispatched or dismissed by operators.
 
 use std::time::Duration;
 
@@ -97,7 +97,7 @@ fn events(server: &Server, args: &[&str]) -> (bool, String) {
     (ran.status.success(), String::from_utf8(said).unwrap())
 }
 
-/// Ids of the contents that a ledger tells of as kept beside its event.
+/// Ids of the contents that a ledger lists as kept beside its event.
 fn conflict_ids(ledger: &Value) -> Vec<String> {
     let entries = ledger["entries"].as_array().unwrap();
     let kept = entries.iter().filter(|one| one["what"] == "conflict");

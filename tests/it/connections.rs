@@ -1,4 +1,4 @@
-//! Connections to the database that break, fall silent, only read, or are left in the middle of something: what was
+//! Connections to the database that break, hang, become read-only, or are left in the middle of a statement: what was
 //! acknowledged stays, and the next operation works.
 
 use std::process::Command;
@@ -163,7 +163,7 @@ async fn an_operators_request_that_hangs_up_makes_no_call_happen_twice() {
     }
 }
 
-/// True when `/readyz` says that there should be traffic.
+/// True when `/readyz` is ready.
 async fn is_ready(server: &Server) -> bool {
     let ready = client().get(format!("http://{}/readyz", server.admin)).send().await;
     ready.is_ok_and(|response| response.status().is_success())
@@ -295,7 +295,7 @@ async fn a_full_disk_is_over_when_there_is_room_again() {
 }
 
 #[tokio::test]
-async fn a_store_gives_up_a_place_that_nobody_gives_back() {
+async fn a_store_frees_a_place_that_is_never_returned() {
     let database = Database::create(On::Sqlite).await.unwrap();
     let store = Store::open(&StoreSettings { url: database.url.clone(), connections_n: 1 }).await.unwrap();
     store.migrate().await.unwrap();

@@ -1,4 +1,4 @@
-//! The operators' API as tests ask it: every answer is held against `openapi.json` before anybody looks at it.
+//! A client of the operator API for tests: it validates every answer against `openapi.json` first.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::process::client;
 
-/// One who asks the operators' API with a token.
+/// A client of the operator API with a token.
 #[derive(Clone)]
 pub struct Operator {
     base: String,

@@ -24,7 +24,7 @@ on_both!(
     killed_under_load_it_repeats_no_call_that_is_a_persons_to_decide,
 );
 
-/// A destination that keeps a ledger by idempotency key, and is unpleasant at times.
+/// A destination that keeps a ledger by idempotency key, and fails at times.
 #[derive(Clone, Default)]
 struct Ledger {
     /// Key: event id and requests. The effect happens with the first request that is not refused.
@@ -63,8 +63,8 @@ async fn call(State(ledger): State<Ledger>, headers: HeaderMap) -> StatusCode {
     StatusCode::OK
 }
 
-/// Sends events until told to stop, repeating whatever got no 2xx, with every fifth sent once more. Gives
-/// back the ids that were confirmed.
+/// Sends events until `stop` is set, repeating whatever got no 2xx, with every fifth sent once more. Returns
+/// the ids that were confirmed.
 async fn send(url: String, sender: u64, stop: Arc<AtomicBool>, sent_n: Arc<AtomicU64>) -> Vec<String> {
     let client = client();
     let mut confirmed = Vec::new();

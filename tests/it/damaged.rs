@@ -109,14 +109,14 @@ async fn one_damaged_row_fails_no_page_and_is_named(database: &Database) {
     let (refused, damaged) = walk(&operator, "/rejected").await;
     assert_eq!((refused.len(), damaged.len()), if is_sqlite { (2, 1) } else { (3, 0) });
 
-    for (path, told) in [
+    for (path, text) in [
         ("/events/stripe/evt_2", "`processed_webhook_events` row `2`: column `state`"),
         ("/messages/3072", "`outbox_messages` row `3072`: column `state`"),
     ] {
         let answer = operator.get(path).await;
         assert_eq!((answer.status, &answer.body["code"]), (500, &"row_damaged".into()), "{path}");
         let detail = answer.body["detail"].as_str().unwrap();
-        assert!(detail.contains(told) && detail.contains("docs/runbooks/row-damaged.md"), "{detail}");
+        assert!(detail.contains(text) && detail.contains("docs/runbooks/row-damaged.md"), "{detail}");
     }
     let ledger = operator.get("/events/stripe/evt_3").await;
     assert_eq!(
@@ -136,7 +136,7 @@ async fn one_damaged_row_fails_no_page_and_is_named(database: &Database) {
     assert_eq!(counts.status, 200);
 
     let ops = Browser::signed_in(server.admin, TOKENS[1].1).await;
-    for (path, status, told) in [
+    for (path, status, text) in [
         ("/", 200, ""),
         ("/events", 200, "`processed_webhook_events` `2`"),
         ("/messages", 200, "`outbox_messages` `3072`"),
@@ -149,7 +149,7 @@ async fn one_damaged_row_fails_no_page_and_is_named(database: &Database) {
     ] {
         let shown = ops.get(path).await;
         assert_eq!(shown.status, status, "{path}: {}", shown.text);
-        assert!(shown.text.contains(told), "{path}: {}", shown.text);
+        assert!(shown.text.contains(text), "{path}: {}", shown.text);
     }
     let metrics = server.admin_text("/metrics").await;
     let counted = "hooklatch_damaged_rows_total{table=\"processed_webhook_events\"}";

@@ -41,7 +41,7 @@ async fn template(server: &str, admin: &mut PgConnection) -> String {
         let mut db = PgConnection::connect(&url).await.unwrap();
         sqlx::raw_sql("DELETE FROM installation").execute(&mut db).await.unwrap();
         db.close().await.unwrap();
-        // Under its name it is complete, and nobody connects to it.
+        // Under its name it is complete, and no session connects to it.
         let done = format!(
             "ALTER DATABASE {making} ALLOW_CONNECTIONS false; ALTER DATABASE {making} RENAME TO {name}"
         );
@@ -163,7 +163,7 @@ impl Database {
         sqlx::raw_sql(sql).execute(&mut db).await.map(drop)
     }
 
-    /// A session that has run these statements and is left open, such as one that somebody forgot: dropping it ends it.
+    /// A session that has run these statements and is left open, like a forgotten one: dropping it ends it.
     pub(crate) async fn session(&self, sql: &str) -> Box<dyn Any + Send> {
         let sql = AssertSqlSafe(sql.to_owned());
         if self.url.starts_with("sqlite") {
@@ -176,7 +176,7 @@ impl Database {
         Box::new(db)
     }
 
-    /// Lets nobody in and ends every session, or lets them in again. PostgreSQL alone.
+    /// Refuses connections and ends every session, or allows them again. PostgreSQL alone.
     pub(crate) async fn allow_connections(&self, is_allowed: bool) {
         let (server, name) = self.dropped.as_ref().unwrap();
         let mut admin = PgConnection::connect(server).await.unwrap();

@@ -1,5 +1,5 @@
-//! What became of the calls of an event: by its worst call, in every list and on every page, and never as if all were well
-//! when it is not.
+//! The delivery state of an event: by its worst call, in every list and on every page, and never as if all calls had
+//! succeeded when they have not.
 
 use hooklatch_contract::{EventFilter, EventView};
 use hooklatch_core::types::{DeliveryFilter, Role, UnixMs};
@@ -17,7 +17,7 @@ on_both!(
     an_event_is_named_after_its_worst_call,
     earlier_runs_count_as_long_as_they_are_open,
     a_filter_by_calls_finds_each_event_once_page_by_page,
-    an_error_of_a_destination_out_of_reach_is_not_told,
+    an_error_of_a_destination_out_of_scope_is_not_shown,
     what_was_pruned_is_never_taken_for_nothing_or_for_delivered,
     fifty_four_events_whose_calls_are_dead_are_nowhere_as_if_all_were_well,
     an_event_says_what_happened_and_what_each_act_on_it_risks,
@@ -58,14 +58,14 @@ async fn message(database: &Database, (seq, place, generation): (i64, i64, i64),
 
 /// The delivery of each event, the newest first: id, state, and how many of how many were delivered.
 fn deliveries(events: &[EventView]) -> Vec<(String, String)> {
-    let told = |event: &EventView| {
+    let summary = |event: &EventView| {
         let delivery = &event.delivery;
         (
             event.event_id.clone(),
             format!("{} {}/{}", delivery.state, delivery.delivered_n, delivery.messages_n),
         )
     };
-    events.iter().map(told).collect()
+    events.iter().map(summary).collect()
 }
 
 async fn listed(database: &Database) -> Vec<(String, String)> {
@@ -177,7 +177,7 @@ async fn a_filter_by_calls_finds_each_event_once_page_by_page(database: &Databas
     assert_eq!(viewer.get("/events?delivery=open&since=a7").await.status, 404);
 }
 
-async fn an_error_of_a_destination_out_of_reach_is_not_told(database: &Database) {
+async fn an_error_of_a_destination_out_of_scope_is_not_shown(database: &Database) {
     drop(database.store().await);
     add_event(database, "stripe", 5, "handled").await;
     message(database, (5, 0, 0), "dead", "refused with 422").await;
@@ -193,8 +193,8 @@ async fn an_error_of_a_destination_out_of_reach_is_not_told(database: &Database)
         let delivery = &page.items[0].delivery;
         assert_eq!((delivery.dead_n, delivery.error.as_deref()), (1, want), "{destinations:?}");
         let found = people.search("evt_5", &Unsearched::default(), NOW_MS).await.unwrap();
-        let told = serde_json::to_string(&found).unwrap();
-        assert_eq!(told.contains("refused with 422"), want.is_some(), "{told}");
+        let json = serde_json::to_string(&found).unwrap();
+        assert_eq!(json.contains("refused with 422"), want.is_some(), "{json}");
     }
 }
 
@@ -208,12 +208,12 @@ async fn what_was_pruned_is_never_taken_for_nothing_or_for_delivered(database: &
     message(database, (3, 0, 0), "done", "").await;
     message(database, (3, 1, 0), "dead", "").await;
     message(database, (5, 0, 0), "done", "").await;
-    let told = |event: i64, what: &str| (format!("evt_{event}"), what.to_owned());
+    let expected = |event: i64, what: &str| (format!("evt_{event}"), what.to_owned());
     let before =
         [(5, "delivered 1/1"), (4, "none 0/0"), (3, "dead 1/2"), (2, "discarded 0/1"), (1, "delivered 1/1")];
-    assert_eq!(listed(database).await, before.map(|(event, what)| told(event, what)));
+    assert_eq!(listed(database).await, before.map(|(event, what)| expected(event, what)));
     let store = database.store().await;
-    // What came in the first three seconds and a half is old; the events are remembered.
+    // Events received in the first three and a half seconds are old; the ids are remembered.
     round(&store, &Cuts { ids_ms: -1, ..cuts(3_500) }, 100, false).await;
     drop(store);
     assert_eq!(database.count("SELECT COUNT(*) FROM outbox_finished").await, 1);
@@ -224,7 +224,7 @@ async fn what_was_pruned_is_never_taken_for_nothing_or_for_delivered(database: &
         (2, "no_longer_known 0/0"),
         (1, "no_longer_known 0/0"),
     ];
-    assert_eq!(listed(database).await, after.map(|(event, what)| told(event, what)));
+    assert_eq!(listed(database).await, after.map(|(event, what)| expected(event, what)));
 }
 
 /// A command of a viewer: its exit code, and all that it said.
@@ -287,15 +287,15 @@ async fn fifty_four_events_whose_calls_are_dead_are_nowhere_as_if_all_were_well(
         &["events", "list", "--limit", "60", "--delivery", "stuck"],
         &["events", "list", "--limit", "60", "--state", "handled"],
     ] {
-        let (code, told) = command(&server, arguments);
-        assert_eq!((code, told.matches(" dead 0/1 ").count()), (0, 54), "{arguments:?}: {told}");
-        assert_eq!(told.matches("refused with 422").count(), 54, "{told}");
-        assert!(!told.contains(" done ") && !told.contains("delivered"), "{told}");
+        let (code, output) = command(&server, arguments);
+        assert_eq!((code, output.matches(" dead 0/1 ").count()), (0, 54), "{arguments:?}: {output}");
+        assert_eq!(output.matches("refused with 422").count(), 54, "{output}");
+        assert!(!output.contains(" done ") && !output.contains("delivered"), "{output}");
     }
-    let (_, told) = command(&server, &["search", "plan_1"]);
-    assert!(told.matches(" dead 0/1 ").count() == 50 && !told.contains(" done "), "{told}");
-    let (code, told) = command(&server, &["events", "list", "--delivery", "broken"]);
-    assert!(code == 2 && told.contains("held, dead, stuck, open"), "{told}");
+    let (_, output) = command(&server, &["search", "plan_1"]);
+    assert!(output.matches(" dead 0/1 ").count() == 50 && !output.contains(" done "), "{output}");
+    let (code, output) = command(&server, &["events", "list", "--delivery", "broken"]);
+    assert!(code == 2 && output.contains("held, dead, stuck, open"), "{output}");
 }
 
 async fn an_event_says_what_happened_and_what_each_act_on_it_risks(database: &Database) {
@@ -343,11 +343,11 @@ async fn an_event_says_what_happened_and_what_each_act_on_it_risks(database: &Da
         "{page}"
     );
     assert!(risky.contains("value=\"erase_and_discard\" class=\"danger\""), "{page}");
-    let (code, told) = command(&server, &["events", "show", "stripe", "evt_1"]);
-    assert_eq!(code, 0, "{told}");
+    let (code, output) = command(&server, &["events", "show", "stripe", "evt_1"]);
+    assert_eq!(code, 0, "{output}");
     for said in [headline, "rerun (may repeat an effect): ", "erase and discard (loses an effect): ", discard]
     {
-        assert!(told.contains(said), "no {said} in {told}");
+        assert!(output.contains(said), "no {said} in {output}");
     }
     // Each page was a view of the body; the audit log alone has them.
     for _ in 0..3 {
@@ -367,19 +367,19 @@ async fn an_event_is_shown_by_its_id_alone_and_what_is_not_there_is_named(databa
     run(database, "UPDATE processed_webhook_events SET event_id = 'evt_2' WHERE event_seq = 3".to_owned())
         .await;
     let server = serve(database).await;
-    let (code, told) = command(&server, &["events", "show", "evt_1"]);
-    assert!(code == 0 && told.contains("stripe") && told.contains("held"), "{told}");
-    let (code, told) = command(&server, &["events", "show", "evt_2"]);
-    assert_eq!(code, 2, "{told}");
+    let (code, output) = command(&server, &["events", "show", "evt_1"]);
+    assert!(code == 0 && output.contains("stripe") && output.contains("held"), "{output}");
+    let (code, output) = command(&server, &["events", "show", "evt_2"]);
+    assert_eq!(code, 2, "{output}");
     for way in ["hooklatch events show stripe evt_2", "hooklatch events show adyen evt_2"] {
-        assert!(told.contains(way), "{told}");
+        assert!(output.contains(way), "{output}");
     }
     for (arguments, want) in [
         (&["events", "show", "evt_9"][..], "no event has the id evt_9"),
         (&["events", "show", "stripe", "evt_9"], "event evt_9 of stripe"),
     ] {
-        let (code, told) = command(&server, arguments);
-        assert!(code == 3 && told.contains(want), "{told}");
+        let (code, output) = command(&server, arguments);
+        assert!(code == 3 && output.contains(want), "{output}");
     }
     let person = Browser::signed_in(server.admin, token("viewer")).await;
     let page = person.get("/events/nobody/evt_1").await;

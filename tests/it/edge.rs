@@ -1,5 +1,4 @@
-//! What strangers do with connections, on the real binary: whatever it is, honest senders are answered meanwhile, and
-//! what it costs is bounded.
+//! Attacks with connections on the real binary: honest senders are answered meanwhile, and the cost is bounded.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -12,13 +11,13 @@ use crate::process::{Server, client, now_s, post_stripe, stripe, stripe_header, 
 
 /// Number of connections that a stranger opens: as many as there may be.
 const SILENT_N: usize = 1_000;
-/// How long an honest sender waits at most, while the machine is busy with other tests too. It was minutes, or for
-/// ever.
+/// The longest wait of an honest sender, also while the machine runs other tests. Without the bounds it was minutes, or
+/// unlimited.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 /// What an attack may cost besides the bodies. Bytes.
 const MEMORY_BYTES_MAX: u64 = 64 << 20;
 
-/// Where strangers are: not where other tests look for free ports.
+/// The address of strangers, on which no other test looks for free ports.
 const STRANGER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 66);
 
 /// Lets this process open the files it needs.
@@ -29,7 +28,7 @@ fn open_files() {
     setrlimit(Resource::Nofile, limit).unwrap();
 }
 
-/// A connection from `from` whose kernel takes next to nothing of what comes back.
+/// A connection from `from` with a tiny receive buffer.
 async fn connect(from: Ipv4Addr, to: SocketAddr) -> std::io::Result<TcpStream> {
     let socket = TcpSocket::new_v4()?;
     socket.set_recv_buffer_size(4_096)?;
@@ -38,7 +37,7 @@ async fn connect(from: Ipv4Addr, to: SocketAddr) -> std::io::Result<TcpStream> {
     stream.into_std()
 }
 
-/// Writes as much as is taken now, never waits; whether the destination has closed it.
+/// Writes as much as fits, without waiting; returns whether the peer has closed the connection.
 fn push(mut stream: &TcpStream, bytes: &[u8]) -> bool {
     loop {
         match stream.write(bytes) {
@@ -49,7 +48,7 @@ fn push(mut stream: &TcpStream, bytes: &[u8]) -> bool {
     }
 }
 
-/// True when the destination has closed it, as far as one can see without waiting.
+/// True when the peer has closed the connection, as far as can be seen without waiting.
 fn is_closed(mut stream: &TcpStream) -> bool {
     let mut chunk = [0; 4_096];
     loop {
@@ -81,7 +80,7 @@ async fn honest(server: &Server, name: &str, is_over: &std::sync::atomic::Atomic
     slowest
 }
 
-/// A thousand connections that bring `bytes` and then nothing; honest senders must not notice.
+/// A thousand connections that send `bytes` and then nothing; honest senders must not be delayed.
 async fn silent(name: &str, bytes: &[u8]) {
     open_files();
     let database = Database::create(On::Sqlite).await.unwrap();
@@ -124,13 +123,13 @@ macro_rules! silent {
 }
 
 silent! {
-    a_thousand_connections_that_say_nothing_keep_nobody_out: b"";
-    a_thousand_connections_that_never_read_keep_nobody_out:
+    a_thousand_silent_connections_block_no_others: b"";
+    a_thousand_connections_that_never_read_block_no_others:
         &b"GET /webhooks/stripe HTTP/1.1\r\nhost: a\r\n\r\n".repeat(100);
-    a_thousand_headers_that_never_end_keep_nobody_out: b"POST /webhooks/stripe HTTP/1.1\r\nhost: a\r\nx: ";
-    a_thousand_bodies_of_one_byte_keep_nobody_out:
+    a_thousand_headers_that_never_end_block_no_others: b"POST /webhooks/stripe HTTP/1.1\r\nhost: a\r\nx: ";
+    a_thousand_bodies_of_one_byte_block_no_others:
         b"POST /webhooks/stripe HTTP/1.1\r\nhost: a\r\ncontent-length: 100\r\n\r\n{";
-    a_thousand_chunked_bodies_of_one_byte_keep_nobody_out:
+    a_thousand_chunked_bodies_of_one_byte_block_no_others:
         b"POST /webhooks/stripe HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n1\r\n{\r\n";
 }
 
@@ -150,7 +149,7 @@ async fn a_peer_that_does_not_read_its_answers_is_let_go() {
     for _ in 0..5 {
         streams.push(connect(STRANGER, server.receiver).await.unwrap());
     }
-    // Somebody who has one good request, and repeats it: others are closed at the second refusal.
+    // A client that repeats one valid request: others are closed at the second refusal.
     let (body, header) = stripe("evt_1", now_s());
     let one = format!(
         "POST /webhooks/stripe HTTP/1.1\r\nhost: a\r\nstripe-signature: {header}\r\ncontent-length: {}\r\n\r\n{body}",
@@ -173,7 +172,7 @@ async fn a_second_refusal_on_requests_that_wait_for_no_answer_is_the_last() {
     stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
     stream.write_all(&b"GET /webhooks/stripe HTTP/1.1\r\nhost: a\r\n\r\n".repeat(1_000)).unwrap();
     let mut answers = Vec::new();
-    // It may end in a reset: there is more that nobody reads.
+    // It may end in a reset: the server leaves requests unread.
     drop(stream.read_to_end(&mut answers));
     let answers = String::from_utf8(answers).unwrap();
     assert!((1..=2).contains(&answers.matches("HTTP/1.1 405").count()), "{answers}");

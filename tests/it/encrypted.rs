@@ -13,7 +13,7 @@ use crate::stub::Stub;
 
 on_both!(
     what_was_sealed_before_a_kill_is_sent_after_a_rotation,
-    destinations_get_what_came_and_people_what_is_left,
+    destinations_get_the_received_body_and_operators_the_redacted_one,
     another_key_under_a_known_id_is_refused,
     a_sealed_database_without_keys_is_refused_unless_that_is_meant,
     what_does_not_open_waits_and_goes_on_when_it_is_put_right,
@@ -39,7 +39,7 @@ fn rewrite(server: &Server, more: &str) {
     std::fs::write(server.config(), format!("{before}{more}")).unwrap();
 }
 
-/// What `hooklatch keys` says of the database of a server that does not run.
+/// The output of `hooklatch keys` for the database of a stopped server.
 fn listed(server: &Server, arguments: &[&str]) -> (bool, serde_json::Value) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_hooklatch"));
     command.arg("keys").args(arguments).args(["--json", "--config"]).arg(server.config());
@@ -51,7 +51,7 @@ fn listed(server: &Server, arguments: &[&str]) -> (bool, serde_json::Value) {
 }
 
 async fn what_was_sealed_before_a_kill_is_sent_after_a_rotation(database: &Database) {
-    // Nobody answers there.
+    // No destination answers there.
     let away = routed("http://127.0.0.1:9");
     let mut server = Server::start(&database.url, &away).await;
     let url = server.url("/webhooks/stripe");
@@ -106,7 +106,7 @@ async fn what_was_sealed_before_a_kill_is_sent_after_a_rotation(database: &Datab
     assert!(keys.iter().all(|key| stub.counts(key).0 == 1), "each once: {keys:?}");
 }
 
-async fn destinations_get_what_came_and_people_what_is_left(database: &Database) {
+async fn destinations_get_the_received_body_and_operators_the_redacted_one(database: &Database) {
     let more = "redact = [\"/data/object/amount_paid\"]\n\
                 [[providers.stripe.routes]]\non = [\"*\"]\nto = \"billing\"\n";
     let app = TestApp::start(database, stripe_kind(), more).await;
@@ -263,7 +263,7 @@ async fn of_two_nodes_with_different_keys_under_one_id_one_is_refused() {
 
 const OPERATOR: &str = "operator-token-0123456789";
 
-/// The same, with somebody who may decide and read.
+/// The same, with a token that may decide and read.
 fn operated(url: &str) -> String {
     let operator = format!("[[admin.tokens]]\nname = \"ann\"\nrole = \"operator\"\ntoken = \"{OPERATOR}\"\n");
     format!("{}{operator}", routed(url))
@@ -338,7 +338,7 @@ async fn what_does_not_open_waits_and_goes_on_when_it_is_put_right(database: &Da
 async fn a_row_in_clear_is_neither_shown_nor_sent_where_that_is_refused(database: &Database) {
     let (away, key) = (operated("http://127.0.0.1:9"), keys(&[("k1", "01")]));
     let mut server = Server::start(&database.url, &away).await;
-    // One from before there was a key, and one that somebody writes over.
+    // One from before there was a key, and one that is overwritten in the database.
     failed_once(database, &mut server, &["evt_old"]).await;
     rewrite(&server, &format!("{away}{key}"));
     server.spawn().await;

@@ -19,7 +19,7 @@ use crate::providers::{NOW_S, dev, request, sign_at};
 
 on_both!(
     handlers_see_the_whole_event_at_every_dispatch,
-    a_retry_of_a_redacted_and_sealed_event_sees_what_came,
+    a_retry_of_a_redacted_and_sealed_event_sees_the_received_body,
     a_route_takes_what_its_condition_lets_pass_and_what_cannot_be_decided_fails,
     lanes_and_templates_read_the_envelope,
 );
@@ -87,7 +87,7 @@ async fn is_in_state(database: &Database, state: &str, n: i64) {
     .await;
 }
 
-/// First dispatch and retry of both handlers; the texts that came.
+/// First dispatch and retry of both handlers; the texts that they received.
 async fn fail_and_succeed(database: &Database, more: &str) -> (Seen, [String; 2]) {
     let (seen, is_away) = (Seen::default(), Arc::new(AtomicBool::new(true)));
     let app = TestApp::start(database, looking(&seen, &is_away), more).await;
@@ -108,7 +108,7 @@ async fn fail_and_succeed(database: &Database, more: &str) -> (Seen, [String; 2]
     (seen, bodies)
 }
 
-/// How often each handler saw the live event, as it came.
+/// How often each handler saw the live event, as it was received.
 fn times(seen: &Seen, bodies: &[String; 2]) -> [usize; 2] {
     let seen = seen.lock().unwrap();
     assert!(seen.iter().all(|(_, _, livemode, text)| *livemode && bodies.contains(text)), "{seen:?}");
@@ -138,7 +138,7 @@ async fn handlers_see_the_whole_event_at_every_dispatch(database: &Database) {
     app.running.stop().await;
 }
 
-async fn a_retry_of_a_redacted_and_sealed_event_sees_what_came(database: &Database) {
+async fn a_retry_of_a_redacted_and_sealed_event_sees_the_received_body(database: &Database) {
     let key = format!("aa{}", "3c".repeat(31));
     let more =
         format!("redact = [\"/account\"]\n[encryption]\nkeys = [{{ id = \"new\", key = \"{key}\" }}]\n");

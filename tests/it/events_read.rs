@@ -1,4 +1,4 @@
-//! What operators read of events, over HTTP, on the real binary.
+//! The operator API's views of events, over HTTP, on the real binary.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::process::{Server, client, now_s, stripe_header, until};
 
 on_sqlite!(
     a_list_is_read_page_by_page_and_what_is_wrong_with_a_question_is_said,
-    a_ledger_tells_of_copies_and_of_the_secret_that_matched,
+    a_ledger_shows_copies_and_the_secret_that_matched,
     a_body_leaves_as_a_file_and_not_without_a_word_in_the_audit_log,
     ids_that_hold_anything_are_reached_and_steer_nothing,
 );
@@ -19,7 +19,7 @@ on_sqlite!(
 const READER: &str = "reader-token-0123456789";
 const VIEWER: &str = "viewer-token-0123456789";
 
-/// A server with those who look.
+/// A server, a reader and a viewer.
 async fn serve(database: &Database) -> (Server, Operator, Operator) {
     let mut server = Server::prepare(&database.url, "");
     let config = std::fs::read_to_string(server.config()).unwrap();
@@ -106,7 +106,7 @@ async fn a_list_is_read_page_by_page_and_what_is_wrong_with_a_question_is_said(d
     }
 }
 
-async fn a_ledger_tells_of_copies_and_of_the_secret_that_matched(database: &Database) {
+async fn a_ledger_shows_copies_and_the_secret_that_matched(database: &Database) {
     let (server, reader, viewer) = serve(database).await;
     let body = event_body("evt_1", "x", 1);
     assert_eq!(send(&server, &body).await, "accepted");

@@ -13,7 +13,7 @@ use crate::contract::Operator;
 use crate::database::{Database, On};
 use crate::process::{Server, client, now_s, stripe, stripe_header, until};
 
-/// One way out.
+/// One refusal.
 struct Exit {
     /// The constant of `http::error::Problem` that answers; empty where another layer does.
     problem: &'static str,
@@ -34,7 +34,7 @@ enum Sent {
     Beside(&'static str),
 }
 
-/// Where a request is found afterwards.
+/// The trace that a refused request leaves.
 #[derive(PartialEq)]
 enum Trace {
     /// A log line.
@@ -198,7 +198,7 @@ const LONG_HEAD: &str = {
     }
 };
 
-/// The last one, because it takes the database away.
+/// The last one, because it stops the database.
 const UNAVAILABLE: Exit = Exit {
     problem: "UNAVAILABLE",
     sent: Sent::Event("stripe"),
@@ -231,7 +231,7 @@ async fn every_refusal_moves_one_counter_and_leaves_one_trace() {
 }
 
 #[tokio::test]
-async fn a_log_line_says_how_long_a_request_took_and_where_a_refused_one_came_from() {
+async fn log_lines_have_the_duration_of_a_request_and_the_address_of_a_refused_one() {
     let database = Database::create(On::Sqlite).await.unwrap();
     let mut server = Server::prepare(&database.url, "");
     let config = std::fs::read_to_string(server.config()).unwrap();

@@ -1,4 +1,4 @@
-//! Explain over the API: requests that people have saved, judged by the providers as they are configured.
+//! Explain over the API: saved requests, checked by the configured providers.
 
 use serde_json::{Value, json};
 
@@ -7,9 +7,9 @@ use crate::database::{Database, on_sqlite};
 use crate::process::{Server, client, now_s, post_stripe, stripe_header};
 
 on_sqlite!(
-    a_saved_request_is_judged_step_by_step_and_an_event_that_is_known_is_told,
-    another_secret_that_matches_is_told_within_the_scope_of_who_asks,
-    line_ends_that_were_changed_are_told,
+    a_saved_request_is_checked_step_by_step_and_a_known_event_is_reported,
+    another_secret_that_matches_is_shown_within_the_scope_of_the_caller,
+    changed_line_ends_are_reported,
     what_is_no_request_is_said_and_who_may_not_ask_hears_nothing,
 );
 
@@ -41,7 +41,7 @@ async fn found(reader: &Operator, order: &Value) -> Value {
     answer.body
 }
 
-async fn a_saved_request_is_judged_step_by_step_and_an_event_that_is_known_is_told(database: &Database) {
+async fn a_saved_request_is_checked_step_by_step_and_a_known_event_is_reported(database: &Database) {
     let (server, reader) = serve(database).await;
     post_stripe(&client(), &server.url("/webhooks/stripe"), "evt_1").await.unwrap();
     for (id, known) in [("evt_1", json!("ignored")), ("evt_2", Value::Null)] {
@@ -71,7 +71,7 @@ async fn a_saved_request_is_judged_step_by_step_and_an_event_that_is_known_is_to
     assert_eq!(found(&reader, &parts).await["verdict"], "believed");
 }
 
-async fn another_secret_that_matches_is_told_within_the_scope_of_who_asks(database: &Database) {
+async fn another_secret_that_matches_is_shown_within_the_scope_of_the_caller(database: &Database) {
     let (server, reader) = serve(database).await;
     // Signed with the secret of `stripe`.
     let order = json!({ "request": saved("stripe_eu", "{}", now_s()) });
@@ -87,7 +87,7 @@ async fn another_secret_that_matches_is_told_within_the_scope_of_who_asks(databa
     assert!(!view.to_string().contains("stripe_eu"), "{view:#}");
 }
 
-async fn line_ends_that_were_changed_are_told(database: &Database) {
+async fn changed_line_ends_are_reported(database: &Database) {
     let (_server, reader) = serve(database).await;
     for (signed, given, lines) in [
         ("{\n}", "{\n}", "as_given"),

@@ -1,5 +1,5 @@
-//! A sender whose keys have to be fetched: what it is answered when they are out of reach, while strangers ask for keys
-//! that there are not, and after a restart.
+//! A sender whose keys must be fetched: its answers while they cannot be fetched, while strangers request unknown keys,
+//! and after a restart.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use crate::process::{client, until};
 use crate::tls_listeners::Authority;
 
 on_both!(
-    a_sender_whose_keys_are_out_of_reach_is_told_to_come_again,
+    a_sender_whose_keys_cannot_be_fetched_is_asked_to_retry,
     a_key_that_was_good_survives_a_restart_while_its_host_is_away,
 );
 
@@ -72,7 +72,7 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     keys.key_text("public_keys", id).map(|_| Believed::plain(0))
 }
 
-async fn a_sender_whose_keys_are_out_of_reach_is_told_to_come_again(database: &Database) {
+async fn a_sender_whose_keys_cannot_be_fetched_is_asked_to_retry(database: &Database) {
     let kind = Provider::from_spec(KIND).verify_with(verify);
     let app = TestApp::start(database, kind, "").await;
     let (status, outcome, text) = app.post(&event_body("evt_1", "invoice.paid", 1)).await;
@@ -82,7 +82,7 @@ async fn a_sender_whose_keys_are_out_of_reach_is_told_to_come_again(database: &D
     app.running.stop().await;
 }
 
-/// A sender's host: it has one key, counts who asks, and closes every connection while it is away.
+/// A sender's host: it has one key, counts requests, and closes every connection while it is away.
 struct KeyHost {
     port: u16,
     ca: String,

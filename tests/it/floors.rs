@@ -1,5 +1,5 @@
-//! Secrets that can be guessed are refused when the program starts, for every kind; and what is allowed and most
-//! likely not meant is told.
+//! Secrets that can be guessed are refused when the program starts, for every kind; and what is allowed but most
+//! likely a mistake is warned about.
 
 use hooklatch_core::config::{AgeConfig, KindSettings, OnHandlerError, ProviderConfig, RetryConfig, Secret};
 use hooklatch_core::mistakes::Mistake;
@@ -20,7 +20,7 @@ fn secret(spec: &Spec, n: usize) -> String {
     }
 }
 
-/// What is wrong with a provider of this kind; of what is needed and no secret it has the published values.
+/// The problems of a provider of this kind; required settings that are not secrets have the published values.
 fn mistakes(kind: &Provider, secrets: &[String], mut settings: KindSettings) -> Vec<Mistake> {
     let spec = kind.spec().unwrap();
     for one in &spec.setting {
@@ -96,7 +96,7 @@ fn no_kind_starts_with_a_secret_that_can_be_guessed() {
 
 #[test]
 fn every_setting_that_is_a_secret_has_a_floor() {
-    // What else kinds are told: public keys, names, switches, and credentials that we show to the sender.
+    // Other settings of kinds: public keys, names, switches, and credentials that Hooklatch shows to the sender.
     const NO_SECRETS: [&str; 56] = [
         "signed",
         "fields",
@@ -173,24 +173,24 @@ fn every_setting_that_is_a_secret_has_a_floor() {
     }
 }
 
-/// True when `check` finds a configuration good, what it says, and the same for programs.
+/// Whether `check` accepts a configuration, its output, and the output as JSON.
 pub fn check(text: &str) -> (bool, String, serde_json::Value) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("hooklatch.toml");
     std::fs::write(&file, text).unwrap();
-    // What everybody could read would be told as well.
+    // A file that every user can read would be warned about as well.
     std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
     let run = |arguments: &[&str]| {
         let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_hooklatch"));
         command.args(arguments).current_dir(folder.path()).output().unwrap()
     };
     let plain = run(&["check"]);
-    let told = serde_json::from_slice(&run(&["check", "--json"]).stdout).unwrap();
-    (plain.status.success(), String::from_utf8(plain.stderr).unwrap(), told)
+    let report = serde_json::from_slice(&run(&["check", "--json"]).stdout).unwrap();
+    (plain.status.success(), String::from_utf8(plain.stderr).unwrap(), report)
 }
 
 #[test]
-fn a_secret_that_can_be_guessed_is_told_by_file_key_length_and_remedy_and_never_shown() {
+fn a_weak_secret_is_reported_by_file_key_length_and_remedy_and_never_shown() {
     let canary = "Zx9";
     for (provider, key) in [
         (format!("[providers.stripe]\nsecrets = [\"{canary}\"]"), "stripe.secrets"),
@@ -214,11 +214,11 @@ fn a_secret_that_can_be_guessed_is_told_by_file_key_length_and_remedy_and_never_
             "ably.settings.named_secrets",
         ),
     ] {
-        let (is_good, said, told) = check(&provider);
+        let (is_good, said, report) = check(&provider);
         assert!(!is_good, "{key}");
         let start = format!("hooklatch.toml: providers.{key}: ");
         assert!(said.contains(&start) && said.contains("3 bytes") && said.contains("openssl rand"), "{said}");
         assert!(!said.contains(canary), "{said}");
-        assert_eq!(told["problems"][0]["key"], format!("providers.{key}"));
+        assert_eq!(report["problems"][0]["key"], format!("providers.{key}"));
     }
 }

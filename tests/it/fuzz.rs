@@ -6,7 +6,7 @@ use fastrand::Rng;
 #[path = "../../fuzz/src/lib.rs"]
 mod targets;
 
-/// What JSON, forms, headers, TOML and PEM are made of.
+/// Tokens of JSON, forms, headers, TOML and PEM.
 const WORDS: [&str; 32] = [
     "{",
     "}",
@@ -42,7 +42,7 @@ const WORDS: [&str; 32] = [
     "{\"a\":[",
 ];
 
-/// What was sent against us: much of one thing, and texts that are two things.
+/// Hostile inputs: many repetitions of one token, and texts that are valid in two formats.
 fn attacks() -> Vec<Vec<u8>> {
     let signature = format!("hooklatch_dev|{}&", "0".repeat(40));
     let parameters = (0..40).map(|n| format!(";a{n}")).collect::<Vec<_>>().concat();

@@ -1,4 +1,4 @@
-//! Events that come by GET, over HTTP: the query is the event, and a stranger's GET is nothing.
+//! Events sent by GET: the query is the event, and a stranger's GET makes none.
 
 use crate::database::{Database, On};
 use crate::process::{Server, client};

@@ -89,7 +89,7 @@ async fn every_answer_to_operators_keeps_to_itself_also_those_that_say_no() {
 fn from(last: u8) -> reqwest::Client {
     drop(client());
     let address = IpAddr::V4(Ipv4Addr::new(127, 0, 0, last));
-    // A connection for each, because refusals on one are told late.
+    // One connection for each request: refusals on a shared one are delayed.
     let builder = reqwest::Client::builder().no_proxy().local_address(address);
     builder.pool_max_idle_per_host(0).build().unwrap()
 }
@@ -112,24 +112,27 @@ async fn guessing_tokens_is_seen_and_keeps_no_operator_out() {
     }
     let answered_n = refused.iter().filter(|(status, _)| *status == 401).count();
     // Ten at once, and one a second.
-    let told_n_max = 11 + usize::try_from(began.elapsed().as_secs()).unwrap();
-    assert!((10..=told_n_max).contains(&answered_n), "{answered_n} of 300 tokens were told to be wrong");
+    let refused_n_max = 11 + usize::try_from(began.elapsed().as_secs()).unwrap();
+    assert!((10..=refused_n_max).contains(&answered_n), "{answered_n} of 300 tokens were told to be wrong");
     assert!(refused.iter().all(|(status, after)| *status == 401 || (*status == 429 && after.is_some())));
     for (who, whose) in [(&operator, "its own"), (&stranger, "a guesser's"), (&newcomer, "a new")] {
         for n in 0..20 {
             ask(&stranger, &server, &format!("guess-0123456789-{n}")).await;
         }
-        // Once a second one of them is told to be wrong.
-        let mut told_n = 0;
+        // Once a second one of them is answered with 401.
+        let mut refused_n = 0;
         while ask(&stranger, &server, "guess-0123456789").await.0 != 429 {
-            told_n += 1;
-            assert!(told_n < 20, "a guesser does not wait");
+            refused_n += 1;
+            assert!(refused_n < 20, "a guesser does not wait");
         }
         assert_eq!(ask(who, &server, OPERATOR).await.0, 200, "a good token passes from {whose} address");
     }
     let others: Vec<reqwest::Client> = (5..200).map(from).collect();
-    let told = join_all(others.iter().map(|other| ask(other, &server, "guess-0123456789"))).await;
-    assert!(told.iter().any(|(status, _)| *status == 429), "all of them together are too many: {told:?}");
+    let answers = join_all(others.iter().map(|other| ask(other, &server, "guess-0123456789"))).await;
+    assert!(
+        answers.iter().any(|(status, _)| *status == 429),
+        "all of them together are too many: {answers:?}"
+    );
     assert_eq!(ask(&from(200), &server, OPERATOR).await.0, 200, "which is nothing to an operator");
     let lines_n = server.log().matches("refused a wrong operator token").count();
     // Two a second.

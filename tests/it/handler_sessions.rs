@@ -1,5 +1,5 @@
-//! What a transactional handler leaves in the session that it was given: nothing of it is there for whoever comes next,
-//! nor for what is written after it.
+//! State that a transactional handler leaves in its session: neither the next user of the connection sees it, nor what
+//! is written afterwards.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ on_both!(
     an_event_whose_handler_commits_its_transaction_is_shown_as_failed,
     a_handler_that_commits_when_it_runs_again_is_not_run_a_third_time,
     tables_that_a_handler_makes_for_itself_are_gone_with_its_transaction,
-    a_statement_of_a_handler_that_never_ends_holds_up_nobody,
+    a_handler_statement_that_never_ends_delays_no_other_event,
     what_a_handler_calls_like_ours_hides_nothing_of_ours,
     a_transaction_that_a_handler_begins_in_place_of_its_own_is_found_out,
 );
@@ -111,7 +111,7 @@ async fn never_ends(tx: &mut Tx, _: Event<Json>) -> Handled {
     Ok(Effects::new())
 }
 
-async fn a_statement_of_a_handler_that_never_ends_holds_up_nobody(database: &Database) {
+async fn a_handler_statement_that_never_ends_delays_no_other_event(database: &Database) {
     is_given_up(database, stripe_kind().on_tx("broken", never_ends)).await;
 }
 
@@ -241,7 +241,7 @@ async fn a_statement_that_ignores_us_is_ended_and_its_sender_hears_200() {
     store.close().await;
 }
 
-/// What a handler may leave behind, and how the next one sees that it is gone.
+/// State that a handler may leave, and a statement that shows that it is gone.
 const LEFT: [(&str, &str); 9] = [
     ("SET synchronous_commit = off", "SELECT (current_setting('synchronous_commit') <> 'on')::int::bigint"),
     (
@@ -356,7 +356,7 @@ async fn slow_handlers_of_many_providers_leave_sessions_to_everybody_else() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_warns_of_other_things_with_each_write_refuses_nobody() {
+async fn unrelated_warnings_with_each_write_refuse_no_event() {
     let Some(database) = Database::create(On::Postgres).await else { return };
     database.store().await.close().await;
     // What PostgreSQL says for days before it runs out of transactions; it takes writes all the same.
@@ -388,7 +388,8 @@ async fn a_server_that_warns_of_other_things_with_each_write_refuses_nobody() {
     app.running.stop().await;
 }
 
-/// Posts an event of the type `runs`, whose handler runs `sql`; returns what its sender hears, and its state.
+/// Posts an event of the type `runs`, whose handler runs `sql`; returns the outcome of the answer, and the event's
+/// state.
 async fn posted(app: &TestApp, database: &Database, id: &str, sql: &str) -> (String, String) {
     let body = format!(
         r#"{{"id":"{id}","type":"runs","data":{{"object":{{"id":{}}}}}}}"#,
@@ -399,7 +400,7 @@ async fn posted(app: &TestApp, database: &Database, id: &str, sql: &str) -> (Str
     (said, database.text(state, id).await.unwrap_or_default())
 }
 
-fn heard(said: &str, state: &str) -> (String, String) {
+fn outcome(said: &str, state: &str) -> (String, String) {
     (said.to_owned(), state.to_owned())
 }
 
@@ -439,13 +440,13 @@ async fn what_a_deferred_rule_sets_does_not_outlive_its_handler() {
     for (n, sql) in statements.into_iter().enumerate() {
         assert_eq!(
             posted(&app, &database, &format!("odd_{n}"), sql).await,
-            heard("accepted", "handled"),
+            outcome("accepted", "handled"),
             "{sql}"
         );
         for m in 0..3 {
             let id = format!("after_{n}_{m}");
             let found = posted(&app, &database, &id, "INSERT INTO seen SELECT 'ran'").await;
-            assert_eq!(found, heard("accepted", "handled"), "after {sql}");
+            assert_eq!(found, outcome("accepted", "handled"), "after {sql}");
         }
     }
     app.running.stop().await;
@@ -471,9 +472,9 @@ async fn a_deferred_rule_that_is_broken_is_its_own_event_s_failure_and_its_warni
     .await;
     let app = TestApp::start(&database, stripe_kind().on_tx("runs", runs), "").await;
     let whole = "INSERT INTO child VALUES (1); INSERT INTO parent VALUES (1)";
-    assert_eq!(posted(&app, &database, "whole", whole).await, heard("accepted", "handled"));
+    assert_eq!(posted(&app, &database, "whole", whole).await, outcome("accepted", "handled"));
     let broken = "INSERT INTO child VALUES (2)";
-    assert_eq!(posted(&app, &database, "broken", broken).await, heard("accepted", "retry"));
+    assert_eq!(posted(&app, &database, "broken", broken).await, outcome("accepted", "retry"));
     app.running.stop().await;
 }
 
@@ -523,7 +524,7 @@ async fn a_handler_that_drops_prepared_statements_costs_its_session_and_not_its_
             assert_eq!(said, "accepted", "{sql}");
             assert!(["retry", "handled"].contains(&state.as_str()), "{sql}: {state}");
             let after = posted(&app, &database, &format!("after_{round}_{n}"), "SELECT 1").await;
-            assert_eq!(after, heard("accepted", "handled"), "after {sql}");
+            assert_eq!(after, outcome("accepted", "handled"), "after {sql}");
         }
     }
     app.running.stop().await;
@@ -536,7 +537,7 @@ async fn a_session_that_a_handler_leaves_as_it_was_is_used_again() {
     let app = TestApp::start(&database, stripe_kind().on_tx("runs", runs), "").await;
     for n in 0..6 {
         let sql = "INSERT INTO who SELECT pg_backend_pid()";
-        assert_eq!(posted(&app, &database, &format!("evt_{n}"), sql).await, heard("accepted", "handled"));
+        assert_eq!(posted(&app, &database, &format!("evt_{n}"), sql).await, outcome("accepted", "handled"));
     }
     app.running.stop().await;
     assert!(database.count("SELECT COUNT(DISTINCT pid) FROM who").await < 4);
@@ -559,7 +560,7 @@ async fn temporary_tables_that_refer_to_each_other_are_gone_with_their_transacti
     for (n, sql) in statements.iter().enumerate() {
         for m in 0..2 {
             let found = posted(&app, &database, &format!("evt_{n}_{m}"), sql).await;
-            assert_eq!(found, heard("accepted", "handled"), "{sql}");
+            assert_eq!(found, outcome("accepted", "handled"), "{sql}");
         }
     }
     app.running.stop().await;

@@ -1,4 +1,4 @@
-//! Plain handlers that do not come back: nobody can end them, so readiness tells, and all is well again once they do.
+//! Plain handlers that do not return: they cannot be cancelled, so readiness reports them until they do.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,7 +12,7 @@ use crate::database::{Database, on_both};
 use crate::process::{client, until};
 
 on_both!(
-    a_plain_handler_that_does_not_come_back_is_told_and_over_when_it_does,
+    a_plain_handler_that_hangs_is_reported_until_it_returns,
     a_burst_of_events_whose_handlers_are_slow_is_admitted,
     a_plain_handler_that_blocks_when_it_runs_again_keeps_nothing_else_from_running,
 );
@@ -31,7 +31,7 @@ async fn is_ready(app: &TestApp) -> bool {
     answer.is_ok_and(|answer| answer.status() == 200)
 }
 
-async fn a_plain_handler_that_does_not_come_back_is_told_and_over_when_it_does(database: &Database) {
+async fn a_plain_handler_that_hangs_is_reported_until_it_returns(database: &Database) {
     let release = Release(Arc::default());
     let is_released = Arc::clone(&release.0);
     let kind = stripe_kind().on("blocks", move |_: Event<Json>| {
@@ -68,7 +68,7 @@ async fn a_burst_of_events_whose_handlers_are_slow_is_admitted(database: &Databa
         Ok(Effects::new())
     });
     let app = Arc::new(TestApp::start(database, kind, "").await);
-    // Whom nobody answered in time comes again, as senders do. A burst that is never admitted ends this too.
+    // What was not answered in time is sent again, as senders do. A burst that is never admitted ends this too.
     for _ in 0..20 {
         let mut burst = tokio::task::JoinSet::new();
         for n in 0..EVENTS_N {

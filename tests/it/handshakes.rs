@@ -1,4 +1,4 @@
-//! Requests that are no events, over HTTP: each is answered as its sender wants, and nothing else is.
+//! Handshake requests over HTTP: each is answered as its sender expects, and makes no event.
 
 use crate::database::{Database, On};
 use crate::process::{Server, client};

@@ -1,5 +1,5 @@
-//! What people read first about an event, a search or a backlog: all runs, what waits beside it, what it waits for, and what
-//! was not looked at.
+//! Headlines of an event, a search or a backlog: they count all runs, what waits beside it, what it waits for, and what
+//! was not searched.
 
 use std::process::Command;
 
@@ -16,7 +16,7 @@ on_both!(
     a_re_run_that_waits_for_a_paused_provider_says_so_everywhere,
     a_search_says_that_there_are_more_matches_and_how_to_see_them,
     a_message_is_judged_wherever_it_is_shown,
-    a_call_that_waits_for_somebody_is_nowhere_said_to_go_out_by_itself,
+    a_call_that_waits_for_an_operator_is_nowhere_shown_as_scheduled,
     a_search_that_finds_only_beginnings_says_so_and_opens_nothing,
 );
 
@@ -24,7 +24,7 @@ mod one_database {
     use super::*;
     on_sqlite!(
         another_body_under_the_same_id_is_in_the_headline_of_the_first_event,
-        a_search_that_may_not_look_inside_events_never_reads_as_if_nothing_came,
+        a_search_without_access_to_bodies_never_claims_that_nothing_was_received,
         statistics_never_say_none_of_what_they_did_not_count_to_its_end,
     );
 }
@@ -189,8 +189,8 @@ async fn a_search_says_that_there_are_more_matches_and_how_to_see_them(database:
         let found = viewer.get(&format!("/search?id={id}")).await.body;
         assert_eq!((found["found"].as_array().unwrap().len(), &found["is_cut"]), (50, &json!(true)), "{id}");
         let page = person.get(&format!("/search?id={id}")).await.text;
-        let told = command(&server, &["search", id]);
-        for text in [found["notes"].to_string(), page, told] {
+        let output = command(&server, &["search", id]);
+        for text in [found["notes"].to_string(), page, output] {
             assert!(text.contains("More than 50 events") && text.contains(how), "{id}: {text}");
         }
         let said = found["headline"].as_str().unwrap();
@@ -201,7 +201,7 @@ async fn a_search_says_that_there_are_more_matches_and_how_to_see_them(database:
     assert_eq!((&found["is_cut"], &found["headline"]), (&json!(false), &json!("50 matches.")), "{found:#}");
 }
 
-async fn a_search_that_may_not_look_inside_events_never_reads_as_if_nothing_came(database: &Database) {
+async fn a_search_without_access_to_bodies_never_claims_that_nothing_was_received(database: &Database) {
     let server = serve(database).await;
     let found = with(&server, "viewer").get("/search?id=pi_1").await.body;
     assert_eq!(found["skips_ids_inside"], json!(true));
@@ -239,9 +239,9 @@ async fn statistics_never_say_none_of_what_they_did_not_count_to_its_end(databas
     let minute = &found["minutes"][0];
     assert_eq!((&minute["events_n"], &minute["is_cut"]), (&json!(50_000), &json!(true)), "{found:#}");
     assert!(found["counted_from_ms"].is_number(), "{found:#}");
-    let told = command(&server, &["statistics"]);
-    assert!(told.contains("50,000+") && !told.contains("no events"), "{told}");
-    assert!(told.contains("there are too many events to count them all"), "{told}");
+    let output = command(&server, &["statistics"]);
+    assert!(output.contains("50,000+") && !output.contains("no events"), "{output}");
+    assert!(output.contains("there are too many events to count them all"), "{output}");
 }
 
 async fn a_message_is_judged_wherever_it_is_shown(database: &Database) {
@@ -269,7 +269,7 @@ async fn a_message_is_judged_wherever_it_is_shown(database: &Database) {
     }
 }
 
-async fn a_call_that_waits_for_somebody_is_nowhere_said_to_go_out_by_itself(database: &Database) {
+async fn a_call_that_waits_for_an_operator_is_nowhere_shown_as_scheduled(database: &Database) {
     drop(database.store().await);
     for (seq, state, destination, lane) in [
         (1, "dead", "billing", "cus_1"),

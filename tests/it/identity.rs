@@ -48,7 +48,7 @@ async fn admitted(store: &Store, name: &Name, mut events: Vec<IncomingEvent>) ->
     found.into_iter().map(met).min()
 }
 
-/// What became of the second request of a pair, by the tables.
+/// The state of the second request of a pair, from the tables.
 async fn met(store: &Store, name: &Name, (kind, provider): (&Provider, &ActiveProvider), pair: &Pair) -> Met {
     let requests = pair.requests(kind, provider).unwrap();
     let mut found = None;
@@ -68,7 +68,7 @@ async fn every_pair_of_every_kind_meets_as_it_says(database: &Database) {
     for kind in builtin() {
         let provider = dev(&kind);
         for (n, pair) in pairs(kind.kind()).iter().enumerate() {
-            // What is told without tables comes first: it says more about what is wrong.
+            // What is found without tables is first: it says more about what is wrong.
             match pair.judge(&kind, &provider) {
                 Ok(met) if met == pair.expect => {}
                 Ok(met) => {
@@ -254,7 +254,7 @@ fn whatever_changes_in_what_is_signed_is_no_duplicate_and_the_same_bytes_are() {
             }
             for (pointer, other) in found.into_iter().filter(|(pointer, _)| !is_open(&kind, pointer)) {
                 let changed = pair(json!({ "set": { &pointer: other } }));
-                // What cannot be signed so is sent by nobody; and a signature in the body is made anew.
+                // What cannot be signed so is never sent; and a signature in the body is computed anew.
                 let Ok(requests) = changed.requests(&kind, &provider) else { continue };
                 if requests.first.body == requests.second.body {
                     continue;

@@ -1,4 +1,4 @@
-//! Forged requests against senders of payments, banks and billing: what a signature leaves open yields no second event.
+//! Forged requests of payment, bank and billing senders: changes of unsigned parts make no second event.
 
 use bytes::Bytes;
 use hooklatch_core::config::AgeConfig;
@@ -9,7 +9,7 @@ use hooklatch_verify::{RawRequest, Signed};
 
 use crate::providers::{NOW_S, dev, request, sign_at};
 
-/// A sender whose keys we have.
+/// A sender with known keys.
 struct Sender {
     kind: Provider,
     provider: ActiveProvider,
@@ -181,7 +181,7 @@ fn a_paddle_notice_that_comes_with_the_time_of_its_first_attempt_is_believed_unl
 }
 
 #[test]
-fn a_paypal_transmission_is_told_from_its_time_in_one_way() {
+fn a_paypal_transmission_is_identified_by_its_time_in_one_way() {
     let paypal = Sender::of("paypal");
     let sent = paypal.sends("PAYMENT.SALE.COMPLETED");
     paypal.refuses(sent.with("paypal-transmission-id", "id_1|2026"));
@@ -217,7 +217,8 @@ fn signed_bytes_under_an_id_of_somebodys_own_are_a_replay() {
 
 #[test]
 fn a_type_that_anybody_could_have_written_makes_no_second_event() {
-    // Of Modern Treasury's types none is read from a header; of Coinbase's it is, and what is signed tells the replay.
+    // Of Modern Treasury's types none is read from a header; of Coinbase's it is, and what is signed identifies the
+    // replay.
     let treasury = Sender::of("modern_treasury");
     let sent = treasury.sends("payment_order");
     let first = treasury.reads(sent.request());

@@ -1,4 +1,4 @@
-//! Payment senders whose signatures leave something open: requests that somebody who holds one of theirs could forge.
+//! Payment senders whose signatures leave something open: requests that could be forged from a captured one.
 
 use hooklatch_core::config::KindSettings;
 use hooklatch_core::types::{IncomingEvent, OnConflict};
@@ -142,28 +142,28 @@ fn what_india_does_not_sign_is_taken_where_the_operator_says_so_and_is_never_a_p
         let verified = provider.verify(vector.request().unwrap()).map_err(|why| why.to_string())?;
         Ok::<_, String>(provider.read(&verified))
     };
-    let told = json!({ "merchant_key": "k", "salt": "eight888", "unsigned_notices": "accept" });
+    let settings = json!({ "merchant_key": "k", "salt": "eight888", "unsigned_notices": "accept" });
     let plain = json!({ "merchant_key": "k", "salt": "eight888" });
     assert!(events(plain, &refund).unwrap_err().contains("unsigned_notices"));
     for (body, want, status) in [(&refund, "refund", "/status"), (&dispute, "dispute", "/cb_status")] {
-        let first = events(told.clone(), body).unwrap().remove(0);
+        let first = events(settings.clone(), body).unwrap().remove(0);
         assert_eq!((first.event_type.as_str(), &first.unreadable), (want, &None));
         assert_eq!(serde_json::from_slice::<Value>(&first.payload).unwrap(), *body);
         let mut later = body.clone();
         *later.pointer_mut(status).unwrap() = json!("other");
-        let later = events(told.clone(), &later).unwrap().remove(0);
+        let later = events(settings.clone(), &later).unwrap().remove(0);
         assert_eq!(becomes(&first, &later), "accepted");
-        assert_eq!(becomes(&first, &events(told.clone(), body).unwrap()[0]), "duplicate");
+        assert_eq!(becomes(&first, &events(settings.clone(), body).unwrap()[0]), "duplicate");
     }
     let other = json!({ "action": "refund", "status": "success", "key": "another" });
-    assert!(events(told.clone(), &other).unwrap_err().contains("another merchant"));
+    assert!(events(settings.clone(), &other).unwrap_err().contains("another merchant"));
     for payment in [
         json!({ "status": "success", "txnid": "t1", "amount": "1.00", "hash": "00" }),
         json!({ "status": "success", "txnid": "t1", "amount": "1.00", "hash": "00", "action": "refund" }),
         json!({ "order": { "orderId": "1", "status": "COMPLETED" }, "action": "refund" }),
         json!([{ "action": "refund", "status": "success" }]),
     ] {
-        assert!(events(told.clone(), &payment).unwrap_err().contains("no notice"), "{payment}");
+        assert!(events(settings.clone(), &payment).unwrap_err().contains("no notice"), "{payment}");
     }
 }
 
@@ -270,7 +270,7 @@ fn a_form_of_alipay_is_cut_in_one_way() {
     let json = format!(r#"{{"notify_id":"N9","trade_status":"TRADE_SUCCESS","z":"=&{text}&"}}"#);
     assert!(serde_json::from_str::<Value>(&json).is_ok());
     alipay.refuses(&signed.headers, json.as_bytes(), "it is no form");
-    // What tells nothing of the event may be cut elsewhere, and is no second event.
+    // Text that identifies nothing of the event may be cut elsewhere, and is not a second event.
     let split = text.replacen("subject=a%26b", "subject=a&b=", 1);
     if let Ok(events) = alipay.events(&signed, split.as_bytes()) {
         assert_eq!(becomes(&first, &events[0]), "conflict");

@@ -1,5 +1,5 @@
-//! Requests that somebody forged out of one genuine request of a software service: none is an event of its own. And
-//! genuine ones that look alike: each is.
+//! Requests forged out of one genuine request of a software service: none is an event of its own. And genuine ones
+//! that look alike: each is.
 
 use hooklatch_receive::provider::ActiveProvider;
 use hooklatch_receive::providers::builtin;
@@ -10,7 +10,7 @@ use crate::providers::{NOW_S, dev, request, sign_at};
 
 type Headers = Vec<(String, String)>;
 
-/// A server with every kind, and whoever sends to it.
+/// A server with every kind, and a client that sends to it.
 struct Sender {
     server: Server,
     client: reqwest::Client,
@@ -30,7 +30,7 @@ impl Sender {
         provider.sign(body.as_bytes(), &at).unwrap()
     }
 
-    /// What becomes of a request: the outcome, or the status of a refusal.
+    /// The outcome of a request, or the status of a refusal.
     async fn post(&self, kind: &str, headers: &Headers, body: &[u8]) -> String {
         let url = self.server.url(&format!("/webhooks/{kind}"));
         let mut request = self.client.post(url).body(body.to_vec());
@@ -53,7 +53,7 @@ fn with(headers: &Headers, set: &[(&str, &str)]) -> Headers {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_id_of_the_family_that_nobody_signed_makes_no_other_event() {
+async fn an_unsigned_id_of_the_family_makes_no_other_event() {
     let sender = Sender::start().await;
     let body = r#"{"type":"invoice.paid","data":{"id":"in_1"}}"#;
     let signed = sender.signed("svix", ("", "msg_1"), body);
@@ -89,7 +89,7 @@ async fn a_message_of_sns_that_holds_lines_of_the_signed_text_is_cut_in_one_way_
             "Message": text, "Timestamp": "2026-01-01T00:00:00.000Z", "Signature": "",
         })
     };
-    // Whoever may publish a text writes lines into it as the signed text has them.
+    // A user who may publish a text writes lines into it as the signed text has them.
     let inner = format!("a\nMessageId\n{FORGED}\nSubject\nb");
     let signed = sender.signed("aws_sns", ("", OURS), &message(&inner, OURS).to_string());
     assert_eq!(sender.post("aws_sns", &signed.headers, &signed.body).await, "accepted");

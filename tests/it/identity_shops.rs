@@ -1,5 +1,5 @@
-//! What somebody makes of one signed request of a shop, a wallet or an office tool: another id, another topic, another
-//! cut of the same signed text. None of it is another event.
+//! Variations of one signed request of a shop, a wallet or an office tool: another id, another topic, another cut of
+//! the same signed text. None of them is another event.
 
 use bytes::Bytes;
 use hooklatch_core::config::{KindSettings, Secret};
@@ -12,7 +12,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use crate::database::{Database, on_both};
 use crate::process::{Server, client};
 
-on_both!(only_the_topics_that_a_shop_was_told_of_share_a_body);
+on_both!(only_the_configured_topics_of_a_shop_share_a_body);
 
 /// When everything here is signed and received. Unix seconds.
 const NOW_S: i64 = 1_767_225_600;
@@ -56,7 +56,7 @@ impl Sender {
         hooklatch_receive::provider::dev_secret(self.kind.spec().unwrap())
     }
 
-    /// Its one event, or why nobody believes it.
+    /// Its one event, or why it is rejected.
     fn read(&self, sent: &Sent) -> Result<IncomingEvent, String> {
         let mut headers = HeaderMap::new();
         for (name, value) in &sent.headers {
@@ -78,7 +78,7 @@ impl Sender {
         Ok(events.remove(0))
     }
 
-    /// What becomes of `forged` after `genuine`.
+    /// The outcome of `forged` after `genuine`.
     #[track_caller]
     fn check(&self, genuine: &Sent, forged: &Sent, want: &str) {
         let first = self.read(genuine).unwrap();
@@ -116,7 +116,7 @@ impl Sent {
     }
 }
 
-/// What admission makes of `second`, which came after `first`.
+/// What admission makes of `second`, received after `first`.
 fn met(first: &IncomingEvent, second: &IncomingEvent) -> &'static str {
     assert_eq!(second.unreadable, None);
     let is_known = first.key == second.key;
@@ -139,7 +139,7 @@ fn a_shops_body_counts_once_for_a_topic_whatever_ids_it_comes_under() {
         shopify.check(&genuine, &genuine.with_header(id, "forged_1"), "replayed");
     }
     shopify.check(&genuine, &genuine.without_header("x-shopify-event-id"), "replayed");
-    // Whoever holds an order cannot have it read as what repeats by nature.
+    // A captured order cannot be sent as an event that repeats by nature.
     let uninstalled = genuine.with_header("x-shopify-topic", "app/uninstalled");
     shopify.check(&uninstalled, &uninstalled.with_header("x-shopify-event-id", "forged_1"), "replayed");
     // One action sends one order under several topics: that is theirs to do, and the operator's to narrow.
@@ -234,7 +234,7 @@ fn one_signature_of_contentful_has_one_topic() {
 }
 
 #[test]
-fn a_signed_time_tells_firings_apart_and_a_header_does_not() {
+fn a_signed_time_distinguishes_firings_and_a_header_does_not() {
     for (kind, id, body) in [
         ("sanity", "idempotency-key", r#"{"_id":"post-1"}"#),
         ("zendesk", "x-zendesk-webhook-invocation-id", r#"{"ticket_id":"35436"}"#),
@@ -267,7 +267,7 @@ fn an_old_signature_of_hubspot_is_of_json_alone_and_can_be_refused_altogether() 
     };
     let body = r#"[{"eventId":1,"subscriptionId":2,"occurredAt":3,"subscriptionType":"contact.creation","objectId":4}]"#;
     assert!(hubspot.read(&signed_v1(body.as_bytes())).is_ok());
-    // Whoever holds a request could leave the newer headers out: by default that is refused, and says what allows it.
+    // A captured request could be sent without the newer headers: by default that is refused with a remedy.
     let refused = by_default.read(&signed_v1(body.as_bytes())).unwrap_err();
     assert!(refused.contains("require"), "{refused}");
     // What a length extension makes ends in the digest's own padding and whatever was put behind it.
@@ -347,7 +347,7 @@ fn whether_a_body_is_a_form_its_own_bytes_say() {
     assert_eq!(affirm.read(&forged).unwrap().event_type, "prequal_decision");
 }
 
-async fn only_the_topics_that_a_shop_was_told_of_share_a_body(database: &Database) {
+async fn only_the_configured_topics_of_a_shop_share_a_body(database: &Database) {
     const SECRET: &str = "hush-hush-0123456789";
     let more = format!(
         "[providers.shopify]\nsecrets = [\"{SECRET}\"]\ntypes = [\"orders/create\", \"orders/paid\"]\n"

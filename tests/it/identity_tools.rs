@@ -1,4 +1,4 @@
-//! Which event it is, of senders of code, chat and mail: genuine requests, and what whoever holds one makes of it.
+//! Identity of events of code, chat and mail senders: genuine requests, and variations of a captured one.
 
 use hooklatch_core::config::{KindSettings, Secret};
 use hooklatch_receive::provider::ActiveProvider;
@@ -9,7 +9,7 @@ use crate::database::{Database, on_both};
 use crate::process::{Server, client};
 use crate::providers::{NOW_S, dev, request};
 
-on_both!(what_whoever_holds_one_genuine_request_makes_of_it_is_told_from_what_the_sender_sends);
+on_both!(variations_of_one_genuine_request_are_distinguished_from_genuine_events);
 
 /// Every provider's secret: of a text, of a token and of a key alike.
 const SECRET: &str = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=";
@@ -44,7 +44,7 @@ settings = { batches = "accept" }
 secrets = ["whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="]
 "#;
 
-/// One that is played with the secret of [`PROVIDERS`].
+/// A simulated sender with the secret of [`PROVIDERS`].
 fn sender(kind: &str, secret: &str) -> ActiveProvider {
     let kind = builtin().into_iter().find(|one| one.kind() == kind).unwrap();
     let mut settings = KindSettings::default();
@@ -83,9 +83,7 @@ impl Stage<'_> {
     }
 }
 
-async fn what_whoever_holds_one_genuine_request_makes_of_it_is_told_from_what_the_sender_sends(
-    database: &Database,
-) {
+async fn variations_of_one_genuine_request_are_distinguished_from_genuine_events(database: &Database) {
     let server = Server::start(&database.url, PROVIDERS).await;
     let stage = Stage(&server);
     github(&stage).await;
@@ -220,7 +218,7 @@ async fn one_key_or_none(stage: &Stage<'_>) {
     }
 }
 
-/// Of a batch the first event alone is signed: what stands behind it is whatever came first.
+/// Of a batch only the first event is signed: the others are as they were in the first copy received.
 async fn segment(stage: &Stage<'_>) {
     let segment = sender("segment", SECRET);
     let batch = |second: &str| {

@@ -1,4 +1,4 @@
-//! Which event it is, however its body is written: what the signature of a sender does not cover makes no second one.
+//! Identity of an event in every form of its body: parts that the signature does not cover make no second event.
 
 use hooklatch_core::types::{IncomingEvent, OnConflict};
 use hooklatch_receive::pairs::Pair;
@@ -13,7 +13,7 @@ fn kind(name: &str) -> Provider {
     builtin().into_iter().find(|kind| kind.kind() == name).unwrap()
 }
 
-/// Whose signature is of no event, so that it tells no two apart: a token for a URL, which is good for three minutes,
+/// Whose signature covers no event, so that it distinguishes none: a token for a URL, which is valid for three minutes,
 /// and a text that is equal each time a subscription is suspended. Their pages say that they are weak.
 const OF_NO_EVENT: [(&str, &str); 2] = [("atlassian_connect", ""), ("paymob", "suspended")];
 
@@ -73,7 +73,7 @@ fn rewritten(body: &[u8]) -> Vec<Vec<u8>> {
 fn a_signed_body_that_is_written_another_way_is_no_second_event() {
     let (mut wrong, mut believed_n) = (Vec::new(), 0);
     for kind in builtin() {
-        // Whoever has a token writes what he likes.
+        // With a token, any content can be written.
         let weak = kind.spec().unwrap().signature.weak.map(|weak| format!("{weak:?}"));
         if weak.is_some_and(|weak| weak != "Body") {
             continue;

@@ -1,4 +1,4 @@
-//! Ids inside events, through the whole program: kept as the configuration says, and found through the API.
+//! Ids inside events: stored as configured, and found through the API.
 
 use hooklatch_verify::SignAt;
 use serde_json::Value;
@@ -20,10 +20,10 @@ async fn search(server: &Server, id: &str) -> Value {
     serde_json::from_str(&answer.text().await.unwrap()).unwrap()
 }
 
-/// What is found, each as how and where: `search_id stripe evt_1`.
+/// The hits of a search, each with its match and its event: `search_id stripe evt_1`.
 async fn found(server: &Server, id: &str) -> Vec<String> {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
-    let told = |hit: &Value| {
+    let summary = |hit: &Value| {
         format!(
             "{} {} {}",
             text(&hit["by"]),
@@ -31,7 +31,7 @@ async fn found(server: &Server, id: &str) -> Vec<String> {
             text(&hit["event"]["event_id"])
         )
     };
-    search(server, id).await["found"].as_array().unwrap().iter().map(told).collect()
+    search(server, id).await["found"].as_array().unwrap().iter().map(summary).collect()
 }
 
 async fn ids_inside_events_are_kept_as_each_provider_is_configured(database: &Database) {

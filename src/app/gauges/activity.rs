@@ -1,4 +1,4 @@
-//! What this node counted since its start, and how much of it is in the table of all nodes.
+//! The counts of this node since its start, and how much of them is in the table of all nodes.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -37,14 +37,14 @@ impl NodeActivity {
         let saved = self.saved.lock().unwrap_or_else(PoisonError::into_inner);
         totals.retain(|key, total| {
             let saved_n = saved.get(key).copied().unwrap_or_default();
-            // A provider that a reload took out and another brought back counts from 0.
+            // A provider that one reload removed and another restored counts from 0.
             *total = total.checked_sub(saved_n).unwrap_or(*total);
             *total > 0
         });
         totals
     }
 
-    /// Adds to the table what is not in it yet. What could not be added is added the next time.
+    /// Adds to the table what is not in it yet. What failed is added the next time.
     pub(in crate::app) async fn save(&self, store: &Store, now_ms: UnixMs) {
         let totals = self.totals();
         match store.activity_add(self.unsaved_of(totals.clone()), now_ms).await {

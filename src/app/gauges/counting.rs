@@ -1,9 +1,8 @@
-//! Counts in the background what only the tables and the system know.
+//! Counts in the background what is only in the tables and in the system.
 //!
-//! A count looks at a bounded number of rows, by indexes, and takes a hundredth of the time, however much there is: the
-//! pause after it grows with it, up to two minutes, and one slow count between two quick ones does not make the numbers
-//! old. A database that is away keeps the counts as they were, with their
-//! time. What the system says is asked for every few seconds all the same.
+//! A count reads a bounded number of rows, by indexes, and uses a hundredth of the time: the pause after it grows with
+//! its duration, up to two minutes, and one slow count between two quick ones does not delay the next. While the
+//! database is away, the counts keep their values and their time. The system is read every few seconds all the same.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,18 +23,18 @@ use hooklatch_core::stop::Stop;
 use hooklatch_receive::CountedRequests;
 use hooklatch_receive::admit::AdmitContext;
 
-/// Pause between two looks at the system, and the shortest between two counts.
+/// Pause between two reads of the system, and the shortest pause between two counts.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
-/// Counting takes up this part of the time, as long as the pause is not the longest.
+/// Counting takes one part in so many of the time, unless the pause is at its maximum.
 const COUNT_PART: u32 = 100;
-/// Longest pause after a count. A lock that keeps one waiting for seconds must not leave all numbers old for a quarter of
-/// an hour: the alert `counts-old` bears five minutes.
+/// Longest pause after a count. A count that waited seconds for a lock must not leave all numbers old for a quarter of
+/// an hour: the alert `counts-old` fires after five minutes.
 const COUNT_PAUSE_MAX: Duration = Duration::from_mins(2);
-/// Time between two looks at how much is kept of what could not be read and at how often senders send, and between two
-/// times that the counts of requests and attempts are saved.
+/// Pause between two counts of stored unreadable requests, two updates of senders' rhythms, and two saves of the counts
+/// of requests and attempts.
 const SELDOM_EVERY: Duration = Duration::from_mins(1);
 
-/// The part that counts.
+/// The background task that counts.
 pub(in crate::app) struct Counting {
     pub(in crate::app) admission: Arc<AdmitContext>,
     pub(in crate::app) config: Current<Config>,
@@ -49,7 +48,7 @@ pub(in crate::app) struct Counting {
 }
 
 impl Counting {
-    /// Counts until the stop, and writes down at the end how often senders sent.
+    /// Counts until the stop, and stores the rhythms of senders at the end.
     pub(in crate::app) async fn run(&mut self, mut stop: Stop) {
         let (mut seldom, mut due): (Option<Instant>, _) = (None, Instant::now());
         let (mut took_before, mut saved) = (Duration::ZERO, Instant::now());
@@ -86,7 +85,7 @@ impl Counting {
         self.exchange().await;
     }
 
-    /// True when it could count.
+    /// True when the count succeeded.
     async fn count(&mut self) -> bool {
         let (store, clock) = (&self.admission.store, &self.admission.clock);
         let found = store.open_counts().await;
@@ -97,7 +96,7 @@ impl Counting {
         found.is_ok()
     }
 
-    /// True when it could tell and read how often senders send.
+    /// True when the rhythms of senders were written and read.
     async fn exchange(&self) -> bool {
         let exchanged = self.rhythms.exchange(&self.requests, &self.admission.store).await;
         if let Err(error) = &exchanged {
@@ -122,7 +121,7 @@ impl Counting {
     }
 }
 
-/// Time for which nothing is counted after a count that took so long.
+/// Pause after a count that took so long.
 fn pause_after(took: Duration) -> Duration {
     took.saturating_mul(COUNT_PART).min(COUNT_PAUSE_MAX)
 }

@@ -1,5 +1,5 @@
-//! The counts that only the tables know, for `/metrics`; and a warning about what stands there for names that are not
-//! configured: nobody will ever take it.
+//! Counts from the tables, for `/metrics`; and a warning about events and messages for names that are not
+//! configured: no handler or worker will ever take it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,7 +23,7 @@ pub(in crate::app) struct Counts {
     events: BTreeSet<(String, String)>,
     messages: BTreeSet<(String, String)>,
     /// Names that were warned about.
-    told: BTreeSet<(&'static str, String)>,
+    warned: BTreeSet<(&'static str, String)>,
 }
 
 /// Names whose counts are published.
@@ -48,7 +48,7 @@ impl PublishedNames {
 }
 
 impl Counts {
-    /// Publishes what is open.
+    /// Publishes the counts of everything that is open.
     pub(super) fn publish(&mut self, config: &Config, found: &OpenCounts, now_ms: UnixMs) {
         self.providers.configured = config.providers.keys().map(ToString::to_string).collect();
         self.destinations.configured = config.destinations.keys().map(ToString::to_string).collect();
@@ -61,7 +61,7 @@ impl Counts {
         self.events(&found.events, now_ms);
     }
 
-    /// Publishes how many messages stand where.
+    /// Publishes how many messages each destination has in each state.
     fn messages(&mut self, counts: &[MessageCount], now_ms: UnixMs) {
         let published = counts.iter().filter(|one| self.destinations.is_published(&one.destination));
         self.messages.extend(published.map(|one| (one.destination.clone(), one.state.to_string())));
@@ -86,7 +86,7 @@ impl Counts {
         self.strays(counts);
     }
 
-    /// Publishes how many messages nobody here sends, and says once of each destination where they wait.
+    /// Publishes how many messages have no configured destination, and warns once for each such destination.
     fn strays(&mut self, counts: &[MessageCount]) {
         let strays = || counts.iter().filter(|one| !self.destinations.is_configured(&one.destination));
         metrics::gauge!("hooklatch_outbox_stray_messages")
@@ -95,7 +95,9 @@ impl Counts {
             matches!(one.state, MessageState::Ready | MessageState::Waiting | MessageState::Leased)
         };
         for one in strays().filter(is_waiting) {
-            if self.told.len() < STRAYS_N_MAX && self.told.insert(("destination", one.destination.clone())) {
+            if self.warned.len() < STRAYS_N_MAX
+                && self.warned.insert(("destination", one.destination.clone()))
+            {
                 warn!(
                     destination.name = one.destination,
                     messages_n = one.messages_n,
@@ -105,7 +107,7 @@ impl Counts {
         }
     }
 
-    /// Publishes how many lanes wait for a person: 0 where none does.
+    /// Publishes how many lanes wait for an operator: 0 where none does.
     fn lanes(&self, blocked: &[(String, u64)]) {
         for destination in &self.destinations.configured {
             let lanes_n = blocked.iter().find(|(name, _)| name == destination).map_or(0, |(_, n)| *n);
@@ -114,7 +116,7 @@ impl Counts {
         }
     }
 
-    /// Publishes how long keys of open messages are good for yet: nothing where none is open.
+    /// Publishes how long the keys of open messages remain valid: NaN where none is open.
     fn keys(&self, until_ms: &[(String, UnixMs)], now_ms: UnixMs) {
         let until: BTreeMap<&str, UnixMs> = until_ms.iter().map(|(name, ms)| (name.as_str(), *ms)).collect();
         for destination in &self.destinations.configured {
@@ -146,7 +148,7 @@ impl Counts {
         }
     }
 
-    /// Publishes how many events wait for somebody.
+    /// Publishes how many events there are in each state, with the age of the oldest.
     fn events(&mut self, counts: &[EventCount], now_ms: UnixMs) {
         let published = counts.iter().filter(|one| self.providers.is_published(&one.provider));
         self.events.extend(published.map(|one| (one.provider.clone(), one.state.to_string())));
@@ -166,8 +168,8 @@ impl Counts {
         for one in counts {
             let is_waiting = one.state == EventState::Retry && !self.providers.is_configured(&one.provider);
             if is_waiting
-                && self.told.len() < STRAYS_N_MAX
-                && self.told.insert(("provider", one.provider.clone()))
+                && self.warned.len() < STRAYS_N_MAX
+                && self.warned.insert(("provider", one.provider.clone()))
             {
                 warn!(
                     provider.name = one.provider,
@@ -189,7 +191,7 @@ fn count(n: u64) -> f64 {
     n as f64
 }
 
-/// Publishes how many operations wait for a person: 0 where none does.
+/// Publishes how many operations wait for an operator: 0 where none does.
 fn operations(counts: &[(String, u64)]) {
     for state in [OperationState::Waiting, OperationState::Stopped].map(OperationState::as_str) {
         let operations_n = counts.iter().find(|(one, _)| one == state).map_or(0, |(_, n)| *n);
@@ -202,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_nobody_configured_are_published_up_to_a_bound() {
+    fn unconfigured_names_are_published_up_to_a_bound() {
         let mut names = PublishedNames { configured: ["billing".to_owned()].into(), strays: BTreeSet::new() };
         let published_n = (0..1_000).filter(|n| names.is_published(&format!("removed_{n}"))).count();
         assert_eq!(published_n, STRAYS_N_MAX);

@@ -1,4 +1,4 @@
-//! What is read at each scrape, because it stands in memory.
+//! Gauges that are read at each scrape, because they are in memory.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,7 +14,7 @@ use hooklatch_receive::CountedRequests;
 use hooklatch_receive::admit::{MemoryRoom, Providers};
 use hooklatch_store::Store;
 
-/// All that a scrape reads.
+/// Everything that a scrape reads.
 pub(in crate::app) struct LiveGauges {
     pub(in crate::app) handle: PrometheusHandle,
     pub(in crate::app) readiness: watch::Receiver<Readiness>,
@@ -26,7 +26,7 @@ pub(in crate::app) struct LiveGauges {
 }
 
 impl LiveGauges {
-    /// The text of `/metrics` as it is now. Asks neither the database nor the system.
+    /// Renders the current text of `/metrics`. Queries neither the database nor the system.
     pub(in crate::app) fn text(&self) -> String {
         let (is_ready, is_database_there) = {
             let readiness = self.readiness.borrow();

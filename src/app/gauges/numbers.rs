@@ -1,4 +1,4 @@
-//! Numbers as Prometheus has them.
+//! Conversion of numbers to what Prometheus expects.
 
 /// A number of things, or of bytes.
 #[expect(clippy::cast_precision_loss, reason = "a gauge")]
@@ -6,7 +6,7 @@ pub(super) fn number(n: usize) -> f64 {
     n as f64
 }
 
-/// A time or a span in milliseconds, as Prometheus has it.
+/// A time or a span of milliseconds in seconds.
 #[expect(clippy::cast_precision_loss, reason = "a gauge")]
 pub(super) fn seconds(ms: i64) -> f64 {
     ms as f64 / 1_000.0

@@ -1,12 +1,12 @@
-//! The recorder of everything that is counted, set up by the table of metrics.
+//! The metrics recorder, configured from the table of metrics.
 
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tracing::warn;
 
 use hooklatch_core::meters::{METRIC_GROUPS, Metric, MetricType};
 
-/// The process's one recorder of metrics. A recorder that the program installed before keeps what we measure, and
-/// `/metrics` stays empty.
+/// The one metrics recorder of the process. If the program installed a recorder before, that one receives the metrics
+/// and `/metrics` stays empty.
 pub(in crate::app) fn metrics_handle() -> PrometheusHandle {
     static HANDLE: std::sync::OnceLock<PrometheusHandle> = std::sync::OnceLock::new();
     HANDLE.get_or_init(install_metrics).clone()

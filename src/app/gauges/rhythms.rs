@@ -1,4 +1,4 @@
-//! How often senders send: what this node saw, and what all nodes know together.
+//! How often senders send: as this node measured it, and as all nodes store it together.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
@@ -10,25 +10,25 @@ use hooklatch_core::types::{Clock, Name, UnixMs};
 use hooklatch_receive::CountedRequests;
 use hooklatch_store::{AHEAD_MS_MAX, Rhythm, Store, StoreError};
 
-/// What is known of the configured senders, as of the last look at the tables.
+/// The rhythms of the configured senders, as of the last read of the tables.
 pub(in crate::app) struct Rhythms {
     config: Current<Config>,
     clock: Clock,
     known: Mutex<BTreeMap<String, Rhythm>>,
     /// Providers whose numbers were published.
     published: Mutex<BTreeSet<Name>>,
-    /// What was written of this node's last, so that a sender that is silent costs nothing.
+    /// The last values that this node wrote, so that a silent sender costs no write.
     written: Mutex<BTreeMap<String, UnixMs>>,
 }
 
 impl Rhythms {
-    /// Nothing is known yet of the configured providers.
+    /// Starts without a rhythm of any provider.
     pub(in crate::app) fn new(config: Current<Config>, clock: Clock) -> Self {
         let (published, known) = (Mutex::default(), Mutex::default());
         Self { config, clock, published, known, written: Mutex::default() }
     }
 
-    /// Adds what this node saw to what the nodes know together, and reads that.
+    /// Adds the measurements of this node to the shared table, and reads the result.
     pub(super) async fn exchange(&self, requests: &CountedRequests, store: &Store) -> Result<(), StoreError> {
         let seen: BTreeMap<String, UnixMs> = {
             let written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
@@ -46,13 +46,13 @@ impl Rhythms {
         Ok(())
     }
 
-    /// The time by the clock that everything here goes by.
+    /// The current time of the app's clock.
     pub(in crate::app) fn now_ms(&self) -> UnixMs {
         self.clock.now_ms()
     }
 
-    /// Publishes the newest accepted event of each provider, by whichever node, and its usual gap. A time that a clock told
-    /// which was ahead is none: until it has come, a silent sender would look well.
+    /// Publishes the newest accepted event of each provider, by whichever node, and its usual gap. A time
+    /// in the future, from a clock that was ahead, is left out: until it has passed, a silent sender would look well.
     pub(super) fn publish(&self, requests: &CountedRequests) {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let latest_ms = self.clock.now_ms().saturating_add(AHEAD_MS_MAX);
@@ -64,8 +64,8 @@ impl Rhythms {
             let rhythm = known.get(name.as_str()).filter(|_| config.providers.contains_key(name));
             let (here_ms, there_ms) =
                 (requests.last_accepted_ms(name), rhythm.map(|known| known.last_accepted_at_ms));
-            let told = [here_ms, there_ms].into_iter().flatten().filter(|ms| *ms <= latest_ms);
-            let last_s = told.max().map_or(f64::NAN, seconds);
+            let plausible_ms = [here_ms, there_ms].into_iter().flatten().filter(|ms| *ms <= latest_ms);
+            let last_s = plausible_ms.max().map_or(f64::NAN, seconds);
             let gap_s = rhythm.and_then(Rhythm::usual_gap_s).unwrap_or(f64::NAN);
             metrics::gauge!("hooklatch_last_accepted_timestamp_seconds", "provider" => name.to_string())
                 .set(last_s);

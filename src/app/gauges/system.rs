@@ -1,4 +1,4 @@
-//! What the system says of the process and of the disk. Linux, for the most part: elsewhere these are left out.
+//! Metrics of the process and the disk from the operating system. Most need Linux: elsewhere they are left out.
 
 use std::path::Path;
 
@@ -9,8 +9,8 @@ use hooklatch_operator::http::files::OpenFiles;
 /// Ticks of a second in /proc: `USER_HZ`, which is 100 wherever Rust has a Linux target.
 const TICKS_PER_S: u64 = 100;
 
-/// Publishes what the process has of files, memory and processor, and how large the database's files are. Reads folders: to be called where that
-/// keeps nobody waiting.
+/// Publishes what the process has of files, memory and processor, and how large the database's files are. Reads
+/// folders: call it where blocking delays no request.
 pub(super) fn publish(database: Option<&Path>) {
     let OpenFiles { n, n_max } = OpenFiles::of_process();
     let number_of = |n: u64| number(usize::try_from(n).unwrap_or(usize::MAX));

@@ -1,4 +1,4 @@
-//! `new-kind`: writes the folder of a kind that works from the start, of an invented sender, and lists what is left to do.
+//! `new-kind`: writes the folder of a working kind for an invented sender, and lists what is left to do.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -15,7 +15,7 @@ use hooklatch_verify::DevKeys;
 use hooklatch_verify::spec::Spec;
 
 const SPEC: &str = include_str!("provider.toml");
-/// What says of every key what it means; who has the program alone has no other copy of it.
+/// The guide that documents every key, for users who have only the program.
 const GUIDE: &str = include_str!("../../../providers/README.md");
 const PAIRS: &str = include_str!("identity.json");
 const SAMPLE: &str = "{\n  \"id\": \"evt___ID__\",\n  \"type\": \"{TYPE}\",\n  \"created\": __NOW__,\n  \"data\": { \"id\": \"thing_1\" }\n}\n";
@@ -34,7 +34,7 @@ pub(super) struct NewKindArgs {
     folder: Option<PathBuf>,
 }
 
-/// Writes the folder; one that is there already is left alone.
+/// Writes the folder; an existing one is not changed.
 pub(super) fn new_kind(args: &NewKindArgs, kinds: &Kinds) -> anyhow::Result<ExitCode> {
     let Some(name) = args.name.as_deref() else {
         say(GUIDE.trim_end());

@@ -1,5 +1,5 @@
-//! `providers`: the kinds of senders that there are, one of them in full, and the providers of a running server with which
-//! of their secrets still match. `tests.rs` writes docs/providers.md.
+//! `providers`: the list of kinds, one kind in full, and the providers of a running server with the secrets that still
+//! match. `tests.rs` writes docs/providers.md.
 
 #[cfg(test)]
 mod tests;
@@ -17,7 +17,7 @@ use super::output::Column::{self, Whole};
 use super::output::{Screen, Shown, Tone, fields, table};
 use super::reach::ReachArgs;
 use super::remote::Remote;
-use super::shared::{complain, find_kind, say, tell_problems};
+use super::shared::{complain, find_kind, report_problems, say};
 use hooklatch_contract::{Page, ProviderView, SecretView, WaitingCount};
 use hooklatch_core::figures::grouped;
 use hooklatch_core::times::{ago, told};
@@ -58,7 +58,7 @@ pub(super) fn providers(
         say(if args.reach.json { summary(spec).to_string() } else { described(kind, spec) });
         return Ok(ExitCode::SUCCESS);
     }
-    tell_problems(kinds);
+    report_problems(kinds);
     for kind in kinds.iter() {
         let spec = kind.spec().map_err(Clone::clone)?;
         if args.reach.json {
@@ -112,7 +112,7 @@ fn described(kind: &Provider, spec: &Spec) -> String {
     )
 }
 
-/// Each once, in the order of its first, with how many there are of it where they are several: `a, b (2)`.
+/// Distinct values in the order of their first occurrence, with their number where it is not 1: `a, b (2)`.
 fn counted<'a>(types: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut counts: Vec<(&str, usize)> = Vec::new();
     for event_type in types {
@@ -162,7 +162,7 @@ fn summary(spec: &Spec) -> serde_json::Value {
     })
 }
 
-/// Shows what a running server knows about its providers, or about one of them.
+/// Shows the providers of a running server, or one of them.
 fn live(remote: &Remote, name: Option<&str>) -> anyhow::Result<ExitCode> {
     if let Some(name) = name {
         return remote.show(&["providers", name], &[], |view, screen, _| in_full(view, screen));

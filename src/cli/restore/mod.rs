@@ -1,5 +1,5 @@
-//! `restore-check`: what a restored database may lack and may send twice, and how it is taken over. The command looks, says
-//! what it found, and acts on `--yes` alone; `report.rs` is what it finds, for programs and in words.
+//! `restore-check`: what a restored database may lack and may send twice, and how it is taken over. The command prints
+//! a report, and acts only with `--yes`; `report.rs` is the report, as JSON and in words.
 
 mod report;
 
@@ -29,7 +29,7 @@ use hooklatch_store::{NODE_SEEN_EVERY, RestoreStanding, Store, TakeOver};
 Ends with 0 when nothing is to be done or it was done, with 7 when the database waits to be taken over.")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(super) struct RestoreArgs {
-    /// The moment of the backup, or the point in time that was recovered to; by default as the database tells it.
+    /// The moment of the backup, or the point in time that was recovered to; by default as the database records it.
     #[arg(long, value_name = "TIME")]
     backed_up_at: Option<String>,
     /// The last moment at which events were acknowledged by what was lost; by default now.
@@ -41,7 +41,7 @@ pub(super) struct RestoreArgs {
     /// The reason, for the audit log: one line, 255 bytes at most.
     #[arg(long)]
     reason: Option<String>,
-    /// Pause every destination, so that nothing is sent before somebody says `hooklatch destinations resume`.
+    /// Pause every destination, so that nothing is sent before an operator runs `hooklatch destinations resume`.
     #[arg(long)]
     pause: bool,
     /// Leave tokens that were made at run time as they are; some may have been revoked since the backup.
@@ -95,8 +95,8 @@ pub(super) fn restore_check(
     })
 }
 
-/// The node that runs on this database, if one does: sessions were there before ours, and its row advances while we watch. A
-/// pooler keeps sessions of who has gone, and rows of nodes come with a backup.
+/// The node that runs on this database, if any: it has a session, and its row advances meanwhile. Sessions alone are no
+/// proof, because a pooler keeps them after their client has gone; nor are rows, because a backup contains them.
 async fn running(store: &Store, started: Instant) -> anyhow::Result<Option<String>> {
     let ms = |since: Instant| i64::try_from(since.elapsed().as_millis()).unwrap_or(i64::MAX);
     if store.sessions_of_others(ms(started)).await.context("could not look for other servers")? == 0 {
@@ -115,7 +115,7 @@ async fn running(store: &Store, started: Instant) -> anyhow::Result<Option<Strin
     Ok(None)
 }
 
-/// What the arguments say about moments.
+/// The times in the arguments.
 #[expect(clippy::struct_field_names, reason = "all of them are moments")]
 struct GivenTimes {
     backed_up_at_ms: Option<UnixMs>,

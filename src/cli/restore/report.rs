@@ -1,5 +1,5 @@
-//! What the check found, as programs read it and as people do: what it is, what is missing, what may be sent twice, what to
-//! do next.
+//! The report of the check, as JSON and in words: what the database is, what is missing, what may be sent twice, what
+//! to do next.
 
 use std::collections::BTreeMap;
 
@@ -18,17 +18,17 @@ use hooklatch_verify::spec::{Resend, Spec};
 
 const DAY_MS: i64 = 86_400_000;
 
-/// The moments that everything is judged by.
+/// The times on which the report is based.
 #[expect(clippy::struct_field_names, reason = "all of them are moments")]
 pub(super) struct Moments {
     pub(super) from_ms: UnixMs,
     pub(super) until_ms: UnixMs,
-    /// What ran last was there until then at least, where that is known.
+    /// The last server ran at least until then, where that is known.
     pub(super) ran_until_ms: Option<UnixMs>,
     pub(super) now_ms: UnixMs,
 }
 
-/// What is known of a restored database.
+/// The facts of a restored database.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct RestoreReport {
     /// What the database is: `same`, `backup`, `older`, `elsewhere`, `point_in_time` or `took_over`.
@@ -38,7 +38,7 @@ pub(super) struct RestoreReport {
     from_ms: UnixMs,
     /// The end of the lost time.
     to_ms: UnixMs,
-    /// What ran last was there until then, at least.
+    /// The last server ran at least until then.
     #[serde(skip_serializing_if = "Option::is_none")]
     ran_until_ms: Option<UnixMs>,
     newest_event_at_ms: UnixMs,
@@ -51,19 +51,19 @@ pub(super) struct RestoreReport {
     audit_seq: i64,
     /// Ids of keys that rows are encrypted with and that the configuration does not have.
     pub(super) keys_missing: Vec<String>,
-    /// Set once it was taken over.
+    /// Set once the database was taken over.
     #[serde(skip_serializing_if = "Option::is_none")]
     taken_over: Option<Value>,
 }
 
-/// What one provider's sender was told 200 for and is not there.
+/// Events of one provider that were acknowledged with 200 and are not in this database.
 #[derive(Debug, Clone, Serialize)]
 struct SenderLoss {
     provider: String,
     kind: String,
     title: String,
     newest_at_ms: Option<UnixMs>,
-    /// About so many events, if they came as on the day before.
+    /// Estimated number of events, at the rate of the day before.
     expected_n: u64,
     asking: ResendWay,
     /// Hours for which the sender can be asked, where its documentation says.
@@ -71,7 +71,7 @@ struct SenderLoss {
     docs: String,
 }
 
-/// Open messages, and what becomes of them.
+/// Open messages, and what happens to them.
 #[derive(Debug, Clone, Serialize)]
 struct MessageRisk {
     destination: String,
@@ -153,7 +153,7 @@ fn sender_loss(
     moments: &Moments,
 ) -> SenderLoss {
     let Moments { from_ms, until_ms, now_ms, .. } = *moments;
-    let (asking, resend_h) = asking(spec, (from_ms, until_ms), now_ms);
+    let (asking, resend_h) = resend_way(spec, (from_ms, until_ms), now_ms);
     let lost_ms = u128::from(until_ms.saturating_sub(from_ms).unsigned_abs());
     let expected = trace.map_or(0, |one| u128::from(one.day_n) * lost_ms / u128::from(DAY_MS.unsigned_abs()));
     SenderLoss {
@@ -170,7 +170,7 @@ fn sender_loss(
 
 const HOUR_MS: i64 = 3_600_000;
 
-/// What becomes of messages after the database was taken over.
+/// What happens to messages after the database was taken over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum MessagesFate {
@@ -210,7 +210,7 @@ fn fate(
     }
 }
 
-/// Whether a sender can be made to send what it was told 200 for.
+/// Whether a sender can be made to resend what was acknowledged with 200.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum ResendWay {
@@ -224,8 +224,8 @@ enum ResendWay {
     NoKind,
 }
 
-/// Judges a kind, for events that came from `from_ms` to `until_ms`. With it, the hours for which it can be asked.
-fn asking(
+/// How a kind can resend events received from `from_ms` to `until_ms`, and the hours for which it can be asked.
+fn resend_way(
     spec: Option<&Spec>,
     (from_ms, until_ms): (UnixMs, UnixMs),
     now_ms: UnixMs,
@@ -410,10 +410,10 @@ mod tests {
             (1_000, 1_280, ResendWay::Unknown),
         ] {
             let span = (from_h * HOUR_MS, until_h * HOUR_MS);
-            assert_eq!(asking(Some(&spec("stripe")), span, NOW_MS), (wanted, Some(720)), "{from_h}");
+            assert_eq!(resend_way(Some(&spec("stripe")), span, NOW_MS), (wanted, Some(720)), "{from_h}");
         }
-        assert_eq!(asking(Some(&spec("bitpay")), (0, 1), NOW_MS), (ResendWay::Possible, None));
-        assert_eq!(asking(Some(&spec("adyen")), (0, 1), NOW_MS), (ResendWay::Unknown, None));
-        assert_eq!(asking(None, (0, 1), NOW_MS), (ResendWay::NoKind, None));
+        assert_eq!(resend_way(Some(&spec("bitpay")), (0, 1), NOW_MS), (ResendWay::Possible, None));
+        assert_eq!(resend_way(Some(&spec("adyen")), (0, 1), NOW_MS), (ResendWay::Unknown, None));
+        assert_eq!(resend_way(None, (0, 1), NOW_MS), (ResendWay::NoKind, None));
     }
 }

@@ -1,5 +1,5 @@
-//! `sign`: requests as their senders would send them, made offline and ready to paste. [`signer`] finds whose secret signs,
-//! also for `send`, `bench` and `explain`; `own_vectors.rs` makes the vectors that every kind has to have.
+//! `sign`: requests as their senders would send them, built offline and ready to paste. [`signer`] finds the secret
+//! that signs, also for `send`, `bench` and `explain`; `own_vectors.rs` builds the vectors that every kind must have.
 
 mod own_vectors;
 
@@ -56,7 +56,7 @@ pub(crate) struct SignArgs {
 
 pub(crate) fn sign(args: &SignArgs, file: Option<&Path>, kinds: &Kinds) -> anyhow::Result<ExitCode> {
     if args.vectors {
-        // They have secrets of their own, so what is configured makes no difference.
+        // Vectors have their own secrets, so the configuration makes no difference.
         let kind = find_kind(kinds, &args.kind)?;
         say(kind_vectors(kind, args.now, &dev_keys(kind)?)?);
         return Ok(ExitCode::SUCCESS);
@@ -120,7 +120,7 @@ pub(crate) fn body_of_file(path: &Path) -> anyhow::Result<Vec<u8>> {
 /// Most events that are read of one sample.
 const EVENTS_N_MAX: usize = 100;
 
-/// Somebody who can sign: a kind with one provider's secrets.
+/// What signs requests: a kind with one provider's secrets.
 pub(crate) struct Signer<'a> {
     pub(crate) kind: &'a Provider,
     pub(crate) provider: ActiveProvider,
@@ -175,7 +175,7 @@ pub(crate) fn signer<'a>(
 
 impl Signer<'_> {
     /// Returns the URL that the request goes to: `given`, completed by the provider's path when it names a server
-    /// alone; else where the configuration says.
+    /// alone; else the configured URL.
     pub(crate) fn url_or(&self, given: Option<&str>) -> String {
         let Some(given) = given else { return self.url.clone() };
         let (server, path) = (given.trim_end_matches('/'), self.url.rfind("/webhooks/"));
@@ -223,13 +223,13 @@ impl Signer<'_> {
     }
 }
 
-/// Keys that `serve --dev` signs with here; they are made when there are none yet.
+/// The development keys of `serve --dev` in this folder; they are generated when there are none yet.
 fn dev_keys(kind: &Provider) -> anyhow::Result<DevKeys> {
     hooklatch_operator::load::dev_keys_of_folder(std::slice::from_ref(kind))
         .context("could not read or make development keys")
 }
 
-/// An id nobody had: 15 digits, which some kinds take alone, and letters as well for the others.
+/// A new random id: 15 digits, which some kinds take alone, and letters as well for the others.
 pub(crate) fn fresh_id() -> String {
     let digits = fastrand::u64(100_000_000_000_000..1_000_000_000_000_000);
     let rest = (0..8).map(|_| fastrand::alphabetic());

@@ -1,6 +1,6 @@
-//! `sign --vectors`: the signed requests that every kind has to own, made by its own spec.
+//! `sign --vectors`: the signed requests that every kind must have, built by its own spec.
 //!
-//! They show that the spec says one thing throughout; that the sender does the same only a recorded request shows.
+//! They prove that the spec is consistent; only a recorded request proves that the sender does the same.
 
 use anyhow::Context;
 use serde_json::{Map, Value, json};
@@ -14,14 +14,14 @@ use hooklatch_verify::{DevKeys, SignAt, Signed};
 
 /// The time at which they are signed unless `--now` says otherwise. Unix seconds.
 const NOW_S: i64 = 1_767_225_600;
-/// Public keys whose private halves nobody has, for a receiver that trusts another sender.
+/// Public keys whose private halves were discarded, for a receiver that trusts another sender.
 const STRANGE_ED25519: &str = "9274bb97b2766ca423943fc76b1da23c66f777b2ed61547787f9e3db43cdbe4e";
 const STRANGE_P256: &str = "MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEWuhowuCaDHYNnOnLRtopENtZxklz7YDS0ftt4vbar7b/TYfA4uZxAf8dt5e0bpc8Y0JYKRbAxOEXyw/b+k2I3w==";
 const STRANGE_P521: &str = "MIGbMBAGByqGSM49AgEGBSuBBAAjA4GGAAQAXpsdA93xSjwtPN+08lTkHjfSQbZPMjri+N76QbTtgLRQtlYh45RhJcX2FBmvThlvw0TVnrMwzwkc2SkVXfSuvbwBxSkjZfNZrdsZIEnyt4OfJNrj+Woaufs+zu7V1KGetv43+LzqjrzhpxJ6+haGE4Bn8Kydr52d5vES770SbNfNOPI=";
 /// Certificate of an RSA key that no sender has.
 const STRANGE_CERTIFICATE: &str = include_str!("stranger.pem");
 
-/// A kind, its spec, and the kind as a sender that signs.
+/// A kind, its spec, and its provider, which signs.
 struct VectorSigner<'a> {
     kind: &'a Provider,
     spec: &'a Spec,
@@ -34,7 +34,7 @@ struct TrustedKeys {
     settings: KindSettings,
 }
 
-/// One request that is to be made: who is asked to believe it, when it is signed, and what becomes of it.
+/// One vector to build: the keys that verify it, when it is signed, and the expected result.
 struct VectorCase<'a> {
     suffix: &'static str,
     trusted: &'a TrustedKeys,
@@ -44,8 +44,8 @@ struct VectorCase<'a> {
     note: &'static str,
 }
 
-/// The list, as `vectors.json` has it: good, tampered, signed with another secret and, if a time is signed, stale.
-/// Each says what it is judged with as the configuration does.
+/// The list, in the format of `vectors.json`: valid, tampered, signed with another secret and, if a time is signed,
+/// stale. Each names its secrets and settings as the configuration does.
 pub(crate) fn vectors(kind: &Provider, now_s: Option<i64>, keys: &DevKeys) -> anyhow::Result<String> {
     let now_s = now_s.unwrap_or(NOW_S);
     let spec = kind.spec().map_err(Clone::clone)?;
@@ -78,7 +78,7 @@ pub(crate) fn vectors(kind: &Provider, now_s: Option<i64>, keys: &DevKeys) -> an
     let signer = VectorSigner { kind, spec, sender: &sender };
     let mut lines = Vec::new();
     for case in cases {
-        // The time that is signed may be one of the body's own.
+        // The signed time may be a field of the body.
         let body = filled_sample(sample, "1", case.signed_at_s);
         let at = SignAt {
             now_s: case.signed_at_s,
@@ -92,13 +92,13 @@ pub(crate) fn vectors(kind: &Provider, now_s: Option<i64>, keys: &DevKeys) -> an
     Ok(format!("[\n{}\n]", lines.join(",\n")))
 }
 
-/// Returns what `serve --dev` trusts: the sender that `sign` plays.
+/// Returns what `serve --dev` trusts: the keys of the sender that `sign` simulates.
 fn trusted(spec: &Spec, keys: &DevKeys) -> TrustedKeys {
     let secrets = if spec.takes_secrets() { vec![dev_secret(spec)] } else { Vec::new() };
     TrustedKeys { secrets, settings: dev_settings(spec, keys) }
 }
 
-/// The same with other secrets and keys: nobody signs with them.
+/// The same with other secrets and keys, which sign nothing.
 fn another(spec: &Spec, keys: &DevKeys) -> TrustedKeys {
     let ours = trusted(spec, keys);
     let other = match spec.signature.secret {
@@ -127,7 +127,7 @@ fn another(spec: &Spec, keys: &DevKeys) -> TrustedKeys {
     TrustedKeys { secrets, settings }
 }
 
-/// Writes settings as `[providers.NAME.settings]` has them.
+/// Renders settings in the format of `[providers.NAME.settings]`.
 fn written(spec: &Spec, settings: &KindSettings) -> Value {
     let mut written = Map::new();
     for known in spec.setting.iter().filter(|known| settings.has(&known.name)) {
@@ -142,7 +142,7 @@ fn written(spec: &Spec, settings: &KindSettings) -> Value {
     written.into()
 }
 
-/// Signs this case's request as `at` says, and writes it down to be judged at `now_s`.
+/// Signs this case's request as `at` says, and renders it with `now_s` as the time of verification.
 fn vector(
     signer: &VectorSigner<'_>,
     case: &VectorCase<'_>,

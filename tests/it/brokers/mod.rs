@@ -1,4 +1,4 @@
-//! Destinations that are not HTTP, against real servers, with a proxy between that loses what it is told to.
+//! Destinations that are not HTTP, against real servers, with a proxy between that can be set to lose answers.
 
 #[cfg(feature = "kafka")]
 mod kafka;
@@ -35,9 +35,9 @@ struct Received {
     metadata: BTreeMap<String, String>,
 }
 
-/// A destination that can be asked what it got.
+/// A destination that can list what it received.
 trait TestDestination {
-    /// True when it drops what comes again under a key; otherwise its consumers have to.
+    /// True when it drops copies under a known key; otherwise its consumers must.
     const DROPS_COPIES: bool;
 
     /// True when its client notices by itself that an idle connection was cut; a little later than this test.
@@ -65,7 +65,7 @@ fn unique(what: &str) -> String {
     format!("{what}_{:016x}", fastrand::u64(..))
 }
 
-/// A store, an outbox to be made, a destination and what stands before it.
+/// A store, a destination, and the proxy in front of it; from these a test builds outboxes.
 struct Bench<'a, F> {
     fixture: Fixture,
     destination: &'a F,
@@ -74,10 +74,10 @@ struct Bench<'a, F> {
 }
 
 impl<'a, F: TestDestination> Bench<'a, F> {
-    async fn new(destination: &'a F, server_port: u16, tells_its_port: bool) -> Self {
+    async fn new(destination: &'a F, server_port: u16, rewrites_port: bool) -> Self {
         let database = Database::create(On::Sqlite).await.unwrap();
         let fixture = Fixture::new(&database).await;
-        let proxy = Proxy::before(server_port, F::NEEDLE, tells_its_port).await;
+        let proxy = Proxy::before(server_port, F::NEEDLE, rewrites_port).await;
         Self { fixture, destination, proxy, _database: database }
     }
 
@@ -89,7 +89,7 @@ impl<'a, F: TestDestination> Bench<'a, F> {
         self.fixture.outbox(self.config(unknown))
     }
 
-    /// One that does not wait for long for what does not come.
+    /// An outbox with a short timeout.
     fn impatient_outbox(&self, unknown: UnknownPolicy) -> Outbox {
         self.fixture.outbox(DestinationConfig { timeout_ms: 5_000, ..self.config(unknown) })
     }
@@ -229,7 +229,7 @@ impl<'a, F: TestDestination> Bench<'a, F> {
         assert_eq!(self.fixture.state("evt_7").await, "done", "a lost connection is made anew");
     }
 
-    /// What is there of a message that was sent twice.
+    /// What the destination holds of a message that was sent twice.
     async fn copies(&self, event_id: &str) {
         let key = self.key(event_id).await;
         let copies_n = self.keys().await.iter().filter(|received| **received == key).count();
@@ -248,12 +248,12 @@ fn config(fixture: &Fixture, keys: &str, unknown: UnknownPolicy) -> DestinationC
     DestinationConfig { url, target, headers: BTreeMap::new(), timeout_ms: 15_000, ..fixture.config(unknown) }
 }
 
-/// Has a server that traces send an event there, and gives the span that the destination is told.
+/// Has a server that traces send an event there, and checks the span that the destination receives.
 #[cfg(all(feature = "brokers", feature = "otel"))]
 async fn shows_its_span<F: TestDestination>(destination: &F, port: u16) {
     use crate::process::{Server, client, post_stripe, until};
     let database = Database::create(On::Sqlite).await.unwrap();
-    // Nobody listens there: what is told does not depend on a collector.
+    // No collector listens there: the span is sent without one.
     let config = format!(
         "[[providers.stripe.routes]]\non = [\"*\"]\nto = \"billing\"\n\
          [tracing]\nendpoint = \"http://127.0.0.1:9\"\n[destinations.billing]\n{}\n",
@@ -265,11 +265,14 @@ async fn shows_its_span<F: TestDestination>(destination: &F, port: u16) {
     let is_there = async || !destination.received().await.is_empty();
     until("it is there", std::time::Duration::from_secs(20), log, is_there).await;
     let received = destination.received().await.remove(0);
-    let told = received.metadata.get("traceparent").unwrap_or_else(|| panic!("{received:?}"));
-    let parts: Vec<&str> = told.split('-').collect();
+    let traceparent = received.metadata.get("traceparent").unwrap_or_else(|| panic!("{received:?}"));
+    let parts: Vec<&str> = traceparent.split('-').collect();
     let is_hex = |part: &&str| part.chars().all(|c| c.is_ascii_digit() || ('a'..='f').contains(&c));
-    assert!(parts.iter().all(is_hex) && parts.iter().map(|part| part.len()).eq([2, 32, 16, 2]), "{told}");
-    assert_eq!((parts[0], parts[3]), ("00", "01"), "{told}");
+    assert!(
+        parts.iter().all(is_hex) && parts.iter().map(|part| part.len()).eq([2, 32, 16, 2]),
+        "{traceparent}"
+    );
+    assert_eq!((parts[0], parts[3]), ("00", "01"), "{traceparent}");
 }
 
 /// Has a destination fail whose url, among `keys`, has the password `canary` in it; nothing of that is shown.

@@ -13,7 +13,7 @@ struct Table {
     database: Database,
 }
 
-/// The statement that the page tells its readers to run.
+/// The statement that the documentation has its readers run.
 fn create() -> &'static str {
     let sql = CREATE.split("```sql\n").nth(1).unwrap();
     sql.split("```").next().unwrap()

@@ -1,4 +1,4 @@
-//! What stands between us and a server and can lose answers: everything passes, until it is told otherwise.
+//! A proxy between Hooklatch and a server that can lose answers: everything passes until its mode changes.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -14,11 +14,11 @@ use tokio::task::JoinSet;
 pub(crate) enum Mode {
     /// Connections are made and kept.
     Pass,
-    /// Those that stand are cut, new ones are closed at once.
+    /// Open ones are cut, new ones are closed at once.
     Away,
-    /// What comes back after our bytes with the needle is lost, and the connection with it.
+    /// The answer to bytes with the needle is lost, and the connection is cut.
     LoseAnswer,
-    /// What comes back after our bytes with the needle is kept back.
+    /// The answer to bytes with the needle is withheld.
     KeepAnswer,
     /// For Kafka: the first answer after our bytes with the needle asks us to wait, the second says that there are too
     /// few replicas.
@@ -29,14 +29,14 @@ pub(crate) enum Mode {
 pub(crate) struct Proxy {
     pub(crate) port: u16,
     mode: watch::Sender<Mode>,
-    /// Told when an answer was kept back.
+    /// Notified when an answer was withheld.
     pub(crate) answered: Arc<Notify>,
-    /// Number of connections that stand.
+    /// Number of open connections.
     lines_n: Arc<watch::Sender<usize>>,
     _connections: JoinSet<()>,
 }
 
-/// One of the connections that stand, until it is dropped.
+/// Counts one open connection, until it is dropped.
 struct LineCount(Arc<watch::Sender<usize>>);
 
 impl LineCount {
@@ -57,21 +57,21 @@ struct Line {
     is_sent: Arc<Mutex<bool>>,
     mode: watch::Receiver<Mode>,
     answered: Arc<Notify>,
-    /// Bytes that are replaced on their way back, such as the address that a server tells others.
+    /// Bytes that are replaced on their way back, such as the address that a server advertises.
     replace: Option<([u8; 4], [u8; 4])>,
     _count: LineCount,
 }
 
 impl Proxy {
-    /// Before the server on that local port; `needle` is in the bytes of each message.
-    pub(crate) async fn before(server_port: u16, needle: &'static [u8], tells_its_port: bool) -> Self {
+    /// Starts a proxy for the server on that local port; `needle` is in the bytes of each message.
+    pub(crate) async fn before(server_port: u16, needle: &'static [u8], rewrites_port: bool) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let (mode, watched) = watch::channel(Mode::Pass);
         let answered = Arc::new(Notify::new());
         let replace =
-            tells_its_port.then(|| (u32::from(server_port).to_be_bytes(), u32::from(port).to_be_bytes()));
-        let told = Arc::clone(&answered);
+            rewrites_port.then(|| (u32::from(server_port).to_be_bytes(), u32::from(port).to_be_bytes()));
+        let notify = Arc::clone(&answered);
         let lines_n = Arc::new(watch::Sender::new(0));
         let counted = Arc::clone(&lines_n);
         let mut connections = JoinSet::new();
@@ -88,7 +88,7 @@ impl Proxy {
                     needle,
                     is_sent: Arc::default(),
                     mode: watched.clone(),
-                    answered: Arc::clone(&told),
+                    answered: Arc::clone(&notify),
                     replace,
                     _count: count,
                 };
@@ -102,7 +102,7 @@ impl Proxy {
         self.mode.send_replace(mode);
     }
 
-    /// [`Mode::Away`], once all that stood is cut.
+    /// [`Mode::Away`]; returns once all open connections are cut.
     pub(crate) async fn goes_away(&self) {
         self.is(Mode::Away);
         let mut cut = self.lines_n.subscribe();
@@ -113,7 +113,7 @@ impl Proxy {
 }
 
 impl Line {
-    /// Until either side, or the mode, ends it; then both sides are closed.
+    /// Runs until either side, or the mode, ends it; then both sides are closed.
     async fn run(self, ours: TcpStream, theirs: TcpStream) {
         let ((from_us, to_us), (from_them, to_them)) = (ours.into_split(), theirs.into_split());
         let mut mode = self.mode.clone();

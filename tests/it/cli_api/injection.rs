@@ -67,7 +67,7 @@ const COMMANDS: [(&str, &[&str]); 49] = [
 ];
 
 /// Commands that ask no server for what others wrote; `shown.rs` has those that read files.
-const ASK_NOBODY: [&str; 16] = [
+const NO_SERVER: [&str; 16] = [
     "backup",
     "bench",
     "check",
@@ -106,7 +106,7 @@ fn without_colours(text: &str) -> String {
 async fn no_command_prints_what_steers_a_terminal_or_hides() {
     // What a person types cannot hold NUL.
     let typed = ODD.replace('\0', "");
-    let stand = Stand::start(|heard| answer(heard, ODD)).await;
+    let stand = Stand::start(|received| answer(received, ODD)).await;
     for (words, arguments) in COMMANDS {
         let arguments = arguments.iter().map(|word| if *word == "ODD" { typed.as_str() } else { *word });
         let arguments: Vec<&str> = words.split(' ').chain(arguments).collect();
@@ -162,7 +162,7 @@ fn leaves(words: &[String]) -> Vec<String> {
 
 #[test]
 fn every_command_is_tried() {
-    let tried: BTreeSet<&str> = COMMANDS.iter().map(|(words, _)| *words).chain(ASK_NOBODY).collect();
+    let tried: BTreeSet<&str> = COMMANDS.iter().map(|(words, _)| *words).chain(NO_SERVER).collect();
     let there = leaves(&[]);
     let there: BTreeSet<&str> = there.iter().map(String::as_str).collect();
     assert_eq!(there, tried);

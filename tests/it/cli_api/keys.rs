@@ -5,19 +5,19 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::json;
 
-use super::server::{Heard, Says, Stand};
+use super::server::{ReceivedRequest, Says, Stand};
 
-/// How often each key came.
+/// How often each key was received.
 type TimesByKey = Arc<Mutex<BTreeMap<String, u32>>>;
 
-/// A server that does something once for each key, and hangs up as often as it is told before it answers.
-fn forgetful(hang_ups_n: usize) -> (TimesByKey, impl FnMut(&Heard) -> Says + Send + 'static) {
+/// A server that does something once for each key, and closes `hang_ups_n` connections before it answers.
+fn forgetful(hang_ups_n: usize) -> (TimesByKey, impl FnMut(&ReceivedRequest) -> Says + Send + 'static) {
     let done = TimesByKey::default();
     let of_server = Arc::clone(&done);
     let mut left_n = hang_ups_n;
-    let answer = move |heard: &Heard| {
+    let answer = move |received: &ReceivedRequest| {
         let mut done = of_server.lock().unwrap();
-        let times = done.entry(heard.header("idempotency-key").to_owned()).or_default();
+        let times = done.entry(received.header("idempotency-key").to_owned()).or_default();
         *times += 1;
         if left_n > 0 {
             left_n -= 1;
@@ -113,7 +113,7 @@ async fn a_token_that_may_not_is_an_answer_unless_an_earlier_try_may_have_been_c
 
 #[tokio::test]
 async fn a_version_goes_with_the_decision() {
-    let stand = Stand::start(|heard| match heard.header("if-match") {
+    let stand = Stand::start(|received| match received.header("if-match") {
         "\"5f1d\"" => Says::ok(json!({ "outcome": "changed", "messages_n": 1 })),
         _ => Says::problem(412, "changed", "it has changed since you read it"),
     })

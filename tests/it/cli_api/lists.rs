@@ -1,11 +1,11 @@
-//! Lists, pages, counts and operations: what is printed where, and what is asked for.
+//! Lists, pages, counts and operations: what the commands print, and what they request.
 
 use std::process::Stdio;
 
 use serde_json::{Value, json};
 
 use super::samples::{AT_MS, answer, event, message, operation, page, preview};
-use super::server::{Heard, Says, Stand};
+use super::server::{ReceivedRequest, Says, Stand};
 
 fn lines(text: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
@@ -35,8 +35,8 @@ async fn a_list_is_a_table_for_people_and_the_servers_page_for_programs() {
         ran.out
     );
     assert!(ran.err.contains("--cursor c-2, or --all") && ran.err.contains("looked back to"), "{}", ran.err);
-    assert_eq!(stand.heard()[0].query, "state=failed&provider=stripe&limit=2");
-    assert_eq!(stand.heard()[0].header("authorization"), "Bearer a-token-0123456789");
+    assert_eq!(stand.received()[0].query, "state=failed&provider=stripe&limit=2");
+    assert_eq!(stand.received()[0].header("authorization"), "Bearer a-token-0123456789");
 
     let ran = stand.run(&["events", "list", "--json"]).await;
     let [found] = lines(&ran.out).try_into().unwrap();
@@ -48,9 +48,9 @@ async fn a_list_is_a_table_for_people_and_the_servers_page_for_programs() {
 
 #[tokio::test]
 async fn all_pages_are_one_table_and_one_line_each_for_programs() {
-    let answer = |heard: &Heard| {
+    let answer = |received: &ReceivedRequest| {
         let mut found = page(&[event("evt_1")]);
-        found["next"] = match heard.query.as_str() {
+        found["next"] = match received.query.as_str() {
             "limit=1" => json!("c-1"),
             "limit=1&cursor=c-1" => json!("c-2"),
             _ => Value::Null,
@@ -63,7 +63,7 @@ async fn all_pages_are_one_table_and_one_line_each_for_programs() {
     assert_eq!((ran.out.lines().count(), ran.out.matches("event id").count(), ran.err.as_str()), (4, 1, ""));
     let ran = stand.run(&[&all[..], &["--json"]].concat()).await;
     assert_eq!(lines(&ran.out).len(), 3);
-    assert_eq!(stand.heard().len(), 6);
+    assert_eq!(stand.received().len(), 6);
 }
 
 #[tokio::test]
@@ -89,7 +89,7 @@ async fn an_empty_list_says_what_was_looked_for() {
 
 #[tokio::test]
 async fn the_ledger_is_a_timeline_with_its_days() {
-    let stand = Stand::start(|heard| match answer(heard, "x") {
+    let stand = Stand::start(|received| match answer(received, "x") {
         Says::Json(status, body) => Says::With(status, body, vec![("etag", "\"5f1d\"".to_owned())]),
         other => other,
     })
@@ -119,7 +119,7 @@ async fn the_ledger_is_a_timeline_with_its_days() {
 
 #[tokio::test]
 async fn several_are_counted_and_shown_first_and_nothing_is_done_without_a_word() {
-    let stand = Stand::start(|heard| match heard.path.as_str() {
+    let stand = Stand::start(|received| match received.path.as_str() {
         "/v1/operations/preview" => Says::ok(preview(1_234, "x")),
         _ => Says::ok(page(&[message("evt_1", "held")])),
     })
@@ -169,7 +169,7 @@ async fn several_are_counted_and_shown_first_and_nothing_is_done_without_a_word(
 #[tokio::test]
 async fn an_operation_is_followed_to_its_end_also_past_a_server_that_is_away() {
     let mut looks_n = 0;
-    let stand = Stand::start(move |heard| match (heard.method.as_str(), heard.path.as_str()) {
+    let stand = Stand::start(move |received| match (received.method.as_str(), received.path.as_str()) {
         ("POST", "/v1/operations/preview") => Says::ok(preview(1_000, "x")),
         ("POST", _) => Says::Json(202, operation("running", "x")),
         _ => {
@@ -213,7 +213,7 @@ async fn an_operation_is_followed_to_its_end_also_past_a_server_that_is_away() {
 }
 
 #[tokio::test]
-async fn an_operation_that_does_not_end_well_or_not_yet_is_told_by_the_exit_code() {
+async fn the_exit_code_shows_an_operation_that_failed_or_has_not_ended() {
     for (state, code) in [("done", 0), ("cancelled", 1), ("running", 7), ("waiting", 7), ("stopped", 1)] {
         let stand = Stand::start(move |_| Says::ok(operation(state, "x"))).await;
         let ran = stand.run(&["operations", "wait", "op-1", "--timeout", "0"]).await;
@@ -223,7 +223,7 @@ async fn an_operation_that_does_not_end_well_or_not_yet_is_told_by_the_exit_code
 
 #[tokio::test]
 async fn who_is_to_approve_an_operation_is_shown_what_it_acts_on_and_what_that_risks() {
-    let stand = Stand::start(|heard| match heard.path.as_str() {
+    let stand = Stand::start(|received| match received.path.as_str() {
         "/v1/operations/op-1/preview" => Says::ok(preview(1_234, "x")),
         _ => Says::ok(operation("waiting", "x")),
     })
@@ -260,8 +260,8 @@ async fn a_reader_that_goes_away_ends_it_quietly() {
 }
 
 #[tokio::test]
-async fn what_is_known_of_an_id_is_told_and_nothing_found_is_an_exit_code() {
-    let stand = Stand::start(|heard| answer(heard, "x")).await;
+async fn a_search_prints_what_it_finds_and_has_an_exit_code_for_nothing_found() {
+    let stand = Stand::start(|received| answer(received, "x")).await;
     let ran = stand.run(&["search", "x"]).await;
     assert!(ran.code == 0 && ran.out.contains("an effect") && ran.out.contains("in a refusal"), "{ran:?}");
     let nothing = json!({ "query": "x", "headline": "nothing", "found": [], "notes": ["it was refused"] });
@@ -272,7 +272,7 @@ async fn what_is_known_of_an_id_is_told_and_nothing_found_is_an_exit_code() {
 
 #[tokio::test]
 async fn a_body_comes_byte_for_byte() {
-    let stand = Stand::start(|heard| answer(heard, "a\u{1b}b")).await;
+    let stand = Stand::start(|received| answer(received, "a\u{1b}b")).await;
     assert_eq!(stand.run(&["events", "body", "stripe", "e"]).await.out, "\"a\\u001bb\"");
     let file = stand.home().join("body");
     let ran = stand.run(&["events", "body", "stripe", "e", "--output", file.to_str().unwrap()]).await;

@@ -6,9 +6,9 @@ use std::process::Command;
 use super::samples::answer;
 use super::server::{Says, Stand, ran};
 
-/// A server, and a file of profiles that names it as `here` and another one, which nobody runs, as `away`.
+/// A server, and a file of profiles that names it as `here` and another one, which does not run, as `away`.
 async fn with_profiles() -> Stand {
-    let stand = Stand::start(|heard| answer(heard, "x")).await;
+    let stand = Stand::start(|received| answer(received, "x")).await;
     let folder = stand.home().join(".config/hooklatch");
     std::fs::create_dir_all(&folder).unwrap();
     let text = format!(
@@ -47,24 +47,29 @@ async fn arguments_come_before_variables_before_a_profile_before_the_configurati
         (&[], &[], Err(5)),
     ];
     for (arguments, env, want) in given {
-        let before_n = stand.heard().len();
+        let before_n = stand.received().len();
         let mut command = stand.command(&[&["whoami"][..], arguments].concat());
         command.env("TOKEN_OF_HERE", "token-of-here-0123456789").envs(env.iter().copied());
         let said = ran(command).await;
         match want {
             Ok(token) => {
                 assert_eq!(said.code, 0, "{arguments:?}: {}", said.err);
-                assert_eq!(stand.heard()[before_n].header("authorization"), format!("Bearer {token}"));
+                assert_eq!(stand.received()[before_n].header("authorization"), format!("Bearer {token}"));
             }
             Err(code) => {
-                assert_eq!((said.code, stand.heard().len()), (code, before_n), "{arguments:?}: {}", said.err);
+                assert_eq!(
+                    (said.code, stand.received().len()),
+                    (code, before_n),
+                    "{arguments:?}: {}",
+                    said.err
+                );
             }
         }
     }
 }
 
 #[tokio::test]
-async fn a_bad_profile_is_told_by_file_key_and_remedy() {
+async fn a_bad_profile_is_reported_with_file_key_and_remedy() {
     let stand = with_profiles().await;
     let file = stand.home().join(".config/hooklatch/profiles.toml");
     let run = async |arguments: &[&str]| ran(stand.command(arguments)).await;
@@ -92,17 +97,17 @@ async fn a_bad_profile_is_told_by_file_key_and_remedy() {
 
 #[tokio::test]
 async fn a_file_of_tokens_that_everybody_can_read_is_warned_of() {
-    let stand = Stand::start(|heard| answer(heard, "x")).await;
+    let stand = Stand::start(|received| answer(received, "x")).await;
     std::fs::set_permissions(stand.home(), std::fs::Permissions::from_mode(0o755)).unwrap();
     let folder = stand.home().join(".config/hooklatch");
     std::fs::create_dir_all(&folder).unwrap();
     let file = folder.join("profiles.toml");
     let text = format!("[here]\nurl = \"{}\"\ntoken = \"0123456789abcdef0123\"\n", stand.url());
     std::fs::write(&file, text).unwrap();
-    for (mode, is_told) in [(0o644, true), (0o600, false)] {
+    for (mode, is_warned) in [(0o644, true), (0o600, false)] {
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
         let said = ran(stand.command(&["whoami", "--profile", "here"])).await;
-        assert_eq!((said.code, said.err.contains("warning: ")), (0, is_told), "{}", said.err);
+        assert_eq!((said.code, said.err.contains("warning: ")), (0, is_warned), "{}", said.err);
     }
 }
 
@@ -126,7 +131,7 @@ async fn how_a_command_ends_is_its_exit_code() {
 }
 
 #[test]
-fn shells_and_readers_of_manuals_are_told_of_every_command() {
+fn completions_and_manual_pages_have_every_command() {
     let run = |arguments: &[&str]| {
         let output = Command::new(env!("CARGO_BIN_EXE_hooklatch")).args(arguments).output().unwrap();
         assert!(output.status.success(), "{arguments:?}");

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::server::{Heard, Says};
+use super::server::{ReceivedRequest, Says};
 
 /// 2026-11-22T14:05:11.500Z: when everything of the samples happened.
 pub(super) const AT_MS: i64 = 1_795_356_311_500;
@@ -184,9 +184,9 @@ fn what_if(text: &str) -> Value {
     })
 }
 
-pub(super) fn answer(heard: &Heard, text: &str) -> Says {
-    let path: Vec<&str> = heard.path.trim_start_matches("/v1/").split('/').collect();
-    Says::ok(match (heard.method.as_str(), path.as_slice()) {
+pub(super) fn answer(received: &ReceivedRequest, text: &str) -> Says {
+    let path: Vec<&str> = received.path.trim_start_matches("/v1/").split('/').collect();
+    Says::ok(match (received.method.as_str(), path.as_slice()) {
         ("GET", ["me"]) => json!({
             "name": text, "role": "operator", "providers": [text], "destinations": null, "version": text,
             "is_encrypting": true, "now_ms": AT_MS,

@@ -1,5 +1,5 @@
-//! A stand-in for the operators' side: it answers as a test says, remembers what was asked, and hangs up when told. And
-//! the real binary, run against it by a person with folders of their own.
+//! A fake operator API: it answers as a test says, records its requests, and can close connections. And the real
+//! binary, run against it with a home folder of its own.
 
 use std::io;
 use std::net::SocketAddr;
@@ -18,9 +18,9 @@ use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
-/// A request that came.
+/// A request that the fake received.
 #[derive(Debug, Clone)]
-pub(super) struct Heard {
+pub(super) struct ReceivedRequest {
     pub(super) method: String,
     pub(super) path: String,
     pub(super) query: String,
@@ -28,7 +28,7 @@ pub(super) struct Heard {
     pub(super) body: String,
 }
 
-impl Heard {
+impl ReceivedRequest {
     pub(super) fn header(&self, name: &str) -> &str {
         self.headers.get(name).map_or("", |value| value.to_str().unwrap())
     }
@@ -50,7 +50,7 @@ impl Says {
         Self::Json(200, body)
     }
 
-    /// A problem as the API tells it.
+    /// A problem as the API renders it.
     pub(super) fn problem(status: u16, code: &str, detail: &str) -> Self {
         Self::Json(
             status,
@@ -59,17 +59,17 @@ impl Says {
     }
 }
 
-type Answer = Box<dyn FnMut(&Heard) -> Says + Send>;
+type Answer = Box<dyn FnMut(&ReceivedRequest) -> Says + Send>;
 
 /// A server, and a person's machine from which it is asked.
 pub(super) struct Stand {
     addr: SocketAddr,
-    heard: Arc<Mutex<Vec<Heard>>>,
+    received: Arc<Mutex<Vec<ReceivedRequest>>>,
     home: TempDir,
     _server: JoinSet<()>,
 }
 
-/// What came of one command.
+/// The exit code and output of one command.
 #[derive(Debug)]
 pub(super) struct Ran {
     pub(super) code: i32,
@@ -78,14 +78,14 @@ pub(super) struct Ran {
 }
 
 impl Stand {
-    pub(super) async fn start(answer: impl FnMut(&Heard) -> Says + Send + 'static) -> Self {
+    pub(super) async fn start(answer: impl FnMut(&ReceivedRequest) -> Says + Send + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let addr = listener.local_addr().unwrap();
-        let heard = Arc::new(Mutex::new(Vec::new()));
+        let received = Arc::new(Mutex::new(Vec::new()));
         let answer: Arc<Mutex<Answer>> = Arc::new(Mutex::new(Box::new(answer)));
         let mut server = JoinSet::new();
-        server.spawn(serve(listener, Arc::clone(&heard), answer));
-        Self { addr, heard, home: tempfile::tempdir().unwrap(), _server: server }
+        server.spawn(serve(listener, Arc::clone(&received), answer));
+        Self { addr, received, home: tempfile::tempdir().unwrap(), _server: server }
     }
 
     pub(super) fn url(&self) -> String {
@@ -93,13 +93,13 @@ impl Stand {
     }
 
     /// Everything that was asked so far.
-    pub(super) fn heard(&self) -> Vec<Heard> {
-        self.heard.lock().unwrap().clone()
+    pub(super) fn received(&self) -> Vec<ReceivedRequest> {
+        self.received.lock().unwrap().clone()
     }
 
     /// Requests that would change something.
-    pub(super) fn posts(&self) -> Vec<Heard> {
-        self.heard().into_iter().filter(|heard| heard.method == "POST").collect()
+    pub(super) fn posts(&self) -> Vec<ReceivedRequest> {
+        self.received().into_iter().filter(|received| received.method == "POST").collect()
     }
 
     pub(super) fn home(&self) -> &std::path::Path {
@@ -133,13 +133,18 @@ pub(super) async fn ran(mut command: Command) -> Ran {
     Ran { code: output.status.code().unwrap(), out: text(output.stdout), err: text(output.stderr) }
 }
 
-async fn serve(listener: TcpListener, heard: Arc<Mutex<Vec<Heard>>>, answer: Arc<Mutex<Answer>>) {
+async fn serve(
+    listener: TcpListener,
+    received: Arc<Mutex<Vec<ReceivedRequest>>>,
+    answer: Arc<Mutex<Answer>>,
+) {
     let mut connections = JoinSet::new();
     loop {
         let (stream, _) = listener.accept().await.unwrap();
-        let (heard, answer) = (Arc::clone(&heard), Arc::clone(&answer));
+        let (received, answer) = (Arc::clone(&received), Arc::clone(&answer));
         connections.spawn(async move {
-            let service = service_fn(move |request| reply(request, Arc::clone(&heard), Arc::clone(&answer)));
+            let service =
+                service_fn(move |request| reply(request, Arc::clone(&received), Arc::clone(&answer)));
             drop(http1::Builder::new().serve_connection(TokioIo::new(stream), service).await);
         });
     }
@@ -147,19 +152,19 @@ async fn serve(listener: TcpListener, heard: Arc<Mutex<Vec<Heard>>>, answer: Arc
 
 async fn reply(
     request: Request<Incoming>,
-    heard: Arc<Mutex<Vec<Heard>>>,
+    received: Arc<Mutex<Vec<ReceivedRequest>>>,
     answer: Arc<Mutex<Answer>>,
 ) -> io::Result<Response<Full<Bytes>>> {
     let (head, body) = request.into_parts();
     let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
-    let one = Heard {
+    let one = ReceivedRequest {
         method: head.method.to_string(),
         path: head.uri.path().to_owned(),
         query: head.uri.query().unwrap_or_default().to_owned(),
         headers: head.headers,
         body: String::from_utf8(body.to_vec()).unwrap(),
     };
-    heard.lock().unwrap().push(one.clone());
+    received.lock().unwrap().push(one.clone());
     let says = answer.lock().unwrap()(&one);
     let (status, headers, body) = match says {
         Says::HangUp => return Err(io::Error::other("as told")),

@@ -40,20 +40,20 @@ async fn the_newest_events_of_before_are_shown_where_they_are_wanted() {
     let stand = looks(&[&["c", "b", "a"]]).await;
     let ran = stand.run(&["tail", "--json", "--last", "2", "--count", "2", "--provider", "stripe"]).await;
     assert_eq!((ran.code, ids(&ran.out)), (0, vec!["b".to_owned(), "c".to_owned()]), "{ran:?}");
-    assert_eq!(stand.heard()[0].query, "provider=stripe&limit=100");
+    assert_eq!(stand.received()[0].query, "provider=stripe&limit=100");
     let ran = stand.run(&["tail", "--last", "1", "--count", "1"]).await;
     assert!(ran.out.starts_with("14:05:11.500  stripe  c"), "{}", ran.out);
 }
 
 #[tokio::test]
 async fn a_page_of_new_events_alone_is_read_on_until_one_was_shown_or_many_pages_were() {
-    let stand = Stand::start(|heard| {
+    let stand = Stand::start(|received| {
         let more = |ids: &[&str], next: Value| {
             let items: Vec<Value> = ids.iter().map(|id| event(id)).collect();
             Says::ok(json!({ "items": items, "next": next }))
         };
-        match heard.query.split("cursor=").nth(1) {
-            None if heard.query.contains("quiet") => Says::ok(page(&[])),
+        match received.query.split("cursor=").nth(1) {
+            None if received.query.contains("quiet") => Says::ok(page(&[])),
             None => more(&["d"], json!("1")),
             Some("1") => more(&["c"], json!("2")),
             Some(_) => more(&["b", "a"], Value::Null),
@@ -62,7 +62,7 @@ async fn a_page_of_new_events_alone_is_read_on_until_one_was_shown_or_many_pages
     .await;
     // The first look is one page: what was there before is not looked for.
     let ran = stand.run(&["tail", "--json", "--last", "9", "--count", "1"]).await;
-    assert_eq!((ids(&ran.out), stand.heard().len()), (vec!["d".to_owned()], 1));
+    assert_eq!((ids(&ran.out), stand.received().len()), (vec!["d".to_owned()], 1));
     let mut look_n = 0;
     let endless = Stand::start(move |_| {
         look_n += 1;
@@ -70,7 +70,7 @@ async fn a_page_of_new_events_alone_is_read_on_until_one_was_shown_or_many_pages
     })
     .await;
     let ran = endless.run(&["tail", "--json", "--count", "10"]).await;
-    assert_eq!((ran.code, ids(&ran.out).len(), endless.heard().len()), (0, 10, 11), "{ran:?}");
+    assert_eq!((ran.code, ids(&ran.out).len(), endless.received().len()), (0, 10, 11), "{ran:?}");
     assert!(ran.err.contains("events were left out"), "{}", ran.err);
 }
 
@@ -97,6 +97,6 @@ async fn what_another_try_would_not_change_ends_it() {
     for (status, code) in [(401, 6), (403, 6), (404, 3)] {
         let stand = Stand::start(move |_| Says::problem(status, "x", "no")).await;
         assert_eq!(stand.run(&["tail"]).await.code, code);
-        assert_eq!(stand.heard().len(), 1);
+        assert_eq!(stand.received().len(), 1);
     }
 }

@@ -1,4 +1,4 @@
-//! One mistake each: which key is named, and what the operator is told to do.
+//! One mistake each: the key that the error names, and its remedy.
 
 use super::{BILLING, STRIPE, loaded, name, right};
 
@@ -436,9 +436,9 @@ fn how_many_calls_at_once_follows_from_who_decides_about_them() {
 fn single_braces_in_an_address_are_refused_because_nothing_would_be_put_there() {
     for url in ["https://billing.test/{id}", "https://billing.test/{{ payload.id }}/{event_id}"] {
         let problems = loaded(&format!("[destinations.billing]\nurl = \"{url}\"\n"), &[]).expect_err(url);
-        let told = problems.iter().map(ToString::to_string).collect::<String>();
+        let report = problems.iter().map(ToString::to_string).collect::<String>();
         assert!(problems.len() == 1 && problems[0].key == "destinations.billing.url", "{problems:#?}");
-        assert!(told.contains("}`, which is not filled in; write values as {{ payload.id }}"), "{told}");
+        assert!(report.contains("}`, which is not filled in; write values as {{ payload.id }}"), "{report}");
     }
     let literal = "[destinations.billing]\nurl = \"https://billing.test/\"\ncontent_type = \"text/plain\"\nbody = \"{body}\"\n";
     assert!(loaded(literal, &[]).is_ok(), "text may hold braces");

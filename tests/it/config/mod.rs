@@ -1,4 +1,4 @@
-//! What an operator writes, and what is said about it: all mistakes at once, each with its key and remedy.
+//! The configuration file and its errors: all mistakes at once, each with its key and remedy.
 
 mod credentials;
 mod mistakes;
@@ -119,7 +119,7 @@ fn all_mistakes_come_at_once_and_none_shows_a_secret() {
 }
 
 #[test]
-fn a_broken_file_is_told_with_its_lines_and_without_its_text() {
+fn a_broken_file_is_reported_with_its_lines_and_without_its_text() {
     #[track_caller]
     fn check(text: &str, part: &str) {
         let problems = loaded(text, &[]).expect_err(text);

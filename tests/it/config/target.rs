@@ -1,4 +1,4 @@
-//! Destinations beyond HTTP: what their urls bring with them, and what does not fit them.
+//! Destinations beyond HTTP: the parts of their URLs, and settings that do not fit them.
 #![cfg(all(feature = "kafka", feature = "nats", feature = "rabbitmq", feature = "redis"))]
 
 use hooklatch_core::config::Format;

@@ -1,11 +1,11 @@
-//! `[tracing]`: what it is by default, what is read of it, and what is said about mistakes.
+//! `[tracing]`: its defaults, its keys, and its errors.
 
 use hooklatch_core::config::InboundTraces;
 
 use super::loaded;
 
 #[test]
-fn nobody_traces_unless_an_endpoint_is_written() {
+fn tracing_is_off_without_an_endpoint() {
     let tracing = loaded("", &[]).expect("right").tracing;
     assert_eq!((tracing.endpoint, tracing.service_name.as_str()), (None, "hooklatch"));
     assert!(tracing.propagate && tracing.headers.is_empty() && tracing.inbound == InboundTraces::Ignore);
@@ -46,7 +46,7 @@ fn a_ratio_is_a_number_from_nothing_to_all() {
 }
 
 #[test]
-fn mistakes_are_told_with_their_key_and_a_remedy() {
+fn mistakes_are_reported_with_their_key_and_a_remedy() {
     #[track_caller]
     fn check(text: &str, key: &str, part: &str) {
         let problems = loaded(&format!("[tracing]\n{text}"), &[]).expect_err(text);

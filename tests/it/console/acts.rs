@@ -1,4 +1,4 @@
-//! What people do on the console about one message and one destination, and the lists on the way there.
+//! Acts on one message and one destination on the console, and the lists that lead to them.
 
 use super::Browser;
 use super::form::{Form, has, has_not, text};
@@ -8,7 +8,7 @@ use crate::process::Server;
 
 on_sqlite!(
     a_held_message_is_decided_once_however_often_its_form_is_sent,
-    a_form_about_what_has_changed_meanwhile_is_told_so,
+    a_form_about_what_has_changed_meanwhile_is_refused,
     forms_of_strangers_and_half_forms_do_nothing,
     what_waits_for_a_person_comes_first_and_all_else_by_filters,
     lanes_and_destinations_say_why_nothing_moves,
@@ -19,13 +19,13 @@ on_sqlite!(
 
 const OPERATOR: &str = "operator-token-0123456789";
 const VIEWER: &str = "viewer-token-0123456789";
-/// A configuration that calls nobody who is there.
+/// A configuration whose destination does not answer.
 const QUIET: &str = "[outbox]\npoll_ms = 60000\n[retention]\nevery_ms = 0\n\
     [[admin.tokens]]\nname = \"ann\"\nrole = \"operator\"\ntoken = \"operator-token-0123456789\"\n\
     [[admin.tokens]]\nname = \"vic\"\nrole = \"viewer\"\ntoken = \"viewer-token-0123456789\"\n\
     [destinations.billing]\nurl = \"http://127.0.0.1:9/\"\nconcurrency_n = 3\nrate_per_s = 7\n";
 
-/// A server that calls nobody, and an operator who is signed in.
+/// A server whose destination does not answer, and an operator who is signed in.
 pub(super) async fn serve(database: &Database) -> (Server, Browser) {
     let server = Server::start(&database.url, QUIET).await;
     let ann = Browser::signed_in(server.admin, OPERATOR).await;
@@ -70,8 +70,8 @@ async fn a_held_message_is_decided_once_however_often_its_form_is_sent(database:
         );
     }
     let settled = "SELECT COUNT(*) FROM outbox_finished WHERE message_id = 6144 AND state = 'done'";
-    let told = "SELECT COUNT(*) FROM audit_log WHERE action = 'message_done' AND message_id = 6144";
-    assert_eq!((database.count(settled).await, database.count(told).await), (1, 1));
+    let audited = "SELECT COUNT(*) FROM audit_log WHERE action = 'message_done' AND message_id = 6144";
+    assert_eq!((database.count(settled).await, database.count(audited).await), (1, 1));
     let shown = text(&ann, "/messages/6144").await;
     has(&shown, &["message_done", "the bank has it", "chip good\">done"]);
     has_not(&shown, &["<form class=\"act", "nobody knows", "Key remembered"]);
@@ -81,7 +81,7 @@ async fn a_held_message_is_decided_once_however_often_its_form_is_sent(database:
     has(&other.text, &["was used for another request", "href=\"/messages/6144\""]);
 }
 
-async fn a_form_about_what_has_changed_meanwhile_is_told_so(database: &Database) {
+async fn a_form_about_what_has_changed_meanwhile_is_refused(database: &Database) {
     let (_server, ann) = filled(database).await;
     let of_ann = Form::of(&text(&ann, "/messages/6144").await, "/messages/6144/decide");
     let of_bob = Form::of(&text(&ann, "/messages/6144").await, "/messages/6144/decide");
@@ -212,8 +212,9 @@ async fn a_destination_is_paused_and_resumed_by_who_saw_how_it_stands(database: 
     assert_eq!(pause.acts, ["pause"]);
     assert_eq!(pause.act("pause", "they move <house>").send(&ann).await.status, 303);
     has(&text(&ann, "/destinations/billing").await, &["they move &lt;house&gt;", "paused it at", ">Resume<"]);
-    let told = "SELECT COUNT(*) FROM audit_log WHERE action IN ('destination_pause', 'destination_resume')";
-    assert_eq!(database.count(told).await, 2);
+    let audited =
+        "SELECT COUNT(*) FROM audit_log WHERE action IN ('destination_pause', 'destination_resume')";
+    assert_eq!(database.count(audited).await, 2);
 }
 
 async fn a_provider_is_paused_and_resumed_on_its_page(database: &Database) {
@@ -231,8 +232,8 @@ async fn a_provider_is_paused_and_resumed_on_its_page(database: &Database) {
     assert_eq!(resume.acts, ["resume"]);
     assert_eq!(resume.act("resume", "a good one").send(&ann).await.status, 303);
     has_not(&text(&ann, page).await, &["a bad &lt;deploy&gt;", ">Resume<"]);
-    let told = "SELECT COUNT(*) FROM audit_log WHERE action IN ('provider_pause', 'provider_resume')";
-    assert_eq!(database.count(told).await, 2);
+    let audited = "SELECT COUNT(*) FROM audit_log WHERE action IN ('provider_pause', 'provider_resume')";
+    assert_eq!(database.count(audited).await, 2);
 }
 
 async fn who_may_only_look_has_no_buttons_and_no_way_around_them(database: &Database) {

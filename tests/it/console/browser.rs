@@ -7,7 +7,7 @@ use http::HeaderMap;
 
 use crate::process::client;
 
-/// Somebody at the console.
+/// A user of the console.
 #[derive(Clone)]
 pub struct Browser {
     /// Where the console is, such as `http://127.0.0.1:8081`, with the prefix of a proxy.
@@ -17,7 +17,7 @@ pub struct Browser {
     pub cookie: Option<String>,
 }
 
-/// A page as it came back.
+/// A page as it was received.
 #[derive(Debug)]
 pub struct Shown {
     pub status: u16,
@@ -39,7 +39,7 @@ impl Shown {
 }
 
 impl Browser {
-    /// One that nobody has signed in with.
+    /// A browser without a session.
     pub fn new(admin: SocketAddr) -> Self {
         Self::at(format!("http://{admin}"))
     }
@@ -48,7 +48,7 @@ impl Browser {
     pub fn at(base: String) -> Self {
         drop(client());
         let builder = reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none());
-        // A connection for each, because refusals on one are told late.
+        // One connection for each request: refusals on a shared one are delayed.
         Self { base, client: builder.pool_max_idle_per_host(0).build().unwrap(), cookie: None }
     }
 
@@ -75,7 +75,7 @@ impl Browser {
         }
     }
 
-    /// A page, as when somebody types its address.
+    /// A page, as when a user types its address.
     pub async fn get(&self, path: &str) -> Shown {
         self.ask("GET", path, &[("sec-fetch-site", "none")], None).await
     }

@@ -1,4 +1,4 @@
-//! What people do on the console to all that a filter finds: counted, confirmed, watched and cancelled.
+//! Operations on all rows of a filter on the console: counted, confirmed, followed and cancelled.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ on_sqlite!(
     an_operation_is_watched_and_cancelled,
 );
 
-/// Looks again, as somebody without scripts does, until the page says this.
+/// Reloads the page, as a browser without scripts does, until it says this.
 async fn look_until(browser: &Browser, server: &Server, path: &str, wanted: &str) -> String {
     let mut shown = String::new();
     until(
@@ -149,7 +149,7 @@ async fn a_set_that_changed_with_its_number_kept_is_confirmed_anew(database: &Da
     assert_eq!((again.value("counted_n"), again.send(&ann).await.status), ("1", 303));
 }
 
-/// Somebody tired means to re-run, and lands on the page that erases: he types his reason and presses Enter, or the button.
+/// An operator who means to rerun opens the page that erases, types a reason, and presses Enter or the button.
 async fn who_typed_a_reason_and_hit_the_wrong_page_does_nothing(database: &Database) {
     let (_server, ann) = filled(database).await;
     let path = "/operations/new/erase_and_discard?subject=events&state=handled&provider=stripe";

@@ -1,4 +1,4 @@
-//! The list of events: what its filters ask for, and what comes in while somebody watches, as rows.
+//! The list of events: what its filters select, and events that arrive while the page is open, as rows.
 
 use super::Browser;
 use crate::database::{Database, on_sqlite};

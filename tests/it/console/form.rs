@@ -1,4 +1,4 @@
-//! A form as a page has it, filled in and sent by somebody whose browser runs no scripts.
+//! A form as a page has it, filled in and sent by a browser that runs no scripts.
 
 use super::Browser;
 use super::browser::Shown;

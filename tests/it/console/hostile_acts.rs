@@ -1,4 +1,4 @@
-//! Text that a stranger wrote, on the pages about messages, lanes and operations: it is shown, and does nothing.
+//! Text of strangers on the pages about messages, lanes and operations: it is shown escaped.
 
 use super::acts::serve;
 use super::form::{Form, text};
@@ -7,7 +7,7 @@ use crate::look::{add_event, add_message, run};
 
 on_sqlite!(what_a_stranger_wrote_is_text_on_every_page);
 
-/// Tags, ends of attributes, what turns text around, what steers a terminal.
+/// Tags, ends of attributes, bidirectional overrides, terminal escapes.
 const HOSTILE: &str = "<script>alert(1)</script>\" onfocus=\"x\" '--><img src=x>\u{202e}\u{1b}[31m\u{200b}";
 
 async fn what_a_stranger_wrote_is_text_on_every_page(database: &Database) {

@@ -1,4 +1,4 @@
-//! What strangers wrote, on the pages of an event and of a search: text, whatever it is, and never much of it.
+//! Text of strangers on the pages of an event and of a search: it is escaped, and shown up to a limit.
 
 use super::staged::{OPERATOR, READER, Stage};
 use crate::database::{Database, on_sqlite};

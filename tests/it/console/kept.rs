@@ -23,7 +23,7 @@ const MORE: &str = "[[admin.tokens]]\nname = \"ann\"\nrole = \"admin\"\ntoken = 
     [destinations.\"mail-two\"]\nurl = \"https://b.internal/\"\n";
 
 #[tokio::test]
-async fn settings_say_what_holds_and_who_says_it_and_tell_no_secret() {
+async fn settings_show_values_and_their_sources_and_no_secret() {
     let database = Database::create(On::Sqlite).await.unwrap();
     let server = Server::start(&database.url, MORE).await;
     let ann = Operator::new(server.admin, ADMIN);

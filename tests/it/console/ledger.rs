@@ -1,4 +1,4 @@
-//! The ledger of one event as people see it: what was sent as it was sent, what happened, and decisions by form.
+//! The page of one event: the request as it was received, its ledger, and decisions by form.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use crate::stub::Mode;
 
 on_sqlite!(
     large_numbers_and_doubled_keys_stand_as_they_were_sent,
-    everything_that_happened_is_told_in_order,
+    the_ledger_lists_everything_in_order,
     a_viewer_sees_no_contents_a_reader_no_buttons_and_an_operator_both,
-    a_decision_by_form_is_carried_out_once_and_a_form_that_is_out_of_date_is_told_so,
-    other_content_is_shown_beside_what_stands_until_somebody_decides,
-    a_body_is_given_on_as_a_file_and_to_nobody_who_may_not_see_it,
+    a_decision_by_form_is_applied_once_and_an_outdated_form_is_refused,
+    conflicting_content_is_shown_beside_the_event_until_a_decision,
+    a_body_is_downloaded_as_a_file_and_only_by_those_who_may_see_it,
     an_event_that_is_not_there_has_a_page_that_says_so,
 );
 
@@ -39,7 +39,7 @@ async fn large_numbers_and_doubled_keys_stand_as_they_were_sent(database: &Datab
     assert!(!as_sent.contains("Send it once more"), "without --dev nothing is signed");
 }
 
-async fn everything_that_happened_is_told_in_order(database: &Database) {
+async fn the_ledger_lists_everything_in_order(database: &Database) {
     let stage = Stage::set(database).await;
     stage.stub.next(&[Mode::Status(429), Mode::ActThenDrop]);
     assert_eq!(stage.send("evt_1", r#""n":1"#).await, "accepted");
@@ -108,16 +108,14 @@ async fn a_viewer_sees_no_contents_a_reader_no_buttons_and_an_operator_both(data
             decides
         );
         let forged = [("key", "k-1"), ("act", "rerun"), ("reason", "forged")];
-        let told = person.post(&format!("{path}/decide"), &forged).await;
-        assert_eq!(told.status, if decides { 303 } else { 403 }, "{token}: {}", told.text);
+        let response = person.post(&format!("{path}/decide"), &forged).await;
+        assert_eq!(response.status, if decides { 303 } else { 403 }, "{token}: {}", response.text);
     }
     let rerun = "SELECT COUNT(*) FROM processed_webhook_events WHERE generation = 1";
     assert_eq!(database.count(rerun).await, 1);
 }
 
-async fn a_decision_by_form_is_carried_out_once_and_a_form_that_is_out_of_date_is_told_so(
-    database: &Database,
-) {
+async fn a_decision_by_form_is_applied_once_and_an_outdated_form_is_refused(database: &Database) {
     let stage = Stage::set(database).await;
     stage.send("evt_/ 1?", r#""n":1"#).await;
     stage.until_done(1).await;
@@ -137,13 +135,13 @@ async fn a_decision_by_form_is_carried_out_once_and_a_form_that_is_out_of_date_i
         person.post(&action, &fields).await
     };
     for _ in 0..3 {
-        let told = send(fields(&key, "rerun")).await;
-        assert_eq!((told.status, told.header("location")), (303, path), "{}", told.text);
+        let response = send(fields(&key, "rerun")).await;
+        assert_eq!((response.status, response.header("location")), (303, path), "{}", response.text);
     }
     stage.until_done(2).await;
-    let told = send(fields("another-key", "rerun")).await;
-    assert_eq!(told.status, 412, "{}", told.text);
-    assert!(told.text.contains("It has changed in the meantime"), "{}", told.text);
+    let response = send(fields("another-key", "rerun")).await;
+    assert_eq!(response.status, 412, "{}", response.text);
+    assert!(response.text.contains("It has changed in the meantime"), "{}", response.text);
     for (name, wrong) in [("act", "sell"), ("act", ""), ("reason", ""), ("key", "")] {
         let mut odd = fields("third-key", "rerun");
         wrong.clone_into(&mut odd.iter_mut().find(|(one, _)| one == name).unwrap().1);
@@ -158,7 +156,7 @@ async fn a_decision_by_form_is_carried_out_once_and_a_form_that_is_out_of_date_i
     );
     assert!(page.contains("Runs ordered by people</dt><dd>1 time</dd>"), "{page}");
     let erase = person.get(path).await;
-    let told = person
+    let response = person
         .post(
             &action,
             &[
@@ -169,7 +167,7 @@ async fn a_decision_by_form_is_carried_out_once_and_a_form_that_is_out_of_date_i
             ],
         )
         .await;
-    assert_eq!(told.status, 303, "{}", told.text);
+    assert_eq!(response.status, 303, "{}", response.text);
     let page = person.get(path).await.text;
     assert!(
         page.contains("Headers and body are no longer kept") && !page.contains("Download all of it"),
@@ -177,7 +175,7 @@ async fn a_decision_by_form_is_carried_out_once_and_a_form_that_is_out_of_date_i
     );
 }
 
-async fn other_content_is_shown_beside_what_stands_until_somebody_decides(database: &Database) {
+async fn conflicting_content_is_shown_beside_the_event_until_a_decision(database: &Database) {
     let stage = Stage::set(database).await;
     stage.send("evt_1", r#""amount":500,"same":1,"long":12345678901234567890"#).await;
     assert_eq!(stage.send("evt_1", r#""amount":700,"same":1,"long":12345678901234567891"#).await, "conflict");
@@ -218,7 +216,7 @@ async fn other_content_is_shown_beside_what_stands_until_somebody_decides(databa
     assert!(!page.contains("What differs") && page.contains("value=\"rerun\""), "{page}");
 }
 
-async fn a_body_is_given_on_as_a_file_and_to_nobody_who_may_not_see_it(database: &Database) {
+async fn a_body_is_downloaded_as_a_file_and_only_by_those_who_may_see_it(database: &Database) {
     let stage = Stage::set(database).await;
     stage.send("evt_1", "\"t\":\"<script>alert(1)</script>\"").await;
     let path = "/events/stripe/evt_1/body";

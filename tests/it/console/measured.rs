@@ -1,5 +1,5 @@
-//! What each page of the console costs, with one and with five million events: time to the first byte, statements, time in the
-//! database.
+//! The cost of each page of the console, with one and with five million events: time to the first byte, statements,
+//! time in the database.
 
 use std::fmt::Write;
 use std::time::{Duration, Instant};

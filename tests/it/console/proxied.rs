@@ -76,9 +76,9 @@ async fn under_a_path_of_a_proxy_every_link_form_and_cookie_stays_below_it() {
     let server = serve(&database, "http://ops.example.com/ops/hooklatch/").await;
     for is_stripping in [true, false] {
         for host in [None, Some("ops.example.com".to_owned()), Some("127.0.0.1:8081".to_owned())] {
-            let told = format!("stripping: {is_stripping}, host: {host:?}");
+            let case = format!("stripping: {is_stripping}, host: {host:?}");
             let at = Proxy { to: server.admin, is_stripping, host: host.clone() }.start().await;
-            through(&format!("http://{at}/ops/hooklatch"), host.is_none(), &told).await;
+            through(&format!("http://{at}/ops/hooklatch"), host.is_none(), &case).await;
         }
     }
     // Without the proxy: the same, as it is.
@@ -90,14 +90,14 @@ async fn under_a_path_of_a_proxy_every_link_form_and_cookie_stays_below_it() {
 }
 
 /// Signs in through the proxy, looks around, sends a form and signs out.
-async fn through(base: &str, is_own_origin: bool, told: &str) {
+async fn through(base: &str, is_own_origin: bool, case: &str) {
     let mut ann = Browser::at(base.to_owned());
     let asked = ann.get("/events?state=handled").await;
-    assert_eq!(asked.status, 303, "{told}: {}", asked.text);
+    assert_eq!(asked.status, 303, "{case}: {}", asked.text);
     let to = "/ops/hooklatch/sign-in?to=%2Fevents%3Fstate%3Dhandled";
-    assert_eq!(asked.header("location"), to, "{told}");
+    assert_eq!(asked.header("location"), to, "{case}");
     let page = ann.get("/sign-in?to=%2Fevents%3Fstate%3Dhandled").await;
-    assert!(page.text.contains("action=\"/ops/hooklatch/sign-in\""), "{told}: {}", page.text);
+    assert!(page.text.contains("action=\"/ops/hooklatch/sign-in\""), "{case}: {}", page.text);
     // A browser says the origin that it knows.
     let origin = if is_own_origin {
         base.splitn(4, '/').take(3).collect::<Vec<_>>().join("/")
@@ -110,20 +110,20 @@ async fn through(base: &str, is_own_origin: bool, told: &str) {
     assert_eq!(
         (signed.status, signed.header("location")),
         (303, "/ops/hooklatch/events?state=handled"),
-        "{told}: {}",
+        "{case}: {}",
         signed.text
     );
     let cookie = signed.header("set-cookie");
-    assert!(cookie.contains("; Path=/ops/hooklatch; ") && !cookie.contains("Secure"), "{told}: {cookie}");
+    assert!(cookie.contains("; Path=/ops/hooklatch; ") && !cookie.contains("Secure"), "{case}: {cookie}");
     ann.keep(&signed);
     for path in ["/", "/events?state=handled", "/messages", "/settings", "/audit"] {
         let page = ann.get(path).await;
-        assert_eq!(page.status, 200, "{told}: {path}");
+        assert_eq!(page.status, 200, "{case}: {path}");
         for attribute in ["href=\"/", "action=\"/", "src=\"/"] {
             for link in page.text.split(attribute).skip(1) {
                 assert!(
                     link.starts_with("ops/hooklatch/"),
-                    "{told}: {path} links to /{}",
+                    "{case}: {path} links to /{}",
                     link.split('"').next().unwrap()
                 );
             }
@@ -140,12 +140,12 @@ async fn through(base: &str, is_own_origin: bool, told: &str) {
         .next()
         .unwrap()
         .to_owned();
-    assert_eq!(ann.get(&style).await.status, 200, "{told}: {style}");
+    assert_eq!(ann.get(&style).await.status, 200, "{case}: {style}");
     let me = ann.ask("GET", "/v1/me", &[("authorization", &format!("Bearer {ADMIN}"))], None).await;
-    assert_eq!(me.status, 200, "{told}: {}", me.text);
+    assert_eq!(me.status, 200, "{case}: {}", me.text);
     let gone = ann.ask("POST", "/sign-out", &headers, Some(&[])).await;
-    assert_eq!((gone.status, gone.header("location")), (303, "/ops/hooklatch/sign-in?why=out"), "{told}");
-    assert!(gone.header("set-cookie").contains("; Path=/ops/hooklatch; Max-Age=0"), "{told}");
+    assert_eq!((gone.status, gone.header("location")), (303, "/ops/hooklatch/sign-in?why=out"), "{case}");
+    assert!(gone.header("set-cookie").contains("; Path=/ops/hooklatch; Max-Age=0"), "{case}");
 }
 
 #[tokio::test]

@@ -1,5 +1,5 @@
-//! Who may do what at the console: every page and every form, by every role, in scope and out of scope, and as others
-//! would forge them. A route that is not in the list fails.
+//! Permissions of the console: every page and every form, by every role, in scope and out of scope, and as forged
+//! requests. A route that is not in the list fails.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,9 +12,9 @@ use crate::config::loaded;
 use crate::contract::Operator;
 use crate::database::{Database, on_sqlite};
 
-on_sqlite!(every_page_is_shown_to_who_may_see_it_and_acts_for_nobody_else);
+on_sqlite!(every_page_is_shown_and_acts_only_for_the_roles_that_it_needs);
 
-/// Weakest role for each route; an empty word where nobody needs one.
+/// Weakest role for each route; empty where none is needed.
 const ROUTES: [(&str, &str); 36] = [
     ("GET /", "viewer"),
     ("GET /assets/{file}", ""),
@@ -92,7 +92,7 @@ fn every_route_of_the_console_has_a_row_in_the_table_of_roles() {
     assert!(routed().len() > 20, "they are still found: {:?}", routed());
 }
 
-/// A proxy's path that begins so could not be told from ours.
+/// A proxy's path that begins so could not be distinguished from ours.
 #[test]
 fn no_path_of_a_proxy_may_begin_like_one_of_ours() {
     for route in routed() {
@@ -159,7 +159,7 @@ async fn get(browser: &Browser, world: &World, route: &str) -> Shown {
     browser.get(&path).await
 }
 
-async fn every_page_is_shown_to_who_may_see_it_and_acts_for_nobody_else(database: &Database) {
+async fn every_page_is_shown_and_acts_only_for_the_roles_that_it_needs(database: &Database) {
     let mut world = world(database).await;
     let operator = Operator::new(world.server.admin, &token("operator", true));
     let order = json!({
@@ -179,9 +179,9 @@ async fn every_page_is_shown_to_who_may_see_it_and_acts_for_nobody_else(database
     let there = routed();
     let routes: Vec<(&str, &str)> = ROUTES.into_iter().filter(|(route, _)| there.contains(*route)).collect();
     for (route, needed) in routes.iter().filter(|(route, _)| route.starts_with("GET ")) {
-        nobody_sees(&world, route, needed).await;
+        check_anonymous(&world, route, needed).await;
         for ((role, is_inside), browser) in &people {
-            // Somebody who is known is sent on.
+            // A user with a session is redirected.
             if *route != "GET /sign-in" {
                 let shown = get(browser, &world, route).await;
                 check_page(&world, (route, needed), (role, *is_inside), &shown);
@@ -202,7 +202,7 @@ async fn every_page_is_shown_to_who_may_see_it_and_acts_for_nobody_else(database
     }
 }
 
-async fn nobody_sees(world: &World, route: &str, needed: &str) {
+async fn check_anonymous(world: &World, route: &str, needed: &str) {
     let shown = get(&Browser::new(world.server.admin), world, route).await;
     if needed.is_empty() {
         assert!([200, 303, 404].contains(&shown.status), "{route}: {}", shown.status);
@@ -267,12 +267,12 @@ async fn forged(world: &World, (route, needed): (&str, &str), people: &BTreeMap<
         (&[("sec-fetch-site", "none")][..], "no page"),
         (&[("origin", own.as_str()), ("sec-fetch-site", "same-site")][..], "a neighbour"),
     ] {
-        let told = admin.ask("POST", &path, headers, Some(&with_key)).await;
-        assert_eq!(told.status, 403, "{route}: {why}: {}", told.text);
+        let response = admin.ask("POST", &path, headers, Some(&with_key)).await;
+        assert_eq!(response.status, 403, "{route}: {why}: {}", response.text);
     }
-    let told = Browser::new(world.server.admin).post(&path, &with_key).await;
-    assert_eq!(told.status, 401, "{route} by nobody: {}", told.text);
-    let told = Browser::new(world.server.admin)
+    let response = Browser::new(world.server.admin).post(&path, &with_key).await;
+    assert_eq!(response.status, 401, "{route} by nobody: {}", response.text);
+    let response = Browser::new(world.server.admin)
         .ask(
             "POST",
             &path,
@@ -280,25 +280,25 @@ async fn forged(world: &World, (route, needed): (&str, &str), people: &BTreeMap<
             Some(&with_key),
         )
         .await;
-    assert_eq!(told.status, 401, "{route} by a token without a session: {}", told.text);
+    assert_eq!(response.status, 401, "{route} by a token without a session: {}", response.text);
     if is_about_signing(route) {
         return;
     }
     for ((role, is_inside), browser) in people {
         if rank(role) < rank(needed) {
-            let told = browser.post(&path, &with_key).await;
-            let is_refused = told.status == 403 || (!is_inside && told.status == 404);
+            let response = browser.post(&path, &with_key).await;
+            let is_refused = response.status == 403 || (!is_inside && response.status == 404);
             // A question may first say what it cannot read.
             assert!(
-                is_refused || (is_question(route) && told.status == 400),
+                is_refused || (is_question(route) && response.status == 400),
                 "{route} by a {role}: {} {}",
-                told.status,
-                told.text
+                response.status,
+                response.text
             );
         }
     }
     if !is_question(route) {
-        let told = admin.post(&path, &fields).await;
-        assert_eq!(told.status, 400, "{route} without a key: {}", told.text);
+        let response = admin.post(&path, &fields).await;
+        assert_eq!(response.status, 400, "{route} without a key: {}", response.text);
     }
 }

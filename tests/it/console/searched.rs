@@ -1,4 +1,4 @@
-//! The one search box: wherever an id leads, and why it leads nowhere.
+//! The search box: the page that an id leads to, or the reason why nothing was found.
 
 use super::Browser;
 use super::staged::{READER, Stage, VIEWER};
@@ -6,37 +6,41 @@ use crate::database::{Database, on_sqlite};
 use crate::look::{add_event, run};
 use crate::process::{client, now_s, stripe_signed};
 
-on_sqlite!(the_id_of_an_event_leads_to_its_ledger, an_id_climbs_the_ladder_and_is_always_told_why);
+on_sqlite!(the_id_of_an_event_leads_to_its_ledger, a_search_tries_each_step_and_always_explains_its_result);
 
 async fn the_id_of_an_event_leads_to_its_ledger(database: &Database) {
     let stage = Stage::set(database).await;
     stage.send("evt_1/ä", "\"n\":1").await;
     let person = stage.person(VIEWER).await;
     for id in ["evt_1%2F%C3%A4", "+evt_1%2F%C3%A4%0A", "%20%20evt_1/%C3%A4%09"] {
-        let told = person.get(&format!("/search?id={id}")).await;
-        assert_eq!((told.status, told.header("location")), (303, "/events/stripe/evt_1%2F%C3%A4"), "{id}");
+        let response = person.get(&format!("/search?id={id}")).await;
+        assert_eq!(
+            (response.status, response.header("location")),
+            (303, "/events/stripe/evt_1%2F%C3%A4"),
+            "{id}"
+        );
     }
     add_event(database, "adyen", 77, "handled").await;
     run(database, "UPDATE processed_webhook_events SET event_id = 'evt_1/ä' WHERE event_seq = 77".to_owned())
         .await;
-    let told = person.get("/search?id=evt_1%2F%C3%A4").await;
-    assert_eq!(told.status, 200);
+    let response = person.get("/search?id=evt_1%2F%C3%A4").await;
+    assert_eq!(response.status, 200);
     for said in ["2 providers have an event of the id", "/events/stripe/evt_1", "/events/adyen/evt_1"] {
-        assert!(told.text.contains(said), "no {said} in {}", told.text);
+        assert!(response.text.contains(said), "no {said} in {}", response.text);
     }
     for empty in ["/search", "/search?id=", "/search?id=+%0A"] {
-        let told = person.get(empty).await;
+        let response = person.get(empty).await;
         assert!(
-            told.status == 200 && told.text.contains("Paste the id that you have"),
+            response.status == 200 && response.text.contains("Paste the id that you have"),
             "{empty}: {}",
-            told.text
+            response.text
         );
     }
     let anybody = Browser::new(stage.server.admin).get("/search?id=evt_1").await;
     assert_eq!((anybody.status, anybody.text.contains("evt_1")), (303, false), "to sign in");
 }
 
-async fn an_id_climbs_the_ladder_and_is_always_told_why(database: &Database) {
+async fn a_search_tries_each_step_and_always_explains_its_result(database: &Database) {
     let stage = Stage::set(database).await;
     stage.send("evt_sent", "\"n\":1").await;
     stage.until_done(1).await;

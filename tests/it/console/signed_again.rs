@@ -6,7 +6,7 @@ use super::Browser;
 use crate::process::{Server, client, now_s, stripe_header};
 use crate::providers::{dev, sign_at};
 
-/// The command on a page, as somebody copies it.
+/// The command on a page, as an operator copies it.
 fn command(page: &str) -> String {
     let (_, rest) = page.split_once("<pre id=\"curl\"").unwrap_or_else(|| panic!("no command in {page}"));
     let text = rest.split_once('>').unwrap().1.split("</pre>").next().unwrap();

@@ -1,4 +1,4 @@
-//! Signing in and out: a token once, a session from then on, and what becomes of who has none.
+//! Signing in and out: a token once, then a session; and requests without a session.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::process::{Server, client, until};
 on_both!(
     a_token_is_given_once_and_the_session_goes_on,
     sessions_end_here_everywhere_and_with_their_token_on_every_node,
-    whoever_has_no_session_is_sent_to_sign_in_and_comes_back,
+    without_a_session_the_browser_is_sent_to_sign_in_and_back,
     cookies_that_others_set_neither_delay_a_session_nor_take_its_place,
 );
 
@@ -34,17 +34,17 @@ async fn a_token_is_given_once_and_the_session_goes_on(database: &Database) {
     let mut ann = Browser::new(server.admin);
     let page = ann.get("/sign-in").await;
     assert_eq!((page.status, page.header("cache-control")), (200, "no-store"));
-    // With "no-referrer" browsers send forms as if nobody had sent them, and all are refused.
+    // With "no-referrer" browsers send forms with `Origin: null`, and all are refused.
     assert_eq!(page.header("referrer-policy"), "same-origin");
     assert!(page.text.contains("name=\"token\"") && !page.text.contains("role=\"search\""), "{}", page.text);
     for wrong in ["", "x", "admin-token-012345678", "hlt_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"] {
-        let told = ann.sign_in(wrong, "/").await;
-        assert_eq!((told.status, told.header("set-cookie")), (401, ""), "{wrong}");
-        assert!(!told.text.contains("admin-token"), "what was typed is not shown");
+        let response = ann.sign_in(wrong, "/").await;
+        assert_eq!((response.status, response.header("set-cookie")), (401, ""), "{wrong}");
+        assert!(!response.text.contains("admin-token"), "what was typed is not shown");
     }
-    let told = ann.sign_in(&format!("  {ADMIN}\n"), "/events?state=handled").await;
-    assert_eq!((told.status, told.header("location")), (303, "/events?state=handled"));
-    let cookie = told.header("set-cookie").to_owned();
+    let response = ann.sign_in(&format!("  {ADMIN}\n"), "/events?state=handled").await;
+    assert_eq!((response.status, response.header("location")), (303, "/events?state=handled"));
+    let cookie = response.header("set-cookie").to_owned();
     let (value, rest) = cookie.strip_prefix("hooklatch_session=").unwrap().split_once("; ").unwrap();
     assert_eq!((value.len(), rest), (43, "HttpOnly; SameSite=Strict; Path=/; Max-Age=43200"));
     let page = ann.get("/").await;
@@ -80,7 +80,7 @@ async fn sessions_end_here_everywhere_and_with_their_token_on_every_node(databas
         base: format!("http://{}", server.admin),
         ..browser.clone()
     };
-    // At once, on a node that has not heard of them.
+    // At once, also on a node that did not create the sessions.
     for browser in [&bob, &ann, &ann_too] {
         for server in [&one, other] {
             assert_eq!(on(browser, server).get("/").await.status, 200);
@@ -102,18 +102,18 @@ async fn sessions_end_here_everywhere_and_with_their_token_on_every_node(databas
     assert!(
         page.text.contains("action=\"/sign-out\"") && page.text.contains("action=\"/sign-out/everywhere\"")
     );
-    let told = ann.post("/sign-out", &[]).await;
-    assert_eq!((told.status, told.header("location")), (303, "/sign-in?why=out"));
+    let response = ann.post("/sign-out", &[]).await;
+    assert_eq!((response.status, response.header("location")), (303, "/sign-in?why=out"));
     assert!(
-        told.header("set-cookie").contains("hooklatch_session=; ")
-            && told.header("set-cookie").contains("Max-Age=0")
+        response.header("set-cookie").contains("hooklatch_session=; ")
+            && response.header("set-cookie").contains("Max-Age=0")
     );
     gone(&ann, &one, "ended").await;
     gone(&ann, other, "ended").await;
     assert_eq!(on(&ann_too, &one).get("/").await.status, 200, "the other session of the token goes on");
     let ann = Browser::signed_in(one.admin, ADMIN).await;
-    let told = ann.post("/sign-out/everywhere", &[]).await;
-    assert_eq!((told.status, told.header("location")), (303, "/sign-in?why=everywhere"));
+    let response = ann.post("/sign-out/everywhere", &[]).await;
+    assert_eq!((response.status, response.header("location")), (303, "/sign-in?why=everywhere"));
     for browser in [&ann, &ann_too] {
         gone(browser, &one, "ended").await;
         gone(browser, other, "ended").await;
@@ -131,13 +131,13 @@ async fn sessions_end_here_everywhere_and_with_their_token_on_every_node(databas
     );
 }
 
-async fn whoever_has_no_session_is_sent_to_sign_in_and_comes_back(database: &Database) {
+async fn without_a_session_the_browser_is_sent_to_sign_in_and_back(database: &Database) {
     let server = serve(database).await;
-    let nobody = Browser::new(server.admin);
-    let asked = nobody.get("/events?state=handled&type=a%20b").await;
+    let anonymous = Browser::new(server.admin);
+    let asked = anonymous.get("/events?state=handled&type=a%20b").await;
     let to = "/sign-in?to=%2Fevents%3Fstate%3Dhandled%26type%3Da%2Bb";
     assert_eq!((asked.status, asked.header("location")), (303, to));
-    let page = nobody.get(to).await;
+    let page = anonymous.get(to).await;
     assert_eq!(page.field("to"), "/events?state=handled&type=a+b");
     for (to, want) in [
         ("https://evil.example/", "/"),
@@ -146,17 +146,17 @@ async fn whoever_has_no_session_is_sent_to_sign_in_and_comes_back(database: &Dat
         ("/sign-out", "/"),
         ("/search?id=//x", "/search?id=//x"),
     ] {
-        let told = Browser::new(server.admin).sign_in(VIEWER, to).await;
-        assert_eq!((told.status, told.header("location")), (303, want), "{to}");
+        let response = Browser::new(server.admin).sign_in(VIEWER, to).await;
+        assert_eq!((response.status, response.header("location")), (303, want), "{to}");
     }
-    let told = nobody.post("/sign-out/everywhere", &[]).await;
-    assert_eq!(told.status, 401);
+    let response = anonymous.post("/sign-out/everywhere", &[]).await;
+    assert_eq!(response.status, 401);
     assert!(
-        told.text.contains("nothing was done") && told.text.contains("href=\"/sign-in\""),
+        response.text.contains("nothing was done") && response.text.contains("href=\"/sign-in\""),
         "{}",
-        told.text
+        response.text
     );
-    let mut ended = nobody.clone();
+    let mut ended = anonymous.clone();
     ended.cookie = Some(format!("hooklatch_session={}", "A".repeat(43)));
     assert_eq!(ended.get("/").await.header("location"), "/sign-in?why=ended");
     assert!(ended.get("/sign-in?why=ended").await.text.contains("has ended"));
@@ -164,7 +164,7 @@ async fn whoever_has_no_session_is_sent_to_sign_in_and_comes_back(database: &Dat
     let link =
         [("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "document")];
     let vic = Browser::signed_in(server.admin, VIEWER).await;
-    let passing = nobody.ask("GET", "/events?state=handled", &link, None).await;
+    let passing = anonymous.ask("GET", "/events?state=handled", &link, None).await;
     assert_eq!(passing.status, 200);
     let on = "0; url=/events?state=handled&amp;arrived=1";
     assert!(passing.text.contains(&format!("http-equiv=\"refresh\" content=\"{on}\"")), "{}", passing.text);
@@ -173,7 +173,7 @@ async fn whoever_has_no_session_is_sent_to_sign_in_and_comes_back(database: &Dat
     assert_eq!((second.status, second.header("location")), (303, "/events?state=handled"));
     assert_eq!(vic.get("/events?state=handled").await.status, 200);
     // Who is not signed in does not go round and round.
-    let second = nobody.ask("GET", "/events?state=handled&arrived=1", &link, None).await;
+    let second = anonymous.ask("GET", "/events?state=handled&arrived=1", &link, None).await;
     assert_eq!((second.status, second.header("location")), (303, "/sign-in?to=%2Fevents%3Fstate%3Dhandled"));
 }
 
@@ -184,7 +184,7 @@ async fn wrong_tokens_are_slowed_down_here_as_for_programs() {
     let mut statuses = Vec::new();
     // A machine that is slow gets some of them back meanwhile.
     while statuses.len() < 10 || (statuses.last() == Some(&401) && statuses.len() < 300) {
-        // A connection for each, because refusals on one are told late.
+        // One connection for each request: refusals on a shared one are delayed.
         let token = format!("guess-0123456789-{}", statuses.len());
         statuses.push(Browser::new(server.admin).sign_in(&token, "/").await.status);
     }
@@ -193,15 +193,15 @@ async fn wrong_tokens_are_slowed_down_here_as_for_programs() {
     let mut programs = Vec::new();
     for _ in 0..5 {
         let url = format!("http://{}/v1/me", server.admin);
-        let told = client().get(url).bearer_auth("guess-0123456789").send().await.unwrap();
-        programs.push(told.status().as_u16());
+        let response = client().get(url).bearer_auth("guess-0123456789").send().await.unwrap();
+        programs.push(response.status().as_u16());
     }
     assert!(programs.contains(&429), "one count for both: {programs:?}");
     Browser::signed_in(server.admin, ADMIN).await;
 }
 
 #[tokio::test]
-async fn nobody_signs_in_where_everybody_is_known() {
+async fn without_tokens_no_sign_in_is_needed() {
     let server = Server::dev().await;
     let anybody = Browser::new(server.admin);
     let page = anybody.get("/").await;
@@ -209,10 +209,10 @@ async fn nobody_signs_in_where_everybody_is_known() {
     assert!(!page.text.contains("/sign-out"), "{}", page.text);
     assert_eq!(anybody.get("/sign-in").await.header("location"), "/");
     assert_eq!(anybody.get("/sign-out").await.status, 200);
-    // A name that leads here (DNS rebinding), and what a page of somebody else does.
+    // A name that leads here (DNS rebinding), and what a page of another site does.
     for path in ["/", "/events", "/sign-in", "/assets/x", "/nothing"] {
-        let told = anybody.ask("GET", path, &[("host", "evil.example")], None).await;
-        assert_eq!(told.status, 421, "{path}");
+        let response = anybody.ask("GET", path, &[("host", "evil.example")], None).await;
+        assert_eq!(response.status, 421, "{path}");
         let frame =
             [("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "iframe")];
         assert_eq!(anybody.ask("GET", path, &frame, None).await.status, 403, "{path}");
@@ -238,7 +238,7 @@ async fn cookies_that_others_set_neither_delay_a_session_nor_take_its_place(data
         assert!(page.status == 200 && page.text.contains(">ann<"), "{}", page.text);
     }
     assert!(began.elapsed() < std::time::Duration::from_secs(4), "five pages: {:?}", began.elapsed());
-    // Another valid session before or behind it: nobody can say which is the browser's own.
+    // Another valid session before or behind it: the server cannot know which is the browser's own.
     for is_first in [true, false] {
         let (own, others) = (signed_in(ADMIN).await, signed_in(VIEWER).await);
         ann.cookie = Some(if is_first { format!("{others}; {own}") } else { format!("{own}; {others}") });

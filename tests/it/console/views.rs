@@ -1,4 +1,4 @@
-//! The overview, the senders and what was rejected: what they say to whom, and that strangers' text is text.
+//! The overview, the senders and the rejected requests: what each role sees, and that strangers' text is escaped.
 
 use std::time::Duration;
 
@@ -11,13 +11,13 @@ use crate::look::{add_event, fill, refusal, run, serve};
 use crate::process::{SECRET, Server, client, now_s, post_stripe, stripe, stripe_signed, until};
 
 on_sqlite!(
-    before_anything_came_the_overview_says_what_to_register,
-    what_came_is_drawn_and_told_in_figures,
+    before_the_first_event_the_overview_says_what_to_register,
+    received_events_are_charted_and_counted,
     a_sender_of_which_nothing_is_taken_needs_a_person,
     what_needs_a_person_comes_first,
     a_sender_is_registered_by_its_page,
     secrets_show_which_of_them_match,
-    why_a_request_was_rejected_is_told_and_its_headers_to_readers_alone,
+    the_reason_of_a_rejection_is_shown_and_its_headers_to_readers_alone,
     what_is_out_of_scope_is_on_no_page,
 );
 
@@ -49,7 +49,7 @@ async fn page(browser: &Browser, path: &str) -> String {
     shown.text
 }
 
-async fn before_anything_came_the_overview_says_what_to_register(database: &Database) {
+async fn before_the_first_event_the_overview_says_what_to_register(database: &Database) {
     let server = serve(database).await;
     let vic = Browser::signed_in(server.admin, VIEWER).await;
     let shown = page(&vic, "/").await;
@@ -63,7 +63,7 @@ async fn before_anything_came_the_overview_says_what_to_register(database: &Data
     assert!(!shown.contains("hooklatch send"), "only `serve --dev` has secrets that everybody knows");
 }
 
-async fn what_came_is_drawn_and_told_in_figures(database: &Database) {
+async fn received_events_are_charted_and_counted(database: &Database) {
     let server = serve(database).await;
     let (vic, url, client) =
         (Browser::signed_in(server.admin, VIEWER).await, server.url("/webhooks/stripe"), client());
@@ -250,8 +250,12 @@ async fn a_sender_is_registered_by_its_page(database: &Database) {
     let shown = page(&ops, "/senders/pairing").await;
     assert!(!shown.contains("secret_0123456789"), "the command shows it, once: {shown}");
     for (path, status) in [("/senders/nobody", 404), ("/senders/%3Cscript%3E", 404), ("/senders/", 404)] {
-        let told = vic.get(path).await;
-        assert!(told.status == status && !told.text.contains("<script>"), "{path}: {}", told.text);
+        let response = vic.get(path).await;
+        assert!(
+            response.status == status && !response.text.contains("<script>"),
+            "{path}: {}",
+            response.text
+        );
     }
 }
 
@@ -294,7 +298,7 @@ async fn secrets_show_which_of_them_match(database: &Database) {
     in_order(&page(&vic, "/senders/stripe").await, &["Keep it: it is the newest.", "safe to remove"]);
 }
 
-async fn why_a_request_was_rejected_is_told_and_its_headers_to_readers_alone(database: &Database) {
+async fn the_reason_of_a_rejection_is_shown_and_its_headers_to_readers_alone(database: &Database) {
     let store = database.store().await;
     let mut rejections: Vec<Rejection> = (1..=25).map(|n| refusal(n, "stripe")).collect();
     HOSTILE.clone_into(&mut rejections[24].detail);

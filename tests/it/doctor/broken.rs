@@ -1,4 +1,4 @@
-//! Things that break in a live system, one after the other, and the check that tells of each.
+//! Faults of a live system, one after the other, and the check that reports each.
 
 use std::time::{Duration, Instant};
 
@@ -9,8 +9,8 @@ use crate::process::{Server, client, now_s, stripe, stripe_signed, until};
 
 on_both!(
     a_healthy_system_is_healthy,
-    what_is_broken_in_the_database_is_told,
-    clocks_and_secrets_of_senders_are_told,
+    damage_in_the_database_is_reported,
+    clocks_and_secrets_of_senders_are_reported,
     a_scope_hears_of_its_own_alone,
     without_a_server_configuration_and_database_are_looked_at,
 );
@@ -75,7 +75,7 @@ async fn a_first_look_gives_no_false_alarm() {
     found.ends_with(0);
 }
 
-async fn what_is_broken_in_the_database_is_told(database: &Database) {
+async fn damage_in_the_database_is_reported(database: &Database) {
     let more = format!(
         "{OPERATOR}[[providers.stripe.routes]]\non = [\"*\"]\nto = \"billing\"\n[destinations.billing]\n\
          url = \"http://{}/\"\n",
@@ -101,7 +101,7 @@ async fn what_is_broken_in_the_database_is_told(database: &Database) {
         "INSERT INTO nodes (node, version, schema_version, seen_at_ms) VALUES ('old', '0.0.1', 1, {now_ms}), \
          ('gone', '0.0.1', 1, {old_ms})"
     );
-    // Each is broken, told, and mended before the next one.
+    // Each is broken, reported, and repaired before the next one.
     for (statement, mended, name, subject, verdict) in [
         (
             "DROP INDEX processed_webhook_events_due",
@@ -138,10 +138,10 @@ async fn what_is_broken_in_the_database_is_told(database: &Database) {
     ] {
         database.run(statement).await.unwrap();
         let found = examine(&server, &[]).await;
-        let told = found.find(name, subject);
-        assert_eq!(told["verdict"], verdict, "{statement}: {}", found.text);
+        let finding = found.find(name, subject);
+        assert_eq!(finding["verdict"], verdict, "{statement}: {}", found.text);
         for key in ["found", "looked_at", "meaning", "remedy"] {
-            assert!(told[key].as_str().is_some_and(|text| !text.is_empty()), "{key}: {told}");
+            assert!(finding[key].as_str().is_some_and(|text| !text.is_empty()), "{key}: {finding}");
         }
         assert_eq!(found.bad().len(), 2, "{statement}: {}", found.text);
         found.ends_with(if verdict == "failure" { 1 } else { 8 });
@@ -155,7 +155,7 @@ async fn what_is_broken_in_the_database_is_told(database: &Database) {
     assert!(!found.text.contains("public."), "{}", found.text);
 }
 
-async fn clocks_and_secrets_of_senders_are_told(database: &Database) {
+async fn clocks_and_secrets_of_senders_are_reported(database: &Database) {
     let old = "whsec_the_older_one_0123456789";
     let server = Server::prepare(&database.url, OPERATOR);
     let text = std::fs::read_to_string(server.config()).unwrap();
@@ -203,12 +203,16 @@ async fn a_scope_hears_of_its_own_alone(database: &Database) {
         [providers.github]\nsecrets = [\"whsec_another_one_0123456789\"]\n";
     let server = Server::start(&database.url, more).await;
     let bob = Operator::new(server.admin, "bobs-token-0123456789");
-    let told = bob.ask("GET", "/doctor", &[], None).await;
-    assert_eq!((told.status, &told.body["is_whole"]), (200, &false.into()), "{}", told.body);
-    let checks: Vec<&str> =
-        told.body["findings"].as_array().unwrap().iter().map(|one| one["check"].as_str().unwrap()).collect();
+    let response = bob.ask("GET", "/doctor", &[], None).await;
+    assert_eq!((response.status, &response.body["is_whole"]), (200, &false.into()), "{}", response.body);
+    let checks: Vec<&str> = response.body["findings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| one["check"].as_str().unwrap())
+        .collect();
     assert_eq!(checks, ["clock.senders", "secrets", "providers.open", "providers", "destinations"]);
-    assert!(!told.body.to_string().contains("stripe"), "{}", told.body);
+    assert!(!response.body.to_string().contains("stripe"), "{}", response.body);
     let probe = bob.ask("POST", "/probes", &[], None).await;
     assert_eq!(probe.body["paths"][0]["path"], "/webhooks/github");
     assert_eq!(probe.body["paths"].as_array().unwrap().len(), 1);
@@ -231,8 +235,8 @@ async fn without_a_server_configuration_and_database_are_looked_at(database: &Da
         assert!(database.url.starts_with("sqlite"));
     });
     let found = examine(&server, &[]).await;
-    let is_told = found.bad().contains(&("database.schema".to_owned(), "failure".to_owned()));
-    assert_eq!(is_told, !database.url.starts_with("sqlite"), "{}", found.text);
+    let is_reported = found.bad().contains(&("database.schema".to_owned(), "failure".to_owned()));
+    assert_eq!(is_reported, !database.url.starts_with("sqlite"), "{}", found.text);
 }
 
 #[tokio::test]
@@ -247,7 +251,7 @@ async fn a_database_that_is_not_there_is_not_made() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_database_that_is_away_is_told_in_time_and_hides_nothing_else() {
+async fn an_unreachable_database_is_reported_in_time_and_hides_no_other_finding() {
     let Some(database) = Database::create(On::Postgres).await else { return };
     let server = Server::start(&database.url, OPERATOR).await;
     database.allow_connections(false).await;

@@ -106,7 +106,7 @@ async fn each_destinations_tls_is_judged_without_a_request() {
         drop(tcp.read_to_end(&mut Vec::new()).await);
     })
     .await;
-    // Nobody listens there: port 1 is below those that anybody is given.
+    // No process listens there: port 1 is below the ports that the system assigns.
     let gone: SocketAddr = "127.0.0.1:1".parse().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let ca = folder.path().join("ca.pem");
@@ -161,10 +161,10 @@ async fn each_destinations_tls_is_judged_without_a_request() {
         ("gone", "warning", "is not reached", "destinations.gone.url"),
         ("nowhere", "warning", "is not reached", "getent hosts"),
     ] {
-        let told = found.find("destinations.tls", Some(name));
-        assert_eq!(told["verdict"], verdict, "{told}");
-        assert!(told["found"].as_str().unwrap().contains(words), "{told}");
-        assert!(told["remedy"].as_str().unwrap().contains(remedy), "{told}");
+        let finding = found.find("destinations.tls", Some(name));
+        assert_eq!(finding["verdict"], verdict, "{finding}");
+        assert!(finding["found"].as_str().unwrap().contains(words), "{finding}");
+        assert!(finding["remedy"].as_str().unwrap().contains(remedy), "{finding}");
     }
     let all_n = found.findings.iter().filter(|one| one["check"] == "destinations.tls").count();
     assert_eq!(all_n, 9, "{}", found.text);
@@ -173,7 +173,7 @@ async fn each_destinations_tls_is_judged_without_a_request() {
 }
 
 #[tokio::test]
-async fn good_tls_is_told_as_one_handshake_for_each_place() {
+async fn good_tls_is_reported_as_one_handshake_for_each_address() {
     let (ours, bytes_n) = (authority(), Arc::new(AtomicUsize::new(0)));
     let port = far(&ours, "localhost", 100, None, &bytes_n).await;
     let folder = tempfile::tempdir().unwrap();
@@ -188,8 +188,8 @@ async fn good_tls_is_told_as_one_handshake_for_each_place() {
     let database = Database::create(On::Sqlite).await.unwrap();
     let server = Server::start(&database.url, &more).await;
     let found = examine(&server, &["--no-probe"]).await;
-    let told = found.find("destinations.tls", None);
-    assert_eq!(told["verdict"], "well", "{told}");
-    let words = told["found"].as_str().unwrap();
+    let finding = found.find("destinations.tls", None);
+    assert_eq!(finding["verdict"], "well", "{finding}");
+    let words = finding["found"].as_str().unwrap();
     assert!(words.starts_with("1 handshake; 1 not looked at"), "{words}");
 }

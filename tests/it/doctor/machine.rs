@@ -1,4 +1,4 @@
-//! The doctor on a machine that is short of something: room on a disk, files.
+//! The doctor on a machine that lacks disk space or open files.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -37,24 +37,24 @@ impl Drop for SmallDisk {
 }
 
 #[tokio::test]
-async fn a_disk_without_room_is_told_by_its_folder() {
+async fn a_full_disk_is_reported_with_its_folder() {
     for (mib, verdict) in [(100, "failure"), (1_000, "warning")] {
         let Some(disk) = SmallDisk::new(mib) else { return };
         let url = format!("sqlite://{}", disk.0.join("hl.db").display());
         let mut server = Server::start(&url, OPERATOR).await;
         let found = examine(&server, &["--no-probe"]).await;
-        let told = found.find("disk", None);
-        assert_eq!(told["verdict"], verdict, "{told}");
-        let words = told["found"].as_str().unwrap();
+        let finding = found.find("disk", None);
+        assert_eq!(finding["verdict"], verdict, "{finding}");
+        let words = finding["found"].as_str().unwrap();
         assert!(words.contains("MiB") && words.contains(disk.0.to_str().unwrap()), "{words}");
-        assert_eq!(told["remedy"], "make room, or shorten [retention]");
+        assert_eq!(finding["remedy"], "make room, or shorten [retention]");
         assert_eq!(found.code, if verdict == "failure" { 1 } else { 8 }, "{}", found.text);
         assert!(server.terminate());
     }
 }
 
 #[tokio::test]
-async fn a_full_disk_is_told_with_its_witness_and_is_over_when_there_is_room() {
+async fn a_full_disk_is_reported_with_its_evidence_until_there_is_room() {
     let Some(disk) = SmallDisk::new(24) else { return };
     let url = format!("sqlite://{}", disk.0.join("hl.db").display());
     let mut server = Server::start(&url, OPERATOR).await;
@@ -85,15 +85,15 @@ async fn a_full_disk_is_told_with_its_witness_and_is_over_when_there_is_room() {
 }
 
 #[tokio::test]
-async fn a_low_limit_of_files_is_told_with_how_to_raise_it() {
+async fn a_low_limit_of_files_is_reported_with_how_to_raise_it() {
     let database = Database::create(On::Sqlite).await.unwrap();
     let mut server = Server::prepare(&database.url, OPERATOR);
     server.start_after("ulimit -n 300");
     server.spawn().await;
     let mut found = examine(&server, &["--no-probe"]).await;
-    let told = found.find("files", Some("server.connections_n_max"));
-    assert_eq!(told["verdict"], "warning", "{told}");
-    let text = format!("{} {}", told["found"], told["remedy"]);
+    let finding = found.find("files", Some("server.connections_n_max"));
+    assert_eq!(finding["verdict"], "warning", "{finding}");
+    let text = format!("{} {}", finding["found"], finding["remedy"]);
     for word in ["connections fit of the", "server.connections_n_max wants", "LimitNOFILE=", "ulimit -n"] {
         assert!(text.contains(word), "{word}: {text}");
     }
@@ -117,8 +117,8 @@ async fn a_low_limit_of_files_is_told_with_how_to_raise_it() {
         },
     )
     .await;
-    let told = found.find("files", None);
-    assert_eq!(told["verdict"], "failure", "{told}");
-    assert!(told["found"].as_str().unwrap().contains("are open"), "{told}");
+    let finding = found.find("files", None);
+    assert_eq!(finding["verdict"], "failure", "{finding}");
+    assert!(finding["found"].as_str().unwrap().contains("are open"), "{finding}");
     found.ends_with(1);
 }

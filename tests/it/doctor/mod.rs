@@ -1,4 +1,4 @@
-//! The doctor against the real binary: a healthy system is healthy, and whatever is broken is told by its check.
+//! The doctor against the real binary: a healthy system is healthy, and each fault is reported by its check.
 
 mod broken;
 mod handshakes;
@@ -33,7 +33,7 @@ impl Examined {
         .collect()
     }
 
-    /// Checks how the command ended; nobody knows how full this machine's disk is.
+    /// Checks the exit code, unless this machine's disk is full, which changes it.
     #[track_caller]
     pub(super) fn ends_with(&self, code: i32) {
         let is_full =
@@ -55,9 +55,9 @@ pub(super) async fn examine(server: &Server, more: &[&str]) -> Examined {
     command.current_dir(server.config().parent().unwrap());
     let ran = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
     let text = String::from_utf8(ran.stdout).unwrap() + &String::from_utf8(ran.stderr).unwrap();
-    let told: Value = serde_json::from_str(text.lines().next().unwrap_or_default())
+    let report: Value = serde_json::from_str(text.lines().next().unwrap_or_default())
         .unwrap_or_else(|error| panic!("{error}: {text}"));
-    let findings = told["findings"].as_array().unwrap().clone();
+    let findings = report["findings"].as_array().unwrap().clone();
     Examined { code: ran.status.code().unwrap(), findings, text }
 }
 

@@ -1,4 +1,4 @@
-//! Proxies before the receiver that do what proxies do: each is told by its check, and makes no event.
+//! Proxies before the receiver that change requests as proxies do: a check reports each, and none makes an event.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::{OPERATOR, examine};
 use crate::database::{Database, on_sqlite};
 use crate::process::{Server, client};
 
-on_sqlite!(each_thing_that_proxies_do_is_told_by_its_check_and_makes_no_event);
+on_sqlite!(each_change_by_a_proxy_is_reported_by_its_check_and_makes_no_event);
 
 /// What a proxy does besides passing on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,8 +105,8 @@ async fn pass(State(proxy): State<Arc<Proxy>>, request: Request) -> Response {
     {
         passed = passed.header(name, value);
     }
-    let came = passed.header("x-forwarded-for", "192.0.2.1").send().await.unwrap();
-    answer(came.status().as_u16(), came.bytes().await.unwrap())
+    let response = passed.header("x-forwarded-for", "192.0.2.1").send().await.unwrap();
+    answer(response.status().as_u16(), response.bytes().await.unwrap())
 }
 
 async fn proxy(does: Does, to: SocketAddr) -> SocketAddr {
@@ -120,7 +120,7 @@ async fn proxy(does: Does, to: SocketAddr) -> SocketAddr {
 /// What a proxy does, the checks that tell it with their verdicts, and a word of what they found.
 type Row<'a> = (Does, &'a [(&'a str, &'a str)], &'a str);
 
-async fn each_thing_that_proxies_do_is_told_by_its_check_and_makes_no_event(database: &Database) {
+async fn each_change_by_a_proxy_is_reported_by_its_check_and_makes_no_event(database: &Database) {
     let mut server = Server::prepare(&database.url, OPERATOR);
     let reached = [("public.reached", "failure")];
     let table: [Row<'_>; 17] = [
@@ -170,7 +170,7 @@ async fn each_thing_that_proxies_do_is_told_by_its_check_and_makes_no_event(data
             wanted.iter().map(|(check, verdict)| ((*check).to_owned(), (*verdict).to_owned())).collect();
         assert_eq!(of_the_way, wanted, "{does:?}: {}", found.text);
         assert!(found.text.contains(words), "{does:?}: {}", found.text);
-        // What stands in the query of a redirect is nobody's business.
+        // The query of a redirect, which has the token, is not shown.
         assert!(!found.text.contains("hooklatch-probe="), "{does:?}: {}", found.text);
         let is_failure = wanted.iter().any(|(_, verdict)| verdict == "failure");
         let of_warnings = if wanted.is_empty() { 0 } else { 8 };

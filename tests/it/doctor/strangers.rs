@@ -1,4 +1,4 @@
-//! Strangers and probes: without a good token there are none.
+//! Probes of strangers: without a valid token they are ordinary requests.
 
 use std::time::Duration;
 
@@ -33,9 +33,9 @@ async fn who_has_no_good_token_is_answered_as_if_there_were_no_probes() {
     let neighbour = Server::start(&other.url, OPERATOR).await;
     let token = async |server: &Server| {
         let operator = Operator::new(server.admin, "anns-token-0123456789");
-        let told = operator.ask("POST", "/probes", &[], None).await;
-        assert_eq!(told.status, 200, "{}", told.body);
-        told.body["token"].as_str().unwrap().to_owned()
+        let response = operator.ask("POST", "/probes", &[], None).await;
+        assert_eq!(response.status, 200, "{}", response.body);
+        response.body["token"].as_str().unwrap().to_owned()
     };
     let (good, foreign) = (token(&server).await, token(&neighbour).await);
     let (until_ms, rest) = good.split_once('.').unwrap();
@@ -49,7 +49,7 @@ async fn who_has_no_good_token_is_answered_as_if_there_were_no_probes() {
             let in_query = format!("{path}?hooklatch-probe={bad}");
             assert_eq!(asked(&server, &in_query, None, "{}").await, plain, "{in_query}");
         }
-        // With a good one it is told what arrived of it, again and again, and nothing else is.
+        // With a valid one the answer shows what arrived, each time, and nothing else happens.
         for _ in 0..2 {
             let (status, kind, text) = asked(&server, path, Some(&good), "{\"a\":\"secret of mine\"}").await;
             assert_eq!((status, kind.as_deref()), (200, Some("application/json")), "{path}: {text}");

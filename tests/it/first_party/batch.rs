@@ -19,19 +19,19 @@ fn line(key: &str, order: u32) -> String {
 async fn a_batch_is_one_transaction_with_an_outcome_for_each_line(database: &Database) {
     let server = serve(database).await;
     let three = [line("a", 1), line("b", 2), line("c", 3)].concat();
-    let first = Told::of(lines(&server, &three)).await.unwrap();
+    let first = CommandResponse::of(lines(&server, &three)).await.unwrap();
     let want = r#"{"events":[{"event_id":"a","outcome":"accepted"},{"event_id":"b","outcome":"accepted"},{"event_id":"c","outcome":"accepted"}]}"#;
     assert_eq!((first.status, first.body.as_str(), first.is_replayed()), (202, want, false));
-    let again = Told::of(lines(&server, &three)).await.unwrap();
+    let again = CommandResponse::of(lines(&server, &three)).await.unwrap();
     assert_eq!((again.status, again.body.as_str(), again.is_replayed()), (202, want, true));
-    let one = Told::of(lines(&server, &line("d", 4))).await.unwrap();
+    let one = CommandResponse::of(lines(&server, &line("d", 4))).await.unwrap();
     assert_eq!(
         one.body, r#"{"events":[{"event_id":"d","outcome":"accepted"}]}"#,
         "a batch of one is a batch"
     );
 
     let mixed = [line("a", 9), line("e", 5), line("e", 5), line("b", 2)].concat();
-    let first = Told::of(lines(&server, &mixed)).await.unwrap();
+    let first = CommandResponse::of(lines(&server, &mixed)).await.unwrap();
     let outcomes: Vec<String> = first.json()["events"]
         .as_array()
         .unwrap()
@@ -40,7 +40,7 @@ async fn a_batch_is_one_transaction_with_an_outcome_for_each_line(database: &Dat
         .collect();
     assert_eq!((first.status, first.code().as_str()), (422, "idempotency_key_reused"));
     assert_eq!(outcomes, ["a conflict", "e accepted", "e accepted", "b accepted"]);
-    let again = Told::of(lines(&server, &mixed)).await.unwrap();
+    let again = CommandResponse::of(lines(&server, &mixed)).await.unwrap();
     assert_eq!((again.status, &again.body, again.is_replayed()), (422, &first.body, true));
 
     let before = "SELECT COUNT(*) FROM processed_webhook_events";
@@ -55,13 +55,13 @@ async fn a_batch_is_one_transaction_with_an_outcome_for_each_line(database: &Dat
         ("no JSON", "oops", "command_unreadable"),
     ] {
         let body = format!("{}{second}\n{}", line("f", 6), line("g", 7));
-        let told = Told::of(lines(&server, &body)).await.unwrap();
-        assert_eq!((told.status, told.code().as_str()), (400, code), "{what}: {}", told.body);
-        assert!(told.body.contains("command 2"), "{what}: {}", told.body);
+        let response = CommandResponse::of(lines(&server, &body)).await.unwrap();
+        assert_eq!((response.status, response.code().as_str()), (400, code), "{what}: {}", response.body);
+        assert!(response.body.contains("command 2"), "{what}: {}", response.body);
     }
     let many: String = (0..1_001).map(|n| line(&format!("n{n}"), n)).collect();
-    assert_eq!(Told::of(lines(&server, &many)).await.unwrap().code(), "command_unreadable");
-    assert_eq!(Told::of(lines(&server, "\n\n")).await.unwrap().code(), "body_missing");
+    assert_eq!(CommandResponse::of(lines(&server, &many)).await.unwrap().code(), "command_unreadable");
+    assert_eq!(CommandResponse::of(lines(&server, "\n\n")).await.unwrap().code(), "body_missing");
     assert_eq!(database.count(before).await, events_n, "all of it or nothing");
     assert_eq!(database.count("SELECT COUNT(*) FROM outbox_messages").await, 5, "a to e, once each");
 }

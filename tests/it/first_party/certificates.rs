@@ -1,11 +1,11 @@
-//! A caller that shows a certificate: believed for the one that it was told to show, on our own listener with TLS.
+//! A caller with a client certificate: accepted with the configured one alone, on our own listener with TLS.
 
 use base64::Engine;
 use hooklatch::App;
 use hooklatch_operator::load::{Kinds, Settings, load_for_tools};
 use sha2::{Digest, Sha256};
 
-use super::{BODY, Told};
+use super::{BODY, CommandResponse};
 use crate::database::{Database, on_both};
 use crate::tls_listeners::Authority;
 
@@ -54,11 +54,11 @@ async fn a_caller_is_known_by_its_certificate_and_by_nothing_that_it_writes(data
         let request = request.header("content-type", "application/json");
         let request =
             written.iter().fold(request, |request, one| request.header("hooklatch-client-certificate", one));
-        let told = Told::of(request).await.unwrap();
-        assert_eq!(told.status, status, "{what}: {told:?}");
+        let response = CommandResponse::of(request).await.unwrap();
+        assert_eq!(response.status, status, "{what}: {response:?}");
     }
-    let receipt = Told::of(client(Some(&own)).get(format!("{url}/k1"))).await.unwrap();
+    let receipt = CommandResponse::of(client(Some(&own)).get(format!("{url}/k1"))).await.unwrap();
     assert_eq!((receipt.status, receipt.json()["event_id"].as_str()), (200, Some("k1")));
-    assert_eq!(Told::of(client(Some(&other)).get(format!("{url}/k1"))).await.unwrap().status, 401);
+    assert_eq!(CommandResponse::of(client(Some(&other)).get(format!("{url}/k1"))).await.unwrap().status, 401);
     running.stop().await;
 }

@@ -1,4 +1,4 @@
-//! A team's own services: what they are answered, by what they show, under which key, and with which content.
+//! First-party callers: the answers to their commands by credential, idempotency key and content.
 
 mod batch;
 mod certificates;
@@ -18,8 +18,8 @@ const OLD_TOKEN: &str = "tok_older_0123456789abcdef01234";
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 const CERTIFICATE: &str = "5f16f4c7f149ac4f9510d9cf8cf384038ad348b3bcdc01915f95de12df9d1b02";
 
-/// Three callers: `shop` with two tokens, `ledger` that signs, `vault` with a certificate. What comes goes to a
-/// destination where nobody is.
+/// Three callers: `shop` with two tokens, `ledger` that signs, `vault` with a certificate. Their commands go to a
+/// destination that does not answer.
 const CALLERS: &str = r#"
 [providers.shop]
 kind = "first_party"
@@ -45,13 +45,13 @@ pub(super) async fn serve(database: &Database) -> Server {
 
 /// Status, headers and body of an answer.
 #[derive(Debug, Clone)]
-pub(super) struct Told {
+pub(super) struct CommandResponse {
     pub(super) status: u16,
     pub(super) headers: HeaderMap,
     pub(super) body: String,
 }
 
-impl Told {
+impl CommandResponse {
     pub(super) async fn of(request: reqwest::RequestBuilder) -> Option<Self> {
         let response = request.send().await.ok()?;
         let (status, headers) = (response.status().as_u16(), response.headers().clone());

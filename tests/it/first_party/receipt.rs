@@ -1,4 +1,4 @@
-//! What followed from a command, asked for by the caller that sent it.
+//! Receipts: the results of a command, read by the caller that sent it.
 
 use std::time::Duration;
 
@@ -7,13 +7,13 @@ use crate::database::{Database, on_both};
 use crate::process::until;
 use crate::stub::{Mode, Stub};
 
-on_both!(a_caller_reads_what_followed_from_its_command_and_nobody_elses);
+on_both!(a_caller_reads_the_results_of_its_own_commands_alone);
 
-async fn asked(server: &Server, path: &str, token: &str) -> Told {
-    Told::of(client().get(server.url(path)).bearer_auth(token)).await.unwrap()
+async fn get_receipt(server: &Server, path: &str, token: &str) -> CommandResponse {
+    CommandResponse::of(client().get(server.url(path)).bearer_auth(token)).await.unwrap()
 }
 
-async fn a_caller_reads_what_followed_from_its_command_and_nobody_elses(database: &Database) {
+async fn a_caller_reads_the_results_of_its_own_commands_alone(database: &Database) {
     let stub = Stub::start().await;
     stub.next(&[Mode::ActThenStatus(503)]);
     let more = CALLERS.replace("url = \"http://127.0.0.1:9/\"", &format!("url = \"{}\"", stub.url()));
@@ -21,18 +21,18 @@ async fn a_caller_reads_what_followed_from_its_command_and_nobody_elses(database
         format!("{more}retry = {{ first_ms = 50, max_ms = 50, attempts_n = 5, age_max_ms = 60000 }}\n");
     let server = Server::start(&database.url, &more).await;
     let key = "order/1:é".replace('é', "e");
-    let first = Told::of(by_token(&server, Some(&key), BODY)).await.unwrap();
+    let first = CommandResponse::of(by_token(&server, Some(&key), BODY)).await.unwrap();
     let location = first.headers["location"].to_str().unwrap().to_owned();
     assert_eq!(location, "/webhooks/shop/order%2F1%3Ae");
     let log = || server.log();
     until("it is done", Duration::from_secs(20), log, async || {
-        asked(&server, &location, TOKEN).await.json()["is_open"] == false
+        get_receipt(&server, &location, TOKEN).await.json()["is_open"] == false
     })
     .await;
-    let told = asked(&server, &location, OLD_TOKEN).await;
-    let receipt = told.json();
+    let response = get_receipt(&server, &location, OLD_TOKEN).await;
+    let receipt = response.json();
     assert_eq!(
-        (told.status, &receipt["event_id"], &receipt["type"]),
+        (response.status, &receipt["event_id"], &receipt["type"]),
         (200, &key.into(), &"order.placed".into())
     );
     assert_eq!((&receipt["outcome"], &receipt["state"]), (&"accepted".into(), &"handled".into()));
@@ -45,29 +45,36 @@ async fn a_caller_reads_what_followed_from_its_command_and_nobody_elses(database
         effect["attempts"].as_array().unwrap().iter().map(|one| one["result"].as_str().unwrap()).collect();
     assert_eq!(results.last(), Some(&"retry"), "{receipt}");
     assert!(
-        !told.body.contains("o1") && !told.body.contains(&stub.url()),
+        !response.body.contains("o1") && !response.body.contains(&stub.url()),
         "no bodies, no addresses: {}",
-        told.body
+        response.body
     );
 
-    Told::of(by_signature(&server, "k9", BODY)).await.unwrap();
-    assert_eq!(asked(&server, "/webhooks/shop/k9", TOKEN).await.status, 404, "another caller's");
-    assert_eq!(asked(&server, "/webhooks/shop/none", TOKEN).await.status, 404);
-    assert_eq!(asked(&server, &location, "tok_other_0123456789abcdef0123").await.status, 401);
+    CommandResponse::of(by_signature(&server, "k9", BODY)).await.unwrap();
+    assert_eq!(get_receipt(&server, "/webhooks/shop/k9", TOKEN).await.status, 404, "another caller's");
+    assert_eq!(get_receipt(&server, "/webhooks/shop/none", TOKEN).await.status, 404);
+    assert_eq!(get_receipt(&server, &location, "tok_other_0123456789abcdef0123").await.status, 401);
     assert_eq!(
-        asked(&server, "/webhooks/stripe/evt_1", TOKEN).await.status,
+        get_receipt(&server, "/webhooks/stripe/evt_1", TOKEN).await.status,
         404,
         "it is for callers of ours"
     );
-    assert_eq!(asked(&server, "/webhooks/nobody/k", TOKEN).await.status, 404);
+    assert_eq!(get_receipt(&server, "/webhooks/nobody/k", TOKEN).await.status, 404);
     let get = |key: &str, signed: &str| {
         with(client().get(server.url(&format!("/webhooks/ledger/{key}"))), &signature(signed, ""))
     };
-    assert_eq!(Told::of(get("k9", "k9")).await.unwrap().status, 200);
-    Told::of(by_signature(&server, "k10", BODY)).await.unwrap();
-    assert_eq!(Told::of(get("k10", "k9")).await.unwrap().status, 404, "a signature is for its own key");
+    assert_eq!(CommandResponse::of(get("k9", "k9")).await.unwrap().status, 200);
+    CommandResponse::of(by_signature(&server, "k10", BODY)).await.unwrap();
+    assert_eq!(
+        CommandResponse::of(get("k10", "k9")).await.unwrap().status,
+        404,
+        "a signature is for its own key"
+    );
     // A question that was signed is no command.
     let posted = client().post(server.url("/webhooks/ledger")).header("content-type", "application/json");
-    assert_eq!(Told::of(with(posted, &signature("k11", ""))).await.unwrap().code(), "body_missing");
+    assert_eq!(
+        CommandResponse::of(with(posted, &signature("k11", ""))).await.unwrap().code(),
+        "body_missing"
+    );
     assert_eq!(client().post(server.url(&location)).bearer_auth(TOKEN).send().await.unwrap().status(), 405);
 }

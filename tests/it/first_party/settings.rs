@@ -1,4 +1,4 @@
-//! What is wrong with the configuration of a caller, in words.
+//! Errors in the configuration of a caller.
 
 use hooklatch_operator::load::{Kinds, Settings};
 

@@ -44,10 +44,10 @@ async fn every_caller_is_believed_by_what_it_shows_and_by_nothing_else(database:
     for (n, (what, caller, headers, status)) in cases.iter().enumerate() {
         let key = format!("n{n}");
         let request = with(post(caller), headers).header("idempotency-key", key);
-        let told = Told::of(request).await.unwrap();
-        assert_eq!(told.status, *status, "{what}: {told:?}");
+        let response = CommandResponse::of(request).await.unwrap();
+        assert_eq!(response.status, *status, "{what}: {response:?}");
         if *status == 401 {
-            assert_eq!(told.code(), "rejected", "{what}: a stranger hears no more");
+            assert_eq!(response.code(), "rejected", "{what}: a stranger hears no more");
         }
     }
     let log = server.log();
@@ -58,33 +58,34 @@ async fn every_caller_is_believed_by_what_it_shows_and_by_nothing_else(database:
 
 async fn every_key_and_content_has_its_answer(database: &Database) {
     let server = serve(database).await;
-    let told = async |key: &str, body: &str| Told::of(by_token(&server, Some(key), body)).await.unwrap();
-    let first = told("k1", BODY).await;
+    let send =
+        async |key: &str, body: &str| CommandResponse::of(by_token(&server, Some(key), body)).await.unwrap();
+    let first = send("k1", BODY).await;
     let accepted = r#"{"event_id":"k1","outcome":"accepted"}"#;
     assert_eq!((first.status, first.body.as_str(), first.outcome()), (202, accepted, "accepted"));
     assert_eq!(first.headers["location"], "/webhooks/shop/k1");
     assert!(!first.is_replayed());
     for again in ["k1", "\"k1\"", " \"k1\" "] {
-        let again = told(again, BODY).await;
+        let again = send(again, BODY).await;
         assert_eq!((again.status, again.body.as_str(), again.outcome()), (202, accepted, "duplicate"));
         assert!(again.is_replayed());
         assert_eq!(again.headers["location"], first.headers["location"]);
     }
-    let same = told("k1", r#"{ "data": {"order":"o1"}, "type": "order.placed" }"#).await;
+    let same = send("k1", r#"{ "data": {"order":"o1"}, "type": "order.placed" }"#).await;
     assert_eq!((same.status, same.outcome()), (202, "duplicate"), "written in another way");
     for other in [
         r#"{"type":"order.placed","data":{"order":"o2"}}"#,
         r#"{"type":"order.placed","data":{"order":"o1","n":1.0}}"#,
     ] {
-        let told = told("k1", other).await;
+        let response = send("k1", other).await;
         assert_eq!(
-            (told.status, told.code().as_str(), told.outcome()),
+            (response.status, response.code().as_str(), response.outcome()),
             (422, "idempotency_key_reused", "conflict")
         );
-        assert_eq!(told.headers["content-type"], "application/problem+json");
+        assert_eq!(response.headers["content-type"], "application/problem+json");
     }
     assert_eq!(
-        told("k2", BODY).await.outcome(),
+        send("k2", BODY).await.outcome(),
         "accepted",
         "the same content under another key is another command"
     );
@@ -98,13 +99,13 @@ async fn every_key_and_content_has_its_answer(database: &Database) {
         ("content:1", "idempotency_key_malformed"),
         (long.as_str(), "idempotency_key_malformed"),
     ] {
-        let told = told(key, BODY).await;
-        assert_eq!((told.status, told.code().as_str()), (400, code), "{key}: {}", told.body);
+        let response = send(key, BODY).await;
+        assert_eq!((response.status, response.code().as_str()), (400, code), "{key}: {}", response.body);
     }
-    let missing = Told::of(by_token(&server, None, BODY)).await.unwrap();
+    let missing = CommandResponse::of(by_token(&server, None, BODY)).await.unwrap();
     assert_eq!((missing.status, missing.code().as_str()), (400, "idempotency_key_missing"));
     let twice = by_token(&server, Some("a"), BODY).header("idempotency-key", "a");
-    assert_eq!(Told::of(twice).await.unwrap().code(), "idempotency_key_malformed");
+    assert_eq!(CommandResponse::of(twice).await.unwrap().code(), "idempotency_key_malformed");
     for (body, code) in [
         ("", "body_missing"),
         ("oops", "command_unreadable"),
@@ -112,8 +113,8 @@ async fn every_key_and_content_has_its_answer(database: &Database) {
         (r#"{"type":7.5}"#, "type_missing"),
         (r#"{"type":""}"#, "type_missing"),
     ] {
-        let told = told("k3", body).await;
-        assert_eq!((told.status, told.code().as_str()), (400, code), "{body}: {}", told.body);
+        let response = send("k3", body).await;
+        assert_eq!((response.status, response.code().as_str()), (400, code), "{body}: {}", response.body);
     }
     let mut events = String::new();
     for row in database
@@ -131,21 +132,23 @@ async fn every_key_and_content_has_its_answer(database: &Database) {
 
 async fn a_caller_that_signs_is_answered_as_configured(database: &Database) {
     let server = serve(database).await;
-    let first = Told::of(by_signature(&server, "k1", BODY)).await.unwrap();
+    let first = CommandResponse::of(by_signature(&server, "k1", BODY)).await.unwrap();
     assert_eq!((first.status, first.body.as_str()), (200, r#"{"event_id":"k1","outcome":"accepted"}"#));
-    let again =
-        Told::of(by_signature(&server, "k1", BODY).header("idempotency-key", "\"k1\"")).await.unwrap();
+    let again = CommandResponse::of(by_signature(&server, "k1", BODY).header("idempotency-key", "\"k1\""))
+        .await
+        .unwrap();
     assert_eq!((again.status, &again.body, again.is_replayed()), (200, &first.body, true));
-    let other = Told::of(by_signature(&server, "k1", r#"{"type":"order.paid"}"#)).await.unwrap();
+    let other = CommandResponse::of(by_signature(&server, "k1", r#"{"type":"order.paid"}"#)).await.unwrap();
     assert_eq!((other.status, other.code().as_str()), (409, "idempotency_key_reused"));
-    let unsigned = Told::of(by_signature(&server, "k1", BODY).header("idempotency-key", "k2")).await.unwrap();
+    let unsigned =
+        CommandResponse::of(by_signature(&server, "k1", BODY).header("idempotency-key", "k2")).await.unwrap();
     assert_eq!((unsigned.status, unsigned.code().as_str()), (400, "idempotency_key_unsigned"));
-    // Whoever holds a signed request and reads it as a batch makes no further command of it.
+    // A captured signed request, sent again as a batch, makes no further command.
     let line = r#"{"key":"x1","type":"order.placed"}"#;
     let signed = signature("k5", line);
     let sent = async |content_type: &str| {
         let request = client().post(server.url("/webhooks/ledger")).header("content-type", content_type);
-        Told::of(with(request.body(line), &signed)).await.unwrap()
+        CommandResponse::of(with(request.body(line), &signed)).await.unwrap()
     };
     assert_eq!(sent("application/json").await.outcome(), "accepted");
     let flipped = sent("application/x-ndjson").await;
@@ -154,12 +157,16 @@ async fn a_caller_that_signs_is_answered_as_configured(database: &Database) {
 
 async fn of_a_hundred_at_once_one_is_new_and_all_hear_the_same(database: &Database) {
     let server = serve(database).await;
-    let all: Vec<_> = (0..100).map(|_| tokio::spawn(Told::of(by_token(&server, Some("k"), BODY)))).collect();
+    let all: Vec<_> =
+        (0..100).map(|_| tokio::spawn(CommandResponse::of(by_token(&server, Some("k"), BODY)))).collect();
     let mut new_n = 0;
     for one in all {
-        let told = one.await.unwrap().unwrap();
-        assert_eq!((told.status, told.body.as_str()), (202, r#"{"event_id":"k","outcome":"accepted"}"#));
-        new_n += i32::from(!told.is_replayed());
+        let response = one.await.unwrap().unwrap();
+        assert_eq!(
+            (response.status, response.body.as_str()),
+            (202, r#"{"event_id":"k","outcome":"accepted"}"#)
+        );
+        new_n += i32::from(!response.is_replayed());
     }
     assert_eq!(new_n, 1);
     assert_eq!(database.count("SELECT COUNT(*) FROM outbox_messages").await, 1);

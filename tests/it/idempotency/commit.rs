@@ -52,8 +52,8 @@ async fn an_effect_and_its_answer_are_one_commit(database: &Database) {
         })
         .collect();
     for one in all {
-        let told = one.await.unwrap();
-        assert!(told.2 == "o3" || code(&told) == "idempotency_key_in_use", "{told:?}");
+        let response = one.await.unwrap();
+        assert!(response.2 == "o3" || code(&response) == "idempotency_key_in_use", "{response:?}");
     }
     assert_eq!((database.count(ORDERS).await, effects.n()), (2, 3));
     drop(router);

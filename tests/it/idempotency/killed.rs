@@ -27,7 +27,7 @@ async fn serve(database: &Database) -> Server {
     server
 }
 
-/// Status, whether it was told before, and body; `None` when nobody answered.
+/// Status, whether it is a replay, and body; `None` without an answer.
 async fn decide(admin: std::net::SocketAddr, key: &str, act: &str) -> Option<(u16, bool, String)> {
     let url = format!("http://{admin}/v1/destinations/billing/decide");
     let order = json!({ "act": act, "reason": "looked" }).to_string();
@@ -74,11 +74,11 @@ async fn killed_between_the_effect_and_the_answer_a_repeated_request_acts_once(d
             "it is decided",
             Duration::from_secs(20),
             || server.log(),
-            async || decide(admin, &key, act).await.is_some_and(|told| told.0 == 200),
+            async || decide(admin, &key, act).await.is_some_and(|response| response.0 == 200),
         )
         .await;
-        let told = decide(admin, &key, act).await.unwrap();
-        assert_eq!((told.0, told.1), (200, true), "{told:?}");
+        let response = decide(admin, &key, act).await.unwrap();
+        assert_eq!((response.0, response.1), (200, true), "{response:?}");
     }
     let decisions_n = i64::from(kills_n());
     assert_eq!(database.count("SELECT COUNT(*) FROM audit_log").await, decisions_n, "each acted once");

@@ -1,4 +1,4 @@
-//! Plain handlers behind the layer: which requests are carried out, and what the others are answered.
+//! Plain handlers behind the layer: which requests are executed, and the answers to the others.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{any, post as on_post};
 use http::{HeaderMap, StatusCode};
 
-use super::{Effects, Program, code, is_replayed, post, request, told};
+use super::{Effects, Program, code, is_replayed, post, request, send};
 use crate::database::{Database, on_both};
 
 on_both!(
@@ -44,19 +44,19 @@ async fn of_a_hundred_at_once_under_one_key_one_takes_effect(database: &Database
         .collect();
     let (mut first_n, mut replayed_n, mut in_use_n) = (0, 0, 0);
     for one in all {
-        let told = one.await.unwrap();
-        match told.0 {
-            201 if is_replayed(&told) => replayed_n += 1,
+        let response = one.await.unwrap();
+        match response.0 {
+            201 if is_replayed(&response) => replayed_n += 1,
             201 => first_n += 1,
             409 => {
-                assert_eq!(code(&told), "idempotency_key_in_use");
-                assert!(told.1.contains_key("retry-after"));
+                assert_eq!(code(&response), "idempotency_key_in_use");
+                assert!(response.1.contains_key("retry-after"));
                 in_use_n += 1;
             }
-            _ => panic!("{told:?}"),
+            _ => panic!("{response:?}"),
         }
-        if told.0 == 201 {
-            assert_eq!(told.2, "order 1: {}", "everybody hears the same");
+        if response.0 == 201 {
+            assert_eq!(response.2, "order 1: {}", "everybody hears the same");
         }
     }
     assert_eq!((effects.n(), first_n, replayed_n + in_use_n), (1, 1, 99));
@@ -77,23 +77,23 @@ async fn a_request_without_a_usable_key_is_refused_and_one_that_changes_nothing_
         (Some("\"a\";v=1"), "idempotency_key_malformed"),
         (Some("a b"), "idempotency_key_malformed"),
     ] {
-        let told = told(&shop, request("/orders", key, "{}")).await;
-        assert_eq!((told.0, code(&told).as_str()), (400, want), "{key:?}");
-        assert_eq!(told.1["content-type"], "application/problem+json");
+        let response = send(&shop, request("/orders", key, "{}")).await;
+        assert_eq!((response.0, code(&response).as_str()), (400, want), "{key:?}");
+        assert_eq!(response.1["content-type"], "application/problem+json");
     }
     let mut twice = request("/orders", Some("a"), "{}");
     twice.headers_mut().append("idempotency-key", "a".parse().unwrap());
-    assert_eq!(code(&told(&shop, twice).await), "idempotency_key_malformed");
-    let mut nobody = request("/orders", Some("a"), "{}");
-    nobody.headers_mut().remove("x-who");
-    assert_eq!(told(&shop, nobody).await.0, 401);
+    assert_eq!(code(&send(&shop, twice).await), "idempotency_key_malformed");
+    let mut anonymous = request("/orders", Some("a"), "{}");
+    anonymous.headers_mut().remove("x-who");
+    assert_eq!(send(&shop, anonymous).await.0, 401);
     assert_eq!(effects.n(), 0);
     for (method, status) in
         [("GET", 201), ("HEAD", 201), ("OPTIONS", 201), ("PUT", 400), ("PATCH", 400), ("DELETE", 400)]
     {
         let mut one = request("/orders", None, "");
         *one.method_mut() = method.parse().unwrap();
-        assert_eq!(told(&shop, one).await.0, status, "{method}");
+        assert_eq!(send(&shop, one).await.0, status, "{method}");
     }
     assert_eq!(effects.n(), 3);
     let bare = post(&shop, "k").await;
@@ -101,8 +101,8 @@ async fn a_request_without_a_usable_key_is_refused_and_one_that_changes_nothing_
     assert!(is_replayed(&quoted) && !is_replayed(&bare), "the quotes are not part of the key");
     assert_eq!((quoted.0, &quoted.2, &quoted.1["location"]), (201, &bare.2, &bare.1["location"]));
     let until_ms = program.clock.now_ms() + 86_400_000;
-    for told in [&bare, &quoted] {
-        assert_eq!(told.1["idempotency-expires-at-ms"], until_ms.to_string());
+    for response in [&bare, &quoted] {
+        assert_eq!(response.1["idempotency-expires-at-ms"], until_ms.to_string());
     }
     drop(shop);
     program.stop().await;
@@ -134,8 +134,8 @@ async fn what_is_answered_for_good_is_answered_again_and_what_is_not_is_tried_ag
     ] {
         let (path, key) = (format!("/{status}"), format!("k-{status}"));
         let before_n = effects.n();
-        let first = told(&router, request(&path, Some(&key), "{}")).await;
-        let second = told(&router, request(&path, Some(&key), "{}")).await;
+        let first = send(&router, request(&path, Some(&key), "{}")).await;
+        let second = send(&router, request(&path, Some(&key), "{}")).await;
         assert_eq!((first.0, second.0), (status, status));
         assert_eq!(effects.n() - before_n, if is_kept { 1 } else { 2 }, "{status}");
         assert_eq!((is_replayed(&second), first.2 == second.2), (is_kept, is_kept), "{status}");
@@ -156,22 +156,22 @@ async fn another_request_under_a_key_is_refused_with_the_status_of_choice(databa
         request("/orders?twice=1", Some("k"), "{}"),
         other_type,
     ] {
-        let told = told(&shop, other).await;
-        assert_eq!((told.0, code(&told).as_str()), (422, "idempotency_key_reused"));
-        assert!(told.2.contains("\"expires_at_ms\":"), "{}", told.2);
+        let response = send(&shop, other).await;
+        assert_eq!((response.0, code(&response).as_str()), (422, "idempotency_key_reused"));
+        assert!(response.2.contains("\"expires_at_ms\":"), "{}", response.2);
     }
     let mut bobs = request("/orders", Some("k"), "{}");
     bobs.headers_mut().insert("x-who", "bob".parse().unwrap());
-    assert_eq!(told(&shop, bobs).await.0, 201, "his key is another one");
+    assert_eq!(send(&shop, bobs).await.0, 201, "his key is another one");
     assert_eq!(effects.n(), 2);
     let other = Router::new().route("/orders", on_post(|| async { "never" }));
     let other = other.layer(program.layer().mismatch_status(409));
-    assert_eq!(told(&other, request("/orders", Some("k"), "other")).await.0, 409);
+    assert_eq!(send(&other, request("/orders", Some("k"), "other")).await.0, 409);
     drop((shop, other));
     program.stop().await;
 }
 
-/// A router whose handler tells that it began, and waits until it may go on.
+/// A router whose handler signals that it began, and waits until it may go on.
 fn slow(program: &Program, effects: &Effects, lock: Duration) -> Router {
     async fn order(State(effects): State<Effects>) -> String {
         let n = effects.take();
@@ -187,7 +187,7 @@ async fn a_caller_that_hangs_up_finds_its_answer(database: &Database) {
     let (program, effects) = (Program::start(database).await, Effects::default());
     let router = slow(&program, &effects, Duration::from_mins(1));
     tokio::select! {
-        told = post(&router, "k") => panic!("{told:?}"),
+        response = post(&router, "k") => panic!("{response:?}"),
         () = effects.began.notified() => {}
     }
     let busy = post(&router, "k").await;
@@ -214,7 +214,7 @@ async fn a_handler_that_panics_or_takes_too_long_frees_its_key(database: &Databa
     let layer = program.layer().lock(Duration::from_secs(1));
     let router = Router::new().route("/orders", on_post(order)).layer(layer).with_state(effects.clone());
     assert_eq!(code(&post(&router, "k").await), "internal");
-    // Its key is freed by a statement that nobody waits for: until then this one waits.
+    // Its key is freed by a statement in the background: until then this one waits.
     let late = post(&router, "k").await;
     assert_eq!((late.0, code(&late).as_str()), (503, "idempotency_timeout"));
     assert_eq!((post(&router, "k").await.2.as_str(), effects.n()), ("order 3", 3));
@@ -258,7 +258,7 @@ async fn a_clock_that_jumps_carries_no_request_out_twice(database: &Database) {
     program.clock.advance(3_600_000);
     let again = post(&router, "k").await;
     assert_eq!((again.0, code(&again).as_str()), (409, "idempotency_key_in_use"));
-    let other = told(&router, request("/orders", Some("k"), "other")).await;
+    let other = send(&router, request("/orders", Some("k"), "other")).await;
     assert_eq!((other.0, code(&other).as_str()), (422, "idempotency_key_reused"));
     effects.go.notify_one();
     assert_eq!(first.await.unwrap().2, "order 1");
@@ -282,9 +282,9 @@ async fn a_long_or_secret_answer_is_given_once(database: &Database) {
     let routes = Router::new().route("/long", on_post(long)).route("/secret", on_post(secret));
     let router = routes.layer(program.layer()).with_state(effects.clone());
     for (path, bytes_n) in [("/long", 64 * 1024 + 1), ("/secret", 16)] {
-        let first = told(&router, request(path, Some(path), "")).await;
+        let first = send(&router, request(path, Some(path), "")).await;
         assert_eq!((first.0, first.2.len()), (200, bytes_n), "it is sent on whole");
-        let second = told(&router, request(path, Some(path), "")).await;
+        let second = send(&router, request(path, Some(path), "")).await;
         assert_eq!((second.0, code(&second).as_str()), (409, "idempotency_answer_not_kept"));
         assert!(second.2.contains("\"first_status\":200"), "{}", second.2);
     }

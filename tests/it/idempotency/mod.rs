@@ -62,7 +62,7 @@ impl Program {
     }
 }
 
-/// Counts its calls, and answers as it is told.
+/// Counts the calls of the handler, and lets a test hold it.
 #[derive(Clone, Default)]
 pub(super) struct Effects {
     pub(super) calls_n: Arc<AtomicU32>,
@@ -81,7 +81,7 @@ impl Effects {
 }
 
 /// Status, headers and body of an answer.
-pub(super) type Told = (u16, HeaderMap, String);
+pub(super) type HttpResponse = (u16, HeaderMap, String);
 
 /// One request of `ann`'s under `key`.
 pub(super) fn request(path: &str, key: Option<&str>, body: &str) -> http::Request<Body> {
@@ -92,25 +92,25 @@ pub(super) fn request(path: &str, key: Option<&str>, body: &str) -> http::Reques
     request.body(Body::from(body.to_owned())).unwrap()
 }
 
-pub(super) async fn told(router: &Router, request: http::Request<Body>) -> Told {
-    told_of(router.clone().oneshot(request).await.unwrap()).await
+pub(super) async fn send(router: &Router, request: http::Request<Body>) -> HttpResponse {
+    read_response(router.clone().oneshot(request).await.unwrap()).await
 }
 
-pub(super) async fn told_of(response: Response) -> Told {
+pub(super) async fn read_response(response: Response) -> HttpResponse {
     let (parts, body) = response.into_parts();
     let body = body.collect().await.unwrap().to_bytes();
     (parts.status.as_u16(), parts.headers, String::from_utf8(body.to_vec()).unwrap())
 }
 
-pub(super) async fn post(router: &Router, key: &str) -> Told {
-    told(router, request("/orders", Some(key), "{}")).await
+pub(super) async fn post(router: &Router, key: &str) -> HttpResponse {
+    send(router, request("/orders", Some(key), "{}")).await
 }
 
-pub(super) fn is_replayed((_, headers, _): &Told) -> bool {
+pub(super) fn is_replayed((_, headers, _): &HttpResponse) -> bool {
     headers.get("idempotency-replayed").is_some_and(|value| value == "true")
 }
 
-pub(super) fn code((_, _, body): &Told) -> String {
+pub(super) fn code((_, _, body): &HttpResponse) -> String {
     let problem: serde_json::Value = serde_json::from_str(body).unwrap_or_default();
     problem["code"].as_str().unwrap_or_default().to_owned()
 }

@@ -1,4 +1,4 @@
-//! What changes with a reload alone, or never: what the configuration says, and the build.
+//! Gauges that change only with a reload, or never: the configuration and the build.
 
 use super::numbers::{number, seconds};
 use crate::app::entries::Entries;
@@ -9,7 +9,7 @@ use hooklatch_store::PrunedKind;
 /// Seconds of a day.
 const DAY_S: f64 = 86_400.0;
 
-/// The features that this program can be built with, and whether it was.
+/// The cargo features of this program, and whether each is built in.
 const FEATURES: [(&str, bool); 6] = [
     ("kafka", cfg!(feature = "kafka")),
     ("nats", cfg!(feature = "nats")),
@@ -19,8 +19,8 @@ const FEATURES: [(&str, bool); 6] = [
     ("router", cfg!(feature = "router")),
 ];
 
-/// Takes back what was published of this configuration, before another one is.
-pub(in crate::app) fn take_back(config: &Config, entries: &Entries) {
+/// Sets the gauges of a configuration to 0, before another one is published.
+pub(in crate::app) fn withdraw_info(config: &Config, entries: &Entries) {
     for (name, entry) in entries.iter() {
         let kind = entry.provider.spec().kind.clone();
         metrics::gauge!("hooklatch_provider_info", "provider" => name.to_string(), "kind" => kind).set(0.0);
@@ -32,8 +32,8 @@ pub(in crate::app) fn take_back(config: &Config, entries: &Entries) {
     }
 }
 
-/// Publishes what was built and what is configured.
-pub(in crate::app) fn tell(config: &Config, entries: &Entries) {
+/// Publishes the build and the configuration.
+pub(in crate::app) fn publish_info(config: &Config, entries: &Entries) {
     let features: Vec<&str> =
         FEATURES.iter().filter(|(_, is_built)| *is_built).map(|(name, _)| *name).collect();
     metrics::gauge!(
@@ -77,7 +77,7 @@ pub(in crate::app) fn tell(config: &Config, entries: &Entries) {
     }
 }
 
-/// How far clocks may be apart: as far as a lease and the narrowest tolerance of a signed time allow.
+/// The largest allowed clock difference: the lease, or the narrowest tolerance of a signed time if that is less.
 fn clock_tolerance_s(config: &Config, entries: &Entries) -> f64 {
     let signatures = entries.values().flat_map(|entry| entry.provider.spec().signatures());
     let bounded = signatures.filter(|signature| signature.tolerance_s.is_some());
@@ -88,7 +88,7 @@ fn clock_tolerance_s(config: &Config, entries: &Entries) -> f64 {
     tolerances_s.fold(seconds(i64::try_from(config.outbox.lease_ms).unwrap_or(i64::MAX)), f64::min)
 }
 
-/// How long a table keeps its rows; `None` where they go with what they belong to.
+/// How long a table keeps its rows; `None` where they are deleted together with their parent.
 fn kept_days(kept: &RetentionConfig, kind: PrunedKind) -> Option<u32> {
     let ids_days =
         || kept.ids_of.keys().map(|name| kept.ids_days_for(name)).chain([kept.ids_days_unknown()]).min();
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_feature_that_changes_the_program_is_told() {
+    fn every_feature_that_changes_the_program_is_published() {
         let manifest =
             std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")).expect("there");
         let features = manifest.split("[features]").nth(1).and_then(|rest| rest.split("\n[").next());
