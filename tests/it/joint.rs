@@ -49,7 +49,7 @@ const OPEN: [(&str, &str); 15] = [
     ("iyzico", "/paymentId"),
     ("iyzico", "/iyziPaymentId"),
     ("iyzico", "/token"),
-    // Numbers that stand side by side: whoever moves a digit has a conflict with the genuine one.
+    // Adjacent numbers: moving a digit from one to the other makes a conflict with the genuine event.
     ("paymob", "/obj/id"),
     ("paymob", "/obj/integration_id"),
     ("paymob", "/obj/order/id"),

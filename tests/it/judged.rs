@@ -11,7 +11,7 @@ use crate::database::{Database, on_both, on_sqlite};
 use crate::process::{Server, client, now_s, post_stripe, until};
 use crate::stub::{Mode, Stub};
 
-on_both!(nobody_is_told_to_send_what_a_destination_without_keys_may_have_done);
+on_both!(send_is_not_recommended_where_a_destination_without_keys_may_have_acted);
 
 mod one_database {
     use super::*;
@@ -74,7 +74,7 @@ fn act<'a>(shown: &'a Value, act: &str) -> (&'a str, &'a str) {
 }
 
 /// Every place says of sending that it may do it twice.
-async fn nobody_says_send(server: &Server, id: &str, why: &str) {
+async fn assert_send_not_recommended(server: &Server, id: &str, why: &str) {
     let (shown, page, told) = looked_at(server, id).await;
     let (risk, sentence) = act(&shown, "send");
     assert_eq!(risk, "may_repeat_effect", "{shown:#}");
@@ -91,14 +91,14 @@ async fn nobody_says_send(server: &Server, id: &str, why: &str) {
     }
 }
 
-async fn nobody_is_told_to_send_what_a_destination_without_keys_may_have_done(database: &Database) {
+async fn send_is_not_recommended_where_a_destination_without_keys_may_have_acted(database: &Database) {
     let stub = Stub::start().await;
     stub.next(&[Mode::ActThenHang]);
     let billing = format!("url = \"{}\"\nunknown = \"hold\"\ntimeout_ms = 1000", stub.url());
     let server = serve(database, &billing).await;
     let before_ms = now_s() * 1_000;
     let id = sent(&server, "evt_1", "held").await;
-    nobody_says_send(&server, &id, "Nobody can tell whether it took effect").await;
+    assert_send_not_recommended(&server, &id, "Nobody can tell whether it took effect").await;
     let (shown, page, told) = looked_at(&server, &id).await;
     // Whatever is done without asking them loses or repeats something.
     let risks = ["done", "discard", "send"].map(|one| act(&shown, one).0);
@@ -159,7 +159,7 @@ async fn a_call_made_under_another_rule_stays_a_risk_after_the_rule_was_changed(
         assert!(server.terminate());
         std::fs::write(server.config(), configured.replace(was, is)).unwrap();
         server.spawn().await;
-        nobody_says_send(&server, &id, why).await;
+        assert_send_not_recommended(&server, &id, why).await;
     }
     // A node that does not have the destination cannot say.
     assert!(server.terminate());
@@ -221,7 +221,7 @@ async fn a_lane_whose_destination_is_broken_off_does_not_move(database: &Databas
         "{page}"
     );
     assert!(!page.contains("it moves"), "{page}");
-    // It is tried again by itself: it needs nobody.
+    // The breaker retries by itself, so the overview lists nothing to do.
     let overview = browser.get("/").await.text;
     let (_, needs) = overview.split_once("id=\"needs\"").unwrap();
     let (needs, rest) = needs.split_once("</section>").unwrap();

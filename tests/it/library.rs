@@ -22,7 +22,7 @@ async fn refused(kinds: Vec<Provider>, kind: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_kind_that_is_not_built_in_is_told_with_the_one_that_was_meant() {
+async fn an_unknown_kind_is_an_error_that_suggests_the_closest_one() {
     let why = refused(vec![kind("strpe")], "strpe").await;
     assert!(
         why.contains("this program: no built-in kind is called `strpe`; did you mean `stripe`?"),
@@ -78,7 +78,7 @@ fn a_trial_takes_nothing_from_the_environment() {
 }
 
 #[tokio::test]
-async fn an_app_that_is_built_by_hand_tells_it_as_well() {
+async fn a_hand_built_app_reports_the_same_error() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("hooklatch.toml");
     let url = folder.path().join("test.db");

@@ -25,7 +25,7 @@ fn loaded(text: &str) -> Result<Loaded, Vec<ConfigProblem>> {
 }
 
 #[test]
-fn what_a_kind_finds_wrong_with_a_provider_is_told_at_its_key_with_its_remedy() {
+fn a_kind_reports_mistakes_of_a_provider_at_their_key_with_a_remedy() {
     #[track_caller]
     fn check(text: &str, key: &str, why: &str, remedy: &str) {
         let problems = loaded(text).map(drop).expect_err(text);

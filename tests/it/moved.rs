@@ -244,7 +244,7 @@ async fn nothing_is_acknowledged_after_an_earlier_state_was_put_into_the_file() 
 }
 
 #[tokio::test]
-async fn readiness_turns_within_two_seconds_also_when_nobody_sends() {
+async fn readiness_fails_within_two_seconds_also_without_requests() {
     for fate in FATES.into_iter().chain(has_sqlite3().then_some(Fate::PutBack)) {
         let world = World::start().await;
         if fate == Fate::PutBack {
@@ -298,7 +298,7 @@ async fn a_second_server_is_refused_by_whatever_name() {
     assert_eq!(world.post("evt_1").await.as_deref(), Ok("accepted"));
     let (file, link) = (world.file("hl.db"), world.home.path().join("link.db"));
     is_refused(&file, "", "is held by another process");
-    // Somebody tidied up: the file itself is locked, too.
+    // A cleanup deletes the lock file: the database file itself is locked, too.
     std::fs::remove_file(world.file("hl.db.lock")).unwrap();
     is_refused(&file, "", "is held by another process");
     std::fs::hard_link(&file, &link).unwrap();
@@ -331,7 +331,7 @@ async fn a_file_that_is_mounted_by_itself_is_refused() {
 }
 
 #[tokio::test]
-async fn nobody_begins_anew_beside_the_witness_of_what_was_there() {
+async fn no_new_database_is_created_beside_the_witness_of_an_old_one() {
     let mut world = World::start().await;
     assert_eq!(world.post("evt_1").await.as_deref(), Ok("accepted"));
     assert!(world.server.terminate());
@@ -344,7 +344,7 @@ async fn nobody_begins_anew_beside_the_witness_of_what_was_there() {
     assert!(!file.exists(), "nothing is made that would be in the way of the right file");
     std::fs::write(&file, "").unwrap();
     is_refused(&file, "", refused);
-    // Nor with an empty one that somebody made elsewhere.
+    // Nor with an empty database that was created elsewhere.
     let mut young = Server::start(&format!("sqlite://{}", world.file("young.db").display()), "").await;
     assert!(young.terminate());
     std::fs::rename(world.file("young.db"), &file).unwrap();
@@ -421,7 +421,7 @@ async fn a_program_that_opens_writes_and_closes_the_file_beside_us_takes_nothing
             let to = world.home.path().join("backup").display().to_string();
             assert_eq!(world.server.command("", &["backup", &to]).0, 0);
         }
-        // Whoever closes the file last empties its log and deletes it: these locks say that we have it open.
+        // The last process to close the file empties its log and deletes it: these locks show that we have it open.
         assert!(locks_n(&world, "hl.db") > 0 && locks_n(&world, "hl.db-shm") > 0, "{n}");
         sqlite("CREATE TABLE IF NOT EXISTS theirs (n); INSERT INTO theirs VALUES (1);");
         assert!(world.file("hl.db-wal").exists());

@@ -150,7 +150,7 @@ fn no_token_that_chooses_its_own_algorithm_or_key_is_believed() {
 }
 
 #[tokio::test]
-async fn a_compressed_body_is_judged_and_kept_as_it_came() {
+async fn a_compressed_body_is_verified_and_stored_unchanged() {
     let database = Database::create(On::Sqlite).await.unwrap();
     let server = Server::start(&database.url, "").await;
     // `{"id":"evt_1","type":"x"}` by gzip; a bomb looks no different.

@@ -164,7 +164,7 @@ async fn a_fuzzer_without_a_token_hears_that_it_needs_one() {
         return;
     }
     let (server, _stub) = busy().await;
-    // Refusals on one connection are told later and later: few of them, side by side.
+    // Each refusal on one connection is delayed longer than the last: few of them, side by side.
     let few = ["--phases", "fuzzing", "--max-examples", "2", "--workers", "8"];
     fuzz(&server, &[&["--checks", "all", "--exclude-checks", "positive_data_acceptance"][..], &few].concat());
 }

@@ -19,7 +19,7 @@ on_both!(
     steps_are_where_they_were_after_each_kill,
     what_was_handled_is_run_again_in_steps_and_stops_at_a_handler_or_a_call_that_fails,
     a_second_person_lets_an_operation_begin_and_the_first_does_not,
-    of_two_equal_orders_the_second_is_told_of_the_first,
+    of_two_equal_orders_the_second_is_refused_with_the_first,
     who_approves_sees_what_it_acts_on_and_a_row_that_moved_meanwhile_is_passed_over,
     who_does_not_reach_the_calls_of_an_event_cannot_have_it_run_again,
 );
@@ -33,7 +33,7 @@ const ROWS_N: u32 = 10_000;
 /// As many as are not done before the fifth kill, however late each comes.
 pub(super) const MANY_ROWS_N: u32 = 40_000;
 
-/// A server that sends to nobody who is there, with three tokens.
+/// A server whose destination does not listen, with three tokens.
 async fn serve(database: &Database) -> Server {
     serve_with(database, "url = \"http://127.0.0.1:9\"", "").await
 }
@@ -500,7 +500,7 @@ async fn a_second_person_lets_an_operation_begin_and_the_first_does_not(database
     assert_eq!((late.status, &late.body["state"]), (409, &json!("done")));
 }
 
-async fn of_two_equal_orders_the_second_is_told_of_the_first(database: &Database) {
+async fn of_two_equal_orders_the_second_is_refused_with_the_first(database: &Database) {
     let server = serve(database).await;
     many_dead_messages(database, 20).await;
     let (ops, second) = (Operator::new(server.admin, OPERATOR), Operator::new(server.admin, SECOND));

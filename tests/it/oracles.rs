@@ -11,7 +11,7 @@ use crate::providers::{NOW_S, dev, request, sign_at};
 
 on_sqlite!(what_a_stranger_had_signed_by_a_handshake_is_no_event);
 
-/// Kinds that answer handshakes with code: whoever adds one says below how its answer would be sent as a signature.
+/// Kinds that answer handshakes with code: a new one also says below how its answer would be sent as a signature.
 const BY_CODE: [&str; 1] = ["braintree"];
 
 /// Bodies of all shapes, and texts that are none.

@@ -1,4 +1,4 @@
-//! Kinds from a folder of the operator's own: used like built-in ones, and every mistake in them told with its
+//! Kinds from a folder of the operator's own: used like built-in ones, and every mistake in them reported with its
 //! file, key and remedy.
 
 use std::path::{Path, PathBuf};
@@ -191,7 +191,7 @@ fn each_mistake_in_a_kind_names_its_file_its_key_and_its_remedy() {
     check("docs = ", "# docs = ", "docs", "is missing; write it");
     check("kind = \"acme\"", "kind = \"acme", "kind", "line 3");
     check("{timestamp}.{body}", "{timestamp}", "signature.signed", "does not cover {body}");
-    // What no file can say is told with what to do about it.
+    // What no file can say is an error with a remedy.
     let code = "this sender needs a mod.rs and a build: \"Where the file ends\" in providers/README.md";
     check("hmac-sha256", "pgp", "signature.scheme", code);
     check("{timestamp}.{body}", "{timestamp}.{3des:/order}", "signature.signed", code);
@@ -319,7 +319,7 @@ fn a_kind_of_the_folder_that_would_sign_a_strangers_body_is_refused() {
 }
 
 #[test]
-fn pairs_that_are_no_time_apart_and_mistakes_of_meaning_are_told_with_their_place() {
+fn invalid_pairs_and_semantic_mistakes_are_reported_with_their_place() {
     let place = Place::new("");
     place.kind("acme", "#volatile = [\"/attempt\"]", "volatile = [\"\"]");
     let told = err(&place.run(&["check"]));

@@ -17,7 +17,7 @@ on_both!(
     events_that_queue_after_a_pause_are_dispatched_at_once_under_steady_traffic,
     what_waited_for_a_pause_to_end_is_taken_in_its_order_by_one_node_at_a_time,
     transactional_handlers_run_once_after_a_pause,
-    a_newer_version_that_came_during_a_pause_supersedes,
+    a_newer_version_received_during_a_pause_supersedes,
     a_provider_that_rejects_keeps_what_fails_after_a_pause_and_a_pause_makes_nothing_old,
 );
 
@@ -123,7 +123,7 @@ async fn events_that_queue_after_a_pause_are_dispatched_at_once_under_steady_tra
         assert_eq!(app.event(&format!("evt_{n:03}"), "x", 1).await, "accepted");
     }
     resume(database, &app).await;
-    // Without a break: an event is always on its way when somebody looks whether any waits.
+    // Without a break: at each check an event is on its way.
     let sent = Mutex::new(50);
     until("new events do not wait any more", Duration::from_secs(30), String::new, async || {
         let n = *sent.lock().unwrap();
@@ -186,7 +186,7 @@ async fn transactional_handlers_run_once_after_a_pause(database: &Database) {
     assert_eq!(database.count("SELECT COUNT(*) FROM ledger WHERE invoice = 'in_good'").await, 2);
 }
 
-async fn a_newer_version_that_came_during_a_pause_supersedes(database: &Database) {
+async fn a_newer_version_received_during_a_pause_supersedes(database: &Database) {
     let spec = include_str!("../../providers/stripe/provider.toml").replace(
         "payload = \"/data/object\"",
         "payload = \"/data/object\"\nobject = [{ json = \"/object\" }]\nversion = { json = \"/version\" }",

@@ -55,7 +55,7 @@ fn check(config: &Path) -> String {
 }
 
 #[tokio::test]
-async fn a_file_with_secrets_that_everybody_can_read_is_told() {
+async fn a_world_readable_file_with_secrets_warns() {
     const TOLD: &str = "can be read by everybody";
     let database = Database::create(On::Sqlite).await.unwrap();
     let mut server = Server::prepare(&database.url, "");

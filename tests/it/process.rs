@@ -196,13 +196,13 @@ impl Drop for Server {
     }
 }
 
-/// Two ports that nobody has now: the second one is looked for while the first one is taken.
+/// Two free ports: the second one is looked for while the first one is taken.
 pub fn free_ports() -> (SocketAddr, SocketAddr) {
     let first = free_listener();
     (first.local_addr().unwrap(), free_port())
 }
 
-/// A port that nobody has now, and that nobody is given for a call of his own while its server is being restarted: it
+/// A free port that the system gives to no outgoing connection while its server is being restarted: it
 /// is below those that the system gives away (from 32,768 on Linux, from 49,152 elsewhere). No other test that runs at
 /// the same time is given it either, and this one is given it once.
 pub fn free_port() -> SocketAddr {

@@ -29,7 +29,7 @@ fn checked(text: &str, env: &[(&str, &str)]) -> Checked {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("hooklatch.toml");
     std::fs::write(&file, text).unwrap();
-    // What everybody could read would be told as well.
+    // A world-readable file would be a warning as well.
     std::fs::set_permissions(&file, PermissionsExt::from_mode(0o600)).unwrap();
     let run = |arguments: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_hooklatch"));
@@ -232,7 +232,7 @@ fn what_would_swallow_events_in_silence_is_named_with_its_place_and_the_remedy()
             "destinations.billing.method: ",
             "not a method in capitals",
         ),
-        // What takes nothing, or nobody can look at.
+        // What takes nothing, or cannot be inspected.
         row(
             format!("{TOKENS}{STRIPE}"),
             "hooklatch.toml: providers.stripe: has no route, and this program",
@@ -315,7 +315,7 @@ fn a_reference_in_a_variable_is_followed_as_in_a_file() {
 }
 
 #[test]
-fn what_follows_from_each_sample_is_printed_and_told_to_programs() {
+fn the_result_of_each_sample_is_printed_and_written_as_json() {
     let text = lane("[\"invoice.*\", \"plan.created\"]", "/customer");
     let Checked { code, out, told, .. } = checked(&text, &[]);
     assert_eq!(code, 0);

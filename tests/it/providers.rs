@@ -261,7 +261,7 @@ fn read(provider: &ActiveProvider, body: &str) -> Vec<IncomingEvent> {
 }
 
 #[test]
-fn what_nobody_signs_is_believed_at_the_operators_word_alone() {
+fn unsigned_senders_are_accepted_only_when_the_operator_configures_it() {
     let kind = builtin().into_iter().find(|k| k.kind() == "bitpay").unwrap();
     let raw = || request(&[], br#"{"data":{"id":"1"},"event":{"name":"x"}}"#, "", NOW_S);
     // As `serve --dev` has it, with `unverified = "accept"`.

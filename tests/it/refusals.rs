@@ -50,7 +50,7 @@ async fn a_refused_request_names_what_was_wrong_and_what_would_do(database: &Dat
     }
 }
 
-/// What is answered to these bytes, until the connection is closed or `bytes_n` came.
+/// The response to these bytes, until the connection is closed or `bytes_n` are read.
 fn answered(addr: std::net::SocketAddr, request: &[u8]) -> String {
     let mut stream = TcpStream::connect(addr).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();

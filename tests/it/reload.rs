@@ -1,4 +1,4 @@
-//! SIGHUP: the configuration is read again, whole or not at all, and nobody notices but who has to.
+//! SIGHUP: the configuration is read again, as a whole or not at all, without effect on unchanged parts.
 
 use std::process::Command;
 use std::sync::Arc;

@@ -12,7 +12,7 @@ use crate::process::{Server, client, post_stripe, until};
 on_both!(
     a_server_prunes_by_itself_and_a_copy_is_still_known,
     what_would_go_is_counted_and_goes_at_once,
-    a_clock_that_is_days_ahead_deletes_nothing_until_somebody_says_that_it_is_right,
+    a_clock_days_ahead_deletes_nothing_until_an_operator_confirms_it,
     single_events_are_erased_and_never_dispatched_again,
 );
 
@@ -91,9 +91,7 @@ async fn what_would_go_is_counted_and_goes_at_once(database: &Database) {
 }
 
 /// The ids of events gone too early, their sender's next try would be taken for a new event.
-async fn a_clock_that_is_days_ahead_deletes_nothing_until_somebody_says_that_it_is_right(
-    database: &Database,
-) {
+async fn a_clock_days_ahead_deletes_nothing_until_an_operator_confirms_it(database: &Database) {
     let mut server = Server::start(&database.url, "[retention]\nevery_ms = 0\n").await;
     let url = server.url("/webhooks/stripe");
     post_stripe(&client(), &url, "evt_1").await.unwrap();

@@ -1,4 +1,4 @@
-//! The real process under a service manager: what it tells, which sockets it takes, and how it stops while senders send.
+//! The real process under a service manager: its notifications, the sockets it takes, and how it stops under load.
 
 use std::io::Write;
 use std::net::TcpListener;
@@ -149,7 +149,7 @@ async fn who_sends_a_part_of_a_head_does_not_hold_up_a_stop() {
         stranger.write_all(b"POST /webh").unwrap();
         stranger
     });
-    // Their bytes are there once somebody who came later was answered.
+    // Their bytes are there once a later connection was answered.
     assert!(is_ready(&server).await.is_some());
     assert_eq!(
         post_stripe(&client(), &server.url("/webhooks/stripe"), "evt_1").await.as_deref(),
@@ -163,7 +163,7 @@ async fn who_sends_a_part_of_a_head_does_not_hold_up_a_stop() {
 }
 
 #[tokio::test]
-async fn a_log_that_nobody_reads_or_that_is_full_holds_up_neither_events_nor_the_stop() {
+async fn an_unread_or_full_log_delays_neither_events_nor_shutdown() {
     let database = Database::create(On::Sqlite).await.unwrap();
     let (mut near, _far) = std::os::unix::net::UnixStream::pair().unwrap();
     near.set_nonblocking(true).unwrap();
@@ -203,7 +203,7 @@ impl Heard {
         Self { socket, folder }
     }
 
-    /// What a shell says so that its successor tells us.
+    /// The shell command by which its successor notifies us.
     fn exported(&self) -> String {
         format!("export NOTIFY_SOCKET={}", self.folder.path().join("notify").display())
     }

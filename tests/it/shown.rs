@@ -46,7 +46,7 @@ async fn serve(format: &str) -> (Database, Server) {
     let body = format!(r#"{{"id":"ctl_{control}","type":"type_{control}"}}"#);
     let sent = client().post(server.url("/webhooks/stripe"));
     let sent = sent.header("stripe-signature", stripe_header(&body, now_s())).body(body);
-    // What cannot be kept as an id is none: its content tells it from others.
+    // What cannot be kept as an id is none: the content identifies the event.
     assert_eq!(sent.send().await.unwrap().headers()["hooklatch-outcome"], "accepted");
     let nowhere = client().post(server.url("/webhooks/%1b%5b2J%0a%00%c2%9b%e2%80%ae")).body("{}");
     assert_eq!(

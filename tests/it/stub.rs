@@ -1,4 +1,4 @@
-//! A destination that a test controls: it honours idempotency keys, remembers what came, and misbehaves as told.
+//! A destination that a test controls: it honours idempotency keys, records its calls, and misbehaves by its mode.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;
@@ -49,7 +49,7 @@ pub(crate) enum Mode {
     Says(&'static str),
 }
 
-/// The calls that came under one idempotency key.
+/// The calls under one idempotency key.
 #[derive(Default, Clone)]
 pub(crate) struct Call {
     pub(crate) requests_n: u32,
@@ -92,7 +92,7 @@ impl Stub {
         Self::serve_on(TcpListener::bind((host, 0)).await.unwrap(), None)
     }
 
-    /// Speaks TLS, if it is told how. HTTP/1.1 and 2, with TLS or without.
+    /// With TLS if `tls` is given. HTTP/1.1 and 2, with TLS or without.
     pub(crate) async fn start_with(tls: Option<Arc<rustls::ServerConfig>>) -> Self {
         Self::serve_on(TcpListener::bind("127.0.0.1:0").await.unwrap(), tls)
     }
@@ -146,7 +146,7 @@ impl Stub {
         format!("http://{}/effects?key={{{{ idempotency_key }}}}", self.addr)
     }
 
-    /// Every call that came, by its key.
+    /// Every call it received, by its key.
     pub(crate) fn calls(&self) -> Vec<Call> {
         self.memory.lock().unwrap().calls.values().cloned().collect()
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::database::{Database, on_sqlite};
 use crate::process::{Server, client, until};
 
-on_sqlite!(a_token_that_notion_posts_is_shown_to_an_operator_once_and_to_nobody_else);
+on_sqlite!(a_token_posted_by_notion_is_shown_once_and_only_to_an_operator);
 
 const OPERATOR: &str = "operator-token-0123456789";
 const VIEWER: &str = "viewer-token-0123456789";
@@ -33,7 +33,7 @@ fn taught(server: &Server, provider: &str, token: &str) -> (bool, String, String
     (run.status.success(), text(run.stdout), text(run.stderr))
 }
 
-async fn a_token_that_notion_posts_is_shown_to_an_operator_once_and_to_nobody_else(database: &Database) {
+async fn a_token_posted_by_notion_is_shown_once_and_only_to_an_operator(database: &Database) {
     let mut server = Server::prepare(&database.url, PROVIDERS);
     let config = std::fs::read_to_string(server.config()).unwrap();
     let tokens = format!(

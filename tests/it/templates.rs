@@ -1,4 +1,4 @@
-//! Templates that make much of little: their events hold up nobody, take little memory, and are kept with the reason.
+//! Templates that expand much: their events delay no others, take little memory, and are kept with the reason.
 
 use std::time::{Duration, Instant};
 

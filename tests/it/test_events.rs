@@ -156,7 +156,7 @@ async fn a_routed_test_event_is_said_to_be_one_in_each_call(database: &Database)
     let message = effect["message"]["message_id"].as_str().unwrap();
     assert!(page.get(&format!("/messages/{message}")).await.text.contains("test event"));
     assert_eq!(database.count("SELECT COUNT(*) FROM audit_log WHERE action = 'test_event_route'").await, 1);
-    // The same order again calls nobody again.
+    // The same order again makes no second call.
     assert_eq!(made(&ops, "stripe", "k-1", &order).await, id);
     let again = json!({ "act": "rerun", "reason": "once more" });
     assert_eq!(ops.post(&format!("/events/stripe/{id}/decide"), "k-2", &again).await.status, 200);

@@ -32,7 +32,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// A server of somebody else's, which answers everything with 200 and these headers.
+/// A server of another program, which answers everything with 200 and these headers.
 async fn strange(headers: &'static [(&'static str, &'static str)]) -> String {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/webhooks/stripe", listener.local_addr().unwrap());
@@ -73,7 +73,7 @@ async fn samples_go_to_no_server_that_does_not_say_that_it_is_a_test_server(data
         let ran = run(&config, &["send", "stripe", "--url", url]).await;
         assert!(!ran.status.success() && text(&ran.stderr).contains(why), "{}", text(&ran.stderr));
     }
-    // It says so to nobody, whatever is asked.
+    // No other request shows that it is a test server.
     for (method, path) in [
         ("HEAD", "/webhooks/stripe"),
         ("GET", "/"),
@@ -151,7 +151,7 @@ async fn the_audit_log_says_whose_token_it_was_and_who_typed(database: &Database
     assert!(ran.status.success(), "{}", text(&ran.stderr));
     let ops = Operator::new(server.admin, OPERATOR);
     let order = r#"{"reason":"x"}"#;
-    // A claim beside the token's name: it takes nobody's place, and what is no such text is left out.
+    // A claim beside the token's name: it replaces no name, and what is no such text is left out.
     for (n, claim) in ["eve@home", "bob (x", "", "a b", &"x".repeat(101), "ops)"].into_iter().enumerate() {
         let headers = [("idempotency-key", &*format!("k-{n}")), ("hooklatch-typed-by", claim)];
         let answer = ops.ask("POST", "/providers/stripe/test-events", &headers, Some(order.to_owned())).await;

@@ -115,7 +115,7 @@ impl Encrypted {
     }
 }
 
-/// The certificate that is shown to whoever connects now.
+/// The certificate that a new connection gets.
 async fn shown(to: SocketAddr, believed: &[&Authority]) -> Option<CertificateDer<'static>> {
     let mut roots = rustls::RootCertStore::empty();
     for authority in believed {
@@ -272,7 +272,7 @@ async fn a_client_is_asked_who_it_is_where_authorities_are_named() {
 }
 
 #[test]
-fn files_that_cannot_be_used_are_told_before_the_start() {
+fn unusable_certificate_files_are_errors_before_the_start() {
     let folder = tempfile::tempdir().unwrap();
     let (authority, other) = (Authority::new(), Authority::new());
     authority.write(folder.path());

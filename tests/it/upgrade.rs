@@ -26,7 +26,7 @@ struct Traffic {
 }
 
 impl Traffic {
-    /// Sends to any of the nodes until it is told to stop; each event until it is confirmed.
+    /// Sends to any of the nodes until the test ends it; each event until it is confirmed.
     async fn send(self: Arc<Self>) {
         let client = client();
         while !self.is_over.load(Ordering::Relaxed) {

@@ -38,7 +38,7 @@ fn named_keys_are_written_as_in_the_configuration_or_as_collectors_write_them() 
 }
 
 #[test]
-fn a_setting_that_cannot_be_read_is_told_and_not_passed_over() {
+fn an_invalid_setting_of_a_vector_is_an_error() {
     for named in [json!([{ "id": "primary" }]), json!([{ "id": "primary", "value": "x" }]), json!(7)] {
         let judged = judged(&named);
         assert_eq!(judged.step, "secret", "{named}");

@@ -3,7 +3,7 @@
 use crate::floors::check;
 
 #[test]
-fn what_is_allowed_and_most_likely_not_meant_is_told() {
+fn valid_but_probably_unintended_settings_warn() {
     let named = "named_secrets = [{ id = \"a\", key = \"a-secret-of-two-parties-0123\" }]";
     let text = format!(
         "[providers.aws_sns]\nsettings = {{ topic_arns = [\"arn:aws:sns:us-east-1:1:t\", \"*\"] }}\n\
@@ -54,7 +54,7 @@ fn a_tolerance_may_be_as_wide_as_the_kinds_own() {
 }
 
 #[test]
-fn a_batch_that_its_sender_may_make_larger_than_what_is_read_is_told() {
+fn a_batch_limit_below_what_the_sender_may_send_warns() {
     let grid = "[providers.azure_event_grid]\nsecrets = [\"canary-0123456789abcdef\"]\n";
     let told = warnings_of("server.events_n_max", grid);
     assert!(told.len() == 1 && told[0].contains("5000 events that Azure Event Grid"), "{told:?}");
@@ -63,7 +63,7 @@ fn a_batch_that_its_sender_may_make_larger_than_what_is_read_is_told() {
 }
 
 #[test]
-fn a_secret_that_was_copied_with_more_than_itself_is_told_by_its_place_and_never_shown() {
+fn a_secret_copied_with_extra_characters_warns_with_its_place_and_is_never_shown() {
     let list = |secret: &str| {
         let text = format!("[providers.github]\nsecrets = [\"{secret}\"]\n");
         warnings_of("providers.github.secrets[0]", &text)
@@ -80,7 +80,7 @@ fn a_secret_that_was_copied_with_more_than_itself_is_told_by_its_place_and_never
 }
 
 #[test]
-fn a_secret_that_two_providers_share_is_told_by_both_places_and_never_shown() {
+fn a_secret_that_two_providers_share_warns_with_both_places_and_is_never_shown() {
     let canary = "canary-0123456789abcdef";
     let own = |name: &str, more: &str, secret: &str| {
         format!("[providers.{name}]\n{more}secrets = [\"{secret}\"]\n")
@@ -124,7 +124,7 @@ fn a_secret_that_two_providers_share_is_told_by_both_places_and_never_shown() {
 }
 
 #[test]
-fn a_bound_of_the_age_that_is_not_the_senders_is_told_with_what_it_costs() {
+fn a_tolerance_other_than_the_senders_warns_with_its_cost() {
     let stripe = "[providers.stripe]\nsecrets = [\"whsec_0123456789abcdef\"]\n";
     let with = |more: &str| warnings(&format!("{stripe}{more}\n"));
     assert_eq!(with(""), [""; 0]);
@@ -137,7 +137,7 @@ fn a_bound_of_the_age_that_is_not_the_senders_is_told_with_what_it_costs() {
 }
 
 #[test]
-fn who_decides_how_long_ids_are_remembered_is_told() {
+fn check_shows_what_decides_how_long_ids_are_kept() {
     let folder = tempfile::tempdir().unwrap();
     let told = |text: &str| {
         let file = folder.path().join("hooklatch.toml");
@@ -162,7 +162,7 @@ fn who_decides_how_long_ids_are_remembered_is_told() {
 }
 
 #[test]
-fn a_type_in_an_unsigned_header_is_told_unless_the_types_are_listed() {
+fn a_type_in_an_unsigned_header_warns_unless_types_are_listed() {
     let of = |kind: &str, more: &str| {
         warnings_of(
             ".types: ",
@@ -179,7 +179,7 @@ fn a_type_in_an_unsigned_header_is_told_unless_the_types_are_listed() {
 }
 
 #[test]
-fn a_kind_whose_signed_body_is_an_event_of_each_type_needs_the_types_it_was_told_of() {
+fn a_kind_whose_signed_body_fits_every_type_requires_types() {
     for kind in ["shopify", "woocommerce", "netlify"] {
         let text =
             |types: &str| format!("[providers.{kind}]\n{types}secrets = [\"whsec_0123456789abcdef\"]\n");
@@ -203,7 +203,7 @@ fn a_body_limit_below_what_the_sender_documents_is_warned_of() {
 }
 
 #[test]
-fn two_people_have_to_agree_and_there_are_fewer_is_told() {
+fn two_required_approvals_with_fewer_operators_warn() {
     let token = |name: &str, role: &str| {
         format!("{{ name = \"{name}\", role = \"{role}\", token = \"{name}-token-0123456789\" }}")
     };

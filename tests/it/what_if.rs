@@ -17,9 +17,9 @@ use crate::process::{Server, client, post_stripe, until};
 on_both!(
     what_would_follow_is_compared_with_what_was_committed_and_nothing_is_written,
     handlers_that_fail_are_entries_and_nothing_of_theirs_stands,
-    an_event_is_taken_as_new_or_old_as_it_was_when_it_came,
+    what_if_uses_the_age_of_an_event_at_its_arrival,
     what_cannot_be_run_says_so_and_what_is_out_of_scope_is_hidden,
-    many_are_asked_about_a_page_at_a_time_and_the_audit_log_tells_of_each,
+    what_if_answers_for_many_events_page_by_page_and_audits_each,
     the_command_says_before_a_deploy_what_would_be_otherwise,
 );
 
@@ -43,7 +43,7 @@ async fn commit(database: &Database, kind: Provider, types: &[&str], messages_n:
     app.running.stop().await;
 }
 
-/// The app that would be deployed, and somebody who asks it.
+/// The app that would be deployed, and an operator who queries it.
 async fn next(database: &Database, kind: Provider) -> (TestApp, Operator) {
     let app = TestApp::start(database, kind, TOKENS).await;
     let operator = Operator::new(app.running.admin_addr, TOKEN);
@@ -56,7 +56,7 @@ async fn ask(operator: &Operator, event_id: &str) -> Json {
     answer.body["items"][0].clone()
 }
 
-/// What every table holds, but for what tells who asked.
+/// The content of every table, except what records the reader.
 async fn kept(database: &Database) -> Vec<(String, String)> {
     let all = tables(database).await.into_iter();
     // What a node says of itself now and then.
@@ -76,7 +76,7 @@ async fn counted(app: &TestApp) -> Vec<String> {
         "hooklatch_requests",
     ];
     let counted = text.lines().filter(|line| names.iter().any(|name| line.starts_with(name)));
-    // In which order they stand is nobody's promise.
+    // Their order is not guaranteed.
     let mut counted: Vec<String> = counted.map(str::to_owned).collect();
     counted.sort();
     counted
@@ -261,7 +261,7 @@ fn versioned() -> Provider {
     Provider::from_spec(spec).on_latest("order.*", |_: Event<Json>| Ok(call(1)))
 }
 
-async fn an_event_is_taken_as_new_or_old_as_it_was_when_it_came(database: &Database) {
+async fn what_if_uses_the_age_of_an_event_at_its_arrival(database: &Database) {
     let app = TestApp::start(database, versioned(), "").await;
     for (id, version) in [("first", 1), ("third", 3), ("second", 2)] {
         let body = format!(
@@ -272,7 +272,7 @@ async fn an_event_is_taken_as_new_or_old_as_it_was_when_it_came(database: &Datab
     app.running.stop().await;
     let (app, operator) = next(database, versioned()).await;
     for (id, state, said, taken_as) in [
-        // A newer one came later: when it came, it was the newest.
+        // A newer one arrived later: at its own arrival, it was the newest.
         ("first", "handled", "handled", "newest"),
         ("third", "handled", "handled", "newest"),
         ("second", "superseded", "superseded", "stale"),
@@ -330,7 +330,7 @@ async fn what_cannot_be_run_says_so_and_what_is_out_of_scope_is_hidden(database:
     app.running.stop().await;
 }
 
-async fn many_are_asked_about_a_page_at_a_time_and_the_audit_log_tells_of_each(database: &Database) {
+async fn what_if_answers_for_many_events_page_by_page_and_audits_each(database: &Database) {
     let types = ["a", "b", "c", "d", "e"];
     commit(database, stripe_kind().on("*", |_: Event<Json>| Ok(call(1))), &types, 5).await;
     let after = stripe_kind().on("*", |event: Event<Json>| Ok(call(i64::from(event.id == "b"))));

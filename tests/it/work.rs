@@ -276,7 +276,7 @@ fn four_times_as_much_of_anything_costs_four_times_as_much() {
 fn a_mebibyte_of_anything_costs_a_few_times_a_signature_over_it() {
     let kinds = builtin();
     let find = |kind: &str| dev(kinds.iter().find(|one| one.kind() == kind).unwrap());
-    // What nobody can save: a MAC of all of the body, and reading it as JSON once.
+    // What cannot be avoided: a MAC of all of the body, and reading it as JSON once.
     let body = format!("[{}1]", "1,".repeat(512 * 1024 - 2));
     let plain = find("stripe");
     let mac = header("stripe-signature", format!("t={NOW_S},v1={}", "00".repeat(32)));

@@ -11,7 +11,7 @@ on_both!(
     messages_are_listed_by_whatever_they_are_asked_by,
     a_list_of_messages_holds_still_while_rows_arrive,
     one_message_shows_its_answers_to_readers_and_says_so_in_the_audit_log,
-    answers_within_a_ledger_are_told_by_the_audit_log_though_no_content_is_kept,
+    responses_shown_in_a_ledger_are_audited_without_their_content,
 );
 
 async fn messages_are_listed_by_whatever_they_are_asked_by(database: &Database) {
@@ -141,7 +141,7 @@ async fn one_message_shows_its_answers_to_readers_and_says_so_in_the_audit_log(d
     }
 }
 
-async fn answers_within_a_ledger_are_told_by_the_audit_log_though_no_content_is_kept(database: &Database) {
+async fn responses_shown_in_a_ledger_are_audited_without_their_content(database: &Database) {
     fill(database).await;
     let answers = "INSERT INTO outbox_attempts (message_id, attempt_n, started_at_ms, finished_at_ms, http_status, shard,
              node, result, error, response)

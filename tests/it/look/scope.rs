@@ -1,4 +1,4 @@
-//! What is out of a token's scope is not there, whoever asks and however.
+//! What is out of a token's scope is not found, by any endpoint.
 
 use std::collections::BTreeSet;
 
@@ -13,10 +13,10 @@ use crate::store::name;
 on_both!(
     nothing_out_of_scope_is_there,
     the_audit_log_is_paged_and_shows_what_is_in_scope,
-    a_ledger_tells_no_decision_about_a_message_that_may_have_gone_anywhere,
+    a_ledger_hides_decisions_about_messages_of_unknown_destination,
 );
 
-/// Somebody whose word reaches these alone.
+/// A principal with this scope.
 fn somebody(role: Role, providers: &[&str], destinations: &[&str]) -> Principal {
     let reach = |names: &[&str]| {
         if names.is_empty() {
@@ -128,7 +128,7 @@ async fn the_audit_log_is_paged_and_shows_what_is_in_scope(database: &Database) 
     assert!(matches!(viewer.audit(None, 2).await, Err(PeopleError::Denied(Role::Operator))));
 }
 
-async fn a_ledger_tells_no_decision_about_a_message_that_may_have_gone_anywhere(database: &Database) {
+async fn a_ledger_hides_decisions_about_messages_of_unknown_destination(database: &Database) {
     fill(database).await;
     // The second one is about a message that was pruned.
     run(

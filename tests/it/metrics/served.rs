@@ -10,9 +10,9 @@ use crate::process::{Server, client, now_s, post_stripe, stripe_header, until};
 use crate::stub::Stub;
 
 on_both!(
-    a_scrape_tells_of_the_node_and_of_its_senders,
+    a_scrape_has_metrics_of_the_node_and_of_its_senders,
     what_was_accepted_last_is_known_after_a_restart,
-    a_destination_that_was_removed_is_told_no_more_and_what_waits_for_it_is,
+    metrics_of_a_removed_destination_end_but_its_waiting_messages_are_counted,
     what_strangers_and_senders_write_adds_nothing,
 );
 
@@ -76,7 +76,7 @@ key_valid_for_ms = 600000
     }
 }
 
-async fn a_scrape_tells_of_the_node_and_of_its_senders(database: &Database) {
+async fn a_scrape_has_metrics_of_the_node_and_of_its_senders(database: &Database) {
     let stub = Stub::start().await;
     let server = Server::start(&database.url, &to(&stub.url())).await;
     let url = server.url("/webhooks/stripe");
@@ -129,11 +129,11 @@ async fn a_scrape_tells_of_the_node_and_of_its_senders(database: &Database) {
     for of_file in ["hooklatch_database_bytes", "hooklatch_database_disk_free_bytes"] {
         assert_eq!(value(&text, of_file).is_some_and(|bytes| bytes > 0.0), is_file, "{of_file}");
     }
-    told_as_in_the_table(&text);
+    assert_metrics_match_their_table(&text);
 }
 
 /// Each metric has the type and the words of its row, and each label that it has stands there.
-fn told_as_in_the_table(text: &str) {
+fn assert_metrics_match_their_table(text: &str) {
     let rows: Vec<_> = METRIC_GROUPS.iter().flat_map(|group| group.metrics).collect();
     for line in text.lines().filter(|line| line.starts_with("# TYPE ")) {
         let [_, _, name, metric_type] = line.split(' ').collect::<Vec<_>>()[..] else { panic!("{line}") };
@@ -165,7 +165,7 @@ async fn what_was_accepted_last_is_known_after_a_restart(database: &Database) {
     assert_eq!(value(&server.admin_text("/metrics").await, last), before);
 }
 
-async fn a_destination_that_was_removed_is_told_no_more_and_what_waits_for_it_is(database: &Database) {
+async fn metrics_of_a_removed_destination_end_but_its_waiting_messages_are_counted(database: &Database) {
     let mut server = Server::start(&database.url, &to("http://127.0.0.1:9")).await;
     post_stripe(&client(), &server.url("/webhooks/stripe"), "evt_1").await.unwrap();
     let key_left = r#"hooklatch_key_left_seconds{destination="billing"}"#;
@@ -262,7 +262,7 @@ fn is_of_the_program(series: &str) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_the_database_a_scrape_answers_at_once_and_tells_how_old_it_is() {
+async fn without_the_database_a_scrape_responds_at_once_with_its_age() {
     let Some(database) = Database::create(On::Postgres).await else { return };
     let server = Server::start(&database.url, "").await;
     let url = server.url("/webhooks/stripe");

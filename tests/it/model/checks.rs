@@ -11,7 +11,7 @@ fn ours(unknown: Unknown) -> Protocol {
     Protocol {
         unknown,
         honours_keys: unknown == Unknown::Retry,
-        // Leases and ends of attempts are told by one clock: the database's, or that of the only node.
+        // Leases and ends of attempts use one clock: the database's, or that of the only node.
         skew: 0,
         is_pause_unbounded: unknown != Unknown::Query,
         is_fenced: true,

@@ -19,7 +19,7 @@ const TIMEOUT: u8 = 1;
 const MARGIN: u8 = 1;
 /// How long the destination may work on a call, from its first byte; shorter than what is waited before it is asked.
 const WORK: u8 = 2;
-/// How long after an attempt's end nobody asks, and no "no" is believed.
+/// How long after an attempt's end no query is sent and no "no" is believed.
 const AFTER: u8 = WORK;
 /// When the model's time ends.
 const END: u8 = 9;
@@ -47,11 +47,11 @@ struct Protocol {
     is_fenced: bool,
     /// True when a lease is prolonged while its call is under way.
     has_heartbeat: bool,
-    /// True when a claim of a lapsed lease remembers that nobody knows what its holder did.
+    /// True when a claim of a lapsed lease remembers that the result of its holder is unknown.
     remembers_lapse: bool,
     /// True when it waits before it asks, until a call can no longer be under way at the destination.
     waits_to_ask: bool,
-    /// True when that claim also tells of it in the history.
+    /// True when that claim also records it in the history.
     tells_lapse: bool,
     /// True when the history gets its row from what was deleted, and not from what was to be.
     appends_what_it_deleted: bool,
@@ -87,7 +87,7 @@ impl Protocol {
         Some(if fits { Worker::Sending { token, until } } else { knows(At::Ready, stays) })
     }
 
-    /// The end of an attempt of which nobody knows what it did.
+    /// The end of an attempt whose effect is unknown.
     fn unknown(self, world: &World, n: usize, token: u8) -> Worker {
         let now = self.now(world, n);
         let to = if self.unknown == Unknown::Hold { At::Held } else { At::Ready };

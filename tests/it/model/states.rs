@@ -60,12 +60,12 @@ pub(super) struct World {
     pub(super) is_unknown: bool,
     pub(super) ended_at: u8,
     pub(super) workers: [Worker; 2],
-    /// Calls that nobody listens to any more and that are still worked on; when each is over.
+    /// Calls that the caller has given up and the destination still works on; when each is over.
     pub(super) orphans: Vec<u8>,
     pub(super) effects_n: u8,
-    /// The first end the message came to.
+    /// The first final state of the message.
     pub(super) ended: Option<At>,
-    /// Claims of which the history tells how they ended, a bit for each.
+    /// Claims whose end the history records, a bit for each.
     pub(super) told: u16,
     /// Rows of the message among those that are done.
     pub(super) finished_n: u8,

@@ -110,7 +110,7 @@ async fn a_server_that_stops_waiting_for_its_standby_while_we_run_confirms_nothi
     }
 }
 
-/// Nobody but the holder's own commit ends a transaction that both nodes want to write in.
+/// Only the holder's own commit ends a transaction that both nodes want to write in.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_nodes_under_the_same_events_never_deadlock() {
     let Some(postgres) = Postgres::start(&[]).await else { return };

@@ -25,8 +25,8 @@ async fn writing(postgres: &Postgres, sql: &'static str) {
     }
 }
 
-/// It is told with this verdict, with what it is and what to do, and nothing else is amiss. What needed a new session may
-/// be unknown: none is begun with such settings.
+/// Asserts that the report has this check with this verdict and these words, and nothing else is amiss. What needed a
+/// new session may be unknown: none is begun with such settings.
 #[track_caller]
 fn told(found: &Examined, (check, subject): (&str, &str), verdict: &str, words: &[&str]) {
     let one = found.find(check, Some(subject));
@@ -42,7 +42,7 @@ fn told(found: &Examined, (check, subject): (&str, &str), verdict: &str, words: 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn settings_that_somebody_changes_under_a_server_are_told() {
+async fn settings_changed_under_a_running_server_are_reported() {
     let Some((postgres, server)) = ready(&[], "").await else { return };
     let ask = async || examine(&server, &["--no-probe"]).await;
     let found = ask().await;
@@ -104,7 +104,7 @@ async fn settings_that_somebody_changes_under_a_server_are_told() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn settings_that_a_server_begins_with_are_told_or_refused() {
+async fn unsafe_settings_at_the_start_are_reported_or_refused() {
     let Some((postgres, server)) =
         ready(&["idle_session_timeout=30s", "autovacuum=off", "max_connections=16"], "").await
     else {
@@ -154,7 +154,7 @@ async fn settings_that_a_server_begins_with_are_told_or_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn indexes_and_dead_rows_are_told() {
+async fn invalid_indexes_and_dead_rows_are_reported() {
     let Some((postgres, server)) = ready(&["autovacuum_naptime=1d"], "").await else { return };
     let ask = async || examine(&server, &["--no-probe"]).await;
     let name = "processed_webhook_events_due";

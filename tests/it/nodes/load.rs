@@ -1,4 +1,4 @@
-//! Senders that never stop: what they were told, and when.
+//! Senders that never stop: the responses that they received, and when.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,7 +22,7 @@ pub(super) struct Load {
 struct Told {
     acked: Mutex<Vec<(String, Instant)>>,
     refused_n: AtomicU64,
-    /// Those of them that were not told to come again.
+    /// Those of them without a request to retry.
     failed: Mutex<Vec<String>>,
     next: AtomicU64,
 }
@@ -78,8 +78,8 @@ impl Load {
         .await;
     }
 
-    /// How long after `moment` an event was taken that had been sent later, as far as one can tell: nobody is quicker
-    /// than `margin`.
+    /// How long after `moment` an event was taken that had been sent later. No request is quicker than `margin`, so a
+    /// shorter gap cannot be measured.
     pub async fn gap(&self, moment: Instant, margin: Duration, within: Duration) -> Duration {
         let first = || {
             let acked = self.told.acked.lock().unwrap();

@@ -1,5 +1,5 @@
 //! Several nodes, real servers and what happens to them: a pooler between, a standby that takes over, a database that
-//! falls silent, a schema that somebody else brings up to date.
+//! falls silent, a schema that another program migrates.
 
 mod failover;
 mod judged;

@@ -1,5 +1,5 @@
-//! One address before a database that can fall silent: bytes are swallowed and nobody is told, as when a machine or
-//! a network behind an address goes away without a word.
+//! One address before a database that can fall silent: bytes are swallowed without an error, as when a machine or
+//! a network behind an address disappears without closing connections.
 
 use std::sync::Arc;
 

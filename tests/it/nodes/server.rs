@@ -139,7 +139,7 @@ impl Postgres {
         }
     }
 
-    /// Ends it at once but in order: all connections are told, nothing is written any more.
+    /// Stops it at once but in order: all connections are closed with a message, nothing is written any more.
     pub fn stop(&mut self) {
         if let Some(mut child) = self.child.take() {
             signal(&child, "QUIT");

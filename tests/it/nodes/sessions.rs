@@ -56,7 +56,7 @@ async fn a_start_waits_for_a_database_that_takes_writes() {
     let Some(mut primary) = Postgres::start(&[]).await else { return };
     let standby = primary.standby("one", &[]).await;
     primary.kill();
-    // Nobody is there, then a standby that takes no writes, then it does.
+    // No server listens, then a standby that takes no writes, then it does.
     let nobody = free_port();
     let url = format!("postgres://postgres@{nobody},127.0.0.1:{}/postgres", standby.port);
     let mut server = Server::prepare(&url, "");

@@ -1,4 +1,4 @@
-//! A database that falls silent: nobody closes a connection, nobody answers.
+//! A database that falls silent: connections stay open, and no query is answered.
 
 use std::time::{Duration, Instant};
 

@@ -69,7 +69,7 @@ fn whatever_is_counted_or_an_alert_is_about_is_on_the_dashboard() {
         .flat_map(|(_, expr)| selectors(expr))
         .map(|one| base(&one.name))
         .collect();
-    // What is only joined or compared with, told as a text, or is Prometheus' own.
+    // What is only joined or compared with, shown as a text, or is Prometheus' own.
     let besides = [
         "up",
         "hooklatch_provider_info",

@@ -27,10 +27,10 @@ pub(crate) struct Prometheus {
     child: Child,
 }
 
-/// A text of `/metrics`, and how long ago it is to have been told.
+/// A text of `/metrics`, and how long ago it is to have been scraped.
 pub(crate) type Told = (Duration, String);
 
-/// Writes down what `target` told at earlier times, as if it had been scraped then: nothing but the times is made up.
+/// Writes earlier metrics of `target` as if they had been scraped then: only the times are invented.
 fn remember(data: &Path, target: SocketAddr, past: &[Told]) -> Option<()> {
     let mut text = String::new();
     for (ago, told) in past {
@@ -52,7 +52,7 @@ fn remember(data: &Path, target: SocketAddr, past: &[Told]) -> Option<()> {
 }
 
 impl Prometheus {
-    /// Starts one that asks `targets` for our metrics; `past` is what the first target told before.
+    /// Starts one that scrapes our metrics from `targets`; `past` are earlier metrics of the first target.
     pub(crate) fn start(targets: &[SocketAddr], past: &[Told]) -> Option<Self> {
         let prometheus = needs::place("HOOKLATCH_TEST_PROMETHEUS")?;
         let folder = tempfile::tempdir().unwrap();
@@ -211,7 +211,7 @@ impl Drop for Prometheus {
     }
 }
 
-/// The rules whose patience stands in the expression: what they wait for is told every few seconds.
+/// The rules whose wait stands in the expression: here it is shorter, as their metrics change every few seconds.
 const PATIENCE: [(&str, &str); 2] = [
     ("hooklatch_counted_timestamp_seconds) > 300", "hooklatch_counted_timestamp_seconds) > 12"),
     ("hooklatch_pruned_timestamp_seconds) > 172800", "hooklatch_pruned_timestamp_seconds) > 5"),

@@ -1,5 +1,5 @@
 //! Every command of every runbook is run, as an operator, against a server that has such rows: events and messages in each
-//! state that waits for somebody. It must end as the page says: well, or with the exit code that stands beside it.
+//! state that waits for an operator. It must end as the page says: well, or with the exit code that stands beside it.
 
 use std::path::Path;
 use std::process::Command;
@@ -69,7 +69,7 @@ struct Stocked<'a> {
     events_n: u32,
 }
 
-/// Where what waits for somebody is counted.
+/// Queries that count what waits for an operator.
 const FAILED: &str = "SELECT COUNT(*) FROM processed_webhook_events WHERE state = 'failed'";
 const UNREADABLE: &str = "SELECT COUNT(*) FROM processed_webhook_events WHERE state = 'unreadable'";
 const CONFLICT: &str = "SELECT COUNT(*) FROM processed_webhook_events WHERE state = 'conflict'";

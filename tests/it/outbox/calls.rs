@@ -28,7 +28,7 @@ on_both!(
     a_stale_settlement_is_fenced,
     a_message_whose_lease_runs_out_before_the_call_is_handed_back,
     nothing_is_sent_when_the_destination_may_have_forgotten_the_key,
-    a_signed_call_is_believed_by_whoever_knows_one_of_the_secrets,
+    a_signed_call_verifies_with_each_of_the_secrets,
     an_open_breaker_sends_one_probe_and_then_the_rest,
     headers_that_never_end_leave_the_outcome_unknown,
 );
@@ -152,7 +152,7 @@ async fn an_unknown_outcome_is_treated_as_configured(database: &Database) {
 async fn a_connection_that_hangs_before_it_stands_was_not_sent(database: &Database) {
     let fixture = Fixture::new(database).await;
     fixture.message("evt_1", &["billing"]).await;
-    // The kernel accepts for it; nobody ever speaks TLS.
+    // The kernel accepts for it; it never speaks TLS.
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let mut config = DestinationConfig { timeout_ms: 600, ..fixture.config(UnknownPolicy::Hold) };
     config.url = format!("https://{}/", silent.local_addr().unwrap());
@@ -294,7 +294,7 @@ async fn nothing_is_sent_when_the_destination_may_have_forgotten_the_key(databas
     }
 }
 
-async fn a_signed_call_is_believed_by_whoever_knows_one_of_the_secrets(database: &Database) {
+async fn a_signed_call_verifies_with_each_of_the_secrets(database: &Database) {
     let fixture = Fixture::new(database).await;
     fixture.message("evt_1", &["billing"]).await;
     let before = Secret::new("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw");

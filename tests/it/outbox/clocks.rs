@@ -1,4 +1,4 @@
-//! Clocks that differ between nodes and the database, and clocks that somebody sets back, cost no lease and stop
+//! Clocks that differ between nodes and the database, and clocks that are set back, cost no lease and stop
 //! nothing.
 
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ on_both!(
     a_clock_that_is_set_back_by_an_hour_does_not_keep_a_breaker_open,
     what_was_written_before_the_clock_was_set_back_is_sent_after_a_restart,
     what_was_claimed_before_the_clock_was_set_back_is_sent_after_a_restart,
-    each_lease_and_due_time_is_told_by_one_clock,
+    each_lease_and_due_time_uses_one_clock,
     a_clock_that_is_set_forward_does_not_end_the_leases_of_calls_under_way,
     a_message_that_is_handed_over_after_the_clock_was_set_back_is_not_old,
 );
@@ -258,7 +258,7 @@ async fn a_clock_that_is_set_forward_does_not_end_the_leases_of_calls_under_way(
     running.join_next().await.unwrap().unwrap();
 }
 
-async fn each_lease_and_due_time_is_told_by_one_clock(database: &Database) {
+async fn each_lease_and_due_time_uses_one_clock(database: &Database) {
     let fixture = Fixture::new(database).await;
     let clock = Clock::system_ahead(if fixture.store.dialect() == "postgres" { AHEAD_MS } else { 0 });
     let store = fixture.store.clone().timed_by(&clock);

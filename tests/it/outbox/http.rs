@@ -1,4 +1,4 @@
-//! What a destination may be told about its calls over HTTP, each shown to a real server.
+//! What a destination's configuration may say about its calls over HTTP, each shown to a real server.
 
 use hooklatch_core::config::{
     AuthConfig, CaptureConfig, DestinationConfig, HmacAlgorithm, HmacConfig, HmacEncoding, HttpConfig,
@@ -22,7 +22,7 @@ on_both!(
     a_large_answer_is_not_read_to_its_end,
     a_call_goes_through_the_proxy_that_is_configured,
     both_versions_of_http_are_spoken,
-    a_name_that_nobody_knows_was_not_sent,
+    a_call_to_an_unresolvable_name_was_not_sent,
     a_host_out_of_a_template_may_not_be_private,
     a_message_cannot_lead_a_template_to_another_host,
     a_call_that_outlasts_its_lease_keeps_it,
@@ -133,7 +133,7 @@ async fn both_versions_of_http_are_spoken(database: &Database) {
     assert_eq!(fixture.stub.versions(), [Version::HTTP_2, Version::HTTP_11, Version::HTTP_11]);
 }
 
-async fn a_name_that_nobody_knows_was_not_sent(database: &Database) {
+async fn a_call_to_an_unresolvable_name_was_not_sent(database: &Database) {
     let fixture = Fixture::new(database).await;
     let url = "http://nobody.invalid/calls".to_owned();
     let row = one(&fixture, DestinationConfig { url, ..fixture.config(UnknownPolicy::Hold) }).await;

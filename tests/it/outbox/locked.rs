@@ -1,4 +1,4 @@
-//! Somebody keeps one row locked, in a console or as a node that stands still: nothing else waits for it, and what is
+//! Another session keeps one row locked, from a console or a stopped node: nothing else waits for it, and what is
 //! known of its call is not lost. Nor is it when the database refuses to take it.
 
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ use crate::database::{Database, On, on_both};
 use crate::store::{admit, event, message, name};
 use crate::stub::Mode;
 
-on_both!(a_call_is_not_repeated_while_the_database_refuses_what_it_came_to);
+on_both!(a_call_is_not_repeated_while_the_database_refuses_its_result);
 
 /// Short, so that it ends while the row is locked.
 const LEASE_MS: u64 = 10_000;
@@ -42,7 +42,7 @@ pub(super) fn run(
 }
 
 /// Locks what `sql` finds while a call of `evt_0`, in a lane, is under way; then that call ends, and others come.
-async fn nobody_waits_for(sql: &str) {
+async fn assert_lock_blocks_no_other_work(sql: &str) {
     let Some(database) = Database::create(On::Postgres).await else { return };
     let fixture = Fixture::new(&database).await;
     let mut first = message("billing");
@@ -81,7 +81,7 @@ async fn nobody_waits_for(sql: &str) {
     running.join_next().await.unwrap().unwrap();
 }
 
-async fn a_call_is_not_repeated_while_the_database_refuses_what_it_came_to(database: &Database) {
+async fn a_call_is_not_repeated_while_the_database_refuses_its_result(database: &Database) {
     let fixture = Fixture::new(database).await;
     let is_sqlite = database.url.starts_with("sqlite");
     let refuse = if is_sqlite {
@@ -114,11 +114,11 @@ async fn a_call_is_not_repeated_while_the_database_refuses_what_it_came_to(datab
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_message_that_somebody_keeps_locked_is_waited_for_by_nobody_else() {
-    nobody_waits_for("SELECT 1 FROM outbox_queue WHERE lane = 'customer'").await;
+async fn a_locked_message_blocks_no_other_work() {
+    assert_lock_blocks_no_other_work("SELECT 1 FROM outbox_queue WHERE lane = 'customer'").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lane_that_somebody_keeps_locked_is_waited_for_by_nobody_else() {
-    nobody_waits_for("SELECT 1 FROM outbox_lanes WHERE lane = 'customer'").await;
+async fn a_locked_lane_blocks_no_other_work() {
+    assert_lock_blocks_no_other_work("SELECT 1 FROM outbox_lanes WHERE lane = 'customer'").await;
 }

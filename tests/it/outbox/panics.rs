@@ -137,7 +137,7 @@ async fn a_panic_where_results_are_written_stops_no_other_result() {
     fixture.stub.next(&[Mode::WhenTold]);
     let (running, stopper) = run(&fixture, fixture.config(UnknownPolicy::Retry));
     fixture.until_called(&fixture.key("evt_1", "panicky")).await;
-    // Somebody else takes and settles it, so the first result is fenced, which is counted.
+    // Another node takes and settles it, so the first result is fenced, which is counted.
     let trap = trap("hooklatch_fenced_total");
     let row = fixture.row("evt_1").await;
     let stolen = Settlement {

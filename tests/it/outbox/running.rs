@@ -23,7 +23,7 @@ on_both!(
     more_than_the_slots_is_sent_in_turn,
     a_stop_hands_back_what_was_not_sent,
     a_stop_settles_what_it_cuts_off,
-    what_a_call_came_to_is_written_when_the_database_is_back,
+    the_result_of_a_call_is_written_when_the_database_is_back,
     while_the_database_is_away_nothing_is_sent_and_then_everything_once,
 );
 
@@ -160,7 +160,7 @@ async fn block(database: &Database, release: Arc<Notify>) {
     is_blocked.await.unwrap();
 }
 
-async fn what_a_call_came_to_is_written_when_the_database_is_back(database: &Database) {
+async fn the_result_of_a_call_is_written_when_the_database_is_back(database: &Database) {
     let fixture = Fixture::new(database).await;
     fixture.message("evt_1", &["billing"]).await;
     fixture.stub.next(&[Mode::WhenTold]);

@@ -1,4 +1,4 @@
-//! What nobody knows is never taken for what did not happen: destinations that work on after the time-out, gateways
+//! An unknown result is never treated as "did not happen": destinations that work on after the time-out, gateways
 //! that lose answers, questions that are asked too early.
 
 use hooklatch_core::types::{AttemptResult, SentUnder};
@@ -26,7 +26,7 @@ on_both!(
 /// What gateways, and destinations that fail in the middle of their work, answer.
 const LOST: [u16; 11] = [408, 499, 500, 502, 504, 520, 521, 522, 523, 524, 599];
 
-/// Time for calls that nobody answers: enough for each to be there.
+/// Time for calls that are not answered: enough for each to reach the destination.
 const SHORT_MS: u64 = 2_000;
 
 fn after_ms() -> i64 {

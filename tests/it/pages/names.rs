@@ -40,7 +40,7 @@ fn is_there(all: &BTreeSet<String>, name: &str) -> bool {
     is_numbered || all.contains(name) || all.contains(&folder) || all.iter().any(|one| one.ends_with(&behind))
 }
 
-/// True when a text names a file or a folder of the package, and not a pattern, a URL or a place on somebody's machine.
+/// True when a text names a file or a folder of the package, and not a pattern, a URL or a place on another machine.
 fn is_path(text: &str) -> bool {
     let is_plain = text.chars().all(|c| c.is_ascii_alphanumeric() || "._-/".contains(c));
     let has_place =

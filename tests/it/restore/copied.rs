@@ -167,7 +167,7 @@ async fn what_is_stopped_moved_copied_or_begun_anew_is_not_refused() {
     let (code, out, _) = it.world.run(&["restore-check"]);
     assert!(code == 7 && out.contains("is a backup"), "{out}");
     it.put_back("newest");
-    // Its witness is lost, or nobody can read it.
+    // Its witness is lost or unreadable.
     for text in [None, Some(""), Some("hooklatch-witness/9 x 1 1 open\n"), Some("\u{0}\u{0}\u{0}")] {
         match text {
             None => std::fs::remove_file(it.beside(".witness")).unwrap(),
@@ -204,7 +204,7 @@ async fn what_is_stopped_moved_copied_or_begun_anew_is_not_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_is_killed_under_load_starts_again_every_time() {
+async fn a_server_killed_under_load_starts_again_every_time() {
     let mut it = Copied::start().await;
     let is_over = Arc::new(AtomicBool::new(false));
     let senders: Vec<_> = (0..4)
@@ -244,7 +244,7 @@ async fn whoever_is_killed_under_load_starts_again_every_time() {
 }
 
 #[tokio::test]
-async fn a_witness_that_cannot_be_written_is_told_once_and_stops_nothing() {
+async fn an_unwritable_witness_is_logged_once_and_stops_nothing() {
     let mut it = Copied::start().await;
     it.post("evt_1").await;
     it.stop();

@@ -13,7 +13,7 @@ use crate::stub::{Mode, Stub};
 
 on_both!(
     no_key_that_the_destination_has_seen_is_used_for_another_content,
-    a_restored_database_serves_nobody_before_it_is_taken_over,
+    a_restored_database_serves_no_request_before_it_is_taken_over,
     what_a_person_ordered_before_the_backup_is_not_sent_again_by_itself,
     a_destination_is_asked_no_sooner_than_after_the_lost_time,
 );
@@ -87,7 +87,7 @@ async fn no_key_that_the_destination_has_seen_is_used_for_another_content(databa
     assert!(lost.len() >= 6);
 }
 
-async fn a_restored_database_serves_nobody_before_it_is_taken_over(database: &Database) {
+async fn a_restored_database_serves_no_request_before_it_is_taken_over(database: &Database) {
     let mut world = World::start(database).await;
     assert_eq!(world.post("evt_1", now_s() - 60).await, "accepted");
     seen(&world, "ledger", "evt_1", 1).await;

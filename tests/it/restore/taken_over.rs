@@ -73,7 +73,7 @@ async fn open_messages_count_as_sent_since_the_backup_with_an_unknown_outcome(da
     assert_eq!((lost.from_ms, lost.until_ms), (from_ms, NOW_MS));
 }
 
-/// Firing of a signal that came at `at_ms`.
+/// Firing of a signal that arrived at `at_ms`.
 async fn firing(store: &Store, at_ms: i64) -> i64 {
     let mut one = event("sig", "a");
     one.received_at_ms = at_ms;

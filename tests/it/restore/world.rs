@@ -50,7 +50,7 @@ impl Callee {
         self.seen().into_iter().filter(is_its).collect()
     }
 
-    /// Fails where a key came with other bytes or for another event, and where a number named two messages.
+    /// Fails where one key was sent with other bytes or for another event, and where a number named two messages.
     #[track_caller]
     pub(super) fn check_names(&self) {
         let (mut by_key, mut by_number) = (BTreeMap::new(), BTreeMap::new());
@@ -154,7 +154,7 @@ impl Saved {
         saved
     }
 
-    /// Puts it in place of what is there. Nobody runs on it.
+    /// Restores it over the current database, on which no server runs.
     pub(crate) async fn restore(&self, database: &Database) {
         if let Some(path) = database.url.strip_prefix("sqlite://") {
             for ending in ["-wal", "-shm"] {

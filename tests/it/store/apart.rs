@@ -328,7 +328,7 @@ async fn a_text_that_may_repeat_is_accepted_once_in_ten_minutes_of_its_provider_
     let found = admit_at_once(&store, &repeat(1, "d7", 3_000_000), &messages).await;
     assert_eq!((found.latched, found.writes.messages.len()), (vec![Some(Latched::Repeated)], 0));
     assert_eq!(database.count("SELECT COUNT(*) FROM outbox_queue").await, 0);
-    // Nobody wants this one.
+    // No route wants this one.
     let unwanted = repeat(1, "d8", 4_000_000);
     let unwanted = candidates(&store, &[&unwanted], EventState::Ignored).await;
     let mut tx = store.admission_begin().await.unwrap();
@@ -410,7 +410,7 @@ async fn two_renderings_of_one_event_are_one_however_they_come(database: &Databa
     let stands = conflict(&written("e1", first));
     assert_eq!(insert(&store, &[&other_type, &other_content]).await, [stands.clone(), stands.clone()]);
     assert_eq!(kept(&store, &key("e1")).await.len(), 2, "and is kept for a person");
-    // Of an event whose body is no longer there nothing tells.
+    // An event whose body was deleted cannot be compared.
     database.run("DELETE FROM webhook_payloads WHERE event_seq = (SELECT event_seq FROM processed_webhook_events WHERE event_id = 'e1')").await.unwrap();
     assert_eq!(insert(&store, &[&written("e1", second)]).await, [stands]);
     assert_eq!(kept(&store, &key("e1")).await.len(), 3);

@@ -12,9 +12,9 @@ use super::{admit, event, key, message, name, settlement};
 use crate::database::{Database, on_both};
 
 on_both!(
-    the_ledger_tells_everything_in_order_of_time,
-    whoever_sees_a_content_is_told_by_the_audit_log,
-    whoever_sees_a_kept_answer_in_a_ledger_is_told_by_the_audit_log,
+    the_ledger_lists_everything_in_order_of_time,
+    reading_content_is_audited,
+    reading_a_kept_response_in_a_ledger_is_audited,
     what_is_left_of_a_message_that_is_gone_is_not_for_a_scope_of_destinations,
     any_id_leads_to_what_it_is_an_id_of,
     a_search_that_finds_nothing_says_why,
@@ -38,7 +38,7 @@ async fn attempted(store: &Store, now_ms: i64, to: SettleTo, result: AttemptResu
     assert_eq!(store.message_settle(&[settlement]).await.unwrap(), [true]);
 }
 
-async fn the_ledger_tells_everything_in_order_of_time(database: &Database) {
+async fn the_ledger_lists_everything_in_order_of_time(database: &Database) {
     let store = database.store().await;
     let signed = |id: &str| IncomingEvent {
         replay_key: Some([7; 32]),
@@ -128,7 +128,7 @@ async fn the_ledger_tells_everything_in_order_of_time(database: &Database) {
     assert!(!told.contains("the answer"), "captured answers are contents: {told}");
 }
 
-async fn whoever_sees_a_content_is_told_by_the_audit_log(database: &Database) {
+async fn reading_content_is_audited(database: &Database) {
     let store = database.store().await;
     admit(&store, &event("evt_1", "x"), &[]).await;
     let reads = async || database.count("SELECT COUNT(*) FROM audit_log WHERE action = 'body_read'").await;
@@ -162,7 +162,7 @@ async fn whoever_sees_a_content_is_told_by_the_audit_log(database: &Database) {
     assert_eq!(reads().await, 2, "nothing was seen");
 }
 
-async fn whoever_sees_a_kept_answer_in_a_ledger_is_told_by_the_audit_log(database: &Database) {
+async fn reading_a_kept_response_in_a_ledger_is_audited(database: &Database) {
     let store = database.store().await;
     admit(&store, &event("evt_1", "x"), &[message("billing")]).await;
     attempted(&store, 2_000, SettleTo::Ready { visible_at_ms: 3_000 }, AttemptResult::Retry).await;

@@ -11,7 +11,7 @@ on_both!(
     nodes_may_migrate_at_once,
     a_newer_schema_is_said_to_be_ahead,
     a_database_of_an_earlier_layout_is_refused_with_the_remedy_and_left_as_it_is,
-    a_table_of_somebody_elses_migrations_is_in_nobodys_way,
+    a_foreign_migrations_table_does_not_interfere,
     what_was_committed_is_there_after_a_restart,
 );
 
@@ -79,7 +79,7 @@ async fn a_database_of_an_earlier_layout_is_refused_with_the_remedy_and_left_as_
     assert_eq!(database.count(tables).await, 2);
 }
 
-async fn a_table_of_somebody_elses_migrations_is_in_nobodys_way(database: &Database) {
+async fn a_foreign_migrations_table_does_not_interfere(database: &Database) {
     let database = &Database::empty(database.on()).await.unwrap();
     let store = open(database).await.unwrap();
     let sql = "CREATE TABLE schema_migrations (version BIGINT PRIMARY KEY, dirty BOOLEAN NOT NULL);

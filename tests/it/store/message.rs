@@ -21,10 +21,10 @@ on_both!(
     a_claim_that_sends_nothing_starts_no_clock,
     open_messages_are_counted_by_state,
     a_message_may_be_written_with_its_first_lease,
-    what_went_well_is_told_of_its_attempt,
-    two_settlements_of_one_message_in_one_write_are_told_apart,
-    what_is_done_leaves_the_queue_and_is_told_once,
-    a_claim_that_takes_over_tells_of_the_one_before,
+    the_attempt_of_a_done_message_is_listed,
+    two_settlements_of_one_message_in_one_write_are_kept_apart,
+    a_done_message_leaves_the_queue_and_settles_once,
+    a_claim_of_a_lapsed_lease_records_the_attempt_before,
 );
 
 fn want(destination: &str, free_n: u32) -> LeaseWant {
@@ -314,7 +314,7 @@ async fn a_message_may_be_written_with_its_first_lease(database: &Database) {
     }
 }
 
-async fn what_went_well_is_told_of_its_attempt(database: &Database) {
+async fn the_attempt_of_a_done_message_is_listed(database: &Database) {
     let store = database.store().await;
     admit(&store, &event("evt_1", "a"), &[message("billing")]).await;
     let first = lease(&store, 1, 1_000).await.remove(0);
@@ -334,7 +334,7 @@ async fn what_went_well_is_told_of_its_attempt(database: &Database) {
     );
 }
 
-async fn two_settlements_of_one_message_in_one_write_are_told_apart(database: &Database) {
+async fn two_settlements_of_one_message_in_one_write_are_kept_apart(database: &Database) {
     let store = database.store().await;
     admit(&store, &event("evt_1", "a"), &[message("billing")]).await;
     let stale = lease(&store, 1, 1_000).await.remove(0);
@@ -347,7 +347,7 @@ async fn two_settlements_of_one_message_in_one_write_are_told_apart(database: &D
     assert_eq!(told, [Some("retry"), Some("unknown")], "the stale one wrote nothing");
 }
 
-async fn what_is_done_leaves_the_queue_and_is_told_once(database: &Database) {
+async fn a_done_message_leaves_the_queue_and_settles_once(database: &Database) {
     let store = database.store().await;
     for id in ["evt_1", "evt_2", "evt_3"] {
         admit(&store, &event(id, "a"), &[message("billing")]).await;
@@ -363,7 +363,7 @@ async fn what_is_done_leaves_the_queue_and_is_told_once(database: &Database) {
         ("SELECT COUNT(*) FROM outbox_queue WHERE state = 'held' AND node = 'node-1'", 1),
         ("SELECT COUNT(*) FROM outbox_queue", 1),
         ("SELECT COUNT(*) FROM outbox_finished WHERE http_status = 200 AND finished_at_ms = 5000", 2),
-        // A first attempt that went well, and left no answer, is told by the message alone.
+        // A successful first attempt without a response is stored with the message alone.
         ("SELECT COUNT(*) FROM outbox_attempts WHERE started_at_ms = 1000 AND finished_at_ms = 5000", 2),
         ("SELECT COUNT(*) FROM outbox_attempts", 2),
     ] {
@@ -371,7 +371,7 @@ async fn what_is_done_leaves_the_queue_and_is_told_once(database: &Database) {
     }
 }
 
-async fn a_claim_that_takes_over_tells_of_the_one_before(database: &Database) {
+async fn a_claim_of_a_lapsed_lease_records_the_attempt_before(database: &Database) {
     let store = database.store().await;
     admit(&store, &event("evt_1", "a"), &[message("billing")]).await;
     lease(&store, 1, 1_000).await;

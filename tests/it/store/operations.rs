@@ -35,7 +35,7 @@ on_both!(
     a_preview_says_what_an_operation_would_act_on,
     an_order_is_about_the_rows_that_were_seen_as_they_stood,
     an_order_is_refused_when_a_call_of_its_events_or_the_event_of_its_messages_went_on,
-    what_somebody_did_after_the_order_is_neither_settled_nor_discarded_by_it,
+    an_operation_neither_settles_nor_discards_what_changed_after_the_order,
     an_order_on_rows_of_another_one_to_the_same_effect_is_refused_for_a_while,
 );
 
@@ -599,7 +599,7 @@ async fn a_second_person_approves_what_another_ordered_in_time(database: &Databa
     assert_eq!((approved.state, approved.approved_by.as_deref()), (OperationState::Running, Some("bob")));
     work_off(&store, &id, 200).await;
     assert_eq!(message_states(database).await, ["discarded 2"]);
-    // What nobody approves ends by itself, and did nothing.
+    // An operation without approval ends by itself, and did nothing.
     super::operator::settled(&store, "evt_9", SettleTo::Dead).await;
     let discard = order(of_messages(MessageAct::Discard, in_state(MessageState::Dead)), 1);
     let discard = seen(&people, &discard).await;
@@ -642,7 +642,7 @@ async fn a_preview_says_what_an_operation_would_act_on(database: &Database) {
     let want =
         [("rerun", Risk::MayRepeatEffect), ("erase", Risk::None), ("erase_and_discard", Risk::LosesEffect)];
     assert_eq!(told, want);
-    // A held call whose attempt nobody knows the end of.
+    // A held call whose attempt has an unknown end.
     let held = OperationChoice::Messages(in_state(MessageState::Held));
     let preview = people.operation_preview(&held, 9_000).await.unwrap();
     let (found, acts) = (preview.figures, preview.acts);
@@ -715,7 +715,7 @@ async fn an_order_is_refused_when_a_call_of_its_events_or_the_event_of_its_messa
     let held = super::operator::settled(&store, "evt_held", SettleTo::Held).await;
     let done = EventFilter { state: Some(EventState::Handled), ..EventFilter::default() };
     let rerun = order(OperationSubject::Events { act: EventAct::Rerun, filter: done }, 1);
-    // Somebody sends the call, and it is held again; then somebody settles it: what was paid would be paid once more.
+    // An operator sends the call, and it is held again; then another settles it: what was paid would be paid once more.
     for (key, act) in [("d1", MessageAct::Send), ("d2", MessageAct::Done)] {
         let before = seen(&people, &rerun).await;
         let decision = Decision { if_match: &IfMatch::Any, ..decision_at(key, 9_000) };
@@ -734,7 +734,7 @@ async fn an_order_is_refused_when_a_call_of_its_events_or_the_event_of_its_messa
     assert_eq!(seen(&people, &rerun).await.set, before.set);
     try_calls(&store, 200_000, &[(1, SettleTo::Done)]).await;
     assert_eq!(begin(&people, &before, "k3").await, Err("OtherSet: stripe/evt_ready".to_owned()));
-    // A held call whose event somebody runs again: that run may do the same under another key.
+    // A held call whose event an operator runs again: that run may do the same under another key.
     super::operator::settled(&store, "evt_again", SettleTo::Held).await;
     let send = order(of_messages(MessageAct::Send, in_state(MessageState::Held)), 1);
     let before = seen(&people, &send).await;
@@ -744,7 +744,7 @@ async fn an_order_is_refused_when_a_call_of_its_events_or_the_event_of_its_messa
     assert_eq!(database.count("SELECT COUNT(*) FROM operation_rows").await, 0);
 }
 
-async fn what_somebody_did_after_the_order_is_neither_settled_nor_discarded_by_it(database: &Database) {
+async fn an_operation_neither_settles_nor_discards_what_changed_after_the_order(database: &Database) {
     let store = database.store().await;
     let people = ops(&store);
     let is_over = async |id: &str| {
@@ -762,7 +762,7 @@ async fn what_somebody_did_after_the_order_is_neither_settled_nor_discarded_by_i
     try_calls(&store, 100_000, &[(1, SettleTo::Dead)]).await;
     assert_eq!(is_over(&done).await, (1, moved()));
     assert_eq!(message_states(database).await, ["dead 1", "done 1"]);
-    // What is to be given up because it is dead is not given up while somebody's order to send it waits.
+    // A message that is to be discarded because it is dead is not discarded while an order to send it waits.
     let discard = order(of_messages(MessageAct::Discard, in_state(MessageState::Dead)), 1);
     let discard = begin(&people, &discard, "k2").await.unwrap().operation_id;
     decide(&people, &on_message(one, MessageAct::Send), &decision_at("d2", 9_500)).await;
@@ -775,7 +775,7 @@ async fn what_somebody_did_after_the_order_is_neither_settled_nor_discarded_by_i
     let send = send.unwrap().value.operation_id;
     decide(&people, &super::on_event("evt_0", EventAct::Rerun), &decision_at("d3", 300_500)).await;
     assert_eq!(is_over(&send).await, (0, moved()));
-    // No call was open when the events were to be erased: a run that somebody orders meanwhile is not given up.
+    // No call was open when the events were to be erased: a run that is ordered meanwhile is not given up.
     let of_other = EventFilter {
         state: Some(EventState::Handled),
         object: Some("cus_1".to_owned()),
@@ -821,7 +821,7 @@ async fn an_order_on_rows_of_another_one_to_the_same_effect_is_refused_for_a_whi
         people.operation_preview(&OperationChoice::Messages(to_billing.clone()), 9_000).await.unwrap().acts;
     let named: Vec<_> = acts.iter().map(|act| act.same_operation_id.is_some()).collect();
     assert_eq!(named, [true, false, false], "to give them up is another matter");
-    // It is over: what it acted on stands in the way for ten minutes, unless somebody says so.
+    // It is over: what it acted on blocks another one for ten minutes, unless the order allows it.
     work_off(&store, &first.operation_id, 200).await;
     assert_eq!(begin(&people, &plain(&rerun, 3), "k4").await, same_events);
     let late = seen(&people, &plain(&rerun, 3)).await;

@@ -20,7 +20,7 @@ on_both!(
     what_may_have_taken_effect_is_not_repeated_for_longer_because_a_person_had_it_sent,
     what_a_dead_worker_held_is_decided_about_when_its_lease_has_ended,
     messages_are_listed_newest_first_page_by_page,
-    attempts_are_told_by_history_by_the_queue_and_by_the_finished_message,
+    attempts_are_listed_from_history_queue_and_finished_message,
     what_a_person_ends_leaves_the_queue_with_its_last_words,
     an_event_without_its_bytes_is_not_dispatched_again,
     the_bytes_of_an_event_are_erased_and_what_became_of_it_stays,
@@ -48,7 +48,7 @@ pub(super) async fn settled(store: &Store, event_id: &str, to: SettleTo) -> Mess
     one.message_id
 }
 
-/// An attempt that nobody knows the end of.
+/// An attempt with an unknown end.
 pub(super) fn settlement(one: &LeasedMessage, to: SettleTo) -> Settlement {
     Settlement { error: Some("no answer".to_owned()), ..super::settlement(one, to, AttemptResult::Unknown) }
 }
@@ -204,7 +204,7 @@ async fn what_may_have_taken_effect_is_not_repeated_for_longer_because_a_person_
     assert_eq!(send("k1").await, "changed 1");
     let again = store.message_lease(&want(50_000), 40_000, 1_000, "n").await.unwrap().remove(0);
     assert_eq!((again.first_sent_at_ms, again.key_valid_until_ms), (40_000, 51_000));
-    // The strictest rule stays, whatever came later.
+    // The strictest rule stays, whatever follows.
     for (to, rule, stays) in [
         (SettleTo::Ready { visible_at_ms: 1 }, Some(SentUnder::Hold), SentUnder::Hold),
         (SettleTo::Dead, Some(SentUnder::Retry), SentUnder::Hold),
@@ -369,7 +369,7 @@ async fn settle_some(store: &Store, n: u32) -> Vec<MessageId> {
     leased.into_iter().map(|one| one.message_id).collect()
 }
 
-async fn attempts_are_told_by_history_by_the_queue_and_by_the_finished_message(database: &Database) {
+async fn attempts_are_listed_from_history_queue_and_finished_message(database: &Database) {
     let store = database.store().await;
     // One that went well at once has no row of its own.
     admit(&store, &event("evt_1", "a"), &[message("billing")]).await;
@@ -420,7 +420,7 @@ async fn what_a_person_ends_leaves_the_queue_with_its_last_words(database: &Data
         );
     }
     assert_eq!(database.count("SELECT COUNT(*) FROM outbox_queue").await, 0);
-    // A call whose lease has ended is told as what it is.
+    // A call whose lease has ended is listed as what it is.
     admit(&store, &event("evt_3", "c"), &[message("billing")]).await;
     let want = LeaseWant {
         destination: name("billing"),

@@ -1,4 +1,4 @@
-//! Large bodies, stored in parts before their event is latched: read as they came, deleted with their event, and swept
+//! Large bodies, stored in parts before their event is latched: read unchanged, deleted with their event, and swept
 //! when no event is latched.
 
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::{decide, decision_at, event, key, message, name, numbered, on_event, 
 use crate::database::{Database, on_both};
 
 on_both!(
-    a_body_in_parts_is_read_as_it_came_and_erased_with_its_event,
+    a_body_in_parts_is_read_unchanged_and_erased_with_its_event,
     a_sealed_body_in_parts_is_read_and_sealed_anew,
     a_sealed_body_in_parts_opens_where_it_is_kept_as_a_conflict,
     parts_of_an_event_that_was_not_latched_are_swept_and_those_of_a_latched_one_never,
@@ -60,7 +60,7 @@ async fn is_read(store: &Store, event_id: &str) {
     assert!(content.body == body(), "{} bytes", content.body.len());
 }
 
-async fn a_body_in_parts_is_read_as_it_came_and_erased_with_its_event(database: &Database) {
+async fn a_body_in_parts_is_read_unchanged_and_erased_with_its_event(database: &Database) {
     let store = database.store().await;
     assert!(!store.event_is_known(&large("evt_1")).await.unwrap());
     let candidate = written(&store, &large("evt_1"), 1_000).await;

@@ -50,7 +50,7 @@ const FILL: &str = "SET synchronous_commit = off;
 /// As a transaction that reads at one moment has it.
 const READER: &str = "SET jit = off; SET enable_seqscan = off; SET enable_bitmapscan = off;
     SET enable_hashjoin = off; SET enable_mergejoin = off; SET plan_cache_mode = force_generic_plan";
-/// Tables that grow with what came.
+/// Tables that grow with each event.
 const BIG: [&str; 9] = [
     "operation_rows",
     "event_search_ids",

@@ -12,8 +12,8 @@ use crate::database::{Database, on_both};
 on_both!(
     pages_stay_as_they_are_while_rows_arrive,
     each_filter_finds_what_it_says_and_nothing_else,
-    since_tells_each_event_once_whatever_order_two_nodes_commit_in,
-    a_walk_that_finds_little_says_how_far_it_came_and_goes_on,
+    since_lists_each_event_once_in_any_commit_order_of_two_nodes,
+    a_walk_with_few_matches_returns_its_position_and_continues,
     what_is_out_of_scope_is_not_there,
     minutes_are_counted_by_provider,
     counts_are_bounded_and_say_so,
@@ -36,7 +36,7 @@ fn scoped(store: &Store, providers: &[&str], destinations: &[&str]) -> People {
     })
 }
 
-/// An event that came at a time, under a number of the test's own.
+/// An event of a given time, under a number of the test's own.
 pub(super) async fn put(store: &Store, event: IncomingEvent, event_seq: i64, state: EventState) {
     let candidate = Candidate { event: event.into(), event_seq, state, is_raising: false };
     let mut tx = store.admission_begin().await.unwrap();
@@ -154,7 +154,7 @@ async fn each_filter_finds_what_it_says_and_nothing_else(database: &Database) {
 }
 
 /// One node has the numbers from 5,000 on, the other, later ones: they draw blocks at once and commit as they come.
-async fn since_tells_each_event_once_whatever_order_two_nodes_commit_in(database: &Database) {
+async fn since_lists_each_event_once_in_any_commit_order_of_two_nodes(database: &Database) {
     let store = database.store().await;
     let people = people(&store, Role::Viewer);
     let filter = EventFilter::default();
@@ -193,7 +193,7 @@ async fn since_tells_each_event_once_whatever_order_two_nodes_commit_in(database
     assert_eq!((told.len(), sorted.len()), (40, 40), "each once: {told:?}");
 }
 
-async fn a_walk_that_finds_little_says_how_far_it_came_and_goes_on(database: &Database) {
+async fn a_walk_with_few_matches_returns_its_position_and_continues(database: &Database) {
     let store = database.store().await;
     super::large::fill_events(database, 100_000, 10_050).await;
     let rare = IncomingEvent { event_type: "rare".to_owned(), ..at("evt_rare", 500) };
@@ -238,7 +238,7 @@ async fn what_is_out_of_scope_is_not_there(database: &Database) {
     let told = serde_json::to_string(&ledger.entries).unwrap();
     assert!(told.contains("crm") && !told.contains("billing"), "{told}");
     assert_eq!(ledger.hidden_messages_n, 1);
-    // Nobody else's message by its id or its key.
+    // Not another provider's message, by its id or its key.
     let hidden = store.message_list_of_event(&adyen).await.unwrap().remove(0);
     for id in [hidden.message_id.to_string(), hidden.idempotency_key] {
         assert_eq!(bob.search(&id, &Unsearched::default(), LATER_MS).await.unwrap().found, [], "{id}");

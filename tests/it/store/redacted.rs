@@ -1,4 +1,4 @@
-//! Redaction before storing: people see what is left of a body, handlers and destinations get what came or nothing.
+//! Redaction before storing: people see the redacted body, handlers and destinations get the received body or nothing.
 
 use bytes::Bytes;
 use hooklatch_contract::EventAct;
@@ -15,12 +15,12 @@ use crate::database::{Database, on_both};
 
 on_both!(
     what_nothing_is_to_be_made_of_is_never_stored,
-    a_message_sends_what_came_and_then_it_is_gone,
+    a_message_sends_the_received_body_which_is_then_deleted,
     what_messages_say_of_a_redacted_event_goes_when_all_of_them_are_done,
-    an_event_that_waits_is_dispatched_with_what_came,
+    a_waiting_event_is_dispatched_with_the_received_body,
     a_redacted_body_is_never_sent_or_dispatched,
     what_is_kept_for_a_while_is_sealed_too,
-    a_conflict_keeps_what_came_until_a_person_has_decided,
+    a_conflict_keeps_the_received_body_until_an_operator_decides,
 );
 
 const CAME: &str = "{\"email\":\"ann@example.com\"}";
@@ -73,7 +73,7 @@ async fn what_nothing_is_to_be_made_of_is_never_stored(database: &Database) {
     assert_eq!(shown(&store, "evt_3").await, (CAME.to_owned(), None));
 }
 
-async fn a_message_sends_what_came_and_then_it_is_gone(database: &Database) {
+async fn a_message_sends_the_received_body_which_is_then_deleted(database: &Database) {
     let store = database.store().await;
     let forward = NewMessage { headers: std::collections::BTreeMap::new(), ..message("billing") };
     admit_at_once(&store, &redacted("evt_1"), &[forward]).await;
@@ -119,7 +119,7 @@ async fn what_messages_say_of_a_redacted_event_goes_when_all_of_them_are_done(da
     assert_eq!(database.count(WHOLES).await, 0);
 }
 
-async fn an_event_that_waits_is_dispatched_with_what_came(database: &Database) {
+async fn a_waiting_event_is_dispatched_with_the_received_body(database: &Database) {
     let store = database.store().await;
     let candidates = candidates(&store, &[&redacted("evt_1")], EventState::Retry).await;
     let mut tx = store.admission_begin().await.unwrap();
@@ -170,7 +170,7 @@ async fn what_is_kept_for_a_while_is_sealed_too(database: &Database) {
     assert_eq!(&lease(&store).await[0].body[..], CAME.as_bytes());
 }
 
-async fn a_conflict_keeps_what_came_until_a_person_has_decided(database: &Database) {
+async fn a_conflict_keeps_the_received_body_until_an_operator_decides(database: &Database) {
     let store = database.store().await;
     admit(&store, &event("evt_1", "{}"), &[]).await;
     admit(&store, &redacted("evt_1"), &[]).await;

@@ -1,4 +1,4 @@
-//! What is old goes, a few rows at a time; what somebody needs stays, and keys go last.
+//! Old rows are pruned, a few at a time; rows in use stay, and keys go last.
 
 use std::collections::BTreeMap;
 
@@ -13,11 +13,11 @@ use super::{admit, candidates, decision_at, event, key, message, name, on_messag
 use crate::database::{Database, On, on_both};
 
 on_both!(
-    what_is_old_goes_and_what_somebody_needs_stays,
+    old_rows_are_pruned_and_needed_ones_stay,
     an_id_goes_after_its_own_window_and_after_all_else_of_its_event,
     a_body_stays_for_its_window_after_the_last_word_about_its_messages,
     what_would_go_is_counted_as_it_goes,
-    a_clock_that_was_ahead_is_in_nobodys_way,
+    a_clock_that_was_ahead_does_not_block_pruning,
     a_signal_is_forgotten_after_its_firings_alone,
     versions_go_with_their_events_and_counts_with_their_keys,
     lanes_without_messages_go_when_nothing_has_used_them,
@@ -133,7 +133,7 @@ async fn four(store: &Store) {
     admit(store, &received("evt_young", 90_000), &[]).await;
 }
 
-async fn what_is_old_goes_and_what_somebody_needs_stays(database: &Database) {
+async fn old_rows_are_pruned_and_needed_ones_stay(database: &Database) {
     let store = database.store().await;
     four(&store).await;
     assert_eq!(counts(database).await, [4, 4, 2, 1]);
@@ -145,7 +145,7 @@ async fn what_is_old_goes_and_what_somebody_needs_stays(database: &Database) {
     for kept in ["evt_open", "evt_failed", "evt_young"] {
         assert!(store.event_content(&key(kept)).await.unwrap().is_some(), "{kept}");
     }
-    // Its attempt is told as long as the message is open.
+    // Its attempt is listed as long as the message is open.
     assert_eq!(database.count("SELECT COUNT(*) FROM outbox_attempts").await, 1);
     let open = store.message_list_of_event(&key("evt_open")).await.unwrap().remove(0);
     let discard = on_message(open.message_id, MessageAct::Discard);
@@ -205,7 +205,7 @@ async fn what_would_go_is_counted_as_it_goes(database: &Database) {
     assert!(round(&store, &cuts(50_000), 7, false).await.is_empty());
 }
 
-async fn a_clock_that_was_ahead_is_in_nobodys_way(database: &Database) {
+async fn a_clock_that_was_ahead_does_not_block_pruning(database: &Database) {
     let store = database.store().await;
     for n in 0..5 {
         admit(&store, &received(&format!("ahead_{n}"), 9_000_000), &[]).await;

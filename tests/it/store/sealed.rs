@@ -25,7 +25,7 @@ on_both!(
     rows_in_the_clear_are_sealed_in_batches,
     what_waits_for_a_key_is_put_off_and_goes_on_when_it_is_there,
     a_sealed_value_that_was_moved_changed_or_has_another_key_is_never_sent,
-    copies_and_conflicts_are_told_as_without_a_key,
+    duplicates_and_conflicts_are_recognised_as_without_a_key,
     what_is_erased_needs_no_key_any_more,
     what_a_message_says_opens_for_its_own_event_alone,
     one_key_wins_an_id_however_many_register_at_once,
@@ -64,7 +64,7 @@ fn own(destination: &str) -> NewMessage {
     NewMessage { body: Some(Bytes::from_static(b"own ann@example.com")), ..message(destination) }
 }
 
-/// The columns that may hold what somebody sent, as hexadecimal digits or as they are.
+/// The columns that may hold what a sender sent, as hexadecimal digits or as they are.
 async fn stored(database: &Database) -> String {
     let hex = if database.url.starts_with("sqlite") {
         [
@@ -343,7 +343,7 @@ async fn found(store: &Store, event_id: &str, body: &str) -> Latched {
     latched
 }
 
-async fn copies_and_conflicts_are_told_as_without_a_key(database: &Database) {
+async fn duplicates_and_conflicts_are_recognised_as_without_a_key(database: &Database) {
     let clear = database.store().await;
     let sealed = clear.clone().sealed_with(ring(&[("k1", 1)]));
     admit(&clear, &event("evt_1", "a"), &[]).await;
@@ -418,7 +418,7 @@ async fn one_key_wins_an_id_however_many_register_at_once(database: &Database) {
     assert_eq!(database.count("SELECT COUNT(*) FROM encryption_keys").await, 3);
     let kept = database.texts("SELECT key_id FROM encryption_keys ORDER BY key_id").await;
     assert_eq!(kept, ["k1", "k2", "k3"]);
-    // Whoever only looks takes no id.
+    // Looking for a mismatch registers no id.
     assert_eq!(store.clone().sealed_with(ring(&[("k4", 4)])).key_mismatch().await.unwrap(), None);
     assert_eq!(
         store.clone().sealed_with(ring(&[("k2", 8)])).key_mismatch().await.unwrap().as_deref(),

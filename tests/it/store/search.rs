@@ -155,7 +155,7 @@ async fn with_a_key_digests_are_stored_whole_ids_are_found_and_reseal_keeps_that
     }
     let notes = search(&reader, "order-99").await.notes.join("\n");
     assert!(notes.contains("ids inside events are found whole only"), "{notes}");
-    // Whoever can write to the database can write ids in clear.
+    // With write access to the database, ids can be written in clear.
     let refusing = people(&old.clone().sealed_with(ring(&[("old", 1)]).refusing_clear(true)), Role::Reader);
     for (id, want) in [("order-11", vec![]), ("order-", vec![]), ("order-22", vec!["inside evt_2"])] {
         assert_eq!(found(&refusing, id).await, want, "{id}");

@@ -10,7 +10,7 @@ use crate::process::{Server, client, post_stripe};
 
 on_sqlite!(with_a_collector_that_is_gone_or_stalls_or_refuses_events_are_admitted_and_called);
 
-/// Events of one round, and the queue that is shorter than what is told of them.
+/// Events of one round, and the queue that is shorter than their spans.
 const EVENTS_N: usize = 60;
 /// What is logged when a collector takes nothing.
 const AWAY: &str = "the collector does not take spans";
@@ -97,7 +97,7 @@ async fn a_collector_that_was_away_for_a_moment_gets_what_waited() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn at_a_ratio_of_nothing_nothing_is_told_and_calls_say_so() {
+async fn at_a_sampling_ratio_of_zero_no_span_is_exported_and_calls_are_unsampled() {
     let database = Database::create(crate::database::On::Sqlite).await.unwrap();
     let (collector, far) = (Collector::start().await, CalledDestination::start().await);
     let mut server = Server::start(&database.url, &traced(&collector, &far, "ratio = 0")).await;

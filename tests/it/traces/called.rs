@@ -1,4 +1,4 @@
-//! A destination that remembers what came, in order, and answers as told.
+//! A destination that records its calls, in order, and answers as the test says.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};

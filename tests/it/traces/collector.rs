@@ -1,4 +1,4 @@
-//! A stand-in for a collector: it takes OTLP over HTTP apart with the types of its authors, and misbehaves as told.
+//! A stand-in for a collector: it parses OTLP over HTTP with the types of its authors, and misbehaves by its mood.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -16,7 +16,7 @@ use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message;
 
-/// How it answers whoever posts.
+/// How it answers a POST.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Mood {
     /// It takes everything and says so.
@@ -76,7 +76,7 @@ impl Collector {
         collector
     }
 
-    /// An address where nobody listens.
+    /// An address without a listener.
     pub(super) fn gone() -> Self {
         let url = format!("http://{}", crate::process::free_port());
         Self { url, memory: Arc::default() }

@@ -26,7 +26,7 @@ fn traceparent(span: &Taken) -> String {
 async fn the_spans_of_one_event_are_one_trace_across_a_kill(database: &Database) {
     let (collector, far) = (Collector::start().await, CalledDestination::start().await);
     far.next(&[Answer::Status(500), Answer::Silence]);
-    // The second call is still under way when the first spans are told, also where everything is slow.
+    // The second call is still under way when the first spans are exported, also where everything is slow.
     let config = traced(&collector, &far, "").replace("timeout_ms = 20000", "timeout_ms = 5000");
     let config = config.replace("lease_ms = 30000", "lease_ms = 5500");
     let mut server = Server::start(&database.url, &config).await;
@@ -161,7 +161,7 @@ async fn two_nodes_and_their_verdicts_agree_about_every_event() {
         recorded_n += usize::from(here["is_trace_recorded"] == true);
     }
     assert!((5..=35).contains(&recorded_n), "{recorded_n} of 40 at a half");
-    // Of each recorded event: its admission by one node, the copy by the other, and its attempt by whoever had it.
+    // Of each recorded event: its admission by one node, the copy by the other, and its attempt by either.
     let told_n = || (collector.named("admit stripe").len(), collector.named("send billing").len());
     soon("all are told", &one, async || {
         let (admitted_n, sent_n) = told_n();

@@ -20,7 +20,7 @@ on_sqlite!(
 #[derive(serde::Deserialize)]
 struct Invoice {}
 
-/// Handles everything, while it is not told to fail.
+/// Handles everything, unless `fails` is set.
 fn kind(fails: &Arc<AtomicBool>) -> hooklatch::Provider {
     let fails = Arc::clone(fails);
     stripe_kind().on("*", move |_: Event<Invoice>| {

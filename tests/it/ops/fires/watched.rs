@@ -37,7 +37,7 @@ impl Watched {
         Self::look(server, &[], &[]).await
     }
 
-    /// Looks at a server that runs, and at these nodes beside it; knows what it told before.
+    /// Watches a running server, and these nodes beside it; `past` are its earlier metrics.
     pub(super) async fn look(server: Server, beside: &[SocketAddr], past: &[Told]) -> Option<Self> {
         let prometheus = Prometheus::start(&[&[server.admin], beside].concat(), past)?;
         prometheus.has_looked().await;
