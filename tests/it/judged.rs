@@ -75,7 +75,7 @@ fn act<'a>(shown: &'a Value, act: &str) -> (&'a str, &'a str) {
 
 /// Every place says of sending that it may do it twice.
 async fn assert_send_not_recommended(server: &Server, id: &str, why: &str) {
-    let (shown, page, told) = looked_at(server, id).await;
+    let (shown, page, output) = looked_at(server, id).await;
     let (risk, sentence) = act(&shown, "send");
     assert_eq!(risk, "may_repeat_effect", "{shown:#}");
     assert!(sentence.contains(why) && sentence.contains(ASK_FIRST), "{sentence}");
@@ -84,8 +84,8 @@ async fn assert_send_not_recommended(server: &Server, id: &str, why: &str) {
     assert_eq!(listed["judgement"], shown["message"]["judgement"], "the list says the same");
     assert!(prose(&page).contains(&sentence.replace('`', "")), "{page}");
     assert!(page.contains("value=\"send\" class=\"danger\""), "{page}");
-    assert!(told.contains(sentence), "{told}");
-    for text in [&page, &told, &server.command(OPERATOR, &["messages", "list"]).1] {
+    assert!(output.contains(sentence), "{output}");
+    for text in [&page, &output, &server.command(OPERATOR, &["messages", "list"]).1] {
         assert!(!text.contains("safe to send") && !text.contains("good until"), "{text}");
         assert!(!text.contains("known until") && !text.contains("remembered until"), "{text}");
     }
@@ -99,7 +99,7 @@ async fn send_is_not_recommended_where_a_destination_without_keys_may_have_acted
     let before_ms = now_s() * 1_000;
     let id = sent(&server, "evt_1", "held").await;
     assert_send_not_recommended(&server, &id, "Nobody can tell whether it took effect").await;
-    let (shown, page, told) = looked_at(&server, &id).await;
+    let (shown, page, output) = looked_at(&server, &id).await;
     // Whatever is done without asking them loses or repeats something.
     let risks = ["done", "discard", "send"].map(|one| act(&shown, one).0);
     assert_eq!(risks, ["loses_effect", "loses_effect", "may_repeat_effect"]);
@@ -109,12 +109,12 @@ async fn send_is_not_recommended_where_a_destination_without_keys_may_have_acted
         (Some("hold"), Some("hold"))
     );
     assert!(
-        page.contains("unknown = &quot;hold&quot;") && told.contains("hold: it neither honours keys"),
-        "{told}"
+        page.contains("unknown = &quot;hold&quot;") && output.contains("hold: it neither honours keys"),
+        "{output}"
     );
     let since_ms = shown["message"]["visible_at_ms"].as_i64().unwrap();
     assert!((before_ms..before_ms + 30_000).contains(&since_ms), "{since_ms}: not the end of its lease");
-    assert!(told.contains("held since") && !told.contains("due "), "{told}");
+    assert!(output.contains("held since") && !output.contains("due "), "{output}");
     let address = stub.addr.to_string();
     let destination = server.command(OPERATOR, &["destinations", "show", "billing"]).1;
     for wanted in [
@@ -130,9 +130,9 @@ async fn send_is_not_recommended_where_a_destination_without_keys_may_have_acted
     let ann = Operator::new(server.admin, OPERATOR);
     let order = serde_json::json!({ "act": "done", "reason": "they have it" });
     assert_eq!(ann.post(&format!("/messages/{id}/decide"), "k", &order).await.status, 200);
-    let (shown, page, told) = looked_at(&server, &id).await;
+    let (shown, page, output) = looked_at(&server, &id).await;
     assert_eq!(shown["message"]["judgement"]["acts"], serde_json::json!([]));
-    for text in [&page, &told] {
+    for text in [&page, &output] {
         assert!(
             text.contains("An operator recorded that it took effect") && !text.contains(ASK_FIRST),
             "{text}"
@@ -168,9 +168,9 @@ async fn a_call_made_under_another_rule_stays_a_risk_after_the_rule_was_changed(
         .replace("to = \"billing\"", "to = \"other\"");
     std::fs::write(server.config(), other).unwrap();
     server.spawn().await;
-    let (shown, page, told) = looked_at(&server, &id).await;
+    let (shown, page, output) = looked_at(&server, &id).await;
     assert_eq!((act(&shown, "send").0, &shown["policy"]), ("cannot_say", &Value::Null));
-    for text in [&page, &told] {
+    for text in [&page, &output] {
         assert!(text.contains("This node does not have the destination in its configuration"), "{text}");
     }
 }
@@ -182,12 +182,12 @@ async fn what_a_destination_with_keys_refused_may_be_sent_for_as_long_as_it_know
     stub.next(&[Mode::Status(422)]);
     let server = serve(database, &format!("url = \"{}\"", stub.url())).await;
     let id = sent(&server, "evt_1", "dead").await;
-    let (shown, page, told) = looked_at(&server, &id).await;
+    let (shown, page, output) = looked_at(&server, &id).await;
     let (risk, sentence) = act(&shown, "send");
     assert_eq!(risk, "none");
     assert!(sentence.contains("the destination recognises the key and acts once"), "{sentence}");
     assert!(page.contains("value=\"send\" aria-describedby"), "it is not red: {page}");
-    assert!(told.contains("No risk. ") && told.contains("key known until"), "{told}");
+    assert!(output.contains("No risk. ") && output.contains("key known until"), "{output}");
     // The safest comes first.
     let acts = shown["message"]["judgement"]["acts"].as_array().unwrap();
     assert_eq!(acts[0]["act"], "send");
@@ -246,8 +246,8 @@ async fn a_breaker_with_nothing_left_to_send_is_not_open(database: &Database) {
         let page = browser.get(path).await.text;
         assert!(!page.contains("breaker open") && !page.contains("circuit breaker"), "{path}: {page}");
     }
-    let told = server.command(OPERATOR, &["destinations", "show", "billing"]).1;
-    assert!(told.contains("half_open"), "{told}");
+    let output = server.command(OPERATOR, &["destinations", "show", "billing"]).1;
+    assert!(output.contains("half_open"), "{output}");
     assert_eq!(stub.requests_n(), 1);
 }
 

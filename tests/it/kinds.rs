@@ -189,9 +189,9 @@ fn a_way_of_signing_that_is_not_the_samples_is_played_too() {
 }
 
 /// A source that must not be asked.
-struct Nobody;
+struct PanickingKeySource;
 
-impl KeySource for Nobody {
+impl KeySource for PanickingKeySource {
     fn key(&self, setting: &str, id: &str) -> Option<String> {
         panic!("asked for {setting} {id}")
     }
@@ -201,7 +201,7 @@ impl KeySource for Nobody {
 fn a_key_that_the_settings_hold_is_not_asked_for_again_when_it_did_not_sign() {
     for case in cases() {
         let Signed { headers, body } = &case.signed;
-        let provider = case.provider.clone().with_key_source(Arc::new(Nobody));
+        let provider = case.provider.clone().with_key_source(Arc::new(PanickingKeySource));
         let believed = |body: &[u8]| provider.verify(request(headers, body, &case.at.url, NOW_S)).is_ok();
         assert!(believed(body), "{}", case.name());
         assert!(
@@ -268,7 +268,7 @@ proptest! {
 
 #[test]
 fn the_time_that_a_sender_says_is_one_of_this_century_whatever_its_unit() {
-    let (mut told_n, mut silent) = (0, Vec::new());
+    let (mut with_time_n, mut silent) = (0, Vec::new());
     for case in cases() {
         let Signed { headers, body } = &case.signed;
         let verified = case.provider.verify(request(headers, body, &case.at.url, NOW_S)).unwrap();
@@ -276,7 +276,7 @@ fn the_time_that_a_sender_says_is_one_of_this_century_whatever_its_unit() {
             match event.created_at_ms {
                 None => silent.push(case.name().to_owned()),
                 Some(at_ms) => {
-                    told_n += 1;
+                    with_time_n += 1;
                     let year_ms = 365 * 86_400_000_i64;
                     let is_near = (at_ms - NOW_S * 1_000).abs() < 15 * year_ms;
                     assert!(is_near, "{}: {at_ms}", case.name());
@@ -285,5 +285,5 @@ fn the_time_that_a_sender_says_is_one_of_this_century_whatever_its_unit() {
         }
     }
     // Kinds whose events have no time, or one without an offset from UTC.
-    assert!(told_n >= 60, "{told_n}; not told by {silent:?}");
+    assert!(with_time_n >= 60, "{with_time_n}; not told by {silent:?}");
 }

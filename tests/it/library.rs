@@ -72,8 +72,8 @@ fn a_trial_takes_nothing_from_the_environment() {
         .env("HOOKLATCH__KINDS__FOLDER", "/nowhere")
         .output()
         .unwrap();
-    let told = String::from_utf8_lossy(&trial.stdout);
-    assert!(told.contains("1 passed"), "{told}");
+    let stdout = String::from_utf8_lossy(&trial.stdout);
+    assert!(stdout.contains("1 passed"), "{stdout}");
     assert!(!real.exists(), "a test wrote into the database of the real one");
 }
 

@@ -80,9 +80,9 @@ async fn a_kind_that_is_added_to_a_loaded_app_takes_the_place_of_the_one_it_was_
         folder.path().join("a.db").display()
     );
     std::fs::write(&file, text).unwrap();
-    let (tell, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     let kind = stripe_kind().on("invoice.paid", move |event: Event<serde_json::Value>| {
-        tell.send(event.id).ok();
+        sender.send(event.id).ok();
         Ok(Effects::new())
     });
     let running = App::load(Some(&file), Vec::new()).unwrap().provider(kind).start().await.unwrap();
@@ -91,6 +91,6 @@ async fn a_kind_that_is_added_to_a_loaded_app_takes_the_place_of_the_one_it_was_
     let header = stripe_header(&body, now_s());
     let answer = client().post(url).header("stripe-signature", header).body(body).send().await.unwrap();
     assert_eq!(answer.status().as_u16(), 200);
-    assert_eq!(told.recv().unwrap(), "evt_1");
+    assert_eq!(receiver.recv().unwrap(), "evt_1");
     running.stop().await;
 }

@@ -184,8 +184,8 @@ async fn nothing_is_acknowledged_into_a_file_that_is_not_at_its_path() {
         // The very first one: it was committed before anybody could know.
         assert_eq!(world.post("evt_2").await, Err("503".to_owned()), "{fate:?}");
         let log = world.server.log();
-        let told = log.matches("is not the file that this server has open").count();
-        assert!(told >= 1 && log.contains("Moved or deleted under a running server"), "{fate:?}: {log}");
+        let errors_n = log.matches("is not the file that this server has open").count();
+        assert!(errors_n >= 1 && log.contains("Moved or deleted under a running server"), "{fate:?}: {log}");
         let called_n = world.calls_n.load(Ordering::SeqCst);
         // Long enough for several tries of its call.
         tokio::time::sleep(Duration::from_millis(500)).await;
@@ -235,8 +235,8 @@ async fn nothing_is_acknowledged_after_an_earlier_state_was_put_into_the_file() 
     for (arguments, want) in
         [(&["restore-check"][..], 7), (&["restore-check", "--yes", "--reason", "a test"], 0)]
     {
-        let (code, told) = world.server.command("", arguments);
-        assert_eq!(code, want, "{told}");
+        let (code, output) = world.server.command("", arguments);
+        assert_eq!(code, want, "{output}");
     }
     world.server.spawn().await;
     assert_eq!(world.post("evt_before").await.as_deref(), Ok("duplicate"));
@@ -253,8 +253,8 @@ async fn readiness_fails_within_two_seconds_also_without_requests() {
         fate.happens(&world);
         eprintln!("MEASURED: {fate:?} was noticed after {:?}", world.turns().await);
         let found = examine(&world.server, &["--no-probe"]).await;
-        let told = found.find("database.file", None);
-        assert!(told["verdict"] == "failure" && told["remedy"].is_string(), "{fate:?}: {told}");
+        let finding = found.find("database.file", None);
+        assert!(finding["verdict"] == "failure" && finding["remedy"].is_string(), "{fate:?}: {finding}");
     }
 }
 

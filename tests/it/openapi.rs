@@ -48,8 +48,8 @@ fn fuzz(server: &Server, more: &[&str]) {
         .args(more)
         .current_dir(folder.path());
     let output = command.output().unwrap();
-    let told = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{told}\n{}", String::from_utf8_lossy(&output.stderr));
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{stdout}\n{}", String::from_utf8_lossy(&output.stderr));
 }
 
 const ADMIN: &str = "admin-token-0123456789";
@@ -113,8 +113,8 @@ fn run(program: &str, arguments: &[&str], folder: &std::path::Path) {
     let mut command = std::process::Command::new(format!("{home}/{program}"));
     let path = format!("{home}/client/bin:{}", std::env::var("PATH").unwrap_or_default());
     let output = command.args(arguments).current_dir(folder).env("PATH", path).output().unwrap();
-    let told = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{program}: {told}\n{}", String::from_utf8_lossy(&output.stderr));
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{program}: {stdout}\n{}", String::from_utf8_lossy(&output.stderr));
 }
 
 #[tokio::test]

@@ -387,7 +387,7 @@ async fn steps_are_where_they_were_after_each_kill(database: &Database) {
     order["steps"]["sizes"] = json!([1, 1, 1, 1, 1, 1]);
     let before = stub.requests_n();
     // Of each two calls the second is under way at the kill.
-    let two_calls = [Mode::Status(200), Mode::WhenTold];
+    let two_calls = [Mode::Status(200), Mode::WhenReleased];
     stub.next(&two_calls);
     let begun = Operator::new(server.admin, OPERATOR).begin("k-1", &order).await;
     let path = path_of(&begun);
@@ -572,8 +572,8 @@ async fn who_does_not_reach_the_calls_of_an_event_cannot_have_it_run_again(datab
     let order = json!({ "subject": { "events": { "act": "rerun", "filter": filter } }, "counted_n": 2, "reason": "r" });
     let all = narrow.begin("k-2", &order).await;
     for refused in [&one, &all] {
-        let told = (refused.status, &refused.body["code"]);
-        assert_eq!(told, (403, &json!("destinations_out_of_reach")), "{}", refused.body);
+        let answer = (refused.status, &refused.body["code"]);
+        assert_eq!(answer, (403, &json!("destinations_out_of_reach")), "{}", refused.body);
         let why = refused.body["detail"].as_str().unwrap();
         assert!(why.contains("events of stripe") && why.contains("it reaches mail"), "{why}");
         assert!(!refused.body.to_string().contains("billing"), "out of scope: {}", refused.body);

@@ -322,8 +322,11 @@ fn a_kind_of_the_folder_that_would_sign_a_strangers_body_is_refused() {
 fn invalid_pairs_and_semantic_mistakes_are_reported_with_their_place() {
     let place = Place::new("");
     place.kind("acme", "#volatile = [\"/attempt\"]", "volatile = [\"\"]");
-    let told = err(&place.run(&["check"]));
-    assert!(told.contains("event.volatile: line ") && told.contains("no two events would differ"), "{told}");
+    let errors = err(&place.run(&["check"]));
+    assert!(
+        errors.contains("event.volatile: line ") && errors.contains("no two events would differ"),
+        "{errors}"
+    );
     let place = Place::new("");
     place.kind("acme", "", "");
     for after_s in ["-1", "9223372036854775807", "-9223372036854775808"] {
@@ -332,7 +335,7 @@ fn invalid_pairs_and_semantic_mistakes_are_reported_with_their_place() {
              \"first\": {{\"sample\": \"thing.created\"}}, \"second\": {{\"after_s\": {after_s}}}}}]"
         );
         std::fs::write(place.path("kinds/acme/identity.json"), pair).unwrap();
-        let told = err(&place.run(&["check"]));
-        assert!(told.contains(&format!("a retry: after_s is {after_s}: write seconds")), "{told}");
+        let errors = err(&place.run(&["check"]));
+        assert!(errors.contains(&format!("a retry: after_s is {after_s}: write seconds")), "{errors}");
     }
 }

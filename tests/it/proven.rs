@@ -22,7 +22,7 @@ struct Checked {
     code: i32,
     out: String,
     err: String,
-    told: Value,
+    json: Value,
 }
 
 fn checked(text: &str, env: &[(&str, &str)]) -> Checked {
@@ -41,7 +41,7 @@ fn checked(text: &str, env: &[(&str, &str)]) -> Checked {
         code: plain.status.code().unwrap(),
         out: text(plain.stdout),
         err: text(plain.stderr),
-        told: serde_json::from_slice(&run(&["check", "--json"]).stdout).unwrap(),
+        json: serde_json::from_slice(&run(&["check", "--json"]).stdout).unwrap(),
     }
 }
 
@@ -50,7 +50,7 @@ fn checked(text: &str, env: &[(&str, &str)]) -> Checked {
 fn warnings(text: &str, env: &[(&str, &str)]) -> Vec<String> {
     let checked = checked(text, env);
     assert_eq!(checked.code, 0, "{text}\n{}", checked.err);
-    let list = checked.told["warnings"].as_array().unwrap();
+    let list = checked.json["warnings"].as_array().unwrap();
     let list: Vec<String> = list.iter().map(|one| one.as_str().unwrap().to_owned()).collect();
     assert!(list.iter().all(|one| checked.err.contains(&format!("warning: {one}\n"))), "{}", checked.err);
     list
@@ -317,7 +317,7 @@ fn a_reference_in_a_variable_is_followed_as_in_a_file() {
 #[test]
 fn the_result_of_each_sample_is_printed_and_written_as_json() {
     let text = lane("[\"invoice.*\", \"plan.created\"]", "/customer");
-    let Checked { code, out, told, .. } = checked(&text, &[]);
+    let Checked { code, out, json, .. } = checked(&text, &[]);
     assert_eq!(code, 0);
     assert!(out.starts_with("the configuration is good: 1 provider, 1 destination; 1 warning\n"), "{out}");
     for line in [
@@ -329,7 +329,7 @@ fn the_result_of_each_sample_is_printed_and_written_as_json() {
         assert!(out.lines().any(|one| one.starts_with(line)), "no `{line}` in {out}");
     }
     let of = |event_type: &str| {
-        let samples = told["samples"].as_array().unwrap();
+        let samples = json["samples"].as_array().unwrap();
         samples.iter().find(|one| one["event_type"] == event_type && one["provider"] == "stripe").unwrap()
     };
     assert_eq!(of("invoice.paid")["calls"][0]["destination"], "billing");
@@ -405,14 +405,14 @@ fn what_no_signature_covers_decides_nothing() {
 #[test]
 fn which_samples_a_condition_lets_pass_is_printed_by_type() {
     let condition = "payload.object == \"invoice\" and not envelope.livemode";
-    let Checked { out, told, err, .. } =
+    let Checked { out, json, err, .. } =
         checked(&when("[\"invoice.paid\", \"plan.created\"]", condition), &[]);
     for line in
         ["  invoice.paid: calls billing", "  plan.created: ignored: no route takes it: `when` is false"]
     {
         assert!(out.lines().any(|one| one == line), "no `{line}` in {out}");
     }
-    assert_eq!((told["warnings"].as_array().unwrap().len(), err.as_str()), (0, ""));
+    assert_eq!((json["warnings"].as_array().unwrap().len(), err.as_str()), (0, ""));
 }
 
 /// The examples of the manual, with their lines uncommented.

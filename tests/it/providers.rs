@@ -319,7 +319,7 @@ fn what_apple_signs_inside_a_notification_is_opened_and_has_to_be_of_the_same_ap
         (serde_json::json!("e30.e30.e30"), "no"),
         (serde_json::json!(7), "no text"),
     ] {
-        let told = read(transaction).unreadable.unwrap_or_default();
-        assert!(told.contains("/data/signedTransactionInfo") && told.contains(why), "{why}: {told}");
+        let reason = read(transaction).unreadable.unwrap_or_default();
+        assert!(reason.contains("/data/signedTransactionInfo") && reason.contains(why), "{why}: {reason}");
     }
 }

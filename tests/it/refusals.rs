@@ -130,9 +130,9 @@ async fn a_command_that_fails_names_what_it_did_not_find(database: &Database) {
             .env("HOME", &folder)
             .output()
             .unwrap();
-        let told = String::from_utf8([ran.stdout, ran.stderr].concat()).unwrap();
-        assert!(told.contains(wanted), "{arguments:?}: no {wanted} in {told}");
-        assert_eq!(ran.status.code(), Some(code), "{arguments:?}: {told}");
-        assert!(told.lines().count() <= 8, "{arguments:?}: {told}");
+        let output = String::from_utf8([ran.stdout, ran.stderr].concat()).unwrap();
+        assert!(output.contains(wanted), "{arguments:?}: no {wanted} in {output}");
+        assert_eq!(ran.status.code(), Some(code), "{arguments:?}: {output}");
+        assert!(output.lines().count() <= 8, "{arguments:?}: {output}");
     }
 }

@@ -81,8 +81,8 @@ async fn what_would_go_is_counted_and_goes_at_once(database: &Database) {
     assert!(is_fine && said.contains("3\twebhook_payloads") && said.contains("0\tprocessed_"), "{said}");
     assert_eq!(database.count(PAYLOADS).await, 3);
     let (is_fine, said) = run(&server, &["prune", "--json"]);
-    let told: serde_json::Value = serde_json::from_str(said.trim()).unwrap();
-    assert!(is_fine && told["rows"]["webhook_payloads"] == 3 && told["dry_run"] == false, "{said}");
+    let report: serde_json::Value = serde_json::from_str(said.trim()).unwrap();
+    assert!(is_fine && report["rows"]["webhook_payloads"] == 3 && report["dry_run"] == false, "{said}");
     assert_eq!((database.count(PAYLOADS).await, database.count(EVENTS).await), (0, 3));
     age(database, 60).await;
     let (_, said) = run(&server, &["prune"]);

@@ -190,12 +190,12 @@ async fn an_unread_or_full_log_delays_neither_events_nor_shutdown() {
 }
 
 /// Where a service manager listens.
-struct Heard {
+struct ServiceManager {
     socket: UnixDatagram,
     folder: TempDir,
 }
 
-impl Heard {
+impl ServiceManager {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let socket = UnixDatagram::bind(folder.path().join("notify")).unwrap();
@@ -226,26 +226,29 @@ impl Heard {
 
 #[tokio::test]
 async fn a_manager_hears_when_we_are_ready_how_it_goes_that_we_live_and_how_long_a_stop_takes() {
-    let (database, manager) = (Database::create(On::Sqlite).await.unwrap(), Heard::new());
+    let (database, manager) = (Database::create(On::Sqlite).await.unwrap(), ServiceManager::new());
     let mut server = Server::prepare(&database.url, "[outbox]\nstop_timeout_ms = 2000\n");
     server.start_after(format!("{} WATCHDOG_USEC=400000 WATCHDOG_PID=$$", manager.exported()));
     server.spawn().await;
-    let told = manager.up_to("READY=1").join("\n");
-    assert!(told.starts_with("STATUS=starting"), "{told}");
+    let notified = manager.up_to("READY=1").join("\n");
+    assert!(notified.starts_with("STATUS=starting"), "{notified}");
     let status = format!("STATUS=ready: receiver on {}, operators on {}", server.receiver, server.admin);
-    assert!(told.ends_with(&format!("READY=1\n{status}\n")), "{told}");
+    assert!(notified.ends_with(&format!("READY=1\n{status}\n")), "{notified}");
     for _ in 0..3 {
         assert_eq!(manager.next(), "WATCHDOG=1\n");
     }
     assert!(server.terminate(), "in order");
-    let told = manager.up_to("STOPPING=1").pop().unwrap();
+    let notified = manager.up_to("STOPPING=1").pop().unwrap();
     // 2 s for what is under way, 10 s for what follows.
-    assert!(told.contains("STATUS=stopping") && told.contains("EXTEND_TIMEOUT_USEC=12000000"), "{told}");
+    assert!(
+        notified.contains("STATUS=stopping") && notified.contains("EXTEND_TIMEOUT_USEC=12000000"),
+        "{notified}"
+    );
 }
 
 #[tokio::test]
 async fn a_manager_that_reads_nothing_holds_up_neither_the_start_nor_the_stop() {
-    let (database, manager) = (Database::create(On::Sqlite).await.unwrap(), Heard::new());
+    let (database, manager) = (Database::create(On::Sqlite).await.unwrap(), ServiceManager::new());
     let others = UnixDatagram::unbound().unwrap();
     others.set_nonblocking(true).unwrap();
     while others.send_to(b"X=1", manager.folder.path().join("notify")).is_ok() {}
@@ -284,10 +287,10 @@ fn complaint(server: &Server, before: &str) -> String {
 
 #[test]
 fn a_start_that_waits_for_its_database_hears_a_stop() {
-    let manager = Heard::new();
-    let nobody = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("postgres://x:y@{}/z", nobody.local_addr().unwrap());
-    drop(nobody);
+    let manager = ServiceManager::new();
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("postgres://x:y@{}/z", closed.local_addr().unwrap());
+    drop(closed);
     let server = Server::prepare(&url, "");
     let mut process = started(&server, &manager.exported());
     manager.up_to("STATUS=starting");

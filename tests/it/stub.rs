@@ -32,9 +32,9 @@ pub(crate) enum Mode {
     /// The effect, and then the connection is closed.
     ActThenDrop,
     /// The effect, and 200 once the test says so.
-    WhenTold,
+    WhenReleased,
     /// Nothing for as long as the caller waits; the effect once the test says so.
-    WorkUntilTold,
+    WorkUntilReleased,
     /// The effect, and this status from a gateway that lost the answer.
     ActThenStatus(u16),
     /// No effect, and the connection is closed.
@@ -66,7 +66,7 @@ struct Memory {
     questions: Vec<String>,
     question_modes: VecDeque<Mode>,
     on_question: Option<Box<dyn Fn() + Send>>,
-    told: Arc<Notify>,
+    release: Arc<Notify>,
     /// Whose effects are still to come.
     at_work: Vec<String>,
     versions: Vec<Version>,
@@ -125,7 +125,7 @@ impl Stub {
         self.memory.lock().unwrap().on_question = Some(Box::new(act));
     }
 
-    /// Lets every request of [`Mode::WorkUntilTold`] have its effect.
+    /// Lets every request of [`Mode::WorkUntilReleased`] have its effect.
     pub(crate) fn work_ends(&self) {
         let mut memory = self.memory.lock().unwrap();
         for key in std::mem::take(&mut memory.at_work) {
@@ -133,9 +133,9 @@ impl Stub {
         }
     }
 
-    /// Lets one request of [`Mode::WhenTold`] be answered.
-    pub(crate) fn tell(&self) {
-        self.memory.lock().unwrap().told.notify_one();
+    /// Lets one request of [`Mode::WhenReleased`] be answered.
+    pub(crate) fn release(&self) {
+        self.memory.lock().unwrap().release.notify_one();
     }
 
     pub(crate) fn url(&self) -> String {
@@ -213,9 +213,9 @@ async fn answer(memory: Arc<Mutex<Memory>>, request: Request<Incoming>) -> io::R
             }
             Ok(response)
         }
-        Mode::WhenTold => {
-            let told = Arc::clone(&memory.lock().unwrap().told);
-            told.notified().await;
+        Mode::WhenReleased => {
+            let release = Arc::clone(&memory.lock().unwrap().release);
+            release.notified().await;
             Ok(plain(200, "{}"))
         }
         Mode::Large(bytes_n) => {
@@ -226,7 +226,7 @@ async fn answer(memory: Arc<Mutex<Memory>>, request: Request<Incoming>) -> io::R
             Ok(Response::new(BodyExt::boxed(StreamBody::new(chunks))))
         }
         Mode::Says(body) => Ok(plain(200, body)),
-        Mode::ActThenHang | Mode::WorkUntilTold => std::future::pending().await,
+        Mode::ActThenHang | Mode::WorkUntilReleased => std::future::pending().await,
         Mode::ActThenDrop | Mode::Drop => Err(io::Error::other("dropped as told")),
         Mode::Endless => {
             let chunk = Bytes::from(vec![b'x'; 16 * 1024]);
@@ -250,7 +250,7 @@ fn effect(memory: &Mutex<Memory>, head: &http::request::Parts, body: Bytes) -> M
     if matches!(&mode, Mode::ActThenStatus(_)) {
         // A destination that ignores keys.
         call.effects_n += 1;
-    } else if !matches!(&mode, Mode::Status(300..) | Mode::With(..) | Mode::Drop | Mode::WorkUntilTold)
+    } else if !matches!(&mode, Mode::Status(300..) | Mode::With(..) | Mode::Drop | Mode::WorkUntilReleased)
         && call.effects_n == 0
     {
         call.effects_n = 1;
@@ -258,7 +258,7 @@ fn effect(memory: &Mutex<Memory>, head: &http::request::Parts, body: Bytes) -> M
     call.path = head.uri.to_string();
     call.headers = head.headers.clone();
     call.bodies.push(body);
-    if matches!(mode, Mode::WorkUntilTold) {
+    if matches!(mode, Mode::WorkUntilReleased) {
         memory.at_work.push(key.to_owned());
     }
     mode

@@ -53,9 +53,12 @@ async fn samples_go_to_no_server_that_does_not_say_that_it_is_a_test_server(data
     let config = server.config();
     for command in [&["send", "stripe"][..], &["send", "stripe", "--secret", "whsec_0123456789abcdef"]] {
         let ran = run(&config, command).await;
-        let told = text(&ran.stderr);
-        assert!(!ran.status.success() && told.contains("does not say that it is a test server"), "{told}");
-        assert!(told.contains("nothing was sent") && told.contains("hooklatch test-event"), "{told}");
+        let stderr = text(&ran.stderr);
+        assert!(
+            !ran.status.success() && stderr.contains("does not say that it is a test server"),
+            "{stderr}"
+        );
+        assert!(stderr.contains("nothing was sent") && stderr.contains("hooklatch test-event"), "{stderr}");
     }
     let url = server.url("/webhooks/stripe");
     let ran = run(&config, &["bench", "stripe", "--url", &url, "--count", "5", "--warm-up", "0"]).await;
@@ -64,11 +67,11 @@ async fn samples_go_to_no_server_that_does_not_say_that_it_is_a_test_server(data
 
     let silent = strange(&[]).await;
     let other_words = strange(&[("hooklatch-test", "1")]).await;
-    let nobody = format!("http://{}/webhooks/stripe", free_port());
+    let closed = format!("http://{}/webhooks/stripe", free_port());
     for (url, why) in [
         (&silent, "does not say that it is a test server"),
         (&other_words, "does not say that it is a test server"),
-        (&nobody, "so nothing was sent"),
+        (&closed, "so nothing was sent"),
     ] {
         let ran = run(&config, &["send", "stripe", "--url", url]).await;
         assert!(!ran.status.success() && text(&ran.stderr).contains(why), "{}", text(&ran.stderr));
@@ -114,8 +117,8 @@ async fn a_test_server_says_so_everywhere(database: &Database) {
     assert!(Browser::new(server.admin).get("/sign-in").await.text.contains(">TEST<"));
     assert!(text(&run(&config, &["whoami"]).await.stdout).contains("a test server"));
     let typo = run(&config, &["test-event", "stripe", "invoice.payd", "--reason", "x"]).await;
-    let told = text(&typo.stderr);
-    assert!(typo.status.code() == Some(2) && told.contains("did you mean `invoice.paid`?"), "{told}");
+    let stderr = text(&typo.stderr);
+    assert!(typo.status.code() == Some(2) && stderr.contains("did you mean `invoice.paid`?"), "{stderr}");
     let made = run(&config, &["test-event", "stripe", "invoice.paid", "--reason", "x"]).await;
     assert!(text(&made.stdout).contains("nothing follows from it"), "{}", text(&made.stderr));
 }

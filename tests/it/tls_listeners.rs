@@ -218,8 +218,8 @@ async fn a_certificate_is_replaced_without_a_restart_and_a_broken_one_is_not_tak
     let broken = "hooklatch_tls_files_broken{listener=\"receiver\"} 1";
     let fresh = other.client(None);
     until("it is told", Duration::from_secs(20), String::new, async || {
-        let told = fresh.get(app.admin_url("/metrics")).send().await.unwrap().text().await.unwrap();
-        told.contains(broken)
+        let metrics = fresh.get(app.admin_url("/metrics")).send().await.unwrap().text().await.unwrap();
+        metrics.contains(broken)
     })
     .await;
     assert_eq!(shown(to, &both).await.unwrap(), second, "the one of before counts on");

@@ -11,7 +11,7 @@ fn valid_but_probably_unintended_settings_warn() {
          [providers.good]\nkind = \"rfc9421\"\nsettings = {{ required_components = \"@method content-digest\", {} }}\n",
         named.replace("two", "both")
     );
-    let (is_good, said, told) = check(&text);
+    let (is_good, said, report) = check(&text);
     assert!(is_good, "{said}");
     assert!(
         said.contains("warning: providers.aws_sns.settings.topic_arns: every topic of everybody"),
@@ -20,8 +20,8 @@ fn valid_but_probably_unintended_settings_warn() {
     assert!(said.contains("warning: providers.rfc9421.settings.required_components: the body"), "{said}");
     assert!(!said.contains("providers.good.settings"), "{said}");
     let of_settings =
-        told["warnings"].as_array().unwrap().iter().filter(|one| !is_of_routes(one.as_str().unwrap()));
-    assert_eq!((told["ok"].as_bool(), of_settings.count()), (Some(true), 2));
+        report["warnings"].as_array().unwrap().iter().filter(|one| !is_of_routes(one.as_str().unwrap()));
+    assert_eq!((report["ok"].as_bool(), of_settings.count()), (Some(true), 2));
 }
 
 /// True for what is warned of because these configurations are short: `proven.rs` tests that.
@@ -31,9 +31,9 @@ fn is_of_routes(warning: &str) -> bool {
 
 /// What else `check` warns about, of a configuration that is good.
 fn warnings(text: &str) -> Vec<String> {
-    let (is_good, said, told) = check(text);
+    let (is_good, said, report) = check(text);
     assert!(is_good, "{said}");
-    let list = told["warnings"].as_array().unwrap();
+    let list = report["warnings"].as_array().unwrap();
     let list: Vec<String> = list.iter().map(|one| one.as_str().unwrap().to_owned()).collect();
     assert!(list.iter().all(|one| said.contains(&format!("warning: {one}\n"))), "{said}");
     list.into_iter().filter(|one| !is_of_routes(one)).collect()
@@ -56,8 +56,8 @@ fn a_tolerance_may_be_as_wide_as_the_kinds_own() {
 #[test]
 fn a_batch_limit_below_what_the_sender_may_send_warns() {
     let grid = "[providers.azure_event_grid]\nsecrets = [\"canary-0123456789abcdef\"]\n";
-    let told = warnings_of("server.events_n_max", grid);
-    assert!(told.len() == 1 && told[0].contains("5000 events that Azure Event Grid"), "{told:?}");
+    let list = warnings_of("server.events_n_max", grid);
+    assert!(list.len() == 1 && list[0].contains("5000 events that Azure Event Grid"), "{list:?}");
     let wide = format!("[server]\nevents_n_max = 5000\n{grid}");
     assert!(warnings_of("server.events_n_max", &wide).is_empty());
 }
@@ -139,7 +139,7 @@ fn a_tolerance_other_than_the_senders_warns_with_its_cost() {
 #[test]
 fn check_shows_what_decides_how_long_ids_are_kept() {
     let folder = tempfile::tempdir().unwrap();
-    let told = |text: &str| {
+    let printed = |text: &str| {
         let file = folder.path().join("hooklatch.toml");
         std::fs::write(&file, text).unwrap();
         let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_hooklatch"));
@@ -148,17 +148,17 @@ fn check_shows_what_decides_how_long_ids_are_kept() {
     };
     let text = "[providers.stripe]\nsecrets = [\"whsec_0123456789abcdef\"]\n\
         [providers.shop]\nkind = \"shopify\"\ntypes = [\"orders/paid\"]\nsecrets = [\"0123456789abcdef\"]\n";
-    let said = told(text);
+    let said = printed(text);
     assert!(
         said.contains("ids are remembered for 400 days at most, for provider `shop`: its kind `shopify` "),
         "{said}"
     );
-    let said = told(&format!("{text}[retention]\nids_days = 500\n"));
+    let said = printed(&format!("{text}[retention]\nids_days = 500\n"));
     assert!(said.contains("for 500 days, as retention.ids_days says; at least 400 are needed"), "{said}");
-    assert!(!told("").contains("ids"));
-    let (_, _, told) = check(text);
-    assert_eq!(told["ids"]["providers"][0]["provider"], "shop");
-    assert_eq!(told["ids"]["providers"][0]["days"], 400);
+    assert!(!printed("").contains("ids"));
+    let (_, _, report) = check(text);
+    assert_eq!(report["ids"]["providers"][0]["provider"], "shop");
+    assert_eq!(report["ids"]["providers"][0]["days"], 400);
 }
 
 #[test]
@@ -169,9 +169,9 @@ fn a_type_in_an_unsigned_header_warns_unless_types_are_listed() {
             &format!("[providers.{kind}]\nsecrets = [\"whsec_0123456789abcdef\"]\n{more}\n"),
         )
     };
-    let told = of("github", "");
-    assert!(told.len() == 1 && told[0].starts_with("providers.github.types: is not there"), "{told:?}");
-    assert!(told[0].contains("no signature covers, `x-github-event`"), "{told:?}");
+    let list = of("github", "");
+    assert!(list.len() == 1 && list[0].starts_with("providers.github.types: is not there"), "{list:?}");
+    assert!(list[0].contains("no signature covers, `x-github-event`"), "{list:?}");
     assert_eq!(of("github", "types = [\"push\", \"pull_request*\"]"), [""; 0]);
     assert_eq!(of("stripe", ""), [""; 0]);
     assert!(of("stripe", "types = [\"invoice.*\"]")[0].contains("changes nothing"));
@@ -184,8 +184,9 @@ fn a_kind_whose_signed_body_fits_every_type_requires_types() {
         let text =
             |types: &str| format!("[providers.{kind}]\n{types}secrets = [\"whsec_0123456789abcdef\"]\n");
         let (is_good, said, _) = check(&text(""));
-        let is_told = said.contains(&format!("providers.{kind}.types")) && said.contains("types = [\"*\"]");
-        assert!(!is_good && is_told, "{said}");
+        let is_reported =
+            said.contains(&format!("providers.{kind}.types")) && said.contains("types = [\"*\"]");
+        assert!(!is_good && is_reported, "{said}");
         assert!(check(&text("types = [\"orders/paid\"]\n")).0, "{kind}");
     }
     // Of GitHub the same body under another type is a replay, which starts nothing.
@@ -207,14 +208,14 @@ fn two_required_approvals_with_fewer_operators_warn() {
     let token = |name: &str, role: &str| {
         format!("{{ name = \"{name}\", role = \"{role}\", token = \"{name}-token-0123456789\" }}")
     };
-    let told = |people: &[String], approvals_n: u32| {
+    let warning = |people: &[String], approvals_n: u32| {
         let people = people.join(", ");
         let text = format!("[admin]\napprovals_n = {approvals_n}\ntokens = [{people}]\n");
         warnings_of("admin.approvals_n", &text).into_iter().next().unwrap_or_default()
     };
     let (ann, bob) = (token("ann", "operator"), token("bob", "admin"));
     let viewer = token("vic", "viewer");
-    assert!(told(&[ann.clone(), viewer], 2).contains("has 1 with the role operator or admin"));
-    assert_eq!(told(&[ann.clone(), bob], 2), "");
-    assert_eq!(told(&[ann], 1), "");
+    assert!(warning(&[ann.clone(), viewer], 2).contains("has 1 with the role operator or admin"));
+    assert_eq!(warning(&[ann.clone(), bob], 2), "");
+    assert_eq!(warning(&[ann], 1), "");
 }

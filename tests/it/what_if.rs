@@ -348,8 +348,9 @@ async fn what_if_answers_for_many_events_page_by_page_and_audits_each(database: 
         order["cursor"] = json!(next);
     }
     assert_eq!(seen, ["e changed", "d changed", "c changed", "b unchanged", "a changed"]);
-    let told = "SELECT event_id FROM audit_log WHERE action = 'what_if' AND actor = 'ops' ORDER BY audit_seq";
-    assert_eq!(database.texts(told).await, ["e", "d", "c", "b", "a"]);
+    let audited =
+        "SELECT event_id FROM audit_log WHERE action = 'what_if' AND actor = 'ops' ORDER BY audit_seq";
+    assert_eq!(database.texts(audited).await, ["e", "d", "c", "b", "a"]);
     let filtered = json!({ "filter": { "state": "handled", "type": "c" } });
     let answer = operator.ask("POST", "/what-if", &[], Some(filtered.to_string())).await;
     assert_eq!((&answer.body["changed_n"], &answer.body["unchanged_n"]), (&json!(1), &json!(0)));
@@ -386,8 +387,8 @@ async fn the_command_says_before_a_deploy_what_would_be_otherwise(database: &Dat
     let (code, said) = run(&server, &["--live", "--provider", "stripe"]);
     assert!(code == Some(0) && said.contains("2 events: 2 unchanged, 0 changed"), "{said}");
     let (code, said) = run(&server, &["--live", "--json", "stripe", "evt_1"]);
-    let told: Json = serde_json::from_str(said.trim()).unwrap();
-    assert_eq!((code, &told["unchanged_n"]), (Some(0), &json!(1)));
+    let report: Json = serde_json::from_str(said.trim()).unwrap();
+    assert_eq!((code, &report["unchanged_n"]), (Some(0), &json!(1)));
     let (code, said) = run(&server, &["--live", "stripe", "nobody"]);
     assert!(code == Some(3) && said.contains("there is no event `nobody`"), "{said}");
     server.kill();
@@ -399,8 +400,8 @@ async fn the_command_says_before_a_deploy_what_would_be_otherwise(database: &Dat
     let (code, said) = run(&server, &["stripe", "evt_1"]);
     assert!(code == Some(1) && said.contains("other") && said.contains("lane"), "{said}");
     let (code, said) = run(&server, &["--provider", "stripe", "--limit", "1", "--json"]);
-    let told: Json = serde_json::from_str(said.trim()).unwrap();
-    assert_eq!((code, &told["changed_n"], told["next"].is_string()), (Some(1), &json!(1), true));
+    let report: Json = serde_json::from_str(said.trim()).unwrap();
+    assert_eq!((code, &report["changed_n"], report["next"].is_string()), (Some(1), &json!(1), true));
     assert_eq!(run(&server, &["stripe", "nobody"]).0, Some(3));
     assert_eq!(run(&server, &["stripe", "evt_1", "--type", "x"]).0, Some(2));
     assert_eq!(tables(database).await, rows, "not even the audit log");

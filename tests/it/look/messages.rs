@@ -136,8 +136,8 @@ async fn one_message_shows_its_answers_to_readers_and_says_so_in_the_audit_log(d
     assert_eq!(with(&server, "operator").get("/audit?cursor=1").await.body["items"], json!([]));
     assert_eq!(with(&server, "operator").get("/audit?cursor=x").await.status, 404);
     assert_eq!(with(&server, "viewer").get("/audit").await.status, 403);
-    for nobody in ["1", "0", "x", "99999999999999999999", "-1024"] {
-        assert_eq!(with(&server, "viewer").get(&format!("/messages/{nobody}")).await.status, 404, "{nobody}");
+    for absent in ["1", "0", "x", "99999999999999999999", "-1024"] {
+        assert_eq!(with(&server, "viewer").get(&format!("/messages/{absent}")).await.status, 404, "{absent}");
     }
 }
 
@@ -153,8 +153,8 @@ async fn responses_shown_in_a_ledger_are_audited_without_their_content(database:
         AND detail = '2 kept answers'";
     let answers_of = |answer: &Answer| {
         let entries = answer.body["entries"].as_array().unwrap().iter();
-        let told = entries.filter(|entry| entry["what"] == "attempt");
-        told.map(|entry| entry["attempt"]["response"].as_str().map(str::to_owned)).collect::<Vec<_>>()
+        let attempts = entries.filter(|entry| entry["what"] == "attempt");
+        attempts.map(|entry| entry["attempt"]["response"].as_str().map(str::to_owned)).collect::<Vec<_>>()
     };
     let shown = with(&server, "viewer").get("/events/stripe/evt_4").await;
     assert_eq!((shown.status, answers_of(&shown)), (200, vec![None, None]));

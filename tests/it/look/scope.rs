@@ -17,7 +17,7 @@ on_both!(
 );
 
 /// A principal with this scope.
-fn somebody(role: Role, providers: &[&str], destinations: &[&str]) -> Principal {
+fn principal_with(role: Role, providers: &[&str], destinations: &[&str]) -> Principal {
     let reach = |names: &[&str]| {
         if names.is_empty() {
             Reach::All
@@ -57,11 +57,11 @@ async fn nothing_out_of_scope_is_there(database: &Database) {
         (&[], &["ledger"], to("billing"), vec![]),
         (&["adyen"], &["billing"], to("billing"), vec![9]),
     ] {
-        let principal = somebody(Role::Admin, providers, destinations);
+        let principal = principal_with(Role::Admin, providers, destinations);
         assert_eq!(seen(&store, &principal, filter).await, wanted, "{principal:?}");
     }
     let open = |providers: &[&str], destinations: &[&str]| {
-        PeopleDoor::new(store.clone()).open(somebody(Role::Operator, providers, destinations))
+        PeopleDoor::new(store.clone()).open(principal_with(Role::Operator, providers, destinations))
     };
     let is_gone = |answer: Result<(), PeopleError>| matches!(answer, Err(PeopleError::NotFound));
     let id = MessageId::from_column(9 * 1_024);
@@ -89,7 +89,7 @@ async fn nothing_out_of_scope_is_there(database: &Database) {
     // The head of the only lane is of stripe.
     assert_eq!((lanes(&["stripe"], &[]).await, lanes(&["adyen"], &[]).await), (1, 0));
     assert_eq!((lanes(&[], &["billing"]).await, lanes(&[], &["ledger"]).await), (1, 0));
-    let viewer = PeopleDoor::new(store.clone()).open(somebody(Role::Viewer, &[], &[]));
+    let viewer = PeopleDoor::new(store.clone()).open(principal_with(Role::Viewer, &[], &[]));
     let denied = viewer.take_taught(&name("stripe"), 1).await.map(drop);
     assert!(matches!(denied, Err(PeopleError::Denied(Role::Operator))), "{denied:?}");
 }
@@ -109,7 +109,8 @@ async fn the_audit_log_is_paged_and_shows_what_is_in_scope(database: &Database) 
     .await;
     let store = database.store().await;
     let seen = async |providers: &[&str], destinations: &[&str]| {
-        let people = PeopleDoor::new(store.clone()).open(somebody(Role::Operator, providers, destinations));
+        let people =
+            PeopleDoor::new(store.clone()).open(principal_with(Role::Operator, providers, destinations));
         let (mut found, mut before) = (Vec::new(), None);
         loop {
             let page = people.audit(before, 2).await.unwrap();
@@ -124,7 +125,7 @@ async fn the_audit_log_is_paged_and_shows_what_is_in_scope(database: &Database) 
     assert_eq!(seen(&[], &["ledger"]).await, [3]);
     assert_eq!(seen(&["adyen"], &["billing"]).await, [4], "one of the queue, one of history");
     assert_eq!(seen(&[], &["billing"]).await, [4, 2]);
-    let viewer = PeopleDoor::new(store.clone()).open(somebody(Role::Reader, &[], &[]));
+    let viewer = PeopleDoor::new(store.clone()).open(principal_with(Role::Reader, &[], &[]));
     assert!(matches!(viewer.audit(None, 2).await, Err(PeopleError::Denied(Role::Operator))));
 }
 
@@ -141,8 +142,9 @@ async fn a_ledger_hides_decisions_about_messages_of_unknown_destination(database
     )
     .await;
     let store = database.store().await;
-    let told = async |destinations: &[&str]| {
-        let people = PeopleDoor::new(store.clone()).open(somebody(Role::Operator, &["adyen"], destinations));
+    let visible = async |destinations: &[&str]| {
+        let people =
+            PeopleDoor::new(store.clone()).open(principal_with(Role::Operator, &["adyen"], destinations));
         let key = EventKey { provider: name("adyen"), event_id: "evt_9".to_owned() };
         let ledger = people.event_ledger(&key, 10_000, |_| EventTaker::Somebody).await.unwrap();
         let reason = |entry: LedgerEntry| match entry.what {
@@ -151,7 +153,7 @@ async fn a_ledger_hides_decisions_about_messages_of_unknown_destination(database
         };
         ledger.entries.into_iter().filter_map(reason).collect::<Vec<_>>()
     };
-    assert_eq!(told(&[]).await, ["kept", "pruned", "of the event"]);
-    assert_eq!(told(&["billing"]).await, ["kept", "of the event"]);
-    assert_eq!(told(&["ledger"]).await, ["of the event"]);
+    assert_eq!(visible(&[]).await, ["kept", "pruned", "of the event"]);
+    assert_eq!(visible(&["billing"]).await, ["kept", "of the event"]);
+    assert_eq!(visible(&["ledger"]).await, ["of the event"]);
 }

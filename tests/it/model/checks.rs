@@ -19,7 +19,7 @@ fn ours(unknown: Unknown) -> Protocol {
         // about a call that is still under way.
         has_heartbeat: unknown != Unknown::Query,
         remembers_lapse: true,
-        tells_lapse: true,
+        records_lapse: true,
         appends_what_it_deleted: true,
         waits_to_ask: true,
         believes_gateways: false,
@@ -51,7 +51,7 @@ fn the_model_catches_what_is_broken_on_purpose() {
     caught(unfenced(Unknown::Retry), "nobody's row is taken away by another");
     let blind = Protocol { appends_what_it_deleted: false, ..ours(Unknown::Retry) };
     caught(blind, "what is done is told once");
-    caught(Protocol { tells_lapse: false, ..ours(Unknown::Retry) }, "how each claim ended is told");
+    caught(Protocol { records_lapse: false, ..ours(Unknown::Retry) }, "how each claim ended is told");
     let forgetful = |unknown| Protocol { remembers_lapse: false, ..ours(unknown) };
     caught(forgetful(Unknown::Hold), "hold repeats nothing");
     caught(forgetful(Unknown::Query), "query repeats nothing");

@@ -52,7 +52,7 @@ struct Protocol {
     /// True when it waits before it asks, until a call can no longer be under way at the destination.
     waits_to_ask: bool,
     /// True when that claim also records it in the history.
-    tells_lapse: bool,
+    records_lapse: bool,
     /// True when the history gets its row from what was deleted, and not from what was to be.
     appends_what_it_deleted: bool,
     /// True when what a gateway says of a lost answer is taken for the destination's own word.
@@ -125,7 +125,7 @@ impl Protocol {
             return;
         }
         world.is_robbed |= !is_own;
-        world.told |= 1 << token;
+        world.recorded |= 1 << token;
         world.at = to;
         world.visible_at = visible_at;
         world.is_unknown = is_unknown;
@@ -152,7 +152,7 @@ impl Model for Protocol {
             orphans: Vec::new(),
             effects_n: 0,
             ended: None,
-            told: 0,
+            recorded: 0,
             finished_n: 0,
             is_robbed: false,
         };
@@ -209,8 +209,8 @@ impl Model for Protocol {
                     return None;
                 }
                 let is_lapsed = world.at == At::Leased && self.remembers_lapse;
-                if world.at == At::Leased && self.tells_lapse {
-                    next.told |= 1 << world.token;
+                if world.at == At::Leased && self.records_lapse {
+                    next.recorded |= 1 << world.token;
                 }
                 next.at = At::Leased;
                 next.token += 1;
@@ -309,7 +309,7 @@ impl Model for Protocol {
             }),
             Property::always("nobody's row is taken away by another", |_, world: &World| !world.is_robbed),
             Property::always("how each claim ended is told", |_, world: &World| {
-                (1..world.token).all(|token| world.told & (1 << token) != 0)
+                (1..world.token).all(|token| world.recorded & (1 << token) != 0)
             }),
             Property::sometimes("it gets done", |_, world: &World| world.at == At::Done),
         ]

@@ -66,7 +66,7 @@ pub(super) struct World {
     /// The first final state of the message.
     pub(super) ended: Option<At>,
     /// Claims whose end the history records, a bit for each.
-    pub(super) told: u16,
+    pub(super) recorded: u16,
     /// Rows of the message among those that are done.
     pub(super) finished_n: u8,
     /// True when a settlement ever took away the row of a claim that was not its own.

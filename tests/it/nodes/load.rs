@@ -14,12 +14,12 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Events on their way, until this value goes.
 pub(super) struct Load {
-    told: Arc<Told>,
+    responses: Arc<Responses>,
     _senders: JoinSet<()>,
 }
 
 #[derive(Default)]
-struct Told {
+struct Responses {
     acked: Mutex<Vec<(String, Instant)>>,
     refused_n: AtomicU64,
     /// Those of them without a request to retry.
@@ -30,42 +30,43 @@ struct Told {
 impl Load {
     /// `senders_n` senders, one event after the other each, to these nodes in turn.
     pub fn start(servers: &[&Server], senders_n: usize) -> Self {
-        let told = Arc::new(Told::default());
+        let responses = Arc::new(Responses::default());
         let mut senders = JoinSet::new();
         for n in 0..senders_n {
-            let (told, url) = (Arc::clone(&told), servers[n % servers.len()].url("/webhooks/stripe"));
+            let (responses, url) =
+                (Arc::clone(&responses), servers[n % servers.len()].url("/webhooks/stripe"));
             senders.spawn(async move {
                 let client = client();
                 loop {
-                    let id = format!("evt_{}", told.next.fetch_add(1, Ordering::Relaxed));
+                    let id = format!("evt_{}", responses.next.fetch_add(1, Ordering::Relaxed));
                     let sent = tokio::time::timeout(PATIENCE, post_stripe(&client, &url, &id)).await;
                     if matches!(sent, Ok(Ok(_))) {
-                        told.acked.lock().unwrap().push((id, Instant::now()));
+                        responses.acked.lock().unwrap().push((id, Instant::now()));
                         continue;
                     }
                     if !matches!(&sent, Ok(Err(status)) if status == "503") {
-                        told.failed.lock().unwrap().push(format!("{id}: {sent:?}"));
+                        responses.failed.lock().unwrap().push(format!("{id}: {sent:?}"));
                     }
-                    told.refused_n.fetch_add(1, Ordering::Relaxed);
+                    responses.refused_n.fetch_add(1, Ordering::Relaxed);
                     // The sender pauses before it retries.
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
             });
         }
-        Self { told, _senders: senders }
+        Self { responses, _senders: senders }
     }
 
     pub fn acked_n(&self) -> usize {
-        self.told.acked.lock().unwrap().len()
+        self.responses.acked.lock().unwrap().len()
     }
 
     pub fn refused_n(&self) -> u64 {
-        self.told.refused_n.load(Ordering::Relaxed)
+        self.responses.refused_n.load(Ordering::Relaxed)
     }
 
     /// What became of events that were neither taken nor answered with 503.
     pub fn failed(&self) -> Vec<String> {
-        self.told.failed.lock().unwrap().clone()
+        self.responses.failed.lock().unwrap().clone()
     }
 
     /// Waits until `more_n` further events are taken.
@@ -82,7 +83,7 @@ impl Load {
     /// shorter gap cannot be measured.
     pub async fn gap(&self, moment: Instant, margin: Duration, within: Duration) -> Duration {
         let first = || {
-            let acked = self.told.acked.lock().unwrap();
+            let acked = self.responses.acked.lock().unwrap();
             acked.iter().map(|(_, at)| *at).find(|at| *at > moment + margin)
         };
         let so_far = || format!("{} taken, {} refused", self.acked_n(), self.refused_n());
@@ -92,9 +93,9 @@ impl Load {
 
     /// Ends the sending, looks which ids `there` are, and gives back those that were taken and are not.
     pub async fn lost(self, there: impl Future<Output = Vec<String>>) -> Vec<String> {
-        let Self { told, _senders: senders } = self;
+        let Self { responses, _senders: senders } = self;
         drop(senders);
-        let acked: Vec<String> = told.acked.lock().unwrap().iter().map(|(id, _)| id.clone()).collect();
+        let acked: Vec<String> = responses.acked.lock().unwrap().iter().map(|(id, _)| id.clone()).collect();
         let there: HashSet<String> = there.await.into_iter().collect();
         acked.into_iter().filter(|id| !there.contains(id)).collect()
     }

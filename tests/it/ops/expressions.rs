@@ -97,9 +97,9 @@ pub(super) fn mistakes(expr: &str, texts: &str) -> Vec<String> {
     if selectors.is_empty() {
         mistakes.push("it asks for nothing of ours".to_owned());
     }
-    let told = texts.split("$labels.").skip(1);
-    let told = told.map(|rest| rest.split(|c| !is_of_name(c)).next().unwrap_or_default().to_owned());
-    let strange = grouped_by(expr).into_iter().chain(told).filter(|label| !all.contains(label.as_str()));
+    let used = texts.split("$labels.").skip(1);
+    let used = used.map(|rest| rest.split(|c| !is_of_name(c)).next().unwrap_or_default().to_owned());
+    let strange = grouped_by(expr).into_iter().chain(used).filter(|label| !all.contains(label.as_str()));
     mistakes.extend(strange.map(|label| format!("nothing in it has a label `{label}`")));
     mistakes
 }

@@ -28,14 +28,14 @@ pub(crate) struct Prometheus {
 }
 
 /// A text of `/metrics`, and how long ago it is to have been scraped.
-pub(crate) type Told = (Duration, String);
+pub(crate) type PastMetrics = (Duration, String);
 
 /// Writes earlier metrics of `target` as if they had been scraped then: only the times are invented.
-fn remember(data: &Path, target: SocketAddr, past: &[Told]) -> Option<()> {
+fn remember(data: &Path, target: SocketAddr, past: &[PastMetrics]) -> Option<()> {
     let mut text = String::new();
-    for (ago, told) in past {
+    for (ago, metrics) in past {
         let at_s = now_s() - i64::try_from(ago.as_secs()).unwrap();
-        for line in told.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        for line in metrics.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
             let (series, value) = line.rsplit_once(' ').unwrap();
             let (name, labels) = series.split_once('{').unwrap_or((series, "}"));
             let labels = format!("job=\"hooklatch\",instance=\"{target}\",{labels}").replace(",}", "}");
@@ -53,7 +53,7 @@ fn remember(data: &Path, target: SocketAddr, past: &[Told]) -> Option<()> {
 
 impl Prometheus {
     /// Starts one that scrapes our metrics from `targets`; `past` are earlier metrics of the first target.
-    pub(crate) fn start(targets: &[SocketAddr], past: &[Told]) -> Option<Self> {
+    pub(crate) fn start(targets: &[SocketAddr], past: &[PastMetrics]) -> Option<Self> {
         let prometheus = needs::place("HOOKLATCH_TEST_PROMETHEUS")?;
         let folder = tempfile::tempdir().unwrap();
         let data = folder.path().join("data");
@@ -98,8 +98,8 @@ impl Prometheus {
 
     /// Alerts that fire now, as `NAME severity`, with what they say.
     pub(crate) async fn firing(&self) -> BTreeMap<String, Value> {
-        let told = self.ask("alerts").await.unwrap_or_default();
-        let alerts = told["data"]["alerts"].as_array().cloned().unwrap_or_default();
+        let reply = self.ask("alerts").await.unwrap_or_default();
+        let alerts = reply["data"]["alerts"].as_array().cloned().unwrap_or_default();
         let firing = alerts.into_iter().filter(|one| one["state"] == "firing");
         let named = |one: Value| {
             let name =
@@ -136,7 +136,7 @@ impl Prometheus {
             last.replace(firing);
             is_so(&last.borrow())
         };
-        until(what, Duration::from_secs(90), || self.told(&last.borrow()), look).await;
+        until(what, Duration::from_secs(90), || self.describe(&last.borrow()), look).await;
         last.into_inner()
     }
 
@@ -145,8 +145,8 @@ impl Prometheus {
         let count = async || {
             // Over a day: over less the number would stop growing.
             let path = "query?query=count_over_time(up%5B1d%5D)";
-            let told = self.ask(path).await.unwrap_or_default();
-            let n = told["data"]["result"][0]["value"][1].as_str().and_then(|n| n.parse::<u32>().ok());
+            let reply = self.ask(path).await.unwrap_or_default();
+            let n = reply["data"]["result"][0]["value"][1].as_str().and_then(|n| n.parse::<u32>().ok());
             n.unwrap_or_default()
         };
         let mut first = 0;
@@ -186,14 +186,14 @@ impl Prometheus {
             Duration::from_secs(30),
             || self.log(),
             async || {
-                let told = self.ask(&format!("query?query={query}")).await.unwrap_or_default();
-                told["data"]["result"].as_array().is_some_and(|found| !found.is_empty())
+                let reply = self.ask(&format!("query?query={query}")).await.unwrap_or_default();
+                reply["data"]["result"].as_array().is_some_and(|found| !found.is_empty())
             },
         )
         .await;
     }
 
-    fn told(&self, firing: &BTreeMap<String, Value>) -> String {
+    fn describe(&self, firing: &BTreeMap<String, Value>) -> String {
         let names: Vec<&String> = firing.keys().collect();
         format!("these fire: {names:?}\n{}", self.log())
     }

@@ -68,7 +68,7 @@ async fn nothing_is_handed_over_while_older_messages_wait(database: &Database) {
     for n in 0..6 {
         fixture.message(&format!("evt_{n}"), &["billing"]).await;
     }
-    fixture.stub.next(&vec![Mode::WhenTold; 6]);
+    fixture.stub.next(&vec![Mode::WhenReleased; 6]);
     let outbox = fixture.outbox(fixture.config(UnknownPolicy::Retry));
     let handover = outbox.handover();
     assert!(handover.take("billing").is_none(), "nobody has looked yet");
@@ -78,13 +78,13 @@ async fn nothing_is_handed_over_while_older_messages_wait(database: &Database) {
     fixture.until_called(&fixture.key("evt_3", "billing")).await;
     assert!(handover.take("billing").is_none(), "two are waiting");
     for n in 0..6 {
-        let told = async {
+        let settled = async {
             while fixture.state(&format!("evt_{n}")).await != "done" {
-                fixture.stub.tell();
+                fixture.stub.release();
                 tokio::task::yield_now().await;
             }
         };
-        tokio::time::timeout(std::time::Duration::from_secs(20), told).await.unwrap();
+        tokio::time::timeout(std::time::Duration::from_secs(20), settled).await.unwrap();
     }
     until_drained(&handover).await;
     stopper.stop();

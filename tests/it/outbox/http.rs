@@ -199,7 +199,7 @@ async fn a_message_cannot_lead_a_template_to_another_host(database: &Database) {
 async fn a_call_that_outlasts_its_lease_keeps_it(database: &Database) {
     let fixture = Fixture::new(database).await;
     fixture.message("evt_1", &["billing"]).await;
-    fixture.stub.next(&[Mode::WhenTold]);
+    fixture.stub.next(&[Mode::WhenReleased]);
     let config =
         DestinationConfig { heartbeat: true, timeout_ms: 60_000, ..fixture.config(UnknownPolicy::Hold) };
     let outbox = fixture.outbox_leasing(config, 400);
@@ -221,7 +221,7 @@ async fn a_call_that_outlasts_its_lease_keeps_it(database: &Database) {
             let taken = fixture.store.message_lease(&[want], now_ms, 400, "node-2").await.unwrap();
             assert!(taken.is_empty(), "the lease was prolonged all the while");
         }
-        fixture.stub.tell();
+        fixture.stub.release();
     };
     let (ran, ()) = tokio::join!(outbox.run_due(), looking);
     assert_eq!(ran.unwrap(), 1);

@@ -48,15 +48,15 @@ async fn assert_lock_blocks_no_other_work(sql: &str) {
     let mut first = message("billing");
     first.lane = Some("customer".to_owned());
     admit(&fixture.store, &event("evt_0", "{}"), &[first]).await;
-    fixture.stub.next(&[Mode::WhenTold]);
+    fixture.stub.next(&[Mode::WhenReleased]);
     // Before: the call, which has its time-out, waits for the lock.
-    let mut somebody = PgConnection::connect(&database.url).await.unwrap();
+    let mut session = PgConnection::connect(&database.url).await.unwrap();
     let (mut running, stopper) = run(&fixture, UnknownPolicy::Hold, (LEASE_MS, 5_000));
     fixture.until_called(&fixture.key("evt_0", "billing")).await;
     let locking = AssertSqlSafe(format!("BEGIN; {sql} FOR UPDATE"));
-    sqlx::raw_sql(locking).execute(&mut somebody).await.unwrap();
+    sqlx::raw_sql(locking).execute(&mut session).await.unwrap();
     let locked_at = Instant::now();
-    fixture.stub.tell();
+    fixture.stub.release();
 
     for n in 1..=20 {
         fixture.message(&format!("evt_{n}"), &["billing"]).await;
@@ -71,7 +71,7 @@ async fn assert_lock_blocks_no_other_work(sql: &str) {
     tokio::time::sleep(left).await;
     assert_eq!(fixture.state("evt_0").await, "leased");
 
-    sqlx::raw_sql("ROLLBACK").execute(&mut somebody).await.unwrap();
+    sqlx::raw_sql("ROLLBACK").execute(&mut session).await.unwrap();
     fixture.until("evt_0", "done").await;
     assert_eq!(
         (fixture.row("evt_0").await.attempts_n, fixture.stub.counts(&fixture.key("evt_0", "billing"))),

@@ -134,7 +134,7 @@ async fn a_panic_where_results_are_written_stops_no_other_result() {
     let database = Database::create(On::Sqlite).await.unwrap();
     let fixture = Fixture::new(&database).await;
     fixture.message("evt_1", &[PANICKY]).await;
-    fixture.stub.next(&[Mode::WhenTold]);
+    fixture.stub.next(&[Mode::WhenReleased]);
     let (running, stopper) = run(&fixture, fixture.config(UnknownPolicy::Retry));
     fixture.until_called(&fixture.key("evt_1", "panicky")).await;
     // Another node takes and settles it, so the first result is fenced, which is counted.
@@ -155,7 +155,7 @@ async fn a_panic_where_results_are_written_stops_no_other_result() {
         settled_at_ms: fixture.clock.now_ms(),
     };
     assert_eq!(fixture.store.message_settle(&[stolen]).await.unwrap(), [true]);
-    fixture.stub.tell();
+    fixture.stub.release();
     let counted = async || trap.counted.0.load(Ordering::SeqCst) == 1;
     until("the panic is counted", Duration::from_secs(20), String::new, counted).await;
     for n in 2..6 {

@@ -163,12 +163,12 @@ async fn block(database: &Database, release: Arc<Notify>) {
 async fn the_result_of_a_call_is_written_when_the_database_is_back(database: &Database) {
     let fixture = Fixture::new(database).await;
     fixture.message("evt_1", &["billing"]).await;
-    fixture.stub.next(&[Mode::WhenTold]);
+    fixture.stub.next(&[Mode::WhenReleased]);
     let (running, stopper) = run(fixture.outbox(fixture.config(UnknownPolicy::Hold)));
     fixture.until_called(&fixture.key("evt_1", "billing")).await;
     let release = Arc::new(Notify::new());
     block(database, Arc::clone(&release)).await;
-    fixture.stub.tell();
+    fixture.stub.release();
     // The first write has failed by then.
     pass(BLOCKED_MS).await;
     assert_eq!(fixture.state("evt_1").await, "leased");

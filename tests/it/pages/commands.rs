@@ -53,13 +53,13 @@ fn broken(promise: &str, output: &str) -> Vec<String> {
     let words = |text: &str| -> Vec<String> {
         text.split(|c: char| !c.is_ascii_alphanumeric()).map(str::to_owned).collect()
     };
-    let said = words(promise);
+    let expected = words(promise);
     let is_status = |word: &&String| {
         word.len() == 3 && word.parse::<u16>().is_ok_and(|status| (100..600).contains(&status))
     };
-    let named = said.iter().filter(|word| is_status(word) || OUTCOMES.contains(&word.as_str()));
-    let heard = words(output);
-    let missing = named.filter(|word| !heard.contains(word)).cloned();
+    let named = expected.iter().filter(|word| is_status(word) || OUTCOMES.contains(&word.as_str()));
+    let printed = words(output);
+    let missing = named.filter(|word| !printed.contains(word)).cloned();
     let members = promise.split('"').skip(1).step_by(2).zip(promise.split('"').skip(2).step_by(2));
     let members = members.filter_map(|(name, rest)| {
         let digits: String = rest.strip_prefix(':')?.chars().take_while(char::is_ascii_digit).collect();

@@ -80,9 +80,9 @@ impl Copied {
         assert!(code == 1 && err.contains("is older than what ran last"), "{code} {out}{err}");
         let (code, out, err) = self.world.run(&["restore-check", "--json"]);
         assert_eq!(code, 7, "{out}{err}");
-        let told: serde_json::Value = serde_json::from_str(&out).unwrap();
-        assert_eq!(told["standing"], "older", "{told}");
-        assert!(told["ran_until_ms"].as_i64().unwrap() > now_s() * 1_000 - 600_000, "{told}");
+        let report: serde_json::Value = serde_json::from_str(&out).unwrap();
+        assert_eq!(report["standing"], "older", "{report}");
+        assert!(report["ran_until_ms"].as_i64().unwrap() > now_s() * 1_000 - 600_000, "{report}");
     }
 }
 
@@ -103,10 +103,10 @@ async fn a_copy_of_earlier_that_is_put_back_is_refused_until_it_is_taken_over() 
         it.is_refused();
     }
     let found = examine(&it.world.server, &[]).await;
-    let told = found.find("database.witness", None);
+    let finding = found.find("database.witness", None);
     assert!(
-        told["verdict"] == "failure" && told["remedy"].as_str().unwrap().contains("restore-check"),
-        "{told}"
+        finding["verdict"] == "failure" && finding["remedy"].as_str().unwrap().contains("restore-check"),
+        "{finding}"
     );
     found.ends_with(1);
     let (code, out, _) = it.world.run(&["restore-check"]);
@@ -198,9 +198,9 @@ async fn what_is_stopped_moved_copied_or_begun_anew_is_not_refused() {
     std::fs::write(it.beside(".witness"), of_before).unwrap();
     it.world.server.spawn().await;
     it.stop();
-    let told =
+    let logged_n =
         it.world.server.log().matches("of another installation than the one that ran here last").count();
-    assert_eq!(told, 1);
+    assert_eq!(logged_n, 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -258,9 +258,12 @@ async fn an_unwritable_witness_is_logged_once_and_stops_nothing() {
     }
     assert_eq!(it.world.server.log().matches("the witness of the database cannot be written").count(), 1);
     let found = examine(&it.world.server, &["--no-probe"]).await;
-    let told = found.find("database.witness", None);
-    assert_eq!(told["verdict"], "warning", "{told}");
-    assert!(told["found"].as_str().unwrap().contains(it.beside(".witness").to_str().unwrap()), "{told}");
+    let finding = found.find("database.witness", None);
+    assert_eq!(finding["verdict"], "warning", "{finding}");
+    assert!(
+        finding["found"].as_str().unwrap().contains(it.beside(".witness").to_str().unwrap()),
+        "{finding}"
+    );
     found.ends_with(8);
     std::fs::remove_dir(it.beside(".witness")).unwrap();
     it.post("evt_last").await;

@@ -138,8 +138,8 @@ async fn a_database_that_is_restored_under_a_running_node_is_left_by_it() {
     let noticed = async || world.server.log().contains("Put back under a running server");
     until("it is noticed", Duration::from_secs(20), || world.server.log(), noticed).await;
     for id in ["evt_1", "evt_2"] {
-        let told = post_stripe(&client(), &world.server.url("/webhooks/stripe"), id).await;
-        assert_eq!(told, Err("503".to_owned()), "{id}");
+        let posted = post_stripe(&client(), &world.server.url("/webhooks/stripe"), id).await;
+        assert_eq!(posted, Err("503".to_owned()), "{id}");
     }
     let ready = client().get(format!("http://{}/readyz", world.server.admin)).send().await.unwrap();
     assert_eq!(ready.status(), 503);
@@ -202,7 +202,7 @@ const AFTER_MS: i64 = 2_000;
 /// The message was tried before the backup, and once more in the time that is lost: that call is still worked on.
 async fn a_destination_is_asked_no_sooner_than_after_the_lost_time(database: &Database) {
     let stub = Stub::start().await;
-    stub.next(&[Mode::With(503, &[("retry-after", "2")]), Mode::WorkUntilTold]);
+    stub.next(&[Mode::With(503, &[("retry-after", "2")]), Mode::WorkUntilReleased]);
     let more = format!(
         "[outbox]\npoll_ms = 50\n[[providers.stripe.routes]]\non = [\"*\"]\nto = \"billing\"\n\
          [destinations.billing]\nurl = \"{}\"\ntimeout_ms = 1500\nunknown = \"query\"\n\

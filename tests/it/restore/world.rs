@@ -180,11 +180,12 @@ fn ran(command: &mut Command) {
 
 /// One of PostgreSQL's programs: beside the server's, else wherever it is.
 fn pg_program(name: &str) -> PathBuf {
-    let told = std::env::var("HOOKLATCH_TEST_PG_BIN").ok().map(PathBuf::from);
+    let configured = std::env::var("HOOKLATCH_TEST_PG_BIN").ok().map(PathBuf::from);
     let installed = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let mut places: Vec<PathBuf> = installed.map(|one| one.path().join("bin")).collect();
     places.sort();
-    told.into_iter()
+    configured
+        .into_iter()
         .chain(places.pop())
         .map(|bin| bin.join(name))
         .find(|path| path.exists())

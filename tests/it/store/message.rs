@@ -323,12 +323,12 @@ async fn the_attempt_of_a_done_message_is_listed(database: &Database) {
     let second = lease(&store, 1, 6_000).await.remove(0);
     store.message_settle(&[settlement(&second, SettleTo::Done, AttemptResult::Done)]).await.unwrap();
     let attempts = store.attempt_list(first.message_id).await.unwrap();
-    let told: Vec<_> = attempts
+    let listed: Vec<_> = attempts
         .iter()
         .map(|one| (one.result.map(AttemptResult::as_str), one.http_status, one.finished_at_ms))
         .collect();
     assert_eq!(
-        told,
+        listed,
         [(Some("done"), Some(200), Some(5_000)), (Some("retry"), Some(200), Some(5_000))],
         "the newest first"
     );
@@ -343,8 +343,8 @@ async fn two_settlements_of_one_message_in_one_write_are_kept_apart(database: &D
     let right = settlement(&current, SettleTo::Held, AttemptResult::Retry);
     assert_eq!(store.message_settle(&[late, right]).await.unwrap(), [false, true]);
     let attempts = store.attempt_list(stale.message_id).await.unwrap();
-    let told: Vec<_> = attempts.iter().map(|one| one.result.map(AttemptResult::as_str)).collect();
-    assert_eq!(told, [Some("retry"), Some("unknown")], "the stale one wrote nothing");
+    let results: Vec<_> = attempts.iter().map(|one| one.result.map(AttemptResult::as_str)).collect();
+    assert_eq!(results, [Some("retry"), Some("unknown")], "the stale one wrote nothing");
 }
 
 async fn a_done_message_leaves_the_queue_and_settles_once(database: &Database) {
@@ -377,9 +377,9 @@ async fn a_claim_of_a_lapsed_lease_records_the_attempt_before(database: &Databas
     lease(&store, 1, 1_000).await;
     let again = lease(&store, 1, 31_000).await.remove(0);
     assert_eq!((again.previous_ended_at_ms, again.is_previous_unknown), (Some(31_000), true));
-    let told = "SELECT COUNT(*) FROM outbox_attempts WHERE attempt_n = 1 AND result = 'unknown' AND started_at_ms = 1000
+    let lapsed = "SELECT COUNT(*) FROM outbox_attempts WHERE attempt_n = 1 AND result = 'unknown' AND started_at_ms = 1000
         AND finished_at_ms = 31000 AND node = 'node-1'";
-    assert_eq!(database.count(told).await, 1);
+    assert_eq!(database.count(lapsed).await, 1);
     assert_eq!(
         database.count("SELECT COUNT(*) FROM outbox_attempts").await,
         1,

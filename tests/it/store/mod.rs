@@ -219,7 +219,10 @@ pub(crate) fn on_destination(destination: &str, act: PauseAct) -> Ordered {
 }
 
 /// The result of an order, in words: `changed 1`, `again changed 1`, `not_allowed done`, ….
-pub(crate) fn told<T>(answer: Result<Answered<T>, PeopleError>, changed: impl Fn(&T) -> String) -> String {
+pub(crate) fn outcome_text<T>(
+    answer: Result<Answered<T>, PeopleError>,
+    changed: impl Fn(&T) -> String,
+) -> String {
     match answer {
         Ok(answered) if answered.is_again => format!("again {}", changed(&answered.value)),
         Ok(answered) => changed(&answered.value),
@@ -245,7 +248,9 @@ pub(crate) fn told<T>(answer: Result<Answered<T>, PeopleError>, changed: impl Fn
 
 /// Decides as this person; returns the result in words.
 pub(crate) async fn decide(people: &People, ordered: &Ordered, decision: &Decision<'_>) -> String {
-    told(people.decide(ordered, decision).await, |result| format!("{} {}", result.outcome, result.messages_n))
+    outcome_text(people.decide(ordered, decision).await, |result| {
+        format!("{} {}", result.outcome, result.messages_n)
+    })
 }
 
 on_both!(migrating_twice_changes_nothing, installation_keeps_its_id, database_answers_and_its_clock_is_near,);

@@ -13,7 +13,7 @@ use hooklatch_store::{
 };
 
 use super::retention::run;
-use super::{admit, decide, decision_at, event, key, message, name, on_message, ops, scoped, told};
+use super::{admit, decide, decision_at, event, key, message, name, on_message, ops, outcome_text, scoped};
 use crate::database::{Database, on_both};
 
 on_both!(
@@ -68,7 +68,7 @@ async fn begin(people: &People, order: &OperationOrder, key: &str) -> Result<Ope
     let begun = people.operation_begin(&order, BulkRules::default(), &decision_at(key, 9_000)).await;
     match begun {
         Ok(begun) => Ok(begun.value),
-        refused => Err(told(refused, |_| String::new())),
+        refused => Err(outcome_text(refused, |_| String::new())),
     }
 }
 
@@ -185,13 +185,16 @@ async fn rows_that_have_moved_on_are_passed_over_with_the_reason(database: &Data
     work_off(&store, &view.operation_id, 200).await;
     let view = people.operation(&view.operation_id).await.unwrap();
     assert_eq!((view.state, view.changed_n, view.skipped_n), (OperationState::Done, 1, 2));
-    let told: Vec<_> = view
+    let skipped: Vec<_> = view
         .skipped
         .iter()
         .map(|row| (row.subject.as_str(), row.outcome.as_str(), row.state.as_deref()))
         .collect();
     let (first, second) = (first.to_string(), second.to_string());
-    assert_eq!(told, [(second.as_str(), "not_found", None), (first.as_str(), "not_allowed", Some("done"))]);
+    assert_eq!(
+        skipped,
+        [(second.as_str(), "not_found", None), (first.as_str(), "not_allowed", Some("done"))]
+    );
 }
 
 async fn an_operation_that_was_cancelled_goes_no_further(database: &Database) {
@@ -215,11 +218,11 @@ async fn an_operation_that_was_cancelled_goes_no_further(database: &Database) {
     assert_eq!(message_states(database).await, ["dead 3", "discarded 2"]);
     let again =
         people.operation_decide(&view.operation_id, OperationAct::Cancel, &decision_at("c2", 12_000)).await;
-    assert_eq!(told(again, |_| String::new()), "not_allowed cancelled");
-    let nobody = people
+    assert_eq!(outcome_text(again, |_| String::new()), "not_allowed cancelled");
+    let absent = people
         .operation_decide(&uuid::Uuid::nil().to_string(), OperationAct::Cancel, &decision_at("c3", 12_000))
         .await;
-    assert_eq!(told(nobody, |_| String::new()), "not_found");
+    assert_eq!(outcome_text(absent, |_| String::new()), "not_found");
     let sql = "SELECT detail FROM audit_log WHERE action = 'operation_cancel' AND operation_id = $1";
     assert_eq!(
         database.text(sql, &view.operation_id).await.as_deref(),
@@ -251,7 +254,7 @@ async fn an_operation_reaches_what_its_orderer_reaches(database: &Database) {
     assert_eq!(other.operations(None, 9).await.unwrap().items.len(), 0);
     let cancelled =
         other.operation_decide(&view.operation_id, OperationAct::Cancel, &decision_at("c", 1)).await;
-    assert_eq!(told(cancelled, |_| String::new()), "not_found");
+    assert_eq!(outcome_text(cancelled, |_| String::new()), "not_found");
     let viewer = scoped(&store, Role::Viewer, None, None);
     assert_eq!(begin(&viewer, &discard(4), "k").await, Err("needs operator".to_owned()));
     assert_eq!(viewer.operations(None, 9).await.unwrap().items.len(), 1);
@@ -493,7 +496,7 @@ async fn an_operation_stops_when_its_calls_fail_and_goes_on_when_a_person_says_s
     assert!(store.operations_running(300_000).await.unwrap().is_empty());
     let viewer = scoped(&store, Role::Viewer, None, None);
     let refused = viewer.operation_decide(&id, OperationAct::Continue, &decision_at("c0", 300_000)).await;
-    assert_eq!(told(refused, |_| String::new()), "needs operator");
+    assert_eq!(outcome_text(refused, |_| String::new()), "needs operator");
     let goes_on = people
         .operation_decide(&id, OperationAct::Continue, &decision_at("c1", 300_000))
         .await
@@ -576,7 +579,7 @@ async fn a_second_person_approves_what_another_ordered_in_time(database: &Databa
     assert!(store.operations_running(9_999).await.unwrap().is_empty());
     assert_eq!(store.operation_step(&id, 200, false, 9_999).await.unwrap(), None);
     let own = people.operation_decide(&id, OperationAct::Approve, &decision_at("a1", 9_500)).await;
-    assert_eq!(told(own, |_| String::new()), "OwnOperation");
+    assert_eq!(outcome_text(own, |_| String::new()), "OwnOperation");
     let approver = |who: &str, role, providers: Option<&[&str]>| {
         let reach =
             providers.map_or(Reach::All, |names| Reach::These(names.iter().map(|one| name(one)).collect()));
@@ -588,12 +591,12 @@ async fn a_second_person_approves_what_another_ordered_in_time(database: &Databa
         (approver("bob", Role::Operator, Some(&["stripe"])), "not_found"),
     ] {
         let refused = who.operation_decide(&id, OperationAct::Approve, &decision_at("a2", 9_500)).await;
-        assert_eq!(told(refused, |_| String::new()), want);
+        assert_eq!(outcome_text(refused, |_| String::new()), want);
     }
     let bob = approver("bob", Role::Operator, None);
     assert_eq!(bob.operations_for_persons().await.unwrap().len(), 1);
     let late = bob.operation_decide(&id, OperationAct::Approve, &decision_at("a3", 10_000)).await;
-    assert_eq!(told(late, |_| String::new()), "not_allowed waiting", "its time is over");
+    assert_eq!(outcome_text(late, |_| String::new()), "not_allowed waiting", "its time is over");
     let approved =
         bob.operation_decide(&id, OperationAct::Approve, &decision_at("a4", 9_900)).await.unwrap().value;
     assert_eq!((approved.state, approved.approved_by.as_deref()), (OperationState::Running, Some("bob")));
@@ -638,10 +641,10 @@ async fn a_preview_says_what_an_operation_would_act_on(database: &Database) {
     assert_eq!(counts, (3, 6, 6, 6), "{found:?}");
     assert_eq!((found.first_at_ms, found.last_at_ms, found.is_more), (Some(5_000), Some(5_002), false));
     assert_eq!((found.providers[0].name.as_str(), found.providers[0].counted_n), ("stripe", 3));
-    let told: Vec<_> = acts.iter().map(|act| (act.act.as_str(), act.risk)).collect();
+    let risks: Vec<_> = acts.iter().map(|act| (act.act.as_str(), act.risk)).collect();
     let want =
         [("rerun", Risk::MayRepeatEffect), ("erase", Risk::None), ("erase_and_discard", Risk::LosesEffect)];
-    assert_eq!(told, want);
+    assert_eq!(risks, want);
     // A held call whose attempt has an unknown end.
     let held = OperationChoice::Messages(in_state(MessageState::Held));
     let preview = people.operation_preview(&held, 9_000).await.unwrap();
@@ -693,8 +696,9 @@ async fn an_order_is_about_the_rows_that_were_seen_as_they_stood(database: &Data
     assert_eq!(begin(&people, &before, "k2").await, Err(format!("OtherSet: {second}")));
     let choice = OperationChoice::Messages(in_state(MessageState::Dead));
     let recent = people.operation_preview(&choice, 9_001).await.unwrap().recent.unwrap();
-    let told = (recent.changed.rows.clone(), recent.changed.rows_n, recent.last_at_ms, recent.actors.clone());
-    assert_eq!(told, (vec![second.to_string()], 1, 9_000, vec!["ops".to_owned()]));
+    let shown =
+        (recent.changed.rows.clone(), recent.changed.rows_n, recent.last_at_ms, recent.actors.clone());
+    assert_eq!(shown, (vec![second.to_string()], 1, 9_000, vec!["ops".to_owned()]));
     assert_eq!(people.operation_preview(&choice, 609_001).await.unwrap().recent, None);
     // An event that was run again meanwhile.
     let done = EventFilter { state: Some(EventState::Handled), ..EventFilter::default() };

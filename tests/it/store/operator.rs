@@ -94,8 +94,8 @@ async fn what_a_worker_holds_or_is_done_is_not_decided_about(database: &Database
         assert_eq!(store.message_get(id).await.unwrap().unwrap().state.as_str(), state);
         assert_eq!(ops(&store).message(id, 0).await.unwrap().decisions, []);
     }
-    let nobody = on_message(MessageId::from_column(7), MessageAct::Send);
-    assert_eq!(decide(&ops(&store), &nobody, &decision("k")).await, "not_found");
+    let absent = on_message(MessageId::from_column(7), MessageAct::Send);
+    assert_eq!(decide(&ops(&store), &absent, &decision("k")).await, "not_found");
 }
 
 async fn what_a_dead_worker_held_is_decided_about_when_its_lease_has_ended(database: &Database) {
@@ -375,16 +375,16 @@ async fn attempts_are_listed_from_history_queue_and_finished_message(database: &
     admit(&store, &event("evt_1", "a"), &[message("billing")]).await;
     let id = settle_some(&store, 1).await.remove(0);
     assert_eq!(database.count("SELECT COUNT(*) FROM outbox_attempts").await, 0);
-    let told = store.attempt_list(id).await.unwrap();
-    assert_eq!(told.len(), 1, "{told:?}");
+    let attempts = store.attempt_list(id).await.unwrap();
+    assert_eq!(attempts.len(), 1, "{attempts:?}");
     let one = (
-        told[0].attempt_n,
-        told[0].result.map(AttemptResult::as_str),
-        told[0].http_status,
-        told[0].finished_at_ms,
+        attempts[0].attempt_n,
+        attempts[0].result.map(AttemptResult::as_str),
+        attempts[0].http_status,
+        attempts[0].finished_at_ms,
     );
     assert_eq!(one, (1, Some("done"), Some(204), Some(5_000)));
-    assert_eq!((told[0].started_at_ms, told[0].node.as_str()), (1_000, "node-1"));
+    assert_eq!((attempts[0].started_at_ms, attempts[0].node.as_str()), (1_000, "node-1"));
     // One that did not, and one that is under way behind it.
     let id = settled(&store, "evt_2", SettleTo::Ready { visible_at_ms: 6_000 }).await;
     let want = LeaseWant {
@@ -394,14 +394,14 @@ async fn attempts_are_listed_from_history_queue_and_finished_message(database: &
         key_valid_for_ms: 10_000,
     };
     assert_eq!(store.message_lease(&[want], 7_000, 30_000, "node-2").await.unwrap().len(), 1);
-    let told = store.attempt_list(id).await.unwrap();
-    let told: Vec<_> = told
+    let attempts = store.attempt_list(id).await.unwrap();
+    let attempts: Vec<_> = attempts
         .iter()
         .map(|one| {
             (one.attempt_n, one.node.as_str(), one.started_at_ms, one.result.map(AttemptResult::as_str))
         })
         .collect();
-    assert_eq!(told, [(2, "node-2", 7_000, None), (1, "node-1", 1_000, Some("unknown"))]);
+    assert_eq!(attempts, [(2, "node-2", 7_000, None), (1, "node-1", 1_000, Some("unknown"))]);
 }
 
 async fn what_a_person_ends_leaves_the_queue_with_its_last_words(database: &Database) {
@@ -433,8 +433,12 @@ async fn what_a_person_ends_leaves_the_queue_with_its_last_words(database: &Data
         decide(&ops(&store), &on_message(id, MessageAct::Discard), &decision("k3")).await,
         "changed 1"
     );
-    let told = store.attempt_list(id).await.unwrap();
-    assert_eq!((told.len(), told[0].result.map(AttemptResult::as_str)), (1, Some("unknown")), "{told:?}");
+    let attempts = store.attempt_list(id).await.unwrap();
+    assert_eq!(
+        (attempts.len(), attempts[0].result.map(AttemptResult::as_str)),
+        (1, Some("unknown")),
+        "{attempts:?}"
+    );
     let row = store.message_get(id).await.unwrap().unwrap();
     assert_eq!(row.last_result, Some(AttemptResult::Unknown));
 }
@@ -448,8 +452,8 @@ async fn an_event_without_its_bytes_is_not_dispatched_again(database: &Database)
     assert_eq!(decided(EventAct::Rerun, "k3").await, "body_gone");
     let row = store.event_get(&key("evt_1")).await.unwrap().unwrap();
     assert_eq!(row.state, EventState::Handled, "nothing waits for what cannot happen");
-    let nobody = on_event("evt_2", EventAct::Rerun);
-    assert_eq!(decide(&ops(&store), &nobody, &decision("k4")).await, "not_found");
+    let absent = on_event("evt_2", EventAct::Rerun);
+    assert_eq!(decide(&ops(&store), &absent, &decision("k4")).await, "not_found");
 }
 
 async fn what_is_kept_beside_an_event_is_erased_with_it(database: &Database) {

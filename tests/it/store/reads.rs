@@ -161,7 +161,7 @@ async fn since_lists_each_event_once_in_any_commit_order_of_two_nodes(database: 
     let mut now_ms = 1_000_000;
     let first = people.event_page(query(&filter, None, 10), now_ms).await.unwrap();
     let mut since = first.since.unwrap();
-    let mut told = Vec::new();
+    let mut listed = Vec::new();
     let (mut low, mut high) = (5_000, 9_096);
     for round in 0..40_i64 {
         now_ms += 10_000;
@@ -179,7 +179,7 @@ async fn since_lists_each_event_once_in_any_commit_order_of_two_nodes(database: 
             let page = people.event_page(query(&filter, Some(&since), 3), now_ms).await.unwrap();
             let young = page.items.iter().filter(|one| one.received_at_ms > now_ms - 60_000).count();
             assert_eq!(young, 0, "nothing is told before all that comes before it is there");
-            told.extend(ids(&page));
+            listed.extend(ids(&page));
             since = page.since.unwrap();
             if page.next.is_none() {
                 break;
@@ -187,10 +187,10 @@ async fn since_lists_each_event_once_in_any_commit_order_of_two_nodes(database: 
             assert_eq!(page.next.as_ref(), Some(&since));
         }
     }
-    let mut sorted = told.clone();
+    let mut sorted = listed.clone();
     sorted.sort();
     sorted.dedup();
-    assert_eq!((told.len(), sorted.len()), (40, 40), "each once: {told:?}");
+    assert_eq!((listed.len(), sorted.len()), (40, 40), "each once: {listed:?}");
 }
 
 async fn a_walk_with_few_matches_returns_its_position_and_continues(database: &Database) {
@@ -235,8 +235,8 @@ async fn what_is_out_of_scope_is_not_there(database: &Database) {
     assert_eq!(found.found.len(), 1, "{found:?}");
     assert!(!format!("{found:?}").contains("adyen"), "not even by a note");
     let ledger = bob.event_ledger(&key("evt_1"), LATER_MS, |_| EventTaker::Somebody).await.unwrap();
-    let told = serde_json::to_string(&ledger.entries).unwrap();
-    assert!(told.contains("crm") && !told.contains("billing"), "{told}");
+    let text = serde_json::to_string(&ledger.entries).unwrap();
+    assert!(text.contains("crm") && !text.contains("billing"), "{text}");
     assert_eq!(ledger.hidden_messages_n, 1);
     // Not another provider's message, by its id or its key.
     let hidden = store.message_list_of_event(&adyen).await.unwrap().remove(0);
@@ -265,8 +265,8 @@ async fn minutes_are_counted_by_provider(database: &Database) {
     let people = people(&store, Role::Viewer);
     let found = people.statistics(None, 2, 2 * minute + 30_000).await.unwrap();
     assert_eq!((found.from_ms, found.to_ms, found.counted_from_ms), (minute, 3 * minute, None));
-    let told: Vec<_> = found.minutes.iter().map(|one| (one.at_ms, one.events_n, one.waiting_n)).collect();
-    assert_eq!(told, [(minute, 2, 0), (2 * minute, 2, 1)]);
+    let minutes: Vec<_> = found.minutes.iter().map(|one| (one.at_ms, one.events_n, one.waiting_n)).collect();
+    assert_eq!(minutes, [(minute, 2, 0), (2 * minute, 2, 1)]);
     assert_eq!(people.statistics(Some("adyen".to_owned()), 60, minute).await.unwrap().minutes, []);
     // More than are looked at: what was counted is shown, as a part.
     super::large::fill_events(database, 100_000, 50_001).await;

@@ -23,13 +23,13 @@ on_both!(
     a_conflict_keeps_the_received_body_until_an_operator_decides,
 );
 
-const CAME: &str = "{\"email\":\"ann@example.com\"}";
+const RECEIVED: &str = "{\"email\":\"ann@example.com\"}";
 const LEFT: &str = "{\"email\":\"[redacted]\"}";
 const WHOLES: &str = "SELECT COUNT(*) FROM webhook_payloads WHERE whole IS NOT NULL";
 
 fn redacted(event_id: &str) -> IncomingEvent {
     let left = RedactedBody { body: Bytes::from_static(LEFT.as_bytes()), values_n: 1 };
-    IncomingEvent { redacted: Some(left), ..event(event_id, CAME) }
+    IncomingEvent { redacted: Some(left), ..event(event_id, RECEIVED) }
 }
 
 async fn lease(store: &Store) -> Vec<LeasedMessage> {
@@ -69,8 +69,8 @@ async fn what_nothing_is_to_be_made_of_is_never_stored(database: &Database) {
         );
     }
     assert_eq!(database.count(WHOLES).await, 0);
-    admit(&store, &event("evt_3", CAME), &[]).await;
-    assert_eq!(shown(&store, "evt_3").await, (CAME.to_owned(), None));
+    admit(&store, &event("evt_3", RECEIVED), &[]).await;
+    assert_eq!(shown(&store, "evt_3").await, (RECEIVED.to_owned(), None));
 }
 
 async fn a_message_sends_the_received_body_which_is_then_deleted(database: &Database) {
@@ -79,7 +79,7 @@ async fn a_message_sends_the_received_body_which_is_then_deleted(database: &Data
     admit_at_once(&store, &redacted("evt_1"), &[forward]).await;
     assert_eq!(shown(&store, "evt_1").await, (LEFT.to_owned(), Some(1)), "people see none of it");
     let one = lease(&store).await.remove(0);
-    assert_eq!(&one.body[..], CAME.as_bytes());
+    assert_eq!(&one.body[..], RECEIVED.as_bytes());
     store.wholes_delete(0, 100).await.unwrap();
     assert_eq!(database.count(WHOLES).await, 1, "while it is under way");
     store.message_settle(&[done(&one)]).await.unwrap();
@@ -105,7 +105,7 @@ async fn what_messages_say_of_a_redacted_event_goes_when_all_of_them_are_done(da
         ..message("billing")
     };
     admit(&store, &redacted("evt_1"), &[filled("one"), filled("two")]).await;
-    admit(&store, &event("evt_2", CAME), &[filled("one")]).await;
+    admit(&store, &event("evt_2", RECEIVED), &[filled("one")]).await;
     let mut leased = lease(&store).await;
     leased.sort_by_key(|one| one.message_id);
     assert_eq!((leased.len(), database.count(CONTENTS).await), (3, 3));
@@ -130,7 +130,7 @@ async fn a_waiting_event_is_dispatched_with_the_received_body(database: &Databas
     let mut tx = store.admission_begin().await.unwrap();
     let due = tx.event_take_due(10, &[name("stripe")]).await.unwrap().unwrap();
     tx.rollback().await.unwrap();
-    assert_eq!((&due.body[..], due.broken), (CAME.as_bytes(), None));
+    assert_eq!((&due.body[..], due.broken), (RECEIVED.as_bytes(), None));
     for (state, is_kept) in [("failed", true), ("unreadable", true), ("handled", false)] {
         let sql = format!("UPDATE processed_webhook_events SET state = '{state}'");
         run(database, &sql).await;
@@ -167,7 +167,7 @@ async fn what_is_kept_for_a_while_is_sealed_too(database: &Database) {
         "SELECT COUNT(*) FROM webhook_payloads WHERE position('ann@'::bytea IN whole) = 0"
     };
     assert_eq!(database.count(sql).await, 1);
-    assert_eq!(&lease(&store).await[0].body[..], CAME.as_bytes());
+    assert_eq!(&lease(&store).await[0].body[..], RECEIVED.as_bytes());
 }
 
 async fn a_conflict_keeps_the_received_body_until_an_operator_decides(database: &Database) {

@@ -107,8 +107,8 @@ async fn what_is_written_is_sealed_and_what_is_read_is_clear(database: &Database
     assert!(store.message_settle_apart(&done[0]).await.unwrap());
     for one in &all {
         let attempts = store.attempt_list(one.message_id).await.unwrap();
-        let told = (attempts[0].response.as_deref(), attempts[0].key_id.as_deref());
-        assert_eq!(told, (Some("{\"answer\":\"ann@example.com\"}"), Some("k1")));
+        let kept = (attempts[0].response.as_deref(), attempts[0].key_id.as_deref());
+        assert_eq!(kept, (Some("{\"answer\":\"ann@example.com\"}"), Some("k1")));
     }
     let content = store.event_content(&key("evt_2")).await.unwrap().unwrap();
     assert_eq!((content.body, content.key_id.as_deref()), (large.into_bytes(), Some("k1")));

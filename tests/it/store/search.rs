@@ -29,13 +29,13 @@ async fn search(people: &People, id: &str) -> SearchView {
 
 /// The events that are found, each as what: `inside evt_1`.
 async fn found(people: &People, id: &str) -> Vec<String> {
-    let told = |hit: &SearchHit| match hit {
+    let describe = |hit: &SearchHit| match hit {
         SearchHit::EventId { event } => format!("id {}", event.event_id),
         SearchHit::SearchId { event } => format!("inside {}", event.event_id),
         SearchHit::Object { event } => format!("object {}", event.event_id),
         other => format!("{other:?}"),
     };
-    search(people, id).await.found.iter().map(told).collect()
+    search(people, id).await.found.iter().map(describe).collect()
 }
 
 async fn search_ids(database: &Database) -> Vec<String> {

@@ -65,18 +65,18 @@ async fn what_a_collector_says_it_took_is_exported_and_what_it_threw_away_is_dro
     soon("they are posted", &server, async || both().await.0 + both().await.1 == 3).await;
     assert_eq!(both().await.1, collector.posts_n() as u64);
     // More than there were, fewer than none, and words that mean nothing.
-    let mut told = both().await;
+    let mut before = both().await;
     for (mood, id) in
         [(Mood::Rejects(i64::MAX), "evt_2"), (Mood::Rejects(-7), "evt_3"), (Mood::Babbles, "evt_4")]
     {
         collector.is(mood);
         post(id).await;
-        soon("they are posted", &server, async || both().await.0 + both().await.1 == told.0 + told.1 + 3)
+        soon("they are posted", &server, async || both().await.0 + both().await.1 == before.0 + before.1 + 3)
             .await;
         let now = both().await;
-        let dropped_n = now.1 - told.1;
+        let dropped_n = now.1 - before.1;
         assert_eq!(dropped_n, if mood == Mood::Rejects(i64::MAX) { 3 } else { 0 });
-        told = now;
+        before = now;
     }
 }
 

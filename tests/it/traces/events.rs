@@ -42,9 +42,9 @@ async fn the_spans_of_one_event_are_one_trace_across_a_kill(database: &Database)
         collector.named("send billing").iter().any(|span| span.get("hooklatch.outcome") == "done")
     })
     .await;
-    let told = ledger(&server, "evt_1").await;
-    let trace_id = told["trace_id"].as_str().unwrap();
-    assert_eq!(told["is_trace_recorded"], true);
+    let shown = ledger(&server, "evt_1").await;
+    let trace_id = shown["trace_id"].as_str().unwrap();
+    assert_eq!(shown["is_trace_recorded"], true);
     let admission = &collector.named("admit stripe")[0];
     assert_eq!((admission.trace_id.as_str(), admission.parent_id.as_str()), (trace_id, ""));
     let attempts = collector.named("send billing");
@@ -126,9 +126,9 @@ async fn every_span_says_what_was_done_and_nothing_of_what_was_sent(database: &D
         assert_eq!((key, sent.get(key)), (key, value));
     }
     assert_eq!((first.kind, sent.kind, sent.is_error), (5, 3, false));
-    let told = format!("{spans:?}");
+    let text = format!("{spans:?}");
     for unwanted in ["in_evt_1", "amount_paid", "stripe-signature", "t=1", "whsec", "s3cr3t"] {
-        assert!(!told.contains(unwanted), "`{unwanted}` in {told}");
+        assert!(!text.contains(unwanted), "`{unwanted}` in {text}");
     }
 }
 
@@ -162,14 +162,14 @@ async fn two_nodes_and_their_verdicts_agree_about_every_event() {
     }
     assert!((5..=35).contains(&recorded_n), "{recorded_n} of 40 at a half");
     // Of each recorded event: its admission by one node, the copy by the other, and its attempt by either.
-    let told_n = || (collector.named("admit stripe").len(), collector.named("send billing").len());
+    let exported_n = || (collector.named("admit stripe").len(), collector.named("send billing").len());
     soon("all are told", &one, async || {
-        let (admitted_n, sent_n) = told_n();
+        let (admitted_n, sent_n) = exported_n();
         admitted_n >= 2 * recorded_n && sent_n >= recorded_n
     })
     .await;
     assert!(one.terminate() && other.terminate());
-    assert_eq!(told_n(), (2 * recorded_n, recorded_n));
+    assert_eq!(exported_n(), (2 * recorded_n, recorded_n));
     let nodes: std::collections::BTreeSet<String> =
         collector.spans().iter().map(|span| span.resource["service.instance.id"].clone()).collect();
     assert_eq!(nodes.len(), 2);

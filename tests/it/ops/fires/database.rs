@@ -55,13 +55,13 @@ async fn failing_pruning_fires_an_alert(database: &Database) {
             processed_at_ms = processed_at_ms - 8640000000";
     database.run(aged).await.unwrap();
     let log = || watched.server.log();
-    let is_told = async || {
-        let told = watched.server.admin_text("/metrics").await;
+    let is_exported = async || {
+        let metrics = watched.server.admin_text("/metrics").await;
         let of = "hooklatch_prune_lag_seconds{table=\"webhook_payloads\"} ";
-        let lag_s = told.lines().find_map(|line| line.strip_prefix(of));
+        let lag_s = metrics.lines().find_map(|line| line.strip_prefix(of));
         lag_s.is_some_and(|lag_s| lag_s.parse::<f64>().unwrap() > 69.0 * 86_400.0)
     };
-    until("the lag is told", Duration::from_secs(20), log, is_told).await;
+    until("the lag is told", Duration::from_secs(20), log, is_exported).await;
     watched.prometheus.fires(&["RetentionLag warning"]).await;
     assert_eq!(database.count("SELECT COUNT(*) FROM webhook_payloads").await, 2);
     database.run(allow).await.unwrap();

@@ -157,8 +157,8 @@ async fn nodes_of_two_versions_fire_an_alert() {
     let mut beside = Watched::prepared(&database, "");
     beside.start_after(format!("exec '{}' \"$@\"", program.display()));
     beside.spawn().await;
-    let told = beside.admin_text("/metrics").await;
-    assert!(told.contains(&format!("hooklatch_build_info{{version=\"{another}\"")), "{told}");
+    let metrics = beside.admin_text("/metrics").await;
+    assert!(metrics.contains(&format!("hooklatch_build_info{{version=\"{another}\"")), "{metrics}");
     let Some(watched) = Watched::look(server, &[beside.admin], &[]).await else { return };
     watched.prometheus.fires(&["VersionsDiffer warning"]).await;
     assert!(beside.terminate());

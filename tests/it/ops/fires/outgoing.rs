@@ -102,13 +102,13 @@ async fn a_failing_destination_and_a_response_after_its_lease_fire_alerts(databa
     watched.prometheus.fires(&open).await;
     watched.prometheus.is_quiet_about(&open).await;
     // Another worker takes the message while its call is under way.
-    stub.next(&[Mode::WhenTold]);
+    stub.next(&[Mode::WhenReleased]);
     assert_eq!(watched.event("evt_2", "paid").await, 200);
     let under_way = "SELECT COUNT(*) FROM outbox_queue WHERE state = 'leased'";
     let log = || watched.server.log();
     until("it is called", Duration::from_secs(20), log, async || database.count(under_way).await == 1).await;
     database.run("UPDATE outbox_queue SET attempts_n = attempts_n + 1").await.unwrap();
-    stub.tell();
+    stub.release();
     watched.prometheus.fires(&["Fenced warning"]).await;
 }
 

@@ -44,8 +44,9 @@ async fn one_panic_and_repeated_panics_of_a_handler_fire_alerts(database: &Datab
     // Each is kept, and waits for a handler without that defect.
     let log = || watched.server.log();
     let counted = async || {
-        let told = watched.server.admin_text("/metrics").await;
-        let n = told.lines().find_map(|line| line.strip_prefix("hooklatch_panics_total{part=\"handler\"} "));
+        let metrics = watched.server.admin_text("/metrics").await;
+        let n =
+            metrics.lines().find_map(|line| line.strip_prefix("hooklatch_panics_total{part=\"handler\"} "));
         n.is_some_and(|n| n.parse::<u32>().unwrap() >= 20)
     };
     until("each is counted", Duration::from_secs(20), log, counted).await;

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::process::Command;
 
 use crate::database::Database;
-use crate::ops::prometheus::{Prometheus, Told};
+use crate::ops::prometheus::{PastMetrics, Prometheus};
 use crate::process::{SECRET, Server, client, now_s, stripe_signed};
 
 /// A server, and a Prometheus that asks it and has the numbers of its configuration.
@@ -38,7 +38,7 @@ impl Watched {
     }
 
     /// Watches a running server, and these nodes beside it; `past` are its earlier metrics.
-    pub(super) async fn look(server: Server, beside: &[SocketAddr], past: &[Told]) -> Option<Self> {
+    pub(super) async fn look(server: Server, beside: &[SocketAddr], past: &[PastMetrics]) -> Option<Self> {
         let prometheus = Prometheus::start(&[&[server.admin], beside].concat(), past)?;
         prometheus.has_looked().await;
         Some(Self { prometheus, server })
