@@ -210,7 +210,7 @@ async fn half_a_header_is_not_waited_for_longer_than_configured() {
 }
 
 #[tokio::test]
-async fn who_has_seen_one_request_and_sends_it_again_and_again_fills_no_log() {
+async fn repeated_replays_of_one_request_do_not_flood_the_log() {
     let database = Database::create(On::Sqlite).await.unwrap();
     let mut server = Server::prepare(&database.url, "");
     let config = std::fs::read_to_string(server.config()).unwrap();

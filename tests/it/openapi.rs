@@ -10,7 +10,7 @@ use crate::stub::{Mode, Stub};
 
 /// `UPDATE_OPENAPI=1 cargo nextest run openapi` writes it.
 #[test]
-fn openapi_json_is_what_the_types_say() {
+fn openapi_json_matches_the_types() {
     let wanted = format!("{:#}\n", hooklatch_contract::document());
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/openapi.json");
     if std::env::var_os("UPDATE_OPENAPI").is_some() {
@@ -24,7 +24,7 @@ fn openapi_json_is_what_the_types_say() {
 }
 
 #[tokio::test]
-async fn openapi_json_is_served_to_everybody_as_it_stands() {
+async fn openapi_json_is_served_unchanged_without_a_token() {
     let server = Server::start("sqlite://openapi.db", "").await;
     let served: Value = serde_json::from_str(&server.admin_text("/openapi.json").await).unwrap();
     assert_eq!(&served, document());
@@ -95,7 +95,7 @@ async fn busy() -> (Server, Stub) {
 }
 
 #[tokio::test]
-async fn a_fuzzer_finds_nothing_that_the_contract_does_not_say() {
+async fn a_fuzzer_finds_no_response_outside_the_contract() {
     if crate::sdk::runner::installed().is_none() {
         return;
     }
@@ -159,7 +159,7 @@ fn a_generated_typescript_client_compiles() {
 }
 
 #[tokio::test]
-async fn a_fuzzer_without_a_token_hears_that_it_needs_one() {
+async fn a_fuzzer_without_a_token_finds_no_response_outside_the_contract() {
     if crate::sdk::runner::installed().is_none() {
         return;
     }

@@ -14,7 +14,7 @@ use crate::stub::{Mode, Stub};
 on_both!(
     an_operation_that_is_killed_five_times_acts_on_each_message_once,
     an_operation_is_ordered_watched_and_cancelled,
-    of_two_operators_who_undo_each_other_the_second_hears_412,
+    of_two_operators_who_undo_each_other_the_second_gets_412,
     an_operation_stops_after_few_calls_at_a_bad_destination_and_goes_on_when_it_is_mended,
     steps_are_where_they_were_after_each_kill,
     what_was_handled_is_run_again_in_steps_and_stops_at_a_handler_or_a_call_that_fails,
@@ -228,7 +228,7 @@ async fn an_operation_is_ordered_watched_and_cancelled(database: &Database) {
     }
 }
 
-async fn of_two_operators_who_undo_each_other_the_second_hears_412(database: &Database) {
+async fn of_two_operators_who_undo_each_other_the_second_gets_412(database: &Database) {
     let server = serve(database).await;
     let ops = Operator::new(server.admin, OPERATOR);
     let act = async |act: &str, key: &str, version: &str| {

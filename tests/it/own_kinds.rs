@@ -200,7 +200,7 @@ fn each_mistake_in_a_kind_names_its_file_its_key_and_its_remedy() {
 }
 
 #[test]
-fn mistakes_of_all_kinds_and_of_the_rest_come_at_once() {
+fn mistakes_of_all_kinds_are_reported_together() {
     let place = Place::new("[server]\nlisten = \"x\"\n[providers.beta]\nsecrets = []\n");
     place.kind("acme", "hmac-sha256", "md5");
     place.kind("beta", "horizon_h = 72", "horizon = 72");

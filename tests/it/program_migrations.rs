@@ -13,7 +13,7 @@ on_both!(
     a_step_that_ends_its_transaction_fails_and_is_not_recorded,
     a_text_that_was_changed_after_it_was_applied_is_refused,
     a_step_before_one_that_was_applied_is_refused,
-    a_node_that_may_not_migrate_says_what_is_missing,
+    a_node_that_may_not_migrate_reports_what_is_missing,
     the_app_migrates_after_our_own_schema,
     invalid_migration_names_fail_the_start,
 );
@@ -132,7 +132,7 @@ async fn a_step_before_one_that_was_applied_is_refused(database: &Database) {
     assert!(why.contains("`0000_early` of `ledger` stands before `0001_ledger`"), "{why}");
 }
 
-async fn a_node_that_may_not_migrate_says_what_is_missing(database: &Database) {
+async fn a_node_that_may_not_migrate_reports_what_is_missing(database: &Database) {
     database.store().await.close().await;
     let why = start(database, false, "ledger", &[FIRST, SECOND]).await;
     assert!(

@@ -347,7 +347,7 @@ fn the_result_of_each_sample_is_printed_and_written_as_json() {
 }
 
 #[test]
-fn what_no_signature_covers_decides_nothing() {
+fn routes_cannot_depend_on_unsigned_parts() {
     const SLACK: &str = "[providers.slack]\nsecrets = [\"8f742231b10e8888abcd99yyyzzz85a5\"]\n";
     let of = |provider: &str, key: &str, text: &str| {
         let on = if provider == ADYEN { "[\"AUTHORISATION\"]" } else { "[\"*\"]" };

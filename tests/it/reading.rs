@@ -248,7 +248,7 @@ fn a_signature_cannot_be_left_out_where_the_operator_requires_it() {
 }
 
 #[test]
-fn each_way_of_alipay_hears_its_own_answer() {
+fn each_alipay_api_gets_its_own_answer() {
     let provider = dev(&kind("alipay"));
     let answer = |body: &str| {
         let at = sign_at(&provider, "");

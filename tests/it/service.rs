@@ -139,7 +139,7 @@ async fn a_restart_on_a_socket_that_stays_open_refuses_nothing(database: &Databa
 }
 
 #[tokio::test]
-async fn who_sends_a_part_of_a_head_does_not_hold_up_a_stop() {
+async fn a_partial_request_head_does_not_delay_the_shutdown() {
     let database = Database::create(On::Sqlite).await.unwrap();
     let mut server = Server::prepare(&database.url, "[outbox]\nstop_timeout_ms = 60000\n");
     server.server_keys("header_timeout_ms = 60000");
@@ -225,7 +225,7 @@ impl ServiceManager {
 }
 
 #[tokio::test]
-async fn a_manager_hears_when_we_are_ready_how_it_goes_that_we_live_and_how_long_a_stop_takes() {
+async fn a_service_manager_is_notified_of_readiness_status_watchdog_and_stop_timeout() {
     let (database, manager) = (Database::create(On::Sqlite).await.unwrap(), ServiceManager::new());
     let mut server = Server::prepare(&database.url, "[outbox]\nstop_timeout_ms = 2000\n");
     server.start_after(format!("{} WATCHDOG_USEC=400000 WATCHDOG_PID=$$", manager.exported()));
@@ -286,7 +286,7 @@ fn complaint(server: &Server, before: &str) -> String {
 }
 
 #[test]
-fn a_start_that_waits_for_its_database_hears_a_stop() {
+fn a_start_that_waits_for_its_database_obeys_a_stop() {
     let manager = ServiceManager::new();
     let closed = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("postgres://x:y@{}/z", closed.local_addr().unwrap());
@@ -333,7 +333,7 @@ async fn a_secret_may_be_a_credential_of_the_manager() {
 }
 
 #[tokio::test]
-async fn health_asks_where_the_configuration_says() {
+async fn health_requests_the_configured_address() {
     let database = Database::create(On::Sqlite).await.unwrap();
     let server = Server::start(&database.url, "").await;
     let health = |variables: &[(&str, &str)]| {

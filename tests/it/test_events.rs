@@ -14,7 +14,7 @@ use crate::stub::{Call, Stub};
 
 on_both!(
     a_test_event_is_marked_everywhere_and_nothing_follows_from_it,
-    a_routed_test_event_is_said_to_be_one_in_each_call,
+    each_call_of_a_routed_test_event_is_marked_as_a_test,
     nothing_in_a_request_makes_an_event_a_test_event,
     an_invented_version_supersedes_no_real_event,
     a_bulk_re_run_passes_test_events_over,
@@ -135,7 +135,7 @@ async fn a_test_event_is_marked_everywhere_and_nothing_follows_from_it(database:
     assert_eq!(database.count("SELECT COUNT(*) FROM processed_webhook_events WHERE synthetic").await, 2);
 }
 
-async fn a_routed_test_event_is_said_to_be_one_in_each_call(database: &Database) {
+async fn each_call_of_a_routed_test_event_is_marked_as_a_test(database: &Database) {
     let stub = Stub::start().await;
     let server = serve(database, &stub).await;
     let ops = Operator::new(server.admin, OPERATOR);

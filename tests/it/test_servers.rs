@@ -13,7 +13,7 @@ use crate::process::{Server, client, free_port, post_stripe};
 
 on_sqlite!(
     samples_go_to_no_server_that_does_not_say_that_it_is_a_test_server,
-    a_test_server_says_so_everywhere,
+    every_response_page_and_command_marks_a_test_server,
     a_server_has_its_name_on_every_page,
     the_audit_log_says_whose_token_it_was_and_who_typed,
 );
@@ -90,7 +90,7 @@ async fn samples_go_to_no_server_that_does_not_say_that_it_is_a_test_server(data
     assert_eq!((&me["is_test"], &me["server_name"]), (&false.into(), &serde_json::Value::Null));
 }
 
-async fn a_test_server_says_so_everywhere(database: &Database) {
+async fn every_response_page_and_command_marks_a_test_server(database: &Database) {
     let mut server = Server::prepare(&database.url, TOKENS);
     server.server_keys("test = true\nname = \"staging\"");
     server.spawn().await;

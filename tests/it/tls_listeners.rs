@@ -227,7 +227,7 @@ async fn a_certificate_is_replaced_without_a_restart_and_a_broken_one_is_not_tak
 }
 
 #[tokio::test]
-async fn a_handshake_that_does_not_go_on_ends_in_time_and_gives_way_before_that() {
+async fn a_stalled_handshake_times_out_and_yields_to_others_before_that() {
     let app =
         Encrypted::start("header_timeout_ms = 60000\nconnections_n_max = 8\npeer_share_percent = 100", "")
             .await;
@@ -256,7 +256,7 @@ async fn a_handshake_that_does_not_go_on_ends_in_time_and_gives_way_before_that(
 }
 
 #[tokio::test]
-async fn a_client_is_asked_who_it_is_where_authorities_are_named() {
+async fn a_client_certificate_is_requested_where_authorities_are_configured() {
     for is_needed in [true, false] {
         let app =
             Encrypted::start("", &format!("client_ca_file = \"ca.pem\"\nclient_needed = {is_needed}")).await;

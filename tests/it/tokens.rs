@@ -13,7 +13,7 @@ on_sqlite!(
     a_token_is_shown_once_good_at_once_and_refused_when_it_is_revoked,
     a_token_is_good_until_it_expires_and_its_name_is_free_after_that,
     no_token_creates_or_revokes_one_with_a_wider_scope,
-    what_is_wrong_with_a_request_for_a_token_is_said,
+    an_invalid_token_request_names_the_mistake,
 );
 
 const ADMIN: &str = "admin-token-0123456789";
@@ -159,7 +159,7 @@ async fn no_token_creates_or_revokes_one_with_a_wider_scope(database: &Database)
     refused(&Operator::new(server.admin, OPERATOR).get("/tokens").await, 403, "forbidden");
 }
 
-async fn what_is_wrong_with_a_request_for_a_token_is_said(database: &Database) {
+async fn an_invalid_token_request_names_the_mistake(database: &Database) {
     let server = serve(database).await;
     let admin = Operator::new(server.admin, ADMIN);
     let with = |key: &str, value: Value| {

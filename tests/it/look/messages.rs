@@ -8,13 +8,13 @@ use crate::contract::Answer;
 use crate::database::{Database, on_both};
 
 on_both!(
-    messages_are_listed_by_whatever_they_are_asked_by,
+    messages_are_listed_by_every_filter,
     a_list_of_messages_holds_still_while_rows_arrive,
     one_message_shows_its_answers_to_readers_and_says_so_in_the_audit_log,
     responses_shown_in_a_ledger_are_audited_without_their_content,
 );
 
-async fn messages_are_listed_by_whatever_they_are_asked_by(database: &Database) {
+async fn messages_are_listed_by_every_filter(database: &Database) {
     fill(database).await;
     let server = serve(database).await;
     let viewer = with(&server, "viewer");

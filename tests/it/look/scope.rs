@@ -11,7 +11,7 @@ use crate::database::{Database, on_both};
 use crate::store::name;
 
 on_both!(
-    nothing_out_of_scope_is_there,
+    records_out_of_scope_are_not_found,
     the_audit_log_is_paged_and_shows_what_is_in_scope,
     a_ledger_hides_decisions_about_messages_of_unknown_destination,
 );
@@ -38,7 +38,7 @@ async fn seen(store: &Store, principal: &Principal, filter: MessageFilter) -> Ve
     page.items.iter().map(|one| one.message_id.event_seq()).collect()
 }
 
-async fn nothing_out_of_scope_is_there(database: &Database) {
+async fn records_out_of_scope_are_not_found(database: &Database) {
     fill(database).await;
     let store = database.store().await;
     store.rejections_insert(&[refusal(1, "stripe"), refusal(2, "adyen")]).await.unwrap();

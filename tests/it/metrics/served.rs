@@ -11,7 +11,7 @@ use crate::stub::Stub;
 
 on_both!(
     a_scrape_has_metrics_of_the_node_and_of_its_senders,
-    what_was_accepted_last_is_known_after_a_restart,
+    the_time_of_the_last_accepted_event_survives_a_restart,
     metrics_of_a_removed_destination_end_but_its_waiting_messages_are_counted,
     what_strangers_and_senders_write_adds_nothing,
 );
@@ -152,7 +152,7 @@ fn assert_metrics_match_their_table(text: &str) {
     }
 }
 
-async fn what_was_accepted_last_is_known_after_a_restart(database: &Database) {
+async fn the_time_of_the_last_accepted_event_survives_a_restart(database: &Database) {
     let mut server = Server::start(&database.url, "").await;
     let last = r#"hooklatch_last_accepted_timestamp_seconds{provider="stripe"}"#;
     assert_eq!(value(&server.admin_text("/metrics").await, last), None, "there was none");

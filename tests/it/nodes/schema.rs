@@ -92,7 +92,7 @@ async fn a_node_that_starts_while_another_one_migrates_waits() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_nodes_that_start_at_once_on_an_empty_database_both_come_up() {
+async fn two_nodes_that_start_at_once_on_an_empty_database_both_become_ready() {
     let Some(database) = Database::empty(On::Postgres).await else { return };
     let mut one = Server::prepare(&database.url, "");
     let mut other = Server::prepare(&database.url, "");

@@ -17,7 +17,7 @@ use crate::stub::{Mode, Stub};
 on_both!(
     a_call_carries_its_key_and_the_events_own_bytes,
     a_failure_is_tried_again_under_the_same_key_with_the_same_bytes,
-    what_is_refused_or_redirected_is_dead_and_not_followed,
+    refused_and_redirected_calls_are_dead_and_not_followed,
     a_destination_that_is_down_is_tried_again_and_then_given_up,
     an_unknown_outcome_is_treated_as_configured,
     a_connection_that_hangs_before_it_stands_was_not_sent,
@@ -79,7 +79,7 @@ async fn a_failure_is_tried_again_under_the_same_key_with_the_same_bytes(databas
     assert_eq!(call.headers["hooklatch-attempt"], "3");
 }
 
-async fn what_is_refused_or_redirected_is_dead_and_not_followed(database: &Database) {
+async fn refused_and_redirected_calls_are_dead_and_not_followed(database: &Database) {
     let fixture = Fixture::new(database).await;
     let elsewhere = Stub::start().await;
     let location: &'static str = Box::leak(elsewhere.url().into_boxed_str());

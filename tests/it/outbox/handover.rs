@@ -12,11 +12,11 @@ use crate::store::{admit, event, message};
 use crate::stub::Mode;
 
 on_both!(
-    what_is_handed_over_is_sent_and_settled,
+    a_handed_over_message_is_sent_and_settled,
     nothing_is_handed_over_while_older_messages_wait,
     no_more_is_handed_over_than_there_are_slots,
     nothing_is_handed_over_where_a_person_would_have_to_decide,
-    what_is_handed_over_while_stopping_is_handed_back,
+    a_message_handed_over_during_shutdown_is_handed_back,
 );
 
 /// Commits a message that is written with `lease`, as admission does.
@@ -42,7 +42,7 @@ async fn until_drained(handover: &hooklatch_outbox::Handover) {
     tokio::time::timeout(std::time::Duration::from_secs(20), given).await.unwrap();
 }
 
-async fn what_is_handed_over_is_sent_and_settled(database: &Database) {
+async fn a_handed_over_message_is_sent_and_settled(database: &Database) {
     let fixture = Fixture::new(database).await;
     let outbox = seldom(&fixture, fixture.config(UnknownPolicy::Retry));
     let handover = outbox.handover();
@@ -129,7 +129,7 @@ async fn nothing_is_handed_over_where_a_person_would_have_to_decide(database: &D
     running.join_next().await.unwrap().unwrap();
 }
 
-async fn what_is_handed_over_while_stopping_is_handed_back(database: &Database) {
+async fn a_message_handed_over_during_shutdown_is_handed_back(database: &Database) {
     let fixture = Fixture::new(database).await;
     let outbox = seldom(&fixture, fixture.config(UnknownPolicy::Retry));
     let handover = outbox.handover();

@@ -269,7 +269,7 @@ fn a_comment_belongs_to_its_line_or_to_the_next_command_that_says_anything() {
 }
 
 #[test]
-fn a_promise_is_broken_by_what_does_not_come_back() {
+fn a_promise_is_broken_by_missing_output() {
     #[track_caller]
     fn check(promise: &str, output: &str, want: &[&str]) {
         assert_eq!(broken(promise, output), want, "{promise}");

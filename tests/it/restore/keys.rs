@@ -15,7 +15,7 @@ on_both!(
     no_key_that_the_destination_has_seen_is_used_for_another_content,
     a_restored_database_serves_no_request_before_it_is_taken_over,
     what_a_person_ordered_before_the_backup_is_not_sent_again_by_itself,
-    a_destination_is_asked_no_sooner_than_after_the_lost_time,
+    a_destination_is_queried_only_after_the_lost_time,
 );
 
 async fn seen(world: &World, destination: &str, event_id: &str, calls_n: usize) {
@@ -200,7 +200,7 @@ async fn what_a_person_ordered_before_the_backup_is_not_sent_again_by_itself(dat
 const AFTER_MS: i64 = 2_000;
 
 /// The message was tried before the backup, and once more in the time that is lost: that call is still worked on.
-async fn a_destination_is_asked_no_sooner_than_after_the_lost_time(database: &Database) {
+async fn a_destination_is_queried_only_after_the_lost_time(database: &Database) {
     let stub = Stub::start().await;
     stub.next(&[Mode::With(503, &[("retry-after", "2")]), Mode::WorkUntilReleased]);
     let more = format!(

@@ -12,22 +12,22 @@ on_both!(
     other_content_is_kept_whole_beside_the_event_that_stands,
     seventeen_other_contents_are_sixteen_rows_and_a_number,
     other_content_under_a_signed_text_that_is_taken_is_a_conflict_with_its_event,
-    contents_that_come_at_once_are_each_kept_once,
+    concurrent_contents_are_each_kept_once,
     a_conflict_that_is_to_be_dispatched_is_due_at_once_and_once,
     of_many_decisions_about_a_conflict_one_acts,
     a_replay_can_be_dispatched_by_a_person_and_a_dismissed_conflict_still,
     a_signal_is_a_copy_within_its_window_of_the_last_copy_and_later_another_event,
     a_stream_of_signals_is_an_event_again_after_each_window,
-    signals_that_come_at_once_are_of_one_firing,
+    concurrent_signals_are_one_firing,
     what_was_sent_before_is_a_replay_under_an_id_that_is_known_too,
     one_signed_text_has_room_for_sixteen_other_contents_under_whatever_ids,
     what_is_kept_beside_an_event_is_not_taken_again_under_another_id,
     a_replay_under_an_id_leaves_that_id_to_its_event,
-    one_content_that_comes_under_two_ids_at_once_is_kept_once,
+    one_content_under_two_concurrent_ids_is_kept_once,
     a_text_that_may_repeat_is_accepted_once_in_ten_minutes_of_its_provider_and_counted,
-    of_repeats_that_come_at_once_one_is_accepted_and_its_copies_are_duplicates,
+    of_concurrent_repeats_one_is_accepted_and_the_others_are_duplicates,
     copies_within_a_window_rearm_their_signal_once,
-    two_renderings_of_one_event_are_one_however_they_come,
+    two_renderings_of_one_event_are_one_event_in_any_order,
 );
 
 fn conflict(first: &IncomingEvent) -> Latched {
@@ -105,7 +105,7 @@ async fn other_content_under_a_signed_text_that_is_taken_is_a_conflict_with_its_
     assert_eq!(kept(&store, &first.key).await.len(), 1);
 }
 
-async fn contents_that_come_at_once_are_each_kept_once(database: &Database) {
+async fn concurrent_contents_are_each_kept_once(database: &Database) {
     let store = database.store().await;
     let all = (0..40).map(|n| {
         let store = store.clone();
@@ -260,7 +260,7 @@ async fn a_stream_of_signals_is_an_event_again_after_each_window(database: &Data
     }
 }
 
-async fn signals_that_come_at_once_are_of_one_firing(database: &Database) {
+async fn concurrent_signals_are_one_firing(database: &Database) {
     let store = database.store().await;
     let all = (0..16_i64).map(|n| {
         let store = store.clone();
@@ -341,7 +341,7 @@ async fn a_text_that_may_repeat_is_accepted_once_in_ten_minutes_of_its_provider_
     assert_eq!((row("d8").await.state, row("d8").await.due_at_ms), (EventState::Ignored, None));
 }
 
-async fn of_repeats_that_come_at_once_one_is_accepted_and_its_copies_are_duplicates(database: &Database) {
+async fn of_concurrent_repeats_one_is_accepted_and_the_others_are_duplicates(database: &Database) {
     let store = database.store().await;
     assert_eq!(insert(&store, &[&repeat(1, "d0", 0)]).await, [Latched::New]);
     let all = (0..16_i64).map(|n| {
@@ -386,7 +386,7 @@ async fn copies_within_a_window_rearm_their_signal_once(database: &Database) {
     }
 }
 
-async fn two_renderings_of_one_event_are_one_however_they_come(database: &Database) {
+async fn two_renderings_of_one_event_are_one_event_in_any_order(database: &Database) {
     let store = database.store().await;
     let by = Renderings { same: vec!["/type".to_owned()], differs: "/version".to_owned() };
     let renderings = Some(std::sync::Arc::new(by));
@@ -494,7 +494,7 @@ async fn a_replay_under_an_id_leaves_that_id_to_its_event(database: &Database) {
     assert_eq!(kept_of("evt_1").await, ["conflict"], "beside one that was dispatched it waits for a person");
 }
 
-async fn one_content_that_comes_under_two_ids_at_once_is_kept_once(database: &Database) {
+async fn one_content_under_two_concurrent_ids_is_kept_once(database: &Database) {
     let store = database.store().await;
     for round in 0..10_u8 {
         let known = format!("evt_known_{round}");

@@ -8,10 +8,10 @@ on_both!(
     a_key_is_claimed_once_and_then_returns_its_response,
     another_request_under_a_used_key_is_refused_first,
     a_lock_that_ended_is_taken_over_and_the_old_owner_writes_nothing,
-    a_released_key_is_anybodys_and_goes_on_counting,
+    a_released_key_can_be_claimed_again_and_continues_its_count,
     a_key_whose_window_is_over_is_new,
     a_key_belongs_to_its_principal,
-    of_many_who_ask_at_once_one_has_it,
+    of_many_concurrent_claims_one_wins,
 );
 
 fn asked(now_ms: i64) -> KeyRequest {
@@ -86,7 +86,7 @@ async fn a_lock_that_ended_is_taken_over_and_the_old_owner_writes_nothing(databa
     assert_eq!(answered(&store, &asked(1_002)).await, answer("new"));
 }
 
-async fn a_released_key_is_anybodys_and_goes_on_counting(database: &Database) {
+async fn a_released_key_can_be_claimed_again_and_continues_its_count(database: &Database) {
     let store = database.store().await;
     let first = claimed(&store, &asked(0)).await;
     store.idempotency_release(&first).await.unwrap();
@@ -123,7 +123,7 @@ async fn a_key_belongs_to_its_principal(database: &Database) {
     assert_eq!(answered(&store, &bob).await, answer("bob"));
 }
 
-async fn of_many_who_ask_at_once_one_has_it(database: &Database) {
+async fn of_many_concurrent_claims_one_wins(database: &Database) {
     let store = database.store().await;
     let ask = |_| {
         let store = store.clone();

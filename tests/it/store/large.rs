@@ -9,7 +9,7 @@ use sqlx::{AssertSqlSafe, Connection, PgConnection, Row, SqliteConnection};
 use super::retention::{counts, cuts, lease, round, run};
 use crate::database::{Database, on_both};
 
-on_both!(space_comes_back, lists_and_pruning_go_by_keys_however_much_there_is,);
+on_both!(freed_space_is_reused_or_returned, lists_and_pruning_go_by_keys_however_much_there_is,);
 
 /// `n` events from `first` on, done, without their bytes.
 pub(super) async fn fill_events(database: &Database, first: i64, n: i64) {
@@ -47,7 +47,7 @@ async fn fill(database: &Database, first: i64, n: i64) {
     run(database, &payload).await;
 }
 
-async fn space_comes_back(database: &Database) {
+async fn freed_space_is_reused_or_returned(database: &Database) {
     let store = database.store().await;
     let is_sqlite = database.url.starts_with("sqlite");
     let size = async || {

@@ -17,7 +17,7 @@ on_both!(
     a_look_takes_no_more_bodies_than_there_is_memory_for,
     workers_at_once_never_share_a_message,
     first_send_and_key_validity_are_set_once,
-    what_is_handed_back_unsent_costs_no_attempt,
+    a_message_handed_back_unsent_uses_no_attempt,
     a_claim_that_sends_nothing_starts_no_clock,
     open_messages_are_counted_by_state,
     a_message_may_be_written_with_its_first_lease,
@@ -205,7 +205,7 @@ async fn open_messages_are_counted_by_state(database: &Database) {
     assert_eq!(counts, [(MessageState::Held, 1), (MessageState::Ready, 1)]);
 }
 
-async fn what_is_handed_back_unsent_costs_no_attempt(database: &Database) {
+async fn a_message_handed_back_unsent_uses_no_attempt(database: &Database) {
     let store = database.store().await;
     admit(&store, &event("evt_1", "a"), &[message("billing")]).await;
     let ready = SettleTo::Ready { visible_at_ms: 1_000 };

@@ -20,14 +20,14 @@ on_both!(
     the_set_of_an_operation_is_fixed_and_counted_with_its_order,
     each_row_is_acted_on_once_and_recorded_one_by_one,
     rows_that_have_moved_on_are_passed_over_with_the_reason,
-    an_operation_that_was_cancelled_goes_no_further,
+    a_cancelled_operation_stops,
     an_operation_reaches_what_its_orderer_reaches,
     events_are_erased_and_rerun_by_a_filter,
     what_is_refused_halfway_leaves_its_row_as_it_was,
     of_two_nodes_one_acts_on_a_row,
     a_row_that_the_database_refuses_is_passed_by,
     more_than_an_operation_may_act_on_is_refused,
-    an_operation_and_its_set_go_when_they_are_old,
+    old_operations_and_their_rows_are_pruned,
     what_makes_calls_goes_in_steps_that_wait_for_their_calls,
     an_operation_stops_when_its_calls_fail_and_goes_on_when_a_person_says_so,
     the_same_act_on_the_same_filter_is_ordered_twice_only_on_purpose,
@@ -197,7 +197,7 @@ async fn rows_that_have_moved_on_are_passed_over_with_the_reason(database: &Data
     );
 }
 
-async fn an_operation_that_was_cancelled_goes_no_further(database: &Database) {
+async fn a_cancelled_operation_stops(database: &Database) {
     let store = database.store().await;
     dead(&store, 5).await;
     let people = ops(&store);
@@ -397,7 +397,7 @@ async fn more_than_an_operation_may_act_on_is_refused(database: &Database) {
     assert_eq!(database.count("SELECT COUNT(*) FROM operation_rows").await, 0);
 }
 
-async fn an_operation_and_its_set_go_when_they_are_old(database: &Database) {
+async fn old_operations_and_their_rows_are_pruned(database: &Database) {
     let store = database.store().await;
     dead(&store, 3).await;
     let send = order(of_messages(MessageAct::Send, in_state(MessageState::Dead)), 3);

@@ -14,11 +14,11 @@ use crate::database::{Database, on_both};
 
 on_both!(
     a_decision_is_made_once_and_recorded,
-    what_a_worker_holds_or_is_done_is_not_decided_about,
+    leased_and_done_messages_refuse_decisions,
     of_many_decisions_about_a_message_one_acts,
     a_message_sent_again_starts_anew_under_its_key,
     what_may_have_taken_effect_is_not_repeated_for_longer_because_a_person_had_it_sent,
-    what_a_dead_worker_held_is_decided_about_when_its_lease_has_ended,
+    the_message_of_a_dead_worker_can_be_decided_after_its_lease,
     messages_are_listed_newest_first_page_by_page,
     attempts_are_listed_from_history_queue_and_finished_message,
     what_a_person_ends_leaves_the_queue_with_its_last_words,
@@ -75,7 +75,7 @@ async fn a_decision_is_made_once_and_recorded(database: &Database) {
     );
 }
 
-async fn what_a_worker_holds_or_is_done_is_not_decided_about(database: &Database) {
+async fn leased_and_done_messages_refuse_decisions(database: &Database) {
     let store = database.store().await;
     let done = settled(&store, "evt_1", SettleTo::Done).await;
     admit(&store, &event("evt_2", "b"), &[message("billing")]).await;
@@ -98,7 +98,7 @@ async fn what_a_worker_holds_or_is_done_is_not_decided_about(database: &Database
     assert_eq!(decide(&ops(&store), &absent, &decision("k")).await, "not_found");
 }
 
-async fn what_a_dead_worker_held_is_decided_about_when_its_lease_has_ended(database: &Database) {
+async fn the_message_of_a_dead_worker_can_be_decided_after_its_lease(database: &Database) {
     let store = database.store().await;
     for (n, act, state) in [(1, MessageAct::Done, "done"), (2, MessageAct::Discard, "discarded")] {
         let event_id = format!("evt_{n}");

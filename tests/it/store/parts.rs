@@ -17,7 +17,7 @@ on_both!(
     a_sealed_body_in_parts_opens_where_it_is_kept_as_a_conflict,
     parts_of_an_event_that_was_not_latched_are_swept_and_those_of_a_latched_one_never,
     an_event_whose_parts_were_swept_is_not_latched,
-    a_body_of_which_a_part_is_missing_counts_as_gone,
+    a_body_with_a_missing_part_is_treated_as_deleted,
 );
 
 /// Bytes of any value, of more than one part.
@@ -144,7 +144,7 @@ async fn an_event_whose_parts_were_swept_is_not_latched(database: &Database) {
     assert!(store.event_get(&key("evt_1")).await.unwrap().is_none());
 }
 
-async fn a_body_of_which_a_part_is_missing_counts_as_gone(database: &Database) {
+async fn a_body_with_a_missing_part_is_treated_as_deleted(database: &Database) {
     let store = database.store().await;
     let candidate = written(&store, &large("evt_1"), 1_000).await;
     latch(&store, candidate).await.unwrap();

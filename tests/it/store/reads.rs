@@ -14,7 +14,7 @@ on_both!(
     each_filter_finds_what_it_says_and_nothing_else,
     since_lists_each_event_once_in_any_commit_order_of_two_nodes,
     a_walk_with_few_matches_returns_its_position_and_continues,
-    what_is_out_of_scope_is_not_there,
+    out_of_scope_records_are_not_found,
     minutes_are_counted_by_provider,
     counts_are_bounded_and_say_so,
 );
@@ -211,7 +211,7 @@ async fn a_walk_with_few_matches_returns_its_position_and_continues(database: &D
     assert_eq!((ids(&page), page.next), (Vec::new(), None));
 }
 
-async fn what_is_out_of_scope_is_not_there(database: &Database) {
+async fn out_of_scope_records_are_not_found(database: &Database) {
     let store = database.store().await;
     let adyen = EventKey { provider: name("adyen"), event_id: "evt_1".to_owned() };
     let other = IncomingEvent { key: adyen.clone(), ..event("evt_1", "secret of adyen") };

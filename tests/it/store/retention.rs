@@ -15,13 +15,13 @@ use crate::database::{Database, On, on_both};
 on_both!(
     old_rows_are_pruned_and_needed_ones_stay,
     an_id_goes_after_its_own_window_and_after_all_else_of_its_event,
-    a_body_stays_for_its_window_after_the_last_word_about_its_messages,
+    a_body_is_kept_for_its_window_after_its_last_message_settles,
     what_would_go_is_counted_as_it_goes,
     a_clock_that_was_ahead_does_not_block_pruning,
     a_signal_is_forgotten_after_its_firings_alone,
     versions_go_with_their_events_and_counts_with_their_keys,
-    lanes_without_messages_go_when_nothing_has_used_them,
-    small_things_go_by_their_age,
+    unused_lanes_without_messages_are_pruned,
+    small_tables_are_pruned_by_age,
 );
 
 /// Everything before `ms` may go.
@@ -180,7 +180,7 @@ async fn an_id_goes_after_its_own_window_and_after_all_else_of_its_event(databas
     assert_eq!(counts(database).await, [0, 0, 0, 0]);
 }
 
-async fn a_body_stays_for_its_window_after_the_last_word_about_its_messages(database: &Database) {
+async fn a_body_is_kept_for_its_window_after_its_last_message_settles(database: &Database) {
     let store = database.store().await;
     admit(&store, &received("evt_1", 1_000), &[message("billing")]).await;
     settle(&store, SettleTo::Done, 60_000).await;
@@ -283,7 +283,7 @@ async fn versions_go_with_their_events_and_counts_with_their_keys(database: &Dat
     assert_eq!((database.count(versions).await, database.count(conflicts).await), (0, 0));
 }
 
-async fn lanes_without_messages_go_when_nothing_has_used_them(database: &Database) {
+async fn unused_lanes_without_messages_are_pruned(database: &Database) {
     let store = database.store().await;
     let in_lane =
         |lane: &str| hooklatch_store::NewMessage { lane: Some(lane.to_owned()), ..message("billing") };
@@ -304,7 +304,7 @@ async fn lanes_without_messages_go_when_nothing_has_used_them(database: &Databas
     assert_eq!(database.count(ready).await, 1, "it begins anew");
 }
 
-async fn small_things_go_by_their_age(database: &Database) {
+async fn small_tables_are_pruned_by_age(database: &Database) {
     let store = database.store().await;
     let fill = "INSERT INTO taught_secrets (provider, secret, taught_at_ms) VALUES ('a', 's', 1000), ('b', 's', 90000);
         INSERT INTO secret_uses (provider, fingerprint, matched_n, last_matched_at_ms)
@@ -345,7 +345,7 @@ async fn small_things_go_by_their_age(database: &Database) {
 }
 
 #[tokio::test]
-async fn what_a_person_decides_about_now_is_passed_by() {
+async fn pruning_skips_events_that_an_operator_is_deciding() {
     let Some(database) = Database::create(On::Postgres).await else { return };
     let store = database.store().await;
     for n in 0..3 {

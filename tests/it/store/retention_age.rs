@@ -11,7 +11,7 @@ use crate::database::{Database, On, on_both};
 
 on_both!(
     what_waits_for_something_else_is_not_counted_before_it,
-    only_what_could_have_gone_is_overdue,
+    only_prunable_rows_count_as_overdue,
     a_clock_that_was_behind_loses_nothing,
 );
 
@@ -61,7 +61,7 @@ async fn what_waits_for_something_else_is_not_counted_before_it(database: &Datab
 }
 
 /// What something needed for long goes late, and says nothing about how pruning keeps up.
-async fn only_what_could_have_gone_is_overdue(database: &Database) {
+async fn only_prunable_rows_count_as_overdue(database: &Database) {
     let store = database.store().await;
     for n in 0..20 {
         admit(&store, &received(&format!("evt_{n}"), 1_000), &[message("billing")]).await;

@@ -18,15 +18,15 @@ use super::{
 use crate::database::{Database, on_both};
 
 on_both!(
-    what_is_written_is_sealed_and_what_is_read_is_clear,
-    rows_in_the_clear_go_on_beside_sealed_ones,
+    content_is_encrypted_at_rest_and_decrypted_when_read,
+    unencrypted_rows_work_beside_encrypted_ones,
     a_key_is_replaced_while_old_rows_still_open,
     the_rows_of_a_key_are_counted_to_the_last_in_steps,
     rows_in_the_clear_are_sealed_in_batches,
     what_waits_for_a_key_is_put_off_and_goes_on_when_it_is_there,
     a_sealed_value_that_was_moved_changed_or_has_another_key_is_never_sent,
     duplicates_and_conflicts_are_recognised_as_without_a_key,
-    what_is_erased_needs_no_key_any_more,
+    erased_content_needs_no_key,
     what_a_message_says_opens_for_its_own_event_alone,
     one_key_wins_an_id_however_many_register_at_once,
 );
@@ -88,7 +88,7 @@ fn hex_of(text: &str) -> String {
     hex::encode_upper(text)
 }
 
-async fn what_is_written_is_sealed_and_what_is_read_is_clear(database: &Database) {
+async fn content_is_encrypted_at_rest_and_decrypted_when_read(database: &Database) {
     let store = database.store().await.sealed_with(ring(&[("k1", 1)]));
     // The body is longer than what fits a row's page on either database.
     let large = format!("{{\"email\":\"ann@example.com\",\"x\":\"{}\"}}", "y".repeat(100_000));
@@ -127,7 +127,7 @@ async fn what_is_written_is_sealed_and_what_is_read_is_clear(database: &Database
     }
 }
 
-async fn rows_in_the_clear_go_on_beside_sealed_ones(database: &Database) {
+async fn unencrypted_rows_work_beside_encrypted_ones(database: &Database) {
     let clear = database.store().await;
     admit(&clear, &event("evt_1", SECRET), &[message("billing"), own("billing")]).await;
     let sealed = clear.clone().sealed_with(ring(&[("k1", 1)]));
@@ -361,7 +361,7 @@ async fn duplicates_and_conflicts_are_recognised_as_without_a_key(database: &Dat
     );
 }
 
-async fn what_is_erased_needs_no_key_any_more(database: &Database) {
+async fn erased_content_needs_no_key(database: &Database) {
     let store = database.store().await.sealed_with(ring(&[("k1", 1)]));
     admit(&store, &event("evt_1", SECRET), &[own("billing")]).await;
     let one = lease(&store, 1_000).await.remove(0);

@@ -14,9 +14,9 @@ on_both!(
     ids_inside_events_are_for_readers_and_within_the_scope_of_the_token,
     the_newest_events_with_one_id_are_found_and_no_more_than_fifty,
     other_content_and_copies_have_their_own_ids_and_copies_none,
-    search_ids_go_with_the_body_whether_it_is_erased_or_pruned,
+    search_ids_are_deleted_with_the_body_on_erasure_and_pruning,
     with_a_key_digests_are_stored_whole_ids_are_found_and_reseal_keeps_that,
-    what_was_not_looked_at_is_said,
+    incomplete_searches_report_what_they_skipped,
 );
 
 fn with_ids(event_id: &str, body: &str, ids: &[&str]) -> IncomingEvent {
@@ -111,7 +111,7 @@ async fn other_content_and_copies_have_their_own_ids_and_copies_none(database: &
     assert_eq!(search_ids(database).await, ["order-1", "order-2"]);
 }
 
-async fn search_ids_go_with_the_body_whether_it_is_erased_or_pruned(database: &Database) {
+async fn search_ids_are_deleted_with_the_body_on_erasure_and_pruning(database: &Database) {
     let store = database.store().await;
     admit(&store, &with_ids("evt_1", "a", &["order-1", "cus_11"]), &[]).await;
     admit(&store, &with_ids("evt_2", "b", &["order-2", "cus_11"]), &[]).await;
@@ -175,7 +175,7 @@ async fn with_a_key_digests_are_stored_whole_ids_are_found_and_reseal_keeps_that
     assert!(search_ids(database).await.iter().all(|key| !keys.contains(key)));
 }
 
-async fn what_was_not_looked_at_is_said(database: &Database) {
+async fn incomplete_searches_report_what_they_skipped(database: &Database) {
     let store = database.store().await;
     let bob = scoped(&store, Role::Reader, Some(&["stripe", "acme"]), None);
     let unsearched =

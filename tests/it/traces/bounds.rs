@@ -109,7 +109,7 @@ async fn at_a_sampling_ratio_of_zero_no_span_is_exported_and_calls_are_unsampled
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_traces_nothing_says_nothing() {
+async fn without_propagation_a_call_has_no_traceparent() {
     let database = Database::create(crate::database::On::Sqlite).await.unwrap();
     let (collector, far) = (Collector::start().await, CalledDestination::start().await);
     for (id, more) in [("evt_off", "endpoint = \"\""), ("evt_silent", "propagate = false")] {

@@ -61,7 +61,7 @@ async fn a_strangers_traceparent_is_not_looked_at_and_a_trusted_one_is_a_link() 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_traceparent_of_the_destinations_own_configuration_stands() {
+async fn a_traceparent_header_in_a_destinations_configuration_wins() {
     let database = Database::create(On::Sqlite).await.unwrap();
     let (collector, far) = (Collector::start().await, CalledDestination::start().await);
     let own = format!("00-{THEIRS}-{THEIR_SPAN}-01");
