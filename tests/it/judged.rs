@@ -1,5 +1,5 @@
-//! What people read about money follows from what the program does: the page, the command and the API say the same of a
-//! message, and none of them calls safe what may happen twice.
+//! The risk of each act on a message: the page, the command and the API show the same, and none of them calls safe what
+//! may happen twice.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Properties of every kind that we can sign for: what is changed on the way is refused, and nothing panics.
+//! Properties of every kind that Hooklatch can sign for: a changed request is refused, and nothing panics.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Bodies of more than a mebibyte: admitted by themselves, never kept waiting by strangers, refused at once when too large.
+//! Bodies of more than a mebibyte: admitted alone, never delayed by unsigned requests, refused at once when too large.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! The library door: built-in kinds by name, and what a program hears of one that there is not.
+//! The library's API: built-in kinds by name, and the error for an unknown one.
 
 use hooklatch::prelude::*;
 use hooklatch::testing::Trial;

@@ -1,5 +1,4 @@
-//! A configuration loaded with its kinds: each provider is made once, by what its kind says of it, and is what the app
-//! then runs with.
+//! A configuration loaded with its kinds: each provider is built once, by its kind, and the app runs with it.
 
 use std::sync::mpsc;
 

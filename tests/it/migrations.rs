@@ -1,4 +1,4 @@
-//! What a later version does to a large table while this one goes on admitting: expand, fill, index.
+//! A later version migrates a large table while this one admits events: expand, fill, index.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,5 @@
-//! The SQLite file as an inode: what is at the path must be what the server has open, under one name, for one process.
+//! The SQLite file as an inode: the file at the path must be the one that the server has open, under one name, for one
+//! process.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

@@ -1,4 +1,4 @@
-//! Requests that are odd and still ours to answer: the same on both databases, and within bounds.
+//! Unusual requests: the same response on both databases, and within limits.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;

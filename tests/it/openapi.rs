@@ -1,4 +1,4 @@
-//! `openapi.json`: written from the types, served as it stands, and true under a fuzzer.
+//! `openapi.json`: generated from the types, served unchanged, and correct under a fuzzer.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Operations of the real binary: ordered, counted, killed, cancelled, left by one node to another.
+//! Bulk operations of the real binary: ordered, counted, killed, cancelled, handed from one node to another.
 
 use std::time::Duration;
 

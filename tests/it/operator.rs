@@ -1,4 +1,4 @@
-//! What operators see of the real binary, and what senders see when it cannot take more.
+//! The operators' view of the real binary, and its responses to senders at its limits.
 
 use std::time::Duration;
 

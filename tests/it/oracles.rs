@@ -1,5 +1,4 @@
-//! What a stranger can have us say, and whether any of it is believed: a handshake answers anybody, so nothing that
-//! it answers may be the signature of a body.
+//! Signing oracles: a handshake answers without authentication, so no answer may be the valid signature of a body.
 
 use hooklatch_receive::provider::{ActiveProvider, filled_sample};
 use hooklatch_receive::providers::builtin;

@@ -1,4 +1,4 @@
-//! What a payer, or the holder of one genuine request, makes of it at senders that sign with keys and texts of their own:
+//! What a payer, or the holder of one genuine request, can forge at senders with signature schemes of their own:
 //! no failure becomes a success, no amount grows, and one notice stays one.
 
 use hooklatch_core::config::KindSettings;

@@ -1,4 +1,4 @@
-//! Whose the files are: customers' data and secrets are not for everybody on the machine.
+//! File permissions: customers' data and secrets are not readable by other users of the machine.
 
 use std::fs::{Permissions, metadata, set_permissions};
 use std::os::unix::fs::PermissionsExt;

@@ -1,4 +1,4 @@
-//! The real binary as a process of its own: started, asked, killed, started again.
+//! The real binary as a process of its own: started, called, killed, restarted.
 
 use std::fs::Permissions;
 use std::net::{SocketAddr, TcpListener};

@@ -1,5 +1,5 @@
-//! `check` proves a configuration: what would swallow payments in silence is named, by file, key, value and remedy, and what
-//! is meant is left alone.
+//! `check` proves a configuration: it reports what would lose payments silently, with file, key, value and remedy, and
+//! accepts what is intended.
 
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;

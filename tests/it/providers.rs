@@ -1,5 +1,5 @@
-//! Every kind against its vectors, both ways: what a sender signs is believed, what we sign is believed,
-//! and nothing else is.
+//! Every kind against its vectors, both ways: the sender's signatures verify, Hooklatch's signatures verify, and
+//! nothing else does.
 
 use std::path::Path;
 use std::sync::OnceLock;

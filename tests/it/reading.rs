@@ -1,5 +1,4 @@
-//! What is read from believed requests beyond a pointer: batches, encrypted and encoded bodies; and what of them is
-//! not kept.
+//! Reading verified requests beyond a pointer: batches, encrypted and encoded bodies; and which parts are not stored.
 
 use hooklatch_core::config::{KindSettings, Secret};
 use hooklatch_core::types::IncomingEvent;

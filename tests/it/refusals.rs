@@ -1,4 +1,4 @@
-//! What is refused says what is wrong, where, and what to do: on the running program, by HTTP and on the command line.
+//! A refusal says what is wrong, where, and what to do: in the running program, by HTTP and on the command line.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

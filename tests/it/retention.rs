@@ -1,5 +1,5 @@
-//! Retention as operators see it: the real binary prunes by itself, counts what would go, and erases on a person's
-//! word.
+//! Retention as operators see it: the real binary prunes by itself, counts what would be pruned, and erases on an
+//! operator's order.
 
 use std::process::Command;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What a token with a scope learns of what is out of it: counts, and answers that an earlier token was given.
+//! What a scoped token can learn about records out of its scope: counts, and responses to an earlier token.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Secrets of the running program: rotated without a refusal, shown nowhere, and none there by default.
+//! Secrets of the running program: rotated without a refusal, never shown, and without defaults.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! What strangers wrote, wherever a person reads it: no command, log line or answer gives it back such that it steers a
-//! terminal, or hides or turns around what stands beside it.
+//! Untrusted text wherever an operator reads it: no command, log line or response prints it such that it controls a
+//! terminal, or hides or reverses the text beside it.
 
 use std::process::Command;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! A secret that a sender posts to the URL: kept while a person pairs, and shown to an operator once.
+//! A secret that a sender posts to the URL: kept while an operator pairs, and shown to an operator once.
 
 use std::process::Command;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Test events: an operator makes them, they are marked everywhere, and nothing follows from them unless that is asked
-//! for. Nothing in a webhook request makes one, and none stands in the way of a real event.
+//! Test events: an operator creates them, they are marked everywhere, and they have effects only on request. No webhook
+//! request creates one, and none blocks a real event.
 
 use std::time::Duration;
 

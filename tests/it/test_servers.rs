@@ -1,4 +1,4 @@
-//! Fake events go to servers alone that say that they may have them; what a server says of itself is its configuration's.
+//! Fake events are sent only to servers that are configured as test servers and say so.
 
 use std::path::Path;
 use std::process::{Command, Output};

@@ -1,4 +1,4 @@
-//! TLS on our own listeners: what is spoken, what a slow or foreign peer gets, and certificates that change.
+//! TLS on the listeners: the protocols, slow or foreign peers, and certificates that change.
 
 use std::net::SocketAddr;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Tokens of operators: made, shown once, good at once and everywhere, and good no more when they are revoked or old.
+//! Tokens of operators: created, shown once, valid at once on every node, and invalid when revoked or expired.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! An upgrade from the schema before, while senders send: on PostgreSQL old and new nodes beside each other, on SQLite
-//! one process after the other. The later version's migrations are those of `migrations.rs`.
+//! An upgrade from the previous schema, while senders send: on PostgreSQL old and new nodes beside each other, on
+//! SQLite one process after the other. The later version's migrations are those of `migrations.rs`.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! Vectors say what they are judged with as the configuration does.
+//! Vectors have the settings that they are verified with, as a configuration has.
 
 use hooklatch_receive::providers::builtin;
 use hooklatch_receive::vectors::{Judged, judge};

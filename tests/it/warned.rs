@@ -1,4 +1,4 @@
-//! What is allowed and most likely not meant: `check` warns of it, in words, and of nothing else.
+//! Valid but probably unintended settings: `check` warns of them, and of nothing else.
 
 use crate::floors::check;
 

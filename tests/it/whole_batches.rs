@@ -1,4 +1,4 @@
-//! Senders of whole batches, over HTTP: what Salesforce and Azure Event Grid hear, and what becomes of each event.
+//! Senders of whole batches, over HTTP: the responses to Salesforce and Azure Event Grid, and the state of each event.
 
 use reqwest::Response;
 

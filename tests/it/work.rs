@@ -1,6 +1,5 @@
-//! What a request costs before any key is known: every part of it that a stranger may make longer costs as much more,
-//! and no more than that. Compared are the same request and one four times as long, by the least work of several
-//! tries.
+//! What a request costs before any key is known: every part of it that an unauthenticated sender may make longer costs
+//! linearly more. The tests compare a request and one four times as long, by the least work of several tries.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Messages, by whatever they are asked by, and one with its attempts.
+//! The list of messages with each of its filters, and one message with its attempts.
 
 use hooklatch_core::types::MessageState;
 use serde_json::{Value, json};

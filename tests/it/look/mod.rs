@@ -1,5 +1,5 @@
-//! What people look at besides events: messages, lanes, destinations, providers, refusals, the backlog. Each route with
-//! rows in every state, for every role, and within a token's scope. Every answer is held against the contract.
+//! The read routes besides events: messages, lanes, destinations, providers, refusals, the backlog. Each route with
+//! rows in every state, for every role, and within a token's scope. Every response is validated against the contract.
 
 mod messages;
 mod places;

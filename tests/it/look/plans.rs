@@ -1,5 +1,4 @@
-//! How PostgreSQL goes about what people look at, with a million messages behind them: by an index, and no further than
-//! a page may look.
+//! PostgreSQL's plans for the read routes, with a million messages: by an index, and no further than a page may look.
 
 use hooklatch_store::{meter_statements, people_statements, read_statements};
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! What is out of a token's scope is not found, by any endpoint.
+//! Records out of a token's scope are not found, by any endpoint.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! What is open is counted where it stands, and nodes know together how often a sender sends.
+//! Open events and messages are counted by state, and nodes share how often a sender sends.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! What the real binary says: of itself and of its senders, after a restart, without its database, and to strangers.
+//! Metrics of the real binary: of itself and of its senders, after a restart, without its database, and without a
+//! token.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! The lease protocol, checked in every order of events: crashes, pauses, lost answers, clocks that differ, a
+//! The lease protocol, checked in every order of steps: crashes, pauses, lost answers, clocks that differ, a
 //! destination that works on after the time-out, and a gateway that says "it failed" of what was done.
 //!
 //! One message, two workers. The queue's row, while it is leased, is the attempt under way; a settlement that finds the

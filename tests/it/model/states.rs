@@ -1,4 +1,4 @@
-//! What the model knows of the message, its workers and their calls, and what may happen next.
+//! The model's state of the message, its workers and their calls, and the possible next steps.
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum At {

@@ -1,4 +1,4 @@
-//! A primary that goes away, a standby that takes over, and what a synchronous standby is worth.
+//! A primary that fails, a standby that takes over, and what a synchronous standby guarantees.
 
 use std::time::{Duration, Instant};
 

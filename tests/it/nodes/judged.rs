@@ -1,4 +1,4 @@
-//! The doctor on servers that are really set badly: what it says of each, and how it ends.
+//! The doctor on servers with unsafe settings: its finding for each, and its exit code.
 
 use std::time::Duration;
 

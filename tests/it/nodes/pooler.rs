@@ -1,4 +1,4 @@
-//! PgBouncer between us and PostgreSQL: what works, and what is refused with a reason.
+//! PgBouncer between Hooklatch and PostgreSQL: what works, and what is refused with a reason.
 
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;

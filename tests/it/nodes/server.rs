@@ -1,4 +1,4 @@
-//! A PostgreSQL of a test's own, that may be stopped, killed, followed by a standby and replaced by it.
+//! A test's own PostgreSQL, which can be stopped, killed, replicated to a standby and replaced by it.
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! What is demanded of PostgreSQL before anything is confirmed, and how a start waits for it.
+//! Settings that PostgreSQL needs before any event is confirmed, and how a start waits for it.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The dashboard asks for what there is, and its links lead somewhere.
+//! The dashboard queries metrics that exist, and its links work.
 
 use std::collections::BTreeSet;
 use std::fs;

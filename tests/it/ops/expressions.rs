@@ -1,4 +1,4 @@
-//! Names and labels in an expression of `PromQL`, and whether there are such.
+//! Names and labels in an expression of `PromQL`, and whether Hooklatch exports them.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! A real Prometheus that scrapes servers of ours four times a second, with rules that have less patience than ours.
+//! A real Prometheus that scrapes test servers four times a second, with our rules and shorter waits.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! Every rule has a runbook and tests, and asks for what there is.
+//! Every rule has a runbook and tests, and queries metrics that exist.
 
 use std::collections::BTreeSet;
 use std::fs;

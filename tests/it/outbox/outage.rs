@@ -1,4 +1,4 @@
-//! A destination that comes back to a backlog.
+//! A destination that recovers while a backlog waits.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! A panic in any part of the outbox is counted, costs what it was about, and stops nothing else.
+//! A panic in any part of the outbox is counted, affects its own message, and stops nothing else.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

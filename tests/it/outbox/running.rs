@@ -1,4 +1,4 @@
-//! The loop: waking, slots, stopping, and a database that goes away.
+//! The outbox loop: waking, slots, shutdown, and a database that becomes unreachable.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Leases that are shorter than what a result may wait for.
+//! Leases that are shorter than the longest wait of a result for the database.
 
 use hooklatch_core::config::UnknownPolicy;
 use sqlx::{Connection, PgConnection};

@@ -1,4 +1,4 @@
-//! TLS with destinations of our own: whom we believe, and who we say we are.
+//! TLS with destinations: which certificates are trusted, and the client certificate.
 
 use std::sync::Arc;
 

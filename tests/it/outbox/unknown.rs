@@ -1,5 +1,5 @@
 //! An unknown result is never treated as "did not happen": destinations that work on after the time-out, gateways
-//! that lose answers, questions that are asked too early.
+//! that lose answers, queries that are sent too early.
 
 use hooklatch_core::types::{AttemptResult, SentUnder};
 use std::collections::BTreeMap;

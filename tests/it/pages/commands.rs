@@ -1,5 +1,5 @@
-//! Every command of the pages for newcomers is run, against a server that is started as they say, and what the comment
-//! beside a command promises has to come back: a status, an outcome, a member of JSON such as `"effects_n":1`.
+//! Every command of the pages for newcomers is run, against a server that is started as they say, and its output must
+//! have what the comment beside it promises: a status, an outcome, a member of JSON such as `"effects_n":1`.
 
 use std::net::SocketAddr;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What pages and comments name is there: files, folders, kinds, places that links lead to.
+//! What pages and comments name exists: files, folders, kinds, targets of links.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,4 +1,4 @@
-//! `hooklatch backup`: beside a server under load, whole or not there, and for its owner alone.
+//! `hooklatch backup`: beside a server under load, copied completely or not at all, and readable by its owner alone.
 
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;

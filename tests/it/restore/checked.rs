@@ -1,4 +1,4 @@
-//! What the two commands do with arguments that cannot be, and what they say.
+//! Invalid arguments of the two commands, and their output.
 
 use super::world::World;
 use crate::database::{Database, On};

@@ -1,4 +1,4 @@
-//! A file that was put back by a plain copy: noticed by the witness beside it, and nothing else is.
+//! A file that was restored by a plain copy: detected by the witness beside it, without false alarms.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! After a backup more happens, the database is restored, senders send again and new things come: the destination judges.
+//! Events follow a backup, the database is restored, senders retry and send new events: the destination checks its
+//! keys.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};

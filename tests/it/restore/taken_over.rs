@@ -1,4 +1,4 @@
-//! What is changed when a restored database is taken over, row by row.
+//! What the take-over of a restored database changes, row by row.
 
 use hooklatch_core::types::{Clock, EventState};
 use hooklatch_store::{LeaseWant, NewMessage, RestoreStanding, Store, StoreSettings, TakeOver};

@@ -1,4 +1,4 @@
-//! Who is new, who is not, and what a transaction leaves behind.
+//! New events, duplicates, and what a transaction leaves behind.
 
 use hooklatch_core::types::{EventState, IncomingEvent, ObjectVersion};
 use hooklatch_store::{EventCount, EventUpdate, Latched, Store, StoreError, Writes};

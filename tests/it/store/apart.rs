@@ -1,4 +1,5 @@
-//! What is kept beside an event that stands, what people decide about it, and which firing of a signal a copy is of.
+//! Other contents that are kept beside an event, operators' decisions about them, and the firing of a signal for a
+//! copy.
 
 use hooklatch_contract::{EventAct, IfMatch};
 use hooklatch_core::types::{EventKey, EventState, IncomingEvent, OnConflict, Renderings};

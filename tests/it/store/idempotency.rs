@@ -1,4 +1,4 @@
-//! The row of a key: who holds it, what is known of it, and who may still write its answer.
+//! The row of a key: its holder, its state, and who may still write its response.
 
 use hooklatch_store::{KeyClaim, KeyReply, KeyRequest, KeyState, NewAnswer, Store};
 

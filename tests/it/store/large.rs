@@ -1,4 +1,4 @@
-//! Large tables: lists and pruning go by keys, however much there is, and space comes back.
+//! Large tables: lists and pruning use keys at any size, and freed space is reused.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! The ledger of one event, who sees its content, and the search for whatever id a person holds.
+//! The ledger of one event, who sees its content, and the search by any id.
 
 use hooklatch_contract::{EventTaker, LedgerWhat, SearchHit};
 use hooklatch_core::types::{AttemptResult, EventKey, EventState, IncomingEvent, ObjectVersion, Role};

@@ -1,4 +1,4 @@
-//! Opening, refusing, migrating, coming back.
+//! Opening, refusing, migrating, recovering.
 
 use hooklatch_core::types::IncomingEvent;
 use hooklatch_store::{SchemaState, Store, StoreError, StoreSettings};

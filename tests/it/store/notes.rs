@@ -1,4 +1,4 @@
-//! What is noted about requests: refusals, of which the newest are kept, and how often secrets matched.
+//! Records about requests: refusals, of which the newest are kept, and how often secrets matched.
 
 use std::collections::{BTreeMap, BTreeSet};
 

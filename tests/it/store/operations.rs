@@ -1,4 +1,4 @@
-//! Operations in the store: their sets, their batches, their ends.
+//! Bulk operations in the store: their sets, their batches, their ends.
 
 use hooklatch_contract::{
     EventAct, EventFilter, IfMatch, MessageAct, MessageFilter, OperationChoice, OperationOrder,

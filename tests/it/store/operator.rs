@@ -1,4 +1,4 @@
-//! What people decide: once, recorded, and never over a worker's head.
+//! Operators' decisions: applied once, recorded, and never against a worker's lease.
 
 use hooklatch_contract::{EventAct, IfMatch, MessageAct, PauseAct};
 use hooklatch_core::types::{AttemptResult, EventState, MessageId, MessageState, Role, SentUnder};

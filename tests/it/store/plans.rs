@@ -1,5 +1,5 @@
-//! How PostgreSQL goes about the hot statements: by keys alone, however much waits, and whatever it believed of the
-//! tables' sizes when it made the plan, which it keeps for as long as the session lives.
+//! PostgreSQL's plans for the hot statements: by keys alone, at any backlog, and whatever sizes of the tables it
+//! assumed when it made the plan, which it keeps for as long as the session lives.
 
 use hooklatch_store::{rare_statements, statements};
 use serde_json::Value;

@@ -1,5 +1,4 @@
-//! How PostgreSQL goes about what people read of events, with a million of them: by keys, in few pages, whatever it
-//! believes of the tables.
+//! PostgreSQL's plans for reading events, with a million of them: by keys, in few pages, whatever statistics it has.
 
 use std::time::Instant;
 

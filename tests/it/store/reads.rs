@@ -1,4 +1,4 @@
-//! What people read of events: pages, counts and statistics, as one who asks may see them.
+//! Reading events: pages, counts and statistics, within the reader's scope.
 
 use hooklatch_contract::{EventFilter, EventTaker, EventView, Page};
 use hooklatch_core::types::{EventKey, EventState, IncomingEvent, ObjectVersion, Principal, Reach, Role};

@@ -1,4 +1,4 @@
-//! How old what is kept is, by clocks that are wrong, and what of it a round would take.
+//! The age of stored rows with wrong clocks, and which of them a pruning round would delete.
 
 use std::collections::BTreeMap;
 

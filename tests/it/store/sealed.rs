@@ -1,5 +1,5 @@
-//! Encryption at rest: what is written is sealed, what is read is clear, and what does not open is neither lost nor
-//! sent.
+//! Encryption at rest: content is written encrypted and read decrypted, and what cannot be decrypted is neither lost
+//! nor sent.
 
 use bytes::Bytes;
 use hooklatch_contract::EventAct;

@@ -1,4 +1,4 @@
-//! The ids inside events: found whole or by their beginning, by those who may, for as long as the body is kept.
+//! The ids inside events: found completely or by prefix, within a token's scope, for as long as the body is kept.
 
 use hooklatch_contract::{EventAct, SearchHit, SearchView};
 use hooklatch_core::seal::{KeyRing, SealKey};

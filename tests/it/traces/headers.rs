@@ -1,4 +1,4 @@
-//! What senders say of spans of their own, and what our calls say.
+//! Trace headers of senders, and of Hooklatch's calls.
 
 use super::called::CalledDestination;
 use super::collector::{Collector, Taken};

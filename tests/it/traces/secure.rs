@@ -1,4 +1,4 @@
-//! A collector behind TLS is believed by its certificate, and shown our token only then.
+//! A collector behind TLS gets the token only after its certificate was verified.
 
 use super::called::CalledDestination;
 use super::collector::Collector;

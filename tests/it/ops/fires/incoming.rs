@@ -1,4 +1,4 @@
-//! Alerts about what comes in.
+//! Alerts about receiving.
 
 use std::time::Duration;
 

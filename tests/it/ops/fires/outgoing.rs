@@ -1,4 +1,4 @@
-//! Alerts about what goes out.
+//! Alerts about sending.
 
 use super::watched::Watched;
 use crate::database::{Database, on_sqlite};
