@@ -52,14 +52,14 @@ async fn sent(server: &Server, id: &str, state: &str) -> String {
     found
 }
 
-/// The message by `/v1`, its page, and what the command says of it.
+/// The message by `/v1`, its page, and the command's output about it.
 async fn looked_at(server: &Server, id: &str) -> (Value, String, String) {
     let shown = Operator::new(server.admin, OPERATOR).get(&format!("/messages/{id}")).await.body;
     let page = Browser::signed_in(server.admin, OPERATOR).await.get(&format!("/messages/{id}")).await.text;
     (shown, page, server.command(OPERATOR, &["messages", "show", id]).1)
 }
 
-/// What a page says, without what makes it a page.
+/// The text of a page, without markup.
 fn prose(page: &str) -> String {
     let text: String =
         page.split('<').map(|part| part.split_once('>').map_or(part, |(_, text)| text)).collect();
@@ -73,7 +73,7 @@ fn act<'a>(shown: &'a Value, act: &str) -> (&'a str, &'a str) {
     (one["risk"].as_str().unwrap(), one["sentence"].as_str().unwrap())
 }
 
-/// Every place says of sending that it may do it twice.
+/// Page, command and API warn that sending may repeat the effect.
 async fn assert_send_not_recommended(server: &Server, id: &str, why: &str) {
     let (shown, page, output) = looked_at(server, id).await;
     let (risk, sentence) = act(&shown, "send");
@@ -126,7 +126,7 @@ async fn send_is_not_recommended_where_a_destination_without_keys_may_have_acted
     ] {
         assert!(destination.contains(wanted), "{wanted}: {destination}");
     }
-    // They were asked, and have it.
+    // The query was answered: the destination has it.
     let ann = Operator::new(server.admin, OPERATOR);
     let order = serde_json::json!({ "act": "done", "reason": "they have it" });
     assert_eq!(ann.post(&format!("/messages/{id}/decide"), "k", &order).await.status, 200);
@@ -161,7 +161,7 @@ async fn a_call_made_under_another_rule_stays_a_risk_after_the_rule_was_changed(
         server.spawn().await;
         assert_send_not_recommended(&server, &id, why).await;
     }
-    // A node that does not have the destination cannot say.
+    // A node without the destination in its configuration cannot decide.
     assert!(server.terminate());
     let other = configured
         .replace("[destinations.billing]", "[destinations.other]")

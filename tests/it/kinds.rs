@@ -188,7 +188,7 @@ fn a_way_of_signing_that_is_not_the_samples_is_played_too() {
     }
 }
 
-/// A source that must not be asked.
+/// A source that must not be called.
 struct PanickingKeySource;
 
 impl KeySource for PanickingKeySource {

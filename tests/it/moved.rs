@@ -143,7 +143,7 @@ impl Fate {
         }
     }
 
-    /// Stops the server and does what its log line says, as docs/backup.md has it.
+    /// Stops the server and follows its log line, as docs/backup.md says.
     fn cured(self, world: &mut World) {
         let (file, other) = (world.file("hl.db"), world.home.path().join("other"));
         let saved = ["", "-wal"].map(|ending| world.home.path().join(format!("saved{ending}")));
@@ -182,7 +182,7 @@ async fn nothing_is_acknowledged_into_a_file_that_is_not_at_its_path() {
         let mut world = World::start().await;
         assert_eq!(world.post("evt_1").await.as_deref(), Ok("accepted"));
         fate.happens(&world);
-        // The very first one: it was committed before anybody could know.
+        // The very first one: it was committed before anyone could notice.
         assert_eq!(world.post("evt_2").await, Err("503".to_owned()), "{fate:?}");
         let log = world.server.log();
         let errors_n = log.matches("is not the file that this server has open").count();

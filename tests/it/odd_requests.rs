@@ -126,7 +126,7 @@ fn no_token_that_chooses_its_own_algorithm_or_key_is_believed() {
                 forgeries.push(forged(vector, own, &format!("{head}.{claims}.{signature}")));
             }
         }
-        // What everybody knows, as the secret of an HMAC.
+        // A well-known text, as the secret of an HMAC.
         let mut known = BTreeSet::from([String::new()]);
         if own_alg != "HS256" {
             texts(&vector["settings"], &mut known);

@@ -54,7 +54,7 @@ fn fuzz(server: &Server, more: &[&str]) {
 
 const ADMIN: &str = "admin-token-0123456789";
 
-/// A server with a message in every state that a person meets, a conflict, a refusal, an operation and a token.
+/// A server with a message in every possible state, a conflict, a refusal, an operation and a token.
 async fn busy() -> (Server, Stub) {
     let stub = Stub::start().await;
     let more = format!(

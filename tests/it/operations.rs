@@ -30,7 +30,7 @@ const VIEWER: &str = "viewer-token-0123456789";
 /// Of an operator who reaches another destination than `billing`.
 const NARROW: &str = "narrow-token-0123456789";
 const ROWS_N: u32 = 10_000;
-/// As many as are not done before the fifth kill, however late each comes.
+/// As many as are not done before the fifth kill, however late each is.
 pub(super) const MANY_ROWS_N: u32 = 40_000;
 
 /// A server whose destination does not listen, with three tokens.
@@ -114,7 +114,7 @@ async fn is_over(server: &Server, path: &str) -> Value {
     seen
 }
 
-/// Each was acted on once: its record, its mark and its state say so.
+/// Each was acted on once: its record, its mark and its state show so.
 async fn check_each_once(database: &Database, rows_n: u32) {
     for (sql, want) in [
         ("SELECT COUNT(*) FROM audit_log WHERE action = 'message_send'", rows_n),
@@ -248,7 +248,7 @@ async fn of_two_operators_who_undo_each_other_the_second_gets_412(database: &Dat
     assert_eq!(act("pause", "k-1", "\"0123456789abcdef\"").await, reused, "about another version");
     assert_eq!(act("resume", "k-5", "*").await, fine);
     let version = async |path: &str| ops.get(path).await.headers["etag"].to_str().unwrap().to_owned();
-    // Ann and Bob look at the same time; what each then asks for is about what they saw.
+    // Ann and Bob look at the same time; the request of each is about what they saw.
     for (n, word) in ["pause", "resume"].into_iter().enumerate() {
         let seen = version("/destinations/billing").await;
         assert_eq!(act(word, &format!("ann-{n}"), &seen).await, fine, "{word}");
@@ -361,7 +361,7 @@ async fn an_operation_stops_after_few_calls_at_a_bad_destination_and_goes_on_whe
     assert_eq!(stub.requests_n() - before, 6, "the other {} were left alone", EVENTS_N - 6);
     let backlog = ops.get("/backlog").await.body;
     assert_eq!(backlog["operations"][0]["operation_id"], seen["operation_id"]);
-    // It is mended, and a person lets it go on.
+    // It is repaired, and an operator continues the operation.
     stub.forget_modes();
     let reason = json!({ "reason": "they fixed it" });
     assert_eq!(
@@ -546,7 +546,7 @@ async fn who_approves_sees_what_it_acts_on_and_a_row_that_moved_meanwhile_is_pas
         assert!(page.contains(want), "`{want}`: {page}");
     }
     assert_eq!(page.matches("href=\"/messages/").count(), 5, "five of them: {page}");
-    // One of them is sent by hand, and given up again: the order knew nothing of that.
+    // One of them is sent by hand, and discarded again: the order did not include that.
     let id = preview["messages"][0]["message_id"].as_str().unwrap();
     stub.next(&[Mode::Status(400)]);
     let sent = json!({ "act": "send", "reason": "a trial" });
@@ -579,7 +579,7 @@ async fn who_does_not_reach_the_calls_of_an_event_cannot_have_it_run_again(datab
         assert!(!refused.body.to_string().contains("billing"), "out of scope: {}", refused.body);
     }
     assert_eq!(database.count("SELECT COUNT(*) FROM operations").await, 0);
-    // By what the route says alone: nothing was called yet.
+    // By the route alone: nothing was called yet.
     run(database, "DELETE FROM outbox_finished").await;
     assert_eq!(narrow.post("/events/stripe/evt_0/decide", "k-3", &rerun).await.status, 403);
     assert_eq!(ops.post("/events/stripe/evt_0/decide", "k-4", &rerun).await.status, 200);

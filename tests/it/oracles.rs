@@ -33,7 +33,7 @@ fn bodies(provider: &ActiveProvider, samples: &[(&str, &str)]) -> Vec<String> {
     ];
     bodies.extend(more.map(str::to_owned));
     bodies.push("a".repeat(128));
-    // What is signed besides the body, as a stranger would fill it in.
+    // The signed parts besides the body, as an attacker would fill them in.
     let spec = &provider.spec().signature;
     let signed = |body: &String| -> String {
         let piece = |piece: &Piece| match piece {
@@ -105,7 +105,7 @@ fn answers(provider: &ActiveProvider, text: &str) -> Vec<String> {
     words
 }
 
-/// True when `body` with `word` as its signature is believed, wherever the kind carries one.
+/// True when `body` verifies with `word` as its signature, wherever the kind carries one.
 fn is_believed(provider: &ActiveProvider, word: &str, body: &str) -> bool {
     let spec = &provider.spec().signature;
     let value = spec.layout.written(|slot| match slot {

@@ -52,7 +52,7 @@ impl Server {
         Self { receiver, admin, folder, child: None, before: None, input: None, is_dev: false }
     }
 
-    /// Puts these lines in place of what `[server]` says besides where it listens; before the start.
+    /// Replaces all of `[server]` but its addresses with these lines; before the start.
     pub fn server_keys(&self, keys: &str) {
         let text = std::fs::read_to_string(self.config()).unwrap();
         let (before, rest) = text.split_once("header_timeout_ms").unwrap();
@@ -60,7 +60,7 @@ impl Server {
         std::fs::write(self.config(), format!("{before}{keys}\n[admin]{after}")).unwrap();
     }
 
-    /// A `serve --dev`, with the providers and secrets of that besides ours.
+    /// A `serve --dev`, with the providers and secrets of the mode besides the test's.
     pub async fn dev() -> Self {
         let mut server = Self::prepare("sqlite://dev.db", "");
         server.is_dev = true;
@@ -84,7 +84,7 @@ impl Server {
         self.folder.path().join("hooklatch.toml")
     }
 
-    /// Runs `hooklatch` with this server's configuration and a token: its exit code, and all that it said.
+    /// Runs `hooklatch` with this server's configuration and a token: its exit code, and all of its output.
     pub fn command(&self, token: &str, arguments: &[&str]) -> (i32, String) {
         let ran = Command::new(env!("CARGO_BIN_EXE_hooklatch"))
             .args(arguments)
@@ -102,7 +102,7 @@ impl Server {
         std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
     }
 
-    /// Starts the process and waits until it says that it is ready.
+    /// Starts the process and waits until it reports that it is ready.
     pub async fn spawn(&mut self) {
         let log =
             std::fs::File::options().create(true).append(true).open(self.folder.path().join("log")).unwrap();
@@ -157,7 +157,7 @@ impl Server {
         assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
     }
 
-    /// Waits for its end, and says whether it ended well.
+    /// Waits for its end; returns whether it succeeded.
     pub fn wait(&mut self) -> bool {
         self.child.take().is_some_and(|mut child| child.wait().unwrap().success())
     }
@@ -222,7 +222,7 @@ fn free_listener() -> TcpListener {
     tries.find_map(Result::ok).expect("a port that is free")
 }
 
-/// Asks again and again until `is_so`, or fails with what `more` has to say.
+/// Polls until `is_so`; a failure shows the text of `more`.
 pub async fn until(
     what: &str,
     within: Duration,

@@ -27,7 +27,7 @@ fn ledger(steps: &[(&'static str, &'static str)]) -> ProgramMigrations {
     ProgramMigrations::new("ledger", steps.iter().map(|step| MigrationStep::from(*step)).collect())
 }
 
-/// What the start says of an app with these migrations; nothing where it starts.
+/// The error at the start of an app with these migrations; nothing where it starts.
 async fn start(
     database: &Database,
     is_migrated: bool,

@@ -17,7 +17,7 @@ const TOKENS: &str =
     "[admin]\ntokens = [{ name = \"ops\", role = \"admin\", token = \"0123456789abcdef\" }]\n";
 const BILLING: &str = "[destinations.billing]\nurl = \"http://127.0.0.1:9/\"\n";
 
-/// What `check` comes to.
+/// The result of `check`.
 struct Checked {
     code: i32,
     out: String,

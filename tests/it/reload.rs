@@ -301,7 +301,7 @@ async fn sighup_kills_neither_a_start_nor_a_stop() {
     assert!(Command::new("kill").args(["-TERM", &id.to_string()]).status().unwrap().success());
     assert!(child.wait().unwrap().success(), "ended by SIGTERM, in order");
 
-    // A stop that waits for those who still come.
+    // A stop that waits for late requests.
     let database = Database::create(On::Sqlite).await.unwrap();
     let mut server = Server::prepare(&database.url, "");
     server.server_keys("stop_delay_ms = 1000");

@@ -16,7 +16,7 @@ on_both!(
     single_events_are_erased_and_never_dispatched_again,
 );
 
-/// Everything is as if it had come so many days ago.
+/// Makes everything so many days older.
 async fn age(database: &Database, days: i64) {
     let ms = days * 86_400_000;
     let sql = format!(

@@ -11,7 +11,7 @@ const OPERATOR: &str = "operator-token-0123456789";
 /// One of each sort: bidi, isolates, zero width, line and paragraph separators, a tag, a byte order mark.
 const ODD: &str = "a\u{202e}b\u{2066}c\u{200b}d\u{2028}e\u{2029}f\u{e0041}g\u{feff}h";
 
-/// Characters that must not reach a person as they are.
+/// Characters that must not reach an operator unescaped.
 fn is_odd(c: char) -> bool {
     let is_control = c.is_control() && c != '\n' && c != '\t';
     is_control || ODD.contains(c) && !c.is_ascii() || ('\u{200b}'..='\u{200f}').contains(&c)
@@ -23,7 +23,7 @@ fn check(what: &str, text: &str) {
     assert!(odd.is_empty(), "{what} gives back {odd:?}: {text:?}");
 }
 
-/// A server with stored and refused texts of strangers, and its log in this format.
+/// A server with stored and refused untrusted texts, and its log in this format.
 async fn serve(format: &str) -> (Database, Server) {
     let database = Database::create(On::Sqlite).await.unwrap();
     let more = "[[providers.stripe.routes]]\non = [\"*\"]\nto = \"away\"\n\

@@ -31,9 +31,9 @@ pub(crate) enum Mode {
     ActThenHang,
     /// The effect, and then the connection is closed.
     ActThenDrop,
-    /// The effect, and 200 once the test says so.
+    /// The effect, and 200 once the test releases it.
     WhenReleased,
-    /// Nothing for as long as the caller waits; the effect once the test says so.
+    /// Nothing for as long as the caller waits; the effect once the test releases it.
     WorkUntilReleased,
     /// The effect, and this status from a gateway that lost the answer.
     ActThenStatus(u16),
@@ -41,7 +41,7 @@ pub(crate) enum Mode {
     Drop,
     /// 200 at once, and a body without an end.
     Endless,
-    /// 200 at once, and a body that never comes.
+    /// 200 at once, and a body that never arrives.
     Stall,
     /// The effect, 200, and this many bytes.
     Large(usize),
@@ -67,7 +67,7 @@ struct Memory {
     question_modes: VecDeque<Mode>,
     on_question: Option<Box<dyn Fn() + Send>>,
     release: Arc<Notify>,
-    /// Whose effects are still to come.
+    /// Keys of calls whose effects are pending.
     at_work: Vec<String>,
     versions: Vec<Version>,
 }
@@ -110,7 +110,7 @@ impl Stub {
         self.memory.lock().unwrap().modes.extend(modes.iter().cloned());
     }
 
-    /// What was said of requests to come is forgotten: they are answered with 200.
+    /// Forgets the modes of later requests: they are answered with 200.
     pub(crate) fn forget_modes(&self) {
         self.memory.lock().unwrap().modes.clear();
     }
@@ -120,7 +120,7 @@ impl Stub {
         self.memory.lock().unwrap().question_modes.extend(modes.iter().cloned());
     }
 
-    /// Called when a question comes, before it is answered.
+    /// Called on each query, before it is answered.
     pub(crate) fn on_question(&self, act: impl Fn() + Send + 'static) {
         self.memory.lock().unwrap().on_question = Some(Box::new(act));
     }

@@ -21,7 +21,7 @@ secrets = ["notion-secret-0123456789"]
 settings = { pairing = "open" }
 "#;
 
-/// `hooklatch taught PROVIDER` with this token: whether it went well, what it said, and what it complained about.
+/// `hooklatch taught PROVIDER` with this token: whether it succeeded, its output, and its errors.
 fn taught(server: &Server, provider: &str, token: &str) -> (bool, String, String) {
     let run = Command::new(env!("CARGO_BIN_EXE_hooklatch"))
         .arg("--config")

@@ -99,7 +99,7 @@ async fn a_test_event_is_marked_everywhere_and_nothing_follows_from_it(database:
         assert!(page.text.contains("test event"), "{path}: {}", page.text);
     }
 
-    // A body of one's own has the id of a real event that is still to come, and takes no place of that.
+    // An operator's own body has the id of a real event that follows later, and does not take its place.
     let (body, _) = crate::process::stripe("evt_1", now_s());
     let own = made(&ops, "stripe", "k-2", &json!({ "reason": "r", "body": body })).await;
     assert_eq!(event(&ops, "stripe", &own).await["event"]["type"], "invoice.paid");
@@ -249,7 +249,7 @@ async fn a_bulk_re_run_passes_test_events_over(database: &Database) {
     let operation = ops.get(&path).await.body;
     assert_eq!((&operation["changed_n"], &operation["skipped_n"]), (&json!(0), &json!(1)), "{operation}");
     assert_eq!(operation["skipped"][0]["outcome"], "test_event", "{operation}");
-    // Nor one by one: the way to calls is a test event that says so.
+    // Nor one by one: only a test event that was created with calls makes any.
     let one = ops
         .post(&format!("/events/stripe/{id}/decide"), "k-3", &json!({ "act": "rerun", "reason": "r" }))
         .await;

@@ -35,7 +35,7 @@ impl Traffic {
                 let url = fastrand::choice(self.urls.lock().unwrap().iter()).unwrap().clone();
                 match post_stripe(&client, &url, &id).await {
                     Ok(_) => break,
-                    // A node that is away, or one that cannot now: the sender comes again.
+                    // A node that is unreachable, or one that cannot take it now: the sender retries.
                     Err(why) if why == "503" || why.parse::<u16>().is_err() => {}
                     Err(status) => drop(self.odd.lock().unwrap().insert(status)),
                 }

@@ -109,7 +109,7 @@ fn a_secret_that_two_providers_share_warns_with_both_places_and_is_never_shown()
         format!("[providers.chargebee]\nsettings = {{ username = \"u\", password = \"{canary}\" }}\n");
     let list = warnings_of("is the same secret", &(a.clone() + &password));
     assert!(list.len() == 1 && list[0].starts_with("providers.chargebee.settings.password: "), "{list:?}");
-    // In rotation one provider may say it twice, and a public key is no secret.
+    // During a rotation one provider may have it twice, and a public key is no secret.
     assert_eq!(
         warnings_of(
             "is the same secret",

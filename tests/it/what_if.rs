@@ -59,7 +59,7 @@ async fn ask(operator: &Operator, event_id: &str) -> Json {
 /// The content of every table, except what records the reader.
 async fn kept(database: &Database) -> Vec<(String, String)> {
     let all = tables(database).await.into_iter();
-    // What a node says of itself now and then.
+    // What a node records about itself from time to time.
     let own = ["nodes", "provider_rhythms"];
     all.filter(|(name, _)| !name.starts_with("audit_") && !own.contains(&name.as_str())).collect()
 }

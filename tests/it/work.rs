@@ -17,7 +17,7 @@ const ROUNDS_N: usize = 12;
 
 type Headers = Vec<(String, String)>;
 
-/// A request of `n` of what a stranger can have many of.
+/// A request with `n` of something that an unauthenticated sender can repeat.
 struct Attack {
     kind: &'static str,
     what: &'static str,

@@ -40,7 +40,7 @@ const FILL: [&str; 10] = [
 const BIG: [&str; 5] =
     ["outbox_queue", "outbox_finished", "processed_webhook_events", "audit_log", "outbox_attempts"];
 
-/// What is asked, with values that find something, and how many rows any step may look at for it.
+/// The queries, with values that find something, and how many rows any step may read for it.
 const ASKED: [(&str, &str, u32); 47] = [
     // Everything, from the newest on.
     ("messages of the queue", "9223372036854775807, 0, NULL, NULL, NULL, 0, '{}', 0, '{}', 50", 200),

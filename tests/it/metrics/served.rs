@@ -190,7 +190,7 @@ async fn metrics_of_a_removed_destination_end_but_its_waiting_messages_are_count
     }
 }
 
-/// Sends what strangers and a sender may write, with `n` in every place.
+/// Sends what an unauthenticated sender may write, with `n` in every place.
 async fn odd_requests(server: &Server, n: usize) {
     let client = client();
     let text = format!("x{n}\"}},evil=\"{n}");
@@ -287,7 +287,7 @@ async fn without_the_database_a_scrape_responds_at_once_with_its_age() {
         client.get(&metrics).send().await.unwrap().text().await.unwrap();
     }
     assert!(started.elapsed() < Duration::from_secs(5), "20 scrapes took {:?}", started.elapsed());
-    // A stranger changes nothing about that.
+    // Refused requests do not change that.
     let forged = client.post(&url).header("stripe-signature", "t=1,v1=00").body("{}");
     assert_eq!(forged.send().await.unwrap().status(), 401);
     assert_eq!(post_stripe(&client, &url, "evt_2").await, Err("503".to_owned()));

@@ -55,7 +55,7 @@ fn the_model_catches_what_is_broken_on_purpose() {
     let forgetful = |unknown| Protocol { remembers_lapse: false, ..ours(unknown) };
     caught(forgetful(Unknown::Hold), "hold repeats nothing");
     caught(forgetful(Unknown::Query), "query repeats nothing");
-    // Asked while the call is still worked on, the destination says "no" of what is yet to happen.
+    // Queried while the call is still worked on, the destination answers "no" for what is yet to happen.
     caught(Protocol { waits_to_ask: false, ..ours(Unknown::Query) }, "query repeats nothing");
     let credulous = |unknown| Protocol { believes_gateways: true, ..ours(unknown) };
     caught(credulous(Unknown::Hold), "hold repeats nothing");

@@ -17,7 +17,7 @@ use states::{At, Call, Step, Worker, World};
 const LEASE: u8 = 4;
 const TIMEOUT: u8 = 1;
 const MARGIN: u8 = 1;
-/// How long the destination may work on a call, from its first byte; shorter than what is waited before it is asked.
+/// How long the destination may work on a call, from its first byte; shorter than the wait before it is queried.
 const WORK: u8 = 2;
 /// How long after an attempt's end no query is sent and no "no" is believed.
 const AFTER: u8 = WORK;
@@ -49,13 +49,13 @@ struct Protocol {
     has_heartbeat: bool,
     /// True when a claim of a lapsed lease remembers that the result of its holder is unknown.
     remembers_lapse: bool,
-    /// True when it waits before it asks, until a call can no longer be under way at the destination.
+    /// True when it waits before the query, until a call can no longer be under way at the destination.
     waits_to_ask: bool,
     /// True when that claim also records it in the history.
     records_lapse: bool,
     /// True when the history gets its row from what was deleted, and not from what was to be.
     appends_what_it_deleted: bool,
-    /// True when what a gateway says of a lost answer is taken for the destination's own word.
+    /// True when a gateway's report of a lost response counts as the destination's own.
     believes_gateways: bool,
 }
 
@@ -101,7 +101,7 @@ impl Protocol {
         Worker::Knows { token, to: At::Ready, is_unknown: false, ended_at: now, visible_at: now }
     }
 
-    /// What the one it was made for is not there to hear.
+    /// The caller is gone: its call continues at the destination without it.
     fn leave(world: &mut World, n: usize) {
         if let Worker::Sent { call: Call::AtWork { until }, .. } = world.workers[n] {
             world.orphans.push(until);

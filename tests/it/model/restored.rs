@@ -98,7 +98,7 @@ enum Step {
     Tick,
     /// The sender sends the event, for the first time or again.
     Arrive,
-    /// A person orders another run.
+    /// An operator orders another run.
     Order,
     /// The handler of the run succeeds: its message is queued.
     Plan,

@@ -47,7 +47,7 @@ pub(super) enum Call {
         until: u8,
     },
     Acted,
-    /// It said "not now" before it did anything.
+    /// It answered "not now" before it did anything.
     Declined,
 }
 

@@ -81,7 +81,7 @@ async fn a_cancelled_wait_for_the_synchronous_standby_is_no_2xx() {
     until("the standby has it and it is acknowledged", PATIENCE, || server.log(), acknowledged).await;
 }
 
-/// What a reload says after we have looked must not take back what was demanded.
+/// A reload after the check must not undo a required setting.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_stops_waiting_for_its_standby_while_we_run_confirms_nothing() {
     let Some(primary) = Postgres::start(&[]).await else { return };
@@ -122,7 +122,7 @@ async fn two_nodes_under_the_same_events_never_deadlock() {
     there.flows(600, PATIENCE).await;
     let deadlocks_n: i64 = postgres.scalar("SELECT SUM(deadlocks)::bigint FROM pg_stat_database").await;
     assert_eq!(deadlocks_n, 0);
-    // A node that stalls in a commit says 503, and the event comes again.
+    // A node that stalls in a commit answers 503, and the sender retries the event.
     assert_eq!((here.failed(), there.failed()), (Vec::new(), Vec::new()));
     assert_eq!(here.lost(postgres.event_ids()).await, Vec::<String>::new());
     assert_eq!(there.lost(postgres.event_ids()).await, Vec::<String>::new());

@@ -12,7 +12,7 @@ use crate::database::{Database, On};
 use crate::needs;
 use crate::process::{Server, client, free_port, post_stripe, until};
 
-/// A PgBouncer as it is installed, but for what is said here.
+/// A PgBouncer with its default settings, except those set here.
 struct Pooler {
     port: u16,
     child: Child,
@@ -202,7 +202,7 @@ async fn role_settings(own: &Database, are_set: bool) {
     }
 }
 
-/// Two statements of ours have one name there; the session that a pooler gives may be that of the other.
+/// Two of our statements have one name there; the session that a pooler assigns may have the other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn behind_a_pooler_in_transaction_mode_a_row_is_inserted_into_its_own_table() {
     let Some(own) = Database::create(On::Postgres).await else { return };

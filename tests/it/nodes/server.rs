@@ -19,7 +19,7 @@ pub(super) struct Postgres {
     child: Option<Child>,
 }
 
-/// A command that runs as whom PostgreSQL and its companions run: never as root.
+/// A command that runs as the user of PostgreSQL and its companions: never as root.
 pub(super) fn command(program: impl AsRef<Path>, folder: &Path) -> Command {
     let mut command = Command::new(program.as_ref());
     if let Some((user, group)) = owner() {

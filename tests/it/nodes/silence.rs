@@ -9,7 +9,7 @@ use crate::process::{Server, client, until};
 
 /// How soon events are taken again when new connections work.
 const LEFT_WITHIN: Duration = Duration::from_secs(15);
-/// How soon `/readyz` says what is so.
+/// How soon `/readyz` shows the real state.
 const READY_WITHIN: Duration = Duration::from_secs(5);
 /// What a test waits for what is bound otherwise.
 const PATIENCE: Duration = Duration::from_mins(1);

@@ -7,7 +7,7 @@ use hooklatch_core::meters::{METRIC_GROUPS, MetricType};
 /// Labels that Prometheus adds to whatever it scrapes, and those that its operator usually does.
 const OF_PROMETHEUS: [&str; 4] = ["job", "instance", "pod", "le"];
 
-/// Every series that a rule may ask for: its labels, without those of Prometheus.
+/// Every series that a rule may query: its labels, without those of Prometheus.
 pub(super) fn known() -> BTreeMap<String, BTreeSet<String>> {
     let mut known: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for metric in METRIC_GROUPS.iter().flat_map(|group| group.metrics) {
@@ -24,7 +24,7 @@ pub(super) fn known() -> BTreeMap<String, BTreeSet<String>> {
     known
 }
 
-/// A selector in an expression: its name, and what its braces say, label by label.
+/// A selector in an expression: its name, and its matchers, label by label.
 pub(super) struct Selector {
     pub(super) name: String,
     pub(super) matchers: Vec<(String, String)>,

@@ -96,7 +96,7 @@ impl Prometheus {
         serde_json::from_slice(&answer.bytes().await.ok()?).ok()
     }
 
-    /// Alerts that fire now, as `NAME severity`, with what they say.
+    /// Alerts that fire now, as `NAME severity`, with their texts.
     pub(crate) async fn firing(&self) -> BTreeMap<String, Value> {
         let reply = self.ask("alerts").await.unwrap_or_default();
         let alerts = reply["data"]["alerts"].as_array().cloned().unwrap_or_default();
@@ -109,7 +109,7 @@ impl Prometheus {
         firing.map(named).collect()
     }
 
-    /// Waits until these fire; what they say has no mistake in it.
+    /// Waits until these fire; their texts have no mistake.
     pub(crate) async fn fires(&self, names: &[&str]) {
         let all = |firing: &BTreeMap<String, Value>| names.iter().all(|name| firing.contains_key(*name));
         for (name, alert) in &self.until_firing(&format!("{names:?} fire"), all).await {

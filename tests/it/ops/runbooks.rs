@@ -197,7 +197,7 @@ impl<'a> Stocked<'a> {
         }
     }
 
-    /// Runs a command: its exit code, and all that it said.
+    /// Runs a command: its exit code, and all of its output.
     async fn run(&self, words: &[String]) -> (i32, String) {
         let home = self.server.config().parent().unwrap().to_owned();
         let mut command = Command::new(env!("CARGO_BIN_EXE_hooklatch"));

@@ -149,7 +149,7 @@ async fn a_claimed_call_that_was_never_sent_needs_no_decision() {
     let Some(database) = Database::create(On::Postgres).await else { return };
     let direct = Fixture::new(&database).await;
     let port = reqwest::Url::parse(&database.url).unwrap().port().unwrap_or(5_432);
-    // Who claims is among what a claim says to the database.
+    // The statement of a claim contains the node's name.
     let proxy = Proxy::before(port, b"node-1/", false).await;
     let mut url = reqwest::Url::parse(&database.url).unwrap();
     url.set_port(Some(proxy.port)).unwrap();

@@ -41,7 +41,7 @@ pub(super) fn run(
     (running, stopper)
 }
 
-/// Locks what `sql` finds while a call of `evt_0`, in a lane, is under way; then that call ends, and others come.
+/// Locks what `sql` finds while a call of `evt_0`, in a lane, is under way; then that call ends, and others follow.
 async fn assert_lock_blocks_no_other_work(sql: &str) {
     let Some(database) = Database::create(On::Postgres).await else { return };
     let fixture = Fixture::new(&database).await;

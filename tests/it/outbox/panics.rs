@@ -184,7 +184,7 @@ async fn the_loop_begins_again_after_a_panic_and_readiness_knows_meanwhile() {
     let (stopper, stopping) = Stop::channel();
     let mut running = JoinSet::new();
     running.spawn(outbox.run(stopping));
-    // It cannot look, says so, and the trap springs.
+    // Its look at the database fails and is logged, and the trap fires.
     let counted = async || trap.counted.0.load(Ordering::SeqCst) == 1;
     until("the panic is counted", Duration::from_secs(20), String::new, counted).await;
     assert!(!is_well.load(Ordering::SeqCst));

@@ -105,7 +105,7 @@ async fn a_stop_hands_back_what_was_not_sent(database: &Database) {
     fixture.message("evt_1", &["billing"]).await;
     die_holding(&fixture).await;
     let (stopper, stopping) = Stop::channel();
-    // The stop comes between the question and the call that it allows.
+    // The stop falls between the query and the call that it allows.
     let raise = stopper.clone();
     fixture.stub.on_question(move || raise.stop());
     let mut running = JoinSet::new();

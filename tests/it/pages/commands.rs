@@ -19,7 +19,7 @@ const SERVE: &str = "cargo run -- serve --dev";
 
 const OUTCOMES: [&str; 6] = ["accepted", "duplicate", "conflict", "superseded", "replayed", "unreadable"];
 
-/// One command of a page, and what its comments say about it.
+/// One command of a page, and the promises in its comments.
 #[derive(Debug, PartialEq)]
 struct Step {
     command: String,

@@ -9,7 +9,7 @@ use super::text::{inline, page, pages, root};
 /// Files of other people's repositories.
 const NOT_OURS: [&str; 1] = ["spec/standard-webhooks.md"];
 
-/// Every file and folder of ours, from the root; folders end in `/`.
+/// Every file and folder of this repository, from the root; folders end in `/`.
 fn everything() -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let mut folders = vec![root().to_path_buf()];

@@ -19,7 +19,7 @@ pub fn page(name: &str) -> String {
     fs::read_to_string(root().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// Every page of ours, named from the root.
+/// Every page of this repository, named from the root.
 pub fn pages() -> Vec<String> {
     let mut found: Vec<PathBuf> =
         ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "providers/README.md"].map(PathBuf::from).into();

@@ -45,7 +45,7 @@ impl Copied {
         self.witness().split(' ').nth(2).and_then(|n| n.parse().ok()).unwrap_or(-1)
     }
 
-    /// Sends an event; comes back once the witness knows of it.
+    /// Sends an event; returns once the witness has it.
     async fn post(&self, id: &str) {
         let before_n = self.seen_n();
         assert_eq!(self.world.post(id, self.created_s).await, "accepted");
@@ -58,7 +58,7 @@ impl Copied {
         assert!(self.witness().ends_with(" closed\n"), "{}", self.witness());
     }
 
-    /// A copy as people make it, with the log if there is one.
+    /// A plain copy, with the log if there is one.
     fn save(&self, name: &str) {
         for ending in ["", "-wal"] {
             drop(std::fs::copy(self.beside(ending), self.saved.path().join(format!("{name}{ending}"))));
@@ -73,7 +73,7 @@ impl Copied {
         }
     }
 
-    /// The server and the command say that it is older.
+    /// The server and the command report that it is older.
     #[track_caller]
     fn is_refused(&self) {
         let (code, out, err) = self.world.run(&["serve"]);
@@ -155,7 +155,7 @@ async fn what_is_stopped_moved_copied_or_begun_anew_is_not_refused() {
     it.put_back("stopped");
     it.world.server.spawn().await;
     it.post("evt_2").await;
-    // A backup says by itself what it is; it has no witness.
+    // A backup carries its own mark; it has no witness.
     let backup = it.saved.path().join("backup").display().to_string();
     assert_eq!(it.world.run(&["backup", &backup]).0, 0);
     assert!(!Path::new(&format!("{backup}.witness")).exists());

@@ -46,7 +46,7 @@ async fn no_key_that_the_destination_has_seen_is_used_for_another_content(databa
     .await;
     let saved = Saved::of(database, &world.server);
 
-    // What the backup does not know: two events, and a person's second run of the first one.
+    // What the backup does not contain: two events, and an operator's second run of the first one.
     for id in ["evt_2", "evt_3"] {
         assert_eq!(world.post(id, before_s).await, "accepted");
         seen(&world, "billing", id, 1).await;
@@ -63,7 +63,7 @@ async fn no_key_that_the_destination_has_seen_is_used_for_another_content(databa
     assert_eq!(taken.0, 0, "{taken:?}");
     world.server.spawn().await;
 
-    // The sender is asked for one of them; a new one comes that happened after; a person runs the first one once more.
+    // The sender resends one of them; a newer event follows; an operator runs the first one once more.
     assert_eq!(world.post("evt_1", before_s).await, "duplicate");
     assert_eq!(world.post("evt_2", before_s).await, "accepted");
     seen(&world, "billing", "evt_2", 2).await;
@@ -181,7 +181,7 @@ async fn what_a_person_ordered_before_the_backup_is_not_sent_again_by_itself(dat
     world.server.spawn().await;
     let resumed = world.run(&["providers", "resume", "stripe", "--reason", "r"]);
     assert_eq!(resumed.0, 0, "{resumed:?}");
-    // `ledger` knows no keys: a person decides. `billing` knows them, and is called again under the same.
+    // `ledger` does not honour keys: an operator decides. `billing` does, and is called again under the same key.
     until(
         "both are held",
         Duration::from_secs(20),

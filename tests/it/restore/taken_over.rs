@@ -133,7 +133,7 @@ async fn sessions_end_tokens_are_revoked_and_operations_cancelled(database: &Dat
     let kept = TakeOver { are_tokens_kept: true, ..word(1) };
     let taken = store.restore_take_over(kept).await.unwrap();
     assert_eq!((taken.tokens_n, taken.sessions_n, taken.operations_n), (0, 1, 1));
-    // A person who thinks better of it gives the command once more.
+    // An operator who reconsiders gives the command once more.
     let taken = store.restore_take_over(word(1)).await.unwrap();
     assert_eq!((taken.tokens_n, taken.sessions_n, taken.operations_n), (1, 0, 0));
     assert_eq!(database.count("SELECT COUNT(*) FROM operations WHERE state = 'cancelled'").await, 1);

@@ -27,7 +27,7 @@ pub(super) struct Seen {
     pub body: Bytes,
 }
 
-/// A destination that says 200 and forgets nothing.
+/// A destination that answers 200 and forgets nothing.
 #[derive(Clone, Default)]
 pub(super) struct Callee(Arc<Mutex<Vec<Seen>>>);
 

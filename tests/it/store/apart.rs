@@ -286,7 +286,7 @@ fn in_one_statement(database: &Database) -> Vec<NewMessage> {
     if database.url.starts_with("sqlite") { Vec::new() } else { vec![message("billing")] }
 }
 
-/// A copy, at this time, of a text that may come again under other ids.
+/// A copy, at this time, of a text that may be repeated under other ids.
 fn repeat(text: u8, id: &str, at_ms: i64) -> IncomingEvent {
     let replay_key = Some([text; 32]);
     IncomingEvent {

@@ -156,7 +156,7 @@ pub(crate) async fn admit(store: &Store, event: &IncomingEvent, messages: &[NewM
     ids
 }
 
-/// What follows is known before anything is asked.
+/// A decision whose writes are known before any query.
 pub(crate) struct Known(Option<Writes>);
 
 impl Decide for Known {

@@ -29,7 +29,7 @@ fn rejection(n: u32, provider: &str) -> Rejection {
     }
 }
 
-/// The same as people see it.
+/// The same through the operators' queries.
 fn shown(one: &Rejection) -> RejectedView {
     let Rejection { rejection_id, provider, step, reason, detail, body_digest, .. } = one.clone();
     RejectedView {

@@ -278,7 +278,7 @@ async fn events_are_erased_and_rerun_by_a_filter(database: &Database) {
     let view = begin(&people, &order(of(EventAct::Erase, &hers), 2), "k1").await.unwrap();
     work_off(&store, &view.operation_id, 1).await;
     assert_eq!(database.count("SELECT COUNT(*) FROM webhook_payloads").await, 2);
-    // What is erased cannot be run again, and says so.
+    // An erased event cannot be run again, and the refusal says so.
     let late = EventFilter { received_from_ms: Some(1_100), received_to_ms: Some(1_300), ..done };
     let view = begin(&people, &order(of(EventAct::Rerun, &late), 2), "k2").await.unwrap();
     work_off(&store, &view.operation_id, 200).await;
@@ -546,7 +546,7 @@ async fn the_same_act_on_the_same_filter_is_ordered_twice_only_on_purpose(databa
         .join(", ");
     let same = format!("same as {}: {rows}", view.operation_id);
     assert_eq!(begin(&people, &plain(&subject, 2), "k2").await, Err(same));
-    // Who may not see the first one hears that there is one.
+    // Without access to the first one, the answer says only that there is one.
     let few = scoped(&store, Role::Operator, Some(&["stripe"]), None);
     assert_eq!(begin(&few, &plain(&subject, 2), "k3").await, Err(format!("same as another: {rows}")));
     // Another act or another filter is another operation.
@@ -757,7 +757,7 @@ async fn an_operation_neither_settles_nor_discards_what_changed_after_the_order(
         (view.changed_n, view.skipped.iter().map(|row| row.outcome.clone()).collect::<Vec<_>>())
     };
     let moved = || vec!["moved".to_owned()];
-    // Held, as the order says that it took effect; then it is sent once more, and refused.
+    // Held, because the order says that it took effect; then it is sent once more, and refused.
     let one = super::operator::settled(&store, "evt_0", SettleTo::Held).await;
     super::operator::settled(&store, "evt_1", SettleTo::Held).await;
     let done = order(of_messages(MessageAct::Done, in_state(MessageState::Held)), 2);

@@ -199,7 +199,7 @@ async fn what_may_have_taken_effect_is_not_repeated_for_longer_because_a_person_
     assert_eq!(store.message_settle(&[held]).await.unwrap(), [true]);
     let row = store.message_get(id).await.unwrap().unwrap();
     assert_eq!((row.visible_at_ms, row.sent_under), (5_000, Some(SentUnder::Retry)), "held since then");
-    // The key was known until 51,000, and a person's word makes that no later.
+    // The key was known until 51,000, and an operator's decision does not extend that.
     let send = async |key| decide(&ops(&store), &on_message(id, MessageAct::Send), &decision(key)).await;
     assert_eq!(send("k1").await, "changed 1");
     let again = store.message_lease(&want(50_000), 40_000, 1_000, "n").await.unwrap().remove(0);
@@ -216,7 +216,7 @@ async fn what_may_have_taken_effect_is_not_repeated_for_longer_because_a_person_
         assert_eq!(store.message_settle(&[settled(&one, to, rule)]).await.unwrap(), [true]);
         assert_eq!(under(id).await, Some(stays));
     }
-    // Once it is over, a person who sends it all the same begins anew.
+    // Once the key has expired, an operator who sends it anyway starts a new window.
     let now = "UPDATE outbox_queue SET key_valid_until_ms = 1";
     database.run(now).await.unwrap();
     assert_eq!(send("k2").await, "changed 1");
@@ -333,7 +333,7 @@ async fn nothing_is_taken_of_a_paused_provider_until_its_pause_is_over(database:
     assert_eq!(store.pauses_end(30_000).await.unwrap().providers, ["stripe"]);
     assert_eq!(store.pauses_end(30_000).await.unwrap(), PausesEnded::default());
     assert_eq!(take().await.as_deref(), Some("evt_1"));
-    // New events queue behind it, but not for ever.
+    // New events queue behind it, but not permanently.
     let is_holding = async |now_ms| {
         let pauses = store.provider_pauses(now_ms).await.unwrap();
         assert_eq!((pauses.len(), pauses[0].ended_at_ms), (1, Some(30_000)));
@@ -484,7 +484,7 @@ async fn the_bytes_of_an_event_are_erased_and_what_became_of_it_stays(database: 
     assert!(store.event_content(&key("evt_1")).await.unwrap().is_some());
     let id = settle_some(&store, 1).await.remove(0);
     assert_eq!(decided(EventAct::Erase, "k2").await, "still_open 1");
-    // What a database or a handler says of a failure quotes what it failed of.
+    // The error text of a database or a handler quotes the content that failed.
     for sql in [
         "UPDATE processed_webhook_events SET error = 'invalid type: string \"ann@example.com\"'",
         "UPDATE outbox_queue SET last_error = 'Key (email)=(ann@example.com) already exists'",

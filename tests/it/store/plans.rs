@@ -73,7 +73,7 @@ fn values_n(sql: &str) -> usize {
     (1..100).take_while(|n| sql.contains(&format!("${n}"))).count()
 }
 
-/// How it says in SQL which statement of ours it is.
+/// The name of the prepared statement.
 fn prepared(name: &str) -> String {
     name.replace(' ', "_")
 }

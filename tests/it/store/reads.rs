@@ -91,7 +91,7 @@ async fn pages_stay_as_they_are_while_rows_arrive(database: &Database) {
     let wanted: Vec<String> = (0..25).rev().map(|n| format!("evt_{n}")).collect();
     assert_eq!(found, wanted);
     assert_eq!(all(&people, &filter, 7).await.len(), 28);
-    // The last page is full to the row, and nothing comes after it.
+    // The last page is full to the row, and nothing follows it.
     let page = people.event_page(query(&filter, None, 28), LATER_MS).await.unwrap();
     assert_eq!((page.items.len(), page.next), (28, None));
 }
@@ -166,7 +166,7 @@ async fn since_lists_each_event_once_in_any_commit_order_of_two_nodes(database: 
     for round in 0..40_i64 {
         now_ms += 10_000;
         if round < 20 {
-            // What the second node numbered is there first; what the first one did comes up to 20 s later.
+            // What the second node numbered is there first; what the first one did follows up to 20 s later.
             put(&store, at(&format!("b{round}"), now_ms), high, EventState::Handled).await;
             put(&store, at(&format!("a{round}"), now_ms - 20_000), low, EventState::Handled).await;
             (low, high) = (low + 1, high + 1);

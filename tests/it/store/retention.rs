@@ -120,7 +120,7 @@ pub(super) async fn counts(database: &Database) -> [i64; 4] {
     ]
 }
 
-/// One of each: done, with a dead message, waiting for a person, and young.
+/// One of each: done, with a dead message, waiting for an operator, and young.
 async fn four(store: &Store) {
     admit(store, &received("evt_done", 1_000), &[message("billing")]).await;
     settle(store, SettleTo::Done, 2_000).await;

@@ -60,7 +60,7 @@ async fn what_waits_for_something_else_is_not_counted_before_it(database: &Datab
     assert_eq!(counts(database).await, [0, 0, 0, 0]);
 }
 
-/// What something needed for long goes late, and says nothing about how pruning keeps up.
+/// A row that was needed for long is pruned late, and is no sign of late pruning.
 async fn only_prunable_rows_count_as_overdue(database: &Database) {
     let store = database.store().await;
     for n in 0..20 {

@@ -251,7 +251,7 @@ async fn what_waits_for_a_key_is_put_off_and_goes_on_when_it_is_there(database: 
     assert!(row.last_error.as_deref().is_some_and(|why| why.contains("`gone`")), "{row:?}");
     let content = other.event_content(&key("evt_1")).await.unwrap().unwrap();
     assert!(content.body.is_empty() && content.unopened.is_some_and(|why| why.contains("`gone`")));
-    // Admission never asks for a key that is not there.
+    // Admission never needs a missing key.
     admit(&other, &event("evt_2", "x"), &[]).await;
     assert_eq!(found(&other, "evt_1", SECRET).await, Latched::Duplicate);
     let again = lease(&sealed, now_ms).await.remove(0);
@@ -307,7 +307,7 @@ async fn a_sealed_value_that_was_moved_changed_or_has_another_key_is_never_sent(
          WHERE event_seq = (SELECT event_seq FROM processed_webhook_events WHERE event_id = 'evt_2')",
     )
     .await;
-    // A row that says that it is in the clear, and is not.
+    // A row that is marked as unencrypted, and is not.
     run(
         database,
         "UPDATE outbox_contents SET key_id = NULL WHERE message_id / 1024 =

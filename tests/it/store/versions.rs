@@ -11,7 +11,7 @@ use crate::database::{Database, on_both};
 
 on_both!(a_decision_about_an_older_version_is_refused, a_decision_reaches_what_is_in_its_scope_alone,);
 
-/// The row as people see it, as far as its version goes.
+/// The row as operators see it, up to its version.
 fn view_of(row: &MessageRow) -> MessageView {
     MessageView {
         message_id: row.message_id,

@@ -19,16 +19,16 @@ use prost::Message;
 /// How it answers a POST.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Mood {
-    /// It takes everything and says so.
+    /// It takes everything and confirms it.
     #[default]
     Takes,
     /// It answers with this status.
     Refuses(u16),
     /// It takes the connection and never answers.
     Stalls,
-    /// It says that it has them, and that it threw so many away.
+    /// It confirms them, and reports that it rejected so many.
     Rejects(i64),
-    /// It says that it has them, in words that are no answer of OTLP.
+    /// It confirms them, in a text that is no OTLP response.
     Babbles,
 }
 

@@ -11,14 +11,14 @@ on_both!(
     every_span_says_what_was_done_and_nothing_of_what_was_sent,
 );
 
-/// What the server says of an event.
+/// The server's ledger of an event.
 async fn ledger(server: &Server, id: &str) -> serde_json::Value {
     let url = format!("http://{}/v1/events/stripe/{id}", server.admin);
     let answer = client().get(url).bearer_auth(TOKEN).send().await.unwrap();
     serde_json::from_slice(&answer.bytes().await.unwrap()).unwrap()
 }
 
-/// The place that a span of a call has, as its `traceparent` says it.
+/// The `traceparent` of a call's span.
 fn traceparent(span: &Taken) -> String {
     format!("00-{}-{}-01", span.trace_id, span.span_id)
 }
@@ -173,7 +173,7 @@ async fn two_nodes_and_their_verdicts_agree_about_every_event() {
     let nodes: std::collections::BTreeSet<String> =
         collector.spans().iter().map(|span| span.resource["service.instance.id"].clone()).collect();
     assert_eq!(nodes.len(), 2);
-    // Calls say the verdict, too.
+    // Calls carry the sampling decision, too.
     let said: Vec<String> = far.spans().into_iter().filter_map(|(_, said)| said).collect();
     assert_eq!(said.len(), 40);
     assert_eq!(said.iter().filter(|said| said.ends_with("-01")).count(), recorded_n);

@@ -30,7 +30,7 @@ async fn bursts_of_forgeries_failed_events_and_conflicts_fire_alerts(database: &
         "RefusedUnread warning",
     ];
     watched.prometheus.is_quiet_about(&all).await;
-    // A counter begins with its first number: the burst is what comes after it.
+    // A counter begins with its first number: the burst follows it.
     assert_eq!(watched.post("{}", "whsec_another_0123456789").await, 401);
     watched.prometheus.has_looked().await;
     for _ in 0..30 {

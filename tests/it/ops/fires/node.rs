@@ -129,7 +129,7 @@ async fn a_target_that_is_not_hooklatch_fires_an_alert() {
     let all = ["ReceiverGone warning", "ReceiverGone critical"];
     watched.prometheus.is_quiet_about(&all).await;
     watched.server.kill();
-    // Another program has its port by now, and says 200 to everything.
+    // Another program has its port now, and answers 200 to everything.
     let listener = tokio::net::TcpListener::bind(watched.server.admin).await.unwrap();
     let other = axum::Router::new().fallback(async || "of_somebody_else 1\n");
     let serving = tokio::spawn(async move { axum::serve(listener, other).await });

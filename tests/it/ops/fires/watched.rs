@@ -7,7 +7,7 @@ use crate::database::Database;
 use crate::ops::prometheus::{PastMetrics, Prometheus};
 use crate::process::{SECRET, Server, client, now_s, stripe_signed};
 
-/// A server, and a Prometheus that asks it and has the numbers of its configuration.
+/// A server, and a Prometheus that scrapes it with the numbers of its configuration.
 pub(super) struct Watched {
     pub(super) prometheus: Prometheus,
     pub(super) server: Server,
@@ -17,7 +17,7 @@ pub(super) struct Watched {
 pub(super) const TOKEN: &str = "admin-token-01234567890";
 
 impl Watched {
-    /// `None`, said aloud, where there is no Prometheus.
+    /// `None`, with a printed reason, where Prometheus is not installed.
     pub(super) async fn start(database: &Database, more: &str) -> Option<Self> {
         Self::of(Self::prepared(database, more)).await
     }
