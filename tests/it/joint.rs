@@ -604,7 +604,7 @@ fn one_signed_text_has_one_meaning_whatever_the_kind() {
 }
 
 #[test]
-fn the_kinds_that_sign_nothing_of_a_body_say_so() {
+fn the_kinds_that_sign_nothing_of_a_body_are_marked() {
     for kind in subjects().iter().filter(|kind| NOTHING_SIGNED.contains(&kind.kind())) {
         let weak = kind.spec().unwrap().signature.weak;
         let is_said = matches!(weak, Some(Weakness::Token | Weakness::Body | Weakness::Unsigned));
@@ -651,7 +651,7 @@ fn paytm_reads(words: &str, sent: &[(&str, &str)]) -> Vec<String> {
 }
 
 #[test]
-fn no_words_of_a_payer_make_a_success_of_a_failure_at_paytm() {
+fn no_text_of_a_payer_turns_a_failure_into_a_success_at_paytm() {
     assert_eq!(paytm_reads("bob", &[]), ["payment.TXN_FAILURE"]);
     // What holds the joint, or a word that only one field may hold, is kept and is no payment.
     for words in ["a|b", "TXN_SUCCESS", "txn_success ", "99999.00", "INTEGR7769XXXXXX9383", "INR"] {

@@ -17,8 +17,8 @@ mod one_database {
     use super::*;
     on_sqlite!(
         a_call_made_under_another_rule_stays_a_risk_after_the_rule_was_changed,
-        what_a_destination_with_keys_refused_may_be_sent_for_as_long_as_it_knows_the_key,
-        a_lane_whose_destination_is_broken_off_does_not_move,
+        a_refused_call_with_a_key_may_be_sent_while_the_destination_keeps_the_key,
+        a_lane_of_a_destination_with_an_open_breaker_waits,
         a_breaker_with_nothing_left_to_send_is_not_open,
         a_page_from_before_another_run_of_the_event_sends_nothing,
     );
@@ -175,9 +175,7 @@ async fn a_call_made_under_another_rule_stays_a_risk_after_the_rule_was_changed(
     }
 }
 
-async fn what_a_destination_with_keys_refused_may_be_sent_for_as_long_as_it_knows_the_key(
-    database: &Database,
-) {
+async fn a_refused_call_with_a_key_may_be_sent_while_the_destination_keeps_the_key(database: &Database) {
     let stub = Stub::start().await;
     stub.next(&[Mode::Status(422)]);
     let server = serve(database, &format!("url = \"{}\"", stub.url())).await;
@@ -198,7 +196,7 @@ async fn what_a_destination_with_keys_refused_may_be_sent_for_as_long_as_it_know
     assert!(sentence.contains("may have forgotten the key") && sentence.contains(ASK_FIRST), "{sentence}");
 }
 
-async fn a_lane_whose_destination_is_broken_off_does_not_move(database: &Database) {
+async fn a_lane_of_a_destination_with_an_open_breaker_waits(database: &Database) {
     // Nothing listens there.
     let billing = "url = \"http://127.0.0.1:9/\"\nbreaker_failures_n = 1\nbreaker_open_ms = 3600000\n\
                    retry = { first_ms = 3600000, max_ms = 3600000 }";

@@ -67,7 +67,7 @@ fn cases() -> Vec<Case> {
 
 /// A public key proves who sent an event, and not for which of the sender's customers.
 #[test]
-fn every_kind_whose_key_is_public_or_fetched_says_whose_an_event_is() {
+fn every_kind_with_a_public_or_fetched_key_names_the_account_of_an_event() {
     for kind in builtin() {
         let provider = dev(&kind);
         let spec = provider.spec();
@@ -76,7 +76,7 @@ fn every_kind_whose_key_is_public_or_fetched_says_whose_an_event_is() {
 }
 
 #[test]
-fn what_we_sign_is_believed_and_every_changed_header_that_decides_is_refused() {
+fn signed_requests_verify_and_every_changed_deciding_header_is_refused() {
     for case in cases() {
         let Signed { headers, body } = &case.signed;
         assert!(case.is_believed(headers, body, &case.at.url, NOW_S), "{}", case.name());
@@ -116,7 +116,7 @@ fn what_we_sign_is_believed_and_every_changed_header_that_decides_is_refused() {
 }
 
 #[test]
-fn a_signed_time_is_bounded_where_the_kind_says_so() {
+fn a_signed_time_is_bounded_where_the_kind_requires_it() {
     for case in cases() {
         let spec = &case.provider.spec().signature;
         let Signed { headers, body } = &case.signed;
@@ -132,7 +132,7 @@ fn a_signed_time_is_bounded_where_the_kind_says_so() {
 }
 
 #[test]
-fn a_signed_url_is_part_of_what_is_believed() {
+fn a_signed_url_is_part_of_the_verified_text() {
     for case in cases().into_iter().filter(|case| case.provider.spec().has_signed_url()) {
         // Mercado Pago signs one value of the query alone; it is not in this URL. Alipay and Midtrans have a way that
         // signs the URL and one that does not.
@@ -198,7 +198,7 @@ impl KeySource for PanickingKeySource {
 }
 
 #[test]
-fn a_key_that_the_settings_hold_is_not_asked_for_again_when_it_did_not_sign() {
+fn a_configured_key_is_not_fetched_when_the_signature_does_not_match() {
     for case in cases() {
         let Signed { headers, body } = &case.signed;
         let provider = case.provider.clone().with_key_source(Arc::new(PanickingKeySource));
@@ -267,7 +267,7 @@ proptest! {
 }
 
 #[test]
-fn the_time_that_a_sender_says_is_one_of_this_century_whatever_its_unit() {
+fn the_senders_time_is_of_this_century_in_every_unit() {
     let (mut with_time_n, mut silent) = (0, Vec::new());
     for case in cases() {
         let Signed { headers, body } = &case.signed;

@@ -79,7 +79,7 @@ fn forged(vector: &Value, own: &str, token: &str) -> Value {
 }
 
 #[test]
-fn no_token_that_chooses_its_own_algorithm_or_key_is_believed() {
+fn no_token_that_chooses_its_own_algorithm_or_key_verifies() {
     let kinds = builtin();
     let mut forgeries = Vec::new();
     let mut kinds_n = 0;

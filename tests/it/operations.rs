@@ -18,10 +18,10 @@ on_both!(
     an_operation_stops_after_few_calls_at_a_bad_destination_and_goes_on_when_it_is_mended,
     steps_are_where_they_were_after_each_kill,
     what_was_handled_is_run_again_in_steps_and_stops_at_a_handler_or_a_call_that_fails,
-    a_second_person_lets_an_operation_begin_and_the_first_does_not,
+    only_a_second_operators_approval_starts_an_operation,
     of_two_equal_orders_the_second_is_refused_with_the_first,
-    who_approves_sees_what_it_acts_on_and_a_row_that_moved_meanwhile_is_passed_over,
-    who_does_not_reach_the_calls_of_an_event_cannot_have_it_run_again,
+    the_approver_sees_the_rows_and_a_row_that_changed_meanwhile_is_skipped,
+    a_token_without_scope_over_the_calls_of_an_event_cannot_rerun_it,
 );
 
 const OPERATOR: &str = "operator-token-0123456789";
@@ -472,7 +472,7 @@ async fn what_was_handled_is_run_again_in_steps_and_stops_at_a_handler_or_a_call
     assert_eq!(failed, [1, 0, 0], "{seen}");
 }
 
-async fn a_second_person_lets_an_operation_begin_and_the_first_does_not(database: &Database) {
+async fn only_a_second_operators_approval_starts_an_operation(database: &Database) {
     let server =
         serve_with(database, "url = \"http://127.0.0.1:9\"", "approvals_n = 2\napproval_h = 1").await;
     many_dead_messages(database, 20).await;
@@ -521,9 +521,7 @@ async fn of_two_equal_orders_the_second_is_refused_with_the_first(database: &Dat
     assert_eq!(database.count("SELECT COUNT(*) FROM operations WHERE total_n > 0").await, 1);
 }
 
-async fn who_approves_sees_what_it_acts_on_and_a_row_that_moved_meanwhile_is_passed_over(
-    database: &Database,
-) {
+async fn the_approver_sees_the_rows_and_a_row_that_changed_meanwhile_is_skipped(database: &Database) {
     let stub = Stub::start().await;
     let billing = format!("url = \"{}\"\nbreaker_failures_n = 0\nretry = {{ attempts_n = 1 }}", stub.url());
     let server = serve_with(database, &billing, "approvals_n = 2").await;
@@ -561,7 +559,7 @@ async fn who_approves_sees_what_it_acts_on_and_a_row_that_moved_meanwhile_is_pas
     assert_eq!(seen["skipped"], json!([{ "subject": id, "outcome": "moved", "state": null }]), "{seen}");
 }
 
-async fn who_does_not_reach_the_calls_of_an_event_cannot_have_it_run_again(database: &Database) {
+async fn a_token_without_scope_over_the_calls_of_an_event_cannot_rerun_it(database: &Database) {
     let stub = Stub::start().await;
     let server = serve_with(database, &format!("url = \"{}\"", stub.url()), "").await;
     called(database, &server, &stub, (2, None, "done")).await;

@@ -8,7 +8,7 @@ use crate::database::{Database, on_sqlite};
 use crate::process::{Server, client};
 use crate::providers::{NOW_S, dev, request, sign_at};
 
-on_sqlite!(what_a_stranger_had_signed_by_a_handshake_is_no_event);
+on_sqlite!(a_text_signed_by_a_handshake_is_no_event);
 
 /// Kinds that answer handshakes with code: a new one also says below how its answer would be sent as a signature.
 const BY_CODE: [&str; 1] = ["braintree"];
@@ -130,7 +130,7 @@ fn is_believed(provider: &ActiveProvider, word: &str, body: &str) -> bool {
 }
 
 #[test]
-fn nothing_that_a_handshake_answers_is_believed_as_the_signature_of_a_body() {
+fn no_handshake_answer_verifies_as_the_signature_of_a_body() {
     let mut signing = Vec::new();
     for kind in builtin() {
         let provider = dev(&kind);
@@ -180,7 +180,7 @@ fn no_handshake_answers_with_what_signs_a_genuine_body() {
     }
 }
 
-async fn what_a_stranger_had_signed_by_a_handshake_is_no_event(database: &Database) {
+async fn a_text_signed_by_a_handshake_is_no_event(database: &Database) {
     const PROVIDERS: &str = r#"
 [providers.x_twitter]
 secrets = ["consumer-secret-0123456789"]

@@ -88,7 +88,7 @@ fn template(key: &str, template: &str) -> String {
 }
 
 #[test]
-fn what_would_swallow_events_in_silence_is_named_with_its_place_and_the_remedy() {
+fn routes_that_lose_events_silently_are_reported_with_place_and_remedy() {
     let log = |filter: &str| format!("{}[log]\nfilter = \"{filter}\"\n", stripe("[\"*\"]"));
     let types = "types = [\"push\", \"issues.*\"]\n";
     let row = |text: String, place: &str, remedy: &str| (text, place.to_owned(), remedy.to_owned());
@@ -436,7 +436,7 @@ fn uncommented() -> String {
 }
 
 #[test]
-fn what_is_meant_is_left_alone() {
+fn intended_settings_do_not_warn() {
     let readme = blocks(&page("README.md")).into_iter();
     let readme = readme.filter(|block| block.language == "toml").map(|block| block.text);
     let env = [

@@ -55,7 +55,7 @@ pub fn sign_at(provider: &ActiveProvider, event_type: &str) -> SignAt {
 }
 
 #[test]
-fn every_vector_of_every_kind_is_judged_as_it_says() {
+fn every_vector_of_every_kind_has_its_expected_result() {
     let kinds = builtin();
     let mut wrong = Vec::new();
     for kind in &kinds {
@@ -135,7 +135,7 @@ fn no_kind_is_left_half_filled_in() {
 }
 
 #[test]
-fn every_sample_that_we_sign_is_believed_and_read() {
+fn every_signed_sample_verifies_and_is_read() {
     for kind in builtin() {
         let provider = dev(&kind);
         for (event_type, sample) in kind.sample_list() {
@@ -244,7 +244,7 @@ fn an_event_without_an_id_that_can_be_kept_goes_by_its_content_and_says_why() {
 }
 
 #[test]
-fn what_cannot_be_read_at_all_is_an_event_of_its_own() {
+fn an_unreadable_body_is_an_event_of_its_own() {
     let kind = builtin().into_iter().find(|k| k.kind() == "stripe").unwrap();
     let provider = dev(&kind);
     for (body, want) in [("not json", "not JSON"), (r#"{"id":"a","id":"b"}"#, "twice")] {
@@ -280,7 +280,7 @@ impl KeySource for Fetched {
 }
 
 #[test]
-fn a_key_that_no_setting_holds_is_asked_for_by_its_id() {
+fn a_key_outside_the_settings_is_fetched_by_its_id() {
     let kind = builtin().into_iter().find(|k| k.kind() == "plaid").unwrap();
     let vectors: Vec<Vector> = serde_json::from_str(&vectors_of("plaid")).unwrap();
     let vector = vectors.iter().find(|v| v.id == "plaid-own-ok").unwrap();

@@ -208,7 +208,7 @@ fn a_rotated_token_makes_no_other_event_of_the_same_one() {
 }
 
 #[test]
-fn no_kind_keeps_what_it_was_believed_by_in_its_headers() {
+fn no_kind_stores_its_signature_headers() {
     for kind in builtin() {
         let provider = dev(&kind);
         let (event_type, sample) = kind.sample_list()[0];

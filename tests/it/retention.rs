@@ -11,7 +11,7 @@ use crate::process::{Server, client, post_stripe, until};
 
 on_both!(
     a_server_prunes_by_itself_and_a_copy_is_still_known,
-    what_would_go_is_counted_and_goes_at_once,
+    a_dry_run_counts_what_prune_deletes,
     a_clock_days_ahead_deletes_nothing_until_an_operator_confirms_it,
     single_events_are_erased_and_never_dispatched_again,
 );
@@ -66,7 +66,7 @@ async fn a_server_prunes_by_itself_and_a_copy_is_still_known(database: &Database
     .await;
 }
 
-async fn what_would_go_is_counted_and_goes_at_once(database: &Database) {
+async fn a_dry_run_counts_what_prune_deletes(database: &Database) {
     let mut server = Server::start(&database.url, "[retention]\nevery_ms = 0\n").await;
     for n in 0..3 {
         post_stripe(&client(), &server.url("/webhooks/stripe"), &format!("evt_{n}")).await.unwrap();

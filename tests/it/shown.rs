@@ -73,7 +73,7 @@ fn run(server: &Server, arguments: &[&str]) -> String {
 }
 
 #[tokio::test]
-async fn no_command_or_log_line_gives_back_what_steers_a_terminal_or_hides_text() {
+async fn no_command_or_log_line_prints_control_or_hidden_characters() {
     for format in ["json", "human"] {
         let (_database, server) = serve(format).await;
         let id = format!("evt_{ODD}");

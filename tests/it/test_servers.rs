@@ -12,10 +12,10 @@ use crate::database::{Database, on_sqlite};
 use crate::process::{Server, client, free_port, post_stripe};
 
 on_sqlite!(
-    samples_go_to_no_server_that_does_not_say_that_it_is_a_test_server,
+    samples_are_sent_only_to_test_servers,
     every_response_page_and_command_marks_a_test_server,
     a_server_has_its_name_on_every_page,
-    the_audit_log_says_whose_token_it_was_and_who_typed,
+    the_audit_log_records_the_token_and_the_operators_name,
 );
 
 const OPERATOR: &str = "operator-token-0123456789";
@@ -48,7 +48,7 @@ async fn strange(headers: &'static [(&'static str, &'static str)]) -> String {
     url
 }
 
-async fn samples_go_to_no_server_that_does_not_say_that_it_is_a_test_server(database: &Database) {
+async fn samples_are_sent_only_to_test_servers(database: &Database) {
     let server = Server::start(&database.url, TOKENS).await;
     let config = server.config();
     for command in [&["send", "stripe"][..], &["send", "stripe", "--secret", "whsec_0123456789abcdef"]] {
@@ -145,7 +145,7 @@ async fn a_server_has_its_name_on_every_page(database: &Database) {
     assert!(text(&run(&server.config(), &["whoami"]).await.stdout).contains("production <eu>"));
 }
 
-async fn the_audit_log_says_whose_token_it_was_and_who_typed(database: &Database) {
+async fn the_audit_log_records_the_token_and_the_operators_name(database: &Database) {
     let server = Server::start(&database.url, TOKENS).await;
     let mut command = Command::new(env!("CARGO_BIN_EXE_hooklatch"));
     command.args(["test-event", "stripe", "--reason", "x", "--config"]).arg(server.config());

@@ -16,11 +16,11 @@ use crate::process::{Server, client, post_stripe, until};
 
 on_both!(
     what_would_follow_is_compared_with_what_was_committed_and_nothing_is_written,
-    handlers_that_fail_are_entries_and_nothing_of_theirs_stands,
+    failed_handlers_are_ledger_entries_and_their_writes_are_rolled_back,
     what_if_uses_the_age_of_an_event_at_its_arrival,
-    what_cannot_be_run_says_so_and_what_is_out_of_scope_is_hidden,
+    what_if_explains_what_it_cannot_run_and_hides_what_is_out_of_scope,
     what_if_answers_for_many_events_page_by_page_and_audits_each,
-    the_command_says_before_a_deploy_what_would_be_otherwise,
+    the_command_shows_before_a_deploy_what_would_change,
 );
 
 const TOKEN: &str = "operator-token-0123456789";
@@ -186,7 +186,7 @@ impl Drop for Release {
     }
 }
 
-async fn handlers_that_fail_are_entries_and_nothing_of_theirs_stands(database: &Database) {
+async fn failed_handlers_are_ledger_entries_and_their_writes_are_rolled_back(database: &Database) {
     drop(database.store().await);
     database.run("CREATE TABLE ledger (line TEXT PRIMARY KEY)").await.unwrap();
     let types = [
@@ -285,7 +285,7 @@ async fn what_if_uses_the_age_of_an_event_at_its_arrival(database: &Database) {
     app.running.stop().await;
 }
 
-async fn what_cannot_be_run_says_so_and_what_is_out_of_scope_is_hidden(database: &Database) {
+async fn what_if_explains_what_it_cannot_run_and_hides_what_is_out_of_scope(database: &Database) {
     let kind = || stripe_kind().on("paid", |_: Event<Json>| Ok(call(1)));
     let app = TestApp::start(database, kind(), "").await;
     for body in [
@@ -357,7 +357,7 @@ async fn what_if_answers_for_many_events_page_by_page_and_audits_each(database: 
     app.running.stop().await;
 }
 
-async fn the_command_says_before_a_deploy_what_would_be_otherwise(database: &Database) {
+async fn the_command_shows_before_a_deploy_what_would_change(database: &Database) {
     let database = &Database::empty(database.on()).await.unwrap();
     let routes = |lane: &str| {
         format!(

@@ -149,7 +149,7 @@ fn assert_bounded(what: &str, values: &str, plan: &Value, rows_n_max: u32) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_people_look_at_is_found_by_an_index_within_bounds_among_a_million() {
+async fn read_routes_use_an_index_within_bounds_among_a_million() {
     let Some(database) = Database::create(On::Postgres).await else { return };
     drop(database.store().await);
     let mut db = PgConnection::connect(&database.url).await.unwrap();

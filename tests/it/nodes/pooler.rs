@@ -137,7 +137,7 @@ async fn behind_a_pooler_a_wait_for_a_lock_ends() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_pooler_in_transaction_mode_is_refused_unless_the_config_says_so() {
+async fn a_pooler_in_transaction_mode_is_refused_unless_configured() {
     let Some(own) = Database::create(On::Postgres).await else { return };
     let Some(pooler) = Pooler::start(&own, TRANSACTION).await else { return };
     let said = refused(&pooler.url(&own), "connect_wait_ms = 0");

@@ -46,7 +46,7 @@ impl SilentProxy {
     }
 
     /// Open connections are silent from now on; new ones reach the server on that port.
-    pub fn silence_what_stands(&self, to: u16) {
+    pub fn silence_open_connections(&self, to: u16) {
         self.next(State { epoch: 0, is_silent: false, is_cut: false, to });
     }
 

@@ -29,7 +29,7 @@ async fn a_database_that_falls_silent_behind_one_address_is_left_and_found_again
     load.flows(50, PATIENCE).await;
 
     let cut = Instant::now();
-    proxy.silence_what_stands(postgres.port);
+    proxy.silence_open_connections(postgres.port);
     let gap = load.gap(cut, Duration::from_millis(200), PATIENCE).await;
     assert!(gap < LEFT_WITHIN, "first event taken {gap:?} after the cut");
     load.flows(50, PATIENCE).await;
@@ -37,7 +37,7 @@ async fn a_database_that_falls_silent_behind_one_address_is_left_and_found_again
 
     proxy.silence_everything();
     until("it is not ready", READY_WITHIN, || server.log(), async || !is_ready(&client, &server).await).await;
-    proxy.silence_what_stands(postgres.port);
+    proxy.silence_open_connections(postgres.port);
     until("it is ready again", READY_WITHIN, || server.log(), async || is_ready(&client, &server).await)
         .await;
     load.flows(50, LEFT_WITHIN).await;
@@ -50,7 +50,7 @@ async fn a_database_that_falls_silent_behind_one_address_is_left_and_found_again
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_host_that_says_nothing_does_not_keep_us_from_the_other() {
+async fn an_unresponsive_host_does_not_prevent_a_connection_to_the_next() {
     let Some(postgres) = Postgres::start(&[]).await else { return };
     let proxy = SilentProxy::before(postgres.port).await;
     let url = format!("postgres://postgres@127.0.0.1:{},127.0.0.1:{}/postgres", proxy.port, postgres.port);

@@ -10,7 +10,7 @@ use crate::pages::text::{blocks, page};
 use crate::process::{Server, client, now_s, stripe, stripe_header, until};
 use crate::stub::{Mode, Stub};
 
-on_sqlite!(every_command_of_the_runbooks_ends_as_they_say);
+on_sqlite!(every_command_of_the_runbooks_has_the_documented_result);
 
 const TOKEN: &str = "admin-token-01234567890";
 
@@ -211,7 +211,7 @@ impl<'a> Stocked<'a> {
     }
 }
 
-async fn every_command_of_the_runbooks_ends_as_they_say(database: &Database) {
+async fn every_command_of_the_runbooks_has_the_documented_result(database: &Database) {
     let mut stocked = Stocked::start(database).await;
     let mut wrong = Vec::new();
     for name in runbooks() {

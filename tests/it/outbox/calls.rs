@@ -21,13 +21,13 @@ on_both!(
     a_destination_that_is_down_is_tried_again_and_then_given_up,
     an_unknown_outcome_is_treated_as_configured,
     a_connection_that_hangs_before_it_stands_was_not_sent,
-    a_destination_that_cannot_say_is_asked_again_and_never_called,
+    a_destination_with_an_undecided_answer_is_queried_again_and_never_called,
     retry_after_is_honoured_and_capped,
     a_body_that_never_ends_costs_no_more_than_the_timeout,
     a_worker_that_died_leaves_an_unknown_outcome,
     a_stale_settlement_is_fenced,
-    a_message_whose_lease_runs_out_before_the_call_is_handed_back,
-    nothing_is_sent_when_the_destination_may_have_forgotten_the_key,
+    a_message_is_handed_back_when_its_lease_expires_before_the_call,
+    nothing_is_sent_after_the_key_may_have_expired_at_the_destination,
     a_signed_call_verifies_with_each_of_the_secrets,
     an_open_breaker_sends_one_probe_and_then_the_rest,
     headers_that_never_end_leave_the_outcome_unknown,
@@ -162,7 +162,7 @@ async fn a_connection_that_hangs_before_it_stands_was_not_sent(database: &Databa
     assert!(row.last_error.unwrap().starts_with("not sent"));
 }
 
-async fn a_destination_that_cannot_say_is_asked_again_and_never_called(database: &Database) {
+async fn a_destination_with_an_undecided_answer_is_queried_again_and_never_called(database: &Database) {
     let fixture = Fixture::new(database).await;
     fixture.message("evt_1", &["billing"]).await;
     fixture.stub.next(&[Mode::ActThenDrop]);
@@ -260,7 +260,7 @@ async fn a_stale_settlement_is_fenced(database: &Database) {
     assert_eq!(fixture.state("evt_1").await, "done");
 }
 
-async fn a_message_whose_lease_runs_out_before_the_call_is_handed_back(database: &Database) {
+async fn a_message_is_handed_back_when_its_lease_expires_before_the_call(database: &Database) {
     let fixture = Fixture::new(database).await;
     fixture.message("evt_1", &["billing"]).await;
     die_holding(&fixture).await;
@@ -278,7 +278,7 @@ async fn a_message_whose_lease_runs_out_before_the_call_is_handed_back(database:
     assert_eq!(fixture.stub.questions_n(), 2, "what was unknown before is asked again");
 }
 
-async fn nothing_is_sent_when_the_destination_may_have_forgotten_the_key(database: &Database) {
+async fn nothing_is_sent_after_the_key_may_have_expired_at_the_destination(database: &Database) {
     let fixture = Fixture::new(database).await;
     for unknown in [UnknownPolicy::Retry, UnknownPolicy::Hold, fixture.query()] {
         let id = format!("evt_{}", fastrand::u32(..));

@@ -20,8 +20,8 @@ use crate::stub::{Mode, Stub};
 on_both!(
     a_clock_that_is_set_back_by_an_hour_stops_nothing,
     a_clock_that_is_set_back_by_an_hour_does_not_keep_a_breaker_open,
-    what_was_written_before_the_clock_was_set_back_is_sent_after_a_restart,
-    what_was_claimed_before_the_clock_was_set_back_is_sent_after_a_restart,
+    a_message_written_before_the_clock_was_set_back_is_sent_after_a_restart,
+    a_message_claimed_before_the_clock_was_set_back_is_sent_after_a_restart,
     each_lease_and_due_time_uses_one_clock,
     a_clock_that_is_set_forward_does_not_end_the_leases_of_calls_under_way,
     a_message_that_is_handed_over_after_the_clock_was_set_back_is_not_old,
@@ -69,7 +69,7 @@ async fn a_node_whose_clock_is_ahead_steals_no_call_under_way() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_node_with_a_wrong_clock_writes_is_due_when_it_should_be() {
+async fn messages_of_a_node_with_a_wrong_clock_are_due_in_time() {
     let Some(database) = Database::create(On::Postgres).await else { return };
     let fixture = Fixture::new(&database).await;
     let right = Clock::system();
@@ -208,7 +208,7 @@ async fn a_clock_that_is_set_back_by_an_hour_does_not_keep_a_breaker_open(databa
     running.join_next().await.unwrap().unwrap();
 }
 
-async fn what_was_written_before_the_clock_was_set_back_is_sent_after_a_restart(database: &Database) {
+async fn a_message_written_before_the_clock_was_set_back_is_sent_after_a_restart(database: &Database) {
     let fixture = Fixture::new(database).await;
     fixture.clock.advance(2 * HOUR_MS);
     fixture.message("evt_1", &["billing"]).await;
@@ -222,7 +222,7 @@ async fn what_was_written_before_the_clock_was_set_back_is_sent_after_a_restart(
     assert_eq!(fixture.state("evt_1").await, "done");
 }
 
-async fn what_was_claimed_before_the_clock_was_set_back_is_sent_after_a_restart(database: &Database) {
+async fn a_message_claimed_before_the_clock_was_set_back_is_sent_after_a_restart(database: &Database) {
     let fixture = Fixture::new(database).await;
     fixture.message("evt_1", &["billing"]).await;
     fixture.stub.next(&[Mode::Status(503)]);

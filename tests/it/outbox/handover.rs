@@ -15,7 +15,7 @@ on_both!(
     a_handed_over_message_is_sent_and_settled,
     nothing_is_handed_over_while_older_messages_wait,
     no_more_is_handed_over_than_there_are_slots,
-    nothing_is_handed_over_where_a_person_would_have_to_decide,
+    nothing_is_handed_over_where_an_operator_would_have_to_decide,
     a_message_handed_over_during_shutdown_is_handed_back,
 );
 
@@ -115,7 +115,7 @@ async fn no_more_is_handed_over_than_there_are_slots(database: &Database) {
     running.join_next().await.unwrap().unwrap();
 }
 
-async fn nothing_is_handed_over_where_a_person_would_have_to_decide(database: &Database) {
+async fn nothing_is_handed_over_where_an_operator_would_have_to_decide(database: &Database) {
     let fixture = Fixture::new(database).await;
     let outbox = fixture.outbox(fixture.config(UnknownPolicy::Hold));
     let handover = outbox.handover();

@@ -15,9 +15,9 @@ use crate::store::{admit, event, message, name};
 use crate::stub::{Mode, Stub};
 
 on_both!(
-    a_call_says_who_we_are_as_the_destination_wants_it,
+    a_call_has_the_credentials_that_the_destination_configures,
     a_signature_in_a_header_is_over_what_was_agreed,
-    an_answer_has_to_say_success_where_that_is_asked,
+    a_response_must_report_success_where_that_is_configured,
     a_piece_of_the_answer_is_kept_without_secrets,
     a_large_answer_is_not_read_to_its_end,
     a_call_goes_through_the_proxy_that_is_configured,
@@ -40,7 +40,7 @@ fn with(fixture: &Fixture, http: HttpConfig) -> DestinationConfig {
     DestinationConfig { http, ..fixture.config(UnknownPolicy::Retry) }
 }
 
-async fn a_call_says_who_we_are_as_the_destination_wants_it(database: &Database) {
+async fn a_call_has_the_credentials_that_the_destination_configures(database: &Database) {
     let fixture = Fixture::new(database).await;
     let basic = AuthConfig::Basic { user: "hook".to_owned(), password: Secret::new("p:w") };
     for (auth, want) in
@@ -71,7 +71,7 @@ async fn a_signature_in_a_header_is_over_what_was_agreed(database: &Database) {
     assert_eq!(call.headers["x-signature"], want);
 }
 
-async fn an_answer_has_to_say_success_where_that_is_asked(database: &Database) {
+async fn a_response_must_report_success_where_that_is_configured(database: &Database) {
     let fixture = Fixture::new(database).await;
     for (otherwise, answer, state) in [
         (StatusMeaning::Dead, "{\"ok\":true}", "done"),

@@ -21,7 +21,7 @@ on_both!(
     a_message_without_its_body_is_held_and_blocks_no_other,
     a_message_that_cannot_be_read_is_held_and_its_lane_alone_waits,
     addresses_that_may_not_be_called_are_dead_at_once_and_open_no_breaker,
-    a_claim_whose_answer_was_lost_is_given_back_as_it_was,
+    a_claim_with_a_lost_response_is_returned_unchanged,
     messages_to_unknown_destinations_are_counted,
 );
 
@@ -115,7 +115,7 @@ async fn addresses_that_may_not_be_called_are_dead_at_once_and_open_no_breaker(d
     running.join_next().await.unwrap().unwrap();
 }
 
-async fn a_claim_whose_answer_was_lost_is_given_back_as_it_was(database: &Database) {
+async fn a_claim_with_a_lost_response_is_returned_unchanged(database: &Database) {
     let fixture = Fixture::new(database).await;
     for id in ["evt_1", "evt_2"] {
         fixture.message(id, &["billing"]).await;

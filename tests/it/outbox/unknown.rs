@@ -13,12 +13,12 @@ use crate::process::{Server, client, post_stripe, until};
 use crate::stub::{Mode, Stub};
 
 on_both!(
-    a_call_that_is_still_worked_on_is_not_asked_about_and_not_made_again,
-    a_call_of_a_dead_worker_is_not_asked_about_before_it_can_be_over,
+    a_call_still_under_way_is_neither_queried_nor_repeated,
+    a_call_of_a_dead_worker_is_queried_only_after_it_can_be_over,
     a_value_that_is_not_the_wanted_one_never_leads_to_a_second_call,
     a_gateway_that_loses_the_answer_leaves_the_outcome_unknown,
     it_is_on_record_under_which_rule_a_call_was_made_that_may_have_taken_effect,
-    a_status_may_be_said_to_leave_the_outcome_unknown,
+    a_status_can_be_configured_to_leave_the_outcome_unknown,
     a_longer_wait_that_is_configured_later_holds_for_calls_made_before,
     an_uncertain_message_that_is_handed_back_unsent_costs_no_attempt,
 );
@@ -33,7 +33,7 @@ fn after_ms() -> i64 {
     i64::try_from(AFTER_MS).unwrap()
 }
 
-async fn a_call_that_is_still_worked_on_is_not_asked_about_and_not_made_again(database: &Database) {
+async fn a_call_still_under_way_is_neither_queried_nor_repeated(database: &Database) {
     let fixture = Fixture::new(database).await;
     fixture.message("evt_1", &["billing"]).await;
     fixture.stub.next(&[Mode::WorkUntilReleased]);
@@ -55,7 +55,7 @@ async fn a_call_that_is_still_worked_on_is_not_asked_about_and_not_made_again(da
     );
 }
 
-async fn a_call_of_a_dead_worker_is_not_asked_about_before_it_can_be_over(database: &Database) {
+async fn a_call_of_a_dead_worker_is_queried_only_after_it_can_be_over(database: &Database) {
     let fixture = Fixture::new(database).await;
     fixture.message("evt_1", &["billing"]).await;
     die_until_lapse(&fixture).await;
@@ -171,7 +171,7 @@ async fn it_is_on_record_under_which_rule_a_call_was_made_that_may_have_taken_ef
     assert_eq!((row.last_result, row.sent_under), (Some(AttemptResult::Retry), None));
 }
 
-async fn a_status_may_be_said_to_leave_the_outcome_unknown(database: &Database) {
+async fn a_status_can_be_configured_to_leave_the_outcome_unknown(database: &Database) {
     let fixture = Fixture::new(database).await;
     let cases = [
         ("hold", UnknownPolicy::Hold, "held", 1),

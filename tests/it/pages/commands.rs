@@ -254,7 +254,7 @@ fn commands_in_the_text_name_what_there_is() {
 }
 
 #[test]
-fn a_comment_belongs_to_its_line_or_to_the_next_command_that_says_anything() {
+fn a_comment_belongs_to_its_line_or_to_the_next_command_with_output() {
     let step =
         |command: &str, promise: &str| Step { command: command.to_owned(), promise: promise.to_owned() };
     let text =

@@ -13,9 +13,9 @@ use crate::process::{Server, client, now_s, post_stripe, until};
 use crate::stub::{Mode, Stub};
 
 on_both!(
-    no_key_that_the_destination_has_seen_is_used_for_another_content,
+    no_used_key_is_reused_for_another_content,
     a_restored_database_serves_no_request_before_it_is_taken_over,
-    what_a_person_ordered_before_the_backup_is_not_sent_again_by_itself,
+    an_operators_order_before_the_backup_is_not_repeated_automatically,
     a_destination_is_queried_only_after_the_lost_time,
 );
 
@@ -31,7 +31,7 @@ async fn held_n(database: &Database) -> i64 {
     database.count("SELECT COUNT(*) FROM outbox_queue WHERE state = 'held'").await
 }
 
-async fn no_key_that_the_destination_has_seen_is_used_for_another_content(database: &Database) {
+async fn no_used_key_is_reused_for_another_content(database: &Database) {
     let mut world = World::start(database).await;
     let before_s = now_s() - 60;
     assert_eq!(world.post("evt_1", before_s).await, "accepted");
@@ -153,7 +153,7 @@ async fn a_database_that_is_restored_under_a_running_node_is_left_by_it() {
 }
 
 /// A provider that is paused keeps what was ordered waiting, as a handler that fails for now does.
-async fn what_a_person_ordered_before_the_backup_is_not_sent_again_by_itself(database: &Database) {
+async fn an_operators_order_before_the_backup_is_not_repeated_automatically(database: &Database) {
     let mut world = World::start(database).await;
     let before_s = now_s() - 60;
     assert_eq!(world.post("evt_1", before_s).await, "accepted");

@@ -8,7 +8,7 @@ use crate::store::{admit, candidates, event, message, name};
 
 on_both!(
     open_messages_count_as_sent_since_the_backup_with_an_unknown_outcome,
-    what_is_counted_goes_on_above_all_that_may_have_been_given,
+    after_a_take_over_numbers_continue_above_all_that_may_have_been_assigned,
     sessions_end_tokens_are_revoked_and_operations_cancelled,
     a_move_changes_nothing_but_the_place,
 );
@@ -88,7 +88,7 @@ async fn life(store: &Store, at_ms: i64) -> (i64, i64) {
     (store.event_numbers(1).await.unwrap()[0], firing(store, at_ms).await)
 }
 
-async fn what_is_counted_goes_on_above_all_that_may_have_been_given(database: &Database) {
+async fn after_a_take_over_numbers_continue_above_all_that_may_have_been_assigned(database: &Database) {
     let store = database.store().await;
     let before = life(&store, 1_000).await;
     assert_eq!(before.1, 1);

@@ -16,13 +16,13 @@ on_both!(
     concurrent_contents_are_each_kept_once,
     a_conflict_that_is_to_be_dispatched_is_due_at_once_and_once,
     of_many_decisions_about_a_conflict_one_acts,
-    a_replay_can_be_dispatched_by_a_person_and_a_dismissed_conflict_still,
+    an_operator_can_dispatch_a_replay_and_a_dismissed_conflict,
     a_signal_is_a_copy_within_its_window_of_the_last_copy_and_later_another_event,
     a_stream_of_signals_is_an_event_again_after_each_window,
     concurrent_signals_are_one_firing,
-    what_was_sent_before_is_a_replay_under_an_id_that_is_known_too,
+    an_earlier_body_is_a_replay_under_a_known_id_too,
     one_signed_text_has_room_for_sixteen_other_contents_under_whatever_ids,
-    what_is_kept_beside_an_event_is_not_taken_again_under_another_id,
+    a_content_kept_beside_an_event_is_a_replay_under_another_id,
     a_replay_under_an_id_leaves_that_id_to_its_event,
     one_content_under_two_concurrent_ids_is_kept_once,
     a_text_that_may_repeat_is_accepted_once_in_ten_minutes_of_its_provider_and_counted,
@@ -185,7 +185,7 @@ async fn of_many_decisions_about_a_conflict_one_acts(database: &Database) {
     assert_eq!(database.count(audited).await, 1);
 }
 
-async fn a_replay_can_be_dispatched_by_a_person_and_a_dismissed_conflict_still(database: &Database) {
+async fn an_operator_can_dispatch_a_replay_and_a_dismissed_conflict(database: &Database) {
     let store = database.store().await;
     let of_text = |id: &str, body: &str| IncomingEvent { replay_key: Some([7; 32]), ..event(id, body) };
     insert(&store, &[&of_text("evt_1", "a"), &of_text("evt_2", "a")]).await;
@@ -426,7 +426,7 @@ fn replayed(first_event_id: &str) -> Latched {
     Latched::Replayed { first_event_id: first_event_id.to_owned() }
 }
 
-async fn what_was_sent_before_is_a_replay_under_an_id_that_is_known_too(database: &Database) {
+async fn an_earlier_body_is_a_replay_under_a_known_id_too(database: &Database) {
     let store = database.store().await;
     insert(&store, &[&of_text(1, "evt_1", "a"), &of_text(2, "evt_2", "b")]).await;
     for _ in 0..2 {
@@ -458,7 +458,7 @@ async fn one_signed_text_has_room_for_sixteen_other_contents_under_whatever_ids(
     assert_eq!(database.count(rows).await, 16);
 }
 
-async fn what_is_kept_beside_an_event_is_not_taken_again_under_another_id(database: &Database) {
+async fn a_content_kept_beside_an_event_is_a_replay_under_another_id(database: &Database) {
     let store = database.store().await;
     let (first, second) = (of_text(1, "evt_1", "a"), of_text(2, "evt_1", "b"));
     insert(&store, &[&first]).await;

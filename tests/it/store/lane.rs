@@ -9,7 +9,7 @@ use crate::database::{Database, on_both};
 
 on_both!(
     messages_of_a_lane_are_leased_one_at_a_time_in_order,
-    a_stuck_head_blocks_its_own_lane_until_a_person_decides,
+    a_stuck_head_blocks_its_own_lane_until_an_operator_decides,
     a_discarded_message_in_the_middle_is_passed_over,
     a_lane_that_ran_dry_starts_again,
     nodes_that_add_and_take_at_once_keep_the_order,
@@ -95,7 +95,7 @@ async fn messages_of_a_lane_are_leased_one_at_a_time_in_order(database: &Databas
     assert_eq!(ids(&take(&store).await), ["evt_2"]);
 }
 
-async fn a_stuck_head_blocks_its_own_lane_until_a_person_decides(database: &Database) {
+async fn a_stuck_head_blocks_its_own_lane_until_an_operator_decides(database: &Database) {
     let store = database.store().await;
     for n in 1..=4 {
         add(&store, &format!("evt_{n}"), "a").await;

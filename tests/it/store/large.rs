@@ -9,7 +9,7 @@ use sqlx::{AssertSqlSafe, Connection, PgConnection, Row, SqliteConnection};
 use super::retention::{counts, cuts, lease, round, run};
 use crate::database::{Database, on_both};
 
-on_both!(freed_space_is_reused_or_returned, lists_and_pruning_go_by_keys_however_much_there_is,);
+on_both!(freed_space_is_reused_or_returned, lists_and_pruning_use_keys_at_any_size,);
 
 /// `n` events from `first` on, done, without their bytes.
 pub(super) async fn fill_events(database: &Database, first: i64, n: i64) {
@@ -128,7 +128,7 @@ async fn plan(database: &Database, sql: &str) -> String {
     rows.join("\n")
 }
 
-async fn lists_and_pruning_go_by_keys_however_much_there_is(database: &Database) {
+async fn lists_and_pruning_use_keys_at_any_size(database: &Database) {
     let store = database.store().await;
     let (first, n) = (1_000_000, 5_000);
     fill(database, first, n).await;

@@ -12,7 +12,7 @@ use crate::database::{Database, on_both};
 on_both!(
     a_message_is_leased_once_with_all_it_needs,
     an_expired_lease_is_taken_again_and_the_old_holder_loses,
-    a_settlement_goes_where_it_says,
+    a_settlement_moves_the_message_to_its_state,
     only_wanted_destinations_and_free_slots_are_leased,
     a_look_takes_no_more_bodies_than_there_is_memory_for,
     workers_at_once_never_share_a_message,
@@ -109,7 +109,7 @@ async fn an_expired_lease_is_taken_again_and_the_old_holder_loses(database: &Dat
     assert_eq!(store.message_list_of_event(&key("evt_1")).await.unwrap()[0].state.as_str(), "done");
 }
 
-async fn a_settlement_goes_where_it_says(database: &Database) {
+async fn a_settlement_moves_the_message_to_its_state(database: &Database) {
     let store = database.store().await;
     let rows = [
         ("evt_1", SettleTo::Done, AttemptResult::Done, "done"),

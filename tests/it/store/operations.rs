@@ -23,16 +23,16 @@ on_both!(
     a_cancelled_operation_stops,
     an_operation_reaches_what_its_orderer_reaches,
     events_are_erased_and_rerun_by_a_filter,
-    what_is_refused_halfway_leaves_its_row_as_it_was,
+    an_event_refused_halfway_is_left_unchanged,
     of_two_nodes_one_acts_on_a_row,
     a_row_that_the_database_refuses_is_passed_by,
     more_than_an_operation_may_act_on_is_refused,
     old_operations_and_their_rows_are_pruned,
     what_makes_calls_goes_in_steps_that_wait_for_their_calls,
-    an_operation_stops_when_its_calls_fail_and_goes_on_when_a_person_says_so,
+    an_operation_stops_when_its_calls_fail_and_continues_on_an_operators_order,
     the_same_act_on_the_same_filter_is_ordered_twice_only_on_purpose,
-    a_second_person_approves_what_another_ordered_in_time,
-    a_preview_says_what_an_operation_would_act_on,
+    a_second_operator_approves_an_order_in_time,
+    a_preview_lists_what_an_operation_would_act_on,
     an_order_is_about_the_rows_that_were_seen_as_they_stood,
     an_order_is_refused_when_a_call_of_its_events_or_the_event_of_its_messages_went_on,
     an_operation_neither_settles_nor_discards_what_changed_after_the_order,
@@ -300,7 +300,7 @@ async fn events_are_erased_and_rerun_by_a_filter(database: &Database) {
     );
 }
 
-async fn what_is_refused_halfway_leaves_its_row_as_it_was(database: &Database) {
+async fn an_event_refused_halfway_is_left_unchanged(database: &Database) {
     let store = database.store().await;
     admit(&store, &event("evt_0", "a"), &[message("billing"), message("mail")]).await;
     admit(&store, &event("evt_1", "a"), &[message("billing")]).await;
@@ -471,7 +471,7 @@ async fn what_makes_calls_goes_in_steps_that_wait_for_their_calls(database: &Dat
     );
 }
 
-async fn an_operation_stops_when_its_calls_fail_and_goes_on_when_a_person_says_so(database: &Database) {
+async fn an_operation_stops_when_its_calls_fail_and_continues_on_an_operators_order(database: &Database) {
     let store = database.store().await;
     dead(&store, 14).await;
     let people = ops(&store);
@@ -566,7 +566,7 @@ async fn the_same_act_on_the_same_filter_is_ordered_twice_only_on_purpose(databa
     assert!(one.is_ok() && two.is_ok(), "nothing to do is done at once, however often");
 }
 
-async fn a_second_person_approves_what_another_ordered_in_time(database: &Database) {
+async fn a_second_operator_approves_an_order_in_time(database: &Database) {
     let store = database.store().await;
     dead(&store, 2).await;
     let people = ops(&store);
@@ -618,7 +618,7 @@ async fn a_second_person_approves_what_another_ordered_in_time(database: &Databa
     assert_eq!(database.texts(sql).await, ["operation_approve bob", "operation_expire hooklatch"]);
 }
 
-async fn a_preview_says_what_an_operation_would_act_on(database: &Database) {
+async fn a_preview_lists_what_an_operation_would_act_on(database: &Database) {
     let store = database.store().await;
     super::operator::settled(&store, "evt_held", SettleTo::Held).await;
     for n in 0..3 {

@@ -17,14 +17,14 @@ on_both!(
     leased_and_done_messages_refuse_decisions,
     of_many_decisions_about_a_message_one_acts,
     a_message_sent_again_starts_anew_under_its_key,
-    what_may_have_taken_effect_is_not_repeated_for_longer_because_a_person_had_it_sent,
+    an_operators_send_does_not_extend_the_window_of_a_possible_effect,
     the_message_of_a_dead_worker_can_be_decided_after_its_lease,
     messages_are_listed_newest_first_page_by_page,
     attempts_are_listed_from_history_queue_and_finished_message,
-    what_a_person_ends_leaves_the_queue_with_its_last_words,
+    a_message_that_an_operator_ends_leaves_the_queue_with_its_last_error,
     an_event_without_its_bytes_is_not_dispatched_again,
     the_bytes_of_an_event_are_erased_and_what_became_of_it_stays,
-    what_is_kept_beside_an_event_is_erased_with_it,
+    contents_kept_beside_an_event_are_erased_with_it,
     nothing_is_taken_for_a_paused_destination,
     a_pause_is_over_at_its_end_and_not_before,
     nothing_is_taken_of_a_paused_provider_until_its_pause_is_over,
@@ -183,9 +183,7 @@ async fn a_message_sent_again_starts_anew_under_its_key(database: &Database) {
     }
 }
 
-async fn what_may_have_taken_effect_is_not_repeated_for_longer_because_a_person_had_it_sent(
-    database: &Database,
-) {
+async fn an_operators_send_does_not_extend_the_window_of_a_possible_effect(database: &Database) {
     let store = database.store().await;
     let want = |key_valid_for_ms| {
         [LeaseWant { destination: name("billing"), free_n: 1, free_bytes_n: u64::MAX >> 1, key_valid_for_ms }]
@@ -404,7 +402,7 @@ async fn attempts_are_listed_from_history_queue_and_finished_message(database: &
     assert_eq!(attempts, [(2, "node-2", 7_000, None), (1, "node-1", 1_000, Some("unknown"))]);
 }
 
-async fn what_a_person_ends_leaves_the_queue_with_its_last_words(database: &Database) {
+async fn a_message_that_an_operator_ends_leaves_the_queue_with_its_last_error(database: &Database) {
     let store = database.store().await;
     for (n, act, state) in
         [(1, MessageAct::Done, MessageState::Done), (2, MessageAct::Discard, MessageState::Discarded)]
@@ -456,7 +454,7 @@ async fn an_event_without_its_bytes_is_not_dispatched_again(database: &Database)
     assert_eq!(decide(&ops(&store), &absent, &decision("k4")).await, "not_found");
 }
 
-async fn what_is_kept_beside_an_event_is_erased_with_it(database: &Database) {
+async fn contents_kept_beside_an_event_are_erased_with_it(database: &Database) {
     let store = database.store().await;
     let signed = |id: &str, body: &str| hooklatch_core::types::IncomingEvent {
         replay_key: Some([7; 32]),

@@ -169,7 +169,7 @@ fn is_of_outbox(name: &str) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn hot_statements_go_by_keys_whatever_was_believed_when_they_were_planned() {
+async fn hot_statements_use_keys_with_any_statistics_at_planning() {
     let Some(database) = Database::create(On::Postgres).await else { return };
     drop(database.store().await);
     let mut admin = PgConnection::connect(&database.url).await.unwrap();
@@ -261,7 +261,7 @@ const ASKED: [(&str, &str); 29] = [
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_asked_beside_the_hot_statements_goes_by_keys_too() {
+async fn rare_statements_use_keys_too() {
     let Some(database) = Database::create(On::Postgres).await else { return };
     drop(database.store().await);
     let mut admin = PgConnection::connect(&database.url).await.unwrap();

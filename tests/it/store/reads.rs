@@ -16,7 +16,7 @@ on_both!(
     a_walk_with_few_matches_returns_its_position_and_continues,
     out_of_scope_records_are_not_found,
     minutes_are_counted_by_provider,
-    counts_are_bounded_and_say_so,
+    counts_are_bounded_and_marked_as_such,
 );
 
 /// Long after everything that these tests let happen.
@@ -276,7 +276,7 @@ async fn minutes_are_counted_by_provider(database: &Database) {
     assert!(found.minutes.iter().all(|one| one.is_cut), "{found:?}");
 }
 
-async fn counts_are_bounded_and_say_so(database: &Database) {
+async fn counts_are_bounded_and_marked_as_such(database: &Database) {
     let store = database.store().await;
     super::large::fill_events(database, 100_000, 100_001).await;
     let people = people(&store, Role::Viewer);

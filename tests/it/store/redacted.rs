@@ -14,12 +14,12 @@ use super::{
 use crate::database::{Database, on_both};
 
 on_both!(
-    what_nothing_is_to_be_made_of_is_never_stored,
+    an_original_body_without_messages_is_never_stored,
     a_message_sends_the_received_body_which_is_then_deleted,
-    what_messages_say_of_a_redacted_event_goes_when_all_of_them_are_done,
+    bodies_of_messages_of_a_redacted_event_are_deleted_when_all_are_done,
     a_waiting_event_is_dispatched_with_the_received_body,
     a_redacted_body_is_never_sent_or_dispatched,
-    what_is_kept_for_a_while_is_sealed_too,
+    temporary_content_is_encrypted_too,
     a_conflict_keeps_the_received_body_until_an_operator_decides,
 );
 
@@ -56,7 +56,7 @@ fn own() -> NewMessage {
     NewMessage { body: Some(Bytes::from_static(b"own")), ..message("billing") }
 }
 
-async fn what_nothing_is_to_be_made_of_is_never_stored(database: &Database) {
+async fn an_original_body_without_messages_is_never_stored(database: &Database) {
     let store = database.store().await;
     admit(&store, &redacted("evt_1"), &[]).await;
     admit_at_once(&store, &redacted("evt_2"), &[]).await;
@@ -96,7 +96,7 @@ fn done(one: &LeasedMessage) -> Settlement {
     Settlement { http_status: Some(200), ..settlement(one, SettleTo::Done, AttemptResult::Done) }
 }
 
-async fn what_messages_say_of_a_redacted_event_goes_when_all_of_them_are_done(database: &Database) {
+async fn bodies_of_messages_of_a_redacted_event_are_deleted_when_all_are_done(database: &Database) {
     const CONTENTS: &str = "SELECT COUNT(*) FROM outbox_contents";
     let store = database.store().await;
     let filled = |effect: &str| NewMessage {
@@ -156,7 +156,7 @@ async fn a_redacted_body_is_never_sent_or_dispatched(database: &Database) {
     assert!(due.body.is_empty() && due.broken.is_some_and(|why| why.contains("redacted")));
 }
 
-async fn what_is_kept_for_a_while_is_sealed_too(database: &Database) {
+async fn temporary_content_is_encrypted_too(database: &Database) {
     let ring = KeyRing::new(&[SealKey::parse("k1", &format!("01{}", "7e".repeat(31))).unwrap()]);
     let store = database.store().await.sealed_with(ring);
     admit(&store, &redacted("evt_1"), &[message("billing")]).await;

@@ -16,7 +16,7 @@ on_both!(
     old_rows_are_pruned_and_needed_ones_stay,
     an_id_goes_after_its_own_window_and_after_all_else_of_its_event,
     a_body_is_kept_for_its_window_after_its_last_message_settles,
-    what_would_go_is_counted_as_it_goes,
+    a_dry_run_counts_the_rows_that_a_round_deletes,
     a_clock_that_was_ahead_does_not_block_pruning,
     a_signal_is_forgotten_after_its_firings_alone,
     versions_go_with_their_events_and_counts_with_their_keys,
@@ -190,7 +190,7 @@ async fn a_body_is_kept_for_its_window_after_its_last_message_settles(database: 
     assert_eq!(counts(database).await, [0, 0, 0, 0]);
 }
 
-async fn what_would_go_is_counted_as_it_goes(database: &Database) {
+async fn a_dry_run_counts_the_rows_that_a_round_deletes(database: &Database) {
     let store = database.store().await;
     four(&store).await;
     for n in 0..30 {

@@ -109,7 +109,7 @@ async fn a_clock_that_was_behind_loses_nothing(database: &Database) {
 }
 
 #[tokio::test]
-async fn of_two_clocks_the_one_behind_says_what_is_old() {
+async fn pruning_uses_the_earlier_of_two_clocks() {
     let Some(database) = Database::create(On::Postgres).await else { return };
     let store = database.store().await;
     assert_eq!(store.prune_now(1_000).await.unwrap(), 1_000, "that of the node");

@@ -23,11 +23,11 @@ on_both!(
     a_key_is_replaced_while_old_rows_still_open,
     the_rows_of_a_key_are_counted_to_the_last_in_steps,
     rows_in_the_clear_are_sealed_in_batches,
-    what_waits_for_a_key_is_put_off_and_goes_on_when_it_is_there,
+    content_with_a_missing_key_is_delayed_until_the_key_is_there,
     a_sealed_value_that_was_moved_changed_or_has_another_key_is_never_sent,
     duplicates_and_conflicts_are_recognised_as_without_a_key,
     erased_content_needs_no_key,
-    what_a_message_says_opens_for_its_own_event_alone,
+    the_body_of_a_message_decrypts_for_its_own_event_alone,
     one_key_wins_an_id_however_many_register_at_once,
 );
 
@@ -237,7 +237,7 @@ async fn rows_in_the_clear_are_sealed_in_batches(database: &Database) {
     assert_eq!(sealed.event_content(&key("evt_1")).await.unwrap().unwrap().body, SECRET.as_bytes());
 }
 
-async fn what_waits_for_a_key_is_put_off_and_goes_on_when_it_is_there(database: &Database) {
+async fn content_with_a_missing_key_is_delayed_until_the_key_is_there(database: &Database) {
     let sealed = database.store().await.sealed_with(ring(&[("gone", 1)]));
     admit(&sealed, &event("evt_1", SECRET), &[message("billing")]).await;
     let other = sealed.clone().sealed_with(ring(&[("k2", 2)]));
@@ -374,7 +374,7 @@ async fn erased_content_needs_no_key(database: &Database) {
     assert_eq!(used(&store).await, []);
 }
 
-async fn what_a_message_says_opens_for_its_own_event_alone(database: &Database) {
+async fn the_body_of_a_message_decrypts_for_its_own_event_alone(database: &Database) {
     let store = database.store().await.sealed_with(ring(&[("old", 1)]));
     for id in ["evt_1", "evt_2"] {
         admit_at_once(&store, &event(id, SECRET), &[own("billing")]).await;

@@ -49,7 +49,7 @@ async fn with_a_collector_that_is_gone_or_stalls_or_refuses_events_are_admitted_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_collector_says_it_took_is_exported_and_what_it_threw_away_is_dropped() {
+async fn accepted_spans_count_as_exported_and_rejected_ones_as_dropped() {
     let database = Database::create(crate::database::On::Sqlite).await.unwrap();
     let (collector, far) = (Collector::start().await, CalledDestination::start().await);
     collector.is(Mood::Rejects(1));

@@ -74,7 +74,7 @@ async fn a_traceparent_header_in_a_destinations_configuration_wins() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_signed_and_sent_is_the_same_with_and_without_tracing() {
+async fn signed_requests_are_equal_with_and_without_tracing() {
     let database = Database::create(On::Sqlite).await.unwrap();
     let (collector, far) = (Collector::start().await, CalledDestination::start().await);
     let on = traced(&collector, &far, "");
