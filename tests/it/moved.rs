@@ -97,9 +97,9 @@ impl World {
     }
 }
 
-/// What may become of the file under a running server.
+/// Faults of the database file under a running server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fate {
+enum FileFault {
     Moved,
     Deleted,
     ReplacedByCopy,
@@ -109,11 +109,16 @@ enum Fate {
     PutBack,
 }
 
-const FATES: [Fate; 5] =
-    [Fate::Moved, Fate::Deleted, Fate::ReplacedByCopy, Fate::FolderRenamed, Fate::LogDeleted];
+const FILE_FAULTS: [FileFault; 5] = [
+    FileFault::Moved,
+    FileFault::Deleted,
+    FileFault::ReplacedByCopy,
+    FileFault::FolderRenamed,
+    FileFault::LogDeleted,
+];
 
-impl Fate {
-    fn happens(self, world: &World) {
+impl FileFault {
+    fn inject(self, world: &World) {
         let (file, other) = (world.file("hl.db"), world.home.path().join("other"));
         match self {
             Self::Moved => std::fs::rename(file, other).unwrap(),
@@ -144,7 +149,7 @@ impl Fate {
     }
 
     /// Stops the server and follows its log line, as docs/backup.md says.
-    fn cured(self, world: &mut World) {
+    fn repair(self, world: &mut World) {
         let (file, other) = (world.file("hl.db"), world.home.path().join("other"));
         let saved = ["", "-wal"].map(|ending| world.home.path().join(format!("saved{ending}")));
         match self {
@@ -178,25 +183,25 @@ impl Fate {
 
 #[tokio::test]
 async fn nothing_is_acknowledged_into_a_file_that_is_not_at_its_path() {
-    for fate in FATES {
+    for fault in FILE_FAULTS {
         let mut world = World::start().await;
         assert_eq!(world.post("evt_1").await.as_deref(), Ok("accepted"));
-        fate.happens(&world);
+        fault.inject(&world);
         // The very first one: it was committed before anyone could notice.
-        assert_eq!(world.post("evt_2").await, Err("503".to_owned()), "{fate:?}");
+        assert_eq!(world.post("evt_2").await, Err("503".to_owned()), "{fault:?}");
         let log = world.server.log();
         let errors_n = log.matches("is not the file that this server has open").count();
-        assert!(errors_n >= 1 && log.contains("Moved or deleted under a running server"), "{fate:?}: {log}");
+        assert!(errors_n >= 1 && log.contains("Moved or deleted under a running server"), "{fault:?}: {log}");
         let called_n = world.calls_n.load(Ordering::SeqCst);
         // Long enough for several tries of its call.
         tokio::time::sleep(Duration::from_millis(500)).await;
         let more_n = world.calls_n.load(Ordering::SeqCst) - called_n;
-        assert!(more_n <= 1, "{fate:?}: one call may have been under way, {more_n} were made");
-        fate.cured(&mut world);
+        assert!(more_n <= 1, "{fault:?}: one call may have been under way, {more_n} were made");
+        fault.repair(&mut world);
         world.server.spawn().await;
-        assert_eq!(world.post("evt_1").await.as_deref(), Ok("duplicate"), "{fate:?}");
+        assert_eq!(world.post("evt_1").await.as_deref(), Ok("duplicate"), "{fault:?}");
         world.post("evt_2").await.unwrap();
-        assert_eq!(world.database().texts("PRAGMA integrity_check").await, ["ok"], "{fate:?}");
+        assert_eq!(world.database().texts("PRAGMA integrity_check").await, ["ok"], "{fault:?}");
     }
 }
 
@@ -223,7 +228,7 @@ async fn nothing_is_acknowledged_after_an_earlier_state_was_put_into_the_file() 
     }
     let mut world = World::start().await;
     backed_up(&world).await;
-    Fate::PutBack.happens(&world);
+    FileFault::PutBack.inject(&world);
     assert_eq!(world.post("evt_since").await, Err("503".to_owned()), "it would be new");
     assert_eq!(world.post("evt_before").await, Err("503".to_owned()));
     world.turns().await;
@@ -246,16 +251,16 @@ async fn nothing_is_acknowledged_after_an_earlier_state_was_put_into_the_file() 
 
 #[tokio::test]
 async fn readiness_fails_within_two_seconds_also_without_requests() {
-    for fate in FATES.into_iter().chain(has_sqlite3().then_some(Fate::PutBack)) {
+    for fault in FILE_FAULTS.into_iter().chain(has_sqlite3().then_some(FileFault::PutBack)) {
         let world = World::start().await;
-        if fate == Fate::PutBack {
+        if fault == FileFault::PutBack {
             backed_up(&world).await;
         }
-        fate.happens(&world);
-        eprintln!("MEASURED: {fate:?} was noticed after {:?}", world.turns().await);
+        fault.inject(&world);
+        eprintln!("MEASURED: {fault:?} was noticed after {:?}", world.turns().await);
         let found = examine(&world.server, &["--no-probe"]).await;
         let finding = found.find("database.file", None);
-        assert!(finding["verdict"] == "failure" && finding["remedy"].is_string(), "{fate:?}: {finding}");
+        assert!(finding["verdict"] == "failure" && finding["remedy"].is_string(), "{fault:?}: {finding}");
     }
 }
 
@@ -263,7 +268,7 @@ async fn readiness_fails_within_two_seconds_also_without_requests() {
 async fn a_file_that_is_put_back_under_a_running_server_is_written_again_only_after_a_restart() {
     let mut world = World::start().await;
     assert_eq!(world.post("evt_1").await.as_deref(), Ok("accepted"));
-    Fate::Moved.happens(&world);
+    FileFault::Moved.inject(&world);
     assert_eq!(world.post("evt_2").await, Err("503".to_owned()));
     std::fs::rename(world.home.path().join("other"), world.file("hl.db")).unwrap();
     assert_eq!(world.post("evt_2").await, Err("503".to_owned()));

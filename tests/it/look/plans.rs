@@ -41,7 +41,7 @@ const BIG: [&str; 5] =
     ["outbox_queue", "outbox_finished", "processed_webhook_events", "audit_log", "outbox_attempts"];
 
 /// The queries, with values that find something, and how many rows any step may read for it.
-const ASKED: [(&str, &str, u32); 47] = [
+const QUERIES: [(&str, &str, u32); 47] = [
     // Everything, from the newest on.
     ("messages of the queue", "9223372036854775807, 0, NULL, NULL, NULL, 0, '{}', 0, '{}', 50", 200),
     ("messages of history", "9223372036854775807, 0, NULL, NULL, NULL, 0, '{}', 0, '{}', 50", 200),
@@ -161,7 +161,7 @@ async fn read_routes_use_an_index_within_bounds_among_a_million() {
     for mode in ["force_custom_plan", "force_generic_plan"] {
         run(&mut db, &format!("SET plan_cache_mode = {mode}")).await;
         let mut slowest = (0.0, "");
-        for (what, values, rows_n_max) in ASKED {
+        for (what, values, rows_n_max) in QUERIES {
             let (_, sql) = all.iter().find(|(name, _)| *name == what).unwrap_or_else(|| panic!("no {what}"));
             // Asked in a transaction that sees one moment, which has it so.
             let is_of_one_moment = OF_ONE_MOMENT.iter().any(|name| what.starts_with(name));

@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use crate::process::{Server, client, post_stripe};
 
 /// How long a sender waits for an answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Events on their way, until this value goes.
 pub(super) struct Load {
@@ -39,7 +39,7 @@ impl Load {
                 let client = client();
                 loop {
                     let id = format!("evt_{}", responses.next.fetch_add(1, Ordering::Relaxed));
-                    let sent = tokio::time::timeout(PATIENCE, post_stripe(&client, &url, &id)).await;
+                    let sent = tokio::time::timeout(TIMEOUT, post_stripe(&client, &url, &id)).await;
                     if matches!(sent, Ok(Ok(_))) {
                         responses.acked.lock().unwrap().push((id, Instant::now()));
                         continue;

@@ -212,7 +212,7 @@ impl Drop for Prometheus {
 }
 
 /// The rules whose wait stands in the expression: here it is shorter, as their metrics change every few seconds.
-const PATIENCE: [(&str, &str); 2] = [
+const SHORTER_WAITS: [(&str, &str); 2] = [
     ("hooklatch_counted_timestamp_seconds) > 300", "hooklatch_counted_timestamp_seconds) > 12"),
     ("hooklatch_pruned_timestamp_seconds) > 172800", "hooklatch_pruned_timestamp_seconds) > 5"),
 ];
@@ -224,7 +224,7 @@ fn impatient(rules: &str) -> String {
         if is_patience { line.split("for: ").next().unwrap().to_owned() + "for: 0s" } else { line.to_owned() }
     };
     let rules = rules.lines().map(line).collect::<Vec<_>>().join("\n") + "\n";
-    PATIENCE.iter().fold(rules, |rules, (long, short)| rules.replace(long, short))
+    SHORTER_WAITS.iter().fold(rules, |rules, (long, short)| rules.replace(long, short))
 }
 
 #[test]
@@ -232,7 +232,7 @@ fn only_patience_is_taken_from_a_rule() {
     let rule = "      - alert: A\n        expr: x[5m] > 300\n        for: 15m\n        labels: {}\n";
     assert_eq!(impatient(rule), rule.replace("15m", "0s"));
     let rules: String = files("ops/prometheus/rules", ".yaml").into_iter().map(|(_, text)| text).collect();
-    for (long, short) in PATIENCE {
+    for (long, short) in SHORTER_WAITS {
         assert!(rules.matches(long).count() == 1 && impatient(&rules).contains(short), "{long}");
     }
 }

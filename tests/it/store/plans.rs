@@ -225,7 +225,7 @@ const LANES: &str = "UPDATE outbox_queue SET lane = 'l' || message_id / 1024, la
     VACUUM ANALYZE";
 
 /// What is asked beside the hot statements: with values that find something among much.
-const ASKED: [(&str, &str); 29] = [
+const QUERIES: [(&str, &str); 29] = [
     ("message_extend", "1024000, 1, 0, 1, 30000"),
     ("message_release", "ARRAY['billing', 'other'], ARRAY['n/1'], 0, 1, 60000"),
     ("message_release told", "ARRAY[1024000, 2048000], 10000000"),
@@ -274,7 +274,7 @@ async fn rare_statements_use_keys_too() {
     for options in ["SET jit = off", generic, WORKER] {
         let mut db = PgConnection::connect(&database.url).await.unwrap();
         run(&mut db, options).await;
-        for (what, values) in ASKED {
+        for (what, values) in QUERIES {
             let (_, sql) = all.iter().find(|(name, _)| *name == what).unwrap();
             let sql =
                 sql.replace("{clock_ms}", "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)");

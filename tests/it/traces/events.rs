@@ -1,7 +1,7 @@
 //! One event is one trace: across attempts, a kill, and two nodes.
 
 use super::called::{Answer, CalledDestination};
-use super::collector::{Collector, Taken};
+use super::collector::{Collector, ReceivedSpan};
 use super::{TOKEN, soon, traced};
 use crate::database::{Database, On, on_both};
 use crate::process::{Server, client, post_stripe};
@@ -19,7 +19,7 @@ async fn ledger(server: &Server, id: &str) -> serde_json::Value {
 }
 
 /// The `traceparent` of a call's span.
-fn traceparent(span: &Taken) -> String {
+fn traceparent(span: &ReceivedSpan) -> String {
     format!("00-{}-{}-01", span.trace_id, span.span_id)
 }
 

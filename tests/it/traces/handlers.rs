@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use hooklatch::prelude::{Effects, Event};
 
-use super::collector::{Collector, Taken};
+use super::collector::{Collector, ReceivedSpan};
 use crate::app::{TestApp, stripe_kind};
 use crate::database::{Database, on_sqlite};
 use crate::process::until;
@@ -36,7 +36,7 @@ async fn start(database: &Database, kind: hooklatch::Provider, collector: &Colle
 }
 
 /// Waits for so many spans of this name.
-async fn exported(collector: &Collector, name: &str, n: usize) -> Vec<Taken> {
+async fn exported(collector: &Collector, name: &str, n: usize) -> Vec<ReceivedSpan> {
     let all = || format!("{:?}", collector.spans());
     until(name, Duration::from_secs(20), all, async || collector.named(name).len() >= n).await;
     let spans = collector.named(name);
