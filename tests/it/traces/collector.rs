@@ -1,4 +1,4 @@
-//! A stand-in for a collector: it parses OTLP over HTTP with the types of its authors, and misbehaves by its `Behaviour`.
+//! A stand-in for a collector: it parses OTLP over HTTP with the types of its authors, and answers by its `Behaviour`.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
