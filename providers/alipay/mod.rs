@@ -19,10 +19,10 @@ pub(super) fn provider() -> Provider {
 const APPS: &str = "app_ids";
 /// Where the public keys are.
 const KEYS: &str = "alipay_public_key_pem";
-/// What tells which event it is. The signed text does not escape the `&` that joins its fields, so none of these may
-/// hold one, nor may another field hold one of these behind it.
+/// The fields that identify the event. The signed text does not escape the `&` that joins its fields, so none of these
+/// may hold one, nor may another field hold one of these behind it.
 const NAMING: [&str; 4] = ["notify_id", "notify_type", "trade_status", "msg_method"];
-/// What tells what it is worth.
+/// The fields that decide what it is worth.
 const DECIDING: [&str; 5] = ["app_id", "seller_id", "out_trade_no", "trade_no", "total_amount"];
 
 fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
@@ -43,7 +43,7 @@ fn notify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     let sign = sign.ok_or_else(|| malformed("it is not base64"))?;
     let mut pairs = form.into_pairs();
     pairs.sort();
-    // Empty ones as well: they are not signed, and whoever reads the form would have to choose.
+    // Empty ones as well: they are not signed, and a reader of the form would have to choose.
     if pairs.windows(2).any(|pair| matches!(pair, [(one, _), (other, _)] if one == other)) {
         return Err(malformed("a field is there twice"));
     }
@@ -80,7 +80,7 @@ fn open(_: &Keys, body: &[u8]) -> Result<Vec<u8>, String> {
     Ok([head, body.trim_ascii(), b"}"].concat())
 }
 
-/// Whether the signed text of these fields could be that of others, as far as it tells which event it is.
+/// Whether the signed text of these fields could be that of others with another identity.
 fn has_two_cuts(pairs: &[(Vec<u8>, Vec<u8>)]) -> bool {
     let is_there = |name: &str| pairs.iter().any(|(one, value)| one == name.as_bytes() && !value.is_empty());
     let names = NAMING.into_iter().chain(DECIDING);

@@ -63,8 +63,8 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     }
 }
 
-/// Whether the content can be taken apart in one way alone. Names and values are lines of it, and whoever may publish
-/// a text may write lines into it: only the first value, the message, may have more than one.
+/// Whether the content can be taken apart in one way alone. Names and values are lines of it, and a publisher of a
+/// text may write lines into it: only the first value, the message, may have more than one.
 fn is_plain(name: &str, value: &str) -> bool {
     match name {
         "Message" => true,

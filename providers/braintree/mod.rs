@@ -23,7 +23,7 @@ const SIGNATURES_N_MAX: usize = 16;
 /// How long a challenge is. Characters.
 const CHALLENGE_LENGTHS: std::ops::RangeInclusive<usize> = 20..=32;
 
-/// The form is these two fields and nothing else, so that nobody can make another body of a signed one.
+/// The form is these two fields and nothing else, so that no other body can be made of a signed one.
 fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     let form = Form::parse(&request.body).ok_or_else(|| VerifyError::malformed("body", Form::TOO_MANY))?;
     let field = |name| {

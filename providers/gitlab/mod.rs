@@ -18,8 +18,8 @@ const TOKEN: &str = "x-gitlab-token";
 /// What a signing token starts with.
 const SIGNING: &str = "whsec_";
 
-/// A request without a signature is refused once a signing token is configured: otherwise whoever saw a token
-/// could leave the signature out.
+/// A request without a signature is refused once a signing token is configured: otherwise the holder of
+/// a token could leave the signature out.
 fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     if keys.secrets().any(|secret| secret.starts_with(SIGNING)) {
         return standard_webhooks(request, keys, "webhook-");

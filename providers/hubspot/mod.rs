@@ -52,7 +52,7 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     Ok(Believed::of(secret_n, &parts).at(time))
 }
 
-/// v1 and v2 cover no time, and are digests that whoever has seen one can go on with: what that makes is no JSON.
+/// v1 and v2 cover no time, and are digests open to length extension: an extended body is not JSON.
 fn verify_old(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     if keys.settings().text(REQUIRE) != Some(ANY) {
         return Err(VerifyError::malformed(

@@ -30,7 +30,7 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     let signature = decode_hex(text).or_else(|| decode_base64(text));
     let signature =
         signature.ok_or_else(|| VerifyError::malformed(SIGNATURE, "it is neither hexadecimal nor base64"))?;
-    // The webhook's `signature_algorithm` is one of the two; the length tells which.
+    // The webhook's `signature_algorithm` is one of the two; the length decides which.
     let hash = if signature.len() == 20 { Hash::Sha1 } else { Hash::Sha256 };
     let is_signed = |secret: &str| same(&hmac(hash, secret.as_bytes(), &[&request.body]), &signature);
     let secret_n = keys.secrets().position(is_signed).ok_or_else(|| VerifyError::mismatch(keys))?;

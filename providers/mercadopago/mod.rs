@@ -46,9 +46,9 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     let believed = matched(lower.as_deref()).or_else(|| matched(id.as_deref()));
     let believed = believed.ok_or_else(|| VerifyError::mismatch(keys))?;
     // The URL's id is signed and the body is not.
-    let told = json_text(&request.body, "/data/id").ok();
-    match (lower, told) {
-        (Some(signed), Some(told)) if told.to_lowercase() != signed => {
+    let body_id = json_text(&request.body, "/data/id").ok();
+    match (lower, body_id) {
+        (Some(signed), Some(body_id)) if body_id.to_lowercase() != signed => {
             Err(VerifyError::malformed(ID, "the body is about another one than the URL"))
         }
         _ => Ok(believed),

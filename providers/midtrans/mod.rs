@@ -77,8 +77,8 @@ fn is_digits(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|c| c.is_ascii_digit())
 }
 
-/// <https://docs.midtrans.com/reference/status-code>: 200 is success, 201 pending or challenged, 202 denied. What
-/// money came in with has no other code than that of success; and what waits is nothing else.
+/// <https://docs.midtrans.com/reference/status-code>: 200 is success, 201 pending or challenged, 202 denied. A received
+/// payment has no other code than that of success; and a pending one is nothing else.
 fn agree(code: &str, status: &str) -> bool {
     match code {
         "200" => status != "pending",

@@ -56,7 +56,7 @@ enum Shape {
 }
 
 /// The signed fields of a transaction, in Paymob's order. Two numbers stand together twice, `id` before
-/// `integration_id` and `order.id` before `owner`, and two words once: no shape tells these apart, the signed text as
+/// `integration_id` and `order.id` before `owner`, and two words once: no shape distinguishes these, the signed text as
 /// replay key does.
 const TRANSACTION: [(&str, Shape); 20] = [
     ("/obj/amount_cents", Shape::Number),
@@ -213,7 +213,7 @@ fn open(keys: &Keys, body: &[u8]) -> Result<Vec<u8>, String> {
         let head: &[u8] = br#"{"type":"payment.unconfirmed","unconfirmed":"#;
         return Ok([head, body.trim_ascii(), b"}"].concat());
     };
-    // A subscription is told apart by its dates, none of which is signed.
+    // Dates distinguish the notices of a subscription; none is signed.
     if is_subscription {
         return Ok(body.to_vec());
     }

@@ -40,7 +40,7 @@ const TIME: &str = "paypal-transmission-time";
 const CERT_URL: &str = "paypal-cert-url";
 const ALGORITHM: &str = "paypal-auth-algo";
 
-/// What was signed tells the transmission, and of the body a CRC-32 alone: anybody makes other bodies of that.
+/// The signed text identifies the transmission, and of the body a CRC-32 alone: other bodies with it are easy to make.
 fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     let header = |name| deciding_header(&request.headers, name);
     if header(ALGORITHM)? != "SHA256withRSA" {
@@ -104,7 +104,7 @@ fn is_plain(host: &str) -> bool {
     host.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'.')
 }
 
-/// Under a URL of PayPal's that nobody asks: the certificate is in the settings.
+/// Under a URL of PayPal's that is never fetched: the certificate is in the settings.
 fn sign(keys: &Keys, body: &[u8], at: &SignAt) -> Result<Signed, SignError> {
     let time = rfc3339_text(at.now_s);
     let webhook_id = keys.setting("webhook_id").map_err(|_| SignError::NoSigningKey)?;

@@ -245,7 +245,7 @@ fn joined(form: &Form, is_null_empty: bool) -> Vec<u8> {
     pairs.into_iter().map(|(_, text)| value(text)).collect::<Vec<_>>().join(&b'|')
 }
 
-/// Whether the checksum is of this content: what is wrong with one that is not is told to nobody.
+/// Whether the checksum is of this content. What is wrong with it is not reported, so that no padding oracle exists.
 fn is_of(key: &[u8], checksum: &str, content: &[u8]) -> bool {
     let plain = decode_base64(checksum).and_then(|sealed| open_aes_128_cbc(key, IV, &sealed));
     let plain = plain.unwrap_or_default();

@@ -47,8 +47,8 @@ impl Version {
     }
 }
 
-/// Version 3 decides where it is there: version 2 covers no field, and whoever has seen one request could send another
-/// under it.
+/// Version 3 decides where it is there: version 2 covers no field, and its signature of one request would fit any
+/// other.
 fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     if !V3.is_there(request) && V2.is_there(request) {
         return match keys.setting("v2") {

@@ -25,7 +25,7 @@ const SETTING: &str = "signature_version";
 const OF_REQUESTS: [&str; 2] = ["/DS_MERCHANT_ORDER", "/Ds_Merchant_Order"];
 /// Characters of the secret that count in the second version.
 const SECRET_CHARS: usize = 16;
-/// What tells two notices of one order apart.
+/// The fields that distinguish two notices of one order.
 const PARTS: [&str; 7] = [
     "Ds_Order",
     "Ds_TransactionType",

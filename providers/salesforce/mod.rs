@@ -60,7 +60,7 @@ fn notifications(body: &[u8]) -> Result<serde_json::Value, String> {
 }
 
 /// What is common to the notifications, and a list of them, each with what sort of record it is about. The session of
-/// Salesforce's user is left out: whoever has it acts as that user.
+/// Salesforce's user is left out: its holder acts as that user.
 fn open(_: &Keys, body: &[u8]) -> Result<Vec<u8>, String> {
     opened(body).map(|message| message.to_string().into_bytes())
 }

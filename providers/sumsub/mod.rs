@@ -14,7 +14,7 @@ pub(super) fn provider() -> Provider {
 const NAME: &str = "x-payload-digest";
 const ALGORITHM: &str = "x-payload-digest-alg";
 
-/// The algorithms that Sumsub's dashboard offers. Nobody can sign with any of them without the secret, so that a
+/// The algorithms that Sumsub's dashboard offers. Each needs the secret to sign, so that a
 /// stranger gains nothing by the choice.
 fn hash_of(algorithm: &str) -> Option<Hash> {
     match algorithm {

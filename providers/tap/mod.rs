@@ -54,7 +54,7 @@ fn verify(request: &RawRequest, keys: &Keys) -> Result<Believed, VerifyError> {
     Ok(Believed::of(secret_n, &[content.as_bytes()]))
 }
 
-/// Whether the object, which is not signed, is the one that the id tells, which is: a charge is no refund.
+/// Whether the object, which is not signed, is of the sort that the id names, which is: a charge is not a refund.
 fn is_of_its_id(body: &[u8]) -> bool {
     let Some(body) = Json::parse(body) else { return false };
     let (id, object) = (body.text("/id").unwrap_or_default(), body.text("/object").unwrap_or_default());

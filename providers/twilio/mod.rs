@@ -80,7 +80,7 @@ fn fields(form: Form) -> Vec<u8> {
     pairs.into_iter().flat_map(|(name, value)| [name, value]).collect::<Vec<_>>().concat()
 }
 
-/// The URL as it came, and with its default port written or left out: Twilio has done either.
+/// The received URL, and with its default port written or left out: Twilio has done either.
 fn urls(url: &str) -> Vec<String> {
     let url = url.split_once('#').map_or(url, |(url, _)| url);
     let mut urls = vec![url.to_owned()];

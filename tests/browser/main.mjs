@@ -1,4 +1,4 @@
-// The console in a real browser, against the real binary. `scripts/browser` runs it; a path is a test, and a sentence.
+// The console in a real browser, against the real binary. `scripts/browser` runs it; each test has a sentence.
 // `scripts/browser --test-name-pattern=search` runs those whose sentence has this word.
 import { walkAll } from "./kit/browser.mjs";
 import "./paths/looking.mjs";

@@ -211,7 +211,7 @@ pub(crate) async fn stopped_for(pause: Duration, policy: &str) {
     let (store, stub) = (database.store().await, Stub::start().await);
     crate::store::admit(&store, &event("evt_1", "{}"), &[message("bank")]).await;
     let key = call_key(&store, "evt_1", "bank").await;
-    stub.next(&[Mode::WhenTold, Mode::Status(400)]);
+    stub.next(&[Mode::WhenReleased, Mode::Status(400)]);
     let more = TO_STUB.replace("URL", &stub.url()) + policy;
     let first = Server::start(&database.url, &more).await;
     until(
@@ -236,7 +236,7 @@ pub(crate) async fn stopped_for(pause: Duration, policy: &str) {
     .await;
     // The time for which the node is stopped.
     tokio::time::sleep(pause).await;
-    stub.tell();
+    stub.release();
     signal(&first, "-CONT");
     until(
         "the late settlement is fenced and counted",

@@ -29,7 +29,7 @@ const CHANGED_N: usize = 8;
 /// Kinds that check a signature of P-521 or a chain of certificates, which takes a hundred times as long in a debug
 /// build: they sign the whole body, and have a twentieth of the lists.
 const SLOW: [&str; 2] = ["apple_app_store", "truelayer"];
-/// Kinds whose body nothing signs: a token, or a claim that says nothing of the body, is believed.
+/// Kinds that sign nothing of the body: a token, or a claim without the body, is accepted.
 const NOTHING_SIGNED: [&str; 8] = [
     "atlassian_connect",
     "azure_event_grid",
@@ -41,7 +41,7 @@ const NOTHING_SIGNED: [&str; 8] = [
     "phonepe",
     "salesforce",
 ];
-/// Fields of which one signed text is of two readings and no shape can tell them apart, with the key that both share.
+/// Fields where one signed text has two readings and no shape can distinguish them, with the key that both share.
 const OPEN: [(&str, &str); 15] = [
     // The merchant's own reference may begin with a digit, as the payment's number before it ends with one; and a hosted
     // page's token is signed where a direct payment has the beginning of its reference.
@@ -49,7 +49,7 @@ const OPEN: [(&str, &str); 15] = [
     ("iyzico", "/paymentId"),
     ("iyzico", "/iyziPaymentId"),
     ("iyzico", "/token"),
-    // Numbers that stand side by side: whoever moves a digit has a conflict with the genuine one.
+    // Adjacent numbers: moving a digit from one to the other makes a conflict with the genuine event.
     ("paymob", "/obj/id"),
     ("paymob", "/obj/integration_id"),
     ("paymob", "/obj/order/id"),
@@ -60,7 +60,7 @@ const OPEN: [(&str, &str); 15] = [
     // A payment's means in two words.
     ("paymob", "/obj/source_data/sub_type"),
     ("paymob", "/obj/source_data/type"),
-    // Ours where it is there, and signed as ours where it is not.
+    // The merchant's own key where it is present; where it is missing, the configured one is signed.
     ("payu", "/key"),
     // Held to the id where its prefix is known; it decides nothing else.
     ("tap", "/object"),
@@ -295,7 +295,7 @@ impl Subject {
             let is_open = |at: &str| OPEN.contains(&(self.kind, at)) || at == "/type" || is_beside(at);
             let kept = fields.leaves().into_iter();
             let kept = kept.filter(|(at, _)| is_signed(at) && !is_volatile(at) && !is_open(at));
-            // A field without a value says what a missing one says.
+            // A field without a value is equal to a missing one.
             let kept = kept.filter(|(_, value)| !value.is_empty());
             found.extend(kept.map(|(at, value)| (format!("{n}{at}"), value)));
         }
@@ -604,7 +604,7 @@ fn one_signed_text_has_one_meaning_whatever_the_kind() {
 }
 
 #[test]
-fn the_kinds_that_sign_nothing_of_a_body_say_so() {
+fn the_kinds_that_sign_nothing_of_a_body_are_marked() {
     for kind in subjects().iter().filter(|kind| NOTHING_SIGNED.contains(&kind.kind())) {
         let weak = kind.spec().unwrap().signature.weak;
         let is_said = matches!(weak, Some(Weakness::Token | Weakness::Body | Weakness::Unsigned));
@@ -651,7 +651,7 @@ fn paytm_reads(words: &str, sent: &[(&str, &str)]) -> Vec<String> {
 }
 
 #[test]
-fn no_words_of_a_payer_make_a_success_of_a_failure_at_paytm() {
+fn no_text_of_a_payer_turns_a_failure_into_a_success_at_paytm() {
     assert_eq!(paytm_reads("bob", &[]), ["payment.TXN_FAILURE"]);
     // What holds the joint, or a word that only one field may hold, is kept and is no payment.
     for words in ["a|b", "TXN_SUCCESS", "txn_success ", "99999.00", "INTEGR7769XXXXXX9383", "INR"] {

@@ -1,5 +1,5 @@
-//! What people read about money follows from what the program does: the page, the command and the API say the same of a
-//! message, and none of them calls safe what may happen twice.
+//! The risk of each act on a message: the page, the command and the API show the same, and none of them calls safe what
+//! may happen twice.
 
 use std::time::Duration;
 
@@ -11,14 +11,14 @@ use crate::database::{Database, on_both, on_sqlite};
 use crate::process::{Server, client, now_s, post_stripe, until};
 use crate::stub::{Mode, Stub};
 
-on_both!(nobody_is_told_to_send_what_a_destination_without_keys_may_have_done);
+on_both!(send_is_not_recommended_where_a_destination_without_keys_may_have_acted);
 
 mod one_database {
     use super::*;
     on_sqlite!(
         a_call_made_under_another_rule_stays_a_risk_after_the_rule_was_changed,
-        what_a_destination_with_keys_refused_may_be_sent_for_as_long_as_it_knows_the_key,
-        a_lane_whose_destination_is_broken_off_does_not_move,
+        a_refused_call_with_a_key_may_be_sent_while_the_destination_keeps_the_key,
+        a_lane_of_a_destination_with_an_open_breaker_waits,
         a_breaker_with_nothing_left_to_send_is_not_open,
         a_page_from_before_another_run_of_the_event_sends_nothing,
     );
@@ -52,14 +52,14 @@ async fn sent(server: &Server, id: &str, state: &str) -> String {
     found
 }
 
-/// The message by `/v1`, its page, and what the command says of it.
+/// The message by `/v1`, its page, and the command's output about it.
 async fn looked_at(server: &Server, id: &str) -> (Value, String, String) {
     let shown = Operator::new(server.admin, OPERATOR).get(&format!("/messages/{id}")).await.body;
     let page = Browser::signed_in(server.admin, OPERATOR).await.get(&format!("/messages/{id}")).await.text;
     (shown, page, server.command(OPERATOR, &["messages", "show", id]).1)
 }
 
-/// What a page says, without what makes it a page.
+/// The text of a page, without markup.
 fn prose(page: &str) -> String {
     let text: String =
         page.split('<').map(|part| part.split_once('>').map_or(part, |(_, text)| text)).collect();
@@ -73,9 +73,9 @@ fn act<'a>(shown: &'a Value, act: &str) -> (&'a str, &'a str) {
     (one["risk"].as_str().unwrap(), one["sentence"].as_str().unwrap())
 }
 
-/// Every place says of sending that it may do it twice.
-async fn nobody_says_send(server: &Server, id: &str, why: &str) {
-    let (shown, page, told) = looked_at(server, id).await;
+/// Page, command and API warn that sending may repeat the effect.
+async fn assert_send_not_recommended(server: &Server, id: &str, why: &str) {
+    let (shown, page, output) = looked_at(server, id).await;
     let (risk, sentence) = act(&shown, "send");
     assert_eq!(risk, "may_repeat_effect", "{shown:#}");
     assert!(sentence.contains(why) && sentence.contains(ASK_FIRST), "{sentence}");
@@ -84,22 +84,22 @@ async fn nobody_says_send(server: &Server, id: &str, why: &str) {
     assert_eq!(listed["judgement"], shown["message"]["judgement"], "the list says the same");
     assert!(prose(&page).contains(&sentence.replace('`', "")), "{page}");
     assert!(page.contains("value=\"send\" class=\"danger\""), "{page}");
-    assert!(told.contains(sentence), "{told}");
-    for text in [&page, &told, &server.command(OPERATOR, &["messages", "list"]).1] {
+    assert!(output.contains(sentence), "{output}");
+    for text in [&page, &output, &server.command(OPERATOR, &["messages", "list"]).1] {
         assert!(!text.contains("safe to send") && !text.contains("good until"), "{text}");
         assert!(!text.contains("known until") && !text.contains("remembered until"), "{text}");
     }
 }
 
-async fn nobody_is_told_to_send_what_a_destination_without_keys_may_have_done(database: &Database) {
+async fn send_is_not_recommended_where_a_destination_without_keys_may_have_acted(database: &Database) {
     let stub = Stub::start().await;
     stub.next(&[Mode::ActThenHang]);
     let billing = format!("url = \"{}\"\nunknown = \"hold\"\ntimeout_ms = 1000", stub.url());
     let server = serve(database, &billing).await;
     let before_ms = now_s() * 1_000;
     let id = sent(&server, "evt_1", "held").await;
-    nobody_says_send(&server, &id, "Nobody can tell whether it took effect").await;
-    let (shown, page, told) = looked_at(&server, &id).await;
+    assert_send_not_recommended(&server, &id, "Nobody can tell whether it took effect").await;
+    let (shown, page, output) = looked_at(&server, &id).await;
     // Whatever is done without asking them loses or repeats something.
     let risks = ["done", "discard", "send"].map(|one| act(&shown, one).0);
     assert_eq!(risks, ["loses_effect", "loses_effect", "may_repeat_effect"]);
@@ -109,12 +109,12 @@ async fn nobody_is_told_to_send_what_a_destination_without_keys_may_have_done(da
         (Some("hold"), Some("hold"))
     );
     assert!(
-        page.contains("unknown = &quot;hold&quot;") && told.contains("hold: it neither honours keys"),
-        "{told}"
+        page.contains("unknown = &quot;hold&quot;") && output.contains("hold: it neither honours keys"),
+        "{output}"
     );
     let since_ms = shown["message"]["visible_at_ms"].as_i64().unwrap();
     assert!((before_ms..before_ms + 30_000).contains(&since_ms), "{since_ms}: not the end of its lease");
-    assert!(told.contains("held since") && !told.contains("due "), "{told}");
+    assert!(output.contains("held since") && !output.contains("due "), "{output}");
     let address = stub.addr.to_string();
     let destination = server.command(OPERATOR, &["destinations", "show", "billing"]).1;
     for wanted in [
@@ -126,13 +126,13 @@ async fn nobody_is_told_to_send_what_a_destination_without_keys_may_have_done(da
     ] {
         assert!(destination.contains(wanted), "{wanted}: {destination}");
     }
-    // They were asked, and have it.
+    // The query was answered: the destination has it.
     let ann = Operator::new(server.admin, OPERATOR);
     let order = serde_json::json!({ "act": "done", "reason": "they have it" });
     assert_eq!(ann.post(&format!("/messages/{id}/decide"), "k", &order).await.status, 200);
-    let (shown, page, told) = looked_at(&server, &id).await;
+    let (shown, page, output) = looked_at(&server, &id).await;
     assert_eq!(shown["message"]["judgement"]["acts"], serde_json::json!([]));
-    for text in [&page, &told] {
+    for text in [&page, &output] {
         assert!(
             text.contains("An operator recorded that it took effect") && !text.contains(ASK_FIRST),
             "{text}"
@@ -159,35 +159,33 @@ async fn a_call_made_under_another_rule_stays_a_risk_after_the_rule_was_changed(
         assert!(server.terminate());
         std::fs::write(server.config(), configured.replace(was, is)).unwrap();
         server.spawn().await;
-        nobody_says_send(&server, &id, why).await;
+        assert_send_not_recommended(&server, &id, why).await;
     }
-    // A node that does not have the destination cannot say.
+    // A node without the destination in its configuration cannot decide.
     assert!(server.terminate());
     let other = configured
         .replace("[destinations.billing]", "[destinations.other]")
         .replace("to = \"billing\"", "to = \"other\"");
     std::fs::write(server.config(), other).unwrap();
     server.spawn().await;
-    let (shown, page, told) = looked_at(&server, &id).await;
+    let (shown, page, output) = looked_at(&server, &id).await;
     assert_eq!((act(&shown, "send").0, &shown["policy"]), ("cannot_say", &Value::Null));
-    for text in [&page, &told] {
+    for text in [&page, &output] {
         assert!(text.contains("This node does not have the destination in its configuration"), "{text}");
     }
 }
 
-async fn what_a_destination_with_keys_refused_may_be_sent_for_as_long_as_it_knows_the_key(
-    database: &Database,
-) {
+async fn a_refused_call_with_a_key_may_be_sent_while_the_destination_keeps_the_key(database: &Database) {
     let stub = Stub::start().await;
     stub.next(&[Mode::Status(422)]);
     let server = serve(database, &format!("url = \"{}\"", stub.url())).await;
     let id = sent(&server, "evt_1", "dead").await;
-    let (shown, page, told) = looked_at(&server, &id).await;
+    let (shown, page, output) = looked_at(&server, &id).await;
     let (risk, sentence) = act(&shown, "send");
     assert_eq!(risk, "none");
     assert!(sentence.contains("the destination recognises the key and acts once"), "{sentence}");
     assert!(page.contains("value=\"send\" aria-describedby"), "it is not red: {page}");
-    assert!(told.contains("No risk. ") && told.contains("key known until"), "{told}");
+    assert!(output.contains("No risk. ") && output.contains("key known until"), "{output}");
     // The safest comes first.
     let acts = shown["message"]["judgement"]["acts"].as_array().unwrap();
     assert_eq!(acts[0]["act"], "send");
@@ -198,7 +196,7 @@ async fn what_a_destination_with_keys_refused_may_be_sent_for_as_long_as_it_know
     assert!(sentence.contains("may have forgotten the key") && sentence.contains(ASK_FIRST), "{sentence}");
 }
 
-async fn a_lane_whose_destination_is_broken_off_does_not_move(database: &Database) {
+async fn a_lane_of_a_destination_with_an_open_breaker_waits(database: &Database) {
     // Nothing listens there.
     let billing = "url = \"http://127.0.0.1:9/\"\nbreaker_failures_n = 1\nbreaker_open_ms = 3600000\n\
                    retry = { first_ms = 3600000, max_ms = 3600000 }";
@@ -221,7 +219,7 @@ async fn a_lane_whose_destination_is_broken_off_does_not_move(database: &Databas
         "{page}"
     );
     assert!(!page.contains("it moves"), "{page}");
-    // It is tried again by itself: it needs nobody.
+    // The breaker retries by itself, so the overview lists nothing to do.
     let overview = browser.get("/").await.text;
     let (_, needs) = overview.split_once("id=\"needs\"").unwrap();
     let (needs, rest) = needs.split_once("</section>").unwrap();
@@ -246,8 +244,8 @@ async fn a_breaker_with_nothing_left_to_send_is_not_open(database: &Database) {
         let page = browser.get(path).await.text;
         assert!(!page.contains("breaker open") && !page.contains("circuit breaker"), "{path}: {page}");
     }
-    let told = server.command(OPERATOR, &["destinations", "show", "billing"]).1;
-    assert!(told.contains("half_open"), "{told}");
+    let output = server.command(OPERATOR, &["destinations", "show", "billing"]).1;
+    assert!(output.contains("half_open"), "{output}");
     assert_eq!(stub.requests_n(), 1);
 }
 

@@ -1,4 +1,4 @@
-//! Properties of every kind that we can sign for: what is changed on the way is refused, and nothing panics.
+//! Properties of every kind that Hooklatch can sign for: a changed request is refused, and nothing panics.
 
 use std::sync::Arc;
 
@@ -67,7 +67,7 @@ fn cases() -> Vec<Case> {
 
 /// A public key proves who sent an event, and not for which of the sender's customers.
 #[test]
-fn every_kind_whose_key_is_public_or_fetched_says_whose_an_event_is() {
+fn every_kind_with_a_public_or_fetched_key_names_the_account_of_an_event() {
     for kind in builtin() {
         let provider = dev(&kind);
         let spec = provider.spec();
@@ -76,7 +76,7 @@ fn every_kind_whose_key_is_public_or_fetched_says_whose_an_event_is() {
 }
 
 #[test]
-fn what_we_sign_is_believed_and_every_changed_header_that_decides_is_refused() {
+fn signed_requests_verify_and_every_changed_deciding_header_is_refused() {
     for case in cases() {
         let Signed { headers, body } = &case.signed;
         assert!(case.is_believed(headers, body, &case.at.url, NOW_S), "{}", case.name());
@@ -116,7 +116,7 @@ fn what_we_sign_is_believed_and_every_changed_header_that_decides_is_refused() {
 }
 
 #[test]
-fn a_signed_time_is_bounded_where_the_kind_says_so() {
+fn a_signed_time_is_bounded_where_the_kind_requires_it() {
     for case in cases() {
         let spec = &case.provider.spec().signature;
         let Signed { headers, body } = &case.signed;
@@ -132,7 +132,7 @@ fn a_signed_time_is_bounded_where_the_kind_says_so() {
 }
 
 #[test]
-fn a_signed_url_is_part_of_what_is_believed() {
+fn a_signed_url_is_part_of_the_verified_text() {
     for case in cases().into_iter().filter(|case| case.provider.spec().has_signed_url()) {
         // Mercado Pago signs one value of the query alone; it is not in this URL. Alipay and Midtrans have a way that
         // signs the URL and one that does not.
@@ -188,20 +188,20 @@ fn a_way_of_signing_that_is_not_the_samples_is_played_too() {
     }
 }
 
-/// A source that must not be asked.
-struct Nobody;
+/// A source that must not be called.
+struct PanickingKeySource;
 
-impl KeySource for Nobody {
+impl KeySource for PanickingKeySource {
     fn key(&self, setting: &str, id: &str) -> Option<String> {
         panic!("asked for {setting} {id}")
     }
 }
 
 #[test]
-fn a_key_that_the_settings_hold_is_not_asked_for_again_when_it_did_not_sign() {
+fn a_configured_key_is_not_fetched_when_the_signature_does_not_match() {
     for case in cases() {
         let Signed { headers, body } = &case.signed;
-        let provider = case.provider.clone().with_key_source(Arc::new(Nobody));
+        let provider = case.provider.clone().with_key_source(Arc::new(PanickingKeySource));
         let believed = |body: &[u8]| provider.verify(request(headers, body, &case.at.url, NOW_S)).is_ok();
         assert!(believed(body), "{}", case.name());
         assert!(
@@ -267,8 +267,8 @@ proptest! {
 }
 
 #[test]
-fn the_time_that_a_sender_says_is_one_of_this_century_whatever_its_unit() {
-    let (mut told_n, mut silent) = (0, Vec::new());
+fn the_senders_time_is_of_this_century_in_every_unit() {
+    let (mut with_time_n, mut silent) = (0, Vec::new());
     for case in cases() {
         let Signed { headers, body } = &case.signed;
         let verified = case.provider.verify(request(headers, body, &case.at.url, NOW_S)).unwrap();
@@ -276,7 +276,7 @@ fn the_time_that_a_sender_says_is_one_of_this_century_whatever_its_unit() {
             match event.created_at_ms {
                 None => silent.push(case.name().to_owned()),
                 Some(at_ms) => {
-                    told_n += 1;
+                    with_time_n += 1;
                     let year_ms = 365 * 86_400_000_i64;
                     let is_near = (at_ms - NOW_S * 1_000).abs() < 15 * year_ms;
                     assert!(is_near, "{}: {at_ms}", case.name());
@@ -285,5 +285,5 @@ fn the_time_that_a_sender_says_is_one_of_this_century_whatever_its_unit() {
         }
     }
     // Kinds whose events have no time, or one without an offset from UTC.
-    assert!(told_n >= 60, "{told_n}; not told by {silent:?}");
+    assert!(with_time_n >= 60, "{with_time_n}; not told by {silent:?}");
 }

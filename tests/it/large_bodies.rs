@@ -1,4 +1,4 @@
-//! Bodies of more than a mebibyte: admitted by themselves, never kept waiting by strangers, refused at once when too large.
+//! Bodies of more than a mebibyte: admitted alone, never delayed by unsigned requests, refused at once when too large.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -154,7 +154,7 @@ async fn a_body_that_is_too_large_and_does_not_come_is_refused_at_once() {
 }
 
 #[tokio::test]
-async fn who_refuses_a_body_unread_says_that_the_connection_ends() {
+async fn a_refusal_without_reading_the_body_sends_connection_close() {
     let database = Database::create(On::Sqlite).await.unwrap();
     let server = server(&database, "").await;
     let answer = answered(server.admin, "POST /v1/explain", 100_000, &b" ".repeat(50_000)).await;

@@ -1,4 +1,4 @@
-//! The library door: built-in kinds by name, and what a program hears of one that there is not.
+//! The library's API: built-in kinds by name, and the error for an unknown one.
 
 use hooklatch::prelude::*;
 use hooklatch::testing::Trial;
@@ -22,7 +22,7 @@ async fn refused(kinds: Vec<Provider>, kind: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_kind_that_is_not_built_in_is_told_with_the_one_that_was_meant() {
+async fn an_unknown_kind_is_an_error_that_suggests_the_closest_one() {
     let why = refused(vec![kind("strpe")], "strpe").await;
     assert!(
         why.contains("this program: no built-in kind is called `strpe`; did you mean `stripe`?"),
@@ -72,13 +72,13 @@ fn a_trial_takes_nothing_from_the_environment() {
         .env("HOOKLATCH__KINDS__FOLDER", "/nowhere")
         .output()
         .unwrap();
-    let told = String::from_utf8_lossy(&trial.stdout);
-    assert!(told.contains("1 passed"), "{told}");
+    let stdout = String::from_utf8_lossy(&trial.stdout);
+    assert!(stdout.contains("1 passed"), "{stdout}");
     assert!(!real.exists(), "a test wrote into the database of the real one");
 }
 
 #[tokio::test]
-async fn an_app_that_is_built_by_hand_tells_it_as_well() {
+async fn a_hand_built_app_reports_the_same_error() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("hooklatch.toml");
     let url = folder.path().join("test.db");

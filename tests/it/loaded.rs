@@ -1,5 +1,4 @@
-//! A configuration loaded with its kinds: each provider is made once, by what its kind says of it, and is what the app
-//! then runs with.
+//! A configuration loaded with its kinds: each provider is built once, by its kind, and the app runs with it.
 
 use std::sync::mpsc;
 
@@ -25,7 +24,7 @@ fn loaded(text: &str) -> Result<Loaded, Vec<ConfigProblem>> {
 }
 
 #[test]
-fn what_a_kind_finds_wrong_with_a_provider_is_told_at_its_key_with_its_remedy() {
+fn a_kind_reports_mistakes_of_a_provider_at_their_key_with_a_remedy() {
     #[track_caller]
     fn check(text: &str, key: &str, why: &str, remedy: &str) {
         let problems = loaded(text).map(drop).expect_err(text);
@@ -80,9 +79,9 @@ async fn a_kind_that_is_added_to_a_loaded_app_takes_the_place_of_the_one_it_was_
         folder.path().join("a.db").display()
     );
     std::fs::write(&file, text).unwrap();
-    let (tell, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     let kind = stripe_kind().on("invoice.paid", move |event: Event<serde_json::Value>| {
-        tell.send(event.id).ok();
+        sender.send(event.id).ok();
         Ok(Effects::new())
     });
     let running = App::load(Some(&file), Vec::new()).unwrap().provider(kind).start().await.unwrap();
@@ -91,6 +90,6 @@ async fn a_kind_that_is_added_to_a_loaded_app_takes_the_place_of_the_one_it_was_
     let header = stripe_header(&body, now_s());
     let answer = client().post(url).header("stripe-signature", header).body(body).send().await.unwrap();
     assert_eq!(answer.status().as_u16(), 200);
-    assert_eq!(told.recv().unwrap(), "evt_1");
+    assert_eq!(receiver.recv().unwrap(), "evt_1");
     running.stop().await;
 }

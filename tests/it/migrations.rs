@@ -1,4 +1,4 @@
-//! What a later version does to a large table while this one goes on admitting: expand, fill, index.
+//! A later version migrates a large table while this one admits events: expand, fill, index.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -69,7 +69,7 @@ async fn fill(database: &Database, rows_n: i64) {
     }
 }
 
-/// Admits until it is told to stop; how many, and how long the slowest took.
+/// Admits events until `is_over`; returns how many, and the slowest admission.
 async fn traffic(store: Store, is_over: Arc<AtomicBool>) -> (u32, Duration) {
     let (mut admitted_n, mut slowest) = (0, Duration::ZERO);
     while !is_over.load(Ordering::Relaxed) {
@@ -82,7 +82,7 @@ async fn traffic(store: Store, is_over: Arc<AtomicBool>) -> (u32, Duration) {
     (admitted_n, slowest)
 }
 
-/// How long the database takes for an index on a copy of the table, which nobody uses.
+/// How long the database takes to build an index on an unused copy of the table.
 async fn plain_index(database: &Database) -> Duration {
     database.run("CREATE TABLE finished_copy AS SELECT * FROM outbox_finished").await.unwrap();
     let started = Instant::now();

@@ -1,4 +1,5 @@
-//! The SQLite file as an inode: what is at the path must be what the server has open, under one name, for one process.
+//! The SQLite file as an inode: the file at the path must be the one that the server has open, under one name, for one
+//! process.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -96,9 +97,9 @@ impl World {
     }
 }
 
-/// What may become of the file under a running server.
+/// Faults of the database file under a running server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fate {
+enum FileFault {
     Moved,
     Deleted,
     ReplacedByCopy,
@@ -108,11 +109,16 @@ enum Fate {
     PutBack,
 }
 
-const FATES: [Fate; 5] =
-    [Fate::Moved, Fate::Deleted, Fate::ReplacedByCopy, Fate::FolderRenamed, Fate::LogDeleted];
+const FILE_FAULTS: [FileFault; 5] = [
+    FileFault::Moved,
+    FileFault::Deleted,
+    FileFault::ReplacedByCopy,
+    FileFault::FolderRenamed,
+    FileFault::LogDeleted,
+];
 
-impl Fate {
-    fn happens(self, world: &World) {
+impl FileFault {
+    fn inject(self, world: &World) {
         let (file, other) = (world.file("hl.db"), world.home.path().join("other"));
         match self {
             Self::Moved => std::fs::rename(file, other).unwrap(),
@@ -142,8 +148,8 @@ impl Fate {
         }
     }
 
-    /// Stops the server and does what its log line says, as docs/backup.md has it.
-    fn cured(self, world: &mut World) {
+    /// Stops the server and follows its log line, as docs/backup.md says.
+    fn repair(self, world: &mut World) {
         let (file, other) = (world.file("hl.db"), world.home.path().join("other"));
         let saved = ["", "-wal"].map(|ending| world.home.path().join(format!("saved{ending}")));
         match self {
@@ -177,25 +183,25 @@ impl Fate {
 
 #[tokio::test]
 async fn nothing_is_acknowledged_into_a_file_that_is_not_at_its_path() {
-    for fate in FATES {
+    for fault in FILE_FAULTS {
         let mut world = World::start().await;
         assert_eq!(world.post("evt_1").await.as_deref(), Ok("accepted"));
-        fate.happens(&world);
-        // The very first one: it was committed before anybody could know.
-        assert_eq!(world.post("evt_2").await, Err("503".to_owned()), "{fate:?}");
+        fault.inject(&world);
+        // The very first one: it was committed before anyone could notice.
+        assert_eq!(world.post("evt_2").await, Err("503".to_owned()), "{fault:?}");
         let log = world.server.log();
-        let told = log.matches("is not the file that this server has open").count();
-        assert!(told >= 1 && log.contains("Moved or deleted under a running server"), "{fate:?}: {log}");
+        let errors_n = log.matches("is not the file that this server has open").count();
+        assert!(errors_n >= 1 && log.contains("Moved or deleted under a running server"), "{fault:?}: {log}");
         let called_n = world.calls_n.load(Ordering::SeqCst);
         // Long enough for several tries of its call.
         tokio::time::sleep(Duration::from_millis(500)).await;
         let more_n = world.calls_n.load(Ordering::SeqCst) - called_n;
-        assert!(more_n <= 1, "{fate:?}: one call may have been under way, {more_n} were made");
-        fate.cured(&mut world);
+        assert!(more_n <= 1, "{fault:?}: one call may have been under way, {more_n} were made");
+        fault.repair(&mut world);
         world.server.spawn().await;
-        assert_eq!(world.post("evt_1").await.as_deref(), Ok("duplicate"), "{fate:?}");
+        assert_eq!(world.post("evt_1").await.as_deref(), Ok("duplicate"), "{fault:?}");
         world.post("evt_2").await.unwrap();
-        assert_eq!(world.database().texts("PRAGMA integrity_check").await, ["ok"], "{fate:?}");
+        assert_eq!(world.database().texts("PRAGMA integrity_check").await, ["ok"], "{fault:?}");
     }
 }
 
@@ -222,7 +228,7 @@ async fn nothing_is_acknowledged_after_an_earlier_state_was_put_into_the_file() 
     }
     let mut world = World::start().await;
     backed_up(&world).await;
-    Fate::PutBack.happens(&world);
+    FileFault::PutBack.inject(&world);
     assert_eq!(world.post("evt_since").await, Err("503".to_owned()), "it would be new");
     assert_eq!(world.post("evt_before").await, Err("503".to_owned()));
     world.turns().await;
@@ -235,8 +241,8 @@ async fn nothing_is_acknowledged_after_an_earlier_state_was_put_into_the_file() 
     for (arguments, want) in
         [(&["restore-check"][..], 7), (&["restore-check", "--yes", "--reason", "a test"], 0)]
     {
-        let (code, told) = world.server.command("", arguments);
-        assert_eq!(code, want, "{told}");
+        let (code, output) = world.server.command("", arguments);
+        assert_eq!(code, want, "{output}");
     }
     world.server.spawn().await;
     assert_eq!(world.post("evt_before").await.as_deref(), Ok("duplicate"));
@@ -244,17 +250,17 @@ async fn nothing_is_acknowledged_after_an_earlier_state_was_put_into_the_file() 
 }
 
 #[tokio::test]
-async fn readiness_turns_within_two_seconds_also_when_nobody_sends() {
-    for fate in FATES.into_iter().chain(has_sqlite3().then_some(Fate::PutBack)) {
+async fn readiness_fails_within_two_seconds_also_without_requests() {
+    for fault in FILE_FAULTS.into_iter().chain(has_sqlite3().then_some(FileFault::PutBack)) {
         let world = World::start().await;
-        if fate == Fate::PutBack {
+        if fault == FileFault::PutBack {
             backed_up(&world).await;
         }
-        fate.happens(&world);
-        eprintln!("MEASURED: {fate:?} was noticed after {:?}", world.turns().await);
+        fault.inject(&world);
+        eprintln!("MEASURED: {fault:?} was noticed after {:?}", world.turns().await);
         let found = examine(&world.server, &["--no-probe"]).await;
-        let told = found.find("database.file", None);
-        assert!(told["verdict"] == "failure" && told["remedy"].is_string(), "{fate:?}: {told}");
+        let finding = found.find("database.file", None);
+        assert!(finding["verdict"] == "failure" && finding["remedy"].is_string(), "{fault:?}: {finding}");
     }
 }
 
@@ -262,7 +268,7 @@ async fn readiness_turns_within_two_seconds_also_when_nobody_sends() {
 async fn a_file_that_is_put_back_under_a_running_server_is_written_again_only_after_a_restart() {
     let mut world = World::start().await;
     assert_eq!(world.post("evt_1").await.as_deref(), Ok("accepted"));
-    Fate::Moved.happens(&world);
+    FileFault::Moved.inject(&world);
     assert_eq!(world.post("evt_2").await, Err("503".to_owned()));
     std::fs::rename(world.home.path().join("other"), world.file("hl.db")).unwrap();
     assert_eq!(world.post("evt_2").await, Err("503".to_owned()));
@@ -298,7 +304,7 @@ async fn a_second_server_is_refused_by_whatever_name() {
     assert_eq!(world.post("evt_1").await.as_deref(), Ok("accepted"));
     let (file, link) = (world.file("hl.db"), world.home.path().join("link.db"));
     is_refused(&file, "", "is held by another process");
-    // Somebody tidied up: the file itself is locked, too.
+    // A cleanup deletes the lock file: the database file itself is locked, too.
     std::fs::remove_file(world.file("hl.db.lock")).unwrap();
     is_refused(&file, "", "is held by another process");
     std::fs::hard_link(&file, &link).unwrap();
@@ -331,7 +337,7 @@ async fn a_file_that_is_mounted_by_itself_is_refused() {
 }
 
 #[tokio::test]
-async fn nobody_begins_anew_beside_the_witness_of_what_was_there() {
+async fn no_new_database_is_created_beside_the_witness_of_an_old_one() {
     let mut world = World::start().await;
     assert_eq!(world.post("evt_1").await.as_deref(), Ok("accepted"));
     assert!(world.server.terminate());
@@ -344,7 +350,7 @@ async fn nobody_begins_anew_beside_the_witness_of_what_was_there() {
     assert!(!file.exists(), "nothing is made that would be in the way of the right file");
     std::fs::write(&file, "").unwrap();
     is_refused(&file, "", refused);
-    // Nor with an empty one that somebody made elsewhere.
+    // Nor with an empty database that was created elsewhere.
     let mut young = Server::start(&format!("sqlite://{}", world.file("young.db").display()), "").await;
     assert!(young.terminate());
     std::fs::rename(world.file("young.db"), &file).unwrap();
@@ -421,7 +427,7 @@ async fn a_program_that_opens_writes_and_closes_the_file_beside_us_takes_nothing
             let to = world.home.path().join("backup").display().to_string();
             assert_eq!(world.server.command("", &["backup", &to]).0, 0);
         }
-        // Whoever closes the file last empties its log and deletes it: these locks say that we have it open.
+        // The last process to close the file empties its log and deletes it: these locks show that we have it open.
         assert!(locks_n(&world, "hl.db") > 0 && locks_n(&world, "hl.db-shm") > 0, "{n}");
         sqlite("CREATE TABLE IF NOT EXISTS theirs (n); INSERT INTO theirs VALUES (1);");
         assert!(world.file("hl.db-wal").exists());

@@ -1,4 +1,4 @@
-//! What is not sent twice, and what is compressed: `If-None-Match`, and `Accept-Encoding` where no cookie opens anything.
+//! Conditional and compressed responses: `If-None-Match`, and `Accept-Encoding` where no cookie authenticates.
 
 use reqwest::Response;
 use reqwest::header::{ACCEPT_ENCODING, CONTENT_ENCODING, ETAG, IF_NONE_MATCH, VARY};

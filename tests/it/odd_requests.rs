@@ -1,4 +1,4 @@
-//! Requests that are odd and still ours to answer: the same on both databases, and within bounds.
+//! Unusual requests: the same response on both databases, and within limits.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -79,7 +79,7 @@ fn forged(vector: &Value, own: &str, token: &str) -> Value {
 }
 
 #[test]
-fn no_token_that_chooses_its_own_algorithm_or_key_is_believed() {
+fn no_token_that_chooses_its_own_algorithm_or_key_verifies() {
     let kinds = builtin();
     let mut forgeries = Vec::new();
     let mut kinds_n = 0;
@@ -126,7 +126,7 @@ fn no_token_that_chooses_its_own_algorithm_or_key_is_believed() {
                 forgeries.push(forged(vector, own, &format!("{head}.{claims}.{signature}")));
             }
         }
-        // What everybody knows, as the secret of an HMAC.
+        // A well-known text, as the secret of an HMAC.
         let mut known = BTreeSet::from([String::new()]);
         if own_alg != "HS256" {
             texts(&vector["settings"], &mut known);
@@ -150,7 +150,7 @@ fn no_token_that_chooses_its_own_algorithm_or_key_is_believed() {
 }
 
 #[tokio::test]
-async fn a_compressed_body_is_judged_and_kept_as_it_came() {
+async fn a_compressed_body_is_verified_and_stored_unchanged() {
     let database = Database::create(On::Sqlite).await.unwrap();
     let server = Server::start(&database.url, "").await;
     // `{"id":"evt_1","type":"x"}` by gzip; a bomb looks no different.
@@ -210,7 +210,7 @@ async fn half_a_header_is_not_waited_for_longer_than_configured() {
 }
 
 #[tokio::test]
-async fn who_has_seen_one_request_and_sends_it_again_and_again_fills_no_log() {
+async fn repeated_replays_of_one_request_do_not_flood_the_log() {
     let database = Database::create(On::Sqlite).await.unwrap();
     let mut server = Server::prepare(&database.url, "");
     let config = std::fs::read_to_string(server.config()).unwrap();

@@ -1,4 +1,4 @@
-//! `openapi.json`: written from the types, served as it stands, and true under a fuzzer.
+//! `openapi.json`: generated from the types, served unchanged, and correct under a fuzzer.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::stub::{Mode, Stub};
 
 /// `UPDATE_OPENAPI=1 cargo nextest run openapi` writes it.
 #[test]
-fn openapi_json_is_what_the_types_say() {
+fn openapi_json_matches_the_types() {
     let wanted = format!("{:#}\n", hooklatch_contract::document());
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/openapi.json");
     if std::env::var_os("UPDATE_OPENAPI").is_some() {
@@ -24,7 +24,7 @@ fn openapi_json_is_what_the_types_say() {
 }
 
 #[tokio::test]
-async fn openapi_json_is_served_to_everybody_as_it_stands() {
+async fn openapi_json_is_served_unchanged_without_a_token() {
     let server = Server::start("sqlite://openapi.db", "").await;
     let served: Value = serde_json::from_str(&server.admin_text("/openapi.json").await).unwrap();
     assert_eq!(&served, document());
@@ -48,13 +48,13 @@ fn fuzz(server: &Server, more: &[&str]) {
         .args(more)
         .current_dir(folder.path());
     let output = command.output().unwrap();
-    let told = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{told}\n{}", String::from_utf8_lossy(&output.stderr));
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{stdout}\n{}", String::from_utf8_lossy(&output.stderr));
 }
 
 const ADMIN: &str = "admin-token-0123456789";
 
-/// A server with a message in every state that a person meets, a conflict, a refusal, an operation and a token.
+/// A server with a message in every possible state, a conflict, a refusal, an operation and a token.
 async fn busy() -> (Server, Stub) {
     let stub = Stub::start().await;
     let more = format!(
@@ -95,7 +95,7 @@ async fn busy() -> (Server, Stub) {
 }
 
 #[tokio::test]
-async fn a_fuzzer_finds_nothing_that_the_contract_does_not_say() {
+async fn a_fuzzer_finds_no_response_outside_the_contract() {
     if crate::sdk::runner::installed().is_none() {
         return;
     }
@@ -113,8 +113,8 @@ fn run(program: &str, arguments: &[&str], folder: &std::path::Path) {
     let mut command = std::process::Command::new(format!("{home}/{program}"));
     let path = format!("{home}/client/bin:{}", std::env::var("PATH").unwrap_or_default());
     let output = command.args(arguments).current_dir(folder).env("PATH", path).output().unwrap();
-    let told = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{program}: {told}\n{}", String::from_utf8_lossy(&output.stderr));
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{program}: {stdout}\n{}", String::from_utf8_lossy(&output.stderr));
 }
 
 #[tokio::test]
@@ -159,12 +159,12 @@ fn a_generated_typescript_client_compiles() {
 }
 
 #[tokio::test]
-async fn a_fuzzer_without_a_token_hears_that_it_needs_one() {
+async fn a_fuzzer_without_a_token_finds_no_response_outside_the_contract() {
     if crate::sdk::runner::installed().is_none() {
         return;
     }
     let (server, _stub) = busy().await;
-    // Refusals on one connection are told later and later: few of them, side by side.
+    // Each refusal on one connection is delayed longer than the last: few of them, side by side.
     let few = ["--phases", "fuzzing", "--max-examples", "2", "--workers", "8"];
     fuzz(&server, &[&["--checks", "all", "--exclude-checks", "positive_data_acceptance"][..], &few].concat());
 }

@@ -1,4 +1,4 @@
-//! Operations of the real binary: ordered, counted, killed, cancelled, left by one node to another.
+//! Bulk operations of the real binary: ordered, counted, killed, cancelled, handed from one node to another.
 
 use std::time::Duration;
 
@@ -14,14 +14,14 @@ use crate::stub::{Mode, Stub};
 on_both!(
     an_operation_that_is_killed_five_times_acts_on_each_message_once,
     an_operation_is_ordered_watched_and_cancelled,
-    of_two_operators_who_undo_each_other_the_second_hears_412,
+    of_two_operators_who_undo_each_other_the_second_gets_412,
     an_operation_stops_after_few_calls_at_a_bad_destination_and_goes_on_when_it_is_mended,
     steps_are_where_they_were_after_each_kill,
     what_was_handled_is_run_again_in_steps_and_stops_at_a_handler_or_a_call_that_fails,
-    a_second_person_lets_an_operation_begin_and_the_first_does_not,
-    of_two_equal_orders_the_second_is_told_of_the_first,
-    who_approves_sees_what_it_acts_on_and_a_row_that_moved_meanwhile_is_passed_over,
-    who_does_not_reach_the_calls_of_an_event_cannot_have_it_run_again,
+    only_a_second_operators_approval_starts_an_operation,
+    of_two_equal_orders_the_second_is_refused_with_the_first,
+    the_approver_sees_the_rows_and_a_row_that_changed_meanwhile_is_skipped,
+    a_token_without_scope_over_the_calls_of_an_event_cannot_rerun_it,
 );
 
 const OPERATOR: &str = "operator-token-0123456789";
@@ -30,10 +30,10 @@ const VIEWER: &str = "viewer-token-0123456789";
 /// Of an operator who reaches another destination than `billing`.
 const NARROW: &str = "narrow-token-0123456789";
 const ROWS_N: u32 = 10_000;
-/// As many as are not done before the fifth kill, however late each comes.
+/// As many as are not done before the fifth kill, however late each is.
 pub(super) const MANY_ROWS_N: u32 = 40_000;
 
-/// A server that sends to nobody who is there, with three tokens.
+/// A server whose destination does not listen, with three tokens.
 async fn serve(database: &Database) -> Server {
     serve_with(database, "url = \"http://127.0.0.1:9\"", "").await
 }
@@ -114,7 +114,7 @@ async fn is_over(server: &Server, path: &str) -> Value {
     seen
 }
 
-/// Each was acted on once: its record, its mark and its state say so.
+/// Each was acted on once: its record, its mark and its state show so.
 async fn check_each_once(database: &Database, rows_n: u32) {
     for (sql, want) in [
         ("SELECT COUNT(*) FROM audit_log WHERE action = 'message_send'", rows_n),
@@ -228,7 +228,7 @@ async fn an_operation_is_ordered_watched_and_cancelled(database: &Database) {
     }
 }
 
-async fn of_two_operators_who_undo_each_other_the_second_hears_412(database: &Database) {
+async fn of_two_operators_who_undo_each_other_the_second_gets_412(database: &Database) {
     let server = serve(database).await;
     let ops = Operator::new(server.admin, OPERATOR);
     let act = async |act: &str, key: &str, version: &str| {
@@ -248,7 +248,7 @@ async fn of_two_operators_who_undo_each_other_the_second_hears_412(database: &Da
     assert_eq!(act("pause", "k-1", "\"0123456789abcdef\"").await, reused, "about another version");
     assert_eq!(act("resume", "k-5", "*").await, fine);
     let version = async |path: &str| ops.get(path).await.headers["etag"].to_str().unwrap().to_owned();
-    // Ann and Bob look at the same time; what each then asks for is about what they saw.
+    // Ann and Bob look at the same time; the request of each is about what they saw.
     for (n, word) in ["pause", "resume"].into_iter().enumerate() {
         let seen = version("/destinations/billing").await;
         assert_eq!(act(word, &format!("ann-{n}"), &seen).await, fine, "{word}");
@@ -361,7 +361,7 @@ async fn an_operation_stops_after_few_calls_at_a_bad_destination_and_goes_on_whe
     assert_eq!(stub.requests_n() - before, 6, "the other {} were left alone", EVENTS_N - 6);
     let backlog = ops.get("/backlog").await.body;
     assert_eq!(backlog["operations"][0]["operation_id"], seen["operation_id"]);
-    // It is mended, and a person lets it go on.
+    // It is repaired, and an operator continues the operation.
     stub.forget_modes();
     let reason = json!({ "reason": "they fixed it" });
     assert_eq!(
@@ -387,7 +387,7 @@ async fn steps_are_where_they_were_after_each_kill(database: &Database) {
     order["steps"]["sizes"] = json!([1, 1, 1, 1, 1, 1]);
     let before = stub.requests_n();
     // Of each two calls the second is under way at the kill.
-    let two_calls = [Mode::Status(200), Mode::WhenTold];
+    let two_calls = [Mode::Status(200), Mode::WhenReleased];
     stub.next(&two_calls);
     let begun = Operator::new(server.admin, OPERATOR).begin("k-1", &order).await;
     let path = path_of(&begun);
@@ -472,7 +472,7 @@ async fn what_was_handled_is_run_again_in_steps_and_stops_at_a_handler_or_a_call
     assert_eq!(failed, [1, 0, 0], "{seen}");
 }
 
-async fn a_second_person_lets_an_operation_begin_and_the_first_does_not(database: &Database) {
+async fn only_a_second_operators_approval_starts_an_operation(database: &Database) {
     let server =
         serve_with(database, "url = \"http://127.0.0.1:9\"", "approvals_n = 2\napproval_h = 1").await;
     many_dead_messages(database, 20).await;
@@ -500,7 +500,7 @@ async fn a_second_person_lets_an_operation_begin_and_the_first_does_not(database
     assert_eq!((late.status, &late.body["state"]), (409, &json!("done")));
 }
 
-async fn of_two_equal_orders_the_second_is_told_of_the_first(database: &Database) {
+async fn of_two_equal_orders_the_second_is_refused_with_the_first(database: &Database) {
     let server = serve(database).await;
     many_dead_messages(database, 20).await;
     let (ops, second) = (Operator::new(server.admin, OPERATOR), Operator::new(server.admin, SECOND));
@@ -521,9 +521,7 @@ async fn of_two_equal_orders_the_second_is_told_of_the_first(database: &Database
     assert_eq!(database.count("SELECT COUNT(*) FROM operations WHERE total_n > 0").await, 1);
 }
 
-async fn who_approves_sees_what_it_acts_on_and_a_row_that_moved_meanwhile_is_passed_over(
-    database: &Database,
-) {
+async fn the_approver_sees_the_rows_and_a_row_that_changed_meanwhile_is_skipped(database: &Database) {
     let stub = Stub::start().await;
     let billing = format!("url = \"{}\"\nbreaker_failures_n = 0\nretry = {{ attempts_n = 1 }}", stub.url());
     let server = serve_with(database, &billing, "approvals_n = 2").await;
@@ -546,7 +544,7 @@ async fn who_approves_sees_what_it_acts_on_and_a_row_that_moved_meanwhile_is_pas
         assert!(page.contains(want), "`{want}`: {page}");
     }
     assert_eq!(page.matches("href=\"/messages/").count(), 5, "five of them: {page}");
-    // One of them is sent by hand, and given up again: the order knew nothing of that.
+    // One of them is sent by hand, and discarded again: the order did not include that.
     let id = preview["messages"][0]["message_id"].as_str().unwrap();
     stub.next(&[Mode::Status(400)]);
     let sent = json!({ "act": "send", "reason": "a trial" });
@@ -561,7 +559,7 @@ async fn who_approves_sees_what_it_acts_on_and_a_row_that_moved_meanwhile_is_pas
     assert_eq!(seen["skipped"], json!([{ "subject": id, "outcome": "moved", "state": null }]), "{seen}");
 }
 
-async fn who_does_not_reach_the_calls_of_an_event_cannot_have_it_run_again(database: &Database) {
+async fn a_token_without_scope_over_the_calls_of_an_event_cannot_rerun_it(database: &Database) {
     let stub = Stub::start().await;
     let server = serve_with(database, &format!("url = \"{}\"", stub.url()), "").await;
     called(database, &server, &stub, (2, None, "done")).await;
@@ -572,14 +570,14 @@ async fn who_does_not_reach_the_calls_of_an_event_cannot_have_it_run_again(datab
     let order = json!({ "subject": { "events": { "act": "rerun", "filter": filter } }, "counted_n": 2, "reason": "r" });
     let all = narrow.begin("k-2", &order).await;
     for refused in [&one, &all] {
-        let told = (refused.status, &refused.body["code"]);
-        assert_eq!(told, (403, &json!("destinations_out_of_reach")), "{}", refused.body);
+        let answer = (refused.status, &refused.body["code"]);
+        assert_eq!(answer, (403, &json!("destinations_out_of_reach")), "{}", refused.body);
         let why = refused.body["detail"].as_str().unwrap();
         assert!(why.contains("events of stripe") && why.contains("it reaches mail"), "{why}");
         assert!(!refused.body.to_string().contains("billing"), "out of scope: {}", refused.body);
     }
     assert_eq!(database.count("SELECT COUNT(*) FROM operations").await, 0);
-    // By what the route says alone: nothing was called yet.
+    // By the route alone: nothing was called yet.
     run(database, "DELETE FROM outbox_finished").await;
     assert_eq!(narrow.post("/events/stripe/evt_0/decide", "k-3", &rerun).await.status, 403);
     assert_eq!(ops.post("/events/stripe/evt_0/decide", "k-4", &rerun).await.status, 200);

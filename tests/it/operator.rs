@@ -1,4 +1,4 @@
-//! What operators see of the real binary, and what senders see when it cannot take more.
+//! The operators' view of the real binary, and its responses to senders at its limits.
 
 use std::time::Duration;
 
@@ -76,7 +76,7 @@ async fn a_database_that_goes_away_means_503_and_nothing_is_lost() {
 }
 
 #[tokio::test]
-async fn past_its_bounds_a_sender_is_told_to_come_again() {
+async fn a_sender_beyond_its_limits_is_asked_to_retry() {
     let database = Database::create(On::Sqlite).await.unwrap();
     let mut server = Server::prepare(&database.url, "");
     let config = std::fs::read_to_string(server.config()).unwrap();

@@ -1,5 +1,4 @@
-//! What a stranger can have us say, and whether any of it is believed: a handshake answers anybody, so nothing that
-//! it answers may be the signature of a body.
+//! Signing oracles: a handshake answers without authentication, so no answer may be the valid signature of a body.
 
 use hooklatch_receive::provider::{ActiveProvider, filled_sample};
 use hooklatch_receive::providers::builtin;
@@ -9,9 +8,9 @@ use crate::database::{Database, on_sqlite};
 use crate::process::{Server, client};
 use crate::providers::{NOW_S, dev, request, sign_at};
 
-on_sqlite!(what_a_stranger_had_signed_by_a_handshake_is_no_event);
+on_sqlite!(a_text_signed_by_a_handshake_is_no_event);
 
-/// Kinds that answer handshakes with code: whoever adds one says below how its answer would be sent as a signature.
+/// Kinds that answer handshakes with code: a new one also says below how its answer would be sent as a signature.
 const BY_CODE: [&str; 1] = ["braintree"];
 
 /// Bodies of all shapes, and texts that are none.
@@ -34,7 +33,7 @@ fn bodies(provider: &ActiveProvider, samples: &[(&str, &str)]) -> Vec<String> {
     ];
     bodies.extend(more.map(str::to_owned));
     bodies.push("a".repeat(128));
-    // What is signed besides the body, as a stranger would fill it in.
+    // The signed parts besides the body, as an attacker would fill them in.
     let spec = &provider.spec().signature;
     let signed = |body: &String| -> String {
         let piece = |piece: &Piece| match piece {
@@ -106,7 +105,7 @@ fn answers(provider: &ActiveProvider, text: &str) -> Vec<String> {
     words
 }
 
-/// True when `body` with `word` as its signature is believed, wherever the kind carries one.
+/// True when `body` verifies with `word` as its signature, wherever the kind carries one.
 fn is_believed(provider: &ActiveProvider, word: &str, body: &str) -> bool {
     let spec = &provider.spec().signature;
     let value = spec.layout.written(|slot| match slot {
@@ -131,7 +130,7 @@ fn is_believed(provider: &ActiveProvider, word: &str, body: &str) -> bool {
 }
 
 #[test]
-fn nothing_that_a_handshake_answers_is_believed_as_the_signature_of_a_body() {
+fn no_handshake_answer_verifies_as_the_signature_of_a_body() {
     let mut signing = Vec::new();
     for kind in builtin() {
         let provider = dev(&kind);
@@ -181,7 +180,7 @@ fn no_handshake_answers_with_what_signs_a_genuine_body() {
     }
 }
 
-async fn what_a_stranger_had_signed_by_a_handshake_is_no_event(database: &Database) {
+async fn a_text_signed_by_a_handshake_is_no_event(database: &Database) {
     const PROVIDERS: &str = r#"
 [providers.x_twitter]
 secrets = ["consumer-secret-0123456789"]

@@ -1,4 +1,4 @@
-//! Kinds from a folder of the operator's own: used like built-in ones, and every mistake in them told with its
+//! Kinds from a folder of the operator's own: used like built-in ones, and every mistake in them reported with its
 //! file, key and remedy.
 
 use std::path::{Path, PathBuf};
@@ -191,7 +191,7 @@ fn each_mistake_in_a_kind_names_its_file_its_key_and_its_remedy() {
     check("docs = ", "# docs = ", "docs", "is missing; write it");
     check("kind = \"acme\"", "kind = \"acme", "kind", "line 3");
     check("{timestamp}.{body}", "{timestamp}", "signature.signed", "does not cover {body}");
-    // What no file can say is told with what to do about it.
+    // What no file can say is an error with a remedy.
     let code = "this sender needs a mod.rs and a build: \"Where the file ends\" in providers/README.md";
     check("hmac-sha256", "pgp", "signature.scheme", code);
     check("{timestamp}.{body}", "{timestamp}.{3des:/order}", "signature.signed", code);
@@ -200,7 +200,7 @@ fn each_mistake_in_a_kind_names_its_file_its_key_and_its_remedy() {
 }
 
 #[test]
-fn mistakes_of_all_kinds_and_of_the_rest_come_at_once() {
+fn mistakes_of_all_kinds_are_reported_together() {
     let place = Place::new("[server]\nlisten = \"x\"\n[providers.beta]\nsecrets = []\n");
     place.kind("acme", "hmac-sha256", "md5");
     place.kind("beta", "horizon_h = 72", "horizon = 72");
@@ -319,11 +319,14 @@ fn a_kind_of_the_folder_that_would_sign_a_strangers_body_is_refused() {
 }
 
 #[test]
-fn pairs_that_are_no_time_apart_and_mistakes_of_meaning_are_told_with_their_place() {
+fn invalid_pairs_and_semantic_mistakes_are_reported_with_their_place() {
     let place = Place::new("");
     place.kind("acme", "#volatile = [\"/attempt\"]", "volatile = [\"\"]");
-    let told = err(&place.run(&["check"]));
-    assert!(told.contains("event.volatile: line ") && told.contains("no two events would differ"), "{told}");
+    let errors = err(&place.run(&["check"]));
+    assert!(
+        errors.contains("event.volatile: line ") && errors.contains("no two events would differ"),
+        "{errors}"
+    );
     let place = Place::new("");
     place.kind("acme", "", "");
     for after_s in ["-1", "9223372036854775807", "-9223372036854775808"] {
@@ -332,7 +335,7 @@ fn pairs_that_are_no_time_apart_and_mistakes_of_meaning_are_told_with_their_plac
              \"first\": {{\"sample\": \"thing.created\"}}, \"second\": {{\"after_s\": {after_s}}}}}]"
         );
         std::fs::write(place.path("kinds/acme/identity.json"), pair).unwrap();
-        let told = err(&place.run(&["check"]));
-        assert!(told.contains(&format!("a retry: after_s is {after_s}: write seconds")), "{told}");
+        let errors = err(&place.run(&["check"]));
+        assert!(errors.contains(&format!("a retry: after_s is {after_s}: write seconds")), "{errors}");
     }
 }

@@ -15,9 +15,9 @@ on_both!(
     events_of_a_paused_provider_wait_over_a_restart_and_go_in_order_at_its_end,
     a_pause_of_another_node_is_seen_and_new_events_queue_behind_those_that_waited,
     events_that_queue_after_a_pause_are_dispatched_at_once_under_steady_traffic,
-    what_waited_for_a_pause_to_end_is_taken_in_its_order_by_one_node_at_a_time,
+    events_of_a_pause_are_dispatched_in_order_by_one_node_at_a_time,
     transactional_handlers_run_once_after_a_pause,
-    a_newer_version_that_came_during_a_pause_supersedes,
+    a_newer_version_received_during_a_pause_supersedes,
     a_provider_that_rejects_keeps_what_fails_after_a_pause_and_a_pause_makes_nothing_old,
 );
 
@@ -123,7 +123,7 @@ async fn events_that_queue_after_a_pause_are_dispatched_at_once_under_steady_tra
         assert_eq!(app.event(&format!("evt_{n:03}"), "x", 1).await, "accepted");
     }
     resume(database, &app).await;
-    // Without a break: an event is always on its way when somebody looks whether any waits.
+    // Without a break: at each check an event is on its way.
     let sent = Mutex::new(50);
     until("new events do not wait any more", Duration::from_secs(30), String::new, async || {
         let n = *sent.lock().unwrap();
@@ -140,7 +140,7 @@ async fn events_that_queue_after_a_pause_are_dispatched_at_once_under_steady_tra
     assert!(seen.is_sorted(), "in their order: {seen:?}");
 }
 
-async fn what_waited_for_a_pause_to_end_is_taken_in_its_order_by_one_node_at_a_time(database: &Database) {
+async fn events_of_a_pause_are_dispatched_in_order_by_one_node_at_a_time(database: &Database) {
     paused_from_the_start(database).await;
     let app = TestApp::start(database, noting().0, "").await;
     for n in 1..=2 {
@@ -186,7 +186,7 @@ async fn transactional_handlers_run_once_after_a_pause(database: &Database) {
     assert_eq!(database.count("SELECT COUNT(*) FROM ledger WHERE invoice = 'in_good'").await, 2);
 }
 
-async fn a_newer_version_that_came_during_a_pause_supersedes(database: &Database) {
+async fn a_newer_version_received_during_a_pause_supersedes(database: &Database) {
     let spec = include_str!("../../providers/stripe/provider.toml").replace(
         "payload = \"/data/object\"",
         "payload = \"/data/object\"\nobject = [{ json = \"/object\" }]\nversion = { json = \"/version\" }",

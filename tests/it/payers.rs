@@ -1,4 +1,4 @@
-//! What a payer, or the holder of one genuine request, makes of it at senders that sign with keys and texts of their own:
+//! What a payer, or the holder of one genuine request, can forge at senders with signature schemes of their own:
 //! no failure becomes a success, no amount grows, and one notice stays one.
 
 use hooklatch_core::config::KindSettings;
@@ -71,7 +71,7 @@ fn redsys(more: &[(&str, &str)]) -> String {
 }
 
 #[test]
-fn a_denial_of_redsys_is_no_payment_whatever_stands_around_its_parameters() {
+fn a_denial_of_redsys_stays_a_denial_with_extra_unsigned_fields() {
     let sender = Sender::of("redsys");
     let denied = sender.signed(&redsys(&[])).body;
     sender.check(&denied, &denied, ("duplicate", "payment.denied"));
@@ -124,7 +124,7 @@ fn the_version_in_a_form_of_redsys_chooses_nothing() {
 }
 
 #[test]
-fn what_a_payer_has_of_redsys_in_the_browser_is_no_second_notice() {
+fn redsys_parameters_from_the_payers_browser_are_no_second_notice() {
     let sender = Sender::of("redsys");
     let at = sign_at(&sender.0, "");
     // The merchant's own request has the same key, and cannot even be signed here as a notice.
@@ -202,7 +202,7 @@ fn a_failed_payment_of_payfast_stays_one_whatever_is_written_around_what_is_sign
 }
 
 #[test]
-fn a_payers_words_and_the_merchants_own_request_are_no_notice_of_payfast() {
+fn a_payers_text_and_the_merchants_own_request_are_no_notice_of_payfast() {
     let sender = Sender::of("payfast");
     let words = sender.signed(&PAYFAST.replace("Tom", "Tom%26payment_status%3DCOMPLETE")).body;
     assert_eq!(sender.read(&words).unwrap().event_type, "payment.FAILED");
@@ -280,7 +280,7 @@ fn one_checksum_of_nuvei_is_of_one_notice_with_one_amount_and_status() {
 }
 
 #[test]
-fn what_a_known_checksum_of_nuvei_can_be_continued_with_is_refused() {
+fn length_extensions_of_a_nuvei_checksum_are_refused() {
     let sender = Sender::of("nuvei");
     let secret = hooklatch_receive::provider::dev_secret(kind("nuvei").spec().unwrap());
     // The padding of SHA-256, as it is between the text that was hashed and the one that follows.
@@ -301,7 +301,7 @@ fn what_a_known_checksum_of_nuvei_can_be_continued_with_is_refused() {
 }
 
 #[test]
-fn a_status_that_nuvei_does_not_document_is_unconfirmed_once_and_stands_in_no_ones_way() {
+fn an_undocumented_status_of_nuvei_is_unconfirmed_once_and_blocks_no_genuine_event() {
     let sender = Sender::of("nuvei");
     let approved = sender.signed(NUVEI).body;
     let cut = |status: &str, product: &str| {
@@ -390,7 +390,7 @@ fn one_checksum_of_wompi_is_of_one_transaction_with_one_amount_and_status() {
 }
 
 #[test]
-fn what_wompi_signed_is_no_transaction_under_another_list_or_event_and_stands_in_no_ones_way() {
+fn a_wompi_signature_fits_no_other_list_or_event_and_blocks_no_genuine_event() {
     let sender = Sender::of("wompi");
     let approved = sender.signed(&wompi("APPROVED").to_string()).body;
     let unconfirmed = "transaction.updated.unconfirmed";

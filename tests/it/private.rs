@@ -1,4 +1,4 @@
-//! Whose the files are: customers' data and secrets are not for everybody on the machine.
+//! File permissions: customers' data and secrets are not readable by other users of the machine.
 
 use std::fs::{Permissions, metadata, set_permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -55,8 +55,8 @@ fn check(config: &Path) -> String {
 }
 
 #[tokio::test]
-async fn a_file_with_secrets_that_everybody_can_read_is_told() {
-    const TOLD: &str = "can be read by everybody";
+async fn a_world_readable_file_with_secrets_warns() {
+    const WARNING: &str = "can be read by everybody";
     let database = Database::create(On::Sqlite).await.unwrap();
     let mut server = Server::prepare(&database.url, "");
     let config = server.config();
@@ -66,19 +66,19 @@ async fn a_file_with_secrets_that_everybody_can_read_is_told() {
     set_permissions(&config, Permissions::from_mode(0o644)).unwrap();
     set_permissions(&secret, Permissions::from_mode(0o600)).unwrap();
     set_permissions(folder, Permissions::from_mode(0o700)).unwrap();
-    assert!(!check(&config).contains(TOLD), "nobody gets into its folder");
+    assert!(!check(&config).contains(WARNING), "nobody gets into its folder");
     set_permissions(folder, Permissions::from_mode(0o755)).unwrap();
-    let told = check(&config);
-    assert!(told.contains(TOLD) && told.contains("hooklatch.toml"), "{told}");
+    let output = check(&config);
+    assert!(output.contains(WARNING) && output.contains("hooklatch.toml"), "{output}");
     server.spawn().await;
-    assert!(server.log().contains(TOLD), "{}", server.log());
+    assert!(server.log().contains(WARNING), "{}", server.log());
     server.kill();
 
     let text = std::fs::read_to_string(&config).unwrap();
     let text = text.replace(&format!("\"{}\"", crate::process::SECRET), "{ file = \"secret\" }");
     std::fs::write(&config, text).unwrap();
-    assert!(!check(&config).contains(TOLD), "it holds none any more");
+    assert!(!check(&config).contains(WARNING), "it holds none any more");
     set_permissions(&secret, Permissions::from_mode(0o644)).unwrap();
-    let told = check(&config);
-    assert!(told.contains(TOLD) && told.contains("secret") && !told.contains("whsec_"), "{told}");
+    let output = check(&config);
+    assert!(output.contains(WARNING) && output.contains("secret") && !output.contains("whsec_"), "{output}");
 }

@@ -1,4 +1,4 @@
-//! The real binary as a process of its own: started, asked, killed, started again.
+//! The real binary as a process of its own: started, called, killed, restarted.
 
 use std::fs::Permissions;
 use std::net::{SocketAddr, TcpListener};
@@ -52,7 +52,7 @@ impl Server {
         Self { receiver, admin, folder, child: None, before: None, input: None, is_dev: false }
     }
 
-    /// Puts these lines in place of what `[server]` says besides where it listens; before the start.
+    /// Replaces all of `[server]` but its addresses with these lines; before the start.
     pub fn server_keys(&self, keys: &str) {
         let text = std::fs::read_to_string(self.config()).unwrap();
         let (before, rest) = text.split_once("header_timeout_ms").unwrap();
@@ -60,7 +60,7 @@ impl Server {
         std::fs::write(self.config(), format!("{before}{keys}\n[admin]{after}")).unwrap();
     }
 
-    /// A `serve --dev`, with the providers and secrets of that besides ours.
+    /// A `serve --dev`, with the providers and secrets of the mode besides the test's.
     pub async fn dev() -> Self {
         let mut server = Self::prepare("sqlite://dev.db", "");
         server.is_dev = true;
@@ -84,7 +84,7 @@ impl Server {
         self.folder.path().join("hooklatch.toml")
     }
 
-    /// Runs `hooklatch` with this server's configuration and a token: its exit code, and all that it said.
+    /// Runs `hooklatch` with this server's configuration and a token: its exit code, and all of its output.
     pub fn command(&self, token: &str, arguments: &[&str]) -> (i32, String) {
         let ran = Command::new(env!("CARGO_BIN_EXE_hooklatch"))
             .args(arguments)
@@ -102,7 +102,7 @@ impl Server {
         std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
     }
 
-    /// Starts the process and waits until it says that it is ready.
+    /// Starts the process and waits until it reports that it is ready.
     pub async fn spawn(&mut self) {
         let log =
             std::fs::File::options().create(true).append(true).open(self.folder.path().join("log")).unwrap();
@@ -157,7 +157,7 @@ impl Server {
         assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
     }
 
-    /// Waits for its end, and says whether it ended well.
+    /// Waits for its end; returns whether it succeeded.
     pub fn wait(&mut self) -> bool {
         self.child.take().is_some_and(|mut child| child.wait().unwrap().success())
     }
@@ -196,13 +196,13 @@ impl Drop for Server {
     }
 }
 
-/// Two ports that nobody has now: the second one is looked for while the first one is taken.
+/// Two free ports: the second one is looked for while the first one is taken.
 pub fn free_ports() -> (SocketAddr, SocketAddr) {
     let first = free_listener();
     (first.local_addr().unwrap(), free_port())
 }
 
-/// A port that nobody has now, and that nobody is given for a call of his own while its server is being restarted: it
+/// A free port that the system gives to no outgoing connection while its server is being restarted: it
 /// is below those that the system gives away (from 32,768 on Linux, from 49,152 elsewhere). No other test that runs at
 /// the same time is given it either, and this one is given it once.
 pub fn free_port() -> SocketAddr {
@@ -222,7 +222,7 @@ fn free_listener() -> TcpListener {
     tries.find_map(Result::ok).expect("a port that is free")
 }
 
-/// Asks again and again until `is_so`, or fails with what `more` has to say.
+/// Polls until `is_so`; a failure shows the text of `more`.
 pub async fn until(
     what: &str,
     within: Duration,

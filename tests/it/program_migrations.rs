@@ -1,4 +1,4 @@
-//! A program's own tables: its migrations are applied once, whoever starts, and never half.
+//! A program's own tables: its migrations are applied once, by whichever node starts, and never half.
 
 use hooklatch::App;
 use hooklatch_store::{MigrationStep, ProgramMigrations, Store, StoreSettings};
@@ -10,12 +10,12 @@ on_both!(
     steps_are_applied_once_in_their_order,
     nodes_that_start_at_once_apply_a_step_once,
     a_step_that_fails_names_itself_and_leaves_nothing,
-    a_step_that_ends_its_transaction_is_told_so_and_not_noted,
+    a_step_that_ends_its_transaction_fails_and_is_not_recorded,
     a_text_that_was_changed_after_it_was_applied_is_refused,
     a_step_before_one_that_was_applied_is_refused,
-    a_node_that_may_not_migrate_says_what_is_missing,
+    a_node_that_may_not_migrate_reports_what_is_missing,
     the_app_migrates_after_our_own_schema,
-    names_that_cannot_be_are_told_by_the_start,
+    invalid_migration_names_fail_the_start,
 );
 
 const FIRST: (&str, &str) =
@@ -27,7 +27,7 @@ fn ledger(steps: &[(&'static str, &'static str)]) -> ProgramMigrations {
     ProgramMigrations::new("ledger", steps.iter().map(|step| MigrationStep::from(*step)).collect())
 }
 
-/// What the start says of an app with these migrations; nothing where it starts.
+/// The error at the start of an app with these migrations; nothing where it starts.
 async fn start(
     database: &Database,
     is_migrated: bool,
@@ -93,7 +93,7 @@ async fn a_step_that_fails_names_itself_and_leaves_nothing(database: &Database) 
     assert_eq!(store.program_migrate(&repaired).await.unwrap(), ["0003_broken"], "its table was not there");
 }
 
-async fn a_step_that_ends_its_transaction_is_told_so_and_not_noted(database: &Database) {
+async fn a_step_that_ends_its_transaction_fails_and_is_not_recorded(database: &Database) {
     let store = database.store().await;
     store.program_migrate(&ledger(&[FIRST])).await.unwrap();
     for (name, text) in [
@@ -132,7 +132,7 @@ async fn a_step_before_one_that_was_applied_is_refused(database: &Database) {
     assert!(why.contains("`0000_early` of `ledger` stands before `0001_ledger`"), "{why}");
 }
 
-async fn a_node_that_may_not_migrate_says_what_is_missing(database: &Database) {
+async fn a_node_that_may_not_migrate_reports_what_is_missing(database: &Database) {
     database.store().await.close().await;
     let why = start(database, false, "ledger", &[FIRST, SECOND]).await;
     assert!(
@@ -155,7 +155,7 @@ async fn the_app_migrates_after_our_own_schema(database: &Database) {
     assert_eq!(database.count("SELECT COUNT(*) FROM open_events").await, 0);
 }
 
-async fn names_that_cannot_be_are_told_by_the_start(database: &Database) {
+async fn invalid_migration_names_fail_the_start(database: &Database) {
     let database = &Database::empty(database.on()).await.unwrap();
     for (program, steps, want) in [
         ("Ledger of ours", &[FIRST][..], "`Ledger of ours` is not a name"),
@@ -172,7 +172,7 @@ async fn names_that_cannot_be_are_told_by_the_start(database: &Database) {
 }
 
 #[test]
-fn two_lists_of_one_name_are_told_together_with_what_else_is_wrong() {
+fn two_lists_of_one_name_are_reported_with_all_other_mistakes() {
     let lists = [ledger(&[FIRST]), ledger(&[SECOND]), ledger(&[("", "SELECT 1")])];
     let mistakes = ProgramMigrations::mistakes(&lists);
     assert!(mistakes[0].contains("has no name"), "{mistakes:?}");

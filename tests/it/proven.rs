@@ -1,5 +1,5 @@
-//! `check` proves a configuration: what would swallow payments in silence is named, by file, key, value and remedy, and what
-//! is meant is left alone.
+//! `check` proves a configuration: it reports what would lose payments silently, with file, key, value and remedy, and
+//! accepts what is intended.
 
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
@@ -17,19 +17,19 @@ const TOKENS: &str =
     "[admin]\ntokens = [{ name = \"ops\", role = \"admin\", token = \"0123456789abcdef\" }]\n";
 const BILLING: &str = "[destinations.billing]\nurl = \"http://127.0.0.1:9/\"\n";
 
-/// What `check` comes to.
+/// The result of `check`.
 struct Checked {
     code: i32,
     out: String,
     err: String,
-    told: Value,
+    json: Value,
 }
 
 fn checked(text: &str, env: &[(&str, &str)]) -> Checked {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("hooklatch.toml");
     std::fs::write(&file, text).unwrap();
-    // What everybody could read would be told as well.
+    // A world-readable file would be a warning as well.
     std::fs::set_permissions(&file, PermissionsExt::from_mode(0o600)).unwrap();
     let run = |arguments: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_hooklatch"));
@@ -41,7 +41,7 @@ fn checked(text: &str, env: &[(&str, &str)]) -> Checked {
         code: plain.status.code().unwrap(),
         out: text(plain.stdout),
         err: text(plain.stderr),
-        told: serde_json::from_slice(&run(&["check", "--json"]).stdout).unwrap(),
+        json: serde_json::from_slice(&run(&["check", "--json"]).stdout).unwrap(),
     }
 }
 
@@ -50,7 +50,7 @@ fn checked(text: &str, env: &[(&str, &str)]) -> Checked {
 fn warnings(text: &str, env: &[(&str, &str)]) -> Vec<String> {
     let checked = checked(text, env);
     assert_eq!(checked.code, 0, "{text}\n{}", checked.err);
-    let list = checked.told["warnings"].as_array().unwrap();
+    let list = checked.json["warnings"].as_array().unwrap();
     let list: Vec<String> = list.iter().map(|one| one.as_str().unwrap().to_owned()).collect();
     assert!(list.iter().all(|one| checked.err.contains(&format!("warning: {one}\n"))), "{}", checked.err);
     list
@@ -88,7 +88,7 @@ fn template(key: &str, template: &str) -> String {
 }
 
 #[test]
-fn what_would_swallow_events_in_silence_is_named_with_its_place_and_the_remedy() {
+fn routes_that_lose_events_silently_are_reported_with_place_and_remedy() {
     let log = |filter: &str| format!("{}[log]\nfilter = \"{filter}\"\n", stripe("[\"*\"]"));
     let types = "types = [\"push\", \"issues.*\"]\n";
     let row = |text: String, place: &str, remedy: &str| (text, place.to_owned(), remedy.to_owned());
@@ -232,7 +232,7 @@ fn what_would_swallow_events_in_silence_is_named_with_its_place_and_the_remedy()
             "destinations.billing.method: ",
             "not a method in capitals",
         ),
-        // What takes nothing, or nobody can look at.
+        // What takes nothing, or cannot be inspected.
         row(
             format!("{TOKENS}{STRIPE}"),
             "hooklatch.toml: providers.stripe: has no route, and this program",
@@ -315,9 +315,9 @@ fn a_reference_in_a_variable_is_followed_as_in_a_file() {
 }
 
 #[test]
-fn what_follows_from_each_sample_is_printed_and_told_to_programs() {
+fn the_result_of_each_sample_is_printed_and_written_as_json() {
     let text = lane("[\"invoice.*\", \"plan.created\"]", "/customer");
-    let Checked { code, out, told, .. } = checked(&text, &[]);
+    let Checked { code, out, json, .. } = checked(&text, &[]);
     assert_eq!(code, 0);
     assert!(out.starts_with("the configuration is good: 1 provider, 1 destination; 1 warning\n"), "{out}");
     for line in [
@@ -329,7 +329,7 @@ fn what_follows_from_each_sample_is_printed_and_told_to_programs() {
         assert!(out.lines().any(|one| one.starts_with(line)), "no `{line}` in {out}");
     }
     let of = |event_type: &str| {
-        let samples = told["samples"].as_array().unwrap();
+        let samples = json["samples"].as_array().unwrap();
         samples.iter().find(|one| one["event_type"] == event_type && one["provider"] == "stripe").unwrap()
     };
     assert_eq!(of("invoice.paid")["calls"][0]["destination"], "billing");
@@ -347,7 +347,7 @@ fn what_follows_from_each_sample_is_printed_and_told_to_programs() {
 }
 
 #[test]
-fn what_no_signature_covers_decides_nothing() {
+fn routes_cannot_depend_on_unsigned_parts() {
     const SLACK: &str = "[providers.slack]\nsecrets = [\"8f742231b10e8888abcd99yyyzzz85a5\"]\n";
     let of = |provider: &str, key: &str, text: &str| {
         let on = if provider == ADYEN { "[\"AUTHORISATION\"]" } else { "[\"*\"]" };
@@ -405,14 +405,14 @@ fn what_no_signature_covers_decides_nothing() {
 #[test]
 fn which_samples_a_condition_lets_pass_is_printed_by_type() {
     let condition = "payload.object == \"invoice\" and not envelope.livemode";
-    let Checked { out, told, err, .. } =
+    let Checked { out, json, err, .. } =
         checked(&when("[\"invoice.paid\", \"plan.created\"]", condition), &[]);
     for line in
         ["  invoice.paid: calls billing", "  plan.created: ignored: no route takes it: `when` is false"]
     {
         assert!(out.lines().any(|one| one == line), "no `{line}` in {out}");
     }
-    assert_eq!((told["warnings"].as_array().unwrap().len(), err.as_str()), (0, ""));
+    assert_eq!((json["warnings"].as_array().unwrap().len(), err.as_str()), (0, ""));
 }
 
 /// The examples of the manual, with their lines uncommented.
@@ -436,7 +436,7 @@ fn uncommented() -> String {
 }
 
 #[test]
-fn what_is_meant_is_left_alone() {
+fn intended_settings_do_not_warn() {
     let readme = blocks(&page("README.md")).into_iter();
     let readme = readme.filter(|block| block.language == "toml").map(|block| block.text);
     let env = [

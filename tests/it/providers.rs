@@ -1,5 +1,5 @@
-//! Every kind against its vectors, both ways: what a sender signs is believed, what we sign is believed,
-//! and nothing else is.
+//! Every kind against its vectors, both ways: the sender's signatures verify, Hooklatch's signatures verify, and
+//! nothing else does.
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -55,7 +55,7 @@ pub fn sign_at(provider: &ActiveProvider, event_type: &str) -> SignAt {
 }
 
 #[test]
-fn every_vector_of_every_kind_is_judged_as_it_says() {
+fn every_vector_of_every_kind_has_its_expected_result() {
     let kinds = builtin();
     let mut wrong = Vec::new();
     for kind in &kinds {
@@ -135,7 +135,7 @@ fn no_kind_is_left_half_filled_in() {
 }
 
 #[test]
-fn every_sample_that_we_sign_is_believed_and_read() {
+fn every_signed_sample_verifies_and_is_read() {
     for kind in builtin() {
         let provider = dev(&kind);
         for (event_type, sample) in kind.sample_list() {
@@ -244,7 +244,7 @@ fn an_event_without_an_id_that_can_be_kept_goes_by_its_content_and_says_why() {
 }
 
 #[test]
-fn what_cannot_be_read_at_all_is_an_event_of_its_own() {
+fn an_unreadable_body_is_an_event_of_its_own() {
     let kind = builtin().into_iter().find(|k| k.kind() == "stripe").unwrap();
     let provider = dev(&kind);
     for (body, want) in [("not json", "not JSON"), (r#"{"id":"a","id":"b"}"#, "twice")] {
@@ -261,7 +261,7 @@ fn read(provider: &ActiveProvider, body: &str) -> Vec<IncomingEvent> {
 }
 
 #[test]
-fn what_nobody_signs_is_believed_at_the_operators_word_alone() {
+fn unsigned_senders_are_accepted_only_when_the_operator_configures_it() {
     let kind = builtin().into_iter().find(|k| k.kind() == "bitpay").unwrap();
     let raw = || request(&[], br#"{"data":{"id":"1"},"event":{"name":"x"}}"#, "", NOW_S);
     // As `serve --dev` has it, with `unverified = "accept"`.
@@ -280,7 +280,7 @@ impl KeySource for Fetched {
 }
 
 #[test]
-fn a_key_that_no_setting_holds_is_asked_for_by_its_id() {
+fn a_key_outside_the_settings_is_fetched_by_its_id() {
     let kind = builtin().into_iter().find(|k| k.kind() == "plaid").unwrap();
     let vectors: Vec<Vector> = serde_json::from_str(&vectors_of("plaid")).unwrap();
     let vector = vectors.iter().find(|v| v.id == "plaid-own-ok").unwrap();
@@ -319,7 +319,7 @@ fn what_apple_signs_inside_a_notification_is_opened_and_has_to_be_of_the_same_ap
         (serde_json::json!("e30.e30.e30"), "no"),
         (serde_json::json!(7), "no text"),
     ] {
-        let told = read(transaction).unreadable.unwrap_or_default();
-        assert!(told.contains("/data/signedTransactionInfo") && told.contains(why), "{why}: {told}");
+        let reason = read(transaction).unreadable.unwrap_or_default();
+        assert!(reason.contains("/data/signedTransactionInfo") && reason.contains(why), "{why}: {reason}");
     }
 }

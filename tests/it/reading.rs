@@ -1,5 +1,4 @@
-//! What is read from believed requests beyond a pointer: batches, encrypted and encoded bodies; and what of them is
-//! not kept.
+//! Reading verified requests beyond a pointer: batches, encrypted and encoded bodies; and which parts are not stored.
 
 use hooklatch_core::config::{KindSettings, Secret};
 use hooklatch_core::types::IncomingEvent;
@@ -209,7 +208,7 @@ fn a_rotated_token_makes_no_other_event_of_the_same_one() {
 }
 
 #[test]
-fn no_kind_keeps_what_it_was_believed_by_in_its_headers() {
+fn no_kind_stores_its_signature_headers() {
     for kind in builtin() {
         let provider = dev(&kind);
         let (event_type, sample) = kind.sample_list()[0];
@@ -248,7 +247,7 @@ fn a_signature_cannot_be_left_out_where_the_operator_requires_it() {
 }
 
 #[test]
-fn each_way_of_alipay_hears_its_own_answer() {
+fn each_alipay_api_gets_its_own_answer() {
     let provider = dev(&kind("alipay"));
     let answer = |body: &str| {
         let at = sign_at(&provider, "");

@@ -1,4 +1,4 @@
-//! What is refused says what is wrong, where, and what to do: on the running program, by HTTP and on the command line.
+//! A refusal says what is wrong, where, and what to do: in the running program, by HTTP and on the command line.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -50,7 +50,7 @@ async fn a_refused_request_names_what_was_wrong_and_what_would_do(database: &Dat
     }
 }
 
-/// What is answered to these bytes, until the connection is closed or `bytes_n` came.
+/// The response to these bytes, until the connection is closed or `bytes_n` are read.
 fn answered(addr: std::net::SocketAddr, request: &[u8]) -> String {
     let mut stream = TcpStream::connect(addr).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
@@ -130,9 +130,9 @@ async fn a_command_that_fails_names_what_it_did_not_find(database: &Database) {
             .env("HOME", &folder)
             .output()
             .unwrap();
-        let told = String::from_utf8([ran.stdout, ran.stderr].concat()).unwrap();
-        assert!(told.contains(wanted), "{arguments:?}: no {wanted} in {told}");
-        assert_eq!(ran.status.code(), Some(code), "{arguments:?}: {told}");
-        assert!(told.lines().count() <= 8, "{arguments:?}: {told}");
+        let output = String::from_utf8([ran.stdout, ran.stderr].concat()).unwrap();
+        assert!(output.contains(wanted), "{arguments:?}: no {wanted} in {output}");
+        assert_eq!(ran.status.code(), Some(code), "{arguments:?}: {output}");
+        assert!(output.lines().count() <= 8, "{arguments:?}: {output}");
     }
 }

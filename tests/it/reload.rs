@@ -1,4 +1,4 @@
-//! SIGHUP: the configuration is read again, whole or not at all, and nobody notices but who has to.
+//! SIGHUP: the configuration is read again, as a whole or not at all, without effect on unchanged parts.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -174,8 +174,11 @@ async fn a_reload_that_fails_changes_nothing_and_says_why(database: &Database) {
         edit(&server, from, to);
         edit(&server, TOKENS[1], "bobs-next-0123456789abcdef");
         let line = reload(&server).await;
-        let is_told = wants.iter().all(|want| line.contains(want));
-        assert!(is_told && line.contains("ERROR") && line.contains("everything goes on as before"), "{line}");
+        let is_complete = wants.iter().all(|want| line.contains(want));
+        assert!(
+            is_complete && line.contains("ERROR") && line.contains("everything goes on as before"),
+            "{line}"
+        );
         assert_eq!(asked(&server, "/v1/providers", TOKENS[1]).await.0, 200, "whole or not at all");
         assert_eq!(sent(&server, "stripe", &format!("evt_{}", wants[0]), SECRET).await, 200);
         assert!(server.admin_text("/metrics").await.contains("hooklatch_reload_failed 1"));
@@ -298,7 +301,7 @@ async fn sighup_kills_neither_a_start_nor_a_stop() {
     assert!(Command::new("kill").args(["-TERM", &id.to_string()]).status().unwrap().success());
     assert!(child.wait().unwrap().success(), "ended by SIGTERM, in order");
 
-    // A stop that waits for those who still come.
+    // A stop that waits for late requests.
     let database = Database::create(On::Sqlite).await.unwrap();
     let mut server = Server::prepare(&database.url, "");
     server.server_keys("stop_delay_ms = 1000");

@@ -1,5 +1,5 @@
-//! Retention as operators see it: the real binary prunes by itself, counts what would go, and erases on a person's
-//! word.
+//! Retention as operators see it: the real binary prunes by itself, counts what would be pruned, and erases on an
+//! operator's order.
 
 use std::process::Command;
 use std::time::Duration;
@@ -11,12 +11,12 @@ use crate::process::{Server, client, post_stripe, until};
 
 on_both!(
     a_server_prunes_by_itself_and_a_copy_is_still_known,
-    what_would_go_is_counted_and_goes_at_once,
-    a_clock_that_is_days_ahead_deletes_nothing_until_somebody_says_that_it_is_right,
+    a_dry_run_counts_what_prune_deletes,
+    a_clock_days_ahead_deletes_nothing_until_an_operator_confirms_it,
     single_events_are_erased_and_never_dispatched_again,
 );
 
-/// Everything is as if it had come so many days ago.
+/// Makes everything so many days older.
 async fn age(database: &Database, days: i64) {
     let ms = days * 86_400_000;
     let sql = format!(
@@ -66,7 +66,7 @@ async fn a_server_prunes_by_itself_and_a_copy_is_still_known(database: &Database
     .await;
 }
 
-async fn what_would_go_is_counted_and_goes_at_once(database: &Database) {
+async fn a_dry_run_counts_what_prune_deletes(database: &Database) {
     let mut server = Server::start(&database.url, "[retention]\nevery_ms = 0\n").await;
     for n in 0..3 {
         post_stripe(&client(), &server.url("/webhooks/stripe"), &format!("evt_{n}")).await.unwrap();
@@ -81,8 +81,8 @@ async fn what_would_go_is_counted_and_goes_at_once(database: &Database) {
     assert!(is_fine && said.contains("3\twebhook_payloads") && said.contains("0\tprocessed_"), "{said}");
     assert_eq!(database.count(PAYLOADS).await, 3);
     let (is_fine, said) = run(&server, &["prune", "--json"]);
-    let told: serde_json::Value = serde_json::from_str(said.trim()).unwrap();
-    assert!(is_fine && told["rows"]["webhook_payloads"] == 3 && told["dry_run"] == false, "{said}");
+    let report: serde_json::Value = serde_json::from_str(said.trim()).unwrap();
+    assert!(is_fine && report["rows"]["webhook_payloads"] == 3 && report["dry_run"] == false, "{said}");
     assert_eq!((database.count(PAYLOADS).await, database.count(EVENTS).await), (0, 3));
     age(database, 60).await;
     let (_, said) = run(&server, &["prune"]);
@@ -91,9 +91,7 @@ async fn what_would_go_is_counted_and_goes_at_once(database: &Database) {
 }
 
 /// The ids of events gone too early, their sender's next try would be taken for a new event.
-async fn a_clock_that_is_days_ahead_deletes_nothing_until_somebody_says_that_it_is_right(
-    database: &Database,
-) {
+async fn a_clock_days_ahead_deletes_nothing_until_an_operator_confirms_it(database: &Database) {
     let mut server = Server::start(&database.url, "[retention]\nevery_ms = 0\n").await;
     let url = server.url("/webhooks/stripe");
     post_stripe(&client(), &url, "evt_1").await.unwrap();

@@ -1,4 +1,4 @@
-//! What a token with a scope learns of what is out of it: counts, and answers that an earlier token was given.
+//! What a scoped token can learn about records out of its scope: counts, and responses to an earlier token.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::contract::Operator;
 use crate::database::{Database, on_both};
 
 on_both!(
-    a_token_of_one_provider_is_not_told_how_much_others_have,
+    a_token_of_one_provider_sees_no_counts_of_others,
     a_later_token_of_a_name_is_not_answered_what_an_earlier_one_was,
 );
 
@@ -23,7 +23,7 @@ async fn made(admin: &Operator, key: &str, name: &str, scope: Value) -> (String,
     )
 }
 
-async fn a_token_of_one_provider_is_not_told_how_much_others_have(database: &Database) {
+async fn a_token_of_one_provider_sees_no_counts_of_others(database: &Database) {
     let world = world(database).await;
     let admin = Operator::new(world.server.admin, &token("admin", true));
     let scope = json!({ "providers": ["elsewhere"] });

@@ -1,4 +1,4 @@
-//! Secrets of the running program: rotated without a refusal, shown nowhere, and none there by default.
+//! Secrets of the running program: rotated without a refusal, never shown, and without defaults.
 
 use std::time::Duration;
 
@@ -102,7 +102,7 @@ async fn no_secret_signature_or_body_is_in_logs_or_metrics_or_answers() {
 }
 
 #[tokio::test]
-async fn without_a_token_in_the_configuration_nobody_gets_in() {
+async fn without_a_configured_token_every_request_is_refused() {
     let database = Database::create(On::Sqlite).await.unwrap();
     let server = Server::start(&database.url, "").await;
     for path in ["/messages", "/events", "/rejected", "/messages/x"] {

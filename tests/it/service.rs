@@ -1,4 +1,4 @@
-//! The real process under a service manager: what it tells, which sockets it takes, and how it stops while senders send.
+//! The real process under a service manager: its notifications, the sockets it takes, and how it stops under load.
 
 use std::io::Write;
 use std::net::TcpListener;
@@ -139,7 +139,7 @@ async fn a_restart_on_a_socket_that_stays_open_refuses_nothing(database: &Databa
 }
 
 #[tokio::test]
-async fn who_sends_a_part_of_a_head_does_not_hold_up_a_stop() {
+async fn a_partial_request_head_does_not_delay_the_shutdown() {
     let database = Database::create(On::Sqlite).await.unwrap();
     let mut server = Server::prepare(&database.url, "[outbox]\nstop_timeout_ms = 60000\n");
     server.server_keys("header_timeout_ms = 60000");
@@ -149,7 +149,7 @@ async fn who_sends_a_part_of_a_head_does_not_hold_up_a_stop() {
         stranger.write_all(b"POST /webh").unwrap();
         stranger
     });
-    // Their bytes are there once somebody who came later was answered.
+    // Their bytes are there once a later connection was answered.
     assert!(is_ready(&server).await.is_some());
     assert_eq!(
         post_stripe(&client(), &server.url("/webhooks/stripe"), "evt_1").await.as_deref(),
@@ -163,7 +163,7 @@ async fn who_sends_a_part_of_a_head_does_not_hold_up_a_stop() {
 }
 
 #[tokio::test]
-async fn a_log_that_nobody_reads_or_that_is_full_holds_up_neither_events_nor_the_stop() {
+async fn an_unread_or_full_log_delays_neither_events_nor_shutdown() {
     let database = Database::create(On::Sqlite).await.unwrap();
     let (mut near, _far) = std::os::unix::net::UnixStream::pair().unwrap();
     near.set_nonblocking(true).unwrap();
@@ -190,12 +190,12 @@ async fn a_log_that_nobody_reads_or_that_is_full_holds_up_neither_events_nor_the
 }
 
 /// Where a service manager listens.
-struct Heard {
+struct ServiceManager {
     socket: UnixDatagram,
     folder: TempDir,
 }
 
-impl Heard {
+impl ServiceManager {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let socket = UnixDatagram::bind(folder.path().join("notify")).unwrap();
@@ -203,7 +203,7 @@ impl Heard {
         Self { socket, folder }
     }
 
-    /// What a shell says so that its successor tells us.
+    /// The shell command by which its successor notifies us.
     fn exported(&self) -> String {
         format!("export NOTIFY_SOCKET={}", self.folder.path().join("notify").display())
     }
@@ -225,27 +225,30 @@ impl Heard {
 }
 
 #[tokio::test]
-async fn a_manager_hears_when_we_are_ready_how_it_goes_that_we_live_and_how_long_a_stop_takes() {
-    let (database, manager) = (Database::create(On::Sqlite).await.unwrap(), Heard::new());
+async fn a_service_manager_is_notified_of_readiness_status_watchdog_and_stop_timeout() {
+    let (database, manager) = (Database::create(On::Sqlite).await.unwrap(), ServiceManager::new());
     let mut server = Server::prepare(&database.url, "[outbox]\nstop_timeout_ms = 2000\n");
     server.start_after(format!("{} WATCHDOG_USEC=400000 WATCHDOG_PID=$$", manager.exported()));
     server.spawn().await;
-    let told = manager.up_to("READY=1").join("\n");
-    assert!(told.starts_with("STATUS=starting"), "{told}");
+    let notified = manager.up_to("READY=1").join("\n");
+    assert!(notified.starts_with("STATUS=starting"), "{notified}");
     let status = format!("STATUS=ready: receiver on {}, operators on {}", server.receiver, server.admin);
-    assert!(told.ends_with(&format!("READY=1\n{status}\n")), "{told}");
+    assert!(notified.ends_with(&format!("READY=1\n{status}\n")), "{notified}");
     for _ in 0..3 {
         assert_eq!(manager.next(), "WATCHDOG=1\n");
     }
     assert!(server.terminate(), "in order");
-    let told = manager.up_to("STOPPING=1").pop().unwrap();
+    let notified = manager.up_to("STOPPING=1").pop().unwrap();
     // 2 s for what is under way, 10 s for what follows.
-    assert!(told.contains("STATUS=stopping") && told.contains("EXTEND_TIMEOUT_USEC=12000000"), "{told}");
+    assert!(
+        notified.contains("STATUS=stopping") && notified.contains("EXTEND_TIMEOUT_USEC=12000000"),
+        "{notified}"
+    );
 }
 
 #[tokio::test]
 async fn a_manager_that_reads_nothing_holds_up_neither_the_start_nor_the_stop() {
-    let (database, manager) = (Database::create(On::Sqlite).await.unwrap(), Heard::new());
+    let (database, manager) = (Database::create(On::Sqlite).await.unwrap(), ServiceManager::new());
     let others = UnixDatagram::unbound().unwrap();
     others.set_nonblocking(true).unwrap();
     while others.send_to(b"X=1", manager.folder.path().join("notify")).is_ok() {}
@@ -283,11 +286,11 @@ fn complaint(server: &Server, before: &str) -> String {
 }
 
 #[test]
-fn a_start_that_waits_for_its_database_hears_a_stop() {
-    let manager = Heard::new();
-    let nobody = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("postgres://x:y@{}/z", nobody.local_addr().unwrap());
-    drop(nobody);
+fn a_start_that_waits_for_its_database_obeys_a_stop() {
+    let manager = ServiceManager::new();
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("postgres://x:y@{}/z", closed.local_addr().unwrap());
+    drop(closed);
     let server = Server::prepare(&url, "");
     let mut process = started(&server, &manager.exported());
     manager.up_to("STATUS=starting");
@@ -330,7 +333,7 @@ async fn a_secret_may_be_a_credential_of_the_manager() {
 }
 
 #[tokio::test]
-async fn health_asks_where_the_configuration_says() {
+async fn health_requests_the_configured_address() {
     let database = Database::create(On::Sqlite).await.unwrap();
     let server = Server::start(&database.url, "").await;
     let health = |variables: &[(&str, &str)]| {

@@ -1,5 +1,5 @@
-//! What strangers wrote, wherever a person reads it: no command, log line or answer gives it back such that it steers a
-//! terminal, or hides or turns around what stands beside it.
+//! Untrusted text wherever an operator reads it: no command, log line or response prints it such that it controls a
+//! terminal, or hides or reverses the text beside it.
 
 use std::process::Command;
 use std::time::Duration;
@@ -11,7 +11,7 @@ const OPERATOR: &str = "operator-token-0123456789";
 /// One of each sort: bidi, isolates, zero width, line and paragraph separators, a tag, a byte order mark.
 const ODD: &str = "a\u{202e}b\u{2066}c\u{200b}d\u{2028}e\u{2029}f\u{e0041}g\u{feff}h";
 
-/// Characters that must not reach a person as they are.
+/// Characters that must not reach an operator unescaped.
 fn is_odd(c: char) -> bool {
     let is_control = c.is_control() && c != '\n' && c != '\t';
     is_control || ODD.contains(c) && !c.is_ascii() || ('\u{200b}'..='\u{200f}').contains(&c)
@@ -23,7 +23,7 @@ fn check(what: &str, text: &str) {
     assert!(odd.is_empty(), "{what} gives back {odd:?}: {text:?}");
 }
 
-/// A server with stored and refused texts of strangers, and its log in this format.
+/// A server with stored and refused untrusted texts, and its log in this format.
 async fn serve(format: &str) -> (Database, Server) {
     let database = Database::create(On::Sqlite).await.unwrap();
     let more = "[[providers.stripe.routes]]\non = [\"*\"]\nto = \"away\"\n\
@@ -46,7 +46,7 @@ async fn serve(format: &str) -> (Database, Server) {
     let body = format!(r#"{{"id":"ctl_{control}","type":"type_{control}"}}"#);
     let sent = client().post(server.url("/webhooks/stripe"));
     let sent = sent.header("stripe-signature", stripe_header(&body, now_s())).body(body);
-    // What cannot be kept as an id is none: its content tells it from others.
+    // What cannot be kept as an id is none: the content identifies the event.
     assert_eq!(sent.send().await.unwrap().headers()["hooklatch-outcome"], "accepted");
     let nowhere = client().post(server.url("/webhooks/%1b%5b2J%0a%00%c2%9b%e2%80%ae")).body("{}");
     assert_eq!(
@@ -73,7 +73,7 @@ fn run(server: &Server, arguments: &[&str]) -> String {
 }
 
 #[tokio::test]
-async fn no_command_or_log_line_gives_back_what_steers_a_terminal_or_hides_text() {
+async fn no_command_or_log_line_prints_control_or_hidden_characters() {
     for format in ["json", "human"] {
         let (_database, server) = serve(format).await;
         let id = format!("evt_{ODD}");

@@ -52,7 +52,7 @@ struct Calls {
     effects_n: u32,
 }
 
-/// Two destinations that know no keys and do all that they are asked to do.
+/// Two destinations that ignore keys and act on every call.
 #[derive(Clone, Default)]
 struct Destinations {
     /// By destination and event.
@@ -148,7 +148,7 @@ struct Sent {
     confirmed_at: Option<Instant>,
 }
 
-/// Senders that repeat each event until it is answered 200, and send what they are asked for again.
+/// Senders that repeat each event until it is answered 200, and resend on request.
 struct Senders {
     urls: Vec<String>,
     client: reqwest::Client,
@@ -232,7 +232,7 @@ fn plan() -> (Vec<Fault>, usize) {
     }
     let mut all = Vec::new();
     for _ in 0..4 {
-        // What comes within ten seconds after a restore is held: the others come long after it.
+        // Events within ten seconds after a restore are held: the others follow long after it.
         all.extend([
             Backup, Kill, Restore, Cut, WrongKey, Stop, Kill, Cut, Terminate, Kill, Stop, WrongKey, Kill, Cut,
         ]);
@@ -430,7 +430,7 @@ async fn check(database: &Database, events_n: usize, destinations: &Destinations
             found.held_n += usize::from(state == "held");
             let is_lost = match state.as_str() {
                 "done" => calls.effects_n == 0,
-                // Of a destination that can be asked nothing stays in doubt.
+                // A destination with queries leaves no call in doubt.
                 "held" => destination == "ledger",
                 _ => true,
             };

@@ -1,4 +1,4 @@
-//! A destination that a test controls: it honours idempotency keys, remembers what came, and misbehaves as told.
+//! A destination that a test controls: it honours idempotency keys, records its calls, and misbehaves by its mode.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;
@@ -31,17 +31,17 @@ pub(crate) enum Mode {
     ActThenHang,
     /// The effect, and then the connection is closed.
     ActThenDrop,
-    /// The effect, and 200 once the test says so.
-    WhenTold,
-    /// Nothing for as long as the caller waits; the effect once the test says so.
-    WorkUntilTold,
+    /// The effect, and 200 once the test releases it.
+    WhenReleased,
+    /// Nothing for as long as the caller waits; the effect once the test releases it.
+    WorkUntilReleased,
     /// The effect, and this status from a gateway that lost the answer.
     ActThenStatus(u16),
     /// No effect, and the connection is closed.
     Drop,
     /// 200 at once, and a body without an end.
     Endless,
-    /// 200 at once, and a body that never comes.
+    /// 200 at once, and a body that never arrives.
     Stall,
     /// The effect, 200, and this many bytes.
     Large(usize),
@@ -49,7 +49,7 @@ pub(crate) enum Mode {
     Says(&'static str),
 }
 
-/// The calls that came under one idempotency key.
+/// The calls under one idempotency key.
 #[derive(Default, Clone)]
 pub(crate) struct Call {
     pub(crate) requests_n: u32,
@@ -66,8 +66,8 @@ struct Memory {
     questions: Vec<String>,
     question_modes: VecDeque<Mode>,
     on_question: Option<Box<dyn Fn() + Send>>,
-    told: Arc<Notify>,
-    /// Whose effects are still to come.
+    release: Arc<Notify>,
+    /// Keys of calls whose effects are pending.
     at_work: Vec<String>,
     versions: Vec<Version>,
 }
@@ -92,7 +92,7 @@ impl Stub {
         Self::serve_on(TcpListener::bind((host, 0)).await.unwrap(), None)
     }
 
-    /// Speaks TLS, if it is told how. HTTP/1.1 and 2, with TLS or without.
+    /// With TLS if `tls` is given. HTTP/1.1 and 2, with TLS or without.
     pub(crate) async fn start_with(tls: Option<Arc<rustls::ServerConfig>>) -> Self {
         Self::serve_on(TcpListener::bind("127.0.0.1:0").await.unwrap(), tls)
     }
@@ -110,7 +110,7 @@ impl Stub {
         self.memory.lock().unwrap().modes.extend(modes.iter().cloned());
     }
 
-    /// What was said of requests to come is forgotten: they are answered with 200.
+    /// Forgets the modes of later requests: they are answered with 200.
     pub(crate) fn forget_modes(&self) {
         self.memory.lock().unwrap().modes.clear();
     }
@@ -120,12 +120,12 @@ impl Stub {
         self.memory.lock().unwrap().question_modes.extend(modes.iter().cloned());
     }
 
-    /// Called when a question comes, before it is answered.
+    /// Called on each query, before it is answered.
     pub(crate) fn on_question(&self, act: impl Fn() + Send + 'static) {
         self.memory.lock().unwrap().on_question = Some(Box::new(act));
     }
 
-    /// Lets every request of [`Mode::WorkUntilTold`] have its effect.
+    /// Lets every request of [`Mode::WorkUntilReleased`] have its effect.
     pub(crate) fn work_ends(&self) {
         let mut memory = self.memory.lock().unwrap();
         for key in std::mem::take(&mut memory.at_work) {
@@ -133,9 +133,9 @@ impl Stub {
         }
     }
 
-    /// Lets one request of [`Mode::WhenTold`] be answered.
-    pub(crate) fn tell(&self) {
-        self.memory.lock().unwrap().told.notify_one();
+    /// Lets one request of [`Mode::WhenReleased`] be answered.
+    pub(crate) fn release(&self) {
+        self.memory.lock().unwrap().release.notify_one();
     }
 
     pub(crate) fn url(&self) -> String {
@@ -146,7 +146,7 @@ impl Stub {
         format!("http://{}/effects?key={{{{ idempotency_key }}}}", self.addr)
     }
 
-    /// Every call that came, by its key.
+    /// Every call it received, by its key.
     pub(crate) fn calls(&self) -> Vec<Call> {
         self.memory.lock().unwrap().calls.values().cloned().collect()
     }
@@ -213,9 +213,9 @@ async fn answer(memory: Arc<Mutex<Memory>>, request: Request<Incoming>) -> io::R
             }
             Ok(response)
         }
-        Mode::WhenTold => {
-            let told = Arc::clone(&memory.lock().unwrap().told);
-            told.notified().await;
+        Mode::WhenReleased => {
+            let release = Arc::clone(&memory.lock().unwrap().release);
+            release.notified().await;
             Ok(plain(200, "{}"))
         }
         Mode::Large(bytes_n) => {
@@ -226,7 +226,7 @@ async fn answer(memory: Arc<Mutex<Memory>>, request: Request<Incoming>) -> io::R
             Ok(Response::new(BodyExt::boxed(StreamBody::new(chunks))))
         }
         Mode::Says(body) => Ok(plain(200, body)),
-        Mode::ActThenHang | Mode::WorkUntilTold => std::future::pending().await,
+        Mode::ActThenHang | Mode::WorkUntilReleased => std::future::pending().await,
         Mode::ActThenDrop | Mode::Drop => Err(io::Error::other("dropped as told")),
         Mode::Endless => {
             let chunk = Bytes::from(vec![b'x'; 16 * 1024]);
@@ -250,7 +250,7 @@ fn effect(memory: &Mutex<Memory>, head: &http::request::Parts, body: Bytes) -> M
     if matches!(&mode, Mode::ActThenStatus(_)) {
         // A destination that ignores keys.
         call.effects_n += 1;
-    } else if !matches!(&mode, Mode::Status(300..) | Mode::With(..) | Mode::Drop | Mode::WorkUntilTold)
+    } else if !matches!(&mode, Mode::Status(300..) | Mode::With(..) | Mode::Drop | Mode::WorkUntilReleased)
         && call.effects_n == 0
     {
         call.effects_n = 1;
@@ -258,7 +258,7 @@ fn effect(memory: &Mutex<Memory>, head: &http::request::Parts, body: Bytes) -> M
     call.path = head.uri.to_string();
     call.headers = head.headers.clone();
     call.bodies.push(body);
-    if matches!(mode, Mode::WorkUntilTold) {
+    if matches!(mode, Mode::WorkUntilReleased) {
         memory.at_work.push(key.to_owned());
     }
     mode

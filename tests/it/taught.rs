@@ -1,4 +1,4 @@
-//! A secret that a sender posts to the URL: kept while a person pairs, and shown to an operator once.
+//! A secret that a sender posts to the URL: kept while an operator pairs, and shown to an operator once.
 
 use std::process::Command;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::database::{Database, on_sqlite};
 use crate::process::{Server, client, until};
 
-on_sqlite!(a_token_that_notion_posts_is_shown_to_an_operator_once_and_to_nobody_else);
+on_sqlite!(a_token_posted_by_notion_is_shown_once_and_only_to_an_operator);
 
 const OPERATOR: &str = "operator-token-0123456789";
 const VIEWER: &str = "viewer-token-0123456789";
@@ -21,7 +21,7 @@ secrets = ["notion-secret-0123456789"]
 settings = { pairing = "open" }
 "#;
 
-/// `hooklatch taught PROVIDER` with this token: whether it went well, what it said, and what it complained about.
+/// `hooklatch taught PROVIDER` with this token: whether it succeeded, its output, and its errors.
 fn taught(server: &Server, provider: &str, token: &str) -> (bool, String, String) {
     let run = Command::new(env!("CARGO_BIN_EXE_hooklatch"))
         .arg("--config")
@@ -33,7 +33,7 @@ fn taught(server: &Server, provider: &str, token: &str) -> (bool, String, String
     (run.status.success(), text(run.stdout), text(run.stderr))
 }
 
-async fn a_token_that_notion_posts_is_shown_to_an_operator_once_and_to_nobody_else(database: &Database) {
+async fn a_token_posted_by_notion_is_shown_once_and_only_to_an_operator(database: &Database) {
     let mut server = Server::prepare(&database.url, PROVIDERS);
     let config = std::fs::read_to_string(server.config()).unwrap();
     let tokens = format!(

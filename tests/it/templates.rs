@@ -1,4 +1,4 @@
-//! Templates that make much of little: their events hold up nobody, take little memory, and are kept with the reason.
+//! Templates that expand much: their events delay no others, take little memory, and are kept with the reason.
 
 use std::time::{Duration, Instant};
 
@@ -63,14 +63,14 @@ async fn an_event_that_a_template_would_make_gigabytes_of_fails_alone(database: 
         // Its sender tries again and again, beside honest events.
         let repeats = async {
             for outcome in ["accepted", "duplicate", "duplicate", "duplicate"] {
-                let (status, heard, _) = post(&server, poison.clone()).await;
-                assert_eq!((status, heard.as_str()), (200, outcome), "{kib} KiB");
+                let (status, answer, _) = post(&server, poison.clone()).await;
+                assert_eq!((status, answer.as_str()), (200, outcome), "{kib} KiB");
             }
         };
         let honest = async {
             for one in 0..40 {
-                let (status, heard, took) = post(&server, paid(&format!("evt_{n}_{one}"))).await;
-                assert_eq!((status, heard.as_str()), (200, "accepted"), "beside {kib} KiB");
+                let (status, answer, took) = post(&server, paid(&format!("evt_{n}_{one}"))).await;
+                assert_eq!((status, answer.as_str()), (200, "accepted"), "beside {kib} KiB");
                 assert!(took < Duration::from_secs(2), "beside {kib} KiB: {took:?}");
             }
         };
@@ -95,8 +95,8 @@ async fn a_template_that_others_cannot_wait_for_is_filled_in_alone(database: &Da
     let stub = Stub::start().await;
     let server = server(database, &stub).await;
     for outcome in ["accepted", "duplicate"] {
-        let (status, heard, _) = post(&server, push("evt_large", 1_000, 300)).await;
-        assert_eq!((status, heard.as_str()), (200, outcome));
+        let (status, answer, _) = post(&server, push("evt_large", 1_000, 300)).await;
+        assert_eq!((status, answer.as_str()), (200, outcome));
     }
     // Larger than what is parsed beside others.
     let filler = format!(r#"{{"filler":"{}","#, "x".repeat(1 << 20));

@@ -1,5 +1,5 @@
-//! Test events: an operator makes them, they are marked everywhere, and nothing follows from them unless that is asked
-//! for. Nothing in a webhook request makes one, and none stands in the way of a real event.
+//! Test events: an operator creates them, they are marked everywhere, and they have effects only on request. No webhook
+//! request creates one, and none blocks a real event.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::stub::{Call, Stub};
 
 on_both!(
     a_test_event_is_marked_everywhere_and_nothing_follows_from_it,
-    a_routed_test_event_is_said_to_be_one_in_each_call,
+    each_call_of_a_routed_test_event_is_marked_as_a_test,
     nothing_in_a_request_makes_an_event_a_test_event,
     an_invented_version_supersedes_no_real_event,
     a_bulk_re_run_passes_test_events_over,
@@ -99,7 +99,7 @@ async fn a_test_event_is_marked_everywhere_and_nothing_follows_from_it(database:
         assert!(page.text.contains("test event"), "{path}: {}", page.text);
     }
 
-    // A body of one's own has the id of a real event that is still to come, and takes no place of that.
+    // An operator's own body has the id of a real event that follows later, and does not take its place.
     let (body, _) = crate::process::stripe("evt_1", now_s());
     let own = made(&ops, "stripe", "k-2", &json!({ "reason": "r", "body": body })).await;
     assert_eq!(event(&ops, "stripe", &own).await["event"]["type"], "invoice.paid");
@@ -135,7 +135,7 @@ async fn a_test_event_is_marked_everywhere_and_nothing_follows_from_it(database:
     assert_eq!(database.count("SELECT COUNT(*) FROM processed_webhook_events WHERE synthetic").await, 2);
 }
 
-async fn a_routed_test_event_is_said_to_be_one_in_each_call(database: &Database) {
+async fn each_call_of_a_routed_test_event_is_marked_as_a_test(database: &Database) {
     let stub = Stub::start().await;
     let server = serve(database, &stub).await;
     let ops = Operator::new(server.admin, OPERATOR);
@@ -156,7 +156,7 @@ async fn a_routed_test_event_is_said_to_be_one_in_each_call(database: &Database)
     let message = effect["message"]["message_id"].as_str().unwrap();
     assert!(page.get(&format!("/messages/{message}")).await.text.contains("test event"));
     assert_eq!(database.count("SELECT COUNT(*) FROM audit_log WHERE action = 'test_event_route'").await, 1);
-    // The same order again calls nobody again.
+    // The same order again makes no second call.
     assert_eq!(made(&ops, "stripe", "k-1", &order).await, id);
     let again = json!({ "act": "rerun", "reason": "once more" });
     assert_eq!(ops.post(&format!("/events/stripe/{id}/decide"), "k-2", &again).await.status, 200);
@@ -249,7 +249,7 @@ async fn a_bulk_re_run_passes_test_events_over(database: &Database) {
     let operation = ops.get(&path).await.body;
     assert_eq!((&operation["changed_n"], &operation["skipped_n"]), (&json!(0), &json!(1)), "{operation}");
     assert_eq!(operation["skipped"][0]["outcome"], "test_event", "{operation}");
-    // Nor one by one: the way to calls is a test event that says so.
+    // Nor one by one: only a test event that was created with calls makes any.
     let one = ops
         .post(&format!("/events/stripe/{id}/decide"), "k-3", &json!({ "act": "rerun", "reason": "r" }))
         .await;

@@ -1,4 +1,4 @@
-//! Fake events go to servers alone that say that they may have them; what a server says of itself is its configuration's.
+//! Fake events are sent only to servers that are configured as test servers and say so.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -12,10 +12,10 @@ use crate::database::{Database, on_sqlite};
 use crate::process::{Server, client, free_port, post_stripe};
 
 on_sqlite!(
-    samples_go_to_no_server_that_does_not_say_that_it_is_a_test_server,
-    a_test_server_says_so_everywhere,
+    samples_are_sent_only_to_test_servers,
+    every_response_page_and_command_marks_a_test_server,
     a_server_has_its_name_on_every_page,
-    the_audit_log_says_whose_token_it_was_and_who_typed,
+    the_audit_log_records_the_token_and_the_operators_name,
 );
 
 const OPERATOR: &str = "operator-token-0123456789";
@@ -32,7 +32,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// A server of somebody else's, which answers everything with 200 and these headers.
+/// A server of another program, which answers everything with 200 and these headers.
 async fn strange(headers: &'static [(&'static str, &'static str)]) -> String {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/webhooks/stripe", listener.local_addr().unwrap());
@@ -48,14 +48,17 @@ async fn strange(headers: &'static [(&'static str, &'static str)]) -> String {
     url
 }
 
-async fn samples_go_to_no_server_that_does_not_say_that_it_is_a_test_server(database: &Database) {
+async fn samples_are_sent_only_to_test_servers(database: &Database) {
     let server = Server::start(&database.url, TOKENS).await;
     let config = server.config();
     for command in [&["send", "stripe"][..], &["send", "stripe", "--secret", "whsec_0123456789abcdef"]] {
         let ran = run(&config, command).await;
-        let told = text(&ran.stderr);
-        assert!(!ran.status.success() && told.contains("does not say that it is a test server"), "{told}");
-        assert!(told.contains("nothing was sent") && told.contains("hooklatch test-event"), "{told}");
+        let stderr = text(&ran.stderr);
+        assert!(
+            !ran.status.success() && stderr.contains("does not say that it is a test server"),
+            "{stderr}"
+        );
+        assert!(stderr.contains("nothing was sent") && stderr.contains("hooklatch test-event"), "{stderr}");
     }
     let url = server.url("/webhooks/stripe");
     let ran = run(&config, &["bench", "stripe", "--url", &url, "--count", "5", "--warm-up", "0"]).await;
@@ -64,16 +67,16 @@ async fn samples_go_to_no_server_that_does_not_say_that_it_is_a_test_server(data
 
     let silent = strange(&[]).await;
     let other_words = strange(&[("hooklatch-test", "1")]).await;
-    let nobody = format!("http://{}/webhooks/stripe", free_port());
+    let closed = format!("http://{}/webhooks/stripe", free_port());
     for (url, why) in [
         (&silent, "does not say that it is a test server"),
         (&other_words, "does not say that it is a test server"),
-        (&nobody, "so nothing was sent"),
+        (&closed, "so nothing was sent"),
     ] {
         let ran = run(&config, &["send", "stripe", "--url", url]).await;
         assert!(!ran.status.success() && text(&ran.stderr).contains(why), "{}", text(&ran.stderr));
     }
-    // It says so to nobody, whatever is asked.
+    // No other request shows that it is a test server.
     for (method, path) in [
         ("HEAD", "/webhooks/stripe"),
         ("GET", "/"),
@@ -87,7 +90,7 @@ async fn samples_go_to_no_server_that_does_not_say_that_it_is_a_test_server(data
     assert_eq!((&me["is_test"], &me["server_name"]), (&false.into(), &serde_json::Value::Null));
 }
 
-async fn a_test_server_says_so_everywhere(database: &Database) {
+async fn every_response_page_and_command_marks_a_test_server(database: &Database) {
     let mut server = Server::prepare(&database.url, TOKENS);
     server.server_keys("test = true\nname = \"staging\"");
     server.spawn().await;
@@ -114,8 +117,8 @@ async fn a_test_server_says_so_everywhere(database: &Database) {
     assert!(Browser::new(server.admin).get("/sign-in").await.text.contains(">TEST<"));
     assert!(text(&run(&config, &["whoami"]).await.stdout).contains("a test server"));
     let typo = run(&config, &["test-event", "stripe", "invoice.payd", "--reason", "x"]).await;
-    let told = text(&typo.stderr);
-    assert!(typo.status.code() == Some(2) && told.contains("did you mean `invoice.paid`?"), "{told}");
+    let stderr = text(&typo.stderr);
+    assert!(typo.status.code() == Some(2) && stderr.contains("did you mean `invoice.paid`?"), "{stderr}");
     let made = run(&config, &["test-event", "stripe", "invoice.paid", "--reason", "x"]).await;
     assert!(text(&made.stdout).contains("nothing follows from it"), "{}", text(&made.stderr));
 }
@@ -142,7 +145,7 @@ async fn a_server_has_its_name_on_every_page(database: &Database) {
     assert!(text(&run(&server.config(), &["whoami"]).await.stdout).contains("production <eu>"));
 }
 
-async fn the_audit_log_says_whose_token_it_was_and_who_typed(database: &Database) {
+async fn the_audit_log_records_the_token_and_the_operators_name(database: &Database) {
     let server = Server::start(&database.url, TOKENS).await;
     let mut command = Command::new(env!("CARGO_BIN_EXE_hooklatch"));
     command.args(["test-event", "stripe", "--reason", "x", "--config"]).arg(server.config());
@@ -151,7 +154,7 @@ async fn the_audit_log_says_whose_token_it_was_and_who_typed(database: &Database
     assert!(ran.status.success(), "{}", text(&ran.stderr));
     let ops = Operator::new(server.admin, OPERATOR);
     let order = r#"{"reason":"x"}"#;
-    // A claim beside the token's name: it takes nobody's place, and what is no such text is left out.
+    // A claim beside the token's name: it replaces no name, and what is no such text is left out.
     for (n, claim) in ["eve@home", "bob (x", "", "a b", &"x".repeat(101), "ops)"].into_iter().enumerate() {
         let headers = [("idempotency-key", &*format!("k-{n}")), ("hooklatch-typed-by", claim)];
         let answer = ops.ask("POST", "/providers/stripe/test-events", &headers, Some(order.to_owned())).await;

@@ -1,4 +1,4 @@
-//! TLS on our own listeners: what is spoken, what a slow or foreign peer gets, and certificates that change.
+//! TLS on the listeners: the protocols, slow or foreign peers, and certificates that change.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -115,7 +115,7 @@ impl Encrypted {
     }
 }
 
-/// The certificate that is shown to whoever connects now.
+/// The certificate that a new connection gets.
 async fn shown(to: SocketAddr, believed: &[&Authority]) -> Option<CertificateDer<'static>> {
     let mut roots = rustls::RootCertStore::empty();
     for authority in believed {
@@ -218,8 +218,8 @@ async fn a_certificate_is_replaced_without_a_restart_and_a_broken_one_is_not_tak
     let broken = "hooklatch_tls_files_broken{listener=\"receiver\"} 1";
     let fresh = other.client(None);
     until("it is told", Duration::from_secs(20), String::new, async || {
-        let told = fresh.get(app.admin_url("/metrics")).send().await.unwrap().text().await.unwrap();
-        told.contains(broken)
+        let metrics = fresh.get(app.admin_url("/metrics")).send().await.unwrap().text().await.unwrap();
+        metrics.contains(broken)
     })
     .await;
     assert_eq!(shown(to, &both).await.unwrap(), second, "the one of before counts on");
@@ -227,7 +227,7 @@ async fn a_certificate_is_replaced_without_a_restart_and_a_broken_one_is_not_tak
 }
 
 #[tokio::test]
-async fn a_handshake_that_does_not_go_on_ends_in_time_and_gives_way_before_that() {
+async fn a_stalled_handshake_times_out_and_yields_to_others_before_that() {
     let app =
         Encrypted::start("header_timeout_ms = 60000\nconnections_n_max = 8\npeer_share_percent = 100", "")
             .await;
@@ -256,7 +256,7 @@ async fn a_handshake_that_does_not_go_on_ends_in_time_and_gives_way_before_that(
 }
 
 #[tokio::test]
-async fn a_client_is_asked_who_it_is_where_authorities_are_named() {
+async fn a_client_certificate_is_requested_where_authorities_are_configured() {
     for is_needed in [true, false] {
         let app =
             Encrypted::start("", &format!("client_ca_file = \"ca.pem\"\nclient_needed = {is_needed}")).await;
@@ -272,7 +272,7 @@ async fn a_client_is_asked_who_it_is_where_authorities_are_named() {
 }
 
 #[test]
-fn files_that_cannot_be_used_are_told_before_the_start() {
+fn unusable_certificate_files_are_errors_before_the_start() {
     let folder = tempfile::tempdir().unwrap();
     let (authority, other) = (Authority::new(), Authority::new());
     authority.write(folder.path());

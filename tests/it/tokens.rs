@@ -1,4 +1,4 @@
-//! Tokens of operators: made, shown once, good at once and everywhere, and good no more when they are revoked or old.
+//! Tokens of operators: created, shown once, valid at once on every node, and invalid when revoked or expired.
 
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ use crate::process::{Server, until};
 on_sqlite!(
     a_token_is_shown_once_good_at_once_and_refused_when_it_is_revoked,
     a_token_is_good_until_it_expires_and_its_name_is_free_after_that,
-    nobody_makes_or_revokes_a_token_that_reaches_further_than_his_own,
-    what_is_wrong_with_a_request_for_a_token_is_said,
+    no_token_creates_or_revokes_one_with_a_wider_scope,
+    an_invalid_token_request_names_the_mistake,
 );
 
 const ADMIN: &str = "admin-token-0123456789";
@@ -70,7 +70,7 @@ async fn a_token_is_shown_once_good_at_once_and_refused_when_it_is_revoked(datab
     let me = bob.get("/me").await.body;
     assert_eq!((&me["name"], &me["role"], &me["providers"]), (&json!("bob"), &json!("viewer"), &Value::Null));
     refused(&bob.post("/tokens", "k1", &order("eve", "viewer")).await, 403, "forbidden");
-    // The same request again makes no other one, and what it made is told to nobody.
+    // The same request again creates no other one, and the new token is not shown again.
     let again = admin.post("/tokens", "k1", &order("bob", "viewer")).await;
     refused(&again, 409, "idempotency_answer_not_kept");
     refused(&admin.post("/tokens", "k1", &order("carl", "viewer")).await, 422, "idempotency_key_reused");
@@ -94,7 +94,7 @@ async fn a_token_is_shown_once_good_at_once_and_refused_when_it_is_revoked(datab
     assert_eq!(Operator::new(server.admin, &again).get("/me").await.status, 200);
     refused(&bob.get("/me").await, 401, "token_revoked");
     refused(&revoke(&admin, "nobody", "k6").await, 404, "not_found");
-    // The database knows no token, and the log says who made which.
+    // The database has no token, and the log names who created which.
     let texts = database
         .texts("SELECT action || ' ' || actor || ' ' || detail FROM audit_log ORDER BY audit_seq")
         .await;
@@ -126,7 +126,7 @@ async fn a_token_is_good_until_it_expires_and_its_name_is_free_after_that(databa
     app.running.stop().await;
 }
 
-async fn nobody_makes_or_revokes_a_token_that_reaches_further_than_his_own(database: &Database) {
+async fn no_token_creates_or_revokes_one_with_a_wider_scope(database: &Database) {
     let server = serve(database).await;
     let (admin, scoped) = (Operator::new(server.admin, ADMIN), Operator::new(server.admin, SCOPED));
     let of = |providers: Value, destinations: Value| {
@@ -159,7 +159,7 @@ async fn nobody_makes_or_revokes_a_token_that_reaches_further_than_his_own(datab
     refused(&Operator::new(server.admin, OPERATOR).get("/tokens").await, 403, "forbidden");
 }
 
-async fn what_is_wrong_with_a_request_for_a_token_is_said(database: &Database) {
+async fn an_invalid_token_request_names_the_mistake(database: &Database) {
     let server = serve(database).await;
     let admin = Operator::new(server.admin, ADMIN);
     let with = |key: &str, value: Value| {

@@ -1,5 +1,5 @@
-//! An upgrade from the schema before, while senders send: on PostgreSQL old and new nodes beside each other, on SQLite
-//! one process after the other. The later version's migrations are those of `migrations.rs`.
+//! An upgrade from the previous schema, while senders send: on PostgreSQL old and new nodes beside each other, on
+//! SQLite one process after the other. The later version's migrations are those of `migrations.rs`.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -26,7 +26,7 @@ struct Traffic {
 }
 
 impl Traffic {
-    /// Sends to any of the nodes until it is told to stop; each event until it is confirmed.
+    /// Sends to any of the nodes until the test ends it; each event until it is confirmed.
     async fn send(self: Arc<Self>) {
         let client = client();
         while !self.is_over.load(Ordering::Relaxed) {
@@ -35,7 +35,7 @@ impl Traffic {
                 let url = fastrand::choice(self.urls.lock().unwrap().iter()).unwrap().clone();
                 match post_stripe(&client, &url, &id).await {
                     Ok(_) => break,
-                    // A node that is away, or one that cannot now: the sender comes again.
+                    // A node that is unreachable, or one that cannot take it now: the sender retries.
                     Err(why) if why == "503" || why.parse::<u16>().is_err() => {}
                     Err(status) => drop(self.odd.lock().unwrap().insert(status)),
                 }

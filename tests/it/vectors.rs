@@ -1,4 +1,4 @@
-//! Vectors say what they are judged with as the configuration does.
+//! Vectors have the settings that they are verified with, as a configuration has.
 
 use hooklatch_receive::providers::builtin;
 use hooklatch_receive::vectors::{Judged, judge};
@@ -38,7 +38,7 @@ fn named_keys_are_written_as_in_the_configuration_or_as_collectors_write_them() 
 }
 
 #[test]
-fn a_setting_that_cannot_be_read_is_told_and_not_passed_over() {
+fn an_invalid_setting_of_a_vector_is_an_error() {
     for named in [json!([{ "id": "primary" }]), json!([{ "id": "primary", "value": "x" }]), json!(7)] {
         let judged = judged(&named);
         assert_eq!(judged.step, "secret", "{named}");

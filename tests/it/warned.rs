@@ -1,9 +1,9 @@
-//! What is allowed and most likely not meant: `check` warns of it, in words, and of nothing else.
+//! Valid but probably unintended settings: `check` warns of them, and of nothing else.
 
 use crate::floors::check;
 
 #[test]
-fn what_is_allowed_and_most_likely_not_meant_is_told() {
+fn valid_but_probably_unintended_settings_warn() {
     let named = "named_secrets = [{ id = \"a\", key = \"a-secret-of-two-parties-0123\" }]";
     let text = format!(
         "[providers.aws_sns]\nsettings = {{ topic_arns = [\"arn:aws:sns:us-east-1:1:t\", \"*\"] }}\n\
@@ -11,7 +11,7 @@ fn what_is_allowed_and_most_likely_not_meant_is_told() {
          [providers.good]\nkind = \"rfc9421\"\nsettings = {{ required_components = \"@method content-digest\", {} }}\n",
         named.replace("two", "both")
     );
-    let (is_good, said, told) = check(&text);
+    let (is_good, said, report) = check(&text);
     assert!(is_good, "{said}");
     assert!(
         said.contains("warning: providers.aws_sns.settings.topic_arns: every topic of everybody"),
@@ -20,8 +20,8 @@ fn what_is_allowed_and_most_likely_not_meant_is_told() {
     assert!(said.contains("warning: providers.rfc9421.settings.required_components: the body"), "{said}");
     assert!(!said.contains("providers.good.settings"), "{said}");
     let of_settings =
-        told["warnings"].as_array().unwrap().iter().filter(|one| !is_of_routes(one.as_str().unwrap()));
-    assert_eq!((told["ok"].as_bool(), of_settings.count()), (Some(true), 2));
+        report["warnings"].as_array().unwrap().iter().filter(|one| !is_of_routes(one.as_str().unwrap()));
+    assert_eq!((report["ok"].as_bool(), of_settings.count()), (Some(true), 2));
 }
 
 /// True for what is warned of because these configurations are short: `proven.rs` tests that.
@@ -31,9 +31,9 @@ fn is_of_routes(warning: &str) -> bool {
 
 /// What else `check` warns about, of a configuration that is good.
 fn warnings(text: &str) -> Vec<String> {
-    let (is_good, said, told) = check(text);
+    let (is_good, said, report) = check(text);
     assert!(is_good, "{said}");
-    let list = told["warnings"].as_array().unwrap();
+    let list = report["warnings"].as_array().unwrap();
     let list: Vec<String> = list.iter().map(|one| one.as_str().unwrap().to_owned()).collect();
     assert!(list.iter().all(|one| said.contains(&format!("warning: {one}\n"))), "{said}");
     list.into_iter().filter(|one| !is_of_routes(one)).collect()
@@ -54,16 +54,16 @@ fn a_tolerance_may_be_as_wide_as_the_kinds_own() {
 }
 
 #[test]
-fn a_batch_that_its_sender_may_make_larger_than_what_is_read_is_told() {
+fn a_batch_limit_below_what_the_sender_may_send_warns() {
     let grid = "[providers.azure_event_grid]\nsecrets = [\"canary-0123456789abcdef\"]\n";
-    let told = warnings_of("server.events_n_max", grid);
-    assert!(told.len() == 1 && told[0].contains("5000 events that Azure Event Grid"), "{told:?}");
+    let list = warnings_of("server.events_n_max", grid);
+    assert!(list.len() == 1 && list[0].contains("5000 events that Azure Event Grid"), "{list:?}");
     let wide = format!("[server]\nevents_n_max = 5000\n{grid}");
     assert!(warnings_of("server.events_n_max", &wide).is_empty());
 }
 
 #[test]
-fn a_secret_that_was_copied_with_more_than_itself_is_told_by_its_place_and_never_shown() {
+fn a_secret_copied_with_extra_characters_warns_with_its_place_and_is_never_shown() {
     let list = |secret: &str| {
         let text = format!("[providers.github]\nsecrets = [\"{secret}\"]\n");
         warnings_of("providers.github.secrets[0]", &text)
@@ -80,7 +80,7 @@ fn a_secret_that_was_copied_with_more_than_itself_is_told_by_its_place_and_never
 }
 
 #[test]
-fn a_secret_that_two_providers_share_is_told_by_both_places_and_never_shown() {
+fn a_secret_that_two_providers_share_warns_with_both_places_and_is_never_shown() {
     let canary = "canary-0123456789abcdef";
     let own = |name: &str, more: &str, secret: &str| {
         format!("[providers.{name}]\n{more}secrets = [\"{secret}\"]\n")
@@ -109,7 +109,7 @@ fn a_secret_that_two_providers_share_is_told_by_both_places_and_never_shown() {
         format!("[providers.chargebee]\nsettings = {{ username = \"u\", password = \"{canary}\" }}\n");
     let list = warnings_of("is the same secret", &(a.clone() + &password));
     assert!(list.len() == 1 && list[0].starts_with("providers.chargebee.settings.password: "), "{list:?}");
-    // In rotation one provider may say it twice, and a public key is no secret.
+    // During a rotation one provider may have it twice, and a public key is no secret.
     assert_eq!(
         warnings_of(
             "is the same secret",
@@ -124,7 +124,7 @@ fn a_secret_that_two_providers_share_is_told_by_both_places_and_never_shown() {
 }
 
 #[test]
-fn a_bound_of_the_age_that_is_not_the_senders_is_told_with_what_it_costs() {
+fn a_tolerance_other_than_the_senders_warns_with_its_cost() {
     let stripe = "[providers.stripe]\nsecrets = [\"whsec_0123456789abcdef\"]\n";
     let with = |more: &str| warnings(&format!("{stripe}{more}\n"));
     assert_eq!(with(""), [""; 0]);
@@ -137,9 +137,9 @@ fn a_bound_of_the_age_that_is_not_the_senders_is_told_with_what_it_costs() {
 }
 
 #[test]
-fn who_decides_how_long_ids_are_remembered_is_told() {
+fn check_shows_what_decides_how_long_ids_are_kept() {
     let folder = tempfile::tempdir().unwrap();
-    let told = |text: &str| {
+    let printed = |text: &str| {
         let file = folder.path().join("hooklatch.toml");
         std::fs::write(&file, text).unwrap();
         let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_hooklatch"));
@@ -148,30 +148,30 @@ fn who_decides_how_long_ids_are_remembered_is_told() {
     };
     let text = "[providers.stripe]\nsecrets = [\"whsec_0123456789abcdef\"]\n\
         [providers.shop]\nkind = \"shopify\"\ntypes = [\"orders/paid\"]\nsecrets = [\"0123456789abcdef\"]\n";
-    let said = told(text);
+    let said = printed(text);
     assert!(
         said.contains("ids are remembered for 400 days at most, for provider `shop`: its kind `shopify` "),
         "{said}"
     );
-    let said = told(&format!("{text}[retention]\nids_days = 500\n"));
+    let said = printed(&format!("{text}[retention]\nids_days = 500\n"));
     assert!(said.contains("for 500 days, as retention.ids_days says; at least 400 are needed"), "{said}");
-    assert!(!told("").contains("ids"));
-    let (_, _, told) = check(text);
-    assert_eq!(told["ids"]["providers"][0]["provider"], "shop");
-    assert_eq!(told["ids"]["providers"][0]["days"], 400);
+    assert!(!printed("").contains("ids"));
+    let (_, _, report) = check(text);
+    assert_eq!(report["ids"]["providers"][0]["provider"], "shop");
+    assert_eq!(report["ids"]["providers"][0]["days"], 400);
 }
 
 #[test]
-fn a_type_in_an_unsigned_header_is_told_unless_the_types_are_listed() {
+fn a_type_in_an_unsigned_header_warns_unless_types_are_listed() {
     let of = |kind: &str, more: &str| {
         warnings_of(
             ".types: ",
             &format!("[providers.{kind}]\nsecrets = [\"whsec_0123456789abcdef\"]\n{more}\n"),
         )
     };
-    let told = of("github", "");
-    assert!(told.len() == 1 && told[0].starts_with("providers.github.types: is not there"), "{told:?}");
-    assert!(told[0].contains("no signature covers, `x-github-event`"), "{told:?}");
+    let list = of("github", "");
+    assert!(list.len() == 1 && list[0].starts_with("providers.github.types: is not there"), "{list:?}");
+    assert!(list[0].contains("no signature covers, `x-github-event`"), "{list:?}");
     assert_eq!(of("github", "types = [\"push\", \"pull_request*\"]"), [""; 0]);
     assert_eq!(of("stripe", ""), [""; 0]);
     assert!(of("stripe", "types = [\"invoice.*\"]")[0].contains("changes nothing"));
@@ -179,13 +179,14 @@ fn a_type_in_an_unsigned_header_is_told_unless_the_types_are_listed() {
 }
 
 #[test]
-fn a_kind_whose_signed_body_is_an_event_of_each_type_needs_the_types_it_was_told_of() {
+fn a_kind_whose_signed_body_fits_every_type_requires_types() {
     for kind in ["shopify", "woocommerce", "netlify"] {
         let text =
             |types: &str| format!("[providers.{kind}]\n{types}secrets = [\"whsec_0123456789abcdef\"]\n");
         let (is_good, said, _) = check(&text(""));
-        let is_told = said.contains(&format!("providers.{kind}.types")) && said.contains("types = [\"*\"]");
-        assert!(!is_good && is_told, "{said}");
+        let is_reported =
+            said.contains(&format!("providers.{kind}.types")) && said.contains("types = [\"*\"]");
+        assert!(!is_good && is_reported, "{said}");
         assert!(check(&text("types = [\"orders/paid\"]\n")).0, "{kind}");
     }
     // Of GitHub the same body under another type is a replay, which starts nothing.
@@ -203,18 +204,18 @@ fn a_body_limit_below_what_the_sender_documents_is_warned_of() {
 }
 
 #[test]
-fn two_people_have_to_agree_and_there_are_fewer_is_told() {
+fn two_required_approvals_with_fewer_operators_warn() {
     let token = |name: &str, role: &str| {
         format!("{{ name = \"{name}\", role = \"{role}\", token = \"{name}-token-0123456789\" }}")
     };
-    let told = |people: &[String], approvals_n: u32| {
+    let warning = |people: &[String], approvals_n: u32| {
         let people = people.join(", ");
         let text = format!("[admin]\napprovals_n = {approvals_n}\ntokens = [{people}]\n");
         warnings_of("admin.approvals_n", &text).into_iter().next().unwrap_or_default()
     };
     let (ann, bob) = (token("ann", "operator"), token("bob", "admin"));
     let viewer = token("vic", "viewer");
-    assert!(told(&[ann.clone(), viewer], 2).contains("has 1 with the role operator or admin"));
-    assert_eq!(told(&[ann.clone(), bob], 2), "");
-    assert_eq!(told(&[ann], 1), "");
+    assert!(warning(&[ann.clone(), viewer], 2).contains("has 1 with the role operator or admin"));
+    assert_eq!(warning(&[ann.clone(), bob], 2), "");
+    assert_eq!(warning(&[ann], 1), "");
 }

@@ -16,11 +16,11 @@ use crate::process::{Server, client, post_stripe, until};
 
 on_both!(
     what_would_follow_is_compared_with_what_was_committed_and_nothing_is_written,
-    handlers_that_fail_are_entries_and_nothing_of_theirs_stands,
-    an_event_is_taken_as_new_or_old_as_it_was_when_it_came,
-    what_cannot_be_run_says_so_and_what_is_out_of_scope_is_hidden,
-    many_are_asked_about_a_page_at_a_time_and_the_audit_log_tells_of_each,
-    the_command_says_before_a_deploy_what_would_be_otherwise,
+    failed_handlers_are_ledger_entries_and_their_writes_are_rolled_back,
+    what_if_uses_the_age_of_an_event_at_its_arrival,
+    what_if_explains_what_it_cannot_run_and_hides_what_is_out_of_scope,
+    what_if_answers_for_many_events_page_by_page_and_audits_each,
+    the_command_shows_before_a_deploy_what_would_change,
 );
 
 const TOKEN: &str = "operator-token-0123456789";
@@ -43,7 +43,7 @@ async fn commit(database: &Database, kind: Provider, types: &[&str], messages_n:
     app.running.stop().await;
 }
 
-/// The app that would be deployed, and somebody who asks it.
+/// The app that would be deployed, and an operator who queries it.
 async fn next(database: &Database, kind: Provider) -> (TestApp, Operator) {
     let app = TestApp::start(database, kind, TOKENS).await;
     let operator = Operator::new(app.running.admin_addr, TOKEN);
@@ -56,10 +56,10 @@ async fn ask(operator: &Operator, event_id: &str) -> Json {
     answer.body["items"][0].clone()
 }
 
-/// What every table holds, but for what tells who asked.
+/// The content of every table, except what records the reader.
 async fn kept(database: &Database) -> Vec<(String, String)> {
     let all = tables(database).await.into_iter();
-    // What a node says of itself now and then.
+    // What a node records about itself from time to time.
     let own = ["nodes", "provider_rhythms"];
     all.filter(|(name, _)| !name.starts_with("audit_") && !own.contains(&name.as_str())).collect()
 }
@@ -76,7 +76,7 @@ async fn counted(app: &TestApp) -> Vec<String> {
         "hooklatch_requests",
     ];
     let counted = text.lines().filter(|line| names.iter().any(|name| line.starts_with(name)));
-    // In which order they stand is nobody's promise.
+    // Their order is not guaranteed.
     let mut counted: Vec<String> = counted.map(str::to_owned).collect();
     counted.sort();
     counted
@@ -186,7 +186,7 @@ impl Drop for Release {
     }
 }
 
-async fn handlers_that_fail_are_entries_and_nothing_of_theirs_stands(database: &Database) {
+async fn failed_handlers_are_ledger_entries_and_their_writes_are_rolled_back(database: &Database) {
     drop(database.store().await);
     database.run("CREATE TABLE ledger (line TEXT PRIMARY KEY)").await.unwrap();
     let types = [
@@ -261,7 +261,7 @@ fn versioned() -> Provider {
     Provider::from_spec(spec).on_latest("order.*", |_: Event<Json>| Ok(call(1)))
 }
 
-async fn an_event_is_taken_as_new_or_old_as_it_was_when_it_came(database: &Database) {
+async fn what_if_uses_the_age_of_an_event_at_its_arrival(database: &Database) {
     let app = TestApp::start(database, versioned(), "").await;
     for (id, version) in [("first", 1), ("third", 3), ("second", 2)] {
         let body = format!(
@@ -272,7 +272,7 @@ async fn an_event_is_taken_as_new_or_old_as_it_was_when_it_came(database: &Datab
     app.running.stop().await;
     let (app, operator) = next(database, versioned()).await;
     for (id, state, said, taken_as) in [
-        // A newer one came later: when it came, it was the newest.
+        // A newer one arrived later: at its own arrival, it was the newest.
         ("first", "handled", "handled", "newest"),
         ("third", "handled", "handled", "newest"),
         ("second", "superseded", "superseded", "stale"),
@@ -285,7 +285,7 @@ async fn an_event_is_taken_as_new_or_old_as_it_was_when_it_came(database: &Datab
     app.running.stop().await;
 }
 
-async fn what_cannot_be_run_says_so_and_what_is_out_of_scope_is_hidden(database: &Database) {
+async fn what_if_explains_what_it_cannot_run_and_hides_what_is_out_of_scope(database: &Database) {
     let kind = || stripe_kind().on("paid", |_: Event<Json>| Ok(call(1)));
     let app = TestApp::start(database, kind(), "").await;
     for body in [
@@ -330,7 +330,7 @@ async fn what_cannot_be_run_says_so_and_what_is_out_of_scope_is_hidden(database:
     app.running.stop().await;
 }
 
-async fn many_are_asked_about_a_page_at_a_time_and_the_audit_log_tells_of_each(database: &Database) {
+async fn what_if_answers_for_many_events_page_by_page_and_audits_each(database: &Database) {
     let types = ["a", "b", "c", "d", "e"];
     commit(database, stripe_kind().on("*", |_: Event<Json>| Ok(call(1))), &types, 5).await;
     let after = stripe_kind().on("*", |event: Event<Json>| Ok(call(i64::from(event.id == "b"))));
@@ -348,15 +348,16 @@ async fn many_are_asked_about_a_page_at_a_time_and_the_audit_log_tells_of_each(d
         order["cursor"] = json!(next);
     }
     assert_eq!(seen, ["e changed", "d changed", "c changed", "b unchanged", "a changed"]);
-    let told = "SELECT event_id FROM audit_log WHERE action = 'what_if' AND actor = 'ops' ORDER BY audit_seq";
-    assert_eq!(database.texts(told).await, ["e", "d", "c", "b", "a"]);
+    let audited =
+        "SELECT event_id FROM audit_log WHERE action = 'what_if' AND actor = 'ops' ORDER BY audit_seq";
+    assert_eq!(database.texts(audited).await, ["e", "d", "c", "b", "a"]);
     let filtered = json!({ "filter": { "state": "handled", "type": "c" } });
     let answer = operator.ask("POST", "/what-if", &[], Some(filtered.to_string())).await;
     assert_eq!((&answer.body["changed_n"], &answer.body["unchanged_n"]), (&json!(1), &json!(0)));
     app.running.stop().await;
 }
 
-async fn the_command_says_before_a_deploy_what_would_be_otherwise(database: &Database) {
+async fn the_command_shows_before_a_deploy_what_would_change(database: &Database) {
     let database = &Database::empty(database.on()).await.unwrap();
     let routes = |lane: &str| {
         format!(
@@ -386,8 +387,8 @@ async fn the_command_says_before_a_deploy_what_would_be_otherwise(database: &Dat
     let (code, said) = run(&server, &["--live", "--provider", "stripe"]);
     assert!(code == Some(0) && said.contains("2 events: 2 unchanged, 0 changed"), "{said}");
     let (code, said) = run(&server, &["--live", "--json", "stripe", "evt_1"]);
-    let told: Json = serde_json::from_str(said.trim()).unwrap();
-    assert_eq!((code, &told["unchanged_n"]), (Some(0), &json!(1)));
+    let report: Json = serde_json::from_str(said.trim()).unwrap();
+    assert_eq!((code, &report["unchanged_n"]), (Some(0), &json!(1)));
     let (code, said) = run(&server, &["--live", "stripe", "nobody"]);
     assert!(code == Some(3) && said.contains("there is no event `nobody`"), "{said}");
     server.kill();
@@ -399,8 +400,8 @@ async fn the_command_says_before_a_deploy_what_would_be_otherwise(database: &Dat
     let (code, said) = run(&server, &["stripe", "evt_1"]);
     assert!(code == Some(1) && said.contains("other") && said.contains("lane"), "{said}");
     let (code, said) = run(&server, &["--provider", "stripe", "--limit", "1", "--json"]);
-    let told: Json = serde_json::from_str(said.trim()).unwrap();
-    assert_eq!((code, &told["changed_n"], told["next"].is_string()), (Some(1), &json!(1), true));
+    let report: Json = serde_json::from_str(said.trim()).unwrap();
+    assert_eq!((code, &report["changed_n"], report["next"].is_string()), (Some(1), &json!(1), true));
     assert_eq!(run(&server, &["stripe", "nobody"]).0, Some(3));
     assert_eq!(run(&server, &["stripe", "evt_1", "--type", "x"]).0, Some(2));
     assert_eq!(tables(database).await, rows, "not even the audit log");

@@ -1,4 +1,4 @@
-//! Senders of whole batches, over HTTP: what Salesforce and Azure Event Grid hear, and what becomes of each event.
+//! Senders of whole batches, over HTTP: the responses to Salesforce and Azure Event Grid, and the state of each event.
 
 use reqwest::Response;
 
@@ -69,7 +69,7 @@ async fn every_notification_of_a_salesforce_message_is_an_event_and_the_message_
     assert_eq!(database.count(CONFLICTS).await, 0);
     assert_eq!(post(TOKEN, message(OURS, &[("04l4", "Dagny")])).await, (200, true), "with a newer record");
     assert_eq!(database.count(CONFLICTS).await, 1);
-    // Nobody else is heard, and nobody else hears an acknowledgement.
+    // A message of another organization or token is refused, and gets no acknowledgement.
     let other = message("00D000000000002EAA", &[("04l5", "Fay")]);
     assert_eq!(post(TOKEN, other).await, (401, false));
     assert_eq!(post("another-token-0123456789", message(OURS, &[("04l5", "Fay")])).await, (401, false));

@@ -1,4 +1,4 @@
-//! A key with which a sender signs for all its customers: only events of the operator's accounts are believed.
+//! A key with which a sender signs for all its customers: only events of the operator's accounts are accepted.
 
 use hooklatch_verify::{DevKeys, PublicScheme, SigningKey, base64_text};
 

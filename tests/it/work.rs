@@ -1,6 +1,5 @@
-//! What a request costs before any key is known: every part of it that a stranger may make longer costs as much more,
-//! and no more than that. Compared are the same request and one four times as long, by the least work of several
-//! tries.
+//! What a request costs before any key is known: every part of it that an unauthenticated sender may make longer costs
+//! linearly more. The tests compare a request and one four times as long, by the least work of several tries.
 
 use std::time::Duration;
 
@@ -18,7 +17,7 @@ const ROUNDS_N: usize = 12;
 
 type Headers = Vec<(String, String)>;
 
-/// A request of `n` of what a stranger can have many of.
+/// A request with `n` of something that an unauthenticated sender can repeat.
 struct Attack {
     kind: &'static str,
     what: &'static str,
@@ -276,7 +275,7 @@ fn four_times_as_much_of_anything_costs_four_times_as_much() {
 fn a_mebibyte_of_anything_costs_a_few_times_a_signature_over_it() {
     let kinds = builtin();
     let find = |kind: &str| dev(kinds.iter().find(|one| one.kind() == kind).unwrap());
-    // What nobody can save: a MAC of all of the body, and reading it as JSON once.
+    // What cannot be avoided: a MAC of all of the body, and reading it as JSON once.
     let body = format!("[{}1]", "1,".repeat(512 * 1024 - 2));
     let plain = find("stripe");
     let mac = header("stripe-signature", format!("t={NOW_S},v1={}", "00".repeat(32)));

@@ -1,4 +1,4 @@
-// One Chromium for all paths. Every path has a context of its own, and whatever a page complains of fails it.
+// One Chromium for all tests. Every test has a context of its own, and every complaint of a page fails it.
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -27,7 +27,7 @@ const PATIENCE_MS = 30_000;
 const PAGE_BYTES_MAX = 60_000;
 const RULES = ["wcag2a", "wcag2aa", "wcag21aa", "best-practice"];
 
-/** Complaints of everything that is open in a context. `statuses` are those that a path means to get. */
+/** Complaints of everything that is open in a context. `statuses` are those that a test expects. */
 class Watch {
   complaints = [];
   statuses = new Set();
@@ -66,7 +66,7 @@ class Watch {
   }
 }
 
-/** A browser as somebody has it: `width`, `scheme` and `isScripted` say which; every page of it is watched. */
+/** A browser of this `width`, colour `scheme` and with or without scripts; every page of it is watched. */
 export async function visitor({ width = 1280, scheme = "light", isScripted = true, headers } = {}) {
   const context = await (await chromiumStarted).newContext({
     viewport: { width, height: 800 },
@@ -88,8 +88,8 @@ export async function visitor({ width = 1280, scheme = "light", isScripted = tru
 
 const paths = [];
 
-/** A path through the console: a test with a page of its own. */
-export function goes(sentence, options, walk) {
+/** A test of the console, with a page of its own. */
+export function browserTest(sentence, options, walk) {
   paths.push([sentence, async (t) => {
     const { context, page, watch } = await visitor(options);
     try {
@@ -101,7 +101,7 @@ export function goes(sentence, options, walk) {
   }]);
 }
 
-/** Walks all paths, two at a time: they share a browser and a Hooklatch, and are about things of their own. */
+/** Runs all tests, two at a time: they share a browser and a Hooklatch, and use records of their own. */
 export function walkAll() {
   describe("the console", { concurrency: 2 }, () => {
     for (const [sentence, walk] of paths) it(sentence, { timeout: 60_000 }, walk);
@@ -153,7 +153,7 @@ export function tooSmall(page) {
   });
 }
 
-/** Opens a page and looks at it as everybody may have it: wide and narrow, light and dark. */
+/** Opens a page and checks it wide and narrow, light and dark. */
 export async function looksWell(page, url, { isLarge = false } = {}) {
   const answer = await page.goto(url.replace(/#.*/, ""));
   const found = [];

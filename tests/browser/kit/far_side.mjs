@@ -1,4 +1,4 @@
-// Where messages go: answers as its path says, and remembers what came.
+// The destinations of messages: each answers by its path, and records its requests.
 import http from "node:http";
 
 /** A destination on a free port: `/done` takes it, `/refuse` never does, and says so as `refusal` has it; `/lost`

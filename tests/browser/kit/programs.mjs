@@ -1,4 +1,4 @@
-// Programs that the paths need: Hooklatch itself, on free ports and in a folder of its own.
+// Programs that the tests need: Hooklatch itself, on free ports and in a folder of its own.
 import { spawn } from "node:child_process";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import net from "node:net";
@@ -20,7 +20,7 @@ async function freePorts(n) {
   return ports;
 }
 
-/** Waits until `look` gives something, and says what was awaited if it never does. */
+/** Waits until `look` returns something; on a timeout the error names what was awaited. */
 export async function until(what, look, withinMs = 30_000) {
   const end = Date.now() + withinMs;
   for (;;) {

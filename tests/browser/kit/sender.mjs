@@ -1,4 +1,4 @@
-// A sender: signs as Stripe and GitHub do, and says what it was answered.
+// A sender: signs as Stripe and GitHub do, and returns the answer.
 import assert from "node:assert/strict";
 import crypto from "node:crypto";
 
@@ -12,7 +12,7 @@ export const secrets = {
 const createdS = Math.floor(Date.now() / 1000);
 const hmac = (key, text) => crypto.createHmac("sha256", key).update(text).digest("hex");
 
-/** Posts what is signed; answers the outcome, or the status of a refusal. */
+/** Posts a signed request; returns the outcome, or the status of a refusal. */
 async function post(hooklatch, provider, headers, body) {
   const answer = await fetch(`${hooklatch.receiver}/webhooks/${provider}`, {
     method: "POST",

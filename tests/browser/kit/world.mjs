@@ -1,12 +1,12 @@
-// The world of most paths: a sender, a Hooklatch and the far side of its messages. Made when it is first asked for, and
-// ended after all paths.
+// What most tests share: a sender, a Hooklatch and the destinations of its messages. Started on first use, and
+// stopped after all tests.
 import assert from "node:assert/strict";
 import { after } from "node:test";
 import { farSide } from "./far_side.mjs";
 import { start, until } from "./programs.mjs";
 import { secrets } from "./sender.mjs";
 
-/** Tokens by role; nobody but these paths has them. */
+/** Tokens by role, used by these tests alone. */
 export const tokens = Object.fromEntries(["viewer", "reader", "operator", "admin"]
   .map((role) => [role, `browser-${role}-0123456789abcdef`]));
 
@@ -59,14 +59,14 @@ ${retry}
 `;
 }
 
-/** Something that is made once, when it is first asked for, and stopped after all paths. */
+/** Something that is started once, on first use, and stopped after all tests. */
 export function once(make) {
   let made;
   after(async () => (await made)?.stop());
   return () => (made ??= make());
 }
 
-/** The far side of all. */
+/** The destinations of all tests. */
 export const far = once(farSide);
 
 /** Signs a browser in, as the form does. */
@@ -79,7 +79,7 @@ export async function signIn(context, hooklatch, role) {
   assert.equal(answer.status(), 303, await answer.text());
 }
 
-/** Asks the contract, as a program with this role. */
+/** Calls the API as a program with this role. */
 export async function asked(hooklatch, path, role = "admin") {
   const answer = await fetch(`${hooklatch.url}/v1${path}`, { headers: { authorization: `Bearer ${tokens[role]}` } });
   assert.equal(answer.status, 200, path);
@@ -95,19 +95,19 @@ export function messagesOf(hooklatch, eventId, state, provider = "stripe") {
   });
 }
 
-/** As newcomers start it: nobody signs in. */
+/** As newcomers start it: without signing in. */
 export const dev = once(async () => {
   const { url } = await far();
   return start((listen) => config(listen, url, ""), { isDev: true });
 });
 
-/** As it runs for real: with a token of each role. */
+/** As in production: with a token of each role. */
 export const guarded = once(async () => {
   const { url } = await far();
   return start((listen) => config(listen, url, `tokens = [${list}]`));
 });
 
-/** The same, where a second person has to approve what is done to many. */
+/** The same, where a second operator has to approve bulk operations. */
 export const doubled = once(async () => {
   const { url } = await far();
   return start((listen) => config(listen, url, `tokens = [${list}]\napprovals_n = 2`));

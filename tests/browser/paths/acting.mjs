@@ -1,13 +1,13 @@
-// Paths of somebody who decides.
+// Tests of an operator's decisions.
 import assert from "node:assert/strict";
-import { goes, looksWell, text } from "../kit/browser.mjs";
+import { browserTest, looksWell, text } from "../kit/browser.mjs";
 import { until } from "../kit/programs.mjs";
 import { accepted, meta, stripe } from "../kit/sender.mjs";
 import { asked, far, guarded, messagesOf, signIn } from "../kit/world.mjs";
 
 const reason = "Reason, for the audit log";
 
-/** A message of this event that waits for a person's word, and its page. */
+/** A held message of this event, and its page. */
 async function held(page, context, eventId) {
   const hooklatch = await guarded();
   await accepted(stripe(hooklatch, eventId, "charge.refunded"));
@@ -21,7 +21,7 @@ async function held(page, context, eventId) {
 const decisions = async (hooklatch, eventId) =>
   (await asked(hooklatch, `/events/stripe/${eventId}`)).entries.filter((one) => one.decision?.message_id !== undefined && one.decision?.message_id !== null).length;
 
-goes("a held message is settled with a reason, and its event tells who and why", {}, async ({ page, context }) => {
+browserTest("a held message is settled with a reason, and its event shows who did it and why", {}, async ({ page, context }) => {
   const { hooklatch, message } = await held(page, context, "evt_decided");
   await page.getByRole("button", { name: "Settle as done" }).click();
   assert.equal(await page.locator("input[name=reason]:invalid").count(), 1, "nothing is done without a reason");
@@ -33,7 +33,7 @@ goes("a held message is settled with a reason, and its event tells who and why",
   assert.match(await text(page.locator(".timeline")), /operator.*“?The bank says that it has it/);
 });
 
-goes("a double click sends it once more, and not twice", {}, async ({ page, context }) => {
+browserTest("a double click sends it once more, and not twice", {}, async ({ page, context }) => {
   const { hooklatch, message } = await held(page, context, "evt_twice");
   const before = (await far()).calls.filter((call) => call.key === message.idempotency_key).length;
   await page.getByLabel(reason).fill("Nobody can tell");
@@ -46,7 +46,7 @@ goes("a double click sends it once more, and not twice", {}, async ({ page, cont
   assert.equal(await decisions(hooklatch, "evt_twice"), 1);
 });
 
-goes("back and the same button again, and F5, change nothing", {}, async ({ page, context }) => {
+browserTest("the back button with the same form again, and F5, change nothing", {}, async ({ page, context }) => {
   const { hooklatch, url } = await held(page, context, "evt_back");
   await page.getByLabel(reason).fill("It is not wanted any more");
   await page.getByRole("button", { name: "Discard" }).click();
@@ -57,7 +57,7 @@ goes("back and the same button again, and F5, change nothing", {}, async ({ page
   assert.equal(await decisions(hooklatch, "evt_back"), 1);
 });
 
-goes("a page that is out of date decides nothing, and says how it stands", {}, async ({ page, context, watch }) => {
+browserTest("an outdated page decides nothing, and shows the current state", {}, async ({ page, context, watch }) => {
   const { hooklatch, message, url } = await held(page, context, "evt_stale");
   const other = await context.newPage();
   await other.goto(url);
@@ -71,7 +71,7 @@ goes("a page that is out of date decides nothing, and says how it stands", {}, a
   assert.equal((await asked(hooklatch, `/messages/${message.message_id}`)).message.state, "done");
 });
 
-goes("a held message is decided with scripts off", { isScripted: false }, async ({ page, context }) => {
+browserTest("a held message is decided with scripts off", { isScripted: false }, async ({ page, context }) => {
   const { hooklatch, message } = await held(page, context, "evt_unscripted_decided");
   await page.getByLabel(reason).fill("By hand");
   await page.getByRole("button", { name: "Settle as done" }).click();
@@ -87,7 +87,7 @@ async function confirmed(page, act, number, why) {
   await page.getByLabel(reason).fill(why);
 }
 
-goes("all that are dead are discarded by one operation: shown, confirmed on a page of its own, done", {}, async ({ page, context, watch }) => {
+browserTest("all dead messages are discarded by one operation, which is shown and confirmed on its own page", {}, async ({ page, context, watch }) => {
   const hooklatch = await guarded();
   for (const n of [1, 2, 3]) await accepted(stripe(hooklatch, `evt_bulk_${n}`, "order.paid"));
   for (const n of [1, 2, 3]) await messagesOf(hooklatch, `evt_bulk_${n}`, "dead");
@@ -114,9 +114,9 @@ goes("all that are dead are discarded by one operation: shown, confirmed on a pa
   await looksWell(page, page.url());
 });
 
-goes("an operation on thousands shows its progress and is cancelled half-way", {}, async ({ page, context }) => {
+browserTest("an operation on thousands shows its progress and is cancelled half-way", {}, async ({ page, context }) => {
   const hooklatch = await guarded();
-  // So many that it is not over before somebody has clicked.
+  // So many that it is not over before the click.
   for (let from = 0; from < 10_000; from += 1000) await accepted(meta(hooklatch, from, 1000));
   await signIn(context, hooklatch, "operator");
   await page.goto(`${hooklatch.url}/operations/new?subject=events&state=ignored&provider=meta`);
@@ -130,7 +130,7 @@ goes("an operation on thousands shows its progress and is cancelled half-way", {
   assert.match(await text(page.locator("#progress")), /Cancelled by operator/);
 });
 
-goes("who means to re-run and lands on the page that erases does nothing by typing a reason", { isScripted: false }, async ({ page, context }) => {
+browserTest("on the page that erases, a reason without the number does nothing", { isScripted: false }, async ({ page, context }) => {
   const hooklatch = await guarded();
   await accepted(stripe(hooklatch, "evt_not_erased", "order.paid"));
   await messagesOf(hooklatch, "evt_not_erased", "dead");
@@ -146,7 +146,7 @@ goes("who means to re-run and lands on the page that erases does nothing by typi
   await messagesOf(hooklatch, "evt_not_erased", "dead");
 });
 
-goes("a destination is paused, keeps what comes, and sends it when it is resumed", {}, async ({ page, context }) => {
+browserTest("a paused destination keeps its messages, and sends them when it is resumed", {}, async ({ page, context }) => {
   const hooklatch = await guarded();
   await signIn(context, hooklatch, "operator");
   const url = `${hooklatch.url}/destinations/wallet`;
@@ -164,7 +164,7 @@ goes("a destination is paused, keeps what comes, and sends it when it is resumed
   await messagesOf(hooklatch, "evt_paused", "done");
 });
 
-goes("the pages of those who decide look well", {}, async ({ page, context }) => {
+browserTest("the pages with decisions fit the window", {}, async ({ page, context }) => {
   const { hooklatch, url } = await held(page, context, "evt_looks");
   await looksWell(page, url);
   const paths = ["/messages", "/messages?state=held", "/lanes", "/destinations", "/operations",
@@ -173,7 +173,7 @@ goes("the pages of those who decide look well", {}, async ({ page, context }) =>
   await looksWell(page, `${hooklatch.url}/events/stripe/evt_looks`, { isLarge: true });
 });
 
-goes("a key is copied, also where the browser has no clipboard for pages", {}, async ({ page, context }) => {
+browserTest("a key is copied, also where the browser has no clipboard for pages", {}, async ({ page, context }) => {
   const { message } = await held(page, context, "evt_copied");
   await page.evaluate(() => {
     Object.defineProperty(navigator, "clipboard", { get: () => undefined });

@@ -1,10 +1,10 @@
-// Paths of somebody who asks what would be, and why something is as it is.
+// Tests of explain, what-if, settings and the audit log.
 import assert from "node:assert/strict";
-import { goes, looksWell, text } from "../kit/browser.mjs";
+import { browserTest, looksWell, text } from "../kit/browser.mjs";
 import { secrets } from "../kit/sender.mjs";
 import { guarded, signIn, tokens } from "../kit/world.mjs";
 
-goes("a request that is pasted is explained step by step, with scripts off as well", { isScripted: false }, async ({ page, context }) => {
+browserTest("a request that is pasted is explained step by step, with scripts off as well", { isScripted: false }, async ({ page, context }) => {
   const hooklatch = await guarded();
   await signIn(context, hooklatch, "reader");
   await page.goto(`${hooklatch.url}/explain`);
@@ -14,7 +14,7 @@ goes("a request that is pasted is explained step by step, with scripts off as we
   assert.match(await text(page.getByRole("main")), /signature/i);
 });
 
-goes("the settings say where each value comes from, and no secret", {}, async ({ page, context }) => {
+browserTest("the settings show the source of each value, and no secret", {}, async ({ page, context }) => {
   const hooklatch = await guarded();
   await signIn(context, hooklatch, "admin");
   await looksWell(page, `${hooklatch.url}/settings`, { isLarge: true });
@@ -23,7 +23,7 @@ goes("the settings say where each value comes from, and no secret", {}, async ({
   assert.match(shown, /hooklatch\.toml/);
 });
 
-goes("the audit log tells who decided what, and no viewer", {}, async ({ page, context, watch }) => {
+browserTest("the audit log shows who decided what, and is hidden from a viewer", {}, async ({ page, context, watch }) => {
   const hooklatch = await guarded();
   await signIn(context, hooklatch, "operator");
   await looksWell(page, `${hooklatch.url}/audit`);

@@ -1,11 +1,11 @@
-// Paths of somebody who wants to know what became of one event.
+// Tests of finding one event and its effects.
 import assert from "node:assert/strict";
-import { goes, looksWell, text } from "../kit/browser.mjs";
+import { browserTest, looksWell, text } from "../kit/browser.mjs";
 import { until } from "../kit/programs.mjs";
 import { accepted, adyen, github, stripe } from "../kit/sender.mjs";
 import { asked, guarded, messagesOf, signIn } from "../kit/world.mjs";
 
-goes("an event is found by its id, and its ledger tells its way from the request to the effect", {}, async ({ page, context }) => {
+browserTest("an event is found by its id, and its ledger shows the way from the request to the effect", {}, async ({ page, context }) => {
   const hooklatch = await guarded();
   await accepted(stripe(hooklatch, "evt_ledger", "invoice.paid", { object: { amount: 9_007_199_254_740_993 } }));
   assert.equal(await stripe(hooklatch, "evt_ledger", "invoice.paid", { object: { amount: 9_007_199_254_740_993 } }), "duplicate");
@@ -27,7 +27,7 @@ goes("an event is found by its id, and its ledger tells its way from the request
   assert.match(await text(page.locator("pre.body")), /"id": "evt_ledger"/);
 });
 
-goes("Adyen says that it sent a pspReference: found, understood and made right in three clicks", {}, async ({ page, context }) => {
+browserTest("an event is found by Adyen's pspReference, explained and settled in three clicks", {}, async ({ page, context }) => {
   const hooklatch = await guarded();
   const pspReference = "NC6HT9CRT65ZGN82";
   await accepted(adyen(hooklatch, pspReference, "AUTHORISATION"));
@@ -50,7 +50,7 @@ goes("Adyen says that it sent a pspReference: found, understood and made right i
   assert.ok(clicksN <= 3, `${clicksN}`);
 });
 
-goes("an order that several events have leads to all of them, and part of it is enough", {}, async ({ page, context }) => {
+browserTest("part of an order id finds all events of the order", {}, async ({ page, context }) => {
   const hooklatch = await guarded();
   for (const code of ["CAPTURE", "REFUND"]) {
     const more = { merchantReference: "order-2026-0042", originalReference: "NC6HT9CRT65ZGN99" };
@@ -64,7 +64,7 @@ goes("an order that several events have leads to all of them, and part of it is 
   }
 });
 
-goes("an id that nobody has is answered with how far was looked", {}, async ({ page, context }) => {
+browserTest("the search for an unknown id shows how far it looked", {}, async ({ page, context }) => {
   const hooklatch = await guarded();
   await signIn(context, hooklatch, "viewer");
   await page.goto(`${hooklatch.url}/search?id=evt_of_nobody`);
@@ -73,7 +73,7 @@ goes("an id that nobody has is answered with how far was looked", {}, async ({ p
   assert.ok(main.length > 100, main);
 });
 
-goes("a forgery is found by the id in its headers, and is said to be one", {}, async ({ page, context }) => {
+browserTest("a forgery is found by the id in its headers, and is shown as refused", {}, async ({ page, context }) => {
   const hooklatch = await guarded();
   assert.equal(await github(hooklatch, "gh-forged", "push", { a: 1 }, "the secret of somebody else"), 401);
   await signIn(context, hooklatch, "reader");
@@ -83,7 +83,7 @@ goes("a forgery is found by the id in its headers, and is said to be one", {}, a
   });
 });
 
-goes("two contents under one id stand side by side, and the difference has a sign besides its colour", {}, async ({ page, context }) => {
+browserTest("two contents under one id stand side by side, and differences have a sign besides their colour", {}, async ({ page, context }) => {
   const hooklatch = await guarded();
   await accepted(stripe(hooklatch, "evt_differs", "invoice.paid", { object: { amount: 1999 } }));
   assert.equal(await stripe(hooklatch, "evt_differs", "invoice.paid", { object: { amount: 9999 } }), "conflict");
@@ -96,7 +96,7 @@ goes("two contents under one id stand side by side, and the difference has a sig
   await looksWell(page, page.url(), { isLarge: true });
 });
 
-goes("whoever may not see contents sees no body, no header and no button", {}, async ({ page, context }) => {
+browserTest("a token without access to contents sees no body, no header and no button", {}, async ({ page, context }) => {
   const hooklatch = await guarded();
   await accepted(stripe(hooklatch, "evt_private", "charge.refunded", { object: { card: "of-a-person" } }));
   const [message] = await messagesOf(hooklatch, "evt_private", "held");
@@ -112,7 +112,7 @@ goes("whoever may not see contents sees no body, no header and no button", {}, a
   assert.ok(!names.includes("Audit") && !names.includes("Settings"), names.join());
 });
 
-goes("a page that is forged by somebody else is not believed, whoever is signed in", {}, async ({ page, context, watch, t }) => {
+browserTest("a cross-site form is refused for every role", {}, async ({ page, context, watch, t }) => {
   const hooklatch = await guarded();
   await accepted(stripe(hooklatch, "evt_csrf", "charge.refunded"));
   const [message] = await messagesOf(hooklatch, "evt_csrf", "held");
@@ -122,7 +122,7 @@ goes("a page that is forged by somebody else is not believed, whoever is signed 
   await signIn(context, hooklatch, "viewer");
   const own = await context.request.post(hooklatch.url + path, { form, headers: { origin: hooklatch.url }, maxRedirects: 0 });
   assert.equal(own.status(), 403);
-  // As an operator, from the page of somebody else.
+  // As an operator, from a page of another origin.
   await signIn(context, hooklatch, "operator");
   watch.statuses.add(403).add(404); // And no icon is there for an answer that is no page.
   const http = await import("node:http");

@@ -1,6 +1,6 @@
-// Paths past what strangers wrote: nothing of it becomes anything but text.
+// Tests of hostile input: all of it is shown as text.
 import assert from "node:assert/strict";
-import { goes, isTooWide } from "../kit/browser.mjs";
+import { browserTest, isTooWide } from "../kit/browser.mjs";
 import { accepted, github, stripe } from "../kit/sender.mjs";
 import { asked, far, guarded, messagesOf, signIn } from "../kit/world.mjs";
 import { until } from "../kit/programs.mjs";
@@ -11,7 +11,7 @@ const bidi = "\u202egnp.exe\u2066\u200b"; // An id may have these, but no contro
 const turned = `${bidi}\u001b[31mred\u001b[0m\u0007`;
 const long = "long".repeat(20_000);
 
-/** What a page must not have after anything of a stranger's was drawn on it. */
+/** What a page must not have after hostile text was rendered on it. */
 async function isUnhurt(page, what) {
   const made = page.locator("hostile-tag, [data-hostile], [onerror], [onfocus], img, iframe, object, embed, main script, body style");
   assert.equal(await made.count(), 0, `${what}: something was made of a text`);
@@ -20,7 +20,7 @@ async function isUnhurt(page, what) {
   assert.equal(await isTooWide(page), "", what);
 }
 
-goes("hostile text in every stored field is text on every page", { width: 390 }, async ({ page, context, watch }) => {
+browserTest("hostile text in every stored field is text on every page", { width: 390 }, async ({ page, context, watch }) => {
   const hooklatch = await guarded();
   (await far()).says.refusal = tags + turned;
   const id = `evt_${tags}${breaks}`;
@@ -50,7 +50,7 @@ goes("hostile text in every stored field is text on every page", { width: 390 },
   }
   assert.ok((await page.goto(hooklatch.url + path(id))).ok());
   assert.ok((await page.locator("body").innerText()).includes("<hostile-tag>"), "it is shown as it is");
-  // What somebody writes into an address, and into a form.
+  // Hostile text in a URL, and in a form.
   watch.statuses.add(400).add(404);
   for (const one of [`/search?id=${encodeURIComponent(id)}`, `/search?id=${encodeURIComponent(tags)}`, `/events?type=${encodeURIComponent(tags)}`,
     `/events?provider=${encodeURIComponent(breaks)}`, `/events?from=${encodeURIComponent(tags)}`, `/messages?lane=${encodeURIComponent(breaks)}`, path(tags),
@@ -67,7 +67,7 @@ goes("hostile text in every stored field is text on every page", { width: 390 },
   (await far()).says.refusal = "no such customer";
 });
 
-goes("hostile text that comes in while one watches is text as well", {}, async ({ page, context }) => {
+browserTest("hostile text in an event of the live list is text as well", {}, async ({ page, context }) => {
   const hooklatch = await guarded();
   await signIn(context, hooklatch, "viewer");
   await page.goto(`${hooklatch.url}/events`);

@@ -1,10 +1,10 @@
-// Paths of somebody who looks around.
+// Tests of a visitor who looks around.
 import assert from "node:assert/strict";
-import { goes, isTooWide, looksWell, text } from "../kit/browser.mjs";
+import { browserTest, isTooWide, looksWell, text } from "../kit/browser.mjs";
 import { accepted, stripe } from "../kit/sender.mjs";
 import { dev } from "../kit/world.mjs";
 
-goes("an event that came in is the first of the list, with its state as a word", {}, async ({ page }) => {
+browserTest("a received event is the first of the list, with its state as a word", {}, async ({ page }) => {
   const hooklatch = await dev();
   await accepted(stripe(hooklatch, "evt_listed", "invoice.paid"));
   await page.goto(`${hooklatch.url}/events`);
@@ -13,7 +13,7 @@ goes("an event that came in is the first of the list, with its state as a word",
   assert.equal(await page.getByRole("navigation", { name: "Pages", exact: true }).getByRole("link", { name: "Events" }).getAttribute("aria-current"), "page");
 });
 
-goes("a filter stands in the address, so the same page opens for somebody else, and goes with a click", {}, async ({ page }) => {
+browserTest("a filter is part of the URL, so the same page opens for other operators, and a click removes it", {}, async ({ page }) => {
   const hooklatch = await dev();
   await accepted(stripe(hooklatch, "evt_filtered", "customer.created"));
   await page.goto(`${hooklatch.url}/events`);
@@ -25,7 +25,7 @@ goes("a filter stands in the address, so the same page opens for somebody else, 
   await page.waitForURL(/\/events$/);
 });
 
-goes("by keyboard alone: to the content, to the search, through a filter", {}, async ({ page }) => {
+browserTest("by keyboard alone: to the content, to the search, through a filter", {}, async ({ page }) => {
   const hooklatch = await dev();
   await page.goto(`${hooklatch.url}/events`);
   const focused = () => page.evaluate(() => document.activeElement.id || document.activeElement.textContent.trim());
@@ -47,19 +47,19 @@ goes("by keyboard alone: to the content, to the search, through a filter", {}, a
   await page.waitForURL(/provider=github/);
 });
 
-goes("the pages look well: wide, narrow, light, dark, and axe finds nothing", {}, async ({ page }) => {
+browserTest("the pages fit the window, wide and narrow, light and dark, and axe finds nothing", {}, async ({ page }) => {
   const hooklatch = await dev();
   for (const path of ["/", "/events", "/events?type=nothing.like.it"]) await looksWell(page, hooklatch.url + path);
 });
 
-goes("on a telephone nothing is wider than the window", { width: 390, scheme: "dark" }, async ({ page }) => {
+browserTest("on a telephone nothing is wider than the window", { width: 390, scheme: "dark" }, async ({ page }) => {
   const hooklatch = await dev();
   await accepted(stripe(hooklatch, `evt_${"long".repeat(40)}`, "invoice.paid"));
   await page.goto(`${hooklatch.url}/events`);
   assert.equal(await isTooWide(page), "");
 });
 
-goes("an address that leads nowhere says so, and the way back", {}, async ({ page, watch }) => {
+browserTest("an unknown URL is answered with a page that says so and links back", {}, async ({ page, watch }) => {
   const hooklatch = await dev();
   watch.statuses.add(404);
   const answer = await page.goto(`${hooklatch.url}/nowhere`);
@@ -68,7 +68,7 @@ goes("an address that leads nowhere says so, and the way back", {}, async ({ pag
   await page.getByRole("heading", { level: 1, name: "Overview" }).waitFor();
 });
 
-goes("with scripts off one reads and filters all the same", { isScripted: false }, async ({ page }) => {
+browserTest("lists and filters work without scripts", { isScripted: false }, async ({ page }) => {
   const hooklatch = await dev();
   await accepted(stripe(hooklatch, "evt_unscripted", "unscripted.made"));
   await page.goto(`${hooklatch.url}/events`);

@@ -1,6 +1,6 @@
-// Paths of somebody who is tired, and might double or lose a payment.
+// Tests of a tired operator, who might double or lose a payment.
 import assert from "node:assert/strict";
-import { goes, looksWell, text } from "../kit/browser.mjs";
+import { browserTest, looksWell, text } from "../kit/browser.mjs";
 import { until } from "../kit/programs.mjs";
 import { accepted, meta, stripe } from "../kit/sender.mjs";
 import { asked, doubled, far, guarded, messagesOf, signIn, tokens } from "../kit/world.mjs";
@@ -8,7 +8,7 @@ import { asked, doubled, far, guarded, messagesOf, signIn, tokens } from "../kit
 const reason = "Reason, for the audit log";
 const callsOf = async (message) => (await far()).calls.filter((call) => call.key === message.idempotency_key).length;
 
-goes("what a destination without keys may have done is nowhere called safe to send", {}, async ({ page, context }) => {
+browserTest("no page calls it safe to send where a destination without keys may have acted", {}, async ({ page, context }) => {
   const hooklatch = await guarded();
   await accepted(stripe(hooklatch, "evt_not_safe", "charge.refunded"));
   const [message] = await messagesOf(hooklatch, "evt_not_safe", "held");
@@ -35,7 +35,7 @@ goes("what a destination without keys may have done is nowhere called safe to se
   assert.equal(await callsOf(message), 1);
 });
 
-goes("an event whose call is dead is nowhere shown as if all were well, and says why", {}, async ({ page, context }) => {
+browserTest("every page shows that an event has a dead call, and why", {}, async ({ page, context }) => {
   const hooklatch = await guarded();
   await accepted(stripe(hooklatch, "evt_not_done", "order.not_done"));
   await messagesOf(hooklatch, "evt_not_done", "dead");
@@ -50,7 +50,7 @@ goes("an event whose call is dead is nowhere shown as if all were well, and says
   assert.match(await text(page.locator(".headline")), /^handled dead 0 of 1 delivered/);
 });
 
-goes("Enter decides nothing about a conflict, and what may pay twice is opened first and red", {}, async ({ page, context }) => {
+browserTest("Enter decides no conflict, and an act that may pay twice has to be opened and is red", {}, async ({ page, context }) => {
   const hooklatch = await guarded();
   await accepted(stripe(hooklatch, "evt_entered", "topup.created", { object: { amount: 1 } }));
   assert.equal(await stripe(hooklatch, "evt_entered", "topup.created", { object: { amount: 2 } }), "conflict");
@@ -86,7 +86,7 @@ goes("Enter decides nothing about a conflict, and what may pay twice is opened f
   assert.match(await text(page.locator(".headline")), /^handled delivered Handled, and its only call was delivered/, "it ran once");
 });
 
-goes("a call that is sent again on one page is not sent by the page that was open before", {}, async ({ page, context, watch }) => {
+browserTest("a call that one page has sent again is not sent by an older page", {}, async ({ page, context, watch }) => {
   const hooklatch = await guarded();
   await accepted(stripe(hooklatch, "evt_two_tabs", "charge.refunded"));
   const [message] = await messagesOf(hooklatch, "evt_two_tabs", "held");
@@ -107,7 +107,7 @@ goes("a call that is sent again on one page is not sent by the page that was ope
   assert.equal(await callsOf(message), 2);
 });
 
-goes("a sender whose events nothing takes stands under what needs a person", {}, async ({ page, context }) => {
+browserTest("a sender whose events no route takes is listed under what needs an operator", {}, async ({ page, context }) => {
   const hooklatch = await guarded();
   await accepted(meta(hooklatch, 900_000, 3));
   await signIn(context, hooklatch, "viewer");
@@ -116,7 +116,7 @@ goes("a sender whose events nothing takes stands under what needs a person", {},
   assert.match(await text(row), /No route and no handler takes any of its new events.*ignored/);
 });
 
-goes("a test event wears its badge in the list and on its page, and nothing follows from it", {}, async ({ page, context }) => {
+browserTest("a test event wears its badge in the list and on its page, and nothing follows from it", {}, async ({ page, context }) => {
   const hooklatch = await guarded();
   const answer = await fetch(`${hooklatch.url}/v1/providers/stripe/test-events`, {
     method: "POST",
@@ -133,7 +133,7 @@ goes("a test event wears its badge in the list and on its page, and nothing foll
   assert.match(await text(page.getByRole("main")), /test event An operator made this event. Its sender never sent it./);
 });
 
-goes("who approves an operation sees on its page what it acts on, and what that risks", {}, async ({ page, context }) => {
+browserTest("the page for approving an operation shows what it acts on, and what that risks", {}, async ({ page, context }) => {
   const hooklatch = await doubled();
   for (const n of [1, 2]) await accepted(stripe(hooklatch, `evt_approved_${n}`, "charge.refunded"));
   for (const n of [1, 2]) await messagesOf(hooklatch, `evt_approved_${n}`, "held");
@@ -154,7 +154,7 @@ goes("who approves an operation sees on its page what it acts on, and what that 
   await page.getByText("done", { exact: true }).first().waitFor();
 });
 
-goes("an operation that stops while somebody watches offers to go on, and one that ended offers nothing", {}, async ({ page, context }) => {
+browserTest("an operation that stops while its page is open offers to continue, and one that ended offers nothing", {}, async ({ page, context }) => {
   const hooklatch = await guarded();
   const ids = Array.from({ length: 11 }, (_, n) => `evt_stops_${n}`);
   for (const id of ids) await accepted(stripe(hooklatch, id, "payout.stops"));

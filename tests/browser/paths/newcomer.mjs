@@ -1,13 +1,13 @@
-// The first quarter of an hour of somebody who has read nothing.
+// The first quarter of an hour of a newcomer who has read nothing.
 import assert from "node:assert/strict";
-import { goes, text } from "../kit/browser.mjs";
+import { browserTest, text } from "../kit/browser.mjs";
 import { start, until } from "../kit/programs.mjs";
 import { stripe } from "../kit/sender.mjs";
 
 // What `serve --dev` has published for Stripe.
 const secret = "whsec_hooklatch-dev-secret-stripe----------";
 
-goes("a newcomer opens the printed link, and finds a copy, a forgery and a call that fails", {}, async ({ page, t }) => {
+browserTest("a newcomer opens the printed link, and finds a copy, a forgery and a call that fails", {}, async ({ page, t }) => {
   const hooklatch = await start((listen) => `[server]\nlisten = "${listen.server}"\n[admin]\nlisten = "${listen.admin}"\n`, { isDev: true });
   t.after(() => hooklatch.stop());
   const link = /Look at it all: +(\S+)/.exec(hooklatch.banner())?.[1];

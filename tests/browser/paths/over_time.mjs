@@ -1,11 +1,11 @@
-// Paths of somebody who wants to know how it goes.
+// Tests of the overview and its charts.
 import assert from "node:assert/strict";
-import { goes, looksWell, text } from "../kit/browser.mjs";
+import { browserTest, looksWell, text } from "../kit/browser.mjs";
 import { until } from "../kit/programs.mjs";
 import { accepted, stripe } from "../kit/sender.mjs";
 import { dev } from "../kit/world.mjs";
 
-goes("the overview draws what came in over time, with the same figures in a table", {}, async ({ page }) => {
+browserTest("the overview draws received events over time, with the same figures in a table", {}, async ({ page }) => {
   const hooklatch = await dev();
   await accepted(stripe(hooklatch, "evt_counted", "invoice.paid"));
   await page.goto(hooklatch.url);
@@ -13,7 +13,7 @@ goes("the overview draws what came in over time, with the same figures in a tabl
   await looksWell(page, hooklatch.url);
 });
 
-goes("the URL that a sender is to be given is copied with a button", {}, async ({ page, context }) => {
+browserTest("the URL that a sender is to be given is copied with a button", {}, async ({ page, context }) => {
   const hooklatch = await dev();
   await context.grantPermissions(["clipboard-read", "clipboard-write"]);
   await looksWell(page, `${hooklatch.url}/senders`);
@@ -24,7 +24,7 @@ goes("the URL that a sender is to be given is copied with a button", {}, async (
   await looksWell(page, `${hooklatch.url}/senders/stripe`);
 });
 
-goes("a request that was not believed says which step failed, and leads to explain", {}, async ({ page }) => {
+browserTest("a refused request shows which step failed, and links to explain", {}, async ({ page }) => {
   const hooklatch = await dev();
   assert.equal(await stripe(hooklatch, "evt_late", "invoice.paid", { atS: Math.floor(Date.now() / 1000) - 3600 }), 401);
   const row = page.locator("tbody tr").filter({ hasText: /too old|timestamp|stale|late/i });

@@ -1,12 +1,12 @@
 // The pictures of docs/console/, of a receiver as it may look on a weekday: `scripts/browser --pictures`.
-import { goes } from "../kit/browser.mjs";
+import { browserTest } from "../kit/browser.mjs";
 import { farSide } from "../kit/far_side.mjs";
 import { isAsked, keep } from "../kit/pictures.mjs";
 import { start } from "../kit/programs.mjs";
 import { accepted, github, stripe } from "../kit/sender.mjs";
 import { config, list, messagesOf, once, signIn } from "../kit/world.mjs";
 
-/** A receiver of its own: what other paths send is on none of the pictures. */
+/** A receiver of its own: what other tests send is on none of the pictures. */
 const weekday = once(async () => {
   const far = await farSide();
   const hooklatch = await start((listen) => config(listen, far.url, `tokens = [${list}]`));
@@ -26,7 +26,7 @@ const weekday = once(async () => {
 
 function picture(name, height, options, walk) {
   if (!isAsked) return;
-  goes(`a picture: ${name}`, options, async ({ page, context }) => {
+  browserTest(`a picture: ${name}`, options, async ({ page, context }) => {
     const { hooklatch, message } = await weekday();
     await signIn(context, hooklatch, "operator");
     await walk(page, hooklatch.url, message);

@@ -1,12 +1,12 @@
-// Paths through a proxy that shows the console under a path of its own.
+// Tests through a proxy that shows the console under a path of its own.
 import assert from "node:assert/strict";
-import { goes, text } from "../kit/browser.mjs";
+import { browserTest, text } from "../kit/browser.mjs";
 import { start } from "../kit/programs.mjs";
 import { proxy } from "../kit/proxy.mjs";
 import { accepted, stripe } from "../kit/sender.mjs";
 import { config, far, list, tokens } from "../kit/world.mjs";
 
-goes("behind a proxy that shows it under a path, every link, form, file and stream stays below that path", {}, async ({ page, t }) => {
+browserTest("behind a proxy that shows it under a path, every link, form, file and stream stays below that path", {}, async ({ page, t }) => {
   const front = await proxy("/ops/hooks");
   t.after(() => front.stop());
   const admin = `public_url = "${front.url}"\ntokens = [${list}]`;

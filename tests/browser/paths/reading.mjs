@@ -1,6 +1,6 @@
-// Paths of somebody who reads much: on a telephone, in long lists, and what is taken along from there.
+// Tests of reading: on a telephone, in long lists, and copying from there.
 import assert from "node:assert/strict";
-import { goes, text } from "../kit/browser.mjs";
+import { browserTest, text } from "../kit/browser.mjs";
 import { until } from "../kit/programs.mjs";
 import { accepted, adyen, stripe } from "../kit/sender.mjs";
 import { asked, guarded, messagesOf, signIn } from "../kit/world.mjs";
@@ -12,7 +12,7 @@ const firstAct = (page) => page.evaluate(() => {
   return first ? first.getBoundingClientRect().bottom + scrollY : Infinity;
 });
 
-goes("what can be decided stands under the headline: on the first screen, on a telephone on the first two", {}, async ({ page, context }) => {
+browserTest("what can be decided stands under the headline: on the first screen, on a telephone on the first two", {}, async ({ page, context }) => {
   const hooklatch = await guarded();
   await accepted(stripe(hooklatch, "evt_above", "charge.refunded", { object: { amount: 1 } }));
   assert.equal(await stripe(hooklatch, "evt_above", "charge.refunded", { object: { amount: 2 } }), "conflict");
@@ -37,7 +37,7 @@ goes("what can be decided stands under the headline: on the first screen, on a t
   await page.getByRole("button", { name: "Settle as done" }).waitFor();
 });
 
-goes("on a telephone two contents are read line by line, and a header below its name", { width: 390, isScripted: false }, async ({ page, context }) => {
+browserTest("on a telephone two contents are read line by line, and a header below its name", { width: 390, isScripted: false }, async ({ page, context }) => {
   const hooklatch = await guarded();
   const object = { customer: "cus_1", currency: "eur", lines: ["a", "b"] };
   await accepted(stripe(hooklatch, "evt_narrow", "invoice.paid", { object: { ...object, amount: 1999 } }));
@@ -56,7 +56,7 @@ goes("on a telephone two contents are read line by line, and a header below its 
   assert.ok((await header.boundingBox()).height < 80);
 });
 
-goes("on a telephone an event of the list takes a few lines", { width: 390 }, async ({ page, context }) => {
+browserTest("on a telephone an event of the list takes a few lines", { width: 390 }, async ({ page, context }) => {
   const hooklatch = await guarded();
   for (let n = 0; n < 50; n += 1) await accepted(stripe(hooklatch, `evt_1SWq8fLk2Zvlisted${n}`, n % 2 ? "invoice.listed" : "order.listed", { object: { id: `in_1SWq8fLk2Zv${n}` } }));
   await signIn(context, hooklatch, "viewer");
@@ -69,7 +69,7 @@ goes("on a telephone an event of the list takes a few lines", { width: 390 }, as
   }
 });
 
-goes("on a telephone the pages are behind one button, with scripts off as well", { width: 390, isScripted: false }, async ({ page, context }) => {
+browserTest("on a telephone the pages are behind one button, with scripts off as well", { width: 390, isScripted: false }, async ({ page, context }) => {
   const hooklatch = await guarded();
   await signIn(context, hooklatch, "operator");
   await page.goto(`${hooklatch.url}/events`);
@@ -82,7 +82,7 @@ goes("on a telephone the pages are behind one button, with scripts off as well",
   await page.getByRole("heading", { level: 1, name: "Lanes" }).waitFor();
 });
 
-goes("ids, a key, headers and a body are copied; a list shows a long id in short and copies all of it", {}, async ({ page, context }) => {
+browserTest("ids, a key, headers and a body are copied; a list shows a long id in short and copies all of it", {}, async ({ page, context }) => {
   const hooklatch = await guarded();
   await context.grantPermissions(["clipboard-read", "clipboard-write"]);
   const id = `evt_${"0123456789".repeat(8)}`;
@@ -111,7 +111,7 @@ goes("ids, a key, headers and a body are copied; a list shows a long id in short
   assert.equal(await copy(page.locator("[data-copy=key]")), message.idempotency_key);
 });
 
-goes("who looks at a body is in the audit log, and not in the history of the event", {}, async ({ page, context }) => {
+browserTest("who looks at a body is in the audit log, and not in the history of the event", {}, async ({ page, context }) => {
   const hooklatch = await guarded();
   await accepted(stripe(hooklatch, "evt_looked_at", "charge.refunded"));
   const [message] = await messagesOf(hooklatch, "evt_looked_at", "held");
@@ -124,7 +124,7 @@ goes("who looks at a body is in the audit log, and not in the history of the eve
   assert.ok(await page.locator("tbody tr").filter({ hasText: "body_read" }).filter({ hasText: "evt_looked_at" }).count() >= 3);
 });
 
-goes("failures and refusals stand by their cause, and a filter with a typo says what was meant", {}, async ({ page, context }) => {
+browserTest("failures and refusals stand by their cause, and a filter with a typo says what was meant", {}, async ({ page, context }) => {
   const hooklatch = await guarded();
   for (const n of [1, 2]) await accepted(stripe(hooklatch, `evt_cause_${n}`, "order.paid"));
   for (const n of [1, 2]) await messagesOf(hooklatch, `evt_cause_${n}`, "dead");

@@ -1,9 +1,9 @@
-// Paths of somebody who comes and goes.
+// Tests of signing in and out.
 import assert from "node:assert/strict";
-import { goes, looksWell } from "../kit/browser.mjs";
+import { browserTest, looksWell } from "../kit/browser.mjs";
 import { guarded, signIn, tokens } from "../kit/world.mjs";
 
-goes("a wrong token stays outside, a good one comes to where it wanted to", {}, async ({ page, watch }) => {
+browserTest("a wrong token is refused, a valid one opens the requested page", {}, async ({ page, watch }) => {
   const hooklatch = await guarded();
   watch.statuses.add(401);
   await page.goto(`${hooklatch.url}/messages?state=held`);
@@ -20,7 +20,7 @@ goes("a wrong token stays outside, a good one comes to where it wanted to", {}, 
   assert.equal(await page.evaluate(() => document.cookie), "");
 });
 
-goes("who signs out is outside, and back leads to nothing", {}, async ({ page, context, watch }) => {
+browserTest("signing out ends the session, and the back button shows no page", {}, async ({ page, context, watch }) => {
   const hooklatch = await guarded();
   await signIn(context, hooklatch, "reader");
   await page.goto(`${hooklatch.url}/events`);
@@ -33,7 +33,7 @@ goes("who signs out is outside, and back leads to nothing", {}, async ({ page, c
   assert.deepEqual(watch.complaints, []);
 });
 
-goes("signing out everywhere ends the session of another browser, too", {}, async ({ page, context, t }) => {
+browserTest("signing out everywhere ends the session of another browser, too", {}, async ({ page, context, t }) => {
   const hooklatch = await guarded();
   const other = await context.browser().newContext();
   t.after(() => other.close());
@@ -48,7 +48,7 @@ goes("signing out everywhere ends the session of another browser, too", {}, asyn
   await elsewhere.waitForURL(/\/sign-in/);
 });
 
-goes("the way in and the way out look well", {}, async ({ page, context }) => {
+browserTest("the pages for signing in and out fit the window", {}, async ({ page, context }) => {
   const hooklatch = await guarded();
   await looksWell(page, `${hooklatch.url}/sign-in`);
   await signIn(context, hooklatch, "viewer");

@@ -1,6 +1,6 @@
-// Paths of somebody who has to trust what a screen says of how things stand.
+// Tests that the screens show the state as it is.
 import assert from "node:assert/strict";
-import { goes, text } from "../kit/browser.mjs";
+import { browserTest, text } from "../kit/browser.mjs";
 import { farSide } from "../kit/far_side.mjs";
 import { start, until } from "../kit/programs.mjs";
 import { accepted, secrets, stripe } from "../kit/sender.mjs";
@@ -34,7 +34,7 @@ unknown = "hold"
   return { ...hooklatch, stop };
 });
 
-goes("a lane that is stuck never says that it moves, and a breaker that tries again by itself needs nobody", {}, async ({ page, context }) => {
+browserTest("a stuck lane is not shown as moving, and a breaker that retries by itself needs no operator", {}, async ({ page, context }) => {
   const hooklatch = await broken();
   await accepted(stripe(hooklatch, "evt_lane_a", "away.paid", { object: { customer: "cus_a" } }));
   await until("the breaker is open", async () => (await asked(hooklatch, "/destinations/away")).breaker === "open");
@@ -52,7 +52,7 @@ goes("a lane that is stuck never says that it moves, and a breaker that tries ag
   assert.match(await text(page.locator("section[aria-labelledby=due]")), /away breaker open/);
 });
 
-goes("since when a call is held is when it was held, and not the end of a lease", {}, async ({ page, context }) => {
+browserTest("a held call shows since when it is held, and not the end of a lease", {}, async ({ page, context }) => {
   const hooklatch = await broken();
   const beforeMs = Date.now();
   await accepted(stripe(hooklatch, "evt_since", "bank.paid"));
@@ -68,7 +68,7 @@ goes("since when a call is held is when it was held, and not the end of a lease"
   assert.doesNotMatch(await text(page.getByRole("main")), /due in/);
 });
 
-goes("the name of the server stands in the head and the title of every page, and times say that they are UTC", {}, async ({ page, context }) => {
+browserTest("the name of the server stands in the head and the title of every page, and times say that they are UTC", {}, async ({ page, context }) => {
   const hooklatch = await broken();
   await accepted(stripe(hooklatch, "evt_named", "away.named"));
   await signIn(context, hooklatch, "operator");
@@ -89,7 +89,7 @@ goes("the name of the server stands in the head and the title of every page, and
   assert.equal(await time.getAttribute("title"), `${await time.getAttribute("datetime")} (${local} where you are)`);
 });
 
-goes("the live list does not say that it lost a connection which it never had", {}, async ({ page, context }) => {
+browserTest("the live list reports no lost connection before it had one", {}, async ({ page, context }) => {
   const hooklatch = await guarded();
   await signIn(context, hooklatch, "viewer");
   await page.addInitScript(() => {
@@ -105,7 +105,7 @@ goes("the live list does not say that it lost a connection which it never had", 
   assert.deepEqual(await page.evaluate(() => globalThis.said), ["Live."]);
 });
 
-goes("a link to what is gone names it", {}, async ({ page, context, watch }) => {
+browserTest("a link to a deleted record names it", {}, async ({ page, context, watch }) => {
   const hooklatch = await guarded();
   await signIn(context, hooklatch, "operator");
   watch.statuses.add(404);
@@ -116,7 +116,7 @@ goes("a link to what is gone names it", {}, async ({ page, context, watch }) => 
   }
 });
 
-goes("a forgery says from where it came, and a wrong path which sender was meant", {}, async ({ page, context }) => {
+browserTest("a forgery shows its address, and a wrong path the sender that was meant", {}, async ({ page, context }) => {
   const hooklatch = await guarded();
   assert.equal(await stripe(hooklatch, "evt_forged_from", "order.paid", { secret: "whsec_of_somebody_else" }), 401);
   assert.equal((await fetch(`${hooklatch.receiver}/webhooks/strpe`, { method: "POST", body: "{}" })).status, 404);

@@ -1,12 +1,12 @@
-// Paths of somebody who watches events come in.
+// Tests of the live list of events.
 import assert from "node:assert/strict";
-import { goes, text } from "../kit/browser.mjs";
+import { browserTest, text } from "../kit/browser.mjs";
 import { accepted, stripe } from "../kit/sender.mjs";
 import { dev } from "../kit/world.mjs";
 
 const state = (page) => page.locator("[data-follow] [role=status]");
 
-/** Opens the list, of this type alone, and waits until it is followed. */
+/** Opens the list, of this type alone, and waits until it is live. */
 async function follow(page, hooklatch, type) {
   await page.goto(`${hooklatch.url}/events?type=${type}`);
   await state(page).getByText("Live.").waitFor();
@@ -15,7 +15,7 @@ async function follow(page, hooklatch, type) {
 const row = (page, id) => page.locator("tbody tr").filter({ hasText: id });
 const ids = (page) => page.locator("tbody a.id").allInnerTexts();
 
-goes("events appear on top while one watches, each once, and only those that the filter takes", {}, async ({ page }) => {
+browserTest("new events appear on top of the live list, each once, and only those that match the filter", {}, async ({ page }) => {
   const hooklatch = await dev();
   await accepted(stripe(hooklatch, "evt_tail_before", "tail.seen"));
   await follow(page, hooklatch, "tail.seen");
@@ -26,7 +26,7 @@ goes("events appear on top while one watches, each once, and only those that the
   assert.equal(await text(row(page, "evt_tail_3").locator(".chip").first()), "ignored");
 });
 
-goes("the first event of an empty list appears as well", {}, async ({ page }) => {
+browserTest("the first event of an empty list appears as well", {}, async ({ page }) => {
   const hooklatch = await dev();
   await follow(page, hooklatch, "tail.first");
   await page.getByText("No event is found by this filter.").waitFor();
@@ -34,7 +34,7 @@ goes("the first event of an empty list appears as well", {}, async ({ page }) =>
   await row(page, "evt_tail_first").waitFor();
 });
 
-goes("the list stands still while a row is selected, and goes on", {}, async ({ page }) => {
+browserTest("the list stands still while a row is selected, and goes on", {}, async ({ page }) => {
   const hooklatch = await dev();
   await accepted(stripe(hooklatch, "evt_held_0", "tail.held"));
   await follow(page, hooklatch, "tail.held");
@@ -49,7 +49,7 @@ goes("the list stands still while a row is selected, and goes on", {}, async ({ 
   assert.deepEqual(await ids(page), ["evt_held_2", "evt_held_1", "evt_held_0"]);
 });
 
-goes("the list stands still while text is selected, and while its button says so", {}, async ({ page }) => {
+browserTest("the list stands still while text is selected, and while its button says so", {}, async ({ page }) => {
   const hooklatch = await dev();
   await accepted(stripe(hooklatch, "evt_marked_0", "tail.marked"));
   await follow(page, hooklatch, "tail.marked");
@@ -64,7 +64,7 @@ goes("the list stands still while text is selected, and while its button says so
   await row(page, "evt_marked_1").waitFor();
 });
 
-goes("nothing is fetched for a tab that is hidden; shown again, it has what it missed", {}, async ({ page }) => {
+browserTest("a hidden tab fetches nothing, and catches up when it is shown again", {}, async ({ page }) => {
   const hooklatch = await dev();
   await page.clock.install();
   await follow(page, hooklatch, "tail.hidden");
@@ -87,7 +87,7 @@ goes("nothing is fetched for a tab that is hidden; shown again, it has what it m
   assert.deepEqual(await ids(page), ["evt_hidden_2", "evt_hidden_1", "evt_hidden_0"]);
 });
 
-goes("without scripts the list is looked at again by a link", { isScripted: false }, async ({ page }) => {
+browserTest("without scripts a link reloads the list", { isScripted: false }, async ({ page }) => {
   const hooklatch = await dev();
   await page.goto(`${hooklatch.url}/events?type=tail.unscripted`);
   await page.getByText("No event is found by this filter.").waitFor();

@@ -1,4 +1,4 @@
-//! Messages, by whatever they are asked by, and one with its attempts.
+//! The list of messages with each of its filters, and one message with its attempts.
 
 use hooklatch_core::types::MessageState;
 use serde_json::{Value, json};
@@ -8,13 +8,13 @@ use crate::contract::Answer;
 use crate::database::{Database, on_both};
 
 on_both!(
-    messages_are_listed_by_whatever_they_are_asked_by,
+    messages_are_listed_by_every_filter,
     a_list_of_messages_holds_still_while_rows_arrive,
     one_message_shows_its_answers_to_readers_and_says_so_in_the_audit_log,
-    answers_within_a_ledger_are_told_by_the_audit_log_though_no_content_is_kept,
+    responses_shown_in_a_ledger_are_audited_without_their_content,
 );
 
-async fn messages_are_listed_by_whatever_they_are_asked_by(database: &Database) {
+async fn messages_are_listed_by_every_filter(database: &Database) {
     fill(database).await;
     let server = serve(database).await;
     let viewer = with(&server, "viewer");
@@ -136,12 +136,12 @@ async fn one_message_shows_its_answers_to_readers_and_says_so_in_the_audit_log(d
     assert_eq!(with(&server, "operator").get("/audit?cursor=1").await.body["items"], json!([]));
     assert_eq!(with(&server, "operator").get("/audit?cursor=x").await.status, 404);
     assert_eq!(with(&server, "viewer").get("/audit").await.status, 403);
-    for nobody in ["1", "0", "x", "99999999999999999999", "-1024"] {
-        assert_eq!(with(&server, "viewer").get(&format!("/messages/{nobody}")).await.status, 404, "{nobody}");
+    for absent in ["1", "0", "x", "99999999999999999999", "-1024"] {
+        assert_eq!(with(&server, "viewer").get(&format!("/messages/{absent}")).await.status, 404, "{absent}");
     }
 }
 
-async fn answers_within_a_ledger_are_told_by_the_audit_log_though_no_content_is_kept(database: &Database) {
+async fn responses_shown_in_a_ledger_are_audited_without_their_content(database: &Database) {
     fill(database).await;
     let answers = "INSERT INTO outbox_attempts (message_id, attempt_n, started_at_ms, finished_at_ms, http_status, shard,
              node, result, error, response)
@@ -153,8 +153,8 @@ async fn answers_within_a_ledger_are_told_by_the_audit_log_though_no_content_is_
         AND detail = '2 kept answers'";
     let answers_of = |answer: &Answer| {
         let entries = answer.body["entries"].as_array().unwrap().iter();
-        let told = entries.filter(|entry| entry["what"] == "attempt");
-        told.map(|entry| entry["attempt"]["response"].as_str().map(str::to_owned)).collect::<Vec<_>>()
+        let attempts = entries.filter(|entry| entry["what"] == "attempt");
+        attempts.map(|entry| entry["attempt"]["response"].as_str().map(str::to_owned)).collect::<Vec<_>>()
     };
     let shown = with(&server, "viewer").get("/events/stripe/evt_4").await;
     assert_eq!((shown.status, answers_of(&shown)), (200, vec![None, None]));

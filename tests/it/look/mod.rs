@@ -1,5 +1,5 @@
-//! What people look at besides events: messages, lanes, destinations, providers, refusals, the backlog. Each route with
-//! rows in every state, for every role, and within a token's scope. Every answer is held against the contract.
+//! The read routes besides events: messages, lanes, destinations, providers, refusals, the backlog. Each route with
+//! rows in every state, for every role, and within a token's scope. Every response is validated against the contract.
 
 mod messages;
 mod places;
@@ -16,7 +16,7 @@ use crate::process::Server;
 
 pub(super) const TOKENS: [(&str, &str); 2] =
     [("viewer", "viewer-token-0123456789"), ("operator", "operator-token-0123456789")];
-/// A configuration that calls nobody: what tests write stays as it is.
+/// A configuration that makes no calls, so that rows of a test stay unchanged.
 const QUIET: &str = "[outbox]\npoll_ms = 60000\n[retention]\nevery_ms = 0\n\
     [destinations.billing]\nurl = \"http://127.0.0.1:9/\"\nconcurrency_n = 3\nrate_per_s = 7\n";
 
@@ -91,7 +91,7 @@ pub(super) async fn add_message(database: &Database, seq: i64, state: &str, dest
 }
 
 /// Events 1 to 7 of `stripe`, a message to `billing` of each, one in every state; 8 and 9 are of `adyen` and go to
-/// `ledger`, which nobody has configured, 9 to `billing` as well.
+/// `ledger`, which is not configured, 9 to `billing` as well.
 pub(super) async fn fill(database: &Database) {
     drop(database.store().await);
     for (seq, state) in (1_i64..).zip(MessageState::ALL) {

@@ -148,8 +148,8 @@ async fn providers_are_shown_with_what_their_senders_need_and_did(database: &Dat
         (&json!(1), &json!(20_000))
     );
     assert_eq!((&shown["secrets"][0]["position"], &shown["secrets"][0]["matched_n"]), (&json!(1), &json!(0)));
-    for nobody in ["adyen", "nobody", "A%20B"] {
-        assert_eq!(viewer.get(&format!("/providers/{nobody}")).await.status, 404, "{nobody}");
+    for absent in ["adyen", "nobody", "A%20B"] {
+        assert_eq!(viewer.get(&format!("/providers/{absent}")).await.status, 404, "{absent}");
     }
     run(
         database,
@@ -193,14 +193,14 @@ async fn refused_requests_are_listed_page_by_page_and_their_headers_are_for_read
     }
     let looked = "SELECT COUNT(*) FROM audit_log";
     assert_eq!(database.count(looked).await, 0, "no header was shown");
-    let told = with(&server, "operator").get("/rejected?limit=1").await.body;
+    let refused = with(&server, "operator").get("/rejected?limit=1").await.body;
     let read = "SELECT COUNT(*) FROM audit_log WHERE action = 'headers_read' AND actor = 'operator'
         AND provider = 'stripe' AND detail = '1 refused request'";
     assert_eq!(database.count(read).await, 1);
     with(&server, "operator").get(&format!("/search?id={}", "ab".repeat(32))).await;
     assert_eq!(database.count(looked).await, 3, "those that a search shows, of each provider");
-    assert_eq!(told["items"][0]["headers"]["user-agent"], json!(["Stripe/1.0"]));
-    assert_eq!(told["items"][0]["body_digest"], "ab".repeat(32));
+    assert_eq!(refused["items"][0]["headers"]["user-agent"], json!(["Stripe/1.0"]));
+    assert_eq!(refused["items"][0]["body_digest"], "ab".repeat(32));
     for wrong in ["?provider=A", "?limit=x"] {
         assert_eq!(viewer.get(&format!("/rejected{wrong}")).await.status, 400, "{wrong}");
     }

@@ -1,5 +1,4 @@
-//! How PostgreSQL goes about what people look at, with a million messages behind them: by an index, and no further than
-//! a page may look.
+//! PostgreSQL's plans for the read routes, with a million messages: by an index, and no further than a page may look.
 
 use hooklatch_store::{meter_statements, people_statements, read_statements};
 use serde_json::Value;
@@ -41,8 +40,8 @@ const FILL: [&str; 10] = [
 const BIG: [&str; 5] =
     ["outbox_queue", "outbox_finished", "processed_webhook_events", "audit_log", "outbox_attempts"];
 
-/// What is asked, with values that find something, and how many rows any step may look at for it.
-const ASKED: [(&str, &str, u32); 47] = [
+/// The queries, with values that find something, and how many rows any step may read for it.
+const QUERIES: [(&str, &str, u32); 47] = [
     // Everything, from the newest on.
     ("messages of the queue", "9223372036854775807, 0, NULL, NULL, NULL, 0, '{}', 0, '{}', 50", 200),
     ("messages of history", "9223372036854775807, 0, NULL, NULL, NULL, 0, '{}', 0, '{}', 50", 200),
@@ -150,7 +149,7 @@ fn assert_bounded(what: &str, values: &str, plan: &Value, rows_n_max: u32) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_people_look_at_is_found_by_an_index_within_bounds_among_a_million() {
+async fn read_routes_use_an_index_within_bounds_among_a_million() {
     let Some(database) = Database::create(On::Postgres).await else { return };
     drop(database.store().await);
     let mut db = PgConnection::connect(&database.url).await.unwrap();
@@ -162,7 +161,7 @@ async fn what_people_look_at_is_found_by_an_index_within_bounds_among_a_million(
     for mode in ["force_custom_plan", "force_generic_plan"] {
         run(&mut db, &format!("SET plan_cache_mode = {mode}")).await;
         let mut slowest = (0.0, "");
-        for (what, values, rows_n_max) in ASKED {
+        for (what, values, rows_n_max) in QUERIES {
             let (_, sql) = all.iter().find(|(name, _)| *name == what).unwrap_or_else(|| panic!("no {what}"));
             // Asked in a transaction that sees one moment, which has it so.
             let is_of_one_moment = OF_ONE_MOMENT.iter().any(|name| what.starts_with(name));

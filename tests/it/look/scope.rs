@@ -1,4 +1,4 @@
-//! What is out of a token's scope is not there, whoever asks and however.
+//! Records out of a token's scope are not found, by any endpoint.
 
 use std::collections::BTreeSet;
 
@@ -11,13 +11,13 @@ use crate::database::{Database, on_both};
 use crate::store::name;
 
 on_both!(
-    nothing_out_of_scope_is_there,
+    records_out_of_scope_are_not_found,
     the_audit_log_is_paged_and_shows_what_is_in_scope,
-    a_ledger_tells_no_decision_about_a_message_that_may_have_gone_anywhere,
+    a_ledger_hides_decisions_about_messages_of_unknown_destination,
 );
 
-/// Somebody whose word reaches these alone.
-fn somebody(role: Role, providers: &[&str], destinations: &[&str]) -> Principal {
+/// A principal with this scope.
+fn principal_with(role: Role, providers: &[&str], destinations: &[&str]) -> Principal {
     let reach = |names: &[&str]| {
         if names.is_empty() {
             Reach::All
@@ -38,7 +38,7 @@ async fn seen(store: &Store, principal: &Principal, filter: MessageFilter) -> Ve
     page.items.iter().map(|one| one.message_id.event_seq()).collect()
 }
 
-async fn nothing_out_of_scope_is_there(database: &Database) {
+async fn records_out_of_scope_are_not_found(database: &Database) {
     fill(database).await;
     let store = database.store().await;
     store.rejections_insert(&[refusal(1, "stripe"), refusal(2, "adyen")]).await.unwrap();
@@ -57,11 +57,11 @@ async fn nothing_out_of_scope_is_there(database: &Database) {
         (&[], &["ledger"], to("billing"), vec![]),
         (&["adyen"], &["billing"], to("billing"), vec![9]),
     ] {
-        let principal = somebody(Role::Admin, providers, destinations);
+        let principal = principal_with(Role::Admin, providers, destinations);
         assert_eq!(seen(&store, &principal, filter).await, wanted, "{principal:?}");
     }
     let open = |providers: &[&str], destinations: &[&str]| {
-        PeopleDoor::new(store.clone()).open(somebody(Role::Operator, providers, destinations))
+        PeopleDoor::new(store.clone()).open(principal_with(Role::Operator, providers, destinations))
     };
     let is_gone = |answer: Result<(), PeopleError>| matches!(answer, Err(PeopleError::NotFound));
     let id = MessageId::from_column(9 * 1_024);
@@ -89,7 +89,7 @@ async fn nothing_out_of_scope_is_there(database: &Database) {
     // The head of the only lane is of stripe.
     assert_eq!((lanes(&["stripe"], &[]).await, lanes(&["adyen"], &[]).await), (1, 0));
     assert_eq!((lanes(&[], &["billing"]).await, lanes(&[], &["ledger"]).await), (1, 0));
-    let viewer = PeopleDoor::new(store.clone()).open(somebody(Role::Viewer, &[], &[]));
+    let viewer = PeopleDoor::new(store.clone()).open(principal_with(Role::Viewer, &[], &[]));
     let denied = viewer.take_taught(&name("stripe"), 1).await.map(drop);
     assert!(matches!(denied, Err(PeopleError::Denied(Role::Operator))), "{denied:?}");
 }
@@ -109,7 +109,8 @@ async fn the_audit_log_is_paged_and_shows_what_is_in_scope(database: &Database) 
     .await;
     let store = database.store().await;
     let seen = async |providers: &[&str], destinations: &[&str]| {
-        let people = PeopleDoor::new(store.clone()).open(somebody(Role::Operator, providers, destinations));
+        let people =
+            PeopleDoor::new(store.clone()).open(principal_with(Role::Operator, providers, destinations));
         let (mut found, mut before) = (Vec::new(), None);
         loop {
             let page = people.audit(before, 2).await.unwrap();
@@ -124,11 +125,11 @@ async fn the_audit_log_is_paged_and_shows_what_is_in_scope(database: &Database) 
     assert_eq!(seen(&[], &["ledger"]).await, [3]);
     assert_eq!(seen(&["adyen"], &["billing"]).await, [4], "one of the queue, one of history");
     assert_eq!(seen(&[], &["billing"]).await, [4, 2]);
-    let viewer = PeopleDoor::new(store.clone()).open(somebody(Role::Reader, &[], &[]));
+    let viewer = PeopleDoor::new(store.clone()).open(principal_with(Role::Reader, &[], &[]));
     assert!(matches!(viewer.audit(None, 2).await, Err(PeopleError::Denied(Role::Operator))));
 }
 
-async fn a_ledger_tells_no_decision_about_a_message_that_may_have_gone_anywhere(database: &Database) {
+async fn a_ledger_hides_decisions_about_messages_of_unknown_destination(database: &Database) {
     fill(database).await;
     // The second one is about a message that was pruned.
     run(
@@ -141,8 +142,9 @@ async fn a_ledger_tells_no_decision_about_a_message_that_may_have_gone_anywhere(
     )
     .await;
     let store = database.store().await;
-    let told = async |destinations: &[&str]| {
-        let people = PeopleDoor::new(store.clone()).open(somebody(Role::Operator, &["adyen"], destinations));
+    let visible = async |destinations: &[&str]| {
+        let people =
+            PeopleDoor::new(store.clone()).open(principal_with(Role::Operator, &["adyen"], destinations));
         let key = EventKey { provider: name("adyen"), event_id: "evt_9".to_owned() };
         let ledger = people.event_ledger(&key, 10_000, |_| EventTaker::Somebody).await.unwrap();
         let reason = |entry: LedgerEntry| match entry.what {
@@ -151,7 +153,7 @@ async fn a_ledger_tells_no_decision_about_a_message_that_may_have_gone_anywhere(
         };
         ledger.entries.into_iter().filter_map(reason).collect::<Vec<_>>()
     };
-    assert_eq!(told(&[]).await, ["kept", "pruned", "of the event"]);
-    assert_eq!(told(&["billing"]).await, ["kept", "of the event"]);
-    assert_eq!(told(&["ledger"]).await, ["of the event"]);
+    assert_eq!(visible(&[]).await, ["kept", "pruned", "of the event"]);
+    assert_eq!(visible(&["billing"]).await, ["kept", "of the event"]);
+    assert_eq!(visible(&["ledger"]).await, ["of the event"]);
 }

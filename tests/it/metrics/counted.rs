@@ -1,4 +1,4 @@
-//! What is open is counted where it stands, and nodes know together how often a sender sends.
+//! Open events and messages are counted by state, and nodes share how often a sender sends.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::store::{admit, event, message, name};
 on_both!(
     messages_lanes_and_keys_are_counted_by_destination,
     events_are_counted_by_provider_and_each_up_to_a_bound,
-    what_is_finished_is_not_counted,
+    finished_messages_are_not_counted,
     nodes_know_together_how_often_a_sender_sends,
     two_nodes_add_at_once_and_lose_no_gap,
     a_time_from_a_wrong_clock_is_replaced,
@@ -113,7 +113,7 @@ async fn events_are_counted_by_provider_and_each_up_to_a_bound(database: &Databa
     assert_eq!(found, wanted);
 }
 
-async fn what_is_finished_is_not_counted(database: &Database) {
+async fn finished_messages_are_not_counted(database: &Database) {
     let store = database.store().await;
     admit(&store, &event("evt_1", "1"), &[message("billing")]).await;
     for one in take(&store).await {

@@ -1,4 +1,5 @@
-//! What `/metrics` says: of the tables (`counted.rs`, and at what price: `plans.rs`), and of a running server (`served.rs`).
+//! What `/metrics` exports: of the tables (`counted.rs`, and at what price: `plans.rs`), and of a running server
+//! (`served.rs`).
 
 mod counted;
 mod plans;

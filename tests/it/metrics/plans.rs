@@ -6,7 +6,7 @@ use sqlx::{AssertSqlSafe, Connection, Row, SqliteConnection};
 
 use crate::database::{Database, On};
 
-/// What SQLite is to say about how it finds the rows, of statements by their names.
+/// SQLite's expected query plans, of statements by their names.
 const WANTED: [(&str, &str); 10] = [
     ("due messages", "SEARCH q USING INDEX outbox_queue_due (destination=?"),
     ("stuck messages", "SEARCH q USING COVERING INDEX outbox_queue_stuck (destination=? AND state"),

@@ -1,4 +1,5 @@
-//! What the real binary says: of itself and of its senders, after a restart, without its database, and to strangers.
+//! Metrics of the real binary: of itself and of its senders, after a restart, without its database, and without a
+//! token.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -10,9 +11,9 @@ use crate::process::{Server, client, now_s, post_stripe, stripe_header, until};
 use crate::stub::Stub;
 
 on_both!(
-    a_scrape_tells_of_the_node_and_of_its_senders,
-    what_was_accepted_last_is_known_after_a_restart,
-    a_destination_that_was_removed_is_told_no_more_and_what_waits_for_it_is,
+    a_scrape_has_metrics_of_the_node_and_of_its_senders,
+    the_time_of_the_last_accepted_event_survives_a_restart,
+    metrics_of_a_removed_destination_end_but_its_waiting_messages_are_counted,
     what_strangers_and_senders_write_adds_nothing,
 );
 
@@ -76,7 +77,7 @@ key_valid_for_ms = 600000
     }
 }
 
-async fn a_scrape_tells_of_the_node_and_of_its_senders(database: &Database) {
+async fn a_scrape_has_metrics_of_the_node_and_of_its_senders(database: &Database) {
     let stub = Stub::start().await;
     let server = Server::start(&database.url, &to(&stub.url())).await;
     let url = server.url("/webhooks/stripe");
@@ -129,11 +130,11 @@ async fn a_scrape_tells_of_the_node_and_of_its_senders(database: &Database) {
     for of_file in ["hooklatch_database_bytes", "hooklatch_database_disk_free_bytes"] {
         assert_eq!(value(&text, of_file).is_some_and(|bytes| bytes > 0.0), is_file, "{of_file}");
     }
-    told_as_in_the_table(&text);
+    assert_metrics_match_their_table(&text);
 }
 
 /// Each metric has the type and the words of its row, and each label that it has stands there.
-fn told_as_in_the_table(text: &str) {
+fn assert_metrics_match_their_table(text: &str) {
     let rows: Vec<_> = METRIC_GROUPS.iter().flat_map(|group| group.metrics).collect();
     for line in text.lines().filter(|line| line.starts_with("# TYPE ")) {
         let [_, _, name, metric_type] = line.split(' ').collect::<Vec<_>>()[..] else { panic!("{line}") };
@@ -152,7 +153,7 @@ fn told_as_in_the_table(text: &str) {
     }
 }
 
-async fn what_was_accepted_last_is_known_after_a_restart(database: &Database) {
+async fn the_time_of_the_last_accepted_event_survives_a_restart(database: &Database) {
     let mut server = Server::start(&database.url, "").await;
     let last = r#"hooklatch_last_accepted_timestamp_seconds{provider="stripe"}"#;
     assert_eq!(value(&server.admin_text("/metrics").await, last), None, "there was none");
@@ -165,7 +166,7 @@ async fn what_was_accepted_last_is_known_after_a_restart(database: &Database) {
     assert_eq!(value(&server.admin_text("/metrics").await, last), before);
 }
 
-async fn a_destination_that_was_removed_is_told_no_more_and_what_waits_for_it_is(database: &Database) {
+async fn metrics_of_a_removed_destination_end_but_its_waiting_messages_are_counted(database: &Database) {
     let mut server = Server::start(&database.url, &to("http://127.0.0.1:9")).await;
     post_stripe(&client(), &server.url("/webhooks/stripe"), "evt_1").await.unwrap();
     let key_left = r#"hooklatch_key_left_seconds{destination="billing"}"#;
@@ -189,7 +190,7 @@ async fn a_destination_that_was_removed_is_told_no_more_and_what_waits_for_it_is
     }
 }
 
-/// Sends what strangers and a sender may write, with `n` in every place.
+/// Sends what an unauthenticated sender may write, with `n` in every place.
 async fn odd_requests(server: &Server, n: usize) {
     let client = client();
     let text = format!("x{n}\"}},evil=\"{n}");
@@ -262,7 +263,7 @@ fn is_of_the_program(series: &str) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_the_database_a_scrape_answers_at_once_and_tells_how_old_it_is() {
+async fn without_the_database_a_scrape_responds_at_once_with_its_age() {
     let Some(database) = Database::create(On::Postgres).await else { return };
     let server = Server::start(&database.url, "").await;
     let url = server.url("/webhooks/stripe");
@@ -286,7 +287,7 @@ async fn without_the_database_a_scrape_answers_at_once_and_tells_how_old_it_is()
         client.get(&metrics).send().await.unwrap().text().await.unwrap();
     }
     assert!(started.elapsed() < Duration::from_secs(5), "20 scrapes took {:?}", started.elapsed());
-    // A stranger changes nothing about that.
+    // Refused requests do not change that.
     let forged = client.post(&url).header("stripe-signature", "t=1,v1=00").body("{}");
     assert_eq!(forged.send().await.unwrap().status(), 401);
     assert_eq!(post_stripe(&client, &url, "evt_2").await, Err("503".to_owned()));

@@ -11,7 +11,7 @@ fn ours(unknown: Unknown) -> Protocol {
     Protocol {
         unknown,
         honours_keys: unknown == Unknown::Retry,
-        // Leases and ends of attempts are told by one clock: the database's, or that of the only node.
+        // Leases and ends of attempts use one clock: the database's, or that of the only node.
         skew: 0,
         is_pause_unbounded: unknown != Unknown::Query,
         is_fenced: true,
@@ -19,7 +19,7 @@ fn ours(unknown: Unknown) -> Protocol {
         // about a call that is still under way.
         has_heartbeat: unknown != Unknown::Query,
         remembers_lapse: true,
-        tells_lapse: true,
+        records_lapse: true,
         appends_what_it_deleted: true,
         waits_to_ask: true,
         believes_gateways: false,
@@ -51,11 +51,11 @@ fn the_model_catches_what_is_broken_on_purpose() {
     caught(unfenced(Unknown::Retry), "nobody's row is taken away by another");
     let blind = Protocol { appends_what_it_deleted: false, ..ours(Unknown::Retry) };
     caught(blind, "what is done is told once");
-    caught(Protocol { tells_lapse: false, ..ours(Unknown::Retry) }, "how each claim ended is told");
+    caught(Protocol { records_lapse: false, ..ours(Unknown::Retry) }, "how each claim ended is told");
     let forgetful = |unknown| Protocol { remembers_lapse: false, ..ours(unknown) };
     caught(forgetful(Unknown::Hold), "hold repeats nothing");
     caught(forgetful(Unknown::Query), "query repeats nothing");
-    // Asked while the call is still worked on, the destination says "no" of what is yet to happen.
+    // Queried while the call is still worked on, the destination answers "no" for what is yet to happen.
     caught(Protocol { waits_to_ask: false, ..ours(Unknown::Query) }, "query repeats nothing");
     let credulous = |unknown| Protocol { believes_gateways: true, ..ours(unknown) };
     caught(credulous(Unknown::Hold), "hold repeats nothing");

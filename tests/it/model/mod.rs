@@ -1,4 +1,4 @@
-//! The lease protocol, checked in every order of events: crashes, pauses, lost answers, clocks that differ, a
+//! The lease protocol, checked in every order of steps: crashes, pauses, lost answers, clocks that differ, a
 //! destination that works on after the time-out, and a gateway that says "it failed" of what was done.
 //!
 //! One message, two workers. The queue's row, while it is leased, is the attempt under way; a settlement that finds the
@@ -17,9 +17,9 @@ use states::{At, Call, Step, Worker, World};
 const LEASE: u8 = 4;
 const TIMEOUT: u8 = 1;
 const MARGIN: u8 = 1;
-/// How long the destination may work on a call, from its first byte; shorter than what is waited before it is asked.
+/// How long the destination may work on a call, from its first byte; shorter than the wait before it is queried.
 const WORK: u8 = 2;
-/// How long after an attempt's end nobody asks, and no "no" is believed.
+/// How long after an attempt's end no query is sent and no "no" is believed.
 const AFTER: u8 = WORK;
 /// When the model's time ends.
 const END: u8 = 9;
@@ -47,15 +47,15 @@ struct Protocol {
     is_fenced: bool,
     /// True when a lease is prolonged while its call is under way.
     has_heartbeat: bool,
-    /// True when a claim of a lapsed lease remembers that nobody knows what its holder did.
+    /// True when a claim of a lapsed lease remembers that the result of its holder is unknown.
     remembers_lapse: bool,
-    /// True when it waits before it asks, until a call can no longer be under way at the destination.
+    /// True when it waits before the query, until a call can no longer be under way at the destination.
     waits_to_ask: bool,
-    /// True when that claim also tells of it in the history.
-    tells_lapse: bool,
+    /// True when that claim also records it in the history.
+    records_lapse: bool,
     /// True when the history gets its row from what was deleted, and not from what was to be.
     appends_what_it_deleted: bool,
-    /// True when what a gateway says of a lost answer is taken for the destination's own word.
+    /// True when a gateway's report of a lost response counts as the destination's own.
     believes_gateways: bool,
 }
 
@@ -87,7 +87,7 @@ impl Protocol {
         Some(if fits { Worker::Sending { token, until } } else { knows(At::Ready, stays) })
     }
 
-    /// The end of an attempt of which nobody knows what it did.
+    /// The end of an attempt whose effect is unknown.
     fn unknown(self, world: &World, n: usize, token: u8) -> Worker {
         let now = self.now(world, n);
         let to = if self.unknown == Unknown::Hold { At::Held } else { At::Ready };
@@ -101,7 +101,7 @@ impl Protocol {
         Worker::Knows { token, to: At::Ready, is_unknown: false, ended_at: now, visible_at: now }
     }
 
-    /// What the one it was made for is not there to hear.
+    /// The caller is gone: its call continues at the destination without it.
     fn leave(world: &mut World, n: usize) {
         if let Worker::Sent { call: Call::AtWork { until }, .. } = world.workers[n] {
             world.orphans.push(until);
@@ -125,7 +125,7 @@ impl Protocol {
             return;
         }
         world.is_robbed |= !is_own;
-        world.told |= 1 << token;
+        world.recorded |= 1 << token;
         world.at = to;
         world.visible_at = visible_at;
         world.is_unknown = is_unknown;
@@ -152,7 +152,7 @@ impl Model for Protocol {
             orphans: Vec::new(),
             effects_n: 0,
             ended: None,
-            told: 0,
+            recorded: 0,
             finished_n: 0,
             is_robbed: false,
         };
@@ -209,8 +209,8 @@ impl Model for Protocol {
                     return None;
                 }
                 let is_lapsed = world.at == At::Leased && self.remembers_lapse;
-                if world.at == At::Leased && self.tells_lapse {
-                    next.told |= 1 << world.token;
+                if world.at == At::Leased && self.records_lapse {
+                    next.recorded |= 1 << world.token;
                 }
                 next.at = At::Leased;
                 next.token += 1;
@@ -309,7 +309,7 @@ impl Model for Protocol {
             }),
             Property::always("nobody's row is taken away by another", |_, world: &World| !world.is_robbed),
             Property::always("how each claim ended is told", |_, world: &World| {
-                (1..world.token).all(|token| world.told & (1 << token) != 0)
+                (1..world.token).all(|token| world.recorded & (1 << token) != 0)
             }),
             Property::sometimes("it gets done", |_, world: &World| world.at == At::Done),
         ]

@@ -13,7 +13,7 @@ use super::Unknown;
 
 /// How long the destination may work on a call, from its first byte, that moment included.
 const WORK: u8 = 1;
-/// How long after the end of a call nobody asks about it.
+/// How long after the end of a call no query about it is sent.
 const AFTER: u8 = WORK + 1;
 /// How long the destination knows a key, from its first effect; the sender counts on less, by the time that a call takes.
 const KEY_KNOWN: u8 = 4;
@@ -98,7 +98,7 @@ enum Step {
     Tick,
     /// The sender sends the event, for the first time or again.
     Arrive,
-    /// A person orders another run.
+    /// An operator orders another run.
     Order,
     /// The handler of the run succeeds: its message is queued.
     Plan,

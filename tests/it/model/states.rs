@@ -1,4 +1,4 @@
-//! What the model knows of the message, its workers and their calls, and what may happen next.
+//! The model's state of the message, its workers and their calls, and the possible next steps.
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum At {
@@ -47,7 +47,7 @@ pub(super) enum Call {
         until: u8,
     },
     Acted,
-    /// It said "not now" before it did anything.
+    /// It answered "not now" before it did anything.
     Declined,
 }
 
@@ -60,13 +60,13 @@ pub(super) struct World {
     pub(super) is_unknown: bool,
     pub(super) ended_at: u8,
     pub(super) workers: [Worker; 2],
-    /// Calls that nobody listens to any more and that are still worked on; when each is over.
+    /// Calls that the caller has given up and the destination still works on; when each is over.
     pub(super) orphans: Vec<u8>,
     pub(super) effects_n: u8,
-    /// The first end the message came to.
+    /// The first final state of the message.
     pub(super) ended: Option<At>,
-    /// Claims of which the history tells how they ended, a bit for each.
-    pub(super) told: u16,
+    /// Claims whose end the history records, a bit for each.
+    pub(super) recorded: u16,
     /// Rows of the message among those that are done.
     pub(super) finished_n: u8,
     /// True when a settlement ever took away the row of a claim that was not its own.

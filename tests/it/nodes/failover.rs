@@ -1,4 +1,4 @@
-//! A primary that goes away, a standby that takes over, and what a synchronous standby is worth.
+//! A primary that fails, a standby that takes over, and what a synchronous standby guarantees.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use super::load::Load;
 use super::server::Postgres;
 use crate::process::{Server, client, post_stripe, until};
 
-const PATIENCE: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(1);
 /// From the moment a host takes writes until events are taken through it.
 const FOLLOWED_WITHIN: Duration = Duration::from_secs(20);
 
@@ -15,7 +15,7 @@ const FOLLOWED_WITHIN: Duration = Duration::from_secs(20);
 async fn wait_for_standby(primary: &Postgres, name: &str) {
     primary.execute(&format!("ALTER SYSTEM SET synchronous_standby_names = '{name}'")).await;
     primary.execute("SELECT pg_reload_conf()").await;
-    until("the standby is synchronous", PATIENCE, String::new, async || {
+    until("the standby is synchronous", TIMEOUT, String::new, async || {
         let is_sync: bool = primary
             .scalar("SELECT EXISTS (SELECT FROM pg_stat_replication WHERE sync_state = 'sync' AND state = 'streaming')")
             .await;
@@ -33,19 +33,19 @@ async fn a_promoted_standby_is_followed_and_nothing_that_was_taken_is_lost() {
     let one = Server::start(&url, "").await;
     let other = Server::start(&format!("{url}?target_session_attrs=read-write"), "").await;
     let load = Load::start(&[&one, &other], 4);
-    load.flows(100, PATIENCE).await;
+    load.flows(100, TIMEOUT).await;
 
     primary.kill();
     standby.promote().await;
     let promoted = Instant::now();
-    let gap = load.gap(promoted, Duration::ZERO, PATIENCE).await;
+    let gap = load.gap(promoted, Duration::ZERO, TIMEOUT).await;
     assert!(gap < FOLLOWED_WITHIN, "first event taken {gap:?} after the promotion");
-    load.flows(100, PATIENCE).await;
+    load.flows(100, TIMEOUT).await;
     // Both nodes: each has senders of its own.
     let client = client();
     for server in [&one, &other] {
         let taken = async || post_stripe(&client, &server.url("/webhooks/stripe"), "evt_last").await.is_ok();
-        until("the node takes events", PATIENCE, || server.log(), taken).await;
+        until("the node takes events", TIMEOUT, || server.log(), taken).await;
     }
     assert_eq!(load.lost(standby.event_ids()).await, Vec::<String>::new());
 }
@@ -72,16 +72,16 @@ async fn a_cancelled_wait_for_the_synchronous_standby_is_no_2xx() {
             .await;
         n > 0 || sent.is_finished()
     };
-    until("a commit waits and is cancelled", PATIENCE, || server.log(), cancelled).await;
+    until("a commit waits and is cancelled", TIMEOUT, || server.log(), cancelled).await;
     assert_eq!(sent.await.unwrap(), Err("503".to_owned()));
     // The event is there, and on no standby: that a copy of it writes nothing is no reason to acknowledge it.
     assert_eq!(post_stripe(&again_client, &again_url, "evt_2").await, Err("503".to_owned()));
     standby.run(&["synchronous_standby_names="]).await;
     let acknowledged = async || post_stripe(&again_client, &again_url, "evt_2").await.is_ok();
-    until("the standby has it and it is acknowledged", PATIENCE, || server.log(), acknowledged).await;
+    until("the standby has it and it is acknowledged", TIMEOUT, || server.log(), acknowledged).await;
 }
 
-/// What a reload says after we have looked must not take back what was demanded.
+/// A reload after the check must not undo a required setting.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_stops_waiting_for_its_standby_while_we_run_confirms_nothing() {
     let Some(primary) = Postgres::start(&[]).await else { return };
@@ -110,7 +110,7 @@ async fn a_server_that_stops_waiting_for_its_standby_while_we_run_confirms_nothi
     }
 }
 
-/// Nobody but the holder's own commit ends a transaction that both nodes want to write in.
+/// Only the holder's own commit ends a transaction that both nodes want to write in.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_nodes_under_the_same_events_never_deadlock() {
     let Some(postgres) = Postgres::start(&[]).await else { return };
@@ -118,11 +118,11 @@ async fn two_nodes_under_the_same_events_never_deadlock() {
     let other = Server::start(&postgres.url(), "").await;
     // The same ids on both sides, in different orders and batches.
     let (here, there) = (Load::start(&[&one, &other], 8), Load::start(&[&other, &one], 8));
-    here.flows(600, PATIENCE).await;
-    there.flows(600, PATIENCE).await;
+    here.flows(600, TIMEOUT).await;
+    there.flows(600, TIMEOUT).await;
     let deadlocks_n: i64 = postgres.scalar("SELECT SUM(deadlocks)::bigint FROM pg_stat_database").await;
     assert_eq!(deadlocks_n, 0);
-    // A node that stalls in a commit says 503, and the event comes again.
+    // A node that stalls in a commit answers 503, and the sender retries the event.
     assert_eq!((here.failed(), there.failed()), (Vec::new(), Vec::new()));
     assert_eq!(here.lost(postgres.event_ids()).await, Vec::<String>::new());
     assert_eq!(there.lost(postgres.event_ids()).await, Vec::<String>::new());

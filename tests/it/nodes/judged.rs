@@ -1,4 +1,4 @@
-//! The doctor on servers that are really set badly: what it says of each, and how it ends.
+//! The doctor on servers with unsafe settings: its finding for each, and its exit code.
 
 use std::time::Duration;
 
@@ -25,10 +25,10 @@ async fn writing(postgres: &Postgres, sql: &'static str) {
     }
 }
 
-/// It is told with this verdict, with what it is and what to do, and nothing else is amiss. What needed a new session may
-/// be unknown: none is begun with such settings.
+/// Asserts that the report has this check with this verdict and these words, and nothing else is amiss. What needed a
+/// new session may be unknown: none is begun with such settings.
 #[track_caller]
-fn told(found: &Examined, (check, subject): (&str, &str), verdict: &str, words: &[&str]) {
+fn assert_reported(found: &Examined, (check, subject): (&str, &str), verdict: &str, words: &[&str]) {
     let one = found.find(check, Some(subject));
     assert_eq!(one["verdict"], verdict, "{one}");
     let text = format!("{} {} {}", one["found"], one["bound"], one["remedy"]);
@@ -42,7 +42,7 @@ fn told(found: &Examined, (check, subject): (&str, &str), verdict: &str, words: 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn settings_that_somebody_changes_under_a_server_are_told() {
+async fn settings_changed_under_a_running_server_are_reported() {
     let Some((postgres, server)) = ready(&[], "").await else { return };
     let ask = async || examine(&server, &["--no-probe"]).await;
     let found = ask().await;
@@ -90,12 +90,12 @@ async fn settings_that_somebody_changes_under_a_server_are_told() {
         postgres.execute(set).await;
         postgres.execute("SELECT pg_reload_conf()").await;
         let mut found = ask().await;
-        let is_told = async || {
+        let is_reported = async || {
             found = ask().await;
             found.bad().iter().any(|(check, verdict)| check == "database.settings" && verdict == "failure")
         };
-        until(set, Duration::from_secs(30), || server.log(), is_told).await;
-        told(&found, ("database.settings", subject), "failure", words);
+        until(set, Duration::from_secs(30), || server.log(), is_reported).await;
+        assert_reported(&found, ("database.settings", subject), "failure", words);
         writing(&postgres, back).await;
         postgres.execute("SELECT pg_reload_conf()").await;
         let is_well = async || ask().await.bad().is_empty();
@@ -104,7 +104,7 @@ async fn settings_that_somebody_changes_under_a_server_are_told() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn settings_that_a_server_begins_with_are_told_or_refused() {
+async fn unsafe_settings_at_the_start_are_reported_or_refused() {
     let Some((postgres, server)) =
         ready(&["idle_session_timeout=30s", "autovacuum=off", "max_connections=16"], "").await
     else {
@@ -154,12 +154,12 @@ async fn settings_that_a_server_begins_with_are_told_or_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn indexes_and_dead_rows_are_told() {
+async fn invalid_indexes_and_dead_rows_are_reported() {
     let Some((postgres, server)) = ready(&["autovacuum_naptime=1d"], "").await else { return };
     let ask = async || examine(&server, &["--no-probe"]).await;
     let name = "processed_webhook_events_due";
     postgres.execute("DROP INDEX processed_webhook_events_due").await;
-    told(
+    assert_reported(
         &ask().await,
         ("database.schema", name),
         "warning",
@@ -174,7 +174,7 @@ async fn indexes_and_dead_rows_are_told() {
         "UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'processed_webhook_events_due'::regclass";
     postgres.execute(invalid).await;
     let remedy = "REINDEX INDEX CONCURRENTLY processed_webhook_events_due";
-    told(&ask().await, ("database.schema", name), "warning", &["not valid", remedy]);
+    assert_reported(&ask().await, ("database.schema", name), "warning", &["not valid", remedy]);
     // The remedy is one.
     postgres.execute(remedy).await;
     assert_eq!(ask().await.bad(), []);
@@ -182,21 +182,26 @@ async fn indexes_and_dead_rows_are_told() {
     postgres
         .execute("UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'outbox_queue_lane'::regclass")
         .await;
-    told(&ask().await, ("database.schema", "outbox_queue_lane"), "failure", &["not valid"]);
+    assert_reported(&ask().await, ("database.schema", "outbox_queue_lane"), "failure", &["not valid"]);
     postgres.execute("REINDEX INDEX CONCURRENTLY outbox_queue_lane").await;
     assert_eq!(ask().await.bad(), []);
     postgres.execute("ALTER TABLE outbox_queue SET (autovacuum_enabled = false)").await;
     let remedy = "ALTER TABLE outbox_queue RESET (autovacuum_enabled)";
-    told(&ask().await, ("database.vacuum", "outbox_queue"), "warning", &["autovacuum is turned off", remedy]);
+    assert_reported(
+        &ask().await,
+        ("database.vacuum", "outbox_queue"),
+        "warning",
+        &["autovacuum is turned off", remedy],
+    );
     postgres.execute(remedy).await;
     let rows = "INSERT INTO event_copies (provider, event_id, copies_n, first_at_ms, last_at_ms)
         SELECT 'p', n::text, 1, 1, 1 FROM generate_series(1, 110000) n";
     postgres.execute(rows).await;
     postgres.execute("DELETE FROM event_copies").await;
     // The server counts what it did after a moment.
-    let is_told = async || !ask().await.bad().is_empty();
-    until("dead rows are counted", Duration::from_secs(30), || server.log(), is_told).await;
-    told(
+    let is_reported = async || !ask().await.bad().is_empty();
+    until("dead rows are counted", Duration::from_secs(30), || server.log(), is_reported).await;
+    assert_reported(
         &ask().await,
         ("database.vacuum", "event_copies"),
         "warning",

@@ -1,5 +1,5 @@
 //! Several nodes, real servers and what happens to them: a pooler between, a standby that takes over, a database that
-//! falls silent, a schema that somebody else brings up to date.
+//! falls silent, a schema that another program migrates.
 
 mod failover;
 mod judged;
@@ -23,7 +23,7 @@ fn database(url: &str, keys: &str) -> String {
     format!("{url}\"\n{keys}\n# \"")
 }
 
-/// Starts the program where it must not start, and gives back what it says. It has to end by itself.
+/// Starts the program where it must not start, and returns its error output. It has to end by itself.
 fn refused(url: &str, keys: &str) -> String {
     let server = Server::prepare(&database(url, keys), "");
     let mut child = Command::new(env!("CARGO_BIN_EXE_hooklatch"))

@@ -11,7 +11,7 @@ use super::server::{command, event_ids, folder, signal};
 use crate::needs;
 use crate::process::{Server, client, free_port, until};
 
-const PATIENCE: Duration = Duration::from_mins(2);
+const TIMEOUT: Duration = Duration::from_mins(2);
 /// Patroni gives a dead primary's lock away after this; nothing is quicker.
 const TTL_S: u64 = 20;
 
@@ -136,7 +136,7 @@ impl Cluster {
             let name = format!("{}.log", self.members[n].name);
             std::fs::read_to_string(self.folder.path().join(name)).unwrap_or_default()
         };
-        until(path, PATIENCE, log, async || self.is(n, path).await).await;
+        until(path, TIMEOUT, log, async || self.is(n, path).await).await;
     }
 
     async fn primary(&self) -> usize {
@@ -182,20 +182,20 @@ async fn nightly_a_killed_patroni_primary_loses_nothing_that_was_taken() {
     let one = Server::start(&cluster.url(), "").await;
     let other = Server::start(&cluster.url(), "").await;
     let load = Load::start(&[&one, &other], 4);
-    load.flows(500, PATIENCE).await;
+    load.flows(500, TIMEOUT).await;
     for _ in 0..2 {
         let primary = cluster.primary().await;
         cluster.kill(primary);
         let killed = Instant::now();
         cluster.answers(1 - primary, "/primary").await;
-        let gap = load.gap(killed, Duration::from_millis(500), PATIENCE).await;
+        let gap = load.gap(killed, Duration::from_millis(500), TIMEOUT).await;
         assert!(gap < Duration::from_secs(TTL_S + 20), "first event taken {gap:?} after the kill");
-        load.flows(500, PATIENCE).await;
+        load.flows(500, TIMEOUT).await;
         // The killed one comes back, from nothing, as the standby that the next round needs.
         std::fs::remove_dir_all(cluster.folder.path().join(cluster.members[primary].name)).unwrap();
         cluster.run(primary);
         cluster.answers(primary, "/sync").await;
-        load.flows(100, PATIENCE).await;
+        load.flows(100, TIMEOUT).await;
     }
     assert_eq!(load.lost(event_ids(&cluster.url())).await, Vec::<String>::new());
 }

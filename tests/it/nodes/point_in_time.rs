@@ -7,7 +7,7 @@ use super::server::{Postgres, folder};
 use super::{database, refused};
 use crate::process::{Server, client, post_stripe, until};
 
-/// Runs `restore-check` with these arguments: its exit code, and all that it said.
+/// Runs `restore-check` with these arguments: its exit code, and all of its output.
 fn check(server: &Server, arguments: &[&str]) -> (i32, String) {
     let ran = Command::new(env!("CARGO_BIN_EXE_hooklatch"))
         .arg("restore-check")
@@ -65,7 +65,7 @@ async fn a_server_that_was_restored_to_a_point_in_time_is_noticed_and_taken_over
     again.spawn().await;
     assert_eq!(post(&again, "evt_2").await, "duplicate");
     assert_eq!(post(&again, "evt_3").await, "accepted", "the sender was asked for it");
-    // Its settings still name the target; what was said once holds.
+    // Its settings still name the target; one take-over is enough.
     assert!(again.terminate());
     again.spawn().await;
 }

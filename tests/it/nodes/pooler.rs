@@ -1,4 +1,4 @@
-//! PgBouncer between us and PostgreSQL: what works, and what is refused with a reason.
+//! PgBouncer between Hooklatch and PostgreSQL: what works, and what is refused with a reason.
 
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::database::{Database, On};
 use crate::needs;
 use crate::process::{Server, client, free_port, post_stripe, until};
 
-/// A PgBouncer as it is installed, but for what is said here.
+/// A PgBouncer with its default settings, except those set here.
 struct Pooler {
     port: u16,
     child: Child,
@@ -137,7 +137,7 @@ async fn behind_a_pooler_a_wait_for_a_lock_ends() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_pooler_in_transaction_mode_is_refused_unless_the_config_says_so() {
+async fn a_pooler_in_transaction_mode_is_refused_unless_configured() {
     let Some(own) = Database::create(On::Postgres).await else { return };
     let Some(pooler) = Pooler::start(&own, TRANSACTION).await else { return };
     let said = refused(&pooler.url(&own), "connect_wait_ms = 0");
@@ -202,7 +202,7 @@ async fn role_settings(own: &Database, are_set: bool) {
     }
 }
 
-/// Two statements of ours have one name there; the session that a pooler gives may be that of the other.
+/// Two of our statements have one name there; the session that a pooler assigns may have the other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn behind_a_pooler_in_transaction_mode_a_row_is_inserted_into_its_own_table() {
     let Some(own) = Database::create(On::Postgres).await else { return };

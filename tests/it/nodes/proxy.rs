@@ -1,5 +1,5 @@
-//! One address before a database that can fall silent: bytes are swallowed and nobody is told, as when a machine or
-//! a network behind an address goes away without a word.
+//! One address before a database that can fall silent: bytes are swallowed without an error, as when a machine or
+//! a network behind an address disappears without closing connections.
 
 use std::sync::Arc;
 
@@ -45,23 +45,23 @@ impl SilentProxy {
         format!("postgres://postgres@127.0.0.1:{}/postgres", self.port)
     }
 
-    /// What stands is silent from now on; what comes reaches the server on that port.
-    pub fn silence_what_stands(&self, to: u16) {
+    /// Open connections are silent from now on; new ones reach the server on that port.
+    pub fn silence_open_connections(&self, to: u16) {
         self.next(State { epoch: 0, is_silent: false, is_cut: false, to });
     }
 
-    /// What stands and what comes is silent from now on.
+    /// Open and new connections are silent from now on.
     pub fn silence_everything(&self) {
         let to = self.state.borrow().to;
         self.next(State { epoch: 0, is_silent: true, is_cut: false, to });
     }
 
-    /// What stands is cut; what comes reaches the server on that port.
+    /// Open connections are cut; new ones reach the server on that port.
     pub fn cut(&self, to: u16) {
         self.next(State { epoch: 0, is_silent: false, is_cut: true, to });
     }
 
-    /// What comes reaches the server on that port; what stands goes on.
+    /// New connections reach the server on that port; open ones stay.
     pub fn point_to(&self, to: u16) {
         self.state.send_modify(|state| state.to = to);
     }
@@ -84,7 +84,7 @@ async fn line(mut ours: TcpStream, state: watch::Receiver<State>) {
     let mut cut = state.clone();
     let state = Arc::new(state);
     let is_on = move || state.borrow().epoch == epoch;
-    // Neither side hears of the other's end once it is silent.
+    // Once it is silent, neither side notices that the other closes.
     let both = async {
         tokio::join!(copied(from_us, to_them, is_on.clone()), copied(from_them, to_us, is_on.clone()))
     };

@@ -23,7 +23,7 @@ async fn run(database: &Database, sql: &str) {
     }
 }
 
-/// What `hooklatch migrate` comes to.
+/// The result of `hooklatch migrate`.
 fn migrated(database: &Database) -> (bool, String) {
     let server = Server::prepare(&database.url, "");
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_hooklatch"));
@@ -82,7 +82,7 @@ async fn a_node_that_starts_while_another_one_migrates_waits() {
     let path = server.config().with_file_name("log");
     let log = move || std::fs::read_to_string(&path).unwrap_or_default();
     let waits = async || {
-        // Longer than any lock_timeout of ours, and twice.
+        // Longer than any lock_timeout of Hooklatch, and twice.
         until("it waits", Duration::from_secs(20), &log, async || log().matches("waiting").count() >= 2)
             .await;
         tx.rollback().await.unwrap();
@@ -92,7 +92,7 @@ async fn a_node_that_starts_while_another_one_migrates_waits() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_nodes_that_start_at_once_on_an_empty_database_both_come_up() {
+async fn two_nodes_that_start_at_once_on_an_empty_database_both_become_ready() {
     let Some(database) = Database::empty(On::Postgres).await else { return };
     let mut one = Server::prepare(&database.url, "");
     let mut other = Server::prepare(&database.url, "");

@@ -1,4 +1,4 @@
-//! A PostgreSQL of a test's own, that may be stopped, killed, followed by a standby and replaced by it.
+//! A test's own PostgreSQL, which can be stopped, killed, replicated to a standby and replaced by it.
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ pub(super) struct Postgres {
     child: Option<Child>,
 }
 
-/// A command that runs as whom PostgreSQL and its companions run: never as root.
+/// A command that runs as the user of PostgreSQL and its companions: never as root.
 pub(super) fn command(program: impl AsRef<Path>, folder: &Path) -> Command {
     let mut command = Command::new(program.as_ref());
     if let Some((user, group)) = owner() {
@@ -139,7 +139,7 @@ impl Postgres {
         }
     }
 
-    /// Ends it at once but in order: all connections are told, nothing is written any more.
+    /// Stops it at once but in order: all connections are closed with a message, nothing is written any more.
     pub fn stop(&mut self) {
         if let Some(mut child) = self.child.take() {
             signal(&child, "QUIT");

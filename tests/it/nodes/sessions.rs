@@ -1,4 +1,4 @@
-//! What is demanded of PostgreSQL before anything is confirmed, and how a start waits for it.
+//! Settings that PostgreSQL needs before any event is confirmed, and how a start waits for it.
 
 use std::time::Duration;
 
@@ -56,20 +56,20 @@ async fn a_start_waits_for_a_database_that_takes_writes() {
     let Some(mut primary) = Postgres::start(&[]).await else { return };
     let standby = primary.standby("one", &[]).await;
     primary.kill();
-    // Nobody is there, then a standby that takes no writes, then it does.
-    let nobody = free_port();
-    let url = format!("postgres://postgres@{nobody},127.0.0.1:{}/postgres", standby.port);
+    // No server listens, then a standby that takes no writes, then it does.
+    let closed = free_port();
+    let url = format!("postgres://postgres@{closed},127.0.0.1:{}/postgres", standby.port);
     let mut server = Server::prepare(&url, "");
     let path = server.config().with_file_name("log");
     let log = move || std::fs::read_to_string(&path).unwrap_or_default();
     let promoted = async || {
         until("it says what it sees", Duration::from_secs(20), &log, async || {
-            log().contains("in recovery") && log().contains(&nobody.to_string())
+            log().contains("in recovery") && log().contains(&closed.to_string())
         })
         .await;
         standby.promote().await;
     };
     tokio::join!(server.spawn(), promoted());
-    let said = refused(&format!("postgres://postgres@{nobody}/postgres"), "connect_wait_ms = 1000");
+    let said = refused(&format!("postgres://postgres@{closed}/postgres"), "connect_wait_ms = 1000");
     assert!(said.contains("could not open the database"), "{said}");
 }

@@ -1,4 +1,4 @@
-//! A database that falls silent: nobody closes a connection, nobody answers.
+//! A database that falls silent: connections stay open, and no query is answered.
 
 use std::time::{Duration, Instant};
 
@@ -9,10 +9,10 @@ use crate::process::{Server, client, until};
 
 /// How soon events are taken again when new connections work.
 const LEFT_WITHIN: Duration = Duration::from_secs(15);
-/// How soon `/readyz` says what is so.
+/// How soon `/readyz` shows the real state.
 const READY_WITHIN: Duration = Duration::from_secs(5);
 /// What a test waits for what is bound otherwise.
-const PATIENCE: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(1);
 
 async fn is_ready(client: &reqwest::Client, server: &Server) -> bool {
     let asked = client.get(format!("http://{}/readyz", server.admin)).send().await;
@@ -26,18 +26,18 @@ async fn a_database_that_falls_silent_behind_one_address_is_left_and_found_again
     let mut server = Server::start(&proxy.url(), "").await;
     let client = client();
     let load = Load::start(&[&server], 4);
-    load.flows(50, PATIENCE).await;
+    load.flows(50, TIMEOUT).await;
 
     let cut = Instant::now();
-    proxy.silence_what_stands(postgres.port);
-    let gap = load.gap(cut, Duration::from_millis(200), PATIENCE).await;
+    proxy.silence_open_connections(postgres.port);
+    let gap = load.gap(cut, Duration::from_millis(200), TIMEOUT).await;
     assert!(gap < LEFT_WITHIN, "first event taken {gap:?} after the cut");
-    load.flows(50, PATIENCE).await;
+    load.flows(50, TIMEOUT).await;
     until("it is ready", READY_WITHIN, || server.log(), async || is_ready(&client, &server).await).await;
 
     proxy.silence_everything();
     until("it is not ready", READY_WITHIN, || server.log(), async || !is_ready(&client, &server).await).await;
-    proxy.silence_what_stands(postgres.port);
+    proxy.silence_open_connections(postgres.port);
     until("it is ready again", READY_WITHIN, || server.log(), async || is_ready(&client, &server).await)
         .await;
     load.flows(50, LEFT_WITHIN).await;
@@ -50,17 +50,17 @@ async fn a_database_that_falls_silent_behind_one_address_is_left_and_found_again
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_host_that_says_nothing_does_not_keep_us_from_the_other() {
+async fn an_unresponsive_host_does_not_prevent_a_connection_to_the_next() {
     let Some(postgres) = Postgres::start(&[]).await else { return };
     let proxy = SilentProxy::before(postgres.port).await;
     let url = format!("postgres://postgres@127.0.0.1:{},127.0.0.1:{}/postgres", proxy.port, postgres.port);
     let server = Server::start(&url, "").await;
     let client = client();
     let load = Load::start(&[&server], 2);
-    load.flows(20, PATIENCE).await;
+    load.flows(20, TIMEOUT).await;
     let cut = Instant::now();
     proxy.silence_everything();
-    let gap = load.gap(cut, Duration::from_millis(200), PATIENCE).await;
+    let gap = load.gap(cut, Duration::from_millis(200), TIMEOUT).await;
     assert!(gap < LEFT_WITHIN, "first event taken {gap:?} after the cut");
     until("it is ready", READY_WITHIN, || server.log(), async || is_ready(&client, &server).await).await;
     // A node that starts now finds the other one as well.
@@ -76,13 +76,13 @@ async fn an_address_that_pointed_to_a_standby_for_a_while_is_used_again_when_it_
     let server = Server::start(&proxy.url(), "").await;
     let client = client();
     let load = Load::start(&[&server], 2);
-    load.flows(20, PATIENCE).await;
+    load.flows(20, TIMEOUT).await;
     proxy.cut(standby.port);
     until("it is not ready", READY_WITHIN, || server.log(), async || !is_ready(&client, &server).await).await;
     // What stands by now, stands on the standby, and is not cut.
     proxy.point_to(primary.port);
     until("it is ready again", READY_WITHIN, || server.log(), async || is_ready(&client, &server).await)
         .await;
-    load.flows(20, PATIENCE).await;
+    load.flows(20, TIMEOUT).await;
     assert_eq!(load.lost(primary.event_ids()).await, Vec::<String>::new());
 }

@@ -1,4 +1,4 @@
-//! The dashboard asks for what there is, and its links lead somewhere.
+//! The dashboard queries metrics that exist, and its links work.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -69,7 +69,7 @@ fn whatever_is_counted_or_an_alert_is_about_is_on_the_dashboard() {
         .flat_map(|(_, expr)| selectors(expr))
         .map(|one| base(&one.name))
         .collect();
-    // What is only joined or compared with, told as a text, or is Prometheus' own.
+    // What is only joined or compared with, shown as a text, or is Prometheus' own.
     let besides = [
         "up",
         "hooklatch_provider_info",

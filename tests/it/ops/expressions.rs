@@ -1,4 +1,4 @@
-//! Names and labels in an expression of `PromQL`, and whether there are such.
+//! Names and labels in an expression of `PromQL`, and whether Hooklatch exports them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use hooklatch_core::meters::{METRIC_GROUPS, MetricType};
 /// Labels that Prometheus adds to whatever it scrapes, and those that its operator usually does.
 const OF_PROMETHEUS: [&str; 4] = ["job", "instance", "pod", "le"];
 
-/// Every series that a rule may ask for: its labels, without those of Prometheus.
+/// Every series that a rule may query: its labels, without those of Prometheus.
 pub(super) fn known() -> BTreeMap<String, BTreeSet<String>> {
     let mut known: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for metric in METRIC_GROUPS.iter().flat_map(|group| group.metrics) {
@@ -24,7 +24,7 @@ pub(super) fn known() -> BTreeMap<String, BTreeSet<String>> {
     known
 }
 
-/// A selector in an expression: its name, and what its braces say, label by label.
+/// A selector in an expression: its name, and its matchers, label by label.
 pub(super) struct Selector {
     pub(super) name: String,
     pub(super) matchers: Vec<(String, String)>,
@@ -97,9 +97,9 @@ pub(super) fn mistakes(expr: &str, texts: &str) -> Vec<String> {
     if selectors.is_empty() {
         mistakes.push("it asks for nothing of ours".to_owned());
     }
-    let told = texts.split("$labels.").skip(1);
-    let told = told.map(|rest| rest.split(|c| !is_of_name(c)).next().unwrap_or_default().to_owned());
-    let strange = grouped_by(expr).into_iter().chain(told).filter(|label| !all.contains(label.as_str()));
+    let used = texts.split("$labels.").skip(1);
+    let used = used.map(|rest| rest.split(|c| !is_of_name(c)).next().unwrap_or_default().to_owned());
+    let strange = grouped_by(expr).into_iter().chain(used).filter(|label| !all.contains(label.as_str()));
     mistakes.extend(strange.map(|label| format!("nothing in it has a label `{label}`")));
     mistakes
 }

@@ -1,4 +1,4 @@
-//! A real Prometheus that scrapes servers of ours four times a second, with rules that have less patience than ours.
+//! A real Prometheus that scrapes test servers four times a second, with our rules and shorter waits.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -27,15 +27,15 @@ pub(crate) struct Prometheus {
     child: Child,
 }
 
-/// A text of `/metrics`, and how long ago it is to have been told.
-pub(crate) type Told = (Duration, String);
+/// A text of `/metrics`, and how long ago it is to have been scraped.
+pub(crate) type PastMetrics = (Duration, String);
 
-/// Writes down what `target` told at earlier times, as if it had been scraped then: nothing but the times is made up.
-fn remember(data: &Path, target: SocketAddr, past: &[Told]) -> Option<()> {
+/// Writes earlier metrics of `target` as if they had been scraped then: only the times are invented.
+fn remember(data: &Path, target: SocketAddr, past: &[PastMetrics]) -> Option<()> {
     let mut text = String::new();
-    for (ago, told) in past {
+    for (ago, metrics) in past {
         let at_s = now_s() - i64::try_from(ago.as_secs()).unwrap();
-        for line in told.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        for line in metrics.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
             let (series, value) = line.rsplit_once(' ').unwrap();
             let (name, labels) = series.split_once('{').unwrap_or((series, "}"));
             let labels = format!("job=\"hooklatch\",instance=\"{target}\",{labels}").replace(",}", "}");
@@ -52,8 +52,8 @@ fn remember(data: &Path, target: SocketAddr, past: &[Told]) -> Option<()> {
 }
 
 impl Prometheus {
-    /// Starts one that asks `targets` for our metrics; `past` is what the first target told before.
-    pub(crate) fn start(targets: &[SocketAddr], past: &[Told]) -> Option<Self> {
+    /// Starts one that scrapes our metrics from `targets`; `past` are earlier metrics of the first target.
+    pub(crate) fn start(targets: &[SocketAddr], past: &[PastMetrics]) -> Option<Self> {
         let prometheus = needs::place("HOOKLATCH_TEST_PROMETHEUS")?;
         let folder = tempfile::tempdir().unwrap();
         let data = folder.path().join("data");
@@ -96,10 +96,10 @@ impl Prometheus {
         serde_json::from_slice(&answer.bytes().await.ok()?).ok()
     }
 
-    /// Alerts that fire now, as `NAME severity`, with what they say.
+    /// Alerts that fire now, as `NAME severity`, with their texts.
     pub(crate) async fn firing(&self) -> BTreeMap<String, Value> {
-        let told = self.ask("alerts").await.unwrap_or_default();
-        let alerts = told["data"]["alerts"].as_array().cloned().unwrap_or_default();
+        let reply = self.ask("alerts").await.unwrap_or_default();
+        let alerts = reply["data"]["alerts"].as_array().cloned().unwrap_or_default();
         let firing = alerts.into_iter().filter(|one| one["state"] == "firing");
         let named = |one: Value| {
             let name =
@@ -109,7 +109,7 @@ impl Prometheus {
         firing.map(named).collect()
     }
 
-    /// Waits until these fire; what they say has no mistake in it.
+    /// Waits until these fire; their texts have no mistake.
     pub(crate) async fn fires(&self, names: &[&str]) {
         let all = |firing: &BTreeMap<String, Value>| names.iter().all(|name| firing.contains_key(*name));
         for (name, alert) in &self.until_firing(&format!("{names:?} fire"), all).await {
@@ -136,7 +136,7 @@ impl Prometheus {
             last.replace(firing);
             is_so(&last.borrow())
         };
-        until(what, Duration::from_secs(90), || self.told(&last.borrow()), look).await;
+        until(what, Duration::from_secs(90), || self.describe(&last.borrow()), look).await;
         last.into_inner()
     }
 
@@ -145,8 +145,8 @@ impl Prometheus {
         let count = async || {
             // Over a day: over less the number would stop growing.
             let path = "query?query=count_over_time(up%5B1d%5D)";
-            let told = self.ask(path).await.unwrap_or_default();
-            let n = told["data"]["result"][0]["value"][1].as_str().and_then(|n| n.parse::<u32>().ok());
+            let reply = self.ask(path).await.unwrap_or_default();
+            let n = reply["data"]["result"][0]["value"][1].as_str().and_then(|n| n.parse::<u32>().ok());
             n.unwrap_or_default()
         };
         let mut first = 0;
@@ -186,14 +186,14 @@ impl Prometheus {
             Duration::from_secs(30),
             || self.log(),
             async || {
-                let told = self.ask(&format!("query?query={query}")).await.unwrap_or_default();
-                told["data"]["result"].as_array().is_some_and(|found| !found.is_empty())
+                let reply = self.ask(&format!("query?query={query}")).await.unwrap_or_default();
+                reply["data"]["result"].as_array().is_some_and(|found| !found.is_empty())
             },
         )
         .await;
     }
 
-    fn told(&self, firing: &BTreeMap<String, Value>) -> String {
+    fn describe(&self, firing: &BTreeMap<String, Value>) -> String {
         let names: Vec<&String> = firing.keys().collect();
         format!("these fire: {names:?}\n{}", self.log())
     }
@@ -211,8 +211,8 @@ impl Drop for Prometheus {
     }
 }
 
-/// The rules whose patience stands in the expression: what they wait for is told every few seconds.
-const PATIENCE: [(&str, &str); 2] = [
+/// The rules whose wait stands in the expression: here it is shorter, as their metrics change every few seconds.
+const SHORTER_WAITS: [(&str, &str); 2] = [
     ("hooklatch_counted_timestamp_seconds) > 300", "hooklatch_counted_timestamp_seconds) > 12"),
     ("hooklatch_pruned_timestamp_seconds) > 172800", "hooklatch_pruned_timestamp_seconds) > 5"),
 ];
@@ -224,7 +224,7 @@ fn impatient(rules: &str) -> String {
         if is_patience { line.split("for: ").next().unwrap().to_owned() + "for: 0s" } else { line.to_owned() }
     };
     let rules = rules.lines().map(line).collect::<Vec<_>>().join("\n") + "\n";
-    PATIENCE.iter().fold(rules, |rules, (long, short)| rules.replace(long, short))
+    SHORTER_WAITS.iter().fold(rules, |rules, (long, short)| rules.replace(long, short))
 }
 
 #[test]
@@ -232,7 +232,7 @@ fn only_patience_is_taken_from_a_rule() {
     let rule = "      - alert: A\n        expr: x[5m] > 300\n        for: 15m\n        labels: {}\n";
     assert_eq!(impatient(rule), rule.replace("15m", "0s"));
     let rules: String = files("ops/prometheus/rules", ".yaml").into_iter().map(|(_, text)| text).collect();
-    for (long, short) in PATIENCE {
+    for (long, short) in SHORTER_WAITS {
         assert!(rules.matches(long).count() == 1 && impatient(&rules).contains(short), "{long}");
     }
 }

@@ -1,4 +1,4 @@
-//! Every rule has a runbook and tests, and asks for what there is.
+//! Every rule has a runbook and tests, and queries metrics that exist.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -151,7 +151,7 @@ fn every_rule_is_tested_firing_and_quiet_in_each_severity() {
 }
 
 #[test]
-fn words_that_rules_compare_with_are_words_of_the_source() {
+fn label_values_in_rules_exist_in_the_source() {
     let sources = sources();
     let is_there = |word: &str| sources.iter().any(|(_, text)| text.contains(&format!("\"{word}\"")));
     let mut strange = Vec::new();

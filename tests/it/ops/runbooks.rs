@@ -1,5 +1,5 @@
 //! Every command of every runbook is run, as an operator, against a server that has such rows: events and messages in each
-//! state that waits for somebody. It must end as the page says: well, or with the exit code that stands beside it.
+//! state that waits for an operator. It must end as the page says: well, or with the exit code that stands beside it.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,7 +10,7 @@ use crate::pages::text::{blocks, page};
 use crate::process::{Server, client, now_s, stripe, stripe_header, until};
 use crate::stub::{Mode, Stub};
 
-on_sqlite!(every_command_of_the_runbooks_ends_as_they_say);
+on_sqlite!(every_command_of_the_runbooks_has_the_documented_result);
 
 const TOKEN: &str = "admin-token-01234567890";
 
@@ -69,7 +69,7 @@ struct Stocked<'a> {
     events_n: u32,
 }
 
-/// Where what waits for somebody is counted.
+/// Queries that count what waits for an operator.
 const FAILED: &str = "SELECT COUNT(*) FROM processed_webhook_events WHERE state = 'failed'";
 const UNREADABLE: &str = "SELECT COUNT(*) FROM processed_webhook_events WHERE state = 'unreadable'";
 const CONFLICT: &str = "SELECT COUNT(*) FROM processed_webhook_events WHERE state = 'conflict'";
@@ -197,7 +197,7 @@ impl<'a> Stocked<'a> {
         }
     }
 
-    /// Runs a command: its exit code, and all that it said.
+    /// Runs a command: its exit code, and all of its output.
     async fn run(&self, words: &[String]) -> (i32, String) {
         let home = self.server.config().parent().unwrap().to_owned();
         let mut command = Command::new(env!("CARGO_BIN_EXE_hooklatch"));
@@ -211,7 +211,7 @@ impl<'a> Stocked<'a> {
     }
 }
 
-async fn every_command_of_the_runbooks_ends_as_they_say(database: &Database) {
+async fn every_command_of_the_runbooks_has_the_documented_result(database: &Database) {
     let mut stocked = Stocked::start(database).await;
     let mut wrong = Vec::new();
     for name in runbooks() {

@@ -30,7 +30,7 @@ struct Limits {
     window_h: i64,
     /// Quarters of an hour with events within the window, a week and two weeks ago.
     quarters_n: usize,
-    /// Whether the second part asks for more than a usual gap as well.
+    /// Whether the second part requires more than a usual gap as well.
     is_beyond_usual: bool,
     for_s: i64,
 }

@@ -17,18 +17,18 @@ use crate::stub::{Mode, Stub};
 on_both!(
     a_call_carries_its_key_and_the_events_own_bytes,
     a_failure_is_tried_again_under_the_same_key_with_the_same_bytes,
-    what_is_refused_or_redirected_is_dead_and_not_followed,
+    refused_and_redirected_calls_are_dead_and_not_followed,
     a_destination_that_is_down_is_tried_again_and_then_given_up,
     an_unknown_outcome_is_treated_as_configured,
     a_connection_that_hangs_before_it_stands_was_not_sent,
-    a_destination_that_cannot_say_is_asked_again_and_never_called,
+    a_destination_with_an_undecided_answer_is_queried_again_and_never_called,
     retry_after_is_honoured_and_capped,
     a_body_that_never_ends_costs_no_more_than_the_timeout,
     a_worker_that_died_leaves_an_unknown_outcome,
     a_stale_settlement_is_fenced,
-    a_message_whose_lease_runs_out_before_the_call_is_handed_back,
-    nothing_is_sent_when_the_destination_may_have_forgotten_the_key,
-    a_signed_call_is_believed_by_whoever_knows_one_of_the_secrets,
+    a_message_is_handed_back_when_its_lease_expires_before_the_call,
+    nothing_is_sent_after_the_key_may_have_expired_at_the_destination,
+    a_signed_call_verifies_with_each_of_the_secrets,
     an_open_breaker_sends_one_probe_and_then_the_rest,
     headers_that_never_end_leave_the_outcome_unknown,
 );
@@ -79,7 +79,7 @@ async fn a_failure_is_tried_again_under_the_same_key_with_the_same_bytes(databas
     assert_eq!(call.headers["hooklatch-attempt"], "3");
 }
 
-async fn what_is_refused_or_redirected_is_dead_and_not_followed(database: &Database) {
+async fn refused_and_redirected_calls_are_dead_and_not_followed(database: &Database) {
     let fixture = Fixture::new(database).await;
     let elsewhere = Stub::start().await;
     let location: &'static str = Box::leak(elsewhere.url().into_boxed_str());
@@ -152,7 +152,7 @@ async fn an_unknown_outcome_is_treated_as_configured(database: &Database) {
 async fn a_connection_that_hangs_before_it_stands_was_not_sent(database: &Database) {
     let fixture = Fixture::new(database).await;
     fixture.message("evt_1", &["billing"]).await;
-    // The kernel accepts for it; nobody ever speaks TLS.
+    // The kernel accepts for it; it never speaks TLS.
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let mut config = DestinationConfig { timeout_ms: 600, ..fixture.config(UnknownPolicy::Hold) };
     config.url = format!("https://{}/", silent.local_addr().unwrap());
@@ -162,7 +162,7 @@ async fn a_connection_that_hangs_before_it_stands_was_not_sent(database: &Databa
     assert!(row.last_error.unwrap().starts_with("not sent"));
 }
 
-async fn a_destination_that_cannot_say_is_asked_again_and_never_called(database: &Database) {
+async fn a_destination_with_an_undecided_answer_is_queried_again_and_never_called(database: &Database) {
     let fixture = Fixture::new(database).await;
     fixture.message("evt_1", &["billing"]).await;
     fixture.stub.next(&[Mode::ActThenDrop]);
@@ -260,7 +260,7 @@ async fn a_stale_settlement_is_fenced(database: &Database) {
     assert_eq!(fixture.state("evt_1").await, "done");
 }
 
-async fn a_message_whose_lease_runs_out_before_the_call_is_handed_back(database: &Database) {
+async fn a_message_is_handed_back_when_its_lease_expires_before_the_call(database: &Database) {
     let fixture = Fixture::new(database).await;
     fixture.message("evt_1", &["billing"]).await;
     die_holding(&fixture).await;
@@ -278,7 +278,7 @@ async fn a_message_whose_lease_runs_out_before_the_call_is_handed_back(database:
     assert_eq!(fixture.stub.questions_n(), 2, "what was unknown before is asked again");
 }
 
-async fn nothing_is_sent_when_the_destination_may_have_forgotten_the_key(database: &Database) {
+async fn nothing_is_sent_after_the_key_may_have_expired_at_the_destination(database: &Database) {
     let fixture = Fixture::new(database).await;
     for unknown in [UnknownPolicy::Retry, UnknownPolicy::Hold, fixture.query()] {
         let id = format!("evt_{}", fastrand::u32(..));
@@ -294,7 +294,7 @@ async fn nothing_is_sent_when_the_destination_may_have_forgotten_the_key(databas
     }
 }
 
-async fn a_signed_call_is_believed_by_whoever_knows_one_of_the_secrets(database: &Database) {
+async fn a_signed_call_verifies_with_each_of_the_secrets(database: &Database) {
     let fixture = Fixture::new(database).await;
     fixture.message("evt_1", &["billing"]).await;
     let before = Secret::new("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw");

@@ -1,4 +1,4 @@
-//! Clocks that differ between nodes and the database, and clocks that somebody sets back, cost no lease and stop
+//! Clocks that differ between nodes and the database, and clocks that are set back, cost no lease and stop
 //! nothing.
 
 use std::collections::BTreeMap;
@@ -20,9 +20,9 @@ use crate::stub::{Mode, Stub};
 on_both!(
     a_clock_that_is_set_back_by_an_hour_stops_nothing,
     a_clock_that_is_set_back_by_an_hour_does_not_keep_a_breaker_open,
-    what_was_written_before_the_clock_was_set_back_is_sent_after_a_restart,
-    what_was_claimed_before_the_clock_was_set_back_is_sent_after_a_restart,
-    each_lease_and_due_time_is_told_by_one_clock,
+    a_message_written_before_the_clock_was_set_back_is_sent_after_a_restart,
+    a_message_claimed_before_the_clock_was_set_back_is_sent_after_a_restart,
+    each_lease_and_due_time_uses_one_clock,
     a_clock_that_is_set_forward_does_not_end_the_leases_of_calls_under_way,
     a_message_that_is_handed_over_after_the_clock_was_set_back_is_not_old,
 );
@@ -52,14 +52,14 @@ async fn a_node_whose_clock_is_ahead_steals_no_call_under_way() {
         for (honest, other) in [(Clock::system(), AHEAD_MS), (Clock::system_ahead(-AHEAD_MS), 0)] {
             let id = format!("evt_{n}_{other}");
             fixture.message(&id, &["billing"]).await;
-            fixture.stub.next(&[Mode::WhenTold]);
+            fixture.stub.next(&[Mode::WhenReleased]);
             let config = fixture.config(policy.clone());
             let (mut running, stopper) = run(outbox(&fixture.store, honest, config.clone(), "node-1"));
             let key = fixture.key(&id, "billing");
             fixture.until_called(&key).await;
             let thief = outbox(&fixture.store, Clock::system_ahead(other), config, "node-2");
             assert_eq!(thief.run_due().await.unwrap(), 0, "{id}: it is held");
-            fixture.stub.tell();
+            fixture.stub.release();
             fixture.until(&id, "done").await;
             assert_eq!((fixture.row(&id).await.attempts_n, fixture.stub.counts(&key)), (1, (1, 1)));
             stopper.stop();
@@ -69,7 +69,7 @@ async fn a_node_whose_clock_is_ahead_steals_no_call_under_way() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_node_with_a_wrong_clock_writes_is_due_when_it_should_be() {
+async fn messages_of_a_node_with_a_wrong_clock_are_due_in_time() {
     let Some(database) = Database::create(On::Postgres).await else { return };
     let fixture = Fixture::new(&database).await;
     let right = Clock::system();
@@ -208,7 +208,7 @@ async fn a_clock_that_is_set_back_by_an_hour_does_not_keep_a_breaker_open(databa
     running.join_next().await.unwrap().unwrap();
 }
 
-async fn what_was_written_before_the_clock_was_set_back_is_sent_after_a_restart(database: &Database) {
+async fn a_message_written_before_the_clock_was_set_back_is_sent_after_a_restart(database: &Database) {
     let fixture = Fixture::new(database).await;
     fixture.clock.advance(2 * HOUR_MS);
     fixture.message("evt_1", &["billing"]).await;
@@ -222,7 +222,7 @@ async fn what_was_written_before_the_clock_was_set_back_is_sent_after_a_restart(
     assert_eq!(fixture.state("evt_1").await, "done");
 }
 
-async fn what_was_claimed_before_the_clock_was_set_back_is_sent_after_a_restart(database: &Database) {
+async fn a_message_claimed_before_the_clock_was_set_back_is_sent_after_a_restart(database: &Database) {
     let fixture = Fixture::new(database).await;
     fixture.message("evt_1", &["billing"]).await;
     fixture.stub.next(&[Mode::Status(503)]);
@@ -243,7 +243,7 @@ async fn what_was_claimed_before_the_clock_was_set_back_is_sent_after_a_restart(
 async fn a_clock_that_is_set_forward_does_not_end_the_leases_of_calls_under_way(database: &Database) {
     let fixture = Fixture::new(database).await;
     fixture.message("evt_1", &["billing"]).await;
-    fixture.stub.next(&[Mode::WhenTold]);
+    fixture.stub.next(&[Mode::WhenReleased]);
     let (mut running, stopper) = run(fixture.outbox(fixture.config(UnknownPolicy::Hold)));
     fixture.until_called(&fixture.key("evt_1", "billing")).await;
     fixture.clock.set_by(2 * HOUR_MS);
@@ -251,14 +251,14 @@ async fn a_clock_that_is_set_forward_does_not_end_the_leases_of_calls_under_way(
     fixture.message("evt_2", &["billing"]).await;
     fixture.until("evt_2", "done").await;
     assert_eq!(fixture.row("evt_1").await.attempts_n, 1, "nobody else took it");
-    fixture.stub.tell();
+    fixture.stub.release();
     fixture.until("evt_1", "done").await;
     assert_eq!(fixture.stub.counts(&fixture.key("evt_1", "billing")), (1, 1));
     stopper.stop();
     running.join_next().await.unwrap().unwrap();
 }
 
-async fn each_lease_and_due_time_is_told_by_one_clock(database: &Database) {
+async fn each_lease_and_due_time_uses_one_clock(database: &Database) {
     let fixture = Fixture::new(database).await;
     let clock = Clock::system_ahead(if fixture.store.dialect() == "postgres" { AHEAD_MS } else { 0 });
     let store = fixture.store.clone().timed_by(&clock);
@@ -270,15 +270,15 @@ async fn each_lease_and_due_time_is_told_by_one_clock(database: &Database) {
         free_bytes_n: u64::MAX >> 1,
         key_valid_for_ms: HOUR_MS,
     };
-    let told = store.message_lease(&[want], clock.now_ms(), 30_000, "node-1/1").await.unwrap().remove(0);
+    let leased = store.message_lease(&[want], clock.now_ms(), 30_000, "node-1/1").await.unwrap().remove(0);
     let near = |found_ms: i64, wanted_ms: i64| (found_ms - wanted_ms).abs() < 5_000;
-    assert!(near(told.lease_until_ms, clock.now_ms() + 30_000), "in the times of the one who asks");
-    assert!(near(told.first_sent_at_ms, clock.now_ms()));
-    assert!(near(told.key_valid_until_ms, clock.now_ms() + HOUR_MS));
+    assert!(near(leased.lease_until_ms, clock.now_ms() + 30_000), "in the times of the one who asks");
+    assert!(near(leased.first_sent_at_ms, clock.now_ms()));
+    assert!(near(leased.key_valid_until_ms, clock.now_ms() + HOUR_MS));
     let row = fixture.row("evt_1").await;
     assert!(near(row.visible_at_ms, right.now_ms() + 30_000), "and kept in those of the database");
-    let id = told.message_id;
-    assert!(store.message_extend(id, told.attempt_n, clock.now_ms(), 90_000).await.unwrap());
+    let id = leased.message_id;
+    assert!(store.message_extend(id, leased.attempt_n, clock.now_ms(), 90_000).await.unwrap());
     assert!(near(fixture.row("evt_1").await.visible_at_ms, right.now_ms() + 90_000));
 }
 

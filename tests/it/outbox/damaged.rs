@@ -1,4 +1,4 @@
-//! Texts in SQLite's file that are none: a damaged value is its own message's trouble, and nobody else's.
+//! Texts in SQLite's file that are none: a damaged value affects its own message alone.
 
 use hooklatch_core::config::UnknownPolicy;
 
@@ -6,9 +6,9 @@ use super::Fixture;
 use super::isolation::{OF_EVT_1, meddle};
 use crate::database::{Database, on_sqlite};
 
-on_sqlite!(a_row_that_is_damaged_is_held_and_stops_nobody);
+on_sqlite!(a_damaged_row_is_held_and_blocks_no_other);
 
-async fn a_row_that_is_damaged_is_held_and_stops_nobody(database: &Database) {
+async fn a_damaged_row_is_held_and_blocks_no_other(database: &Database) {
     let fixture = Fixture::new(database).await;
     let damaged = "CAST(x'7bc17d' AS TEXT)";
     let of_message = format!("message_id / 1024 = {OF_EVT_1}");

@@ -12,11 +12,11 @@ use crate::store::{admit, event, message};
 use crate::stub::Mode;
 
 on_both!(
-    what_is_handed_over_is_sent_and_settled,
+    a_handed_over_message_is_sent_and_settled,
     nothing_is_handed_over_while_older_messages_wait,
     no_more_is_handed_over_than_there_are_slots,
-    nothing_is_handed_over_where_a_person_would_have_to_decide,
-    what_is_handed_over_while_stopping_is_handed_back,
+    nothing_is_handed_over_where_an_operator_would_have_to_decide,
+    a_message_handed_over_during_shutdown_is_handed_back,
 );
 
 /// Commits a message that is written with `lease`, as admission does.
@@ -42,7 +42,7 @@ async fn until_drained(handover: &hooklatch_outbox::Handover) {
     tokio::time::timeout(std::time::Duration::from_secs(20), given).await.unwrap();
 }
 
-async fn what_is_handed_over_is_sent_and_settled(database: &Database) {
+async fn a_handed_over_message_is_sent_and_settled(database: &Database) {
     let fixture = Fixture::new(database).await;
     let outbox = seldom(&fixture, fixture.config(UnknownPolicy::Retry));
     let handover = outbox.handover();
@@ -68,7 +68,7 @@ async fn nothing_is_handed_over_while_older_messages_wait(database: &Database) {
     for n in 0..6 {
         fixture.message(&format!("evt_{n}"), &["billing"]).await;
     }
-    fixture.stub.next(&vec![Mode::WhenTold; 6]);
+    fixture.stub.next(&vec![Mode::WhenReleased; 6]);
     let outbox = fixture.outbox(fixture.config(UnknownPolicy::Retry));
     let handover = outbox.handover();
     assert!(handover.take("billing").is_none(), "nobody has looked yet");
@@ -78,13 +78,13 @@ async fn nothing_is_handed_over_while_older_messages_wait(database: &Database) {
     fixture.until_called(&fixture.key("evt_3", "billing")).await;
     assert!(handover.take("billing").is_none(), "two are waiting");
     for n in 0..6 {
-        let told = async {
+        let settled = async {
             while fixture.state(&format!("evt_{n}")).await != "done" {
-                fixture.stub.tell();
+                fixture.stub.release();
                 tokio::task::yield_now().await;
             }
         };
-        tokio::time::timeout(std::time::Duration::from_secs(20), told).await.unwrap();
+        tokio::time::timeout(std::time::Duration::from_secs(20), settled).await.unwrap();
     }
     until_drained(&handover).await;
     stopper.stop();
@@ -115,7 +115,7 @@ async fn no_more_is_handed_over_than_there_are_slots(database: &Database) {
     running.join_next().await.unwrap().unwrap();
 }
 
-async fn nothing_is_handed_over_where_a_person_would_have_to_decide(database: &Database) {
+async fn nothing_is_handed_over_where_an_operator_would_have_to_decide(database: &Database) {
     let fixture = Fixture::new(database).await;
     let outbox = fixture.outbox(fixture.config(UnknownPolicy::Hold));
     let handover = outbox.handover();
@@ -129,7 +129,7 @@ async fn nothing_is_handed_over_where_a_person_would_have_to_decide(database: &D
     running.join_next().await.unwrap().unwrap();
 }
 
-async fn what_is_handed_over_while_stopping_is_handed_back(database: &Database) {
+async fn a_message_handed_over_during_shutdown_is_handed_back(database: &Database) {
     let fixture = Fixture::new(database).await;
     let outbox = seldom(&fixture, fixture.config(UnknownPolicy::Retry));
     let handover = outbox.handover();

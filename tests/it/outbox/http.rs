@@ -1,4 +1,4 @@
-//! What a destination may be told about its calls over HTTP, each shown to a real server.
+//! What a destination's configuration may say about its calls over HTTP, each shown to a real server.
 
 use hooklatch_core::config::{
     AuthConfig, CaptureConfig, DestinationConfig, HmacAlgorithm, HmacConfig, HmacEncoding, HttpConfig,
@@ -15,14 +15,14 @@ use crate::store::{admit, event, message, name};
 use crate::stub::{Mode, Stub};
 
 on_both!(
-    a_call_says_who_we_are_as_the_destination_wants_it,
+    a_call_has_the_credentials_that_the_destination_configures,
     a_signature_in_a_header_is_over_what_was_agreed,
-    an_answer_has_to_say_success_where_that_is_asked,
+    a_response_must_report_success_where_that_is_configured,
     a_piece_of_the_answer_is_kept_without_secrets,
     a_large_answer_is_not_read_to_its_end,
     a_call_goes_through_the_proxy_that_is_configured,
     both_versions_of_http_are_spoken,
-    a_name_that_nobody_knows_was_not_sent,
+    a_call_to_an_unresolvable_name_was_not_sent,
     a_host_out_of_a_template_may_not_be_private,
     a_message_cannot_lead_a_template_to_another_host,
     a_call_that_outlasts_its_lease_keeps_it,
@@ -40,7 +40,7 @@ fn with(fixture: &Fixture, http: HttpConfig) -> DestinationConfig {
     DestinationConfig { http, ..fixture.config(UnknownPolicy::Retry) }
 }
 
-async fn a_call_says_who_we_are_as_the_destination_wants_it(database: &Database) {
+async fn a_call_has_the_credentials_that_the_destination_configures(database: &Database) {
     let fixture = Fixture::new(database).await;
     let basic = AuthConfig::Basic { user: "hook".to_owned(), password: Secret::new("p:w") };
     for (auth, want) in
@@ -71,7 +71,7 @@ async fn a_signature_in_a_header_is_over_what_was_agreed(database: &Database) {
     assert_eq!(call.headers["x-signature"], want);
 }
 
-async fn an_answer_has_to_say_success_where_that_is_asked(database: &Database) {
+async fn a_response_must_report_success_where_that_is_configured(database: &Database) {
     let fixture = Fixture::new(database).await;
     for (otherwise, answer, state) in [
         (StatusMeaning::Dead, "{\"ok\":true}", "done"),
@@ -133,7 +133,7 @@ async fn both_versions_of_http_are_spoken(database: &Database) {
     assert_eq!(fixture.stub.versions(), [Version::HTTP_2, Version::HTTP_11, Version::HTTP_11]);
 }
 
-async fn a_name_that_nobody_knows_was_not_sent(database: &Database) {
+async fn a_call_to_an_unresolvable_name_was_not_sent(database: &Database) {
     let fixture = Fixture::new(database).await;
     let url = "http://nobody.invalid/calls".to_owned();
     let row = one(&fixture, DestinationConfig { url, ..fixture.config(UnknownPolicy::Hold) }).await;
@@ -199,7 +199,7 @@ async fn a_message_cannot_lead_a_template_to_another_host(database: &Database) {
 async fn a_call_that_outlasts_its_lease_keeps_it(database: &Database) {
     let fixture = Fixture::new(database).await;
     fixture.message("evt_1", &["billing"]).await;
-    fixture.stub.next(&[Mode::WhenTold]);
+    fixture.stub.next(&[Mode::WhenReleased]);
     let config =
         DestinationConfig { heartbeat: true, timeout_ms: 60_000, ..fixture.config(UnknownPolicy::Hold) };
     let outbox = fixture.outbox_leasing(config, 400);
@@ -221,7 +221,7 @@ async fn a_call_that_outlasts_its_lease_keeps_it(database: &Database) {
             let taken = fixture.store.message_lease(&[want], now_ms, 400, "node-2").await.unwrap();
             assert!(taken.is_empty(), "the lease was prolonged all the while");
         }
-        fixture.stub.tell();
+        fixture.stub.release();
     };
     let (ran, ()) = tokio::join!(outbox.run_due(), looking);
     assert_eq!(ran.unwrap(), 1);

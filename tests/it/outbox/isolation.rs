@@ -1,5 +1,5 @@
 //! What is wrong with one message costs no other: rows that cannot be read, addresses that may not be called,
-//! claims whose answer was lost, destinations that nobody knows.
+//! claims whose answer was lost, unknown destinations.
 
 use std::time::Duration;
 
@@ -18,17 +18,17 @@ use crate::store::{admit, event, message, name};
 use crate::stub::Stub;
 
 on_both!(
-    a_message_whose_body_is_gone_is_held_and_stops_nobody,
+    a_message_without_its_body_is_held_and_blocks_no_other,
     a_message_that_cannot_be_read_is_held_and_its_lane_alone_waits,
     addresses_that_may_not_be_called_are_dead_at_once_and_open_no_breaker,
-    a_claim_whose_answer_was_lost_is_given_back_as_it_was,
-    messages_to_destinations_that_nobody_knows_are_seen,
+    a_claim_with_a_lost_response_is_returned_unchanged,
+    messages_to_unknown_destinations_are_counted,
 );
 
 /// The number of an event, in SQL.
 pub(super) const OF_EVT_1: &str = "(SELECT event_seq FROM processed_webhook_events WHERE event_id = 'evt_1')";
 
-/// Does what nobody should, beside whatever has the database.
+/// Does what no session should, beside whatever has the database.
 pub(super) async fn meddle(database: &Database, sql: &str) {
     let sql = AssertSqlSafe(sql.to_owned());
     if database.url.starts_with("postgres") {
@@ -42,7 +42,7 @@ pub(super) async fn meddle(database: &Database, sql: &str) {
     }
 }
 
-async fn a_message_whose_body_is_gone_is_held_and_stops_nobody(database: &Database) {
+async fn a_message_without_its_body_is_held_and_blocks_no_other(database: &Database) {
     let fixture = Fixture::new(database).await;
     for id in ["evt_1", "evt_2"] {
         fixture.message(id, &["billing", "ledger"]).await;
@@ -115,7 +115,7 @@ async fn addresses_that_may_not_be_called_are_dead_at_once_and_open_no_breaker(d
     running.join_next().await.unwrap().unwrap();
 }
 
-async fn a_claim_whose_answer_was_lost_is_given_back_as_it_was(database: &Database) {
+async fn a_claim_with_a_lost_response_is_returned_unchanged(database: &Database) {
     let fixture = Fixture::new(database).await;
     for id in ["evt_1", "evt_2"] {
         fixture.message(id, &["billing"]).await;
@@ -145,11 +145,11 @@ async fn a_claim_whose_answer_was_lost_is_given_back_as_it_was(database: &Databa
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nobody_decides_about_what_was_claimed_and_never_sent() {
+async fn a_claimed_call_that_was_never_sent_needs_no_decision() {
     let Some(database) = Database::create(On::Postgres).await else { return };
     let direct = Fixture::new(&database).await;
     let port = reqwest::Url::parse(&database.url).unwrap().port().unwrap_or(5_432);
-    // Who claims is among what a claim says to the database.
+    // The statement of a claim contains the node's name.
     let proxy = Proxy::before(port, b"node-1/", false).await;
     let mut url = reqwest::Url::parse(&database.url).unwrap();
     url.set_port(Some(proxy.port)).unwrap();
@@ -177,7 +177,7 @@ async fn nobody_decides_about_what_was_claimed_and_never_sent() {
     running.join_next().await.unwrap().unwrap();
 }
 
-async fn messages_to_destinations_that_nobody_knows_are_seen(database: &Database) {
+async fn messages_to_unknown_destinations_are_counted(database: &Database) {
     let fixture = Fixture::new(database).await;
     fixture.message("evt_1", &["gone", "bank"]).await;
     drop(fixture.store);

@@ -1,4 +1,4 @@
-//! Somebody keeps one row locked, in a console or as a node that stands still: nothing else waits for it, and what is
+//! Another session keeps one row locked, from a console or a stopped node: nothing else waits for it, and what is
 //! known of its call is not lost. Nor is it when the database refuses to take it.
 
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ use crate::database::{Database, On, on_both};
 use crate::store::{admit, event, message, name};
 use crate::stub::Mode;
 
-on_both!(a_call_is_not_repeated_while_the_database_refuses_what_it_came_to);
+on_both!(a_call_is_not_repeated_while_the_database_refuses_its_result);
 
 /// Short, so that it ends while the row is locked.
 const LEASE_MS: u64 = 10_000;
@@ -41,22 +41,22 @@ pub(super) fn run(
     (running, stopper)
 }
 
-/// Locks what `sql` finds while a call of `evt_0`, in a lane, is under way; then that call ends, and others come.
-async fn nobody_waits_for(sql: &str) {
+/// Locks what `sql` finds while a call of `evt_0`, in a lane, is under way; then that call ends, and others follow.
+async fn assert_lock_blocks_no_other_work(sql: &str) {
     let Some(database) = Database::create(On::Postgres).await else { return };
     let fixture = Fixture::new(&database).await;
     let mut first = message("billing");
     first.lane = Some("customer".to_owned());
     admit(&fixture.store, &event("evt_0", "{}"), &[first]).await;
-    fixture.stub.next(&[Mode::WhenTold]);
+    fixture.stub.next(&[Mode::WhenReleased]);
     // Before: the call, which has its time-out, waits for the lock.
-    let mut somebody = PgConnection::connect(&database.url).await.unwrap();
+    let mut session = PgConnection::connect(&database.url).await.unwrap();
     let (mut running, stopper) = run(&fixture, UnknownPolicy::Hold, (LEASE_MS, 5_000));
     fixture.until_called(&fixture.key("evt_0", "billing")).await;
     let locking = AssertSqlSafe(format!("BEGIN; {sql} FOR UPDATE"));
-    sqlx::raw_sql(locking).execute(&mut somebody).await.unwrap();
+    sqlx::raw_sql(locking).execute(&mut session).await.unwrap();
     let locked_at = Instant::now();
-    fixture.stub.tell();
+    fixture.stub.release();
 
     for n in 1..=20 {
         fixture.message(&format!("evt_{n}"), &["billing"]).await;
@@ -71,7 +71,7 @@ async fn nobody_waits_for(sql: &str) {
     tokio::time::sleep(left).await;
     assert_eq!(fixture.state("evt_0").await, "leased");
 
-    sqlx::raw_sql("ROLLBACK").execute(&mut somebody).await.unwrap();
+    sqlx::raw_sql("ROLLBACK").execute(&mut session).await.unwrap();
     fixture.until("evt_0", "done").await;
     assert_eq!(
         (fixture.row("evt_0").await.attempts_n, fixture.stub.counts(&fixture.key("evt_0", "billing"))),
@@ -81,7 +81,7 @@ async fn nobody_waits_for(sql: &str) {
     running.join_next().await.unwrap().unwrap();
 }
 
-async fn a_call_is_not_repeated_while_the_database_refuses_what_it_came_to(database: &Database) {
+async fn a_call_is_not_repeated_while_the_database_refuses_its_result(database: &Database) {
     let fixture = Fixture::new(database).await;
     let is_sqlite = database.url.starts_with("sqlite");
     let refuse = if is_sqlite {
@@ -114,11 +114,11 @@ async fn a_call_is_not_repeated_while_the_database_refuses_what_it_came_to(datab
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_message_that_somebody_keeps_locked_is_waited_for_by_nobody_else() {
-    nobody_waits_for("SELECT 1 FROM outbox_queue WHERE lane = 'customer'").await;
+async fn a_locked_message_blocks_no_other_work() {
+    assert_lock_blocks_no_other_work("SELECT 1 FROM outbox_queue WHERE lane = 'customer'").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lane_that_somebody_keeps_locked_is_waited_for_by_nobody_else() {
-    nobody_waits_for("SELECT 1 FROM outbox_lanes WHERE lane = 'customer'").await;
+async fn a_locked_lane_blocks_no_other_work() {
+    assert_lock_blocks_no_other_work("SELECT 1 FROM outbox_lanes WHERE lane = 'customer'").await;
 }

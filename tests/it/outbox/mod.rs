@@ -1,4 +1,4 @@
-//! The outbox against a destination that misbehaves, on both databases, on a clock that stands until told.
+//! The outbox against a destination that misbehaves, on both databases, on a clock that the test moves.
 
 mod calls;
 mod clocks;
@@ -141,7 +141,7 @@ impl Fixture {
         assert!(in_time.is_ok(), "{event_id} never was {state}: {:?}", self.row(event_id).await);
     }
 
-    /// Waits until a request came under this key.
+    /// Waits until the destination has a request under this key.
     pub(crate) async fn until_called(&self, key: &str) {
         let called = async {
             while self.stub.counts(key).0 == 0 {

@@ -1,4 +1,4 @@
-//! A destination that comes back to a backlog.
+//! A destination that recovers while a backlog waits.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -41,7 +41,7 @@ async fn call(State(destination): State<TestDestination>) -> StatusCode {
     destination.requests_n.fetch_add(1, Ordering::SeqCst);
     let inside_n = destination.inside_n.fetch_add(1, Ordering::SeqCst) + 1;
     destination.peak_n.fetch_max(inside_n, Ordering::SeqCst);
-    // Long enough for others to come in, if they may; quick for the outbox.
+    // Long enough for others to be admitted, if they may; quick for the outbox.
     tokio::time::sleep(Duration::from_millis(50)).await;
     destination.inside_n.fetch_sub(1, Ordering::SeqCst);
     if destination.is_away.load(Ordering::SeqCst) { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK }

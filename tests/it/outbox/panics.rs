@@ -1,4 +1,4 @@
-//! A panic in any part of the outbox is counted, costs what it was about, and stops nothing else.
+//! A panic in any part of the outbox is counted, affects its own message, and stops nothing else.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -134,10 +134,10 @@ async fn a_panic_where_results_are_written_stops_no_other_result() {
     let database = Database::create(On::Sqlite).await.unwrap();
     let fixture = Fixture::new(&database).await;
     fixture.message("evt_1", &[PANICKY]).await;
-    fixture.stub.next(&[Mode::WhenTold]);
+    fixture.stub.next(&[Mode::WhenReleased]);
     let (running, stopper) = run(&fixture, fixture.config(UnknownPolicy::Retry));
     fixture.until_called(&fixture.key("evt_1", "panicky")).await;
-    // Somebody else takes and settles it, so the first result is fenced, which is counted.
+    // Another node takes and settles it, so the first result is fenced, which is counted.
     let trap = trap("hooklatch_fenced_total");
     let row = fixture.row("evt_1").await;
     let stolen = Settlement {
@@ -155,7 +155,7 @@ async fn a_panic_where_results_are_written_stops_no_other_result() {
         settled_at_ms: fixture.clock.now_ms(),
     };
     assert_eq!(fixture.store.message_settle(&[stolen]).await.unwrap(), [true]);
-    fixture.stub.tell();
+    fixture.stub.release();
     let counted = async || trap.counted.0.load(Ordering::SeqCst) == 1;
     until("the panic is counted", Duration::from_secs(20), String::new, counted).await;
     for n in 2..6 {
@@ -184,7 +184,7 @@ async fn the_loop_begins_again_after_a_panic_and_readiness_knows_meanwhile() {
     let (stopper, stopping) = Stop::channel();
     let mut running = JoinSet::new();
     running.spawn(outbox.run(stopping));
-    // It cannot look, says so, and the trap springs.
+    // Its look at the database fails and is logged, and the trap fires.
     let counted = async || trap.counted.0.load(Ordering::SeqCst) == 1;
     until("the panic is counted", Duration::from_secs(20), String::new, counted).await;
     assert!(!is_well.load(Ordering::SeqCst));

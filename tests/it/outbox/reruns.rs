@@ -1,4 +1,4 @@
-//! A person's word begins anew: attempts and age of what is sent or dispatched once more count from there.
+//! After an operator's decision to send or dispatch again, attempts and age count from there.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

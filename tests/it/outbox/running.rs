@@ -1,4 +1,4 @@
-//! The loop: waking, slots, stopping, and a database that goes away.
+//! The outbox loop: waking, slots, shutdown, and a database that becomes unreachable.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ on_both!(
     more_than_the_slots_is_sent_in_turn,
     a_stop_hands_back_what_was_not_sent,
     a_stop_settles_what_it_cuts_off,
-    what_a_call_came_to_is_written_when_the_database_is_back,
+    the_result_of_a_call_is_written_when_the_database_is_back,
     while_the_database_is_away_nothing_is_sent_and_then_everything_once,
 );
 
@@ -105,7 +105,7 @@ async fn a_stop_hands_back_what_was_not_sent(database: &Database) {
     fixture.message("evt_1", &["billing"]).await;
     die_holding(&fixture).await;
     let (stopper, stopping) = Stop::channel();
-    // The stop comes between the question and the call that it allows.
+    // The stop falls between the query and the call that it allows.
     let raise = stopper.clone();
     fixture.stub.on_question(move || raise.stop());
     let mut running = JoinSet::new();
@@ -160,15 +160,15 @@ async fn block(database: &Database, release: Arc<Notify>) {
     is_blocked.await.unwrap();
 }
 
-async fn what_a_call_came_to_is_written_when_the_database_is_back(database: &Database) {
+async fn the_result_of_a_call_is_written_when_the_database_is_back(database: &Database) {
     let fixture = Fixture::new(database).await;
     fixture.message("evt_1", &["billing"]).await;
-    fixture.stub.next(&[Mode::WhenTold]);
+    fixture.stub.next(&[Mode::WhenReleased]);
     let (running, stopper) = run(fixture.outbox(fixture.config(UnknownPolicy::Hold)));
     fixture.until_called(&fixture.key("evt_1", "billing")).await;
     let release = Arc::new(Notify::new());
     block(database, Arc::clone(&release)).await;
-    fixture.stub.tell();
+    fixture.stub.release();
     // The first write has failed by then.
     pass(BLOCKED_MS).await;
     assert_eq!(fixture.state("evt_1").await, "leased");

@@ -1,4 +1,4 @@
-//! What is due between two looks is not left until the next one: back-off, rates, probes.
+//! A message that is due between two polls does not wait for the next one: back-off, rates, probes.
 
 use std::time::{Duration, Instant};
 

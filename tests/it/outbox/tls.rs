@@ -1,4 +1,4 @@
-//! TLS with destinations of our own: whom we believe, and who we say we are.
+//! TLS with destinations: which certificates are trusted, and the client certificate.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::database::{Database, on_both};
 use crate::stub::Stub;
 
 on_both!(
-    only_a_destination_with_a_believed_certificate_is_called,
+    only_a_destination_with_a_trusted_certificate_is_called,
     a_destination_that_wants_to_know_us_is_shown_our_certificate,
     an_end_without_a_goodbye_changes_nothing_about_what_was_answered
 );
@@ -85,7 +85,7 @@ async fn called_at(fixture: &Fixture, port: u16, http: HttpConfig) -> hooklatch_
     fixture.row(&id).await
 }
 
-async fn only_a_destination_with_a_believed_certificate_is_called(database: &Database) {
+async fn only_a_destination_with_a_trusted_certificate_is_called(database: &Database) {
     let fixture = Fixture::new(database).await;
     let (ours, other) = (Authority::new(), Authority::new());
     let stub = ours.destination(None).await;

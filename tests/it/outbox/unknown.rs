@@ -1,5 +1,5 @@
-//! What nobody knows is never taken for what did not happen: destinations that work on after the time-out, gateways
-//! that lose answers, questions that are asked too early.
+//! An unknown result is never treated as "did not happen": destinations that work on after the time-out, gateways
+//! that lose answers, queries that are sent too early.
 
 use hooklatch_core::types::{AttemptResult, SentUnder};
 use std::collections::BTreeMap;
@@ -13,12 +13,12 @@ use crate::process::{Server, client, post_stripe, until};
 use crate::stub::{Mode, Stub};
 
 on_both!(
-    a_call_that_is_still_worked_on_is_not_asked_about_and_not_made_again,
-    a_call_of_a_dead_worker_is_not_asked_about_before_it_can_be_over,
+    a_call_still_under_way_is_neither_queried_nor_repeated,
+    a_call_of_a_dead_worker_is_queried_only_after_it_can_be_over,
     a_value_that_is_not_the_wanted_one_never_leads_to_a_second_call,
     a_gateway_that_loses_the_answer_leaves_the_outcome_unknown,
     it_is_on_record_under_which_rule_a_call_was_made_that_may_have_taken_effect,
-    a_status_may_be_said_to_leave_the_outcome_unknown,
+    a_status_can_be_configured_to_leave_the_outcome_unknown,
     a_longer_wait_that_is_configured_later_holds_for_calls_made_before,
     an_uncertain_message_that_is_handed_back_unsent_costs_no_attempt,
 );
@@ -26,17 +26,17 @@ on_both!(
 /// What gateways, and destinations that fail in the middle of their work, answer.
 const LOST: [u16; 11] = [408, 499, 500, 502, 504, 520, 521, 522, 523, 524, 599];
 
-/// Time for calls that nobody answers: enough for each to be there.
+/// Time for calls that are not answered: enough for each to reach the destination.
 const SHORT_MS: u64 = 2_000;
 
 fn after_ms() -> i64 {
     i64::try_from(AFTER_MS).unwrap()
 }
 
-async fn a_call_that_is_still_worked_on_is_not_asked_about_and_not_made_again(database: &Database) {
+async fn a_call_still_under_way_is_neither_queried_nor_repeated(database: &Database) {
     let fixture = Fixture::new(database).await;
     fixture.message("evt_1", &["billing"]).await;
-    fixture.stub.next(&[Mode::WorkUntilTold]);
+    fixture.stub.next(&[Mode::WorkUntilReleased]);
     let outbox =
         fixture.outbox(DestinationConfig { timeout_ms: SHORT_MS, ..fixture.config(fixture.query()) });
     assert_eq!(outbox.run_due().await.unwrap(), 1);
@@ -55,7 +55,7 @@ async fn a_call_that_is_still_worked_on_is_not_asked_about_and_not_made_again(da
     );
 }
 
-async fn a_call_of_a_dead_worker_is_not_asked_about_before_it_can_be_over(database: &Database) {
+async fn a_call_of_a_dead_worker_is_queried_only_after_it_can_be_over(database: &Database) {
     let fixture = Fixture::new(database).await;
     fixture.message("evt_1", &["billing"]).await;
     die_until_lapse(&fixture).await;
@@ -90,7 +90,7 @@ async fn a_value_that_is_not_the_wanted_one_never_leads_to_a_second_call(databas
         });
         let outbox = fixture.outbox(DestinationConfig { timeout_ms: SHORT_MS, ..fixture.config(query) });
         fixture.message(id, &["billing"]).await;
-        fixture.stub.next(&[Mode::WorkUntilTold]);
+        fixture.stub.next(&[Mode::WorkUntilReleased]);
         outbox.run_due().await.unwrap();
         fixture.clock.advance(after_ms());
         fixture.stub.next_question(&[Mode::Says("{\"state\":\"pending\"}")]);
@@ -127,8 +127,8 @@ async fn a_gateway_that_loses_the_answer_leaves_the_outcome_unknown(database: &D
         }
     }
     let row = fixture.row("evt_504_hold").await;
-    let told = (row.last_result.map(AttemptResult::as_str), row.last_error.as_deref());
-    assert_eq!(told, (Some("unknown"), Some("outcome is unknown; answered 504")));
+    let last = (row.last_result.map(AttemptResult::as_str), row.last_error.as_deref());
+    assert_eq!(last, (Some("unknown"), Some("outcome is unknown; answered 504")));
 }
 
 async fn it_is_on_record_under_which_rule_a_call_was_made_that_may_have_taken_effect(database: &Database) {
@@ -164,14 +164,14 @@ async fn it_is_on_record_under_which_rule_a_call_was_made_that_may_have_taken_ef
     assert_eq!((row.state.as_str(), row.sent_under), ("held", Some(SentUnder::Hold)));
     // Nothing listens there, so no byte of it left.
     fixture.message("evt_2", &["billing"]).await;
-    let nobody =
+    let closed =
         DestinationConfig { url: "http://127.0.0.1:1/".to_owned(), ..fixture.config(UnknownPolicy::Hold) };
-    fixture.outbox(nobody).run_due().await.unwrap();
+    fixture.outbox(closed).run_due().await.unwrap();
     let row = fixture.row("evt_2").await;
     assert_eq!((row.last_result, row.sent_under), (Some(AttemptResult::Retry), None));
 }
 
-async fn a_status_may_be_said_to_leave_the_outcome_unknown(database: &Database) {
+async fn a_status_can_be_configured_to_leave_the_outcome_unknown(database: &Database) {
     let fixture = Fixture::new(database).await;
     let cases = [
         ("hold", UnknownPolicy::Hold, "held", 1),
@@ -193,7 +193,7 @@ async fn a_status_may_be_said_to_leave_the_outcome_unknown(database: &Database) 
 async fn a_longer_wait_that_is_configured_later_holds_for_calls_made_before(database: &Database) {
     let fixture = Fixture::new(database).await;
     fixture.message("evt_1", &["billing"]).await;
-    fixture.stub.next(&[Mode::WorkUntilTold]);
+    fixture.stub.next(&[Mode::WorkUntilReleased]);
     let config = DestinationConfig { timeout_ms: SHORT_MS, ..fixture.config(UnknownPolicy::Retry) };
     fixture.outbox(config).run_due().await.unwrap();
     fixture.clock.advance(1_000);
@@ -233,7 +233,7 @@ async fn an_uncertain_message_that_is_handed_back_unsent_costs_no_attempt(databa
 async fn the_program_calls_a_slow_destination_once() {
     let database = Database::create(On::Sqlite).await.unwrap();
     let stub = Stub::start().await;
-    stub.next(&[Mode::WorkUntilTold, Mode::ActThenStatus(504)]);
+    stub.next(&[Mode::WorkUntilReleased, Mode::ActThenStatus(504)]);
     let more = format!(
         "[[providers.stripe.routes]]\non = [\"*\"]\nto = \"bank\"\n[outbox]\npoll_ms = 50\n\
          [destinations.bank]\nurl = \"{}\"\nunknown = \"query\"\ntimeout_ms = 1000\nconcurrency_n = 1\n\

@@ -1,5 +1,5 @@
-//! Every command of the pages for newcomers is run, against a server that is started as they say, and what the comment
-//! beside a command promises has to come back: a status, an outcome, a member of JSON such as `"effects_n":1`.
+//! Every command of the pages for newcomers is run, against a server that is started as they say, and its output must
+//! have what the comment beside it promises: a status, an outcome, a member of JSON such as `"effects_n":1`.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -19,7 +19,7 @@ const SERVE: &str = "cargo run -- serve --dev";
 
 const OUTCOMES: [&str; 6] = ["accepted", "duplicate", "conflict", "superseded", "replayed", "unreadable"];
 
-/// One command of a page, and what its comments say about it.
+/// One command of a page, and the promises in its comments.
 #[derive(Debug, PartialEq)]
 struct Step {
     command: String,
@@ -53,13 +53,13 @@ fn broken(promise: &str, output: &str) -> Vec<String> {
     let words = |text: &str| -> Vec<String> {
         text.split(|c: char| !c.is_ascii_alphanumeric()).map(str::to_owned).collect()
     };
-    let said = words(promise);
+    let expected = words(promise);
     let is_status = |word: &&String| {
         word.len() == 3 && word.parse::<u16>().is_ok_and(|status| (100..600).contains(&status))
     };
-    let named = said.iter().filter(|word| is_status(word) || OUTCOMES.contains(&word.as_str()));
-    let heard = words(output);
-    let missing = named.filter(|word| !heard.contains(word)).cloned();
+    let named = expected.iter().filter(|word| is_status(word) || OUTCOMES.contains(&word.as_str()));
+    let printed = words(output);
+    let missing = named.filter(|word| !printed.contains(word)).cloned();
     let members = promise.split('"').skip(1).step_by(2).zip(promise.split('"').skip(2).step_by(2));
     let members = members.filter_map(|(name, rest)| {
         let digits: String = rest.strip_prefix(':')?.chars().take_while(char::is_ascii_digit).collect();
@@ -254,7 +254,7 @@ fn commands_in_the_text_name_what_there_is() {
 }
 
 #[test]
-fn a_comment_belongs_to_its_line_or_to_the_next_command_that_says_anything() {
+fn a_comment_belongs_to_its_line_or_to_the_next_command_with_output() {
     let step =
         |command: &str, promise: &str| Step { command: command.to_owned(), promise: promise.to_owned() };
     let text =
@@ -269,7 +269,7 @@ fn a_comment_belongs_to_its_line_or_to_the_next_command_that_says_anything() {
 }
 
 #[test]
-fn a_promise_is_broken_by_what_does_not_come_back() {
+fn a_promise_is_broken_by_missing_output() {
     #[track_caller]
     fn check(promise: &str, output: &str, want: &[&str]) {
         assert_eq!(broken(promise, output), want, "{promise}");

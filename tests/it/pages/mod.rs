@@ -1,5 +1,5 @@
-//! The pages keep their word: their commands run (`commands.rs`), their configurations are good (`configurations.rs`),
-//! and what they name is there (`names.rs`). `text.rs` takes a page apart.
+//! The pages are correct: their commands run (`commands.rs`), their configurations are valid (`configurations.rs`),
+//! and what they name exists (`names.rs`). `text.rs` parses a page.
 
 mod commands;
 mod configurations;

@@ -1,4 +1,4 @@
-//! What pages and comments name is there: files, folders, kinds, places that links lead to.
+//! What pages and comments name exists: files, folders, kinds, targets of links.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,7 +9,7 @@ use super::text::{inline, page, pages, root};
 /// Files of other people's repositories.
 const NOT_OURS: [&str; 1] = ["spec/standard-webhooks.md"];
 
-/// Every file and folder of ours, from the root; folders end in `/`.
+/// Every file and folder of this repository, from the root; folders end in `/`.
 fn everything() -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let mut folders = vec![root().to_path_buf()];
@@ -40,7 +40,7 @@ fn is_there(all: &BTreeSet<String>, name: &str) -> bool {
     is_numbered || all.contains(name) || all.contains(&folder) || all.iter().any(|one| one.ends_with(&behind))
 }
 
-/// True when a text names a file or a folder of the package, and not a pattern, a URL or a place on somebody's machine.
+/// True when a text names a file or a folder of the package, and not a pattern, a URL or a place on another machine.
 fn is_path(text: &str) -> bool {
     let is_plain = text.chars().all(|c| c.is_ascii_alphanumeric() || "._-/".contains(c));
     let has_place =

@@ -19,7 +19,7 @@ pub fn page(name: &str) -> String {
     fs::read_to_string(root().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// Every page of ours, named from the root.
+/// Every page of this repository, named from the root.
 pub fn pages() -> Vec<String> {
     let mut found: Vec<PathBuf> =
         ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "providers/README.md"].map(PathBuf::from).into();
@@ -76,7 +76,7 @@ pub fn inline(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_page_is_taken_apart_as_people_read_it() {
+fn inline_code_and_code_blocks_are_parsed_as_rendered() {
     let text = "a `b c`\n`d\n  e`\n\n```sh\nx `y`\n```\n  ```toml\n  k = 1\n    l = 2\n  ```\n`f";
     assert_eq!(inline(text), ["b c", "d e", "f"]);
     let blocks: Vec<(String, String)> =

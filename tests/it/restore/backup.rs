@@ -1,4 +1,4 @@
-//! `hooklatch backup`: beside a server under load, whole or not there, and for its owner alone.
+//! `hooklatch backup`: beside a server under load, copied completely or not at all, and readable by its owner alone.
 
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
@@ -19,7 +19,7 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// Sends until it is told to stop; the ids that were confirmed, and the slowest answer.
+/// Sends until `is_over`; returns the ids that were confirmed, and the slowest answer.
 async fn traffic(url: String, is_over: Arc<AtomicBool>) -> (Vec<String>, Duration) {
     let (client, mut confirmed, mut slowest) = (client(), Vec::new(), Duration::ZERO);
     while !is_over.load(Ordering::Relaxed) {
@@ -92,7 +92,7 @@ async fn what_would_be_lost_or_half_written_is_refused_and_leaves_nothing() {
     assert_eq!(std::fs::read_to_string(&there).unwrap(), "a backup of before");
     assert_eq!(names(folder.path()), ["folder", "link", "there.db"]);
     assert_eq!(world.run(&["backup", there.to_str().unwrap(), "--replace"]).0, 0);
-    // With nobody running it works as well.
+    // It also works without a running server.
     assert!(world.server.terminate());
     assert_eq!(world.run(&["backup", there.to_str().unwrap(), "--replace"]).0, 0);
     let config = std::fs::read_to_string(world.server.config()).unwrap();
@@ -134,7 +134,7 @@ async fn killed_in_the_middle_it_leaves_the_backup_of_before() {
     assert_eq!(copy.count("SELECT COUNT(*) FROM installation WHERE backup_at_ms IS NOT NULL").await, 1);
     assert_eq!(copy.count("SELECT COUNT(*) FROM webhook_payloads").await, 0, "it is the one of before");
     assert_eq!(world.post("evt_1", now_s()).await, "accepted");
-    // The next one takes away what that one left, once nobody writes it any more; and nothing of anybody else.
+    // The next one deletes what that one left, once it is no longer being written; and nothing of other programs.
     let left = names(folder.path()).into_iter().find(|name| name.ends_with(".partial")).unwrap();
     let left = std::fs::File::options().append(true).open(folder.path().join(left)).unwrap();
     left.set_modified(std::time::SystemTime::now() - Duration::from_mins(1)).unwrap();

@@ -1,10 +1,10 @@
-//! What the two commands do with arguments that cannot be, and what they say.
+//! Invalid arguments of the two commands, and their output.
 
 use super::world::World;
 use crate::database::{Database, On};
 
 #[tokio::test]
-async fn arguments_that_cannot_be_are_told() {
+async fn invalid_arguments_are_errors() {
     let database = Database::create(On::Sqlite).await.unwrap();
     let mut world = World::start(&database).await;
     let (code, _, said) = world.run(&["restore-check"]);
@@ -24,7 +24,7 @@ async fn arguments_that_cannot_be_are_told() {
             "as far as it can tell",
         ),
         (&["restore-check", "--yes", "--moved", "--reason", "r"], 0, "nothing is missing"),
-        // A copy that nobody marked: a person knows.
+        // A copy without a mark: the operator says when it was made.
         (&["restore-check", "--yes", "--backed-up-at", "1h", "--reason", "r"], 0, "Taken over"),
     ] {
         let (code, out, err) = world.run(arguments);

@@ -1,4 +1,4 @@
-//! A file that was put back by a plain copy: noticed by the witness beside it, and nothing else is.
+//! A file that was restored by a plain copy: detected by the witness beside it, without false alarms.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -45,7 +45,7 @@ impl Copied {
         self.witness().split(' ').nth(2).and_then(|n| n.parse().ok()).unwrap_or(-1)
     }
 
-    /// Sends an event; comes back once the witness knows of it.
+    /// Sends an event; returns once the witness has it.
     async fn post(&self, id: &str) {
         let before_n = self.seen_n();
         assert_eq!(self.world.post(id, self.created_s).await, "accepted");
@@ -58,7 +58,7 @@ impl Copied {
         assert!(self.witness().ends_with(" closed\n"), "{}", self.witness());
     }
 
-    /// A copy as people make it, with the log if there is one.
+    /// A plain copy, with the log if there is one.
     fn save(&self, name: &str) {
         for ending in ["", "-wal"] {
             drop(std::fs::copy(self.beside(ending), self.saved.path().join(format!("{name}{ending}"))));
@@ -73,16 +73,16 @@ impl Copied {
         }
     }
 
-    /// The server and the command say that it is older.
+    /// The server and the command report that it is older.
     #[track_caller]
     fn is_refused(&self) {
         let (code, out, err) = self.world.run(&["serve"]);
         assert!(code == 1 && err.contains("is older than what ran last"), "{code} {out}{err}");
         let (code, out, err) = self.world.run(&["restore-check", "--json"]);
         assert_eq!(code, 7, "{out}{err}");
-        let told: serde_json::Value = serde_json::from_str(&out).unwrap();
-        assert_eq!(told["standing"], "older", "{told}");
-        assert!(told["ran_until_ms"].as_i64().unwrap() > now_s() * 1_000 - 600_000, "{told}");
+        let report: serde_json::Value = serde_json::from_str(&out).unwrap();
+        assert_eq!(report["standing"], "older", "{report}");
+        assert!(report["ran_until_ms"].as_i64().unwrap() > now_s() * 1_000 - 600_000, "{report}");
     }
 }
 
@@ -103,10 +103,10 @@ async fn a_copy_of_earlier_that_is_put_back_is_refused_until_it_is_taken_over() 
         it.is_refused();
     }
     let found = examine(&it.world.server, &[]).await;
-    let told = found.find("database.witness", None);
+    let finding = found.find("database.witness", None);
     assert!(
-        told["verdict"] == "failure" && told["remedy"].as_str().unwrap().contains("restore-check"),
-        "{told}"
+        finding["verdict"] == "failure" && finding["remedy"].as_str().unwrap().contains("restore-check"),
+        "{finding}"
     );
     found.ends_with(1);
     let (code, out, _) = it.world.run(&["restore-check"]);
@@ -155,7 +155,7 @@ async fn what_is_stopped_moved_copied_or_begun_anew_is_not_refused() {
     it.put_back("stopped");
     it.world.server.spawn().await;
     it.post("evt_2").await;
-    // A backup says by itself what it is; it has no witness.
+    // A backup carries its own mark; it has no witness.
     let backup = it.saved.path().join("backup").display().to_string();
     assert_eq!(it.world.run(&["backup", &backup]).0, 0);
     assert!(!Path::new(&format!("{backup}.witness")).exists());
@@ -167,7 +167,7 @@ async fn what_is_stopped_moved_copied_or_begun_anew_is_not_refused() {
     let (code, out, _) = it.world.run(&["restore-check"]);
     assert!(code == 7 && out.contains("is a backup"), "{out}");
     it.put_back("newest");
-    // Its witness is lost, or nobody can read it.
+    // Its witness is lost or unreadable.
     for text in [None, Some(""), Some("hooklatch-witness/9 x 1 1 open\n"), Some("\u{0}\u{0}\u{0}")] {
         match text {
             None => std::fs::remove_file(it.beside(".witness")).unwrap(),
@@ -198,13 +198,13 @@ async fn what_is_stopped_moved_copied_or_begun_anew_is_not_refused() {
     std::fs::write(it.beside(".witness"), of_before).unwrap();
     it.world.server.spawn().await;
     it.stop();
-    let told =
+    let logged_n =
         it.world.server.log().matches("of another installation than the one that ran here last").count();
-    assert_eq!(told, 1);
+    assert_eq!(logged_n, 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_is_killed_under_load_starts_again_every_time() {
+async fn a_server_killed_under_load_starts_again_every_time() {
     let mut it = Copied::start().await;
     let is_over = Arc::new(AtomicBool::new(false));
     let senders: Vec<_> = (0..4)
@@ -244,7 +244,7 @@ async fn whoever_is_killed_under_load_starts_again_every_time() {
 }
 
 #[tokio::test]
-async fn a_witness_that_cannot_be_written_is_told_once_and_stops_nothing() {
+async fn an_unwritable_witness_is_logged_once_and_stops_nothing() {
     let mut it = Copied::start().await;
     it.post("evt_1").await;
     it.stop();
@@ -258,9 +258,12 @@ async fn a_witness_that_cannot_be_written_is_told_once_and_stops_nothing() {
     }
     assert_eq!(it.world.server.log().matches("the witness of the database cannot be written").count(), 1);
     let found = examine(&it.world.server, &["--no-probe"]).await;
-    let told = found.find("database.witness", None);
-    assert_eq!(told["verdict"], "warning", "{told}");
-    assert!(told["found"].as_str().unwrap().contains(it.beside(".witness").to_str().unwrap()), "{told}");
+    let finding = found.find("database.witness", None);
+    assert_eq!(finding["verdict"], "warning", "{finding}");
+    assert!(
+        finding["found"].as_str().unwrap().contains(it.beside(".witness").to_str().unwrap()),
+        "{finding}"
+    );
     found.ends_with(8);
     std::fs::remove_dir(it.beside(".witness")).unwrap();
     it.post("evt_last").await;

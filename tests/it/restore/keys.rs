@@ -1,4 +1,5 @@
-//! After a backup more happens, the database is restored, senders send again and new things come: the destination judges.
+//! Events follow a backup, the database is restored, senders retry and send new events: the destination checks its
+//! keys.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
@@ -12,10 +13,10 @@ use crate::process::{Server, client, now_s, post_stripe, until};
 use crate::stub::{Mode, Stub};
 
 on_both!(
-    no_key_that_the_destination_has_seen_is_used_for_another_content,
-    a_restored_database_serves_nobody_before_it_is_taken_over,
-    what_a_person_ordered_before_the_backup_is_not_sent_again_by_itself,
-    a_destination_is_asked_no_sooner_than_after_the_lost_time,
+    no_used_key_is_reused_for_another_content,
+    a_restored_database_serves_no_request_before_it_is_taken_over,
+    an_operators_order_before_the_backup_is_not_repeated_automatically,
+    a_destination_is_queried_only_after_the_lost_time,
 );
 
 async fn seen(world: &World, destination: &str, event_id: &str, calls_n: usize) {
@@ -30,7 +31,7 @@ async fn held_n(database: &Database) -> i64 {
     database.count("SELECT COUNT(*) FROM outbox_queue WHERE state = 'held'").await
 }
 
-async fn no_key_that_the_destination_has_seen_is_used_for_another_content(database: &Database) {
+async fn no_used_key_is_reused_for_another_content(database: &Database) {
     let mut world = World::start(database).await;
     let before_s = now_s() - 60;
     assert_eq!(world.post("evt_1", before_s).await, "accepted");
@@ -45,7 +46,7 @@ async fn no_key_that_the_destination_has_seen_is_used_for_another_content(databa
     .await;
     let saved = Saved::of(database, &world.server);
 
-    // What the backup does not know: two events, and a person's second run of the first one.
+    // What the backup does not contain: two events, and an operator's second run of the first one.
     for id in ["evt_2", "evt_3"] {
         assert_eq!(world.post(id, before_s).await, "accepted");
         seen(&world, "billing", id, 1).await;
@@ -62,7 +63,7 @@ async fn no_key_that_the_destination_has_seen_is_used_for_another_content(databa
     assert_eq!(taken.0, 0, "{taken:?}");
     world.server.spawn().await;
 
-    // The sender is asked for one of them; a new one comes that happened after; a person runs the first one once more.
+    // The sender resends one of them; a newer event follows; an operator runs the first one once more.
     assert_eq!(world.post("evt_1", before_s).await, "duplicate");
     assert_eq!(world.post("evt_2", before_s).await, "accepted");
     seen(&world, "billing", "evt_2", 2).await;
@@ -87,7 +88,7 @@ async fn no_key_that_the_destination_has_seen_is_used_for_another_content(databa
     assert!(lost.len() >= 6);
 }
 
-async fn a_restored_database_serves_nobody_before_it_is_taken_over(database: &Database) {
+async fn a_restored_database_serves_no_request_before_it_is_taken_over(database: &Database) {
     let mut world = World::start(database).await;
     assert_eq!(world.post("evt_1", now_s() - 60).await, "accepted");
     seen(&world, "ledger", "evt_1", 1).await;
@@ -138,8 +139,8 @@ async fn a_database_that_is_restored_under_a_running_node_is_left_by_it() {
     let noticed = async || world.server.log().contains("Put back under a running server");
     until("it is noticed", Duration::from_secs(20), || world.server.log(), noticed).await;
     for id in ["evt_1", "evt_2"] {
-        let told = post_stripe(&client(), &world.server.url("/webhooks/stripe"), id).await;
-        assert_eq!(told, Err("503".to_owned()), "{id}");
+        let posted = post_stripe(&client(), &world.server.url("/webhooks/stripe"), id).await;
+        assert_eq!(posted, Err("503".to_owned()), "{id}");
     }
     let ready = client().get(format!("http://{}/readyz", world.server.admin)).send().await.unwrap();
     assert_eq!(ready.status(), 503);
@@ -152,7 +153,7 @@ async fn a_database_that_is_restored_under_a_running_node_is_left_by_it() {
 }
 
 /// A provider that is paused keeps what was ordered waiting, as a handler that fails for now does.
-async fn what_a_person_ordered_before_the_backup_is_not_sent_again_by_itself(database: &Database) {
+async fn an_operators_order_before_the_backup_is_not_repeated_automatically(database: &Database) {
     let mut world = World::start(database).await;
     let before_s = now_s() - 60;
     assert_eq!(world.post("evt_1", before_s).await, "accepted");
@@ -180,7 +181,7 @@ async fn what_a_person_ordered_before_the_backup_is_not_sent_again_by_itself(dat
     world.server.spawn().await;
     let resumed = world.run(&["providers", "resume", "stripe", "--reason", "r"]);
     assert_eq!(resumed.0, 0, "{resumed:?}");
-    // `ledger` knows no keys: a person decides. `billing` knows them, and is called again under the same.
+    // `ledger` does not honour keys: an operator decides. `billing` does, and is called again under the same key.
     until(
         "both are held",
         Duration::from_secs(20),
@@ -200,9 +201,9 @@ async fn what_a_person_ordered_before_the_backup_is_not_sent_again_by_itself(dat
 const AFTER_MS: i64 = 2_000;
 
 /// The message was tried before the backup, and once more in the time that is lost: that call is still worked on.
-async fn a_destination_is_asked_no_sooner_than_after_the_lost_time(database: &Database) {
+async fn a_destination_is_queried_only_after_the_lost_time(database: &Database) {
     let stub = Stub::start().await;
-    stub.next(&[Mode::With(503, &[("retry-after", "2")]), Mode::WorkUntilTold]);
+    stub.next(&[Mode::With(503, &[("retry-after", "2")]), Mode::WorkUntilReleased]);
     let more = format!(
         "[outbox]\npoll_ms = 50\n[[providers.stripe.routes]]\non = [\"*\"]\nto = \"billing\"\n\
          [destinations.billing]\nurl = \"{}\"\ntimeout_ms = 1500\nunknown = \"query\"\n\

@@ -1,4 +1,4 @@
-//! What is changed when a restored database is taken over, row by row.
+//! What the take-over of a restored database changes, row by row.
 
 use hooklatch_core::types::{Clock, EventState};
 use hooklatch_store::{LeaseWant, NewMessage, RestoreStanding, Store, StoreSettings, TakeOver};
@@ -8,7 +8,7 @@ use crate::store::{admit, candidates, event, message, name};
 
 on_both!(
     open_messages_count_as_sent_since_the_backup_with_an_unknown_outcome,
-    what_is_counted_goes_on_above_all_that_may_have_been_given,
+    after_a_take_over_numbers_continue_above_all_that_may_have_been_assigned,
     sessions_end_tokens_are_revoked_and_operations_cancelled,
     a_move_changes_nothing_but_the_place,
 );
@@ -73,7 +73,7 @@ async fn open_messages_count_as_sent_since_the_backup_with_an_unknown_outcome(da
     assert_eq!((lost.from_ms, lost.until_ms), (from_ms, NOW_MS));
 }
 
-/// Firing of a signal that came at `at_ms`.
+/// Firing of a signal that arrived at `at_ms`.
 async fn firing(store: &Store, at_ms: i64) -> i64 {
     let mut one = event("sig", "a");
     one.received_at_ms = at_ms;
@@ -88,7 +88,7 @@ async fn life(store: &Store, at_ms: i64) -> (i64, i64) {
     (store.event_numbers(1).await.unwrap()[0], firing(store, at_ms).await)
 }
 
-async fn what_is_counted_goes_on_above_all_that_may_have_been_given(database: &Database) {
+async fn after_a_take_over_numbers_continue_above_all_that_may_have_been_assigned(database: &Database) {
     let store = database.store().await;
     let before = life(&store, 1_000).await;
     assert_eq!(before.1, 1);
@@ -133,7 +133,7 @@ async fn sessions_end_tokens_are_revoked_and_operations_cancelled(database: &Dat
     let kept = TakeOver { are_tokens_kept: true, ..word(1) };
     let taken = store.restore_take_over(kept).await.unwrap();
     assert_eq!((taken.tokens_n, taken.sessions_n, taken.operations_n), (0, 1, 1));
-    // A person who thinks better of it gives the command once more.
+    // An operator who reconsiders gives the command once more.
     let taken = store.restore_take_over(word(1)).await.unwrap();
     assert_eq!((taken.tokens_n, taken.sessions_n, taken.operations_n), (1, 0, 0));
     assert_eq!(database.count("SELECT COUNT(*) FROM operations WHERE state = 'cancelled'").await, 1);

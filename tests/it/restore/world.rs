@@ -27,7 +27,7 @@ pub(super) struct Seen {
     pub body: Bytes,
 }
 
-/// A destination that says 200 and forgets nothing.
+/// A destination that answers 200 and forgets nothing.
 #[derive(Clone, Default)]
 pub(super) struct Callee(Arc<Mutex<Vec<Seen>>>);
 
@@ -50,7 +50,7 @@ impl Callee {
         self.seen().into_iter().filter(is_its).collect()
     }
 
-    /// Fails where a key came with other bytes or for another event, and where a number named two messages.
+    /// Fails where one key was sent with other bytes or for another event, and where a number named two messages.
     #[track_caller]
     pub(super) fn check_names(&self) {
         let (mut by_key, mut by_number) = (BTreeMap::new(), BTreeMap::new());
@@ -154,7 +154,7 @@ impl Saved {
         saved
     }
 
-    /// Puts it in place of what is there. Nobody runs on it.
+    /// Restores it over the current database, on which no server runs.
     pub(crate) async fn restore(&self, database: &Database) {
         if let Some(path) = database.url.strip_prefix("sqlite://") {
             for ending in ["-wal", "-shm"] {
@@ -180,11 +180,12 @@ fn ran(command: &mut Command) {
 
 /// One of PostgreSQL's programs: beside the server's, else wherever it is.
 fn pg_program(name: &str) -> PathBuf {
-    let told = std::env::var("HOOKLATCH_TEST_PG_BIN").ok().map(PathBuf::from);
+    let configured = std::env::var("HOOKLATCH_TEST_PG_BIN").ok().map(PathBuf::from);
     let installed = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let mut places: Vec<PathBuf> = installed.map(|one| one.path().join("bin")).collect();
     places.sort();
-    told.into_iter()
+    configured
+        .into_iter()
         .chain(places.pop())
         .map(|bin| bin.join(name))
         .find(|path| path.exists())

@@ -53,7 +53,7 @@ fn provider(row: &Row, kind: &Provider, key: usize) -> ActiveProvider {
     vector.provider(kind).unwrap_or_else(|why| panic!("{}: {why}", row.name()))
 }
 
-/// The same with another bit where the row says.
+/// The same with another bit at the place in the row.
 fn flipped(row: &Row, request: &Map<String, Value>) -> Map<String, Value> {
     let flip = |text: &str, after: &str| {
         let from = text.find(after).unwrap_or_else(|| panic!("{}: no {after} in {text}", row.name()));
@@ -79,7 +79,7 @@ fn flipped(row: &Row, request: &Map<String, Value>) -> Map<String, Value> {
     changed
 }
 
-/// All cases of one signer: signed well, flipped, signed a day ago, signed with a stranger's key.
+/// All cases of one signer: valid, flipped, a day old, signed with another key.
 fn cases_of(row: &Row, signer: &str, signed: Vec<Map<String, Value>>) -> Vec<Case> {
     let bent = flipped(row, &signed[0]);
     let [good, old, strange] = <[_; 3]>::try_from(signed).unwrap();
@@ -155,7 +155,7 @@ fn kind_of<'a>(kinds: &'a [Provider], row: &Row) -> &'a Provider {
     kinds.iter().find(|kind| kind.kind() == row.kind).unwrap_or_else(|| panic!("no kind {}", row.kind))
 }
 
-/// What the real binary says about all of them, each judged at `now_s` with what its row configures.
+/// The real binary's verdicts about all of them, each verified at `now_s` with the configuration of its row.
 fn judged_by_us(rows: &[Row], cases: &[Case], now_s: i64) -> Vec<(bool, String)> {
     let vectors = cases.iter().enumerate().map(|(n, case)| {
         let keys = &rows[case.row].keys[0];
@@ -177,7 +177,7 @@ fn judged_by_us(rows: &[Row], cases: &[Case], now_s: i64) -> Vec<(bool, String)>
     judged.collect()
 }
 
-/// What the SDKs say about the same; `None` where one signs alone.
+/// The SDKs' verdicts about the same; `None` where one can only sign.
 fn judged_by_sdks(
     runner: &mut Runner,
     rows: &[Row],
@@ -204,7 +204,7 @@ fn hooklatch(folder: &Path) -> Command {
     command
 }
 
-/// Who must believe a request to which `what` was done.
+/// Who must accept a request to which `what` was done.
 fn wanted(row: &Row, what: &str) -> (bool, bool) {
     match what {
         "as signed" => (true, true),

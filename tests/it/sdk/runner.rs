@@ -1,4 +1,4 @@
-//! The processes that speak for the SDKs: `tests/sdk/check.py` and `tests/sdk/check.mjs`, a line in, a line out.
+//! The processes that run the SDKs: `tests/sdk/check.py` and `tests/sdk/check.mjs`, a line in, a line out.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Who is new, who is not, and what a transaction leaves behind.
+//! New events, duplicates, and what a transaction leaves behind.
 
 use hooklatch_core::types::{EventState, IncomingEvent, ObjectVersion};
 use hooklatch_store::{EventCount, EventUpdate, Latched, Store, StoreError, Writes};
@@ -266,7 +266,7 @@ async fn shared_batches_of_two_nodes_do_not_deadlock(database: &Database) {
     assert_eq!(super::all_events(&store).await.len(), 400);
 }
 
-/// As after a fail-over to a standby that had not heard of the newest blocks.
+/// As after a fail-over to a standby without the newest blocks.
 async fn a_number_that_was_given_before_costs_one_try(database: &Database) {
     let store = database.store().await;
     insert(&store, &[&event("evt_1", "{}")]).await;

@@ -155,11 +155,11 @@ async fn random_batches_mean_the_same_by_every_way_of_admission() {
             let others = [(On::Postgres, Way::Decided), (On::Postgres, Way::Suspect)];
             for (on, way) in others.into_iter().chain(known.into_iter().filter(|_| !has_objects)) {
                 let Some((other_met, other_rows)) = by(on, &list, way).await else { continue };
-                let told = format!("seed {seed}, batches {}, {on:?} {way:?}", list.len());
+                let context = format!("seed {seed}, batches {}, {on:?} {way:?}", list.len());
                 for (n, (one, other)) in met.iter().zip(&other_met).enumerate() {
-                    assert_eq!(one, other, "{told}, batch {n}: {:#?}", list[n]);
+                    assert_eq!(one, other, "{context}, batch {n}: {:#?}", list[n]);
                 }
-                assert_eq!(rows, other_rows, "{told}");
+                assert_eq!(rows, other_rows, "{context}");
             }
         }
     }

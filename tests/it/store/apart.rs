@@ -1,4 +1,5 @@
-//! What is kept beside an event that stands, what people decide about it, and which firing of a signal a copy is of.
+//! Other contents that are kept beside an event, operators' decisions about them, and the firing of a signal for a
+//! copy.
 
 use hooklatch_contract::{EventAct, IfMatch};
 use hooklatch_core::types::{EventKey, EventState, IncomingEvent, OnConflict, Renderings};
@@ -12,22 +13,22 @@ on_both!(
     other_content_is_kept_whole_beside_the_event_that_stands,
     seventeen_other_contents_are_sixteen_rows_and_a_number,
     other_content_under_a_signed_text_that_is_taken_is_a_conflict_with_its_event,
-    contents_that_come_at_once_are_each_kept_once,
+    concurrent_contents_are_each_kept_once,
     a_conflict_that_is_to_be_dispatched_is_due_at_once_and_once,
     of_many_decisions_about_a_conflict_one_acts,
-    a_replay_can_be_dispatched_by_a_person_and_a_dismissed_conflict_still,
+    an_operator_can_dispatch_a_replay_and_a_dismissed_conflict,
     a_signal_is_a_copy_within_its_window_of_the_last_copy_and_later_another_event,
     a_stream_of_signals_is_an_event_again_after_each_window,
-    signals_that_come_at_once_are_of_one_firing,
-    what_was_sent_before_is_a_replay_under_an_id_that_is_known_too,
+    concurrent_signals_are_one_firing,
+    an_earlier_body_is_a_replay_under_a_known_id_too,
     one_signed_text_has_room_for_sixteen_other_contents_under_whatever_ids,
-    what_is_kept_beside_an_event_is_not_taken_again_under_another_id,
+    a_content_kept_beside_an_event_is_a_replay_under_another_id,
     a_replay_under_an_id_leaves_that_id_to_its_event,
-    one_content_that_comes_under_two_ids_at_once_is_kept_once,
+    one_content_under_two_concurrent_ids_is_kept_once,
     a_text_that_may_repeat_is_accepted_once_in_ten_minutes_of_its_provider_and_counted,
-    of_repeats_that_come_at_once_one_is_accepted_and_its_copies_are_duplicates,
+    of_concurrent_repeats_one_is_accepted_and_the_others_are_duplicates,
     copies_within_a_window_rearm_their_signal_once,
-    two_renderings_of_one_event_are_one_however_they_come,
+    two_renderings_of_one_event_are_one_event_in_any_order,
 );
 
 fn conflict(first: &IncomingEvent) -> Latched {
@@ -105,7 +106,7 @@ async fn other_content_under_a_signed_text_that_is_taken_is_a_conflict_with_its_
     assert_eq!(kept(&store, &first.key).await.len(), 1);
 }
 
-async fn contents_that_come_at_once_are_each_kept_once(database: &Database) {
+async fn concurrent_contents_are_each_kept_once(database: &Database) {
     let store = database.store().await;
     let all = (0..40).map(|n| {
         let store = store.clone();
@@ -184,7 +185,7 @@ async fn of_many_decisions_about_a_conflict_one_acts(database: &Database) {
     assert_eq!(database.count(audited).await, 1);
 }
 
-async fn a_replay_can_be_dispatched_by_a_person_and_a_dismissed_conflict_still(database: &Database) {
+async fn an_operator_can_dispatch_a_replay_and_a_dismissed_conflict(database: &Database) {
     let store = database.store().await;
     let of_text = |id: &str, body: &str| IncomingEvent { replay_key: Some([7; 32]), ..event(id, body) };
     insert(&store, &[&of_text("evt_1", "a"), &of_text("evt_2", "a")]).await;
@@ -260,7 +261,7 @@ async fn a_stream_of_signals_is_an_event_again_after_each_window(database: &Data
     }
 }
 
-async fn signals_that_come_at_once_are_of_one_firing(database: &Database) {
+async fn concurrent_signals_are_one_firing(database: &Database) {
     let store = database.store().await;
     let all = (0..16_i64).map(|n| {
         let store = store.clone();
@@ -285,7 +286,7 @@ fn in_one_statement(database: &Database) -> Vec<NewMessage> {
     if database.url.starts_with("sqlite") { Vec::new() } else { vec![message("billing")] }
 }
 
-/// A copy, at this time, of a text that may come again under other ids.
+/// A copy, at this time, of a text that may be repeated under other ids.
 fn repeat(text: u8, id: &str, at_ms: i64) -> IncomingEvent {
     let replay_key = Some([text; 32]);
     IncomingEvent {
@@ -328,7 +329,7 @@ async fn a_text_that_may_repeat_is_accepted_once_in_ten_minutes_of_its_provider_
     let found = admit_at_once(&store, &repeat(1, "d7", 3_000_000), &messages).await;
     assert_eq!((found.latched, found.writes.messages.len()), (vec![Some(Latched::Repeated)], 0));
     assert_eq!(database.count("SELECT COUNT(*) FROM outbox_queue").await, 0);
-    // Nobody wants this one.
+    // No route wants this one.
     let unwanted = repeat(1, "d8", 4_000_000);
     let unwanted = candidates(&store, &[&unwanted], EventState::Ignored).await;
     let mut tx = store.admission_begin().await.unwrap();
@@ -341,7 +342,7 @@ async fn a_text_that_may_repeat_is_accepted_once_in_ten_minutes_of_its_provider_
     assert_eq!((row("d8").await.state, row("d8").await.due_at_ms), (EventState::Ignored, None));
 }
 
-async fn of_repeats_that_come_at_once_one_is_accepted_and_its_copies_are_duplicates(database: &Database) {
+async fn of_concurrent_repeats_one_is_accepted_and_the_others_are_duplicates(database: &Database) {
     let store = database.store().await;
     assert_eq!(insert(&store, &[&repeat(1, "d0", 0)]).await, [Latched::New]);
     let all = (0..16_i64).map(|n| {
@@ -386,7 +387,7 @@ async fn copies_within_a_window_rearm_their_signal_once(database: &Database) {
     }
 }
 
-async fn two_renderings_of_one_event_are_one_however_they_come(database: &Database) {
+async fn two_renderings_of_one_event_are_one_event_in_any_order(database: &Database) {
     let store = database.store().await;
     let by = Renderings { same: vec!["/type".to_owned()], differs: "/version".to_owned() };
     let renderings = Some(std::sync::Arc::new(by));
@@ -410,7 +411,7 @@ async fn two_renderings_of_one_event_are_one_however_they_come(database: &Databa
     let stands = conflict(&written("e1", first));
     assert_eq!(insert(&store, &[&other_type, &other_content]).await, [stands.clone(), stands.clone()]);
     assert_eq!(kept(&store, &key("e1")).await.len(), 2, "and is kept for a person");
-    // Of an event whose body is no longer there nothing tells.
+    // An event whose body was deleted cannot be compared.
     database.run("DELETE FROM webhook_payloads WHERE event_seq = (SELECT event_seq FROM processed_webhook_events WHERE event_id = 'e1')").await.unwrap();
     assert_eq!(insert(&store, &[&written("e1", second)]).await, [stands]);
     assert_eq!(kept(&store, &key("e1")).await.len(), 3);
@@ -425,7 +426,7 @@ fn replayed(first_event_id: &str) -> Latched {
     Latched::Replayed { first_event_id: first_event_id.to_owned() }
 }
 
-async fn what_was_sent_before_is_a_replay_under_an_id_that_is_known_too(database: &Database) {
+async fn an_earlier_body_is_a_replay_under_a_known_id_too(database: &Database) {
     let store = database.store().await;
     insert(&store, &[&of_text(1, "evt_1", "a"), &of_text(2, "evt_2", "b")]).await;
     for _ in 0..2 {
@@ -457,7 +458,7 @@ async fn one_signed_text_has_room_for_sixteen_other_contents_under_whatever_ids(
     assert_eq!(database.count(rows).await, 16);
 }
 
-async fn what_is_kept_beside_an_event_is_not_taken_again_under_another_id(database: &Database) {
+async fn a_content_kept_beside_an_event_is_a_replay_under_another_id(database: &Database) {
     let store = database.store().await;
     let (first, second) = (of_text(1, "evt_1", "a"), of_text(2, "evt_1", "b"));
     insert(&store, &[&first]).await;
@@ -494,7 +495,7 @@ async fn a_replay_under_an_id_leaves_that_id_to_its_event(database: &Database) {
     assert_eq!(kept_of("evt_1").await, ["conflict"], "beside one that was dispatched it waits for a person");
 }
 
-async fn one_content_that_comes_under_two_ids_at_once_is_kept_once(database: &Database) {
+async fn one_content_under_two_concurrent_ids_is_kept_once(database: &Database) {
     let store = database.store().await;
     for round in 0..10_u8 {
         let known = format!("evt_known_{round}");

@@ -1,4 +1,4 @@
-//! The audit log: rows are added by many at once, pruned by their age, and changed by nobody.
+//! The audit log: rows are added concurrently, pruned by their age, and never changed.
 
 use std::collections::BTreeSet;
 

@@ -1,17 +1,17 @@
-//! The row of a key: who holds it, what is known of it, and who may still write its answer.
+//! The row of a key: its holder, its state, and who may still write its response.
 
 use hooklatch_store::{KeyClaim, KeyReply, KeyRequest, KeyState, NewAnswer, Store};
 
 use crate::database::{Database, on_both};
 
 on_both!(
-    a_key_is_claimed_once_and_then_tells_its_answer,
-    another_request_under_a_key_is_told_so_before_anything_else,
+    a_key_is_claimed_once_and_then_returns_its_response,
+    another_request_under_a_used_key_is_refused_first,
     a_lock_that_ended_is_taken_over_and_the_old_owner_writes_nothing,
-    a_released_key_is_anybodys_and_goes_on_counting,
+    a_released_key_can_be_claimed_again_and_continues_its_count,
     a_key_whose_window_is_over_is_new,
     a_key_belongs_to_its_principal,
-    of_many_who_ask_at_once_one_has_it,
+    of_many_concurrent_claims_one_wins,
 );
 
 fn asked(now_ms: i64) -> KeyRequest {
@@ -44,7 +44,7 @@ async fn answered(store: &Store, request: &KeyRequest) -> NewAnswer {
     }
 }
 
-async fn a_key_is_claimed_once_and_then_tells_its_answer(database: &Database) {
+async fn a_key_is_claimed_once_and_then_returns_its_response(database: &Database) {
     let store = database.store().await;
     let claim = claimed(&store, &asked(0)).await;
     assert_eq!((claim.fence, claim.expires_at_ms), (1, 10_000));
@@ -62,7 +62,7 @@ async fn a_key_is_claimed_once_and_then_tells_its_answer(database: &Database) {
     assert_eq!(answered(&store, &other).await, empty);
 }
 
-async fn another_request_under_a_key_is_told_so_before_anything_else(database: &Database) {
+async fn another_request_under_a_used_key_is_refused_first(database: &Database) {
     let store = database.store().await;
     let other = |now_ms| KeyRequest { fingerprint: [2; 32], ..asked(now_ms) };
     let reused = KeyReply::Reused { expires_at_ms: 10_000 };
@@ -86,7 +86,7 @@ async fn a_lock_that_ended_is_taken_over_and_the_old_owner_writes_nothing(databa
     assert_eq!(answered(&store, &asked(1_002)).await, answer("new"));
 }
 
-async fn a_released_key_is_anybodys_and_goes_on_counting(database: &Database) {
+async fn a_released_key_can_be_claimed_again_and_continues_its_count(database: &Database) {
     let store = database.store().await;
     let first = claimed(&store, &asked(0)).await;
     store.idempotency_release(&first).await.unwrap();
@@ -95,7 +95,7 @@ async fn a_released_key_is_anybodys_and_goes_on_counting(database: &Database) {
     assert_eq!(second.fence, 2);
     store.idempotency_release(&second).await.unwrap();
     let third = claimed(&store, &asked(2)).await;
-    // Whoever was given up long ago can never be taken for the one who holds it now.
+    // A claim that lapsed long ago can never be confused with the current one.
     for late in [&first, &second] {
         assert!(!store.idempotency_finish(late, &answer("late")).await.unwrap());
     }
@@ -123,7 +123,7 @@ async fn a_key_belongs_to_its_principal(database: &Database) {
     assert_eq!(answered(&store, &bob).await, answer("bob"));
 }
 
-async fn of_many_who_ask_at_once_one_has_it(database: &Database) {
+async fn of_many_concurrent_claims_one_wins(database: &Database) {
     let store = database.store().await;
     let ask = |_| {
         let store = store.clone();

@@ -8,8 +8,8 @@ use super::{admit, decision_at, event, key, message, name, on_message, ops, sett
 use crate::database::{Database, on_both};
 
 on_both!(
-    messages_of_a_lane_come_one_at_a_time_in_order,
-    a_stuck_head_blocks_its_own_lane_until_a_person_decides,
+    messages_of_a_lane_are_leased_one_at_a_time_in_order,
+    a_stuck_head_blocks_its_own_lane_until_an_operator_decides,
     a_discarded_message_in_the_middle_is_passed_over,
     a_lane_that_ran_dry_starts_again,
     nodes_that_add_and_take_at_once_keep_the_order,
@@ -65,7 +65,7 @@ async fn state(store: &Store, event_id: &str) -> MessageState {
     store.message_list_of_event(&key(event_id)).await.unwrap().remove(0).state
 }
 
-async fn messages_of_a_lane_come_one_at_a_time_in_order(database: &Database) {
+async fn messages_of_a_lane_are_leased_one_at_a_time_in_order(database: &Database) {
     let store = database.store().await;
     let both = [in_lane("a"), NewMessage { effect_name: "second".to_owned(), ..in_lane("a") }];
     admit(&store, &event("evt_1", "1"), &both).await;
@@ -95,7 +95,7 @@ async fn messages_of_a_lane_come_one_at_a_time_in_order(database: &Database) {
     assert_eq!(ids(&take(&store).await), ["evt_2"]);
 }
 
-async fn a_stuck_head_blocks_its_own_lane_until_a_person_decides(database: &Database) {
+async fn a_stuck_head_blocks_its_own_lane_until_an_operator_decides(database: &Database) {
     let store = database.store().await;
     for n in 1..=4 {
         add(&store, &format!("evt_{n}"), "a").await;

@@ -1,4 +1,4 @@
-//! Large tables: lists and pruning go by keys, however much there is, and space comes back.
+//! Large tables: lists and pruning use keys at any size, and freed space is reused.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use sqlx::{AssertSqlSafe, Connection, PgConnection, Row, SqliteConnection};
 use super::retention::{counts, cuts, lease, round, run};
 use crate::database::{Database, on_both};
 
-on_both!(space_comes_back, lists_and_pruning_go_by_keys_however_much_there_is,);
+on_both!(freed_space_is_reused_or_returned, lists_and_pruning_use_keys_at_any_size,);
 
 /// `n` events from `first` on, done, without their bytes.
 pub(super) async fn fill_events(database: &Database, first: i64, n: i64) {
@@ -47,7 +47,7 @@ async fn fill(database: &Database, first: i64, n: i64) {
     run(database, &payload).await;
 }
 
-async fn space_comes_back(database: &Database) {
+async fn freed_space_is_reused_or_returned(database: &Database) {
     let store = database.store().await;
     let is_sqlite = database.url.starts_with("sqlite");
     let size = async || {
@@ -128,7 +128,7 @@ async fn plan(database: &Database, sql: &str) -> String {
     rows.join("\n")
 }
 
-async fn lists_and_pruning_go_by_keys_however_much_there_is(database: &Database) {
+async fn lists_and_pruning_use_keys_at_any_size(database: &Database) {
     let store = database.store().await;
     let (first, n) = (1_000_000, 5_000);
     fill(database, first, n).await;

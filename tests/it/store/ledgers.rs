@@ -1,4 +1,4 @@
-//! The ledger of one event, who sees its content, and the search for whatever id a person holds.
+//! The ledger of one event, who sees its content, and the search by any id.
 
 use hooklatch_contract::{EventTaker, LedgerWhat, SearchHit};
 use hooklatch_core::types::{AttemptResult, EventKey, EventState, IncomingEvent, ObjectVersion, Role};
@@ -12,9 +12,9 @@ use super::{admit, event, key, message, name, settlement};
 use crate::database::{Database, on_both};
 
 on_both!(
-    the_ledger_tells_everything_in_order_of_time,
-    whoever_sees_a_content_is_told_by_the_audit_log,
-    whoever_sees_a_kept_answer_in_a_ledger_is_told_by_the_audit_log,
+    the_ledger_lists_everything_in_order_of_time,
+    reading_content_is_audited,
+    reading_a_kept_response_in_a_ledger_is_audited,
     what_is_left_of_a_message_that_is_gone_is_not_for_a_scope_of_destinations,
     any_id_leads_to_what_it_is_an_id_of,
     a_search_that_finds_nothing_says_why,
@@ -38,7 +38,7 @@ async fn attempted(store: &Store, now_ms: i64, to: SettleTo, result: AttemptResu
     assert_eq!(store.message_settle(&[settlement]).await.unwrap(), [true]);
 }
 
-async fn the_ledger_tells_everything_in_order_of_time(database: &Database) {
+async fn the_ledger_lists_everything_in_order_of_time(database: &Database) {
     let store = database.store().await;
     let signed = |id: &str| IncomingEvent {
         replay_key: Some([7; 32]),
@@ -81,7 +81,7 @@ async fn the_ledger_tells_everything_in_order_of_time(database: &Database) {
     let ann = people(&store, Role::Reader);
     assert_eq!(ann.event_body(&key("evt_1"), 4_000).await.unwrap().body, b"x");
     let ledger = ann.event_ledger(&key("evt_1"), 5_000, |_| EventTaker::Somebody).await.unwrap();
-    let told: Vec<(i64, String)> = ledger
+    let listed: Vec<(i64, String)> = ledger
         .entries
         .iter()
         .map(|one| (one.at_ms, serde_json::to_value(one).unwrap()["what"].as_str().unwrap().to_owned()))
@@ -97,7 +97,7 @@ async fn the_ledger_tells_everything_in_order_of_time(database: &Database) {
         (2_000, "attempt"),
         (3_000, "attempt"),
     ];
-    assert_eq!(told, wanted.map(|(at_ms, what)| (at_ms, what.to_owned())));
+    assert_eq!(listed, wanted.map(|(at_ms, what)| (at_ms, what.to_owned())));
     for entry in &ledger.entries {
         match &entry.what {
             LedgerWhat::Received { secret_fingerprint, body_bytes_n, .. } => {
@@ -124,11 +124,11 @@ async fn the_ledger_tells_everything_in_order_of_time(database: &Database) {
         .await
         .unwrap();
     assert_eq!((viewed.content, viewed.content_missing.as_deref()), (None, Some("role")));
-    let told = serde_json::to_string(&viewed.entries).unwrap();
-    assert!(!told.contains("the answer"), "captured answers are contents: {told}");
+    let text = serde_json::to_string(&viewed.entries).unwrap();
+    assert!(!text.contains("the answer"), "captured answers are contents: {text}");
 }
 
-async fn whoever_sees_a_content_is_told_by_the_audit_log(database: &Database) {
+async fn reading_content_is_audited(database: &Database) {
     let store = database.store().await;
     admit(&store, &event("evt_1", "x"), &[]).await;
     let reads = async || database.count("SELECT COUNT(*) FROM audit_log WHERE action = 'body_read'").await;
@@ -140,12 +140,12 @@ async fn whoever_sees_a_content_is_told_by_the_audit_log(database: &Database) {
     reader.event_ledger(&key("evt_1"), 5_000, |_| EventTaker::Somebody).await.unwrap();
     reader.event_body(&key("evt_1"), 5_000).await.unwrap();
     assert_eq!(reads().await, 2);
-    let nobody = key("nobody");
+    let absent = key("nobody");
     assert!(matches!(
-        reader.event_ledger(&nobody, 5_000, |_| EventTaker::Somebody).await,
+        reader.event_ledger(&absent, 5_000, |_| EventTaker::Somebody).await,
         Err(PeopleError::NotFound)
     ));
-    assert!(matches!(reader.event_body(&nobody, 5_000).await, Err(PeopleError::NotFound)));
+    assert!(matches!(reader.event_body(&absent, 5_000).await, Err(PeopleError::NotFound)));
     for odd in ["", "a\0b", &"x".repeat(256)] {
         assert!(
             matches!(
@@ -162,7 +162,7 @@ async fn whoever_sees_a_content_is_told_by_the_audit_log(database: &Database) {
     assert_eq!(reads().await, 2, "nothing was seen");
 }
 
-async fn whoever_sees_a_kept_answer_in_a_ledger_is_told_by_the_audit_log(database: &Database) {
+async fn reading_a_kept_response_in_a_ledger_is_audited(database: &Database) {
     let store = database.store().await;
     admit(&store, &event("evt_1", "x"), &[message("billing")]).await;
     attempted(&store, 2_000, SettleTo::Ready { visible_at_ms: 3_000 }, AttemptResult::Retry).await;
@@ -176,9 +176,9 @@ async fn whoever_sees_a_kept_answer_in_a_ledger_is_told_by_the_audit_log(databas
     super::retention::run(database, "DELETE FROM webhook_payloads").await;
     let pruned = reader.event_ledger(&key("evt_1"), 6_000, |_| EventTaker::Somebody).await.unwrap();
     assert!(serde_json::to_string(&pruned.entries).unwrap().contains("the answer"));
-    let told = "SELECT COUNT(*) FROM audit_log WHERE action = 'answer_read' AND message_id IS NOT NULL
+    let audited = "SELECT COUNT(*) FROM audit_log WHERE action = 'answer_read' AND message_id IS NOT NULL
         AND provider = 'stripe' AND event_id = 'evt_1' AND detail = '2 kept answers'";
-    assert_eq!(database.count(told).await, 2, "also without a body");
+    assert_eq!(database.count(audited).await, 2, "also without a body");
     assert_eq!(database.count("SELECT COUNT(*) FROM audit_log WHERE action = 'body_read'").await, 1);
 }
 
@@ -190,7 +190,7 @@ async fn what_is_left_of_a_message_that_is_gone_is_not_for_a_scope_of_destinatio
     let everywhere = people(&store, Role::Reader);
     everywhere.event_ledger(&key("evt_1"), 4_000, |_| EventTaker::Somebody).await.unwrap();
     let reach = |destination: &str| hooklatch_core::types::Reach::These([name(destination)].into());
-    let told = async |destination: &str| {
+    let ledger_text = async |destination: &str| {
         let principal = hooklatch_core::types::Principal {
             destinations: reach(destination),
             ..hooklatch_core::types::Principal::everywhere(name("bob"), Role::Reader)
@@ -199,12 +199,12 @@ async fn what_is_left_of_a_message_that_is_gone_is_not_for_a_scope_of_destinatio
         let ledger = bob.event_ledger(&key("evt_1"), 5_000, |_| EventTaker::Somebody).await.unwrap();
         serde_json::to_string(&ledger.entries).unwrap()
     };
-    assert!(told("billing").await.contains("the answer"));
-    assert!(!told("crm").await.contains("answer"));
+    assert!(ledger_text("billing").await.contains("the answer"));
+    assert!(!ledger_text("crm").await.contains("answer"));
     super::retention::run(database, "DELETE FROM outbox_finished").await;
     for destination in ["billing", "crm"] {
-        let told = told(destination).await;
-        assert!(!told.contains("answer"), "nobody knows where it went: {told}");
+        let ledger_text = ledger_text(destination).await;
+        assert!(!ledger_text.contains("answer"), "nobody knows where it went: {ledger_text}");
     }
     let all = everywhere.event_ledger(&key("evt_1"), 6_000, |_| EventTaker::Somebody).await.unwrap();
     assert!(serde_json::to_string(&all.entries).unwrap().contains("the answer"));

@@ -1,4 +1,4 @@
-//! Opening, refusing, migrating, coming back.
+//! Opening, refusing, migrating, recovering.
 
 use hooklatch_core::types::IncomingEvent;
 use hooklatch_store::{SchemaState, Store, StoreError, StoreSettings};
@@ -9,10 +9,10 @@ use crate::database::{Database, On, on_both};
 
 on_both!(
     nodes_may_migrate_at_once,
-    a_newer_schema_is_said_to_be_ahead,
+    a_newer_schema_is_reported_as_ahead,
     a_database_of_an_earlier_layout_is_refused_with_the_remedy_and_left_as_it_is,
-    a_table_of_somebody_elses_migrations_is_in_nobodys_way,
-    what_was_committed_is_there_after_a_restart,
+    a_foreign_migrations_table_does_not_interfere,
+    committed_events_exist_after_a_restart,
 );
 
 async fn open(database: &Database) -> Result<Store, StoreError> {
@@ -44,7 +44,7 @@ async fn nodes_may_migrate_at_once(database: &Database) {
     assert_eq!(database.count("SELECT COUNT(*) FROM installation").await, 1);
 }
 
-async fn a_newer_schema_is_said_to_be_ahead(database: &Database) {
+async fn a_newer_schema_is_reported_as_ahead(database: &Database) {
     let store = database.store().await;
     let sql = "INSERT INTO hooklatch_migrations (version, name, applied_at_ms) VALUES (99, 'later', 0)";
     run(database, sql.to_owned()).await;
@@ -79,7 +79,7 @@ async fn a_database_of_an_earlier_layout_is_refused_with_the_remedy_and_left_as_
     assert_eq!(database.count(tables).await, 2);
 }
 
-async fn a_table_of_somebody_elses_migrations_is_in_nobodys_way(database: &Database) {
+async fn a_foreign_migrations_table_does_not_interfere(database: &Database) {
     let database = &Database::empty(database.on()).await.unwrap();
     let store = open(database).await.unwrap();
     let sql = "CREATE TABLE schema_migrations (version BIGINT PRIMARY KEY, dirty BOOLEAN NOT NULL);
@@ -90,7 +90,7 @@ async fn a_table_of_somebody_elses_migrations_is_in_nobodys_way(database: &Datab
     assert_eq!(database.count("SELECT COUNT(*) FROM installation").await, 1);
 }
 
-async fn what_was_committed_is_there_after_a_restart(database: &Database) {
+async fn committed_events_exist_after_a_restart(database: &Database) {
     let store = database.store().await;
     admit(&store, &event("evt_1", "a"), &[]).await;
     let other = store.clone();

@@ -12,19 +12,19 @@ use crate::database::{Database, on_both};
 on_both!(
     a_message_is_leased_once_with_all_it_needs,
     an_expired_lease_is_taken_again_and_the_old_holder_loses,
-    a_settlement_goes_where_it_says,
+    a_settlement_moves_the_message_to_its_state,
     only_wanted_destinations_and_free_slots_are_leased,
     a_look_takes_no_more_bodies_than_there_is_memory_for,
     workers_at_once_never_share_a_message,
     first_send_and_key_validity_are_set_once,
-    what_is_handed_back_unsent_costs_no_attempt,
+    a_message_handed_back_unsent_uses_no_attempt,
     a_claim_that_sends_nothing_starts_no_clock,
     open_messages_are_counted_by_state,
     a_message_may_be_written_with_its_first_lease,
-    what_went_well_is_told_of_its_attempt,
-    two_settlements_of_one_message_in_one_write_are_told_apart,
-    what_is_done_leaves_the_queue_and_is_told_once,
-    a_claim_that_takes_over_tells_of_the_one_before,
+    the_attempt_of_a_done_message_is_listed,
+    two_settlements_of_one_message_in_one_write_are_kept_apart,
+    a_done_message_leaves_the_queue_and_settles_once,
+    a_claim_of_a_lapsed_lease_records_the_attempt_before,
 );
 
 fn want(destination: &str, free_n: u32) -> LeaseWant {
@@ -109,7 +109,7 @@ async fn an_expired_lease_is_taken_again_and_the_old_holder_loses(database: &Dat
     assert_eq!(store.message_list_of_event(&key("evt_1")).await.unwrap()[0].state.as_str(), "done");
 }
 
-async fn a_settlement_goes_where_it_says(database: &Database) {
+async fn a_settlement_moves_the_message_to_its_state(database: &Database) {
     let store = database.store().await;
     let rows = [
         ("evt_1", SettleTo::Done, AttemptResult::Done, "done"),
@@ -205,7 +205,7 @@ async fn open_messages_are_counted_by_state(database: &Database) {
     assert_eq!(counts, [(MessageState::Held, 1), (MessageState::Ready, 1)]);
 }
 
-async fn what_is_handed_back_unsent_costs_no_attempt(database: &Database) {
+async fn a_message_handed_back_unsent_uses_no_attempt(database: &Database) {
     let store = database.store().await;
     admit(&store, &event("evt_1", "a"), &[message("billing")]).await;
     let ready = SettleTo::Ready { visible_at_ms: 1_000 };
@@ -314,7 +314,7 @@ async fn a_message_may_be_written_with_its_first_lease(database: &Database) {
     }
 }
 
-async fn what_went_well_is_told_of_its_attempt(database: &Database) {
+async fn the_attempt_of_a_done_message_is_listed(database: &Database) {
     let store = database.store().await;
     admit(&store, &event("evt_1", "a"), &[message("billing")]).await;
     let first = lease(&store, 1, 1_000).await.remove(0);
@@ -323,18 +323,18 @@ async fn what_went_well_is_told_of_its_attempt(database: &Database) {
     let second = lease(&store, 1, 6_000).await.remove(0);
     store.message_settle(&[settlement(&second, SettleTo::Done, AttemptResult::Done)]).await.unwrap();
     let attempts = store.attempt_list(first.message_id).await.unwrap();
-    let told: Vec<_> = attempts
+    let listed: Vec<_> = attempts
         .iter()
         .map(|one| (one.result.map(AttemptResult::as_str), one.http_status, one.finished_at_ms))
         .collect();
     assert_eq!(
-        told,
+        listed,
         [(Some("done"), Some(200), Some(5_000)), (Some("retry"), Some(200), Some(5_000))],
         "the newest first"
     );
 }
 
-async fn two_settlements_of_one_message_in_one_write_are_told_apart(database: &Database) {
+async fn two_settlements_of_one_message_in_one_write_are_kept_apart(database: &Database) {
     let store = database.store().await;
     admit(&store, &event("evt_1", "a"), &[message("billing")]).await;
     let stale = lease(&store, 1, 1_000).await.remove(0);
@@ -343,11 +343,11 @@ async fn two_settlements_of_one_message_in_one_write_are_told_apart(database: &D
     let right = settlement(&current, SettleTo::Held, AttemptResult::Retry);
     assert_eq!(store.message_settle(&[late, right]).await.unwrap(), [false, true]);
     let attempts = store.attempt_list(stale.message_id).await.unwrap();
-    let told: Vec<_> = attempts.iter().map(|one| one.result.map(AttemptResult::as_str)).collect();
-    assert_eq!(told, [Some("retry"), Some("unknown")], "the stale one wrote nothing");
+    let results: Vec<_> = attempts.iter().map(|one| one.result.map(AttemptResult::as_str)).collect();
+    assert_eq!(results, [Some("retry"), Some("unknown")], "the stale one wrote nothing");
 }
 
-async fn what_is_done_leaves_the_queue_and_is_told_once(database: &Database) {
+async fn a_done_message_leaves_the_queue_and_settles_once(database: &Database) {
     let store = database.store().await;
     for id in ["evt_1", "evt_2", "evt_3"] {
         admit(&store, &event(id, "a"), &[message("billing")]).await;
@@ -363,7 +363,7 @@ async fn what_is_done_leaves_the_queue_and_is_told_once(database: &Database) {
         ("SELECT COUNT(*) FROM outbox_queue WHERE state = 'held' AND node = 'node-1'", 1),
         ("SELECT COUNT(*) FROM outbox_queue", 1),
         ("SELECT COUNT(*) FROM outbox_finished WHERE http_status = 200 AND finished_at_ms = 5000", 2),
-        // A first attempt that went well, and left no answer, is told by the message alone.
+        // A successful first attempt without a response is stored with the message alone.
         ("SELECT COUNT(*) FROM outbox_attempts WHERE started_at_ms = 1000 AND finished_at_ms = 5000", 2),
         ("SELECT COUNT(*) FROM outbox_attempts", 2),
     ] {
@@ -371,15 +371,15 @@ async fn what_is_done_leaves_the_queue_and_is_told_once(database: &Database) {
     }
 }
 
-async fn a_claim_that_takes_over_tells_of_the_one_before(database: &Database) {
+async fn a_claim_of_a_lapsed_lease_records_the_attempt_before(database: &Database) {
     let store = database.store().await;
     admit(&store, &event("evt_1", "a"), &[message("billing")]).await;
     lease(&store, 1, 1_000).await;
     let again = lease(&store, 1, 31_000).await.remove(0);
     assert_eq!((again.previous_ended_at_ms, again.is_previous_unknown), (Some(31_000), true));
-    let told = "SELECT COUNT(*) FROM outbox_attempts WHERE attempt_n = 1 AND result = 'unknown' AND started_at_ms = 1000
+    let lapsed = "SELECT COUNT(*) FROM outbox_attempts WHERE attempt_n = 1 AND result = 'unknown' AND started_at_ms = 1000
         AND finished_at_ms = 31000 AND node = 'node-1'";
-    assert_eq!(database.count(told).await, 1);
+    assert_eq!(database.count(lapsed).await, 1);
     assert_eq!(
         database.count("SELECT COUNT(*) FROM outbox_attempts").await,
         1,

@@ -74,7 +74,7 @@ pub(crate) fn settlement(message: &LeasedMessage, to: SettleTo, result: AttemptR
     }
 }
 
-/// A message to `destination`; whoever admits it numbers it.
+/// A message to `destination`; its admission numbers it.
 pub(crate) fn message(destination: &str) -> NewMessage {
     NewMessage {
         message_id: MessageId::from_column(0),
@@ -156,7 +156,7 @@ pub(crate) async fn admit(store: &Store, event: &IncomingEvent, messages: &[NewM
     ids
 }
 
-/// What follows is known before anything is asked.
+/// A decision whose writes are known before any query.
 pub(crate) struct Known(Option<Writes>);
 
 impl Decide for Known {
@@ -218,8 +218,11 @@ pub(crate) fn on_destination(destination: &str, act: PauseAct) -> Ordered {
     Ordered::Destination { name: name(destination), act, until_ms: None }
 }
 
-/// What an order came to, in words: `changed 1`, `again changed 1`, `not_allowed done`, ….
-pub(crate) fn told<T>(answer: Result<Answered<T>, PeopleError>, changed: impl Fn(&T) -> String) -> String {
+/// The result of an order, in words: `changed 1`, `again changed 1`, `not_allowed done`, ….
+pub(crate) fn outcome_text<T>(
+    answer: Result<Answered<T>, PeopleError>,
+    changed: impl Fn(&T) -> String,
+) -> String {
     match answer {
         Ok(answered) if answered.is_again => format!("again {}", changed(&answered.value)),
         Ok(answered) => changed(&answered.value),
@@ -243,9 +246,11 @@ pub(crate) fn told<T>(answer: Result<Answered<T>, PeopleError>, changed: impl Fn
     }
 }
 
-/// Decides as this person; what it came to, in words.
+/// Decides as this person; returns the result in words.
 pub(crate) async fn decide(people: &People, ordered: &Ordered, decision: &Decision<'_>) -> String {
-    told(people.decide(ordered, decision).await, |result| format!("{} {}", result.outcome, result.messages_n))
+    outcome_text(people.decide(ordered, decision).await, |result| {
+        format!("{} {}", result.outcome, result.messages_n)
+    })
 }
 
 on_both!(migrating_twice_changes_nothing, installation_keeps_its_id, database_answers_and_its_clock_is_near,);

@@ -1,4 +1,4 @@
-//! What is noted about requests: refusals, of which the newest are kept, and how often secrets matched.
+//! Records about requests: refusals, of which the newest are kept, and how often secrets matched.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use hooklatch_core::types::Name;
 
 on_both!(
     the_newest_refusals_of_each_provider_are_kept,
-    uses_of_a_secret_add_up_and_its_last_time_never_goes_back,
+    uses_of_a_secret_add_up_and_its_last_time_never_decreases,
 );
 
 fn rejection(n: u32, provider: &str) -> Rejection {
@@ -29,7 +29,7 @@ fn rejection(n: u32, provider: &str) -> Rejection {
     }
 }
 
-/// The same as people see it.
+/// The same through the operators' queries.
 fn shown(one: &Rejection) -> RejectedView {
     let Rejection { rejection_id, provider, step, reason, detail, body_digest, .. } = one.clone();
     RejectedView {
@@ -90,7 +90,7 @@ async fn the_newest_refusals_of_each_provider_are_kept(database: &Database) {
     );
 }
 
-async fn uses_of_a_secret_add_up_and_its_last_time_never_goes_back(database: &Database) {
+async fn uses_of_a_secret_add_up_and_its_last_time_never_decreases(database: &Database) {
     let store = database.store().await;
     let one = |fingerprint: &str, matched_n, last_matched_at_ms| SecretUse {
         provider: "stripe".to_owned(),

@@ -1,4 +1,4 @@
-//! Operations in the store: their sets, their batches, their ends.
+//! Bulk operations in the store: their sets, their batches, their ends.
 
 use hooklatch_contract::{
     EventAct, EventFilter, IfMatch, MessageAct, MessageFilter, OperationChoice, OperationOrder,
@@ -13,29 +13,29 @@ use hooklatch_store::{
 };
 
 use super::retention::run;
-use super::{admit, decide, decision_at, event, key, message, name, on_message, ops, scoped, told};
+use super::{admit, decide, decision_at, event, key, message, name, on_message, ops, outcome_text, scoped};
 use crate::database::{Database, on_both};
 
 on_both!(
     the_set_of_an_operation_is_fixed_and_counted_with_its_order,
     each_row_is_acted_on_once_and_recorded_one_by_one,
     rows_that_have_moved_on_are_passed_over_with_the_reason,
-    an_operation_that_was_cancelled_goes_no_further,
+    a_cancelled_operation_stops,
     an_operation_reaches_what_its_orderer_reaches,
     events_are_erased_and_rerun_by_a_filter,
-    what_is_refused_halfway_leaves_its_row_as_it_was,
+    an_event_refused_halfway_is_left_unchanged,
     of_two_nodes_one_acts_on_a_row,
     a_row_that_the_database_refuses_is_passed_by,
     more_than_an_operation_may_act_on_is_refused,
-    an_operation_and_its_set_go_when_they_are_old,
+    old_operations_and_their_rows_are_pruned,
     what_makes_calls_goes_in_steps_that_wait_for_their_calls,
-    an_operation_stops_when_its_calls_fail_and_goes_on_when_a_person_says_so,
+    an_operation_stops_when_its_calls_fail_and_continues_on_an_operators_order,
     the_same_act_on_the_same_filter_is_ordered_twice_only_on_purpose,
-    a_second_person_approves_what_another_ordered_in_time,
-    a_preview_says_what_an_operation_would_act_on,
+    a_second_operator_approves_an_order_in_time,
+    a_preview_lists_what_an_operation_would_act_on,
     an_order_is_about_the_rows_that_were_seen_as_they_stood,
     an_order_is_refused_when_a_call_of_its_events_or_the_event_of_its_messages_went_on,
-    what_somebody_did_after_the_order_is_neither_settled_nor_discarded_by_it,
+    an_operation_neither_settles_nor_discards_what_changed_after_the_order,
     an_order_on_rows_of_another_one_to_the_same_effect_is_refused_for_a_while,
 );
 
@@ -68,7 +68,7 @@ async fn begin(people: &People, order: &OperationOrder, key: &str) -> Result<Ope
     let begun = people.operation_begin(&order, BulkRules::default(), &decision_at(key, 9_000)).await;
     match begun {
         Ok(begun) => Ok(begun.value),
-        refused => Err(told(refused, |_| String::new())),
+        refused => Err(outcome_text(refused, |_| String::new())),
     }
 }
 
@@ -185,16 +185,19 @@ async fn rows_that_have_moved_on_are_passed_over_with_the_reason(database: &Data
     work_off(&store, &view.operation_id, 200).await;
     let view = people.operation(&view.operation_id).await.unwrap();
     assert_eq!((view.state, view.changed_n, view.skipped_n), (OperationState::Done, 1, 2));
-    let told: Vec<_> = view
+    let skipped: Vec<_> = view
         .skipped
         .iter()
         .map(|row| (row.subject.as_str(), row.outcome.as_str(), row.state.as_deref()))
         .collect();
     let (first, second) = (first.to_string(), second.to_string());
-    assert_eq!(told, [(second.as_str(), "not_found", None), (first.as_str(), "not_allowed", Some("done"))]);
+    assert_eq!(
+        skipped,
+        [(second.as_str(), "not_found", None), (first.as_str(), "not_allowed", Some("done"))]
+    );
 }
 
-async fn an_operation_that_was_cancelled_goes_no_further(database: &Database) {
+async fn a_cancelled_operation_stops(database: &Database) {
     let store = database.store().await;
     dead(&store, 5).await;
     let people = ops(&store);
@@ -215,11 +218,11 @@ async fn an_operation_that_was_cancelled_goes_no_further(database: &Database) {
     assert_eq!(message_states(database).await, ["dead 3", "discarded 2"]);
     let again =
         people.operation_decide(&view.operation_id, OperationAct::Cancel, &decision_at("c2", 12_000)).await;
-    assert_eq!(told(again, |_| String::new()), "not_allowed cancelled");
-    let nobody = people
+    assert_eq!(outcome_text(again, |_| String::new()), "not_allowed cancelled");
+    let absent = people
         .operation_decide(&uuid::Uuid::nil().to_string(), OperationAct::Cancel, &decision_at("c3", 12_000))
         .await;
-    assert_eq!(told(nobody, |_| String::new()), "not_found");
+    assert_eq!(outcome_text(absent, |_| String::new()), "not_found");
     let sql = "SELECT detail FROM audit_log WHERE action = 'operation_cancel' AND operation_id = $1";
     assert_eq!(
         database.text(sql, &view.operation_id).await.as_deref(),
@@ -251,7 +254,7 @@ async fn an_operation_reaches_what_its_orderer_reaches(database: &Database) {
     assert_eq!(other.operations(None, 9).await.unwrap().items.len(), 0);
     let cancelled =
         other.operation_decide(&view.operation_id, OperationAct::Cancel, &decision_at("c", 1)).await;
-    assert_eq!(told(cancelled, |_| String::new()), "not_found");
+    assert_eq!(outcome_text(cancelled, |_| String::new()), "not_found");
     let viewer = scoped(&store, Role::Viewer, None, None);
     assert_eq!(begin(&viewer, &discard(4), "k").await, Err("needs operator".to_owned()));
     assert_eq!(viewer.operations(None, 9).await.unwrap().items.len(), 1);
@@ -275,7 +278,7 @@ async fn events_are_erased_and_rerun_by_a_filter(database: &Database) {
     let view = begin(&people, &order(of(EventAct::Erase, &hers), 2), "k1").await.unwrap();
     work_off(&store, &view.operation_id, 1).await;
     assert_eq!(database.count("SELECT COUNT(*) FROM webhook_payloads").await, 2);
-    // What is erased cannot be run again, and says so.
+    // An erased event cannot be run again, and the refusal says so.
     let late = EventFilter { received_from_ms: Some(1_100), received_to_ms: Some(1_300), ..done };
     let view = begin(&people, &order(of(EventAct::Rerun, &late), 2), "k2").await.unwrap();
     work_off(&store, &view.operation_id, 200).await;
@@ -297,7 +300,7 @@ async fn events_are_erased_and_rerun_by_a_filter(database: &Database) {
     );
 }
 
-async fn what_is_refused_halfway_leaves_its_row_as_it_was(database: &Database) {
+async fn an_event_refused_halfway_is_left_unchanged(database: &Database) {
     let store = database.store().await;
     admit(&store, &event("evt_0", "a"), &[message("billing"), message("mail")]).await;
     admit(&store, &event("evt_1", "a"), &[message("billing")]).await;
@@ -394,7 +397,7 @@ async fn more_than_an_operation_may_act_on_is_refused(database: &Database) {
     assert_eq!(database.count("SELECT COUNT(*) FROM operation_rows").await, 0);
 }
 
-async fn an_operation_and_its_set_go_when_they_are_old(database: &Database) {
+async fn old_operations_and_their_rows_are_pruned(database: &Database) {
     let store = database.store().await;
     dead(&store, 3).await;
     let send = order(of_messages(MessageAct::Send, in_state(MessageState::Dead)), 3);
@@ -468,7 +471,7 @@ async fn what_makes_calls_goes_in_steps_that_wait_for_their_calls(database: &Dat
     );
 }
 
-async fn an_operation_stops_when_its_calls_fail_and_goes_on_when_a_person_says_so(database: &Database) {
+async fn an_operation_stops_when_its_calls_fail_and_continues_on_an_operators_order(database: &Database) {
     let store = database.store().await;
     dead(&store, 14).await;
     let people = ops(&store);
@@ -493,7 +496,7 @@ async fn an_operation_stops_when_its_calls_fail_and_goes_on_when_a_person_says_s
     assert!(store.operations_running(300_000).await.unwrap().is_empty());
     let viewer = scoped(&store, Role::Viewer, None, None);
     let refused = viewer.operation_decide(&id, OperationAct::Continue, &decision_at("c0", 300_000)).await;
-    assert_eq!(told(refused, |_| String::new()), "needs operator");
+    assert_eq!(outcome_text(refused, |_| String::new()), "needs operator");
     let goes_on = people
         .operation_decide(&id, OperationAct::Continue, &decision_at("c1", 300_000))
         .await
@@ -543,7 +546,7 @@ async fn the_same_act_on_the_same_filter_is_ordered_twice_only_on_purpose(databa
         .join(", ");
     let same = format!("same as {}: {rows}", view.operation_id);
     assert_eq!(begin(&people, &plain(&subject, 2), "k2").await, Err(same));
-    // Who may not see the first one hears that there is one.
+    // Without access to the first one, the answer says only that there is one.
     let few = scoped(&store, Role::Operator, Some(&["stripe"]), None);
     assert_eq!(begin(&few, &plain(&subject, 2), "k3").await, Err(format!("same as another: {rows}")));
     // Another act or another filter is another operation.
@@ -563,7 +566,7 @@ async fn the_same_act_on_the_same_filter_is_ordered_twice_only_on_purpose(databa
     assert!(one.is_ok() && two.is_ok(), "nothing to do is done at once, however often");
 }
 
-async fn a_second_person_approves_what_another_ordered_in_time(database: &Database) {
+async fn a_second_operator_approves_an_order_in_time(database: &Database) {
     let store = database.store().await;
     dead(&store, 2).await;
     let people = ops(&store);
@@ -576,7 +579,7 @@ async fn a_second_person_approves_what_another_ordered_in_time(database: &Databa
     assert!(store.operations_running(9_999).await.unwrap().is_empty());
     assert_eq!(store.operation_step(&id, 200, false, 9_999).await.unwrap(), None);
     let own = people.operation_decide(&id, OperationAct::Approve, &decision_at("a1", 9_500)).await;
-    assert_eq!(told(own, |_| String::new()), "OwnOperation");
+    assert_eq!(outcome_text(own, |_| String::new()), "OwnOperation");
     let approver = |who: &str, role, providers: Option<&[&str]>| {
         let reach =
             providers.map_or(Reach::All, |names| Reach::These(names.iter().map(|one| name(one)).collect()));
@@ -588,18 +591,18 @@ async fn a_second_person_approves_what_another_ordered_in_time(database: &Databa
         (approver("bob", Role::Operator, Some(&["stripe"])), "not_found"),
     ] {
         let refused = who.operation_decide(&id, OperationAct::Approve, &decision_at("a2", 9_500)).await;
-        assert_eq!(told(refused, |_| String::new()), want);
+        assert_eq!(outcome_text(refused, |_| String::new()), want);
     }
     let bob = approver("bob", Role::Operator, None);
     assert_eq!(bob.operations_for_persons().await.unwrap().len(), 1);
     let late = bob.operation_decide(&id, OperationAct::Approve, &decision_at("a3", 10_000)).await;
-    assert_eq!(told(late, |_| String::new()), "not_allowed waiting", "its time is over");
+    assert_eq!(outcome_text(late, |_| String::new()), "not_allowed waiting", "its time is over");
     let approved =
         bob.operation_decide(&id, OperationAct::Approve, &decision_at("a4", 9_900)).await.unwrap().value;
     assert_eq!((approved.state, approved.approved_by.as_deref()), (OperationState::Running, Some("bob")));
     work_off(&store, &id, 200).await;
     assert_eq!(message_states(database).await, ["discarded 2"]);
-    // What nobody approves ends by itself, and did nothing.
+    // An operation without approval ends by itself, and did nothing.
     super::operator::settled(&store, "evt_9", SettleTo::Dead).await;
     let discard = order(of_messages(MessageAct::Discard, in_state(MessageState::Dead)), 1);
     let discard = seen(&people, &discard).await;
@@ -615,7 +618,7 @@ async fn a_second_person_approves_what_another_ordered_in_time(database: &Databa
     assert_eq!(database.texts(sql).await, ["operation_approve bob", "operation_expire hooklatch"]);
 }
 
-async fn a_preview_says_what_an_operation_would_act_on(database: &Database) {
+async fn a_preview_lists_what_an_operation_would_act_on(database: &Database) {
     let store = database.store().await;
     super::operator::settled(&store, "evt_held", SettleTo::Held).await;
     for n in 0..3 {
@@ -638,11 +641,11 @@ async fn a_preview_says_what_an_operation_would_act_on(database: &Database) {
     assert_eq!(counts, (3, 6, 6, 6), "{found:?}");
     assert_eq!((found.first_at_ms, found.last_at_ms, found.is_more), (Some(5_000), Some(5_002), false));
     assert_eq!((found.providers[0].name.as_str(), found.providers[0].counted_n), ("stripe", 3));
-    let told: Vec<_> = acts.iter().map(|act| (act.act.as_str(), act.risk)).collect();
+    let risks: Vec<_> = acts.iter().map(|act| (act.act.as_str(), act.risk)).collect();
     let want =
         [("rerun", Risk::MayRepeatEffect), ("erase", Risk::None), ("erase_and_discard", Risk::LosesEffect)];
-    assert_eq!(told, want);
-    // A held call whose attempt nobody knows the end of.
+    assert_eq!(risks, want);
+    // A held call whose attempt has an unknown end.
     let held = OperationChoice::Messages(in_state(MessageState::Held));
     let preview = people.operation_preview(&held, 9_000).await.unwrap();
     let (found, acts) = (preview.figures, preview.acts);
@@ -693,8 +696,9 @@ async fn an_order_is_about_the_rows_that_were_seen_as_they_stood(database: &Data
     assert_eq!(begin(&people, &before, "k2").await, Err(format!("OtherSet: {second}")));
     let choice = OperationChoice::Messages(in_state(MessageState::Dead));
     let recent = people.operation_preview(&choice, 9_001).await.unwrap().recent.unwrap();
-    let told = (recent.changed.rows.clone(), recent.changed.rows_n, recent.last_at_ms, recent.actors.clone());
-    assert_eq!(told, (vec![second.to_string()], 1, 9_000, vec!["ops".to_owned()]));
+    let shown =
+        (recent.changed.rows.clone(), recent.changed.rows_n, recent.last_at_ms, recent.actors.clone());
+    assert_eq!(shown, (vec![second.to_string()], 1, 9_000, vec!["ops".to_owned()]));
     assert_eq!(people.operation_preview(&choice, 609_001).await.unwrap().recent, None);
     // An event that was run again meanwhile.
     let done = EventFilter { state: Some(EventState::Handled), ..EventFilter::default() };
@@ -715,7 +719,7 @@ async fn an_order_is_refused_when_a_call_of_its_events_or_the_event_of_its_messa
     let held = super::operator::settled(&store, "evt_held", SettleTo::Held).await;
     let done = EventFilter { state: Some(EventState::Handled), ..EventFilter::default() };
     let rerun = order(OperationSubject::Events { act: EventAct::Rerun, filter: done }, 1);
-    // Somebody sends the call, and it is held again; then somebody settles it: what was paid would be paid once more.
+    // An operator sends the call, and it is held again; then another settles it: what was paid would be paid once more.
     for (key, act) in [("d1", MessageAct::Send), ("d2", MessageAct::Done)] {
         let before = seen(&people, &rerun).await;
         let decision = Decision { if_match: &IfMatch::Any, ..decision_at(key, 9_000) };
@@ -734,7 +738,7 @@ async fn an_order_is_refused_when_a_call_of_its_events_or_the_event_of_its_messa
     assert_eq!(seen(&people, &rerun).await.set, before.set);
     try_calls(&store, 200_000, &[(1, SettleTo::Done)]).await;
     assert_eq!(begin(&people, &before, "k3").await, Err("OtherSet: stripe/evt_ready".to_owned()));
-    // A held call whose event somebody runs again: that run may do the same under another key.
+    // A held call whose event an operator runs again: that run may do the same under another key.
     super::operator::settled(&store, "evt_again", SettleTo::Held).await;
     let send = order(of_messages(MessageAct::Send, in_state(MessageState::Held)), 1);
     let before = seen(&people, &send).await;
@@ -744,7 +748,7 @@ async fn an_order_is_refused_when_a_call_of_its_events_or_the_event_of_its_messa
     assert_eq!(database.count("SELECT COUNT(*) FROM operation_rows").await, 0);
 }
 
-async fn what_somebody_did_after_the_order_is_neither_settled_nor_discarded_by_it(database: &Database) {
+async fn an_operation_neither_settles_nor_discards_what_changed_after_the_order(database: &Database) {
     let store = database.store().await;
     let people = ops(&store);
     let is_over = async |id: &str| {
@@ -753,7 +757,7 @@ async fn what_somebody_did_after_the_order_is_neither_settled_nor_discarded_by_i
         (view.changed_n, view.skipped.iter().map(|row| row.outcome.clone()).collect::<Vec<_>>())
     };
     let moved = || vec!["moved".to_owned()];
-    // Held, as the order says that it took effect; then it is sent once more, and refused.
+    // Held, because the order says that it took effect; then it is sent once more, and refused.
     let one = super::operator::settled(&store, "evt_0", SettleTo::Held).await;
     super::operator::settled(&store, "evt_1", SettleTo::Held).await;
     let done = order(of_messages(MessageAct::Done, in_state(MessageState::Held)), 2);
@@ -762,7 +766,7 @@ async fn what_somebody_did_after_the_order_is_neither_settled_nor_discarded_by_i
     try_calls(&store, 100_000, &[(1, SettleTo::Dead)]).await;
     assert_eq!(is_over(&done).await, (1, moved()));
     assert_eq!(message_states(database).await, ["dead 1", "done 1"]);
-    // What is to be given up because it is dead is not given up while somebody's order to send it waits.
+    // A message that is to be discarded because it is dead is not discarded while an order to send it waits.
     let discard = order(of_messages(MessageAct::Discard, in_state(MessageState::Dead)), 1);
     let discard = begin(&people, &discard, "k2").await.unwrap().operation_id;
     decide(&people, &on_message(one, MessageAct::Send), &decision_at("d2", 9_500)).await;
@@ -775,7 +779,7 @@ async fn what_somebody_did_after_the_order_is_neither_settled_nor_discarded_by_i
     let send = send.unwrap().value.operation_id;
     decide(&people, &super::on_event("evt_0", EventAct::Rerun), &decision_at("d3", 300_500)).await;
     assert_eq!(is_over(&send).await, (0, moved()));
-    // No call was open when the events were to be erased: a run that somebody orders meanwhile is not given up.
+    // No call was open when the events were to be erased: a run that is ordered meanwhile is not given up.
     let of_other = EventFilter {
         state: Some(EventState::Handled),
         object: Some("cus_1".to_owned()),
@@ -821,7 +825,7 @@ async fn an_order_on_rows_of_another_one_to_the_same_effect_is_refused_for_a_whi
         people.operation_preview(&OperationChoice::Messages(to_billing.clone()), 9_000).await.unwrap().acts;
     let named: Vec<_> = acts.iter().map(|act| act.same_operation_id.is_some()).collect();
     assert_eq!(named, [true, false, false], "to give them up is another matter");
-    // It is over: what it acted on stands in the way for ten minutes, unless somebody says so.
+    // It is over: what it acted on blocks another one for ten minutes, unless the order allows it.
     work_off(&store, &first.operation_id, 200).await;
     assert_eq!(begin(&people, &plain(&rerun, 3), "k4").await, same_events);
     let late = seen(&people, &plain(&rerun, 3)).await;

@@ -1,4 +1,4 @@
-//! What people decide: once, recorded, and never over a worker's head.
+//! Operators' decisions: applied once, recorded, and never against a worker's lease.
 
 use hooklatch_contract::{EventAct, IfMatch, MessageAct, PauseAct};
 use hooklatch_core::types::{AttemptResult, EventState, MessageId, MessageState, Role, SentUnder};
@@ -14,17 +14,17 @@ use crate::database::{Database, on_both};
 
 on_both!(
     a_decision_is_made_once_and_recorded,
-    what_a_worker_holds_or_is_done_is_not_decided_about,
+    leased_and_done_messages_refuse_decisions,
     of_many_decisions_about_a_message_one_acts,
     a_message_sent_again_starts_anew_under_its_key,
-    what_may_have_taken_effect_is_not_repeated_for_longer_because_a_person_had_it_sent,
-    what_a_dead_worker_held_is_decided_about_when_its_lease_has_ended,
+    an_operators_send_does_not_extend_the_window_of_a_possible_effect,
+    the_message_of_a_dead_worker_can_be_decided_after_its_lease,
     messages_are_listed_newest_first_page_by_page,
-    attempts_are_told_by_history_by_the_queue_and_by_the_finished_message,
-    what_a_person_ends_leaves_the_queue_with_its_last_words,
+    attempts_are_listed_from_history_queue_and_finished_message,
+    a_message_that_an_operator_ends_leaves_the_queue_with_its_last_error,
     an_event_without_its_bytes_is_not_dispatched_again,
     the_bytes_of_an_event_are_erased_and_what_became_of_it_stays,
-    what_is_kept_beside_an_event_is_erased_with_it,
+    contents_kept_beside_an_event_are_erased_with_it,
     nothing_is_taken_for_a_paused_destination,
     a_pause_is_over_at_its_end_and_not_before,
     nothing_is_taken_of_a_paused_provider_until_its_pause_is_over,
@@ -48,7 +48,7 @@ pub(super) async fn settled(store: &Store, event_id: &str, to: SettleTo) -> Mess
     one.message_id
 }
 
-/// An attempt that nobody knows the end of.
+/// An attempt with an unknown end.
 pub(super) fn settlement(one: &LeasedMessage, to: SettleTo) -> Settlement {
     Settlement { error: Some("no answer".to_owned()), ..super::settlement(one, to, AttemptResult::Unknown) }
 }
@@ -75,7 +75,7 @@ async fn a_decision_is_made_once_and_recorded(database: &Database) {
     );
 }
 
-async fn what_a_worker_holds_or_is_done_is_not_decided_about(database: &Database) {
+async fn leased_and_done_messages_refuse_decisions(database: &Database) {
     let store = database.store().await;
     let done = settled(&store, "evt_1", SettleTo::Done).await;
     admit(&store, &event("evt_2", "b"), &[message("billing")]).await;
@@ -94,11 +94,11 @@ async fn what_a_worker_holds_or_is_done_is_not_decided_about(database: &Database
         assert_eq!(store.message_get(id).await.unwrap().unwrap().state.as_str(), state);
         assert_eq!(ops(&store).message(id, 0).await.unwrap().decisions, []);
     }
-    let nobody = on_message(MessageId::from_column(7), MessageAct::Send);
-    assert_eq!(decide(&ops(&store), &nobody, &decision("k")).await, "not_found");
+    let absent = on_message(MessageId::from_column(7), MessageAct::Send);
+    assert_eq!(decide(&ops(&store), &absent, &decision("k")).await, "not_found");
 }
 
-async fn what_a_dead_worker_held_is_decided_about_when_its_lease_has_ended(database: &Database) {
+async fn the_message_of_a_dead_worker_can_be_decided_after_its_lease(database: &Database) {
     let store = database.store().await;
     for (n, act, state) in [(1, MessageAct::Done, "done"), (2, MessageAct::Discard, "discarded")] {
         let event_id = format!("evt_{n}");
@@ -183,9 +183,7 @@ async fn a_message_sent_again_starts_anew_under_its_key(database: &Database) {
     }
 }
 
-async fn what_may_have_taken_effect_is_not_repeated_for_longer_because_a_person_had_it_sent(
-    database: &Database,
-) {
+async fn an_operators_send_does_not_extend_the_window_of_a_possible_effect(database: &Database) {
     let store = database.store().await;
     let want = |key_valid_for_ms| {
         [LeaseWant { destination: name("billing"), free_n: 1, free_bytes_n: u64::MAX >> 1, key_valid_for_ms }]
@@ -199,12 +197,12 @@ async fn what_may_have_taken_effect_is_not_repeated_for_longer_because_a_person_
     assert_eq!(store.message_settle(&[held]).await.unwrap(), [true]);
     let row = store.message_get(id).await.unwrap().unwrap();
     assert_eq!((row.visible_at_ms, row.sent_under), (5_000, Some(SentUnder::Retry)), "held since then");
-    // The key was known until 51,000, and a person's word makes that no later.
+    // The key was known until 51,000, and an operator's decision does not extend that.
     let send = async |key| decide(&ops(&store), &on_message(id, MessageAct::Send), &decision(key)).await;
     assert_eq!(send("k1").await, "changed 1");
     let again = store.message_lease(&want(50_000), 40_000, 1_000, "n").await.unwrap().remove(0);
     assert_eq!((again.first_sent_at_ms, again.key_valid_until_ms), (40_000, 51_000));
-    // The strictest rule stays, whatever came later.
+    // The strictest rule stays, whatever follows.
     for (to, rule, stays) in [
         (SettleTo::Ready { visible_at_ms: 1 }, Some(SentUnder::Hold), SentUnder::Hold),
         (SettleTo::Dead, Some(SentUnder::Retry), SentUnder::Hold),
@@ -216,7 +214,7 @@ async fn what_may_have_taken_effect_is_not_repeated_for_longer_because_a_person_
         assert_eq!(store.message_settle(&[settled(&one, to, rule)]).await.unwrap(), [true]);
         assert_eq!(under(id).await, Some(stays));
     }
-    // Once it is over, a person who sends it all the same begins anew.
+    // Once the key has expired, an operator who sends it anyway starts a new window.
     let now = "UPDATE outbox_queue SET key_valid_until_ms = 1";
     database.run(now).await.unwrap();
     assert_eq!(send("k2").await, "changed 1");
@@ -333,7 +331,7 @@ async fn nothing_is_taken_of_a_paused_provider_until_its_pause_is_over(database:
     assert_eq!(store.pauses_end(30_000).await.unwrap().providers, ["stripe"]);
     assert_eq!(store.pauses_end(30_000).await.unwrap(), PausesEnded::default());
     assert_eq!(take().await.as_deref(), Some("evt_1"));
-    // New events queue behind it, but not for ever.
+    // New events queue behind it, but not permanently.
     let is_holding = async |now_ms| {
         let pauses = store.provider_pauses(now_ms).await.unwrap();
         assert_eq!((pauses.len(), pauses[0].ended_at_ms), (1, Some(30_000)));
@@ -369,22 +367,22 @@ async fn settle_some(store: &Store, n: u32) -> Vec<MessageId> {
     leased.into_iter().map(|one| one.message_id).collect()
 }
 
-async fn attempts_are_told_by_history_by_the_queue_and_by_the_finished_message(database: &Database) {
+async fn attempts_are_listed_from_history_queue_and_finished_message(database: &Database) {
     let store = database.store().await;
     // One that went well at once has no row of its own.
     admit(&store, &event("evt_1", "a"), &[message("billing")]).await;
     let id = settle_some(&store, 1).await.remove(0);
     assert_eq!(database.count("SELECT COUNT(*) FROM outbox_attempts").await, 0);
-    let told = store.attempt_list(id).await.unwrap();
-    assert_eq!(told.len(), 1, "{told:?}");
+    let attempts = store.attempt_list(id).await.unwrap();
+    assert_eq!(attempts.len(), 1, "{attempts:?}");
     let one = (
-        told[0].attempt_n,
-        told[0].result.map(AttemptResult::as_str),
-        told[0].http_status,
-        told[0].finished_at_ms,
+        attempts[0].attempt_n,
+        attempts[0].result.map(AttemptResult::as_str),
+        attempts[0].http_status,
+        attempts[0].finished_at_ms,
     );
     assert_eq!(one, (1, Some("done"), Some(204), Some(5_000)));
-    assert_eq!((told[0].started_at_ms, told[0].node.as_str()), (1_000, "node-1"));
+    assert_eq!((attempts[0].started_at_ms, attempts[0].node.as_str()), (1_000, "node-1"));
     // One that did not, and one that is under way behind it.
     let id = settled(&store, "evt_2", SettleTo::Ready { visible_at_ms: 6_000 }).await;
     let want = LeaseWant {
@@ -394,17 +392,17 @@ async fn attempts_are_told_by_history_by_the_queue_and_by_the_finished_message(d
         key_valid_for_ms: 10_000,
     };
     assert_eq!(store.message_lease(&[want], 7_000, 30_000, "node-2").await.unwrap().len(), 1);
-    let told = store.attempt_list(id).await.unwrap();
-    let told: Vec<_> = told
+    let attempts = store.attempt_list(id).await.unwrap();
+    let attempts: Vec<_> = attempts
         .iter()
         .map(|one| {
             (one.attempt_n, one.node.as_str(), one.started_at_ms, one.result.map(AttemptResult::as_str))
         })
         .collect();
-    assert_eq!(told, [(2, "node-2", 7_000, None), (1, "node-1", 1_000, Some("unknown"))]);
+    assert_eq!(attempts, [(2, "node-2", 7_000, None), (1, "node-1", 1_000, Some("unknown"))]);
 }
 
-async fn what_a_person_ends_leaves_the_queue_with_its_last_words(database: &Database) {
+async fn a_message_that_an_operator_ends_leaves_the_queue_with_its_last_error(database: &Database) {
     let store = database.store().await;
     for (n, act, state) in
         [(1, MessageAct::Done, MessageState::Done), (2, MessageAct::Discard, MessageState::Discarded)]
@@ -420,7 +418,7 @@ async fn what_a_person_ends_leaves_the_queue_with_its_last_words(database: &Data
         );
     }
     assert_eq!(database.count("SELECT COUNT(*) FROM outbox_queue").await, 0);
-    // A call whose lease has ended is told as what it is.
+    // A call whose lease has ended is listed as what it is.
     admit(&store, &event("evt_3", "c"), &[message("billing")]).await;
     let want = LeaseWant {
         destination: name("billing"),
@@ -433,8 +431,12 @@ async fn what_a_person_ends_leaves_the_queue_with_its_last_words(database: &Data
         decide(&ops(&store), &on_message(id, MessageAct::Discard), &decision("k3")).await,
         "changed 1"
     );
-    let told = store.attempt_list(id).await.unwrap();
-    assert_eq!((told.len(), told[0].result.map(AttemptResult::as_str)), (1, Some("unknown")), "{told:?}");
+    let attempts = store.attempt_list(id).await.unwrap();
+    assert_eq!(
+        (attempts.len(), attempts[0].result.map(AttemptResult::as_str)),
+        (1, Some("unknown")),
+        "{attempts:?}"
+    );
     let row = store.message_get(id).await.unwrap().unwrap();
     assert_eq!(row.last_result, Some(AttemptResult::Unknown));
 }
@@ -448,11 +450,11 @@ async fn an_event_without_its_bytes_is_not_dispatched_again(database: &Database)
     assert_eq!(decided(EventAct::Rerun, "k3").await, "body_gone");
     let row = store.event_get(&key("evt_1")).await.unwrap().unwrap();
     assert_eq!(row.state, EventState::Handled, "nothing waits for what cannot happen");
-    let nobody = on_event("evt_2", EventAct::Rerun);
-    assert_eq!(decide(&ops(&store), &nobody, &decision("k4")).await, "not_found");
+    let absent = on_event("evt_2", EventAct::Rerun);
+    assert_eq!(decide(&ops(&store), &absent, &decision("k4")).await, "not_found");
 }
 
-async fn what_is_kept_beside_an_event_is_erased_with_it(database: &Database) {
+async fn contents_kept_beside_an_event_are_erased_with_it(database: &Database) {
     let store = database.store().await;
     let signed = |id: &str, body: &str| hooklatch_core::types::IncomingEvent {
         replay_key: Some([7; 32]),
@@ -480,7 +482,7 @@ async fn the_bytes_of_an_event_are_erased_and_what_became_of_it_stays(database: 
     assert!(store.event_content(&key("evt_1")).await.unwrap().is_some());
     let id = settle_some(&store, 1).await.remove(0);
     assert_eq!(decided(EventAct::Erase, "k2").await, "still_open 1");
-    // What a database or a handler says of a failure quotes what it failed of.
+    // The error text of a database or a handler quotes the content that failed.
     for sql in [
         "UPDATE processed_webhook_events SET error = 'invalid type: string \"ann@example.com\"'",
         "UPDATE outbox_queue SET last_error = 'Key (email)=(ann@example.com) already exists'",

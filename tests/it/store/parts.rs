@@ -1,4 +1,4 @@
-//! Large bodies, stored in parts before their event is latched: read as they came, deleted with their event, and swept
+//! Large bodies, stored in parts before their event is latched: read unchanged, deleted with their event, and swept
 //! when no event is latched.
 
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use super::{decide, decision_at, event, key, message, name, numbered, on_event, 
 use crate::database::{Database, on_both};
 
 on_both!(
-    a_body_in_parts_is_read_as_it_came_and_erased_with_its_event,
+    a_body_in_parts_is_read_unchanged_and_erased_with_its_event,
     a_sealed_body_in_parts_is_read_and_sealed_anew,
     a_sealed_body_in_parts_opens_where_it_is_kept_as_a_conflict,
     parts_of_an_event_that_was_not_latched_are_swept_and_those_of_a_latched_one_never,
     an_event_whose_parts_were_swept_is_not_latched,
-    a_body_of_which_a_part_is_missing_counts_as_gone,
+    a_body_with_a_missing_part_is_treated_as_deleted,
 );
 
 /// Bytes of any value, of more than one part.
@@ -60,7 +60,7 @@ async fn is_read(store: &Store, event_id: &str) {
     assert!(content.body == body(), "{} bytes", content.body.len());
 }
 
-async fn a_body_in_parts_is_read_as_it_came_and_erased_with_its_event(database: &Database) {
+async fn a_body_in_parts_is_read_unchanged_and_erased_with_its_event(database: &Database) {
     let store = database.store().await;
     assert!(!store.event_is_known(&large("evt_1")).await.unwrap());
     let candidate = written(&store, &large("evt_1"), 1_000).await;
@@ -144,7 +144,7 @@ async fn an_event_whose_parts_were_swept_is_not_latched(database: &Database) {
     assert!(store.event_get(&key("evt_1")).await.unwrap().is_none());
 }
 
-async fn a_body_of_which_a_part_is_missing_counts_as_gone(database: &Database) {
+async fn a_body_with_a_missing_part_is_treated_as_deleted(database: &Database) {
     let store = database.store().await;
     let candidate = written(&store, &large("evt_1"), 1_000).await;
     latch(&store, candidate).await.unwrap();

@@ -1,5 +1,5 @@
-//! How PostgreSQL goes about the hot statements: by keys alone, however much waits, and whatever it believed of the
-//! tables' sizes when it made the plan, which it keeps for as long as the session lives.
+//! PostgreSQL's plans for the hot statements: by keys alone, at any backlog, and whatever sizes of the tables it
+//! assumed when it made the plan, which it keeps for as long as the session lives.
 
 use hooklatch_store::{rare_statements, statements};
 use serde_json::Value;
@@ -73,7 +73,7 @@ fn values_n(sql: &str) -> usize {
     (1..100).take_while(|n| sql.contains(&format!("${n}"))).count()
 }
 
-/// How it says in SQL which statement of ours it is.
+/// The name of the prepared statement.
 fn prepared(name: &str) -> String {
     name.replace(' ', "_")
 }
@@ -169,7 +169,7 @@ fn is_of_outbox(name: &str) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn hot_statements_go_by_keys_whatever_was_believed_when_they_were_planned() {
+async fn hot_statements_use_keys_with_any_statistics_at_planning() {
     let Some(database) = Database::create(On::Postgres).await else { return };
     drop(database.store().await);
     let mut admin = PgConnection::connect(&database.url).await.unwrap();
@@ -225,7 +225,7 @@ const LANES: &str = "UPDATE outbox_queue SET lane = 'l' || message_id / 1024, la
     VACUUM ANALYZE";
 
 /// What is asked beside the hot statements: with values that find something among much.
-const ASKED: [(&str, &str); 29] = [
+const QUERIES: [(&str, &str); 29] = [
     ("message_extend", "1024000, 1, 0, 1, 30000"),
     ("message_release", "ARRAY['billing', 'other'], ARRAY['n/1'], 0, 1, 60000"),
     ("message_release told", "ARRAY[1024000, 2048000], 10000000"),
@@ -261,7 +261,7 @@ const ASKED: [(&str, &str); 29] = [
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_asked_beside_the_hot_statements_goes_by_keys_too() {
+async fn rare_statements_use_keys_too() {
     let Some(database) = Database::create(On::Postgres).await else { return };
     drop(database.store().await);
     let mut admin = PgConnection::connect(&database.url).await.unwrap();
@@ -274,7 +274,7 @@ async fn what_is_asked_beside_the_hot_statements_goes_by_keys_too() {
     for options in ["SET jit = off", generic, WORKER] {
         let mut db = PgConnection::connect(&database.url).await.unwrap();
         run(&mut db, options).await;
-        for (what, values) in ASKED {
+        for (what, values) in QUERIES {
             let (_, sql) = all.iter().find(|(name, _)| *name == what).unwrap();
             let sql =
                 sql.replace("{clock_ms}", "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)");

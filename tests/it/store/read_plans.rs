@@ -1,5 +1,4 @@
-//! How PostgreSQL goes about what people read of events, with a million of them: by keys, in few pages, whatever it
-//! believes of the tables.
+//! PostgreSQL's plans for reading events, with a million of them: by keys, in few pages, whatever statistics it has.
 
 use std::time::Instant;
 
@@ -50,7 +49,7 @@ const FILL: &str = "SET synchronous_commit = off;
 /// As a transaction that reads at one moment has it.
 const READER: &str = "SET jit = off; SET enable_seqscan = off; SET enable_bitmapscan = off;
     SET enable_hashjoin = off; SET enable_mergejoin = off; SET plan_cache_mode = force_generic_plan";
-/// Tables that grow with what came.
+/// Tables that grow with each event.
 const BIG: [&str; 9] = [
     "operation_rows",
     "event_search_ids",
@@ -352,7 +351,7 @@ pub(crate) async fn filled(n: u32) -> Option<(Database, PgConnection)> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_people_read_of_a_million_events_goes_by_keys_and_looks_at_few_rows() {
+async fn reading_a_million_events_uses_keys_and_few_rows() {
     let Some((database, mut admin)) = filled(1_000_000).await else { return };
     let asked = asked(1_000_000);
     let unasked: Vec<_> =
@@ -441,7 +440,7 @@ async fn on_sqlite_each_walk_goes_by_its_own_index() {
 /// docs/benchmarks.md. About three minutes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "takes minutes, and tells times instead of right from wrong"]
-async fn what_people_read_of_five_million_events_in_milliseconds() {
+async fn reading_five_million_events_takes_milliseconds() {
     let Some((database, mut admin)) = filled(5_000_000).await else { return };
     run(&mut admin, "VACUUM ANALYZE").await;
     let mut db = prepared(&database, READER).await;

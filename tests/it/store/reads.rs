@@ -1,4 +1,4 @@
-//! What people read of events: pages, counts and statistics, as one who asks may see them.
+//! Reading events: pages, counts and statistics, within the reader's scope.
 
 use hooklatch_contract::{EventFilter, EventTaker, EventView, Page};
 use hooklatch_core::types::{EventKey, EventState, IncomingEvent, ObjectVersion, Principal, Reach, Role};
@@ -12,11 +12,11 @@ use crate::database::{Database, on_both};
 on_both!(
     pages_stay_as_they_are_while_rows_arrive,
     each_filter_finds_what_it_says_and_nothing_else,
-    since_tells_each_event_once_whatever_order_two_nodes_commit_in,
-    a_walk_that_finds_little_says_how_far_it_came_and_goes_on,
-    what_is_out_of_scope_is_not_there,
+    since_lists_each_event_once_in_any_commit_order_of_two_nodes,
+    a_walk_with_few_matches_returns_its_position_and_continues,
+    out_of_scope_records_are_not_found,
     minutes_are_counted_by_provider,
-    counts_are_bounded_and_say_so,
+    counts_are_bounded_and_marked_as_such,
 );
 
 /// Long after everything that these tests let happen.
@@ -36,7 +36,7 @@ fn scoped(store: &Store, providers: &[&str], destinations: &[&str]) -> People {
     })
 }
 
-/// An event that came at a time, under a number of the test's own.
+/// An event of a given time, under a number of the test's own.
 pub(super) async fn put(store: &Store, event: IncomingEvent, event_seq: i64, state: EventState) {
     let candidate = Candidate { event: event.into(), event_seq, state, is_raising: false };
     let mut tx = store.admission_begin().await.unwrap();
@@ -91,7 +91,7 @@ async fn pages_stay_as_they_are_while_rows_arrive(database: &Database) {
     let wanted: Vec<String> = (0..25).rev().map(|n| format!("evt_{n}")).collect();
     assert_eq!(found, wanted);
     assert_eq!(all(&people, &filter, 7).await.len(), 28);
-    // The last page is full to the row, and nothing comes after it.
+    // The last page is full to the row, and nothing follows it.
     let page = people.event_page(query(&filter, None, 28), LATER_MS).await.unwrap();
     assert_eq!((page.items.len(), page.next), (28, None));
 }
@@ -154,19 +154,19 @@ async fn each_filter_finds_what_it_says_and_nothing_else(database: &Database) {
 }
 
 /// One node has the numbers from 5,000 on, the other, later ones: they draw blocks at once and commit as they come.
-async fn since_tells_each_event_once_whatever_order_two_nodes_commit_in(database: &Database) {
+async fn since_lists_each_event_once_in_any_commit_order_of_two_nodes(database: &Database) {
     let store = database.store().await;
     let people = people(&store, Role::Viewer);
     let filter = EventFilter::default();
     let mut now_ms = 1_000_000;
     let first = people.event_page(query(&filter, None, 10), now_ms).await.unwrap();
     let mut since = first.since.unwrap();
-    let mut told = Vec::new();
+    let mut listed = Vec::new();
     let (mut low, mut high) = (5_000, 9_096);
     for round in 0..40_i64 {
         now_ms += 10_000;
         if round < 20 {
-            // What the second node numbered is there first; what the first one did comes up to 20 s later.
+            // What the second node numbered is there first; what the first one did follows up to 20 s later.
             put(&store, at(&format!("b{round}"), now_ms), high, EventState::Handled).await;
             put(&store, at(&format!("a{round}"), now_ms - 20_000), low, EventState::Handled).await;
             (low, high) = (low + 1, high + 1);
@@ -179,7 +179,7 @@ async fn since_tells_each_event_once_whatever_order_two_nodes_commit_in(database
             let page = people.event_page(query(&filter, Some(&since), 3), now_ms).await.unwrap();
             let young = page.items.iter().filter(|one| one.received_at_ms > now_ms - 60_000).count();
             assert_eq!(young, 0, "nothing is told before all that comes before it is there");
-            told.extend(ids(&page));
+            listed.extend(ids(&page));
             since = page.since.unwrap();
             if page.next.is_none() {
                 break;
@@ -187,13 +187,13 @@ async fn since_tells_each_event_once_whatever_order_two_nodes_commit_in(database
             assert_eq!(page.next.as_ref(), Some(&since));
         }
     }
-    let mut sorted = told.clone();
+    let mut sorted = listed.clone();
     sorted.sort();
     sorted.dedup();
-    assert_eq!((told.len(), sorted.len()), (40, 40), "each once: {told:?}");
+    assert_eq!((listed.len(), sorted.len()), (40, 40), "each once: {listed:?}");
 }
 
-async fn a_walk_that_finds_little_says_how_far_it_came_and_goes_on(database: &Database) {
+async fn a_walk_with_few_matches_returns_its_position_and_continues(database: &Database) {
     let store = database.store().await;
     super::large::fill_events(database, 100_000, 10_050).await;
     let rare = IncomingEvent { event_type: "rare".to_owned(), ..at("evt_rare", 500) };
@@ -211,7 +211,7 @@ async fn a_walk_that_finds_little_says_how_far_it_came_and_goes_on(database: &Da
     assert_eq!((ids(&page), page.next), (Vec::new(), None));
 }
 
-async fn what_is_out_of_scope_is_not_there(database: &Database) {
+async fn out_of_scope_records_are_not_found(database: &Database) {
     let store = database.store().await;
     let adyen = EventKey { provider: name("adyen"), event_id: "evt_1".to_owned() };
     let other = IncomingEvent { key: adyen.clone(), ..event("evt_1", "secret of adyen") };
@@ -235,10 +235,10 @@ async fn what_is_out_of_scope_is_not_there(database: &Database) {
     assert_eq!(found.found.len(), 1, "{found:?}");
     assert!(!format!("{found:?}").contains("adyen"), "not even by a note");
     let ledger = bob.event_ledger(&key("evt_1"), LATER_MS, |_| EventTaker::Somebody).await.unwrap();
-    let told = serde_json::to_string(&ledger.entries).unwrap();
-    assert!(told.contains("crm") && !told.contains("billing"), "{told}");
+    let text = serde_json::to_string(&ledger.entries).unwrap();
+    assert!(text.contains("crm") && !text.contains("billing"), "{text}");
     assert_eq!(ledger.hidden_messages_n, 1);
-    // Nobody else's message by its id or its key.
+    // Not another provider's message, by its id or its key.
     let hidden = store.message_list_of_event(&adyen).await.unwrap().remove(0);
     for id in [hidden.message_id.to_string(), hidden.idempotency_key] {
         assert_eq!(bob.search(&id, &Unsearched::default(), LATER_MS).await.unwrap().found, [], "{id}");
@@ -265,8 +265,8 @@ async fn minutes_are_counted_by_provider(database: &Database) {
     let people = people(&store, Role::Viewer);
     let found = people.statistics(None, 2, 2 * minute + 30_000).await.unwrap();
     assert_eq!((found.from_ms, found.to_ms, found.counted_from_ms), (minute, 3 * minute, None));
-    let told: Vec<_> = found.minutes.iter().map(|one| (one.at_ms, one.events_n, one.waiting_n)).collect();
-    assert_eq!(told, [(minute, 2, 0), (2 * minute, 2, 1)]);
+    let minutes: Vec<_> = found.minutes.iter().map(|one| (one.at_ms, one.events_n, one.waiting_n)).collect();
+    assert_eq!(minutes, [(minute, 2, 0), (2 * minute, 2, 1)]);
     assert_eq!(people.statistics(Some("adyen".to_owned()), 60, minute).await.unwrap().minutes, []);
     // More than are looked at: what was counted is shown, as a part.
     super::large::fill_events(database, 100_000, 50_001).await;
@@ -276,7 +276,7 @@ async fn minutes_are_counted_by_provider(database: &Database) {
     assert!(found.minutes.iter().all(|one| one.is_cut), "{found:?}");
 }
 
-async fn counts_are_bounded_and_say_so(database: &Database) {
+async fn counts_are_bounded_and_marked_as_such(database: &Database) {
     let store = database.store().await;
     super::large::fill_events(database, 100_000, 100_001).await;
     let people = people(&store, Role::Viewer);

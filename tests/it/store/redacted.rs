@@ -1,4 +1,4 @@
-//! Redaction before storing: people see what is left of a body, handlers and destinations get what came or nothing.
+//! Redaction before storing: people see the redacted body, handlers and destinations get the received body or nothing.
 
 use bytes::Bytes;
 use hooklatch_contract::EventAct;
@@ -14,22 +14,22 @@ use super::{
 use crate::database::{Database, on_both};
 
 on_both!(
-    what_nothing_is_to_be_made_of_is_never_stored,
-    a_message_sends_what_came_and_then_it_is_gone,
-    what_messages_say_of_a_redacted_event_goes_when_all_of_them_are_done,
-    an_event_that_waits_is_dispatched_with_what_came,
+    an_original_body_without_messages_is_never_stored,
+    a_message_sends_the_received_body_which_is_then_deleted,
+    bodies_of_messages_of_a_redacted_event_are_deleted_when_all_are_done,
+    a_waiting_event_is_dispatched_with_the_received_body,
     a_redacted_body_is_never_sent_or_dispatched,
-    what_is_kept_for_a_while_is_sealed_too,
-    a_conflict_keeps_what_came_until_a_person_has_decided,
+    temporary_content_is_encrypted_too,
+    a_conflict_keeps_the_received_body_until_an_operator_decides,
 );
 
-const CAME: &str = "{\"email\":\"ann@example.com\"}";
+const RECEIVED: &str = "{\"email\":\"ann@example.com\"}";
 const LEFT: &str = "{\"email\":\"[redacted]\"}";
 const WHOLES: &str = "SELECT COUNT(*) FROM webhook_payloads WHERE whole IS NOT NULL";
 
 fn redacted(event_id: &str) -> IncomingEvent {
     let left = RedactedBody { body: Bytes::from_static(LEFT.as_bytes()), values_n: 1 };
-    IncomingEvent { redacted: Some(left), ..event(event_id, CAME) }
+    IncomingEvent { redacted: Some(left), ..event(event_id, RECEIVED) }
 }
 
 async fn lease(store: &Store) -> Vec<LeasedMessage> {
@@ -56,7 +56,7 @@ fn own() -> NewMessage {
     NewMessage { body: Some(Bytes::from_static(b"own")), ..message("billing") }
 }
 
-async fn what_nothing_is_to_be_made_of_is_never_stored(database: &Database) {
+async fn an_original_body_without_messages_is_never_stored(database: &Database) {
     let store = database.store().await;
     admit(&store, &redacted("evt_1"), &[]).await;
     admit_at_once(&store, &redacted("evt_2"), &[]).await;
@@ -69,17 +69,17 @@ async fn what_nothing_is_to_be_made_of_is_never_stored(database: &Database) {
         );
     }
     assert_eq!(database.count(WHOLES).await, 0);
-    admit(&store, &event("evt_3", CAME), &[]).await;
-    assert_eq!(shown(&store, "evt_3").await, (CAME.to_owned(), None));
+    admit(&store, &event("evt_3", RECEIVED), &[]).await;
+    assert_eq!(shown(&store, "evt_3").await, (RECEIVED.to_owned(), None));
 }
 
-async fn a_message_sends_what_came_and_then_it_is_gone(database: &Database) {
+async fn a_message_sends_the_received_body_which_is_then_deleted(database: &Database) {
     let store = database.store().await;
     let forward = NewMessage { headers: std::collections::BTreeMap::new(), ..message("billing") };
     admit_at_once(&store, &redacted("evt_1"), &[forward]).await;
     assert_eq!(shown(&store, "evt_1").await, (LEFT.to_owned(), Some(1)), "people see none of it");
     let one = lease(&store).await.remove(0);
-    assert_eq!(&one.body[..], CAME.as_bytes());
+    assert_eq!(&one.body[..], RECEIVED.as_bytes());
     store.wholes_delete(0, 100).await.unwrap();
     assert_eq!(database.count(WHOLES).await, 1, "while it is under way");
     store.message_settle(&[done(&one)]).await.unwrap();
@@ -96,7 +96,7 @@ fn done(one: &LeasedMessage) -> Settlement {
     Settlement { http_status: Some(200), ..settlement(one, SettleTo::Done, AttemptResult::Done) }
 }
 
-async fn what_messages_say_of_a_redacted_event_goes_when_all_of_them_are_done(database: &Database) {
+async fn bodies_of_messages_of_a_redacted_event_are_deleted_when_all_are_done(database: &Database) {
     const CONTENTS: &str = "SELECT COUNT(*) FROM outbox_contents";
     let store = database.store().await;
     let filled = |effect: &str| NewMessage {
@@ -105,7 +105,7 @@ async fn what_messages_say_of_a_redacted_event_goes_when_all_of_them_are_done(da
         ..message("billing")
     };
     admit(&store, &redacted("evt_1"), &[filled("one"), filled("two")]).await;
-    admit(&store, &event("evt_2", CAME), &[filled("one")]).await;
+    admit(&store, &event("evt_2", RECEIVED), &[filled("one")]).await;
     let mut leased = lease(&store).await;
     leased.sort_by_key(|one| one.message_id);
     assert_eq!((leased.len(), database.count(CONTENTS).await), (3, 3));
@@ -119,7 +119,7 @@ async fn what_messages_say_of_a_redacted_event_goes_when_all_of_them_are_done(da
     assert_eq!(database.count(WHOLES).await, 0);
 }
 
-async fn an_event_that_waits_is_dispatched_with_what_came(database: &Database) {
+async fn a_waiting_event_is_dispatched_with_the_received_body(database: &Database) {
     let store = database.store().await;
     let candidates = candidates(&store, &[&redacted("evt_1")], EventState::Retry).await;
     let mut tx = store.admission_begin().await.unwrap();
@@ -130,7 +130,7 @@ async fn an_event_that_waits_is_dispatched_with_what_came(database: &Database) {
     let mut tx = store.admission_begin().await.unwrap();
     let due = tx.event_take_due(10, &[name("stripe")]).await.unwrap().unwrap();
     tx.rollback().await.unwrap();
-    assert_eq!((&due.body[..], due.broken), (CAME.as_bytes(), None));
+    assert_eq!((&due.body[..], due.broken), (RECEIVED.as_bytes(), None));
     for (state, is_kept) in [("failed", true), ("unreadable", true), ("handled", false)] {
         let sql = format!("UPDATE processed_webhook_events SET state = '{state}'");
         run(database, &sql).await;
@@ -156,7 +156,7 @@ async fn a_redacted_body_is_never_sent_or_dispatched(database: &Database) {
     assert!(due.body.is_empty() && due.broken.is_some_and(|why| why.contains("redacted")));
 }
 
-async fn what_is_kept_for_a_while_is_sealed_too(database: &Database) {
+async fn temporary_content_is_encrypted_too(database: &Database) {
     let ring = KeyRing::new(&[SealKey::parse("k1", &format!("01{}", "7e".repeat(31))).unwrap()]);
     let store = database.store().await.sealed_with(ring);
     admit(&store, &redacted("evt_1"), &[message("billing")]).await;
@@ -167,10 +167,10 @@ async fn what_is_kept_for_a_while_is_sealed_too(database: &Database) {
         "SELECT COUNT(*) FROM webhook_payloads WHERE position('ann@'::bytea IN whole) = 0"
     };
     assert_eq!(database.count(sql).await, 1);
-    assert_eq!(&lease(&store).await[0].body[..], CAME.as_bytes());
+    assert_eq!(&lease(&store).await[0].body[..], RECEIVED.as_bytes());
 }
 
-async fn a_conflict_keeps_what_came_until_a_person_has_decided(database: &Database) {
+async fn a_conflict_keeps_the_received_body_until_an_operator_decides(database: &Database) {
     let store = database.store().await;
     admit(&store, &event("evt_1", "{}"), &[]).await;
     admit(&store, &redacted("evt_1"), &[]).await;

@@ -1,4 +1,4 @@
-//! What is old goes, a few rows at a time; what somebody needs stays, and keys go last.
+//! Old rows are pruned, a few at a time; rows in use stay, and keys go last.
 
 use std::collections::BTreeMap;
 
@@ -13,15 +13,15 @@ use super::{admit, candidates, decision_at, event, key, message, name, on_messag
 use crate::database::{Database, On, on_both};
 
 on_both!(
-    what_is_old_goes_and_what_somebody_needs_stays,
+    old_rows_are_pruned_and_needed_ones_stay,
     an_id_goes_after_its_own_window_and_after_all_else_of_its_event,
-    a_body_stays_for_its_window_after_the_last_word_about_its_messages,
-    what_would_go_is_counted_as_it_goes,
-    a_clock_that_was_ahead_is_in_nobodys_way,
+    a_body_is_kept_for_its_window_after_its_last_message_settles,
+    a_dry_run_counts_the_rows_that_a_round_deletes,
+    a_clock_that_was_ahead_does_not_block_pruning,
     a_signal_is_forgotten_after_its_firings_alone,
     versions_go_with_their_events_and_counts_with_their_keys,
-    lanes_without_messages_go_when_nothing_has_used_them,
-    small_things_go_by_their_age,
+    unused_lanes_without_messages_are_pruned,
+    small_tables_are_pruned_by_age,
 );
 
 /// Everything before `ms` may go.
@@ -120,7 +120,7 @@ pub(super) async fn counts(database: &Database) -> [i64; 4] {
     ]
 }
 
-/// One of each: done, with a dead message, waiting for a person, and young.
+/// One of each: done, with a dead message, waiting for an operator, and young.
 async fn four(store: &Store) {
     admit(store, &received("evt_done", 1_000), &[message("billing")]).await;
     settle(store, SettleTo::Done, 2_000).await;
@@ -133,7 +133,7 @@ async fn four(store: &Store) {
     admit(store, &received("evt_young", 90_000), &[]).await;
 }
 
-async fn what_is_old_goes_and_what_somebody_needs_stays(database: &Database) {
+async fn old_rows_are_pruned_and_needed_ones_stay(database: &Database) {
     let store = database.store().await;
     four(&store).await;
     assert_eq!(counts(database).await, [4, 4, 2, 1]);
@@ -145,7 +145,7 @@ async fn what_is_old_goes_and_what_somebody_needs_stays(database: &Database) {
     for kept in ["evt_open", "evt_failed", "evt_young"] {
         assert!(store.event_content(&key(kept)).await.unwrap().is_some(), "{kept}");
     }
-    // Its attempt is told as long as the message is open.
+    // Its attempt is listed as long as the message is open.
     assert_eq!(database.count("SELECT COUNT(*) FROM outbox_attempts").await, 1);
     let open = store.message_list_of_event(&key("evt_open")).await.unwrap().remove(0);
     let discard = on_message(open.message_id, MessageAct::Discard);
@@ -180,7 +180,7 @@ async fn an_id_goes_after_its_own_window_and_after_all_else_of_its_event(databas
     assert_eq!(counts(database).await, [0, 0, 0, 0]);
 }
 
-async fn a_body_stays_for_its_window_after_the_last_word_about_its_messages(database: &Database) {
+async fn a_body_is_kept_for_its_window_after_its_last_message_settles(database: &Database) {
     let store = database.store().await;
     admit(&store, &received("evt_1", 1_000), &[message("billing")]).await;
     settle(&store, SettleTo::Done, 60_000).await;
@@ -190,7 +190,7 @@ async fn a_body_stays_for_its_window_after_the_last_word_about_its_messages(data
     assert_eq!(counts(database).await, [0, 0, 0, 0]);
 }
 
-async fn what_would_go_is_counted_as_it_goes(database: &Database) {
+async fn a_dry_run_counts_the_rows_that_a_round_deletes(database: &Database) {
     let store = database.store().await;
     four(&store).await;
     for n in 0..30 {
@@ -205,7 +205,7 @@ async fn what_would_go_is_counted_as_it_goes(database: &Database) {
     assert!(round(&store, &cuts(50_000), 7, false).await.is_empty());
 }
 
-async fn a_clock_that_was_ahead_is_in_nobodys_way(database: &Database) {
+async fn a_clock_that_was_ahead_does_not_block_pruning(database: &Database) {
     let store = database.store().await;
     for n in 0..5 {
         admit(&store, &received(&format!("ahead_{n}"), 9_000_000), &[]).await;
@@ -283,7 +283,7 @@ async fn versions_go_with_their_events_and_counts_with_their_keys(database: &Dat
     assert_eq!((database.count(versions).await, database.count(conflicts).await), (0, 0));
 }
 
-async fn lanes_without_messages_go_when_nothing_has_used_them(database: &Database) {
+async fn unused_lanes_without_messages_are_pruned(database: &Database) {
     let store = database.store().await;
     let in_lane =
         |lane: &str| hooklatch_store::NewMessage { lane: Some(lane.to_owned()), ..message("billing") };
@@ -304,7 +304,7 @@ async fn lanes_without_messages_go_when_nothing_has_used_them(database: &Databas
     assert_eq!(database.count(ready).await, 1, "it begins anew");
 }
 
-async fn small_things_go_by_their_age(database: &Database) {
+async fn small_tables_are_pruned_by_age(database: &Database) {
     let store = database.store().await;
     let fill = "INSERT INTO taught_secrets (provider, secret, taught_at_ms) VALUES ('a', 's', 1000), ('b', 's', 90000);
         INSERT INTO secret_uses (provider, fingerprint, matched_n, last_matched_at_ms)
@@ -345,7 +345,7 @@ async fn small_things_go_by_their_age(database: &Database) {
 }
 
 #[tokio::test]
-async fn what_a_person_decides_about_now_is_passed_by() {
+async fn pruning_skips_events_that_an_operator_is_deciding() {
     let Some(database) = Database::create(On::Postgres).await else { return };
     let store = database.store().await;
     for n in 0..3 {

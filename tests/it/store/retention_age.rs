@@ -1,4 +1,4 @@
-//! How old what is kept is, by clocks that are wrong, and what of it a round would take.
+//! The age of stored rows with wrong clocks, and which of them a pruning round would delete.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::database::{Database, On, on_both};
 
 on_both!(
     what_waits_for_something_else_is_not_counted_before_it,
-    only_what_could_have_gone_is_overdue,
+    only_prunable_rows_count_as_overdue,
     a_clock_that_was_behind_loses_nothing,
 );
 
@@ -60,8 +60,8 @@ async fn what_waits_for_something_else_is_not_counted_before_it(database: &Datab
     assert_eq!(counts(database).await, [0, 0, 0, 0]);
 }
 
-/// What something needed for long goes late, and says nothing about how pruning keeps up.
-async fn only_what_could_have_gone_is_overdue(database: &Database) {
+/// A row that was needed for long is pruned late, and is no sign of late pruning.
+async fn only_prunable_rows_count_as_overdue(database: &Database) {
     let store = database.store().await;
     for n in 0..20 {
         admit(&store, &received(&format!("evt_{n}"), 1_000), &[message("billing")]).await;
@@ -109,7 +109,7 @@ async fn a_clock_that_was_behind_loses_nothing(database: &Database) {
 }
 
 #[tokio::test]
-async fn of_two_clocks_the_one_behind_says_what_is_old() {
+async fn pruning_uses_the_earlier_of_two_clocks() {
     let Some(database) = Database::create(On::Postgres).await else { return };
     let store = database.store().await;
     assert_eq!(store.prune_now(1_000).await.unwrap(), 1_000, "that of the node");

@@ -1,5 +1,5 @@
-//! Encryption at rest: what is written is sealed, what is read is clear, and what does not open is neither lost nor
-//! sent.
+//! Encryption at rest: content is written encrypted and read decrypted, and what cannot be decrypted is neither lost
+//! nor sent.
 
 use bytes::Bytes;
 use hooklatch_contract::EventAct;
@@ -18,16 +18,16 @@ use super::{
 use crate::database::{Database, on_both};
 
 on_both!(
-    what_is_written_is_sealed_and_what_is_read_is_clear,
-    rows_in_the_clear_go_on_beside_sealed_ones,
+    content_is_encrypted_at_rest_and_decrypted_when_read,
+    unencrypted_rows_work_beside_encrypted_ones,
     a_key_is_replaced_while_old_rows_still_open,
     the_rows_of_a_key_are_counted_to_the_last_in_steps,
     rows_in_the_clear_are_sealed_in_batches,
-    what_waits_for_a_key_is_put_off_and_goes_on_when_it_is_there,
+    content_with_a_missing_key_is_delayed_until_the_key_is_there,
     a_sealed_value_that_was_moved_changed_or_has_another_key_is_never_sent,
-    copies_and_conflicts_are_told_as_without_a_key,
-    what_is_erased_needs_no_key_any_more,
-    what_a_message_says_opens_for_its_own_event_alone,
+    duplicates_and_conflicts_are_recognised_as_without_a_key,
+    erased_content_needs_no_key,
+    the_body_of_a_message_decrypts_for_its_own_event_alone,
     one_key_wins_an_id_however_many_register_at_once,
 );
 
@@ -64,7 +64,7 @@ fn own(destination: &str) -> NewMessage {
     NewMessage { body: Some(Bytes::from_static(b"own ann@example.com")), ..message(destination) }
 }
 
-/// The columns that may hold what somebody sent, as hexadecimal digits or as they are.
+/// The columns that may hold what a sender sent, as hexadecimal digits or as they are.
 async fn stored(database: &Database) -> String {
     let hex = if database.url.starts_with("sqlite") {
         [
@@ -88,7 +88,7 @@ fn hex_of(text: &str) -> String {
     hex::encode_upper(text)
 }
 
-async fn what_is_written_is_sealed_and_what_is_read_is_clear(database: &Database) {
+async fn content_is_encrypted_at_rest_and_decrypted_when_read(database: &Database) {
     let store = database.store().await.sealed_with(ring(&[("k1", 1)]));
     // The body is longer than what fits a row's page on either database.
     let large = format!("{{\"email\":\"ann@example.com\",\"x\":\"{}\"}}", "y".repeat(100_000));
@@ -107,8 +107,8 @@ async fn what_is_written_is_sealed_and_what_is_read_is_clear(database: &Database
     assert!(store.message_settle_apart(&done[0]).await.unwrap());
     for one in &all {
         let attempts = store.attempt_list(one.message_id).await.unwrap();
-        let told = (attempts[0].response.as_deref(), attempts[0].key_id.as_deref());
-        assert_eq!(told, (Some("{\"answer\":\"ann@example.com\"}"), Some("k1")));
+        let kept = (attempts[0].response.as_deref(), attempts[0].key_id.as_deref());
+        assert_eq!(kept, (Some("{\"answer\":\"ann@example.com\"}"), Some("k1")));
     }
     let content = store.event_content(&key("evt_2")).await.unwrap().unwrap();
     assert_eq!((content.body, content.key_id.as_deref()), (large.into_bytes(), Some("k1")));
@@ -127,7 +127,7 @@ async fn what_is_written_is_sealed_and_what_is_read_is_clear(database: &Database
     }
 }
 
-async fn rows_in_the_clear_go_on_beside_sealed_ones(database: &Database) {
+async fn unencrypted_rows_work_beside_encrypted_ones(database: &Database) {
     let clear = database.store().await;
     admit(&clear, &event("evt_1", SECRET), &[message("billing"), own("billing")]).await;
     let sealed = clear.clone().sealed_with(ring(&[("k1", 1)]));
@@ -237,7 +237,7 @@ async fn rows_in_the_clear_are_sealed_in_batches(database: &Database) {
     assert_eq!(sealed.event_content(&key("evt_1")).await.unwrap().unwrap().body, SECRET.as_bytes());
 }
 
-async fn what_waits_for_a_key_is_put_off_and_goes_on_when_it_is_there(database: &Database) {
+async fn content_with_a_missing_key_is_delayed_until_the_key_is_there(database: &Database) {
     let sealed = database.store().await.sealed_with(ring(&[("gone", 1)]));
     admit(&sealed, &event("evt_1", SECRET), &[message("billing")]).await;
     let other = sealed.clone().sealed_with(ring(&[("k2", 2)]));
@@ -251,7 +251,7 @@ async fn what_waits_for_a_key_is_put_off_and_goes_on_when_it_is_there(database: 
     assert!(row.last_error.as_deref().is_some_and(|why| why.contains("`gone`")), "{row:?}");
     let content = other.event_content(&key("evt_1")).await.unwrap().unwrap();
     assert!(content.body.is_empty() && content.unopened.is_some_and(|why| why.contains("`gone`")));
-    // Admission never asks for a key that is not there.
+    // Admission never needs a missing key.
     admit(&other, &event("evt_2", "x"), &[]).await;
     assert_eq!(found(&other, "evt_1", SECRET).await, Latched::Duplicate);
     let again = lease(&sealed, now_ms).await.remove(0);
@@ -307,7 +307,7 @@ async fn a_sealed_value_that_was_moved_changed_or_has_another_key_is_never_sent(
          WHERE event_seq = (SELECT event_seq FROM processed_webhook_events WHERE event_id = 'evt_2')",
     )
     .await;
-    // A row that says that it is in the clear, and is not.
+    // A row that is marked as unencrypted, and is not.
     run(
         database,
         "UPDATE outbox_contents SET key_id = NULL WHERE message_id / 1024 =
@@ -343,7 +343,7 @@ async fn found(store: &Store, event_id: &str, body: &str) -> Latched {
     latched
 }
 
-async fn copies_and_conflicts_are_told_as_without_a_key(database: &Database) {
+async fn duplicates_and_conflicts_are_recognised_as_without_a_key(database: &Database) {
     let clear = database.store().await;
     let sealed = clear.clone().sealed_with(ring(&[("k1", 1)]));
     admit(&clear, &event("evt_1", "a"), &[]).await;
@@ -361,7 +361,7 @@ async fn copies_and_conflicts_are_told_as_without_a_key(database: &Database) {
     );
 }
 
-async fn what_is_erased_needs_no_key_any_more(database: &Database) {
+async fn erased_content_needs_no_key(database: &Database) {
     let store = database.store().await.sealed_with(ring(&[("k1", 1)]));
     admit(&store, &event("evt_1", SECRET), &[own("billing")]).await;
     let one = lease(&store, 1_000).await.remove(0);
@@ -374,7 +374,7 @@ async fn what_is_erased_needs_no_key_any_more(database: &Database) {
     assert_eq!(used(&store).await, []);
 }
 
-async fn what_a_message_says_opens_for_its_own_event_alone(database: &Database) {
+async fn the_body_of_a_message_decrypts_for_its_own_event_alone(database: &Database) {
     let store = database.store().await.sealed_with(ring(&[("old", 1)]));
     for id in ["evt_1", "evt_2"] {
         admit_at_once(&store, &event(id, SECRET), &[own("billing")]).await;
@@ -418,7 +418,7 @@ async fn one_key_wins_an_id_however_many_register_at_once(database: &Database) {
     assert_eq!(database.count("SELECT COUNT(*) FROM encryption_keys").await, 3);
     let kept = database.texts("SELECT key_id FROM encryption_keys ORDER BY key_id").await;
     assert_eq!(kept, ["k1", "k2", "k3"]);
-    // Whoever only looks takes no id.
+    // Looking for a mismatch registers no id.
     assert_eq!(store.clone().sealed_with(ring(&[("k4", 4)])).key_mismatch().await.unwrap(), None);
     assert_eq!(
         store.clone().sealed_with(ring(&[("k2", 8)])).key_mismatch().await.unwrap().as_deref(),

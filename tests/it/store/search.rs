@@ -1,4 +1,4 @@
-//! The ids inside events: found whole or by their beginning, by those who may, for as long as the body is kept.
+//! The ids inside events: found completely or by prefix, within a token's scope, for as long as the body is kept.
 
 use hooklatch_contract::{EventAct, SearchHit, SearchView};
 use hooklatch_core::seal::{KeyRing, SealKey};
@@ -14,9 +14,9 @@ on_both!(
     ids_inside_events_are_for_readers_and_within_the_scope_of_the_token,
     the_newest_events_with_one_id_are_found_and_no_more_than_fifty,
     other_content_and_copies_have_their_own_ids_and_copies_none,
-    search_ids_go_with_the_body_whether_it_is_erased_or_pruned,
+    search_ids_are_deleted_with_the_body_on_erasure_and_pruning,
     with_a_key_digests_are_stored_whole_ids_are_found_and_reseal_keeps_that,
-    what_was_not_looked_at_is_said,
+    incomplete_searches_report_what_they_skipped,
 );
 
 fn with_ids(event_id: &str, body: &str, ids: &[&str]) -> IncomingEvent {
@@ -29,13 +29,13 @@ async fn search(people: &People, id: &str) -> SearchView {
 
 /// The events that are found, each as what: `inside evt_1`.
 async fn found(people: &People, id: &str) -> Vec<String> {
-    let told = |hit: &SearchHit| match hit {
+    let describe = |hit: &SearchHit| match hit {
         SearchHit::EventId { event } => format!("id {}", event.event_id),
         SearchHit::SearchId { event } => format!("inside {}", event.event_id),
         SearchHit::Object { event } => format!("object {}", event.event_id),
         other => format!("{other:?}"),
     };
-    search(people, id).await.found.iter().map(told).collect()
+    search(people, id).await.found.iter().map(describe).collect()
 }
 
 async fn search_ids(database: &Database) -> Vec<String> {
@@ -111,7 +111,7 @@ async fn other_content_and_copies_have_their_own_ids_and_copies_none(database: &
     assert_eq!(search_ids(database).await, ["order-1", "order-2"]);
 }
 
-async fn search_ids_go_with_the_body_whether_it_is_erased_or_pruned(database: &Database) {
+async fn search_ids_are_deleted_with_the_body_on_erasure_and_pruning(database: &Database) {
     let store = database.store().await;
     admit(&store, &with_ids("evt_1", "a", &["order-1", "cus_11"]), &[]).await;
     admit(&store, &with_ids("evt_2", "b", &["order-2", "cus_11"]), &[]).await;
@@ -155,7 +155,7 @@ async fn with_a_key_digests_are_stored_whole_ids_are_found_and_reseal_keeps_that
     }
     let notes = search(&reader, "order-99").await.notes.join("\n");
     assert!(notes.contains("ids inside events are found whole only"), "{notes}");
-    // Whoever can write to the database can write ids in clear.
+    // With write access to the database, ids can be written in clear.
     let refusing = people(&old.clone().sealed_with(ring(&[("old", 1)]).refusing_clear(true)), Role::Reader);
     for (id, want) in [("order-11", vec![]), ("order-", vec![]), ("order-22", vec!["inside evt_2"])] {
         assert_eq!(found(&refusing, id).await, want, "{id}");
@@ -175,7 +175,7 @@ async fn with_a_key_digests_are_stored_whole_ids_are_found_and_reseal_keeps_that
     assert!(search_ids(database).await.iter().all(|key| !keys.contains(key)));
 }
 
-async fn what_was_not_looked_at_is_said(database: &Database) {
+async fn incomplete_searches_report_what_they_skipped(database: &Database) {
     let store = database.store().await;
     let bob = scoped(&store, Role::Reader, Some(&["stripe", "acme"]), None);
     let unsearched =

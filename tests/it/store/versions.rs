@@ -9,9 +9,9 @@ use super::retention::run;
 use super::{decide, decision_at, on_destination, on_event, on_message, ops, scoped};
 use crate::database::{Database, on_both};
 
-on_both!(whoever_decides_about_an_older_version_is_told_so, a_decision_reaches_what_is_in_its_scope_alone,);
+on_both!(a_decision_about_an_older_version_is_refused, a_decision_reaches_what_is_in_its_scope_alone,);
 
-/// The row as people see it, as far as its version goes.
+/// The row as operators see it, up to its version.
 fn view_of(row: &MessageRow) -> MessageView {
     MessageView {
         message_id: row.message_id,
@@ -38,7 +38,7 @@ fn view_of(row: &MessageRow) -> MessageView {
     }
 }
 
-async fn whoever_decides_about_an_older_version_is_told_so(database: &Database) {
+async fn a_decision_about_an_older_version_is_refused(database: &Database) {
     let store = database.store().await;
     let people = ops(&store);
     let id = settled(&store, "evt_1", SettleTo::Held).await;

@@ -26,7 +26,7 @@ fn arguments(text: &str) -> &str {
     text
 }
 
-/// The places of a file that count something of ours.
+/// The places of a file that update a metric.
 fn uses(text: &str) -> Vec<Use> {
     let mut found = Vec::new();
     for metric_type in ["counter", "gauge", "histogram"] {

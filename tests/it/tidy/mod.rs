@@ -146,7 +146,7 @@ fn every_sleep_has_a_reason() {
     nothing("wait for a condition with a bound, or say in a comment what takes this time", &found);
 }
 
-/// What a comparison with `==` would tell a stranger, byte by byte, if it were made of his own text.
+/// What a comparison with `==` would leak to an attacker, byte by byte, if it were made of the attacker's text.
 const SECRET_OPERANDS: [&str; 10] = [
     "reveal()",
     "secret",
@@ -160,7 +160,7 @@ const SECRET_OPERANDS: [&str; 10] = [
     "credentials",
 ];
 
-/// Comparisons of such words that no stranger can measure: file, text, why.
+/// Comparisons of such words that no attacker can measure: file, text, why.
 const COMPARED_OPENLY: [(&str, &str, &str); 3] = [
     (
         "crates/receive/src/provider/active.rs",

@@ -1,10 +1,11 @@
-//! The rule of `crates/operator/src/http/api`: it reaches the store through `People` alone, which checks who asks.
+//! The rule of `crates/operator/src/http/api`: it reaches the store through `People` alone, which checks roles and
+//! scopes.
 
 use std::collections::BTreeSet;
 
 use super::{code, files, nothing};
 
-/// What the API's routes must not name: they reach the store through `People`, which checks who asks.
+/// What the API's routes must not name: they reach the store through `People`, which checks roles and scopes.
 const NOT_IN_ROUTES: [&str; 4] = ["Store", "store:", ".store", ".parts"];
 
 #[test]

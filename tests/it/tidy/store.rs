@@ -20,7 +20,7 @@ fn each_statement_says_which_operation_it_is_of() {
 }
 
 #[test]
-fn what_looks_for_open_events_repeats_the_words_of_their_index() {
+fn statements_for_open_events_repeat_the_condition_of_their_index() {
     let words = "state IN ('retry', 'failed', 'unreadable', 'conflict')";
     let index = fs::read_to_string(root().join("migrations/sqlite/0001_hooklatch.sql")).unwrap();
     assert!(

@@ -3,14 +3,14 @@
 use std::time::{Duration, Instant};
 
 use super::called::CalledDestination;
-use super::collector::{Collector, Mood};
+use super::collector::{Behaviour, Collector};
 use super::{counter, soon, traced};
 use crate::database::{Database, on_sqlite};
 use crate::process::{Server, client, post_stripe};
 
 on_sqlite!(with_a_collector_that_is_gone_or_stalls_or_refuses_events_are_admitted_and_called);
 
-/// Events of one round, and the queue that is shorter than what is told of them.
+/// Events of one round, and the queue that is shorter than their spans.
 const EVENTS_N: usize = 60;
 /// What is logged when a collector takes nothing.
 const AWAY: &str = "the collector does not take spans";
@@ -19,11 +19,13 @@ const SHORT: &str = "queue_n_max = 20\ntimeout_ms = 500";
 async fn with_a_collector_that_is_gone_or_stalls_or_refuses_events_are_admitted_and_called(
     database: &Database,
 ) {
-    for (round, mood) in
-        [None, Some(Mood::Stalls), Some(Mood::Refuses(503)), Some(Mood::Refuses(400))].into_iter().enumerate()
+    for (round, behaviour) in
+        [None, Some(Behaviour::Stalls), Some(Behaviour::Refuses(503)), Some(Behaviour::Refuses(400))]
+            .into_iter()
+            .enumerate()
     {
-        let collector = if mood.is_some() { Collector::start().await } else { Collector::gone() };
-        collector.is(mood.unwrap_or(Mood::Takes));
+        let collector = if behaviour.is_some() { Collector::start().await } else { Collector::gone() };
+        collector.behave(behaviour.unwrap_or(Behaviour::Takes));
         let far = CalledDestination::start().await;
         let mut server = Server::start(&database.url, &traced(&collector, &far, SHORT)).await;
         let client = client();
@@ -49,10 +51,10 @@ async fn with_a_collector_that_is_gone_or_stalls_or_refuses_events_are_admitted_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_collector_says_it_took_is_exported_and_what_it_threw_away_is_dropped() {
+async fn accepted_spans_count_as_exported_and_rejected_ones_as_dropped() {
     let database = Database::create(crate::database::On::Sqlite).await.unwrap();
     let (collector, far) = (Collector::start().await, CalledDestination::start().await);
-    collector.is(Mood::Rejects(1));
+    collector.behave(Behaviour::Rejects(1));
     let server = Server::start(&database.url, &traced(&collector, &far, "")).await;
     let client = client();
     let post = async |id: &str| post_stripe(&client, &server.url("/webhooks/stripe"), id).await.unwrap();
@@ -65,18 +67,20 @@ async fn what_a_collector_says_it_took_is_exported_and_what_it_threw_away_is_dro
     soon("they are posted", &server, async || both().await.0 + both().await.1 == 3).await;
     assert_eq!(both().await.1, collector.posts_n() as u64);
     // More than there were, fewer than none, and words that mean nothing.
-    let mut told = both().await;
-    for (mood, id) in
-        [(Mood::Rejects(i64::MAX), "evt_2"), (Mood::Rejects(-7), "evt_3"), (Mood::Babbles, "evt_4")]
-    {
-        collector.is(mood);
+    let mut before = both().await;
+    for (behaviour, id) in [
+        (Behaviour::Rejects(i64::MAX), "evt_2"),
+        (Behaviour::Rejects(-7), "evt_3"),
+        (Behaviour::InvalidResponse, "evt_4"),
+    ] {
+        collector.behave(behaviour);
         post(id).await;
-        soon("they are posted", &server, async || both().await.0 + both().await.1 == told.0 + told.1 + 3)
+        soon("they are posted", &server, async || both().await.0 + both().await.1 == before.0 + before.1 + 3)
             .await;
         let now = both().await;
-        let dropped_n = now.1 - told.1;
-        assert_eq!(dropped_n, if mood == Mood::Rejects(i64::MAX) { 3 } else { 0 });
-        told = now;
+        let dropped_n = now.1 - before.1;
+        assert_eq!(dropped_n, if behaviour == Behaviour::Rejects(i64::MAX) { 3 } else { 0 });
+        before = now;
     }
 }
 
@@ -84,11 +88,11 @@ async fn what_a_collector_says_it_took_is_exported_and_what_it_threw_away_is_dro
 async fn a_collector_that_was_away_for_a_moment_gets_what_waited() {
     let database = Database::create(crate::database::On::Sqlite).await.unwrap();
     let (collector, far) = (Collector::start().await, CalledDestination::start().await);
-    collector.is(Mood::Refuses(503));
+    collector.behave(Behaviour::Refuses(503));
     let server = Server::start(&database.url, &traced(&collector, &far, "")).await;
     post_stripe(&client(), &server.url("/webhooks/stripe"), "evt_1").await.unwrap();
     soon("it was refused", &server, async || collector.posts_n() > 0).await;
-    collector.is(Mood::Takes);
+    collector.behave(Behaviour::Takes);
     soon("it is there", &server, async || {
         !collector.named("admit stripe").is_empty() && !collector.named("send billing").is_empty()
     })
@@ -97,7 +101,7 @@ async fn a_collector_that_was_away_for_a_moment_gets_what_waited() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn at_a_ratio_of_nothing_nothing_is_told_and_calls_say_so() {
+async fn at_a_sampling_ratio_of_zero_no_span_is_exported_and_calls_are_unsampled() {
     let database = Database::create(crate::database::On::Sqlite).await.unwrap();
     let (collector, far) = (Collector::start().await, CalledDestination::start().await);
     let mut server = Server::start(&database.url, &traced(&collector, &far, "ratio = 0")).await;
@@ -109,7 +113,7 @@ async fn at_a_ratio_of_nothing_nothing_is_told_and_calls_say_so() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_traces_nothing_says_nothing() {
+async fn without_propagation_a_call_has_no_traceparent() {
     let database = Database::create(crate::database::On::Sqlite).await.unwrap();
     let (collector, far) = (Collector::start().await, CalledDestination::start().await);
     for (id, more) in [("evt_off", "endpoint = \"\""), ("evt_silent", "propagate = false")] {

@@ -1,4 +1,4 @@
-//! A destination that remembers what came, in order, and answers as told.
+//! A destination that records its calls, in order, and answers as the test says.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -19,7 +19,7 @@ pub(super) const SIGN_SECRET: &str = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlh
 #[derive(Clone, Copy)]
 pub(super) enum Answer {
     Status(u16),
-    /// No answer, for as long as anybody waits.
+    /// No answer, for as long as the caller waits.
     Silence,
 }
 
@@ -65,7 +65,7 @@ impl CalledDestination {
         calls.iter().map(one).collect()
     }
 
-    /// Checks the signature of every call as Standard Webhooks says: over id, time and body, and nothing else.
+    /// Checks the signature of every call by Standard Webhooks: over id, time and body, and nothing else.
     pub(super) fn check_signatures(&self) {
         let key = STANDARD.decode(SIGN_SECRET.strip_prefix("whsec_").unwrap()).unwrap();
         for (headers, body) in self.calls.lock().unwrap().iter() {

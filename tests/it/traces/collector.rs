@@ -1,4 +1,4 @@
-//! A stand-in for a collector: it takes OTLP over HTTP apart with the types of its authors, and misbehaves as told.
+//! A stand-in for a collector: it parses OTLP over HTTP with the types of its authors, and answers by its `Behaviour`.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -16,27 +16,27 @@ use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message;
 
-/// How it answers whoever posts.
+/// How it answers a POST.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Mood {
-    /// It takes everything and says so.
+pub(super) enum Behaviour {
+    /// It takes everything and confirms it.
     #[default]
     Takes,
     /// It answers with this status.
     Refuses(u16),
     /// It takes the connection and never answers.
     Stalls,
-    /// It says that it has them, and that it threw so many away.
+    /// It confirms them, and reports that it rejected so many.
     Rejects(i64),
-    /// It says that it has them, in words that are no answer of OTLP.
-    Babbles,
+    /// It confirms them, in a text that is no OTLP response.
+    InvalidResponse,
 }
 
 #[derive(Default)]
 struct Memory {
-    mood: Mood,
+    behaviour: Behaviour,
     posts_n: usize,
-    spans: Vec<Taken>,
+    spans: Vec<ReceivedSpan>,
     headers: HeaderMap,
     path: String,
 }
@@ -50,7 +50,7 @@ pub(super) struct Collector {
 
 /// A span that was taken, as tests look at it.
 #[derive(Debug, Clone)]
-pub(super) struct Taken {
+pub(super) struct ReceivedSpan {
     pub(super) trace_id: String,
     pub(super) span_id: String,
     pub(super) parent_id: String,
@@ -76,7 +76,7 @@ impl Collector {
         collector
     }
 
-    /// An address where nobody listens.
+    /// An address without a listener.
     pub(super) fn gone() -> Self {
         let url = format!("http://{}", crate::process::free_port());
         Self { url, memory: Arc::default() }
@@ -86,8 +86,8 @@ impl Collector {
         &self.url
     }
 
-    pub(super) fn is(&self, mood: Mood) {
-        self.memory.lock().unwrap().mood = mood;
+    pub(super) fn behave(&self, behaviour: Behaviour) {
+        self.memory.lock().unwrap().behaviour = behaviour;
     }
 
     pub(super) fn posts_n(&self) -> usize {
@@ -100,12 +100,12 @@ impl Collector {
         (memory.headers.clone(), memory.path.clone())
     }
 
-    pub(super) fn spans(&self) -> Vec<Taken> {
+    pub(super) fn spans(&self) -> Vec<ReceivedSpan> {
         self.memory.lock().unwrap().spans.clone()
     }
 
     /// The spans of this name.
-    pub(super) fn named(&self, name: &str) -> Vec<Taken> {
+    pub(super) fn named(&self, name: &str) -> Vec<ReceivedSpan> {
         self.spans().into_iter().filter(|span| span.name == name).collect()
     }
 }
@@ -117,40 +117,40 @@ async fn post(
     body: Bytes,
 ) -> Response {
     let request = ExportTraceServiceRequest::decode(body).expect("OTLP");
-    let mood = {
+    let behaviour = {
         let mut memory = collector.memory.lock().unwrap();
         memory.posts_n += 1;
         (memory.headers, memory.path) = (headers, uri.path().to_owned());
-        if !matches!(memory.mood, Mood::Refuses(_) | Mood::Stalls) {
+        if !matches!(memory.behaviour, Behaviour::Refuses(_) | Behaviour::Stalls) {
             memory.spans.extend(taken(request));
         }
-        memory.mood
+        memory.behaviour
     };
-    match mood {
-        Mood::Takes => ExportTraceServiceResponse::default().encode_to_vec().into_response(),
-        Mood::Refuses(status) => StatusCode::from_u16(status).unwrap().into_response(),
-        Mood::Stalls => std::future::pending().await,
-        Mood::Rejects(rejected_spans) => {
+    match behaviour {
+        Behaviour::Takes => ExportTraceServiceResponse::default().encode_to_vec().into_response(),
+        Behaviour::Refuses(status) => StatusCode::from_u16(status).unwrap().into_response(),
+        Behaviour::Stalls => std::future::pending().await,
+        Behaviour::Rejects(rejected_spans) => {
             let partial_success =
                 Some(ExportTracePartialSuccess { rejected_spans, error_message: "too many".to_owned() });
             ExportTraceServiceResponse { partial_success }.encode_to_vec().into_response()
         }
-        Mood::Babbles => "{\"partialSuccess\":{}}".into_response(),
+        Behaviour::InvalidResponse => "{\"partialSuccess\":{}}".into_response(),
     }
 }
 
-fn taken(request: ExportTraceServiceRequest) -> Vec<Taken> {
+fn taken(request: ExportTraceServiceRequest) -> Vec<ReceivedSpan> {
     let mut all = Vec::new();
     for of_resource in request.resource_spans {
         let resource = attributes(&of_resource.resource.unwrap().attributes);
         for span in of_resource.scope_spans.into_iter().flat_map(|scope| scope.spans) {
-            all.push(Taken::of(&span, resource.clone()));
+            all.push(ReceivedSpan::of(&span, resource.clone()));
         }
     }
     all
 }
 
-impl Taken {
+impl ReceivedSpan {
     fn of(span: &Span, resource: BTreeMap<String, String>) -> Self {
         assert_eq!((span.trace_id.len(), span.span_id.len()), (16, 8), "ids of the right length");
         Self {

@@ -1,7 +1,7 @@
 //! One event is one trace: across attempts, a kill, and two nodes.
 
 use super::called::{Answer, CalledDestination};
-use super::collector::{Collector, Taken};
+use super::collector::{Collector, ReceivedSpan};
 use super::{TOKEN, soon, traced};
 use crate::database::{Database, On, on_both};
 use crate::process::{Server, client, post_stripe};
@@ -11,22 +11,22 @@ on_both!(
     every_span_says_what_was_done_and_nothing_of_what_was_sent,
 );
 
-/// What the server says of an event.
+/// The server's ledger of an event.
 async fn ledger(server: &Server, id: &str) -> serde_json::Value {
     let url = format!("http://{}/v1/events/stripe/{id}", server.admin);
     let answer = client().get(url).bearer_auth(TOKEN).send().await.unwrap();
     serde_json::from_slice(&answer.bytes().await.unwrap()).unwrap()
 }
 
-/// The place that a span of a call has, as its `traceparent` says it.
-fn traceparent(span: &Taken) -> String {
+/// The `traceparent` of a call's span.
+fn traceparent(span: &ReceivedSpan) -> String {
     format!("00-{}-{}-01", span.trace_id, span.span_id)
 }
 
 async fn the_spans_of_one_event_are_one_trace_across_a_kill(database: &Database) {
     let (collector, far) = (Collector::start().await, CalledDestination::start().await);
     far.next(&[Answer::Status(500), Answer::Silence]);
-    // The second call is still under way when the first spans are told, also where everything is slow.
+    // The second call is still under way when the first spans are exported, also where everything is slow.
     let config = traced(&collector, &far, "").replace("timeout_ms = 20000", "timeout_ms = 5000");
     let config = config.replace("lease_ms = 30000", "lease_ms = 5500");
     let mut server = Server::start(&database.url, &config).await;
@@ -42,9 +42,9 @@ async fn the_spans_of_one_event_are_one_trace_across_a_kill(database: &Database)
         collector.named("send billing").iter().any(|span| span.get("hooklatch.outcome") == "done")
     })
     .await;
-    let told = ledger(&server, "evt_1").await;
-    let trace_id = told["trace_id"].as_str().unwrap();
-    assert_eq!(told["is_trace_recorded"], true);
+    let shown = ledger(&server, "evt_1").await;
+    let trace_id = shown["trace_id"].as_str().unwrap();
+    assert_eq!(shown["is_trace_recorded"], true);
     let admission = &collector.named("admit stripe")[0];
     assert_eq!((admission.trace_id.as_str(), admission.parent_id.as_str()), (trace_id, ""));
     let attempts = collector.named("send billing");
@@ -126,9 +126,9 @@ async fn every_span_says_what_was_done_and_nothing_of_what_was_sent(database: &D
         assert_eq!((key, sent.get(key)), (key, value));
     }
     assert_eq!((first.kind, sent.kind, sent.is_error), (5, 3, false));
-    let told = format!("{spans:?}");
+    let text = format!("{spans:?}");
     for unwanted in ["in_evt_1", "amount_paid", "stripe-signature", "t=1", "whsec", "s3cr3t"] {
-        assert!(!told.contains(unwanted), "`{unwanted}` in {told}");
+        assert!(!text.contains(unwanted), "`{unwanted}` in {text}");
     }
 }
 
@@ -161,19 +161,19 @@ async fn two_nodes_and_their_verdicts_agree_about_every_event() {
         recorded_n += usize::from(here["is_trace_recorded"] == true);
     }
     assert!((5..=35).contains(&recorded_n), "{recorded_n} of 40 at a half");
-    // Of each recorded event: its admission by one node, the copy by the other, and its attempt by whoever had it.
-    let told_n = || (collector.named("admit stripe").len(), collector.named("send billing").len());
+    // Of each recorded event: its admission by one node, the copy by the other, and its attempt by either.
+    let exported_n = || (collector.named("admit stripe").len(), collector.named("send billing").len());
     soon("all are told", &one, async || {
-        let (admitted_n, sent_n) = told_n();
+        let (admitted_n, sent_n) = exported_n();
         admitted_n >= 2 * recorded_n && sent_n >= recorded_n
     })
     .await;
     assert!(one.terminate() && other.terminate());
-    assert_eq!(told_n(), (2 * recorded_n, recorded_n));
+    assert_eq!(exported_n(), (2 * recorded_n, recorded_n));
     let nodes: std::collections::BTreeSet<String> =
         collector.spans().iter().map(|span| span.resource["service.instance.id"].clone()).collect();
     assert_eq!(nodes.len(), 2);
-    // Calls say the verdict, too.
+    // Calls carry the sampling decision, too.
     let said: Vec<String> = far.spans().into_iter().filter_map(|(_, said)| said).collect();
     assert_eq!(said.len(), 40);
     assert_eq!(said.iter().filter(|said| said.ends_with("-01")).count(), recorded_n);

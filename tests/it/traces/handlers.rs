@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use hooklatch::prelude::{Effects, Event};
 
-use super::collector::{Collector, Taken};
+use super::collector::{Collector, ReceivedSpan};
 use crate::app::{TestApp, stripe_kind};
 use crate::database::{Database, on_sqlite};
 use crate::process::until;
@@ -20,7 +20,7 @@ on_sqlite!(
 #[derive(serde::Deserialize)]
 struct Invoice {}
 
-/// Handles everything, while it is not told to fail.
+/// Handles everything, unless `fails` is set.
 fn kind(fails: &Arc<AtomicBool>) -> hooklatch::Provider {
     let fails = Arc::clone(fails);
     stripe_kind().on("*", move |_: Event<Invoice>| {
@@ -36,7 +36,7 @@ async fn start(database: &Database, kind: hooklatch::Provider, collector: &Colle
 }
 
 /// Waits for so many spans of this name.
-async fn told(collector: &Collector, name: &str, n: usize) -> Vec<Taken> {
+async fn exported(collector: &Collector, name: &str, n: usize) -> Vec<ReceivedSpan> {
     let all = || format!("{:?}", collector.spans());
     until(name, Duration::from_secs(20), all, async || collector.named(name).len() >= n).await;
     let spans = collector.named(name);
@@ -48,12 +48,12 @@ async fn a_handler_that_fails_and_works_later_is_in_the_trace_of_its_event(datab
     let (fails, collector) = (Arc::new(AtomicBool::new(true)), Collector::start().await);
     let app = start(database, kind(&fails), &collector).await;
     assert_eq!(app.event("evt_1", "invoice.paid", 5).await, "accepted");
-    let first = told(&collector, "handle stripe", 1).await.remove(0);
+    let first = exported(&collector, "handle stripe", 1).await.remove(0);
     fails.store(false, Ordering::SeqCst);
     app.clock.advance(3_600_000);
-    let both = told(&collector, "handle stripe", 2).await;
-    let sent = told(&collector, "send billing", 1).await;
-    let admission = &told(&collector, "admit stripe", 1).await[0];
+    let both = exported(&collector, "handle stripe", 2).await;
+    let sent = exported(&collector, "send billing", 1).await;
+    let admission = &exported(&collector, "admit stripe", 1).await[0];
     for span in both.iter().chain(&sent) {
         assert_eq!((&span.trace_id, &span.parent_id), (&admission.trace_id, &admission.span_id), "{span:?}");
     }
@@ -70,14 +70,14 @@ async fn an_event_that_people_have_run_again_begins_a_trace_that_follows_from_th
     let (fails, collector) = (Arc::default(), Collector::start().await);
     let app = start(database, kind(&fails), &collector).await;
     assert_eq!(app.event("evt_1", "invoice.paid", 5).await, "accepted");
-    let first = told(&collector, "send billing", 1).await.remove(0);
+    let first = exported(&collector, "send billing", 1).await.remove(0);
     // As `hooklatch events rerun` does.
     let again = "UPDATE processed_webhook_events
          SET state = 'retry', due_at_ms = 1, attempts_n = 0, generation = generation + 1";
     database.run(again).await.unwrap();
-    let second = told(&collector, "send billing", 2).await.remove(1);
-    let runs = told(&collector, "handle stripe", 2).await;
-    let (admission, root) = (&told(&collector, "admit stripe", 1).await[0], &runs[1]);
+    let second = exported(&collector, "send billing", 2).await.remove(1);
+    let runs = exported(&collector, "handle stripe", 2).await;
+    let (admission, root) = (&exported(&collector, "admit stripe", 1).await[0], &runs[1]);
     assert_ne!(first.trace_id, second.trace_id);
     assert_eq!((&root.trace_id, root.parent_id.as_str()), (&second.trace_id, ""));
     assert_eq!(second.parent_id, root.span_id);
@@ -92,9 +92,9 @@ async fn a_transactional_handler_is_in_the_trace_of_its_event(database: &Databas
         .on_tx("*", async |_: &mut hooklatch::handler::Tx, _: Event<Invoice>| Ok(Effects::new()));
     let app = start(database, kind, &collector).await;
     assert_eq!(app.event("evt_1", "invoice.paid", 5).await, "accepted");
-    let admission = &told(&collector, "admit stripe", 1).await[0];
-    let run = &told(&collector, "handle stripe", 1).await[0];
-    let commit = &told(&collector, "commit", 1).await[0];
+    let admission = &exported(&collector, "admit stripe", 1).await[0];
+    let run = &exported(&collector, "handle stripe", 1).await[0];
+    let commit = &exported(&collector, "commit", 1).await[0];
     assert_eq!((&run.trace_id, &run.parent_id), (&admission.trace_id, &admission.span_id));
     assert_eq!((&commit.trace_id, &commit.parent_id), (&admission.trace_id, &admission.span_id));
     app.running.stop().await;

@@ -1,7 +1,7 @@
-//! What senders say of spans of their own, and what our calls say.
+//! Trace headers of senders, and of Hooklatch's calls.
 
 use super::called::CalledDestination;
-use super::collector::{Collector, Taken};
+use super::collector::{Collector, ReceivedSpan};
 use super::{soon, traced};
 use crate::database::{Database, On};
 use crate::process::{Server, client, now_s, stripe};
@@ -10,7 +10,7 @@ const THEIRS: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const THEIR_SPAN: &str = "00f067aa0ba902b7";
 
 /// Admits one event whose request has these `traceparent`s, and gives its span.
-async fn admitted(rule: &str, said: &[String]) -> Taken {
+async fn admitted(rule: &str, said: &[String]) -> ReceivedSpan {
     let database = Database::create(On::Sqlite).await.unwrap();
     let (collector, far) = (Collector::start().await, CalledDestination::start().await);
     let mut server = Server::prepare(&database.url, &traced(&collector, &far, rule));
@@ -39,7 +39,7 @@ async fn admitted(rule: &str, said: &[String]) -> Taken {
 }
 
 /// True when the span has a link to theirs.
-fn is_linked(span: &Taken) -> bool {
+fn is_linked(span: &ReceivedSpan) -> bool {
     span.links.contains(&(THEIRS.to_owned(), THEIR_SPAN.to_owned()))
 }
 
@@ -61,7 +61,7 @@ async fn a_strangers_traceparent_is_not_looked_at_and_a_trusted_one_is_a_link() 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_traceparent_of_the_destinations_own_configuration_stands() {
+async fn a_traceparent_header_in_a_destinations_configuration_wins() {
     let database = Database::create(On::Sqlite).await.unwrap();
     let (collector, far) = (Collector::start().await, CalledDestination::start().await);
     let own = format!("00-{THEIRS}-{THEIR_SPAN}-01");
@@ -74,7 +74,7 @@ async fn a_traceparent_of_the_destinations_own_configuration_stands() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_signed_and_sent_is_the_same_with_and_without_tracing() {
+async fn signed_requests_are_equal_with_and_without_tracing() {
     let database = Database::create(On::Sqlite).await.unwrap();
     let (collector, far) = (Collector::start().await, CalledDestination::start().await);
     let on = traced(&collector, &far, "");

@@ -1,4 +1,4 @@
-//! Traces: what a collector receives of events, across kills, nodes and re-runs; and that nobody waits for a collector.
+//! Traces: what a collector receives of events, across kills, nodes and re-runs; and no request waits for a collector.
 
 mod bounds;
 mod called;

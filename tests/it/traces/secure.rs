@@ -1,4 +1,4 @@
-//! A collector behind TLS is believed by its certificate, and shown our token only then.
+//! A collector behind TLS gets the token only after its certificate was verified.
 
 use super::called::CalledDestination;
 use super::collector::Collector;
@@ -11,7 +11,7 @@ use crate::process::{Server, client, post_stripe};
 const KEY: &str = "key-of-the-collector";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn only_a_collector_with_a_believed_certificate_gets_spans_and_our_token() {
+async fn only_a_collector_with_a_trusted_certificate_gets_spans_and_the_token() {
     let (ours, other) = (Authority::new(), Authority::new());
     let collector = ours.destination(None).await;
     for (authority, is_believed) in [(&other, false), (&ours, true)] {

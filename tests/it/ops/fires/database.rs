@@ -9,15 +9,15 @@ use crate::database::{Database, On, on_both};
 use crate::process::{Server, until};
 
 on_both!(
-    what_cannot_be_pruned_is_told,
-    rounds_of_pruning_that_never_come_through_are_told,
-    tables_that_cannot_be_counted_are_told,
-    what_could_never_be_counted_is_told,
-    connections_that_are_all_taken_are_told,
-    rows_that_are_damaged_are_told,
+    failing_pruning_fires_an_alert,
+    pruning_rounds_that_never_finish_fire_an_alert,
+    uncountable_tables_fire_an_alert,
+    gauges_that_were_never_counted_fire_an_alert,
+    an_exhausted_pool_fires_an_alert,
+    damaged_rows_fire_an_alert,
 );
 
-async fn rows_that_are_damaged_are_told(database: &Database) {
+async fn damaged_rows_fire_an_alert(database: &Database) {
     let Some(watched) = Watched::start(database, "").await else { return };
     let admin = Operator::new(watched.server.admin, TOKEN);
     for id in ["evt_1", "evt_2"] {
@@ -30,14 +30,14 @@ async fn rows_that_are_damaged_are_told(database: &Database) {
     watched.prometheus.fires(&["RowDamaged critical"]).await;
 }
 
-async fn what_cannot_be_pruned_is_told(database: &Database) {
+async fn failing_pruning_fires_an_alert(database: &Database) {
     let more = "[retention]\nevery_ms = 100\n";
     let Some(watched) = Watched::start(database, more).await else { return };
     for id in ["evt_1", "evt_2"] {
         assert_eq!(watched.event(id, "paid").await, 200);
     }
     watched.prometheus.is_quiet_about(&["RetentionLag warning"]).await;
-    // Somebody lets nobody delete bodies, which should have gone seventy days ago.
+    // The database refuses to delete bodies, which should have been pruned seventy days ago.
     let (refuse, allow) = if database.url.starts_with("sqlite") {
         (
             "CREATE TRIGGER kept BEFORE DELETE ON webhook_payloads BEGIN SELECT RAISE(ABORT, 'kept'); END",
@@ -55,13 +55,13 @@ async fn what_cannot_be_pruned_is_told(database: &Database) {
             processed_at_ms = processed_at_ms - 8640000000";
     database.run(aged).await.unwrap();
     let log = || watched.server.log();
-    let is_told = async || {
-        let told = watched.server.admin_text("/metrics").await;
+    let is_exported = async || {
+        let metrics = watched.server.admin_text("/metrics").await;
         let of = "hooklatch_prune_lag_seconds{table=\"webhook_payloads\"} ";
-        let lag_s = told.lines().find_map(|line| line.strip_prefix(of));
+        let lag_s = metrics.lines().find_map(|line| line.strip_prefix(of));
         lag_s.is_some_and(|lag_s| lag_s.parse::<f64>().unwrap() > 69.0 * 86_400.0)
     };
-    until("the lag is told", Duration::from_secs(20), log, is_told).await;
+    until("the lag is told", Duration::from_secs(20), log, is_exported).await;
     watched.prometheus.fires(&["RetentionLag warning"]).await;
     assert_eq!(database.count("SELECT COUNT(*) FROM webhook_payloads").await, 2);
     database.run(allow).await.unwrap();
@@ -69,12 +69,12 @@ async fn what_cannot_be_pruned_is_told(database: &Database) {
     assert_eq!(database.count("SELECT COUNT(*) FROM webhook_payloads").await, 0);
 }
 
-async fn rounds_of_pruning_that_never_come_through_are_told(database: &Database) {
+async fn pruning_rounds_that_never_finish_fire_an_alert(database: &Database) {
     let Some(watched) = Watched::start(database, "[retention]\nevery_ms = 100\n").await else { return };
     without_table_fires(database, &watched, "retention_marks", "RetentionLag warning").await;
 }
 
-async fn tables_that_cannot_be_counted_are_told(database: &Database) {
+async fn uncountable_tables_fire_an_alert(database: &Database) {
     let Some(watched) = Watched::start(database, "").await else { return };
     without_table_fires(database, &watched, "outbox_queue", "CountsOld warning").await;
 }
@@ -88,9 +88,9 @@ async fn without_table_fires(database: &Database, watched: &Watched, table: &str
     watched.prometheus.is_quiet_about(&[alert]).await;
 }
 
-async fn what_could_never_be_counted_is_told(database: &Database) {
+async fn gauges_that_were_never_counted_fire_an_alert(database: &Database) {
     drop(database.store().await);
-    // How often senders send: without it nobody knows who is silent.
+    // The rhythms of senders: without them a silent sender is not noticed.
     database.run("ALTER TABLE provider_rhythms RENAME TO rhythms_of_somebody").await.unwrap();
     let Some(watched) = Watched::start(database, "").await else { return };
     watched.prometheus.is_quiet_about(&["CountsOld warning"]).await;
@@ -99,11 +99,11 @@ async fn what_could_never_be_counted_is_told(database: &Database) {
     watched.prometheus.is_quiet_about(&["CountsOld warning"]).await;
 }
 
-async fn connections_that_are_all_taken_are_told(database: &Database) {
+async fn an_exhausted_pool_fires_an_alert(database: &Database) {
     let server = Watched::prepared(database, "[retention]\nevery_ms = 100\n");
     reworded(&server, "[database]\n", "[database]\nconnections_n = 6\n");
     let Some(watched) = Watched::of(server).await else { return };
-    // A file has one writer, whose connection is busy as long as somebody else writes; who only reads waits for nobody.
+    // SQLite has one writer, whose connection is busy as long as another process writes; readers never wait.
     let (held, all) = if database.url.starts_with("sqlite") {
         ("BEGIN IMMEDIATE", &["DbConnectionsExhausted critical"][..])
     } else {
@@ -133,10 +133,10 @@ async fn connections_that_are_all_taken_are_told(database: &Database) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_database_whose_clock_is_off_is_told() {
+async fn a_database_with_a_wrong_clock_fires_an_alert() {
     let Some(database) = Database::create(On::Postgres).await else { return };
     let (_, name) = database.url.rsplit_once('/').unwrap();
-    // Whoever asks in this database what time it is hears another one.
+    // In this database the current time is another one.
     let off_by = async |seconds: u32| {
         let clock = format!(
             "CREATE OR REPLACE FUNCTION off.clock_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE AS
@@ -159,8 +159,8 @@ async fn a_database_whose_clock_is_off_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_disk_that_fills_is_told() {
-    // A disk of memory, which is as large as its mount says, and which nobody but the server and its children has.
+async fn a_filling_disk_fires_an_alert() {
+    // A disk of memory, which is as large as its mount says, and which only the server and its children have.
     let own = |command: &str| {
         Command::new("unshare").args(["-rm", "sh", "-c", command]).status().is_ok_and(|ended| ended.success())
     };

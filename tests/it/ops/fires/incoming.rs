@@ -1,4 +1,4 @@
-//! Alerts about what comes in.
+//! Alerts about receiving.
 
 use std::time::Duration;
 
@@ -8,19 +8,19 @@ use crate::process::{SECRET, client, now_s, until};
 use crate::whose::{circle, sent};
 
 on_sqlite!(
-    a_burst_of_forgeries_events_that_fail_and_conflicts_are_told,
-    a_secret_that_was_changed_at_the_sender_is_told_of_and_so_is_its_silence,
-    an_old_secret_with_which_a_sender_signs_for_days_is_told,
-    a_sender_of_which_nothing_is_taken_is_told,
-    events_of_foreign_accounts_alone_are_told,
-    signed_texts_that_come_again_under_other_ids_are_told,
+    bursts_of_forgeries_failed_events_and_conflicts_fire_alerts,
+    a_secret_changed_at_the_sender_and_its_silence_fire_alerts,
+    an_old_secret_in_use_for_days_fires_an_alert,
+    a_sender_whose_events_are_all_refused_fires_an_alert,
+    a_sender_with_events_of_foreign_accounts_only_fires_an_alert,
+    signed_texts_repeated_under_other_ids_fire_an_alert,
 );
 
 /// Events of these types go nowhere, or to a template that lacks a value.
 const ROUTES: &str = "[[providers.stripe.routes]]\non = [\"broken\"]\nto = \"templated\"\n\
     [destinations.templated]\nurl = \"http://127.0.0.1:9/{{ payload.nowhere.deep }}\"\n";
 
-async fn a_burst_of_forgeries_events_that_fail_and_conflicts_are_told(database: &Database) {
+async fn bursts_of_forgeries_failed_events_and_conflicts_fire_alerts(database: &Database) {
     let Some(watched) = Watched::start(database, ROUTES).await else { return };
     let all = [
         "RejectedBurst warning",
@@ -30,7 +30,7 @@ async fn a_burst_of_forgeries_events_that_fail_and_conflicts_are_told(database: 
         "RefusedUnread warning",
     ];
     watched.prometheus.is_quiet_about(&all).await;
-    // A counter begins with its first number: the burst is what comes after it.
+    // A counter begins with its first number: the burst follows it.
     assert_eq!(watched.post("{}", "whsec_another_0123456789").await, 401);
     watched.prometheus.has_looked().await;
     for _ in 0..30 {
@@ -60,7 +60,7 @@ async fn a_burst_of_forgeries_events_that_fail_and_conflicts_are_told(database: 
     watched.prometheus.is_quiet_about(&["EventsFailed warning"]).await;
 }
 
-async fn a_secret_that_was_changed_at_the_sender_is_told_of_and_so_is_its_silence(database: &Database) {
+async fn a_secret_changed_at_the_sender_and_its_silence_fire_alerts(database: &Database) {
     drop(database.store().await);
     // An event every minute, until three hours ago.
     let mut gaps = vec!["0.0"; 50];
@@ -88,12 +88,12 @@ async fn a_secret_that_was_changed_at_the_sender_is_told_of_and_so_is_its_silenc
     watched.prometheus.is_quiet_about(&over).await;
 }
 
-async fn an_old_secret_with_which_a_sender_signs_for_days_is_told(database: &Database) {
+async fn an_old_secret_in_use_for_days_fires_an_alert(database: &Database) {
     let mut server = Watched::prepared(database, "");
     let newest = "whsec_newest_0123456789abcdef";
     reworded(&server, "secrets = [", &format!("secrets = [\"{newest}\", "));
     server.spawn().await;
-    // Two days ago the sender signed with the old one: what the server tells before and after that is remembered so.
+    // Two days ago the sender signed with the old one: Prometheus gets the server's metrics of before and after that.
     let before = server.admin_text("/metrics").await;
     assert_eq!(post(&server, &body("evt_1", "paid"), SECRET).await, 200);
     let old = |text: &str, n: u32| text.contains(&format!("{{provider=\"stripe\",slot=\"1\"}} {n}\n"));
@@ -114,7 +114,7 @@ async fn an_old_secret_with_which_a_sender_signs_for_days_is_told(database: &Dat
     watched.prometheus.fires(&["OldSecretMatches warning"]).await;
 }
 
-async fn a_sender_of_which_nothing_is_taken_is_told(database: &Database) {
+async fn a_sender_whose_events_are_all_refused_fires_an_alert(database: &Database) {
     let Some(watched) = Watched::start(database, ROUTES).await else { return };
     for id in ["evt_1", "evt_2"] {
         assert_eq!(watched.event(id, "payd").await, 200);
@@ -128,7 +128,7 @@ async fn a_sender_of_which_nothing_is_taken_is_told(database: &Database) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_database_that_is_away_is_told_and_for_whom_it_is_too_late() {
+async fn an_unreachable_database_and_expired_senders_fire_alerts() {
     let Some(database) = Database::create(On::Postgres).await else { return };
     // A sender that never repeats.
     let never = "[providers.shop]\nkind = \"woocommerce\"\ntypes = [\"order.*\"]\nsecrets = [\"0123456789abcdef0123456789abcdef\"]\n";
@@ -165,7 +165,7 @@ async fn a_database_that_is_away_is_told_and_for_whom_it_is_too_late() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn commits_that_are_slow_and_a_queue_that_fills_are_told() {
+async fn slow_commits_and_a_filling_queue_fire_alerts() {
     let Some(database) = Database::create(On::Postgres).await else { return };
     let server = Watched::prepared(&database, "");
     server.server_keys("answer_timeout_ms = 2500\nqueue_n_max = 8\n");
@@ -200,7 +200,7 @@ async fn commits_that_are_slow_and_a_queue_that_fills_are_told() {
     }
 }
 
-async fn signed_texts_that_come_again_under_other_ids_are_told(database: &Database) {
+async fn signed_texts_repeated_under_other_ids_fire_an_alert(database: &Database) {
     let more = "[providers.github]\nsecrets = [\"secret_of_github_0123456789\"]\n";
     let Some(watched) = Watched::start(database, more).await else { return };
     let body = r#"{"action":"revoked","sender":{"login":"ada","id":1}}"#;
@@ -223,7 +223,7 @@ async fn signed_texts_that_come_again_under_other_ids_are_told(database: &Databa
     watched.prometheus.fires(&["TextsRepeated warning"]).await;
 }
 
-async fn events_of_foreign_accounts_alone_are_told(database: &Database) {
+async fn a_sender_with_events_of_foreign_accounts_only_fires_an_alert(database: &Database) {
     let (key, more) = circle("mistyped");
     let Some(watched) = Watched::start(database, &more).await else { return };
     watched.prometheus.is_quiet_about(&["ForeignAccount critical"]).await;

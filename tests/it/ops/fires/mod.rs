@@ -1,5 +1,5 @@
 //! Each alert fires when what it watches is broken, and ends when that is mended: a server as it is, a real Prometheus with
-//! our rules (which only wait less long), and a fault. What came in (`incoming.rs`), what goes out (`outgoing.rs`), the
+//! our rules (which only wait less long), and a fault. Receiving (`incoming.rs`), sending (`outgoing.rs`), the
 //! database (`database.rs`), the node (`node.rs`), a program with a handler that panics (`panics.rs`).
 
 mod database;

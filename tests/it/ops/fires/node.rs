@@ -10,13 +10,13 @@ use crate::stub::{Mode, Stub};
 use crate::tls_listeners::Authority;
 
 on_sqlite!(
-    a_key_that_is_missing_is_told,
-    what_strangers_and_mistakes_do_to_a_node_is_told,
-    a_collector_that_is_away_is_told,
+    a_missing_key_fires_an_alert,
+    hostile_connections_and_mistakes_fire_alerts,
+    an_unreachable_collector_fires_an_alert,
 );
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_receiver_that_is_gone_is_told_and_for_whom_it_is_too_late() {
+async fn a_stopped_receiver_and_expired_senders_fire_alerts() {
     let database = Database::create(On::Sqlite).await.unwrap();
     let never = "[providers.shop]\nkind = \"woocommerce\"\ntypes = [\"order.*\"]\nsecrets = [\"0123456789abcdef0123456789abcdef\"]\n";
     let Some(mut watched) = Watched::start(&database, never).await else { return };
@@ -29,7 +29,7 @@ async fn a_receiver_that_is_gone_is_told_and_for_whom_it_is_too_late() {
     watched.prometheus.is_quiet_about(&all).await;
 }
 
-async fn a_key_that_is_missing_is_told(database: &Database) {
+async fn a_missing_key_fires_an_alert(database: &Database) {
     let key = |id: &str, byte: &str| {
         format!("[encryption]\nkeys = [{{ id = \"{id}\", key = \"{byte}{}\" }}]\n", "3c".repeat(31))
     };
@@ -51,7 +51,7 @@ async fn a_key_that_is_missing_is_told(database: &Database) {
     watched.prometheus.fires(&["SealedUnopened critical"]).await;
 }
 
-async fn what_strangers_and_mistakes_do_to_a_node_is_told(database: &Database) {
+async fn hostile_connections_and_mistakes_fire_alerts(database: &Database) {
     let mut server =
         Watched::prepared(database, "[server.tls]\ncert_file = \"cert.pem\"\nkey_file = \"key.pem\"\n");
     // All but one of twenty are 95 % and no more; with these there are always more.
@@ -74,7 +74,7 @@ async fn what_strangers_and_mistakes_do_to_a_node_is_told(database: &Database) {
         .await;
     authority.write(&folder);
     watched.prometheus.is_quiet_about(&["TlsEnds warning", "TlsEnds critical"]).await;
-    refused_reload_is_told(&watched).await;
+    assert_refused_reload_fires_an_alert(&watched).await;
     std::fs::write(folder.join("key.pem"), "half a key").unwrap();
     watched.prometheus.fires(&["TlsBroken warning"]).await;
     let url = format!("http://{}/v1/me", watched.server.admin);
@@ -110,7 +110,7 @@ async fn what_strangers_and_mistakes_do_to_a_node_is_told(database: &Database) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_restarts_again_and_again_is_told() {
+async fn a_server_that_restarts_repeatedly_fires_an_alert() {
     let database = Database::create(On::Sqlite).await.unwrap();
     let Some(mut watched) = Watched::start(&database, "").await else { return };
     for _ in 0..3 {
@@ -123,13 +123,13 @@ async fn a_server_that_restarts_again_and_again_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_target_at_which_something_else_answers_is_told() {
+async fn a_target_that_is_not_hooklatch_fires_an_alert() {
     let database = Database::create(On::Sqlite).await.unwrap();
     let Some(mut watched) = Watched::start(&database, "").await else { return };
     let all = ["ReceiverGone warning", "ReceiverGone critical"];
     watched.prometheus.is_quiet_about(&all).await;
     watched.server.kill();
-    // Another program has its port by now, and says 200 to everything.
+    // Another program has its port now, and answers 200 to everything.
     let listener = tokio::net::TcpListener::bind(watched.server.admin).await.unwrap();
     let other = axum::Router::new().fallback(async || "of_somebody_else 1\n");
     let serving = tokio::spawn(async move { axum::serve(listener, other).await });
@@ -141,7 +141,7 @@ async fn a_target_at_which_something_else_answers_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nodes_of_two_versions_are_told() {
+async fn nodes_of_two_versions_fire_an_alert() {
     let Some(database) = Database::create(On::Postgres).await else { return };
     let mut server = Watched::prepared(&database, "");
     server.spawn().await;
@@ -157,15 +157,15 @@ async fn nodes_of_two_versions_are_told() {
     let mut beside = Watched::prepared(&database, "");
     beside.start_after(format!("exec '{}' \"$@\"", program.display()));
     beside.spawn().await;
-    let told = beside.admin_text("/metrics").await;
-    assert!(told.contains(&format!("hooklatch_build_info{{version=\"{another}\"")), "{told}");
+    let metrics = beside.admin_text("/metrics").await;
+    assert!(metrics.contains(&format!("hooklatch_build_info{{version=\"{another}\"")), "{metrics}");
     let Some(watched) = Watched::look(server, &[beside.admin], &[]).await else { return };
     watched.prometheus.fires(&["VersionsDiffer warning"]).await;
     assert!(beside.terminate());
     watched.prometheus.is_quiet_about(&["VersionsDiffer warning"]).await;
 }
 
-async fn a_collector_that_is_away_is_told(database: &Database) {
+async fn an_unreachable_collector_fires_an_alert(database: &Database) {
     let tracing =
         format!("[tracing]\nendpoint = \"http://{}\"\nqueue_n_max = 20\ntimeout_ms = 500\n", free_port());
     let Some(watched) = Watched::start(database, &tracing).await else { return };
@@ -181,8 +181,8 @@ async fn a_collector_that_is_away_is_told(database: &Database) {
     }
 }
 
-/// A configuration that cannot be read is told of until one that can be is read.
-async fn refused_reload_is_told(watched: &Watched) {
+/// A refused configuration fires an alert until a valid one is loaded.
+async fn assert_refused_reload_fires_an_alert(watched: &Watched) {
     let reload = |text: &str| {
         std::fs::write(watched.server.config(), text).unwrap();
         let id = watched.server.process_id().to_string();

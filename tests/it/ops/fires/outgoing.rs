@@ -1,4 +1,4 @@
-//! Alerts about what goes out.
+//! Alerts about sending.
 
 use super::watched::Watched;
 use crate::database::{Database, on_sqlite};
@@ -7,11 +7,11 @@ use crate::stub::{Mode, Stub};
 use std::time::Duration;
 
 on_sqlite!(
-    calls_that_wait_for_a_person_are_told_and_over_when_one_has_decided,
-    calls_that_are_late_and_keys_that_run_out_are_told,
-    a_destination_that_fails_and_an_answer_after_its_lease_are_told,
-    many_within_an_hour_that_fail_are_held_or_are_given_up_wake_somebody,
-    an_operation_that_stopped_is_told_until_it_is_cancelled,
+    held_calls_fire_an_alert_until_an_operator_decides,
+    late_calls_and_expiring_keys_fire_alerts,
+    a_failing_destination_and_a_response_after_its_lease_fire_alerts,
+    many_failed_held_or_discarded_within_an_hour_fire_alerts,
+    a_stopped_operation_fires_an_alert_until_it_is_cancelled,
 );
 
 /// Everything goes to `stub`: in a lane, held where it is unknown.
@@ -24,7 +24,7 @@ fn routed(stub: &Stub, more: &str) -> String {
     )
 }
 
-async fn calls_that_wait_for_a_person_are_told_and_over_when_one_has_decided(database: &Database) {
+async fn held_calls_fire_an_alert_until_an_operator_decides(database: &Database) {
     let stub = Stub::start().await;
     let more = routed(&stub, "unknown = \"hold\"\nbreaker_failures_n = 0");
     let Some(watched) = Watched::start(database, &more).await else { return };
@@ -42,7 +42,7 @@ async fn calls_that_wait_for_a_person_are_told_and_over_when_one_has_decided(dat
     watched.prometheus.is_quiet_about(&all).await;
 }
 
-async fn calls_that_are_late_and_keys_that_run_out_are_told(database: &Database) {
+async fn late_calls_and_expiring_keys_fire_alerts(database: &Database) {
     let stub = Stub::start().await;
     // Two failures open the breaker for an hour, so that what is due is not sent.
     let retry = "breaker_failures_n = 2\nbreaker_open_ms = 3600000\n\
@@ -64,7 +64,7 @@ async fn calls_that_are_late_and_keys_that_run_out_are_told(database: &Database)
     until("both were tried", Duration::from_secs(20), log, async || database.count(tried).await == 2).await;
     watched.prometheus.has_looked().await;
     watched.prometheus.is_quiet_about(&all).await;
-    // Two hours late, and a minute before the end of its key; the other one goes to a name that nobody has.
+    // Two hours late, and a minute before the end of its key; the other one goes to an unresolvable name.
     let change = "UPDATE outbox_queue SET visible_at_ms = created_at_ms - 7200000,
             key_valid_until_ms = created_at_ms + 60000
             WHERE message_id = (SELECT MIN(message_id) FROM outbox_queue);
@@ -90,7 +90,7 @@ async fn calls_that_are_late_and_keys_that_run_out_are_told(database: &Database)
     watched.prometheus.is_quiet_about(&["KeysRunOut warning", "KeysRunOut critical"]).await;
 }
 
-async fn a_destination_that_fails_and_an_answer_after_its_lease_are_told(database: &Database) {
+async fn a_failing_destination_and_a_response_after_its_lease_fire_alerts(database: &Database) {
     let stub = Stub::start().await;
     let retry = "breaker_failures_n = 3\nbreaker_open_ms = 1500\n\
          retry = { first_ms = 1, max_ms = 10, attempts_n = 99, age_max_ms = 600000 }";
@@ -102,17 +102,17 @@ async fn a_destination_that_fails_and_an_answer_after_its_lease_are_told(databas
     watched.prometheus.fires(&open).await;
     watched.prometheus.is_quiet_about(&open).await;
     // Another worker takes the message while its call is under way.
-    stub.next(&[Mode::WhenTold]);
+    stub.next(&[Mode::WhenReleased]);
     assert_eq!(watched.event("evt_2", "paid").await, 200);
     let under_way = "SELECT COUNT(*) FROM outbox_queue WHERE state = 'leased'";
     let log = || watched.server.log();
     until("it is called", Duration::from_secs(20), log, async || database.count(under_way).await == 1).await;
     database.run("UPDATE outbox_queue SET attempts_n = attempts_n + 1").await.unwrap();
-    stub.tell();
+    stub.release();
     watched.prometheus.fires(&["Fenced warning"]).await;
 }
 
-async fn many_within_an_hour_that_fail_are_held_or_are_given_up_wake_somebody(database: &Database) {
+async fn many_failed_held_or_discarded_within_an_hour_fire_alerts(database: &Database) {
     const N: usize = 22;
     let stub = Stub::start().await;
     let broken = "[[providers.stripe.routes]]\non = [\"broken\"]\nto = \"templated\"\n\
@@ -142,7 +142,7 @@ async fn many_within_an_hour_that_fail_are_held_or_are_given_up_wake_somebody(da
     watched.prometheus.is_quiet_about(&["MessagesHeld critical"]).await;
 }
 
-async fn an_operation_that_stopped_is_told_until_it_is_cancelled(database: &Database) {
+async fn a_stopped_operation_fires_an_alert_until_it_is_cancelled(database: &Database) {
     let stub = Stub::start().await;
     let Some(watched) = Watched::start(database, &routed(&stub, "breaker_failures_n = 0")).await else {
         return;

@@ -8,10 +8,10 @@ use super::watched::Watched;
 use crate::database::{Database, on_sqlite};
 use crate::process::until;
 
-on_sqlite!(a_handler_that_panics_is_told_and_one_that_does_it_again_and_again);
+on_sqlite!(one_panic_and_repeated_panics_of_a_handler_fire_alerts);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "run by `a_handler_that_panics_is_told_and_one_that_does_it_again_and_again`, as its server"]
+#[ignore = "run by `one_panic_and_repeated_panics_of_a_handler_fire_alerts`, as its server"]
 async fn a_program_whose_handler_panics() {
     let file = std::path::PathBuf::from(std::env::var_os("HOOKLATCH_TEST_CONFIG").unwrap());
     let panics = |_: Event<serde_json::Value>| -> Handled { panic!("as a handler does that has a defect") };
@@ -23,7 +23,7 @@ async fn panics_in_its_transaction(_: &mut Tx, _: Event<serde_json::Value>) -> H
     panic!("as another one does")
 }
 
-async fn a_handler_that_panics_is_told_and_one_that_does_it_again_and_again(database: &Database) {
+async fn one_panic_and_repeated_panics_of_a_handler_fire_alerts(database: &Database) {
     let mut server = Watched::prepared(database, "");
     let program = std::env::current_exe().unwrap();
     let name = "ops::fires::panics::a_program_whose_handler_panics";
@@ -44,8 +44,9 @@ async fn a_handler_that_panics_is_told_and_one_that_does_it_again_and_again(data
     // Each is kept, and waits for a handler without that defect.
     let log = || watched.server.log();
     let counted = async || {
-        let told = watched.server.admin_text("/metrics").await;
-        let n = told.lines().find_map(|line| line.strip_prefix("hooklatch_panics_total{part=\"handler\"} "));
+        let metrics = watched.server.admin_text("/metrics").await;
+        let n =
+            metrics.lines().find_map(|line| line.strip_prefix("hooklatch_panics_total{part=\"handler\"} "));
         n.is_some_and(|n| n.parse::<u32>().unwrap() >= 20)
     };
     until("each is counted", Duration::from_secs(20), log, counted).await;

@@ -4,10 +4,10 @@ use std::net::SocketAddr;
 use std::process::Command;
 
 use crate::database::Database;
-use crate::ops::prometheus::{Prometheus, Told};
+use crate::ops::prometheus::{PastMetrics, Prometheus};
 use crate::process::{SECRET, Server, client, now_s, stripe_signed};
 
-/// A server, and a Prometheus that asks it and has the numbers of its configuration.
+/// A server, and a Prometheus that scrapes it with the numbers of its configuration.
 pub(super) struct Watched {
     pub(super) prometheus: Prometheus,
     pub(super) server: Server,
@@ -17,7 +17,7 @@ pub(super) struct Watched {
 pub(super) const TOKEN: &str = "admin-token-01234567890";
 
 impl Watched {
-    /// `None`, said aloud, where there is no Prometheus.
+    /// `None`, with a printed reason, where Prometheus is not installed.
     pub(super) async fn start(database: &Database, more: &str) -> Option<Self> {
         Self::of(Self::prepared(database, more)).await
     }
@@ -37,8 +37,8 @@ impl Watched {
         Self::look(server, &[], &[]).await
     }
 
-    /// Looks at a server that runs, and at these nodes beside it; knows what it told before.
-    pub(super) async fn look(server: Server, beside: &[SocketAddr], past: &[Told]) -> Option<Self> {
+    /// Watches a running server, and these nodes beside it; `past` are its earlier metrics.
+    pub(super) async fn look(server: Server, beside: &[SocketAddr], past: &[PastMetrics]) -> Option<Self> {
         let prometheus = Prometheus::start(&[&[server.admin], beside].concat(), past)?;
         prometheus.has_looked().await;
         Some(Self { prometheus, server })
