@@ -25,7 +25,7 @@ impl<'a> Scan<'a> {
     }
 
     /// The next byte that is not white space; it is not stepped over.
-    pub fn next(&mut self) -> Option<u8> {
+    pub(crate) fn next(&mut self) -> Option<u8> {
         loop {
             match self.here()? {
                 b' ' | b'\n' | b'\t' | b'\r' => self.at += 1,
@@ -35,7 +35,7 @@ impl<'a> Scan<'a> {
     }
 
     /// Steps over one value and gives its text; `None` when it is not a value.
-    pub fn value(&mut self) -> Option<&'a str> {
+    pub(crate) fn value(&mut self) -> Option<&'a str> {
         let outside = self.open.len();
         self.text_of(|scan| {
             while scan.opens()? || scan.goes_on(outside)? {}

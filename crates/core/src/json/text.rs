@@ -10,7 +10,7 @@ pub(crate) fn unescaped(token: &str) -> Cow<'_, str> {
 }
 
 /// A name, copied only when it is escaped; `None` when it is not text.
-pub fn decoded(name: ScannedText<'_>) -> Option<Cow<'_, str>> {
+pub(crate) fn decoded(name: ScannedText<'_>) -> Option<Cow<'_, str>> {
     if name.is_escaped {
         return serde_json::from_str(&format!("\"{}\"", name.raw)).ok().map(Cow::Owned);
     }

@@ -29,7 +29,7 @@ struct State<W> {
 }
 
 impl<W: Write + AsFd> NonBlockingWriter<W> {
-    pub fn new(file: W) -> Self {
+    pub(crate) fn new(file: W) -> Self {
         Self { state: Mutex::new(State { file, is_stuck: false, is_cut: false }) }
     }
 

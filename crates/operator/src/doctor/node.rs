@@ -90,7 +90,7 @@ pub(crate) fn files(facts: FileFacts) -> Vec<FindingView> {
 }
 
 /// How late the oldest rows are that should be pruned, by table; `every_ms` is 0 where pruning is off.
-pub fn retention(late_ms: &[(&'static str, i64)], every_ms: u64) -> Vec<FindingView> {
+pub(crate) fn retention(late_ms: &[(&'static str, i64)], every_ms: u64) -> Vec<FindingView> {
     if every_ms == 0 {
         let finding = RETENTION.warning("retention.every_ms = 0: nothing is pruned by itself");
         return vec![finding.cure("set retention.every_ms, or run `hooklatch prune` every day")];

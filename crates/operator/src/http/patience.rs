@@ -24,7 +24,7 @@ struct Wait {
 
 impl HeaderDeadline {
     /// A timer without waiters; `first` is how long the first wait will take, or less.
-    pub fn new(first: Duration) -> Self {
+    pub(crate) fn new(first: Duration) -> Self {
         Self(Arc::new(Mutex::new(Box::pin(tokio::time::sleep(first)))))
     }
 }

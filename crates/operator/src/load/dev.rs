@@ -21,7 +21,7 @@ use hooklatch_verify::DevKeys;
 use hooklatch_verify::spec::Spec;
 
 /// The source of the values of this layer.
-pub const ORIGIN: &str = "serve --dev";
+pub(crate) const ORIGIN: &str = "serve --dev";
 /// URL of its database, relative to the working directory.
 const DATABASE_URL: &str = "sqlite://.hooklatch/dev.db";
 /// The path of the built-in destination on the operators' listener.

@@ -75,7 +75,7 @@ impl SpanWriter {
     }
 
     /// Adds the spans of a record.
-    pub fn write(&self, record: &SpanRecord, clocks: BothClocks, spans: &mut Vec<Span>) {
+    pub(crate) fn write(&self, record: &SpanRecord, clocks: BothClocks, spans: &mut Vec<Span>) {
         match record {
             SpanRecord::Request(request) => self.request_spans(request, clocks, spans),
             SpanRecord::Dispatch(dispatch) => spans.push(self.dispatch_span(dispatch, clocks)),

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use super::span::SpanRecord;
 
 /// A record, and the number of its spans.
-pub type QueuedSpan = (SpanRecord, usize);
+pub(crate) type QueuedSpan = (SpanRecord, usize);
 
 /// The sending end of the queue.
 #[derive(Debug)]
@@ -50,7 +50,7 @@ impl SpanQueue {
 
 impl WaitingSpans {
     /// The next record; `None` when all senders are gone. Cancelling it loses nothing.
-    pub async fn next(&mut self) -> Option<SpanRecord> {
+    pub(crate) async fn next(&mut self) -> Option<SpanRecord> {
         let (record, spans_n) = self.receiver.recv().await?;
         self.waiting_n.fetch_sub(spans_n, Ordering::Relaxed);
         Some(record)
@@ -64,7 +64,7 @@ impl WaitingSpans {
     }
 
     /// Closes the queue and returns how many spans were left.
-    pub fn close(&mut self) -> usize {
+    pub(crate) fn close(&mut self) -> usize {
         self.receiver.close();
         let mut left_n = 0;
         while let Ok((_, spans_n)) = self.receiver.try_recv() {

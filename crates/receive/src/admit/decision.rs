@@ -24,7 +24,7 @@ use hooklatch_store::{Candidate, Latched};
 
 /// The way that an event goes, once it is known whether it is new.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Decision {
+pub(crate) enum Decision {
     /// Nothing more: it is known already, or no handler or route wants it.
     Rest,
     /// It is kept for a person, who sees why it cannot be read.
@@ -42,7 +42,7 @@ pub enum Decision {
 }
 
 /// Decides what becomes of one event. `is_stale` says that a newer version of its object was seen before.
-pub fn decide(entry: &ProviderEntry, event: &IncomingEvent, latched: &Latched, is_stale: bool) -> Decision {
+pub(crate) fn decide(entry: &ProviderEntry, event: &IncomingEvent, latched: &Latched, is_stale: bool) -> Decision {
     let handlers = entry.provider.handlers();
     if *latched != Latched::New {
         Decision::Rest
@@ -96,7 +96,7 @@ pub(super) fn is_known_beforehand(entry: &ProviderEntry, event: &IncomingEvent) 
 }
 
 /// The outcome of one event that is in the sender's answer.
-pub fn outcome(latched: &Latched, event: &IncomingEvent, is_superseded: bool) -> Outcome {
+pub(crate) fn outcome(latched: &Latched, event: &IncomingEvent, is_superseded: bool) -> Outcome {
     match latched {
         Latched::New if event.unreadable.is_some() => Outcome::Unreadable,
         Latched::New if is_superseded => Outcome::Superseded,

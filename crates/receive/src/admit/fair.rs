@@ -34,7 +34,7 @@ impl<T> FairQueue<T> {
     }
 
     /// The next one; its provider's turn comes again after that of all others.
-    pub fn pop(&mut self) -> Option<T> {
+    pub(crate) fn pop(&mut self) -> Option<T> {
         let (provider, mut line) = self.lines.pop_front()?;
         let one = line.pop_front();
         if !line.is_empty() {

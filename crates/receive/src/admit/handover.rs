@@ -27,7 +27,7 @@ use hooklatch_store::{AdmissionTx, EventUpdate, NewMessage, StoreError, Writes};
 
 /// Before an event may be found to queue behind those that waited for the end of a pause: until this is dropped, no
 /// later event is found not to.
-pub async fn queue_gate<'a>(
+pub(crate) async fn queue_gate<'a>(
     context: &'a AdmitContext,
     mut of: impl Iterator<Item = &ProviderEntry>,
 ) -> Option<RwLockReadGuard<'a, ()>> {
@@ -68,7 +68,7 @@ pub(crate) async fn write(
 
 /// After the commit: starts what has a slot, wakes the worker for the rest, and logs what failed. `event_of` finds an
 /// event of the batch by its number.
-pub fn hand_over<'a>(
+pub(crate) fn hand_over<'a>(
     context: &AdmitContext,
     committed: Committed,
     event_of: impl Fn(i64) -> Option<&'a IncomingEvent>,

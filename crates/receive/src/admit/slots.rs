@@ -32,7 +32,7 @@ pub(super) struct Reserved(pub(super) Vec<(MessageId, Box<dyn StartCall>)>);
 impl Reserved {
     /// Takes a slot for each message that there is one for, and writes its lease into the message. Those in a lane wait
     /// for their turn in the database; the worker that claims those that may have been sent judges them.
-    pub fn take(slots: &dyn TakeSlot, messages: &mut [NewMessage]) -> Self {
+    pub(crate) fn take(slots: &dyn TakeSlot, messages: &mut [NewMessage]) -> Self {
         let one = |message: &mut NewMessage| {
             let is_for_slot = message.lane.is_none() && message.unknown_since_ms.is_none();
             let (lease, start) = is_for_slot.then(|| slots.take_slot(&message.destination))??;

@@ -94,7 +94,7 @@ pub struct ProvenKey {
 
 /// Who asks for a key.
 #[derive(Debug, Clone, Copy)]
-pub struct Asker {
+pub(crate) struct Asker {
     /// The peer of its request, as far as it is known.
     pub peer: Option<IpAddr>,
     /// True when the operator named the key: it is fetched whatever strangers ask for.
@@ -185,7 +185,7 @@ impl KeyCache {
 
     /// Takes a key from the database: good for as long as it would have been without a restart. One that is here and not
     /// older stays.
-    pub fn restore(&self, key: ProvenKey, spec: &FetchSpec, now_ms: UnixMs) {
+    pub(crate) fn restore(&self, key: ProvenKey, spec: &FetchSpec, now_ms: UnixMs) {
         // A time in the future is one of a clock that was wrong.
         let fetched_at_ms = key.fetched_at_ms.min(now_ms);
         let mut state = self.state();
@@ -217,7 +217,7 @@ impl KeyCache {
     /// Makes a key good, by `fetch` if need be: one at a time for each key, or for each set of them; so many for keys
     /// that are new here. `stored` takes what other nodes have kept meanwhile, before a call is spent; `fetch` gives
     /// back all the keys that the answer had, with their ids.
-    pub async fn filled<F, L>(
+    pub(crate) async fn filled<F, L>(
         &self,
         (wanted, asker): (&WantedKey, Asker),
         spec: &FetchSpec,

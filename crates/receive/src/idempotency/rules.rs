@@ -88,7 +88,7 @@ pub(crate) struct UnderWay {
 
 impl UnderWay {
     /// The answer to give instead while another request has the key.
-    pub fn take(rules: &RequestRules, asked: &KeyRequest) -> Result<Self, KeyReply> {
+    pub(crate) fn take(rules: &RequestRules, asked: &KeyRequest) -> Result<Self, KeyReply> {
         let (all, key) = (Arc::clone(&rules.under_way), (asked.principal.clone(), asked.key.clone()));
         match all.lock().unwrap_or_else(PoisonError::into_inner).entry(key.clone()) {
             Entry::Vacant(free) => _ = free.insert(asked.fingerprint),

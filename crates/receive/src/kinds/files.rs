@@ -26,7 +26,7 @@ pub(crate) fn names(folder: &Path) -> std::io::Result<Vec<String>> {
 
 /// The file of this name beside each kind in `folder` that has one: the kind, the file, its text. Those of `broken`
 /// kinds are left alone: what is wrong with them is reported already.
-pub fn beside<'a>(
+pub(crate) fn beside<'a>(
     folder: &'a KindsFolder,
     broken: &'a [String],
     file_name: &'a str,

@@ -190,7 +190,7 @@ pub(super) fn raised(candidates: &[Candidate], latched: &[Latched]) -> Vec<usize
 }
 
 /// Returns the highest version of each object, in the one order in which everybody locks them.
-pub fn highest<'a>(candidates: &'a [Candidate], raised: &[usize]) -> Vec<VersionRaise<'a>> {
+pub(crate) fn highest<'a>(candidates: &'a [Candidate], raised: &[usize]) -> Vec<VersionRaise<'a>> {
     let raise = |one: &'a Candidate| {
         let object = one.event.object.as_ref()?;
         let provider = one.event.key.provider.as_str();

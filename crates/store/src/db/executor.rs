@@ -28,7 +28,7 @@ use super::{postgres, sqlite};
 /// One connection. Texts are PostgreSQL's (the table above says which words of it), and never hold a value: those stand
 /// behind `$1`, `$2`, …. A text may be built, of parts of the
 /// program alone: each is prepared once per connection and kept. Each statement ends within seconds, or its connection is lost.
-pub enum Executor<'a> {
+pub(crate) enum Executor<'a> {
     /// A connection to a file.
     Sqlite(&'a mut SqliteSession),
     /// A session at READ COMMITTED.
@@ -36,7 +36,7 @@ pub enum Executor<'a> {
 }
 
 impl Executor<'_> {
-    pub fn is_postgres(&self) -> bool {
+    pub(crate) fn is_postgres(&self) -> bool {
         matches!(self, Self::Postgres(_))
     }
 
@@ -131,7 +131,7 @@ static OF_POSTGRES: LazyLock<Texts> = LazyLock::new(Texts::default);
 static OF_SQLITE: LazyLock<Texts> = LazyLock::new(Texts::default);
 
 /// Returns the statement in PostgreSQL's dialect.
-pub fn postgres(sql: Cow<'static, str>) -> &'static str {
+pub(crate) fn postgres(sql: Cow<'static, str>) -> &'static str {
     match sql {
         Cow::Borrowed(sql) if !sql.contains(CLOCK_MS) => sql,
         sql => kept(&OF_POSTGRES, sql, to_postgres),
@@ -139,7 +139,7 @@ pub fn postgres(sql: Cow<'static, str>) -> &'static str {
 }
 
 /// Returns the statement in SQLite's dialect.
-pub fn sqlite(sql: Cow<'static, str>) -> &'static str {
+pub(crate) fn sqlite(sql: Cow<'static, str>) -> &'static str {
     kept(&OF_SQLITE, sql, to_sqlite)
 }
 

@@ -36,7 +36,7 @@ pub(crate) type Connect<S> = Box<dyn Fn() -> Connecting<S> + Send + Sync>;
 
 /// The health of a database as seen by all its connections together.
 #[derive(Default)]
-pub struct PoolHealth {
+pub(crate) struct PoolHealth {
     /// Raised when a connection had to be closed: those of earlier generations are no longer used.
     generation: AtomicU64,
     /// True when something went wrong since a write was last seen to work.
@@ -53,7 +53,7 @@ impl PoolHealth {
     }
 
     /// Records that a write failed.
-    pub fn mark_suspect(&self) {
+    pub(crate) fn mark_suspect(&self) {
         self.is_suspect.store(true, Ordering::Relaxed);
     }
 
@@ -63,13 +63,13 @@ impl PoolHealth {
     }
 
     /// Records that a write succeeded.
-    pub fn mark_healthy(&self) {
+    pub(crate) fn mark_healthy(&self) {
         self.is_suspect.store(false, Ordering::Relaxed);
     }
 
     /// Records that another database, or an earlier state of it, is there now: no connection is opened before a
     /// restart. True the first time.
-    pub fn replace(&self, what: &str) -> bool {
+    pub(crate) fn replace(&self, what: &str) -> bool {
         self.is_suspect.store(true, Ordering::Relaxed);
         self.replaced.set(what.to_owned()).is_ok()
     }
@@ -118,19 +118,19 @@ struct OpenConnection<S> {
 
 impl<S: Session> SessionPool<S> {
     /// Creates a pool, which opens no connection yet.
-    pub fn new(places_n: u32, health: Arc<PoolHealth>, connect: Connect<S>) -> Self {
+    pub(crate) fn new(places_n: u32, health: Arc<PoolHealth>, connect: Connect<S>) -> Self {
         let places = Arc::new(Semaphore::new(places_n as usize));
         let waited = metrics::histogram!("hooklatch_db_wait_seconds");
         let (turns, idle) = (Arc::new(Semaphore::new(1)), Mutex::default());
         Self(Arc::new(PoolShared { connect, places, places_n, turns, idle, health, waited }))
     }
 
-    pub fn health(&self) -> &PoolHealth {
+    pub(crate) fn health(&self) -> &PoolHealth {
         &self.0.health
     }
 
     /// Number of connections that operations hold, and their maximum, labelled with the purpose of the pool.
-    pub fn used(&self, pool: &'static str) -> PoolUsage {
+    pub(crate) fn used(&self, pool: &'static str) -> PoolUsage {
         let free_n = u32::try_from(self.0.places.available_permits()).unwrap_or(u32::MAX);
         PoolUsage { pool, in_use_n: self.0.places_n.saturating_sub(free_n), places_n: self.0.places_n }
     }
@@ -150,7 +150,7 @@ impl<S: Session> SessionPool<S> {
     }
 
     /// A connection for one operation, the one that was used last or a new one.
-    pub async fn take(&self) -> DbResult<HeldSession<S>> {
+    pub(crate) async fn take(&self) -> DbResult<HeldSession<S>> {
         if let Some(what) = self.0.health.replaced() {
             return Err(DbError::lost(format!("{what}; nothing is written to it before a restart")));
         }
@@ -190,7 +190,7 @@ impl<S: Session> SessionPool<S> {
     }
 
     /// Closes the pool: hands out no more connections, waits at most `bound` for those in use, and closes all.
-    pub async fn close(&self, bound: Duration) {
+    pub(crate) async fn close(&self, bound: Duration) {
         // An error means that the time is over: an operation that still has a connection will close it.
         to_end(timeout(bound, self.0.places.acquire_many(self.0.places_n))).await;
         self.0.places.close();
@@ -206,7 +206,7 @@ impl<S: Session> SessionPool<S> {
 }
 
 /// A connection held by one operation. Dropping it closes it.
-pub struct HeldSession<S: Session> {
+pub(crate) struct HeldSession<S: Session> {
     /// `None` once it was given back.
     open: Option<OpenConnection<S>>,
     shared: Arc<PoolShared<S>>,
@@ -283,13 +283,13 @@ impl<S: Session> HeldSession<S> {
     }
 
     /// Closes it; other connections stay valid.
-    pub fn close(&mut self) {
+    pub(crate) fn close(&mut self) {
         drop(self.open.take());
     }
 
     /// Returns the connection after a commit or a rollback with the result `answer`. After any error the connection is
     /// closed, and the transaction with it.
-    pub fn end(mut self, answer: DbResult<()>) -> DbResult<()> {
+    pub(crate) fn end(mut self, answer: DbResult<()>) -> DbResult<()> {
         match &answer {
             Ok(()) if self.is_in_transaction() => {
                 self.close();

@@ -32,7 +32,7 @@ use hooklatch_core::stop::to_end;
 /// transaction counts as failed. A statement that is given up (a time-out of the handler's own, say) ends the
 /// transaction on SQLite.
 pub struct Tx {
-    pub kind: TxKind,
+    pub(crate) kind: TxKind,
     /// True when the state of the connection is unknown: it can only be closed.
     is_lost: bool,
     /// True when a handler had it, and may have left something in its session.

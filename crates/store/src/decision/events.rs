@@ -152,7 +152,7 @@ pub(super) struct LockedEvent {
 }
 
 /// Erases an event and what is kept beside it: other contents under its id, and its signed text under other ids.
-pub async fn erase(
+pub(crate) async fn erase(
     db: &mut Executor<'_>,
     key: &EventKey,
     found: LockedEvent,
@@ -259,7 +259,7 @@ async fn discard(
 }
 
 /// Builds the audit record of a decision about an event, with the state after it.
-pub async fn record(
+pub(crate) async fn record(
     db: &mut Executor<'_>,
     event_seq: i64,
     act: EventAct,

@@ -124,7 +124,7 @@ pub(crate) async fn pause_decide(
 }
 
 /// The value of `audit_log.action`.
-pub fn action(what: Pausable, act: PauseAct) -> &'static str {
+pub(crate) fn action(what: Pausable, act: PauseAct) -> &'static str {
     match (what, act) {
         (Pausable::Destination, PauseAct::Pause) => "destination_pause",
         (Pausable::Destination, PauseAct::Resume) => "destination_resume",

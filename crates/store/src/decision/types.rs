@@ -301,7 +301,7 @@ pub(super) enum KeyClaimResult<T> {
 
 /// Claims the key for this request, whose answer is kept for `kept_ms`. Another request under way with this key is
 /// waited for.
-pub async fn take<T: DeserializeOwned>(
+pub(crate) async fn take<T: DeserializeOwned>(
     db: &mut Executor<'_>,
     deciding: &Deciding,
     kept_ms: i64,
@@ -328,7 +328,7 @@ pub async fn take<T: DeserializeOwned>(
 }
 
 /// Keeps the answer, as JSON.
-pub async fn keep(db: &mut Executor<'_>, claim: &KeyClaim, value: &impl Serialize) -> DbResult<()> {
+pub(crate) async fn keep(db: &mut Executor<'_>, claim: &KeyClaim, value: &impl Serialize) -> DbResult<()> {
     let body = serde_json::to_vec(value).unwrap_or_default();
     let answer =
         NewAnswer { state: KeyState::Succeeded, status: 200, headers: "[]".to_owned(), body: Some(body) };

@@ -368,7 +368,7 @@ const RECENT: &str = "/* operation_preview */ SELECT a.audit_seq, a.at_ms, a.act
     ORDER BY a.audit_seq DESC";
 
 /// The first of these rows by name: messages by their ids, events in reach by provider and id.
-pub async fn named(
+pub(crate) async fn named(
     db: &mut Executor<'_>,
     choice: &OperationChoice,
     ids: &[i64],

@@ -59,7 +59,7 @@ impl Steps {
     }
 
     /// As operators see them.
-    pub fn view(&self) -> StepsView {
+    pub(crate) fn view(&self) -> StepsView {
         StepsView {
             per_s: self.per_s,
             stop_percent: self.stop_percent,

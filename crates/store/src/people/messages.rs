@@ -341,7 +341,7 @@ impl Wanted {
 
     /// The sources that together hold all that is wanted. The queue comes first: a message that is finished meanwhile
     /// is found in the history and shown as finished.
-    pub async fn sources(&self, db: &mut Executor<'_>) -> DbResult<Vec<MessageSource>> {
+    pub(crate) async fn sources(&self, db: &mut Executor<'_>) -> DbResult<Vec<MessageSource>> {
         let state = self.filter.state;
         let is_finished = |state| matches!(state, MessageState::Done | MessageState::Discarded);
         if state.is_some_and(is_finished) {

@@ -140,14 +140,14 @@ async fn restore_standing(
     })
 }
 
-pub async fn restore_note(db: &mut Executor<'_>, now: &DatabaseIdentity) -> DbResult<()> {
+pub(crate) async fn restore_note(db: &mut Executor<'_>, now: &DatabaseIdentity) -> DbResult<()> {
     let sql = "/* restore_note */ UPDATE installation SET database_id = $1, timeline = $2
                WHERE COALESCE(database_id, '') <> $1 OR COALESCE(timeline, -1) <> $2";
     db.execute(sql, &[now.id.as_str().into(), now.timeline.into()]).await.map(drop)
 }
 
 /// The identity that a server reports; `None` on SQLite, and where our role may not read it.
-pub async fn identity(backend: &Backend) -> Result<Option<DatabaseIdentity>, StoreError> {
+pub(crate) async fn identity(backend: &Backend) -> Result<Option<DatabaseIdentity>, StoreError> {
     if matches!(backend, Backend::Sqlite(_)) {
         return Ok(None);
     }

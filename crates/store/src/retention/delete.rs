@@ -261,7 +261,7 @@ impl OldRows {
     }
 }
 
-pub async fn delete(db: &mut Executor<'_>, kind: PrunedKind, found: &OldRows) -> DbResult<u64> {
+pub(crate) async fn delete(db: &mut Executor<'_>, kind: PrunedKind, found: &OldRows) -> DbResult<u64> {
     if let Some(oldest) = found.old.first().filter(|_| kind == PrunedKind::Operations) {
         let values = [oldest.key.texts.0.as_str().into(), oldest.cut_ms.into()];
         let rows_n = db.execute(OPERATION_ROWS, &values).await?;
@@ -321,7 +321,7 @@ fn ids(rows: &[Row]) -> DbResult<Vec<i64>> {
 }
 
 /// Returns how many would go with a round that takes what is older than `cuts`.
-pub async fn count(db: &mut Executor<'_>, kind: PrunedKind, found: &OldRows, cuts: &Cuts) -> DbResult<u64> {
+pub(crate) async fn count(db: &mut Executor<'_>, kind: PrunedKind, found: &OldRows, cuts: &Cuts) -> DbResult<u64> {
     let (bodies_ms, messages_ms) = (cuts.bodies_ms, cuts.messages_ms);
     let statements = Statements::of(kind);
     if statements.texts.is_none() {

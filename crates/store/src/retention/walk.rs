@@ -62,7 +62,7 @@ const ANSWERS: &str =
 const OPERATIONS: &str = "/* prune_look */ SELECT operation_id AS one, operation_id AS two, finished_at_ms AS at_ms
     FROM operations WHERE finished_at_ms < $1 AND finished_at_ms IS NOT NULL ORDER BY finished_at_ms LIMIT $2";
 
-pub async fn look(
+pub(crate) async fn look(
     db: &mut Executor<'_>,
     PruneWalk { kind, ids_cut_ms }: PruneWalk,
     cuts: &Cuts,

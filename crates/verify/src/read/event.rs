@@ -91,7 +91,7 @@ fn needs_json(reader: &EventReader<'_>) -> bool {
 
 /// An event whose JSON text could not be opened. Its type may be known; its id is not taken from unverified
 /// content.
-pub fn closed(reader: &EventReader<'_>, body: &Bytes, json: &Bytes, why: String) -> IncomingEvent {
+pub(crate) fn closed(reader: &EventReader<'_>, body: &Bytes, json: &Bytes, why: String) -> IncomingEvent {
     let unreadable = unreadable(reader, body, why);
     let document = Document::parse(json);
     let event = EventText { document: document.as_ref(), text: json, digest: &unreadable.digest, event_n: 0 };

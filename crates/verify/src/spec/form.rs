@@ -82,7 +82,7 @@ impl Error for FormError {
 }
 
 /// Reads a text whose syntax is right.
-pub fn read<T: DeserializeOwned>(text: &str) -> Result<T, FormError> {
+pub(crate) fn read<T: DeserializeOwned>(text: &str) -> Result<T, FormError> {
     let root = DeTable::parse(text)
         .map_err(|error| FormError::Flawed { flaw: syntax(&error), span: error.span() })?;
     T::deserialize(TomlNode { span: root.span(), value: DeValue::Table(root.into_inner()) })

@@ -18,7 +18,7 @@ use hooklatch_core::types::{AttemptResult, EventState, MessageState};
 const FIRST_N: usize = 20;
 const LAST_N: usize = 100;
 
-pub fn timeline(visit: &Visit, view: &LedgerView, path: &str, look: LedgerLook) -> Markup {
+pub(crate) fn timeline(visit: &Visit, view: &LedgerView, path: &str, look: LedgerLook) -> Markup {
     let entries = &view.entries;
     let left_out_n = if look.has_all_entries { 0 } else { entries.len().saturating_sub(FIRST_N + LAST_N) };
     let last_n = entries.len() - entries.len().min(FIRST_N) - left_out_n;

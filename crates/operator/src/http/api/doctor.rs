@@ -17,7 +17,7 @@ use hooklatch_core::types::Role;
 use hooklatch_store::People;
 
 /// Findings; a token with a limited scope gets those of its names alone.
-pub async fn show(
+pub(crate) async fn show(
     State(state): State<Arc<ApiState>>,
     Asking(people): Asking,
     RawQuery(raw): RawQuery,

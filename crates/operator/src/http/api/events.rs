@@ -146,7 +146,7 @@ fn place_secret(state: &ApiState, key: &EventKey, ledger: &mut LedgerView) {
 }
 
 /// The bytes, which a browser downloads and never shows: they are the sender's, and untrusted.
-pub async fn body(
+pub(crate) async fn body(
     State(state): State<Arc<ApiState>>,
     Asking(people): Asking,
     path: EventPath,

@@ -96,7 +96,7 @@ pub(crate) async fn decide(
     Ok(answer(StatusCode::OK, &decided))
 }
 
-pub async fn show(Asking(people): Asking, Path(id): Path<String>) -> Result<Response, Problem> {
+pub(crate) async fn show(Asking(people): Asking, Path(id): Path<String>) -> Result<Response, Problem> {
     Ok(view_reply(StatusCode::OK, &people.operation(operation_id(&id)?).await?))
 }
 

@@ -133,7 +133,7 @@ pub(crate) fn time(values: &BTreeMap<String, String>, key: &str) -> Result<Optio
 }
 
 /// The place of a list that `cursor` stands for; `read` parses it.
-pub fn cursor<T>(
+pub(crate) fn cursor<T>(
     values: &BTreeMap<String, String>,
     read: impl FnOnce(&str) -> Option<T>,
 ) -> Result<Option<T>, Problem> {

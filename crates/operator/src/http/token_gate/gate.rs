@@ -189,7 +189,7 @@ impl TokenGate {
     }
 }
 
-pub fn log_failure(error: &StoreError) {
+pub(crate) fn log_failure(error: &StoreError) {
     static LINES: Sampler = Sampler::new(1);
     if let Some(left_out_n) = LINES.take() {
         warn!(%error, left_out_n, "could not read the tokens of operators; those of the configuration are good");

@@ -92,7 +92,7 @@ SELECT COUNT(*)::text AS prepared_n FROM pg_prepared_statements"
 
 /// Statements that reset a session after a handler used it.
 #[derive(Debug, Clone, Copy)]
-pub struct SessionReset {
+pub(crate) struct SessionReset {
     /// Statements inside the handler's transaction, when the handler succeeded.
     pub settings: &'static str,
     /// Statements after the transaction.
@@ -100,7 +100,7 @@ pub struct SessionReset {
 }
 
 impl SessionReset {
-    pub fn of(settings: &PostgresSettings) -> Self {
+    pub(crate) fn of(settings: &PostgresSettings) -> Self {
         match (settings.pooling, settings.is_replicated) {
             (Pooling::Session, false) => Self { settings: redo!(), session: concat!(redo!(), left!()) },
             (Pooling::Session, true) => Self {
@@ -114,7 +114,7 @@ impl SessionReset {
 
     /// Resets the session after the transaction; `false` when that is not possible, because statements are prepared in
     /// it that the driver does not know: the next user of the session would get an error.
-    pub async fn after(&self, session: &mut PgConnection) -> DbResult<bool> {
+    pub(crate) async fn after(&self, session: &mut PgConnection) -> DbResult<bool> {
         let rows = sqlx::raw_sql(self.session).fetch_all(&mut *session).await?;
         let last = rows.last().ok_or_else(DbError::vanished)?;
         let prepared_n: String = last.try_get("prepared_n").map_err(DbError::from)?;
@@ -212,7 +212,7 @@ pub(super) struct SessionSettings {
 }
 
 impl SessionSettings {
-    pub fn verdict(&self, settings: &PostgresSettings) -> SessionCheck {
+    pub(crate) fn verdict(&self, settings: &PostgresSettings) -> SessionCheck {
         if self.is_standby {
             return SessionCheck::ReadOnly("PostgreSQL is in recovery: a standby takes no writes".to_owned());
         }

@@ -243,7 +243,7 @@ impl FileChanges {
     }
 
     /// Waits for a change since the last call. For a single caller.
-    pub async fn changed(&self) {
+    pub(crate) async fn changed(&self) {
         self.notify.notified().await;
     }
 

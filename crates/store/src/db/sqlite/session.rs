@@ -57,7 +57,7 @@ pub(super) enum Job {
 }
 
 /// One connection. Dropping it closes it.
-pub struct SqliteSession {
+pub(crate) struct SqliteSession {
     pub(super) jobs: Sender<Job>,
     pub shared: Arc<SessionShared>,
     pub begin: &'static str,
