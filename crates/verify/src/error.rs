@@ -109,7 +109,7 @@ impl VerifyError {
     }
 
     /// The key that a request names is not at hand. An id that is too long is not passed on, and never fetched.
-    pub fn wanted(setting: &str, id: &str) -> Self {
+    pub(crate) fn wanted(setting: &str, id: &str) -> Self {
         if id.len() > KEY_ID_BYTES_MAX {
             return Self::NoKey("the id of the key that it names is too long".to_owned());
         }

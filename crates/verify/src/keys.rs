@@ -218,7 +218,7 @@ impl Keys {
     }
 
     /// The text of the key with this id from the source alone, or the error that it has to be fetched.
-    pub fn fetched(&self, setting: &str, id: &str) -> Result<String, VerifyError> {
+    pub(crate) fn fetched(&self, setting: &str, id: &str) -> Result<String, VerifyError> {
         let fetched = self.source.as_ref().and_then(|source| source.key(setting, id));
         fetched.ok_or_else(|| VerifyError::wanted(setting, id))
     }

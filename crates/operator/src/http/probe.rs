@@ -14,7 +14,12 @@ use crate::doctor::{AnswerKey, PROBE_HEADER, ProbeKey, probe_answer, probe_token
 use hooklatch_core::types::Clock;
 
 /// The key of the answer to a request with a valid token; `None` for nearly all requests.
-pub(crate) fn probed(probes: &ProbeKey, clock: &Clock, headers: &HeaderMap, uri: &http::Uri) -> Option<AnswerKey> {
+pub(crate) fn probed(
+    probes: &ProbeKey,
+    clock: &Clock,
+    headers: &HeaderMap,
+    uri: &http::Uri,
+) -> Option<AnswerKey> {
     // These two checks rule out most requests.
     if uri.query().is_none() && !headers.contains_key(&PROBE_HEADER) {
         return None;

@@ -42,7 +42,12 @@ pub(crate) enum Decision {
 }
 
 /// Decides what becomes of one event. `is_stale` says that a newer version of its object was seen before.
-pub(crate) fn decide(entry: &ProviderEntry, event: &IncomingEvent, latched: &Latched, is_stale: bool) -> Decision {
+pub(crate) fn decide(
+    entry: &ProviderEntry,
+    event: &IncomingEvent,
+    latched: &Latched,
+    is_stale: bool,
+) -> Decision {
     let handlers = entry.provider.handlers();
     if *latched != Latched::New {
         Decision::Rest

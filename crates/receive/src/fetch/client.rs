@@ -126,7 +126,12 @@ impl KeyClient {
     }
 
     /// The address of the key `id`, if that is a place of the sender's own: checked without a call.
-    pub(crate) fn url_of(&self, spec: &FetchSpec, id: &str, settings: &KindSettings) -> Result<Url, FetchError> {
+    pub(crate) fn url_of(
+        &self,
+        spec: &FetchSpec,
+        id: &str,
+        settings: &KindSettings,
+    ) -> Result<Url, FetchError> {
         if !spec.is_id(id) {
             return Err(FetchError::NoSuchKey("its id is not of the form that the sender's have".to_owned()));
         }

@@ -341,7 +341,10 @@ pub(super) async fn events_holders(
 }
 
 /// Raises versions; returns, for each one, true when it is the newest that was seen.
-pub(crate) async fn versions_raise(db: &mut PgConnection, versions: &[VersionRaise<'_>]) -> DbResult<Vec<bool>> {
+pub(crate) async fn versions_raise(
+    db: &mut PgConnection,
+    versions: &[VersionRaise<'_>],
+) -> DbResult<Vec<bool>> {
     let rows = sqlx::query(VERSIONS)
         .bind(versions.iter().map(|raise| raise.provider).collect::<Vec<_>>())
         .bind(versions.iter().map(|raise| raise.object).collect::<Vec<_>>())

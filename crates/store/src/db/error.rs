@@ -57,7 +57,7 @@ pub(crate) enum Verdict {
 
 impl DbError {
     /// There was no response within `limit`.
-    pub fn no_answer(limit: Duration) -> Self {
+    pub(crate) fn no_answer(limit: Duration) -> Self {
         Self::lost(format!("no answer within {} s", limit.as_secs()))
     }
 

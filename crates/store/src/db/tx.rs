@@ -118,13 +118,13 @@ impl Tx {
     }
 
     /// Passes on the result of a statement, and records what it implies for the connection.
-    pub fn noted<T>(&mut self, op: &'static str, answer: DbResult<T>) -> Result<T, StoreError> {
+    pub(crate) fn noted<T>(&mut self, op: &'static str, answer: DbResult<T>) -> Result<T, StoreError> {
         self.is_lost |= answer.as_ref().is_err_and(|error| !error.is_server_error());
         answer.map_err(|source| StoreError::from_db(op, source))
     }
 
     /// Commits; its error distinguishes a refused commit from one with an unknown outcome.
-    pub async fn commit(self) -> Result<(), StoreError> {
+    pub(crate) async fn commit(self) -> Result<(), StoreError> {
         if self.is_lost || self.is_abandoned {
             let source = DbError::lost("a statement was given up in the middle of the transaction");
             return Err(StoreError::Unavailable { op: "commit", source });
@@ -164,7 +164,7 @@ impl Tx {
     }
 
     /// Commits after a success and rolls back after an error.
-    pub async fn end<T>(self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
+    pub(crate) async fn end<T>(self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
         match answer {
             Ok(value) => self.commit().await.map(|()| value),
             Err(error) => {

@@ -142,7 +142,10 @@ pub(super) const PAUSES: &str =
     FROM destination_pauses ORDER BY destination LIMIT 1000";
 
 /// The pauses by name: as many as operators have made.
-pub(crate) async fn pauses(db: &mut Executor<'_>, sql: &'static str) -> DbResult<BTreeMap<String, PauseView>> {
+pub(crate) async fn pauses(
+    db: &mut Executor<'_>,
+    sql: &'static str,
+) -> DbResult<BTreeMap<String, PauseView>> {
     let pause = |row: &Row| {
         let name = row.text("name")?;
         // Its destination or provider is paused whatever else of the row can be read.

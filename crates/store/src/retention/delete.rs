@@ -321,7 +321,12 @@ fn ids(rows: &[Row]) -> DbResult<Vec<i64>> {
 }
 
 /// Returns how many would go with a round that takes what is older than `cuts`.
-pub(crate) async fn count(db: &mut Executor<'_>, kind: PrunedKind, found: &OldRows, cuts: &Cuts) -> DbResult<u64> {
+pub(crate) async fn count(
+    db: &mut Executor<'_>,
+    kind: PrunedKind,
+    found: &OldRows,
+    cuts: &Cuts,
+) -> DbResult<u64> {
     let (bodies_ms, messages_ms) = (cuts.bodies_ms, cuts.messages_ms);
     let statements = Statements::of(kind);
     if statements.texts.is_none() {
