@@ -95,7 +95,10 @@ fn cookies<'a>(headers: &'a HeaderMap, wanted: &str) -> Vec<&'a str> {
 pub(super) struct SeveralSessions;
 
 /// Judges the sessions of a request: the one that is valid counts, or else the last. Several valid ones are all ended.
-pub(crate) async fn judged(state: &ConsoleState, headers: &HeaderMap) -> Result<Option<Presented>, SeveralSessions> {
+pub(crate) async fn judged(
+    state: &ConsoleState,
+    headers: &HeaderMap,
+) -> Result<Option<Presented>, SeveralSessions> {
     if let Some(token) = &state.everybodys {
         return Ok(Some(state.gate.judge(token.reveal()).await));
     }

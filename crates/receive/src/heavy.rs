@@ -33,7 +33,10 @@ impl Heavy {
     }
 
     /// Returns the result of `work`, which takes long whatever the size of the body is; `None` when it broke off.
-    pub(crate) async fn beside<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    pub(crate) async fn beside<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Option<T> {
         let place = Arc::clone(&self.0).acquire_owned().await.ok()?;
         let working = tokio::task::spawn_blocking(move || {
             let done = work();

@@ -40,7 +40,11 @@ enum Made<'a> {
 }
 
 /// Believes a request by the scheme of `spec`, or says why not.
-pub(crate) fn verify(spec: &SignatureSpec, keys: &Keys, request: &RawRequest) -> Result<Believed, VerifyError> {
+pub(crate) fn verify(
+    spec: &SignatureSpec,
+    keys: &Keys,
+    request: &RawRequest,
+) -> Result<Believed, VerifyError> {
     check_shape(spec, keys, request)?;
     let (place, texts) = texts(spec, request)?;
     let carried = carried(spec, place, &texts)?;

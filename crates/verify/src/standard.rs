@@ -31,7 +31,11 @@ impl Family {
 }
 
 /// The scheme under the family of names that the request carries, of those that the kind knows.
-pub(crate) fn verify(spec: &SignatureSpec, keys: &Keys, request: &RawRequest) -> Result<Believed, VerifyError> {
+pub(crate) fn verify(
+    spec: &SignatureSpec,
+    keys: &Keys,
+    request: &RawRequest,
+) -> Result<Believed, VerifyError> {
     let families: Vec<Family> = spec.headers.iter().map(|prefix| Family::of(prefix)).collect();
     let present = families.iter().find(|family| request.headers.contains_key(&family.signature));
     let Some(family) = present.or(families.first()) else {

@@ -1,5 +1,5 @@
 //! `sign`: requests as their senders would send them, made offline and ready to paste. [`signer`] finds whose secret signs,
-//! also for `send`, `bench` and `explain`; `own_vectors.rs` makes the vectors that every kind has to have.
+//! also for `send` and `explain`; `own_vectors.rs` makes the vectors that every kind has to have.
 
 mod own_vectors;
 

@@ -67,9 +67,8 @@ const COMMANDS: [(&str, &[&str]); 49] = [
 ];
 
 /// Commands that ask no server for what others wrote; `shown.rs` has those that read files.
-const ASK_NOBODY: [&str; 16] = [
+const ASK_NOBODY: [&str; 15] = [
     "backup",
-    "bench",
     "check",
     "completions",
     "health",

@@ -134,7 +134,6 @@ fn shells_and_readers_of_manuals_are_told_of_every_command() {
     };
     let commands = [
         "audit",
-        "bench",
         "check",
         "completions",
         "destinations",

@@ -48,7 +48,12 @@ pub(crate) fn act(form: &ActForm<'_>, more: &Markup) -> Markup {
 
 /// A form that acts: its own fields, one for the reason, and then what has the buttons. Enter presses the first button of a
 /// form, and nothing where that is disabled: whoever acts presses the button itself.
-pub(crate) fn frame(class: &str, (action, etag): (&str, Option<&str>), fields: &Markup, buttons: &Markup) -> Markup {
+pub(crate) fn frame(
+    class: &str,
+    (action, etag): (&str, Option<&str>),
+    fields: &Markup,
+    buttons: &Markup,
+) -> Markup {
     html! {
         form class=(class) method="post" action=(action) {
             button class="unseen" type="submit" disabled aria-hidden="true" {}

@@ -44,7 +44,12 @@ const TABLE: &str = "CREATE TABLE IF NOT EXISTS hooklatch_migrations (
 
 impl Migration {
     /// `version` is one more than that of the one before.
-    pub(crate) const fn new(version: i64, name: &'static str, sqlite: &'static str, postgres: &'static str) -> Self {
+    pub(crate) const fn new(
+        version: i64,
+        name: &'static str,
+        sqlite: &'static str,
+        postgres: &'static str,
+    ) -> Self {
         Self { version, name, sqlite, postgres, is_outside: false, filling: None }
     }
 

@@ -151,7 +151,11 @@ fn known(row: &Row, request: &KeyRequest) -> DbResult<Option<KeyReply>> {
 }
 
 /// Keeps the answer of a request in the caller's transaction; `false` when the claim is not the newest one any more.
-pub(crate) async fn idempotency_finish(db: &mut Door<'_>, claim: &KeyClaim, answer: &NewAnswer) -> DbResult<bool> {
+pub(crate) async fn idempotency_finish(
+    db: &mut Door<'_>,
+    claim: &KeyClaim,
+    answer: &NewAnswer,
+) -> DbResult<bool> {
     let sql = "/* idempotency_finish */ UPDATE idempotency_keys SET state = $4, status = $5, headers = $6, body = $7
                WHERE principal = $1 AND idempotency_key = $2 AND fence = $3 AND state = 'processing'";
     let mut values = claim.values();

@@ -22,7 +22,9 @@ use hooklatch_contract::{OperationState, OperationSubject, OperationView};
 use hooklatch_core::types::{Principal, Reach, UnixMs};
 
 pub use order::OperationAct;
-pub(crate) use order::{operation_begin, operation_decide, operation_list, operation_view, operations_for_persons};
+pub(crate) use order::{
+    operation_begin, operation_decide, operation_list, operation_view, operations_for_persons,
+};
 pub(crate) use preview::{Looking, SeenSets, operation_preview, operation_preview_again};
 
 /// The statements by name, for tests that look at their plans.

@@ -366,7 +366,10 @@ pub(crate) async fn operation_list(
 }
 
 /// The newest operations that go on only after a person's decision, of those that `who` may see.
-pub(crate) async fn operations_for_persons(db: &mut Door<'_>, who: &Principal) -> DbResult<Vec<OperationView>> {
+pub(crate) async fn operations_for_persons(
+    db: &mut Door<'_>,
+    who: &Principal,
+) -> DbResult<Vec<OperationView>> {
     let sql = operation_rows_sql!(
         "operation_list",
         "WHERE finished_at_ms IS NULL AND state IN ('waiting', 'stopped') ORDER BY operation_id DESC LIMIT 40"
