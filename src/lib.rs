@@ -38,8 +38,6 @@
 //! 6. `app` and `cli` in this crate: the process around them.
 
 mod app;
-#[doc(hidden)]
-pub mod bench;
 pub mod cli;
 pub mod handler;
 pub mod idempotency;

@@ -1,6 +1,6 @@
 //! Rounds of contestants in turns, what each did, and ratios of neighbours in time.
 
-use hooklatch::bench::{Bar, Chart, LoadPace, Measured, Spread};
+use hooklatch_bench::{Bar, Chart, LoadPace, Measured, Spread};
 
 use crate::contestant::{Contestant, How};
 use crate::database::Db;

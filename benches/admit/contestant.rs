@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use hooklatch::bench::{Load, LoadPace, Measured, Scratch, Until, WatchedProcesses, listener_of, run};
+use hooklatch_bench::{Load, LoadPace, Measured, Scratch, Until, WatchedProcesses, listener_of, run};
 
 use crate::collector::CollectorStandIn;
 use crate::database::{Database, Db, server_port};

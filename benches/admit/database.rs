@@ -1,6 +1,6 @@
 //! A database of its own for each measurement, or for a few of them.
 
-use hooklatch::bench::Scratch;
+use hooklatch_bench::Scratch;
 use hooklatch_store::{Store, StoreSettings};
 use sqlx::{AssertSqlSafe, Connection, PgConnection, SqliteConnection};
 

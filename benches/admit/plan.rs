@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hooklatch::bench::{Chart, Spread, svg};
+use hooklatch_bench::{Chart, Spread, svg};
 
 use crate::database::Db;
 

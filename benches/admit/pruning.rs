@@ -1,7 +1,7 @@
 //! What arriving events notice while old ones are pruned: p99 with and without, at one rate, in turns; and how much is
 //! pruned meanwhile, which must not be less than what arrives.
 
-use hooklatch::bench::{Bar, Chart, LoadPace, Scratch, Spread};
+use hooklatch_bench::{Bar, Chart, LoadPace, Scratch, Spread};
 
 use crate::compare::Figures;
 use crate::contestant::{Contestant, How};

@@ -1,7 +1,7 @@
 //! What an event costs when millions of ids are remembered, their contents and messages long gone: CPU as a ratio to an
 //! empty database, in turns.
 
-use hooklatch::bench::{Bar, Chart, LoadPace, Scratch, Spread};
+use hooklatch_bench::{Bar, Chart, LoadPace, Scratch, Spread};
 
 use crate::compare::Figures;
 use crate::contestant::{Contestant, How};

@@ -4,7 +4,7 @@
 use std::io::Write;
 
 use hmac::{Hmac, KeyInit, Mac};
-use hooklatch::bench::{Maker, Mix};
+use hooklatch_bench::{Maker, Mix};
 use sha2::Sha256;
 
 /// The secret of every contestant.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicUsize;
 
-use hooklatch::bench::Spread;
+use hooklatch_bench::Spread;
 use hooklatch_core::types::Name;
 
 use super::engine::{config, drain};

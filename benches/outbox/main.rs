@@ -25,7 +25,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant};
 
-use hooklatch::bench::{CpuUs, Spread, WatchedProcesses, listener_of};
+use hooklatch_bench::{CpuUs, Spread, WatchedProcesses, listener_of};
 use hooklatch_core::types::Name;
 
 use destination::{Client, call_directly};

@@ -10,8 +10,8 @@ use clap_complete::Shell;
 use super::remote::{Asked, Noun};
 use super::shared::{EXIT_CODES, Ending, complain, with_causes};
 use super::{
-    access, bench, check, database, doctor, events, explain, help, messages, new_kind, nouns, operations,
-    providers, restore, send, serve, sign, tail, what_if,
+    access, check, database, doctor, events, explain, help, messages, new_kind, nouns, operations, providers,
+    restore, send, serve, sign, tail, what_if,
 };
 use crate::app::App;
 use hooklatch_operator::load::kinds;
@@ -54,8 +54,6 @@ enum Command {
     Sign(sign::SignArgs),
     /// Send signed samples to a test server.
     Send(send::SendArgs),
-    /// Load a server of its own, or a test server, and say how fast it is.
-    Bench(bench::BenchArgs),
     /// Say why a saved request is or is not believed.
     Explain(explain::ExplainArgs),
     /// Before a deploy: run this program's handlers on stored events without writing, and report what would differ.
@@ -171,7 +169,6 @@ pub fn main_with(own: Vec<Provider>, more: impl FnOnce(App) -> App) -> ExitCode 
         Command::NewKind(args) => new_kind::new_kind(&args, &kinds),
         Command::Sign(args) => sign::sign(&args, file, &kinds),
         Command::Send(args) => send::send(&args, file, &kinds),
-        Command::Bench(args) => bench::bench(&args, file, &kinds),
         Command::Explain(args) => explain::explain(&args, file, &kinds),
         Command::WhatIf(args) => what_if::what_if(&args, file, kinds, more),
         Command::Vectors(args) => explain::vectors(&args, &kinds),

@@ -14,7 +14,7 @@ use super::shared::{EXIT_CODES, note_closed_pipe, say};
 
 /// Every command, grouped by purpose.
 const GROUPS: [(&str, &str); 6] = [
-    ("Run a server", "serve check migrate what-if health doctor bench"),
+    ("Run a server", "serve check migrate what-if health doctor"),
     (
         "Look at what a running server has, and decide",
         "search events messages destinations lanes rejected operations tail statistics erase",
@@ -43,8 +43,6 @@ const EXAMPLES: &[&str] = &[
     "hooklatch sign github --body push.json --url https://hooks.example.com",
     "hooklatch send stripe --count 20 --duplicate 1",
     "hooklatch send stripe --body event.json --url http://127.0.0.1:8080",
-    "hooklatch bench",
-    "hooklatch bench github push --rate 2000 --duration 60",
     "hooklatch explain request.txt",
     "hooklatch explain --recent",
     "hooklatch what-if --state failed --limit 20",

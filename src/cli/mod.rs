@@ -3,7 +3,7 @@
 //! Exit codes: see `shared.rs`. Results go to stdout, everything else to stderr.
 //!
 //! In reading order: `commands.rs` is the list of commands, `help.rs` lays out their `--help`; `shared.rs` has what all of
-//! them need. `serve.rs` and `bench/` run a server; `check.rs`, `providers/`, `sign/`, `explain.rs` and `new_kind/` need none;
+//! them need. `serve.rs` runs a server; `check.rs`, `providers/`, `sign/`, `explain.rs` and `new_kind/` need none;
 //! `send.rs` (with `test_server.rs`) calls one; `database.rs`, `what_if.rs` and `restore/` open the database themselves.
 //!
 //! Commands of the operator API: `reach.rs` chooses the server, `api_client.rs` queries it, `output.rs` prints;
@@ -15,7 +15,6 @@
 
 mod access;
 mod api_client;
-mod bench;
 mod bulk;
 mod check;
 mod commands;

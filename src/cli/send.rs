@@ -18,11 +18,10 @@ use super::remote::{Remote, ServerCommand, WhyArgs};
 use super::shared::{Usage, block_on, complain, say, typed_secret, unknown};
 use super::sign::{Signer, body_of_file, fresh_id, signer};
 use super::test_server::needs_test_server;
-use crate::bench::spoil;
 use hooklatch_contract::{ProviderView, TestEventOrder, TestEventView};
 use hooklatch_core::types::Clock;
 use hooklatch_operator::load::Kinds;
-use hooklatch_receive::provider::filled_sample;
+use hooklatch_receive::provider::{filled_sample, tamper};
 use hooklatch_verify::spec::EventMethod;
 use hooklatch_verify::{SignAt, Signed};
 
@@ -144,7 +143,7 @@ fn requests(args: &SendArgs, signer: &Signer<'_>, url: &str) -> anyhow::Result<V
         let at = SignAt { now_s, url: url.to_owned(), id, event_type: event_type.to_owned() };
         let mut request = signer.provider.sign(&body, &at)?;
         if args.bad_signature {
-            spoil(&mut request.body);
+            tamper(&mut request.body);
         }
         for _ in 0..args.duplicate {
             copies.push(Copy { event_n, signed: request.clone() });

@@ -24,7 +24,6 @@ mod answers;
 mod api;
 mod app;
 mod bad_input;
-mod bench_command;
 mod broken_transactions;
 mod brokers;
 mod cli;

@@ -1,5 +1,5 @@
 //! `sign`: requests as their senders would send them, built offline and ready to paste. [`signer`] finds the secret
-//! that signs, also for `send`, `bench` and `explain`; `own_vectors.rs` builds the vectors that every kind must have.
+//! that signs, also for `send` and `explain`; `own_vectors.rs` builds the vectors that every kind must have.
 
 mod own_vectors;
 

@@ -5,9 +5,10 @@
 use anyhow::Context;
 use serde_json::{Map, Value, json};
 
-use crate::bench::spoil;
 use hooklatch_core::config::KindSettings;
-use hooklatch_receive::provider::{ActiveProvider, Provider, dev_secret, dev_settings, filled_sample};
+use hooklatch_receive::provider::{
+    ActiveProvider, Provider, dev_secret, dev_settings, filled_sample, tamper,
+};
 use hooklatch_receive::vectors::{Judged, Vector, judge_one};
 use hooklatch_verify::spec::{DevKey, EventMethod, Scheme, SecretFormat, SettingForm, Spec};
 use hooklatch_verify::{DevKeys, SignAt, Signed};
@@ -39,7 +40,7 @@ struct VectorCase<'a> {
     suffix: &'static str,
     trusted: &'a TrustedKeys,
     signed_at_s: i64,
-    is_spoilt: bool,
+    is_tampered: bool,
     expect: &'static str,
     note: &'static str,
 }
@@ -58,13 +59,13 @@ pub(crate) fn vectors(kind: &Provider, now_s: Option<i64>, keys: &DevKeys) -> an
         suffix,
         trusted: &ours,
         signed_at_s: now_s,
-        is_spoilt: false,
+        is_tampered: false,
         expect,
         note,
     };
     let mut cases = vec![
         case("ok", "valid", "signed by the rule"),
-        VectorCase { is_spoilt: true, ..case("tampered", "invalid", "one byte changed after signing") },
+        VectorCase { is_tampered: true, ..case("tampered", "invalid", "one byte changed after signing") },
         VectorCase {
             trusted: &another,
             ..case("wrong-secret", "invalid", "signed with a secret that is not configured")
@@ -177,7 +178,7 @@ fn vector(
         let vector: Vector = serde_json::from_value(written.clone()).ok()?;
         Some(judge_one(&vector, std::slice::from_ref(kind))).filter(|judged| !judged.is_wrong)
     };
-    let variants = if case.is_spoilt { spoilt(&signed) } else { vec![signed] };
+    let variants = if case.is_tampered { tampered(&signed) } else { vec![signed] };
     let mut fitting = variants.iter().map(written).filter_map(|written| Some((judged(&written)?, written)));
     // A byte of no token may be missed as well, but shows less.
     let first = fitting.next();
@@ -195,17 +196,17 @@ fn vector(
 
 /// The request with a byte changed: of its body; where that is not signed, of its headers; and where the token is in
 /// the body, which is then all that decides, of any of the body's texts and numbers.
-fn spoilt(signed: &Signed) -> Vec<Signed> {
+fn tampered(signed: &Signed) -> Vec<Signed> {
     let (mut body, mut headers) = (signed.clone(), signed.clone());
-    spoil(&mut body.body);
+    tamper(&mut body.body);
     for (_, value) in &mut headers.headers {
         let mut bytes = value.clone().into_bytes();
-        spoil(&mut bytes);
+        tamper(&mut bytes);
         *value = String::from_utf8_lossy(&bytes).into_owned();
     }
     let places = (1..=signed.body.len()).rev().map(|length| {
         let mut one = signed.clone();
-        spoil(one.body.get_mut(..length).unwrap_or_default());
+        tamper(one.body.get_mut(..length).unwrap_or_default());
         one
     });
     [body, headers].into_iter().chain(places).collect()

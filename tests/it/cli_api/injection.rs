@@ -67,9 +67,8 @@ const COMMANDS: [(&str, &[&str]); 49] = [
 ];
 
 /// Commands that ask no server for what others wrote; `shown.rs` has those that read files.
-const NO_SERVER: [&str; 16] = [
+const NO_SERVER: [&str; 15] = [
     "backup",
-    "bench",
     "check",
     "completions",
     "health",

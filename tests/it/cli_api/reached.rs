@@ -139,7 +139,6 @@ fn completions_and_manual_pages_have_every_command() {
     };
     let commands = [
         "audit",
-        "bench",
         "check",
         "completions",
         "destinations",

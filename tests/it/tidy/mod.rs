@@ -12,12 +12,18 @@ use std::path::{Path, PathBuf};
 const PLACES: [(&str, &[&str], &str); 6] = [
     (
         "axum::",
-        &["crates/operator", "crates/console", "crates/receive/src/idempotency", "src/app"],
+        &[
+            "crates/operator",
+            "crates/console",
+            "crates/receive/src/idempotency",
+            "src/app",
+            "crates/bench/tests",
+        ],
         "HTTP types stay in `operator`",
     ),
     (
         "StatusCode",
-        &["crates/operator", "crates/console", "crates/receive/src/idempotency"],
+        &["crates/operator", "crates/console", "crates/receive/src/idempotency", "crates/bench/tests"],
         "statuses are decided in `operator`",
     ),
     (

@@ -53,6 +53,14 @@ pub fn published_mistakes(spec: &Spec, config: &ProviderConfig) -> Vec<Mistake> 
     published.map(|(key, _)| Mistake::said(key, WHY, CORRECT_IT)).collect()
 }
 
+/// Changes the last digit or letter of a signed body, so that JSON stays JSON. The last one: of a kind that signs fields,
+/// the first may belong to none of them.
+pub fn tamper(body: &mut [u8]) {
+    if let Some(byte) = body.iter_mut().rev().find(|byte| byte.is_ascii_alphanumeric()) {
+        *byte = if *byte == b'e' { b'E' } else { *byte ^ 1 };
+    }
+}
+
 /// A sample event on one line with its placeholders filled: `__ID__` by `id`, `__NUM__` by the digits of
 /// `id`, `__NOW__` by unix seconds, `__TIME__` by RFC 3339.
 pub fn filled_sample(sample: &str, id: &str, now_s: i64) -> String {

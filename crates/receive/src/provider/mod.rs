@@ -20,6 +20,6 @@ mod verifier;
 pub use active::ActiveProvider;
 pub use curl::curl;
 pub use definition::{AnswerFn, HandshakeFn, OpenFn, Provider, SignFn};
-pub use dev::{dev_secret, filled_sample};
+pub use dev::{dev_secret, filled_sample, tamper};
 pub use dev::{dev_settings, published_mistakes, sample_line};
 pub use kind_error::KindError;

@@ -21,7 +21,7 @@ const QUANTILES: [(f64, &str); 9] = [
     (1.0, "max"),
 ];
 
-/// One load and its figures. Serialized, it is what `hooklatch bench --json` prints.
+/// One load and its figures. Serialized, it is what `hooklatch-bench --json` prints.
 #[derive(Debug, Clone, serde::Serialize)]
 pub struct Report {
     /// URL that the requests went to.

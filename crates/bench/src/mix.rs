@@ -1,8 +1,8 @@
 //! The requests that are sent: fresh events, copies of earlier ones, forgeries.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+
+use hooklatch_receive::provider::tamper;
 
 /// Requests that a connection remembers for its copies.
 const REMEMBERED_N: usize = 64;
@@ -32,25 +32,16 @@ pub struct Mix {
     forgeries_share: f64,
     request: Vec<u8>,
     remembered: VecDeque<Vec<u8>>,
-    made_n: Arc<AtomicU64>,
 }
 
 impl Mix {
     /// Mixes requests of `maker` with these shares of copies and of forgeries, each 0 to 1 and together at most 1.
     pub fn new(maker: Box<dyn Maker>, copies_share: f64, forgeries_share: f64) -> Self {
-        let (request, remembered) = (Vec::new(), VecDeque::new());
-        Self { maker, copies_share, forgeries_share, request, remembered, made_n: Arc::default() }
-    }
-
-    /// Counts its requests in `made_n`, for who wants to know how far a load is.
-    #[must_use]
-    pub fn counted_in(self, made_n: &Arc<AtomicU64>) -> Self {
-        Self { made_n: Arc::clone(made_n), ..self }
+        Self { maker, copies_share, forgeries_share, request: Vec::new(), remembered: VecDeque::new() }
     }
 
     /// The next request; the last one was answered.
     pub(super) fn next(&mut self, now_s: i64) -> Result<(Sort, &[u8]), String> {
-        self.made_n.fetch_add(1, Ordering::Relaxed);
         let drawn = if self.copies_share + self.forgeries_share > 0.0 { fastrand::f64() } else { 1.0 };
         if drawn < self.copies_share && !self.remembered.is_empty() {
             let n = fastrand::usize(..self.remembered.len());
@@ -59,7 +50,7 @@ impl Mix {
         self.request.clear();
         self.maker.make(now_s, &mut self.request)?;
         if drawn >= self.copies_share && drawn < self.copies_share + self.forgeries_share {
-            spoil(body(&mut self.request));
+            tamper(body(&mut self.request));
             return Ok((Sort::Forged, &self.request));
         }
         if self.copies_share > 0.0 {
@@ -80,14 +71,6 @@ impl Mix {
 fn body(request: &mut [u8]) -> &mut [u8] {
     let at = request.windows(4).position(|four| four == b"\r\n\r\n").map_or(0, |at| at + 4);
     request.get_mut(at..).unwrap_or_default()
-}
-
-/// Changes a digit or letter, so that the body stays JSON.
-pub(crate) fn spoil(body: &mut [u8]) {
-    // The last one: of a kind that signs fields, the first may belong to none of them.
-    if let Some(byte) = body.iter_mut().rev().find(|byte| byte.is_ascii_alphanumeric()) {
-        *byte = if *byte == b'e' { b'E' } else { *byte ^ 1 };
-    }
 }
 
 #[cfg(test)]

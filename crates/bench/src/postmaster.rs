@@ -2,10 +2,10 @@
 
 use std::net::ToSocketAddrs;
 
-use crate::bench::listener_of;
+use super::cpu::listener_of;
 
 /// Finds the postmaster of the PostgreSQL at `url`, if it is on this machine and can be seen.
-pub(super) fn postmaster(url: &str) -> Option<u32> {
+pub fn postmaster(url: &str) -> Option<u32> {
     let mut addrs = authority(url)?.to_socket_addrs().ok()?;
     let here = addrs.find(|addr| addr.ip().to_canonical().is_loopback())?;
     listener_of(here.port())

@@ -1,5 +1,7 @@
-//! Receivers that may be loaded: those on this machine, and others only when their name is given twice.
+//! Receivers that may be loaded: those on this machine, and others only when their name is given twice. Of both only
+//! test servers.
 
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
@@ -7,6 +9,10 @@ use http::Uri;
 
 /// Longest time that a first connection may take.
 const CONNECT: Duration = Duration::from_secs(5);
+/// Longest time to wait for the answer that says whether it is a test server.
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+/// Most bytes of the head of that answer.
+const HEAD_BYTES_MAX: u64 = 64 * 1024;
 
 /// A receiver that listens and may be loaded.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,7 +41,7 @@ pub enum TargetError {
         /// Host of the URL.
         host: String,
         /// Error of the system.
-        why: std::io::Error,
+        why: io::Error,
     },
     /// Another machine, and nobody said that it is meant.
     #[error(
@@ -49,13 +55,25 @@ pub enum TargetError {
         addr: SocketAddr,
     },
     /// Nobody listens at that address.
-    #[error(
-        "nobody listens on {host}: start a receiver there, or let the bench start one of its own with --start"
-    )]
+    #[error("nobody listens on {host}: start a receiver there, or let the bench start one, without --url")]
     Nobody {
         /// Host and port of the URL.
         host: String,
     },
+    /// It does not answer, so nobody knows whether it is a test server.
+    #[error("no answer from {url}, so no event was sent: {why}")]
+    NoAnswer {
+        /// URL of the provider.
+        url: String,
+        /// Error of the connection.
+        why: io::Error,
+    },
+    /// It may have real events.
+    #[error(
+        "{0} does not say that it is a test server, so no event was sent: fake events with a real signature have the \
+         effects of real ones. Load `hooklatch serve --dev`, or a server with `test = true` in [server]"
+    )]
+    NotTest(String),
 }
 
 impl LoadTarget {
@@ -81,6 +99,39 @@ impl LoadTarget {
         let addr = *addrs.iter().find(listens).ok_or_else(nobody)?;
         let path = uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
         Ok(Self { addr, authority: authority.to_string(), path, url: url.to_owned() })
+    }
+
+    /// Makes sure that it is a server for fake events, which answers `Hooklatch-Test: true`. What it gets is a request
+    /// without an event.
+    pub fn check_test_server(&self) -> Result<(), TargetError> {
+        match self.is_test_server() {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(TargetError::NotTest(self.url.clone())),
+            Err(why) => Err(TargetError::NoAnswer { url: self.url.clone(), why }),
+        }
+    }
+
+    fn is_test_server(&self) -> io::Result<bool> {
+        let mut stream = TcpStream::connect_timeout(&self.addr, CONNECT)?;
+        stream.set_read_timeout(Some(ANSWER_WITHIN))?;
+        let (path, host) = (&self.path, &self.authority);
+        stream.write_all(
+            format!("HEAD {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n").as_bytes(),
+        )?;
+        let mut lines = BufReader::new(stream.take(HEAD_BYTES_MAX)).lines();
+        lines.next().ok_or(io::ErrorKind::UnexpectedEof)??;
+        for line in lines {
+            let line = line?;
+            if line.is_empty() {
+                break;
+            }
+            if let Some((name, value)) = line.split_once(':')
+                && name.eq_ignore_ascii_case("hooklatch-test")
+            {
+                return Ok(value.trim() == "true");
+            }
+        }
+        Ok(false)
     }
 
     /// True when it is on this machine.
