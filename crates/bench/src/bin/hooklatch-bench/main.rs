@@ -158,16 +158,15 @@ fn program(args: &BenchArgs) -> anyhow::Result<PathBuf> {
 
 /// The kind as a sender that signs: with `secret`, or as `serve --dev` expects it.
 fn sender(kind: &Provider, secret: Option<&str>) -> anyhow::Result<ActiveProvider> {
-    let sender = match secret {
-        Some(secret) => kind.judge_with(&[Secret::new(secret)], &KindSettings::default()),
-        None => {
-            anyhow::ensure!(
-                !kind.spec().is_ok_and(Spec::needs_generated_keys),
-                "kind `{}` signs with keys that each installation generates, which the bench does not have",
-                kind.kind()
-            );
-            kind.dev(&DevKeys::default())
-        }
+    let sender = if let Some(secret) = secret {
+        kind.judge_with(&[Secret::new(secret)], &KindSettings::default())
+    } else {
+        anyhow::ensure!(
+            !kind.spec().is_ok_and(Spec::needs_generated_keys),
+            "kind `{}` signs with keys that each installation generates, which the bench does not have",
+            kind.kind()
+        );
+        kind.dev(&DevKeys::default())
     };
     sender.map_err(anyhow::Error::msg)
 }
