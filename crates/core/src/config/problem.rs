@@ -49,10 +49,10 @@ impl ConfigProblem {
     }
 
     /// The mistake, in the file or variable that has it.
-    pub fn of(source: String, mistake: &Mistake) -> Self {
+    pub fn of(source: &str, mistake: &Mistake) -> Self {
         let line = mistake.line.map(|line| format!("line {line}: ")).unwrap_or_default();
         let why = format!("{line}{}", mistake.flaw.brief());
-        Self::new(&source, &mistake.key, why, mistake.remedy.as_str())
+        Self::new(source, &mistake.key, why, mistake.remedy.as_str())
     }
 }
 

@@ -133,7 +133,7 @@ impl<'c> Field<'c> {
     pub fn mistake(&self, mistake: &Mistake) {
         let dot = if mistake.key.is_empty() { "" } else { "." };
         let key = format!("{}{dot}{}", self.key, mistake.key);
-        let problem = ConfigProblem { key, ..ConfigProblem::of(self.source.clone(), mistake) };
+        let problem = ConfigProblem { key, ..ConfigProblem::of(&self.source, mistake) };
         self.checker.found().problems.push(problem);
     }
 

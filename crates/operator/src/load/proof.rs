@@ -157,18 +157,18 @@ impl Prover<'_> {
             |one: &&EffectiveSetting| one.layer != ConfigLayer::Default && key.starts_with(&one.key);
         let found = self.config.settings.iter().find(is_said);
         let source = found.map_or(&self.default_source, |one| &one.source).clone();
-        self.push(source, key, value, (why, remedy));
+        self.push(&source, key, value, (why, remedy));
     }
 
     /// Warns about the handlers of this program for a kind.
     fn warn_program(&mut self, kind: &str, value: Option<&str>, why: &str, remedy: &str) {
-        self.push("this program".to_owned(), &format!("handlers of `{kind}`"), value, (why, remedy));
+        self.push("this program", &format!("handlers of `{kind}`"), value, (why, remedy));
     }
 
     /// Two providers of one kind have the same handlers, which are reported once.
-    fn push(&mut self, source: String, key: &str, value: Option<&str>, (why, remedy): (&str, &str)) {
+    fn push(&mut self, source: &str, key: &str, value: Option<&str>, (why, remedy): (&str, &str)) {
         let value = value.map(shown);
-        let warning = ConfigProblem { value, ..ConfigProblem::new(&source, key, why, remedy) };
+        let warning = ConfigProblem { value, ..ConfigProblem::new(source, key, why, remedy) };
         if !self.proof.warnings.contains(&warning) {
             self.proof.warnings.push(warning);
         }

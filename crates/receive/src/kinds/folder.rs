@@ -78,7 +78,7 @@ fn kind(folder: &Path, name: &str, taken: &TakenNames<'_>) -> Result<Provider, V
         let to_problem = |mistake: &Mistake| of_mistake(&file, mistake, name);
         mistakes.iter().map(to_problem).collect::<Vec<_>>()
     })?;
-    let to_problem = |mistake: &Mistake| ConfigProblem::of(file.display().to_string(), mistake);
+    let to_problem = |mistake: &Mistake| ConfigProblem::of(&file.display().to_string(), mistake);
     let mut problems: Vec<ConfigProblem> = unfit(&spec, name, taken).iter().map(to_problem).collect();
     let bare = Provider::read(spec.clone(), Vec::new());
     let (samples, more) = samples(&folder.join("samples"), &bare);
@@ -129,7 +129,7 @@ fn unfit(spec: &Spec, name: &str, taken: &TakenNames<'_>) -> Vec<Mistake> {
 
 /// The mistake in this file. Only the folder says what its kind is to be called.
 fn of_mistake(file: &Path, mistake: &Mistake, name: &str) -> ConfigProblem {
-    let reported = ConfigProblem::of(file.display().to_string(), mistake);
+    let reported = ConfigProblem::of(&file.display().to_string(), mistake);
     if mistake.key == "kind" && mistake.flaw == Flaw::Missing {
         return ConfigProblem { remedy: format!("write kind = \"{name}\", the folder's name"), ..reported };
     }

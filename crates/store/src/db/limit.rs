@@ -41,7 +41,9 @@ async fn committed<T>(work: impl Future<Output = Result<T, StoreError>>) -> Resu
         let answer = work.await;
         let actions = AFTER_COMMIT.with(RefCell::take);
         if matches!(answer, Ok(_) | Err(StoreError::CommitUnknown { .. })) {
-            actions.into_iter().for_each(|action| action(answer.is_ok()));
+            for action in actions {
+                action(answer.is_ok());
+            }
         }
         answer
     };

@@ -134,6 +134,7 @@ impl Statements {
         ))
     }
 
+    #[expect(clippy::too_many_lines, reason = "the statements of each kind, one after the other")]
     fn of(kind: PrunedKind) -> Self {
         const ANY_AGE: &str = "CAST($3 AS BIGINT) IS NOT NULL";
         match kind {
